@@ -1,0 +1,58 @@
+//! The CustomResourceDefinitions, derived from the types and put into the shape that the API server
+//! wants. What is written to `crds/` comes from here; see `src/bin/crds.rs`.
+
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
+    CustomResourceDefinition, JSONSchemaProps, JSONSchemaPropsOrArray, JSONSchemaPropsOrBool,
+};
+use kube::CustomResourceExt;
+
+use crate::{MemberCluster, VidraInventory, VidraResource, VidraTarget};
+
+/// Every CRD of the hub, in the order of their names.
+#[must_use]
+pub fn all() -> Vec<CustomResourceDefinition> {
+    let mut crds =
+        vec![MemberCluster::crd(), VidraInventory::crd(), VidraResource::crd(), VidraTarget::crd()];
+    for version in crds.iter_mut().flat_map(|crd| &mut crd.spec.versions) {
+        let Some(root) = version.schema.as_mut().and_then(|schema| schema.open_api_v3_schema.as_mut()) else {
+            continue;
+        };
+        each_schema(root, &mut shape);
+        if let Some(status) = root.properties.as_mut().and_then(|properties| properties.get_mut("status")) {
+            each_schema(status, &mut without_default);
+        }
+    }
+    crds
+}
+
+/// Null is not a value of any field: the API server prunes it, so `has()` in a rule means "is set".
+/// The derive marks every Option as nullable and names schemas after Rust types. A description is one
+/// paragraph, whatever the width of the source.
+fn shape(schema: &mut JSONSchemaProps) {
+    schema.description = schema.description.take().map(|text| text.replace('\n', " "));
+    schema.nullable = None;
+    schema.title = None;
+}
+
+/// A status is what the hub wrote; the API server adds nothing to it.
+fn without_default(schema: &mut JSONSchemaProps) {
+    schema.default = None;
+}
+
+/// Calls `change` on a schema and on every schema within it that describes a value. Subschemas of
+/// anyOf and its like are left out: the types here have none, and a test says so.
+fn each_schema(schema: &mut JSONSchemaProps, change: &mut dyn FnMut(&mut JSONSchemaProps)) {
+    change(schema);
+    for property in schema.properties.iter_mut().flat_map(|properties| properties.values_mut()) {
+        each_schema(property, change);
+    }
+    if let Some(JSONSchemaPropsOrArray::Schema(items)) = &mut schema.items {
+        each_schema(items, change);
+    }
+    if let Some(JSONSchemaPropsOrBool::Schema(values)) = &mut schema.additional_properties {
+        each_schema(values, change);
+    }
+}
+
+#[cfg(test)]
+mod tests;

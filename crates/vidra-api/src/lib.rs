@@ -1,0 +1,35 @@
+//! The API of Vidra Hub, group `vidra.dev`, version `v1alpha1`: the types behind the CRDs, the
+//! labels and annotations, and the names of everything that the hub makes. No I/O, no decisions.
+//!
+//! What makes an object valid lives in its schema (bounds, defaults, CEL rules), so that the API
+//! server refuses a bad object at `kubectl apply`; the types here only carry what passed.
+
+pub mod condition;
+pub mod crds;
+pub mod inventory;
+pub mod labels;
+pub mod member;
+pub mod names;
+pub mod resource;
+mod schema;
+pub mod selector;
+pub mod target;
+
+pub use condition::{ConditionStatus, clip, find, set_condition};
+pub use inventory::{InventoryEntry, VidraInventory, VidraInventorySpec};
+pub use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+pub use member::{KubeconfigSecretRef, MemberCluster, MemberClusterSpec, MemberClusterStatus, OnLeave};
+pub use names::{ClusterName, HubId, NameError, OwnerHash, Revision};
+pub use resource::{
+    ClusterSummary, DeletionPolicy, ReconcileSpec, Summary, TargetSelector, VidraResource, VidraResourceSpec,
+    VidraResourceStatus,
+};
+pub use selector::{LabelSelector, LabelSelectorRequirement, SelectorOperator};
+pub use target::{
+    Corrections, Desired, DriftState, TargetState, VidraTarget, VidraTargetSpec, VidraTargetStatus,
+};
+
+/// The API group of every kind here.
+pub const GROUP: &str = "vidra.dev";
+/// The one served version.
+pub const VERSION: &str = "v1alpha1";

@@ -1,0 +1,140 @@
+//! MemberCluster: a cluster that the hub delivers to.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use kube::{CustomResource, KubeSchema};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::schema;
+
+fn kubeconfig_key() -> String {
+    "kubeconfig".to_owned()
+}
+
+/// How the hub reaches a member, and who may use it.
+#[derive(CustomResource, KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[kube(
+    group = "vidra.dev",
+    version = "v1alpha1",
+    kind = "MemberCluster",
+    status = "MemberClusterStatus",
+    derive = "PartialEq",
+    derive = "Default",
+    shortname = "mc",
+    category = "vidra",
+    doc = "A cluster that the hub delivers to. Deleting it is leaving: see spec.onLeave.",
+    validation = Rule::new("size(self.metadata.name) <= 63 && self.metadata.name.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')").message("choose a metadata.name of at most 63 lower-case letters, digits and '-', beginning and ending with a letter or digit; it may have no dot, because VidraTargets are named <resource>.<cluster>"),
+    printcolumn(name = "Ready", type_ = "string", json_path = r#".status.conditions[?(@.type=="Ready")].status"#, description = "Whether the hub can deliver to it."),
+    printcolumn(name = "Version", type_ = "string", json_path = ".status.version", description = "The version of its API server."),
+    printcolumn(name = "Reason", type_ = "string", json_path = r#".status.conditions[?(@.type=="Ready")].reason"#, description = "Why it is ready or not."),
+    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp"),
+    printcolumn(name = "Message", type_ = "string", json_path = r#".status.conditions[?(@.type=="Ready")].message"#, priority = 1, description = "Why it is ready or not, in a sentence.")
+)]
+#[serde(rename_all = "camelCase")]
+pub struct MemberClusterSpec {
+    /// The Secret that holds the member's kubeconfig.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kubeconfig_secret_ref: Option<KubeconfigSecretRef>,
+    /// Whether the hub leaves the member alone: nothing is applied, repaired or deleted there.
+    #[serde(default)]
+    pub suspend: bool,
+    /// The namespaces of the hub whose VidraResources may go to this member. Unset: all of them. An
+    /// empty list: none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "schema::namespaces")]
+    pub allowed_namespaces: Option<Vec<String>>,
+    /// What becomes of the objects in the member when this MemberCluster is deleted. Orphan leaves them
+    /// there without our labels, Delete removes them first.
+    #[serde(default)]
+    pub on_leave: OnLeave,
+}
+
+/// A key of a Secret of the hub.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct KubeconfigSecretRef {
+    /// The Secret's namespace.
+    #[schemars(schema_with = "schema::namespace")]
+    pub namespace: String,
+    /// The Secret's name.
+    #[schemars(schema_with = "schema::secret_name")]
+    pub name: String,
+    /// The key that holds the kubeconfig.
+    #[serde(default = "kubeconfig_key")]
+    #[schemars(schema_with = "schema::secret_key")]
+    pub key: String,
+}
+
+/// What becomes of delivered objects when a member leaves.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+pub enum OnLeave {
+    /// They stay, without our labels.
+    #[default]
+    Orphan,
+    /// They are deleted first.
+    Delete,
+}
+
+/// How a member fares. None is left out of the JSON, so a status is written whole (PUT or apply),
+/// never as a merge patch.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(description = "How it fares.")]
+pub struct MemberClusterStatus {
+    /// The metadata.generation that this status speaks of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub observed_generation: Option<i64>,
+    /// Ready, Reachable, CredentialsValid and IdentityConfirmed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(schema_with = "schema::conditions")]
+    pub conditions: Vec<Condition>,
+    /// The uid of the member's namespace kube-system: which cluster it is, whatever it is called.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 128))]
+    pub uid: Option<String>,
+    /// The version of its API server.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 128))]
+    pub version: Option<String>,
+    /// When it last answered; written only when contact is lost.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_contact_time: Option<Time>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn an_empty_spec_reads_as_the_default() {
+        let spec: MemberClusterSpec = serde_json::from_value(json!({})).unwrap();
+        assert_eq!(spec, MemberClusterSpec::default());
+        assert_eq!(spec.on_leave, OnLeave::Orphan);
+        assert_eq!(spec.allowed_namespaces, None);
+    }
+
+    #[test]
+    fn a_secret_reference_without_key_means_the_key_kubeconfig() {
+        let reference: KubeconfigSecretRef =
+            serde_json::from_value(json!({"namespace": "vidra", "name": "berlin"})).unwrap();
+        assert_eq!(reference.key, "kubeconfig");
+    }
+
+    #[test]
+    fn a_full_object_survives_the_way_through_json() {
+        let full = json!({
+            "apiVersion": "vidra.dev/v1alpha1", "kind": "MemberCluster", "metadata": {"name": "berlin"},
+            "spec": {
+                "kubeconfigSecretRef": {"namespace": "vidra", "name": "berlin", "key": "value"},
+                "suspend": true, "allowedNamespaces": ["team-a"], "onLeave": "Delete",
+            },
+            "status": {
+                "observedGeneration": 1, "uid": "u", "version": "v1.36.3",
+                "lastContactTime": "2026-01-02T03:04:05Z", "credentialsExpireAt": "2027-01-02T03:04:05Z",
+            },
+        });
+        let read: MemberCluster = serde_json::from_value(full.clone()).unwrap();
+        assert_eq!(serde_json::to_value(&read).unwrap(), full);
+    }
+}

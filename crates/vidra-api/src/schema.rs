@@ -1,0 +1,185 @@
+//! Pieces of OpenAPI schema that several kinds share. Each bears a bound, because the API server
+//! estimates what a CEL rule may cost from the bounds around it and refuses a CRD over budget.
+//!
+//! A format that people get wrong is a CEL rule and not a `pattern`: the API server answers a
+//! failed pattern with the regular expression, a failed rule with our sentence.
+
+use schemars::{Schema, SchemaGenerator, json_schema};
+use serde_json::{Value, json};
+
+/// Longest name of a VidraResource. With a cluster of 63 and two dots it leaves 8 characters of
+/// the 253 that an object's name may have, for the chunk number of an inventory.
+pub(crate) const RESOURCE_NAME_MAX: usize = 180;
+/// Longest DNS label, RFC 1123.
+pub(crate) const LABEL_MAX: usize = 63;
+/// Longest DNS subdomain, and so the longest name of most objects.
+pub(crate) const SUBDOMAIN_MAX: usize = 253;
+/// Longest revision: a SHA-256 in hex.
+pub(crate) const REVISION_MAX: usize = 64;
+/// Longest reason of ours.
+pub(crate) const REASON_MAX: usize = 128;
+/// Most entries in a list of cluster or namespace names.
+const NAME_LIST_MAX: usize = 1000;
+/// Most clusters that one entry of targets names. The API server multiplies the bounds from the root
+/// down: 100 targets of 400 names use five sixths of what one rule may cost, 476 would use all of it.
+const TARGET_CLUSTERS_MAX: usize = 400;
+/// Most values of one requirement: 100 targets of 10 requirements of 30 values stay within the cost.
+const LABEL_VALUES_MAX: usize = 30;
+
+const DNS_LABEL: &str = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$";
+const DNS_SUBDOMAIN: &str = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*$";
+const LABEL_KEY: &str = "^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$";
+const LABEL_VALUE: &str = "^([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?$";
+const CONFIG_KEY: &str = "^[-._a-zA-Z0-9]+$";
+/// What Go's time.ParseDuration reads, without signs and units below a millisecond. Six digits in
+/// 16 characters cannot overflow the 292 years that a Go duration holds.
+const DURATION: &str = "^([0-9]{1,6}([.][0-9]{1,3})?(ms|s|m|h))+$";
+
+/// The value of `x-kubernetes-validations` for one rule and the sentence that refuses an object.
+pub(crate) fn rule(rule: &str, message: &str) -> Value {
+    json!([{ "rule": rule, "message": message }])
+}
+
+/// The rule that the whole string matches `pattern`.
+fn matches(pattern: &str, message: &str) -> Value {
+    rule(&format!("self.matches('{pattern}')"), message)
+}
+
+fn checked_string(max: usize, pattern: &str, message: &str) -> Value {
+    json!({ "type": "string", "maxLength": max, "x-kubernetes-validations": matches(pattern, message) })
+}
+
+fn atomic_list(max: usize, items: Value) -> Schema {
+    json_schema!({ "type": "array", "maxItems": max, "x-kubernetes-list-type": "atomic", "items": items })
+}
+
+fn clusters(max: usize) -> Schema {
+    let message = "use the name of a MemberCluster: lower-case letters, digits and '-', beginning and ending \
+                   with a letter or digit (kubectl get memberclusters lists them)";
+    atomic_list(max, checked_string(LABEL_MAX, DNS_LABEL, message))
+}
+
+/// Member clusters by name, for the whole object.
+pub(crate) fn cluster_names(_: &mut SchemaGenerator) -> Schema {
+    clusters(NAME_LIST_MAX)
+}
+
+/// Member clusters by name, for one entry of targets.
+pub(crate) fn target_cluster_names(_: &mut SchemaGenerator) -> Schema {
+    clusters(TARGET_CLUSTERS_MAX)
+}
+
+/// A list of namespaces of the hub.
+pub(crate) fn namespaces(_: &mut SchemaGenerator) -> Schema {
+    atomic_list(NAME_LIST_MAX, checked_string(LABEL_MAX, DNS_LABEL, NAMESPACE_MESSAGE))
+}
+
+const NAMESPACE_MESSAGE: &str = "use the name of a namespace: lower-case letters, digits and '-', beginning and \
+                                 ending with a letter or digit";
+
+fn from_value(value: Value) -> Schema {
+    // Only an object or a boolean is a schema, and every caller passes an object.
+    Schema::try_from(value).unwrap_or_default()
+}
+
+/// The name of a namespace.
+pub(crate) fn namespace(_: &mut SchemaGenerator) -> Schema {
+    from_value(checked_string(LABEL_MAX, DNS_LABEL, NAMESPACE_MESSAGE))
+}
+
+/// The name of a Secret.
+pub(crate) fn secret_name(_: &mut SchemaGenerator) -> Schema {
+    let message = "use the name of a Secret: lower-case letters, digits, '-' and '.', each part between dots \
+                   beginning and ending with a letter or digit";
+    from_value(checked_string(SUBDOMAIN_MAX, DNS_SUBDOMAIN, message))
+}
+
+/// A key of a Secret's data.
+pub(crate) fn secret_key(_: &mut SchemaGenerator) -> Schema {
+    let message = "use a key of the Secret's data: letters, digits, '-', '_' and '.'";
+    from_value(checked_string(SUBDOMAIN_MAX, CONFIG_KEY, message))
+}
+
+/// A duration of at least one second in Go's notation.
+pub(crate) fn interval(_: &mut SchemaGenerator) -> Schema {
+    let check = format!("self.matches('{DURATION}') && duration(self) >= duration('1s')");
+    let message = "write a duration of one second or more with its units, such as 30s, 10m or 1h30m";
+    json_schema!({ "type": "string", "maxLength": 16, "x-kubernetes-validations": rule(&check, message) })
+}
+
+const LABEL_KEY_MAX: usize = SUBDOMAIN_MAX + 1 + LABEL_MAX;
+const LABEL_KEY_MESSAGE: &str = "use a label key: an optional DNS name and '/', then at most 63 letters, digits, \
+                                 '-', '_' and '.', beginning and ending with a letter or digit";
+const LABEL_VALUE_MESSAGE: &str = "use a label value: letters, digits, '-', '_' and '.', beginning and ending with \
+                                   a letter or digit, or nothing at all";
+
+fn label_value() -> Value {
+    checked_string(LABEL_MAX, LABEL_VALUE, LABEL_VALUE_MESSAGE)
+}
+
+/// The key of a label in a selector.
+pub(crate) fn label_key(_: &mut SchemaGenerator) -> Schema {
+    from_value(checked_string(LABEL_KEY_MAX, LABEL_KEY, LABEL_KEY_MESSAGE))
+}
+
+/// The values that a requirement compares with.
+pub(crate) fn label_values(_: &mut SchemaGenerator) -> Schema {
+    atomic_list(LABEL_VALUES_MAX, label_value())
+}
+
+/// Labels that must be equal. A schema cannot bound the keys of a map, so a rule does.
+pub(crate) fn match_labels(_: &mut SchemaGenerator) -> Schema {
+    let check = format!("self.all(key, size(key) <= {LABEL_KEY_MAX} && key.matches('{LABEL_KEY}'))");
+    json_schema!({
+        "type": "object",
+        "maxProperties": 32,
+        "additionalProperties": label_value(),
+        "x-kubernetes-validations": rule(&check, LABEL_KEY_MESSAGE),
+    })
+}
+
+/// Conditions as `metav1.Condition` describes them, keyed by type.
+/// Source of names and formats: k8s.io/apimachinery/pkg/apis/meta/v1/types.go, type Condition.
+pub(crate) fn conditions(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({
+        "type": "array",
+        "maxItems": 16,
+        "x-kubernetes-list-type": "map",
+        "x-kubernetes-list-map-keys": ["type"],
+        "items": {
+            "type": "object",
+            "description": "One aspect of the object's state.",
+            "required": ["lastTransitionTime", "message", "reason", "status", "type"],
+            "properties": {
+                "type": { "type": "string", "maxLength": 316, "description": "What the condition is about." },
+                "status": {
+                    "type": "string",
+                    "enum": ["True", "False", "Unknown"],
+                    "description": "Whether it holds: True, False or Unknown.",
+                },
+                "reason": {
+                    "type": "string",
+                    "minLength": 1,
+                    "maxLength": 1024,
+                    "pattern": "^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$",
+                    "description": "Why, in one CamelCase word for programs.",
+                },
+                "message": {
+                    "type": "string",
+                    "maxLength": crate::condition::CONDITION_MESSAGE_MAX,
+                    "description": "Why, in a sentence for people.",
+                },
+                "lastTransitionTime": {
+                    "type": "string",
+                    "format": "date-time",
+                    "description": "When the status last changed.",
+                },
+                "observedGeneration": {
+                    "type": "integer",
+                    "format": "int64",
+                    "description": "The metadata.generation that the condition speaks of.",
+                },
+            },
+        },
+    })
+}

@@ -1,0 +1,237 @@
+//! VidraTarget: one VidraResource on one member. The hub writes it, users read it; all of them
+//! together are the fleet report.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use kube::{CustomResource, KubeSchema};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::resource::{DeletionPolicy, ReconcileSpec, yes};
+use crate::schema;
+
+/// Longest `status.message` in characters; see [`crate::clip`].
+pub const MESSAGE_MAX: usize = 1024;
+
+/// What one member is to have of one VidraResource.
+#[derive(CustomResource, KubeSchema, Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[kube(
+    group = "vidra.dev",
+    version = "v1alpha1",
+    kind = "VidraTarget",
+    namespaced,
+    status = "VidraTargetStatus",
+    derive = "PartialEq",
+    derive = "Default",
+    shortname = "vt",
+    category = "vidra",
+    doc = "How one VidraResource fares on one member cluster. The hub writes it, users read it.",
+    validation = Rule::new("self.metadata.name == self.spec.resource + '.' + self.spec.cluster").message("make a VidraResource instead: VidraTargets are written by the hub only, each named <resource>.<cluster> after its spec"),
+    selectable = ".spec.cluster",
+    selectable = ".spec.resource",
+    selectable = ".status.state",
+    selectable = ".status.drift",
+    printcolumn(name = "Cluster", type_ = "string", json_path = ".spec.cluster", description = "The member cluster."),
+    printcolumn(name = "Resource", type_ = "string", json_path = ".spec.resource", description = "The VidraResource."),
+    printcolumn(name = "State", type_ = "string", json_path = ".status.state", description = "How delivery goes."),
+    printcolumn(name = "Drift", type_ = "string", json_path = ".status.drift", description = "Whether the member still has what was delivered."),
+    printcolumn(name = "Objects", type_ = "integer", json_path = ".status.objects", description = "Objects in the member."),
+    printcolumn(name = "Since", type_ = "date", json_path = ".status.since", description = "Since when it is in this state."),
+    printcolumn(name = "Revision", type_ = "string", json_path = ".status.revision", priority = 1, description = "The revision that the member has."),
+    printcolumn(name = "Message", type_ = "string", json_path = ".status.message", priority = 1, description = "Why it is in this state.")
+)]
+#[serde(rename_all = "camelCase")]
+pub struct VidraTargetSpec {
+    /// The VidraResource, in the same namespace.
+    #[schemars(length(max = schema::RESOURCE_NAME_MAX))]
+    pub resource: String,
+    /// The member cluster.
+    #[schemars(length(max = schema::LABEL_MAX))]
+    pub cluster: String,
+    /// The revision that the member is to have.
+    #[schemars(length(max = schema::REVISION_MAX))]
+    pub revision: String,
+    /// Present: the objects are to be there. Absent: they are to be deleted. Orphaned: they are to stay,
+    /// without our labels.
+    pub desired: Desired,
+    /// The namespace in the member of namespaced objects that name none.
+    #[schemars(length(max = schema::LABEL_MAX))]
+    pub namespace: String,
+    /// Whether an object that the revision no longer has is deleted.
+    #[serde(default = "yes")]
+    pub prune: bool,
+    /// What becomes of the objects when the target goes.
+    #[serde(default)]
+    pub deletion_policy: DeletionPolicy,
+    /// When the member is compared with what is declared. Unset fields: the hub's settings.
+    #[serde(default)]
+    pub reconcile: ReconcileSpec,
+    /// Whether the member is left alone.
+    #[serde(default)]
+    pub suspend: bool,
+    /// The metadata.generation of the VidraResource that this spec was made from.
+    pub generation: i64,
+}
+
+impl Default for VidraTargetSpec {
+    /// Present, with the defaults of a VidraResource, for nobody: `resource`, `cluster`, `revision`
+    /// and `namespace` are empty.
+    fn default() -> Self {
+        Self {
+            resource: String::new(),
+            cluster: String::new(),
+            revision: String::new(),
+            desired: Desired::default(),
+            namespace: String::new(),
+            prune: true,
+            deletion_policy: DeletionPolicy::default(),
+            reconcile: ReconcileSpec::default(),
+            suspend: false,
+            generation: 0,
+        }
+    }
+}
+
+/// What a member is to have. Teardown needs Absent or Orphaned; a deletionTimestamp is no wish.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+pub enum Desired {
+    /// The objects are to be there.
+    #[default]
+    Present,
+    /// The objects are to be deleted.
+    Absent,
+    /// The objects are to stay, without our labels.
+    Orphaned,
+}
+
+/// How delivery to one member goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+pub enum TargetState {
+    /// The revision is there, applied and healthy.
+    Ready,
+    /// It is being applied, or is not healthy yet.
+    Progressing,
+    /// Something was refused or is broken.
+    Failed,
+    /// Something else has to happen first.
+    Waiting,
+    /// The member cannot be reached, so nobody knows.
+    Unknown,
+    /// A person has stopped it.
+    Suspended,
+    /// The objects are being removed.
+    Terminating,
+}
+
+/// Whether a member still has what was delivered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+pub enum DriftState {
+    /// It has.
+    InSync,
+    /// Some object differs or is missing.
+    Drifted,
+    /// Nobody knows.
+    Unknown,
+}
+
+/// What came of a VidraTarget. None is left out of the JSON, so a status is written whole (PUT or
+/// apply), never as a merge patch.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(description = "How it fares there.")]
+pub struct VidraTargetStatus {
+    /// The metadata.generation of this VidraTarget that the status speaks of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub observed_generation: Option<i64>,
+    /// How delivery goes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub state: Option<TargetState>,
+    /// Whether the member still has what was delivered.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub drift: Option<DriftState>,
+    /// The state in conditions, for kubectl wait.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(schema_with = "schema::conditions")]
+    pub conditions: Vec<Condition>,
+    /// The revision that the member has.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = schema::REVISION_MAX))]
+    pub revision: Option<String>,
+    /// Objects of this target in the member.
+    #[serde(default)]
+    pub objects: i64,
+    /// Objects that are healthy.
+    #[serde(default)]
+    pub ready: i64,
+    /// Objects that differ from what is declared, or are missing.
+    #[serde(default)]
+    pub drifted: i64,
+    /// Repairs made here so far.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub corrections: Option<Corrections>,
+    /// Why it is in this state, in one CamelCase word.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = schema::REASON_MAX))]
+    pub reason: Option<String>,
+    /// Why it is in this state, in a sentence.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = MESSAGE_MAX))]
+    pub message: Option<String>,
+    /// When the state last changed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub since: Option<Time>,
+}
+
+/// Repairs made in a member.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Corrections {
+    /// How many.
+    #[serde(default)]
+    pub count: i64,
+    /// When the last one was made.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last: Option<Time>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_full_object_survives_the_way_through_json() {
+        let full = json!({
+            "apiVersion": "vidra.dev/v1alpha1", "kind": "VidraTarget",
+            "metadata": {"name": "shop.berlin", "namespace": "team-a"},
+            "spec": {
+                "resource": "shop", "cluster": "berlin", "revision": "00ff", "desired": "Orphaned",
+                "namespace": "shop", "createNamespaces": false, "prune": false, "deletionPolicy": "Orphan",
+                "reconcile": {"interval": "10m"}, "suspend": true, "generation": 7,
+            },
+            "status": {
+                "observedGeneration": 2, "state": "Waiting", "drift": "InSync", "revision": "00ff",
+                "objects": 12, "ready": 11, "drifted": 1,
+                "corrections": {"count": 4, "last": "2026-01-02T03:04:05Z"},
+                "reason": "Gate", "message": "waits", "since": "2026-01-02T03:04:05Z",
+            },
+        });
+        let read: VidraTarget = serde_json::from_value(full.clone()).unwrap();
+        assert_eq!(serde_json::to_value(&read).unwrap(), full);
+    }
+
+    #[test]
+    fn a_spec_without_desired_is_refused_rather_than_guessed() {
+        let mut spec = serde_json::to_value(VidraTargetSpec::default()).unwrap();
+        spec.as_object_mut().unwrap().remove("desired");
+        let error = serde_json::from_value::<VidraTargetSpec>(spec).unwrap_err();
+        assert!(error.to_string().contains("desired"), "{error}");
+    }
+
+    #[test]
+    fn an_empty_status_reads_as_the_default() {
+        assert_eq!(
+            serde_json::from_value::<VidraTargetStatus>(json!({})).unwrap(),
+            VidraTargetStatus::default()
+        );
+    }
+}

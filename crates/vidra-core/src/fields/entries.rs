@@ -1,0 +1,81 @@
+//! The entries of `metadata.managedFields`: which is ours, who else writes here, who holds a path.
+
+use serde_json::Value;
+
+use super::MANAGER_PREFIX;
+use super::element::Path;
+use super::set::FieldSet;
+
+/// A manager that holds a path in a live object.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Holder {
+    /// The field manager's name: chosen by its client, so a claim and no identity.
+    pub manager: String,
+    /// Apply or Update.
+    pub operation: String,
+    /// The subresource written through, such as scale or status.
+    pub subresource: Option<String>,
+    /// RFC 3339: when the entry last changed, so an upper bound for each of its fields.
+    pub time: Option<String>,
+}
+
+fn entries(live: &Value) -> impl Iterator<Item = &Value> {
+    live.pointer("/metadata/managedFields").and_then(Value::as_array).into_iter().flatten()
+}
+
+fn text<'a>(entry: &'a Value, field: &str) -> Option<&'a str> {
+    entry.get(field).and_then(Value::as_str).filter(|text| !text.is_empty())
+}
+
+/// The manager of an entry that was made by apply on the object itself.
+fn applier(entry: &Value) -> Option<&str> {
+    let whole = text(entry, "operation") == Some("Apply") && text(entry, "subresource").is_none();
+    if whole { text(entry, "manager") } else { None }
+}
+
+/// The `fieldsV1` of the entry that `manager` made by applying the object itself, not a subresource. There is at
+/// most one, whatever versions it was applied through (apimachinery, managedfields/internal, BuildManagerIdentifier).
+pub fn own_apply_entry<'a>(live: &'a Value, manager: &str) -> Option<&'a Value> {
+    entries(live).find(|entry| applier(entry) == Some(manager)).and_then(|entry| entry.get("fieldsV1"))
+}
+
+/// The managers of Vidra hubs other than `ours` that applied this object, in the order of the object.
+pub fn other_vidra_managers<'a>(live: &'a Value, ours: &str) -> Vec<&'a str> {
+    entries(live)
+        .filter_map(applier)
+        .filter(|manager| manager.starts_with(MANAGER_PREFIX) && *manager != ours)
+        .collect()
+}
+
+/// Whether the entry owns this label: with our owner label, the proof that the object is ours.
+pub fn owns_label(set: &FieldSet, label_key: &str) -> bool {
+    let labels = set.root().field("metadata").and_then(|metadata| metadata.field("labels"));
+    labels.and_then(|labels| labels.field(label_key)).is_some_and(|label| label.owned)
+}
+
+/// Who holds `path`: every entry that owns it, something under it, or a value whole in which it lies; ours among
+/// them. An entry that cannot be read holds nothing. Sorted.
+pub fn holders(live: &Value, path: &Path) -> Vec<Holder> {
+    let mut holders: Vec<Holder> = entries(live)
+        .filter(|entry| {
+            let set = entry.get("fieldsV1").map(FieldSet::from_fields_v1);
+            matches!(set, Some(Ok(set)) if set.holds(path))
+        })
+        .map(|entry| Holder {
+            manager: text(entry, "manager").unwrap_or_default().to_owned(),
+            operation: text(entry, "operation").unwrap_or_default().to_owned(),
+            subresource: text(entry, "subresource").map(str::to_owned),
+            time: text(entry, "time").map(str::to_owned),
+        })
+        .collect();
+    holders.sort();
+    holders
+}
+
+/// The field sets of all entries but the one that `manager` applied; one that cannot be read is left out.
+pub(super) fn sets_of_others(live: &Value, manager: &str) -> Vec<FieldSet> {
+    entries(live)
+        .filter(|entry| applier(entry) != Some(manager))
+        .filter_map(|entry| FieldSet::from_fields_v1(entry.get("fieldsV1")?).ok())
+        .collect()
+}

@@ -1,0 +1,7 @@
+//! Field sets against realistic objects and entries, and the properties that drift detection rests on.
+
+mod entries;
+mod objects;
+mod properties;
+mod values;
+mod walks;

@@ -1,0 +1,55 @@
+//! Built-in kinds that run nothing. From kstatus: claims, Services, CRDs; in its manner: Namespaces, APIServices.
+
+use serde_json::Value;
+
+use super::Health;
+use super::read::{condition, has_condition, text};
+
+pub(super) fn volume_claim(live: &Value) -> Health {
+    match text(live, "/status/phase") {
+        Some("Bound") => Health::current("The claim is bound"),
+        _ => Health::in_progress("NotBound", "The claim is not bound"),
+    }
+}
+
+/// As in kstatus a load balancer counts once it has its cluster IP: whether an address from outside ever comes is
+/// the business of a provider that may not exist.
+pub(super) fn service(live: &Value) -> Health {
+    let balanced = text(live, "/spec/type") == Some("LoadBalancer");
+    if balanced && text(live, "/spec/clusterIP").is_none() {
+        return Health::in_progress("NoIPAssigned", "The LoadBalancer Service has no cluster IP");
+    }
+    Health::current("The Service is ready")
+}
+
+pub(super) fn namespace(live: &Value) -> Health {
+    match text(live, "/status/phase") {
+        Some("Active") => Health::current("The Namespace is active"),
+        Some("Terminating") => {
+            Health::of(super::HealthStatus::Terminating, "Terminating", "The Namespace is being deleted")
+        }
+        _ => Health::in_progress("NotActive", "The Namespace is not active yet"),
+    }
+}
+
+pub(super) fn crd(live: &Value) -> Health {
+    if has_condition(live, "NamesAccepted", "False") {
+        return Health::failed("NamesNotAccepted", "The CRD's names conflict with those of another");
+    }
+    match condition(live, "Established") {
+        Some(c) if c.status == "True" => Health::current("The CRD is established"),
+        Some(c) if c.status == "False" && c.reason != "Installing" => {
+            Health::failed("NotEstablished", "The CRD could not be established")
+        }
+        _ => Health::in_progress("Installing", "The CRD is being installed"),
+    }
+}
+
+/// Never Failed: its backend may come later, and the API server tells no difference.
+pub(super) fn api_service(live: &Value) -> Health {
+    if has_condition(live, "Available", "True") {
+        Health::current("The APIService is available")
+    } else {
+        Health::in_progress("NotAvailable", "The backend of the APIService does not answer")
+    }
+}

@@ -1,0 +1,52 @@
+//! Reading fields and conditions of a live object, leniently: what has another type is taken for absent.
+
+use serde_json::Value;
+
+/// A condition of a status; absent texts are "".
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Condition<'a> {
+    pub(super) kind: &'a str,
+    pub(super) status: &'a str,
+    pub(super) reason: &'a str,
+}
+
+/// The text at a JSON pointer; an empty one is absent.
+pub(super) fn text<'a>(live: &'a Value, pointer: &str) -> Option<&'a str> {
+    live.pointer(pointer).and_then(Value::as_str).filter(|text| !text.is_empty())
+}
+
+/// The whole number at a JSON pointer.
+pub(super) fn number(live: &Value, pointer: &str) -> Option<i64> {
+    live.pointer(pointer).and_then(Value::as_i64)
+}
+
+/// A count in the status: 0 where it is absent, as controllers leave zeros out.
+pub(super) fn count(live: &Value, field: &str) -> i64 {
+    live.get("status").and_then(|s| s.get(field)).and_then(Value::as_i64).unwrap_or(0)
+}
+
+pub(super) fn flag(live: &Value, pointer: &str) -> bool {
+    live.pointer(pointer).and_then(Value::as_bool).unwrap_or(false)
+}
+
+/// The conditions in the order of the object.
+pub(super) fn conditions(live: &Value) -> impl Iterator<Item = Condition<'_>> {
+    fn field<'a>(c: &'a Value, name: &str) -> &'a str {
+        c.get(name).and_then(Value::as_str).unwrap_or_default()
+    }
+    live.pointer("/status/conditions").and_then(Value::as_array).into_iter().flatten().map(|c| Condition {
+        kind: field(c, "type"),
+        status: field(c, "status"),
+        reason: field(c, "reason"),
+    })
+}
+
+/// The condition of this type.
+pub(super) fn condition<'a>(live: &'a Value, kind: &str) -> Option<Condition<'a>> {
+    conditions(live).find(|c| c.kind == kind)
+}
+
+/// Whether the condition of this type has this status.
+pub(super) fn has_condition(live: &Value, kind: &str, status: &str) -> bool {
+    condition(live, kind).is_some_and(|c| c.status == status)
+}

@@ -1,0 +1,13 @@
+//! Every decision of the hub, as pure functions: no I/O, no async, no clock, no chance. What they need is
+//! handed to them, what they decide is data.
+
+pub mod fields;
+pub mod guard;
+pub mod health;
+pub mod kubeconfig;
+pub mod manifest;
+pub mod object;
+pub mod plan;
+pub mod render;
+pub mod select;
+pub mod status;

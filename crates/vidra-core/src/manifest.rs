@@ -1,0 +1,108 @@
+//! What a user wrote, as objects: multi-document YAML or JSON, meaning here what the same text means to
+//! kubectl. Where objects go and what is sent for them is not decided here but in `render`.
+
+mod check;
+mod error;
+mod split;
+#[cfg(test)]
+mod tests;
+pub(crate) mod tree;
+
+use serde_json::Value;
+
+pub use error::{ManifestError, Place};
+
+use crate::object::Gvk;
+use split::{Chunk, is_blank};
+use tree::{Budget, Fault};
+
+/// The longest text that is read, in bytes: 16 MiB, several times the largest public manifests.
+pub const MAX_TEXT: usize = 16 * 1024 * 1024;
+/// The most objects that one text may declare.
+pub const MAX_OBJECTS: usize = 10_000;
+/// The most memory that the objects of one text may take, aliases followed, in bytes.
+const MAX_VALUES: usize = 4 * MAX_TEXT;
+
+/// One object of a manifest.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ManifestObject {
+    /// The number of the document that it stands in, 1 for the first; empty documents count.
+    pub document: usize,
+    /// Its group, version and kind.
+    pub gvk: Gvk,
+    /// The namespace that it names, if it names one.
+    pub namespace: Option<String>,
+    /// `metadata.name`.
+    pub name: String,
+    /// All of it, without what only a server writes.
+    pub value: Value,
+}
+
+/// Reads all objects of a text, in its order.
+///
+/// `kind: List` and typed lists are flattened; empty and comment-only documents are skipped. Dropped is what
+/// only a server writes: `status`, and of `metadata` uid, resourceVersion, managedFields, creationTimestamp,
+/// generation, selfLink, deletionTimestamp and deletionGracePeriodSeconds.
+///
+/// # Errors
+/// The first thing that cannot be read or delivered, by document, line and object.
+pub fn parse(text: &str) -> Result<Vec<ManifestObject>, ManifestError> {
+    if text.len() > MAX_TEXT {
+        return Err(ManifestError::TooLarge { bytes: text.len() });
+    }
+    let budget = Budget::new(MAX_VALUES);
+    let chunks = split::split(text).map_err(|bad| ManifestError::Syntax {
+        place: Place { document: bad.document, line: Some(bad.line) },
+        reason: "a line that starts with `---` holds more than a comment: indent it, or put the rest below"
+            .to_owned(),
+    })?;
+    let mut objects = Vec::new();
+    // Several JSON documents may stand in one chunk; each moves the numbers of those behind it.
+    let mut extra = 0;
+    for chunk in chunks.iter().filter(|chunk| !is_blank(chunk.text)) {
+        let first = chunk.document + extra;
+        let values = read(chunk, &budget).map_err(|(read, fault)| {
+            let line = fault.line.map(|line| chunk.line + line - 1).or(Some(chunk.line));
+            ManifestError::Syntax { place: Place { document: first + read, line }, reason: fault.reason }
+        })?;
+        extra += values.len().saturating_sub(1);
+        let line = (values.len() == 1).then(|| chunk.line + leading_blank_lines(chunk.text));
+        for (index, value) in values.into_iter().enumerate() {
+            if !value.is_null() {
+                check::add_objects(value, Place { document: first + index, line }, &mut objects)?;
+            }
+        }
+    }
+    Ok(objects)
+}
+
+/// Checks one object that was not given as text, as those of `spec.manifests`; `document` is the number that
+/// it goes by in messages. A list gives several, as in [`parse`].
+///
+/// # Errors
+/// What of it cannot be delivered.
+pub fn from_value(document: usize, value: Value) -> Result<Vec<ManifestObject>, ManifestError> {
+    let mut objects = Vec::new();
+    check::add_objects(value, Place { document, line: None }, &mut objects)?;
+    Ok(objects)
+}
+
+/// The values in a chunk: one of YAML, or any number of JSON. An error comes with how many were read before.
+fn read(chunk: &Chunk<'_>, budget: &Budget) -> Result<Vec<Value>, (usize, Fault)> {
+    let looks_like_json = chunk.text.trim_start().starts_with('{');
+    if !looks_like_json {
+        return tree::read_yaml(chunk.text, budget).map(|value| vec![value]).map_err(|fault| (0, fault));
+    }
+    match tree::read_json(chunk.text, budget) {
+        (values, None) => Ok(values),
+        // As kubectl does: it may still be YAML in braces; if it is not, the first message is the better one.
+        (values, Some(fault)) if values.is_empty() => {
+            tree::read_yaml(chunk.text, budget).map(|value| vec![value]).map_err(|_| (0, fault))
+        }
+        (values, Some(fault)) => Err((values.len(), fault)),
+    }
+}
+
+fn leading_blank_lines(text: &str) -> usize {
+    text.lines().take_while(|line| is_blank(line)).count()
+}

@@ -1,0 +1,338 @@
+//! What one pass of a target does: from what is declared, what the inventory holds and what the member
+//! has, to effects. Pure: planning again after a plan was performed gives an empty plan.
+//!
+//! Rules (ownership, writing, deleting): a live object is ours when its uid is in the inventory or our own
+//! Apply entry owns our owner label, and no controller owns it. Everything else is foreign: it is never
+//! written and never deleted. What the inventory does not hold is never deleted.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::{
+    object::{Gvk, ObjectKey, Scope},
+    render::Stage,
+};
+
+/// What the target should be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wish {
+    /// The declared objects are there.
+    Present,
+    /// What the inventory holds is deleted.
+    Absent,
+    /// What the inventory holds is let go: it stays, without our marks.
+    Orphaned,
+}
+
+/// One declared object, as far as planning needs it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Want {
+    /// What it is.
+    pub gvk: Gvk,
+    /// Whether its kind lives in namespaces.
+    pub scope: Scope,
+    /// When its turn is.
+    pub stage: Stage,
+    /// Hash of what is declared.
+    pub hash: String,
+}
+
+/// One inventory entry, as far as planning needs it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Held {
+    /// The version it was applied in.
+    pub version: String,
+    /// Its uid; empty when it was intended and no answer was recorded.
+    pub uid: String,
+    /// It existed before and was taken over.
+    pub adopted: bool,
+}
+
+/// How the live values compare with what the server answered when we last applied.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Drift {
+    /// Equal.
+    None,
+    /// They differ.
+    Differs,
+    /// Not known without asking: a declared leaf is no longer ours, or nothing was seen since a start.
+    Unsure,
+}
+
+/// One live object, as this target sees it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Live {
+    /// Its uid.
+    pub uid: String,
+    /// Our Apply entry owns our owner label.
+    pub proof: bool,
+    /// A controller ownerReference names another object.
+    pub controlled: bool,
+    /// It has a deletionTimestamp.
+    pub terminating: bool,
+    /// Another VidraResource applies it too.
+    pub shared: bool,
+    /// The hash that was declared when we last applied it, read off the object.
+    pub applied: Option<String>,
+    /// Its values against our last apply.
+    pub drift: Drift,
+    /// It works as its kind promises (for what waits on it).
+    pub current: bool,
+}
+
+/// All that a plan is made from.
+pub struct PlanInput<'a> {
+    /// What the target should be.
+    pub wish: Wish,
+    /// The declared objects; empty unless `wish` is Present.
+    pub wants: &'a BTreeMap<ObjectKey, Want>,
+    /// The inventory.
+    pub inventory: &'a BTreeMap<ObjectKey, Held>,
+    /// What the member has, for keys of the two above. A key that is absent here was not seen in a
+    /// complete list.
+    pub live: &'a BTreeMap<ObjectKey, Live>,
+    /// An object that left the declaration is deleted.
+    pub prune: bool,
+    /// Every declared object's kind is known: otherwise what is not wanted cannot be told, nothing is pruned.
+    pub complete: bool,
+}
+
+/// Why an object is applied again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Why {
+    /// It is declared otherwise than it was applied.
+    Changed,
+    /// Its live values differ.
+    Drifted,
+    /// The inventory knows it and the member does not show it: deleted, or hidden by a lost label.
+    Missing,
+}
+
+/// One thing to do to one object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// Create-only apply.
+    Create,
+    /// Apply to the object with this uid, and no other.
+    Apply {
+        /// The object's uid.
+        uid: String,
+        /// Why.
+        why: Why,
+        /// Take fields from other managers; never where another VidraResource applies it too.
+        force: bool,
+    },
+    /// A dry run tells whether the live values are what we would write.
+    Verify {
+        /// The object's uid.
+        uid: String,
+        /// As in `Apply`, should it come to that.
+        force: bool,
+    },
+    /// Delete, after a live read that proves it ours.
+    Delete {
+        /// The uid in the inventory; empty when only our Apply entry can prove it.
+        uid: String,
+    },
+    /// Remove our marks, after a live read that proves it ours.
+    Release {
+        /// The uid in the inventory; empty when only our Apply entry can prove it.
+        uid: String,
+    },
+}
+
+/// Why an object, or a stage, is not acted on now.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Wait {
+    /// The live object is being deleted: it is made again when it is gone.
+    Terminating(ObjectKey),
+    /// Later stages wait for this object.
+    NotCurrent(ObjectKey),
+}
+
+/// What can be seen beforehand to need a person.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Refusal {
+    /// A live object with our labels that we cannot prove to be ours.
+    NotOurs(ObjectKey),
+    /// A live object that a controller owns.
+    Controlled(ObjectKey),
+}
+
+/// One effect: what, to which object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Effect {
+    /// The object.
+    pub key: ObjectKey,
+    /// Group, version, kind to address it by.
+    pub gvk: Gvk,
+    /// What to do.
+    pub action: Action,
+}
+
+/// The plan of one pass.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Plan {
+    /// Inventory keys to be written before any effect; `None`: it holds them already.
+    pub intent: Option<BTreeSet<ObjectKey>>,
+    /// Effects, stage by stage. The effects of one stage may run side by side.
+    pub stages: Vec<Vec<Effect>>,
+    /// Deletes and releases, in reverse of the order of applying; after all applies.
+    pub removals: Vec<Vec<Effect>>,
+    /// What is waited for.
+    pub waits: Vec<Wait>,
+    /// What is refused.
+    pub refusals: Vec<Refusal>,
+}
+
+impl Plan {
+    /// Nothing to write, in the member or to the inventory.
+    pub fn is_empty(&self) -> bool {
+        self.intent.is_none() && self.stages.is_empty() && self.removals.is_empty()
+    }
+}
+
+/// Makes the plan.
+pub fn plan(input: &PlanInput<'_>) -> Plan {
+    let mut plan = Plan::default();
+    if input.wish == Wish::Present {
+        apply_stages(input, &mut plan);
+        if !plan.stages.is_empty() && input.wants.keys().any(|key| !input.inventory.contains_key(key)) {
+            let keys = input.inventory.keys().chain(input.wants.keys());
+            plan.intent = Some(keys.cloned().collect());
+        }
+    }
+    removals(input, &mut plan);
+    plan
+}
+
+fn apply_stages(input: &PlanInput<'_>, plan: &mut Plan) {
+    let mut stages: BTreeMap<Stage, Vec<Effect>> = BTreeMap::new();
+    let mut gate: Option<ObjectKey> = None;
+    for (key, want) in by_stage(input.wants) {
+        // Kinds and namespaces come first: what needs them would only fail.
+        if want.stage > Stage::Foundations
+            && let Some(waited) = &gate
+        {
+            plan.waits.push(Wait::NotCurrent(waited.clone()));
+            break;
+        }
+        match decide(key, want, input) {
+            Decision::Act(action) => {
+                if want.stage == Stage::Foundations {
+                    gate.get_or_insert_with(|| key.clone());
+                }
+                let effect = Effect { key: key.clone(), gvk: want.gvk.clone(), action };
+                stages.entry(want.stage).or_default().push(effect);
+            }
+            Decision::Wait => {
+                plan.waits.push(Wait::Terminating(key.clone()));
+                if want.stage == Stage::Foundations {
+                    gate.get_or_insert_with(|| key.clone());
+                }
+            }
+            Decision::Refuse(refusal) => plan.refusals.push(refusal),
+            Decision::Nothing => {
+                let current = input.live.get(key).is_some_and(|live| live.current);
+                if want.stage == Stage::Foundations && !current {
+                    gate.get_or_insert_with(|| key.clone());
+                }
+            }
+        }
+    }
+    plan.stages = stages.into_values().collect();
+}
+
+fn by_stage(wants: &BTreeMap<ObjectKey, Want>) -> Vec<(&ObjectKey, &Want)> {
+    let mut sorted: Vec<_> = wants.iter().collect();
+    sorted.sort_by_key(|(_, want)| want.stage);
+    sorted
+}
+
+enum Decision {
+    Act(Action),
+    Wait,
+    Refuse(Refusal),
+    Nothing,
+}
+
+fn decide(key: &ObjectKey, want: &Want, input: &PlanInput<'_>) -> Decision {
+    let held = input.inventory.get(key);
+    let known = held.filter(|held| !held.uid.is_empty());
+    let Some(live) = input.live.get(key) else {
+        return Decision::Act(match known {
+            Some(held) => Action::Apply { uid: held.uid.clone(), why: Why::Missing, force: true },
+            None => Action::Create,
+        });
+    };
+    let ours = live.proof || known.is_some_and(|held| held.uid == live.uid);
+    if live.controlled {
+        return Decision::Refuse(Refusal::Controlled(key.clone()));
+    }
+    if !ours {
+        // A shared object that another VidraResource applies first: joining it needs a live read, which
+        // the create-only apply's refusal leads to.
+        return if live.shared && !live.terminating {
+            Decision::Act(Action::Create)
+        } else if live.terminating {
+            Decision::Wait
+        } else {
+            Decision::Refuse(Refusal::NotOurs(key.clone()))
+        };
+    }
+    if live.terminating {
+        return Decision::Wait;
+    }
+    let uid = live.uid.clone();
+    let force = !live.shared;
+    if live.applied.as_deref() != Some(want.hash.as_str()) {
+        return Decision::Act(Action::Apply { uid, why: Why::Changed, force });
+    }
+    match live.drift {
+        Drift::None => Decision::Nothing,
+        Drift::Differs => Decision::Act(Action::Apply { uid, why: Why::Drifted, force }),
+        Drift::Unsure => Decision::Act(Action::Verify { uid, force }),
+    }
+}
+
+fn removals(input: &PlanInput<'_>, plan: &mut Plan) {
+    let removes = match input.wish {
+        Wish::Present => input.prune && input.complete,
+        Wish::Absent | Wish::Orphaned => true,
+    };
+    if !removes {
+        return;
+    }
+    // Objects that resolve to a uid which another declared key has are that very object.
+    let kept: BTreeSet<&str> = input
+        .wants
+        .keys()
+        .flat_map(|key| {
+            let held = input.inventory.get(key).map(|held| held.uid.as_str());
+            let live = input.live.get(key).map(|live| live.uid.as_str());
+            [held, live]
+        })
+        .flatten()
+        .filter(|uid| !uid.is_empty())
+        .collect();
+    let mut stages: BTreeMap<Stage, Vec<Effect>> = BTreeMap::new();
+    for (key, held) in input.inventory {
+        if input.wants.contains_key(key) || kept.contains(held.uid.as_str()) {
+            continue;
+        }
+        let uid = held.uid.clone();
+        let gvk = Gvk::new(&key.group, &held.version, &key.kind);
+        let action = match input.wish {
+            Wish::Orphaned => Action::Release { uid },
+            // Deleting a Namespace or a CRD takes foreign content with it, whatever its uid says.
+            Wish::Present | Wish::Absent if holds_others(&gvk) => Action::Release { uid },
+            Wish::Present | Wish::Absent => Action::Delete { uid },
+        };
+        stages.entry(Stage::of(&gvk)).or_default().push(Effect { key: key.clone(), gvk, action });
+    }
+    plan.removals = stages.into_values().rev().collect();
+}
+
+/// Deleting an object of this kind deletes objects that somebody else may have put into it.
+fn holds_others(gvk: &Gvk) -> bool {
+    matches!((&*gvk.group, &*gvk.kind), ("", "Namespace") | ("apiextensions.k8s.io", "CustomResourceDefinition"))
+}

@@ -1,0 +1,167 @@
+//! From the objects of a manifest to what one target is to have: where each object goes, in which order, the
+//! body to apply and the hash it is known by. A function of its arguments.
+
+mod hash;
+mod prepare;
+mod stage;
+mod stamp;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde_json::Value;
+use thiserror::Error;
+
+pub use hash::{DeclaredHash, HashKey, revision_of};
+pub use stage::Stage;
+pub use stamp::{Stamp, compose};
+
+use crate::manifest::ManifestObject;
+use crate::object::{Gvk, ObjectKey, Scope};
+
+/// What a target is to have.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Rendered {
+    /// The objects, by stage and then as they were written.
+    pub objects: Vec<Declared>,
+    /// Objects of kinds that the member does not know, or not yet.
+    pub unresolved: Vec<Unresolved>,
+}
+
+/// One object that a target is to have.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Declared {
+    /// Its key in the member.
+    pub key: ObjectKey,
+    /// Group, version and kind as declared.
+    pub gvk: Gvk,
+    /// The scope of its kind.
+    pub scope: Scope,
+    /// The document that declares it, 1 for the first.
+    pub document: usize,
+    /// What it is declared as: over the object with its namespace, before preparation, without our marks.
+    pub hash: DeclaredHash,
+    /// When its turn comes.
+    pub stage: Stage,
+    /// The prepared object, without our marks; [`compose`] adds them.
+    pub body: Arc<Value>,
+}
+
+/// An object of a kind whose scope nobody knows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unresolved {
+    /// The document that declares it, 1 for the first.
+    pub document: usize,
+    /// Its group, version and kind.
+    pub gvk: Gvk,
+    /// Its name.
+    pub name: String,
+}
+
+/// Why objects cannot be rendered.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum RenderError {
+    /// Two documents declare the same object, once the namespace is filled in.
+    #[error("documents {first} and {second} both declare {object}: remove one")]
+    Twice {
+        /// The object, in words.
+        object: String,
+        /// The document that declares it first.
+        first: usize,
+        /// The document that declares it again.
+        second: usize,
+    },
+    /// A Secret's stringData holds something else than text.
+    #[error("document {document}: stringData{path} of {object} is not text: put it in quotes")]
+    PrepareSecret {
+        /// The document.
+        document: usize,
+        /// The object, in words.
+        object: String,
+        /// The key in brackets; empty when it is stringData itself.
+        path: String,
+    },
+}
+
+/// Renders the objects for one target. `scope_of` tells the scope of a kind in the member, None for a kind
+/// that it does not have; `default_namespace` is for namespaced objects that name none.
+///
+/// A namespace that a cluster-scoped object names is taken off, as the API server ignores it.
+///
+/// # Errors
+/// When the same object (group, kind, namespace and name, in whatever version) is declared twice, or a
+/// Secret's stringData is not text.
+pub fn render(
+    objects: &[ManifestObject],
+    scope_of: &dyn Fn(&Gvk) -> Option<Scope>,
+    default_namespace: &str,
+    key: &HashKey,
+) -> Result<Rendered, RenderError> {
+    let mut rendered = Rendered::default();
+    let mut seen: BTreeMap<ObjectKey, usize> = BTreeMap::new();
+    for object in objects {
+        let scope = scope_of(&object.gvk);
+        let named = object.namespace.as_deref();
+        let namespace = match scope {
+            Some(Scope::Cluster) => "",
+            Some(Scope::Namespaced) => named.unwrap_or(default_namespace),
+            None => named.unwrap_or_default(),
+        };
+        let object_key = ObjectKey::new(&object.gvk, namespace, &object.name);
+        if let Some(first) = seen.insert(object_key.clone(), object.document) {
+            return Err(RenderError::Twice {
+                object: object_key.to_string(),
+                first,
+                second: object.document,
+            });
+        }
+        match scope {
+            Some(scope) => rendered.objects.push(declare(object, object_key, scope, key)?),
+            None => rendered.unresolved.push(Unresolved {
+                document: object.document,
+                gvk: object.gvk.clone(),
+                name: object.name.clone(),
+            }),
+        }
+    }
+    // Stable: within a stage the order of writing stays.
+    rendered.objects.sort_by_key(|declared| declared.stage);
+    Ok(rendered)
+}
+
+fn declare(
+    object: &ManifestObject,
+    object_key: ObjectKey,
+    scope: Scope,
+    key: &HashKey,
+) -> Result<Declared, RenderError> {
+    let mut body = object.value.clone();
+    if let Some(metadata) = body.get_mut("metadata").and_then(Value::as_object_mut) {
+        match scope {
+            Scope::Namespaced => {
+                metadata.insert("namespace".to_owned(), Value::from(&*object_key.namespace));
+            }
+            Scope::Cluster => {
+                metadata.remove("namespace");
+            }
+        }
+    }
+    stamp::unmark(&mut body);
+    let hash = DeclaredHash::of(&body, key);
+    prepare::prepare(&object.gvk, &mut body).map_err(|bad| RenderError::PrepareSecret {
+        document: object.document,
+        object: object_key.to_string(),
+        path: if bad.key.is_empty() { String::new() } else { format!("[\"{}\"]", bad.key) },
+    })?;
+    Ok(Declared {
+        stage: Stage::of(&object.gvk),
+        gvk: object.gvk.clone(),
+        key: object_key,
+        scope,
+        document: object.document,
+        hash,
+        body: Arc::new(body),
+    })
+}

@@ -1,0 +1,357 @@
+//! Where objects go, what is sent for them, and what they are known by.
+
+use proptest::prelude::*;
+use serde_json::json;
+use vidra_api::names::{HubId, OwnerHash, Revision};
+
+use super::*;
+use crate::manifest::parse;
+
+fn key() -> HashKey {
+    HashKey::new([7; 32])
+}
+
+fn scope_of(gvk: &Gvk) -> Option<Scope> {
+    match &*gvk.kind {
+        "Unknown" => None,
+        "Namespace" | "ClusterRole" | "CustomResourceDefinition" | "APIService" => Some(Scope::Cluster),
+        kind if kind.ends_with("WebhookConfiguration") => Some(Scope::Cluster),
+        _ => Some(Scope::Namespaced),
+    }
+}
+
+fn rendered(text: &str) -> Rendered {
+    render(&parse(text).unwrap(), &scope_of, "shop", &key()).unwrap()
+}
+
+fn one(text: &str) -> Declared {
+    let mut rendered = rendered(text);
+    assert_eq!(rendered.objects.len(), 1, "{text}");
+    rendered.objects.remove(0)
+}
+
+#[test]
+fn the_namespace_is_filled_in_kept_or_taken_off() {
+    let cases = [
+        ("kind: ConfigMap\nmetadata: {name: a}", "ConfigMap shop/a", json!("shop")),
+        ("kind: ConfigMap\nmetadata: {name: a, namespace: other}", "ConfigMap other/a", json!("other")),
+        ("kind: Namespace\nmetadata: {name: a, namespace: other}", "Namespace a", json!(null)),
+    ];
+    for (text, shown, namespace) in cases {
+        let declared = one(&format!("apiVersion: v1\n{text}"));
+        assert_eq!(declared.key.to_string(), shown);
+        assert_eq!(declared.body["metadata"].get("namespace").cloned().unwrap_or_default(), namespace);
+    }
+}
+
+#[test]
+fn the_same_object_twice_is_refused_by_both_documents() {
+    let text = |second: &str| format!("apiVersion: v1\nkind: Pod\nmetadata: {{name: a}}\n---\n{second}\n");
+    for second in [
+        "apiVersion: v1\nkind: Pod\nmetadata: {name: a, namespace: shop}",
+        "apiVersion: v2\nkind: Pod\nmetadata: {name: a}",
+    ] {
+        let error = render(&parse(&text(second)).unwrap(), &scope_of, "shop", &key()).unwrap_err();
+        assert_eq!(error.to_string(), "documents 1 and 2 both declare Pod shop/a: remove one");
+    }
+    for second in [
+        "apiVersion: v1\nkind: Pod\nmetadata: {name: a, namespace: other}",
+        "apiVersion: v1\nkind: Service\nmetadata: {name: a}",
+        "apiVersion: other.example/v1\nkind: Pod\nmetadata: {name: a}",
+    ] {
+        assert_eq!(rendered(&text(second)).objects.len(), 2, "{second}");
+    }
+    let unknown = "apiVersion: v1\nkind: Unknown\nmetadata: {name: a}\n";
+    let twice = parse(&format!("{unknown}---\n{unknown}")).unwrap();
+    assert!(render(&twice, &scope_of, "shop", &key()).is_err());
+}
+
+#[test]
+fn an_object_of_an_unknown_kind_is_set_apart() {
+    let rendered = rendered("apiVersion: x.example/v1\nkind: Unknown\nmetadata: {name: a}");
+    assert_eq!(rendered.objects, []);
+    let gvk = Gvk::new("x.example", "v1", "Unknown");
+    assert_eq!(rendered.unresolved, [Unresolved { document: 1, gvk, name: "a".to_owned() }]);
+}
+
+#[test]
+fn objects_stand_by_stage_and_then_as_written() {
+    let kinds = [
+        "admissionregistration.k8s.io/v1 ValidatingWebhookConfiguration",
+        "apps/v1 Deployment",
+        "v1 Secret",
+        "apiregistration.k8s.io/v1 APIService",
+        "v1 Service",
+        "rbac.authorization.k8s.io/v1 RoleBinding",
+        "v1 Namespace",
+        "v1 ServiceAccount",
+        "apiextensions.k8s.io/v1 CustomResourceDefinition",
+    ];
+    let text: String = kinds
+        .iter()
+        .filter_map(|gvk| gvk.split_once(' '))
+        .map(|(api, kind)| format!("---\napiVersion: {api}\nkind: {kind}\nmetadata: {{name: a}}\n"))
+        .collect();
+    let order: Vec<_> = rendered(&text).objects.iter().map(|d| (d.stage, d.gvk.kind.to_string())).collect();
+    let expected = [
+        (Stage::Foundations, "Namespace"),
+        (Stage::Foundations, "CustomResourceDefinition"),
+        (Stage::Dependencies, "Secret"),
+        (Stage::Dependencies, "RoleBinding"),
+        (Stage::Dependencies, "ServiceAccount"),
+        (Stage::Rest, "Deployment"),
+        (Stage::Rest, "Service"),
+        (Stage::Admission, "ValidatingWebhookConfiguration"),
+        (Stage::Admission, "APIService"),
+    ];
+    assert_eq!(order, expected.map(|(stage, kind)| (stage, kind.to_owned())));
+}
+
+#[test]
+fn a_body_is_prepared_so_that_applying_it_again_changes_nothing() {
+    let hooks = "apiVersion: admissionregistration.k8s.io/v1\nkind: MutatingWebhookConfiguration";
+    for (what, head, declared, prepared) in [
+        (
+            "stringData wins over data",
+            "apiVersion: v1\nkind: Secret",
+            json!({"data": {"a": "b2xk", "n": null, "k": "eA=="}, "stringData": {"a": "new", "e": null}}),
+            json!({"data": {"a": "bmV3", "n": "", "k": "eA==", "e": ""}}),
+        ),
+        (
+            "stringData alone",
+            "apiVersion: v1\nkind: Secret",
+            json!({"stringData": {"a": "x"}, "data": null}),
+            json!({"data": {"a": "eA=="}}),
+        ),
+        (
+            "stringData that says nothing",
+            "apiVersion: v1\nkind: Secret",
+            json!({"stringData": {}}),
+            json!({}),
+        ),
+        (
+            "a Secret of another group",
+            "apiVersion: x.example/v1\nkind: Secret",
+            json!({"stringData": {"a": "x"}}),
+            json!({"stringData": {"a": "x"}}),
+        ),
+        (
+            "rules beside aggregationRule",
+            "apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole",
+            json!({"aggregationRule": {"clusterRoleSelectors": []}, "rules": []}),
+            json!({"aggregationRule": {"clusterRoleSelectors": []}}),
+        ),
+        (
+            "rules of their own",
+            "apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole",
+            json!({"aggregationRule": null, "rules": []}),
+            json!({"aggregationRule": null, "rules": []}),
+        ),
+        (
+            "empty bundles of webhooks",
+            hooks,
+            json!({"webhooks": [{"clientConfig": {"caBundle": "", "url": "u"}}, {"clientConfig": {"caBundle": "Cg=="}},
+                                {"clientConfig": {"caBundle": "Zm9v"}}, {}]}),
+            json!({"webhooks": [{"clientConfig": {"url": "u"}}, {"clientConfig": {}},
+                                {"clientConfig": {"caBundle": "Zm9v"}}, {}]}),
+        ),
+        (
+            "the empty bundle of an aggregated API",
+            "apiVersion: apiregistration.k8s.io/v1\nkind: APIService",
+            json!({"spec": {"caBundle": "Cg==", "group": "g"}}),
+            json!({"spec": {"group": "g"}}),
+        ),
+        (
+            "the empty bundle of a conversion webhook",
+            "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition",
+            json!({"spec": {"conversion": {"webhook": {"clientConfig": {"caBundle": ""}}}}}),
+            json!({"spec": {"conversion": {"webhook": {"clientConfig": {}}}}}),
+        ),
+    ] {
+        let fields: String =
+            declared.as_object().unwrap().iter().map(|(name, value)| format!("{name}: {value}\n")).collect();
+        let mut body = Value::clone(&one(&format!("{head}\nmetadata: {{name: a}}\n{fields}")).body);
+        let fields = body.as_object_mut().unwrap();
+        for identity in ["apiVersion", "kind", "metadata"] {
+            assert!(fields.remove(identity).is_some());
+        }
+        assert_eq!(body, prepared, "{what}");
+    }
+}
+
+#[test]
+fn string_data_that_is_not_text_is_refused_without_its_value() {
+    let text = "apiVersion: v1\nkind: Secret\nmetadata: {name: a}\nstringData: {pin: 1234}";
+    let error = render(&parse(text).unwrap(), &scope_of, "shop", &key()).unwrap_err();
+    let message = "document 1: stringData[\"pin\"] of Secret shop/a is not text: put it in quotes";
+    assert_eq!(error.to_string(), message);
+}
+
+#[test]
+fn the_hash_is_of_what_is_declared_and_of_the_key() {
+    let base = "apiVersion: v1\nkind: Secret\nmetadata: {name: a}\ndata: {a: eA==}";
+    let hash = |text: &str| one(text).hash;
+    for same in [
+        "kind: Secret\napiVersion: v1\ndata: {a: eA==}\nmetadata: {name: a, namespace: shop}",
+        "apiVersion: v1\nkind: Secret\nmetadata: {name: a, uid: u, labels: {vidra.dev/hub: x, owner.vidra.dev/o: ''}, annotations: {owner.vidra.dev/o: 'a/b 1 c'}}\ndata: {a: eA==}\nstatus: {}",
+    ] {
+        assert_eq!(hash(same), hash(base), "{same}");
+    }
+    for other in [
+        "apiVersion: v1\nkind: Secret\nmetadata: {name: a}\ndata: {a: eQ==}",
+        "apiVersion: v1\nkind: Secret\nmetadata: {name: a}\nstringData: {a: x}",
+        "apiVersion: v1\nkind: Secret\nmetadata: {name: a, namespace: other}\ndata: {a: eA==}",
+        "apiVersion: v1\nkind: Secret\nmetadata: {name: a, labels: {x: z}}\ndata: {a: eA==}",
+    ] {
+        assert_ne!(hash(other), hash(base), "{other}");
+    }
+    let objects = parse(base).unwrap();
+    let elsewhere = render(&objects, &scope_of, "shop", &HashKey::new([8; 32])).unwrap();
+    assert_ne!(elsewhere.objects[0].hash, hash(base));
+    assert_eq!(hash(base).to_string().len(), 32);
+}
+
+#[test]
+fn values_that_look_alike_have_hashes_of_their_own() {
+    let values = [
+        json!(null),
+        json!(""),
+        json!([]),
+        json!({}),
+        json!("1"),
+        json!(1),
+        json!(1.5),
+        json!(true),
+        json!("t"),
+        json!(["a", "b"]),
+        json!(["ab"]),
+        json!([["a"], "b"]),
+        json!([["a", "b"]]),
+        json!({"a": "b"}),
+        json!({"ab": ""}),
+        json!([{}, {}]),
+        json!([[], []]),
+    ];
+    let hashes: std::collections::BTreeSet<_> = values.iter().map(|v| DeclaredHash::of(v, &key())).collect();
+    assert_eq!(hashes.len(), values.len());
+}
+
+#[test]
+fn a_revision_is_named_after_its_parts_and_where_they_end() {
+    let name = revision_of(["a", "bc"], &key());
+    assert!(Revision::try_from(name.as_str()).is_ok());
+    assert_eq!(name, revision_of(["a", "bc"], &key()));
+    for other in [vec!["ab", "c"], vec!["abc"], vec!["bc", "a"], vec!["a", "bc", ""], vec![]] {
+        assert_ne!(name, revision_of(other, &key()));
+    }
+    assert_ne!(name, revision_of(["a", "bc"], &HashKey::new([8; 32])));
+    // Computed once with Python's hmac, each part behind its length as 8 bytes.
+    assert_eq!(name, KNOWN_REVISION);
+    assert_eq!(HashKey::from_slice(&[7; 32]).map(|key| revision_of(["a", "bc"], &key)).as_ref(), Some(&name));
+    assert!(HashKey::from_slice(&[7; 31]).is_none());
+    assert_eq!(format!("{:?}", key()), "HashKey(redacted)");
+}
+
+const KNOWN_REVISION: &str = "37af8314dbcf43a8";
+
+#[test]
+fn a_composed_body_bears_our_marks_beside_those_of_the_user() {
+    for (metadata, labels, annotations) in [
+        ("{name: a}", json!({}), json!({})),
+        ("{name: a, labels: null, annotations: null}", json!({}), json!({})),
+        ("{name: a, labels: {x: z}, annotations: {p: q}}", json!({"x": "z"}), json!({"p": "q"})),
+    ] {
+        let declared = one(&format!("apiVersion: v1\nkind: ConfigMap\nmetadata: {metadata}"));
+        let hub = HubId::try_from("hub1").unwrap();
+        let owner = OwnerHash::new(&hub, "team-a", "shop");
+        let body = compose(&declared, &hub, &owner, "team-a/shop", 7);
+        let (mut labels, mut annotations) = (labels, annotations);
+        labels["vidra.dev/hub"] = json!("hub1");
+        labels[owner.label_key()] = json!("");
+        annotations[owner.label_key()] = json!(format!("team-a/shop 7 {}", declared.hash));
+        assert_eq!(body["metadata"]["labels"], labels);
+        assert_eq!(body["metadata"]["annotations"], annotations);
+        assert_eq!(body["metadata"]["namespace"], "shop");
+    }
+}
+
+#[test]
+fn a_stamp_that_says_anything_else_is_none() {
+    let hash = "0123456789abcdef0123456789abcdef";
+    assert!(Stamp::parse(&format!("a/b 1 {hash}")).is_some());
+    for text in [
+        String::new(),
+        format!("a/b {hash}"),
+        format!("a/b 1 {hash} "),
+        format!("a/b  1 {hash}"),
+        format!("a 1 {hash}"),
+        format!("a/b/c 1 {hash}"),
+        format!("/b 1 {hash}"),
+        format!("a/b x {hash}"),
+        format!("a/b 1 {}", hash.to_uppercase()),
+        format!("a/b 1 {}", &hash[1..]),
+        format!("a/b 1 +{}", &hash[1..]),
+        format!("a/b 99999999999999999999 {hash}"),
+    ] {
+        assert_eq!(Stamp::parse(&text), None, "{text}");
+    }
+}
+
+fn any_json() -> impl Strategy<Value = Value> {
+    let leaf = prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::from),
+        any::<i64>().prop_map(Value::from),
+        "[a-z]{0,4}".prop_map(Value::from),
+    ];
+    leaf.prop_recursive(3, 24, 4, |inner| {
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
+            prop::collection::btree_map("[a-c]{1,2}", inner, 0..4)
+                .prop_map(|map| Value::Object(map.into_iter().collect())),
+        ]
+    })
+}
+
+proptest! {
+    #[test]
+    fn a_stamp_reads_back_as_it_was_written(
+        namespace in "[a-z0-9-]{1,63}", name in "[a-z0-9.-]{1,180}", generation: i64, value in any_json(),
+    ) {
+        let hash = DeclaredHash::of(&value, &key());
+        let stamp = Stamp { owner: format!("{namespace}/{name}"), generation, hash };
+        prop_assert_eq!(Stamp::parse(&stamp.to_string()), Some(stamp));
+    }
+
+    #[test]
+    fn a_stamp_is_read_without_panic(text in ".{0,80}") {
+        let _ = Stamp::parse(&text);
+    }
+
+    #[test]
+    fn equal_values_and_only_those_have_equal_hashes(a in any_json(), b in any_json()) {
+        prop_assert_eq!(a == b, DeclaredHash::of(&a, &key()) == DeclaredHash::of(&b, &key()));
+    }
+
+    #[test]
+    fn render_is_a_function_and_keeps_every_object(
+        names in prop::collection::btree_set("[a-z]{1,5}", 0..8), kind in "ConfigMap|Namespace|Secret|Unknown|Pod",
+        extra in any_json(),
+    ) {
+        let objects: Vec<_> = names
+            .iter()
+            .map(|name| json!({"apiVersion": "v1", "kind": kind, "metadata": {"name": name}, "data": extra}))
+            .enumerate()
+            .flat_map(|(index, value)| crate::manifest::from_value(index + 1, value).unwrap())
+            .collect();
+        let first = render(&objects, &scope_of, "shop", &key()).unwrap();
+        prop_assert_eq!(first.objects.len() + first.unresolved.len(), objects.len());
+        prop_assert_eq!(&first, &render(&objects, &scope_of, "shop", &key()).unwrap());
+        // What was prepared is prepared.
+        for declared in &first.objects {
+            let again = crate::manifest::from_value(declared.document, Value::clone(&declared.body)).unwrap();
+            let again = render(&again, &scope_of, "shop", &key()).unwrap();
+            prop_assert_eq!(&again.objects[0].body, &declared.body);
+        }
+    }
+}

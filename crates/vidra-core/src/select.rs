@@ -1,0 +1,141 @@
+//! Which members a VidraResource targets, and the namespace on each.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use vidra_api::{LabelSelector, LabelSelectorRequirement, SelectorOperator, TargetSelector};
+
+/// One member cluster, as far as selecting needs it.
+#[derive(Clone, Copy, Debug)]
+pub struct Member<'a> {
+    /// Its name.
+    pub name: &'a str,
+    /// Its labels.
+    pub labels: &'a BTreeMap<String, String>,
+    /// Hub namespaces that may target it; `None`: all.
+    pub allowed_namespaces: Option<&'a [String]>,
+    /// It is being deleted: nothing new goes there.
+    pub leaving: bool,
+}
+
+/// What was selected.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Selection {
+    /// Member to destination namespace.
+    pub targets: BTreeMap<String, String>,
+    /// Names in `clusterNames` that no member bears.
+    pub unknown: BTreeSet<String>,
+    /// Members that match, and do not allow this namespace.
+    pub forbidden: BTreeSet<String>,
+}
+
+/// Selects. Entries are joined by OR; the first that matches a member names its namespace, and this
+/// namespace is the default.
+pub fn select(
+    namespace: &str,
+    targets: &[TargetSelector],
+    excluded: &[String],
+    members: &[Member<'_>],
+) -> Selection {
+    let mut selection = Selection::default();
+    for member in members.iter().filter(|member| !excluded.iter().any(|name| name == member.name)) {
+        let Some(entry) = targets.iter().find(|entry| matches(entry, member)) else { continue };
+        let allowed = member.allowed_namespaces.is_none_or(|all| all.iter().any(|name| name == namespace));
+        if member.leaving {
+            continue;
+        }
+        if !allowed {
+            selection.forbidden.insert(member.name.to_owned());
+            continue;
+        }
+        let destination = entry.namespace.as_deref().unwrap_or(namespace);
+        selection.targets.insert(member.name.to_owned(), destination.to_owned());
+    }
+    let named = targets.iter().filter_map(|entry| entry.cluster_names.as_ref()).flatten();
+    selection.unknown = named.filter(|name| !members.iter().any(|member| member.name == **name)).cloned().collect();
+    selection
+}
+
+fn matches(entry: &TargetSelector, member: &Member<'_>) -> bool {
+    let named = entry.cluster_names.as_ref().is_some_and(|names| names.iter().any(|name| name == member.name));
+    let selected = entry.cluster_selector.as_ref().is_some_and(|selector| selects(selector, member.labels));
+    named || selected
+}
+
+/// A label selector as Kubernetes defines it: all requirements hold; an empty one selects everything.
+pub fn selects(selector: &LabelSelector, labels: &BTreeMap<String, String>) -> bool {
+    selector.match_labels.iter().all(|(key, value)| labels.get(key) == Some(value))
+        && selector.match_expressions.iter().all(|requirement| holds(requirement, labels))
+}
+
+fn holds(requirement: &LabelSelectorRequirement, labels: &BTreeMap<String, String>) -> bool {
+    let value = labels.get(&requirement.key);
+    let listed = value.is_some_and(|value| requirement.values.contains(value));
+    match requirement.operator {
+        SelectorOperator::In => listed,
+        SelectorOperator::NotIn => !listed,
+        SelectorOperator::Exists => value.is_some(),
+        SelectorOperator::DoesNotExist => value.is_none(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+
+    fn run(targets: Value, excluded: &[&str]) -> Selection {
+        let labels = |text: &str| BTreeMap::from([("env".to_owned(), text.to_owned())]);
+        let (prod, test) = (labels("prod"), labels("test"));
+        let closed = ["other".to_owned()];
+        let members = [
+            Member { name: "berlin", labels: &prod, allowed_namespaces: None, leaving: false },
+            Member { name: "tokyo", labels: &test, allowed_namespaces: None, leaving: false },
+            Member { name: "austin", labels: &prod, allowed_namespaces: Some(&closed), leaving: false },
+            Member { name: "gone", labels: &prod, allowed_namespaces: None, leaving: true },
+        ];
+        let targets: Vec<TargetSelector> = serde_json::from_value(targets).unwrap();
+        let excluded: Vec<String> = excluded.iter().map(|name| (*name).to_owned()).collect();
+        select("team", &targets, &excluded, &members)
+    }
+
+    fn names(selection: &Selection) -> Vec<(&str, &str)> {
+        selection.targets.iter().map(|(name, namespace)| (&**name, &**namespace)).collect()
+    }
+
+    #[test]
+    fn the_first_entry_that_matches_names_the_namespace() {
+        let selection = run(
+            json!([
+                {"clusterNames": ["berlin", "paris"], "namespace": "shop"},
+                {"clusterSelector": {}, "namespace": "rest"},
+            ]),
+            &[],
+        );
+        assert_eq!(names(&selection), [("berlin", "shop"), ("tokyo", "rest")]);
+        assert_eq!(selection.unknown, BTreeSet::from(["paris".to_owned()]));
+        assert_eq!(selection.forbidden, BTreeSet::from(["austin".to_owned()]));
+    }
+
+    #[test]
+    fn selectors_select_as_in_kubernetes() {
+        let cases = [
+            (json!({"matchLabels": {"env": "test"}}), vec!["tokyo"]),
+            (json!({"matchExpressions": [{"key": "env", "operator": "In", "values": ["prod"]}]}), vec!["berlin"]),
+            (json!({"matchExpressions": [{"key": "env", "operator": "NotIn", "values": ["prod"]}]}), vec!["tokyo"]),
+            (json!({"matchExpressions": [{"key": "env", "operator": "Exists"}]}), vec!["berlin", "tokyo"]),
+            (json!({"matchExpressions": [{"key": "env", "operator": "DoesNotExist"}]}), vec![]),
+            (json!({}), vec!["berlin", "tokyo"]),
+        ];
+        for (selector, expected) in cases {
+            let selection = run(json!([{ "clusterSelector": selector }]), &[]);
+            let found: Vec<_> = selection.targets.keys().map(String::as_str).collect();
+            assert_eq!(found, expected, "{selector}");
+        }
+    }
+
+    #[test]
+    fn an_excluded_member_is_left_out_whatever_selects_it() {
+        let selection = run(json!([{"clusterNames": ["berlin"]}, {"clusterSelector": {}}]), &["berlin"]);
+        assert_eq!(names(&selection), [("tokyo", "team")]);
+    }
+}

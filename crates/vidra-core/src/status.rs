@@ -1,0 +1,10 @@
+//! What statuses say: of one target, and of a VidraResource over all its targets.
+//!
+//! A status is a view of facts, made anew each time. Nothing in it moves by itself: equal facts give an
+//! equal status, so that nothing is written while nothing changes.
+
+mod resource;
+mod target;
+
+pub use resource::{Problem, ResourceFacts, TargetView, resource_status};
+pub use target::{Delivery, TORN_DOWN, TargetFacts, is_torn_down, target_status};

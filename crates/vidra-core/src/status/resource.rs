@@ -1,0 +1,305 @@
+//! The status of a VidraResource: the roll-up of its targets.
+
+use vidra_api::{
+    ClusterSummary, DriftState, Summary, TargetState, Time, VidraResourceStatus, clip,
+    condition::{DRIFTED, READY, RECONCILING, STALLED},
+    resource::CLUSTERS_MAX,
+    set_condition,
+    target::MESSAGE_MAX,
+};
+
+/// What keeps a VidraResource itself from moving, whatever its targets do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Problem {
+    /// CamelCase.
+    pub reason: &'static str,
+    /// What is so, and what to do.
+    pub message: String,
+    /// It will not move without a person.
+    pub stalled: bool,
+}
+
+/// One target, as far as the roll-up needs it.
+#[derive(Clone, Debug)]
+pub struct TargetView {
+    /// The member's name.
+    pub cluster: String,
+    /// `None`: it has not been reported for what it is now to be.
+    pub state: Option<TargetState>,
+    /// Whether it still is as delivered.
+    pub drift: Option<DriftState>,
+    /// Why.
+    pub reason: Option<String>,
+    /// Why, in a sentence.
+    pub message: Option<String>,
+    /// The revision that it has.
+    pub revision: Option<String>,
+    /// Since when its state is so.
+    pub since: Option<Time>,
+    /// It is being removed from its member.
+    pub leaving: bool,
+    /// It needs a person.
+    pub stalled: bool,
+    /// Objects in it.
+    pub objects: i64,
+}
+
+/// What a VidraResource's status is made from.
+#[derive(Clone, Debug)]
+pub struct ResourceFacts<'a> {
+    /// The VidraResource's generation that was acted on.
+    pub generation: i64,
+    /// The revision that it asks for, when its manifest could be read.
+    pub revision: Option<&'a str>,
+    /// What keeps it from moving.
+    pub problem: Option<Problem>,
+    /// It is being deleted.
+    pub deleting: bool,
+    /// It is suspended.
+    pub suspended: bool,
+    /// Its targets.
+    pub targets: &'a [TargetView],
+    /// The value of the annotation that asked for a reconcile, once that was done.
+    pub handled: Option<String>,
+    /// Now.
+    pub now: Time,
+}
+
+/// Makes the status that follows `before`.
+pub fn resource_status(before: &VidraResourceStatus, facts: &ResourceFacts<'_>) -> VidraResourceStatus {
+    let summary = summary(facts);
+    let mut status = before.clone();
+    status.observed_generation = Some(facts.generation);
+    if let Some(revision) = facts.revision {
+        status.revision = Some(revision.to_owned());
+    }
+    if facts.handled.is_some() {
+        status.last_handled_reconcile_at.clone_from(&facts.handled);
+    }
+    status.targets_ready = Some(format!("{}/{}", summary.ready, summary.targets));
+    status.clusters = clusters(facts.targets);
+    let mut set = |type_: &str, value: bool, reason: &str, message: &str| {
+        let generation = Some(facts.generation);
+        set_condition(&mut status.conditions, type_, value, reason, message, generation, facts.now.clone());
+    };
+    let (ready, reason, message) = readiness(facts, &summary);
+    set(READY, ready, reason, &message);
+    let moving = facts.deleting || (!ready && (summary.progressing + summary.waiting + summary.terminating) > 0);
+    set(RECONCILING, moving, if moving { reason } else { "Settled" }, if moving { &message } else { "" });
+    match stalled(facts) {
+        Some((reason, message)) => set(STALLED, true, reason, &message),
+        None => set(STALLED, false, "Moving", ""),
+    }
+    match summary.drifted {
+        0 => set(DRIFTED, false, "InSync", ""),
+        count => set(DRIFTED, true, "TargetsDrifted", &format!("{count} targets differ from what is declared")),
+    }
+    status.summary = Some(summary);
+    status
+}
+
+fn summary(facts: &ResourceFacts<'_>) -> Summary {
+    let mut summary = Summary::default();
+    for target in facts.targets {
+        summary.objects += target.objects;
+        if target.drift == Some(DriftState::Drifted) {
+            summary.drifted += 1;
+        }
+        if target.leaving {
+            summary.terminating += 1;
+            continue;
+        }
+        summary.targets += 1;
+        // An answer for another revision, or for another generation of the target, is no answer yet.
+        let current = target.revision.as_deref() == facts.revision;
+        match target.state {
+            Some(TargetState::Ready) if current => summary.ready += 1,
+            Some(TargetState::Failed) => summary.failed += 1,
+            Some(TargetState::Unknown) => summary.unknown += 1,
+            Some(TargetState::Suspended) => summary.suspended += 1,
+            Some(TargetState::Waiting) => summary.waiting += 1,
+            Some(TargetState::Terminating) => summary.terminating += 1,
+            Some(TargetState::Ready | TargetState::Progressing) | None => summary.progressing += 1,
+        }
+    }
+    summary
+}
+
+fn readiness(facts: &ResourceFacts<'_>, summary: &Summary) -> (bool, &'static str, String) {
+    if let Some(problem) = &facts.problem {
+        return (false, problem.reason, problem.message.clone());
+    }
+    if facts.deleting {
+        return (false, "Terminating", first_message(facts, TargetState::Terminating));
+    }
+    if facts.suspended {
+        return (false, "Suspended", "it is suspended; set spec.suspend to false to go on".into());
+    }
+    if summary.targets == 0 {
+        return (false, "NoTargets", "no member cluster matches spec.targets".into());
+    }
+    let of = |count: i32, what: &str, state| {
+        format!("{count} of {} targets {what}{}", summary.targets, after_colon(first_message(facts, state)))
+    };
+    if summary.failed > 0 {
+        return (false, "TargetsFailed", of(summary.failed, "failed", TargetState::Failed));
+    }
+    if summary.unknown > 0 {
+        return (false, "MembersUnreachable", of(summary.unknown, "cannot be reached", TargetState::Unknown));
+    }
+    if summary.waiting > 0 {
+        return (false, "TargetsWaiting", of(summary.waiting, "wait", TargetState::Waiting));
+    }
+    if summary.ready < summary.targets {
+        let rest = summary.targets - summary.ready;
+        return (false, "Progressing", of(rest, "are not ready", TargetState::Progressing));
+    }
+    (true, "Ready", String::new())
+}
+
+fn stalled(facts: &ResourceFacts<'_>) -> Option<(&'static str, String)> {
+    if let Some(problem) = facts.problem.as_ref().filter(|problem| problem.stalled) {
+        return Some((problem.reason, problem.message.clone()));
+    }
+    let target = facts.targets.iter().find(|target| target.stalled)?;
+    let message = target.message.as_deref().unwrap_or_default();
+    Some(("TargetsFailed", format!("{}: {message}", target.cluster)))
+}
+
+/// The first cluster in that state, by name, with its message.
+fn first_message(facts: &ResourceFacts<'_>, state: TargetState) -> String {
+    let mut of_state: Vec<_> = facts.targets.iter().filter(|target| target.state == Some(state)).collect();
+    of_state.sort_by(|a, b| a.cluster.cmp(&b.cluster));
+    match of_state.first() {
+        Some(target) => match &target.message {
+            Some(message) => format!("{}: {message}", target.cluster),
+            None => target.cluster.clone(),
+        },
+        None => String::new(),
+    }
+}
+
+fn after_colon(text: String) -> String {
+    if text.is_empty() { text } else { format!(": {text}") }
+}
+
+/// At most [`CLUSTERS_MAX`], worst first, then by name: a stable order.
+fn clusters(targets: &[TargetView]) -> Vec<ClusterSummary> {
+    let mut sorted: Vec<_> = targets.iter().collect();
+    sorted.sort_by(|a, b| (severity(a), &a.cluster).cmp(&(severity(b), &b.cluster)));
+    sorted
+        .into_iter()
+        .take(CLUSTERS_MAX)
+        .map(|target| ClusterSummary {
+            name: target.cluster.clone(),
+            state: target.state,
+            drift: target.drift,
+            reason: target.reason.clone(),
+            message: target.message.as_deref().map(|message| clip(message, MESSAGE_MAX)),
+            revision: target.revision.clone(),
+            since: target.since.clone(),
+        })
+        .collect()
+}
+
+fn severity(target: &TargetView) -> u8 {
+    match target.state {
+        Some(TargetState::Failed) => 0,
+        Some(TargetState::Unknown) => 1,
+        _ if target.drift == Some(DriftState::Drifted) => 2,
+        Some(TargetState::Terminating) => 3,
+        Some(TargetState::Waiting) => 4,
+        None | Some(TargetState::Progressing) => 5,
+        Some(TargetState::Suspended) => 6,
+        Some(TargetState::Ready) => 7,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use k8s_openapi::jiff::Timestamp;
+    use vidra_api::find;
+
+    fn target(cluster: &str, state: Option<TargetState>, revision: &str) -> TargetView {
+        TargetView {
+            cluster: cluster.into(),
+            state,
+            drift: None,
+            reason: None,
+            message: Some("why".into()),
+            revision: Some(revision.into()),
+            since: None,
+            leaving: false,
+            stalled: false,
+            objects: 1,
+        }
+    }
+
+    fn status(targets: &[TargetView], problem: Option<Problem>) -> VidraResourceStatus {
+        let facts = ResourceFacts {
+            generation: 2,
+            revision: Some("new"),
+            problem,
+            deleting: false,
+            suspended: false,
+            targets,
+            handled: None,
+            now: Time(Timestamp::from_second(5).unwrap()),
+        };
+        resource_status(&VidraResourceStatus::default(), &facts)
+    }
+
+    fn condition(status: &VidraResourceStatus, type_: &str) -> (String, String) {
+        let found = find(&status.conditions, type_).unwrap();
+        (found.status.clone(), found.reason.clone())
+    }
+
+    #[test]
+    fn ready_needs_every_target_ready_on_this_revision() {
+        use TargetState::{Failed, Progressing, Ready, Unknown};
+        let cases = [
+            (vec![target("a", Some(Ready), "new")], "True", "Ready"),
+            (vec![target("a", Some(Ready), "old")], "False", "Progressing"),
+            (vec![target("a", None, "new")], "False", "Progressing"),
+            (vec![target("a", Some(Ready), "new"), target("b", Some(Unknown), "new")], "False", "MembersUnreachable"),
+            (vec![target("a", Some(Failed), "new"), target("b", Some(Unknown), "new")], "False", "TargetsFailed"),
+            (vec![target("a", Some(Progressing), "new")], "False", "Progressing"),
+            (vec![], "False", "NoTargets"),
+        ];
+        for (targets, value, reason) in cases {
+            assert_eq!(condition(&status(&targets, None), READY), (value.into(), reason.into()));
+        }
+    }
+
+    #[test]
+    fn a_silent_member_is_no_stall_and_a_held_removal_is() {
+        let silent = status(&[target("a", Some(TargetState::Unknown), "new")], None);
+        assert_eq!(condition(&silent, STALLED).0, "False");
+        let held = Problem { reason: "RemovalHeld", message: "approve".into(), stalled: true };
+        let held = status(&[target("a", Some(TargetState::Ready), "new")], Some(held));
+        assert_eq!(condition(&held, STALLED), ("True".into(), "RemovalHeld".into()));
+        assert_eq!(condition(&held, READY).0, "False");
+    }
+
+    #[test]
+    fn clusters_are_listed_worst_first_and_at_most_fifty() {
+        let mut targets: Vec<_> =
+            (0..80).map(|n| target(&format!("c{n:02}"), Some(TargetState::Ready), "new")).collect();
+        targets[70].state = Some(TargetState::Failed);
+        let status = status(&targets, None);
+        assert_eq!(status.clusters.len(), 50);
+        assert_eq!(status.clusters[0].name, "c70");
+        assert_eq!(status.clusters[1].name, "c00");
+        assert_eq!(status.targets_ready.as_deref(), Some("79/80"));
+    }
+
+    #[test]
+    fn a_target_that_leaves_is_not_held_against_ready() {
+        let mut gone = target("b", Some(TargetState::Terminating), "old");
+        gone.leaving = true;
+        let status = status(&[target("a", Some(TargetState::Ready), "new"), gone], None);
+        assert_eq!(condition(&status, READY).0, "True");
+        assert_eq!(status.summary.unwrap().terminating, 1);
+    }
+}

@@ -1,0 +1,239 @@
+//! The status of one target.
+
+use vidra_api::{
+    ConditionStatus, Corrections, DriftState, TargetState, Time, VidraTargetStatus, clip,
+    condition::{READY, STALLED},
+    find, set_condition,
+    target::MESSAGE_MAX,
+};
+
+/// Condition of a VidraTarget: what its inventory held is gone or let go, and the inventory is empty.
+pub const TORN_DOWN: &str = "TornDown";
+
+/// How delivery to the member went.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Delivery {
+    /// Everything declared was applied.
+    Applied,
+    /// It goes on by itself, not yet everything was done.
+    Waiting {
+        /// CamelCase.
+        reason: &'static str,
+        /// For what.
+        message: String,
+    },
+    /// Something could not be done.
+    Failed {
+        /// CamelCase.
+        reason: &'static str,
+        /// What, where, and what to do.
+        message: String,
+        /// It will not move without a person.
+        stalled: bool,
+    },
+    /// The member does not answer, or is not to be written to: what is there is not known.
+    Unreachable {
+        /// CamelCase.
+        reason: &'static str,
+        /// Why, and what to do.
+        message: String,
+    },
+    /// A person suspended it.
+    Suspended,
+    /// Objects are being removed or let go.
+    TearingDown {
+        /// What is waited for.
+        message: String,
+    },
+    /// Nothing of it is left.
+    TornDown,
+}
+
+/// What a target's status is made from.
+#[derive(Clone, Debug)]
+pub struct TargetFacts<'a> {
+    /// The VidraTarget's generation that was acted on.
+    pub generation: i64,
+    /// The revision that was acted on.
+    pub revision: &'a str,
+    /// It is to be removed or let go.
+    pub leaving: bool,
+    /// How delivery went.
+    pub delivery: Delivery,
+    /// Objects in the target.
+    pub objects: i64,
+    /// Of these, healthy.
+    pub ready: i64,
+    /// Of these, found to differ and not repaired.
+    pub drifted: i64,
+    /// The first object that is not healthy: what and why, and whether it has failed.
+    pub unready: Option<(String, bool)>,
+    /// Corrections made in this pass.
+    pub corrected: i64,
+    /// Now.
+    pub now: Time,
+}
+
+/// Makes the status that follows `before`.
+pub fn target_status(before: &VidraTargetStatus, facts: &TargetFacts<'_>) -> VidraTargetStatus {
+    let (state, reason, message) = state(facts);
+    let mut status = before.clone();
+    status.observed_generation = Some(facts.generation);
+    if status.state != Some(state) {
+        status.since = Some(facts.now.clone());
+    }
+    status.state = Some(state);
+    status.reason = Some(reason.to_owned());
+    status.message = (!message.is_empty()).then(|| clip(&message, MESSAGE_MAX));
+    let known = !matches!(facts.delivery, Delivery::Unreachable { .. } | Delivery::Suspended);
+    if known {
+        (status.objects, status.ready, status.drifted) = (facts.objects, facts.ready, facts.drifted);
+    }
+    status.drift = Some(match known {
+        true if facts.drifted > 0 => DriftState::Drifted,
+        true => DriftState::InSync,
+        false => DriftState::Unknown,
+    });
+    if facts.delivery == Delivery::Applied && !facts.leaving {
+        status.revision = Some(facts.revision.to_owned());
+    }
+    if facts.corrected > 0 {
+        let count = status.corrections.as_ref().map_or(0, |corrections| corrections.count);
+        status.corrections =
+            Some(Corrections { count: count + facts.corrected, last: Some(facts.now.clone()) });
+    }
+    conditions(&mut status, facts, state, reason, &message);
+    status
+}
+
+/// The member is free of this target, as of the VidraTarget's current generation.
+pub fn is_torn_down(status: &VidraTargetStatus, generation: i64) -> bool {
+    status.observed_generation == Some(generation)
+        && find(&status.conditions, TORN_DOWN).is_some_and(|condition| condition.status == "True")
+}
+
+fn conditions(
+    status: &mut VidraTargetStatus,
+    facts: &TargetFacts<'_>,
+    state: TargetState,
+    reason: &str,
+    message: &str,
+) {
+    let ready = match state {
+        TargetState::Ready => ConditionStatus::True,
+        TargetState::Unknown => ConditionStatus::Unknown,
+        _ => ConditionStatus::False,
+    };
+    let stalled = matches!(facts.delivery, Delivery::Failed { stalled: true, .. });
+    let generation = Some(facts.generation);
+    let mut set = |type_: &str, value: ConditionStatus, reason: &str, message: &str| {
+        set_condition(&mut status.conditions, type_, value, reason, message, generation, facts.now.clone())
+    };
+    set(READY, ready, reason, message);
+    match stalled {
+        true => set(STALLED, ConditionStatus::True, reason, message),
+        false => set(STALLED, ConditionStatus::False, "Moving", ""),
+    };
+    if facts.delivery == Delivery::TornDown {
+        set(TORN_DOWN, ConditionStatus::True, "Removed", "");
+    } else {
+        status.conditions.retain(|condition| condition.type_ != TORN_DOWN);
+    }
+}
+
+fn state(facts: &TargetFacts<'_>) -> (TargetState, &'static str, String) {
+    match &facts.delivery {
+        Delivery::Suspended => (TargetState::Suspended, "Suspended", String::new()),
+        Delivery::TornDown => (TargetState::Terminating, "Removed", String::new()),
+        Delivery::TearingDown { message } => (TargetState::Terminating, "Removing", message.clone()),
+        Delivery::Unreachable { reason, message } if facts.leaving => {
+            (TargetState::Terminating, reason, message.clone())
+        }
+        Delivery::Unreachable { reason, message } => (TargetState::Unknown, reason, message.clone()),
+        Delivery::Waiting { reason, message } => (TargetState::Waiting, reason, message.clone()),
+        Delivery::Failed { reason, message, .. } => (TargetState::Failed, reason, message.clone()),
+        Delivery::Applied => match &facts.unready {
+            None => (TargetState::Ready, "Ready", String::new()),
+            Some((message, true)) => (TargetState::Failed, "ObjectFailed", message.clone()),
+            Some((message, false)) => (TargetState::Progressing, "ObjectsProgressing", message.clone()),
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use k8s_openapi::jiff::Timestamp;
+
+    fn at(second: i64) -> Time {
+        Time(Timestamp::from_second(second).unwrap())
+    }
+
+    fn facts(delivery: Delivery, second: i64) -> TargetFacts<'static> {
+        TargetFacts {
+            generation: 3,
+            revision: "r1",
+            leaving: false,
+            delivery,
+            objects: 2,
+            ready: 2,
+            drifted: 0,
+            unready: None,
+            corrected: 0,
+            now: at(second),
+        }
+    }
+
+    #[test]
+    fn equal_facts_give_an_equal_status_however_late() {
+        let first = target_status(&VidraTargetStatus::default(), &facts(Delivery::Applied, 10));
+        let second = target_status(&first, &facts(Delivery::Applied, 999));
+        assert_eq!(first, second);
+        assert_eq!((first.state, first.since), (Some(TargetState::Ready), Some(at(10))));
+    }
+
+    #[test]
+    fn a_member_that_is_silent_is_unknown_and_keeps_what_was_known() {
+        let before = target_status(&VidraTargetStatus::default(), &facts(Delivery::Applied, 10));
+        let silent = Delivery::Unreachable { reason: "NoAnswer", message: "no answer".into() };
+        let after = target_status(&before, &TargetFacts { objects: 0, ready: 0, ..facts(silent.clone(), 50) });
+        assert_eq!((after.state, after.drift), (Some(TargetState::Unknown), Some(DriftState::Unknown)));
+        assert_eq!((after.objects, after.revision.as_deref(), after.since), (2, Some("r1"), Some(at(50))));
+        let leaving = target_status(&before, &TargetFacts { leaving: true, ..facts(silent, 50) });
+        assert_eq!(leaving.state, Some(TargetState::Terminating));
+    }
+
+    #[test]
+    fn ready_is_told_only_when_everything_is_applied_and_healthy() {
+        let cases = [
+            (Delivery::Applied, None, TargetState::Ready),
+            (Delivery::Applied, Some(("late".to_owned(), false)), TargetState::Progressing),
+            (Delivery::Applied, Some(("dead".to_owned(), true)), TargetState::Failed),
+            (Delivery::Waiting { reason: "Syncing", message: String::new() }, None, TargetState::Waiting),
+            (Delivery::Suspended, None, TargetState::Suspended),
+        ];
+        for (delivery, unready, state) in cases {
+            let status = target_status(
+                &VidraTargetStatus::default(),
+                &TargetFacts { unready, ..facts(delivery.clone(), 1) },
+            );
+            assert_eq!(status.state, Some(state), "{delivery:?}");
+            let ready = find(&status.conditions, READY).unwrap();
+            assert_eq!(ready.status == "True", state == TargetState::Ready, "{delivery:?}");
+        }
+    }
+
+    #[test]
+    fn corrections_add_up_and_a_teardown_counts_for_its_generation_only() {
+        let first = target_status(
+            &VidraTargetStatus::default(),
+            &TargetFacts { corrected: 2, ..facts(Delivery::Applied, 1) },
+        );
+        let second = target_status(&first, &TargetFacts { corrected: 1, ..facts(Delivery::Applied, 9) });
+        assert_eq!(second.corrections, Some(Corrections { count: 3, last: Some(at(9)) }));
+        let gone = target_status(&second, &facts(Delivery::TornDown, 10));
+        assert!(is_torn_down(&gone, 3) && !is_torn_down(&gone, 4));
+        let back = target_status(&gone, &facts(Delivery::Applied, 11));
+        assert!(!is_torn_down(&back, 3));
+    }
+}

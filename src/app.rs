@@ -1,0 +1,125 @@
+//! Wiring and shutdown, nothing else: seams in, a running hub out.
+
+use std::sync::Arc;
+
+use kube::Client;
+use tokio::sync::watch;
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+
+use crate::{
+    hub::{
+        api::HubApi,
+        catalog::Catalog,
+        events::Events,
+        identity::{self, IdentityError},
+        revisions::Revisions,
+        watch::follow_all,
+    },
+    queue::{Limits, Queue},
+    reconcile::Hub,
+    seams::{Clock, Connect, Rng},
+    serve::metrics::Metrics,
+    settings::Settings,
+};
+
+/// The seams, and the hub's own client.
+pub struct Deps {
+    /// The hub cluster.
+    pub client: Client,
+    /// The way to members.
+    pub connect: Arc<dyn Connect>,
+    /// Wall time.
+    pub clock: Arc<dyn Clock>,
+    /// Chance.
+    pub rng: Arc<dyn Rng>,
+    /// Counters; shared with whoever serves them.
+    pub metrics: Metrics,
+}
+
+/// Runs the hub until `stop`; then ends everything that it started. `synced` turns true when the hub's own
+/// objects are known.
+pub async fn run(
+    settings: Settings,
+    deps: Deps,
+    synced: watch::Sender<bool>,
+    stop: CancellationToken,
+) -> Result<(), IdentityError> {
+    let Deps { client, connect, clock, rng, metrics } = deps;
+    let identity =
+        identity::ensure(&client, &settings.namespace, settings.hub_id.as_deref(), rng.as_ref()).await?;
+    let (queue, timer) = Queue::new(Limits::default(), rng.clone(), metrics.queue());
+    let catalog = Arc::new(Catalog::new(queue.clone()));
+    let (events, event_writer) = Events::new(client.clone(), clock.clone(), rng.clone(), &settings.namespace);
+    let hub = Arc::new(Hub {
+        api: HubApi::new(client.clone(), catalog.clone(), metrics.clone()),
+        revisions: Revisions::new(identity.key.clone()),
+        settings,
+        identity,
+        catalog: catalog.clone(),
+        queue: queue.clone(),
+        events,
+        clock,
+        rng,
+        connect,
+        metrics: metrics.clone(),
+        sessions: Default::default(),
+        memo: Default::default(),
+    });
+    metrics.observe(&hub);
+
+    let tasks = TaskTracker::new();
+    tasks.spawn(timer.run(stop.clone()));
+    let follow = {
+        let (namespace, synced) = (hub.settings.namespace.clone(), synced.clone());
+        async move { follow_all(client, &namespace, catalog, synced).await }
+    };
+    tasks.spawn(stop.clone().run_until_cancelled_owned(follow));
+    tasks.spawn(stop.clone().run_until_cancelled_owned(event_writer.run()));
+    work(&hub, synced, &tasks, &stop).await;
+
+    let sessions = std::mem::take(&mut *hub.sessions.lock());
+    for session in sessions.into_values() {
+        session.end().await;
+    }
+    tasks.close();
+    tasks.wait().await;
+    metrics.forget();
+    Ok(())
+}
+
+/// Gives out keys until `stop`. Nothing is decided before the hub's own objects are all known.
+async fn work(hub: &Arc<Hub>, synced: watch::Sender<bool>, tasks: &TaskTracker, stop: &CancellationToken) {
+    let mut synced = synced.subscribe();
+    let known = stop.run_until_cancelled(async { synced.wait_for(|synced| *synced).await.is_ok() }).await;
+    if known != Some(true) {
+        return;
+    }
+    while let Some(key) = stop.run_until_cancelled(hub.queue.next()).await {
+        let (hub, stop) = (hub.clone(), stop.clone());
+        tasks.spawn(async move {
+            let work = Work { hub: &hub, key: &key, verdict: None };
+            stop.run_until_cancelled(work.run()).await;
+        });
+    }
+}
+
+/// One key's turn; whatever becomes of it, the queue hears that it has ended.
+struct Work<'a> {
+    hub: &'a Hub,
+    key: &'a crate::queue::Key,
+    verdict: Option<crate::queue::Verdict>,
+}
+
+impl Work<'_> {
+    async fn run(mut self) {
+        self.verdict = Some(self.hub.metrics.timed(self.key, self.hub.reconcile(self.key)).await);
+    }
+}
+
+impl Drop for Work<'_> {
+    fn drop(&mut self) {
+        // Without a verdict the work panicked or was cancelled: it is tried again, later and later.
+        let retry = crate::queue::Verdict::Retry(std::time::Duration::from_secs(300));
+        self.hub.queue.done(self.key, self.verdict.unwrap_or(retry));
+    }
+}

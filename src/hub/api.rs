@@ -1,0 +1,329 @@
+//! Every write to the hub's API, each within a deadline and guarded by the resourceVersion that it was
+//! made from. The answer is folded into the catalog at once.
+
+use std::{collections::BTreeMap, fmt::Debug, sync::Arc, time::Duration};
+
+use k8s_openapi::{NamespaceResourceScope, api::core::v1::Secret};
+use kube::{
+    Api, Client, Resource, ResourceExt,
+    api::{DeleteParams, ListParams, Patch, PatchParams, PostParams, Preconditions},
+    core::PartialObjectMeta,
+};
+use serde::{Serialize, de::DeserializeOwned};
+use serde_json::json;
+use vidra_api::{
+    MemberCluster, MemberClusterStatus, VidraInventory, VidraResource, VidraResourceStatus, VidraTarget,
+    VidraTargetStatus,
+    labels::{FINALIZER, MEMBER_FINALIZER},
+    names::inventory_name,
+};
+
+use super::{
+    catalog::Catalog,
+    inventory::{ChunkWrite, spec},
+    watch::LEFT_ANNOTATION,
+};
+use crate::{
+    member::error::{CallError, Class},
+    queue::{ResourceKey, TargetKey},
+    serve::metrics::Metrics,
+};
+
+const WITHIN: Duration = Duration::from_secs(15);
+/// Label of revision Secrets: the VidraResource's owner hash.
+pub const REVISION_LABEL: &str = "vidra.dev/revision-of";
+
+/// On a MemberCluster: the registration Secret that it was made for, and the labels taken from it.
+const REGISTRATION_ANNOTATION: &str = "vidra.dev/registration";
+
+/// What a registration Secret asks of its MemberCluster.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MemberIntent {
+    secret: String,
+    labels: BTreeMap<String, String>,
+}
+
+impl MemberIntent {
+    /// The Secret's name, and the labels that it carries over.
+    pub fn new(namespace: &str, name: &str, labels: &BTreeMap<String, String>) -> Self {
+        Self { secret: format!("{namespace}/{name}"), labels: labels.clone() }
+    }
+
+    /// What was asked when the MemberCluster was last applied; `None`: it was made by somebody else.
+    pub fn read(member: &MemberCluster) -> Option<Self> {
+        let text = member.annotations().get(REGISTRATION_ANNOTATION)?;
+        let (secret, labels) = serde_json::from_str(text).ok()?;
+        Some(Self { secret, labels })
+    }
+
+    fn to_annotation(&self) -> String {
+        json!([self.secret, self.labels]).to_string()
+    }
+}
+
+/// See the module.
+pub struct HubApi {
+    /// The hub's client.
+    pub client: Client,
+    catalog: Arc<Catalog>,
+    metrics: Metrics,
+}
+
+impl HubApi {
+    /// Writes through this client, folds into this catalog.
+    pub fn new(client: Client, catalog: Arc<Catalog>, metrics: Metrics) -> Self {
+        Self { client, catalog, metrics }
+    }
+
+    fn namespaced<K>(&self, namespace: &str) -> Api<K>
+    where
+        K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
+    {
+        Api::namespaced(self.client.clone(), namespace)
+    }
+
+    /// One call: within the deadline, counted, its failure classified.
+    pub async fn call<T>(
+        &self,
+        verb: &'static str,
+        call: impl Future<Output = Result<T, kube::Error>>,
+    ) -> Result<T, CallError> {
+        let answer = match tokio::time::timeout(WITHIN, call).await {
+            Ok(answer) => answer.map_err(CallError::from),
+            Err(_) => Err(CallError::deadline(WITHIN)),
+        };
+        self.metrics.called("hub", verb, answer.as_ref().err().map_or("ok", CallError::reason));
+        answer
+    }
+
+    /// Makes a VidraTarget.
+    pub async fn create_target(&self, target: &VidraTarget) -> Result<(), CallError> {
+        let api = self.namespaced::<VidraTarget>(&target.namespace().unwrap_or_default());
+        let made = self.call("create", api.create(&PostParams::default(), target)).await?;
+        self.catalog.fold_target(made);
+        Ok(())
+    }
+
+    /// Writes a VidraTarget's metadata and spec.
+    pub async fn replace_target(&self, target: &VidraTarget) -> Result<(), CallError> {
+        let api = self.namespaced::<VidraTarget>(&target.namespace().unwrap_or_default());
+        let made = self.call("update", api.replace(&target.name_any(), &PostParams::default(), target)).await?;
+        self.catalog.fold_target(made);
+        Ok(())
+    }
+
+    /// Lets a VidraTarget go: its finalizer, then itself.
+    pub async fn remove_target(&self, key: &TargetKey, target: &VidraTarget) -> Result<(), CallError> {
+        let api = self.namespaced::<VidraTarget>(&key.namespace);
+        let uid = target.uid();
+        if self.let_go(&api, target).await? {
+            self.catalog.drop_target(key, uid.as_deref());
+        }
+        Ok(())
+    }
+
+    /// Writes a VidraTarget's status.
+    pub async fn target_status(&self, held: &VidraTarget, status: VidraTargetStatus) -> Result<(), CallError> {
+        let target = VidraTarget { status: Some(status), ..held.clone() };
+        let api = self.namespaced::<VidraTarget>(&held.namespace().unwrap_or_default());
+        let (name, params) = (held.name_any(), PostParams::default());
+        let made = self.call("status", api.replace_status(&name, &params, &target)).await?;
+        self.catalog.fold_target(made);
+        Ok(())
+    }
+
+    /// Writes a VidraResource's status.
+    pub async fn resource_status(&self, held: &VidraResource, status: VidraResourceStatus) -> Result<(), CallError> {
+        let resource = VidraResource { status: Some(status), ..held.clone() };
+        let api = self.namespaced::<VidraResource>(&held.namespace().unwrap_or_default());
+        let (name, params) = (held.name_any(), PostParams::default());
+        let made = self.call("status", api.replace_status(&name, &params, &resource)).await?;
+        self.catalog.fold_resource(made);
+        Ok(())
+    }
+
+    /// Puts our finalizer on a VidraResource, or takes it off. Nothing else of a user's object is touched.
+    pub async fn resource_finalizer(&self, held: &VidraResource, present: bool) -> Result<(), CallError> {
+        let api = self.namespaced::<VidraResource>(&held.namespace().unwrap_or_default());
+        if let Some(now) = self.set_finalizer(&api, held, FINALIZER, present).await? {
+            self.catalog.fold_resource(now);
+        }
+        Ok(())
+    }
+
+    /// Makes or updates the MemberCluster that a registration Secret asks for, without taking any field that
+    /// somebody else set (409 then).
+    pub async fn apply_member(&self, name: &str, intent: &MemberIntent) -> Result<(), CallError> {
+        let api: Api<MemberCluster> = Api::all(self.client.clone());
+        let (namespace, secret) = intent.secret.split_once('/').unwrap_or_default();
+        let body = json!({
+            "apiVersion": MemberCluster::api_version(&()),
+            "kind": MemberCluster::kind(&()),
+            "metadata": {
+                "name": name,
+                "labels": intent.labels,
+                "annotations": {REGISTRATION_ANNOTATION: intent.to_annotation()},
+                "finalizers": [MEMBER_FINALIZER],
+            },
+            "spec": {"kubeconfigSecretRef": {"namespace": namespace, "name": secret, "key": "kubeconfig"}},
+        });
+        let params = PatchParams::apply("vidra-hub");
+        let now = self.call("apply", api.patch(name, &params, &Patch::Apply(&body))).await?;
+        self.catalog.fold_member(now);
+        Ok(())
+    }
+
+    /// Puts a finalizer on a MemberCluster, or takes it off.
+    pub async fn member_finalizer(&self, held: &MemberCluster, name: &str, present: bool) -> Result<(), CallError> {
+        let api: Api<MemberCluster> = Api::all(self.client.clone());
+        if let Some(now) = self.set_finalizer(&api, held, name, present).await? {
+            self.catalog.fold_member(now);
+        }
+        Ok(())
+    }
+
+    /// Writes a MemberCluster's status.
+    pub async fn member_status(&self, held: &MemberCluster, status: MemberClusterStatus) -> Result<(), CallError> {
+        let member = MemberCluster { status: Some(status), ..held.clone() };
+        let api: Api<MemberCluster> = Api::all(self.client.clone());
+        let (name, params) = (held.name_any(), PostParams::default());
+        let made = self.call("status", api.replace_status(&name, &params, &member)).await?;
+        self.catalog.fold_member(made);
+        Ok(())
+    }
+
+    /// Notes on a registration Secret that its member has left, so that it is not joined again.
+    pub async fn registration_left(&self, namespace: &str, name: &str, at: &str) -> Result<(), CallError> {
+        let api = self.namespaced::<Secret>(namespace);
+        let body = json!({"metadata": {"annotations": {LEFT_ANNOTATION: at}}});
+        match self.call("patch", api.patch(name, &PatchParams::default(), &Patch::Merge(&body))).await {
+            Ok(secret) => self.catalog.fold_registration(secret.into()),
+            Err(error) if error.class == Class::NotFound => {}
+            Err(error) => return Err(error),
+        }
+        Ok(())
+    }
+
+    /// Performs inventory writes in order.
+    pub async fn write_inventory(&self, key: &TargetKey, writes: &[ChunkWrite]) -> Result<(), CallError> {
+        let api = self.namespaced::<VidraInventory>(&key.namespace);
+        for write in writes {
+            match write {
+                ChunkWrite::Create { index, entries } => {
+                    let name = inventory_name(&key.resource, &key.cluster, *index);
+                    let mut chunk = VidraInventory::new(&name, spec(key, *index, entries.clone()));
+                    chunk.metadata.finalizers = Some(vec![FINALIZER.to_owned()]);
+                    let made = self.call("create", api.create(&PostParams::default(), &chunk)).await?;
+                    self.catalog.fold_inventory(made, true);
+                }
+                ChunkWrite::Update { name, index, version, entries } => {
+                    let mut chunk = VidraInventory::new(name, spec(key, *index, entries.clone()));
+                    chunk.metadata.finalizers = Some(vec![FINALIZER.to_owned()]);
+                    chunk.metadata.resource_version = Some(version.to_string());
+                    let made = self.call("update", api.replace(name, &PostParams::default(), &chunk)).await?;
+                    self.catalog.fold_inventory(made, true);
+                }
+                ChunkWrite::Remove { name } => {
+                    let Some(held) = self.found(&api, name).await? else {
+                        self.catalog.drop_inventory(key, name);
+                        continue;
+                    };
+                    if self.let_go(&api, &held).await? {
+                        self.catalog.drop_inventory(key, name);
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes a revision Secret; one that is there already holds the same, for its name is its content's.
+    pub async fn create_revision(&self, secret: &Secret) -> Result<(), CallError> {
+        let api = self.namespaced::<Secret>(&secret.namespace().unwrap_or_default());
+        match self.call("create", api.create(&PostParams::default(), secret)).await {
+            Ok(_) => Ok(()),
+            Err(error) if error.class == Class::Conflict => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The revision Secrets of a VidraResource, newest first: name and uid.
+    pub async fn revisions_of(
+        &self,
+        key: &ResourceKey,
+        owner: &str,
+    ) -> Result<Vec<PartialObjectMeta<Secret>>, CallError> {
+        let api = self.namespaced::<Secret>(&key.namespace);
+        let params = ListParams::default().labels(&format!("{REVISION_LABEL}={owner}"));
+        let mut all = self.call("list", api.list_metadata(&params)).await?.items;
+        all.sort_by(|a, b| b.metadata.creation_timestamp.cmp(&a.metadata.creation_timestamp));
+        Ok(all)
+    }
+
+    /// Deletes a revision Secret.
+    pub async fn delete_revision(&self, namespace: &str, name: &str, uid: Option<String>) -> Result<(), CallError> {
+        self.delete(&self.namespaced::<Secret>(namespace), name, uid).await
+    }
+
+    async fn found<K>(&self, api: &Api<K>, name: &str) -> Result<Option<K>, CallError>
+    where
+        K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug,
+    {
+        self.call("get", api.get_opt(name)).await
+    }
+
+    /// Deletes an object of ours and takes its finalizer off. Returns whether it is gone.
+    async fn let_go<K>(&self, api: &Api<K>, held: &K) -> Result<bool, CallError>
+    where
+        K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Serialize,
+    {
+        let name = held.name_any();
+        let mut current = held.clone();
+        if held.meta().finalizers.as_ref().is_some_and(|all| all.iter().any(|one| one == FINALIZER)) {
+            match self.set_finalizer(api, held, FINALIZER, false).await {
+                Ok(Some(now)) => current = now,
+                Ok(None) => return Ok(true),
+                Err(error) => return Err(error),
+            }
+        }
+        if current.meta().deletion_timestamp.is_some() {
+            // Ours was the last word, unless others hold it.
+            return Ok(current.finalizers().is_empty());
+        }
+        self.delete(api, &name, held.uid()).await?;
+        Ok(true)
+    }
+
+    async fn delete<K>(&self, api: &Api<K>, name: &str, uid: Option<String>) -> Result<(), CallError>
+    where
+        K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug,
+    {
+        let preconditions = Preconditions { uid, resource_version: None };
+        let params = DeleteParams { preconditions: Some(preconditions), ..DeleteParams::background() };
+        match self.call("delete", api.delete(name, &params)).await {
+            Ok(_) => Ok(()),
+            Err(error) if error.class == Class::NotFound => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Guarded by resourceVersion, because a list of finalizers can be written only whole. `None`: gone.
+    async fn set_finalizer<K>(&self, api: &Api<K>, held: &K, name: &str, present: bool) -> Result<Option<K>, CallError>
+    where
+        K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug,
+    {
+        let mut finalizers: Vec<&str> =
+            held.finalizers().iter().map(String::as_str).filter(|one| *one != name).collect();
+        if present {
+            finalizers.push(name);
+        }
+        let body = json!({"metadata": {
+            "uid": held.uid(), "resourceVersion": held.resource_version(), "finalizers": finalizers,
+        }});
+        match self.call("patch", api.patch(&held.name_any(), &PatchParams::default(), &Patch::Merge(&body))).await {
+            Ok(now) => Ok(Some(now)),
+            Err(error) if error.class == Class::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+}

@@ -1,0 +1,354 @@
+//! What is declared on the hub, in memory: folded from watches and from the answers of our own writes.
+//!
+//! Mapping a change to keys is a lookup here. It does no I/O, so it cannot fail.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+use kube::ResourceExt;
+use parking_lot::RwLock;
+use vidra_api::{MemberCluster, VidraInventory, VidraResource, VidraTarget};
+
+use super::{inventory::Chunk, watch::Registration};
+use crate::queue::{Key, Priority, Queue, ResourceKey, TargetKey};
+
+/// See the module.
+pub struct Catalog {
+    queue: Arc<Queue>,
+    inner: RwLock<Inner>,
+}
+
+#[derive(Default)]
+struct Inner {
+    resources: BTreeMap<ResourceKey, Arc<VidraResource>>,
+    targets: BTreeMap<TargetKey, Arc<VidraTarget>>,
+    by_cluster: BTreeMap<Arc<str>, BTreeSet<TargetKey>>,
+    inventories: BTreeMap<TargetKey, BTreeMap<String, Arc<Chunk>>>,
+    members: BTreeMap<String, Arc<MemberCluster>>,
+    registrations: BTreeMap<(String, String), Arc<Registration>>,
+}
+
+/// Is `now` an older view than `held`? Only own answers and the watch's order are compared.
+fn is_older<K: ResourceExt>(held: &K, now: &K) -> bool {
+    let version = |object: &K| object.resource_version().and_then(|version| version.parse::<u64>().ok());
+    held.uid() == now.uid() && version(now) < version(held)
+}
+
+fn same_version<K: ResourceExt>(held: &K, now: &K) -> bool {
+    held.uid() == now.uid() && held.resource_version() == now.resource_version()
+}
+
+impl Catalog {
+    /// Nothing is declared yet.
+    pub fn new(queue: Arc<Queue>) -> Self {
+        Self { queue, inner: RwLock::default() }
+    }
+
+    /// One VidraResource.
+    pub fn resource(&self, key: &ResourceKey) -> Option<Arc<VidraResource>> {
+        self.inner.read().resources.get(key).cloned()
+    }
+
+    /// One VidraTarget.
+    pub fn target(&self, key: &TargetKey) -> Option<Arc<VidraTarget>> {
+        self.inner.read().targets.get(key).cloned()
+    }
+
+    /// The VidraTargets of a resource, by cluster name.
+    pub fn targets_of(&self, key: &ResourceKey) -> BTreeMap<String, Arc<VidraTarget>> {
+        let inner = self.inner.read();
+        let first = TargetKey { namespace: key.namespace.clone(), resource: key.name.clone(), cluster: "".into() };
+        inner
+            .targets
+            .range(first..)
+            .take_while(|(target, _)| target.namespace == key.namespace && target.resource == key.name)
+            .map(|(target, object)| (target.cluster.to_string(), object.clone()))
+            .collect()
+    }
+
+    /// The targets on a cluster.
+    pub fn targets_on(&self, cluster: &str) -> Vec<TargetKey> {
+        let inner = self.inner.read();
+        inner.by_cluster.get(cluster).into_iter().flatten().cloned().collect()
+    }
+
+    /// How many targets are in each state, for metrics.
+    pub fn target_states(&self) -> BTreeMap<String, i64> {
+        let mut counts = BTreeMap::new();
+        for target in self.inner.read().targets.values() {
+            let state = target.status.as_ref().and_then(|status| status.state);
+            let state = state.map_or_else(|| "New".to_owned(), |state| format!("{state:?}"));
+            *counts.entry(state).or_default() += 1;
+        }
+        counts
+    }
+
+    /// The inventory chunks of a target, by object name.
+    pub fn inventory(&self, key: &TargetKey) -> BTreeMap<String, Arc<Chunk>> {
+        self.inner.read().inventories.get(key).cloned().unwrap_or_default()
+    }
+
+    /// One MemberCluster.
+    pub fn member(&self, name: &str) -> Option<Arc<MemberCluster>> {
+        self.inner.read().members.get(name).cloned()
+    }
+
+    /// All MemberClusters.
+    pub fn members(&self) -> Vec<Arc<MemberCluster>> {
+        self.inner.read().members.values().cloned().collect()
+    }
+
+    /// One registration Secret, by namespace and name.
+    pub fn registration(&self, namespace: &str, name: &str) -> Option<Arc<Registration>> {
+        self.inner.read().registrations.get(&(namespace.to_owned(), name.to_owned())).cloned()
+    }
+
+    /// The registration Secrets that name a cluster, oldest first.
+    pub fn registrations_for(&self, cluster: &str) -> Vec<Arc<Registration>> {
+        let inner = self.inner.read();
+        let mut all: Vec<_> = inner.registrations.values().filter(|one| one.cluster == cluster).cloned().collect();
+        all.sort_by(|a, b| (&a.created, &a.name).cmp(&(&b.created, &b.name)));
+        all
+    }
+
+    /// Folds a VidraResource.
+    pub fn fold_resource(&self, mut resource: VidraResource) {
+        resource.metadata.managed_fields = None;
+        let key = ResourceKey::new(&resource.namespace().unwrap_or_default(), &resource.name_any());
+        let mut inner = self.inner.write();
+        let held = inner.resources.get(&key);
+        if held.is_some_and(|held| is_older(held.as_ref(), &resource)) {
+            return;
+        }
+        let changed = held.is_none_or(|held| {
+            held.uid() != resource.uid()
+                || held.metadata.generation != resource.metadata.generation
+                || held.metadata.deletion_timestamp != resource.metadata.deletion_timestamp
+                || held.metadata.annotations != resource.metadata.annotations
+                || held.metadata.finalizers != resource.metadata.finalizers
+        });
+        inner.resources.insert(key.clone(), Arc::new(resource));
+        drop(inner);
+        if changed {
+            self.queue.add(Key::Resource(key), Priority::User);
+        }
+    }
+
+    /// Folds a VidraTarget: a change of its spec is for the target loop, of its status for the roll-up.
+    pub fn fold_target(&self, mut target: VidraTarget) {
+        target.metadata.managed_fields = None;
+        let namespace = target.namespace().unwrap_or_default();
+        let key = TargetKey::new(&namespace, &target.spec.resource, &target.spec.cluster);
+        if key.target_name() != target.name_any() {
+            return;
+        }
+        let mut inner = self.inner.write();
+        let held = inner.targets.get(&key);
+        if held.is_some_and(|held| is_older(held.as_ref(), &target) || same_version(held.as_ref(), &target)) {
+            return;
+        }
+        let (spec, status) = match held {
+            None => (true, true),
+            Some(held) => (
+                held.uid() != target.uid()
+                    || held.spec != target.spec
+                    || held.metadata.deletion_timestamp != target.metadata.deletion_timestamp,
+                held.status != target.status
+                    || held.metadata.deletion_timestamp != target.metadata.deletion_timestamp,
+            ),
+        };
+        inner.targets.insert(key.clone(), Arc::new(target));
+        inner.by_cluster.entry(key.cluster.clone()).or_default().insert(key.clone());
+        drop(inner);
+        if status {
+            self.queue.add(Key::Resource(key.resource_key()), Priority::Drift);
+        }
+        if spec {
+            self.queue.add(Key::Target(key), Priority::User);
+        }
+    }
+
+    /// Folds a VidraInventory; the target loop that wrote it itself need not look again.
+    pub fn fold_inventory(&self, inventory: VidraInventory, own: bool) {
+        let namespace = inventory.namespace().unwrap_or_default();
+        let key = TargetKey::new(&namespace, &inventory.spec.resource, &inventory.spec.cluster);
+        let chunk = Chunk::from(inventory);
+        let mut inner = self.inner.write();
+        let chunks = inner.inventories.entry(key.clone()).or_default();
+        let held = chunks.get(&chunk.name);
+        if held.is_some_and(|held| held.uid == chunk.uid && held.version >= chunk.version) {
+            return;
+        }
+        chunks.insert(chunk.name.clone(), Arc::new(chunk));
+        drop(inner);
+        if !own {
+            self.queue.add(Key::Target(key), Priority::Resync);
+        }
+    }
+
+    /// Folds a MemberCluster.
+    pub fn fold_member(&self, mut member: MemberCluster) {
+        member.metadata.managed_fields = None;
+        let name = member.name_any();
+        let mut inner = self.inner.write();
+        let held = inner.members.get(&name);
+        if held.is_some_and(|held| is_older(held.as_ref(), &member)) {
+            return;
+        }
+        let selected = |member: &MemberCluster| {
+            (
+                member.metadata.labels.clone(),
+                member.metadata.deletion_timestamp.clone(),
+                member.spec.allowed_namespaces.clone(),
+            )
+        };
+        let (own, selection) = match held {
+            None => (true, true),
+            Some(held) => (
+                held.uid() != member.uid()
+                    || held.metadata.generation != member.metadata.generation
+                    || held.metadata.deletion_timestamp != member.metadata.deletion_timestamp
+                    || held.metadata.annotations != member.metadata.annotations
+                    || held.metadata.labels != member.metadata.labels,
+                selected(held) != selected(&member),
+            ),
+        };
+        inner.members.insert(name.clone(), Arc::new(member));
+        drop(inner);
+        if own {
+            self.queue.add(Key::Cluster(name.as_str().into()), Priority::User);
+        }
+        if selection {
+            self.all_resources();
+        }
+    }
+
+    /// Folds a registration Secret.
+    pub fn fold_registration(&self, registration: Registration) {
+        let key = (registration.namespace.clone(), registration.name.clone());
+        let mut inner = self.inner.write();
+        let before = inner.registrations.insert(key, Arc::new(registration.clone()));
+        drop(inner);
+        if before.as_deref() == Some(&registration) {
+            return;
+        }
+        self.queue.add(Key::Cluster(registration.cluster.as_str().into()), Priority::User);
+        if let Some(before) = before.filter(|before| before.cluster != registration.cluster) {
+            self.queue.add(Key::Cluster(before.cluster.as_str().into()), Priority::User);
+        }
+    }
+
+    /// A VidraResource is gone.
+    pub fn drop_resource(&self, key: &ResourceKey) {
+        self.inner.write().resources.remove(key);
+        self.queue.add(Key::Resource(key.clone()), Priority::User);
+    }
+
+    /// A VidraTarget is gone (the one with this uid, or whichever there is).
+    pub fn drop_target(&self, key: &TargetKey, uid: Option<&str>) {
+        let mut inner = self.inner.write();
+        if inner.targets.get(key).is_none_or(|held| uid.is_some() && held.uid().as_deref() != uid) {
+            return;
+        }
+        inner.targets.remove(key);
+        if let Some(keys) = inner.by_cluster.get_mut(&key.cluster) {
+            keys.remove(key);
+        }
+        drop(inner);
+        self.queue.add(Key::Target(key.clone()), Priority::User);
+        self.queue.add(Key::Resource(key.resource_key()), Priority::User);
+        self.queue.add(Key::Cluster(key.cluster.clone()), Priority::Resync);
+    }
+
+    /// An inventory chunk is gone.
+    pub fn drop_inventory(&self, key: &TargetKey, name: &str) {
+        let mut inner = self.inner.write();
+        let Some(chunks) = inner.inventories.get_mut(key) else { return };
+        if chunks.remove(name).is_none() {
+            return;
+        }
+        if chunks.is_empty() {
+            inner.inventories.remove(key);
+        }
+        drop(inner);
+        self.queue.add(Key::Target(key.clone()), Priority::Resync);
+    }
+
+    /// A MemberCluster is gone.
+    pub fn drop_member(&self, name: &str) {
+        self.inner.write().members.remove(name);
+        self.queue.add(Key::Cluster(name.into()), Priority::User);
+        self.all_resources();
+    }
+
+    /// A registration Secret is gone.
+    pub fn drop_registration(&self, namespace: &str, name: &str) {
+        let gone = self.inner.write().registrations.remove(&(namespace.to_owned(), name.to_owned()));
+        if let Some(gone) = gone {
+            self.queue.add(Key::Cluster(gone.cluster.as_str().into()), Priority::User);
+        }
+    }
+
+    /// Ends a list: what it did not show is gone.
+    pub fn listed(&self, kind: Listed, seen: &BTreeSet<(String, String)>) {
+        let unseen = |namespace: &str, name: &str| !seen.contains(&(namespace.to_owned(), name.to_owned()));
+        let inner = self.inner.read();
+        match kind {
+            Listed::Resources => {
+                let gone: Vec<_> =
+                    inner.resources.keys().filter(|key| unseen(&key.namespace, &key.name)).cloned().collect();
+                drop(inner);
+                gone.iter().for_each(|key| self.drop_resource(key));
+            }
+            Listed::Targets => {
+                let gone: Vec<_> =
+                    inner.targets.keys().filter(|key| unseen(&key.namespace, &key.target_name())).cloned().collect();
+                drop(inner);
+                gone.iter().for_each(|key| self.drop_target(key, None));
+            }
+            Listed::Inventories => {
+                let chunks = inner.inventories.iter().flat_map(|(key, chunks)| {
+                    chunks.keys().filter(|name| unseen(&key.namespace, name)).map(|name| (key.clone(), name.clone()))
+                });
+                let gone: Vec<_> = chunks.collect();
+                drop(inner);
+                gone.iter().for_each(|(key, name)| self.drop_inventory(key, name));
+            }
+            Listed::Members => {
+                let gone: Vec<_> = inner.members.keys().filter(|name| unseen("", name)).cloned().collect();
+                drop(inner);
+                gone.iter().for_each(|name| self.drop_member(name));
+            }
+            Listed::Registrations => {
+                let gone: Vec<_> =
+                    inner.registrations.keys().filter(|(namespace, name)| unseen(namespace, name)).cloned().collect();
+                drop(inner);
+                gone.iter().for_each(|(namespace, name)| self.drop_registration(namespace, name));
+            }
+        }
+    }
+
+    fn all_resources(&self) {
+        let keys: Vec<_> = self.inner.read().resources.keys().cloned().collect();
+        for key in keys {
+            self.queue.add(Key::Resource(key), Priority::User);
+        }
+    }
+}
+
+/// What was listed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Listed {
+    /// VidraResources.
+    Resources,
+    /// VidraTargets.
+    Targets,
+    /// VidraInventories.
+    Inventories,
+    /// MemberClusters.
+    Members,
+    /// Registration Secrets.
+    Registrations,
+}

@@ -1,0 +1,128 @@
+//! Events for what a user should know, on the hub's objects. Written beside the work, never in its way.
+//!
+//! Our own writer: kube's Recorder takes names from the wall clock and has no limit. One Event for the
+//! same words about the same object within ten minutes; a refused Event is only logged.
+
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+use k8s_openapi::{
+    api::{
+        core::v1::ObjectReference,
+        events::v1::Event,
+    },
+    apimachinery::pkg::apis::meta::v1::MicroTime,
+};
+use kube::{Api, Client, Resource, api::PostParams};
+use parking_lot::Mutex;
+use tokio::{sync::mpsc, time::Instant};
+
+use crate::seams::{Clock, Rng};
+
+const AGAIN_AFTER: Duration = Duration::from_secs(600);
+const REMEMBERED: usize = 4096;
+const WAITING: usize = 256;
+const BETWEEN: Duration = Duration::from_millis(50);
+/// events.k8s.io/v1: `note` at most 1024 bytes.
+const NOTE_MAX: usize = 1000;
+
+/// Normal or Warning.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Severity {
+    /// Goes as it should.
+    Normal,
+    /// Somebody should look.
+    Warning,
+}
+
+/// Takes Events; the [`Writer`] writes them.
+pub struct Events {
+    sender: mpsc::Sender<Event>,
+    said: Mutex<BTreeMap<String, Instant>>,
+    clock: Arc<dyn Clock>,
+    rng: Arc<dyn Rng>,
+    namespace: String,
+}
+
+/// Writes what [`Events`] took.
+pub struct Writer {
+    client: Client,
+    receiver: mpsc::Receiver<Event>,
+}
+
+impl Events {
+    /// Events about cluster-scoped objects go to `namespace`.
+    pub fn new(client: Client, clock: Arc<dyn Clock>, rng: Arc<dyn Rng>, namespace: &str) -> (Self, Writer) {
+        let (sender, receiver) = mpsc::channel(WAITING);
+        let said = Mutex::default();
+        (Self { sender, said, clock, rng, namespace: namespace.to_owned() }, Writer { client, receiver })
+    }
+
+    /// Says something about an object, unless that was said a moment ago.
+    pub fn say<K>(&self, about: &K, severity: Severity, reason: &str, note: &str)
+    where
+        K: Resource<DynamicType = ()>,
+    {
+        self.say_of(about.object_ref(&()), severity, reason, note);
+    }
+
+    /// As [`Events::say`], about a reference.
+    pub fn say_of(&self, regarding: ObjectReference, severity: Severity, reason: &str, note: &str) {
+        let uid = regarding.uid.as_deref().unwrap_or_default();
+        if !self.is_news(format!("{uid} {reason} {note}")) {
+            return;
+        }
+        let namespace = regarding.namespace.clone().unwrap_or_else(|| self.namespace.clone());
+        let name: String = regarding.name.as_deref().unwrap_or_default().chars().take(200).collect();
+        let mut event = Event {
+            event_time: Some(MicroTime(self.clock.now())),
+            action: Some("Reconcile".to_owned()),
+            reason: Some(reason.to_owned()),
+            note: Some(vidra_api::clip(note, NOTE_MAX)),
+            type_: Some(if severity == Severity::Warning { "Warning" } else { "Normal" }.to_owned()),
+            reporting_controller: Some("vidra.dev/hub".to_owned()),
+            reporting_instance: Some("vidra-hub".to_owned()),
+            regarding: Some(regarding),
+            ..Event::default()
+        };
+        event.metadata.namespace = Some(namespace);
+        event.metadata.name = Some(format!("{name}.{:016x}", self.rng.next()));
+        if self.sender.try_send(event).is_err() {
+            tracing::debug!(reason, "an Event was dropped: too many wait");
+        }
+    }
+
+    fn is_news(&self, words: String) -> bool {
+        let now = Instant::now();
+        let mut said = self.said.lock();
+        if said.get(&words).is_some_and(|at| now.duration_since(*at) < AGAIN_AFTER) {
+            return false;
+        }
+        if said.len() >= REMEMBERED {
+            said.retain(|_, at| now.duration_since(*at) < AGAIN_AFTER);
+            if said.len() >= REMEMBERED {
+                said.clear();
+            }
+        }
+        said.insert(words, now);
+        true
+    }
+}
+
+impl Writer {
+    /// Writes until cancelled or until nobody can say anything any more.
+    pub async fn run(mut self) {
+        while let Some(event) = self.receiver.recv().await {
+            let namespace = event.metadata.namespace.clone().unwrap_or_default();
+            let api: Api<Event> = Api::namespaced(self.client.clone(), &namespace);
+            let params = PostParams::default();
+            match tokio::time::timeout(Duration::from_secs(5), api.create(&params, &event)).await {
+                Ok(Ok(_)) => {}
+                Ok(Err(kube::Error::Api(status))) => {
+                    tracing::debug!(code = status.code, message = status.message, "an Event was refused");
+                }
+                Ok(Err(_)) | Err(_) => tracing::debug!("an Event could not be written"),
+            }
+            tokio::time::sleep(BETWEEN).await;
+        }
+    }
+}

@@ -1,0 +1,98 @@
+//! Who this hub is: the id in its field managers and labels, and the key of its hashes. Made once, kept in
+//! a Secret, so that a hub rebuilt from Git knows its objects again.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::{ByteString, api::core::v1::Secret};
+use kube::{Api, Client, api::PostParams};
+use vidra_api::{
+    labels::IDENTITY_SECRET,
+    names::{HubId, NameError},
+};
+use vidra_core::render::HashKey;
+
+use crate::seams::Rng;
+
+const HUB_ID: &str = "hubId";
+const HASH_KEY: &str = "hashKey";
+
+/// This hub's identity.
+#[derive(Clone, Debug)]
+pub struct Identity {
+    /// The id.
+    pub hub: HubId,
+    /// The key of declared objects' and revisions' hashes.
+    pub key: HashKey,
+}
+
+/// Why the identity could not be had.
+#[derive(Debug, thiserror::Error)]
+pub enum IdentityError {
+    /// Reading the Secret failed.
+    #[error("cannot read Secret {namespace}/{IDENTITY_SECRET}: {source}; grant the hub get and create on Secrets there")]
+    Read {
+        /// The hub's namespace.
+        namespace: String,
+        /// What failed.
+        source: Box<kube::Error>,
+    },
+    /// Making the Secret failed.
+    #[error("cannot create Secret {namespace}/{IDENTITY_SECRET}: {source}; does the namespace exist?")]
+    Create {
+        /// The hub's namespace.
+        namespace: String,
+        /// What failed.
+        source: Box<kube::Error>,
+    },
+    /// The Secret does not hold an identity.
+    #[error("Secret {IDENTITY_SECRET} holds no valid {field}; restore it from a backup, for a new one would not know the hub's objects")]
+    Content {
+        /// Which key.
+        field: &'static str,
+    },
+    /// The id given at install is not valid.
+    #[error("the hub id is not valid: {0}")]
+    HubId(#[from] NameError),
+}
+
+/// Reads the identity, or makes it with `wanted` as its id (else a random one).
+pub async fn ensure(
+    client: &Client,
+    namespace: &str,
+    wanted: Option<&str>,
+    rng: &dyn Rng,
+) -> Result<Identity, IdentityError> {
+    let api: Api<Secret> = Api::namespaced(client.clone(), namespace);
+    let read = |source| IdentityError::Read { namespace: namespace.to_owned(), source: Box::new(source) };
+    if let Some(secret) = api.get_opt(IDENTITY_SECRET).await.map_err(read)? {
+        return parse(secret);
+    }
+    let id = match wanted {
+        Some(id) => id.to_owned(),
+        None => format!("h{:010x}", rng.next() & 0xff_ffff_ffff),
+    };
+    HubId::try_from(id.as_str())?;
+    let key: Vec<u8> = (0..4).flat_map(|_| rng.next().to_be_bytes()).collect();
+    let mut secret = Secret::default();
+    secret.metadata.name = Some(IDENTITY_SECRET.to_owned());
+    secret.data = Some(BTreeMap::from([
+        (HUB_ID.to_owned(), ByteString(id.into_bytes())),
+        (HASH_KEY.to_owned(), ByteString(key)),
+    ]));
+    match api.create(&PostParams::default(), &secret).await {
+        Ok(made) => parse(made),
+        // Another process was first: its word counts.
+        Err(kube::Error::Api(status)) if status.code == 409 => parse(api.get(IDENTITY_SECRET).await.map_err(read)?),
+        Err(source) => Err(IdentityError::Create { namespace: namespace.to_owned(), source: Box::new(source) }),
+    }
+}
+
+fn parse(secret: Secret) -> Result<Identity, IdentityError> {
+    let data = secret.data.unwrap_or_default();
+    let field = |name: &'static str| data.get(name).ok_or(IdentityError::Content { field: name });
+    let id = std::str::from_utf8(&field(HUB_ID)?.0).map_err(|_| IdentityError::Content { field: HUB_ID })?;
+    let key: [u8; 32] =
+        field(HASH_KEY)?.0.as_slice().try_into().map_err(|_| IdentityError::Content { field: HASH_KEY })?;
+    let hub = HubId::try_from(id.trim()).map_err(|_| IdentityError::Content { field: HUB_ID })?;
+    Ok(Identity { hub, key: HashKey::new(key) })
+}

@@ -1,0 +1,9 @@
+//! The hub's own API: what is declared there (the catalog), and everything that is written there.
+
+pub mod api;
+pub mod catalog;
+pub mod events;
+pub mod identity;
+pub mod inventory;
+pub mod revisions;
+pub mod watch;

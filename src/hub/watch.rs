@@ -1,0 +1,208 @@
+//! Follows the hub's own kinds and folds them into the catalog.
+
+use std::{collections::{BTreeMap, BTreeSet}, fmt::Debug, sync::Arc};
+
+use futures::StreamExt;
+use k8s_openapi::api::core::v1::{ObjectReference, Secret};
+use kube::{
+    Api, Client, Resource, ResourceExt,
+    runtime::{
+        WatchStreamExt,
+        watcher::{self, Event},
+    },
+};
+use serde::de::DeserializeOwned;
+use tokio::sync::watch;
+use vidra_api::{
+    MemberCluster, VidraInventory, VidraResource, VidraTarget,
+    labels::REGISTRATION_LABEL,
+};
+
+use super::catalog::{Catalog, Listed};
+use crate::queue::{ResourceKey, TargetKey};
+
+/// Set on a registration Secret whose member has left: it registers again when this is taken off.
+pub const LEFT_ANNOTATION: &str = "vidra.dev/left-at";
+
+/// Where a registration Secret keeps the kubeconfig; the first that it has.
+const KUBECONFIG_KEYS: [&str; 3] = ["kubeconfig", "value", "value.yaml"];
+
+/// A Secret that registers a member. Its kubeconfig is shown to nobody.
+#[derive(Clone, PartialEq)]
+pub struct Registration {
+    /// The Secret's namespace.
+    pub namespace: String,
+    /// The Secret's name.
+    pub name: String,
+    /// The Secret's uid.
+    pub uid: String,
+    /// When it was made, as text that sorts.
+    pub created: String,
+    /// The member's name, as the label says; may be no valid name.
+    pub cluster: String,
+    /// Its labels, without the registration label: they become the member's.
+    pub labels: BTreeMap<String, String>,
+    /// The kubeconfig.
+    pub kubeconfig: Option<Arc<[u8]>>,
+    /// The member has left; the Secret asks for nothing.
+    pub left: bool,
+}
+
+impl Registration {
+    /// The Secret, for Events.
+    pub fn reference(&self) -> ObjectReference {
+        ObjectReference {
+            api_version: Some("v1".to_owned()),
+            kind: Some("Secret".to_owned()),
+            namespace: Some(self.namespace.clone()),
+            name: Some(self.name.clone()),
+            uid: Some(self.uid.clone()),
+            ..ObjectReference::default()
+        }
+    }
+}
+
+impl From<Secret> for Registration {
+    fn from(secret: Secret) -> Self {
+        let mut labels = secret.metadata.labels.unwrap_or_default();
+        let cluster = labels.remove(REGISTRATION_LABEL).unwrap_or_default();
+        let mut data = secret.data.unwrap_or_default();
+        let kubeconfig = KUBECONFIG_KEYS.iter().find_map(|key| data.remove(*key)).map(|value| value.0.into());
+        let annotations = secret.metadata.annotations.unwrap_or_default();
+        Self {
+            namespace: secret.metadata.namespace.unwrap_or_default(),
+            name: secret.metadata.name.unwrap_or_default(),
+            uid: secret.metadata.uid.unwrap_or_default(),
+            created: secret.metadata.creation_timestamp.map(|time| time.0.to_string()).unwrap_or_default(),
+            cluster,
+            labels,
+            kubeconfig,
+            left: annotations.contains_key(LEFT_ANNOTATION),
+        }
+    }
+}
+
+/// Follows everything until cancelled; `synced` turns true when each first list is complete.
+pub async fn follow_all(client: Client, namespace: &str, catalog: Arc<Catalog>, synced: watch::Sender<bool>) {
+    let done = watch::Sender::new(BTreeSet::new());
+    let secrets: Api<Secret> = Api::namespaced(client.clone(), namespace);
+    let any = watcher::Config::default().timeout(200);
+    let registrations = any.clone().labels(REGISTRATION_LABEL);
+    let all_listed = async {
+        let mut listed = done.subscribe();
+        // Never fails: `done` outlives this.
+        let _ = listed.wait_for(|kinds: &BTreeSet<Listed>| kinds.len() == 5).await;
+        synced.send_replace(true);
+    };
+    tokio::join!(
+        follow(Api::<VidraResource>::all(client.clone()), any.clone(), Listed::Resources, &catalog, &done),
+        follow(Api::<VidraTarget>::all(client.clone()), any.clone(), Listed::Targets, &catalog, &done),
+        follow(Api::<VidraInventory>::all(client.clone()), any.clone(), Listed::Inventories, &catalog, &done),
+        follow(Api::<MemberCluster>::all(client.clone()), any, Listed::Members, &catalog, &done),
+        follow(secrets, registrations, Listed::Registrations, &catalog, &done),
+        all_listed,
+    );
+}
+
+/// How one kind is folded.
+trait Fold: Sized {
+    fn fold(self, catalog: &Catalog);
+    fn drop(self, catalog: &Catalog);
+}
+
+async fn follow<K>(
+    api: Api<K>,
+    config: watcher::Config,
+    kind: Listed,
+    catalog: &Catalog,
+    done: &watch::Sender<BTreeSet<Listed>>,
+) where
+    K: Resource<DynamicType = ()> + Fold + Clone + DeserializeOwned + Debug + Send + 'static,
+{
+    loop {
+        let mut events = std::pin::pin!(watcher::watcher(api.clone(), config.clone()).default_backoff());
+        let mut seen = BTreeSet::new();
+        while let Some(event) = events.next().await {
+            match event {
+                Ok(Event::Init) => seen.clear(),
+                Ok(Event::InitApply(object)) => {
+                    seen.insert((object.namespace().unwrap_or_default(), object.name_any()));
+                    object.fold(catalog);
+                }
+                Ok(Event::InitDone) => {
+                    catalog.listed(kind, &seen);
+                    seen.clear();
+                    done.send_modify(|kinds| {
+                        kinds.insert(kind);
+                    });
+                }
+                Ok(Event::Apply(object)) => object.fold(catalog),
+                Ok(Event::Delete(object)) => object.drop(catalog),
+                Err(error) => {
+                    let expired = matches!(&error, watcher::Error::WatchStartFailed(kube::Error::Api(status)) if status.code == 410);
+                    tracing::warn!(kind = %K::kind(&()), error = %brief(&error), "watch on the hub failed; it is tried again");
+                    if expired {
+                        break;
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Never the body: a Secret may be in it.
+fn brief(error: &watcher::Error) -> String {
+    match error {
+        watcher::Error::InitialListFailed(kube::Error::Api(status))
+        | watcher::Error::WatchStartFailed(kube::Error::Api(status)) => format!("{} ({})", status.message, status.code),
+        watcher::Error::InitialListFailed(kube::Error::SerdeError(_)) => "an object could not be decoded".into(),
+        other => other.to_string(),
+    }
+}
+
+impl Fold for VidraResource {
+    fn fold(self, catalog: &Catalog) {
+        catalog.fold_resource(self);
+    }
+    fn drop(self, catalog: &Catalog) {
+        catalog.drop_resource(&ResourceKey::new(&self.namespace().unwrap_or_default(), &self.name_any()));
+    }
+}
+
+impl Fold for VidraTarget {
+    fn fold(self, catalog: &Catalog) {
+        catalog.fold_target(self);
+    }
+    fn drop(self, catalog: &Catalog) {
+        let key = TargetKey::new(&self.namespace().unwrap_or_default(), &self.spec.resource, &self.spec.cluster);
+        catalog.drop_target(&key, self.uid().as_deref());
+    }
+}
+
+impl Fold for VidraInventory {
+    fn fold(self, catalog: &Catalog) {
+        catalog.fold_inventory(self, false);
+    }
+    fn drop(self, catalog: &Catalog) {
+        let key = TargetKey::new(&self.namespace().unwrap_or_default(), &self.spec.resource, &self.spec.cluster);
+        catalog.drop_inventory(&key, &self.name_any());
+    }
+}
+
+impl Fold for MemberCluster {
+    fn fold(self, catalog: &Catalog) {
+        catalog.fold_member(self);
+    }
+    fn drop(self, catalog: &Catalog) {
+        catalog.drop_member(&self.name_any());
+    }
+}
+
+impl Fold for Secret {
+    fn fold(self, catalog: &Catalog) {
+        catalog.fold_registration(self.into());
+    }
+    fn drop(self, catalog: &Catalog) {
+        catalog.drop_registration(&self.namespace().unwrap_or_default(), &self.name_any());
+    }
+}

@@ -1,0 +1,161 @@
+//! One Lease, so that two processes never write at once.
+//!
+//! The holder renews it; one that cannot renew in time stops by itself before another may take it over.
+//! Times are compared by when this process saw a renewal, never by another machine's clock.
+
+use std::{sync::Arc, time::Duration};
+
+use k8s_openapi::{
+    api::coordination::v1::{Lease, LeaseSpec},
+    apimachinery::pkg::apis::meta::v1::MicroTime,
+};
+use kube::{Api, Client, api::PostParams};
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use crate::{member::error::CallError, seams::Clock};
+
+/// The Lease's name, in the hub's namespace.
+pub const NAME: &str = "vidra-hub";
+const DURATION: Duration = Duration::from_secs(15);
+const RENEW_EVERY: Duration = Duration::from_secs(4);
+/// The holder gives up after this long without a renewal: well before others may follow.
+const GIVE_UP: Duration = Duration::from_secs(10);
+const WITHIN: Duration = Duration::from_secs(4);
+
+/// A claim to the Lease.
+pub struct Claim {
+    api: Api<Lease>,
+    holder: String,
+    clock: Arc<dyn Clock>,
+}
+
+impl Claim {
+    /// A claim by `holder`, which names this process and no other.
+    pub fn new(client: Client, namespace: &str, holder: String, clock: Arc<dyn Clock>) -> Self {
+        Self { api: Api::namespaced(client, namespace), holder, clock }
+    }
+
+    /// Waits until the Lease is ours.
+    pub async fn acquire(&self) {
+        let mut seen: Option<(String, Instant)> = None;
+        loop {
+            match self.try_acquire(&mut seen).await {
+                Ok(true) => return,
+                Ok(false) => {}
+                Err(error) => tracing::warn!(%error, "the Lease {NAME} could not be read or written; it is tried again"),
+            }
+            tokio::time::sleep(Duration::from_secs(1)).await;
+        }
+    }
+
+    /// Renews until `stop`; returns early, with false, when the Lease is lost.
+    pub async fn hold(&self, stop: CancellationToken) -> bool {
+        let mut renewed = Instant::now();
+        loop {
+            if stop.run_until_cancelled(tokio::time::sleep(RENEW_EVERY)).await.is_none() {
+                return true;
+            }
+            match self.renew().await {
+                Ok(true) => renewed = Instant::now(),
+                Ok(false) => return false,
+                Err(error) => {
+                    tracing::warn!(%error, "the Lease {NAME} could not be renewed");
+                    if renewed.elapsed() >= GIVE_UP {
+                        return false;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Gives the Lease back, so that a successor need not wait.
+    pub async fn release(&self) {
+        let Ok(Some(mut lease)) = self.get().await else { return };
+        if self.is_ours(&lease) {
+            lease.spec.get_or_insert_default().holder_identity = None;
+            if let Err(error) = self.replace(&lease).await {
+                tracing::debug!(%error, "the Lease could not be given back");
+            }
+        }
+    }
+
+    async fn try_acquire(&self, seen: &mut Option<(String, Instant)>) -> Result<bool, CallError> {
+        let Some(mut lease) = self.get().await? else {
+            let mut lease = Lease::default();
+            lease.metadata.name = Some(NAME.to_owned());
+            lease.spec = Some(self.spec());
+            return self.won(self.create(&lease).await);
+        };
+        let held = lease.spec.as_ref().and_then(|spec| spec.holder_identity.as_deref()).unwrap_or_default();
+        if !held.is_empty() && held != self.holder {
+            let version = lease.metadata.resource_version.clone().unwrap_or_default();
+            match seen {
+                Some((last, at)) if *last == version => {
+                    if at.elapsed() <= DURATION {
+                        return Ok(false);
+                    }
+                }
+                _ => {
+                    tracing::info!(holder = held, "another process holds the Lease {NAME}; waiting");
+                    *seen = Some((version, Instant::now()));
+                    return Ok(false);
+                }
+            }
+        }
+        lease.spec = Some(self.spec());
+        self.won(self.replace(&lease).await)
+    }
+
+    fn won(&self, written: Result<Lease, CallError>) -> Result<bool, CallError> {
+        match written {
+            Ok(_) => Ok(true),
+            Err(error) if error.class == crate::member::error::Class::Conflict => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn renew(&self) -> Result<bool, CallError> {
+        let Some(mut lease) = self.get().await? else { return Ok(false) };
+        if !self.is_ours(&lease) {
+            return Ok(false);
+        }
+        let now = MicroTime(self.clock.now());
+        lease.spec.get_or_insert_default().renew_time = Some(now);
+        self.replace(&lease).await.map(|_| true)
+    }
+
+    fn spec(&self) -> LeaseSpec {
+        let now = MicroTime(self.clock.now());
+        LeaseSpec {
+            holder_identity: Some(self.holder.clone()),
+            lease_duration_seconds: i32::try_from(DURATION.as_secs()).ok(),
+            acquire_time: Some(now.clone()),
+            renew_time: Some(now),
+            ..LeaseSpec::default()
+        }
+    }
+
+    fn is_ours(&self, lease: &Lease) -> bool {
+        lease.spec.as_ref().and_then(|spec| spec.holder_identity.as_ref()) == Some(&self.holder)
+    }
+
+    async fn get(&self) -> Result<Option<Lease>, CallError> {
+        within(self.api.get_opt(NAME)).await
+    }
+
+    async fn create(&self, lease: &Lease) -> Result<Lease, CallError> {
+        within(self.api.create(&PostParams::default(), lease)).await
+    }
+
+    async fn replace(&self, lease: &Lease) -> Result<Lease, CallError> {
+        within(self.api.replace(NAME, &PostParams::default(), lease)).await
+    }
+}
+
+async fn within<T>(call: impl Future<Output = Result<T, kube::Error>>) -> Result<T, CallError> {
+    match tokio::time::timeout(WITHIN, call).await {
+        Ok(answer) => answer.map_err(CallError::from),
+        Err(_) => Err(CallError::deadline(WITHIN)),
+    }
+}

@@ -1,0 +1,15 @@
+//! The hub process of Vidra Hub. All I/O against clusters is in this crate and nowhere else; every decision
+//! is in vidra-core. docs/architecture.md shows the rooms and the way through them.
+
+pub mod app;
+pub mod desired;
+pub mod hub;
+pub mod lease;
+pub mod member;
+pub mod process;
+pub mod queue;
+pub mod reconcile;
+pub mod seams;
+pub mod serve;
+pub mod settings;
+pub mod telemetry;

@@ -1,0 +1,26 @@
+//! The hub's process: parse, run, and one line on stderr when it cannot.
+#![expect(clippy::print_stderr, reason = "the last word of a process that fails is for its user")]
+
+use std::process::ExitCode;
+
+use clap::Parser;
+use vidra_hub::{process, settings::Flags, telemetry};
+
+fn main() -> ExitCode {
+    let flags = Flags::parse();
+    telemetry::start(flags.json_logs);
+    let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => {
+            eprintln!("vidra-hub: cannot start its threads: {error}");
+            return ExitCode::FAILURE;
+        }
+    };
+    match runtime.block_on(process::run(flags)) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("vidra-hub: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,200 @@
+//! The real [`Connect`]: rustls over hyper, from parsed parts only. No file, no environment variable and
+//! no plug-in of a kubeconfig is ever used, and redirects are errors.
+
+use std::{
+    net::SocketAddr,
+    sync::Arc,
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use http::{HeaderValue, Request, Response, StatusCode, header};
+use hyper::body::Incoming;
+use hyper_util::{
+    client::legacy::{
+        Client as HyperClient,
+        connect::{
+            HttpConnector,
+            dns::{GaiResolver, Name},
+        },
+    },
+    rt::{TokioExecutor, TokioTimer},
+};
+use kube::{Client, client::Body};
+use rustls::{ClientConfig, RootCertStore, pki_types::ServerName};
+use tower::{BoxError, Service, ServiceExt, service_fn, util::BoxCloneService};
+use vidra_core::kubeconfig::{Allow, ClientAuth, MemberConfig, check_address};
+
+use crate::seams::{Connect, ConnectError};
+
+/// A response must have begun within this time; watches begin at once too.
+const HEADERS_WITHIN: Duration = Duration::from_secs(30);
+const CONNECT_WITHIN: Duration = Duration::from_secs(5);
+
+/// Connections over TLS.
+#[derive(Debug)]
+pub struct TlsConnect {
+    allow: Allow,
+}
+
+impl TlsConnect {
+    /// Connects only to addresses that a kubeconfig may name.
+    pub fn new(allow: Allow) -> Self {
+        Self { allow }
+    }
+}
+
+/// Looks names up and refuses those that lead where no kubeconfig may: a name says nothing of its address.
+#[derive(Clone)]
+struct CheckedResolver {
+    resolver: GaiResolver,
+    allow: Allow,
+}
+
+impl Service<Name> for CheckedResolver {
+    type Response = std::vec::IntoIter<SocketAddr>;
+    type Error = BoxError;
+    type Future = futures::future::BoxFuture<'static, Result<Self::Response, BoxError>>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        self.resolver.poll_ready(context).map_err(Into::into)
+    }
+
+    fn call(&mut self, name: Name) -> Self::Future {
+        let (host, allow) = (name.to_string(), self.allow);
+        let found = self.resolver.call(name);
+        Box::pin(async move {
+            let addresses: Vec<SocketAddr> = found.await?.collect();
+            for address in &addresses {
+                check_address(address.ip(), &allow).map_err(|forbidden| {
+                    format!("{host} resolves to {}, which is refused: {forbidden:?}", address.ip())
+                })?;
+            }
+            Ok(addresses.into_iter())
+        })
+    }
+}
+
+impl Connect for TlsConnect {
+    fn connect(&self, config: &MemberConfig) -> Result<Client, ConnectError> {
+        let tls = tls_config(config)?;
+        let resolver = CheckedResolver { resolver: GaiResolver::new(), allow: self.allow };
+        let mut http = HttpConnector::new_with_resolver(resolver);
+        http.enforce_http(false);
+        http.set_nodelay(true);
+        http.set_connect_timeout(Some(CONNECT_WITHIN));
+        let builder = hyper_rustls::HttpsConnectorBuilder::new().with_tls_config(tls).https_or_http();
+        let https = match &config.tls_server_name {
+            Some(name) => {
+                let name = ServerName::try_from(name.clone())
+                    .map_err(|error| ConnectError::Server(format!("tls-server-name: {error}")))?;
+                builder.with_server_name_resolver(hyper_rustls::FixedServerNameResolver::new(name))
+            }
+            None => builder,
+        }
+        .enable_http1()
+        .wrap_connector(http);
+        let client: HyperClient<_, Body> = HyperClient::builder(TokioExecutor::new())
+            .pool_idle_timeout(Duration::from_secs(60))
+            .pool_timer(TokioTimer::new())
+            .build(https);
+        let service = service_fn(move |request: Request<Body>| {
+            let client = client.clone();
+            async move {
+                client.request(request).await.map_err(BoxError::from)
+            }
+        });
+        let target = Target::new(config)?;
+        Ok(Client::new(guarded(service.boxed_clone(), target), "default"))
+    }
+}
+
+/// Where requests go and who they say they are.
+#[derive(Clone)]
+struct Target {
+    scheme: http::uri::Scheme,
+    authority: http::uri::Authority,
+    prefix: Arc<str>,
+    bearer: Option<HeaderValue>,
+}
+
+impl Target {
+    fn new(config: &MemberConfig) -> Result<Self, ConnectError> {
+        let parts = config.server.clone().into_parts();
+        let missing = |what: &str| ConnectError::Server(format!("it has no {what}"));
+        let bearer = match &config.client_auth {
+            ClientAuth::Token(token) => {
+                let mut value = HeaderValue::try_from(format!("Bearer {}", token.expose()))
+                    .map_err(|_| ConnectError::Tls("the token has characters that no header may bear".into()))?;
+                value.set_sensitive(true);
+                Some(value)
+            }
+            ClientAuth::Certificate { .. } => None,
+        };
+        let path = parts.path_and_query.as_ref().map_or("", |path| path.path());
+        Ok(Self {
+            scheme: parts.scheme.ok_or_else(|| missing("scheme"))?,
+            authority: parts.authority.ok_or_else(|| missing("host"))?,
+            prefix: path.trim_end_matches('/').into(),
+            bearer,
+        })
+    }
+
+    fn address(&self, request: &mut Request<Body>) -> Result<(), http::Error> {
+        let path = request.uri().path_and_query().map_or("/", |path| path.as_str());
+        let uri = http::Uri::builder()
+            .scheme(self.scheme.clone())
+            .authority(self.authority.clone())
+            .path_and_query(format!("{}{path}", self.prefix))
+            .build()?;
+        *request.uri_mut() = uri;
+        if let Some(bearer) = &self.bearer {
+            request.headers_mut().insert(header::AUTHORIZATION, bearer.clone());
+        }
+        Ok(())
+    }
+}
+
+type Transport = BoxCloneService<Request<Body>, Response<Incoming>, BoxError>;
+
+/// Addresses each request, waits for its headers within a limit, and refuses redirects.
+fn guarded(transport: Transport, target: Target) -> Transport {
+    service_fn(move |mut request: Request<Body>| {
+        let (transport, target) = (transport.clone(), target.clone());
+        async move {
+            target.address(&mut request)?;
+            let response = tokio::time::timeout(HEADERS_WITHIN, transport.oneshot(request))
+                .await
+                .map_err(|_| BoxError::from(format!("no answer within {} s", HEADERS_WITHIN.as_secs())))??;
+            refuse_redirect(response)
+        }
+    })
+    .boxed_clone()
+}
+
+/// A member that redirects could lead the hub, with its credentials, anywhere (CVE-2022-3172).
+fn refuse_redirect<B>(response: Response<B>) -> Result<Response<B>, BoxError> {
+    if response.status().is_redirection() && response.status() != StatusCode::NOT_MODIFIED {
+        return Err(format!("the server answered with a redirect ({}), which is refused", response.status()).into());
+    }
+    Ok(response)
+}
+
+fn tls_config(config: &MemberConfig) -> Result<ClientConfig, ConnectError> {
+    let tls = |error: rustls::Error| ConnectError::Tls(error.to_string());
+    let mut roots = RootCertStore::empty();
+    for certificate in &config.ca {
+        roots.add(certificate.clone()).map_err(tls)?;
+    }
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let builder = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .map_err(tls)?
+        .with_root_certificates(roots);
+    match &config.client_auth {
+        ClientAuth::Certificate { chain, key } => {
+            builder.with_client_auth_cert(chain.clone(), key.clone_key()).map_err(tls)
+        }
+        ClientAuth::Token(_) => Ok(builder.with_no_client_auth()),
+    }
+}

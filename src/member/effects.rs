@@ -1,0 +1,467 @@
+//! Performs a plan's effects against a member: each once, guarded by uid and resourceVersion, within a
+//! deadline. What comes back is folded at once; what went wrong is a value.
+
+use kube::{
+    Api,
+    api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions, PropagationPolicy, ValidationDirective},
+    core::ApiResource,
+};
+use k8s_openapi::api::core::v1::Namespace;
+use serde_json::{Value, json};
+use vidra_api::{
+    labels::HUB_LABEL,
+    names::{HubId, OwnerHash},
+};
+use vidra_core::{
+    fields,
+    object::{Gvk, ObjectKey, Scope},
+    plan::{Action, Drift, Effect, Why},
+    render::{self, Declared},
+};
+
+use super::{
+    error::{CallError, Class},
+    live::Live,
+    records::Source,
+    session::Session,
+};
+use crate::desired::Desired;
+
+/// For whom effects are performed.
+#[derive(Clone, Debug)]
+pub struct Owner {
+    /// This hub.
+    pub hub: HubId,
+    /// The owner label's hash.
+    pub hash: OwnerHash,
+    /// The field manager.
+    pub manager: String,
+    /// `<namespace>/<name>` of the VidraResource.
+    pub name: String,
+    /// Its generation, written beside what is applied.
+    pub generation: i64,
+    /// Missing namespaces are made.
+    pub create_namespaces: bool,
+}
+
+/// How an effect ended.
+#[derive(Clone, Debug)]
+pub enum Outcome {
+    /// The object is as declared.
+    Applied {
+        /// Its uid.
+        uid: String,
+        /// Drift was undone.
+        corrected: bool,
+    },
+    /// The object is, or from now on is taken to be, not in this target any more.
+    Gone,
+    /// It will be gone when its finalizers have run.
+    Removing,
+    /// A person must decide.
+    Refused {
+        /// A condition reason.
+        reason: &'static str,
+        /// What is so, and what to do.
+        message: String,
+    },
+    /// The call failed.
+    Failed(CallError),
+}
+
+impl From<CallError> for Outcome {
+    fn from(error: CallError) -> Self {
+        Outcome::Failed(error)
+    }
+}
+
+type Step = Result<Outcome, CallError>;
+
+/// Performs effects for one owner on one member.
+pub struct Actor<'a> {
+    /// The member.
+    pub session: &'a Session,
+    /// For whom.
+    pub owner: &'a Owner,
+    /// What is declared.
+    pub desired: &'a Desired,
+}
+
+impl Actor<'_> {
+    /// Performs one effect.
+    pub async fn perform(&self, effect: &Effect) -> Outcome {
+        let step = match &effect.action {
+            Action::Delete { uid } => self.remove(effect, uid, true).await,
+            Action::Release { uid } => self.remove(effect, uid, false).await,
+            applying => match self.desired.objects.get(&effect.key) {
+                Some(declared) => self.bring(declared, applying).await,
+                None => Ok(Outcome::Gone),
+            },
+        };
+        step.unwrap_or_else(Outcome::Failed)
+    }
+
+    async fn bring(&self, declared: &Declared, action: &Action) -> Step {
+        match action {
+            Action::Create => self.create(declared, false).await,
+            Action::Apply { uid, why, force } => self.apply(declared, uid, *why, *force).await,
+            Action::Verify { uid, force } => self.verify(declared, uid, *force).await,
+            Action::Delete { .. } | Action::Release { .. } => Ok(Outcome::Gone),
+        }
+    }
+
+    /// Create-only: a resourceVersion that no object can have makes the server refuse when one is there.
+    async fn create(&self, declared: &Declared, corrected: bool) -> Step {
+        let mut body = self.body(declared);
+        body["metadata"]["resourceVersion"] = "1".into();
+        match self.send(declared, &body, false).await {
+            Ok(live) => Ok(self.applied(declared, live, corrected)),
+            Err(error) if error.class == Class::Conflict => self.join(declared).await,
+            Err(error) if error.class == (Class::Namespace { terminating: false }) => {
+                self.create_namespace(&declared.key.namespace).await?;
+                match self.send(declared, &body, false).await {
+                    Ok(live) => Ok(self.applied(declared, live, corrected)),
+                    Err(error) => Err(error),
+                }
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn apply(&self, declared: &Declared, uid: &str, why: Why, force: bool) -> Step {
+        let mut body = self.body(declared);
+        body["metadata"]["uid"] = uid.into();
+        let corrected = why != Why::Changed;
+        match self.send(declared, &body, force).await {
+            Ok(live) => Ok(self.applied(declared, live, corrected)),
+            Err(error) => match error.class {
+                Class::FieldConflict => Ok(shared_conflict(&declared.key, &error)),
+                // Another object, or none, bears the name now.
+                Class::Conflict | Class::NotFound if why == Why::Missing => {
+                    self.forget_record(&declared.key, uid);
+                    self.create(declared, true).await
+                }
+                Class::Namespace { terminating: false } => {
+                    self.forget_record(&declared.key, uid);
+                    self.create(declared, corrected).await
+                }
+                Class::Conflict | Class::NotFound => self.join(declared).await,
+                // A uid that differs answers 422 for some kinds: see whether the body is at fault.
+                Class::Invalid if why == Why::Missing => match self.read(&declared.key, &declared.gvk).await? {
+                    Some(live) if live.uid() == uid => Err(error),
+                    Some(_) => self.join(declared).await,
+                    None => self.create(declared, true).await,
+                },
+                _ => Err(error),
+            },
+        }
+    }
+
+    /// The name is taken: by whom? Only what is proved ours, or another resource's of this hub that agrees,
+    /// is applied to.
+    async fn join(&self, declared: &Declared) -> Step {
+        let key = &declared.key;
+        let Some(live) = self.read(key, &declared.gvk).await? else {
+            return Err(CallError { class: Class::Conflict, message: "the object came and went; trying again".into() });
+        };
+        let (uid, terminating) = (live.uid().to_owned(), live.is_terminating());
+        let standing = standing(&live.json, self.owner);
+        self.fold(&declared.gvk, live, Source::Read);
+        match standing {
+            _ if terminating => {
+                Err(CallError { class: Class::Conflict, message: "an object of this name is being deleted".into() })
+            }
+            Standing::Ours => Box::pin(self.apply(declared, &uid, Why::Changed, true)).await,
+            Standing::Shared => Box::pin(self.apply(declared, &uid, Why::Changed, false)).await,
+            Standing::OtherHub(hub) => Ok(Outcome::Refused {
+                reason: "OwnedByOtherHub",
+                message: format!("{key} belongs to the hub {hub:?}; release it there first"),
+            }),
+            Standing::Controlled => Ok(controlled(key)),
+            Standing::Foreign => Ok(Outcome::Refused {
+                reason: "AlreadyExists",
+                message: format!(
+                    "{key} exists and was not made by the hub; delete it in the member or drop it from the manifest"
+                ),
+            }),
+        }
+    }
+
+    /// Asks what an apply would change, and applies only when it would change a value.
+    async fn verify(&self, declared: &Declared, uid: &str, force: bool) -> Step {
+        let drifted = Action::Apply { uid: uid.to_owned(), why: Why::Drifted, force };
+        let Some(live) = self.read(&declared.key, &declared.gvk).await? else {
+            self.forget_record(&declared.key, uid);
+            return self.create(declared, true).await;
+        };
+        let (live_uid, live_json) = (live.uid().to_owned(), live.json.clone());
+        self.fold(&declared.gvk, live, Source::Read);
+        let view = self.session.records.view(&self.owner.hash, &declared.key, self.desired);
+        match view.map(|view| view.drift) {
+            Some(Drift::None) => return Ok(Outcome::Applied { uid: live_uid, corrected: false }),
+            Some(Drift::Differs) => return self.bring_boxed(declared, &drifted).await,
+            _ => {}
+        }
+        let mut body = self.body(declared);
+        body["metadata"]["uid"] = uid.into();
+        let params = PatchParams { dry_run: true, ..self.params(true) };
+        let api = self.api(&declared.key, self.resource(&declared.gvk)?);
+        let would = self.session.call("verify", api.patch(&declared.key.name, &params, &Patch::Apply(&body))).await?;
+        let set = fields::own_apply_entry(&would.json, &self.owner.manager)
+            .and_then(|entry| fields::FieldSet::from_fields_v1(entry).ok());
+        let same = set.as_ref().is_some_and(|set| {
+            let values = |json: &Value| fields::values_hash(json, set, Some(&declared.body));
+            values(&would.json) == values(&live_json)
+        });
+        match set {
+            Some(set) if same => {
+                self.session.records.rebase(&self.owner.hash, &declared.key, &live_json, set, &declared.body);
+                Ok(Outcome::Applied { uid: live_uid, corrected: false })
+            }
+            _ => self.bring_boxed(declared, &drifted).await,
+        }
+    }
+
+    async fn bring_boxed(&self, declared: &Declared, action: &Action) -> Step {
+        Box::pin(self.bring(declared, action)).await
+    }
+
+    /// Deletes or releases, after a live read that proves the object ours.
+    async fn remove(&self, effect: &Effect, uid: &str, delete: bool) -> Step {
+        let key = &effect.key;
+        let Some((gvk, resource)) = self.address(&effect.gvk).await? else {
+            return Ok(Outcome::Gone);
+        };
+        let api = self.api(key, resource);
+        let Some(live) = self.get(&api, &key.name).await? else {
+            self.forget_record(key, uid);
+            return Ok(Outcome::Gone);
+        };
+        let ours = match standing(&live.json, self.owner) {
+            Standing::Controlled | Standing::OtherHub(_) => false,
+            Standing::Ours => true,
+            Standing::Shared | Standing::Foreign => !uid.is_empty() && live.uid() == uid,
+        };
+        if !ours {
+            tracing::info!(cluster = %self.session.cluster, object = %key, "left alone: it is not provably ours");
+            return Ok(Outcome::Gone);
+        }
+        let others = other_owners(&live.json, self.owner);
+        if !delete || others {
+            return self.release(&api, &gvk, key, &live, others).await;
+        }
+        if live.is_terminating() {
+            self.fold(&gvk, live, Source::Read);
+            return Ok(Outcome::Removing);
+        }
+        let preconditions = Preconditions {
+            uid: Some(live.uid().to_owned()),
+            resource_version: Some(live.resource_version().to_owned()),
+        };
+        let params = DeleteParams {
+            preconditions: Some(preconditions),
+            propagation_policy: Some(PropagationPolicy::Background),
+            ..DeleteParams::default()
+        };
+        match self.session.call("delete", api.delete(&key.name, &params)).await {
+            Ok(answer) if answer.as_ref().left().is_some_and(Live::is_terminating) => Ok(Outcome::Removing),
+            Ok(_) => {
+                self.forget_record(key, live.uid());
+                Ok(Outcome::Gone)
+            }
+            Err(error) if error.class == Class::NotFound => Ok(Outcome::Gone),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Takes our marks off and leaves everything else; the hub's label stays while another of its resources
+    /// applies the object.
+    async fn release(&self, api: &Api<Live>, gvk: &Gvk, key: &ObjectKey, live: &Live, others: bool) -> Step {
+        let label = self.owner.hash.label_key();
+        let metadata = &live.json["metadata"];
+        let entries = metadata["managedFields"].as_array().map(Vec::as_slice).unwrap_or_default();
+        let rest: Vec<&Value> = entries.iter().filter(|entry| entry["manager"] != *self.owner.manager).collect();
+        let mut labels = json!({ &label: null });
+        if !others {
+            labels[HUB_LABEL] = Value::Null;
+        }
+        let body = json!({"metadata": {
+            "uid": live.uid(),
+            "resourceVersion": live.resource_version(),
+            "labels": labels,
+            "annotations": { &label: null },
+            "managedFields": if rest.is_empty() { json!([{}]) } else { json!(rest) },
+        }});
+        let params = PatchParams { field_manager: Some("vidra-hub".into()), ..PatchParams::default() };
+        match self.session.call("release", api.patch(&key.name, &params, &Patch::Merge(&body))).await {
+            Ok(live) if others => {
+                self.fold(gvk, live, Source::Read);
+                Ok(Outcome::Gone)
+            }
+            Ok(live) => {
+                self.forget_record(key, live.uid());
+                Ok(Outcome::Gone)
+            }
+            Err(error) if error.class == Class::NotFound => Ok(Outcome::Gone),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Plain, unlabelled, outside the inventory: it is not ours and is never deleted.
+    async fn create_namespace(&self, name: &str) -> Result<(), CallError> {
+        let missing = |message: String| CallError { class: Class::Namespace { terminating: false }, message };
+        if !self.owner.create_namespaces {
+            return Err(missing(format!(
+                "namespace {name:?} is missing; create it in the member, or set createNamespaces: true"
+            )));
+        }
+        let mut namespace = Namespace::default();
+        namespace.metadata.name = Some(name.to_owned());
+        let api: Api<Namespace> = Api::all(self.session.client.clone());
+        match self.session.call("create", api.create(&PostParams::default(), &namespace)).await {
+            Ok(_) => Ok(()),
+            Err(error) if error.class == Class::Conflict => Ok(()),
+            Err(error) if error.class == Class::Forbidden => {
+                Err(missing(format!("namespace {name:?} is missing and may not be created: {error}")))
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    fn body(&self, declared: &Declared) -> Value {
+        let owner = self.owner;
+        render::compose(declared, &owner.hub, &owner.hash, &owner.name, owner.generation)
+    }
+
+    fn params(&self, force: bool) -> PatchParams {
+        PatchParams {
+            force,
+            field_manager: Some(self.owner.manager.clone()),
+            field_validation: Some(ValidationDirective::Strict),
+            ..PatchParams::default()
+        }
+    }
+
+    async fn send(&self, declared: &Declared, body: &Value, force: bool) -> Result<Live, CallError> {
+        let api = self.api(&declared.key, self.resource(&declared.gvk)?);
+        let params = self.params(force);
+        self.session.call("apply", api.patch(&declared.key.name, &params, &Patch::Apply(body))).await
+    }
+
+    async fn read(&self, key: &ObjectKey, gvk: &Gvk) -> Result<Option<Live>, CallError> {
+        self.get(&self.api(key, self.resource(gvk)?), &key.name).await
+    }
+
+    async fn get(&self, api: &Api<Live>, name: &str) -> Result<Option<Live>, CallError> {
+        match self.session.call("get", api.get(name)).await {
+            Ok(live) => Ok(Some(live)),
+            Err(error) if error.class == Class::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn resource(&self, gvk: &Gvk) -> Result<(ApiResource, Scope), CallError> {
+        let unknown = || CallError { class: Class::NotFound, message: format!("the member does not serve {gvk}") };
+        self.session.kinds().get(gvk).cloned().ok_or_else(unknown)
+    }
+
+    /// Where an inventory entry's kind is served now. `None`: discovery was complete and it is not served,
+    /// so its objects are gone with it.
+    async fn address(&self, gvk: &Gvk) -> Result<Option<(Gvk, (ApiResource, Scope))>, CallError> {
+        let find = |kinds: &super::kinds::Kinds| match kinds.get(gvk) {
+            Some(found) => Some((gvk.clone(), found.clone())),
+            None => kinds.any_version(gvk).map(|(gvk, found)| (gvk, found.clone())),
+        };
+        if let Some(found) = find(&self.session.kinds()) {
+            return Ok(Some(found));
+        }
+        let kinds = self.session.rediscover().await?;
+        match find(&kinds) {
+            Some(found) => Ok(Some(found)),
+            None if kinds.is_stale(gvk) => Err(CallError {
+                class: Class::Server,
+                message: format!("the member cannot say now whether it serves {gvk}"),
+            }),
+            None => Ok(None),
+        }
+    }
+
+    fn api(&self, key: &ObjectKey, (resource, scope): (ApiResource, Scope)) -> Api<Live> {
+        match scope {
+            Scope::Cluster => Api::all_with(self.session.client.clone(), &resource),
+            Scope::Namespaced => Api::namespaced_with(self.session.client.clone(), &key.namespace, &resource),
+        }
+    }
+
+    fn applied(&self, declared: &Declared, live: Live, corrected: bool) -> Outcome {
+        let uid = live.uid().to_owned();
+        self.fold(&declared.gvk, live, Source::Answer(&self.owner.hash));
+        Outcome::Applied { uid, corrected }
+    }
+
+    fn fold(&self, gvk: &Gvk, live: Live, source: Source<'_>) {
+        let targets = self.session.records.fold(gvk, live, source);
+        self.session.wake(targets, &self.owner.hash);
+    }
+
+    fn forget_record(&self, key: &ObjectKey, uid: &str) {
+        let targets = self.session.records.fold_gone(key, uid, "");
+        self.session.wake(targets, &self.owner.hash);
+    }
+}
+
+/// Whose a live object is, read off the object itself.
+enum Standing {
+    Ours,
+    /// Another resource of this hub proves it its own.
+    Shared,
+    OtherHub(String),
+    Controlled,
+    Foreign,
+}
+
+fn standing(live: &Value, owner: &Owner) -> Standing {
+    let metadata = &live["metadata"];
+    let references = metadata["ownerReferences"].as_array();
+    if references.is_some_and(|all| all.iter().any(|reference| reference["controller"] == true)) {
+        return Standing::Controlled;
+    }
+    if let Some(hub) = metadata["labels"][HUB_LABEL].as_str()
+        && hub != owner.hub.as_ref()
+    {
+        return Standing::OtherHub(hub.chars().filter(|c| !c.is_control()).take(63).collect());
+    }
+    if proves(live, &owner.manager, &owner.hash) {
+        Standing::Ours
+    } else if other_owners(live, owner) {
+        Standing::Shared
+    } else {
+        Standing::Foreign
+    }
+}
+
+fn proves(live: &Value, manager: &str, hash: &OwnerHash) -> bool {
+    fields::own_apply_entry(live, manager)
+        .and_then(|entry| fields::FieldSet::from_fields_v1(entry).ok())
+        .is_some_and(|set| fields::owns_label(&set, &hash.label_key()))
+}
+
+/// Another VidraResource of this hub applies the object too.
+fn other_owners(live: &Value, owner: &Owner) -> bool {
+    let prefix = format!("vidra/{}/", owner.hub);
+    fields::other_vidra_managers(live, &owner.manager).iter().any(|manager| manager.starts_with(&prefix))
+}
+
+fn controlled(key: &ObjectKey) -> Outcome {
+    Outcome::Refused {
+        reason: "ControlledByOther",
+        message: format!("{key} is made by a controller in the member; drop it from the manifest"),
+    }
+}
+
+fn shared_conflict(key: &ObjectKey, error: &CallError) -> Outcome {
+    Outcome::Refused {
+        reason: "SharedObjectConflict",
+        message: format!("{key} is declared otherwise by another VidraResource: {error}; make them agree"),
+    }
+}

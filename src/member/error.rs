@@ -1,0 +1,180 @@
+//! What can go wrong in a call, classified once, where it happens: by status codes and causes, never by
+//! the words of a message.
+
+use std::time::Duration;
+
+use kube::core::Status;
+
+/// How a failed call is to be taken.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Class {
+    /// No answer, or one that cannot be read: says nothing about the object.
+    Transport,
+    /// The server asks to wait.
+    Throttled(Option<Duration>),
+    /// The credentials are not accepted (401).
+    Unauthenticated,
+    /// The credentials lack the right (403).
+    Forbidden,
+    /// The namespace that the object is in is missing (404) or being deleted (403 with that cause).
+    Namespace {
+        /// It is being deleted; otherwise it is missing.
+        terminating: bool,
+    },
+    /// The object, or its kind, is not there.
+    NotFound,
+    /// A precondition did not hold, or the object exists already (409).
+    Conflict,
+    /// Fields are held by other managers (409 with causes).
+    FieldConflict,
+    /// The object is not valid (400, 422), too large (413), or of a kind that takes no such call (405, 415).
+    Invalid,
+    /// The watch or list position is too old (410) or ahead of the server (504).
+    Expired,
+    /// The server failed (5xx). May be permanent: an undeclared field answers 500 too.
+    Server,
+}
+
+/// A failed call, with what failed in a sentence.
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("{message}")]
+pub struct CallError {
+    /// How to take it.
+    pub class: Class,
+    /// What the server, or the transport, said. Holds no request or response body.
+    pub message: String,
+}
+
+impl CallError {
+    /// The call did not end within its deadline.
+    pub fn deadline(limit: Duration) -> Self {
+        Self { class: Class::Transport, message: format!("no answer within {} s", limit.as_secs_f32()) }
+    }
+
+    /// Another try may succeed without anything being changed by a person.
+    pub fn is_transient(&self) -> bool {
+        matches!(
+            self.class,
+            Class::Transport | Class::Throttled(_) | Class::Expired | Class::Server | Class::Conflict
+        )
+    }
+
+    /// The member did not answer at all.
+    pub fn is_transport(&self) -> bool {
+        self.class == Class::Transport
+    }
+
+    /// A condition reason for people.
+    pub fn reason(&self) -> &'static str {
+        match self.class {
+            Class::Transport => "NoAnswer",
+            Class::Throttled(_) => "Throttled",
+            Class::Unauthenticated => "CredentialsRefused",
+            Class::Forbidden => "Forbidden",
+            Class::Namespace { terminating: true } => "NamespaceTerminating",
+            Class::Namespace { terminating: false } => "NamespaceMissing",
+            Class::NotFound => "NotFound",
+            Class::Conflict => "Conflict",
+            Class::FieldConflict => "FieldConflict",
+            Class::Invalid => "Invalid",
+            Class::Expired => "Expired",
+            Class::Server => "ServerError",
+        }
+    }
+}
+
+impl From<kube::Error> for CallError {
+    fn from(error: kube::Error) -> Self {
+        match error {
+            kube::Error::Api(status) => Self::from(*status),
+            // A body that does not decode may hold a Secret: say so without it.
+            kube::Error::SerdeError(_) | kube::Error::FromUtf8(_) => {
+                Self { class: Class::Server, message: "the answer could not be decoded".into() }
+            }
+            other => Self { class: Class::Transport, message: root_cause(&other) },
+        }
+    }
+}
+
+impl From<Status> for CallError {
+    fn from(status: Status) -> Self {
+        let details = status.details.as_ref();
+        let has_cause = |reason: &str| {
+            details.is_some_and(|details| details.causes.iter().any(|cause| cause.reason == reason))
+        };
+        let of_namespaces = details.is_some_and(|details| details.kind == "namespaces");
+        let class = match status.code {
+            401 => Class::Unauthenticated,
+            403 if has_cause("NamespaceTerminating") => Class::Namespace { terminating: true },
+            403 => Class::Forbidden,
+            404 if of_namespaces => Class::Namespace { terminating: false },
+            404 => Class::NotFound,
+            409 if has_cause("FieldManagerConflict") => Class::FieldConflict,
+            409 => Class::Conflict,
+            410 => Class::Expired,
+            429 => {
+                let seconds = details.map(|details| details.retry_after_seconds).filter(|seconds| *seconds > 0);
+                Class::Throttled(seconds.map(|seconds| Duration::from_secs(u64::from(seconds.min(60)))))
+            }
+            504 if has_cause("ResourceVersionTooLarge") => Class::Expired,
+            400 | 405 | 406 | 413 | 415 | 422 => Class::Invalid,
+            _ => Class::Server,
+        };
+        let message = if status.message.is_empty() { status.reason } else { status.message };
+        Self { class, message: format!("{} ({})", trimmed(&message), status.code) }
+    }
+}
+
+/// The innermost error says what happened; the outer ones say only that something did.
+fn root_cause(error: &dyn std::error::Error) -> String {
+    let mut innermost = error;
+    while let Some(source) = innermost.source() {
+        innermost = source;
+    }
+    trimmed(&innermost.to_string())
+}
+
+/// Members' words are bounded and without control characters before they go anywhere.
+fn trimmed(text: &str) -> String {
+    const MOST: usize = 512;
+    let mut clean: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).take(MOST).collect();
+    if text.chars().nth(MOST).is_some() {
+        clean.push('…');
+    }
+    clean
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn statuses_are_classified_by_code_and_cause() {
+        let cases = [
+            (json!({"code": 403, "message": "no"}), Class::Forbidden),
+            (
+                json!({"code": 403, "details": {"causes": [{"reason": "NamespaceTerminating"}]}}),
+                Class::Namespace { terminating: true },
+            ),
+            (json!({"code": 404, "details": {"kind": "namespaces"}}), Class::Namespace { terminating: false }),
+            (json!({"code": 404, "details": {"kind": "configmaps"}}), Class::NotFound),
+            (json!({"code": 409}), Class::Conflict),
+            (json!({"code": 409, "details": {"causes": [{"reason": "FieldManagerConflict"}]}}), Class::FieldConflict),
+            (json!({"code": 500}), Class::Server),
+            (json!({"code": 429, "details": {"retryAfterSeconds": 900}}), Class::Throttled(Some(Duration::from_secs(60)))),
+        ];
+        for (status, class) in cases {
+            let parsed: Status = serde_json::from_value(status.clone()).unwrap();
+            assert_eq!(CallError::from(parsed).class, class, "{status}");
+        }
+    }
+
+    #[test]
+    fn members_words_are_bounded_and_bear_no_control_characters() {
+        let status: Status =
+            serde_json::from_value(json!({"code": 500, "message": format!("\u{1b}[31m{}", "x".repeat(2000))})).unwrap();
+        let error = CallError::from(status);
+        assert!(error.message.chars().count() < 600 && !error.message.contains('\u{1b}'));
+    }
+}

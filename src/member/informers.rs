@@ -1,0 +1,293 @@
+//! The informer registry of one member: dynamic informers by GVR, made and ended from inside the
+//! reconcile, counted by the targets that use them.
+//!
+//! An informer lists and watches the hub's own objects of one kind and folds them into [`Records`]. One
+//! that fails says so and tries on; it never stops another.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use futures::StreamExt;
+use kube::{
+    Api, Client,
+    api::ListParams,
+    core::ApiResource,
+    runtime::{
+        WatchStreamExt,
+        watcher::{self, Event},
+    },
+};
+use parking_lot::Mutex;
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+use vidra_core::object::{Gvk, ObjectKey};
+
+use super::{
+    error::{CallError, Class},
+    live::Live,
+    records::{Records, Source},
+};
+use crate::queue::{Key, Priority, Queue, TargetKey};
+
+/// Watches end after this long and are begun anew, before load balancers drop them as idle (240 s).
+const WATCH_SECONDS: u32 = 200;
+const LIST_WITHIN: Duration = Duration::from_secs(60);
+const PAGE: u32 = 500;
+
+/// How an informer stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum State {
+    /// The first list is under way.
+    Syncing,
+    /// Its records are complete, and followed.
+    Synced,
+    /// It is not allowed to list or watch.
+    Denied(String),
+    /// It fails and tries again.
+    Failing(String),
+}
+
+/// See the module.
+pub struct Informers {
+    /// The selector of this hub's objects.
+    selector: String,
+    client: Client,
+    records: Arc<Records>,
+    queue: Arc<Queue>,
+    tasks: TaskTracker,
+    /// Ends every informer.
+    stop: CancellationToken,
+    running: Mutex<BTreeMap<Gvk, Informer>>,
+    next_id: AtomicU64,
+}
+
+struct Informer {
+    id: u64,
+    resource: ApiResource,
+    users: BTreeSet<TargetKey>,
+    state: State,
+    stop: CancellationToken,
+}
+
+impl Informers {
+    /// A registry without informers.
+    pub fn new(
+        selector: String,
+        client: Client,
+        records: Arc<Records>,
+        queue: Arc<Queue>,
+        tasks: TaskTracker,
+        stop: CancellationToken,
+    ) -> Arc<Self> {
+        let running = Mutex::default();
+        Arc::new(Self { selector, client, records, queue, tasks, stop, running, next_id: AtomicU64::new(0) })
+    }
+
+    /// Makes sure that the kinds which a target needs are watched, ends what nobody needs any more, and
+    /// returns how each stands. Two targets that ask at once get one informer.
+    pub fn require(
+        self: &Arc<Self>,
+        target: &TargetKey,
+        kinds: &BTreeMap<Gvk, ApiResource>,
+    ) -> BTreeMap<Gvk, State> {
+        let mut running = self.running.lock();
+        running.retain(|gvk, informer| {
+            if !kinds.contains_key(gvk) {
+                informer.users.remove(target);
+            }
+            if informer.users.is_empty() && !kinds.contains_key(gvk) {
+                informer.stop.cancel();
+                self.records.drop_kind(gvk);
+                return false;
+            }
+            true
+        });
+        kinds
+            .iter()
+            .map(|(gvk, resource)| {
+                let informer = running.entry(gvk.clone()).or_insert_with(|| self.start(gvk, resource));
+                informer.users.insert(target.clone());
+                (gvk.clone(), informer.state.clone())
+            })
+            .collect()
+    }
+
+    /// The target needs no informer any more.
+    pub fn release(self: &Arc<Self>, target: &TargetKey) {
+        self.require(target, &BTreeMap::new());
+    }
+
+    /// Begins every informer anew: after the member was out of reach.
+    pub fn restart(self: &Arc<Self>) {
+        let mut running = self.running.lock();
+        let kinds: Vec<_> = running.iter().map(|(gvk, informer)| (gvk.clone(), informer.resource.clone())).collect();
+        for (gvk, resource) in kinds {
+            let fresh = self.start(&gvk, &resource);
+            if let Some(old) = running.get_mut(&gvk) {
+                old.stop.cancel();
+                (old.id, old.stop, old.state) = (fresh.id, fresh.stop, fresh.state);
+            }
+        }
+    }
+
+    /// Stops following, keeps the records and who asked: the member is out of reach.
+    pub fn pause(&self) {
+        for informer in self.running.lock().values_mut() {
+            informer.stop.cancel();
+            informer.state = State::Syncing;
+        }
+    }
+
+    /// How many informers there are, and how many are synced.
+    pub fn counts(&self) -> (usize, usize) {
+        let running = self.running.lock();
+        (running.len(), running.values().filter(|informer| informer.state == State::Synced).count())
+    }
+
+    /// Lists one kind now, where no watch tells: events are off, or the watch is down.
+    pub async fn list_now(&self, gvk: &Gvk, resource: &ApiResource) -> Result<(), CallError> {
+        let api: Api<Live> = Api::all_with(self.client.clone(), resource);
+        let mark = self.records.mark();
+        let mut seen = BTreeSet::new();
+        let mut params = ListParams::default().labels(&self.selector).limit(PAGE);
+        loop {
+            let page = tokio::time::timeout(LIST_WITHIN, api.list(&params))
+                .await
+                .map_err(|_| CallError::deadline(LIST_WITHIN))??;
+            for live in page.items {
+                seen.insert(key_of(gvk, &live));
+                let targets = self.records.fold(gvk, live, Source::List(mark));
+                self.notify(targets);
+            }
+            match page.metadata.continue_.filter(|token| !token.is_empty()) {
+                Some(token) => params = params.continue_token(&token),
+                None => break,
+            }
+        }
+        self.notify(self.records.listed(gvk, "", &seen, mark));
+        Ok(())
+    }
+
+    fn start(self: &Arc<Self>, gvk: &Gvk, resource: &ApiResource) -> Informer {
+        let stop = self.stop.child_token();
+        let id = self.next_id.fetch_add(1, Ordering::Relaxed);
+        let run = Run { registry: self.clone(), gvk: gvk.clone(), resource: resource.clone(), id };
+        let token = stop.clone();
+        self.tasks.spawn(async move { token.run_until_cancelled_owned(run.follow()).await });
+        Informer { id, resource: resource.clone(), users: BTreeSet::new(), state: State::Syncing, stop }
+    }
+
+    fn notify(&self, targets: Vec<TargetKey>) {
+        for target in targets {
+            self.queue.add(Key::Target(target), Priority::Drift);
+        }
+    }
+
+    fn set_state(&self, gvk: &Gvk, id: u64, state: State) {
+        let users = match self.running.lock().get_mut(gvk) {
+            Some(informer) if informer.id == id && informer.state != state => {
+                informer.state = state;
+                informer.users.clone()
+            }
+            _ => return,
+        };
+        for user in users {
+            self.queue.add(Key::Target(user), Priority::Resync);
+        }
+    }
+}
+
+/// One informer's task.
+struct Run {
+    registry: Arc<Informers>,
+    gvk: Gvk,
+    resource: ApiResource,
+    id: u64,
+}
+
+impl Run {
+    /// Follows for ever; the caller cancels it.
+    async fn follow(self) {
+        loop {
+            self.follow_one_stream().await;
+            // A watcher that met an expired resourceVersion would ask with it for ever: it is made anew.
+            tokio::time::sleep(Duration::from_secs(1)).await;
+        }
+    }
+
+    async fn follow_one_stream(&self) {
+        let registry = &self.registry;
+        let api: Api<Live> = Api::all_with(registry.client.clone(), &self.resource);
+        let config = watcher::Config::default().labels(&registry.selector).timeout(WATCH_SECONDS).page_size(PAGE);
+        let mut events = std::pin::pin!(watcher::watcher(api, config).default_backoff());
+        let mut seen = BTreeSet::new();
+        let mut mark = registry.records.mark();
+        while let Some(event) = events.next().await {
+            match event {
+                Ok(Event::Init) => {
+                    seen.clear();
+                    mark = registry.records.mark();
+                }
+                Ok(Event::InitApply(live)) => {
+                    seen.insert(key_of(&self.gvk, &live));
+                    let targets = registry.records.fold(&self.gvk, live, Source::List(mark));
+                    registry.notify(targets);
+                }
+                Ok(Event::InitDone) => {
+                    registry.notify(registry.records.listed(&self.gvk, "", &seen, mark));
+                    seen.clear();
+                    registry.set_state(&self.gvk, self.id, State::Synced);
+                }
+                Ok(Event::Apply(live)) => {
+                    registry.notify(registry.records.fold(&self.gvk, live, Source::Watch));
+                    registry.set_state(&self.gvk, self.id, State::Synced);
+                }
+                Ok(Event::Delete(live)) => {
+                    let key = key_of(&self.gvk, &live);
+                    registry.notify(registry.records.fold_gone(&key, live.uid(), live.resource_version()));
+                }
+                Err(error) => {
+                    let (state, expired) = judge(error);
+                    tracing::debug!(kind = %self.gvk, ?state, "informer");
+                    if let Some(state) = state {
+                        registry.set_state(&self.gvk, self.id, state);
+                    }
+                    if expired {
+                        return;
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn key_of(gvk: &Gvk, live: &Live) -> ObjectKey {
+    ObjectKey::new(gvk, live.meta_text("namespace"), live.meta_text("name"))
+}
+
+/// What an error says of the informer, and whether its position has expired. A watch that ends or breaks
+/// is begun again where it was: that alone leaves the records complete.
+fn judge(error: watcher::Error) -> (Option<State>, bool) {
+    let (error, listing) = match error {
+        watcher::Error::InitialListFailed(error) => (CallError::from(error), true),
+        watcher::Error::WatchStartFailed(error) => (CallError::from(error), false),
+        watcher::Error::WatchFailed(error) => (CallError::from(error), false),
+        watcher::Error::WatchError(status) => (CallError::from(*status), false),
+        watcher::Error::NoResourceVersion => {
+            return (Some(State::Failing("the member sends no resourceVersion".into())), false);
+        }
+    };
+    match error.class {
+        Class::Expired => (None, true),
+        Class::Forbidden | Class::Unauthenticated => (Some(State::Denied(error.message)), false),
+        // The kind has gone, or is not yet served.
+        Class::NotFound => (Some(State::Failing(error.message)), false),
+        _ if listing => (Some(State::Failing(error.message)), false),
+        _ => (None, false),
+    }
+}

@@ -1,0 +1,82 @@
+//! What kinds a member serves, from its aggregated discovery documents.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use kube::{Client, core::ApiResource};
+use vidra_core::object::{Gvk, Scope};
+
+/// The kinds of one member at one time.
+#[derive(Clone, Debug, Default)]
+pub struct Kinds {
+    known: BTreeMap<Gvk, (ApiResource, Scope)>,
+    listable: BTreeSet<Gvk>,
+    /// Group versions that the member could not tell about: their kinds are unknown, not gone.
+    pub stale: Vec<String>,
+}
+
+impl Kinds {
+    /// Asks the member, in two calls.
+    pub async fn discover(client: &Client) -> Result<Self, kube::Error> {
+        let core = client.list_core_api_versions_aggregated().await?;
+        let groups = client.list_api_groups_aggregated().await?;
+        let mut kinds = Self::default();
+        for group in core.items.into_iter().chain(groups.items) {
+            let name = group.metadata.and_then(|metadata| metadata.name).unwrap_or_default();
+            for version in group.versions {
+                let version_name = version.version.unwrap_or_default();
+                if version.freshness.as_deref() == Some("Stale") {
+                    kinds.stale.push(format!("{name}/{version_name}"));
+                }
+                for resource in version.resources {
+                    let Some(plural) = resource.resource else { continue };
+                    let Some(kind) = resource.response_kind.and_then(|kind| kind.kind) else { continue };
+                    let scope =
+                        if resource.scope.as_deref() == Some("Cluster") { Scope::Cluster } else { Scope::Namespaced };
+                    let gvk = kinds.insert(&name, &version_name, &kind, &plural, scope);
+                    if resource.verbs.iter().any(|verb| verb == "list") {
+                        kinds.listable.insert(gvk);
+                    }
+                }
+            }
+        }
+        Ok(kinds)
+    }
+
+    fn insert(&mut self, group: &str, version: &str, kind: &str, plural: &str, scope: Scope) -> Gvk {
+        let api_version = if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") };
+        let resource = ApiResource {
+            group: group.to_owned(),
+            version: version.to_owned(),
+            api_version,
+            kind: kind.to_owned(),
+            plural: plural.to_owned(),
+        };
+        let gvk = Gvk::new(group, version, kind);
+        self.known.insert(gvk.clone(), (resource, scope));
+        gvk
+    }
+
+    /// Kinds that can be listed.
+    pub fn listable(&self) -> impl Iterator<Item = (&Gvk, &ApiResource)> {
+        self.listable.iter().filter_map(|gvk| self.known.get(gvk).map(|(resource, _)| (gvk, resource)))
+    }
+
+    /// How to address a kind, and where it lives.
+    pub fn get(&self, gvk: &Gvk) -> Option<&(ApiResource, Scope)> {
+        self.known.get(gvk)
+    }
+
+    /// A served version of a kind whose own version is not served any more, or was not recorded.
+    pub fn any_version(&self, gvk: &Gvk) -> Option<(Gvk, &(ApiResource, Scope))> {
+        self.known
+            .iter()
+            .find(|(known, _)| known.group == gvk.group && known.kind == gvk.kind)
+            .map(|(known, found)| (known.clone(), found))
+    }
+
+    /// The group version of this kind could not be discovered.
+    pub fn is_stale(&self, gvk: &Gvk) -> bool {
+        let prefix = format!("{}/", gvk.group);
+        self.stale.iter().any(|stale| stale.starts_with(&prefix))
+    }
+}

@@ -1,0 +1,11 @@
+//! Everything towards one member cluster: connection, session, informers, records, effects.
+
+pub mod connect;
+pub mod effects;
+pub mod error;
+pub mod informers;
+pub mod kinds;
+pub mod live;
+pub mod records;
+pub mod recover;
+pub mod session;

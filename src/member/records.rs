@@ -1,0 +1,421 @@
+//! What is kept of a member's live objects, and the fold: the one way in which a watch event, a list item
+//! or the answer of a call becomes a record. The object itself is dropped.
+//!
+//! A fold returns the targets that should look again: those for which something changed that a plan or a
+//! status depends on. Everything else is dropped here, so that a busy member costs nothing.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+use parking_lot::Mutex;
+use serde_json::Value;
+use vidra_api::{
+    labels,
+    names::{HubId, OwnerHash},
+};
+use vidra_core::{
+    fields::{self, FieldSet},
+    health::{self, HealthStatus},
+    object::{Gvk, ObjectKey},
+    plan::{self, Drift},
+    render::{DeclaredHash, Stamp},
+};
+
+use super::live::Live;
+use crate::{desired::Desired, queue::TargetKey};
+
+/// Where an object that is folded comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Source<'a> {
+    /// A watch event.
+    Watch,
+    /// An item of a list that began at this [`Records::mark`].
+    List(u64),
+    /// The answer of this owner's own apply: its values are the new baseline.
+    Answer(&'a OwnerHash),
+    /// A read on somebody's behalf; no baseline.
+    Read,
+}
+
+/// The records of one member.
+pub struct Records {
+    hub: HubId,
+    manager_prefix: String,
+    inner: Mutex<Inner>,
+}
+
+#[derive(Default)]
+struct Inner {
+    objects: BTreeMap<ObjectKey, Record>,
+    owners: BTreeMap<OwnerHash, Owner>,
+    /// Field sets depend on what is declared and on the schema only: the same few serve all objects.
+    sets: BTreeSet<Arc<FieldSet>>,
+    folds: u64,
+}
+
+/// A target that has told what it declares.
+struct Owner {
+    target: TargetKey,
+    desired: Arc<Desired>,
+}
+
+struct Record {
+    uid: Box<str>,
+    resource_version: u64,
+    /// When it was folded last, in folds: tells whether a list that misses it began before.
+    folded: u64,
+    terminating: bool,
+    controlled: bool,
+    health: HealthStatus,
+    /// Why it is not current; for people.
+    note: Option<Box<str>>,
+    views: Vec<View>,
+}
+
+/// One owner's standing in an object.
+struct View {
+    owner: OwnerHash,
+    proof: bool,
+    applied: Option<DeclaredHash>,
+    base: Base,
+}
+
+/// What the live values are compared with.
+enum Base {
+    /// The values of our last apply over its field set.
+    Known { set: Arc<FieldSet>, values: u64, drifted: bool },
+    /// Seen, not compared yet: the values over what our entry owns now. `exact`: what is declared was
+    /// known when they were hashed, so that what it leaves empty was left out.
+    Seen { set: Arc<FieldSet>, values: u64, exact: bool },
+    /// Our entry is gone.
+    Lost,
+}
+
+impl Records {
+    /// No records yet.
+    pub fn new(hub: HubId) -> Self {
+        let manager_prefix = format!("vidra/{hub}/");
+        Self { hub, manager_prefix, inner: Mutex::new(Inner::default()) }
+    }
+
+    /// Says what a target declares, before its objects are folded.
+    pub fn declare(&self, owner: OwnerHash, target: TargetKey, desired: Arc<Desired>) {
+        self.inner.lock().owners.insert(owner, Owner { target, desired });
+    }
+
+    /// Forgets a target that is gone.
+    pub fn forget(&self, owner: &OwnerHash) {
+        self.inner.lock().owners.remove(owner);
+    }
+
+    /// The target of an owner.
+    pub fn target_of(&self, owner: &OwnerHash) -> Option<TargetKey> {
+        self.inner.lock().owners.get(owner).map(|owner| owner.target.clone())
+    }
+
+    /// Takes a baseline that a dry run has confirmed: `live` is what an apply would leave.
+    pub fn rebase(&self, owner: &OwnerHash, key: &ObjectKey, live: &Value, set: FieldSet, declared: &Value) {
+        let mut inner = self.inner.lock();
+        let inner = &mut *inner;
+        let set = intern(&mut inner.sets, set);
+        if let Some(record) = inner.objects.get_mut(key)
+            && Some(&*record.uid) == live["metadata"]["uid"].as_str()
+            && let Some(view) = record.views.iter_mut().find(|view| view.owner == *owner)
+        {
+            view.base = Base::known_now(live, set, Some(declared));
+        }
+    }
+
+    /// A point in the order of folds, to be taken before a list is asked for.
+    pub fn mark(&self) -> u64 {
+        self.inner.lock().folds
+    }
+
+    /// How many objects are recorded.
+    pub fn len(&self) -> usize {
+        self.inner.lock().objects.len()
+    }
+
+    /// No object is recorded.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The uid under which an object is recorded.
+    pub fn uid(&self, key: &ObjectKey) -> Option<String> {
+        self.inner.lock().objects.get(key).map(|record| record.uid.to_string())
+    }
+
+    /// Folds one live object of a kind; returns the targets that should look again.
+    pub fn fold(&self, gvk: &Gvk, mut live: Live, source: Source<'_>) -> Vec<TargetKey> {
+        complete_type(gvk, &mut live.json);
+        let key = ObjectKey::new(gvk, live.meta_text("namespace"), live.meta_text("name"));
+        let health = health::assess(&live.json);
+        let mut inner = self.inner.lock();
+        let inner = &mut *inner;
+        let before = inner.objects.get(&key).filter(|record| *record.uid == *live.uid());
+        let resource_version = live.resource_version().parse().unwrap_or(0);
+        if before.is_some_and(|before| is_old_news(before, resource_version, source)) {
+            return Vec::new();
+        }
+        inner.folds += 1;
+        let views = self.views(&key, &live, source, before, resource_version, &inner.owners, &mut inner.sets);
+        let record = Record {
+            uid: live.uid().into(),
+            resource_version,
+            folded: inner.folds,
+            terminating: live.is_terminating(),
+            controlled: is_controlled(&live.json),
+            health: health.status,
+            note: (health.status != HealthStatus::Current).then(|| health.message.into_boxed_str()),
+            views,
+        };
+        let replaced = inner.objects.insert(key.clone(), record);
+        let Some(record) = inner.objects.get(&key) else { return Vec::new() };
+        let mut owners = changed_for(replaced.as_ref(), record);
+        if let Source::Answer(own) = source {
+            owners.remove(own);
+        }
+        targets_of(&owners, &inner.owners)
+    }
+
+    /// Folds a deletion: a watch's DELETED with its resourceVersion, or a call that found the object gone
+    /// (resourceVersion empty: certain).
+    ///
+    /// On a label selector DELETED may also mean that the object lost the label: the plan finds out.
+    pub fn fold_gone(&self, key: &ObjectKey, uid: &str, resource_version: &str) -> Vec<TargetKey> {
+        let at = resource_version.parse().unwrap_or(u64::MAX);
+        let mut inner = self.inner.lock();
+        match inner.objects.get(key) {
+            Some(record) if *record.uid == *uid && record.resource_version <= at => {}
+            _ => return Vec::new(),
+        }
+        inner.folds += 1;
+        let owners = inner.objects.remove(key).map(|record| record.owners()).unwrap_or_default();
+        targets_of(&owners, &inner.owners)
+    }
+
+    /// Ends a list of one kind (in one namespace, unless empty) that began at `mark`: what was not listed
+    /// and not folded since is gone.
+    pub fn listed(&self, gvk: &Gvk, namespace: &str, seen: &BTreeSet<ObjectKey>, mark: u64) -> Vec<TargetKey> {
+        let mut inner = self.inner.lock();
+        let inner = &mut *inner;
+        let of_kind = |key: &ObjectKey| {
+            *key.group == *gvk.group
+                && *key.kind == *gvk.kind
+                && (namespace.is_empty() || *key.namespace == *namespace)
+        };
+        let mut owners = BTreeSet::new();
+        inner.objects.retain(|key, record| {
+            let kept = !of_kind(key) || seen.contains(key) || record.folded > mark;
+            if !kept {
+                owners.extend(record.owners());
+            }
+            kept
+        });
+        targets_of(&owners, &inner.owners)
+    }
+
+    /// Drops the records of a kind whose informer has ended.
+    pub fn drop_kind(&self, gvk: &Gvk) {
+        let of_kind = |key: &ObjectKey| *key.group == *gvk.group && *key.kind == *gvk.kind;
+        self.inner.lock().objects.retain(|key, _| !of_kind(key));
+    }
+
+    /// One object as a plan of this owner sees it. A baseline that can be had without a call is taken:
+    /// when every declared leaf is still owned, live is as it was left.
+    pub fn view(&self, owner: &OwnerHash, key: &ObjectKey, desired: &Desired) -> Option<plan::Live> {
+        let mut inner = self.inner.lock();
+        let record = inner.objects.get_mut(key)?;
+        let shared = record.views.iter().any(|view| view.owner != *owner && view.proof);
+        let (mut proof, mut applied, mut drift) = (false, None, Drift::Unsure);
+        if let Some(view) = record.views.iter_mut().find(|view| view.owner == *owner) {
+            proof = view.proof;
+            applied = view.applied.map(|hash| hash.to_string());
+            if let Some(declared) = desired.objects.get(key)
+                && view.applied == Some(declared.hash)
+            {
+                view.base.settle(&declared.body);
+            }
+            drift = view.base.drift();
+        }
+        Some(plan::Live {
+            uid: record.uid.to_string(),
+            proof,
+            controlled: record.controlled,
+            terminating: record.terminating,
+            shared,
+            applied,
+            drift,
+            current: record.health == HealthStatus::Current,
+        })
+    }
+
+    /// An object's health, and why it is not current.
+    pub fn health(&self, key: &ObjectKey) -> Option<(HealthStatus, Option<String>)> {
+        let inner = self.inner.lock();
+        let record = inner.objects.get(key)?;
+        Some((record.health, record.note.as_deref().map(str::to_owned)))
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "parts of one lock's content, borrowed apart")]
+    fn views(
+        &self,
+        key: &ObjectKey,
+        live: &Live,
+        source: Source<'_>,
+        before: Option<&Record>,
+        resource_version: u64,
+        owners: &BTreeMap<OwnerHash, Owner>,
+        sets: &mut BTreeSet<Arc<FieldSet>>,
+    ) -> Vec<View> {
+        let metadata = &live.json["metadata"];
+        let mut entries = self.own_entries(&live.json, sets);
+        let mut all: BTreeSet<OwnerHash> = entries.keys().cloned().collect();
+        all.extend(labelled_owners(metadata));
+        all.extend(before.iter().flat_map(|before| before.owners()));
+        let same_version = before.is_some_and(|before| before.resource_version == resource_version);
+        all.into_iter()
+            .map(|owner| {
+                let declared = owners.get(&owner).and_then(|known| known.desired.objects.get(key));
+                let body = declared.map(|declared| &*declared.body);
+                let label = owner.label_key();
+                let entry = entries.remove(&owner);
+                let proof = entry.as_ref().is_some_and(|set| fields::owns_label(set, &label))
+                    && !metadata["labels"][&label].is_null();
+                let applied = metadata["annotations"][&label].as_str().and_then(Stamp::parse).map(|stamp| stamp.hash);
+                let was = before
+                    .and_then(|before| before.views.iter().find(|view| view.owner == owner))
+                    .and_then(|view| view.base.known());
+                let base = match (entry, was) {
+                    (Some(set), _) if source == Source::Answer(&owner) => Base::known_now(&live.json, set, body),
+                    (None, _) => Base::Lost,
+                    // A new default or another served version, without a write: a new baseline.
+                    (Some(_), Some((set, _, false))) if same_version => Base::known_now(&live.json, set, body),
+                    (Some(_), Some((set, values, _))) => {
+                        let drifted = fields::values_hash(&live.json, &set, body) != values;
+                        Base::Known { set, values, drifted }
+                    }
+                    (Some(set), None) => {
+                        let values = fields::values_hash(&live.json, &set, body);
+                        Base::Seen { set, values, exact: body.is_some() }
+                    }
+                };
+                View { owner, proof, applied, base }
+            })
+            .collect()
+    }
+
+    /// The Apply entries of this hub's resources, by owner.
+    fn own_entries(&self, live: &Value, sets: &mut BTreeSet<Arc<FieldSet>>) -> BTreeMap<OwnerHash, Arc<FieldSet>> {
+        let entries = live["metadata"]["managedFields"].as_array().map(Vec::as_slice).unwrap_or_default();
+        entries
+            .iter()
+            .filter(|entry| entry["operation"] == "Apply" && entry["subresource"].as_str().unwrap_or("").is_empty())
+            .filter_map(|entry| {
+                let rest = entry["manager"].as_str()?.strip_prefix(&self.manager_prefix)?;
+                let owner = match rest.split_once('/') {
+                    Some((namespace, name)) => OwnerHash::new(&self.hub, namespace, name),
+                    None => OwnerHash::from_label_key(&format!("{}{rest}", labels::OWNER_PREFIX))?,
+                };
+                let set = FieldSet::from_fields_v1(&entry["fieldsV1"]).ok()?;
+                Some((owner, intern(sets, set)))
+            })
+            .collect()
+    }
+}
+
+impl Record {
+    fn owners(&self) -> BTreeSet<OwnerHash> {
+        self.views.iter().map(|view| view.owner.clone()).collect()
+    }
+}
+
+impl Base {
+    fn known_now(live: &Value, set: Arc<FieldSet>, body: Option<&Value>) -> Self {
+        let values = fields::values_hash(live, &set, body);
+        Base::Known { set, values, drifted: false }
+    }
+
+    fn known(&self) -> Option<(Arc<FieldSet>, u64, bool)> {
+        match self {
+            Base::Known { set, values, drifted } => Some((set.clone(), *values, *drifted)),
+            Base::Seen { .. } | Base::Lost => None,
+        }
+    }
+
+    fn settle(&mut self, declared: &Value) {
+        if let Base::Seen { set, values, exact } = self
+            && (*exact || !fields::has_empties(declared))
+            && fields::missing_leaves(declared, set).is_empty()
+        {
+            *self = Base::Known { set: set.clone(), values: *values, drifted: false };
+        }
+    }
+
+    fn drift(&self) -> Drift {
+        match self {
+            Base::Known { drifted: false, .. } => Drift::None,
+            Base::Known { drifted: true, .. } | Base::Lost => Drift::Differs,
+            Base::Seen { .. } => Drift::Unsure,
+        }
+    }
+}
+
+/// List items bear no type of their own.
+fn complete_type(gvk: &Gvk, json: &mut Value) {
+    if let Some(object) = json.as_object_mut() {
+        object.entry("apiVersion").or_insert_with(|| gvk.api_version().into());
+        object.entry("kind").or_insert_with(|| Value::from(&*gvk.kind));
+    }
+}
+
+/// An event that was overtaken by the answer of a call, or by what a list showed since.
+///
+/// resourceVersions are compared within one watch session only. A list replaces what it shows, unless the
+/// record was folded after the list began.
+fn is_old_news(before: &Record, resource_version: u64, source: Source<'_>) -> bool {
+    match source {
+        Source::Watch => resource_version != 0 && resource_version <= before.resource_version,
+        Source::List(mark) => before.folded > mark && resource_version <= before.resource_version,
+        Source::Answer(_) | Source::Read => resource_version < before.resource_version,
+    }
+}
+
+fn intern(sets: &mut BTreeSet<Arc<FieldSet>>, set: FieldSet) -> Arc<FieldSet> {
+    if let Some(held) = sets.get(&set) {
+        return held.clone();
+    }
+    let set = Arc::new(set);
+    sets.insert(set.clone());
+    set
+}
+
+fn labelled_owners(metadata: &Value) -> impl Iterator<Item = OwnerHash> {
+    let labels = metadata["labels"].as_object();
+    labels.into_iter().flat_map(|labels| labels.keys()).filter_map(|key| OwnerHash::from_label_key(key))
+}
+
+fn is_controlled(live: &Value) -> bool {
+    let references = live["metadata"]["ownerReferences"].as_array();
+    references.is_some_and(|references| references.iter().any(|reference| reference["controller"] == true))
+}
+
+/// The owners for whom a plan or a status could come out otherwise than before.
+fn changed_for(before: Option<&Record>, now: &Record) -> BTreeSet<OwnerHash> {
+    let Some(before) = before else { return now.owners() };
+    let common = (&*before.uid, before.terminating, before.controlled, before.health, before.note.as_deref())
+        != (&*now.uid, now.terminating, now.controlled, now.health, now.note.as_deref());
+    if common || before.views.len() != now.views.len() {
+        return &before.owners() | &now.owners();
+    }
+    let standing = |view: &View| (view.owner.clone(), view.proof, view.base.drift());
+    let (old, new) = (before.views.iter().map(standing), now.views.iter().map(standing));
+    old.zip(new).filter(|(old, new)| old != new).map(|(_, new)| new.0).collect()
+}
+
+fn targets_of(owners: &BTreeSet<OwnerHash>, known: &BTreeMap<OwnerHash, Owner>) -> Vec<TargetKey> {
+    owners.iter().filter_map(|owner| known.get(owner)).map(|owner| owner.target.clone()).collect()
+}

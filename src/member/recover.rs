@@ -1,0 +1,36 @@
+//! Finds what a target has in a member when its inventory was lost: every kind that can be listed, by owner
+//! label. A label proves nothing; whatever is done with what is found is proved then.
+
+use kube::{Api, api::ListParams};
+use vidra_api::labels::HUB_LABEL;
+use vidra_core::{object::ObjectKey, plan::Held};
+
+use super::{
+    effects::Owner,
+    error::{CallError, Class},
+    live::Live,
+    session::Session,
+};
+use crate::hub::inventory::Inventory;
+
+/// Complete, or an error: a kind that cannot be listed may hide objects.
+pub async fn find_own(session: &Session, owner: &Owner) -> Result<Inventory, CallError> {
+    let kinds = session.rediscover().await?;
+    if let Some(stale) = kinds.stale.first() {
+        let message = format!("the member cannot say now what {stale} serves");
+        return Err(CallError { class: Class::Server, message });
+    }
+    let selector = format!("{HUB_LABEL}={},{}", owner.hub, owner.hash.label_key());
+    let mut inventory = Inventory::new();
+    for (gvk, resource) in kinds.listable() {
+        let api: Api<Live> = Api::all_with(session.client.clone(), resource);
+        let params = ListParams::default().labels(&selector);
+        for live in session.call("list", api.list(&params)).await?.items {
+            let key = ObjectKey::new(gvk, live.meta_text("namespace"), live.meta_text("name"));
+            // Without uid: only our own Apply entry will prove it ours.
+            let held = Held { version: gvk.version.to_string(), ..Held::default() };
+            inventory.entry(key).or_insert(held);
+        }
+    }
+    Ok(inventory)
+}

@@ -1,0 +1,155 @@
+//! The process around the hub: its client, its Lease, its signals, what it serves, and how it ends.
+
+use std::sync::Arc;
+
+use kube::{
+    Client, Config,
+    config::{KubeConfigOptions, Kubeconfig},
+};
+use tokio::{
+    signal::unix::{SignalKind, signal},
+    sync::watch,
+};
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+
+use crate::{
+    app::{self, Deps},
+    hub::identity::IdentityError,
+    lease::Claim,
+    member::connect::TlsConnect,
+    seams::{Clock, Rng, SeededRng, SystemClock},
+    serve::{self, metrics::Metrics},
+    settings::{Flags, Settings},
+};
+
+/// Why the process could not start or go on.
+#[derive(Debug, thiserror::Error)]
+pub enum ProcessError {
+    /// The hub cluster's kubeconfig cannot be used.
+    #[error("the hub's kubeconfig: {0}; see --kubeconfig and --context")]
+    Kubeconfig(String),
+    /// The address of --listen cannot be had.
+    #[error("cannot listen on {address}: {source}; see --listen")]
+    Listen {
+        /// The address.
+        address: std::net::SocketAddr,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// Signals cannot be handled.
+    #[error("cannot wait for signals: {0}")]
+    Signals(std::io::Error),
+    /// The hub's CRDs are not installed, or it has no rights.
+    #[error("the hub's API does not serve vidra.dev/v1alpha1 ({0}); apply the manifests in crds/ first")]
+    NotInstalled(String),
+    /// The hub's identity cannot be had.
+    #[error(transparent)]
+    Identity(#[from] IdentityError),
+    /// Another process took over.
+    #[error("the Lease was lost; the process ends so that two never write at once")]
+    LeaseLost,
+}
+
+/// Runs until SIGTERM or SIGINT.
+pub async fn run(flags: Flags) -> Result<(), ProcessError> {
+    let client = hub_client(&flags).await?;
+    let listener = serve::listen(flags.listen)
+        .await
+        .map_err(|source| ProcessError::Listen { address: flags.listen, source })?;
+    let stop = stop_on_signal()?;
+    let (metrics, synced) = (Metrics::default(), watch::Sender::new(false));
+    let tasks = TaskTracker::new();
+    tasks.spawn(serve::serve(listener, metrics.clone(), synced.subscribe(), stop.clone()));
+    let ended = guarded(&flags, client, metrics, synced, &stop).await;
+    stop.cancel();
+    tasks.close();
+    tasks.wait().await;
+    ended
+}
+
+async fn guarded(
+    flags: &Flags,
+    client: Client,
+    metrics: Metrics,
+    synced: watch::Sender<bool>,
+    stop: &CancellationToken,
+) -> Result<(), ProcessError> {
+    let settings = Settings::from(flags);
+    let (clock, rng): (Arc<dyn Clock>, Arc<dyn Rng>) =
+        (Arc::new(SystemClock), Arc::new(SeededRng::from_entropy()));
+    installed(&client).await?;
+    let holder = format!("vidra-hub-{:016x}", rng.next());
+    let claim = Claim::new(client.clone(), &settings.namespace, holder, clock.clone());
+    if stop.run_until_cancelled(claim.acquire()).await.is_none() {
+        return Ok(());
+    }
+    tracing::info!("the hub starts");
+    let working = stop.child_token();
+    let deps = Deps { client, connect: Arc::new(TlsConnect::new(settings.allow)), clock, rng, metrics };
+    let hold = async {
+        let held = claim.hold(stop.clone()).await;
+        working.cancel();
+        held
+    };
+    let run = async {
+        let ended = app::run(settings, deps, synced, working.clone()).await;
+        // A hub that could not start ends the process.
+        if ended.is_err() {
+            stop.cancel();
+        }
+        ended
+    };
+    let (ended, held) = tokio::join!(run, hold);
+    if held {
+        claim.release().await;
+    }
+    ended?;
+    tracing::info!("the hub has ended");
+    if held { Ok(()) } else { Err(ProcessError::LeaseLost) }
+}
+
+async fn hub_client(flags: &Flags) -> Result<Client, ProcessError> {
+    let bad = |error: &dyn std::fmt::Display| ProcessError::Kubeconfig(error.to_string());
+    let options = KubeConfigOptions { context: flags.context.clone(), ..KubeConfigOptions::default() };
+    let mut config = match &flags.kubeconfig {
+        Some(path) => {
+            let kubeconfig = Kubeconfig::read_from(path).map_err(|error| bad(&error))?;
+            Config::from_custom_kubeconfig(kubeconfig, &options).await.map_err(|error| bad(&error))?
+        }
+        None if flags.context.is_some() => {
+            Config::from_kubeconfig(&options).await.map_err(|error| bad(&error))?
+        }
+        None => Config::infer().await.map_err(|error| bad(&error))?,
+    };
+    // One policy of retries: the queue's.
+    config.default_retry = false;
+    Client::try_from(config).map_err(|error| bad(&error))
+}
+
+/// One clear line instead of watches that fail for ever.
+async fn installed(client: &Client) -> Result<(), ProcessError> {
+    let group = format!("{}/{}", vidra_api::GROUP, vidra_api::VERSION);
+    match client.list_api_group_resources(&group).await {
+        Ok(_) => Ok(()),
+        Err(kube::Error::Api(status)) => Err(ProcessError::NotInstalled(status.message.clone())),
+        Err(error) => Err(ProcessError::Kubeconfig(crate::member::error::CallError::from(error).message)),
+    }
+}
+
+fn stop_on_signal() -> Result<CancellationToken, ProcessError> {
+    let mut terminate = signal(SignalKind::terminate()).map_err(ProcessError::Signals)?;
+    let mut interrupt = signal(SignalKind::interrupt()).map_err(ProcessError::Signals)?;
+    let stop = CancellationToken::new();
+    let token = stop.clone();
+    let wait = async move {
+        tokio::select! {
+            biased;
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+            () = token.cancelled() => {}
+        }
+        token.cancel();
+    };
+    TaskTracker::new().spawn(wait);
+    Ok(stop)
+}

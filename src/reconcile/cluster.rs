@@ -1,0 +1,327 @@
+//! The cluster loop: a registration Secret becomes a MemberCluster with a session, whose identity is
+//! recorded before anything is written there.
+//!
+//! Writes MemberClusters; starts and ends sessions. A Secret that vanishes is no wish to leave: leaving is
+//! deleting the MemberCluster.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use kube::ResourceExt;
+use vidra_api::{
+    ClusterName, ConditionStatus, MemberCluster, MemberClusterStatus, Time,
+    condition::{CREDENTIALS_VALID, IDENTITY_CONFIRMED, READY, REACHABLE},
+    labels::{CONFIRM, MEMBER_FINALIZER},
+    set_condition,
+};
+use vidra_core::kubeconfig;
+
+use super::{Hub, RETRY_MOST, after_hub_error};
+use crate::{
+    hub::{api::MemberIntent, events::Severity, watch::Registration},
+    member::{
+        error::{CallError, Class},
+        session::{Contact, Session},
+    },
+    queue::{Key, Verdict},
+};
+
+/// One pass.
+pub async fn reconcile(hub: &Hub, name: &Arc<str>) -> Verdict {
+    match pass(hub, name).await {
+        Ok(verdict) => verdict,
+        Err(error) => after_hub_error(&Key::Cluster(name.clone()), &error),
+    }
+}
+
+async fn pass(hub: &Hub, name: &str) -> Result<Verdict, CallError> {
+    let candidates = hub.catalog.registrations_for(name);
+    let Some(member) = hub.catalog.member(name) else {
+        end_session(hub, name).await;
+        if let Some(registration) = candidates.iter().find(|one| !one.left) {
+            register(hub, registration).await?;
+        }
+        return Ok(Verdict::Done(None));
+    };
+    if member.metadata.deletion_timestamp.is_some() {
+        return leave(hub, name, &member).await;
+    }
+    let registration = chosen(hub, &member, &candidates);
+    refuse_others(hub, registration.as_deref(), &candidates);
+    if let Some(registration) = registration.as_ref().filter(|one| intent(one) != intent_of(&member)) {
+        register(hub, registration).await?;
+        return Ok(Verdict::Done(None));
+    }
+    if !member.finalizers().iter().any(|one| one == MEMBER_FINALIZER) {
+        hub.api.member_finalizer(&member, MEMBER_FINALIZER, true).await?;
+        return Ok(Verdict::Done(None));
+    }
+    let credentials = credentials(hub, name, registration.as_deref(), &member).await;
+    let findings = Findings::of(hub, &member, credentials);
+    let status = findings.status(&member, hub.clock.time());
+    if member.status.as_ref() != Some(&status) {
+        hub.api.member_status(&member, status).await?;
+    }
+    if let Some(session) = hub.session(name) {
+        match &findings.identity {
+            Identity::Confirmed(uid) => session.admit(uid),
+            Identity::Refused(message) => {
+                hub.events.say(member.as_ref(), Severity::Warning, "IdentityNotConfirmed", message);
+                session.dismiss(message);
+            }
+            Identity::Unknown => {}
+        }
+    }
+    Ok(Verdict::Done(None))
+}
+
+/// The Secret that a MemberCluster refers to, else the oldest that names it.
+fn chosen(hub: &Hub, member: &MemberCluster, candidates: &[Arc<Registration>]) -> Option<Arc<Registration>> {
+    match &member.spec.kubeconfig_secret_ref {
+        Some(reference) => hub.catalog.registration(&reference.namespace, &reference.name),
+        None => candidates.first().cloned(),
+    }
+}
+
+fn refuse_others(hub: &Hub, chosen: Option<&Registration>, candidates: &[Arc<Registration>]) {
+    for other in candidates.iter().filter(|one| chosen.is_some_and(|chosen| chosen.uid != one.uid) && !one.left) {
+        let note = format!(
+            "member cluster {:?} is registered by another Secret already; name another cluster in the label",
+            other.cluster
+        );
+        hub.events.say_of(other.reference(), Severity::Warning, "AlreadyRegistered", &note);
+    }
+}
+
+/// What the hub wants of a MemberCluster that a Secret asks for.
+fn intent(registration: &Registration) -> Option<MemberIntent> {
+    Some(MemberIntent::new(&registration.namespace, &registration.name, &registration.labels))
+}
+
+/// The same, as the MemberCluster says it was applied; one made by hand keeps its own labels.
+fn intent_of(member: &MemberCluster) -> Option<MemberIntent> {
+    match MemberIntent::read(member) {
+        Some(intent) => Some(intent),
+        None => {
+            let reference = member.spec.kubeconfig_secret_ref.as_ref()?;
+            Some(MemberIntent::new(&reference.namespace, &reference.name, &BTreeMap::new()))
+        }
+    }
+}
+
+async fn register(hub: &Hub, registration: &Registration) -> Result<(), CallError> {
+    if let Err(error) = ClusterName::try_from(registration.cluster.as_str()) {
+        let note = format!("the label names no valid member cluster: {error}");
+        hub.events.say_of(registration.reference(), Severity::Warning, "InvalidName", &note);
+        return Ok(());
+    }
+    let intent = MemberIntent::new(&registration.namespace, &registration.name, &registration.labels);
+    match hub.api.apply_member(&registration.cluster, &intent).await {
+        Err(error) if error.class == Class::FieldConflict => {
+            tracing::info!(cluster = registration.cluster, %error, "somebody else set labels of the MemberCluster; theirs stay");
+            Ok(())
+        }
+        other => other,
+    }
+}
+
+/// Deleting the MemberCluster is the wish to leave: its targets go first, by its onLeave.
+async fn leave(hub: &Hub, name: &str, member: &MemberCluster) -> Result<Verdict, CallError> {
+    if !hub.catalog.targets_on(name).is_empty() {
+        return Ok(Verdict::Done(None));
+    }
+    end_session(hub, name).await;
+    for registration in hub.catalog.registrations_for(name) {
+        if !registration.left {
+            let now = hub.clock.time().0.to_string();
+            hub.api.registration_left(&registration.namespace, &registration.name, &now).await?;
+        }
+    }
+    if member.finalizers().iter().any(|one| one == MEMBER_FINALIZER) {
+        hub.api.member_finalizer(member, MEMBER_FINALIZER, false).await?;
+    }
+    Ok(Verdict::Done(Some(RETRY_MOST)))
+}
+
+/// Why there are no usable credentials: reason and message.
+type Unusable = (&'static str, String);
+
+/// Brings the session to what the Secret says now.
+async fn credentials(
+    hub: &Hub,
+    name: &str,
+    registration: Option<&Registration>,
+    member: &MemberCluster,
+) -> Result<(), Unusable> {
+    match config(hub, registration) {
+        Err(unusable) => {
+            end_session(hub, name).await;
+            hub.events.say(member, Severity::Warning, unusable.0, &unusable.1);
+            if let Some(registration) = registration {
+                hub.events.say_of(registration.reference(), Severity::Warning, unusable.0, &unusable.1);
+            }
+            Err(unusable)
+        }
+        Ok(config) => {
+            if hub.session(name).is_some_and(|session| session.fingerprint == config.fingerprint) {
+                return Ok(());
+            }
+            end_session(hub, name).await;
+            let client = hub.connect.connect(&config).map_err(|error| ("KubeconfigInvalid", error.to_string()))?;
+            let session = Session::start(name, config.fingerprint, client, hub.session_deps());
+            hub.sessions.lock().insert(name.to_owned(), session);
+            Ok(())
+        }
+    }
+}
+
+fn config(hub: &Hub, registration: Option<&Registration>) -> Result<kubeconfig::MemberConfig, Unusable> {
+    let missing = || {
+        let message = "its registration Secret is missing; nothing is deleted. Restore the Secret, or delete the MemberCluster to let the cluster go";
+        ("SecretMissing", message.to_owned())
+    };
+    let registration = registration.ok_or_else(missing)?;
+    let bytes = registration.kubeconfig.as_deref().ok_or_else(|| {
+        let message = format!("Secret {}/{} has no key \"kubeconfig\"; add it", registration.namespace, registration.name);
+        ("KubeconfigMissing", message)
+    })?;
+    kubeconfig::parse(bytes, &hub.settings.allow).map_err(|error| ("KubeconfigInvalid", error.to_string()))
+}
+
+async fn end_session(hub: &Hub, name: &str) {
+    let session = hub.sessions.lock().remove(name);
+    if let Some(session) = session {
+        session.end().await;
+        hub.wake_targets(name);
+    }
+}
+
+/// Which cluster answers.
+enum Identity {
+    /// Nobody has answered.
+    Unknown,
+    /// The one that is meant; its uid.
+    Confirmed(String),
+    /// Another: why, and what to do.
+    Refused(String),
+}
+
+/// What a pass found out about a member.
+struct Findings {
+    credentials: Result<(), Unusable>,
+    contact: Contact,
+    identity: Identity,
+}
+
+impl Findings {
+    fn of(hub: &Hub, member: &MemberCluster, credentials: Result<(), Unusable>) -> Self {
+        let contact = hub.session(&member.name_any()).map_or(Contact::Connecting, |session| session.contact());
+        let identity = match &contact {
+            Contact::Up { uid, .. } => identity(member, &hub.catalog.members(), uid),
+            _ => Identity::Unknown,
+        };
+        Self { credentials, contact, identity }
+    }
+
+    fn status(&self, member: &MemberCluster, now: Time) -> MemberClusterStatus {
+        let mut status = member.status.clone().unwrap_or_default();
+        status.observed_generation = member.metadata.generation;
+        let mut facts: Vec<(&str, ConditionStatus, &str, String)> = Vec::new();
+        facts.push(match (&self.credentials, &self.contact) {
+            (Err((reason, message)), _) => (CREDENTIALS_VALID, ConditionStatus::False, reason, message.clone()),
+            (Ok(()), Contact::Down { error, .. }) if error.refused => {
+                let message = format!("{}; renew the registration Secret or grant what is missing", error.message);
+                (CREDENTIALS_VALID, ConditionStatus::False, error.reason, message)
+            }
+            (Ok(()), Contact::Up { .. }) => (CREDENTIALS_VALID, ConditionStatus::True, "Accepted", String::new()),
+            (Ok(()), _) => return self.unreachable(member, status, now),
+        });
+        match &self.contact {
+            Contact::Up { uid, version } => {
+                status.version = Some(version.clone());
+                status.last_contact_time = None;
+                facts.push((REACHABLE, ConditionStatus::True, "Answers", String::new()));
+                match &self.identity {
+                    Identity::Confirmed(_) => {
+                        status.uid = Some(uid.clone());
+                        facts.push((IDENTITY_CONFIRMED, ConditionStatus::True, "Confirmed", String::new()));
+                    }
+                    Identity::Refused(message) => {
+                        facts.push((IDENTITY_CONFIRMED, ConditionStatus::False, "AnotherCluster", message.clone()));
+                    }
+                    Identity::Unknown => {}
+                }
+            }
+            Contact::Down { error, .. } if error.refused => {
+                facts.push((REACHABLE, ConditionStatus::True, "Answers", String::new()));
+            }
+            _ => facts.push((REACHABLE, ConditionStatus::Unknown, "NotTried", String::new())),
+        }
+        concluded(member, status, facts, now)
+    }
+
+    /// Silence: what the credentials and the identity are is as it was last known.
+    fn unreachable(&self, member: &MemberCluster, mut status: MemberClusterStatus, now: Time) -> MemberClusterStatus {
+        let Contact::Down { since, error } = &self.contact else {
+            if status.conditions.is_empty() {
+                let fact = (REACHABLE, ConditionStatus::Unknown, "Connecting", "the first answer is awaited".to_owned());
+                return concluded(member, status, vec![fact], now);
+            }
+            return status;
+        };
+        status.last_contact_time.get_or_insert_with(|| Time(*since));
+        let message = format!("{}; check the address, the network and the API server", error.message);
+        concluded(member, status, vec![(REACHABLE, ConditionStatus::False, error.reason, message)], now)
+    }
+}
+
+/// Sets the facts, and Ready as their conclusion.
+fn concluded(
+    member: &MemberCluster,
+    mut status: MemberClusterStatus,
+    facts: Vec<(&str, ConditionStatus, &str, String)>,
+    now: Time,
+) -> MemberClusterStatus {
+    let generation = member.metadata.generation;
+    let bad = facts.iter().find(|(_, value, _, _)| *value != ConditionStatus::True);
+    let ready = match bad {
+        None => (ConditionStatus::True, "Ready", String::new()),
+        Some((_, ConditionStatus::Unknown, reason, message)) => (ConditionStatus::Unknown, *reason, message.clone()),
+        Some((_, _, reason, message)) => (ConditionStatus::False, *reason, message.clone()),
+    };
+    let mut set = |type_: &str, value: ConditionStatus, reason: &str, message: &str| {
+        set_condition(&mut status.conditions, type_, value, reason, message, generation, now.clone());
+    };
+    set(READY, ready.0, ready.1, &ready.2);
+    for (type_, value, reason, message) in &facts {
+        set(type_, *value, reason, message);
+    }
+    status
+}
+
+/// Is the cluster that answers the one that joined under this name?
+fn identity(member: &MemberCluster, members: &[Arc<MemberCluster>], uid: &str) -> Identity {
+    let recorded = |member: &MemberCluster| member.status.as_ref().and_then(|status| status.uid.clone());
+    let own = recorded(member);
+    let twin = members.iter().find(|other| {
+        other.name_any() != member.name_any()
+            && recorded(other).as_deref() == Some(uid)
+            && other.metadata.deletion_timestamp.is_none()
+    });
+    if let Some(twin) = twin.filter(|_| own.as_deref() != Some(uid)) {
+        return Identity::Refused(format!(
+            "this cluster is a member already, as {:?}; delete one of the two MemberClusters",
+            twin.name_any()
+        ));
+    }
+    match own {
+        None => Identity::Confirmed(uid.to_owned()),
+        Some(own) if own == uid => Identity::Confirmed(uid.to_owned()),
+        Some(_) if member.annotations().get(CONFIRM).is_some_and(|confirmed| confirmed == uid) => {
+            Identity::Confirmed(uid.to_owned())
+        }
+        Some(own) => Identity::Refused(format!(
+            "another cluster answers (kube-system uid {uid}, joined with {own}); nothing is written. If it is meant to \
+             replace the old one, annotate the MemberCluster with {CONFIRM}={uid}"
+        )),
+    }
+}

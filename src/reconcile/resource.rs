@@ -1,0 +1,443 @@
+//! The resource loop: from a VidraResource to its revision and its VidraTargets, and from their statuses
+//! back to the VidraResource's.
+//!
+//! It alone writes VidraTargets' metadata and spec. A VidraTarget that was deleted while it is wanted is
+//! let go and made again; its inventories stay valid.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+use kube::ResourceExt;
+use vidra_api::{
+    DeletionPolicy, VidraResource, VidraTarget, VidraTargetSpec,
+    condition::STALLED,
+    find,
+    labels::{APPROVE_REMOVAL, FINALIZER, RECONCILE_REQUESTED_AT},
+    member::OnLeave,
+    names::{OwnerHash, revision_secret_name},
+    target::Desired as Wish,
+};
+use vidra_core::{
+    guard::{self, Removal},
+    select::{self, Member, Selection},
+    status::{Problem, ResourceFacts, TargetView, is_torn_down, resource_status},
+};
+
+use super::{Hub, RETRY_MOST, after_hub_error};
+use crate::{
+    hub::{events::Severity, revisions::Parsed, revisions::RevisionError},
+    member::error::CallError,
+    queue::{Key, Priority, ResourceKey, TargetKey, Verdict},
+};
+
+/// Percent of the targets that may be lost at once without a person's word.
+const REMOVAL_GUARD: u8 = 20;
+/// Revisions that are kept beyond those in use.
+const REVISIONS_KEPT: usize = 5;
+
+/// One pass.
+pub async fn reconcile(hub: &Hub, key: &ResourceKey) -> Verdict {
+    let Some(resource) = hub.catalog.resource(key) else {
+        hub.revisions.keep(key, &BTreeSet::new());
+        return Verdict::Done(None);
+    };
+    match (Pass { hub, key, resource: &resource }).run().await {
+        Ok(verdict) => verdict,
+        Err(error) => after_hub_error(&Key::Resource(key.clone()), &error),
+    }
+}
+
+struct Pass<'a> {
+    hub: &'a Hub,
+    key: &'a ResourceKey,
+    resource: &'a VidraResource,
+}
+
+type Targets = BTreeMap<String, Arc<VidraTarget>>;
+
+impl Pass<'_> {
+    async fn run(&self) -> Result<Verdict, CallError> {
+        if self.resource.metadata.deletion_timestamp.is_some() {
+            return self.take_away().await;
+        }
+        if !self.resource.finalizers().iter().any(|one| one == FINALIZER) {
+            self.hub.api.resource_finalizer(self.resource, true).await?;
+            return Ok(Verdict::Done(None));
+        }
+        let handled = self.heed_request();
+        if self.resource.spec.suspend {
+            self.suspend_targets().await?;
+            return self.report(None, None, handled).await;
+        }
+        match self.revision().await? {
+            // Nothing that was delivered is touched for a manifest that cannot be read.
+            Err(error) => {
+                let message = error.to_string();
+                self.hub.events.say(self.resource, Severity::Warning, "ManifestInvalid", &message);
+                let problem = Problem { reason: "ManifestInvalid", message, stalled: true };
+                self.tend(None).await?;
+                self.report(None, Some(problem), handled).await
+            }
+            Ok(parsed) => {
+                let selection = self.select();
+                let problem = match self.guard(&selection) {
+                    Some(held) => Some(held),
+                    None => {
+                        self.deliver(&parsed.name, &selection).await?;
+                        self.complaint(&selection)
+                    }
+                };
+                self.prune_revisions(&parsed.name).await?;
+                self.report(Some(&parsed.name), problem, handled).await
+            }
+        }
+    }
+
+    /// A request to reconcile now, by annotation: every target looks again.
+    fn heed_request(&self) -> Option<String> {
+        let asked = self.resource.annotations().get(RECONCILE_REQUESTED_AT)?;
+        let handled = self.resource.status.as_ref().and_then(|status| status.last_handled_reconcile_at.as_ref());
+        if handled != Some(asked) {
+            for cluster in self.hub.catalog.targets_of(self.key).keys() {
+                self.hub.queue.add(Key::Target(self.target_key(cluster)), Priority::User);
+            }
+        }
+        Some(vidra_api::clip(asked, 64))
+    }
+
+    /// Parses the manifest and makes sure that its revision is kept.
+    async fn revision(&self) -> Result<Result<Arc<Parsed>, RevisionError>, CallError> {
+        let (content, parsed) = match self.hub.revisions.parse(self.resource) {
+            Ok(parsed) => parsed,
+            Err(error) => return Ok(Err(error)),
+        };
+        let known = self.resource.status.as_ref().and_then(|status| status.revision.as_deref());
+        if known == Some(parsed.name.as_str()) {
+            return Ok(Ok(parsed));
+        }
+        let owner = self.owner();
+        match self.hub.revisions.secret(self.resource, owner.as_str(), &content, &parsed.name) {
+            Ok(secret) => self.hub.api.create_revision(&secret).await?,
+            Err(error) => return Ok(Err(error)),
+        }
+        Ok(Ok(parsed))
+    }
+
+    fn select(&self) -> Selection {
+        let members = self.hub.catalog.members();
+        let none = BTreeMap::new();
+        let views: Vec<_> = members
+            .iter()
+            .map(|member| Member {
+                name: member.metadata.name.as_deref().unwrap_or_default(),
+                labels: member.metadata.labels.as_ref().unwrap_or(&none),
+                allowed_namespaces: member.spec.allowed_namespaces.as_deref(),
+                leaving: member.metadata.deletion_timestamp.is_some(),
+            })
+            .collect();
+        let spec = &self.resource.spec;
+        select::select(&self.key.namespace, &spec.targets, &spec.exclude_clusters, &views)
+    }
+
+    /// Holds a removal that is more likely a mistake. A member that a person deletes leaves by that
+    /// person's word; one whose MemberCluster is gone has left already.
+    fn guard(&self, selection: &Selection) -> Option<Problem> {
+        let targets = self.hub.catalog.targets_of(self.key);
+        let stays = |cluster: &str| {
+            let member = self.hub.catalog.member(cluster);
+            member.is_some_and(|member| member.metadata.deletion_timestamp.is_none())
+        };
+        let existing: BTreeSet<String> = targets
+            .iter()
+            .filter(|(cluster, target)| target.spec.desired == Wish::Present && stays(cluster))
+            .map(|(cluster, _)| cluster.clone())
+            .collect();
+        let leaving: BTreeSet<String> =
+            existing.iter().filter(|cluster| !selection.targets.contains_key(*cluster)).cloned().collect();
+        let approved = self.resource.annotations().get(APPROVE_REMOVAL).map(String::as_str);
+        let Removal::Held { hash, why } = guard::targets(&existing, &leaving, REMOVAL_GUARD, approved) else {
+            return None;
+        };
+        let names: Vec<_> = leaving.iter().take(10).map(String::as_str).collect();
+        let more = leaving.len() - names.len();
+        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+        let message = format!(
+            "held: {why} ({}{more}), and nothing was changed. If this is meant, annotate: {APPROVE_REMOVAL}={hash}",
+            names.join(", "),
+        );
+        self.hub.events.say(self.resource, Severity::Warning, "RemovalHeld", &message);
+        Some(Problem { reason: "RemovalHeld", message, stalled: true })
+    }
+
+    /// Brings the VidraTargets to what is selected.
+    async fn deliver(&self, revision: &str, selection: &Selection) -> Result<(), CallError> {
+        let existing = self.hub.catalog.targets_of(self.key);
+        for (cluster, namespace) in &selection.targets {
+            let spec = self.spec(cluster, namespace, revision);
+            match existing.get(cluster) {
+                None => self.create(cluster, spec).await?,
+                Some(target) => self.update(cluster, target, spec).await?,
+            }
+        }
+        self.leave_unselected(&existing, selection).await
+    }
+
+    /// What needs no readable manifest: targets deleted by hand come back, torn-down ones go, and a
+    /// member that leaves is let go.
+    async fn tend(&self, selection: Option<&Selection>) -> Result<(), CallError> {
+        let existing = self.hub.catalog.targets_of(self.key);
+        for (cluster, target) in &existing {
+            let wanted = selection.is_none_or(|selection| selection.targets.contains_key(cluster));
+            if wanted && !self.is_leaving(cluster) {
+                self.update(cluster, target, target.spec.clone()).await?;
+            } else {
+                self.send_away(cluster, target).await?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn leave_unselected(&self, existing: &Targets, selection: &Selection) -> Result<(), CallError> {
+        for (cluster, target) in existing {
+            if !selection.targets.contains_key(cluster) {
+                self.send_away(cluster, target).await?;
+            }
+        }
+        Ok(())
+    }
+
+    fn is_leaving(&self, cluster: &str) -> bool {
+        self.hub.catalog.member(cluster).is_none_or(|member| member.metadata.deletion_timestamp.is_some())
+    }
+
+    fn spec(&self, cluster: &str, namespace: &str, revision: &str) -> VidraTargetSpec {
+        let spec = &self.resource.spec;
+        VidraTargetSpec {
+            resource: self.key.name.to_string(),
+            cluster: cluster.to_owned(),
+            revision: revision.to_owned(),
+            desired: Wish::Present,
+            namespace: namespace.to_owned(),
+            prune: spec.prune,
+            deletion_policy: spec.deletion_policy.clone(),
+            reconcile: spec.reconcile.clone().unwrap_or_default(),
+            suspend: false,
+            generation: self.resource.metadata.generation.unwrap_or_default(),
+        }
+    }
+
+    async fn create(&self, cluster: &str, spec: VidraTargetSpec) -> Result<(), CallError> {
+        let mut target = VidraTarget::new(&self.target_key(cluster).target_name(), spec);
+        target.metadata.namespace = Some(self.key.namespace.to_string());
+        target.metadata.finalizers = Some(vec![FINALIZER.to_owned()]);
+        target.metadata.owner_references = self.owner_reference();
+        self.hub.api.create_target(&target).await
+    }
+
+    /// Writes a VidraTarget's spec where it differs. The generation alone is no difference: it goes along
+    /// with the next one, so that an edit of who is targeted writes nothing to those who stay.
+    async fn update(&self, cluster: &str, target: &VidraTarget, spec: VidraTargetSpec) -> Result<(), CallError> {
+        if target.metadata.deletion_timestamp.is_some() {
+            // Nobody's wish: it goes, and comes back. Its inventories stay.
+            self.hub.events.say(
+                self.resource,
+                Severity::Warning,
+                "TargetRestored",
+                &format!("VidraTarget {} was deleted by hand; it is made again", target.name_any()),
+            );
+            self.hub.api.remove_target(&self.target_key(cluster), target).await?;
+            return self.create(cluster, spec).await;
+        }
+        let same = VidraTargetSpec { generation: target.spec.generation, ..spec.clone() } == target.spec;
+        let marked = target.finalizers().iter().any(|one| one == FINALIZER);
+        if same && marked && target.metadata.owner_references == self.owner_reference() {
+            return Ok(());
+        }
+        let mut next = VidraTarget { spec, ..target.clone() };
+        if !marked {
+            next.metadata.finalizers.get_or_insert_default().push(FINALIZER.to_owned());
+        }
+        next.metadata.owner_references = self.owner_reference();
+        self.hub.api.replace_target(&next).await
+    }
+
+    /// Turns a target to Absent or Orphaned, and removes it once the member is free of it.
+    async fn send_away(&self, cluster: &str, target: &VidraTarget) -> Result<(), CallError> {
+        let key = self.target_key(cluster);
+        if target.spec.desired != Wish::Present
+            && is_torn_down(
+                &target.status.clone().unwrap_or_default(),
+                target.metadata.generation.unwrap_or_default(),
+            )
+        {
+            return self.hub.api.remove_target(&key, target).await;
+        }
+        let desired = self.parting(cluster);
+        if target.spec.desired == desired && !target.spec.suspend {
+            return Ok(());
+        }
+        let spec = VidraTargetSpec { desired, suspend: false, ..target.spec.clone() };
+        self.hub.api.replace_target(&VidraTarget { spec, ..target.clone() }).await
+    }
+
+    /// How a target ends: a member that leaves by its own policy, else by the resource's.
+    fn parting(&self, cluster: &str) -> Wish {
+        if let Some(member) = self.hub.catalog.member(cluster)
+            && member.metadata.deletion_timestamp.is_some()
+        {
+            return match member.spec.on_leave {
+                OnLeave::Orphan => Wish::Orphaned,
+                OnLeave::Delete => Wish::Absent,
+            };
+        }
+        match self.resource.spec.deletion_policy {
+            DeletionPolicy::Delete => Wish::Absent,
+            DeletionPolicy::Orphan => Wish::Orphaned,
+        }
+    }
+
+    async fn suspend_targets(&self) -> Result<(), CallError> {
+        for (cluster, target) in &self.hub.catalog.targets_of(self.key) {
+            if target.spec.desired == Wish::Present {
+                let spec = VidraTargetSpec { suspend: true, ..target.spec.clone() };
+                self.update(cluster, target, spec).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The VidraResource is deleted: its targets go first, then its finalizer.
+    async fn take_away(&self) -> Result<Verdict, CallError> {
+        let targets = self.hub.catalog.targets_of(self.key);
+        for (cluster, target) in &targets {
+            self.send_away(cluster, target).await?;
+        }
+        if !self.hub.catalog.targets_of(self.key).is_empty() {
+            return self.report(None, None, None).await;
+        }
+        if self.resource.finalizers().iter().any(|one| one == FINALIZER) {
+            self.hub.api.resource_finalizer(self.resource, false).await?;
+        }
+        Ok(Verdict::Done(None))
+    }
+
+    /// What a user should know of a selection that was acted on.
+    fn complaint(&self, selection: &Selection) -> Option<Problem> {
+        let (reason, message) = if let Some(name) = selection.unknown.first() {
+            let message = format!(
+                "spec.targets names the cluster {name:?}, and there is no such MemberCluster; register it or correct the name"
+            );
+            ("ClusterNotFound", message)
+        } else if let Some(name) = selection.forbidden.first() {
+            let message = format!(
+                "the cluster {name:?} does not allow the namespace {:?}; add it to the MemberCluster's spec.allowedNamespaces",
+                self.key.namespace
+            );
+            ("NamespaceNotAllowed", message)
+        } else if selection.targets.is_empty() {
+            let message = "no member cluster matches spec.targets; see `kubectl get memberclusters --show-labels`";
+            ("NoTargets", message.to_owned())
+        } else {
+            return None;
+        };
+        self.hub.events.say(self.resource, Severity::Warning, reason, &message);
+        Some(Problem { reason, message, stalled: false })
+    }
+
+    async fn prune_revisions(&self, current: &str) -> Result<(), CallError> {
+        let used: BTreeSet<String> = self
+            .hub
+            .catalog
+            .targets_of(self.key)
+            .values()
+            .flat_map(|target| {
+                let had = target.status.as_ref().and_then(|status| status.revision.clone());
+                [Some(target.spec.revision.clone()), had]
+            })
+            .flatten()
+            .chain([current.to_owned()])
+            .collect();
+        self.hub.revisions.keep(self.key, &used);
+        let reported = self.resource.status.as_ref().and_then(|status| status.revision.as_deref());
+        // Only a change makes a revision superfluous.
+        if reported == Some(current) || reported.is_none() {
+            return Ok(());
+        }
+        let all = self.hub.api.revisions_of(self.key, self.owner().as_str()).await?;
+        let used: BTreeSet<String> =
+            used.iter().map(|revision| revision_secret_name(&self.key.name, revision)).collect();
+        let spare = all.iter().filter(|secret| !used.contains(&secret.name_any()));
+        for secret in spare.skip(REVISIONS_KEPT) {
+            self.hub.api.delete_revision(&self.key.namespace, &secret.name_any(), secret.uid()).await?;
+        }
+        Ok(())
+    }
+
+    /// Writes the status that follows from the targets'.
+    async fn report(
+        &self,
+        revision: Option<&str>,
+        problem: Option<Problem>,
+        handled: Option<String>,
+    ) -> Result<Verdict, CallError> {
+        let targets: Vec<_> =
+            self.hub.catalog.targets_of(self.key).iter().map(|(cluster, target)| view(cluster, target)).collect();
+        let before = self.resource.status.clone().unwrap_or_default();
+        let facts = ResourceFacts {
+            generation: self.resource.metadata.generation.unwrap_or_default(),
+            revision: revision.or(before.revision.as_deref()),
+            problem,
+            deleting: self.resource.metadata.deletion_timestamp.is_some(),
+            suspended: self.resource.spec.suspend,
+            targets: &targets,
+            handled,
+            now: self.hub.clock.time(),
+        };
+        let status = resource_status(&before, &facts);
+        if self.resource.status.as_ref() != Some(&status)
+            && self.hub.status_is_due(&Key::Resource(self.key.clone()))
+        {
+            // The newest is written to: an answer that was folded meanwhile would be refused.
+            let held = self.hub.catalog.resource(self.key);
+            self.hub.api.resource_status(held.as_deref().unwrap_or(self.resource), status).await?;
+        }
+        Ok(Verdict::Done(facts.deleting.then_some(RETRY_MOST)))
+    }
+
+    fn owner(&self) -> OwnerHash {
+        OwnerHash::new(&self.hub.identity.hub, &self.key.namespace, &self.key.name)
+    }
+
+    fn owner_reference(&self) -> Option<Vec<k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference>> {
+        use kube::Resource;
+        self.resource.controller_owner_ref(&()).map(|reference| vec![reference])
+    }
+
+    fn target_key(&self, cluster: &str) -> TargetKey {
+        TargetKey {
+            namespace: self.key.namespace.clone(),
+            resource: self.key.name.clone(),
+            cluster: cluster.into(),
+        }
+    }
+}
+
+fn view(cluster: &str, target: &VidraTarget) -> TargetView {
+    let status = target.status.clone().unwrap_or_default();
+    // A status of an earlier spec says nothing of this one.
+    let current = status.observed_generation == target.metadata.generation;
+    TargetView {
+        cluster: cluster.to_owned(),
+        state: status.state.filter(|_| current),
+        drift: status.drift,
+        stalled: current && find(&status.conditions, STALLED).is_some_and(|stalled| stalled.status == "True"),
+        reason: status.reason.filter(|_| current),
+        message: status.message.filter(|_| current),
+        revision: status.revision,
+        since: status.since,
+        leaving: target.spec.desired != Wish::Present,
+        objects: status.objects,
+    }
+}

@@ -1,0 +1,76 @@
+//! The three seams: the only ways to a member, to time, and to chance.
+//!
+//! Tests and the simulation own them, so that a run of the hub is a function of its seed. Sleeping goes
+//! through tokio's clock, which tests pause; [`Clock`] gives the wall time that is written into objects.
+
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use kube::Client;
+use parking_lot::Mutex;
+use vidra_core::kubeconfig::MemberConfig;
+
+/// Why a client for a member could not be made. Nothing was sent yet.
+#[derive(Debug, thiserror::Error)]
+pub enum ConnectError {
+    /// The certificates or the key cannot be used for TLS.
+    #[error("the kubeconfig's TLS material cannot be used: {0}; renew the registration Secret")]
+    Tls(String),
+    /// The server's address cannot be used.
+    #[error("the kubeconfig's server cannot be used: {0}; correct it in the registration Secret")]
+    Server(String),
+}
+
+/// From a parsed kubeconfig to a client of that member.
+pub trait Connect: Send + Sync {
+    /// Makes a client; connects on first use only.
+    fn connect(&self, config: &MemberConfig) -> Result<Client, ConnectError>;
+}
+
+/// Wall time, for what is written into objects and compared with what is read from them.
+pub trait Clock: Send + Sync {
+    /// Now.
+    fn now(&self) -> Timestamp;
+    /// Now, in the shape that Kubernetes objects carry: whole seconds.
+    fn time(&self) -> Time {
+        let now = self.now();
+        Time(Timestamp::from_second(now.as_second()).unwrap_or(now))
+    }
+}
+
+/// Chance: jitter, the hub's id, names of Events.
+pub trait Rng: Send + Sync {
+    /// The next number.
+    fn next(&self) -> u64;
+}
+
+/// The machine's clock.
+#[derive(Debug, Default)]
+pub struct SystemClock;
+
+impl Clock for SystemClock {
+    #[expect(clippy::disallowed_methods, reason = "this is the seam that everything else goes through")]
+    fn now(&self) -> Timestamp {
+        Timestamp::now()
+    }
+}
+
+/// Numbers from a seed.
+pub struct SeededRng(Mutex<fastrand::Rng>);
+
+impl SeededRng {
+    /// The same seed gives the same numbers.
+    pub fn new(seed: u64) -> Self {
+        Self(Mutex::new(fastrand::Rng::with_seed(seed)))
+    }
+
+    /// Seeded by the operating system.
+    pub fn from_entropy() -> Self {
+        Self(Mutex::new(fastrand::Rng::new()))
+    }
+}
+
+impl Rng for SeededRng {
+    fn next(&self) -> u64 {
+        self.0.lock().u64(..)
+    }
+}

@@ -1,0 +1,163 @@
+//! Counters and gauges, under the field's usual names where there are any.
+
+use std::sync::{Arc, Weak};
+
+use parking_lot::Mutex;
+use prometheus_client::{
+    collector::Collector,
+    encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric},
+    metrics::{
+        counter::Counter,
+        family::Family,
+        gauge::ConstGauge,
+        histogram::{Histogram, exponential_buckets},
+    },
+    registry::Registry,
+};
+use tokio::time::Instant;
+
+use crate::{
+    queue::{Key, Verdict},
+    reconcile::Hub,
+};
+
+/// The content type of [`Metrics::render`].
+pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct CallLabels {
+    cluster: String,
+    verb: String,
+    outcome: String,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct QueueLabels {
+    name: String,
+}
+
+/// Counters of the queue.
+#[derive(Clone, Debug, Default)]
+pub struct QueueMetrics {
+    adds: Family<QueueLabels, Counter>,
+    retries: Family<QueueLabels, Counter>,
+}
+
+impl QueueMetrics {
+    /// A key became ready.
+    pub fn added(&self, name: &str) {
+        self.adds.get_or_create(&QueueLabels { name: name.to_owned() }).inc();
+    }
+
+    /// A key's work failed and will be tried again.
+    pub fn retried(&self, name: &str) {
+        self.retries.get_or_create(&QueueLabels { name: name.to_owned() }).inc();
+    }
+}
+
+/// All metrics of the process. Cheap to clone.
+#[derive(Clone)]
+pub struct Metrics {
+    registry: Arc<Registry>,
+    calls: Family<CallLabels, Counter>,
+    queue: QueueMetrics,
+    work: Family<QueueLabels, Histogram>,
+    hub: Arc<Mutex<Weak<Hub>>>,
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        let calls = Family::default();
+        let queue = QueueMetrics::default();
+        let work: Family<QueueLabels, Histogram> =
+            Family::new_with_constructor(|| Histogram::new(exponential_buckets(0.001, 4.0, 9)));
+        let hub = Arc::new(Mutex::new(Weak::new()));
+        let mut registry = Registry::default();
+        registry.register("vidra_calls", "Calls by cluster, verb and outcome", calls.clone());
+        registry.register("workqueue_adds", "Keys made ready", queue.adds.clone());
+        registry.register("workqueue_retries", "Keys whose work failed", queue.retries.clone());
+        registry.register("workqueue_work_duration_seconds", "Time of one key's work", work.clone());
+        registry.register_collector(Box::new(State { hub: hub.clone() }));
+        Self { registry: Arc::new(registry), calls, queue, work, hub }
+    }
+}
+
+impl Metrics {
+    /// The queue's part.
+    pub fn queue(&self) -> QueueMetrics {
+        self.queue.clone()
+    }
+
+    /// A call ended.
+    pub fn called(&self, cluster: &str, verb: &str, outcome: &str) {
+        let labels =
+            CallLabels { cluster: cluster.to_owned(), verb: verb.to_owned(), outcome: outcome.to_owned() };
+        self.calls.get_or_create(&labels).inc();
+    }
+
+    /// Times one key's work.
+    pub async fn timed(&self, key: &Key, work: impl Future<Output = Verdict>) -> Verdict {
+        let start = Instant::now();
+        let verdict = work.await;
+        let labels = QueueLabels { name: key.loop_name().to_owned() };
+        self.work.get_or_create(&labels).observe(start.elapsed().as_secs_f64());
+        verdict
+    }
+
+    /// From now on gauges are read from this hub.
+    pub fn observe(&self, hub: &Arc<Hub>) {
+        *self.hub.lock() = Arc::downgrade(hub);
+    }
+
+    /// The hub has ended.
+    pub fn forget(&self) {
+        *self.hub.lock() = Weak::new();
+    }
+
+    /// In the OpenMetrics text format.
+    pub fn render(&self) -> String {
+        let mut text = String::new();
+        // Writing into a String fails only for want of memory.
+        let _ = prometheus_client::encoding::text::encode(&mut text, &self.registry);
+        text
+    }
+}
+
+/// Gauges, read when asked for.
+struct State {
+    hub: Arc<Mutex<Weak<Hub>>>,
+}
+
+impl std::fmt::Debug for State {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("State")
+    }
+}
+
+impl Collector for State {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), std::fmt::Error> {
+        let Some(hub) = self.hub.lock().upgrade() else { return Ok(()) };
+        let mut gauge = |name: &str, help: &str, values: Vec<(Vec<(String, String)>, i64)>| {
+            let first = ConstGauge::<i64>::new(0);
+            let mut family = encoder.encode_descriptor(name, help, None, first.metric_type())?;
+            for (labels, value) in values {
+                let one = ConstGauge::<i64>::new(value);
+                one.encode(family.encode_family(&labels)?)?;
+            }
+            Ok::<_, std::fmt::Error>(())
+        };
+        let label = |name: &str, value: &str| vec![(name.to_owned(), value.to_owned())];
+        gauge("workqueue_depth", "Keys ready", vec![(vec![], hub.queue.depth() as i64)])?;
+        let states = hub.catalog.target_states();
+        let states = states.iter().map(|(state, count)| (label("state", state), *count)).collect();
+        gauge("vidra_targets", "Targets by state", states)?;
+        let sessions = hub.sessions.lock().clone();
+        let of = |read: &dyn Fn(&crate::member::session::Session) -> i64| -> Vec<_> {
+            sessions.iter().map(|(name, session)| (label("cluster", name), read(session))).collect()
+        };
+        gauge("vidra_informers", "Informers by cluster", of(&|session| session.informers.counts().0 as i64))?;
+        gauge("vidra_informers_synced", "Synced informers by cluster", of(&|session| session.informers.counts().1 as i64))?;
+        gauge("vidra_objects", "Recorded objects by cluster", of(&|session| session.records.len() as i64))?;
+        gauge("vidra_member_open", "1 when the member may be worked with", of(&|session| i64::from(session.is_open())))
+    }
+}

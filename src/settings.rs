@@ -1,0 +1,101 @@
+//! Flags of the process.
+
+use std::{net::SocketAddr, path::PathBuf, time::Duration};
+
+use clap::Parser;
+use vidra_core::kubeconfig::Allow;
+
+/// A duration as users write it could not be read.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+#[error("{0:?} is no duration; write it like 30s, 10m or 1h30m")]
+pub struct IntervalError(String);
+
+/// Reads a duration such as `30s`, `10m`, `1h30m`.
+pub fn parse_interval(text: &str) -> Result<Duration, IntervalError> {
+    let bad = || IntervalError(text.to_owned());
+    let duration: kube::core::Duration = text.parse().map_err(|_| bad())?;
+    let duration = Duration::from(duration);
+    if duration.is_zero() { Err(bad()) } else { Ok(duration) }
+}
+
+/// The hub's flags.
+#[derive(Clone, Debug, Parser)]
+#[command(name = "vidra-hub", version, about = "Delivers Kubernetes objects to member clusters and keeps them as declared.")]
+pub struct Flags {
+    /// The namespace of the hub's own Secrets and of the registration Secrets.
+    #[arg(long, env = "VIDRA_NAMESPACE", default_value = "vidra-system")]
+    pub namespace: String,
+    /// The hub cluster's kubeconfig; default: KUBECONFIG, ~/.kube/config, or the Pod's ServiceAccount.
+    #[arg(long)]
+    pub kubeconfig: Option<PathBuf>,
+    /// The kubeconfig's context; default: its current one.
+    #[arg(long)]
+    pub context: Option<String>,
+    /// The hub's id at its first start; default: a random one.
+    #[arg(long, env = "VIDRA_HUB_ID")]
+    pub hub_id: Option<String>,
+    /// How often each target is compared although nothing happened.
+    #[arg(long, default_value = "10m", value_parser = parse_interval)]
+    pub interval: Duration,
+    /// Compare on the interval only; a VidraResource may say otherwise.
+    #[arg(long)]
+    pub no_events: bool,
+    /// Where /metrics, /healthz and /readyz are served.
+    #[arg(long, default_value = "127.0.0.1:8080")]
+    pub listen: SocketAddr,
+    /// For development: members may be on this machine.
+    #[arg(long)]
+    pub allow_loopback_members: bool,
+    /// For development: members may be spoken to without TLS.
+    #[arg(long)]
+    pub allow_http_members: bool,
+    /// Logs as JSON lines.
+    #[arg(long)]
+    pub json_logs: bool,
+}
+
+/// What the loops go by.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// The hub's own namespace.
+    pub namespace: String,
+    /// The hub's id at its first start.
+    pub hub_id: Option<String>,
+    /// Between two comparisons of a target to which nothing happened.
+    pub interval: Duration,
+    /// Whether events make targets look.
+    pub on_events: bool,
+    /// What kubeconfigs of members may do.
+    pub allow: Allow,
+}
+
+impl From<&Flags> for Settings {
+    fn from(flags: &Flags) -> Self {
+        Self {
+            namespace: flags.namespace.clone(),
+            hub_id: flags.hub_id.clone(),
+            interval: flags.interval,
+            on_events: !flags.no_events,
+            allow: Allow {
+                loopback: flags.allow_loopback_members,
+                http: flags.allow_http_members,
+                proxy: false,
+            },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_are_read_as_users_write_them() {
+        for (text, seconds) in [("30s", 30), ("10m", 600), ("1h30m", 5400)] {
+            assert_eq!(parse_interval(text), Ok(Duration::from_secs(seconds)), "{text}");
+        }
+        for text in ["", "0s", "ten", "5"] {
+            assert!(parse_interval(text).is_err(), "{text:?}");
+        }
+    }
+}
