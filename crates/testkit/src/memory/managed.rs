@@ -221,7 +221,7 @@ pub(super) fn apply(
             lost.map(|path| (fields::display(path), entry.printed()))
         })
         .collect();
-    if false && !force && !conflicts.is_empty() {
+    if !force && !conflicts.is_empty() {
         return Err(Failure::apply_conflict(&conflicts));
     }
     for entry in entries.iter_mut().filter(|entry| !entry.is(&myself)) {

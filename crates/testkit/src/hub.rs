@@ -1,0 +1,71 @@
+//! Runs the hub inside the test's process, through the same door as the binary.
+
+use std::sync::Arc;
+
+use anyhow::{Context, Result};
+use kube::Client;
+use tokio::{sync::watch, task::JoinHandle};
+use tokio_util::sync::CancellationToken;
+use vidra_core::kubeconfig::Allow;
+use vidra_hub::{
+    app::{self, Deps},
+    hub::identity::IdentityError,
+    member::connect::TlsConnect,
+    seams::{SeededRng, SystemClock},
+    serve::metrics::Metrics,
+    settings::Settings,
+};
+
+/// A running hub; dropping it ends it without waiting, [`RunningHub::stop`] waits.
+pub struct RunningHub {
+    stop: CancellationToken,
+    task: Option<JoinHandle<Result<(), IdentityError>>>,
+    /// Its counters.
+    pub metrics: Metrics,
+}
+
+/// Settings of a hub in tests: events on, an hour's interval, members on loopback.
+pub fn settings(namespace: &str) -> Settings {
+    Settings {
+        namespace: namespace.to_owned(),
+        hub_id: None,
+        interval: std::time::Duration::from_secs(3600),
+        on_events: true,
+        allow: Allow { loopback: true, http: false, proxy: false },
+    }
+}
+
+impl RunningHub {
+    /// Starts a hub against real clusters and waits until it knows its objects.
+    pub async fn start(client: Client, settings: Settings) -> Result<Self> {
+        let metrics = Metrics::default();
+        let deps = Deps {
+            client,
+            connect: Arc::new(TlsConnect::new(settings.allow)),
+            clock: Arc::new(SystemClock),
+            rng: Arc::new(SeededRng::from_entropy()),
+            metrics: metrics.clone(),
+        };
+        let (stop, synced) = (CancellationToken::new(), watch::Sender::new(false));
+        let mut known = synced.subscribe();
+        #[expect(clippy::disallowed_methods, reason = "the handle is awaited in stop()")]
+        let task = tokio::spawn(app::run(settings, deps, synced, stop.clone()));
+        known.wait_for(|synced| *synced).await.context("the hub ended at once")?;
+        Ok(Self { stop, task: Some(task), metrics })
+    }
+
+    /// Ends it and waits until all of it has ended.
+    pub async fn stop(mut self) -> Result<()> {
+        self.stop.cancel();
+        match self.task.take() {
+            Some(task) => Ok(task.await??),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Drop for RunningHub {
+    fn drop(&mut self) {
+        self.stop.cancel();
+    }
+}
