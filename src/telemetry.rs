@@ -1,5 +1,7 @@
 //! Logs: structured, on stderr, without secrets.
 
+use std::io::IsTerminal;
+
 use tracing_subscriber::{EnvFilter, fmt, prelude::*};
 
 /// kube logs a whole body at WARN when it does not decode: it may hold a Secret.
@@ -13,7 +15,7 @@ pub fn start(json: bool) {
             filter = filter.add_directive(directive);
         }
     }
-    let layer = fmt::layer().with_writer(std::io::stderr);
+    let layer = fmt::layer().with_ansi(std::io::stderr().is_terminal()).with_writer(std::io::stderr);
     let registry = tracing_subscriber::registry().with(filter);
     if json {
         registry.with(layer.json()).init();

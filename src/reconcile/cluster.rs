@@ -56,6 +56,9 @@ async fn pass(hub: &Hub, name: &str) -> Result<Verdict, CallError> {
         return Ok(Verdict::Done(None));
     }
     let credentials = credentials(hub, name, registration.as_deref(), &member).await;
+    if hub.memo.lock().judged.insert(name.to_owned()) {
+        hub.wake_targets(name);
+    }
     let findings = Findings::of(hub, &member, credentials);
     let status = findings.status(&member, hub.clock.time());
     if member.status.as_ref() != Some(&status) {

@@ -5,7 +5,11 @@ pub mod cluster;
 pub mod resource;
 pub mod target;
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
 
 use parking_lot::Mutex;
 use tokio::time::Instant;
@@ -64,6 +68,8 @@ pub struct Hub {
 pub struct Memo {
     status_written: BTreeMap<Key, Instant>,
     corrections: BTreeMap<TargetKey, i64>,
+    /// Members whose credentials the cluster loop has looked at since the start.
+    judged: BTreeSet<String>,
 }
 
 impl Hub {

@@ -116,10 +116,13 @@ impl Pass<'_> {
         self.keep(&session, &desired, create_namespaces).await
     }
 
-    /// The session, if it may be worked with; `None` while the first answer is awaited.
+    /// The session, if it may be worked with; `None` while it, or its first answer, is awaited.
     fn open_session(&self) -> Result<Option<Arc<Session>>, Delivery> {
         let cluster = &self.key.cluster;
         let Some(session) = self.hub.session(cluster) else {
+            if self.hub.catalog.member(cluster).is_some() && !self.hub.memo.lock().judged.contains(&**cluster) {
+                return Ok(None);
+            }
             let reason = "NoCredentials";
             let message = format!(
                 "the hub has no usable credentials for {cluster}; nothing was deleted. See `kubectl describe membercluster {cluster}`"
@@ -129,7 +132,7 @@ impl Pass<'_> {
         match session.contact() {
             _ if session.is_open() => Ok(Some(session)),
             Contact::Down { since, error } => {
-                let message = format!("{cluster} is out of reach since {since:.0}: {}", error.message);
+                let message = format!("out of reach since {since:.0}: {}", error.message);
                 Err(Delivery::Unreachable { reason: "MemberUnreachable", message })
             }
             Contact::Connecting => Ok(None),
@@ -353,7 +356,11 @@ impl Pass<'_> {
                 }
                 let stalled = matches!(error.class, Class::Forbidden | Class::Invalid);
                 let reason = error.reason();
-                report.delivery.get_or_insert(Delivery::Failed { reason, message, stalled });
+                // Silence is no failure of the object: the breaker finds out what it is.
+                report.delivery.get_or_insert(match error.is_transport() {
+                    true => Delivery::Waiting { reason, message },
+                    false => Delivery::Failed { reason, message, stalled },
+                });
                 let most = if error.is_transient() { RETRY_MOST } else { RETRY_RARELY };
                 report.verdict.get_or_insert(Verdict::Retry(most));
             }

@@ -1,0 +1,20 @@
+//! `cargo xtask bench NAME`: builds the hub as it is released, and the bench beside it.
+
+use std::path::Path;
+
+use anyhow::Result;
+
+use crate::run::{cargo, cargo_program, succeed};
+
+/// Builds and runs one.
+pub fn run(name: &str, json: Option<&Path>) -> Result<()> {
+    // By itself: built together with the bench, it would share the features that the bench needs.
+    cargo(&["build", "--release", "--package", "vidra-hub", "--bin", "vidra-hub"])?;
+    let mut bench = cargo_program();
+    bench.args(["run", "--release", "--package", "testkit", "--bin", "bench", "--", name]);
+    if let Some(file) = json {
+        // Where the caller is, not where cargo runs.
+        bench.arg("--json").arg(std::path::absolute(file)?);
+    }
+    succeed(&mut bench)
+}
