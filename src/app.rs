@@ -20,6 +20,7 @@ use crate::{
     seams::{Clock, Connect, Rng},
     serve::metrics::Metrics,
     settings::Settings,
+    tasks::{supervised, vital},
 };
 
 /// The seams, and the hub's own client.
@@ -68,13 +69,17 @@ pub async fn run(
     metrics.observe(&hub);
 
     let tasks = TaskTracker::new();
-    tasks.spawn(timer.run(stop.clone()));
-    let follow = {
-        let (namespace, synced) = (hub.settings.namespace.clone(), synced.clone());
-        async move { follow_all(client, &namespace, catalog, synced).await }
+    let ending = stop.clone();
+    tasks.spawn(async move { vital("timer", &ending, timer.run(ending.clone())).await });
+    let (namespace, known) = (hub.settings.namespace.clone(), synced.clone());
+    let follow = async move {
+        let follow = || follow_all(client.clone(), &namespace, catalog.clone(), known.clone());
+        supervised("hub watches", follow).await;
     };
     tasks.spawn(stop.clone().run_until_cancelled_owned(follow));
-    tasks.spawn(stop.clone().run_until_cancelled_owned(event_writer.run()));
+    let ending = stop.clone();
+    let write = async move { vital("event writer", &ending, event_writer.run()).await };
+    tasks.spawn(stop.clone().run_until_cancelled_owned(write));
     work(&hub, synced, &tasks, &stop).await;
 
     let sessions = std::mem::take(&mut *hub.sessions.lock());

@@ -43,7 +43,9 @@ impl Claim {
             match self.try_acquire(&mut seen).await {
                 Ok(true) => return,
                 Ok(false) => {}
-                Err(error) => tracing::warn!(%error, "the Lease {NAME} could not be read or written; it is tried again"),
+                Err(error) => {
+                    tracing::warn!(%error, "the Lease {NAME} could not be read or written; it is tried again")
+                }
             }
             tokio::time::sleep(Duration::from_secs(1)).await;
         }

@@ -12,4 +12,5 @@ pub mod reconcile;
 pub mod seams;
 pub mod serve;
 pub mod settings;
+pub mod tasks;
 pub mod telemetry;

@@ -1,9 +1,10 @@
 //! The process around the hub: its client, its Lease, its signals, what it serves, and how it ends.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use kube::{
     Client, Config,
+    client::ClientBuilder,
     config::{KubeConfigOptions, Kubeconfig},
 };
 use tokio::{
@@ -11,6 +12,10 @@ use tokio::{
     sync::watch,
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
+use tower::timeout::TimeoutLayer;
+
+/// A response of the hub's API must have begun within this time.
+const HEADERS_WITHIN: Duration = Duration::from_secs(30);
 
 use crate::{
     app::{self, Deps},
@@ -123,7 +128,9 @@ async fn hub_client(flags: &Flags) -> Result<Client, ProcessError> {
     };
     // One policy of retries: the queue's.
     config.default_retry = false;
-    Client::try_from(config).map_err(|error| bad(&error))
+    let builder = ClientBuilder::try_from(config).map_err(|error| bad(&error))?;
+    // Neither a list nor the start of a watch has a limit of its own.
+    Ok(builder.with_layer(&TimeoutLayer::new(HEADERS_WITHIN)).build())
 }
 
 /// One clear line instead of watches that fail for ever.

@@ -20,7 +20,11 @@ pub fn parse_interval(text: &str) -> Result<Duration, IntervalError> {
 
 /// The hub's flags.
 #[derive(Clone, Debug, Parser)]
-#[command(name = "vidra-hub", version, about = "Delivers Kubernetes objects to member clusters and keeps them as declared.")]
+#[command(
+    name = "vidra-hub",
+    version,
+    about = "Delivers Kubernetes objects to member clusters and keeps them as declared."
+)]
 pub struct Flags {
     /// The namespace of the hub's own Secrets and of the registration Secrets.
     #[arg(long, env = "VIDRA_NAMESPACE", default_value = "vidra-system")]

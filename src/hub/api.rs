@@ -107,7 +107,8 @@ impl HubApi {
     /// Writes a VidraTarget's metadata and spec.
     pub async fn replace_target(&self, target: &VidraTarget) -> Result<(), CallError> {
         let api = self.namespaced::<VidraTarget>(&target.namespace().unwrap_or_default());
-        let made = self.call("update", api.replace(&target.name_any(), &PostParams::default(), target)).await?;
+        let made =
+            self.call("update", api.replace(&target.name_any(), &PostParams::default(), target)).await?;
         self.catalog.fold_target(made);
         Ok(())
     }
@@ -123,7 +124,11 @@ impl HubApi {
     }
 
     /// Writes a VidraTarget's status.
-    pub async fn target_status(&self, held: &VidraTarget, status: VidraTargetStatus) -> Result<(), CallError> {
+    pub async fn target_status(
+        &self,
+        held: &VidraTarget,
+        status: VidraTargetStatus,
+    ) -> Result<(), CallError> {
         let target = VidraTarget { status: Some(status), ..held.clone() };
         let api = self.namespaced::<VidraTarget>(&held.namespace().unwrap_or_default());
         let (name, params) = (held.name_any(), PostParams::default());
@@ -133,7 +138,11 @@ impl HubApi {
     }
 
     /// Writes a VidraResource's status.
-    pub async fn resource_status(&self, held: &VidraResource, status: VidraResourceStatus) -> Result<(), CallError> {
+    pub async fn resource_status(
+        &self,
+        held: &VidraResource,
+        status: VidraResourceStatus,
+    ) -> Result<(), CallError> {
         let resource = VidraResource { status: Some(status), ..held.clone() };
         let api = self.namespaced::<VidraResource>(&held.namespace().unwrap_or_default());
         let (name, params) = (held.name_any(), PostParams::default());
@@ -174,7 +183,12 @@ impl HubApi {
     }
 
     /// Puts a finalizer on a MemberCluster, or takes it off.
-    pub async fn member_finalizer(&self, held: &MemberCluster, name: &str, present: bool) -> Result<(), CallError> {
+    pub async fn member_finalizer(
+        &self,
+        held: &MemberCluster,
+        name: &str,
+        present: bool,
+    ) -> Result<(), CallError> {
         let api: Api<MemberCluster> = Api::all(self.client.clone());
         if let Some(now) = self.set_finalizer(&api, held, name, present).await? {
             self.catalog.fold_member(now);
@@ -183,7 +197,11 @@ impl HubApi {
     }
 
     /// Writes a MemberCluster's status.
-    pub async fn member_status(&self, held: &MemberCluster, status: MemberClusterStatus) -> Result<(), CallError> {
+    pub async fn member_status(
+        &self,
+        held: &MemberCluster,
+        status: MemberClusterStatus,
+    ) -> Result<(), CallError> {
         let member = MemberCluster { status: Some(status), ..held.clone() };
         let api: Api<MemberCluster> = Api::all(self.client.clone());
         let (name, params) = (held.name_any(), PostParams::default());
@@ -261,7 +279,12 @@ impl HubApi {
     }
 
     /// Deletes a revision Secret.
-    pub async fn delete_revision(&self, namespace: &str, name: &str, uid: Option<String>) -> Result<(), CallError> {
+    pub async fn delete_revision(
+        &self,
+        namespace: &str,
+        name: &str,
+        uid: Option<String>,
+    ) -> Result<(), CallError> {
         self.delete(&self.namespaced::<Secret>(namespace), name, uid).await
     }
 
@@ -308,7 +331,13 @@ impl HubApi {
     }
 
     /// Guarded by resourceVersion, because a list of finalizers can be written only whole. `None`: gone.
-    async fn set_finalizer<K>(&self, api: &Api<K>, held: &K, name: &str, present: bool) -> Result<Option<K>, CallError>
+    async fn set_finalizer<K>(
+        &self,
+        api: &Api<K>,
+        held: &K,
+        name: &str,
+        present: bool,
+    ) -> Result<Option<K>, CallError>
     where
         K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug,
     {
@@ -320,7 +349,10 @@ impl HubApi {
         let body = json!({"metadata": {
             "uid": held.uid(), "resourceVersion": held.resource_version(), "finalizers": finalizers,
         }});
-        match self.call("patch", api.patch(&held.name_any(), &PatchParams::default(), &Patch::Merge(&body))).await {
+        match self
+            .call("patch", api.patch(&held.name_any(), &PatchParams::default(), &Patch::Merge(&body)))
+            .await
+        {
             Ok(now) => Ok(Some(now)),
             Err(error) if error.class == Class::NotFound => Ok(None),
             Err(error) => Err(error),

@@ -59,7 +59,8 @@ impl Catalog {
     /// The VidraTargets of a resource, by cluster name.
     pub fn targets_of(&self, key: &ResourceKey) -> BTreeMap<String, Arc<VidraTarget>> {
         let inner = self.inner.read();
-        let first = TargetKey { namespace: key.namespace.clone(), resource: key.name.clone(), cluster: "".into() };
+        let first =
+            TargetKey { namespace: key.namespace.clone(), resource: key.name.clone(), cluster: "".into() };
         inner
             .targets
             .range(first..)
@@ -108,7 +109,8 @@ impl Catalog {
     /// The registration Secrets that name a cluster, oldest first.
     pub fn registrations_for(&self, cluster: &str) -> Vec<Arc<Registration>> {
         let inner = self.inner.read();
-        let mut all: Vec<_> = inner.registrations.values().filter(|one| one.cluster == cluster).cloned().collect();
+        let mut all: Vec<_> =
+            inner.registrations.values().filter(|one| one.cluster == cluster).cloned().collect();
         all.sort_by(|a, b| (&a.created, &a.name).cmp(&(&b.created, &b.name)));
         all
     }
@@ -303,14 +305,21 @@ impl Catalog {
                 gone.iter().for_each(|key| self.drop_resource(key));
             }
             Listed::Targets => {
-                let gone: Vec<_> =
-                    inner.targets.keys().filter(|key| unseen(&key.namespace, &key.target_name())).cloned().collect();
+                let gone: Vec<_> = inner
+                    .targets
+                    .keys()
+                    .filter(|key| unseen(&key.namespace, &key.target_name()))
+                    .cloned()
+                    .collect();
                 drop(inner);
                 gone.iter().for_each(|key| self.drop_target(key, None));
             }
             Listed::Inventories => {
                 let chunks = inner.inventories.iter().flat_map(|(key, chunks)| {
-                    chunks.keys().filter(|name| unseen(&key.namespace, name)).map(|name| (key.clone(), name.clone()))
+                    chunks
+                        .keys()
+                        .filter(|name| unseen(&key.namespace, name))
+                        .map(|name| (key.clone(), name.clone()))
                 });
                 let gone: Vec<_> = chunks.collect();
                 drop(inner);
@@ -322,8 +331,12 @@ impl Catalog {
                 gone.iter().for_each(|name| self.drop_member(name));
             }
             Listed::Registrations => {
-                let gone: Vec<_> =
-                    inner.registrations.keys().filter(|(namespace, name)| unseen(namespace, name)).cloned().collect();
+                let gone: Vec<_> = inner
+                    .registrations
+                    .keys()
+                    .filter(|(namespace, name)| unseen(namespace, name))
+                    .cloned()
+                    .collect();
                 drop(inner);
                 gone.iter().for_each(|(namespace, name)| self.drop_registration(namespace, name));
             }

@@ -6,10 +6,7 @@
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use k8s_openapi::{
-    api::{
-        core::v1::ObjectReference,
-        events::v1::Event,
-    },
+    api::{core::v1::ObjectReference, events::v1::Event},
     apimachinery::pkg::apis::meta::v1::MicroTime,
 };
 use kube::{Api, Client, Resource, api::PostParams};

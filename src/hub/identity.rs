@@ -29,7 +29,9 @@ pub struct Identity {
 #[derive(Debug, thiserror::Error)]
 pub enum IdentityError {
     /// Reading the Secret failed.
-    #[error("cannot read Secret {namespace}/{IDENTITY_SECRET}: {source}; grant the hub get and create on Secrets there")]
+    #[error(
+        "cannot read Secret {namespace}/{IDENTITY_SECRET}: {source}; grant the hub get and create on Secrets there"
+    )]
     Read {
         /// The hub's namespace.
         namespace: String,
@@ -45,7 +47,9 @@ pub enum IdentityError {
         source: Box<kube::Error>,
     },
     /// The Secret does not hold an identity.
-    #[error("Secret {IDENTITY_SECRET} holds no valid {field}; restore it from a backup, for a new one would not know the hub's objects")]
+    #[error(
+        "Secret {IDENTITY_SECRET} holds no valid {field}; restore it from a backup, for a new one would not know the hub's objects"
+    )]
     Content {
         /// Which key.
         field: &'static str,
@@ -82,8 +86,12 @@ pub async fn ensure(
     match api.create(&PostParams::default(), &secret).await {
         Ok(made) => parse(made),
         // Another process was first: its word counts.
-        Err(kube::Error::Api(status)) if status.code == 409 => parse(api.get(IDENTITY_SECRET).await.map_err(read)?),
-        Err(source) => Err(IdentityError::Create { namespace: namespace.to_owned(), source: Box::new(source) }),
+        Err(kube::Error::Api(status)) if status.code == 409 => {
+            parse(api.get(IDENTITY_SECRET).await.map_err(read)?)
+        }
+        Err(source) => {
+            Err(IdentityError::Create { namespace: namespace.to_owned(), source: Box::new(source) })
+        }
     }
 }
 

@@ -100,7 +100,11 @@ pub fn writes(chunks: &BTreeMap<String, Arc<Chunk>>, inventory: &Inventory) -> V
     for chunk in chunks.values().filter(|chunk| !chunk.deleting) {
         let mut entries = Vec::with_capacity(chunk.entries.len());
         for entry in chunk.entries.iter() {
-            let key = ObjectKey::new(&Gvk::new(&entry.group, &entry.version, &entry.kind), &entry.namespace, &entry.name);
+            let key = ObjectKey::new(
+                &Gvk::new(&entry.group, &entry.version, &entry.kind),
+                &entry.namespace,
+                &entry.name,
+            );
             if let Some(held) = left.remove(&key) {
                 entries.push(entry_of(&key, &held));
             }
@@ -113,10 +117,9 @@ pub fn writes(chunks: &BTreeMap<String, Arc<Chunk>>, inventory: &Inventory) -> V
         entries.extend(rest.drain(..room));
     }
     let mut writes = Vec::new();
-    let mut next = chunks.values().map(|chunk| chunk.index + 1).max().unwrap_or(0);
-    for entries in rest.chunks(ENTRIES_MAX) {
-        writes.push(ChunkWrite::Create { index: next, entries: entries.to_vec() });
-        next += 1;
+    let next = chunks.values().map(|chunk| chunk.index + 1).max().unwrap_or(0);
+    for (index, entries) in (next..).zip(rest.chunks(ENTRIES_MAX)) {
+        writes.push(ChunkWrite::Create { index, entries: entries.to_vec() });
     }
     for (chunk, entries) in places {
         if entries.is_empty() && !(inventory.is_empty() && chunk.index == 0) {
@@ -133,7 +136,12 @@ pub fn writes(chunks: &BTreeMap<String, Arc<Chunk>>, inventory: &Inventory) -> V
 
 /// A VidraInventory's spec.
 pub fn spec(key: &TargetKey, index: i32, entries: Vec<InventoryEntry>) -> VidraInventorySpec {
-    VidraInventorySpec { resource: key.resource.to_string(), cluster: key.cluster.to_string(), chunk: index, entries }
+    VidraInventorySpec {
+        resource: key.resource.to_string(),
+        cluster: key.cluster.to_string(),
+        chunk: index,
+        entries,
+    }
 }
 
 fn entry_of(key: &ObjectKey, held: &Held) -> InventoryEntry {
@@ -176,7 +184,10 @@ mod tests {
             };
             let entries = entries.clone().into();
             let (uid, version) = (String::new(), 1);
-            chunks.insert(name.clone(), Arc::new(Chunk { name, uid, version, index: *index, deleting: false, entries }));
+            chunks.insert(
+                name.clone(),
+                Arc::new(Chunk { name, uid, version, index: *index, deleting: false, entries }),
+            );
         }
     }
 
@@ -211,7 +222,10 @@ mod tests {
         dying.deleting = true;
         chunks.insert(dying.name.clone(), Arc::new(dying));
         let writes = writes(&chunks, &wanted);
-        assert!(matches!(&writes[0], ChunkWrite::Create { index: 1, entries } if entries.len() == 10), "{writes:?}");
+        assert!(
+            matches!(&writes[0], ChunkWrite::Create { index: 1, entries } if entries.len() == 10),
+            "{writes:?}"
+        );
         assert_eq!(writes[1], ChunkWrite::Remove { name: "shop.berlin.0".into() });
     }
 

@@ -7,11 +7,7 @@ use k8s_openapi::{ByteString, api::core::v1::Secret};
 use kube::{Api, Resource, ResourceExt};
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
-use vidra_api::{
-    VidraResource,
-    labels::REVISION_SECRET_TYPE,
-    names::revision_secret_name,
-};
+use vidra_api::{VidraResource, labels::REVISION_SECRET_TYPE, names::revision_secret_name};
 use vidra_core::{
     manifest::{self, ManifestError, ManifestObject},
     object::{Gvk, Scope},
@@ -19,11 +15,7 @@ use vidra_core::{
 };
 
 use super::api::{HubApi, REVISION_LABEL};
-use crate::{
-    desired::Desired,
-    member::error::CallError,
-    queue::ResourceKey,
-};
+use crate::{desired::Desired, member::error::CallError, queue::ResourceKey};
 
 const PAYLOAD: &str = "revision.json.zst";
 /// A Secret holds 1 MiB; the rest is room for its metadata.
@@ -37,10 +29,14 @@ pub enum RevisionError {
     #[error("{0}")]
     Parse(#[from] ManifestError),
     /// The manifest holds no object.
-    #[error("the manifest holds no object; write one, or delete the VidraResource to remove what it delivered")]
+    #[error(
+        "the manifest holds no object; write one, or delete the VidraResource to remove what it delivered"
+    )]
     Empty,
     /// The manifest is too large for one Secret.
-    #[error("the manifest is too large: {0} bytes compressed, at most {PAYLOAD_MAX}; split it into several VidraResources")]
+    #[error(
+        "the manifest is too large: {0} bytes compressed, at most {PAYLOAD_MAX}; split it into several VidraResources"
+    )]
     TooLarge(usize),
     /// The Secret could not be read or written.
     #[error("the revision's Secret {name}: {source}")]
@@ -51,7 +47,9 @@ pub enum RevisionError {
         source: CallError,
     },
     /// The Secret does not hold a revision.
-    #[error("the revision's Secret {name} cannot be read ({why}); delete it and edit the VidraResource, and it is made again")]
+    #[error(
+        "the revision's Secret {name} cannot be read ({why}); delete it and edit the VidraResource, and it is made again"
+    )]
     Damaged {
         /// The Secret's name.
         name: String,
@@ -116,7 +114,7 @@ impl Revisions {
 
     fn parsed_from(&self, key: &ResourceKey, content: &Content) -> Result<Arc<Parsed>, RevisionError> {
         let flag = if content.create_namespaces { "createNamespaces" } else { "" };
-        let name = render::revision_of(&[&content.manifest, flag], &self.key);
+        let name = render::revision_of([content.manifest.as_str(), flag], &self.key);
         let slot = (key.clone(), name.clone());
         if let Some(parsed) = self.parsed.lock().get(&slot) {
             return Ok(parsed.clone());
@@ -128,7 +126,13 @@ impl Revisions {
     }
 
     /// The Secret that keeps a revision.
-    pub fn secret(&self, resource: &VidraResource, owner: &str, content: &Content, name: &str) -> Result<Secret, RevisionError> {
+    pub fn secret(
+        &self,
+        resource: &VidraResource,
+        owner: &str,
+        content: &Content,
+        name: &str,
+    ) -> Result<Secret, RevisionError> {
         let damaged = |why: String| RevisionError::Damaged { name: name.to_owned(), why };
         let json = serde_json::to_vec(content).map_err(|error| damaged(error.to_string()))?;
         let packed = zstd::encode_all(json.as_slice(), 9).map_err(|error| damaged(error.to_string()))?;
@@ -144,12 +148,18 @@ impl Revisions {
         secret.metadata.name = Some(revision_secret_name(&resource.name_any(), name));
         secret.metadata.namespace = resource.namespace();
         secret.metadata.labels = Some(BTreeMap::from([(REVISION_LABEL.to_owned(), owner.to_owned())]));
-        secret.metadata.owner_references = resource.controller_owner_ref(&()).map(|reference| vec![reference]);
+        secret.metadata.owner_references =
+            resource.controller_owner_ref(&()).map(|reference| vec![reference]);
         Ok(secret)
     }
 
     /// A revision by name: from memory, else from its Secret.
-    pub async fn get(&self, api: &HubApi, key: &ResourceKey, name: &str) -> Result<Arc<Parsed>, RevisionError> {
+    pub async fn get(
+        &self,
+        api: &HubApi,
+        key: &ResourceKey,
+        name: &str,
+    ) -> Result<Arc<Parsed>, RevisionError> {
         if let Some(parsed) = self.parsed.lock().get(&(key.clone(), name.to_owned())) {
             return Ok(parsed.clone());
         }
@@ -159,10 +169,14 @@ impl Revisions {
             .call("get", secrets.get(&secret_name))
             .await
             .map_err(|source| RevisionError::Call { name: secret_name.clone(), source })?;
-        let content = unpack(secret).map_err(|why| RevisionError::Damaged { name: secret_name.clone(), why })?;
+        let content =
+            unpack(secret).map_err(|why| RevisionError::Damaged { name: secret_name.clone(), why })?;
         let parsed = self.parsed_from(key, &content)?;
         if parsed.name != name {
-            return Err(RevisionError::Damaged { name: secret_name, why: "its content has another hash".into() });
+            return Err(RevisionError::Damaged {
+                name: secret_name,
+                why: "its content has another hash".into(),
+            });
         }
         Ok(parsed)
     }

@@ -1,6 +1,10 @@
 //! Follows the hub's own kinds and folds them into the catalog.
 
-use std::{collections::{BTreeMap, BTreeSet}, fmt::Debug, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt::Debug,
+    sync::Arc,
+};
 
 use futures::StreamExt;
 use k8s_openapi::api::core::v1::{ObjectReference, Secret};
@@ -13,10 +17,7 @@ use kube::{
 };
 use serde::de::DeserializeOwned;
 use tokio::sync::watch;
-use vidra_api::{
-    MemberCluster, VidraInventory, VidraResource, VidraTarget,
-    labels::REGISTRATION_LABEL,
-};
+use vidra_api::{MemberCluster, VidraInventory, VidraResource, VidraTarget, labels::REGISTRATION_LABEL};
 
 use super::catalog::{Catalog, Listed};
 use crate::queue::{ResourceKey, TargetKey};
@@ -24,8 +25,8 @@ use crate::queue::{ResourceKey, TargetKey};
 /// Set on a registration Secret whose member has left: it registers again when this is taken off.
 pub const LEFT_ANNOTATION: &str = "vidra.dev/left-at";
 
-/// Where a registration Secret keeps the kubeconfig; the first that it has.
-const KUBECONFIG_KEYS: [&str; 3] = ["kubeconfig", "value", "value.yaml"];
+/// Where a registration Secret keeps the kubeconfig when nothing else is said; the first that it has.
+pub const KUBECONFIG_KEYS: [&str; 3] = ["kubeconfig", "value", "value.yaml"];
 
 /// A Secret that registers a member. Its kubeconfig is shown to nobody.
 #[derive(Clone, PartialEq)]
@@ -42,13 +43,21 @@ pub struct Registration {
     pub cluster: String,
     /// Its labels, without the registration label: they become the member's.
     pub labels: BTreeMap<String, String>,
-    /// The kubeconfig.
-    pub kubeconfig: Option<Arc<[u8]>>,
+    data: BTreeMap<String, Arc<[u8]>>,
     /// The member has left; the Secret asks for nothing.
     pub left: bool,
 }
 
 impl Registration {
+    /// The kubeconfig: under this key, or, for the default key, under the first of the usual ones.
+    pub fn kubeconfig(&self, key: Option<&str>) -> Option<&[u8]> {
+        match key.filter(|key| *key != KUBECONFIG_KEYS[0]) {
+            Some(key) => self.data.get(key),
+            None => KUBECONFIG_KEYS.iter().find_map(|key| self.data.get(*key)),
+        }
+        .map(|bytes| &**bytes)
+    }
+
     /// The Secret, for Events.
     pub fn reference(&self) -> ObjectReference {
         ObjectReference {
@@ -66,8 +75,8 @@ impl From<Secret> for Registration {
     fn from(secret: Secret) -> Self {
         let mut labels = secret.metadata.labels.unwrap_or_default();
         let cluster = labels.remove(REGISTRATION_LABEL).unwrap_or_default();
-        let mut data = secret.data.unwrap_or_default();
-        let kubeconfig = KUBECONFIG_KEYS.iter().find_map(|key| data.remove(*key)).map(|value| value.0.into());
+        let data =
+            secret.data.unwrap_or_default().into_iter().map(|(key, value)| (key, value.0.into())).collect();
         let annotations = secret.metadata.annotations.unwrap_or_default();
         Self {
             namespace: secret.metadata.namespace.unwrap_or_default(),
@@ -76,7 +85,7 @@ impl From<Secret> for Registration {
             created: secret.metadata.creation_timestamp.map(|time| time.0.to_string()).unwrap_or_default(),
             cluster,
             labels,
-            kubeconfig,
+            data,
             left: annotations.contains_key(LEFT_ANNOTATION),
         }
     }
@@ -154,8 +163,12 @@ async fn follow<K>(
 fn brief(error: &watcher::Error) -> String {
     match error {
         watcher::Error::InitialListFailed(kube::Error::Api(status))
-        | watcher::Error::WatchStartFailed(kube::Error::Api(status)) => format!("{} ({})", status.message, status.code),
-        watcher::Error::InitialListFailed(kube::Error::SerdeError(_)) => "an object could not be decoded".into(),
+        | watcher::Error::WatchStartFailed(kube::Error::Api(status)) => {
+            format!("{} ({})", status.message, status.code)
+        }
+        watcher::Error::InitialListFailed(kube::Error::SerdeError(_)) => {
+            "an object could not be decoded".into()
+        }
         other => other.to_string(),
     }
 }
@@ -174,7 +187,8 @@ impl Fold for VidraTarget {
         catalog.fold_target(self);
     }
     fn drop(self, catalog: &Catalog) {
-        let key = TargetKey::new(&self.namespace().unwrap_or_default(), &self.spec.resource, &self.spec.cluster);
+        let key =
+            TargetKey::new(&self.namespace().unwrap_or_default(), &self.spec.resource, &self.spec.cluster);
         catalog.drop_target(&key, self.uid().as_deref());
     }
 }
@@ -184,7 +198,8 @@ impl Fold for VidraInventory {
         catalog.fold_inventory(self, false);
     }
     fn drop(self, catalog: &Catalog) {
-        let key = TargetKey::new(&self.namespace().unwrap_or_default(), &self.spec.resource, &self.spec.cluster);
+        let key =
+            TargetKey::new(&self.namespace().unwrap_or_default(), &self.spec.resource, &self.spec.cluster);
         catalog.drop_inventory(&key, &self.name_any());
     }
 }

@@ -100,9 +100,7 @@ impl Connect for TlsConnect {
             .build(https);
         let service = service_fn(move |request: Request<Body>| {
             let client = client.clone();
-            async move {
-                client.request(request).await.map_err(BoxError::from)
-            }
+            async move { client.request(request).await.map_err(BoxError::from) }
         });
         let target = Target::new(config)?;
         Ok(Client::new(guarded(service.boxed_clone(), target), "default"))
@@ -124,8 +122,10 @@ impl Target {
         let missing = |what: &str| ConnectError::Server(format!("it has no {what}"));
         let bearer = match &config.client_auth {
             ClientAuth::Token(token) => {
-                let mut value = HeaderValue::try_from(format!("Bearer {}", token.expose()))
-                    .map_err(|_| ConnectError::Tls("the token has characters that no header may bear".into()))?;
+                let mut value =
+                    HeaderValue::try_from(format!("Bearer {}", token.expose())).map_err(|_| {
+                        ConnectError::Tls("the token has characters that no header may bear".into())
+                    })?;
                 value.set_sensitive(true);
                 Some(value)
             }
@@ -175,7 +175,9 @@ fn guarded(transport: Transport, target: Target) -> Transport {
 /// A member that redirects could lead the hub, with its credentials, anywhere (CVE-2022-3172).
 fn refuse_redirect<B>(response: Response<B>) -> Result<Response<B>, BoxError> {
     if response.status().is_redirection() && response.status() != StatusCode::NOT_MODIFIED {
-        return Err(format!("the server answered with a redirect ({}), which is refused", response.status()).into());
+        return Err(
+            format!("the server answered with a redirect ({}), which is refused", response.status()).into()
+        );
     }
     Ok(response)
 }

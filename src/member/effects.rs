@@ -1,12 +1,14 @@
 //! Performs a plan's effects against a member: each once, guarded by uid and resourceVersion, within a
 //! deadline. What comes back is folded at once; what went wrong is a value.
 
+use k8s_openapi::api::core::v1::Namespace;
 use kube::{
     Api,
-    api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions, PropagationPolicy, ValidationDirective},
+    api::{
+        DeleteParams, Patch, PatchParams, PostParams, Preconditions, PropagationPolicy, ValidationDirective,
+    },
     core::ApiResource,
 };
-use k8s_openapi::api::core::v1::Namespace;
 use serde_json::{Value, json};
 use vidra_api::{
     labels::HUB_LABEL,
@@ -116,7 +118,10 @@ impl Actor<'_> {
         body["metadata"]["resourceVersion"] = "1".into();
         match self.send(declared, &body, false).await {
             Ok(live) => Ok(self.applied(declared, live, corrected)),
-            Err(error) if error.class == Class::Conflict => self.join(declared).await,
+            // The server looks at the fields' managers before it looks at the resourceVersion.
+            Err(error) if matches!(error.class, Class::Conflict | Class::FieldConflict) => {
+                self.join(declared).await
+            }
             Err(error) if error.class == (Class::Namespace { terminating: false }) => {
                 self.create_namespace(&declared.key.namespace).await?;
                 match self.send(declared, &body, false).await {
@@ -147,7 +152,8 @@ impl Actor<'_> {
                 }
                 Class::Conflict | Class::NotFound => self.join(declared).await,
                 // A uid that differs answers 422 for some kinds: see whether the body is at fault.
-                Class::Invalid if why == Why::Missing => match self.read(&declared.key, &declared.gvk).await? {
+                Class::Invalid if why == Why::Missing => match self.read(&declared.key, &declared.gvk).await?
+                {
                     Some(live) if live.uid() == uid => Err(error),
                     Some(_) => self.join(declared).await,
                     None => self.create(declared, true).await,
@@ -162,15 +168,19 @@ impl Actor<'_> {
     async fn join(&self, declared: &Declared) -> Step {
         let key = &declared.key;
         let Some(live) = self.read(key, &declared.gvk).await? else {
-            return Err(CallError { class: Class::Conflict, message: "the object came and went; trying again".into() });
+            return Err(CallError {
+                class: Class::Conflict,
+                message: "the object came and went; trying again".into(),
+            });
         };
         let (uid, terminating) = (live.uid().to_owned(), live.is_terminating());
         let standing = standing(&live.json, self.owner);
         self.fold(&declared.gvk, live, Source::Read);
         match standing {
-            _ if terminating => {
-                Err(CallError { class: Class::Conflict, message: "an object of this name is being deleted".into() })
-            }
+            _ if terminating => Err(CallError {
+                class: Class::Conflict,
+                message: "an object of this name is being deleted".into(),
+            }),
             Standing::Ours => Box::pin(self.apply(declared, &uid, Why::Changed, true)).await,
             Standing::Shared => Box::pin(self.apply(declared, &uid, Why::Changed, false)).await,
             Standing::OtherHub(hub) => Ok(Outcome::Refused {
@@ -206,7 +216,8 @@ impl Actor<'_> {
         body["metadata"]["uid"] = uid.into();
         let params = PatchParams { dry_run: true, ..self.params(true) };
         let api = self.api(&declared.key, self.resource(&declared.gvk)?);
-        let would = self.session.call("verify", api.patch(&declared.key.name, &params, &Patch::Apply(&body))).await?;
+        let would =
+            self.session.call("verify", api.patch(&declared.key.name, &params, &Patch::Apply(&body))).await?;
         let set = fields::own_apply_entry(&would.json, &self.owner.manager)
             .and_then(|entry| fields::FieldSet::from_fields_v1(entry).ok());
         let same = set.as_ref().is_some_and(|set| {
@@ -280,7 +291,8 @@ impl Actor<'_> {
         let label = self.owner.hash.label_key();
         let metadata = &live.json["metadata"];
         let entries = metadata["managedFields"].as_array().map(Vec::as_slice).unwrap_or_default();
-        let rest: Vec<&Value> = entries.iter().filter(|entry| entry["manager"] != *self.owner.manager).collect();
+        let rest: Vec<&Value> =
+            entries.iter().filter(|entry| entry["manager"] != *self.owner.manager).collect();
         let mut labels = json!({ &label: null });
         if !others {
             labels[HUB_LABEL] = Value::Null;
@@ -361,7 +373,8 @@ impl Actor<'_> {
     }
 
     fn resource(&self, gvk: &Gvk) -> Result<(ApiResource, Scope), CallError> {
-        let unknown = || CallError { class: Class::NotFound, message: format!("the member does not serve {gvk}") };
+        let unknown =
+            || CallError { class: Class::NotFound, message: format!("the member does not serve {gvk}") };
         self.session.kinds().get(gvk).cloned().ok_or_else(unknown)
     }
 

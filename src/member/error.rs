@@ -113,7 +113,8 @@ impl From<Status> for CallError {
             409 => Class::Conflict,
             410 => Class::Expired,
             429 => {
-                let seconds = details.map(|details| details.retry_after_seconds).filter(|seconds| *seconds > 0);
+                let seconds =
+                    details.map(|details| details.retry_after_seconds).filter(|seconds| *seconds > 0);
                 Class::Throttled(seconds.map(|seconds| Duration::from_secs(u64::from(seconds.min(60)))))
             }
             504 if has_cause("ResourceVersionTooLarge") => Class::Expired,
@@ -157,12 +158,21 @@ mod tests {
                 json!({"code": 403, "details": {"causes": [{"reason": "NamespaceTerminating"}]}}),
                 Class::Namespace { terminating: true },
             ),
-            (json!({"code": 404, "details": {"kind": "namespaces"}}), Class::Namespace { terminating: false }),
+            (
+                json!({"code": 404, "details": {"kind": "namespaces"}}),
+                Class::Namespace { terminating: false },
+            ),
             (json!({"code": 404, "details": {"kind": "configmaps"}}), Class::NotFound),
             (json!({"code": 409}), Class::Conflict),
-            (json!({"code": 409, "details": {"causes": [{"reason": "FieldManagerConflict"}]}}), Class::FieldConflict),
+            (
+                json!({"code": 409, "details": {"causes": [{"reason": "FieldManagerConflict"}]}}),
+                Class::FieldConflict,
+            ),
             (json!({"code": 500}), Class::Server),
-            (json!({"code": 429, "details": {"retryAfterSeconds": 900}}), Class::Throttled(Some(Duration::from_secs(60)))),
+            (
+                json!({"code": 429, "details": {"retryAfterSeconds": 900}}),
+                Class::Throttled(Some(Duration::from_secs(60))),
+            ),
         ];
         for (status, class) in cases {
             let parsed: Status = serde_json::from_value(status.clone()).unwrap();
@@ -172,8 +182,10 @@ mod tests {
 
     #[test]
     fn members_words_are_bounded_and_bear_no_control_characters() {
-        let status: Status =
-            serde_json::from_value(json!({"code": 500, "message": format!("\u{1b}[31m{}", "x".repeat(2000))})).unwrap();
+        let status: Status = serde_json::from_value(
+            json!({"code": 500, "message": format!("\u{1b}[31m{}", "x".repeat(2000))}),
+        )
+        .unwrap();
         let error = CallError::from(status);
         assert!(error.message.chars().count() < 600 && !error.message.contains('\u{1b}'));
     }

@@ -32,7 +32,10 @@ use super::{
     live::Live,
     records::{Records, Source},
 };
-use crate::queue::{Key, Priority, Queue, TargetKey};
+use crate::{
+    queue::{Key, Priority, Queue, TargetKey},
+    tasks::supervised,
+};
 
 /// Watches end after this long and are begun anew, before load balancers drop them as idle (240 s).
 const WATCH_SECONDS: u32 = 200;
@@ -125,7 +128,8 @@ impl Informers {
     /// Begins every informer anew: after the member was out of reach.
     pub fn restart(self: &Arc<Self>) {
         let mut running = self.running.lock();
-        let kinds: Vec<_> = running.iter().map(|(gvk, informer)| (gvk.clone(), informer.resource.clone())).collect();
+        let kinds: Vec<_> =
+            running.iter().map(|(gvk, informer)| (gvk.clone(), informer.resource.clone())).collect();
         for (gvk, resource) in kinds {
             let fresh = self.start(&gvk, &resource);
             if let Some(old) = running.get_mut(&gvk) {
@@ -176,9 +180,10 @@ impl Informers {
     fn start(self: &Arc<Self>, gvk: &Gvk, resource: &ApiResource) -> Informer {
         let stop = self.stop.child_token();
         let id = self.next_id.fetch_add(1, Ordering::Relaxed);
-        let run = Run { registry: self.clone(), gvk: gvk.clone(), resource: resource.clone(), id };
+        let run = Arc::new(Run { registry: self.clone(), gvk: gvk.clone(), resource: resource.clone(), id });
         let token = stop.clone();
-        self.tasks.spawn(async move { token.run_until_cancelled_owned(run.follow()).await });
+        let follow = async move { supervised("informer", || run.clone().follow()).await };
+        self.tasks.spawn(token.run_until_cancelled_owned(follow));
         Informer { id, resource: resource.clone(), users: BTreeSet::new(), state: State::Syncing, stop }
     }
 
@@ -212,7 +217,7 @@ struct Run {
 
 impl Run {
     /// Follows for ever; the caller cancels it.
-    async fn follow(self) {
+    async fn follow(self: Arc<Self>) {
         loop {
             self.follow_one_stream().await;
             // A watcher that met an expired resourceVersion would ask with it for ever: it is made anew.
@@ -223,7 +228,8 @@ impl Run {
     async fn follow_one_stream(&self) {
         let registry = &self.registry;
         let api: Api<Live> = Api::all_with(registry.client.clone(), &self.resource);
-        let config = watcher::Config::default().labels(&registry.selector).timeout(WATCH_SECONDS).page_size(PAGE);
+        let config =
+            watcher::Config::default().labels(&registry.selector).timeout(WATCH_SECONDS).page_size(PAGE);
         let mut events = std::pin::pin!(watcher::watcher(api, config).default_backoff());
         let mut seen = BTreeSet::new();
         let mut mark = registry.records.mark();

@@ -30,8 +30,11 @@ impl Kinds {
                 for resource in version.resources {
                     let Some(plural) = resource.resource else { continue };
                     let Some(kind) = resource.response_kind.and_then(|kind| kind.kind) else { continue };
-                    let scope =
-                        if resource.scope.as_deref() == Some("Cluster") { Scope::Cluster } else { Scope::Namespaced };
+                    let scope = if resource.scope.as_deref() == Some("Cluster") {
+                        Scope::Cluster
+                    } else {
+                        Scope::Namespaced
+                    };
                     let gvk = kinds.insert(&name, &version_name, &kind, &plural, scope);
                     if resource.verbs.iter().any(|verb| verb == "list") {
                         kinds.listable.insert(gvk);

@@ -199,7 +199,13 @@ impl Records {
 
     /// Ends a list of one kind (in one namespace, unless empty) that began at `mark`: what was not listed
     /// and not folded since is gone.
-    pub fn listed(&self, gvk: &Gvk, namespace: &str, seen: &BTreeSet<ObjectKey>, mark: u64) -> Vec<TargetKey> {
+    pub fn listed(
+        &self,
+        gvk: &Gvk,
+        namespace: &str,
+        seen: &BTreeSet<ObjectKey>,
+        mark: u64,
+    ) -> Vec<TargetKey> {
         let mut inner = self.inner.lock();
         let inner = &mut *inner;
         let of_kind = |key: &ObjectKey| {
@@ -216,6 +222,11 @@ impl Records {
             kept
         });
         targets_of(&owners, &inner.owners)
+    }
+
+    /// Forgets every object.
+    pub fn clear(&self) {
+        self.inner.lock().objects.clear();
     }
 
     /// Drops the records of a kind whose informer has ended.
@@ -285,15 +296,20 @@ impl Records {
                 let entry = entries.remove(&owner);
                 let proof = entry.as_ref().is_some_and(|set| fields::owns_label(set, &label))
                     && !metadata["labels"][&label].is_null();
-                let applied = metadata["annotations"][&label].as_str().and_then(Stamp::parse).map(|stamp| stamp.hash);
+                let applied =
+                    metadata["annotations"][&label].as_str().and_then(Stamp::parse).map(|stamp| stamp.hash);
                 let was = before
                     .and_then(|before| before.views.iter().find(|view| view.owner == owner))
                     .and_then(|view| view.base.known());
                 let base = match (entry, was) {
-                    (Some(set), _) if source == Source::Answer(&owner) => Base::known_now(&live.json, set, body),
+                    (Some(set), _) if source == Source::Answer(&owner) => {
+                        Base::known_now(&live.json, set, body)
+                    }
                     (None, _) => Base::Lost,
                     // A new default or another served version, without a write: a new baseline.
-                    (Some(_), Some((set, _, false))) if same_version => Base::known_now(&live.json, set, body),
+                    (Some(_), Some((set, _, false))) if same_version => {
+                        Base::known_now(&live.json, set, body)
+                    }
                     (Some(_), Some((set, values, _))) => {
                         let drifted = fields::values_hash(&live.json, &set, body) != values;
                         Base::Known { set, values, drifted }
@@ -309,11 +325,17 @@ impl Records {
     }
 
     /// The Apply entries of this hub's resources, by owner.
-    fn own_entries(&self, live: &Value, sets: &mut BTreeSet<Arc<FieldSet>>) -> BTreeMap<OwnerHash, Arc<FieldSet>> {
+    fn own_entries(
+        &self,
+        live: &Value,
+        sets: &mut BTreeSet<Arc<FieldSet>>,
+    ) -> BTreeMap<OwnerHash, Arc<FieldSet>> {
         let entries = live["metadata"]["managedFields"].as_array().map(Vec::as_slice).unwrap_or_default();
         entries
             .iter()
-            .filter(|entry| entry["operation"] == "Apply" && entry["subresource"].as_str().unwrap_or("").is_empty())
+            .filter(|entry| {
+                entry["operation"] == "Apply" && entry["subresource"].as_str().unwrap_or("").is_empty()
+            })
             .filter_map(|entry| {
                 let rest = entry["manager"].as_str()?.strip_prefix(&self.manager_prefix)?;
                 let owner = match rest.split_once('/') {

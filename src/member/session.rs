@@ -23,6 +23,7 @@ use crate::{
     queue::{Key, Priority, Queue, TargetKey, jittered},
     seams::{Clock, Rng},
     serve::metrics::Metrics,
+    tasks::supervised,
 };
 
 /// Between two probes of a member that answers.
@@ -165,7 +166,9 @@ impl Session {
             tasks: tasks.clone(),
         });
         let run = session.clone();
-        tasks.spawn(async move { stop.run_until_cancelled(run.run()).await });
+        tasks.spawn(
+            async move { stop.run_until_cancelled(supervised("session", || run.clone().run())).await },
+        );
         session
     }
 
@@ -186,7 +189,12 @@ impl Session {
         let changed = {
             let mut state = self.state.lock();
             state.dismissed = None;
-            state.admitted.replace(uid.to_owned()).as_deref() != Some(uid)
+            let before = state.admitted.replace(uid.to_owned());
+            if before.as_deref().is_some_and(|before| before != uid) {
+                // What was seen in another cluster says nothing of this one.
+                self.records.clear();
+            }
+            before.as_deref() != Some(uid)
         };
         if changed {
             self.informers.restart();
@@ -371,13 +379,18 @@ impl Session {
     /// Beside the work: neither its budget nor its failures count.
     async fn probe(&self) -> Result<(), CallError> {
         let request = http::Request::get("/livez").body(Vec::new());
-        let request = request.map_err(|error| CallError { class: Class::Invalid, message: error.to_string() })?;
+        let request =
+            request.map_err(|error| CallError { class: Class::Invalid, message: error.to_string() })?;
         let answer = tokio::time::timeout(PROBE_WITHIN, self.client.request_text(request)).await;
         let outcome = match answer {
             Err(_) => Err(CallError::deadline(PROBE_WITHIN)),
             Ok(answer) => answer.map(drop).map_err(CallError::from),
         };
-        self.deps.metrics.called(&self.cluster, "probe", outcome.as_ref().err().map_or("ok", CallError::reason));
+        self.deps.metrics.called(
+            &self.cluster,
+            "probe",
+            outcome.as_ref().err().map_or("ok", CallError::reason),
+        );
         match outcome {
             // It answers: that it is not well, or that the path is forbidden, is no silence.
             Err(error) if !error.is_transport() && error.class != Class::Unauthenticated => Ok(()),

@@ -4,12 +4,12 @@
 //! Writes MemberClusters; starts and ends sessions. A Secret that vanishes is no wish to leave: leaving is
 //! deleting the MemberCluster.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::sync::Arc;
 
 use kube::ResourceExt;
 use vidra_api::{
     ClusterName, ConditionStatus, MemberCluster, MemberClusterStatus, Time,
-    condition::{CREDENTIALS_VALID, IDENTITY_CONFIRMED, READY, REACHABLE},
+    condition::{CREDENTIALS_VALID, IDENTITY_CONFIRMED, REACHABLE, READY},
     labels::{CONFIRM, MEMBER_FINALIZER},
     set_condition,
 };
@@ -17,7 +17,11 @@ use vidra_core::kubeconfig;
 
 use super::{Hub, RETRY_MOST, after_hub_error};
 use crate::{
-    hub::{api::MemberIntent, events::Severity, watch::Registration},
+    hub::{
+        api::MemberIntent,
+        events::Severity,
+        watch::{KUBECONFIG_KEYS, Registration},
+    },
     member::{
         error::{CallError, Class},
         session::{Contact, Session},
@@ -47,8 +51,9 @@ async fn pass(hub: &Hub, name: &str) -> Result<Verdict, CallError> {
     }
     let registration = chosen(hub, &member, &candidates);
     refuse_others(hub, registration.as_deref(), &candidates);
-    if let Some(registration) = registration.as_ref().filter(|one| intent(one) != intent_of(&member)) {
-        register(hub, registration).await?;
+    if let Some(registration) = registration.as_ref().filter(|one| asks_for_more(one, &member))
+        && register(hub, registration).await?
+    {
         return Ok(Verdict::Done(None));
     }
     if !member.finalizers().iter().any(|one| one == MEMBER_FINALIZER) {
@@ -77,16 +82,21 @@ async fn pass(hub: &Hub, name: &str) -> Result<Verdict, CallError> {
     Ok(Verdict::Done(None))
 }
 
-/// The Secret that a MemberCluster refers to, else the oldest that names it.
+/// The Secret that a MemberCluster refers to, else the oldest that names it. A reference that the hub made
+/// itself gives way when its Secret is gone; one that a person wrote does not.
 fn chosen(hub: &Hub, member: &MemberCluster, candidates: &[Arc<Registration>]) -> Option<Arc<Registration>> {
-    match &member.spec.kubeconfig_secret_ref {
-        Some(reference) => hub.catalog.registration(&reference.namespace, &reference.name),
-        None => candidates.first().cloned(),
+    let Some(reference) = &member.spec.kubeconfig_secret_ref else { return candidates.first().cloned() };
+    let referred = hub.catalog.registration(&reference.namespace, &reference.name);
+    match referred {
+        None if MemberIntent::read(member).is_some() => candidates.first().cloned(),
+        referred => referred,
     }
 }
 
 fn refuse_others(hub: &Hub, chosen: Option<&Registration>, candidates: &[Arc<Registration>]) {
-    for other in candidates.iter().filter(|one| chosen.is_some_and(|chosen| chosen.uid != one.uid) && !one.left) {
+    for other in
+        candidates.iter().filter(|one| chosen.is_some_and(|chosen| chosen.uid != one.uid) && !one.left)
+    {
         let note = format!(
             "member cluster {:?} is registered by another Secret already; name another cluster in the label",
             other.cluster
@@ -95,35 +105,31 @@ fn refuse_others(hub: &Hub, chosen: Option<&Registration>, candidates: &[Arc<Reg
     }
 }
 
-/// What the hub wants of a MemberCluster that a Secret asks for.
-fn intent(registration: &Registration) -> Option<MemberIntent> {
-    Some(MemberIntent::new(&registration.namespace, &registration.name, &registration.labels))
+/// The Secret asks for something else than when its MemberCluster was made. A MemberCluster that a person
+/// made keeps what it says.
+fn asks_for_more(registration: &Registration, member: &MemberCluster) -> bool {
+    MemberIntent::read(member).is_some_and(|made| made != intent(registration))
 }
 
-/// The same, as the MemberCluster says it was applied; one made by hand keeps its own labels.
-fn intent_of(member: &MemberCluster) -> Option<MemberIntent> {
-    match MemberIntent::read(member) {
-        Some(intent) => Some(intent),
-        None => {
-            let reference = member.spec.kubeconfig_secret_ref.as_ref()?;
-            Some(MemberIntent::new(&reference.namespace, &reference.name, &BTreeMap::new()))
-        }
-    }
+fn intent(registration: &Registration) -> MemberIntent {
+    MemberIntent::new(&registration.namespace, &registration.name, &registration.labels)
 }
 
-async fn register(hub: &Hub, registration: &Registration) -> Result<(), CallError> {
+/// Makes or updates the MemberCluster; false: it could not be, and a person was told.
+async fn register(hub: &Hub, registration: &Registration) -> Result<bool, CallError> {
     if let Err(error) = ClusterName::try_from(registration.cluster.as_str()) {
         let note = format!("the label names no valid member cluster: {error}");
         hub.events.say_of(registration.reference(), Severity::Warning, "InvalidName", &note);
-        return Ok(());
+        return Ok(false);
     }
-    let intent = MemberIntent::new(&registration.namespace, &registration.name, &registration.labels);
-    match hub.api.apply_member(&registration.cluster, &intent).await {
+    match hub.api.apply_member(&registration.cluster, &intent(registration)).await {
         Err(error) if error.class == Class::FieldConflict => {
-            tracing::info!(cluster = registration.cluster, %error, "somebody else set labels of the MemberCluster; theirs stay");
-            Ok(())
+            let note =
+                format!("the labels were not carried to the MemberCluster, where others set them: {error}");
+            hub.events.say_of(registration.reference(), Severity::Warning, "LabelsKept", &note);
+            Ok(false)
         }
-        other => other,
+        other => other.map(|()| true),
     }
 }
 
@@ -155,7 +161,7 @@ async fn credentials(
     registration: Option<&Registration>,
     member: &MemberCluster,
 ) -> Result<(), Unusable> {
-    match config(hub, registration) {
+    match config(hub, registration, member) {
         Err(unusable) => {
             end_session(hub, name).await;
             hub.events.say(member, Severity::Warning, unusable.0, &unusable.1);
@@ -169,7 +175,8 @@ async fn credentials(
                 return Ok(());
             }
             end_session(hub, name).await;
-            let client = hub.connect.connect(&config).map_err(|error| ("KubeconfigInvalid", error.to_string()))?;
+            let client =
+                hub.connect.connect(&config).map_err(|error| ("KubeconfigInvalid", error.to_string()))?;
             let session = Session::start(name, config.fingerprint, client, hub.session_deps());
             hub.sessions.lock().insert(name.to_owned(), session);
             Ok(())
@@ -177,14 +184,21 @@ async fn credentials(
     }
 }
 
-fn config(hub: &Hub, registration: Option<&Registration>) -> Result<kubeconfig::MemberConfig, Unusable> {
+fn config(
+    hub: &Hub,
+    registration: Option<&Registration>,
+    member: &MemberCluster,
+) -> Result<kubeconfig::MemberConfig, Unusable> {
     let missing = || {
         let message = "its registration Secret is missing; nothing is deleted. Restore the Secret, or delete the MemberCluster to let the cluster go";
         ("SecretMissing", message.to_owned())
     };
     let registration = registration.ok_or_else(missing)?;
-    let bytes = registration.kubeconfig.as_deref().ok_or_else(|| {
-        let message = format!("Secret {}/{} has no key \"kubeconfig\"; add it", registration.namespace, registration.name);
+    let key = member.spec.kubeconfig_secret_ref.as_ref().map(|reference| reference.key.as_str());
+    let bytes = registration.kubeconfig(key).ok_or_else(|| {
+        let (namespace, name) = (&registration.namespace, &registration.name);
+        let message =
+            format!("Secret {namespace}/{name} has no key {:?}; add it", key.unwrap_or(KUBECONFIG_KEYS[0]));
         ("KubeconfigMissing", message)
     })?;
     kubeconfig::parse(bytes, &hub.settings.allow).map_err(|error| ("KubeconfigInvalid", error.to_string()))
@@ -217,7 +231,8 @@ struct Findings {
 
 impl Findings {
     fn of(hub: &Hub, member: &MemberCluster, credentials: Result<(), Unusable>) -> Self {
-        let contact = hub.session(&member.name_any()).map_or(Contact::Connecting, |session| session.contact());
+        let contact =
+            hub.session(&member.name_any()).map_or(Contact::Connecting, |session| session.contact());
         let identity = match &contact {
             Contact::Up { uid, .. } => identity(member, &hub.catalog.members(), uid),
             _ => Identity::Unknown,
@@ -230,12 +245,17 @@ impl Findings {
         status.observed_generation = member.metadata.generation;
         let mut facts: Vec<(&str, ConditionStatus, &str, String)> = Vec::new();
         facts.push(match (&self.credentials, &self.contact) {
-            (Err((reason, message)), _) => (CREDENTIALS_VALID, ConditionStatus::False, reason, message.clone()),
+            (Err((reason, message)), _) => {
+                (CREDENTIALS_VALID, ConditionStatus::False, reason, message.clone())
+            }
             (Ok(()), Contact::Down { error, .. }) if error.refused => {
-                let message = format!("{}; renew the registration Secret or grant what is missing", error.message);
+                let message =
+                    format!("{}; renew the registration Secret or grant what is missing", error.message);
                 (CREDENTIALS_VALID, ConditionStatus::False, error.reason, message)
             }
-            (Ok(()), Contact::Up { .. }) => (CREDENTIALS_VALID, ConditionStatus::True, "Accepted", String::new()),
+            (Ok(()), Contact::Up { .. }) => {
+                (CREDENTIALS_VALID, ConditionStatus::True, "Accepted", String::new())
+            }
             (Ok(()), _) => return self.unreachable(member, status, now),
         });
         match &self.contact {
@@ -249,7 +269,12 @@ impl Findings {
                         facts.push((IDENTITY_CONFIRMED, ConditionStatus::True, "Confirmed", String::new()));
                     }
                     Identity::Refused(message) => {
-                        facts.push((IDENTITY_CONFIRMED, ConditionStatus::False, "AnotherCluster", message.clone()));
+                        facts.push((
+                            IDENTITY_CONFIRMED,
+                            ConditionStatus::False,
+                            "AnotherCluster",
+                            message.clone(),
+                        ));
                     }
                     Identity::Unknown => {}
                 }
@@ -263,15 +288,25 @@ impl Findings {
     }
 
     /// Silence: what the credentials and the identity are is as it was last known.
-    fn unreachable(&self, member: &MemberCluster, mut status: MemberClusterStatus, now: Time) -> MemberClusterStatus {
+    fn unreachable(
+        &self,
+        member: &MemberCluster,
+        mut status: MemberClusterStatus,
+        now: Time,
+    ) -> MemberClusterStatus {
         let Contact::Down { since, error } = &self.contact else {
             if status.conditions.is_empty() {
-                let fact = (REACHABLE, ConditionStatus::Unknown, "Connecting", "the first answer is awaited".to_owned());
+                let fact = (
+                    REACHABLE,
+                    ConditionStatus::Unknown,
+                    "Connecting",
+                    "the first answer is awaited".to_owned(),
+                );
                 return concluded(member, status, vec![fact], now);
             }
             return status;
         };
-        status.last_contact_time.get_or_insert_with(|| Time(*since));
+        status.last_contact_time.get_or_insert(Time(*since));
         let message = format!("{}; check the address, the network and the API server", error.message);
         concluded(member, status, vec![(REACHABLE, ConditionStatus::False, error.reason, message)], now)
     }
@@ -288,7 +323,9 @@ fn concluded(
     let bad = facts.iter().find(|(_, value, _, _)| *value != ConditionStatus::True);
     let ready = match bad {
         None => (ConditionStatus::True, "Ready", String::new()),
-        Some((_, ConditionStatus::Unknown, reason, message)) => (ConditionStatus::Unknown, *reason, message.clone()),
+        Some((_, ConditionStatus::Unknown, reason, message)) => {
+            (ConditionStatus::Unknown, *reason, message.clone())
+        }
         Some((_, _, reason, message)) => (ConditionStatus::False, *reason, message.clone()),
     };
     let mut set = |type_: &str, value: ConditionStatus, reason: &str, message: &str| {

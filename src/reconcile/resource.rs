@@ -98,7 +98,8 @@ impl Pass<'_> {
     /// A request to reconcile now, by annotation: every target looks again.
     fn heed_request(&self) -> Option<String> {
         let asked = self.resource.annotations().get(RECONCILE_REQUESTED_AT)?;
-        let handled = self.resource.status.as_ref().and_then(|status| status.last_handled_reconcile_at.as_ref());
+        let handled =
+            self.resource.status.as_ref().and_then(|status| status.last_handled_reconcile_at.as_ref());
         if handled != Some(asked) {
             for cluster in self.hub.catalog.targets_of(self.key).keys() {
                 self.hub.queue.add(Key::Target(self.target_key(cluster)), Priority::User);
@@ -221,7 +222,7 @@ impl Pass<'_> {
             desired: Wish::Present,
             namespace: namespace.to_owned(),
             prune: spec.prune,
-            deletion_policy: spec.deletion_policy.clone(),
+            deletion_policy: spec.deletion_policy,
             reconcile: spec.reconcile.clone().unwrap_or_default(),
             suspend: false,
             generation: self.resource.metadata.generation.unwrap_or_default(),
@@ -238,7 +239,12 @@ impl Pass<'_> {
 
     /// Writes a VidraTarget's spec where it differs. The generation alone is no difference: it goes along
     /// with the next one, so that an edit of who is targeted writes nothing to those who stay.
-    async fn update(&self, cluster: &str, target: &VidraTarget, spec: VidraTargetSpec) -> Result<(), CallError> {
+    async fn update(
+        &self,
+        cluster: &str,
+        target: &VidraTarget,
+        spec: VidraTargetSpec,
+    ) -> Result<(), CallError> {
         if target.metadata.deletion_timestamp.is_some() {
             // Nobody's wish: it goes, and comes back. Its inventories stay.
             self.hub.events.say(
@@ -337,7 +343,8 @@ impl Pass<'_> {
             );
             ("NamespaceNotAllowed", message)
         } else if selection.targets.is_empty() {
-            let message = "no member cluster matches spec.targets; see `kubectl get memberclusters --show-labels`";
+            let message =
+                "no member cluster matches spec.targets; see `kubectl get memberclusters --show-labels`";
             ("NoTargets", message.to_owned())
         } else {
             return None;
@@ -382,8 +389,13 @@ impl Pass<'_> {
         problem: Option<Problem>,
         handled: Option<String>,
     ) -> Result<Verdict, CallError> {
-        let targets: Vec<_> =
-            self.hub.catalog.targets_of(self.key).iter().map(|(cluster, target)| view(cluster, target)).collect();
+        let targets: Vec<_> = self
+            .hub
+            .catalog
+            .targets_of(self.key)
+            .iter()
+            .map(|(cluster, target)| view(cluster, target))
+            .collect();
         let before = self.resource.status.clone().unwrap_or_default();
         let facts = ResourceFacts {
             generation: self.resource.metadata.generation.unwrap_or_default(),

@@ -101,7 +101,9 @@ impl Pass<'_> {
             Ok(Some(session)) => session,
             // The first answer is awaited: what was last known stands.
             Ok(None) => return Ok(Verdict::Done(None)),
-            Err(delivery) => return self.conclude(delivery, &Desired::default(), None, &Report::default()).await,
+            Err(delivery) => {
+                return self.conclude(delivery, &Desired::default(), None, &Report::default()).await;
+            }
         };
         if leaving {
             return self.leave(&session).await;
@@ -120,12 +122,13 @@ impl Pass<'_> {
     fn open_session(&self) -> Result<Option<Arc<Session>>, Delivery> {
         let cluster = &self.key.cluster;
         let Some(session) = self.hub.session(cluster) else {
-            if self.hub.catalog.member(cluster).is_some() && !self.hub.memo.lock().judged.contains(&**cluster) {
+            if self.hub.catalog.member(cluster).is_some() && !self.hub.memo.lock().judged.contains(&**cluster)
+            {
                 return Ok(None);
             }
             let reason = "NoCredentials";
             let message = format!(
-                "the hub has no usable credentials for {cluster}; nothing was deleted. See `kubectl describe membercluster {cluster}`"
+                "the hub has no usable credentials for it; nothing was deleted. See `kubectl describe membercluster {cluster}`"
             );
             return Err(Delivery::Unreachable { reason, message });
         };
@@ -152,7 +155,8 @@ impl Pass<'_> {
             stalled: true,
         };
         let resource = self.key.resource_key();
-        let parsed = self.hub.revisions.get(&self.hub.api, &resource, &spec.revision).await.map_err(failed)?;
+        let parsed =
+            self.hub.revisions.get(&self.hub.api, &resource, &spec.revision).await.map_err(failed)?;
         let render = |kinds: &crate::member::kinds::Kinds| {
             let scope_of = |gvk: &Gvk| kinds.get(gvk).map(|(_, scope)| *scope);
             self.hub.revisions.render(&resource, &parsed, &spec.namespace, &scope_of)
@@ -232,12 +236,15 @@ impl Pass<'_> {
     ) -> Option<BTreeMap<Gvk, String>> {
         let kinds = session.kinds();
         let declared = desired.wants.values().map(|want| want.gvk.clone());
-        let held = inventory.iter().filter(|(key, _)| !desired.wants.contains_key(key)).filter_map(|(key, held)| {
-            let gvk = Gvk::new(&key.group, &held.version, &key.kind);
-            kinds.get(&gvk).map(|_| gvk.clone()).or_else(|| kinds.any_version(&gvk).map(|(gvk, _)| gvk))
-        });
-        let needed: BTreeMap<Gvk, ApiResource> =
-            declared.chain(held).filter_map(|gvk| kinds.get(&gvk).map(|(kind, _)| (gvk, kind.clone()))).collect();
+        let held =
+            inventory.iter().filter(|(key, _)| !desired.wants.contains_key(key)).filter_map(|(key, held)| {
+                let gvk = Gvk::new(&key.group, &held.version, &key.kind);
+                kinds.get(&gvk).map(|_| gvk.clone()).or_else(|| kinds.any_version(&gvk).map(|(gvk, _)| gvk))
+            });
+        let needed: BTreeMap<Gvk, ApiResource> = declared
+            .chain(held)
+            .filter_map(|gvk| kinds.get(&gvk).map(|(kind, _)| (gvk, kind.clone())))
+            .collect();
         let on_events = self.target.spec.reconcile.on_events.unwrap_or(self.hub.settings.on_events);
         let mut blind = BTreeMap::new();
         let states = if on_events {
@@ -329,7 +336,11 @@ impl Pass<'_> {
                 held.uid = uid;
                 if corrected {
                     report.corrected += 1;
-                    self.say(Severity::Normal, "DriftCorrected", &format!("{key} on {cluster} was not as declared and was applied again"));
+                    self.say(
+                        Severity::Normal,
+                        "DriftCorrected",
+                        &format!("{key} on {cluster} was not as declared and was applied again"),
+                    );
                 }
             }
             Outcome::Gone => {
@@ -361,7 +372,11 @@ impl Pass<'_> {
                     true => Delivery::Waiting { reason, message },
                     false => Delivery::Failed { reason, message, stalled },
                 });
-                let most = if error.is_transient() { RETRY_MOST } else { RETRY_RARELY };
+                let most = if error.is_transient() && error.class != Class::Server {
+                    RETRY_MOST
+                } else {
+                    RETRY_RARELY
+                };
                 report.verdict.get_or_insert(Verdict::Retry(most));
             }
         }
@@ -472,10 +487,12 @@ impl Pass<'_> {
         }
         let cluster = &self.key.cluster;
         match now.state {
-            Some(TargetState::Ready) => self.say(Severity::Normal, "TargetReady", &format!("{cluster} is as declared")),
+            Some(TargetState::Ready) => {
+                self.say(Severity::Normal, "TargetReady", &format!("{cluster} is as declared"))
+            }
             Some(TargetState::Unknown) => {
                 let why = now.message.as_deref().unwrap_or_default();
-                self.say(Severity::Warning, "TargetUnknown", why);
+                self.say(Severity::Warning, "TargetUnknown", &format!("{cluster}: {why}"));
             }
             _ => {}
         }
@@ -534,7 +551,8 @@ fn complaint(plan: &Plan, desired: &Desired, blind: &BTreeMap<Gvk, String>) -> O
         return Some(Delivery::Failed { reason: "NotOurs", message, stalled: true });
     }
     if let Some((gvk, why)) = blind.first_key_value() {
-        let message = format!("{gvk} cannot be listed and watched: {why}; grant the hub list and watch on it");
+        let message =
+            format!("{gvk} cannot be listed and watched: {why}; grant the hub list and watch on it");
         return Some(Delivery::Failed { reason: "CannotWatch", message, stalled: true });
     }
     if let Some(wait) = plan.waits.first() {

@@ -156,8 +156,16 @@ impl Collector for State {
             sessions.iter().map(|(name, session)| (label("cluster", name), read(session))).collect()
         };
         gauge("vidra_informers", "Informers by cluster", of(&|session| session.informers.counts().0 as i64))?;
-        gauge("vidra_informers_synced", "Synced informers by cluster", of(&|session| session.informers.counts().1 as i64))?;
+        gauge(
+            "vidra_informers_synced",
+            "Synced informers by cluster",
+            of(&|session| session.informers.counts().1 as i64),
+        )?;
         gauge("vidra_objects", "Recorded objects by cluster", of(&|session| session.records.len() as i64))?;
-        gauge("vidra_member_open", "1 when the member may be worked with", of(&|session| i64::from(session.is_open())))
+        gauge(
+            "vidra_member_open",
+            "1 when the member may be worked with",
+            of(&|session| i64::from(session.is_open())),
+        )
     }
 }

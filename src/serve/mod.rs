@@ -55,7 +55,11 @@ fn respond(path: &str, metrics: &Metrics, ready: bool) -> Response<Full<Bytes>> 
     let (status, kind, body) = match path {
         "/healthz" | "/livez" => (StatusCode::OK, "text/plain", "ok\n".to_owned()),
         "/readyz" if ready => (StatusCode::OK, "text/plain", "ok\n".to_owned()),
-        "/readyz" => (StatusCode::SERVICE_UNAVAILABLE, "text/plain", "the hub's objects are not all known yet\n".to_owned()),
+        "/readyz" => (
+            StatusCode::SERVICE_UNAVAILABLE,
+            "text/plain",
+            "the hub's objects are not all known yet\n".to_owned(),
+        ),
         "/metrics" => (StatusCode::OK, metrics::CONTENT_TYPE, metrics.render()),
         _ => (StatusCode::NOT_FOUND, "text/plain", "try /metrics, /healthz or /readyz\n".to_owned()),
     };

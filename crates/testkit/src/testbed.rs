@@ -92,7 +92,8 @@ impl Testbed {
         let (stdin, stdout) = (child.stdin.take(), child.stdout.take());
         let mut line = String::new();
         BufReader::new(stdout.context("no stdout")?).read_line(&mut line)?;
-        let ready: Ready = serde_json::from_str(&line).context("vidra-testbed did not come up; see its output above")?;
+        let ready: Ready =
+            serde_json::from_str(&line).context("vidra-testbed did not come up; see its output above")?;
         let Ready { dir, kubeconfig, etcd, hub, members } = ready;
         Ok(Self { hub, members, kubeconfig, dir, etcd_pid: etcd.pid, child, stdin })
     }
@@ -161,7 +162,11 @@ impl Cluster {
         file.seek(SeekFrom::Start(mark))?;
         let mut text = String::new();
         file.read_to_string(&mut text)?;
-        Ok(text.lines().filter_map(|line| serde_json::from_str(line).ok()).map(|line| request(&line)).collect())
+        Ok(text
+            .lines()
+            .filter_map(|line| serde_json::from_str(line).ok())
+            .map(|line| request(&line))
+            .collect())
     }
 
     /// Sends a signal to the API server's process, e.g. `STOP`, `CONT`.

@@ -34,7 +34,10 @@ pub fn targets(
         return Removal::Allowed;
     }
     let why = if gone == all {
-        format!("it would leave its last {}", if all == 1 { "cluster".into() } else { format!("{all} clusters") })
+        format!(
+            "it would leave its last {}",
+            if all == 1 { "cluster".into() } else { format!("{all} clusters") }
+        )
     } else if gone > 3 && gone * 100 > all * usize::from(share) {
         format!("it would leave {gone} of {all} clusters, more than {share} %")
     } else {
@@ -63,9 +66,15 @@ mod tests {
 
     #[test]
     fn losing_the_last_target_is_held_and_small_losses_are_not() {
-        for (all, gone, held) in
-            [(1, 1, true), (2, 2, true), (2, 1, false), (10, 3, false), (10, 4, true), (100, 20, false), (100, 21, true)]
-        {
+        for (all, gone, held) in [
+            (1, 1, true),
+            (2, 2, true),
+            (2, 1, false),
+            (10, 3, false),
+            (10, 4, true),
+            (100, 20, false),
+            (100, 21, true),
+        ] {
             let decided = targets(&names(all), &names(gone), 20, None);
             assert_eq!(decided != Removal::Allowed, held, "{gone} of {all}: {decided:?}");
         }

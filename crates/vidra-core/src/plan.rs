@@ -334,5 +334,11 @@ fn removals(input: &PlanInput<'_>, plan: &mut Plan) {
 
 /// Deleting an object of this kind deletes objects that somebody else may have put into it.
 fn holds_others(gvk: &Gvk) -> bool {
-    matches!((&*gvk.group, &*gvk.kind), ("", "Namespace") | ("apiextensions.k8s.io", "CustomResourceDefinition"))
+    matches!(
+        (&*gvk.group, &*gvk.kind),
+        ("", "Namespace") | ("apiextensions.k8s.io", "CustomResourceDefinition")
+    )
 }
+
+#[cfg(test)]
+mod tests;

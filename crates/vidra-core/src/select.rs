@@ -51,12 +51,14 @@ pub fn select(
         selection.targets.insert(member.name.to_owned(), destination.to_owned());
     }
     let named = targets.iter().filter_map(|entry| entry.cluster_names.as_ref()).flatten();
-    selection.unknown = named.filter(|name| !members.iter().any(|member| member.name == **name)).cloned().collect();
+    selection.unknown =
+        named.filter(|name| !members.iter().any(|member| member.name == **name)).cloned().collect();
     selection
 }
 
 fn matches(entry: &TargetSelector, member: &Member<'_>) -> bool {
-    let named = entry.cluster_names.as_ref().is_some_and(|names| names.iter().any(|name| name == member.name));
+    let named =
+        entry.cluster_names.as_ref().is_some_and(|names| names.iter().any(|name| name == member.name));
     let selected = entry.cluster_selector.as_ref().is_some_and(|selector| selects(selector, member.labels));
     named || selected
 }
@@ -120,8 +122,14 @@ mod tests {
     fn selectors_select_as_in_kubernetes() {
         let cases = [
             (json!({"matchLabels": {"env": "test"}}), vec!["tokyo"]),
-            (json!({"matchExpressions": [{"key": "env", "operator": "In", "values": ["prod"]}]}), vec!["berlin"]),
-            (json!({"matchExpressions": [{"key": "env", "operator": "NotIn", "values": ["prod"]}]}), vec!["tokyo"]),
+            (
+                json!({"matchExpressions": [{"key": "env", "operator": "In", "values": ["prod"]}]}),
+                vec!["berlin"],
+            ),
+            (
+                json!({"matchExpressions": [{"key": "env", "operator": "NotIn", "values": ["prod"]}]}),
+                vec!["tokyo"],
+            ),
             (json!({"matchExpressions": [{"key": "env", "operator": "Exists"}]}), vec!["berlin", "tokyo"]),
             (json!({"matchExpressions": [{"key": "env", "operator": "DoesNotExist"}]}), vec![]),
             (json!({}), vec!["berlin", "tokyo"]),

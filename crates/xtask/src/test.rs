@@ -14,10 +14,20 @@ pub fn all() -> Result<()> {
     let began = start_watch();
     step("format", || succeed(&mut cargo(&["fmt", "--all", "--check"])))?;
     step("clippy", || {
-        succeed(&mut cargo(&["clippy", "--locked", "--workspace", "--all-targets", "--", "--deny", "warnings"]))
+        succeed(&mut cargo(&[
+            "clippy",
+            "--locked",
+            "--workspace",
+            "--all-targets",
+            "--",
+            "--deny",
+            "warnings",
+        ]))
     })?;
     step("documentation", || {
-        succeed(cargo(&["doc", "--locked", "--workspace", "--no-deps"]).env("RUSTDOCFLAGS", "--deny warnings"))
+        succeed(
+            cargo(&["doc", "--locked", "--workspace", "--no-deps"]).env("RUSTDOCFLAGS", "--deny warnings"),
+        )
     })?;
     step("dependencies", dependencies)?;
     step("testbed: build", || testbed::binary().map(|path| println!("{}", path.display())))?;
@@ -40,7 +50,15 @@ fn step(name: &str, check: impl FnOnce() -> Result<()>) -> Result<()> {
 /// Bans, licenses and sources as deny.toml has them; the list of advisories is not fetched here.
 fn dependencies() -> Result<()> {
     if is_there("cargo-deny") {
-        return succeed(&mut cargo(&["deny", "--locked", "check", "bans", "licenses", "sources"]));
+        return succeed(&mut cargo(&[
+            "deny",
+            "--locked",
+            "check",
+            "--hide-inclusion-graph",
+            "bans",
+            "licenses",
+            "sources",
+        ]));
     }
     println!("skipped: cargo-deny is not installed (cargo install cargo-deny --locked)");
     Ok(())

@@ -2,7 +2,7 @@
 
 use std::{
     io::{BufRead, BufReader},
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::{Child, Stdio},
 };
 
@@ -27,7 +27,12 @@ impl Bed {
     /// Starts one and waits until it is ready. `None`: the flags only asked for something to be printed.
     pub fn start(flags: &[String]) -> Result<Option<Self>> {
         let mut command = program(binary()?);
-        command.arg("up").args(flags).arg("--until-stdin-closes").stdin(Stdio::piped()).stdout(Stdio::piped());
+        command
+            .arg("up")
+            .args(flags)
+            .arg("--until-stdin-closes")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped());
         let mut child = command.spawn().context("cannot start the testbed")?;
         let mut stdout = BufReader::new(child.stdout.take().context("the testbed has no output")?);
         let mut line = String::new();
@@ -41,6 +46,11 @@ impl Bed {
         }
         let report = serde_json::from_str(&line).context("the testbed's report is no JSON")?;
         Ok(Some(Self { report, child }))
+    }
+
+    /// Where its files are; they go when it ends.
+    pub fn dir(&self) -> &Path {
+        Path::new(self.report["dir"].as_str().unwrap_or_default())
     }
 
     /// One kubeconfig with a context for each cluster, as administrator.
@@ -58,8 +68,11 @@ impl Bed {
     pub fn kubeconfig_of(&self, cluster: &str, identity: &str) -> Result<&str> {
         let members = self.report["members"].as_array().into_iter().flatten();
         let mut all = members.chain([&self.report["hub"]]);
-        let found = all.find(|one| one["name"] == cluster).with_context(|| format!("no cluster {cluster}"))?;
-        found["kubeconfigs"][identity].as_str().with_context(|| format!("no identity {identity} in {cluster}"))
+        let found =
+            all.find(|one| one["name"] == cluster).with_context(|| format!("no cluster {cluster}"))?;
+        found["kubeconfigs"][identity]
+            .as_str()
+            .with_context(|| format!("no identity {identity} in {cluster}"))
     }
 
     /// Waits until it ends by itself, by a signal for example.

@@ -84,7 +84,8 @@ pub fn resource_status(before: &VidraResourceStatus, facts: &ResourceFacts<'_>) 
     };
     let (ready, reason, message) = readiness(facts, &summary);
     set(READY, ready, reason, &message);
-    let moving = facts.deleting || (!ready && (summary.progressing + summary.waiting + summary.terminating) > 0);
+    let moving =
+        facts.deleting || (!ready && (summary.progressing + summary.waiting + summary.terminating) > 0);
     set(RECONCILING, moving, if moving { reason } else { "Settled" }, if moving { &message } else { "" });
     match stalled(facts) {
         Some((reason, message)) => set(STALLED, true, reason, &message),
@@ -92,7 +93,9 @@ pub fn resource_status(before: &VidraResourceStatus, facts: &ResourceFacts<'_>) 
     }
     match summary.drifted {
         0 => set(DRIFTED, false, "InSync", ""),
-        count => set(DRIFTED, true, "TargetsDrifted", &format!("{count} targets differ from what is declared")),
+        count => {
+            set(DRIFTED, true, "TargetsDrifted", &format!("{count} targets differ from what is declared"))
+        }
     }
     status.summary = Some(summary);
     status
@@ -262,8 +265,16 @@ mod tests {
             (vec![target("a", Some(Ready), "new")], "True", "Ready"),
             (vec![target("a", Some(Ready), "old")], "False", "Progressing"),
             (vec![target("a", None, "new")], "False", "Progressing"),
-            (vec![target("a", Some(Ready), "new"), target("b", Some(Unknown), "new")], "False", "MembersUnreachable"),
-            (vec![target("a", Some(Failed), "new"), target("b", Some(Unknown), "new")], "False", "TargetsFailed"),
+            (
+                vec![target("a", Some(Ready), "new"), target("b", Some(Unknown), "new")],
+                "False",
+                "MembersUnreachable",
+            ),
+            (
+                vec![target("a", Some(Failed), "new"), target("b", Some(Unknown), "new")],
+                "False",
+                "TargetsFailed",
+            ),
             (vec![target("a", Some(Progressing), "new")], "False", "Progressing"),
             (vec![], "False", "NoTargets"),
         ];

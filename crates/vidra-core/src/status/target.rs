@@ -89,14 +89,15 @@ pub fn target_status(before: &VidraTargetStatus, facts: &TargetFacts<'_>) -> Vid
     if known {
         (status.objects, status.ready, status.drifted) = (facts.objects, facts.ready, facts.drifted);
     }
-    status.drift = Some(match known {
+    if facts.delivery == Delivery::Applied && !facts.leaving {
+        status.revision = Some(facts.revision.to_owned());
+    }
+    // What was never delivered cannot have drifted.
+    status.drift = Some(match known && status.revision.is_some() {
         true if facts.drifted > 0 => DriftState::Drifted,
         true => DriftState::InSync,
         false => DriftState::Unknown,
     });
-    if facts.delivery == Delivery::Applied && !facts.leaving {
-        status.revision = Some(facts.revision.to_owned());
-    }
     if facts.corrected > 0 {
         let count = status.corrections.as_ref().map_or(0, |corrections| corrections.count);
         status.corrections =
@@ -196,7 +197,8 @@ mod tests {
     fn a_member_that_is_silent_is_unknown_and_keeps_what_was_known() {
         let before = target_status(&VidraTargetStatus::default(), &facts(Delivery::Applied, 10));
         let silent = Delivery::Unreachable { reason: "NoAnswer", message: "no answer".into() };
-        let after = target_status(&before, &TargetFacts { objects: 0, ready: 0, ..facts(silent.clone(), 50) });
+        let after =
+            target_status(&before, &TargetFacts { objects: 0, ready: 0, ..facts(silent.clone(), 50) });
         assert_eq!((after.state, after.drift), (Some(TargetState::Unknown), Some(DriftState::Unknown)));
         assert_eq!((after.objects, after.revision.as_deref(), after.since), (2, Some("r1"), Some(at(50))));
         let leaving = target_status(&before, &TargetFacts { leaving: true, ..facts(silent, 50) });

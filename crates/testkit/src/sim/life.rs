@@ -1,0 +1,72 @@
+//! One life of the hub: `app::run` over the world's clusters, as a user of its own.
+
+use std::{sync::Arc, time::Duration};
+
+use tokio::{sync::watch, task::JoinHandle, time::timeout};
+use tokio_util::sync::CancellationToken;
+use vidra_core::kubeconfig::Allow;
+use vidra_hub::{
+    app::{self, Deps},
+    hub::identity::IdentityError,
+    serve::metrics::Metrics,
+    settings::Settings,
+};
+
+use super::{
+    observer::{HUB_ID, HUB_USER},
+    seams::{SimClock, SimConnect, SimRng},
+    world::{HUB_NAMESPACE, World},
+};
+
+/// A running hub.
+pub struct Life {
+    /// As whom it calls.
+    pub user: Arc<str>,
+    stop: CancellationToken,
+    task: JoinHandle<Result<(), IdentityError>>,
+}
+
+impl Life {
+    /// Starts the life of this number.
+    pub fn start(world: &World, number: u32) -> Self {
+        let user: Arc<str> = format!("{HUB_USER}{number}").into();
+        let members = world.clusters.members.iter();
+        let members = members.map(|(name, cluster)| (format!("{name}.test"), cluster.clone())).collect();
+        let deps = Deps {
+            client: world.clusters.hub.client_as(&user),
+            connect: Arc::new(SimConnect { members, user: user.clone() }),
+            clock: Arc::new(SimClock(world.clock.clone())),
+            rng: Arc::new(SimRng::new(world.shape.seed, number)),
+            metrics: Metrics::default(),
+        };
+        let settings = Settings {
+            namespace: HUB_NAMESPACE.to_owned(),
+            hub_id: Some(HUB_ID.to_owned()),
+            interval: world.shape.interval,
+            on_events: true,
+            allow: Allow::default(),
+        };
+        let stop = CancellationToken::new();
+        // Nobody else waits on `synced`: tokio's watch channel wakes several waiters in a random order.
+        let synced = watch::Sender::new(false);
+        #[expect(clippy::disallowed_methods, reason = "the handle is awaited or aborted in end() and crash()")]
+        let task = tokio::spawn(app::run(settings, deps, synced, stop.clone()));
+        Self { user, stop, task }
+    }
+
+    /// Ends it as SIGTERM does; it must not take long, whatever its calls wait for.
+    pub async fn end(self) {
+        self.stop.cancel();
+        let ended = timeout(Duration::from_secs(1), self.task).await;
+        ended.expect("the hub must end within a second").expect("the hub panicked").expect("the hub failed");
+    }
+
+    /// Drops it; it was cut off before.
+    pub async fn crash(mut self) {
+        self.stop.cancel();
+        // While it waits for its identity it has started nothing else yet.
+        if timeout(Duration::from_millis(1), &mut self.task).await.is_err() {
+            self.task.abort();
+        }
+    }
+}

@@ -1,0 +1,31 @@
+//! The simulation: the whole hub in process over in-memory clusters, on tokio's paused clock, a function of
+//! its seed. Hours pass in milliseconds, and a hub can be stopped before or after any of its calls.
+//!
+//! ```text
+//! crash (scenario x call) -> World (clusters, users) -> Life (app::run as its own user)
+//!                               \-> Observer (each call: counted, judged, delayed, cut off) <-/
+//!                               \-> state (what is stored, without uids and times)
+//! ```
+//!
+//! A crash cuts a hub's life off from all clusters at one call: nothing that it sends from then on has an
+//! effect or an answer. The next life calls under another user's name. To the clusters that is a process
+//! that died.
+
+pub mod crash;
+pub mod life;
+pub mod observer;
+pub mod seams;
+pub mod state;
+pub mod world;
+
+pub use crash::{Moment, Run, Scenario};
+pub use observer::Crash;
+pub use world::{Shape, World};
+
+/// Runs to its end what `make` makes, on one thread, on the paused clock, with all chance from this seed.
+pub fn run<F: Future>(seed: u64, make: impl FnOnce() -> F) -> F::Output {
+    // kube's back-off draws from the thread's generator.
+    fastrand::seed(seed);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
+    runtime.expect("a runtime").block_on(async { make().await })
+}

@@ -1,0 +1,72 @@
+//! The hub's three seams, as the simulation owns them.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use jiff::Timestamp;
+use kube::Client;
+use vidra_core::kubeconfig::{ClientAuth, MemberConfig};
+use vidra_hub::seams::{Clock, Connect, ConnectError, Rng, SeededRng};
+
+use crate::memory::{self, Cluster};
+
+/// The token that members accept.
+pub const TOKEN: &str = "a-token";
+
+/// Wall time: that of the clusters, which goes with tokio's clock.
+pub struct SimClock(pub memory::Clock);
+
+impl Clock for SimClock {
+    fn now(&self) -> Timestamp {
+        (self.0)()
+    }
+}
+
+/// The way to members: the host of a kubeconfig's server leads to a cluster in memory.
+pub struct SimConnect {
+    /// By host.
+    pub members: BTreeMap<String, Cluster>,
+    /// As whom.
+    pub user: Arc<str>,
+}
+
+impl Connect for SimConnect {
+    fn connect(&self, config: &MemberConfig) -> Result<Client, ConnectError> {
+        let host = config.server.host().unwrap_or_default();
+        let unknown = || ConnectError::Server(format!("the simulation has no member at {host:?}"));
+        let member = self.members.get(host).ok_or_else(unknown)?;
+        match &config.client_auth {
+            ClientAuth::Token(token) if token.expose() == TOKEN => Ok(member.client_as(&self.user)),
+            _ => Err(ConnectError::Tls("the simulation's members take one token only".into())),
+        }
+    }
+}
+
+/// Chance. The first numbers, from which a hub without identity makes its hash key, are those of every
+/// life, so that names made with the key can be compared between runs; the rest are the life's own.
+pub struct SimRng {
+    first: SeededRng,
+    own: SeededRng,
+    drawn: parking_lot::Mutex<u32>,
+}
+
+/// How many numbers a hash key takes.
+const KEY: u32 = 4;
+
+impl SimRng {
+    /// For the hub's life of this number.
+    pub fn new(seed: u64, life: u32) -> Self {
+        let own = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ u64::from(life);
+        Self { first: SeededRng::new(seed), own: SeededRng::new(own), drawn: parking_lot::Mutex::new(0) }
+    }
+}
+
+impl Rng for SimRng {
+    fn next(&self) -> u64 {
+        let mut drawn = self.drawn.lock();
+        if *drawn < KEY {
+            *drawn += 1;
+            return self.first.next();
+        }
+        self.own.next()
+    }
+}

@@ -1,0 +1,166 @@
+//! What the clusters hold, in a form that can be compared between runs: without uids, resourceVersions,
+//! times, and what a crash may honestly lose (counts of repairs, the generation noted beside an apply).
+
+use std::{collections::BTreeMap, fmt::Write};
+
+use serde_json::{Value, json};
+use vidra_api::labels::OWNER_PREFIX;
+
+use super::observer::{Clusters, DELIVERED};
+
+/// By `cluster/plural/namespace/name`.
+pub type State = BTreeMap<String, Value>;
+
+/// Kinds of the hub's cluster that are compared.
+const HUB_KINDS: [(&str, &str); 5] = [
+    (vidra_api::GROUP, "vidraresources"),
+    (vidra_api::GROUP, "vidratargets"),
+    (vidra_api::GROUP, "vidrainventories"),
+    (vidra_api::GROUP, "memberclusters"),
+    ("", "secrets"),
+];
+
+/// Fields that differ between runs that are alike.
+const TRANSIENT: [&str; 10] = [
+    "uid",
+    "resourceVersion",
+    "creationTimestamp",
+    "generation",
+    "time",
+    "lastTransitionTime",
+    "since",
+    "corrections",
+    "lastContactTime",
+    "vidra.dev/left-at",
+];
+
+/// What is stored now.
+pub fn of(clusters: &Clusters) -> State {
+    let mut state = State::new();
+    for (group, plural) in HUB_KINDS {
+        for object in clusters.hub.objects(group, plural) {
+            state.insert(key("hub", plural, &object), hub_object(clusters, plural, object));
+        }
+    }
+    for (name, member) in &clusters.members {
+        for (group, plural, _) in DELIVERED {
+            for object in member.objects(group, plural) {
+                state.insert(key(name, plural, &object), member_object(object));
+            }
+        }
+    }
+    state
+}
+
+/// The differences of two states, for people; empty when there are none.
+pub fn differences(wanted: &State, found: &State) -> String {
+    let mut text = String::new();
+    let keys: std::collections::BTreeSet<_> = wanted.keys().chain(found.keys()).collect();
+    for key in keys {
+        match (wanted.get(key), found.get(key)) {
+            (Some(wanted), Some(found)) => compare(key, wanted, found, &mut text),
+            (Some(_), None) => drop(writeln!(text, "  {key}: missing")),
+            (None, Some(found)) => drop(writeln!(text, "  {key}: should not be there: {found}")),
+            (None, None) => {}
+        }
+    }
+    text
+}
+
+fn compare(path: &str, wanted: &Value, found: &Value, text: &mut String) {
+    match (wanted, found) {
+        _ if wanted == found => {}
+        (Value::Object(a), Value::Object(b)) => {
+            let keys: std::collections::BTreeSet<_> = a.keys().chain(b.keys()).collect();
+            for key in keys {
+                let (a, b) = (a.get(key).unwrap_or(&Value::Null), b.get(key).unwrap_or(&Value::Null));
+                compare(&format!("{path} .{key}"), a, b, text);
+            }
+        }
+        (Value::Array(a), Value::Array(b)) if a.len() == b.len() => {
+            for (index, (a, b)) in a.iter().zip(b).enumerate() {
+                compare(&format!("{path} [{index}]"), a, b, text);
+            }
+        }
+        _ => drop(writeln!(text, "  {path}: wanted {wanted}, found {found}")),
+    }
+}
+
+fn key(cluster: &str, plural: &str, object: &Value) -> String {
+    let text = |field: &str| object["metadata"][field].as_str().unwrap_or_default();
+    format!("{cluster}/{plural}/{}/{}", text("namespace"), text("name"))
+}
+
+fn hub_object(clusters: &Clusters, plural: &str, mut object: Value) -> Value {
+    if plural == "vidrainventories" {
+        uids_as_facts(clusters, &mut object);
+    }
+    // The generation that a status speaks of counts as seen or not seen.
+    let generation = object["metadata"]["generation"].clone();
+    let observed = |holder: &mut Value| {
+        if let Some(observed) = holder.get_mut("observedGeneration") {
+            *observed = json!(*observed == generation);
+        }
+    };
+    if let Some(status) = object.get_mut("status") {
+        observed(status);
+        status["conditions"].as_array_mut().into_iter().flatten().for_each(observed);
+    }
+    if plural == "memberclusters" && object["status"]["uid"].is_string() {
+        object["status"]["joined"] = json!(true);
+    }
+    if let Some(metadata) = object["metadata"].as_object_mut() {
+        metadata.remove("managedFields");
+    }
+    without_transients(&mut object);
+    object
+}
+
+/// An entry's uid is that of the live object, another one, or none.
+fn uids_as_facts(clusters: &Clusters, inventory: &mut Value) {
+    let cluster = inventory["spec"]["cluster"].as_str().unwrap_or_default().to_owned();
+    let member = clusters.members.get(&cluster);
+    for entry in inventory["spec"]["entries"].as_array_mut().into_iter().flatten() {
+        let text = |field: &str| entry[field].as_str().unwrap_or_default();
+        let plural = DELIVERED.iter().find(|(_, _, kind)| *kind == text("kind")).map_or("", |kind| kind.1);
+        let live = member.and_then(|member| {
+            member.object(text("group"), plural, text("namespace"), text("name"))
+        });
+        let fact = match (text("uid"), live) {
+            ("", _) => "none",
+            (uid, Some(live)) if live["metadata"]["uid"] == uid => "the live object's",
+            (_, Some(_)) => "another object's",
+            (_, None) => "of an object that is gone",
+        };
+        entry["identity"] = json!(fact);
+    }
+}
+
+fn member_object(mut object: Value) -> Value {
+    if let Some(annotations) = object["metadata"]["annotations"].as_object_mut() {
+        for (_, stamp) in annotations.iter_mut().filter(|(key, _)| key.starts_with(OWNER_PREFIX)) {
+            // Owner, generation, hash.
+            let words: Vec<_> = stamp.as_str().unwrap_or_default().split(' ').collect();
+            *stamp = json!([words.first(), words.get(2)]);
+        }
+    }
+    if let Some(entries) = object["metadata"]["managedFields"].as_array_mut() {
+        entries.sort_by_key(|entry| (entry["manager"].to_string(), entry["operation"].to_string()));
+    }
+    without_transients(&mut object);
+    object
+}
+
+fn without_transients(value: &mut Value) {
+    match value {
+        Value::Object(map) => {
+            map.retain(|key, _| !TRANSIENT.contains(&key.as_str()));
+            if let Some(time) = map.get_mut("deletionTimestamp") {
+                *time = json!("set");
+            }
+            map.values_mut().for_each(without_transients);
+        }
+        Value::Array(list) => list.iter_mut().for_each(without_transients),
+        _ => {}
+    }
+}

@@ -1,0 +1,198 @@
+//! One scenario's turn on a bed: fresh namespaces, a hub of its own, and an end that leaves nothing behind.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use kube::{Api, Client, api::ListParams};
+use serde_json::{Value, json};
+use tokio::sync::{Mutex, MutexGuard, OnceCell};
+use vidra_api::{MemberCluster, VidraInventory, VidraResource, VidraTarget};
+use vidra_hub::settings::Settings;
+
+use super::{
+    access::{Access, At},
+    bed::{Bed, Who},
+    wait::{LONG, SOON, wait_for},
+};
+use crate::hub::{RunningHub, settings};
+
+/// Scenarios share the bed and run one after the other.
+static TURN: Mutex<()> = Mutex::const_new(());
+static INSTALLED: OnceCell<()> = OnceCell::const_new();
+static NUMBER: AtomicU32 = AtomicU32::new(1);
+
+/// See the module. Names are fresh in each: what one scenario leaves in a member no other sees.
+pub struct World {
+    pub(super) bed: &'static dyn Bed,
+    /// The scenario's namespace, on the hub and, by default, in the members; also the hub's id.
+    pub ns: String,
+    /// The hub's cluster, as administrator.
+    pub hub: Access,
+    /// What a hub that is started here goes by.
+    pub settings: Settings,
+    running: Option<RunningHub>,
+    _turn: MutexGuard<'static, ()>,
+}
+
+impl World {
+    /// Waits for its turn, and starts a hub that knows no member yet.
+    pub async fn start(bed: &'static dyn Bed) -> Self {
+        let turn = TURN.lock().await;
+        let _ = tracing_subscriber::fmt()
+            .with_env_filter(tracing_subscriber::EnvFilter::new(
+                std::env::var("RUST_LOG").unwrap_or_else(|_| "vidra_hub=debug".into()),
+            ))
+            .with_test_writer()
+            .try_init();
+        let hub = Access::new(bed.client("hub", Who::Admin).await.expect("a client"), "kubectl");
+        INSTALLED.get_or_init(|| install(&hub)).await;
+        sweep(&hub).await;
+        let ns = format!("s{}", NUMBER.fetch_add(1, Ordering::Relaxed));
+        let mut settings = settings(&format!("{ns}-hub"));
+        settings.hub_id = Some(ns.clone());
+        for name in [&ns, &settings.namespace] {
+            hub.create(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})).await;
+        }
+        let mut world = Self { bed, ns, hub, settings, running: None, _turn: turn };
+        world.start_hub().await;
+        world
+    }
+
+    /// Starts the hub; it knows its own objects when this returns.
+    pub async fn start_hub(&mut self) {
+        assert!(self.running.is_none(), "the hub runs already");
+        let client = self.bed.client("hub", Who::VidraHub).await.expect("a client");
+        self.running = Some(self.bed.start_hub(client, self.settings.clone()).await.expect("the hub starts"));
+    }
+
+    /// Stops the hub and waits until all of it has ended.
+    pub async fn stop_hub(&mut self) {
+        self.running.take().expect("the hub runs").stop().await.expect("the hub ends well");
+    }
+
+    /// Stops the hub and starts it anew: it remembers nothing.
+    pub async fn restart_hub(&mut self) {
+        self.stop_hub().await;
+        self.start_hub().await;
+    }
+
+    /// The members' names.
+    pub fn members(&self) -> Vec<String> {
+        self.bed.members()
+    }
+
+    /// A cluster as one identity.
+    pub async fn cluster(&self, cluster: &str, who: Who) -> Access {
+        let client = self.bed.client(cluster, who).await.expect("a client");
+        Access::new(client, &format!("{who}-edit"))
+    }
+
+    /// A cluster as alice, whose manager is `alice-edit`.
+    pub async fn alice(&self, cluster: &str) -> Access {
+        self.cluster(cluster, Who::Alice).await
+    }
+
+    /// The bed.
+    pub fn bed(&self) -> &'static dyn Bed {
+        self.bed
+    }
+
+    /// How many times the hub has looked at targets since it was started.
+    pub fn passes(&self) -> u64 {
+        self.metric("workqueue_work_duration_seconds_count{name=\"target\"}") as u64
+    }
+
+    /// Waits until the hub has looked at targets so many times more.
+    pub async fn after_passes(&self, more: u64) {
+        let enough = self.passes() + more;
+        wait_for(&format!("{more} more looks at targets"), SOON, async || match self.passes() {
+            seen if seen >= enough => Ok(()),
+            seen => Err(format!("{} to go", enough - seen)),
+        })
+        .await;
+    }
+
+    /// One value of the running hub's metrics, by its name and labels as they are written; 0: not there.
+    pub fn metric(&self, name: &str) -> f64 {
+        let text = self.running.as_ref().expect("the hub runs").metrics.render();
+        let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+        line.and_then(|value| value.parse().ok()).unwrap_or(0.0)
+    }
+
+    /// Takes away what the scenario made, by the hub's own doing: first VidraResources, then MemberClusters.
+    /// Fails when something is left.
+    pub async fn end(mut self) {
+        let resources: Api<VidraResource> = self.all();
+        for resource in resources.list(&ListParams::default()).await.expect("a list").items {
+            self.hub.delete(&named("VidraResource", &resource.metadata)).await;
+        }
+        self.none_left::<VidraResource>("VidraResources").await;
+        let members: Api<MemberCluster> = self.all();
+        for member in members.list(&ListParams::default()).await.expect("a list").items {
+            self.hub.delete(&named("MemberCluster", &member.metadata)).await;
+        }
+        self.none_left::<MemberCluster>("MemberClusters").await;
+        self.none_left::<VidraTarget>("VidraTargets").await;
+        self.none_left::<VidraInventory>("VidraInventories").await;
+        self.stop_hub().await;
+        for name in [&self.ns, &self.settings.namespace] {
+            self.hub.delete(&At::new("v1", "Namespace", "", name)).await;
+        }
+    }
+
+    async fn none_left<K>(&self, what: &str)
+    where
+        K: kube::Resource<DynamicType = ()> + Clone + serde::de::DeserializeOwned + std::fmt::Debug + serde::Serialize,
+    {
+        let api: Api<K> = self.all();
+        wait_for(&format!("no {what} are left"), LONG, async || {
+            let left = api.list(&ListParams::default()).await.expect("a list").items;
+            match left.first() {
+                None => Ok(()),
+                Some(first) => Err(serde_json::to_string(first).expect("JSON")),
+            }
+        })
+        .await;
+    }
+
+    fn all<K: kube::Resource<DynamicType = ()>>(&self) -> Api<K> {
+        Api::all(self.client())
+    }
+
+    pub(super) fn client(&self) -> Client {
+        self.hub.client.clone()
+    }
+}
+
+fn named(kind: &str, metadata: &kube::core::ObjectMeta) -> At {
+    let (namespace, name) = (metadata.namespace.as_deref(), metadata.name.as_deref());
+    At::new("vidra.dev/v1alpha1", kind, namespace.unwrap_or_default(), name.unwrap_or_default())
+}
+
+async fn install(hub: &Access) {
+    for crd in vidra_api::crds::all() {
+        let crd = serde_json::to_value(crd).expect("JSON");
+        let at = At::of(&crd);
+        hub.apply(&crd, true).await.expect("the CRD is taken");
+        hub.when(&at, "Established", |crd| {
+            let conditions = crd["status"]["conditions"].as_array();
+            conditions.is_some_and(|all| all.iter().any(|one| one["type"] == "Established" && one["status"] == "True"))
+        })
+        .await;
+    }
+}
+
+/// Takes by force what a scenario that failed has left: no hub runs now that would end it.
+async fn sweep(hub: &Access) {
+    for kind in ["VidraResource", "VidraTarget", "VidraInventory", "MemberCluster"] {
+        for object in hub.list(&At::new("vidra.dev/v1alpha1", kind, "", "")).await {
+            let metadata = &object["metadata"];
+            let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+            let at = At::new("vidra.dev/v1alpha1", kind, &text(&metadata["namespace"]), &text(&metadata["name"]));
+            hub.delete(&at).await;
+            if hub.get(&at).await.is_some() {
+                hub.merge(&at, json!({"metadata": {"finalizers": null}})).await;
+            }
+            hub.gone(&at).await;
+        }
+    }
+}

@@ -1,0 +1,99 @@
+//! Members of a scenario's hub: registered, rotated, frozen.
+
+use kube::Api;
+use serde_json::{Value, json};
+use vidra_api::{MemberCluster, find};
+
+use super::{
+    access::At,
+    bed::{Bed, Who},
+    hub::World,
+    wait::{LONG, wait_for},
+};
+
+impl World {
+    /// Registers members under their own names, with the hub's credentials, and waits until they are Ready.
+    pub async fn register(&self, names: &[&str]) {
+        for name in names {
+            self.register_as(name, &self.kubeconfig(name, Who::VidraHub), json!({})).await;
+        }
+        for name in names {
+            self.member_says(name, "Ready", "True").await;
+        }
+    }
+
+    /// Makes or changes a registration Secret, and waits for nothing.
+    pub async fn register_as(&self, name: &str, kubeconfig: &str, labels: Value) {
+        let mut secret = json!({
+            "apiVersion": "v1", "kind": "Secret",
+            "metadata": {"name": name, "namespace": self.settings.namespace, "labels": labels},
+            "stringData": {"kubeconfig": kubeconfig},
+        });
+        secret["metadata"]["labels"]["vidra.dev/member-cluster"] = name.into();
+        self.hub.apply(&secret, true).await.expect("the Secret is taken");
+    }
+
+    /// Where a registration Secret is.
+    pub fn registration(&self, name: &str) -> At {
+        At::new("v1", "Secret", &self.settings.namespace, name)
+    }
+
+    /// Where a MemberCluster is.
+    pub fn member_at(&self, name: &str) -> At {
+        At::new("vidra.dev/v1alpha1", "MemberCluster", "", name)
+    }
+
+    /// A kubeconfig of the bed.
+    pub fn kubeconfig(&self, cluster: &str, who: Who) -> String {
+        self.bed.kubeconfig(cluster, who).expect("a kubeconfig")
+    }
+
+    /// A MemberCluster.
+    pub async fn member(&self, name: &str) -> Option<MemberCluster> {
+        Api::all(self.client()).get_opt(name).await.expect("an answer")
+    }
+
+    /// Waits until a condition of a MemberCluster has this status; its message.
+    pub async fn member_says(&self, name: &str, condition: &str, status: &str) -> String {
+        wait_for(&format!("MemberCluster {name} has {condition}={status}"), LONG, async || {
+            let member = self.member(name).await.ok_or("there is no such MemberCluster")?;
+            let conditions = member.status.map(|status| status.conditions).unwrap_or_default();
+            match find(&conditions, condition) {
+                Some(found) if found.status == status => Ok(found.message.clone()),
+                _ => Err(format!("{conditions:?}")),
+            }
+        })
+        .await
+    }
+
+    /// Stops a cluster from answering until what is returned is dropped.
+    pub fn freeze(&self, cluster: &str) -> Frozen {
+        self.bed.freeze(cluster).expect("the cluster freezes");
+        Frozen { bed: self.bed, cluster: cluster.to_owned() }
+    }
+}
+
+/// A cluster that takes connections and does not answer.
+pub struct Frozen {
+    bed: &'static dyn Bed,
+    cluster: String,
+}
+
+impl Drop for Frozen {
+    fn drop(&mut self) {
+        self.bed.thaw(&self.cluster).expect("the cluster answers again");
+    }
+}
+
+/// One kubeconfig of two: the clusters, users and contexts of `other` come first, and the current context is
+/// that of `current`.
+pub fn two_contexts(other: &str, current: &str) -> String {
+    let mut joined: Value = serde_saphyr::from_str(other).expect("a kubeconfig");
+    let current: Value = serde_saphyr::from_str(current).expect("a kubeconfig");
+    for list in ["clusters", "users", "contexts"] {
+        let more = current[list].as_array().expect("a list").clone();
+        joined[list].as_array_mut().expect("a list").extend(more);
+    }
+    joined["current-context"] = current["current-context"].clone();
+    joined.to_string()
+}

@@ -1,0 +1,25 @@
+//! What scenarios are written against: a hub and its members, whichever bed they come from.
+//!
+//! ```text
+//! scenario -> World (one scenario's turn: its namespaces, its hub, what it registered)
+//!               |-> Access: objects of a cluster as one identity, plain JSON
+//!               |-> Bed: clusters, identities, faults, the servers' own record of requests
+//!               +-> wait_for: a condition, a deadline, the last observation
+//! ```
+//! Nothing here sleeps for a fixed time: a scenario waits for what it wants to see, and shows that nothing
+//! happened by what the servers recorded until a later event.
+
+mod access;
+mod bed;
+mod hub;
+mod members;
+mod record;
+mod resources;
+mod wait;
+
+pub use access::{Access, At, Refused};
+pub use bed::{Bed, Who, real};
+pub use hub::World;
+pub use members::{Frozen, two_contexts};
+pub use record::Mark;
+pub use wait::{LONG, SOON, wait_for};

@@ -1,0 +1,315 @@
+//! The rules of planning, as tables, and its great property: a plan that was performed leaves nothing to plan.
+
+use proptest::prelude::*;
+
+use super::*;
+
+fn gvk(kind: &str) -> Gvk {
+    match kind {
+        "CustomResourceDefinition" => Gvk::new("apiextensions.k8s.io", "v1", kind),
+        "Deployment" => Gvk::new("apps", "v1", kind),
+        _ => Gvk::new("", "v1", kind),
+    }
+}
+
+fn key(kind: &str, name: &str) -> ObjectKey {
+    ObjectKey::new(&gvk(kind), if kind == "Namespace" { "" } else { "shop" }, name)
+}
+
+fn want(kind: &str, hash: &str) -> Want {
+    let gvk = gvk(kind);
+    let stage = Stage::of(&gvk);
+    Want { gvk, scope: Scope::Namespaced, stage, hash: hash.into() }
+}
+
+fn held(uid: &str) -> Held {
+    Held { version: "v1".into(), uid: uid.into(), adopted: false }
+}
+
+fn live(uid: &str, hash: &str) -> Live {
+    Live {
+        uid: uid.into(),
+        proof: true,
+        controlled: false,
+        terminating: false,
+        shared: false,
+        applied: Some(hash.into()),
+        drift: Drift::None,
+        current: true,
+    }
+}
+
+#[derive(Clone, Debug, Default)]
+struct State {
+    wants: BTreeMap<ObjectKey, Want>,
+    inventory: BTreeMap<ObjectKey, Held>,
+    live: BTreeMap<ObjectKey, Live>,
+}
+
+impl State {
+    fn want(mut self, kind: &str, name: &str, hash: &str) -> Self {
+        self.wants.insert(key(kind, name), want(kind, hash));
+        self
+    }
+    fn hold(mut self, kind: &str, name: &str, uid: &str) -> Self {
+        self.inventory.insert(key(kind, name), held(uid));
+        self
+    }
+    fn live(mut self, kind: &str, name: &str, live: Live) -> Self {
+        self.live.insert(key(kind, name), live);
+        self
+    }
+    fn plan(&self, wish: Wish) -> Plan {
+        self.plan_with(wish, true, true)
+    }
+    fn plan_with(&self, wish: Wish, prune: bool, complete: bool) -> Plan {
+        let (wants, inventory, live) = (&self.wants, &self.inventory, &self.live);
+        super::plan(&PlanInput { wish, wants, inventory, live, prune, complete })
+    }
+}
+
+fn only(plan: &Plan) -> &Action {
+    assert_eq!(plan.stages.iter().flatten().count(), 1, "{plan:?}");
+    &plan.stages[0][0].action
+}
+
+#[test]
+fn each_object_gets_what_its_state_asks_for() {
+    let base = || State::default().want("ConfigMap", "a", "h1");
+    let apply = |why, force| Action::Apply { uid: "u".into(), why, force };
+    let with = |change: fn(&mut Live)| {
+        let mut seen = live("u", "h1");
+        change(&mut seen);
+        seen
+    };
+    let cases = [
+        ("never seen", base(), Action::Create),
+        ("intended, no answer recorded", base().hold("ConfigMap", "a", ""), Action::Create),
+        ("known and not shown", base().hold("ConfigMap", "a", "u"), apply(Why::Missing, true)),
+        ("declared otherwise", base().live("ConfigMap", "a", live("u", "h0")), apply(Why::Changed, true)),
+        (
+            "values differ",
+            base().live("ConfigMap", "a", with(|seen| seen.drift = Drift::Differs)),
+            apply(Why::Drifted, true),
+        ),
+        (
+            "not known without asking",
+            base().live("ConfigMap", "a", with(|seen| seen.drift = Drift::Unsure)),
+            Action::Verify { uid: "u".into(), force: true },
+        ),
+        (
+            "another resource applies it too: no force",
+            base().live(
+                "ConfigMap",
+                "a",
+                with(|seen| {
+                    seen.drift = Drift::Differs;
+                    seen.shared = true;
+                }),
+            ),
+            apply(Why::Drifted, false),
+        ),
+        (
+            "proved by its uid alone",
+            base().hold("ConfigMap", "a", "u").live(
+                "ConfigMap",
+                "a",
+                with(|seen| {
+                    seen.proof = false;
+                    seen.applied = None;
+                }),
+            ),
+            apply(Why::Changed, true),
+        ),
+    ];
+    for (name, state, action) in cases {
+        assert_eq!(*only(&state.plan(Wish::Present)), action, "{name}");
+    }
+    let settled = base().hold("ConfigMap", "a", "u").live("ConfigMap", "a", live("u", "h1"));
+    assert_eq!(settled.plan(Wish::Present), Plan::default());
+}
+
+#[test]
+fn what_is_not_provably_ours_is_never_written() {
+    let mut foreign = live("u", "h1");
+    foreign.proof = false;
+    let state = State::default().want("ConfigMap", "a", "h2").live("ConfigMap", "a", foreign.clone());
+    let plan = state.plan(Wish::Present);
+    assert!(plan.stages.is_empty());
+    assert_eq!(plan.refusals, [Refusal::NotOurs(key("ConfigMap", "a"))]);
+    // The inventory knows another uid under this name: that one is gone, this one is somebody else's.
+    let replaced = state.hold("ConfigMap", "a", "old").plan(Wish::Present);
+    assert!(replaced.stages.is_empty(), "{replaced:?}");
+    let mut controlled = live("u", "h0");
+    controlled.controlled = true;
+    let state = State::default().want("ConfigMap", "a", "h1").live("ConfigMap", "a", controlled);
+    assert_eq!(state.plan(Wish::Present).refusals, [Refusal::Controlled(key("ConfigMap", "a"))]);
+}
+
+#[test]
+fn a_terminating_object_is_waited_for() {
+    let mut dying = live("u", "h0");
+    dying.terminating = true;
+    let plan = State::default().want("ConfigMap", "a", "h1").live("ConfigMap", "a", dying).plan(Wish::Present);
+    assert!(plan.stages.is_empty());
+    assert_eq!(plan.waits, [Wait::Terminating(key("ConfigMap", "a"))]);
+}
+
+#[test]
+fn kinds_and_namespaces_come_first_and_the_rest_waits_for_them() {
+    let crd = "CustomResourceDefinition";
+    let state = State::default().want("Deployment", "d", "h").want(crd, "c", "h").want("ConfigMap", "m", "h");
+    let plan = state.plan(Wish::Present);
+    assert_eq!(plan.stages.len(), 1);
+    assert_eq!(plan.waits, [Wait::NotCurrent(key(crd, "c"))]);
+    assert_eq!(plan.intent.as_ref().map(BTreeSet::len), Some(3), "all of it is intended beforehand");
+    let mut young = live("u", "h");
+    young.current = false;
+    let waiting = state.clone().live(crd, "c", young).plan(Wish::Present);
+    assert!(waiting.stages.is_empty() && !waiting.waits.is_empty(), "{waiting:?}");
+    let ready = state.live(crd, "c", live("u", "h")).plan(Wish::Present);
+    let kinds: Vec<_> = ready.stages.iter().flatten().map(|effect| &*effect.gvk.kind).collect();
+    assert_eq!(kinds, ["ConfigMap", "Deployment"]);
+}
+
+#[test]
+fn only_what_the_inventory_holds_is_removed_and_only_when_all_is_known() {
+    let state = State::default()
+        .want("ConfigMap", "kept", "h")
+        .live("ConfigMap", "kept", live("k", "h"))
+        .hold("ConfigMap", "kept", "k")
+        .hold("ConfigMap", "dropped", "d")
+        .live("ConfigMap", "stray", live("s", "h"));
+    let removed = |plan: Plan| -> Vec<ObjectKey> {
+        plan.removals.into_iter().flatten().map(|effect| effect.key).collect()
+    };
+    assert_eq!(removed(state.plan(Wish::Present)), [key("ConfigMap", "dropped")]);
+    assert_eq!(removed(state.plan_with(Wish::Present, false, true)), []);
+    assert_eq!(removed(state.plan_with(Wish::Present, true, false)), []);
+}
+
+#[test]
+fn an_object_that_another_declared_key_resolves_to_is_not_removed() {
+    // core and events.k8s.io Events share one uid.
+    let state = State::default()
+        .want("ConfigMap", "new", "h")
+        .live("ConfigMap", "new", live("same", "h"))
+        .hold("ConfigMap", "new", "same")
+        .hold("Secret", "old", "same");
+    assert!(state.plan(Wish::Present).removals.is_empty());
+}
+
+#[test]
+fn teardown_is_the_reverse_of_applying_and_keeps_what_others_may_live_in() {
+    let state = State::default()
+        .hold("Namespace", "n", "1")
+        .hold("ConfigMap", "m", "2")
+        .hold("Deployment", "d", "3")
+        .hold("CustomResourceDefinition", "c", "4");
+    let plan = state.plan(Wish::Absent);
+    let order: Vec<_> = plan.removals.iter().flatten().map(|effect| &*effect.gvk.kind).collect();
+    assert_eq!(order[..2], ["Deployment", "ConfigMap"]);
+    for effect in plan.removals.iter().flatten() {
+        let kept = matches!(&*effect.gvk.kind, "Namespace" | "CustomResourceDefinition");
+        assert_eq!(matches!(effect.action, Action::Release { .. }), kept, "{effect:?}");
+    }
+    let orphaned = state.plan(Wish::Orphaned);
+    assert!(orphaned.removals.iter().flatten().all(|effect| matches!(effect.action, Action::Release { .. })));
+}
+
+/// Performs a plan as a member would that answers every call.
+fn perform(state: &mut State, plan: &Plan) {
+    if let Some(keys) = &plan.intent {
+        for key in keys {
+            state.inventory.entry(key.clone()).or_insert_with(|| held(""));
+        }
+    }
+    for effect in plan.stages.iter().flatten() {
+        let hash = &state.wants[&effect.key].hash;
+        let uid = match &effect.action {
+            Action::Apply { uid, why: Why::Changed | Why::Drifted, .. } | Action::Verify { uid, .. } => uid.clone(),
+            _ => format!("new-{}", effect.key),
+        };
+        let before = state.live.get(&effect.key);
+        let current = before.is_none_or(|live| live.current);
+        let shared = before.is_some_and(|live| live.shared);
+        state.live.insert(effect.key.clone(), Live { current, shared, ..live(&uid, hash) });
+        state.inventory.insert(effect.key.clone(), held(&uid));
+    }
+    for effect in plan.removals.iter().flatten() {
+        state.live.remove(&effect.key);
+        state.inventory.remove(&effect.key);
+    }
+}
+
+fn any_live() -> impl Strategy<Value = Live> {
+    let drift = prop_oneof![Just(Drift::None), Just(Drift::Differs), Just(Drift::Unsure)];
+    let flags = proptest::array::uniform5(any::<bool>());
+    (flags, drift, "[ab]", prop_oneof![Just(None), "h[01]".prop_map(Some)]).prop_map(
+        |([proof, controlled, terminating, shared, current], drift, uid, applied)| Live {
+            uid,
+            proof,
+            controlled,
+            terminating,
+            shared,
+            applied,
+            drift,
+            current,
+        },
+    )
+}
+
+fn any_state() -> impl Strategy<Value = State> {
+    let kind = prop_oneof![Just("Namespace"), Just("ConfigMap"), Just("Deployment"), Just("CustomResourceDefinition")];
+    let object = (kind, "[a-c]", any::<[bool; 2]>(), "h[01]", "[ab]?", proptest::option::of(any_live()));
+    proptest::collection::vec(object, 0..12).prop_map(|objects| {
+        objects.into_iter().fold(State::default(), |mut state, (kind, name, [wanted, known], hash, uid, seen)| {
+            if wanted {
+                state = state.want(kind, &name, &hash);
+            }
+            if known {
+                state = state.hold(kind, &name, &uid);
+            }
+            if let Some(seen) = seen {
+                state = state.live(kind, &name, seen);
+            }
+            state
+        })
+    })
+}
+
+proptest! {
+    #[test]
+    fn performing_plans_soon_leaves_nothing_to_plan(mut state in any_state(), wish in prop_oneof![
+        Just(Wish::Present), Just(Wish::Absent), Just(Wish::Orphaned)
+    ]) {
+        if wish != Wish::Present {
+            state.wants.clear();
+        }
+        // One plan for each gate: foundations, then the rest.
+        for _ in 0..3 {
+            let plan = state.plan(wish);
+            perform(&mut state, &plan);
+        }
+        let again = state.plan(wish);
+        prop_assert!(again.is_empty(), "{:?}", again);
+    }
+
+    #[test]
+    fn no_plan_acts_on_what_is_foreign_or_removes_what_the_inventory_does_not_hold(state in any_state()) {
+        for wish in [Wish::Present, Wish::Absent, Wish::Orphaned] {
+            let plan = state.plan(wish);
+            for effect in plan.removals.iter().flatten() {
+                prop_assert!(state.inventory.contains_key(&effect.key));
+                prop_assert!(!state.wants.contains_key(&effect.key));
+            }
+            for effect in plan.stages.iter().flatten() {
+                let Some(seen) = state.live.get(&effect.key) else { continue };
+                let known = state.inventory.get(&effect.key).is_some_and(|held| held.uid == seen.uid);
+                let create_only = effect.action == Action::Create;
+                prop_assert!(create_only || seen.proof || known, "{:?}", effect);
+                prop_assert!(!seen.controlled && !seen.terminating, "{:?}", effect);
+            }
+        }
+    }
+}

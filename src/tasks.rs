@@ -1,0 +1,53 @@
+//! The task tree's rules: nothing is spawned and forgotten, and a panic is an error of its task.
+
+use std::{panic::AssertUnwindSafe, time::Duration};
+
+use futures::FutureExt;
+use tokio_util::sync::CancellationToken;
+
+const FIRST_PAUSE: Duration = Duration::from_secs(1);
+const LAST_PAUSE: Duration = Duration::from_secs(60);
+
+/// Runs a task that can be begun anew; after a panic it is, later and later.
+pub async fn supervised<F: Future<Output = ()>>(name: &str, mut task: impl FnMut() -> F) {
+    let mut pause = FIRST_PAUSE;
+    while AssertUnwindSafe(task()).catch_unwind().await.is_err() {
+        tracing::error!(task = name, "a task panicked; it is begun anew");
+        tokio::time::sleep(pause).await;
+        pause = (pause * 2).min(LAST_PAUSE);
+    }
+}
+
+/// Runs a task that holds what nobody else has; after a panic everything ends, to be started afresh.
+pub async fn vital(name: &str, stop: &CancellationToken, task: impl Future<Output = ()>) {
+    if AssertUnwindSafe(task).catch_unwind().await.is_err() {
+        tracing::error!(task = name, "a vital task panicked; the hub ends");
+        stop.cancel();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    #[tokio::test(start_paused = true)]
+    async fn a_task_that_panics_is_begun_anew_until_it_ends() {
+        let runs = AtomicU32::new(0);
+        supervised("test", || async {
+            assert!(runs.fetch_add(1, Ordering::Relaxed) >= 2, "panics twice");
+        })
+        .await;
+        assert_eq!(runs.load(Ordering::Relaxed), 3);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_panic_of_a_vital_task_stops_everything() {
+        let stop = CancellationToken::new();
+        vital("test", &stop, async { panic!("on purpose") }).await;
+        assert!(stop.is_cancelled());
+        let stop = CancellationToken::new();
+        vital("test", &stop, async {}).await;
+        assert!(!stop.is_cancelled());
+    }
+}
