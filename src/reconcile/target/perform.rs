@@ -1,0 +1,171 @@
+//! Performing a plan: intent first, stage by stage, removals last, the inventory at the end.
+
+use std::time::Duration;
+
+use futures::{StreamExt, stream};
+use vidra_core::{
+    plan::{Action, Effect, Held, Plan, Why},
+    status::Delivery,
+};
+
+use super::Pass;
+use crate::{
+    hub::{
+        events::Severity,
+        inventory::{self, Inventory},
+    },
+    member::{
+        effects::{Actor, Outcome},
+        error::{CallError, Class},
+    },
+    queue::Verdict,
+    reconcile::{RETRY_MOST, RETRY_RARELY},
+};
+
+/// Effects of one stage side by side.
+const SIDE_BY_SIDE: usize = 32;
+/// A removal waits for finalizers in the member: it is looked at again after this.
+const LOOK_AGAIN: Duration = Duration::from_secs(2);
+
+/// What a pass came to.
+#[derive(Default)]
+pub(super) struct Report {
+    pub(super) delivery: Option<Delivery>,
+    pub(super) corrected: i64,
+    /// Objects that differ and could not be repaired.
+    pub(super) drifted: i64,
+    /// Objects whose effect did not succeed.
+    pub(super) undone: usize,
+    pub(super) verdict: Option<Verdict>,
+}
+
+impl Pass<'_> {
+    /// Performs a plan: intent first, then stage by stage, removals last, and the inventory at the end.
+    pub(super) async fn perform(
+        &self,
+        actor: &Actor<'_>,
+        plan: &Plan,
+        held: Inventory,
+    ) -> Result<Report, CallError> {
+        let mut report = Report::default();
+        let mut inventory = held;
+        if let Some(keys) = &plan.intent {
+            for key in keys {
+                let version = actor.desired.wants.get(key).map(|want| want.gvk.version.to_string());
+                let new = || Held { version: version.clone().unwrap_or_default(), ..Held::default() };
+                inventory.entry(key.clone()).or_insert_with(new);
+            }
+            self.write_inventory(&inventory).await?;
+        }
+        for stage in &plan.stages {
+            self.perform_stage(actor, stage, &mut inventory, &mut report).await;
+        }
+        if report.undone == 0 {
+            for stage in &plan.removals {
+                let before = report.undone;
+                self.perform_stage(actor, stage, &mut inventory, &mut report).await;
+                if report.undone > before {
+                    break;
+                }
+            }
+        }
+        self.write_inventory(&inventory).await?;
+        Ok(report)
+    }
+
+    async fn write_inventory(&self, inventory: &Inventory) -> Result<(), CallError> {
+        let writes = inventory::writes(&self.hub.catalog.inventory(self.key), inventory);
+        if writes.is_empty() {
+            return Ok(());
+        }
+        self.hub.api.write_inventory(self.key, &writes).await
+    }
+
+    async fn perform_stage(
+        &self,
+        actor: &Actor<'_>,
+        stage: &[Effect],
+        inventory: &mut Inventory,
+        report: &mut Report,
+    ) {
+        let effects: Vec<_> = stage.iter().map(|effect| actor.perform(effect)).collect();
+        let outcomes: Vec<_> = stream::iter(effects).buffered(SIDE_BY_SIDE).collect().await;
+        for (effect, outcome) in stage.iter().zip(outcomes) {
+            self.account(effect, outcome, inventory, report);
+        }
+    }
+
+    fn account(&self, effect: &Effect, outcome: Outcome, inventory: &mut Inventory, report: &mut Report) {
+        let (key, cluster) = (&effect.key, &self.key.cluster);
+        let repairs = matches!(&effect.action, Action::Apply { why: Why::Drifted | Why::Missing, .. });
+        if repairs && !matches!(outcome, Outcome::Applied { .. }) {
+            report.drifted += 1;
+        }
+        match outcome {
+            Outcome::Applied { uid, corrected } => {
+                let held = inventory.entry(key.clone()).or_default();
+                held.version = effect.gvk.version.to_string();
+                held.uid = uid;
+                if corrected {
+                    report.corrected += 1;
+                    self.say(
+                        Severity::Normal,
+                        "DriftCorrected",
+                        &format!("{key} on {cluster} was not as declared and was applied again"),
+                    );
+                }
+            }
+            Outcome::Gone => {
+                inventory.remove(key);
+            }
+            Outcome::Removing => {
+                report.undone += 1;
+                let message = format!("waiting until {key} is gone: its finalizers run in the member");
+                report.delivery.get_or_insert(Delivery::TearingDown { message });
+                report.verdict.get_or_insert(Verdict::Done(Some(LOOK_AGAIN)));
+            }
+            Outcome::Refused { reason, message } => {
+                report.undone += 1;
+                self.say(Severity::Warning, reason, &format!("{cluster}: {message}"));
+                report.delivery.get_or_insert(Delivery::Failed { reason, message, stalled: true });
+                report.verdict.get_or_insert(Verdict::Retry(RETRY_RARELY));
+            }
+            Outcome::Failed(error) => {
+                report.undone += 1;
+                let message = failure(effect, &error);
+                tracing::info!(%cluster, target = %self.key, %message, "an effect failed");
+                if !error.is_transport() {
+                    self.say(Severity::Warning, error.reason(), &format!("{cluster}: {message}"));
+                }
+                let stalled = matches!(error.class, Class::Forbidden | Class::Invalid);
+                let reason = error.reason();
+                // Silence is no failure of the object: the breaker finds out what it is.
+                report.delivery.get_or_insert(match error.is_transport() {
+                    true => Delivery::Waiting { reason, message },
+                    false => Delivery::Failed { reason, message, stalled },
+                });
+                let most = if error.is_transient() && error.class != Class::Server {
+                    RETRY_MOST
+                } else {
+                    RETRY_RARELY
+                };
+                report.verdict.get_or_insert(Verdict::Retry(most));
+            }
+        }
+    }
+}
+
+fn failure(effect: &Effect, error: &CallError) -> String {
+    let doing = match &effect.action {
+        Action::Create => "creating",
+        Action::Apply { .. } | Action::Verify { .. } => "applying",
+        Action::Delete { .. } => "deleting",
+        Action::Release { .. } => "releasing",
+    };
+    let hint = match error.class {
+        Class::Forbidden => "; grant the registered credentials this right in the member",
+        Class::Invalid | Class::Server => "; correct the object in the manifest if its fields are at fault",
+        _ => "",
+    };
+    format!("{doing} {} failed: {}{hint}", effect.key, error.message)
+}

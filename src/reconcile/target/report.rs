@@ -1,0 +1,163 @@
+//! What a pass tells: the VidraTarget's status, coalesced, and Events.
+
+use std::collections::BTreeMap;
+
+use vidra_api::{TargetState, VidraTarget, VidraTargetStatus, target::Desired as Wish};
+use vidra_core::{
+    health::HealthStatus,
+    object::Gvk,
+    plan::{Plan, Refusal, Wait},
+    status::{Delivery, TargetFacts, is_torn_down, target_status},
+};
+
+use super::{Pass, perform::Report};
+use crate::{
+    desired::Desired,
+    hub::events::Severity,
+    member::{error::CallError, session::Session},
+    queue::{Key, Verdict},
+};
+
+impl Pass<'_> {
+    /// Writes the status, if it says something new and may be written now.
+    pub(super) async fn conclude(
+        &self,
+        delivery: Delivery,
+        desired: &Desired,
+        session: Option<&Session>,
+        report: &Report,
+    ) -> Result<Verdict, CallError> {
+        let queue_key = Key::Target(self.key.clone());
+        if report.corrected > 0 {
+            *self.hub.memo.lock().corrections.entry(self.key.clone()).or_default() += report.corrected;
+        }
+        // The newest: an answer may have been folded since the pass began.
+        let target = self.hub.catalog.target(self.key);
+        let target = target.as_deref().unwrap_or(self.target);
+        let before = target.status.clone().unwrap_or_default();
+        let (ready, unready) = session.map_or((0, None), |session| healths(session, desired));
+        let leaving = self.target.spec.desired != Wish::Present;
+        let objects = match (leaving, delivery == Delivery::TornDown) {
+            (true, false) => before.objects,
+            (true, true) => 0,
+            (false, _) => desired.objects.len() as i64,
+        };
+        let corrections = self.hub.memo.lock().corrections.get(self.key).copied().unwrap_or(0);
+        let facts = TargetFacts {
+            generation: self.target.metadata.generation.unwrap_or_default(),
+            revision: &self.target.spec.revision,
+            leaving,
+            delivery,
+            objects,
+            ready,
+            drifted: report.drifted,
+            unready,
+            corrected: corrections,
+            now: self.hub.clock.time(),
+        };
+        let status = target_status(&before, &facts);
+        if target.status.as_ref() != Some(&status) && self.hub.status_is_due(&queue_key) {
+            self.tell(&before, &status);
+            self.hub.api.target_status(target, status).await?;
+            self.forget_corrections(corrections);
+        }
+        Ok(Verdict::Done(Some(self.interval())))
+    }
+
+    fn forget_corrections(&self, written: i64) {
+        let mut memo = self.hub.memo.lock();
+        if let Some(count) = memo.corrections.get_mut(self.key) {
+            *count -= written;
+            if *count <= 0 {
+                memo.corrections.remove(self.key);
+            }
+        }
+    }
+
+    fn tell(&self, before: &VidraTargetStatus, now: &VidraTargetStatus) {
+        if before.state == now.state {
+            return;
+        }
+        let cluster = &self.key.cluster;
+        match now.state {
+            Some(TargetState::Ready) => {
+                self.say(Severity::Normal, "TargetReady", &format!("{cluster} is as declared"))
+            }
+            Some(TargetState::Unknown) => {
+                let why = now.message.as_deref().unwrap_or_default();
+                self.say(Severity::Warning, "TargetUnknown", &format!("{cluster}: {why}"));
+            }
+            _ => {}
+        }
+    }
+
+    pub(super) fn say(&self, severity: Severity, reason: &str, note: &str) {
+        if let Some(resource) = self.hub.catalog.resource(&self.key.resource_key()) {
+            self.hub.events.say(resource.as_ref(), severity, reason, note);
+        }
+    }
+}
+
+pub(super) fn is_done(target: &VidraTarget) -> bool {
+    let generation = target.metadata.generation.unwrap_or_default();
+    target.status.as_ref().is_some_and(|status| is_torn_down(status, generation))
+}
+
+/// How many objects are healthy, and the first that is not, with whether it has failed.
+fn healths(session: &Session, desired: &Desired) -> (i64, Option<(String, bool)>) {
+    let mut ready = 0;
+    let mut first: Option<(String, bool)> = None;
+    for key in desired.objects.keys() {
+        match session.records.health(key) {
+            Some((HealthStatus::Current, _)) => ready += 1,
+            Some((status, note)) => {
+                let failed = status == HealthStatus::Failed;
+                if first.as_ref().is_none_or(|(_, worse)| failed && !worse) {
+                    let note = note.map_or_else(String::new, |note| format!(": {note}"));
+                    first = Some((format!("{key} is not ready{note}"), failed));
+                }
+            }
+            None => {
+                first.get_or_insert_with(|| (format!("{key} is not there yet"), false));
+            }
+        }
+    }
+    (ready, first)
+}
+
+/// What keeps a plan that was performed without failure from being everything.
+pub(super) fn complaint(plan: &Plan, desired: &Desired, blind: &BTreeMap<Gvk, String>) -> Option<Delivery> {
+    if let Some(refusal) = plan.refusals.first() {
+        let message = match refusal {
+            Refusal::NotOurs(key) => format!(
+                "{key} bears the hub's label and cannot be proved to be the hub's; delete it in the member or drop it from the manifest"
+            ),
+            Refusal::Controlled(key) => {
+                format!("{key} is owned by a controller in the member; drop it from the manifest")
+            }
+        };
+        return Some(Delivery::Failed { reason: "NotOurs", message, stalled: true });
+    }
+    if let Some((gvk, why)) = blind.first_key_value() {
+        let message =
+            format!("{gvk} cannot be listed and watched: {why}; grant the hub list and watch on it");
+        return Some(Delivery::Failed { reason: "CannotWatch", message, stalled: true });
+    }
+    if let Some(wait) = plan.waits.first() {
+        return Some(match wait {
+            Wait::Terminating(key) => Delivery::Waiting {
+                reason: "ObjectTerminating",
+                message: format!("{key} is being deleted in the member; it is made again when it is gone"),
+            },
+            Wait::NotCurrent(key) => {
+                Delivery::Waiting { reason: "WaitingForObject", message: format!("the rest waits for {key}") }
+            }
+        });
+    }
+    let unresolved = desired.unresolved.first()?;
+    let message = format!(
+        "document {}: the member does not know {} (object {:?}); install its CRD there, or correct apiVersion and kind",
+        unresolved.document, unresolved.gvk, unresolved.name
+    );
+    Some(Delivery::Failed { reason: "KindUnknown", message, stalled: true })
+}
