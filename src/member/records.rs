@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 use serde_json::Value;
 use vidra_api::{
     labels,
-    names::{HubId, OwnerHash},
+    names::{self, HubId, OwnerHash},
 };
 use vidra_core::{
     fields::{self, FieldSet},
@@ -310,18 +310,29 @@ impl Records {
                     (Some(_), Some((set, _, false))) if same_version => {
                         Base::known_now(&live.json, set, body)
                     }
-                    (Some(_), Some((set, values, _))) => {
-                        let drifted = fields::values_hash(&live.json, &set, body) != values;
+                    (Some(entry), Some((set, values, _))) => {
+                        let drifted = fields::values_hash(&live.json, &set, body) != values
+                            || (entry != set && self.is_filled(&live.json, body, owners.get(&owner)));
                         Base::Known { set, values, drifted }
                     }
                     (Some(set), None) => {
                         let values = fields::values_hash(&live.json, &set, body);
-                        Base::Seen { set, values, exact: body.is_some() }
+                        match self.is_filled(&live.json, body, owners.get(&owner)) {
+                            true => Base::Known { set, values, drifted: true },
+                            false => Base::Seen { set, values, exact: body.is_some() },
+                        }
                     }
                 };
                 View { owner, proof, applied, base }
             })
             .collect()
+    }
+
+    /// Somebody filled, as a whole, what we declare empty: no value of ours shows it, only our entry's loss.
+    fn is_filled(&self, live: &Value, declared: Option<&Value>, owner: Option<&Owner>) -> bool {
+        let (Some(declared), Some(owner)) = (declared, owner) else { return false };
+        let manager = names::field_manager(&self.hub, &owner.target.namespace, &owner.target.resource);
+        fields::has_empties(declared) && !fields::taken_empties(live, declared, &manager).is_empty()
     }
 
     /// The Apply entries of this hub's resources, by owner.

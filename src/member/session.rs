@@ -39,7 +39,7 @@ const FAILED_CALLS: u32 = 5;
 const FIRST_RETRY: Duration = Duration::from_secs(1);
 const LAST_RETRY: Duration = Duration::from_secs(120);
 /// Discovery is asked for again, for a kind that is not known, at most this often.
-const DISCOVER_EVERY: Duration = Duration::from_secs(5);
+const DISCOVER_EVERY: Duration = Duration::from_secs(1);
 const IN_FLIGHT: usize = 32;
 /// A call must end within this time, all stages together.
 pub const CALL_WITHIN: Duration = Duration::from_secs(15);

@@ -9,6 +9,7 @@ use std::{
     sync::Arc,
 };
 
+use futures::{StreamExt, TryStreamExt, stream};
 use kube::ResourceExt;
 use vidra_api::{
     DeletionPolicy, VidraResource, VidraTarget, VidraTargetSpec,
@@ -36,6 +37,8 @@ use crate::{
 const REMOVAL_GUARD: u8 = 20;
 /// Revisions that are kept beyond those in use.
 const REVISIONS_KEPT: usize = 5;
+/// VidraTargets written side by side.
+const SIDE_BY_SIDE: usize = 16;
 
 /// One pass.
 pub async fn reconcile(hub: &Hub, key: &ResourceKey) -> Verdict {
@@ -175,14 +178,25 @@ impl Pass<'_> {
     /// Brings the VidraTargets to what is selected.
     async fn deliver(&self, revision: &str, selection: &Selection) -> Result<(), CallError> {
         let existing = self.hub.catalog.targets_of(self.key);
-        for (cluster, namespace) in &selection.targets {
+        let placed = selection.targets.iter().map(|(cluster, namespace)| {
             let spec = self.spec(cluster, namespace, revision);
-            match existing.get(cluster) {
-                None => self.create(cluster, spec).await?,
-                Some(target) => self.update(cluster, target, spec).await?,
-            }
-        }
+            self.place(cluster, existing.get(cluster), spec)
+        });
+        let placed: Vec<_> = placed.collect();
+        stream::iter(placed).buffered(SIDE_BY_SIDE).try_collect::<()>().await?;
         self.leave_unselected(&existing, selection).await
+    }
+
+    async fn place(
+        &self,
+        cluster: &str,
+        target: Option<&Arc<VidraTarget>>,
+        spec: VidraTargetSpec,
+    ) -> Result<(), CallError> {
+        match target {
+            None => self.create(cluster, spec).await,
+            Some(target) => self.update(cluster, target, spec).await,
+        }
     }
 
     /// What needs no readable manifest: targets deleted by hand come back, torn-down ones go, and a
@@ -256,6 +270,9 @@ impl Pass<'_> {
             self.hub.api.remove_target(&self.target_key(cluster), target).await?;
             return self.create(cluster, spec).await;
         }
+        // The target loop writes statuses meanwhile: the newest is written to.
+        let latest = self.hub.catalog.target(&self.target_key(cluster));
+        let target = latest.as_deref().unwrap_or(target);
         let same = VidraTargetSpec { generation: target.spec.generation, ..spec.clone() } == target.spec;
         let marked = target.finalizers().iter().any(|one| one == FINALIZER);
         if same && marked && target.metadata.owner_references == self.owner_reference() {
@@ -272,6 +289,8 @@ impl Pass<'_> {
     /// Turns a target to Absent or Orphaned, and removes it once the member is free of it.
     async fn send_away(&self, cluster: &str, target: &VidraTarget) -> Result<(), CallError> {
         let key = self.target_key(cluster);
+        let latest = self.hub.catalog.target(&key);
+        let target = latest.as_deref().unwrap_or(target);
         if target.spec.desired != Wish::Present
             && is_torn_down(
                 &target.status.clone().unwrap_or_default(),

@@ -82,6 +82,10 @@ impl Pass<'_> {
         if (spec.suspend && !leaving) || member.as_ref().is_some_and(|member| member.spec.suspend) {
             return self.conclude(Delivery::Suspended, &Desired::default(), None, &Report::default()).await;
         }
+        if leaving && self.has_nothing() {
+            // The inventory is written before the first object: no member needs to be asked.
+            return self.conclude(Delivery::TornDown, &Desired::default(), None, &Report::default()).await;
+        }
         let session = match self.open_session() {
             Ok(Some(session)) => session,
             // The first answer is awaited: what was last known stands.
@@ -101,6 +105,14 @@ impl Pass<'_> {
             }
         };
         self.keep(&session, &desired, create_namespaces).await
+    }
+
+    /// Nothing was ever delivered, or all of it is gone. A lost inventory is no empty one.
+    fn has_nothing(&self) -> bool {
+        let chunks = self.hub.catalog.inventory(self.key);
+        let status = self.target.status.clone().unwrap_or_default();
+        let never = status.objects == 0 && status.revision.is_none();
+        inventory::joined(&chunks).is_empty() && (never || !chunks.is_empty())
     }
 
     /// The session, if it may be worked with; `None` while it, or its first answer, is awaited.
@@ -205,6 +217,10 @@ impl Pass<'_> {
         let mut report = self.perform(&actor, &plan, inventory).await?;
         if report.delivery.is_none() {
             report.delivery = complaint(&plan, desired, &blind);
+        }
+        if !desired.unresolved.is_empty() {
+            // Nothing tells when a kind comes to be served.
+            report.verdict.get_or_insert(Verdict::Retry(RETRY_MOST));
         }
         let delivery = report.delivery.take().unwrap_or(Delivery::Applied);
         let verdict = self.conclude(delivery, desired, Some(session), &report).await?;

@@ -150,7 +150,8 @@ fn what_is_not_provably_ours_is_never_written() {
 fn a_terminating_object_is_waited_for() {
     let mut dying = live("u", "h0");
     dying.terminating = true;
-    let plan = State::default().want("ConfigMap", "a", "h1").live("ConfigMap", "a", dying).plan(Wish::Present);
+    let plan =
+        State::default().want("ConfigMap", "a", "h1").live("ConfigMap", "a", dying).plan(Wish::Present);
     assert!(plan.stages.is_empty());
     assert_eq!(plan.waits, [Wait::Terminating(key("ConfigMap", "a"))]);
 }
@@ -227,7 +228,9 @@ fn perform(state: &mut State, plan: &Plan) {
     for effect in plan.stages.iter().flatten() {
         let hash = &state.wants[&effect.key].hash;
         let uid = match &effect.action {
-            Action::Apply { uid, why: Why::Changed | Why::Drifted, .. } | Action::Verify { uid, .. } => uid.clone(),
+            Action::Apply { uid, why: Why::Changed | Why::Drifted, .. } | Action::Verify { uid, .. } => {
+                uid.clone()
+            }
             _ => format!("new-{}", effect.key),
         };
         let before = state.live.get(&effect.key);
@@ -260,21 +263,29 @@ fn any_live() -> impl Strategy<Value = Live> {
 }
 
 fn any_state() -> impl Strategy<Value = State> {
-    let kind = prop_oneof![Just("Namespace"), Just("ConfigMap"), Just("Deployment"), Just("CustomResourceDefinition")];
+    let kind = prop_oneof![
+        Just("Namespace"),
+        Just("ConfigMap"),
+        Just("Deployment"),
+        Just("CustomResourceDefinition")
+    ];
     let object = (kind, "[a-c]", any::<[bool; 2]>(), "h[01]", "[ab]?", proptest::option::of(any_live()));
     proptest::collection::vec(object, 0..12).prop_map(|objects| {
-        objects.into_iter().fold(State::default(), |mut state, (kind, name, [wanted, known], hash, uid, seen)| {
-            if wanted {
-                state = state.want(kind, &name, &hash);
-            }
-            if known {
-                state = state.hold(kind, &name, &uid);
-            }
-            if let Some(seen) = seen {
-                state = state.live(kind, &name, seen);
-            }
-            state
-        })
+        objects.into_iter().fold(
+            State::default(),
+            |mut state, (kind, name, [wanted, known], hash, uid, seen)| {
+                if wanted {
+                    state = state.want(kind, &name, &hash);
+                }
+                if known {
+                    state = state.hold(kind, &name, &uid);
+                }
+                if let Some(seen) = seen {
+                    state = state.live(kind, &name, seen);
+                }
+                state
+            },
+        )
     })
 }
 
