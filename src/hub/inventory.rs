@@ -93,11 +93,18 @@ pub enum ChunkWrite {
 /// The writes, in order, that make `chunks` hold `inventory`; none when they do.
 ///
 /// An entry stays in the chunk that it is in, so that a change rewrites only the chunks that it touches.
-/// What a terminating chunk holds goes into others first, and only then is that chunk let go.
-pub fn writes(chunks: &BTreeMap<String, Arc<Chunk>>, inventory: &Inventory) -> Vec<ChunkWrite> {
+/// What a terminating chunk holds goes into others first, and only then is that chunk let go. While a target
+/// leaves, nothing new is made (its namespace may be terminating): the chunk stays until all is gone.
+pub fn writes(
+    chunks: &BTreeMap<String, Arc<Chunk>>,
+    inventory: &Inventory,
+    leaving: bool,
+) -> Vec<ChunkWrite> {
     let mut left = inventory.clone();
     let mut places: Vec<(&Chunk, Vec<InventoryEntry>)> = Vec::new();
-    for chunk in chunks.values().filter(|chunk| !chunk.deleting) {
+    let stays = |chunk: &Chunk| !chunk.deleting || (leaving && !inventory.is_empty());
+    let first = chunks.values().filter(|chunk| stays(chunk)).map(|chunk| chunk.index).min();
+    for chunk in chunks.values().filter(|chunk| stays(chunk)) {
         let mut entries = Vec::with_capacity(chunk.entries.len());
         for entry in chunk.entries.iter() {
             let key = ObjectKey::new(
@@ -122,14 +129,14 @@ pub fn writes(chunks: &BTreeMap<String, Arc<Chunk>>, inventory: &Inventory) -> V
         writes.push(ChunkWrite::Create { index, entries: entries.to_vec() });
     }
     for (chunk, entries) in places {
-        if entries.is_empty() && !(inventory.is_empty() && chunk.index == 0) {
+        if entries.is_empty() && !(inventory.is_empty() && Some(chunk.index) == first) {
             writes.push(ChunkWrite::Remove { name: chunk.name.clone() });
         } else if *entries != *chunk.entries {
             let (name, index, version) = (chunk.name.clone(), chunk.index, chunk.version);
             writes.push(ChunkWrite::Update { name, index, version, entries });
         }
     }
-    let terminating = chunks.values().filter(|chunk| chunk.deleting);
+    let terminating = chunks.values().filter(|chunk| !stays(chunk));
     writes.extend(terminating.map(|chunk| ChunkWrite::Remove { name: chunk.name.clone() }));
     writes
 }
@@ -172,8 +179,8 @@ mod tests {
     }
 
     /// Performs writes on chunks, as the API server would.
-    fn perform(chunks: &mut BTreeMap<String, Arc<Chunk>>, writes: &[ChunkWrite]) {
-        for write in writes {
+    fn bring(chunks: &mut BTreeMap<String, Arc<Chunk>>, inventory: &Inventory) {
+        for write in &writes(chunks, inventory, false) {
             let (name, index, entries) = match write {
                 ChunkWrite::Remove { name } => {
                     chunks.remove(name);
@@ -195,21 +202,21 @@ mod tests {
     fn chunks_hold_at_most_five_hundred_and_an_unchanged_inventory_writes_nothing() {
         let mut chunks = BTreeMap::new();
         let wanted = inventory(0..1200, "");
-        perform(&mut chunks, &writes(&chunks, &wanted));
+        bring(&mut chunks, &wanted);
         assert_eq!(chunks.len(), 3);
         assert_eq!(joined(&chunks), wanted);
-        assert_eq!(writes(&chunks, &wanted), []);
+        assert_eq!(writes(&chunks, &wanted, false), []);
     }
 
     #[test]
     fn one_new_uid_rewrites_one_chunk() {
         let mut chunks = BTreeMap::new();
-        perform(&mut chunks, &writes(&chunks, &inventory(0..1200, "a")));
+        bring(&mut chunks, &inventory(0..1200, "a"));
         let mut wanted = inventory(0..1200, "a");
         wanted.extend(inventory(700..701, "b"));
-        let writes = writes(&chunks, &wanted);
+        let writes = writes(&chunks, &wanted, false);
         assert_eq!(writes.len(), 1);
-        perform(&mut chunks, &writes);
+        bring(&mut chunks, &wanted);
         assert_eq!(joined(&chunks), wanted);
     }
 
@@ -217,23 +224,26 @@ mod tests {
     fn what_a_terminating_chunk_holds_is_copied_before_it_is_let_go() {
         let mut chunks = BTreeMap::new();
         let wanted = inventory(0..10, "a");
-        perform(&mut chunks, &writes(&chunks, &wanted));
+        bring(&mut chunks, &wanted);
         let mut dying = (*chunks["shop.berlin.0"]).clone();
         dying.deleting = true;
         chunks.insert(dying.name.clone(), Arc::new(dying));
-        let writes = writes(&chunks, &wanted);
+        let writes = writes(&chunks, &wanted, false);
         assert!(
             matches!(&writes[0], ChunkWrite::Create { index: 1, entries } if entries.len() == 10),
             "{writes:?}"
         );
         assert_eq!(writes[1], ChunkWrite::Remove { name: "shop.berlin.0".into() });
+        assert_eq!(super::writes(&chunks, &wanted, true), [], "a target that leaves needs no copy");
+        let gone = super::writes(&chunks, &Inventory::new(), true);
+        assert_eq!(gone, [ChunkWrite::Remove { name: "shop.berlin.0".into() }]);
     }
 
     #[test]
     fn an_emptied_inventory_keeps_one_empty_chunk_as_the_proof_that_it_is_empty() {
         let mut chunks = BTreeMap::new();
-        perform(&mut chunks, &writes(&chunks, &inventory(0..1200, "a")));
-        perform(&mut chunks, &writes(&chunks, &Inventory::new()));
+        bring(&mut chunks, &inventory(0..1200, "a"));
+        bring(&mut chunks, &Inventory::new());
         assert_eq!(chunks.len(), 1);
         assert!(joined(&chunks).is_empty());
     }

@@ -452,3 +452,6 @@ fn changed_for(before: Option<&Record>, now: &Record) -> BTreeSet<OwnerHash> {
 fn targets_of(owners: &BTreeSet<OwnerHash>, known: &BTreeMap<OwnerHash, Owner>) -> Vec<TargetKey> {
     owners.iter().filter_map(|owner| known.get(owner)).map(|owner| owner.target.clone()).collect()
 }
+
+#[cfg(test)]
+mod tests;

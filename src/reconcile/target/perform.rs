@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use futures::{StreamExt, stream};
+use vidra_api::target::Desired as Wish;
 use vidra_core::{
     plan::{Action, Effect, Held, Plan, Why},
     status::Delivery,
@@ -74,7 +75,8 @@ impl Pass<'_> {
     }
 
     async fn write_inventory(&self, inventory: &Inventory) -> Result<(), CallError> {
-        let writes = inventory::writes(&self.hub.catalog.inventory(self.key), inventory);
+        let leaving = self.target.spec.desired != Wish::Present;
+        let writes = inventory::writes(&self.hub.catalog.inventory(self.key), inventory, leaving);
         if writes.is_empty() {
             return Ok(());
         }

@@ -1,0 +1,165 @@
+//! What the fold lets through and what it drops.
+
+use serde_json::json;
+use vidra_core::{
+    manifest,
+    object::Scope,
+    render::{self, HashKey},
+};
+
+use super::*;
+
+const NAMESPACE: &str = "team";
+const RESOURCE: &str = "shop";
+
+fn hub() -> HubId {
+    HubId::try_from("h1").unwrap()
+}
+
+fn owner() -> OwnerHash {
+    OwnerHash::new(&hub(), NAMESPACE, RESOURCE)
+}
+
+fn target() -> TargetKey {
+    TargetKey::new(NAMESPACE, RESOURCE, "berlin")
+}
+
+fn gvk() -> Gvk {
+    Gvk::new("", "v1", "ConfigMap")
+}
+
+fn key() -> ObjectKey {
+    ObjectKey::new(&gvk(), NAMESPACE, "settings")
+}
+
+/// A target that declares one ConfigMap with `data.mode: fast`.
+fn desired() -> Arc<Desired> {
+    let text = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: settings}\ndata: {mode: fast}\n";
+    let objects = manifest::parse(text).unwrap();
+    let scope = |_: &Gvk| Some(Scope::Namespaced);
+    Arc::new(render::render(&objects, &scope, NAMESPACE, &HashKey::new([7; 32])).unwrap().into())
+}
+
+/// The object as the API server shows it: the values, and what our entry owns.
+fn live(version: u64, mode: &str, owned: bool) -> Live {
+    let label = owner().label_key();
+    let declared = desired().objects[&key()].hash;
+    let mut fields = json!({"f:metadata": {"f:labels": {(format!("f:{label}")): {}}}});
+    if owned {
+        fields["f:data"] = json!({"f:mode": {}});
+    }
+    Live::from(json!({
+        "apiVersion": "v1", "kind": "ConfigMap",
+        "metadata": {
+            "name": "settings", "namespace": NAMESPACE, "uid": "u1", "resourceVersion": version.to_string(),
+            "labels": {&label: "", "vidra.dev/hub": "h1"},
+            "annotations": {&label: format!("{NAMESPACE}/{RESOURCE} 1 {declared}")},
+            "managedFields": [{
+                "manager": format!("vidra/h1/{NAMESPACE}/{RESOURCE}"), "operation": "Apply", "fieldsV1": fields,
+            }],
+        },
+        "data": {"mode": mode, "other": "x"},
+    }))
+}
+
+fn records() -> Records {
+    let records = Records::new(hub());
+    records.declare(owner(), target(), desired());
+    records
+}
+
+/// Records after our own apply at version 10.
+fn applied() -> Records {
+    let records = records();
+    let woken = records.fold(&gvk(), live(10, "fast", true), Source::Answer(&owner()));
+    assert_eq!(woken, [], "our own answer wakes nobody");
+    records
+}
+
+fn drift(records: &Records) -> Drift {
+    records.view(&owner(), &key(), &desired()).unwrap().drift
+}
+
+#[test]
+fn a_foreign_field_or_an_equal_value_wakes_nobody() {
+    let records = applied();
+    let mut foreign = live(11, "fast", true).json;
+    foreign["data"]["other"] = "changed".into();
+    assert_eq!(records.fold(&gvk(), foreign.into(), Source::Watch), []);
+    // Edited there and back again: the ownership is lost, the value is ours.
+    assert_eq!(records.fold(&gvk(), live(12, "fast", false), Source::Watch), []);
+    assert_eq!(drift(&records), Drift::None);
+}
+
+#[test]
+fn another_value_is_drift_and_wakes_once() {
+    let records = applied();
+    assert_eq!(records.fold(&gvk(), live(11, "slow", false), Source::Watch), [target()]);
+    assert_eq!(drift(&records), Drift::Differs);
+    assert_eq!(records.fold(&gvk(), live(12, "slower", false), Source::Watch), [], "it is known already");
+    assert_eq!(records.fold(&gvk(), live(13, "fast", true), Source::Answer(&owner())), []);
+    assert_eq!(drift(&records), Drift::None);
+}
+
+#[test]
+fn an_event_that_our_own_answer_overtook_is_no_news() {
+    let records = applied();
+    assert_eq!(records.fold(&gvk(), live(9, "slow", false), Source::Watch), []);
+    assert_eq!(records.fold_gone(&key(), "u1", "9"), [], "a deletion before our write");
+    assert_eq!(records.fold_gone(&key(), "another", "99"), [], "of another object");
+    assert_eq!(drift(&records), Drift::None);
+    assert_eq!(records.fold_gone(&key(), "u1", "11"), [target()]);
+    assert!(records.view(&owner(), &key(), &desired()).is_none());
+}
+
+#[test]
+fn after_a_start_an_object_that_is_owned_whole_is_as_it_was_left() {
+    let records = records();
+    let mark = records.mark();
+    assert_eq!(records.fold(&gvk(), live(10, "fast", true), Source::List(mark)), [target()]);
+    assert_eq!(drift(&records), Drift::None);
+    let tampered = self::records();
+    tampered.fold(&gvk(), live(10, "slow", false), Source::List(tampered.mark()));
+    assert_eq!(drift(&tampered), Drift::Unsure, "a dry run has to tell");
+}
+
+#[test]
+fn a_lost_entry_of_ours_is_drift() {
+    let records = applied();
+    let mut reset = live(11, "fast", true).json;
+    reset["metadata"]["managedFields"] = json!([]);
+    assert_eq!(records.fold(&gvk(), reset.into(), Source::Watch), [target()]);
+    assert_eq!(drift(&records), Drift::Differs);
+    assert!(!records.view(&owner(), &key(), &desired()).unwrap().proof);
+}
+
+#[test]
+fn a_list_drops_what_it_does_not_show_but_not_what_was_written_since_it_began() {
+    let records = applied();
+    let before = records.mark();
+    assert_eq!(records.listed(&gvk(), "", &BTreeSet::new(), before - 1), [], "written after the list began");
+    assert_eq!(records.listed(&gvk(), "elsewhere", &BTreeSet::new(), before), [], "another namespace");
+    assert_eq!(records.listed(&gvk(), "", &BTreeSet::new(), before), [target()]);
+    assert!(records.is_empty());
+}
+
+#[test]
+fn an_older_list_item_does_not_undo_a_newer_answer_and_a_newer_list_replaces() {
+    let records = records();
+    let mark = records.mark();
+    records.fold(&gvk(), live(10, "fast", true), Source::Answer(&owner()));
+    assert_eq!(records.fold(&gvk(), live(9, "slow", false), Source::List(mark)), []);
+    assert_eq!(drift(&records), Drift::None);
+    // Restored from a backup: the version went back, and the list began after all that is known.
+    let mark = records.mark();
+    assert_eq!(records.fold(&gvk(), live(5, "slow", false), Source::List(mark)), [target()]);
+    assert_eq!(drift(&records), Drift::Differs);
+}
+
+#[test]
+fn the_same_version_with_other_values_is_a_new_baseline() {
+    let records = applied();
+    let mark = records.mark();
+    assert_eq!(records.fold(&gvk(), live(10, "defaulted", true), Source::List(mark)), []);
+    assert_eq!(drift(&records), Drift::None);
+}
