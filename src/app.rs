@@ -50,7 +50,7 @@ pub async fn run(
         identity::ensure(&client, &settings.namespace, settings.hub_id.as_deref(), rng.as_ref()).await?;
     let (queue, timer) = Queue::new(Limits::default(), rng.clone(), metrics.queue());
     let catalog = Arc::new(Catalog::new(queue.clone()));
-    let (events, event_writer) = Events::new(client.clone(), clock.clone(), rng.clone(), &settings.namespace);
+    let (events, event_writer) = Events::new(client.clone(), clock.clone(), rng.clone());
     let hub = Arc::new(Hub {
         api: HubApi::new(client.clone(), catalog.clone(), metrics.clone()),
         revisions: Revisions::new(identity.key.clone()),
@@ -71,10 +71,10 @@ pub async fn run(
     let tasks = TaskTracker::new();
     let ending = stop.clone();
     tasks.spawn(async move { vital("timer", &ending, timer.run(ending.clone())).await });
-    let (namespace, known) = (hub.settings.namespace.clone(), synced.clone());
+    let (namespace, known, rng) = (hub.settings.namespace.clone(), synced.clone(), hub.rng.clone());
     let follow = async move {
-        let follow = || follow_all(client.clone(), &namespace, catalog.clone(), known.clone());
-        supervised("hub watches", follow).await;
+        let follow = || follow_all(client.clone(), &namespace, catalog.clone(), rng.as_ref(), known.clone());
+        supervised("hub watches", rng.as_ref(), follow).await;
     };
     tasks.spawn(stop.clone().run_until_cancelled_owned(follow));
     let ending = stop.clone();

@@ -19,6 +19,7 @@ use crate::{member::error::CallError, seams::Clock};
 pub const NAME: &str = "vidra-hub";
 const DURATION: Duration = Duration::from_secs(15);
 const RENEW_EVERY: Duration = Duration::from_secs(4);
+const RETRY: Duration = Duration::from_secs(1);
 /// The holder gives up after this long without a renewal: well before others may follow.
 const GIVE_UP: Duration = Duration::from_secs(10);
 const WITHIN: Duration = Duration::from_secs(4);
@@ -54,18 +55,19 @@ impl Claim {
     /// Renews until `stop`; returns early, with false, when the Lease is lost.
     pub async fn hold(&self, stop: CancellationToken) -> bool {
         let mut renewed = Instant::now();
+        let mut pause = RENEW_EVERY;
         loop {
-            if stop.run_until_cancelled(tokio::time::sleep(RENEW_EVERY)).await.is_none() {
+            if stop.run_until_cancelled(tokio::time::sleep(pause)).await.is_none() {
                 return true;
             }
-            match self.renew().await {
-                Ok(true) => renewed = Instant::now(),
-                Ok(false) => return false,
-                Err(error) => {
+            let asked = Instant::now();
+            match tokio::time::timeout_at(renewed + GIVE_UP, self.renew()).await {
+                // A renewal counts from when it was asked for: others may have seen it then.
+                Ok(Ok(true)) => (renewed, pause) = (asked, RENEW_EVERY),
+                Ok(Ok(false)) | Err(_) => return false,
+                Ok(Err(error)) => {
                     tracing::warn!(%error, "the Lease {NAME} could not be renewed");
-                    if renewed.elapsed() >= GIVE_UP {
-                        return false;
-                    }
+                    pause = RETRY;
                 }
             }
         }

@@ -2,6 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
+use http::{HeaderValue, header};
 use kube::{
     Client, Config,
     client::ClientBuilder,
@@ -21,7 +22,7 @@ use crate::{
     app::{self, Deps},
     hub::identity::IdentityError,
     lease::Claim,
-    member::connect::TlsConnect,
+    member::connect::{TlsConnect, USER_AGENT},
     seams::{Clock, Rng, SeededRng, SystemClock},
     serve::{self, metrics::Metrics},
     settings::{Flags, Settings},
@@ -128,6 +129,7 @@ async fn hub_client(flags: &Flags) -> Result<Client, ProcessError> {
     };
     // One policy of retries: the queue's.
     config.default_retry = false;
+    config.headers.push((header::USER_AGENT, HeaderValue::from_static(USER_AGENT)));
     let builder = ClientBuilder::try_from(config).map_err(|error| bad(&error))?;
     // Neither a list nor the start of a watch has a limit of its own.
     Ok(builder.with_layer(&TimeoutLayer::new(HEADERS_WITHIN)).build())

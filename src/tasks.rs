@@ -5,16 +5,43 @@ use std::{panic::AssertUnwindSafe, time::Duration};
 use futures::FutureExt;
 use tokio_util::sync::CancellationToken;
 
+use crate::{queue::jittered, seams::Rng};
+
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LAST_PAUSE: Duration = Duration::from_secs(60);
 
+/// Pauses between tries, each twice the one before.
+#[derive(Debug)]
+pub struct Pauses {
+    next: Duration,
+}
+
+impl Default for Pauses {
+    fn default() -> Self {
+        Self { next: FIRST_PAUSE }
+    }
+}
+
+impl Pauses {
+    /// Waits for the next pause to end.
+    pub async fn pause(&mut self, rng: &dyn Rng) {
+        let pause = jittered(self.next, rng);
+        self.next = (self.next * 2).min(LAST_PAUSE);
+        tokio::time::sleep(pause).await;
+    }
+
+    /// It went well: the next pause is short again.
+    pub fn reset(&mut self) {
+        *self = Self::default();
+    }
+}
+
 /// Runs a task that can be begun anew; after a panic it is, later and later.
-pub async fn supervised<F: Future<Output = ()>>(name: &str, mut task: impl FnMut() -> F) {
-    let mut pause = FIRST_PAUSE;
+pub async fn supervised<F: Future<Output = ()>>(name: &str, rng: &dyn Rng, mut task: impl FnMut() -> F) {
+    let mut pauses = Pauses::default();
     while AssertUnwindSafe(task()).catch_unwind().await.is_err() {
         tracing::error!(task = name, "a task panicked; it is begun anew");
-        tokio::time::sleep(pause).await;
-        pause = (pause * 2).min(LAST_PAUSE);
+        pauses.pause(rng).await;
     }
 }
 
@@ -29,12 +56,13 @@ pub async fn vital(name: &str, stop: &CancellationToken, task: impl Future<Outpu
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::seams::SeededRng;
     use std::sync::atomic::{AtomicU32, Ordering};
 
     #[tokio::test(start_paused = true)]
     async fn a_task_that_panics_is_begun_anew_until_it_ends() {
         let runs = AtomicU32::new(0);
-        supervised("test", || async {
+        supervised("test", &SeededRng::new(1), || async {
             assert!(runs.fetch_add(1, Ordering::Relaxed) >= 2, "panics twice");
         })
         .await;

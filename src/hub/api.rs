@@ -19,7 +19,7 @@ use vidra_api::{
 };
 
 use super::{
-    catalog::Catalog,
+    catalog::{Catalog, Listed},
     inventory::{ChunkWrite, spec},
     watch::LEFT_ANNOTATION,
 };
@@ -100,6 +100,7 @@ impl HubApi {
     pub async fn create_target(&self, target: &VidraTarget) -> Result<(), CallError> {
         let api = self.namespaced::<VidraTarget>(&target.namespace().unwrap_or_default());
         let made = self.call("create", api.create(&PostParams::default(), target)).await?;
+        self.catalog.made(Listed::Targets, &made.namespace().unwrap_or_default(), &made.name_any());
         self.catalog.fold_target(made);
         Ok(())
     }
@@ -111,6 +112,22 @@ impl HubApi {
             self.call("update", api.replace(&target.name_any(), &PostParams::default(), target)).await?;
         self.catalog.fold_target(made);
         Ok(())
+    }
+
+    /// Whether a VidraTarget that is there could be made again now. A namespace that is being deleted refuses
+    /// new objects (403 with that cause) before it looks whether the name is taken (409).
+    pub async fn could_remake(&self, target: &VidraTarget) -> Result<bool, CallError> {
+        let api = self.namespaced::<VidraTarget>(&target.namespace().unwrap_or_default());
+        let params = PostParams { dry_run: true, ..PostParams::default() };
+        let again = VidraTarget::new(&target.name_any(), target.spec.clone());
+        match self.call("verify", api.create(&params, &again)).await {
+            Ok(_) => Ok(true),
+            Err(error) => match error.class {
+                Class::Conflict => Ok(true),
+                Class::Namespace { terminating: true } => Ok(false),
+                _ => Err(error),
+            },
+        }
     }
 
     /// Lets a VidraTarget go: its finalizer, then itself.
@@ -178,6 +195,7 @@ impl HubApi {
         });
         let params = PatchParams::apply("vidra-hub");
         let now = self.call("apply", api.patch(name, &params, &Patch::Apply(&body))).await?;
+        self.catalog.made(Listed::Members, "", name);
         self.catalog.fold_member(now);
         Ok(())
     }
@@ -232,6 +250,7 @@ impl HubApi {
                     let mut chunk = VidraInventory::new(&name, spec(key, *index, entries.clone()));
                     chunk.metadata.finalizers = Some(vec![FINALIZER.to_owned()]);
                     let made = self.call("create", api.create(&PostParams::default(), &chunk)).await?;
+                    self.catalog.made(Listed::Inventories, &key.namespace, &name);
                     self.catalog.fold_inventory(made, true);
                 }
                 ChunkWrite::Update { name, index, version, entries } => {

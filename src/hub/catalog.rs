@@ -28,6 +28,19 @@ struct Inner {
     inventories: BTreeMap<TargetKey, BTreeMap<String, Arc<Chunk>>>,
     members: BTreeMap<String, Arc<MemberCluster>>,
     registrations: BTreeMap<(String, String), Arc<Registration>>,
+    /// What the hub made since the last list of its kind began.
+    made: BTreeSet<(Listed, String, String)>,
+}
+
+impl Inner {
+    /// MemberClusters whose spec names this Secret.
+    fn referring(&self, namespace: &str, name: &str) -> Vec<String> {
+        let refers = |member: &MemberCluster| {
+            let reference = member.spec.kubeconfig_secret_ref.as_ref();
+            reference.is_some_and(|reference| reference.namespace == namespace && reference.name == name)
+        };
+        self.members.iter().filter(|(_, member)| refers(member)).map(|(name, _)| name.clone()).collect()
+    }
 }
 
 /// Is `now` an older view than `held`? Only own answers and the watch's order are compared.
@@ -232,11 +245,14 @@ impl Catalog {
         let key = (registration.namespace.clone(), registration.name.clone());
         let mut inner = self.inner.write();
         let before = inner.registrations.insert(key, Arc::new(registration.clone()));
+        let referring = inner.referring(&registration.namespace, &registration.name);
         drop(inner);
         if before.as_deref() == Some(&registration) {
             return;
         }
-        self.queue.add(Key::Cluster(registration.cluster.as_str().into()), Priority::User);
+        for cluster in referring.iter().chain([&registration.cluster]) {
+            self.queue.add(Key::Cluster(cluster.as_str().into()), Priority::User);
+        }
         if let Some(before) = before.filter(|before| before.cluster != registration.cluster) {
             self.queue.add(Key::Cluster(before.cluster.as_str().into()), Priority::User);
         }
@@ -287,16 +303,33 @@ impl Catalog {
 
     /// A registration Secret is gone.
     pub fn drop_registration(&self, namespace: &str, name: &str) {
-        let gone = self.inner.write().registrations.remove(&(namespace.to_owned(), name.to_owned()));
-        if let Some(gone) = gone {
-            self.queue.add(Key::Cluster(gone.cluster.as_str().into()), Priority::User);
+        let mut inner = self.inner.write();
+        let Some(gone) = inner.registrations.remove(&(namespace.to_owned(), name.to_owned())) else { return };
+        let referring = inner.referring(namespace, name);
+        drop(inner);
+        for cluster in referring.iter().chain([&gone.cluster]) {
+            self.queue.add(Key::Cluster(cluster.as_str().into()), Priority::User);
         }
     }
 
-    /// Ends a list: what it did not show is gone.
+    /// A list begins: what is made from now on may be missing from it.
+    pub fn listing(&self, kind: Listed) {
+        self.inner.write().made.retain(|(of, _, _)| *of != kind);
+    }
+
+    /// The hub made an object itself.
+    pub fn made(&self, kind: Listed, namespace: &str, name: &str) {
+        self.inner.write().made.insert((kind, namespace.to_owned(), name.to_owned()));
+    }
+
+    /// Ends a list: what it did not show, and was not made since it began, is gone.
     pub fn listed(&self, kind: Listed, seen: &BTreeSet<(String, String)>) {
-        let unseen = |namespace: &str, name: &str| !seen.contains(&(namespace.to_owned(), name.to_owned()));
         let inner = self.inner.read();
+        let made = inner.made.clone();
+        let unseen = |namespace: &str, name: &str| {
+            let (namespace, name) = (namespace.to_owned(), name.to_owned());
+            !seen.contains(&(namespace.clone(), name.clone())) && !made.contains(&(kind, namespace, name))
+        };
         match kind {
             Listed::Resources => {
                 let gone: Vec<_> =

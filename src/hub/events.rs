@@ -21,6 +21,9 @@ const WAITING: usize = 256;
 const BETWEEN: Duration = Duration::from_millis(50);
 /// events.k8s.io/v1: `note` at most 1024 bytes.
 const NOTE_MAX: usize = 1000;
+/// Where Events about cluster-scoped objects go; any other namespace is refused.
+/// Source: k8s.io/kubernetes/pkg/apis/core/validation/events.go, legacyValidateEvent.
+const CLUSTER_SCOPED: &str = "default";
 
 /// Normal or Warning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,7 +40,6 @@ pub struct Events {
     said: Mutex<BTreeMap<String, Instant>>,
     clock: Arc<dyn Clock>,
     rng: Arc<dyn Rng>,
-    namespace: String,
 }
 
 /// Writes what [`Events`] took.
@@ -47,11 +49,11 @@ pub struct Writer {
 }
 
 impl Events {
-    /// Events about cluster-scoped objects go to `namespace`.
-    pub fn new(client: Client, clock: Arc<dyn Clock>, rng: Arc<dyn Rng>, namespace: &str) -> (Self, Writer) {
+    /// Takes Events, and the writer that writes them.
+    pub fn new(client: Client, clock: Arc<dyn Clock>, rng: Arc<dyn Rng>) -> (Self, Writer) {
         let (sender, receiver) = mpsc::channel(WAITING);
         let said = Mutex::default();
-        (Self { sender, said, clock, rng, namespace: namespace.to_owned() }, Writer { client, receiver })
+        (Self { sender, said, clock, rng }, Writer { client, receiver })
     }
 
     /// Says something about an object, unless that was said a moment ago.
@@ -68,7 +70,7 @@ impl Events {
         if !self.is_news(format!("{uid} {reason} {note}")) {
             return;
         }
-        let namespace = regarding.namespace.clone().unwrap_or_else(|| self.namespace.clone());
+        let namespace = regarding.namespace.clone().unwrap_or_else(|| CLUSTER_SCOPED.to_owned());
         let name: String = regarding.name.as_deref().unwrap_or_default().chars().take(200).collect();
         let mut event = Event {
             event_time: Some(MicroTime(self.clock.now())),

@@ -10,17 +10,18 @@ use futures::StreamExt;
 use k8s_openapi::api::core::v1::{ObjectReference, Secret};
 use kube::{
     Api, Client, Resource, ResourceExt,
-    runtime::{
-        WatchStreamExt,
-        watcher::{self, Event},
-    },
+    runtime::watcher::{self, Event},
 };
 use serde::de::DeserializeOwned;
 use tokio::sync::watch;
 use vidra_api::{MemberCluster, VidraInventory, VidraResource, VidraTarget, labels::REGISTRATION_LABEL};
 
 use super::catalog::{Catalog, Listed};
-use crate::queue::{ResourceKey, TargetKey};
+use crate::{
+    queue::{ResourceKey, TargetKey},
+    seams::Rng,
+    tasks::Pauses,
+};
 
 /// Set on a registration Secret whose member has left: it registers again when this is taken off.
 pub const LEFT_ANNOTATION: &str = "vidra.dev/left-at";
@@ -92,23 +93,29 @@ impl From<Secret> for Registration {
 }
 
 /// Follows everything until cancelled; `synced` turns true when each first list is complete.
-pub async fn follow_all(client: Client, namespace: &str, catalog: Arc<Catalog>, synced: watch::Sender<bool>) {
-    let done = watch::Sender::new(BTreeSet::new());
+pub async fn follow_all(
+    client: Client,
+    namespace: &str,
+    catalog: Arc<Catalog>,
+    rng: &dyn Rng,
+    synced: watch::Sender<bool>,
+) {
+    let to = Into { catalog: &catalog, rng, done: watch::Sender::new(BTreeSet::new()) };
     let secrets: Api<Secret> = Api::namespaced(client.clone(), namespace);
     let any = watcher::Config::default().timeout(200);
     let registrations = any.clone().labels(REGISTRATION_LABEL);
     let all_listed = async {
-        let mut listed = done.subscribe();
-        // Never fails: `done` outlives this.
+        let mut listed = to.done.subscribe();
+        // Never fails: the sender outlives this.
         let _ = listed.wait_for(|kinds: &BTreeSet<Listed>| kinds.len() == 5).await;
         synced.send_replace(true);
     };
     tokio::join!(
-        follow(Api::<VidraResource>::all(client.clone()), any.clone(), Listed::Resources, &catalog, &done),
-        follow(Api::<VidraTarget>::all(client.clone()), any.clone(), Listed::Targets, &catalog, &done),
-        follow(Api::<VidraInventory>::all(client.clone()), any.clone(), Listed::Inventories, &catalog, &done),
-        follow(Api::<MemberCluster>::all(client.clone()), any, Listed::Members, &catalog, &done),
-        follow(secrets, registrations, Listed::Registrations, &catalog, &done),
+        follow(Api::<VidraResource>::all(client.clone()), any.clone(), Listed::Resources, &to),
+        follow(Api::<VidraTarget>::all(client.clone()), any.clone(), Listed::Targets, &to),
+        follow(Api::<VidraInventory>::all(client.clone()), any.clone(), Listed::Inventories, &to),
+        follow(Api::<MemberCluster>::all(client.clone()), any, Listed::Members, &to),
+        follow(secrets, registrations, Listed::Registrations, &to),
         all_listed,
     );
 }
@@ -119,21 +126,28 @@ trait Fold: Sized {
     fn drop(self, catalog: &Catalog);
 }
 
-async fn follow<K>(
-    api: Api<K>,
-    config: watcher::Config,
-    kind: Listed,
-    catalog: &Catalog,
-    done: &watch::Sender<BTreeSet<Listed>>,
-) where
+/// Where watches lead.
+struct Into<'a> {
+    catalog: &'a Catalog,
+    rng: &'a dyn Rng,
+    done: watch::Sender<BTreeSet<Listed>>,
+}
+
+async fn follow<K>(api: Api<K>, config: watcher::Config, kind: Listed, to: &Into<'_>)
+where
     K: Resource<DynamicType = ()> + Fold + Clone + DeserializeOwned + Debug + Send + 'static,
 {
+    let catalog = to.catalog;
+    let mut pauses = Pauses::default();
     loop {
-        let mut events = std::pin::pin!(watcher::watcher(api.clone(), config.clone()).default_backoff());
+        let mut events = std::pin::pin!(watcher::watcher(api.clone(), config.clone()));
         let mut seen = BTreeSet::new();
         while let Some(event) = events.next().await {
             match event {
-                Ok(Event::Init) => seen.clear(),
+                Ok(Event::Init) => {
+                    catalog.listing(kind);
+                    seen.clear();
+                }
                 Ok(Event::InitApply(object)) => {
                     seen.insert((object.namespace().unwrap_or_default(), object.name_any()));
                     object.fold(catalog);
@@ -141,22 +155,28 @@ async fn follow<K>(
                 Ok(Event::InitDone) => {
                     catalog.listed(kind, &seen);
                     seen.clear();
-                    done.send_modify(|kinds| {
+                    pauses.reset();
+                    to.done.send_modify(|kinds| {
                         kinds.insert(kind);
                     });
                 }
                 Ok(Event::Apply(object)) => object.fold(catalog),
                 Ok(Event::Delete(object)) => object.drop(catalog),
                 Err(error) => {
-                    let expired = matches!(&error, watcher::Error::WatchStartFailed(kube::Error::Api(status)) if status.code == 410);
                     tracing::warn!(kind = %K::kind(&()), error = %brief(&error), "watch on the hub failed; it is tried again");
-                    if expired {
+                    pauses.pause(to.rng).await;
+                    if is_expired(&error) {
                         break;
                     }
                 }
             }
         }
     }
+}
+
+/// A watcher that met an expired resourceVersion would ask with it for ever.
+fn is_expired(error: &watcher::Error) -> bool {
+    matches!(error, watcher::Error::WatchStartFailed(kube::Error::Api(status)) if status.code == 410)
 }
 
 /// Never the body: a Secret may be in it.

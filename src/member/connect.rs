@@ -29,6 +29,8 @@ use crate::seams::{Connect, ConnectError};
 
 /// A response must have begun within this time; watches begin at once too.
 const HEADERS_WITHIN: Duration = Duration::from_secs(30);
+/// Its part before the slash is the field manager of calls that name none.
+pub const USER_AGENT: &str = concat!("vidra-hub/", env!("CARGO_PKG_VERSION"));
 const CONNECT_WITHIN: Duration = Duration::from_secs(5);
 
 /// Connections over TLS.
@@ -148,6 +150,7 @@ impl Target {
             .path_and_query(format!("{}{path}", self.prefix))
             .build()?;
         *request.uri_mut() = uri;
+        request.headers_mut().insert(header::USER_AGENT, HeaderValue::from_static(USER_AGENT));
         if let Some(bearer) = &self.bearer {
             request.headers_mut().insert(header::AUTHORIZATION, bearer.clone());
         }

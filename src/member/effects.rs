@@ -140,7 +140,7 @@ impl Actor<'_> {
         match self.send(declared, &body, force).await {
             Ok(live) => Ok(self.applied(declared, live, corrected)),
             Err(error) => match error.class {
-                Class::FieldConflict => Ok(shared_conflict(&declared.key, &error)),
+                Class::FieldConflict if !force => self.contest(declared, uid, why, &error).await,
                 // Another object, or none, bears the name now.
                 Class::Conflict | Class::NotFound if why == Why::Missing => {
                     self.forget_record(&declared.key, uid);
@@ -175,14 +175,18 @@ impl Actor<'_> {
         };
         let (uid, terminating) = (live.uid().to_owned(), live.is_terminating());
         let standing = standing(&live.json, self.owner);
-        self.fold(&declared.gvk, live, Source::Read);
+        // No watch would tell of changes to one without our label.
+        if matches!(standing, Standing::Ours | Standing::Shared) {
+            self.fold(&declared.gvk, live, Source::Read);
+        }
         match standing {
             _ if terminating => Err(CallError {
                 class: Class::Conflict,
                 message: "an object of this name is being deleted".into(),
             }),
-            Standing::Ours => Box::pin(self.apply(declared, &uid, Why::Changed, true)).await,
-            Standing::Shared => Box::pin(self.apply(declared, &uid, Why::Changed, false)).await,
+            Standing::Ours | Standing::Shared => {
+                Box::pin(self.apply(declared, &uid, Why::Changed, false)).await
+            }
             Standing::OtherHub(hub) => Ok(Outcome::Refused {
                 reason: "OwnedByOtherHub",
                 message: format!("{key} belongs to the hub {hub:?}; release it there first"),
@@ -193,6 +197,21 @@ impl Actor<'_> {
                 message: format!(
                     "{key} exists and was not made by the hub; delete it in the member or drop it from the manifest"
                 ),
+            }),
+        }
+    }
+
+    /// Fields are held by others: by people and controllers they are taken back, by another VidraResource
+    /// never.
+    async fn contest(&self, declared: &Declared, uid: &str, why: Why, error: &CallError) -> Step {
+        match self.read(&declared.key, &declared.gvk).await? {
+            Some(live) if live.uid() == uid && other_owners(&live.json, self.owner) => {
+                Ok(shared_conflict(&declared.key, error))
+            }
+            Some(live) if live.uid() == uid => Box::pin(self.apply(declared, uid, why, true)).await,
+            _ => Err(CallError {
+                class: Class::Conflict,
+                message: "the object was replaced; trying again".into(),
             }),
         }
     }

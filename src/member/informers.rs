@@ -18,10 +18,7 @@ use kube::{
     Api, Client,
     api::ListParams,
     core::ApiResource,
-    runtime::{
-        WatchStreamExt,
-        watcher::{self, Event},
-    },
+    runtime::watcher::{self, Event},
 };
 use parking_lot::Mutex;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
@@ -34,7 +31,8 @@ use super::{
 };
 use crate::{
     queue::{Key, Priority, Queue, TargetKey},
-    tasks::supervised,
+    seams::Rng,
+    tasks::{Pauses, supervised},
 };
 
 /// Watches end after this long and are begun anew, before load balancers drop them as idle (240 s).
@@ -62,6 +60,7 @@ pub struct Informers {
     client: Client,
     records: Arc<Records>,
     queue: Arc<Queue>,
+    rng: Arc<dyn Rng>,
     tasks: TaskTracker,
     /// Ends every informer.
     stop: CancellationToken,
@@ -84,11 +83,22 @@ impl Informers {
         client: Client,
         records: Arc<Records>,
         queue: Arc<Queue>,
+        rng: Arc<dyn Rng>,
         tasks: TaskTracker,
         stop: CancellationToken,
     ) -> Arc<Self> {
         let running = Mutex::default();
-        Arc::new(Self { selector, client, records, queue, tasks, stop, running, next_id: AtomicU64::new(0) })
+        Arc::new(Self {
+            selector,
+            client,
+            records,
+            queue,
+            rng,
+            tasks,
+            stop,
+            running,
+            next_id: AtomicU64::new(0),
+        })
     }
 
     /// Makes sure that the kinds which a target needs are watched, ends what nobody needs any more, and
@@ -181,8 +191,8 @@ impl Informers {
         let stop = self.stop.child_token();
         let id = self.next_id.fetch_add(1, Ordering::Relaxed);
         let run = Arc::new(Run { registry: self.clone(), gvk: gvk.clone(), resource: resource.clone(), id });
-        let token = stop.clone();
-        let follow = async move { supervised("informer", || run.clone().follow()).await };
+        let (token, rng) = (stop.clone(), self.rng.clone());
+        let follow = async move { supervised("informer", rng.as_ref(), || run.clone().follow()).await };
         self.tasks.spawn(token.run_until_cancelled_owned(follow));
         Informer { id, resource: resource.clone(), users: BTreeSet::new(), state: State::Syncing, stop }
     }
@@ -218,19 +228,20 @@ struct Run {
 impl Run {
     /// Follows for ever; the caller cancels it.
     async fn follow(self: Arc<Self>) {
+        let mut pauses = Pauses::default();
         loop {
-            self.follow_one_stream().await;
-            // A watcher that met an expired resourceVersion would ask with it for ever: it is made anew.
-            tokio::time::sleep(Duration::from_secs(1)).await;
+            self.follow_one_stream(&mut pauses).await;
         }
     }
 
-    async fn follow_one_stream(&self) {
+    /// Until the stream has to be made anew: a watcher that met an expired resourceVersion would ask with it
+    /// for ever, and one that was refused would not say when it is let in again.
+    async fn follow_one_stream(&self, pauses: &mut Pauses) {
         let registry = &self.registry;
         let api: Api<Live> = Api::all_with(registry.client.clone(), &self.resource);
         let config =
             watcher::Config::default().labels(&registry.selector).timeout(WATCH_SECONDS).page_size(PAGE);
-        let mut events = std::pin::pin!(watcher::watcher(api, config).default_backoff());
+        let mut events = std::pin::pin!(watcher::watcher(api, config));
         let mut seen = BTreeSet::new();
         let mut mark = registry.records.mark();
         while let Some(event) = events.next().await {
@@ -247,23 +258,27 @@ impl Run {
                 Ok(Event::InitDone) => {
                     registry.notify(registry.records.listed(&self.gvk, "", &seen, mark));
                     seen.clear();
+                    pauses.reset();
                     registry.set_state(&self.gvk, self.id, State::Synced);
                 }
                 Ok(Event::Apply(live)) => {
+                    pauses.reset();
                     registry.notify(registry.records.fold(&self.gvk, live, Source::Watch));
-                    registry.set_state(&self.gvk, self.id, State::Synced);
                 }
                 Ok(Event::Delete(live)) => {
+                    pauses.reset();
                     let key = key_of(&self.gvk, &live);
                     registry.notify(registry.records.fold_gone(&key, live.uid(), live.resource_version()));
                 }
                 Err(error) => {
-                    let (state, expired) = judge(error);
-                    tracing::debug!(kind = %self.gvk, ?state, "informer");
-                    if let Some(state) = state {
+                    let judgement = judge(error);
+                    tracing::debug!(kind = %self.gvk, ?judgement, "informer");
+                    let anew = judgement != Judgement::GoOn;
+                    if let Judgement::Blind(state) = judgement {
                         registry.set_state(&self.gvk, self.id, state);
                     }
-                    if expired {
+                    pauses.pause(registry.rng.as_ref()).await;
+                    if anew {
                         return;
                     }
                 }
@@ -276,24 +291,33 @@ fn key_of(gvk: &Gvk, live: &Live) -> ObjectKey {
     ObjectKey::new(gvk, live.meta_text("namespace"), live.meta_text("name"))
 }
 
-/// What an error says of the informer, and whether its position has expired. A watch that ends or breaks
-/// is begun again where it was: that alone leaves the records complete.
-fn judge(error: watcher::Error) -> (Option<State>, bool) {
+/// What an error says of the informer.
+#[derive(Debug, PartialEq, Eq)]
+enum Judgement {
+    /// A watch that ends or breaks is begun again where it was: that alone leaves the records complete.
+    GoOn,
+    /// Its position has expired: a list is due.
+    Expired,
+    /// It sees nothing.
+    Blind(State),
+}
+
+fn judge(error: watcher::Error) -> Judgement {
     let (error, listing) = match error {
         watcher::Error::InitialListFailed(error) => (CallError::from(error), true),
         watcher::Error::WatchStartFailed(error) => (CallError::from(error), false),
         watcher::Error::WatchFailed(error) => (CallError::from(error), false),
         watcher::Error::WatchError(status) => (CallError::from(*status), false),
         watcher::Error::NoResourceVersion => {
-            return (Some(State::Failing("the member sends no resourceVersion".into())), false);
+            return Judgement::Blind(State::Failing("the member sends no resourceVersion".into()));
         }
     };
     match error.class {
-        Class::Expired => (None, true),
-        Class::Forbidden | Class::Unauthenticated => (Some(State::Denied(error.message)), false),
+        Class::Expired => Judgement::Expired,
+        Class::Forbidden | Class::Unauthenticated => Judgement::Blind(State::Denied(error.message)),
         // The kind has gone, or is not yet served.
-        Class::NotFound => (Some(State::Failing(error.message)), false),
-        _ if listing => (Some(State::Failing(error.message)), false),
-        _ => (None, false),
+        Class::NotFound => Judgement::Blind(State::Failing(error.message)),
+        _ if listing => Judgement::Blind(State::Failing(error.message)),
+        _ => Judgement::GoOn,
     }
 }

@@ -5,11 +5,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use kube::{Client, core::ApiResource};
 use vidra_core::object::{Gvk, Scope};
 
+/// What a kind must serve for the hub to deliver it.
+const DELIVERS: [&str; 3] = ["patch", "list", "delete"];
+
 /// The kinds of one member at one time.
 #[derive(Clone, Debug, Default)]
 pub struct Kinds {
     known: BTreeMap<Gvk, (ApiResource, Scope)>,
-    listable: BTreeSet<Gvk>,
+    deliverable: BTreeSet<Gvk>,
     /// Group versions that the member could not tell about: their kinds are unknown, not gone.
     pub stale: Vec<String>,
 }
@@ -36,8 +39,8 @@ impl Kinds {
                         Scope::Namespaced
                     };
                     let gvk = kinds.insert(&name, &version_name, &kind, &plural, scope);
-                    if resource.verbs.iter().any(|verb| verb == "list") {
-                        kinds.listable.insert(gvk);
+                    if DELIVERS.iter().all(|verb| resource.verbs.iter().any(|served| served == verb)) {
+                        kinds.deliverable.insert(gvk);
                     }
                 }
             }
@@ -59,9 +62,9 @@ impl Kinds {
         gvk
     }
 
-    /// Kinds that can be listed.
-    pub fn listable(&self) -> impl Iterator<Item = (&Gvk, &ApiResource)> {
-        self.listable.iter().filter_map(|gvk| self.known.get(gvk).map(|(resource, _)| (gvk, resource)))
+    /// Kinds of which the hub may have made objects: they can be applied, listed and deleted.
+    pub fn deliverable(&self) -> impl Iterator<Item = (&Gvk, &ApiResource)> {
+        self.deliverable.iter().filter_map(|gvk| self.known.get(gvk).map(|(resource, _)| (gvk, resource)))
     }
 
     /// How to address a kind, and where it lives.

@@ -22,7 +22,7 @@ pub async fn find_own(session: &Session, owner: &Owner) -> Result<Inventory, Cal
     }
     let selector = format!("{HUB_LABEL}={},{}", owner.hub, owner.hash.label_key());
     let mut inventory = Inventory::new();
-    for (gvk, resource) in kinds.listable() {
+    for (gvk, resource) in kinds.deliverable() {
         let api: Api<Live> = Api::all_with(session.client.clone(), resource);
         let params = ListParams::default().labels(&selector);
         for live in session.call("list", api.list(&params)).await?.items {

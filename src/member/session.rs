@@ -141,6 +141,7 @@ impl Session {
             client.clone(),
             records.clone(),
             deps.queue.clone(),
+            deps.rng.clone(),
             tasks.clone(),
             stop.clone(),
         );
@@ -166,9 +167,10 @@ impl Session {
             tasks: tasks.clone(),
         });
         let run = session.clone();
-        tasks.spawn(
-            async move { stop.run_until_cancelled(supervised("session", || run.clone().run())).await },
-        );
+        tasks.spawn(async move {
+            let rng = run.deps.rng.clone();
+            stop.run_until_cancelled(supervised("session", rng.as_ref(), || run.clone().run())).await
+        });
         session
     }
 

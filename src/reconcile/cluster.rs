@@ -46,17 +46,19 @@ async fn pass(hub: &Hub, name: &str) -> Result<Verdict, CallError> {
         }
         return Ok(Verdict::Done(None));
     };
-    if member.metadata.deletion_timestamp.is_some() {
+    let leaving = member.metadata.deletion_timestamp.is_some();
+    // Its targets go first, and for that it needs its session.
+    if leaving && hub.catalog.targets_on(name).is_empty() {
         return leave(hub, name, &member).await;
     }
     let registration = chosen(hub, &member, &candidates);
     refuse_others(hub, registration.as_deref(), &candidates);
-    if let Some(registration) = registration.as_ref().filter(|one| asks_for_more(one, &member))
+    if let Some(registration) = registration.as_ref().filter(|one| !leaving && asks_for_more(one, &member))
         && register(hub, registration).await?
     {
         return Ok(Verdict::Done(None));
     }
-    if !member.finalizers().iter().any(|one| one == MEMBER_FINALIZER) {
+    if !leaving && !member.finalizers().iter().any(|one| one == MEMBER_FINALIZER) {
         hub.api.member_finalizer(&member, MEMBER_FINALIZER, true).await?;
         return Ok(Verdict::Done(None));
     }
@@ -133,11 +135,8 @@ async fn register(hub: &Hub, registration: &Registration) -> Result<bool, CallEr
     }
 }
 
-/// Deleting the MemberCluster is the wish to leave: its targets go first, by its onLeave.
+/// Deleting the MemberCluster is the wish to leave, by its onLeave; its targets have gone.
 async fn leave(hub: &Hub, name: &str, member: &MemberCluster) -> Result<Verdict, CallError> {
-    if !hub.catalog.targets_on(name).is_empty() {
-        return Ok(Verdict::Done(None));
-    }
     end_session(hub, name).await;
     for registration in hub.catalog.registrations_for(name) {
         if !registration.left {

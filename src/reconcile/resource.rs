@@ -80,7 +80,7 @@ impl Pass<'_> {
                 let message = error.to_string();
                 self.hub.events.say(self.resource, Severity::Warning, "ManifestInvalid", &message);
                 let problem = Problem { reason: "ManifestInvalid", message, stalled: true };
-                self.tend(None).await?;
+                self.tend().await?;
                 self.report(None, Some(problem), handled).await
             }
             Ok(parsed) => {
@@ -100,15 +100,15 @@ impl Pass<'_> {
 
     /// A request to reconcile now, by annotation: every target looks again.
     fn heed_request(&self) -> Option<String> {
-        let asked = self.resource.annotations().get(RECONCILE_REQUESTED_AT)?;
+        let asked = vidra_api::clip(self.resource.annotations().get(RECONCILE_REQUESTED_AT)?, 64);
         let handled =
             self.resource.status.as_ref().and_then(|status| status.last_handled_reconcile_at.as_ref());
-        if handled != Some(asked) {
+        if handled != Some(&asked) {
             for cluster in self.hub.catalog.targets_of(self.key).keys() {
                 self.hub.queue.add(Key::Target(self.target_key(cluster)), Priority::User);
             }
         }
-        Some(vidra_api::clip(asked, 64))
+        Some(asked)
     }
 
     /// Parses the manifest and makes sure that its revision is kept.
@@ -160,8 +160,15 @@ impl Pass<'_> {
             .collect();
         let leaving: BTreeSet<String> =
             existing.iter().filter(|cluster| !selection.targets.contains_key(*cluster)).cloned().collect();
+        let underway: BTreeSet<String> = targets
+            .keys()
+            .filter(|cluster| !existing.contains(*cluster) && !selection.targets.contains_key(*cluster))
+            .cloned()
+            .collect();
         let approved = self.resource.annotations().get(APPROVE_REMOVAL).map(String::as_str);
-        let Removal::Held { hash, why } = guard::targets(&existing, &leaving, REMOVAL_GUARD, approved) else {
+        let Removal::Held { hash, why } =
+            guard::targets(&existing, &leaving, &underway, REMOVAL_GUARD, approved)
+        else {
             return None;
         };
         let names: Vec<_> = leaving.iter().take(10).map(String::as_str).collect();
@@ -201,11 +208,10 @@ impl Pass<'_> {
 
     /// What needs no readable manifest: targets deleted by hand come back, torn-down ones go, and a
     /// member that leaves is let go.
-    async fn tend(&self, selection: Option<&Selection>) -> Result<(), CallError> {
+    async fn tend(&self) -> Result<(), CallError> {
         let existing = self.hub.catalog.targets_of(self.key);
         for (cluster, target) in &existing {
-            let wanted = selection.is_none_or(|selection| selection.targets.contains_key(cluster));
-            if wanted && !self.is_leaving(cluster) {
+            if target.spec.desired == Wish::Present && !self.is_leaving(cluster) {
                 self.update(cluster, target, target.spec.clone()).await?;
             } else {
                 self.send_away(cluster, target).await?;
@@ -215,10 +221,12 @@ impl Pass<'_> {
     }
 
     async fn leave_unselected(&self, existing: &Targets, selection: &Selection) -> Result<(), CallError> {
-        for (cluster, target) in existing {
-            if !selection.targets.contains_key(cluster) {
-                self.send_away(cluster, target).await?;
-            }
+        let mut unselected: Vec<_> =
+            existing.iter().filter(|(cluster, _)| !selection.targets.contains_key(*cluster)).collect();
+        // First those that are yet to be told: an approval is known by all that it lets go.
+        unselected.sort_by_key(|(_, target)| target.spec.desired != Wish::Present);
+        for (cluster, target) in unselected {
+            self.send_away(cluster, target).await?;
         }
         Ok(())
     }
@@ -260,6 +268,10 @@ impl Pass<'_> {
         spec: VidraTargetSpec,
     ) -> Result<(), CallError> {
         if target.metadata.deletion_timestamp.is_some() {
+            // It ends with its namespace, and so will the VidraResource: the teardown needs it then.
+            if !self.hub.api.could_remake(target).await? {
+                return Ok(());
+            }
             // Nobody's wish: it goes, and comes back. Its inventories stay.
             self.hub.events.say(
                 self.resource,

@@ -8,13 +8,14 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use kube::core::ApiResource;
 use vidra_api::{
-    VidraTarget,
+    MemberCluster, VidraTarget,
     names::{OwnerHash, field_manager},
     target::Desired as Wish,
 };
 use vidra_core::{
-    object::Gvk,
-    plan::{self, PlanInput},
+    health::HealthStatus,
+    object::{Gvk, ObjectKey},
+    plan::{self, Held, Live, PlanInput, Wait, Want},
     status::Delivery,
 };
 
@@ -25,7 +26,10 @@ use self::{
 use super::{Hub, RETRY_MOST, RETRY_RARELY, after_hub_error};
 use crate::{
     desired::Desired,
-    hub::inventory::{self, Inventory},
+    hub::{
+        inventory::{self, Inventory},
+        revisions::RevisionError,
+    },
     member::{
         effects::{Actor, Owner},
         error::CallError,
@@ -79,7 +83,9 @@ impl Pass<'_> {
         let spec = &self.target.spec;
         let leaving = spec.desired != Wish::Present;
         let member = self.hub.catalog.member(&self.key.cluster);
-        if (spec.suspend && !leaving) || member.as_ref().is_some_and(|member| member.spec.suspend) {
+        let rests =
+            |member: &MemberCluster| member.spec.suspend && member.metadata.deletion_timestamp.is_none();
+        if (spec.suspend && !leaving) || member.as_deref().is_some_and(rests) {
             return self.conclude(Delivery::Suspended, &Desired::default(), None, &Report::default()).await;
         }
         if leaving && self.has_nothing() {
@@ -146,10 +152,10 @@ impl Pass<'_> {
     /// Renders the revision for this member.
     async fn desired(&self, session: &Session) -> Result<(Arc<Desired>, bool), Delivery> {
         let spec = &self.target.spec;
-        let failed = |error: crate::hub::revisions::RevisionError| Delivery::Failed {
+        let failed = |error: RevisionError| Delivery::Failed {
             reason: "RevisionUnavailable",
             message: error.to_string(),
-            stalled: true,
+            stalled: !matches!(&error, RevisionError::Call { source, .. } if source.is_transient()),
         };
         let resource = self.key.resource_key();
         let parsed =
@@ -205,6 +211,7 @@ impl Pass<'_> {
             .chain(inventory.keys())
             .filter_map(|key| Some((key.clone(), session.records.view(&owner.hash, key, desired)?)))
             .collect();
+        let inventory = proven(inventory, &wants, &live);
         let plan = plan::plan(&PlanInput {
             wish: plan::Wish::Present,
             wants: &wants,
@@ -215,6 +222,16 @@ impl Pass<'_> {
         });
         let actor = Actor { session, owner: &owner, desired };
         let mut report = self.perform(&actor, &plan, inventory).await?;
+        // An answer is no event: nothing else would tell that what was waited for is there now.
+        let is_current = |key: &ObjectKey| {
+            session.records.health(key).is_some_and(|(health, _)| health == HealthStatus::Current)
+        };
+        if report.undone == 0
+            && plan.waits.iter().any(|wait| matches!(wait, Wait::NotCurrent(key) if is_current(key)))
+        {
+            self.count_corrections(&report);
+            return Ok(Verdict::Done(Some(Duration::ZERO)));
+        }
         if report.delivery.is_none() {
             report.delivery = complaint(&plan, desired, &blind);
         }
@@ -222,6 +239,7 @@ impl Pass<'_> {
             // Nothing tells when a kind comes to be served.
             report.verdict.get_or_insert(Verdict::Retry(RETRY_MOST));
         }
+        report.compared = blind.is_empty();
         let delivery = report.delivery.take().unwrap_or(Delivery::Applied);
         let verdict = self.conclude(delivery, desired, Some(session), &report).await?;
         Ok(report.verdict.unwrap_or(verdict))
@@ -322,4 +340,22 @@ impl Pass<'_> {
         let own = self.target.spec.reconcile.interval.as_deref().and_then(|text| parse_interval(text).ok());
         jittered(own.unwrap_or(self.hub.settings.interval), self.hub.rng.as_ref())
     }
+}
+
+/// The inventory, with what the member proves to be ours: a hub that died may have applied it and not
+/// written down its uid.
+fn proven(
+    mut inventory: Inventory,
+    wants: &BTreeMap<ObjectKey, Want>,
+    live: &BTreeMap<ObjectKey, Live>,
+) -> Inventory {
+    for (key, want) in wants {
+        if let Some(live) = live.get(key).filter(|live| live.proof && !live.controlled) {
+            let held = inventory
+                .entry(key.clone())
+                .or_insert_with(|| Held { version: want.gvk.version.to_string(), ..Held::default() });
+            held.uid.clone_from(&live.uid);
+        }
+    }
+    inventory
 }

@@ -131,7 +131,7 @@ mod tests {
             },
             "status": {
                 "observedGeneration": 1, "uid": "u", "version": "v1.36.3",
-                "lastContactTime": "2026-01-02T03:04:05Z", "credentialsExpireAt": "2027-01-02T03:04:05Z",
+                "lastContactTime": "2026-01-02T03:04:05Z",
             },
         });
         let read: MemberCluster = serde_json::from_value(full.clone()).unwrap();

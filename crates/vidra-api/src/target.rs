@@ -205,7 +205,7 @@ mod tests {
             "metadata": {"name": "shop.berlin", "namespace": "team-a"},
             "spec": {
                 "resource": "shop", "cluster": "berlin", "revision": "00ff", "desired": "Orphaned",
-                "namespace": "shop", "createNamespaces": false, "prune": false, "deletionPolicy": "Orphan",
+                "namespace": "shop", "prune": false, "deletionPolicy": "Orphan",
                 "reconcile": {"interval": "10m"}, "suspend": true, "generation": 7,
             },
             "status": {

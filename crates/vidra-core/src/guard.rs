@@ -22,10 +22,12 @@ pub enum Removal {
 /// Decides about losing `leaving` out of `existing` targets (cluster names).
 ///
 /// Held: losing the last target; losing more than `share` (percent) and more than three of them.
-/// Approval names the hash of exactly this removal, so it cannot approve a later one by accident.
+/// Approval names the hash of exactly this removal, so it cannot approve a later one by accident. A removal
+/// that was broken off, with some of its targets `underway` already, is the one that was approved.
 pub fn targets(
     existing: &BTreeSet<String>,
     leaving: &BTreeSet<String>,
+    underway: &BTreeSet<String>,
     share: u8,
     approved: Option<&str>,
 ) -> Removal {
@@ -43,8 +45,12 @@ pub fn targets(
     } else {
         return Removal::Allowed;
     };
-    let hash = hash(leaving);
-    if approved == Some(hash.as_str()) { Removal::Allowed } else { Removal::Held { hash, why } }
+    let approves = |removal: &BTreeSet<String>| approved == Some(hash(removal).as_str());
+    if approves(leaving) || approves(&(leaving | underway)) {
+        Removal::Allowed
+    } else {
+        Removal::Held { hash: hash(leaving), why }
+    }
 }
 
 fn hash(leaving: &BTreeSet<String>) -> String {
@@ -75,18 +81,29 @@ mod tests {
             (100, 20, false),
             (100, 21, true),
         ] {
-            let decided = targets(&names(all), &names(gone), 20, None);
+            let decided = targets(&names(all), &names(gone), &names(0), 20, None);
             assert_eq!(decided != Removal::Allowed, held, "{gone} of {all}: {decided:?}");
         }
     }
 
     #[test]
     fn an_approval_lets_go_of_exactly_what_it_names() {
-        let Removal::Held { hash, why } = targets(&names(1), &names(1), 20, None) else {
+        let Removal::Held { hash, why } = targets(&names(1), &names(1), &names(0), 20, None) else {
             panic!("the last target must be held")
         };
         assert!(why.contains("last cluster"), "{why}");
-        assert_eq!(targets(&names(1), &names(1), 20, Some(&hash)), Removal::Allowed);
-        assert_ne!(targets(&names(2), &names(2), 20, Some(&hash)), Removal::Allowed);
+        assert_eq!(targets(&names(1), &names(1), &names(0), 20, Some(&hash)), Removal::Allowed);
+        assert_ne!(targets(&names(2), &names(2), &names(0), 20, Some(&hash)), Removal::Allowed);
+    }
+
+    #[test]
+    fn an_approved_removal_goes_on_after_it_was_broken_off() {
+        let all = names(2);
+        let Removal::Held { hash, .. } = targets(&all, &all, &names(0), 20, None) else {
+            panic!("losing all must be held")
+        };
+        let (first, rest) = (names(1), &all - &names(1));
+        assert_eq!(targets(&rest, &rest, &first, 20, Some(&hash)), Removal::Allowed);
+        assert_ne!(targets(&rest, &rest, &names(0), 20, Some(&hash)), Removal::Allowed);
     }
 }

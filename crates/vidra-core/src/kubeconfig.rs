@@ -167,7 +167,7 @@ const REFUSED_IN_USER: &[(&str, &str)] = &[
     ("as-groups", IMPERSONATION),
     ("as-user-extra", IMPERSONATION),
 ];
-const IMPERSONATION: &str = "register the credentials of the user to act as, or use serviceAccountName";
+const IMPERSONATION: &str = "register the credentials of the user to act as";
 
 fn refuse(fields: &Fields<'_>, refused: &[(&'static str, &'static str)]) -> Result<(), KubeconfigError> {
     match refused.iter().find(|(field, _)| fields.says(field)) {
@@ -192,7 +192,7 @@ fn server(cluster: &Fields<'_>, allow: &Allow) -> Result<Uri, KubeconfigError> {
 fn proxy(cluster: &Fields<'_>, allow: &Allow) -> Result<Option<Uri>, KubeconfigError> {
     let Some(text) = cluster.text("proxy-url")? else { return Ok(None) };
     if !allow.proxy {
-        let mend = "a proxy sees where the hub goes; remove it, or allow it with the setting allowProxy";
+        let mend = "a proxy sees where the hub goes; remove it";
         return Err(cluster.refused("proxy-url", mend));
     }
     let uri = url(cluster, "proxy-url", text, allow)?;

@@ -260,7 +260,8 @@ fn decide(key: &ObjectKey, want: &Want, input: &PlanInput<'_>) -> Decision {
     let known = held.filter(|held| !held.uid.is_empty());
     let Some(live) = input.live.get(key) else {
         return Decision::Act(match known {
-            Some(held) => Action::Apply { uid: held.uid.clone(), why: Why::Missing, force: true },
+            // Unseen, so without evidence: whose fields they are is asked when they are refused.
+            Some(held) => Action::Apply { uid: held.uid.clone(), why: Why::Missing, force: false },
             None => Action::Create,
         });
     };

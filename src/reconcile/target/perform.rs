@@ -38,6 +38,8 @@ pub(super) struct Report {
     /// Objects whose effect did not succeed.
     pub(super) undone: usize,
     pub(super) verdict: Option<Verdict>,
+    /// All of the target was compared with the member.
+    pub(super) compared: bool,
 }
 
 impl Pass<'_> {

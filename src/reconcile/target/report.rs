@@ -13,7 +13,7 @@ use vidra_core::{
 use super::{Pass, perform::Report};
 use crate::{
     desired::Desired,
-    hub::events::Severity,
+    hub::{events::Severity, inventory},
     member::{error::CallError, session::Session},
     queue::{Key, Verdict},
 };
@@ -28,20 +28,16 @@ impl Pass<'_> {
         report: &Report,
     ) -> Result<Verdict, CallError> {
         let queue_key = Key::Target(self.key.clone());
-        if report.corrected > 0 {
-            *self.hub.memo.lock().corrections.entry(self.key.clone()).or_default() += report.corrected;
-        }
+        self.count_corrections(report);
         // The newest: an answer may have been folded since the pass began.
         let target = self.hub.catalog.target(self.key);
         let target = target.as_deref().unwrap_or(self.target);
         let before = target.status.clone().unwrap_or_default();
         let (ready, unready) = session.map_or((0, None), |session| healths(session, desired));
         let leaving = self.target.spec.desired != Wish::Present;
-        let objects = match (leaving, delivery == Delivery::TornDown) {
-            (true, false) => before.objects,
-            (true, true) => 0,
-            (false, _) => desired.objects.len() as i64,
-        };
+        // What is known to be there, not what is wanted.
+        let inventory = inventory::joined(&self.hub.catalog.inventory(self.key));
+        let objects = inventory.values().filter(|held| !held.uid.is_empty()).count() as i64;
         let corrections = self.hub.memo.lock().corrections.get(self.key).copied().unwrap_or(0);
         let facts = TargetFacts {
             generation: self.target.metadata.generation.unwrap_or_default(),
@@ -53,6 +49,7 @@ impl Pass<'_> {
             drifted: report.drifted,
             unready,
             corrected: corrections,
+            compared: report.compared,
             now: self.hub.clock.time(),
         };
         let status = target_status(&before, &facts);
@@ -62,6 +59,13 @@ impl Pass<'_> {
             self.forget_corrections(corrections);
         }
         Ok(Verdict::Done(Some(self.interval())))
+    }
+
+    /// They are told with the next status.
+    pub(super) fn count_corrections(&self, report: &Report) {
+        if report.corrected > 0 {
+            *self.hub.memo.lock().corrections.entry(self.key.clone()).or_default() += report.corrected;
+        }
     }
 
     fn forget_corrections(&self, written: i64) {

@@ -144,7 +144,6 @@ fn defaults_are_those_of_the_rust_types() {
         ("MemberCluster", "spec.onLeave", json!("Orphan")),
         ("MemberCluster", "spec.suspend", json!(false)),
         ("MemberCluster", "spec.kubeconfigSecretRef.key", json!("kubeconfig")),
-        ("VidraTarget", "spec.createNamespaces", json!(true)),
     ];
     for (kind, path, default) in rows {
         assert_eq!(field(kind, path)["default"], default, "{kind} {path}");

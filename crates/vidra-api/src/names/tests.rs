@@ -97,9 +97,9 @@ fn the_longest_names_fit_into_an_object_name() {
     let (resource, cluster) = ("r".repeat(RESOURCE_NAME_MAX), cluster(&"c".repeat(63)));
     let revision = Revision::try_from("f".repeat(64)).unwrap();
     for name in [
-        target_name(&resource, &cluster),
-        inventory_name(&resource, &cluster, 99_999_999),
-        revision_secret_name(&resource, &revision),
+        target_name(&resource, cluster.as_str()),
+        inventory_name(&resource, cluster.as_str(), 99_999_999),
+        revision_secret_name(&resource, revision.as_str()),
     ] {
         assert!(name.len() <= SUBDOMAIN_MAX, "{} characters: {name}", name.len());
     }
@@ -128,7 +128,7 @@ proptest! {
         resource in "[a-z0-9]{1,8}(\\.[a-z0-9]{1,8}){0,3}",
         name in "[a-z0-9]([-a-z0-9]{0,20}[a-z0-9])?",
     ) {
-        let joined = target_name(&resource, &cluster(&name));
+        let joined = target_name(&resource, cluster(&name).as_str());
         prop_assert_eq!(parse_target_name(&joined), Some((resource.as_str(), cluster(&name))));
     }
 

@@ -85,7 +85,7 @@ fn each_object_gets_what_its_state_asks_for() {
     let cases = [
         ("never seen", base(), Action::Create),
         ("intended, no answer recorded", base().hold("ConfigMap", "a", ""), Action::Create),
-        ("known and not shown", base().hold("ConfigMap", "a", "u"), apply(Why::Missing, true)),
+        ("known and not shown", base().hold("ConfigMap", "a", "u"), apply(Why::Missing, false)),
         ("declared otherwise", base().live("ConfigMap", "a", live("u", "h0")), apply(Why::Changed, true)),
         (
             "values differ",

@@ -70,6 +70,8 @@ pub struct TargetFacts<'a> {
     pub unready: Option<(String, bool)>,
     /// Corrections made in this pass.
     pub corrected: i64,
+    /// All of the target was compared with the member.
+    pub compared: bool,
     /// Now.
     pub now: Time,
 }
@@ -93,7 +95,7 @@ pub fn target_status(before: &VidraTargetStatus, facts: &TargetFacts<'_>) -> Vid
         status.revision = Some(facts.revision.to_owned());
     }
     // What was never delivered cannot have drifted.
-    status.drift = Some(match known && status.revision.is_some() {
+    status.drift = Some(match known && facts.compared && status.revision.is_some() {
         true if facts.drifted > 0 => DriftState::Drifted,
         true => DriftState::InSync,
         false => DriftState::Unknown,
@@ -181,6 +183,7 @@ mod tests {
             drifted: 0,
             unready: None,
             corrected: 0,
+            compared: true,
             now: at(second),
         }
     }
