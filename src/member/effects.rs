@@ -1,19 +1,15 @@
 //! Performs a plan's effects against a member: each once, guarded by uid and resourceVersion, within a
 //! deadline. What comes back is folded at once; what went wrong is a value.
 
+mod remove;
+
 use k8s_openapi::api::core::v1::Namespace;
 use kube::{
     Api,
-    api::{
-        DeleteParams, Patch, PatchParams, PostParams, Preconditions, PropagationPolicy, ValidationDirective,
-    },
+    api::{Patch, PatchParams, PostParams, ValidationDirective},
     core::ApiResource,
 };
-use serde_json::{Value, json};
-use vidra_api::{
-    labels::HUB_LABEL,
-    names::{HubId, OwnerHash},
-};
+use serde_json::Value;
 use vidra_core::{
     fields,
     object::{Gvk, ObjectKey, Scope},
@@ -24,27 +20,11 @@ use vidra_core::{
 use super::{
     error::{CallError, Class},
     live::Live,
+    owner::{Owner, Standing, other_owners, standing},
     records::Source,
     session::Session,
 };
 use crate::desired::Desired;
-
-/// For whom effects are performed.
-#[derive(Clone, Debug)]
-pub struct Owner {
-    /// This hub.
-    pub hub: HubId,
-    /// The owner label's hash.
-    pub hash: OwnerHash,
-    /// The field manager.
-    pub manager: String,
-    /// `<namespace>/<name>` of the VidraResource.
-    pub name: String,
-    /// Its generation, written beside what is applied.
-    pub generation: i64,
-    /// Missing namespaces are made.
-    pub create_namespaces: bool,
-}
 
 /// How an effect ended.
 #[derive(Clone, Debug)]
@@ -256,88 +236,6 @@ impl Actor<'_> {
         Box::pin(self.bring(declared, action)).await
     }
 
-    /// Deletes or releases, after a live read that proves the object ours.
-    async fn remove(&self, effect: &Effect, uid: &str, delete: bool) -> Step {
-        let key = &effect.key;
-        let Some((gvk, resource)) = self.address(&effect.gvk).await? else {
-            return Ok(Outcome::Gone);
-        };
-        let api = self.api(key, resource);
-        let Some(live) = self.get(&api, &key.name).await? else {
-            self.forget_record(key, uid);
-            return Ok(Outcome::Gone);
-        };
-        let ours = match standing(&live.json, self.owner) {
-            Standing::Controlled | Standing::OtherHub(_) => false,
-            Standing::Ours => true,
-            Standing::Shared | Standing::Foreign => !uid.is_empty() && live.uid() == uid,
-        };
-        if !ours {
-            tracing::info!(cluster = %self.session.cluster, object = %key, "left alone: it is not provably ours");
-            return Ok(Outcome::Gone);
-        }
-        let others = other_owners(&live.json, self.owner);
-        if !delete || others {
-            return self.release(&api, &gvk, key, &live, others).await;
-        }
-        if live.is_terminating() {
-            self.fold(&gvk, live, Source::Read);
-            return Ok(Outcome::Removing);
-        }
-        let preconditions = Preconditions {
-            uid: Some(live.uid().to_owned()),
-            resource_version: Some(live.resource_version().to_owned()),
-        };
-        let params = DeleteParams {
-            preconditions: Some(preconditions),
-            propagation_policy: Some(PropagationPolicy::Background),
-            ..DeleteParams::default()
-        };
-        match self.session.call("delete", api.delete(&key.name, &params)).await {
-            Ok(answer) if answer.as_ref().left().is_some_and(Live::is_terminating) => Ok(Outcome::Removing),
-            Ok(_) => {
-                self.forget_record(key, live.uid());
-                Ok(Outcome::Gone)
-            }
-            Err(error) if error.class == Class::NotFound => Ok(Outcome::Gone),
-            Err(error) => Err(error),
-        }
-    }
-
-    /// Takes our marks off and leaves everything else; the hub's label stays while another of its resources
-    /// applies the object.
-    async fn release(&self, api: &Api<Live>, gvk: &Gvk, key: &ObjectKey, live: &Live, others: bool) -> Step {
-        let label = self.owner.hash.label_key();
-        let metadata = &live.json["metadata"];
-        let entries = metadata["managedFields"].as_array().map(Vec::as_slice).unwrap_or_default();
-        let rest: Vec<&Value> =
-            entries.iter().filter(|entry| entry["manager"] != *self.owner.manager).collect();
-        let mut labels = json!({ &label: null });
-        if !others {
-            labels[HUB_LABEL] = Value::Null;
-        }
-        let body = json!({"metadata": {
-            "uid": live.uid(),
-            "resourceVersion": live.resource_version(),
-            "labels": labels,
-            "annotations": { &label: null },
-            "managedFields": if rest.is_empty() { json!([{}]) } else { json!(rest) },
-        }});
-        let params = PatchParams { field_manager: Some("vidra-hub".into()), ..PatchParams::default() };
-        match self.session.call("release", api.patch(&key.name, &params, &Patch::Merge(&body))).await {
-            Ok(live) if others => {
-                self.fold(gvk, live, Source::Read);
-                Ok(Outcome::Gone)
-            }
-            Ok(live) => {
-                self.forget_record(key, live.uid());
-                Ok(Outcome::Gone)
-            }
-            Err(error) if error.class == Class::NotFound => Ok(Outcome::Gone),
-            Err(error) => Err(error),
-        }
-    }
-
     /// Plain, unlabelled, outside the inventory: it is not ours and is never deleted.
     async fn create_namespace(&self, name: &str) -> Result<(), CallError> {
         let missing = |message: String| CallError { class: Class::Namespace { terminating: false }, message };
@@ -440,48 +338,6 @@ impl Actor<'_> {
         let targets = self.session.records.fold_gone(key, uid, "");
         self.session.wake(targets, &self.owner.hash);
     }
-}
-
-/// Whose a live object is, read off the object itself.
-enum Standing {
-    Ours,
-    /// Another resource of this hub proves it its own.
-    Shared,
-    OtherHub(String),
-    Controlled,
-    Foreign,
-}
-
-fn standing(live: &Value, owner: &Owner) -> Standing {
-    let metadata = &live["metadata"];
-    let references = metadata["ownerReferences"].as_array();
-    if references.is_some_and(|all| all.iter().any(|reference| reference["controller"] == true)) {
-        return Standing::Controlled;
-    }
-    if let Some(hub) = metadata["labels"][HUB_LABEL].as_str()
-        && hub != owner.hub.as_ref()
-    {
-        return Standing::OtherHub(hub.chars().filter(|c| !c.is_control()).take(63).collect());
-    }
-    if proves(live, &owner.manager, &owner.hash) {
-        Standing::Ours
-    } else if other_owners(live, owner) {
-        Standing::Shared
-    } else {
-        Standing::Foreign
-    }
-}
-
-fn proves(live: &Value, manager: &str, hash: &OwnerHash) -> bool {
-    fields::own_apply_entry(live, manager)
-        .and_then(|entry| fields::FieldSet::from_fields_v1(entry).ok())
-        .is_some_and(|set| fields::owns_label(&set, &hash.label_key()))
-}
-
-/// Another VidraResource of this hub applies the object too.
-fn other_owners(live: &Value, owner: &Owner) -> bool {
-    let prefix = format!("vidra/{}/", owner.hub);
-    fields::other_vidra_managers(live, &owner.manager).iter().any(|manager| manager.starts_with(&prefix))
 }
 
 fn controlled(key: &ObjectKey) -> Outcome {

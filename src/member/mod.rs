@@ -6,6 +6,7 @@ pub mod error;
 pub mod informers;
 pub mod kinds;
 pub mod live;
+pub mod owner;
 pub mod records;
 pub mod recover;
 pub mod session;

@@ -6,9 +6,9 @@ use vidra_api::labels::HUB_LABEL;
 use vidra_core::{object::ObjectKey, plan::Held};
 
 use super::{
-    effects::Owner,
     error::{CallError, Class},
     live::Live,
+    owner::Owner,
     session::Session,
 };
 use crate::hub::inventory::Inventory;

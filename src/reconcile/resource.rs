@@ -4,6 +4,8 @@
 //! It alone writes VidraTargets' metadata and spec. A VidraTarget that was deleted while it is wanted is
 //! let go and made again; its inventories stay valid.
 
+mod report;
+
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
@@ -13,8 +15,6 @@ use futures::{StreamExt, TryStreamExt, stream};
 use kube::ResourceExt;
 use vidra_api::{
     DeletionPolicy, VidraResource, VidraTarget, VidraTargetSpec,
-    condition::STALLED,
-    find,
     labels::{APPROVE_REMOVAL, FINALIZER, RECONCILE_REQUESTED_AT},
     member::OnLeave,
     names::{OwnerHash, revision_secret_name},
@@ -23,10 +23,10 @@ use vidra_api::{
 use vidra_core::{
     guard::{self, Removal},
     select::{self, Member, Selection},
-    status::{Problem, ResourceFacts, TargetView, is_torn_down, resource_status},
+    status::{Problem, is_torn_down},
 };
 
-use super::{Hub, RETRY_MOST, after_hub_error};
+use super::{Hub, after_hub_error};
 use crate::{
     hub::{events::Severity, revisions::Parsed, revisions::RevisionError},
     member::error::CallError,
@@ -360,30 +360,6 @@ impl Pass<'_> {
         Ok(Verdict::Done(None))
     }
 
-    /// What a user should know of a selection that was acted on.
-    fn complaint(&self, selection: &Selection) -> Option<Problem> {
-        let (reason, message) = if let Some(name) = selection.unknown.first() {
-            let message = format!(
-                "spec.targets names the cluster {name:?}, and there is no such MemberCluster; register it or correct the name"
-            );
-            ("ClusterNotFound", message)
-        } else if let Some(name) = selection.forbidden.first() {
-            let message = format!(
-                "the cluster {name:?} does not allow the namespace {:?}; add it to the MemberCluster's spec.allowedNamespaces",
-                self.key.namespace
-            );
-            ("NamespaceNotAllowed", message)
-        } else if selection.targets.is_empty() {
-            let message =
-                "no member cluster matches spec.targets; see `kubectl get memberclusters --show-labels`";
-            ("NoTargets", message.to_owned())
-        } else {
-            return None;
-        };
-        self.hub.events.say(self.resource, Severity::Warning, reason, &message);
-        Some(Problem { reason, message, stalled: false })
-    }
-
     async fn prune_revisions(&self, current: &str) -> Result<(), CallError> {
         let used: BTreeSet<String> = self
             .hub
@@ -413,42 +389,6 @@ impl Pass<'_> {
         Ok(())
     }
 
-    /// Writes the status that follows from the targets'.
-    async fn report(
-        &self,
-        revision: Option<&str>,
-        problem: Option<Problem>,
-        handled: Option<String>,
-    ) -> Result<Verdict, CallError> {
-        let targets: Vec<_> = self
-            .hub
-            .catalog
-            .targets_of(self.key)
-            .iter()
-            .map(|(cluster, target)| view(cluster, target))
-            .collect();
-        let before = self.resource.status.clone().unwrap_or_default();
-        let facts = ResourceFacts {
-            generation: self.resource.metadata.generation.unwrap_or_default(),
-            revision: revision.or(before.revision.as_deref()),
-            problem,
-            deleting: self.resource.metadata.deletion_timestamp.is_some(),
-            suspended: self.resource.spec.suspend,
-            targets: &targets,
-            handled,
-            now: self.hub.clock.time(),
-        };
-        let status = resource_status(&before, &facts);
-        if self.resource.status.as_ref() != Some(&status)
-            && self.hub.status_is_due(&Key::Resource(self.key.clone()))
-        {
-            // The newest is written to: an answer that was folded meanwhile would be refused.
-            let held = self.hub.catalog.resource(self.key);
-            self.hub.api.resource_status(held.as_deref().unwrap_or(self.resource), status).await?;
-        }
-        Ok(Verdict::Done(facts.deleting.then_some(RETRY_MOST)))
-    }
-
     fn owner(&self) -> OwnerHash {
         OwnerHash::new(&self.hub.identity.hub, &self.key.namespace, &self.key.name)
     }
@@ -464,23 +404,5 @@ impl Pass<'_> {
             resource: self.key.name.clone(),
             cluster: cluster.into(),
         }
-    }
-}
-
-fn view(cluster: &str, target: &VidraTarget) -> TargetView {
-    let status = target.status.clone().unwrap_or_default();
-    // A status of an earlier spec says nothing of this one.
-    let current = status.observed_generation == target.metadata.generation;
-    TargetView {
-        cluster: cluster.to_owned(),
-        state: status.state.filter(|_| current),
-        drift: status.drift,
-        stalled: current && find(&status.conditions, STALLED).is_some_and(|stalled| stalled.status == "True"),
-        reason: status.reason.filter(|_| current),
-        message: status.message.filter(|_| current),
-        revision: status.revision,
-        since: status.since,
-        leaving: target.spec.desired != Wish::Present,
-        objects: status.objects,
     }
 }

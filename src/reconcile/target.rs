@@ -31,9 +31,10 @@ use crate::{
         revisions::RevisionError,
     },
     member::{
-        effects::{Actor, Owner},
+        effects::Actor,
         error::CallError,
         informers::State,
+        owner::Owner,
         recover,
         session::{Contact, Session},
     },

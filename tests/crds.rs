@@ -1,22 +1,21 @@
 //! What a real API server makes of the CRDs: it takes them, takes good objects, and refuses bad ones
 //! with a sentence that says how to mend them. Only it can tell what a CEL rule costs.
-//!
-//! Needs kubectl and an empty API server, and so is asked for:
-//! `VIDRA_TEST_KUBECONFIG=<file> cargo test -p vidra-api --test api_server -- --ignored`.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking, in its helpers too")]
 
 use std::io::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::OnceLock;
 
 use serde_json::{Value, json};
+use testkit::testbed::Testbed;
 
 /// Runs kubectl with text on its input. Ok: what it printed; Err: what it complained of.
 fn kubectl(arguments: &[&str], input: &str) -> Result<String, String> {
-    let kubeconfig =
-        std::env::var("VIDRA_TEST_KUBECONFIG").expect("set VIDRA_TEST_KUBECONFIG to a kubeconfig");
-    let mut child = Command::new("kubectl")
-        .args(["--kubeconfig", &kubeconfig])
+    let bed = bed();
+    let mut child = Command::new(&bed.0)
+        .arg("--kubeconfig")
+        .arg(&bed.1.kubeconfig)
         .args(arguments)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
@@ -31,8 +30,17 @@ fn kubectl(arguments: &[&str], input: &str) -> Result<String, String> {
     Err(String::from_utf8(output.stderr).unwrap())
 }
 
+/// kubectl, and one API server for all tests here. It ends with this process.
+fn bed() -> &'static (PathBuf, Testbed) {
+    static BED: OnceLock<(PathBuf, Testbed)> = OnceLock::new();
+    BED.get_or_init(|| {
+        let kubectl = testkit::testbed::binary().unwrap().with_file_name("kubectl");
+        (kubectl, Testbed::start(&["--members", "0", "--no-controllers"]).unwrap())
+    })
+}
+
 fn install_crds() {
-    let crds = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../crds");
+    let crds = Path::new(env!("CARGO_MANIFEST_DIR")).join("crds");
     let crds = crds.to_str().unwrap();
     kubectl(&["apply", "--server-side", "-f", crds], "").unwrap();
     kubectl(&["wait", "--for=condition=Established", "--timeout=30s", "-f", crds], "").unwrap();
@@ -179,7 +187,6 @@ fn bad() -> Vec<(Value, [&'static str; 2])> {
 }
 
 #[test]
-#[ignore = "needs an API server"]
 fn an_api_server_takes_the_crds_and_good_objects_and_refuses_bad_ones_helpfully() {
     install_crds();
     let mut wrong = Vec::new();
@@ -199,7 +206,6 @@ fn an_api_server_takes_the_crds_and_good_objects_and_refuses_bad_ones_helpfully(
 }
 
 #[test]
-#[ignore = "needs an API server"]
 fn an_api_server_fills_in_the_defaults_and_nothing_else() {
     install_crds();
     let taken: Value = serde_json::from_str(&try_create(&resource(json!({"targets": []}))).unwrap()).unwrap();

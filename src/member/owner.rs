@@ -1,0 +1,67 @@
+//! For whom objects are written, and whose a live object is: read off the object itself.
+
+use serde_json::Value;
+use vidra_api::{
+    labels::HUB_LABEL,
+    names::{HubId, OwnerHash},
+};
+use vidra_core::fields;
+
+/// For whom effects are performed.
+#[derive(Clone, Debug)]
+pub struct Owner {
+    /// This hub.
+    pub hub: HubId,
+    /// The owner label's hash.
+    pub hash: OwnerHash,
+    /// The field manager.
+    pub manager: String,
+    /// `<namespace>/<name>` of the VidraResource.
+    pub name: String,
+    /// Its generation, written beside what is applied.
+    pub generation: i64,
+    /// Missing namespaces are made.
+    pub create_namespaces: bool,
+}
+
+/// Whose a live object is, read off the object itself.
+pub(super) enum Standing {
+    Ours,
+    /// Another resource of this hub proves it its own.
+    Shared,
+    OtherHub(String),
+    Controlled,
+    Foreign,
+}
+
+pub(super) fn standing(live: &Value, owner: &Owner) -> Standing {
+    let metadata = &live["metadata"];
+    let references = metadata["ownerReferences"].as_array();
+    if references.is_some_and(|all| all.iter().any(|reference| reference["controller"] == true)) {
+        return Standing::Controlled;
+    }
+    if let Some(hub) = metadata["labels"][HUB_LABEL].as_str()
+        && hub != owner.hub.as_ref()
+    {
+        return Standing::OtherHub(hub.chars().filter(|c| !c.is_control()).take(63).collect());
+    }
+    if proves(live, &owner.manager, &owner.hash) {
+        Standing::Ours
+    } else if other_owners(live, owner) {
+        Standing::Shared
+    } else {
+        Standing::Foreign
+    }
+}
+
+fn proves(live: &Value, manager: &str, hash: &OwnerHash) -> bool {
+    fields::own_apply_entry(live, manager)
+        .and_then(|entry| fields::FieldSet::from_fields_v1(entry).ok())
+        .is_some_and(|set| fields::owns_label(&set, &hash.label_key()))
+}
+
+/// Another VidraResource of this hub applies the object too.
+pub(super) fn other_owners(live: &Value, owner: &Owner) -> bool {
+    let prefix = format!("vidra/{}/", owner.hub);
+    fields::other_vidra_managers(live, &owner.manager).iter().any(|manager| manager.starts_with(&prefix))
+}

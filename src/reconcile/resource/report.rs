@@ -1,0 +1,95 @@
+//! What the resource loop tells: the roll-up of the targets, and complaints about the selection.
+
+use vidra_api::{VidraTarget, condition::STALLED, find, target::Desired as Wish};
+use vidra_core::{
+    select::Selection,
+    status::{Problem, ResourceFacts, TargetView, resource_status},
+};
+
+use super::Pass;
+use crate::{
+    hub::events::Severity,
+    member::error::CallError,
+    queue::{Key, Verdict},
+    reconcile::RETRY_MOST,
+};
+
+impl Pass<'_> {
+    /// What a user should know of a selection that was acted on.
+    pub(super) fn complaint(&self, selection: &Selection) -> Option<Problem> {
+        let (reason, message) = if let Some(name) = selection.unknown.first() {
+            let message = format!(
+                "spec.targets names the cluster {name:?}, and there is no such MemberCluster; register it or correct the name"
+            );
+            ("ClusterNotFound", message)
+        } else if let Some(name) = selection.forbidden.first() {
+            let message = format!(
+                "the cluster {name:?} does not allow the namespace {:?}; add it to the MemberCluster's spec.allowedNamespaces",
+                self.key.namespace
+            );
+            ("NamespaceNotAllowed", message)
+        } else if selection.targets.is_empty() {
+            let message =
+                "no member cluster matches spec.targets; see `kubectl get memberclusters --show-labels`";
+            ("NoTargets", message.to_owned())
+        } else {
+            return None;
+        };
+        self.hub.events.say(self.resource, Severity::Warning, reason, &message);
+        Some(Problem { reason, message, stalled: false })
+    }
+
+    /// Writes the status that follows from the targets'.
+    pub(super) async fn report(
+        &self,
+        revision: Option<&str>,
+        problem: Option<Problem>,
+        handled: Option<String>,
+    ) -> Result<Verdict, CallError> {
+        let targets: Vec<_> = self
+            .hub
+            .catalog
+            .targets_of(self.key)
+            .iter()
+            .map(|(cluster, target)| view(cluster, target))
+            .collect();
+        let before = self.resource.status.clone().unwrap_or_default();
+        let facts = ResourceFacts {
+            generation: self.resource.metadata.generation.unwrap_or_default(),
+            revision: revision.or(before.revision.as_deref()),
+            problem,
+            deleting: self.resource.metadata.deletion_timestamp.is_some(),
+            suspended: self.resource.spec.suspend,
+            targets: &targets,
+            handled,
+            now: self.hub.clock.time(),
+        };
+        let status = resource_status(&before, &facts);
+        if self.resource.status.as_ref() != Some(&status)
+            && self.hub.status_is_due(&Key::Resource(self.key.clone()))
+        {
+            // The newest is written to: an answer that was folded meanwhile would be refused.
+            let held = self.hub.catalog.resource(self.key);
+            self.hub.api.resource_status(held.as_deref().unwrap_or(self.resource), status).await?;
+        }
+        Ok(Verdict::Done(facts.deleting.then_some(RETRY_MOST)))
+    }
+}
+
+fn view(cluster: &str, target: &VidraTarget) -> TargetView {
+    let status = target.status.clone().unwrap_or_default();
+    // A status of an earlier spec says nothing of this one.
+    let current = status.observed_generation == target.metadata.generation;
+    TargetView {
+        cluster: cluster.to_owned(),
+        state: status.state.filter(|_| current),
+        drift: status.drift,
+        stalled: current && find(&status.conditions, STALLED).is_some_and(|stalled| stalled.status == "True"),
+        reason: status.reason.filter(|_| current),
+        message: status.message.filter(|_| current),
+        revision: status.revision,
+        since: status.since,
+        leaving: target.spec.desired != Wish::Present,
+        objects: status.objects,
+    }
+}
