@@ -20,7 +20,7 @@ use vidra_core::{
 use super::{
     error::{CallError, Class},
     live::Live,
-    owner::{Owner, Standing, other_owners, standing},
+    owner::{Owner, Standing, rival, standing},
     records::Source,
     session::Session,
 };
@@ -99,7 +99,7 @@ impl Actor<'_> {
         match self.send(declared, &body, false).await {
             Ok(live) => Ok(self.applied(declared, live, corrected)),
             // The server looks at the fields' managers before it looks at the resourceVersion.
-            Err(error) if matches!(error.class, Class::Conflict | Class::FieldConflict) => {
+            Err(error) if matches!(error.class, Class::Conflict | Class::FieldConflict(_)) => {
                 self.join(declared).await
             }
             Err(error) if error.class == (Class::Namespace { terminating: false }) => {
@@ -116,11 +116,17 @@ impl Actor<'_> {
     async fn apply(&self, declared: &Declared, uid: &str, why: Why, force: bool) -> Step {
         let mut body = self.body(declared);
         body["metadata"]["uid"] = uid.into();
+        self.apply_body(declared, &body, uid, why, force).await
+    }
+
+    async fn apply_body(&self, declared: &Declared, body: &Value, uid: &str, why: Why, force: bool) -> Step {
         let corrected = why != Why::Changed;
-        match self.send(declared, &body, force).await {
+        match self.send(declared, body, force).await {
             Ok(live) => Ok(self.applied(declared, live, corrected)),
-            Err(error) => match error.class {
-                Class::FieldConflict if !force => self.contest(declared, uid, why, &error).await,
+            Err(error) => match &error.class {
+                Class::FieldConflict(fields) if !force => {
+                    self.contest(declared, uid, why, fields, &error).await
+                }
                 // Another object, or none, bears the name now.
                 Class::Conflict | Class::NotFound if why == Why::Missing => {
                     self.forget_record(&declared.key, uid);
@@ -181,19 +187,28 @@ impl Actor<'_> {
         }
     }
 
-    /// Fields are held by others: by people and controllers they are taken back, by another VidraResource
-    /// never.
-    async fn contest(&self, declared: &Declared, uid: &str, why: Why, error: &CallError) -> Step {
-        match self.read(&declared.key, &declared.gvk).await? {
-            Some(live) if live.uid() == uid && other_owners(&live.json, self.owner) => {
-                Ok(shared_conflict(&declared.key, error))
-            }
-            Some(live) if live.uid() == uid => Box::pin(self.apply(declared, uid, why, true)).await,
-            _ => Err(CallError {
-                class: Class::Conflict,
-                message: "the object was replaced; trying again".into(),
-            }),
+    /// Fields are held by others. Those of people and controllers are taken back, in exactly the object that
+    /// was looked at; those of another VidraResource never.
+    async fn contest(
+        &self,
+        declared: &Declared,
+        uid: &str,
+        why: Why,
+        fields: &[String],
+        error: &CallError,
+    ) -> Step {
+        let live = self.read(&declared.key, &declared.gvk).await?.filter(|live| live.uid() == uid);
+        let Some(live) = live else {
+            let message = "the object was replaced; trying again".to_owned();
+            return Err(CallError { class: Class::Conflict, message });
+        };
+        if let Some(holder) = rival(&live.json, self.owner, fields) {
+            return Ok(shared_conflict(&declared.key, &holder, error));
         }
+        let mut body = self.body(declared);
+        body["metadata"]["uid"] = uid.into();
+        body["metadata"]["resourceVersion"] = live.resource_version().into();
+        Box::pin(self.apply_body(declared, &body, uid, why, true)).await
     }
 
     /// Asks what an apply would change, and applies only when it would change a value.
@@ -347,9 +362,11 @@ fn controlled(key: &ObjectKey) -> Outcome {
     }
 }
 
-fn shared_conflict(key: &ObjectKey, error: &CallError) -> Outcome {
+fn shared_conflict(key: &ObjectKey, holder: &str, error: &CallError) -> Outcome {
     Outcome::Refused {
         reason: "SharedObjectConflict",
-        message: format!("{key} is declared otherwise by another VidraResource: {error}; make them agree"),
+        message: format!(
+            "{key} is declared otherwise by {holder}: {error}; make the two VidraResources agree"
+        ),
     }
 }

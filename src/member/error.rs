@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use kube::core::Status;
+use kube::core::{Status, response::StatusDetails};
 
 /// How a failed call is to be taken.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,8 +25,8 @@ pub enum Class {
     NotFound,
     /// A precondition did not hold, or the object exists already (409).
     Conflict,
-    /// Fields are held by other managers (409 with causes).
-    FieldConflict,
+    /// These fields are held by other managers (409 with causes), as the server writes paths.
+    FieldConflict(Vec<String>),
     /// The object is not valid (400, 422), too large (413), or of a kind that takes no such call (405, 415).
     Invalid,
     /// The watch or list position is too old (410) or ahead of the server (504).
@@ -75,7 +75,7 @@ impl CallError {
             Class::Namespace { terminating: false } => "NamespaceMissing",
             Class::NotFound => "NotFound",
             Class::Conflict => "Conflict",
-            Class::FieldConflict => "FieldConflict",
+            Class::FieldConflict(_) => "FieldConflict",
             Class::Invalid => "Invalid",
             Class::Expired => "Expired",
             Class::Server => "ServerError",
@@ -109,7 +109,7 @@ impl From<Status> for CallError {
             403 => Class::Forbidden,
             404 if of_namespaces => Class::Namespace { terminating: false },
             404 => Class::NotFound,
-            409 if has_cause("FieldManagerConflict") => Class::FieldConflict,
+            409 if has_cause("FieldManagerConflict") => Class::FieldConflict(contested(details)),
             409 => Class::Conflict,
             410 => Class::Expired,
             429 => {
@@ -124,6 +124,12 @@ impl From<Status> for CallError {
         let message = if status.message.is_empty() { status.reason } else { status.message };
         Self { class, message: format!("{} ({})", trimmed(&message), status.code) }
     }
+}
+
+fn contested(details: Option<&StatusDetails>) -> Vec<String> {
+    let causes = details.map(|details| details.causes.as_slice()).unwrap_or_default();
+    let of_fields = causes.iter().filter(|cause| cause.reason == "FieldManagerConflict");
+    of_fields.map(|cause| cause.field.clone()).collect()
 }
 
 /// The innermost error says what happened; the outer ones say only that something did.
@@ -165,8 +171,8 @@ mod tests {
             (json!({"code": 404, "details": {"kind": "configmaps"}}), Class::NotFound),
             (json!({"code": 409}), Class::Conflict),
             (
-                json!({"code": 409, "details": {"causes": [{"reason": "FieldManagerConflict"}]}}),
-                Class::FieldConflict,
+                json!({"code": 409, "details": {"causes": [{"reason": "FieldManagerConflict", "field": ".data.a"}]}}),
+                Class::FieldConflict(vec![".data.a".into()]),
             ),
             (json!({"code": 500}), Class::Server),
             (

@@ -5,7 +5,7 @@ use vidra_api::{
     labels::HUB_LABEL,
     names::{HubId, OwnerHash},
 };
-use vidra_core::fields;
+use vidra_core::fields::{self, FieldSet};
 
 /// For whom effects are performed.
 #[derive(Clone, Debug)]
@@ -56,7 +56,7 @@ pub(super) fn standing(live: &Value, owner: &Owner) -> Standing {
 
 fn proves(live: &Value, manager: &str, hash: &OwnerHash) -> bool {
     fields::own_apply_entry(live, manager)
-        .and_then(|entry| fields::FieldSet::from_fields_v1(entry).ok())
+        .and_then(|entry| FieldSet::from_fields_v1(entry).ok())
         .is_some_and(|set| fields::owns_label(&set, &hash.label_key()))
 }
 
@@ -64,4 +64,17 @@ fn proves(live: &Value, manager: &str, hash: &OwnerHash) -> bool {
 pub(super) fn other_owners(live: &Value, owner: &Owner) -> bool {
     let prefix = format!("vidra/{}/", owner.hub);
     fields::other_vidra_managers(live, &owner.manager).iter().any(|manager| manager.starts_with(&prefix))
+}
+
+/// The manager of another VidraResource, of this hub or another, that owns one of these fields.
+pub(super) fn rival(live: &Value, owner: &Owner, contested: &[String]) -> Option<String> {
+    let holds = |manager: &str| {
+        let set =
+            fields::own_apply_entry(live, manager).and_then(|entry| FieldSet::from_fields_v1(entry).ok());
+        set.is_some_and(|set| set.paths().iter().any(|path| contested.contains(&path.to_string())))
+    };
+    fields::other_vidra_managers(live, &owner.manager)
+        .into_iter()
+        .find(|manager| holds(manager))
+        .map(str::to_owned)
 }

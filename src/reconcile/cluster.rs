@@ -125,7 +125,7 @@ async fn register(hub: &Hub, registration: &Registration) -> Result<bool, CallEr
         return Ok(false);
     }
     match hub.api.apply_member(&registration.cluster, &intent(registration)).await {
-        Err(error) if error.class == Class::FieldConflict => {
+        Err(error) if matches!(error.class, Class::FieldConflict(_)) => {
             let note =
                 format!("the labels were not carried to the MemberCluster, where others set them: {error}");
             hub.events.say_of(registration.reference(), Severity::Warning, "LabelsKept", &note);
