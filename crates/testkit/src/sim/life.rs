@@ -49,7 +49,10 @@ impl Life {
         let stop = CancellationToken::new();
         // Nobody else waits on `synced`: tokio's watch channel wakes several waiters in a random order.
         let synced = watch::Sender::new(false);
-        #[expect(clippy::disallowed_methods, reason = "the handle is awaited or aborted in end() and crash()")]
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "the handle is awaited or aborted in end() and crash()"
+        )]
         let task = tokio::spawn(app::run(settings, deps, synced, stop.clone()));
         Self { user, stop, task }
     }

@@ -95,6 +95,8 @@ struct State {
     foreign: BTreeMap<String, Foreign>,
     breaches: Vec<String>,
     latency: Option<fastrand::Rng>,
+    /// A person has made the hub forget; until the end nothing is said about it.
+    forgetful: bool,
 }
 
 /// An object that is none of the hub's business.
@@ -154,6 +156,11 @@ impl Observer {
         state.trace.get(state.armed.unwrap_or(0)..).unwrap_or_default().to_vec()
     }
 
+    /// Something was done from which the hub may have work.
+    pub fn stir(&self) {
+        self.state.lock().busy = Some(Instant::now());
+    }
+
     /// How long the hub has called nothing but probes and watches.
     pub fn quiet_for(&self) -> Duration {
         self.state.lock().busy.unwrap_or(self.began).elapsed()
@@ -164,6 +171,11 @@ impl Observer {
         let uid = uid(&object).to_owned();
         let foreign = Foreign { cluster: cluster.to_owned(), plural: plural.to_owned(), object };
         self.state.lock().foreign.insert(uid, foreign);
+    }
+
+    /// A person takes an inventory away: that objects are in none is not the hub's fault until the end.
+    pub fn excuse_unknown(&self) {
+        self.state.lock().forgetful = true;
     }
 
     /// What did not hold, in words.
@@ -206,17 +218,21 @@ impl Observer {
             self.crashed.notify_one();
             return if crash.after { Fault::DropAfter } else { Fault::Hang };
         }
-        match &mut state.latency {
-            // Milliseconds, so that calls side by side end in another order.
-            Some(chance) if chance.bool() => Fault::Delay(Duration::from_millis(chance.u64(1..12))),
-            _ => Fault::None,
+        // Milliseconds, so that calls side by side end in another order.
+        if let Some(chance) = &mut state.latency
+            && chance.bool()
+        {
+            return Fault::Delay(Duration::from_millis(chance.u64(1..12)));
         }
+        Fault::None
     }
 
     fn judge_write(&self, call: &Call) -> Vec<String> {
+        let unknown = if self.state.lock().forgetful { Vec::new() } else { self.unknown_objects() };
         let mut breaches: Vec<_> =
-            self.unknown_objects().into_iter().map(|what| format!("before {call}: {what}")).collect();
-        let Some(member) = self.clusters.members.get(&*call.cluster).filter(|_| call.verb == Verb::Delete) else {
+            unknown.into_iter().map(|what| format!("before {call}: {what}")).collect();
+        let Some(member) = self.clusters.members.get(&*call.cluster).filter(|_| call.verb == Verb::Delete)
+        else {
             return breaches;
         };
         let read = member.requests().into_iter().any(|earlier| {
@@ -228,7 +244,8 @@ impl Observer {
         if !read {
             breaches.push(format!("{call}: deleted without a read of it"));
         }
-        let live = member.object(&call.group, &call.resource, &call.namespace, &call.name).unwrap_or_default();
+        let live =
+            member.object(&call.group, &call.resource, &call.namespace, &call.name).unwrap_or_default();
         if self.state.lock().foreign.contains_key(uid(&live)) {
             breaches.push(format!("{call}: a foreign object was to be deleted"));
         }

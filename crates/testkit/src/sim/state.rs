@@ -123,9 +123,8 @@ fn uids_as_facts(clusters: &Clusters, inventory: &mut Value) {
     for entry in inventory["spec"]["entries"].as_array_mut().into_iter().flatten() {
         let text = |field: &str| entry[field].as_str().unwrap_or_default();
         let plural = DELIVERED.iter().find(|(_, _, kind)| *kind == text("kind")).map_or("", |kind| kind.1);
-        let live = member.and_then(|member| {
-            member.object(text("group"), plural, text("namespace"), text("name"))
-        });
+        let live =
+            member.and_then(|member| member.object(text("group"), plural, text("namespace"), text("name")));
         let fact = match (text("uid"), live) {
             ("", _) => "none",
             (uid, Some(live)) if live["metadata"]["uid"] == uid => "the live object's",

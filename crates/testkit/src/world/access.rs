@@ -21,7 +21,12 @@ impl At {
     /// An object by type, namespace (empty: cluster-scoped) and name.
     pub fn new(api_version: &str, kind: &str, namespace: &str, name: &str) -> Self {
         let text = str::to_owned;
-        Self { api_version: text(api_version), kind: text(kind), namespace: text(namespace), name: text(name) }
+        Self {
+            api_version: text(api_version),
+            kind: text(kind),
+            namespace: text(namespace),
+            name: text(name),
+        }
     }
 
     /// A ConfigMap.
@@ -141,8 +146,21 @@ impl Access {
 
     /// All objects beside this one (its kind, in its namespace).
     pub async fn list(&self, at: &At) -> Vec<Value> {
-        let list = self.send(Method::GET, &at.collection(), "", None).await;
-        let mut list = list.unwrap_or_else(|refused| panic!("listing {}: {refused}", at.collection()));
+        let list = self.try_list(at).await;
+        list.unwrap_or_else(|refused| panic!("listing {}: {refused}", at.collection()))
+    }
+
+    /// The same, or why not.
+    pub async fn try_list(&self, at: &At) -> Result<Vec<Value>, Refused> {
+        let mut list = self.send(Method::GET, &at.collection(), "", None).await?;
+        Ok(serde_json::from_value(list["items"].take()).expect("a list has items"))
+    }
+
+    /// Those of them that bear a label.
+    pub async fn labelled(&self, at: &At, label: &str) -> Vec<Value> {
+        let path = format!("{}?labelSelector={label}", at.collection());
+        let list = self.send(Method::GET, &path, "", None).await;
+        let mut list = list.unwrap_or_else(|refused| panic!("listing {path}: {refused}"));
         serde_json::from_value(list["items"].take()).expect("a list has items")
     }
 
@@ -210,7 +228,13 @@ impl Access {
         format!("fieldManager={}", self.manager)
     }
 
-    async fn send(&self, method: Method, path: &str, kind: &str, body: Option<&Value>) -> Result<Value, Refused> {
+    async fn send(
+        &self,
+        method: Method,
+        path: &str,
+        kind: &str,
+        body: Option<&Value>,
+    ) -> Result<Value, Refused> {
         let mut request = Request::builder().method(method).uri(path);
         if !kind.is_empty() {
             request = request.header(http::header::CONTENT_TYPE, kind);

@@ -4,7 +4,10 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use kube::{Api, Client, api::ListParams};
 use serde_json::{Value, json};
-use tokio::sync::{Mutex, MutexGuard, OnceCell};
+use tokio::{
+    sync::{Mutex, MutexGuard, OnceCell},
+    time::Instant,
+};
 use vidra_api::{MemberCluster, VidraInventory, VidraResource, VidraTarget};
 use vidra_hub::settings::Settings;
 
@@ -14,6 +17,18 @@ use super::{
     wait::{LONG, SOON, wait_for},
 };
 use crate::hub::{RunningHub, settings};
+
+/// The hub's own kinds, in the order in which they are taken away.
+const KINDS: [&str; 4] = ["VidraResource", "VidraTarget", "VidraInventory", "MemberCluster"];
+
+/// Kinds that scenarios deliver and that no controller makes.
+const DELIVERED: [(&str, &str); 5] = [
+    ("v1", "ConfigMap"),
+    ("v1", "Secret"),
+    ("v1", "Service"),
+    ("apps/v1", "Deployment"),
+    ("rbac.authorization.k8s.io/v1", "ClusterRole"),
+];
 
 /// Scenarios share the bed and run one after the other.
 static TURN: Mutex<()> = Mutex::const_new(());
@@ -30,6 +45,7 @@ pub struct World {
     /// What a hub that is started here goes by.
     pub settings: Settings,
     running: Option<RunningHub>,
+    began: Instant,
     _turn: MutexGuard<'static, ()>,
 }
 
@@ -39,7 +55,7 @@ impl World {
         let turn = TURN.lock().await;
         let _ = tracing_subscriber::fmt()
             .with_env_filter(tracing_subscriber::EnvFilter::new(
-                std::env::var("RUST_LOG").unwrap_or_else(|_| "vidra_hub=debug".into()),
+                std::env::var("RUST_LOG").unwrap_or_else(|_| "vidra_hub=debug,testkit=info".into()),
             ))
             .with_test_writer()
             .try_init();
@@ -52,7 +68,7 @@ impl World {
         for name in [&ns, &settings.namespace] {
             hub.create(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})).await;
         }
-        let mut world = Self { bed, ns, hub, settings, running: None, _turn: turn };
+        let mut world = Self { bed, ns, hub, settings, running: None, began: Instant::now(), _turn: turn };
         world.start_hub().await;
         world
     }
@@ -134,14 +150,32 @@ impl World {
         self.none_left::<VidraTarget>("VidraTargets").await;
         self.none_left::<VidraInventory>("VidraInventories").await;
         self.stop_hub().await;
+        self.nothing_delivered_is_left().await;
         for name in [&self.ns, &self.settings.namespace] {
             self.hub.delete(&At::new("v1", "Namespace", "", name)).await;
+        }
+        tracing::info!(target: "testkit", scenario = self.ns, took = ?self.began.elapsed(), "the scenario has ended");
+    }
+
+    /// No object of the usual kinds bears this hub's label in any member.
+    async fn nothing_delivered_is_left(&self) {
+        let label = format!("vidra.dev%2Fhub%3D{}", self.ns);
+        for member in self.members() {
+            let access = self.cluster(&member, Who::Admin).await;
+            for (api_version, kind) in DELIVERED {
+                let left = access.labelled(&At::new(api_version, kind, "", ""), &label).await;
+                assert!(left.is_empty(), "left behind in {member}: {kind} {}", left[0]["metadata"]);
+            }
         }
     }
 
     async fn none_left<K>(&self, what: &str)
     where
-        K: kube::Resource<DynamicType = ()> + Clone + serde::de::DeserializeOwned + std::fmt::Debug + serde::Serialize,
+        K: kube::Resource<DynamicType = ()>
+            + Clone
+            + serde::de::DeserializeOwned
+            + std::fmt::Debug
+            + serde::Serialize,
     {
         let api: Api<K> = self.all();
         wait_for(&format!("no {what} are left"), LONG, async || {
@@ -175,7 +209,17 @@ async fn install(hub: &Access) {
         hub.apply(&crd, true).await.expect("the CRD is taken");
         hub.when(&at, "Established", |crd| {
             let conditions = crd["status"]["conditions"].as_array();
-            conditions.is_some_and(|all| all.iter().any(|one| one["type"] == "Established" && one["status"] == "True"))
+            conditions.is_some_and(|all| {
+                all.iter().any(|one| one["type"] == "Established" && one["status"] == "True")
+            })
+        })
+        .await;
+    }
+    // An established kind may answer 429 while its storage is set up.
+    for kind in KINDS {
+        let of_kind = At::new("vidra.dev/v1alpha1", kind, "", "");
+        wait_for(&format!("{kind} can be listed"), SOON, async || {
+            hub.try_list(&of_kind).await.map_err(|refused| refused.to_string())
         })
         .await;
     }
@@ -183,11 +227,12 @@ async fn install(hub: &Access) {
 
 /// Takes by force what a scenario that failed has left: no hub runs now that would end it.
 async fn sweep(hub: &Access) {
-    for kind in ["VidraResource", "VidraTarget", "VidraInventory", "MemberCluster"] {
+    for kind in KINDS {
         for object in hub.list(&At::new("vidra.dev/v1alpha1", kind, "", "")).await {
             let metadata = &object["metadata"];
             let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-            let at = At::new("vidra.dev/v1alpha1", kind, &text(&metadata["namespace"]), &text(&metadata["name"]));
+            let at =
+                At::new("vidra.dev/v1alpha1", kind, &text(&metadata["namespace"]), &text(&metadata["name"]));
             hub.delete(&at).await;
             if hub.get(&at).await.is_some() {
                 hub.merge(&at, json!({"metadata": {"finalizers": null}})).await;

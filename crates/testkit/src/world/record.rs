@@ -13,7 +13,11 @@ impl World {
     /// From here on.
     pub fn mark(&self) -> Mark {
         let clusters = self.bed.members().into_iter().chain(["hub".to_owned()]);
-        Mark(clusters.map(|name| (name.clone(), self.bed.mark(&name).expect("a record of requests"))).collect())
+        Mark(
+            clusters
+                .map(|name| (name.clone(), self.bed.mark(&name).expect("a record of requests")))
+                .collect(),
+        )
     }
 
     /// The requests of a user in a cluster since a mark.

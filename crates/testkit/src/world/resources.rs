@@ -54,10 +54,17 @@ impl World {
     }
 
     /// Waits until a condition of a VidraResource has this status and reason for its present generation.
-    pub async fn resource_says(&self, name: &str, condition: &str, status: &str, reason: &str) -> VidraResource {
+    pub async fn resource_says(
+        &self,
+        name: &str,
+        condition: &str,
+        status: &str,
+        reason: &str,
+    ) -> VidraResource {
         let api: Api<VidraResource> = Api::namespaced(self.client(), &self.ns);
         wait_for(&format!("VidraResource {name} has {condition}={status}, {reason}"), LONG, async || {
-            let resource = api.get_opt(name).await.expect("an answer").ok_or("there is no such VidraResource")?;
+            let resource =
+                api.get_opt(name).await.expect("an answer").ok_or("there is no such VidraResource")?;
             let seen = resource.status.clone().unwrap_or_default();
             let found = find(&seen.conditions, condition);
             let current = seen.observed_generation == resource.metadata.generation
@@ -114,7 +121,8 @@ impl World {
     /// Waits until a VidraTarget has counted so many corrections.
     pub async fn corrected(&self, name: &str, cluster: &str, count: i64) {
         let counted = |status: &VidraTargetStatus| status.corrections.as_ref().map_or(0, |all| all.count);
-        self.target_when(name, cluster, &format!("{count} corrections"), |status| counted(status) == count).await;
+        self.target_when(name, cluster, &format!("{count} corrections"), |status| counted(status) == count)
+            .await;
     }
 
     /// What a target's inventory holds.

@@ -28,7 +28,10 @@ pub fn wait_for<T>(
                 Ok(found) => return found,
                 Err(seen) => seen,
             };
-            assert!(Instant::now() < deadline, "{caller}: waited {within:?} in vain for: {what}\nlast seen: {seen}");
+            assert!(
+                Instant::now() < deadline,
+                "{caller}: waited {within:?} in vain for: {what}\nlast seen: {seen}"
+            );
             tokio::time::sleep(POLL).await;
         }
     }

@@ -1,0 +1,158 @@
+//! A hub and members on real API servers, with the hub's process running and the members joined.
+
+use std::{path::Path, time::Duration};
+
+use anyhow::{Context, Result};
+use kube::{Api, Client};
+use serde_json::{Value, json};
+use tokio::time::{Instant, sleep};
+use vidra_api::{MemberCluster, find};
+
+use super::{ledger, process::HubProcess};
+use crate::{
+    testbed::{Cluster, Testbed},
+    world::{Access, At, LONG, wait_for},
+};
+
+/// The namespace of the bench's objects, on the hub and in the members.
+pub const NAMESPACE: &str = "bench";
+/// A hub that has asked for nothing in this time has settled: it waits a second between two statuses.
+const QUIET: Duration = Duration::from_secs(3);
+const LOOK_EVERY: Duration = Duration::from_millis(200);
+
+/// See the module. All of it ends with it.
+pub struct Fleet {
+    /// The hub's process.
+    pub process: HubProcess,
+    /// The hub's cluster, as administrator.
+    pub hub: Access,
+    /// The clusters.
+    pub bed: Testbed,
+}
+
+impl Fleet {
+    /// Starts one, and waits until the members are ready.
+    pub async fn start(binary: &Path, members: usize) -> Result<Self> {
+        let bed = Testbed::start(&["--members", &members.to_string()])?;
+        let hub = Access::new(bed.hub.client("admin").await?, "bench");
+        for crd in vidra_api::crds::all() {
+            let crd = serde_json::to_value(crd)?;
+            hub.apply(&crd, true).await.map_err(|refused| anyhow::anyhow!("a CRD: {refused}"))?;
+            hub.when(&At::of(&crd), "Established", |crd| is_true(crd, "Established")).await;
+        }
+        for name in ["vidra-system", NAMESPACE] {
+            hub.create(namespace(name)).await;
+        }
+        for member in &bed.members {
+            Access::new(member.client("admin").await?, "bench").create(namespace(NAMESPACE)).await;
+            hub.create(registration(member)?).await;
+        }
+        let kubeconfig = bed.hub.kubeconfigs.get("vidra-hub").context("no identity vidra-hub")?;
+        let process = HubProcess::start(binary, kubeconfig, &bed.dir.join("vidra-hub.log")).await?;
+        let fleet = Self { process, hub, bed };
+        fleet.joined().await;
+        Ok(fleet)
+    }
+
+    async fn joined(&self) {
+        let api: Api<MemberCluster> = Api::all(self.client());
+        wait_for("all members are ready", LONG, async || {
+            let members = api.list(&Default::default()).await.map_err(|error| error.to_string())?.items;
+            let ready = members.iter().filter(|member| {
+                let conditions = member.status.as_ref().map(|status| status.conditions.as_slice());
+                find(conditions.unwrap_or_default(), "Ready").is_some_and(|ready| ready.status == "True")
+            });
+            let ready = ready.count();
+            if ready == self.bed.members.len() { Ok(()) } else { Err(format!("{ready} are")) }
+        })
+        .await;
+    }
+
+    /// The hub's cluster, as administrator.
+    pub fn client(&self) -> Client {
+        self.hub.client.clone()
+    }
+
+    /// All API servers.
+    pub fn clusters(&self) -> impl Iterator<Item = &Cluster> {
+        [&self.bed.hub].into_iter().chain(&self.bed.members)
+    }
+
+    /// Waits until the hub asks for nothing any more; `look` is called whenever it still did.
+    pub async fn settled(&self, within: Duration, mut look: impl FnMut() -> Result<()>) -> Result<()> {
+        let deadline = Instant::now() + within;
+        let mut quiet_since = Instant::now();
+        let mut marks: Vec<_> = self.clusters().map(ledger::mark).collect::<Result<_>>()?;
+        while quiet_since.elapsed() < QUIET {
+            anyhow::ensure!(Instant::now() < deadline, "the hub had not settled after {within:?}");
+            sleep(LOOK_EVERY).await;
+            let mut busy = false;
+            for (cluster, since) in self.clusters().zip(&mut marks) {
+                let next = ledger::mark(cluster)?;
+                busy |= !ledger::work(cluster, *since)?.is_empty();
+                *since = next;
+            }
+            if busy {
+                quiet_since = Instant::now();
+                look()?;
+            }
+        }
+        Ok(())
+    }
+
+    /// How often the hub has looked at a target.
+    pub async fn passes(&self) -> Result<f64> {
+        self.process.metric("workqueue_work_duration_seconds_count{name=\"target\"}").await
+    }
+
+    /// Versions, for a report.
+    pub async fn describe(&self) -> Result<Value> {
+        let version = self.client().apiserver_version().await?;
+        Ok(json!({
+            "kubernetes": version.git_version,
+            "members": self.bed.members.len(),
+            "hub": "its own process, release build, default flags",
+        }))
+    }
+
+    /// Ends it all, the hub first.
+    pub async fn stop(self) -> Result<()> {
+        self.process.stop().await
+    }
+}
+
+/// A VidraResource of the bench.
+pub fn resource(name: &str, manifest: &str, mut spec: Value) -> Value {
+    spec["manifest"] = manifest.into();
+    spec["targets"] = json!([{"clusterSelector": {}}]);
+    let metadata = json!({"name": name, "namespace": NAMESPACE});
+    json!({"apiVersion": "vidra.dev/v1alpha1", "kind": "VidraResource", "metadata": metadata, "spec": spec})
+}
+
+/// Where a VidraResource of the bench is.
+pub fn resource_at(name: &str) -> At {
+    At::new("vidra.dev/v1alpha1", "VidraResource", NAMESPACE, name)
+}
+
+/// Has an object, in JSON, this condition with status True for its present generation?
+pub fn is_true(object: &Value, type_: &str) -> bool {
+    let mut conditions = object["status"]["conditions"].as_array().into_iter().flatten();
+    let generation = &object["metadata"]["generation"];
+    conditions.any(|one| {
+        let observed = &one["observedGeneration"];
+        one["type"] == type_ && one["status"] == "True" && (observed.is_null() || observed == generation)
+    })
+}
+
+fn namespace(name: &str) -> Value {
+    json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+}
+
+fn registration(member: &Cluster) -> Result<Value> {
+    let labels = json!({"vidra.dev/member-cluster": member.name});
+    Ok(json!({
+        "apiVersion": "v1", "kind": "Secret",
+        "metadata": {"name": member.name, "namespace": "vidra-system", "labels": labels},
+        "stringData": {"kubeconfig": member.kubeconfig("vidra-hub")?},
+    }))
+}

@@ -1,0 +1,107 @@
+//! What a bench found: a table for people, one JSON object for programs.
+
+use std::fmt;
+
+use serde_json::{Map, Value, json};
+
+use super::machine;
+
+/// One figure.
+#[derive(Clone, Debug)]
+pub struct Figure {
+    /// Its key in the JSON.
+    pub key: &'static str,
+    /// Its value.
+    pub value: f64,
+    /// What it must not exceed.
+    pub at_most: Option<f64>,
+    /// What it counts, in words.
+    pub what: String,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub struct Report {
+    bench: &'static str,
+    figures: Vec<Figure>,
+    conditions: Map<String, Value>,
+}
+
+impl Report {
+    /// Nothing found yet.
+    pub fn new(bench: &'static str) -> Self {
+        Self { bench, figures: Vec::new(), conditions: Map::new() }
+    }
+
+    /// Adds a figure.
+    pub fn figure(&mut self, key: &'static str, value: f64, at_most: Option<f64>, what: impl Into<String>) {
+        self.figures.push(Figure { key, value, at_most, what: what.into() });
+    }
+
+    /// Adds what the figures were found under, or what is good to know beside them.
+    pub fn condition(&mut self, name: &str, value: impl Into<Value>) {
+        self.conditions.insert(name.to_owned(), value.into());
+    }
+
+    /// For programs.
+    pub fn json(&self) -> Value {
+        let figures: Map<String, Value> =
+            self.figures.iter().map(|figure| (figure.key.to_owned(), json!(figure.value))).collect();
+        json!({
+            "bench": self.bench,
+            "figures": figures,
+            "machine": machine::describe(),
+            "conditions": self.conditions,
+        })
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{}", self.bench)?;
+        for Figure { key, value, at_most, what } in &self.figures {
+            let bound = match at_most {
+                Some(most) if value <= most => format!("<= {most}"),
+                Some(most) => format!("<= {most} MISSED"),
+                None => String::new(),
+            };
+            let value = if value.fract() == 0.0 { format!("{value}") } else { format!("{value:.3}") };
+            writeln!(f, "  {key:<20} {value:>14}  {bound:<12} {what}")?;
+        }
+        for (name, value) in &self.conditions {
+            match value {
+                Value::Object(rows) => {
+                    writeln!(f, "  {name}:")?;
+                    for (row, value) in rows {
+                        writeln!(f, "    {row:<60} {value}")?;
+                    }
+                }
+                Value::String(text) => writeln!(f, "  {name}: {text}")?,
+                other => writeln!(f, "  {name}: {other}")?,
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_missed_bound_is_seen_and_programs_get_every_figure() {
+        let mut report = Report::new("calls");
+        report.figure("create", 1.0, Some(1.0), "requests");
+        report.figure("idle", 2.5, Some(0.0), "requests");
+        report.condition("members", 3);
+        let text = report.to_string();
+        assert_eq!(text.matches("MISSED").count(), 1, "{text}");
+        let json = report.json();
+        assert_eq!(
+            (&json["bench"], &json["figures"]),
+            (&json!("calls"), &json!({"create": 1.0, "idle": 2.5}))
+        );
+        assert_eq!(json["conditions"]["members"], 3);
+        assert!(json["machine"]["cpus"].as_u64().is_some_and(|cpus| cpus > 0), "{json}");
+    }
+}

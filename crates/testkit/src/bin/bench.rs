@@ -1,0 +1,56 @@
+//! `bench NAME [--json FILE]`; `cargo xtask bench` builds what it needs and runs it.
+#![expect(clippy::print_stdout, reason = "its output is what it is for")]
+
+use std::{io::IsTerminal, path::PathBuf};
+
+use anyhow::{Context, Result};
+use clap::{Parser, ValueEnum};
+use testkit::bench;
+
+#[derive(Parser)]
+#[command(name = "bench", about = "Measures what the hub costs, on real API servers.")]
+struct Arguments {
+    /// What to measure.
+    name: Name,
+    /// Writes the figures into this file, for programs.
+    #[arg(long)]
+    json: Option<PathBuf>,
+    /// The hub's binary; default: vidra-hub beside this one.
+    #[arg(long)]
+    hub: Option<PathBuf>,
+    /// hubstate: how many VidraResources; fewer than the default measure something else.
+    #[arg(long, default_value_t = bench::Size::default().resources)]
+    resources: usize,
+    /// hubstate: entries in a target's inventory.
+    #[arg(long, default_value_t = bench::Size::default().entries)]
+    entries: usize,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Name {
+    /// Requests for an object, and hub writes for a target.
+    Calls,
+    /// CPU, etcd and memory of the hub side with 1,000 targets and 1,000,000 inventory entries.
+    Hubstate,
+}
+
+#[tokio::main]
+async fn main() -> Result<()> {
+    let Arguments { name, json, hub, resources, entries } = Arguments::parse();
+    let ansi = std::io::stderr().is_terminal();
+    tracing_subscriber::fmt().with_writer(std::io::stderr).with_target(false).with_ansi(ansi).init();
+    let hub = match hub {
+        Some(hub) => hub,
+        None => std::env::current_exe()?.with_file_name("vidra-hub"),
+    };
+    let report = match name {
+        Name::Calls => bench::calls(&hub).await?,
+        Name::Hubstate => bench::hubstate(&hub, bench::Size { resources, entries }).await?,
+    };
+    println!("{report}");
+    if let Some(file) = json {
+        let text = serde_json::to_string_pretty(&report.json())?;
+        std::fs::write(&file, text + "\n").with_context(|| format!("writing {}", file.display()))?;
+    }
+    Ok(())
+}

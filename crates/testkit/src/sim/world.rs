@@ -1,0 +1,322 @@
+//! A hub cluster and two members in memory, people who change things in them, and the hub's lives.
+
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+use kube::Client;
+use parking_lot::Mutex;
+use serde_json::{Value, json};
+use tokio::time::{Instant, sleep};
+use vidra_api::labels::REGISTRATION_LABEL;
+
+use super::{
+    life::Life,
+    observer::{Clusters, Crash, Observer},
+    seams::TOKEN,
+    state::{self, State},
+};
+use crate::memory::{self, Cluster, Kind, Options, tokio_clock};
+
+/// The hub's own namespace.
+pub const HUB_NAMESPACE: &str = "vidra-system";
+/// The members.
+pub const MEMBERS: [&str; 2] = ["berlin", "tokyo"];
+/// Where VidraResources are, on the hub.
+pub const TEAM: &str = "team-a";
+/// Where their objects go, in members.
+pub const TARGET_NAMESPACE: &str = "shop";
+/// A process that died is started again after this.
+const RESTART_AFTER: Duration = Duration::from_millis(200);
+/// So long without a call of the hub, and nothing more comes: statuses are at most a second apart, and a
+/// removal is looked at again after two.
+pub const QUIET: Duration = Duration::from_secs(5);
+
+/// What a world is made with.
+#[derive(Clone, Copy, Debug)]
+pub struct Shape {
+    /// Of uids, jitter and latencies.
+    pub seed: u64,
+    /// The hub's interval.
+    pub interval: Duration,
+    /// Half of the calls take some milliseconds, drawn from the seed; else none takes any time.
+    pub latency: bool,
+}
+
+impl Shape {
+    /// With an interval of ten minutes.
+    pub fn new(seed: u64) -> Self {
+        Self { seed, interval: Duration::from_secs(600), latency: false }
+    }
+}
+
+/// See the module.
+pub struct World {
+    /// What it was made with.
+    pub shape: Shape,
+    /// The clusters.
+    pub clusters: Clusters,
+    /// Sees and judges the hub's calls.
+    pub observer: Arc<Observer>,
+    /// Wall time.
+    pub clock: memory::Clock,
+    people: BTreeMap<String, Client>,
+    life: Mutex<Option<Life>>,
+    lives: Mutex<u32>,
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        self.observer.end();
+    }
+}
+
+impl World {
+    /// Clusters with what people have put there before the hub first starts: registrations on the hub,
+    /// and in each member objects that are none of the hub's business.
+    pub async fn new(shape: Shape) -> Self {
+        let start = "2026-01-01T00:00:00Z".parse().expect("a time");
+        let clock = tokio_clock(start);
+        let make = |name: &str, nth: u64| {
+            Cluster::new(name, Options { clock: clock.clone(), uids: shape.seed.wrapping_mul(31) + nth })
+        };
+        let hub = make("hub", 0);
+        for (kind, plural, namespaced, status) in [
+            ("VidraResource", "vidraresources", true, true),
+            ("VidraTarget", "vidratargets", true, true),
+            ("VidraInventory", "vidrainventories", true, false),
+            ("MemberCluster", "memberclusters", false, true),
+        ] {
+            hub.register(Kind::new("vidra.dev/v1alpha1", kind, plural, namespaced, status));
+        }
+        let members = MEMBERS.into_iter().zip(1..).map(|(name, nth)| (name.to_owned(), make(name, nth)));
+        let clusters = Clusters { hub, members: members.collect() };
+        let people = std::iter::once(&clusters.hub).chain(clusters.members.values());
+        let people = people.map(|cluster| (cluster.name().to_owned(), cluster.client_as("alice"))).collect();
+        let latency = shape.latency.then(|| fastrand::Rng::with_seed(shape.seed));
+        let observer = Observer::new(clusters.clone(), latency);
+        let (life, lives) = (Mutex::default(), Mutex::default());
+        let world = Self { shape, clusters, observer, clock, people, life, lives };
+        world.furnish().await;
+        world
+    }
+
+    async fn furnish(&self) {
+        for namespace in [HUB_NAMESPACE, TEAM] {
+            self.create("hub", "/api/v1/namespaces", json!({"metadata": {"name": namespace}})).await;
+        }
+        for member in MEMBERS {
+            self.create("hub", &format!("/api/v1/namespaces/{HUB_NAMESPACE}/secrets"), registration(member, "it"))
+                .await;
+        }
+        // Only one has the namespace: in the other the hub must make it.
+        self.create("berlin", "/api/v1/namespaces", json!({"metadata": {"name": TARGET_NAMESPACE}})).await;
+        self.plant("berlin", TARGET_NAMESPACE, "theirs", json!({})).await;
+        self.plant("tokyo", "default", "theirs", json!({})).await;
+        // Labels prove nothing: somebody copied them.
+        let hub = vidra_api::names::HubId::try_from(super::observer::HUB_ID).expect("a hub id");
+        let owner = vidra_api::names::OwnerHash::new(&hub, TEAM, "shop");
+        let labels = json!(vidra_api::labels::object_labels(&hub, &owner));
+        self.plant("berlin", TARGET_NAMESPACE, "copied", labels).await;
+    }
+
+    /// A ConfigMap that must stay as it is.
+    pub async fn plant(&self, member: &str, namespace: &str, name: &str, labels: Value) {
+        let body = json!({"metadata": {"name": name, "labels": labels}, "data": {"whose": "alice"}});
+        let made = self.create(member, &config_maps(namespace), body).await;
+        self.observer.guard(member, "configmaps", made);
+    }
+
+    /// A cluster by name.
+    pub fn cluster(&self, name: &str) -> &Cluster {
+        if name == "hub" { &self.clusters.hub } else { &self.clusters.members[name] }
+    }
+
+    /// Starts the hub's next life.
+    pub fn start_hub(&self) {
+        let number = {
+            let mut lives = self.lives.lock();
+            *lives += 1;
+            *lives
+        };
+        let life = Life::start(self, number);
+        let before = self.life.lock().replace(life);
+        assert!(before.is_none(), "two hubs at once");
+    }
+
+    /// Ends the hub in order.
+    pub async fn end_hub(&self) {
+        let life = self.life.lock().take();
+        life.expect("a hub runs").end().await;
+    }
+
+    /// The hub dies now.
+    pub async fn crash_hub(&self) {
+        let life = self.life.lock().take();
+        let life = life.expect("a hub runs");
+        self.observer.cut_off(&life.user);
+        life.crash().await;
+    }
+
+    /// Starts a new life after each one that the observer cuts off; for ever.
+    pub async fn keep_running(&self) -> std::convert::Infallible {
+        loop {
+            self.observer.crashed().await;
+            self.crash_hub().await;
+            sleep(RESTART_AFTER).await;
+            self.start_hub();
+        }
+    }
+
+    /// Runs this, and the hub again whenever it is cut off.
+    pub async fn supervised<T>(&self, work: impl Future<Output = T>) -> T {
+        tokio::select! {
+            biased;
+            never = self.keep_running() => match never {},
+            done = work => done,
+        }
+    }
+
+    /// Waits until this holds, looking every tenth of a second, later every second; panics after so long.
+    pub async fn until(&self, what: &str, within: Duration, holds: impl Fn() -> bool) {
+        let began = Instant::now();
+        while !holds() {
+            assert!(began.elapsed() <= within, "not within {within:?}: {what}");
+            let pause = if began.elapsed() < Duration::from_secs(5) { 100 } else { 1000 };
+            sleep(Duration::from_millis(pause)).await;
+        }
+    }
+
+    /// Waits until the hub has nothing more to do.
+    pub async fn settle(&self) {
+        self.observer.stir();
+        let most = Duration::from_secs(600);
+        self.until("the hub falls quiet", most, || self.observer.quiet_for() >= QUIET).await;
+    }
+
+    /// What is stored, as it is compared between runs.
+    pub fn state(&self) -> State {
+        state::of(&self.clusters)
+    }
+
+    /// Counts the hub's calls from here, and lets it die at these.
+    pub fn arm(&self, crashes: &[Crash]) {
+        self.observer.arm(crashes);
+    }
+
+    /// A stored object.
+    pub fn object(
+        &self,
+        cluster: &str,
+        group: &str,
+        plural: &str,
+        namespace: &str,
+        name: &str,
+    ) -> Option<Value> {
+        self.cluster(cluster).object(group, plural, namespace, name)
+    }
+
+    /// A ConfigMap's data in a member, where the VidraResources' objects go.
+    pub fn data(&self, member: &str, name: &str) -> Option<Value> {
+        Some(self.object(member, "", "configmaps", TARGET_NAMESPACE, name)?["data"].clone())
+    }
+
+    /// A VidraResource.
+    pub fn resource(&self, name: &str) -> Option<Value> {
+        self.object("hub", vidra_api::GROUP, "vidraresources", TEAM, name)
+    }
+
+    /// A VidraTarget.
+    pub fn target(&self, resource: &str, cluster: &str) -> Option<Value> {
+        let name = vidra_api::names::target_name(resource, cluster);
+        self.object("hub", vidra_api::GROUP, "vidratargets", TEAM, &name)
+    }
+
+    /// Has a VidraResource this condition, for its present generation?
+    pub fn has_condition(&self, resource: &str, type_: &str, status: &str, reason: &str) -> bool {
+        let Some(resource) = self.resource(resource) else { return false };
+        let generation = &resource["metadata"]["generation"];
+        resource["status"]["conditions"].as_array().into_iter().flatten().any(|condition| {
+            condition["type"] == type_
+                && condition["status"] == status
+                && (reason.is_empty() || condition["reason"] == reason)
+                && condition["observedGeneration"] == *generation
+        })
+    }
+
+    /// A person makes an object; the path is its collection's.
+    pub async fn create(&self, cluster: &str, path: &str, body: Value) -> Value {
+        self.ask(cluster, "POST", path, "application/json", body).await
+    }
+
+    /// A person changes an object by a merge patch.
+    pub async fn patch(&self, cluster: &str, path: &str, body: Value) -> Value {
+        self.ask(cluster, "PATCH", path, "application/merge-patch+json", body).await
+    }
+
+    /// A person deletes an object.
+    pub async fn delete(&self, cluster: &str, path: &str) {
+        self.ask(cluster, "DELETE", path, "application/json", json!({})).await;
+    }
+
+    async fn ask(&self, cluster: &str, method: &str, path: &str, content: &str, body: Value) -> Value {
+        let uri = match method {
+            "DELETE" => path.to_owned(),
+            _ => format!("{path}?fieldManager=alice"),
+        };
+        let request = http::Request::builder().method(method).uri(uri).header("content-type", content);
+        let request = request.body(body.to_string().into_bytes()).expect("a request");
+        let answer = self.people[cluster].request::<Value>(request).await;
+        answer.unwrap_or_else(|error| panic!("{method} {path} on {cluster}: {error}"))
+    }
+}
+
+/// The path of a namespace's ConfigMaps.
+pub fn config_maps(namespace: &str) -> String {
+    format!("/api/v1/namespaces/{namespace}/configmaps")
+}
+
+/// The path of a ConfigMap that the hub delivers.
+pub fn config_map(name: &str) -> String {
+    format!("{}/{name}", config_maps(TARGET_NAMESPACE))
+}
+
+/// The path of a kind of ours, in [`TEAM`].
+pub fn hub_path(plural: &str) -> String {
+    format!("/apis/vidra.dev/v1alpha1/namespaces/{TEAM}/{plural}")
+}
+
+/// The path of a MemberCluster.
+pub fn member_path(name: &str) -> String {
+    format!("/apis/vidra.dev/v1alpha1/memberclusters/{name}")
+}
+
+/// A document of a manifest.
+pub fn document(name: &str, value: &str) -> String {
+    format!("apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: {name}}}\ndata: {{key: {value}}}\n---\n")
+}
+
+/// A VidraResource for every member.
+pub fn resource(name: &str, manifest: &str) -> Value {
+    json!({
+        "metadata": {"name": name},
+        "spec": {"manifest": manifest, "targets": [{"clusterSelector": {}, "namespace": TARGET_NAMESPACE}]},
+    })
+}
+
+/// The Secret that registers a member; `context` names all that its kubeconfig has.
+pub fn registration(member: &str, context: &str) -> Value {
+    let kubeconfig = json!({
+        "kind": "Config",
+        "current-context": context,
+        "contexts": [{"name": context, "context": {"cluster": context, "user": context}}],
+        // An empty DER sequence: enough for a parser, and nobody speaks TLS here.
+        "clusters": [{"name": context, "cluster": {
+            "server": format!("https://{member}.test"), "certificate-authority-data": "MAA=",
+        }}],
+        "users": [{"name": context, "user": {"token": TOKEN}}],
+    });
+    let data = k8s_openapi::ByteString(kubeconfig.to_string().into_bytes());
+    json!({
+        "metadata": {"name": member, "labels": {REGISTRATION_LABEL: member, "city": member}},
+        "data": {"kubeconfig": data},
+    })
+}

@@ -1,0 +1,92 @@
+//! A run is a function of its seed; one that failed can be seen again.
+
+use testkit::sim::{Crash, Scenario, crash::once, world::Shape};
+
+use crate::{
+    crashes::undisturbed,
+    harm,
+    scenarios::{self, Act},
+};
+
+#[test]
+fn two_runs_of_a_seed_have_the_same_calls_and_the_same_end() {
+    twice(&scenarios::ALL);
+    twice(&harm::ALL);
+}
+
+fn twice<S: Scenario>(acts: &[S]) {
+    for act in acts.iter().copied() {
+        for latency in [false, true] {
+            let shape = Shape { latency, ..Shape::new(7) };
+            let (first, second) = (undisturbed(act, shape), undisturbed(act, shape));
+            assert_same(act, &lines(&first.trace), &lines(&second.trace));
+            assert_same(act, &first.raw, &second.raw);
+            let crash = [Crash { call: first.trace.len() / 2, after: latency }];
+            let again =
+                || once(act, shape, &crash, Some(&first.state)).unwrap_or_else(|wrong| panic!("{wrong}"));
+            let (one, two) = (again(), again());
+            assert_same(act, &lines(&one.trace), &lines(&two.trace));
+            assert_same(act, &one.raw, &two.raw);
+        }
+    }
+}
+
+#[test]
+fn another_seed_gives_other_interleavings() {
+    let of = |seed| lines(&undisturbed(Act::Deliver, Shape { latency: true, ..Shape::new(seed) }).trace);
+    assert_ne!(of(1), of(2));
+}
+
+fn lines<T: ToString>(all: &[T]) -> Vec<String> {
+    all.iter().map(ToString::to_string).collect()
+}
+
+fn assert_same<S: Scenario>(act: S, one: &[String], two: &[String]) {
+    let first = one.iter().zip(two).position(|(one, two)| one != two);
+    if let Some(at) = first {
+        panic!("{} differs at line {at}:\n  {}\n  {}", act.name(), one[at], two[at]);
+    }
+    assert_eq!(one.len(), two.len(), "{}", act.name());
+}
+
+/// Does nothing unless `VIDRA_SIM` names a run.
+#[test]
+fn replay() {
+    let Ok(wanted) = std::env::var("VIDRA_SIM") else { return };
+    let filter = std::env::var("RUST_LOG").unwrap_or_else(|_| "vidra_hub=debug".to_owned());
+    let _ = tracing_subscriber::fmt().with_env_filter(filter).without_time().with_test_writer().try_init();
+    let mut parts = wanted.split(':');
+    let name = parts.next().unwrap_or_default();
+    let crashes: Vec<Crash> = parts.next().unwrap_or_default().split(',').filter_map(crash).collect();
+    let seed = parts.next().and_then(|part| part.strip_prefix("seed=")?.parse().ok());
+    let shape = seed.map_or(Shape::new(1), |seed| Shape { latency: true, ..Shape::new(seed) });
+    let act = scenarios::ALL.into_iter().find(|act| act.name() == name);
+    let harm = harm::ALL.into_iter().find(|harm| harm.name() == name);
+    match (act, harm) {
+        (Some(act), _) => show(act, shape, &crashes),
+        (None, Some(harm)) => show(harm, shape, &crashes),
+        (None, None) => panic!("there is no scenario {name:?}; VIDRA_SIM=<scenario>:<call>[ab]"),
+    }
+}
+
+fn show<S: Scenario>(act: S, shape: Shape, crashes: &[Crash]) {
+    let reference = undisturbed(act, shape);
+    println!("=== undisturbed, {:?}:", reference.took);
+    reference.trace.iter().enumerate().for_each(|(index, seen)| println!("{index:5} {seen}"));
+    if crashes.is_empty() {
+        return;
+    }
+    println!("=== with {crashes:?}:");
+    match once(act, shape, crashes, Some(&reference.state)) {
+        Ok(run) => {
+            run.trace.iter().enumerate().for_each(|(index, seen)| println!("{index:5} {seen}"));
+            println!("it passes, after {:?}", run.took);
+        }
+        Err(wrong) => panic!("{wrong}"),
+    }
+}
+
+fn crash(text: &str) -> Option<Crash> {
+    let (call, moment) = text.split_at_checked(text.len().checked_sub(1)?)?;
+    Some(Crash { call: call.parse().ok()?, after: moment == "a" })
+}

@@ -1,0 +1,158 @@
+//! Members that fall silent, and hubs that come back.
+
+use serde_json::json;
+use testkit::world::{At, LONG, wait_for};
+use vidra_api::TargetState;
+
+use crate::{config_map, object, says, uid, world};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_silent_member_delays_nobody_and_catches_up() {
+    let world = world().await;
+    world.register(&["berlin", "tokyo", "austin"]).await;
+    let all = ["berlin", "tokyo", "austin"];
+    let settings = At::config_map(&world.ns, "settings");
+    world.deliver("shop", &all, &(config_map("settings", "one") + &config_map("old", "one"))).await;
+    world.ready("shop").await;
+    let austin = world.alice("austin").await;
+    let mark = world.mark();
+
+    let frozen = world.freeze("austin");
+    world.deliver("shop", &all, &config_map("settings", "two")).await;
+    for name in ["berlin", "tokyo"] {
+        let member = world.alice(name).await;
+        member.when(&settings, "the change", says("two")).await;
+        member.gone(&At::config_map(&world.ns, "old")).await;
+        world.target_is("shop", name, TargetState::Ready, "Ready").await;
+    }
+    world.target_is("shop", "austin", TargetState::Unknown, "MemberUnreachable").await;
+    let status = world.resource_says("shop", "Ready", "False", "MembersUnreachable").await.status.unwrap();
+    assert_eq!(status.targets_ready.as_deref(), Some("2/3"));
+    assert_eq!(vidra_api::find(&status.conditions, "Stalled").unwrap().status, "False");
+    world.member_says("austin", "Reachable", "False").await;
+    // A new resource for the others does not wait either.
+    world.deliver("other", &["berlin", "tokyo"], &config_map("other", "one")).await;
+    world.ready("other").await;
+
+    drop(frozen);
+    austin.when(&settings, "the change", says("two")).await;
+    austin.gone(&At::config_map(&world.ns, "old")).await;
+    world.ready("shop").await;
+    world.member_says("austin", "Reachable", "True").await;
+    let deletes =
+        world.writes("austin", &mark).into_iter().filter(|write| write.verb == "delete" && write.code < 300);
+    assert_eq!(deletes.count(), 1, "only what was dropped is deleted");
+    world.end().await;
+}
+
+fn shop(ns: &str) -> String {
+    let web = json!({
+        "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"},
+        "spec": {
+            "replicas": 0, "selector": {"matchLabels": {"app": "web"}},
+            "template": {
+                "metadata": {"labels": {"app": "web"}},
+                "spec": {"containers": [{"name": "web", "image": "web:1",
+                    "resources": {"requests": {"cpu": "1000m"}}}]},
+            },
+        },
+    });
+    let service = json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "web"},
+        "spec": {"selector": {"app": "web"}, "ports": [{"port": 80}]}});
+    let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "password"},
+        "stringData": {"key": "one"}});
+    let role = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
+        "metadata": {"name": format!("{ns}-reader")},
+        "rules": [{"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]}]});
+    [web, service, secret, role]
+        .iter()
+        .map(object)
+        .chain([config_map("settings", "one"), config_map("more", "one")])
+        .collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_restart_with_everything_in_place_writes_nothing_to_any_member() {
+    let mut world = world().await;
+    let all = ["berlin", "tokyo", "austin"];
+    world.register(&all).await;
+    let spec = json!({"targets": [{"clusterSelector": {}}], "reconcile": {"interval": "1s"}});
+    world.deliver_with("shop", &shop(&world.ns), spec).await;
+    world.ready("shop").await;
+    world.stop_hub().await;
+    let mark = world.mark();
+    world.start_hub().await;
+    for name in all {
+        synced(&world, name, 5).await;
+    }
+    world.after_passes(6).await;
+    for name in all {
+        let writes = world.writes(name, &mark);
+        assert_eq!(writes, [], "{name}");
+        let dry_runs: Vec<_> =
+            world.requests(name, &mark).into_iter().filter(|one| one.uri.contains("dryRun")).collect();
+        assert_eq!(dry_runs, [], "{name}");
+    }
+    assert_eq!(world.writes("hub", &mark), [], "nor is anything written on the hub");
+
+    // The hub sees: what changes now is repaired.
+    let alice = world.alice("tokyo").await;
+    let settings = At::config_map(&world.ns, "settings");
+    alice.merge(&settings, json!({"data": {"key": "evil"}})).await;
+    alice.when(&settings, "as declared", says("one")).await;
+    world.end().await;
+}
+
+/// Waits until so many informers of a member have listed.
+async fn synced(world: &testkit::world::World, cluster: &str, informers: u32) {
+    wait_for(&format!("{informers} informers of {cluster} are synced"), LONG, async || {
+        let count = world.metric(&format!("vidra_informers_synced{{cluster=\"{cluster}\"}}"));
+        if count >= f64::from(informers) { Ok(()) } else { Err(count.to_string()) }
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn drift_made_while_the_hub_was_down_is_repaired_after_the_start() {
+    let mut world = world().await;
+    world.register(&["berlin"]).await;
+    let spec = json!({"targets": [{"clusterNames": ["berlin"]}], "reconcile": {"interval": "1s"}});
+    let names = ["edited", "emptied", "deleted", "hidden", "reset", "untouched"];
+    let manifest: String = names.iter().map(|name| config_map(name, "one")).collect();
+    world.deliver_with("shop", &manifest, spec).await;
+    world.ready("shop").await;
+    let alice = world.alice("berlin").await;
+    let ns = world.ns.clone();
+    let at = |name: &str| At::config_map(&ns, name);
+    let untouched = alice.live(&at("untouched")).await;
+    let reset = alice.live(&at("reset")).await;
+    world.stop_hub().await;
+    alice.merge(&at("edited"), json!({"data": {"key": "evil"}})).await;
+    alice.merge(&at("emptied"), json!({"data": null})).await;
+    alice.delete(&at("deleted")).await;
+    alice.merge(&at("hidden"), json!({"metadata": {"labels": null}, "data": {"key": "evil"}})).await;
+    // As backup tools do.
+    alice.merge(&at("reset"), json!({"metadata": {"managedFields": [{}]}})).await;
+    let mark = world.mark();
+    world.start_hub().await;
+    for name in names {
+        let live = alice.when(&at(name), "as declared", says("one")).await;
+        assert!(live["metadata"]["labels"]["vidra.dev/hub"].is_string() || name == "hidden", "{live}");
+    }
+    alice
+        .when(&at("hidden"), "labelled again", |live| live["metadata"]["labels"]["vidra.dev/hub"].is_string())
+        .await;
+    let healed = alice
+        .when(&at("reset"), "ours again", |live| {
+            crate::marks(live).iter().any(|mark| mark.starts_with("vidra/"))
+        })
+        .await;
+    assert_eq!(uid(&healed), uid(&reset));
+    world.ready("shop").await;
+    assert_eq!(alice.live(&at("untouched")).await, untouched);
+    assert_eq!(world.writes_to(&at("untouched"), "berlin", &mark), []);
+    let settled = world.mark();
+    world.after_passes(3).await;
+    assert_eq!(world.writes("berlin", &settled), []);
+    world.end().await;
+}
