@@ -1,0 +1,165 @@
+//! What a write checks of its body, and which part of it counts.
+
+use serde_json::{Value, json};
+
+use super::failure::Failure;
+use super::kinds::Kind;
+use super::shape;
+use super::store::{Place, Resource};
+use super::validate::{self, Wrong};
+use super::write::{Write, set, text};
+
+impl Write {
+    pub fn resource(&self) -> Resource {
+        Resource::from(&*self.kind)
+    }
+
+    pub fn status(&self) -> bool {
+        self.subresource == "status"
+    }
+
+    pub fn invalid(&self, field: &str, why: &str) -> Failure {
+        Failure::invalid(&self.kind.kind, &self.kind.group, &self.place.name, field, why)
+    }
+
+    /// What a create is compared with: the kind's structs with nothing in them.
+    pub fn empty(&self) -> Value {
+        let object = json!({"apiVersion": self.kind.api_version(), "kind": self.kind.kind});
+        match self.kind.is_builtin() {
+            true => shape::normal(self.kind.typed(), &object, false).0,
+            false => object,
+        }
+    }
+
+    /// An apply whose body does not fit the schema: 500, and no reason.
+    pub(super) fn untyped(&self, wrong: &[String]) -> Failure {
+        let Kind { group, version, kind, .. } = &*self.kind;
+        let Place { namespace, name } = &self.place;
+        let all = match wrong {
+            [one] => one.clone(),
+            all => format!("errors:\n  {}", all.join("\n  ")),
+        };
+        let gv = if group.is_empty() { format!("/{version}") } else { format!("{group}/{version}") };
+        let message =
+            format!("failed to create typed patch object ({namespace}/{name}; {gv}, Kind={kind}): {all}");
+        Failure::new(500, "", message)
+    }
+
+    pub(super) fn unreadable(&self, code: u16, why: &str) -> Failure {
+        let Kind { kind, version, .. } = &*self.kind;
+        if code == 422 {
+            return self.invalid("patch", &format!("Invalid value: {why}"));
+        }
+        let message = format!("{kind} in version {version:?} cannot be handled as a {kind}: {why}");
+        Failure::new(code, if code == 400 { "BadRequest" } else { "" }, message)
+    }
+
+    fn mismatch(what: &str, found: &str, wanted: &str) -> Failure {
+        Failure::bad_request(format!(
+            "the {what} of the object ({found}) does not match the {what} on the URL ({wanted})"
+        ))
+    }
+
+    /// Checks the body's identity against the URL's, and completes it.
+    pub(super) fn conform(&self, body: &mut Value) -> Result<(), Failure> {
+        let Some(map) = body.as_object_mut() else {
+            return Err(Failure::bad_request("the body of the request is not a JSON object"));
+        };
+        for (field, wanted) in [("apiVersion", self.kind.api_version()), ("kind", self.kind.kind.clone())] {
+            let found = map.entry(field).or_insert(Value::Null);
+            if found.as_str().is_none_or(str::is_empty) {
+                *found = json!(wanted);
+            }
+            if *found != json!(wanted) {
+                return Err(Write::mismatch(field, found.as_str().unwrap_or_default(), &wanted));
+            }
+        }
+        let metadata = map.entry("metadata").or_insert_with(|| json!({}));
+        if metadata.is_null() {
+            *metadata = json!({});
+        }
+        let Some(metadata) = metadata.as_object_mut() else {
+            return Err(Failure::bad_request("metadata is not a JSON object"));
+        };
+        for field in ["labels", "annotations"] {
+            let strings = |value: &Value| {
+                value
+                    .as_object()
+                    .is_some_and(|map| map.values().all(|value| value.is_string() || value.is_null()))
+            };
+            if metadata.get(field).is_some_and(|value| !value.is_null() && !strings(value)) {
+                return Err(Failure::bad_request(format!("metadata.{field} is not a map of strings")));
+            }
+        }
+        for (field, wanted) in [("name", &self.place.name), ("namespace", &self.place.namespace)] {
+            let found = metadata.get(field).and_then(Value::as_str).unwrap_or_default();
+            if !found.is_empty() && found != wanted {
+                return Err(Write::mismatch(field, found, wanted));
+            }
+            if !wanted.is_empty() {
+                metadata.insert(field.into(), json!(wanted));
+            }
+        }
+        Ok(())
+    }
+
+    /// The same for an apply, whose body must say its kind.
+    pub(super) fn conform_apply(&self, body: &mut Value) -> Result<(), Failure> {
+        for field in ["apiVersion", "kind"] {
+            if body[field].as_str().is_none_or(str::is_empty) {
+                let message = format!("error decoding the apply's body: {field} must be set");
+                return Err(Failure::bad_request(message));
+            }
+        }
+        self.conform(body)
+    }
+
+    /// A uid and a resourceVersion in the body, where there are any, must be the live ones; "0" is none.
+    pub fn check_identity(&self, live: &Value, body: &Value) -> Result<(), Failure> {
+        let (wanted, found) = (text(body, "uid"), text(live, "uid"));
+        if !wanted.is_empty() && wanted != found {
+            return Err(Failure::precondition(&self.kind, &self.place.name, "UID", wanted, found));
+        }
+        let wanted = text(body, "resourceVersion");
+        if !["", "0", text(live, "resourceVersion")].contains(&wanted) {
+            return Err(Failure::modified(&self.kind, &self.place.name));
+        }
+        Ok(())
+    }
+
+    /// Checks what the kind demands of an object that is to be stored.
+    pub fn validate(&self, live: Option<&Value>, object: &Value) -> Result<(), Failure> {
+        let mut wrong = validate::metadata(&self.kind, object);
+        match self.kind.custom() {
+            Some(custom) => wrong.extend(custom.validate(object)),
+            None => wrong.extend(validate::builtin(&self.kind, live, object)),
+        }
+        if wrong.is_empty() { Ok(()) } else { Err(self.invalid_fields(&wrong)) }
+    }
+
+    pub fn invalid_fields(&self, wrong: &[Wrong]) -> Failure {
+        Failure::invalid_fields(&self.kind.kind, &self.kind.group, &self.place.name, wrong)
+    }
+
+    /// What this write may change of the body, the rest as it is: status only (of built-in kinds metadata
+    /// but labels too), or all but status.
+    pub(super) fn part_of(&self, live: &Value, mut new: Value) -> Value {
+        if self.status() {
+            let mut kept = live.clone();
+            set(&mut kept, "status", new["status"].take());
+            if self.kind.is_builtin() {
+                let labels = live["metadata"]["labels"].clone();
+                kept["metadata"] = new["metadata"].take();
+                set(&mut kept["metadata"], "labels", labels);
+            } else {
+                let entries = new["metadata"]["managedFields"].take();
+                set(&mut kept["metadata"], "managedFields", entries);
+            }
+            return kept;
+        }
+        if self.kind.status_subresource {
+            set(&mut new, "status", live["status"].clone());
+        }
+        new
+    }
+}

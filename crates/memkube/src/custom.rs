@@ -1,0 +1,292 @@
+//! Custom resources: what a CRD's structural schema says of their fields. Pruning, defaulting, validation.
+
+use serde_json::{Map, Value, json};
+
+use super::schema::{self, META, Reader, TypeId, Types};
+use super::smd::Typed;
+
+/// One version of a CRD.
+#[derive(Debug)]
+pub(super) struct Custom {
+    pub types: Types,
+    pub root: TypeId,
+    /// `openAPIV3Schema`; null where there is none.
+    schema: Value,
+    /// Dotted paths that field selectors may name, beside metadata.name and metadata.namespace.
+    pub selectable: Vec<String>,
+    /// The `scale` subresource's paths.
+    pub scale: Value,
+}
+
+impl Custom {
+    /// Reads one of the versions of a CRD's spec.
+    pub fn read(version: &Value, spec: &Value) -> Self {
+        let mut schema = version["schema"]["openAPIV3Schema"].clone();
+        if spec["preserveUnknownFields"] == true && schema.is_object() {
+            schema["x-kubernetes-preserve-unknown-fields"] = json!(true);
+        }
+        let open = schema.is_null();
+        let mut described = if open { json!({"type": "object"}) } else { schema.clone() };
+        if let Some(root) = described.as_object_mut() {
+            let properties = root.entry("properties").or_insert_with(|| json!({}));
+            properties["apiVersion"] = json!({"type": "string"});
+            properties["kind"] = json!({"type": "string"});
+            properties["metadata"] = json!({"$ref": format!("#/{META}.ObjectMeta")});
+        }
+        let mut reader = Reader::new(&schema::builtin().metadata, Types::new());
+        let root = reader.schema(&described, open);
+        let paths = version["selectableFields"].as_array().into_iter().flatten();
+        let paths = paths.filter_map(|field| field["jsonPath"].as_str());
+        Custom {
+            types: reader.finish(),
+            root,
+            schema,
+            selectable: paths.map(|path| path.trim_start_matches('.').to_owned()).collect(),
+            scale: version["subresources"]["scale"].clone(),
+        }
+    }
+
+    /// The type of metadata.
+    pub fn metadata(&self) -> Typed<'_> {
+        let root = self.types.atom(self.root).map.as_ref();
+        let of = root.and_then(|map| map.fields.get("metadata")).map_or(Types::DEDUCED, |field| field.of);
+        Typed { types: &self.types, of }
+    }
+
+    /// Takes out what the schema does not declare; gives the paths of what was there.
+    pub fn prune(&self, object: &mut Value) -> Vec<String> {
+        let mut gone = Vec::new();
+        if self.schema.is_object() {
+            prune(object, &self.schema, true, "", &mut gone);
+        }
+        gone
+    }
+
+    /// Fills in defaults. Null where it is not allowed counts as absent.
+    pub fn default(&self, object: &mut Value) {
+        default(object, &self.schema);
+    }
+
+    /// What the schema refuses: (field, reason, message) of each.
+    pub fn validate(&self, object: &Value) -> Vec<(String, &'static str, String)> {
+        let mut wrong = Vec::new();
+        if self.schema.is_object() {
+            check(object, &self.schema, "", true, &mut wrong);
+        }
+        wrong
+    }
+}
+
+/// Always there in a custom resource and in an embedded one.
+const COMMON: [&str; 3] = ["apiVersion", "kind", "metadata"];
+
+fn prune(value: &mut Value, schema: &Value, root: bool, path: &str, gone: &mut Vec<String>) {
+    let open = schema["x-kubernetes-preserve-unknown-fields"] == true;
+    let resource = root || schema["x-kubernetes-embedded-resource"] == true;
+    match value {
+        Value::Object(map) => {
+            let properties = schema["properties"].as_object();
+            let rest = &schema["additionalProperties"];
+            map.retain(|key, value| {
+                let at = if path.is_empty() { key.clone() } else { format!("{path}.{key}") };
+                if resource && COMMON.contains(&key.as_str()) {
+                    return true;
+                }
+                match properties.and_then(|all| all.get(key)) {
+                    Some(schema) => prune(value, schema, false, &at, gone),
+                    None if rest.is_object() => prune(value, rest, false, &at, gone),
+                    None if open || *rest == json!(true) => {}
+                    None => {
+                        gone.push(at);
+                        return false;
+                    }
+                }
+                true
+            });
+        }
+        Value::Array(list) => {
+            for (index, item) in list.iter_mut().enumerate() {
+                let items = &schema["items"];
+                // Nothing is pruned in items that the schema says nothing of.
+                if items.is_object() {
+                    prune(item, items, false, &format!("{path}[{index}]"), gone);
+                }
+            }
+        }
+        _ => {}
+    }
+}
+
+fn default(value: &mut Value, schema: &Value) {
+    match value {
+        Value::Object(map) => {
+            let properties = schema["properties"].as_object();
+            for (key, schema) in properties.into_iter().flatten() {
+                let Some(given) = schema.get("default") else { continue };
+                let null = map.get(key).is_some_and(Value::is_null) && schema["nullable"] != true;
+                if null || !map.contains_key(key) {
+                    map.insert(key.clone(), given.clone());
+                }
+            }
+            map.retain(|key, value| {
+                let declared = properties.and_then(|all| all.get(key));
+                !(value.is_null() && declared.is_some_and(|schema| schema["nullable"] != true))
+            });
+            for (key, value) in map.iter_mut() {
+                let inner =
+                    properties.and_then(|all| all.get(key)).unwrap_or(&schema["additionalProperties"]);
+                default(value, inner);
+            }
+        }
+        Value::Array(list) => list.iter_mut().for_each(|item| default(item, &schema["items"])),
+        _ => {}
+    }
+}
+
+type Wrong = (String, &'static str, String);
+
+fn check(value: &Value, schema: &Value, path: &str, root: bool, wrong: &mut Vec<Wrong>) {
+    let mut refuse = |reason, message: String| wrong.push((path.to_owned(), reason, message));
+    if value.is_null() {
+        if schema["nullable"] != true && schema["type"].is_string() {
+            let kind = schema["type"].as_str().unwrap_or_default();
+            refuse(
+                "FieldValueTypeInvalid",
+                format!("Invalid value: \"null\": {path} in body must be of type {kind}: \"null\""),
+            );
+        }
+        return;
+    }
+    if let Some(kind) = schema["type"].as_str()
+        && !is_a(value, kind)
+        && !(schema["x-kubernetes-int-or-string"] == true)
+    {
+        let found = name_of(value);
+        refuse(
+            "FieldValueTypeInvalid",
+            format!("Invalid value: {found:?}: {path} in body must be of type {kind}: {found:?}"),
+        );
+        return;
+    }
+    if schema["x-kubernetes-int-or-string"] == true && !is_a(value, "integer") && !value.is_string() {
+        let found = name_of(value);
+        refuse(
+            "FieldValueTypeInvalid",
+            format!("Invalid value: {found:?}: {path} in body must be of type integer,string: {found:?}"),
+        );
+        return;
+    }
+    if let Some(allowed) = schema["enum"].as_array()
+        && !allowed.contains(value)
+    {
+        let allowed: Vec<_> = allowed.iter().map(Value::to_string).collect();
+        refuse(
+            "FieldValueNotSupported",
+            format!("Unsupported value: {value}: supported values: {}", allowed.join(", ")),
+        );
+    }
+    bounds(value, schema, &mut refuse);
+    match value {
+        Value::Object(map) => members(map, schema, path, root, wrong),
+        Value::Array(list) => {
+            let kind = schema["x-kubernetes-list-type"].as_str();
+            for (index, item) in list.iter().enumerate() {
+                check(item, &schema["items"], &format!("{path}[{index}]"), false, wrong);
+                let same = |other: &Value| match kind {
+                    Some("set") => other == item,
+                    Some("map") => {
+                        let keys = schema["x-kubernetes-list-map-keys"].as_array();
+                        let mut keys = keys.into_iter().flatten().filter_map(Value::as_str);
+                        keys.all(|key| other[key] == item[key])
+                    }
+                    _ => false,
+                };
+                if list[..index].iter().any(same) {
+                    wrong.push((
+                        format!("{path}[{index}]"),
+                        "FieldValueDuplicate",
+                        format!("Duplicate value: {item}"),
+                    ));
+                }
+            }
+        }
+        _ => {}
+    }
+}
+
+fn members(map: &Map<String, Value>, schema: &Value, path: &str, root: bool, wrong: &mut Vec<Wrong>) {
+    let at = |key: &str| if path.is_empty() { key.to_owned() } else { format!("{path}.{key}") };
+    let required = schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str);
+    for key in required.filter(|key| !map.contains_key(*key)) {
+        wrong.push((at(key), "FieldValueRequired", "Required value".to_owned()));
+    }
+    let resource = root || schema["x-kubernetes-embedded-resource"] == true;
+    for (key, value) in map {
+        if resource && key == "metadata" {
+            continue;
+        }
+        let inner = schema["properties"].get(key).unwrap_or(&schema["additionalProperties"]);
+        check(value, inner, &at(key), false, wrong);
+    }
+}
+
+fn bounds(value: &Value, schema: &Value, refuse: &mut impl FnMut(&'static str, String)) {
+    let size = match value {
+        Value::String(text) => Some((text.chars().count(), "minLength", "maxLength")),
+        Value::Array(list) => Some((list.len(), "minItems", "maxItems")),
+        Value::Object(map) => Some((map.len(), "minProperties", "maxProperties")),
+        _ => None,
+    };
+    if let Some((size, least, most)) = size {
+        if schema[least].as_u64().is_some_and(|least| (size as u64) < least) {
+            refuse(
+                "FieldValueInvalid",
+                format!("Invalid value: {value}: should be at least {} long", schema[least]),
+            );
+        }
+        if schema[most].as_u64().is_some_and(|most| (size as u64) > most) {
+            let reason = if value.is_string() { "FieldValueTooLong" } else { "FieldValueTooMany" };
+            refuse(reason, format!("Too long: may not be more than {} long", schema[most]));
+        }
+    }
+    if let Some(number) = value.as_f64() {
+        let limit = |name: &str| schema[name].as_f64();
+        let low = limit("minimum")
+            .is_some_and(|least| number < least || (number == least && schema["exclusiveMinimum"] == true));
+        let high = limit("maximum")
+            .is_some_and(|most| number > most || (number == most && schema["exclusiveMaximum"] == true));
+        if low || high {
+            let bound = if low { "minimum" } else { "maximum" };
+            refuse(
+                "FieldValueInvalid",
+                format!("Invalid value: {value}: should keep to the {bound} of {}", schema[bound]),
+            );
+        }
+    }
+}
+
+fn is_a(value: &Value, kind: &str) -> bool {
+    match kind {
+        "object" => value.is_object(),
+        "array" => value.is_array(),
+        "string" => value.is_string(),
+        "boolean" => value.is_boolean(),
+        "integer" => {
+            value.is_i64() || value.is_u64() || value.as_f64().is_some_and(|number| number.fract() == 0.0)
+        }
+        "number" => value.is_number(),
+        _ => true,
+    }
+}
+
+fn name_of(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "boolean",
+        Value::Number(number) if number.is_f64() => "number",
+        Value::Number(_) => "integer",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
+    }
+}

@@ -1,0 +1,291 @@
+//! Serving a request: reading verbs here, writing verbs handed on to the store.
+
+use std::ops::Bound;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::Inner;
+use super::discovery;
+use super::failure::Failure;
+use super::fault::Verb;
+use super::kinds::Kind;
+use super::route::{self, Address, Asked, Target};
+use super::select::Selector;
+use super::store::{Place, Resource, Store};
+use super::watch::{Scope, Start};
+use super::write::{PatchType, Validation, Write};
+
+/// How long a watch lasts that names no timeout; the real server draws 30 to 60 minutes.
+const WATCH_TIMEOUT: Duration = Duration::from_secs(1800);
+
+/// An answer, not yet HTTP.
+pub(super) enum Answer {
+    Json(u16, Value),
+    Aggregated(Value),
+    Text(u16, &'static str),
+    Watch(Start),
+}
+
+impl From<Failure> for Answer {
+    fn from(failure: Failure) -> Self {
+        Answer::Json(failure.code, failure.status())
+    }
+}
+
+impl Inner {
+    /// Serves one request: effect and answer in one step, with nothing in between. Warnings come beside.
+    pub(super) fn handle(&self, asked: &Asked) -> (Answer, Vec<String>) {
+        let mut store = self.store.lock();
+        store.warnings.clear();
+        let before = store.revision();
+        let answer = self.answer(&mut store, asked).unwrap_or_else(Answer::from);
+        let changed = store.revision() != before;
+        let warnings = std::mem::take(&mut store.warnings);
+        drop(store);
+        if changed {
+            self.wake.notify_waiters();
+        }
+        (answer, warnings)
+    }
+
+    fn answer(&self, store: &mut Store, asked: &Asked) -> Result<Answer, Failure> {
+        let aggregated = discovery::wants_aggregated(&asked.accept);
+        let document = |found: Option<Value>| match found {
+            Some(document) => Answer::Json(200, document),
+            None => Answer::Text(404, "404 page not found\n"),
+        };
+        if !matches!(asked.target, Target::Objects(_)) && asked.verb != Verb::Get {
+            return Err(Failure::method_not_allowed());
+        }
+        Ok(match &asked.target {
+            Target::Health => Answer::Text(200, "ok"),
+            Target::Version => Answer::Json(200, route::version()),
+            Target::CoreVersions if aggregated => {
+                Answer::Aggregated(discovery::aggregated(&store.kinds, true))
+            }
+            Target::CoreVersions => Answer::Json(200, discovery::core_versions(&store.kinds)),
+            Target::Groups if aggregated => Answer::Aggregated(discovery::aggregated(&store.kinds, false)),
+            Target::Groups => Answer::Json(200, discovery::group_list(&store.kinds)),
+            Target::Group(group) => document(discovery::group(&store.kinds, group)),
+            Target::Resources(group, version) => document(discovery::resources(&store.kinds, group, version)),
+            Target::Unknown => document(None),
+            Target::Objects(address) => match find(store, address) {
+                Some(kind) => self.objects(store, asked, address, kind)?,
+                None => document(None),
+            },
+        })
+    }
+
+    fn objects(
+        &self,
+        store: &mut Store,
+        asked: &Asked,
+        address: &Address,
+        kind: Arc<Kind>,
+    ) -> Result<Answer, Failure> {
+        let validation = match asked.param("fieldValidation") {
+            "" | "Warn" => Validation::Warn,
+            "Ignore" => Validation::Ignore,
+            "Strict" => Validation::Strict,
+            other => {
+                let why = format!(
+                    "Unsupported value: {other:?}: supported values: \"Ignore\", \"Strict\", \"Warn\""
+                );
+                return Err(Failure::invalid("CreateOptions", "meta.k8s.io", "", "fieldValidation", &why));
+            }
+        };
+        let shown = |code, object: Value| Answer::Json(code, kind.view(&object));
+        let write = || Write {
+            kind: kind.clone(),
+            place: Place::new(&address.namespace, &address.name),
+            subresource: address.subresource.clone(),
+            manager: match asked.param("fieldManager") {
+                "" => "unknown".to_owned(),
+                manager => manager.to_owned(),
+            },
+            dry_run: asked.dry_run(),
+            validation,
+            now: (self.clock)(),
+        };
+        let body = || {
+            serde_json::from_slice::<Value>(&asked.body).map_err(|error| {
+                Failure::bad_request(format!("error decoding the request's body as JSON: {error}"))
+            })
+        };
+        let status = !address.subresource.is_empty();
+        if address.subresource == "scale" {
+            let write = write();
+            let scale = match asked.verb {
+                Verb::Get => store.scale(&write)?,
+                Verb::Update => store.replace_scale(&write, &body()?)?,
+                Verb::Patch => store.patch_scale(&write, patch_type(asked)?, &asked.body)?,
+                Verb::Apply => store.apply_scale(&write, &body()?, force_of(asked)?)?,
+                _ => return Err(Failure::method_not_allowed()),
+            };
+            return Ok(Answer::Json(200, scale));
+        }
+        Ok(match asked.verb {
+            Verb::Get => shown(200, (*store.existing(&write())?).clone()),
+            Verb::List => list(store, asked, address, &kind)?,
+            Verb::Watch => Answer::Watch(watch(asked, address, kind)?),
+            Verb::Create if address.name.is_empty() => shown(201, store.create(write(), body()?)?),
+            Verb::Update if !address.name.is_empty() => shown(200, store.replace(&write(), body()?)?),
+            Verb::Patch if !address.name.is_empty() => {
+                shown(200, store.patch(&write(), patch_type(asked)?, &asked.body)?)
+            }
+            Verb::Apply if !address.name.is_empty() => {
+                let force = force_of(asked)?;
+                let (created, object) = store.apply(&write(), body()?, force)?;
+                shown(if created { 201 } else { 200 }, object)
+            }
+            Verb::Delete if !status => {
+                let options = if asked.body.is_empty() { Value::Null } else { body()? };
+                let mut write = write();
+                write.dry_run |= options["dryRun"] == json!(["All"]);
+                let uid = store.existing(&write)?["metadata"]["uid"].clone();
+                match store.delete(&write, &options)? {
+                    Some(left) => shown(200, left),
+                    None => Answer::Json(200, deleted(&kind, &address.name, &uid)),
+                }
+            }
+            _ => return Err(Failure::method_not_allowed()),
+        })
+    }
+}
+
+/// The kind at an address that fits its scope and subresources.
+fn find(store: &Store, address: &Address) -> Option<Arc<Kind>> {
+    let kind = store.kind(&address.group, &address.version, &address.plural)?;
+    let subresource = matches!(address.subresource.as_str(), "" | "status" | "scale")
+        && !kind.verbs(&address.subresource).is_empty();
+    let one = !address.name.is_empty();
+    let scope = match kind.namespaced {
+        true => !(one && address.namespace.is_empty()),
+        false => address.namespace.is_empty(),
+    };
+    (subresource && scope).then(|| kind.clone())
+}
+
+fn patch_type(asked: &Asked) -> Result<PatchType, Failure> {
+    if !asked.param("force").is_empty() {
+        let why = "Forbidden: may not be specified for non-apply patch";
+        return Err(Failure::invalid("PatchOptions", "meta.k8s.io", "", "force", why));
+    }
+    match asked.content_type.split(';').next().map(str::trim) {
+        Some("application/merge-patch+json") => Ok(PatchType::Merge),
+        Some("application/json-patch+json") => Ok(PatchType::Json),
+        _ => {
+            let message = "the body of the request was in an unknown format - accepted media types include: \
+                 application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml";
+            Err(Failure::new(415, "UnsupportedMediaType", message))
+        }
+    }
+}
+
+fn force_of(asked: &Asked) -> Result<bool, Failure> {
+    if asked.param("fieldManager").is_empty() {
+        let why = "Required value: is required for apply patch";
+        return Err(Failure::invalid("PatchOptions", "meta.k8s.io", "", "fieldManager", why));
+    }
+    Ok(asked.param("force") == "true")
+}
+
+fn deleted(kind: &Kind, name: &str, uid: &Value) -> Value {
+    let mut details = json!({"name": name, "kind": kind.plural, "uid": uid});
+    if !kind.group.is_empty() {
+        details["group"] = json!(kind.group);
+    }
+    json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details})
+}
+
+fn selector(asked: &Asked, kind: &Kind) -> Result<Selector, Failure> {
+    let selector = Selector::parse(asked.param("labelSelector"), asked.param("fieldSelector"))?;
+    if let Some(path) = selector.fields().find(|path| !kind.serves_field(path)) {
+        return Err(Failure::bad_request(format!("field label not supported: {path}")));
+    }
+    Ok(selector)
+}
+
+/// A page of a list: as of now, or of the revision that the continue token or an exact request names.
+fn list(store: &Store, asked: &Asked, address: &Address, kind: &Kind) -> Result<Answer, Failure> {
+    let selector = selector(asked, kind)?;
+    let wanted: u64 = asked.param("resourceVersion").parse().unwrap_or_default();
+    if wanted > store.revision() {
+        return Err(Failure::too_large(wanted, store.revision()));
+    }
+    let exact = asked.param("resourceVersionMatch") == "Exact";
+    let (revision, after) = match asked.param("continue") {
+        "" if exact => (wanted, None),
+        "" => (store.revision(), None),
+        token => read_token(token).map(|(revision, after)| (revision, Some(after)))?,
+    };
+    let table = store.table_at(&Resource::from(kind), revision).map_err(|_| {
+        Failure::expired(
+            "The provided continue parameter is too old to display a consistent list result. \
+             You can start a new list without the continue parameter.",
+        )
+    })?;
+    let from = after.map_or(Bound::Unbounded, Bound::Excluded);
+    let mut rest = table
+        .range((from, Bound::Unbounded))
+        .filter(|(place, _)| address.namespace.is_empty() || place.namespace == address.namespace)
+        .filter(|(_, object)| selector.matches(object));
+    let limit = asked.param("limit").parse().ok().filter(|limit| *limit > 0).unwrap_or(usize::MAX);
+    let page: Vec<_> = rest.by_ref().take(limit).collect();
+    let remaining = rest.count();
+
+    let mut metadata = json!({"resourceVersion": revision.to_string()});
+    if let Some((last, _)) = page.last().filter(|_| remaining > 0) {
+        metadata["continue"] = json!(format!("{revision}/{}/{}", last.namespace, last.name));
+        if selector.is_empty() {
+            metadata["remainingItemCount"] = json!(remaining);
+        }
+    }
+    if kind.custom().is_some() && metadata["continue"].is_null() {
+        metadata["continue"] = json!("");
+    }
+    let items: Vec<_> = page.into_iter().map(|(_, object)| item(kind, object)).collect();
+    Ok(Answer::Json(
+        200,
+        json!({
+            "kind": format!("{}List", kind.kind),
+            "apiVersion": kind.api_version(),
+            "metadata": metadata,
+            "items": items,
+        }),
+    ))
+}
+
+/// Items of built-in kinds do not say their kind; custom resources do.
+fn item(kind: &Kind, object: &Arc<Value>) -> Value {
+    let mut item = kind.view(object);
+    if !kind.is_custom()
+        && let Some(map) = item.as_object_mut()
+    {
+        map.remove("apiVersion");
+        map.remove("kind");
+    }
+    item
+}
+
+fn read_token(token: &str) -> Result<(u64, Place), Failure> {
+    let mut parts = token.splitn(3, '/');
+    let mut read = || {
+        let revision = parts.next()?.parse().ok()?;
+        Some((revision, Place::new(parts.next()?, parts.next()?)))
+    };
+    read().ok_or_else(|| Failure::bad_request("continue key is not valid"))
+}
+
+fn watch(asked: &Asked, address: &Address, kind: Arc<Kind>) -> Result<Start, Failure> {
+    let timeout = asked.param("timeoutSeconds").parse().map(Duration::from_secs);
+    Ok(Start {
+        scope: Scope { selector: selector(asked, &kind)?, kind, namespace: address.namespace.clone() },
+        resource_version: asked.param("resourceVersion").to_owned(),
+        initial_events: asked.param("sendInitialEvents") == "true",
+        bookmarks: asked.param("allowWatchBookmarks") == "true",
+        timeout: timeout.unwrap_or(WATCH_TIMEOUT),
+    })
+}

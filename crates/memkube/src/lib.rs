@@ -1,0 +1,236 @@
+//! A Kubernetes API server in memory: a tower Service over a store, on tokio's clock, a function of its seed.
+//! It knows nothing of what is built on it.
+//!
+//! ```text
+//! kube::Client -> service (records, faults) -> handle (routes, reads) -> write, scale -> lifecycle -> store
+//!                     \-> discovery, kinds          \-> watch <----- history ------------------------/
+//! write -> shape, builtin, custom (the stored form) -> managed -> smd (merge, compare, remove) -> schema
+//! ```
+//!
+//! It serves discovery, get, list, watch, create, update, merge and JSON patch, server-side apply, status,
+//! scale and delete, for the built-in kinds of Kubernetes 1.36, those of CRDs, and registered ones. A request
+//! is done in one step.
+//!
+//! What it knows of built-in kinds is packed in `schemas/builtin.bin`, made from a real server's discovery and
+//! OpenAPI documents (`schemas/fetch.sh`, then the binary `schemas`); what those do not say is in
+//! `schemas/defaults.json` and `builtin`. `tests/recorded` holds it to a real server: sequences of requests
+//! with that server's answers.
+//!
+//! Known differences from the real server:
+//! - No controllers: ownerReferences collect nothing, Deployments stay as they are. Only Namespaces and CRDs
+//!   take their content with them, at once; the finalizers that protect volumes do not hold.
+//! - Validation of built-in kinds is metadata, required fields and a few rules (`validate`); CRDs' `x-kubernetes-validations`,
+//!   `pattern`, `format`, `allOf`, `anyOf`, `oneOf` and `not` are not looked at. CRDs are not validated.
+//! - A CRD is established by the write that follows its making, in the same step.
+//! - Versions of one kind show one object under another apiVersion: nothing is converted.
+//! - No users' rights, no admission webhooks, no deletecollection, no strategic merge patch (415), no YAML, no
+//!   tables; core and events.k8s.io Events are apart.
+//! - A DaemonSet's template generation stays 1. A Secret's `data: {p: null}` is stored as "" and moves no
+//!   resourceVersion when it is applied again.
+//! - A writer without `fieldManager` is `unknown`, whatever its User-Agent.
+//! - A call that a hung cluster has not taken up and that its caller gives up has no effect.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use parking_lot::Mutex;
+use serde_json::{Value, json};
+use tokio::sync::Notify;
+
+mod body;
+mod builtin;
+mod custom;
+mod discovery;
+mod failure;
+mod fault;
+mod handle;
+mod kinds;
+mod lifecycle;
+mod managed;
+mod quantity;
+mod route;
+mod scale;
+pub mod schema;
+mod select;
+mod service;
+mod shape;
+pub mod smd;
+mod store;
+mod validate;
+mod watch;
+mod write;
+
+#[cfg(test)]
+mod tests;
+
+pub use fault::{Call, ConnectionError, Down, Fault, FaultHook, Verb};
+pub use kinds::Kind;
+pub use service::{ApiService, ResponseBody};
+use store::{Place, Resource, Store};
+use write::Write;
+
+/// Tells the time of day.
+pub type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
+
+/// What a cluster is made with.
+#[derive(Clone)]
+pub struct Options {
+    /// For creationTimestamp, deletionTimestamp and managedFields.
+    pub clock: Clock,
+    /// Seed of uids and generated names.
+    pub uids: u64,
+}
+
+/// A clock that shows `start` now and goes on with tokio's clock. Make it inside a runtime.
+pub fn tokio_clock(start: Timestamp) -> Clock {
+    let began = tokio::time::Instant::now();
+    Arc::new(move || start.saturating_add(began.elapsed()).unwrap_or(start))
+}
+
+/// A cluster; clones are the same one.
+#[derive(Clone)]
+pub struct Cluster {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    name: Arc<str>,
+    clock: Clock,
+    store: Mutex<Store>,
+    front: Mutex<Front>,
+    /// Woken in the order of waiting when the store changes or the cluster goes down or up. (tokio's watch
+    /// channel wakes its receivers in a random order.)
+    wake: Notify,
+}
+
+/// What stands before the store.
+#[derive(Default)]
+struct Front {
+    calls: BTreeMap<u64, Call>,
+    next_index: u64,
+    fault: Option<FaultHook>,
+    down: Option<Down>,
+    /// Grows when all connections are cut.
+    connections: u64,
+}
+
+impl Cluster {
+    /// A cluster with the built-in kinds and the Namespaces that each has from the start.
+    pub fn new(name: &str, options: Options) -> Self {
+        let mut store = Store::new(options.uids);
+        let kind = store.kind("", "v1", "namespaces").cloned();
+        let kind = kind.unwrap_or_else(|| Kind::new("v1", "Namespace", "namespaces", false, true).into());
+        for namespace in ["default", "kube-node-lease", "kube-public", "kube-system"] {
+            let write = Write {
+                kind: kind.clone(),
+                place: Place::default(),
+                subresource: String::new(),
+                manager: "kube-apiserver".to_owned(),
+                dry_run: false,
+                validation: write::Validation::Ignore,
+                now: (options.clock)(),
+            };
+            // A fresh store refuses no well-formed Namespace.
+            let _ = store.create(write, json!({"metadata": {"name": namespace}}));
+        }
+        let inner = Inner {
+            name: name.into(),
+            clock: options.clock,
+            store: Mutex::new(store),
+            front: Mutex::default(),
+            wake: Notify::new(),
+        };
+        Cluster { inner: Arc::new(inner) }
+    }
+
+    /// The name given at the start.
+    pub fn name(&self) -> &str {
+        &self.inner.name
+    }
+
+    /// Serves a kind beside the built-in ones.
+    pub fn register(&self, kind: Kind) {
+        self.inner.store.lock().register(kind);
+    }
+
+    /// The API server as `anonymous` meets it.
+    pub fn service(&self) -> ApiService {
+        self.service_as("anonymous")
+    }
+
+    /// The API server as a named user meets it.
+    pub fn service_as(&self, user: &str) -> ApiService {
+        ApiService { cluster: self.inner.clone(), user: user.into() }
+    }
+
+    /// A client for `anonymous`. Make it inside a runtime; it repeats nothing by itself.
+    pub fn client(&self) -> kube::Client {
+        self.client_as("anonymous")
+    }
+
+    /// A client whose calls are recorded under this user.
+    pub fn client_as(&self, user: &str) -> kube::Client {
+        kube::Client::new(self.service_as(user), "default")
+    }
+
+    /// The calls so far, in the order of arrival.
+    pub fn requests(&self) -> Vec<Call> {
+        self.inner.front.lock().calls.values().cloned().collect()
+    }
+
+    /// Forgets the calls so far; indexes go on.
+    pub fn clear_requests(&self) {
+        self.inner.front.lock().calls.clear();
+    }
+
+    /// Asks this hook about each call from now on. It may also only look.
+    pub fn set_fault(&self, hook: FaultHook) {
+        self.inner.front.lock().fault = Some(hook);
+    }
+
+    /// Ends all faults of the hook.
+    pub fn clear_fault(&self) {
+        self.inner.front.lock().fault = None;
+    }
+
+    /// Takes the cluster out of reach, or with `None` back.
+    pub fn set_down(&self, down: Option<Down>) {
+        let mut front = self.inner.front.lock();
+        front.down = down;
+        if down == Some(Down::Refuse) {
+            front.connections += 1;
+        }
+        drop(front);
+        self.inner.wake.notify_waiters();
+    }
+
+    /// Breaks all open watches; new ones can be opened at once.
+    pub fn cut_watches(&self) {
+        self.inner.front.lock().connections += 1;
+        self.inner.wake.notify_waiters();
+    }
+
+    /// Forgets the history: a watch or a page from before this gets 410.
+    pub fn compact(&self) {
+        self.inner.store.lock().compact();
+    }
+
+    /// The revision of the last write.
+    pub fn revision(&self) -> u64 {
+        self.inner.store.lock().revision()
+    }
+
+    /// A stored object, read beside the API: not a call. The namespace is empty for cluster-scoped kinds.
+    pub fn object(&self, group: &str, plural: &str, namespace: &str, name: &str) -> Option<Value> {
+        let found = self.inner.store.lock().get(&Resource::new(group, plural), &Place::new(namespace, name));
+        found.map(|object| (*object).clone())
+    }
+
+    /// All stored objects of a resource by namespace and name, read beside the API: not a call.
+    pub fn objects(&self, group: &str, plural: &str) -> Vec<Value> {
+        let store = self.inner.store.lock();
+        let table = store.table(&Resource::new(group, plural));
+        table.into_iter().flat_map(|table| table.values().map(|object| (**object).clone())).collect()
+    }
+}

@@ -1,0 +1,327 @@
+//! How objects come, change and go: server-made fields, generation, finalizers, and the kinds that hold
+//! others (a Namespace its objects, a CustomResourceDefinition its instances).
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use super::builtin::{self, NAME_LABEL};
+use super::failure::Failure;
+use super::kinds::{self, CRD_GROUP, CRD_PLURAL};
+use super::managed::{self, same_but_times};
+use super::store::{Place, Resource, Store, rfc3339};
+use super::write::{Write, drop_empty_metadata, set, text};
+
+/// Set by the server; what a client sends there is not taken.
+const SERVER_FIELDS: [&str; 7] = [
+    "uid",
+    "creationTimestamp",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+    "generation",
+    "resourceVersion",
+    "selfLink",
+];
+
+impl Store {
+    /// Does the namespace take new objects?
+    pub(super) fn check_namespace(&self, write: &Write) -> Result<(), Failure> {
+        let Write { kind, place, .. } = write;
+        if !kind.namespaced {
+            return Ok(());
+        }
+        match self.get(&Resource::new("", "namespaces"), &Place::new("", &place.namespace)) {
+            None => Err(Failure::no_namespace(&place.namespace)),
+            Some(namespace) if is_terminating(&namespace) => {
+                Err(Failure::terminating(kind, &place.name, &place.namespace))
+            }
+            Some(_) => Ok(()),
+        }
+    }
+
+    /// Makes an object a new one: server-made fields are set.
+    pub(super) fn begin(&mut self, write: &Write, object: &mut Value) {
+        let Write { kind, place, .. } = write;
+        if let Some(metadata) = object["metadata"].as_object_mut() {
+            metadata.retain(|field, _| !SERVER_FIELDS.contains(&field.as_str()));
+            metadata.insert("uid".into(), json!(self.uid()));
+            metadata.insert("creationTimestamp".into(), json!(rfc3339(write.now)));
+            if kind.has_generation() {
+                metadata.insert("generation".into(), json!(1));
+            }
+        }
+        if kind.status_subresource {
+            set(object, "status", write.empty()["status"].take());
+        }
+        if kind.is_builtin() {
+            builtin::complete(kind, object);
+            builtin::allocate(kind, object, &mut |below| self.chance.u32(..below));
+        }
+        if kind.is_namespace() {
+            object["metadata"]["labels"][NAME_LABEL] = json!(place.name);
+        }
+        if kind.is_crd() {
+            // Not yet established: that is the next write.
+            let names = json!({"kind": "", "plural": ""});
+            object["status"] = json!({"acceptedNames": names, "conditions": null, "storedVersions": stored_versions(object)});
+        }
+    }
+
+    /// Stores the new object unless nothing changed or the run is dry; the last finalizer of a terminating
+    /// object gone, the object goes instead. Gives the object as answered.
+    pub(super) fn finish(
+        &mut self,
+        write: &Write,
+        live: Option<&Value>,
+        mut new: Value,
+    ) -> Result<Value, Failure> {
+        let Write { kind, place, .. } = write;
+        drop_empty_metadata(&mut new);
+        if let Some(live) = live {
+            keep_server_fields(live, &mut new);
+            if kind.is_namespace() {
+                new["spec"] = live["spec"].clone();
+                new["metadata"]["labels"][NAME_LABEL] = json!(place.name);
+            }
+            if kind.plural == "services" && kind.group.is_empty() {
+                let mut draw = |below| self.chance.u32(..below);
+                builtin::readdress(&live["spec"], &mut new["spec"], &mut draw);
+            }
+            if kind.is_crd() {
+                new["status"]["storedVersions"] = all_stored(live, &new);
+            }
+            write.validate(Some(live), &new)?;
+            if same_but_times(&new, live) {
+                return Ok(live.clone());
+            }
+            refuse_new_finalizers(write, live, &new)?;
+            // Of a Deployment the annotations count too: its ReplicaSets bear them.
+            let annotated = kind.plural == "deployments"
+                && !write.status()
+                && live["metadata"]["annotations"] != new["metadata"]["annotations"];
+            if content(live) != content(&new) || annotated {
+                bump_generation(&mut new);
+            }
+        } else {
+            write.validate(None, &new)?;
+        }
+        if write.dry_run {
+            return Ok(new);
+        }
+        let resource = write.resource();
+        if is_terminating(&new)
+            && finalizers(&new).is_empty()
+            && self.contents(&resource, &place.name).is_empty()
+        {
+            self.erase(&resource, place);
+            return Ok(new);
+        }
+        if kind.is_crd() {
+            self.serve(&place.name, &new);
+        }
+        let stored = self.write(&resource, place, Some(new));
+        let stored = stored.map(|object| (*object).clone()).unwrap_or_default();
+        if kind.is_crd() && live.is_none() {
+            let mut established = stored.clone();
+            established["status"] = crd_status(&stored, write.now);
+            let controller =
+                Write { manager: "kube-apiserver".into(), subresource: "status".into(), ..write.clone() };
+            managed::update(&stored, false, &mut established, &self.writer(&controller));
+            self.write(&resource, place, Some(established));
+        }
+        Ok(stored)
+    }
+
+    /// DELETE: the object with its deletionTimestamp, or None when it is gone.
+    pub fn delete(&mut self, write: &Write, options: &Value) -> Result<Option<Value>, Failure> {
+        let live = self.existing(write)?;
+        for (field, named) in [("uid", "UID"), ("resourceVersion", "ResourceVersion")] {
+            let found = text(&live, field);
+            if let Some(wanted) = options["preconditions"][field].as_str()
+                && wanted != found
+            {
+                return Err(Failure::precondition(&write.kind, &write.place.name, named, wanted, found));
+            }
+        }
+        let resource = write.resource();
+        if write.dry_run {
+            return Ok(stays(&resource, &live).then(|| (*live).clone()));
+        }
+        let left = self.delete_object(&resource, &write.place, write.now);
+        for (resource, place) in self.contents(&resource, &write.place.name) {
+            self.delete_object(&resource, &place, write.now);
+        }
+        self.erase_if_empty(&resource, &write.place);
+        Ok(left.map(|object| (*object).clone()))
+    }
+
+    /// Removes an object, or marks it as terminating where something holds it.
+    fn delete_object(&mut self, resource: &Resource, place: &Place, now: Timestamp) -> Option<Arc<Value>> {
+        let live = self.get(resource, place)?;
+        if !stays(resource, &live) {
+            self.erase(resource, place);
+            return None;
+        }
+        if is_terminating(&live) {
+            return Some(live);
+        }
+        let mut new = (*live).clone();
+        new["metadata"]["deletionTimestamp"] = json!(rfc3339(now));
+        if *resource == Resource::new("", "namespaces") {
+            new["status"] = json!({"phase": "Terminating"});
+        } else if !is_crds(resource) {
+            new["metadata"]["deletionGracePeriodSeconds"] = json!(0);
+        }
+        bump_generation(&mut new);
+        self.write(resource, place, Some(new))
+    }
+
+    /// Takes an object out; a terminating holder that this empties follows.
+    fn erase(&mut self, resource: &Resource, place: &Place) {
+        self.write(resource, place, None);
+        if is_crds(resource) {
+            self.serve(&place.name, &Value::Null);
+        }
+        if !place.namespace.is_empty() {
+            self.erase_if_empty(&Resource::new("", "namespaces"), &Place::new("", &place.namespace));
+        }
+        let crd = format!("{}.{}", resource.plural, resource.group);
+        self.erase_if_empty(&Resource::new(CRD_GROUP, CRD_PLURAL), &Place::new("", &crd));
+    }
+
+    /// Ends a terminating Namespace or CRD that holds nothing more.
+    fn erase_if_empty(&mut self, resource: &Resource, place: &Place) {
+        let Some(holder) = self.get(resource, place) else { return };
+        if is_terminating(&holder)
+            && finalizers(&holder).is_empty()
+            && self.contents(resource, &place.name).is_empty()
+        {
+            self.erase(resource, place);
+        }
+    }
+
+    /// What goes with a Namespace or a CRD; nothing for other kinds.
+    fn contents(&self, resource: &Resource, name: &str) -> Vec<(Resource, Place)> {
+        if *resource == Resource::new("", "namespaces") {
+            return self.in_namespace(name);
+        }
+        if is_crds(resource)
+            && let Some((plural, group)) = name.split_once('.')
+        {
+            let instances = Resource::new(group, plural);
+            let places = self.table(&instances).into_iter().flat_map(|table| table.keys().cloned());
+            return places.map(|place| (instances.clone(), place)).collect();
+        }
+        Vec::new()
+    }
+
+    /// Serves what a CRD declares, and of its kind nothing else.
+    fn serve(&mut self, crd_name: &str, crd: &Value) {
+        let served = kinds::of_crd(crd);
+        self.kinds.retain(|kind| {
+            kind.qualified() != crd_name || served.iter().any(|new| new.version == kind.version)
+        });
+        served.into_iter().for_each(|kind| self.register(kind));
+    }
+}
+
+fn is_crds(resource: &Resource) -> bool {
+    *resource == Resource::new(CRD_GROUP, CRD_PLURAL)
+}
+
+/// Finalizers that controllers of a full cluster take off as soon as nothing uses the volume; here there are
+/// none, and nothing uses it.
+const VOLUMES: [&str; 2] = ["kubernetes.io/pvc-protection", "kubernetes.io/pv-protection"];
+
+/// Does a deletion only mark it? Namespaces and CRDs first let go what they hold.
+fn stays(resource: &Resource, object: &Value) -> bool {
+    *resource == Resource::new("", "namespaces") || is_crds(resource) || !finalizers(object).is_empty()
+}
+
+pub(super) fn is_terminating(object: &Value) -> bool {
+    object["metadata"]["deletionTimestamp"].is_string()
+}
+
+fn finalizers(object: &Value) -> Vec<&str> {
+    let list = object["metadata"]["finalizers"].as_array();
+    list.into_iter().flatten().filter_map(Value::as_str).filter(|one| !VOLUMES.contains(one)).collect()
+}
+
+fn refuse_new_finalizers(write: &Write, live: &Value, new: &Value) -> Result<(), Failure> {
+    let old = finalizers(live);
+    let added: Vec<_> = finalizers(new).into_iter().filter(|one| !old.contains(one)).collect();
+    if !is_terminating(live) || added.is_empty() {
+        return Ok(());
+    }
+    let why = format!(
+        "Forbidden: no new finalizers can be added if the object is being deleted, found new finalizers {added:?}"
+    );
+    // The real server says it twice.
+    let wrong = ("metadata.finalizers".to_owned(), "FieldValueForbidden", why);
+    Err(write.invalid_fields(&[wrong.clone(), wrong]))
+}
+
+/// What generation counts the changes of.
+fn content(object: &Value) -> Vec<(&String, &Value)> {
+    let fields = object.as_object().into_iter().flatten();
+    fields.filter(|(key, _)| *key != "metadata" && *key != "status").collect()
+}
+
+/// Objects that have no generation get none.
+fn bump_generation(object: &mut Value) {
+    if let Some(generation) = object["metadata"]["generation"].as_u64() {
+        object["metadata"]["generation"] = json!(generation + 1);
+    }
+}
+
+/// Puts back what the server keeps; apiVersion too, which is the stored one.
+fn keep_server_fields(live: &Value, new: &mut Value) {
+    new["apiVersion"] = live["apiVersion"].clone();
+    let Some(metadata) = new["metadata"].as_object_mut() else { return };
+    for field in SERVER_FIELDS {
+        match &live["metadata"][field] {
+            Value::Null => {
+                metadata.remove(field);
+            }
+            kept => {
+                metadata.insert(field.into(), kept.clone());
+            }
+        }
+    }
+}
+
+/// A CRD is established at once; on the real server that takes some milliseconds.
+fn crd_status(crd: &Value, now: Timestamp) -> Value {
+    let condition = |kind: &str, reason: &str| {
+        json!({
+            "type": kind,
+            "status": "True",
+            "reason": reason,
+            "message": "",
+            "lastTransitionTime": rfc3339(now),
+        })
+    };
+    json!({
+        "acceptedNames": crd["spec"]["names"],
+        "conditions": [
+            condition("NamesAccepted", "NoConflicts"),
+            condition("Established", "InitialNamesAccepted"),
+        ],
+        "storedVersions": stored_versions(crd),
+    })
+}
+
+fn stored_versions(crd: &Value) -> Vec<Value> {
+    let versions = crd["spec"]["versions"].as_array().into_iter().flatten();
+    versions.filter(|version| version["storage"] == true).map(|version| version["name"].clone()).collect()
+}
+
+/// Every version that objects were ever stored in.
+fn all_stored(live: &Value, new: &Value) -> Value {
+    let mut all = live["status"]["storedVersions"].as_array().cloned().unwrap_or_default();
+    all.extend(stored_versions(new).into_iter().filter(|version| {
+        !live["status"]["storedVersions"].as_array().is_some_and(|all| all.contains(version))
+    }));
+    Value::Array(all)
+}

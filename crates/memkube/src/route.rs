@@ -1,0 +1,186 @@
+//! From an HTTP request to what it asks for.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use http::Method;
+use http::header::{ACCEPT, CONTENT_TYPE};
+use serde_json::{Value, json};
+
+use super::fault::Verb;
+
+/// A request with its body read.
+pub(super) struct Asked {
+    pub verb: Verb,
+    pub path: String,
+    pub target: Target,
+    pub query: BTreeMap<String, String>,
+    pub content_type: String,
+    pub accept: String,
+    pub body: Bytes,
+}
+
+/// Where a URL's path leads.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Target {
+    Health,
+    Version,
+    /// `/api`
+    CoreVersions,
+    /// `/apis`
+    Groups,
+    /// `/apis/GROUP`
+    Group(String),
+    /// `/api/v1`, `/apis/GROUP/VERSION`
+    Resources(String, String),
+    Objects(Address),
+    Unknown,
+}
+
+/// Objects of one kind: all, those of a namespace, or one.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Address {
+    pub group: String,
+    pub version: String,
+    pub plural: String,
+    pub namespace: String,
+    pub name: String,
+    pub subresource: String,
+}
+
+impl Asked {
+    pub fn read(parts: &http::request::Parts, body: Bytes) -> Self {
+        let query: BTreeMap<String, String> =
+            form_urlencoded::parse(parts.uri.query().unwrap_or_default().as_bytes()).into_owned().collect();
+        let header = |name| {
+            let value = parts.headers.get(name).and_then(|value: &http::HeaderValue| value.to_str().ok());
+            value.unwrap_or_default().to_owned()
+        };
+        let (content_type, accept) = (header(CONTENT_TYPE), header(ACCEPT));
+        let path = parts.uri.path().to_owned();
+        let target = Target::of(&path);
+        let named = matches!(&target, Target::Objects(address) if !address.name.is_empty());
+        let objects = matches!(target, Target::Objects(_));
+        let watch = matches!(query.get("watch").map(String::as_str), Some("true" | "1"));
+        let verb = match parts.method {
+            Method::GET if !objects || named => Verb::Get,
+            Method::GET if watch => Verb::Watch,
+            Method::GET => Verb::List,
+            Method::POST => Verb::Create,
+            Method::PUT => Verb::Update,
+            Method::PATCH if content_type.starts_with("application/apply-patch") => Verb::Apply,
+            Method::PATCH => Verb::Patch,
+            Method::DELETE if named => Verb::Delete,
+            Method::DELETE => Verb::DeleteCollection,
+            _ => Verb::Other,
+        };
+        Asked { verb, path, target, query, content_type, accept, body }
+    }
+
+    pub fn param(&self, name: &str) -> &str {
+        self.query.get(name).map(String::as_str).unwrap_or_default()
+    }
+
+    pub fn dry_run(&self) -> bool {
+        self.param("dryRun") == "All"
+    }
+
+    pub fn address(&self) -> Address {
+        match &self.target {
+            Target::Objects(address) => address.clone(),
+            _ => Address::default(),
+        }
+    }
+}
+
+impl Target {
+    fn of(path: &str) -> Self {
+        let parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty()).collect();
+        match parts.as_slice() {
+            ["livez" | "readyz" | "healthz", ..] => Target::Health,
+            ["version"] => Target::Version,
+            ["api"] => Target::CoreVersions,
+            ["apis"] => Target::Groups,
+            ["apis", group] => Target::Group((*group).to_owned()),
+            ["api", version] => Target::Resources(String::new(), (*version).to_owned()),
+            ["apis", group, version] => Target::Resources((*group).to_owned(), (*version).to_owned()),
+            ["api", version, rest @ ..] => Target::objects("", version, rest),
+            ["apis", group, version, rest @ ..] => Target::objects(group, version, rest),
+            _ => Target::Unknown,
+        }
+    }
+
+    fn objects(group: &str, version: &str, rest: &[&str]) -> Self {
+        let (namespace, rest) = match rest {
+            ["namespaces", _, "status" | "finalize"] => ("", rest),
+            ["namespaces", namespace, rest @ ..] if !rest.is_empty() => (*namespace, rest),
+            _ => ("", rest),
+        };
+        let (plural, name, subresource) = match rest {
+            [plural] => (*plural, "", ""),
+            [plural, name] => (*plural, *name, ""),
+            [plural, name, subresource] => (*plural, *name, *subresource),
+            _ => return Target::Unknown,
+        };
+        Target::Objects(Address {
+            group: group.into(),
+            version: version.into(),
+            plural: plural.into(),
+            namespace: namespace.into(),
+            name: name.into(),
+            subresource: subresource.into(),
+        })
+    }
+}
+
+/// The answer of `/version`.
+pub(super) fn version() -> Value {
+    json!({
+        "major": "1",
+        "minor": "36",
+        "gitVersion": "v1.36.3",
+        "gitCommit": "",
+        "gitTreeState": "clean",
+        "buildDate": "2026-01-01T00:00:00Z",
+        "goVersion": "",
+        "compiler": "",
+        "platform": "linux/amd64",
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_lead_to_objects() {
+        let at = |group: &str, plural: &str, namespace: &str, name: &str, subresource: &str| {
+            Target::Objects(Address {
+                group: group.into(),
+                version: "v1".into(),
+                plural: plural.into(),
+                namespace: namespace.into(),
+                name: name.into(),
+                subresource: subresource.into(),
+            })
+        };
+        let table = [
+            ("/api/v1/namespaces", at("", "namespaces", "", "", "")),
+            ("/api/v1/namespaces/a", at("", "namespaces", "", "a", "")),
+            ("/api/v1/namespaces/a/status", at("", "namespaces", "", "a", "status")),
+            ("/api/v1/namespaces/a/configmaps", at("", "configmaps", "a", "", "")),
+            ("/api/v1/configmaps", at("", "configmaps", "", "", "")),
+            (
+                "/apis/apps/v1/namespaces/a/deployments/b/status",
+                at("apps", "deployments", "a", "b", "status"),
+            ),
+            ("/api", Target::CoreVersions),
+            ("/apis/apps", Target::Group("apps".into())),
+            ("/livez/ping", Target::Health),
+            ("/nothing", Target::Unknown),
+        ];
+        for (path, expected) in table {
+            assert_eq!(Target::of(path), expected, "{path}");
+        }
+    }
+}

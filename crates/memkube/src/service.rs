@@ -1,0 +1,154 @@
+//! The HTTP face: a tower Service that records calls, lets faults happen, and serves the rest.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use http::header::{CONTENT_TYPE, RETRY_AFTER};
+use http::{HeaderValue, Request, Response, StatusCode};
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt, Full, StreamBody};
+use tower::{BoxError, Service};
+
+use super::discovery::AGGREGATED;
+use super::failure::Failure;
+use super::fault::{Call, ConnectionError, Down, Fault};
+use super::handle::Answer;
+use super::route::Asked;
+use super::{Inner, watch};
+
+/// The body of an answer. `kube::client::Body` cannot be made from a stream outside kube, and
+/// `kube::Client::new` takes any body.
+pub type ResponseBody = UnsyncBoxBody<Bytes, BoxError>;
+
+/// One user's connection to a cluster.
+#[derive(Clone)]
+pub struct ApiService {
+    pub(super) cluster: Arc<Inner>,
+    pub(super) user: Arc<str>,
+}
+
+impl<B> Service<Request<B>> for ApiService
+where
+    B: http_body::Body<Data = Bytes> + Send + 'static,
+    B::Error: Into<BoxError>,
+{
+    type Response = Response<ResponseBody>;
+    type Error = BoxError;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, BoxError>> + Send>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<B>) -> Self::Future {
+        let ApiService { cluster, user } = self.clone();
+        Box::pin(async move {
+            let (parts, body) = request.into_parts();
+            let body = body.collect().await.map_err(|error| ConnectionError::Body {
+                cluster: cluster.name.clone(),
+                cause: error.into().to_string(),
+            })?;
+            let asked = Asked::read(&parts, body.to_bytes());
+            let call = cluster.record(&asked, user);
+            Ok(cluster.serve(asked, call).await?)
+        })
+    }
+}
+
+impl Inner {
+    fn record(&self, asked: &Asked, user: Arc<str>) -> Call {
+        let address = asked.address();
+        let mut front = self.front.lock();
+        let call = Call {
+            index: front.next_index,
+            cluster: self.name.clone(),
+            user,
+            verb: asked.verb,
+            path: asked.path.clone(),
+            group: address.group,
+            resource: address.plural,
+            subresource: address.subresource,
+            namespace: address.namespace,
+            name: address.name,
+            dry_run: asked.dry_run(),
+            status: 0,
+        };
+        front.next_index += 1;
+        front.calls.insert(call.index, call.clone());
+        call
+    }
+
+    async fn serve(
+        self: Arc<Self>,
+        asked: Asked,
+        call: Call,
+    ) -> Result<Response<ResponseBody>, ConnectionError> {
+        let hook = self.front.lock().fault.clone();
+        let fault = hook.map_or(Fault::None, |hook| hook(&call));
+        let broken = || ConnectionError::Call(self.name.clone());
+        match fault {
+            Fault::DropBefore => return Err(broken()),
+            Fault::Hang => std::future::pending().await,
+            Fault::Delay(time) => tokio::time::sleep(time).await,
+            Fault::None | Fault::DropAfter | Fault::Status(..) => {}
+        }
+        self.reachable().await?;
+        let (answer, warnings) = match fault {
+            Fault::Status(code, reason) => {
+                let message = format!("the test answers this request with {code} {reason}");
+                (Answer::from(Failure::new(code, reason, message)), Vec::new())
+            }
+            _ => self.handle(&asked),
+        };
+        if fault == Fault::DropAfter {
+            return Err(broken());
+        }
+        let mut response = self.clone().respond(answer);
+        for warning in &warnings {
+            let text = warning.replace('\\', "\\\\").replace('"', "\\\"");
+            if let Ok(value) = HeaderValue::from_str(&format!("299 - \"{text}\"")) {
+                response.headers_mut().append(http::header::WARNING, value);
+            }
+        }
+        if let Some(call) = self.front.lock().calls.get_mut(&call.index) {
+            call.status = response.status().as_u16();
+        }
+        Ok(response)
+    }
+
+    /// Waits while the cluster hangs.
+    async fn reachable(&self) -> Result<(), ConnectionError> {
+        loop {
+            let changed = self.wake.notified();
+            let down = self.front.lock().down;
+            match down {
+                None => return Ok(()),
+                Some(Down::Refuse) => return Err(ConnectionError::Connect(self.name.clone())),
+                Some(Down::Hang) => changed.await,
+            }
+        }
+    }
+
+    fn respond(self: Arc<Self>, answer: Answer) -> Response<ResponseBody> {
+        let full = |bytes: Bytes| Full::new(bytes).map_err(|never| match never {}).boxed_unsync();
+        let (code, content_type, body) = match answer {
+            Answer::Json(code, value) => (code, "application/json", full(value.to_string().into())),
+            Answer::Aggregated(value) => (200, AGGREGATED, full(value.to_string().into())),
+            Answer::Text(code, text) => (code, "text/plain; charset=utf-8", full(text.into())),
+            Answer::Watch(start) => {
+                let body = StreamBody::new(watch::open(self, start));
+                (200, "application/json", BodyExt::boxed_unsync(body))
+            }
+        };
+        let mut response = Response::new(body);
+        *response.status_mut() = StatusCode::from_u16(code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
+        if code == 429 {
+            response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
+        }
+        response
+    }
+}

@@ -1,0 +1,196 @@
+//! The objects, the one revision counter, and the bounded history that watches and pages read.
+
+use std::borrow::Cow;
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use serde_json::Value;
+
+use super::failure::Failure;
+use super::kinds::{self, Kind};
+
+/// Changes that are kept; a watch from before them gets 410.
+const HISTORY: usize = 10_000;
+
+/// A table of objects: all versions of a kind share it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Resource {
+    pub group: String,
+    pub plural: String,
+}
+
+impl Resource {
+    pub fn new(group: &str, plural: &str) -> Self {
+        Resource { group: group.into(), plural: plural.into() }
+    }
+}
+
+impl From<&Kind> for Resource {
+    fn from(kind: &Kind) -> Self {
+        Resource::new(&kind.group, &kind.plural)
+    }
+}
+
+/// An object's place in its table; lists are in this order.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Place {
+    pub namespace: String,
+    pub name: String,
+}
+
+impl Place {
+    pub fn new(namespace: &str, name: &str) -> Self {
+        Place { namespace: namespace.into(), name: name.into() }
+    }
+}
+
+pub(super) type Table = BTreeMap<Place, Arc<Value>>;
+
+/// One write: what was there before it and after it.
+pub(super) struct Change {
+    pub revision: u64,
+    pub resource: Resource,
+    pub place: Place,
+    pub old: Option<Arc<Value>>,
+    pub new: Option<Arc<Value>>,
+}
+
+pub(super) struct Store {
+    pub kinds: Vec<Arc<Kind>>,
+    /// Warnings of the request that is served, for its answer.
+    pub warnings: Vec<String>,
+    pub chance: fastrand::Rng,
+    tables: BTreeMap<Resource, Table>,
+    revision: u64,
+    history: VecDeque<Change>,
+    /// The newest revision whose change is no longer in `history`.
+    compacted: u64,
+}
+
+impl Store {
+    pub fn new(seed: u64) -> Self {
+        Store {
+            kinds: kinds::built_in(),
+            warnings: Vec::new(),
+            chance: fastrand::Rng::with_seed(seed),
+            tables: BTreeMap::new(),
+            // No object ever has resourceVersion 1, as on the real server: an apply with "1" creates only.
+            revision: 1,
+            history: VecDeque::new(),
+            compacted: 1,
+        }
+    }
+
+    pub fn revision(&self) -> u64 {
+        self.revision
+    }
+
+    pub fn kind(&self, group: &str, version: &str, plural: &str) -> Option<&Arc<Kind>> {
+        self.kinds.iter().find(|kind| kind.group == group && kind.version == version && kind.plural == plural)
+    }
+
+    /// Adds a kind, or replaces the one of the same group, version and plural.
+    pub fn register(&mut self, kind: Kind) {
+        let same = |old: &&mut Arc<Kind>| {
+            old.group == kind.group && old.version == kind.version && old.plural == kind.plural
+        };
+        match self.kinds.iter_mut().find(same) {
+            Some(old) => *old = Arc::new(kind),
+            None => self.kinds.push(Arc::new(kind)),
+        }
+    }
+
+    pub fn get(&self, resource: &Resource, place: &Place) -> Option<Arc<Value>> {
+        self.tables.get(resource)?.get(place).cloned()
+    }
+
+    pub fn table(&self, resource: &Resource) -> Option<&Table> {
+        self.tables.get(resource)
+    }
+
+    /// All that is stored in a namespace, in the order of resources.
+    pub fn in_namespace(&self, namespace: &str) -> Vec<(Resource, Place)> {
+        let tables = self.tables.iter();
+        tables
+            .flat_map(|(resource, table)| {
+                let here = table.keys().filter(|place| place.namespace == namespace);
+                here.map(|place| (resource.clone(), place.clone()))
+            })
+            .collect()
+    }
+
+    /// Stores an object under the next revision, or with `None` removes it; gives the object with that
+    /// revision as its resourceVersion.
+    pub fn write(&mut self, resource: &Resource, place: &Place, new: Option<Value>) -> Option<Arc<Value>> {
+        let table = self.tables.entry(resource.clone()).or_default();
+        let revision = self.revision + 1;
+        let new = new.map(|mut object| {
+            object["metadata"]["resourceVersion"] = revision.to_string().into();
+            Arc::new(object)
+        });
+        let old = match &new {
+            Some(object) => table.insert(place.clone(), object.clone()),
+            None => table.remove(place),
+        };
+        if old.is_none() && new.is_none() {
+            return None;
+        }
+        self.revision = revision;
+        let (resource, place) = (resource.clone(), place.clone());
+        self.history.push_back(Change { revision, resource, place, old, new: new.clone() });
+        if self.history.len() > HISTORY
+            && let Some(gone) = self.history.pop_front()
+        {
+            self.compacted = gone.revision;
+        }
+        new
+    }
+
+    /// Forgets the history up to now.
+    pub fn compact(&mut self) {
+        self.history.clear();
+        self.compacted = self.revision;
+    }
+
+    /// The changes after a revision, oldest first. A revision in the future has none.
+    pub fn changes_after(&self, revision: u64) -> Result<impl DoubleEndedIterator<Item = &Change>, Failure> {
+        if revision < self.compacted {
+            let message = format!("too old resource version: {revision} ({})", self.compacted);
+            return Err(Failure::expired(message));
+        }
+        let first = self.history.partition_point(|change| change.revision <= revision);
+        Ok(self.history.range(first..))
+    }
+
+    /// A table as it was at a revision: the present one with the changes since then undone.
+    pub fn table_at(&self, resource: &Resource, revision: u64) -> Result<Cow<'_, Table>, Failure> {
+        let mut table = self.tables.get(resource).map_or_else(Cow::default, Cow::Borrowed);
+        for change in self.changes_after(revision)?.rev().filter(|change| change.resource == *resource) {
+            match &change.old {
+                Some(old) => table.to_mut().insert(change.place.clone(), old.clone()),
+                None => table.to_mut().remove(&change.place),
+            };
+        }
+        Ok(table)
+    }
+
+    /// A version 4 UUID from the seed.
+    pub fn uid(&mut self) -> String {
+        let bits = self.chance.u128(..);
+        let hex = format!("{bits:032x}");
+        let variant = ["8", "9", "a", "b"][(bits >> 60 & 3) as usize];
+        format!("{}-{}-4{}-{variant}{}-{}", &hex[..8], &hex[8..12], &hex[13..16], &hex[17..20], &hex[20..])
+    }
+
+    /// Five characters from the seed, as `generateName` appends.
+    pub fn suffix(&mut self) -> String {
+        const ALPHABET: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
+        (0..5).map(|_| char::from(ALPHABET[self.chance.usize(..ALPHABET.len())])).collect()
+    }
+}
+
+/// A time as Kubernetes writes it: UTC, whole seconds.
+pub(super) fn rfc3339(time: Timestamp) -> String {
+    time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+}

@@ -1,0 +1,147 @@
+//! Faults, outages, the record of calls, and that a run is a function of its seed.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::{StreamExt, TryStreamExt};
+use kube::api::{ListParams, Patch, PatchParams, WatchParams};
+use kube::runtime::watcher;
+use parking_lot::Mutex;
+use serde_json::json;
+use tokio::time::{Instant, timeout};
+
+use super::*;
+use crate::{Call, Down, Fault, Verb};
+
+fn fault_on(cluster: &Cluster, verb: Verb, fault: Fault) {
+    cluster.set_fault(Arc::new(move |call| if call.verb == verb { fault.clone() } else { Fault::None }));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_dropped_call_has_its_effect_only_when_dropped_after() {
+    for (fault, exists) in [(Fault::DropBefore, false), (Fault::DropAfter, true)] {
+        let cluster = cluster();
+        fault_on(&cluster, Verb::Create, fault);
+        let made = config_maps(&cluster).create(&PostParams::default(), &config_map("a", json!({}))).await;
+        assert!(matches!(made, Err(kube::Error::Service(_))), "{made:?}");
+        assert_eq!(cluster.object("", "configmaps", "default", "a").is_some(), exists);
+        assert_eq!(cluster.requests()[0].status, 0);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_can_be_refused_delayed_or_left_without_an_answer() {
+    let cluster = cluster();
+    let api = config_maps(&cluster);
+    fault_on(&cluster, Verb::Get, Fault::Status(429, "TooManyRequests"));
+    let status = refusal(api.get("a").await);
+    assert_eq!((status.code, status.reason.as_str()), (429, "TooManyRequests"));
+    fault_on(&cluster, Verb::Get, Fault::Delay(Duration::from_secs(3)));
+    let began = Instant::now();
+    assert_eq!(refusal(api.get("a").await).code, 404);
+    assert_eq!(began.elapsed(), Duration::from_secs(3));
+    fault_on(&cluster, Verb::Get, Fault::Hang);
+    assert!(timeout(Duration::from_secs(3600), api.get("a")).await.is_err());
+    cluster.clear_fault();
+    assert_eq!(refusal(api.get("a").await).code, 404);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refusing_cluster_breaks_watches_and_a_hung_one_goes_on_later() {
+    let cluster = cluster();
+    let api = config_maps(&cluster);
+    let start = cluster.revision().to_string();
+    let params = WatchParams::default().timeout(250);
+    let mut events = api.watch(&params, &start).await.expect("a watch").boxed();
+
+    cluster.set_down(Some(Down::Hang));
+    let waiting = timeout(Duration::from_secs(90), events.try_next()).await;
+    assert!(waiting.is_err(), "no bookmark either");
+    let calling = api.clone();
+    let mut calls = tokio::task::JoinSet::new();
+    calls.spawn(async move { calling.create(&PostParams::default(), &config_map("a", json!({}))).await });
+    tokio::task::yield_now().await;
+    assert_eq!(cluster.object("", "configmaps", "default", "a"), None);
+    cluster.set_down(None);
+    calls.join_next().await.expect("a task").expect("joined").expect("created");
+    assert!(matches!(events.try_next().await, Ok(Some(_))));
+
+    cluster.set_down(Some(Down::Refuse));
+    let read = timeout(Duration::from_secs(1), async {
+        while events.try_next().await?.is_some() {}
+        Ok::<(), kube::Error>(())
+    });
+    assert!(read.await.expect("at once").is_err(), "the watch breaks");
+    assert!(matches!(api.get("a").await, Err(kube::Error::Service(_))));
+    cluster.set_down(None);
+    api.get("a").await.expect("it is back");
+}
+
+#[tokio::test(start_paused = true)]
+async fn calls_are_recorded_by_user_and_seen_by_the_hook_in_order() {
+    let cluster = cluster();
+    let seen: Arc<Mutex<Vec<u64>>> = Arc::default();
+    let hook = seen.clone();
+    cluster.set_fault(Arc::new(move |call: &Call| {
+        hook.lock().push(call.index);
+        Fault::None
+    }));
+    create(&cluster, &config_map("a", json!({}))).await;
+    cluster.clear_requests();
+    let other: Api<ConfigMap> = Api::namespaced(cluster.client_as("other"), "default");
+    other.get("a").await.expect("read");
+    let calls = cluster.requests();
+    assert_eq!(calls.len(), 1);
+    let Call { index, user, verb, resource, namespace, name, status, .. } = &calls[0];
+    assert_eq!((*index, &**user, *verb), (1, "other", Verb::Get));
+    assert_eq!(
+        (resource.as_str(), namespace.as_str(), name.as_str(), *status),
+        ("configmaps", "default", "a", 200)
+    );
+    assert_eq!(*seen.lock(), [0, 1]);
+}
+
+/// A run with concurrent writers, a watcher and faults: its trace, and all that is stored at the end.
+fn run(seed: u64) -> (Vec<String>, Vec<Value>) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build();
+    runtime.expect("a runtime").block_on(async {
+        let start = "2026-01-01T00:00:00Z".parse().expect("a time");
+        let cluster = Cluster::new("one", Options { clock: tokio_clock(start), uids: seed });
+        let chance = Mutex::new(fastrand::Rng::with_seed(seed));
+        cluster.set_fault(Arc::new(move |_| match chance.lock().u8(..8) {
+            0 => Fault::DropBefore,
+            1 => Fault::DropAfter,
+            2 => Fault::Delay(Duration::from_millis(40)),
+            _ => Fault::None,
+        }));
+        fastrand::seed(seed);
+        let mut tasks = tokio::task::JoinSet::new();
+        for n in 0..4u64 {
+            let api: Api<ConfigMap> = Api::namespaced(cluster.client_as(&format!("writer-{n}")), "default");
+            tasks.spawn(async move {
+                for round in 0..10 {
+                    let body = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": {n.to_string(): round.to_string()}});
+                    let _ = api.patch("a", &PatchParams::apply(&format!("m{n}")), &Patch::Apply(body)).await;
+                    let _ = api.list(&ListParams::default()).await;
+                    tokio::time::sleep(Duration::from_millis(10 * n)).await;
+                }
+            });
+        }
+        let watching = config_maps(&cluster);
+        tasks.spawn(async move {
+            let events = watcher::watcher(watching, watcher::Config::default());
+            let _ = timeout(Duration::from_secs(300), events.for_each(|_| async {})).await;
+        });
+        while tasks.join_next().await.is_some() {}
+        let trace = cluster.requests().iter().map(Call::to_string).collect();
+        (trace, cluster.objects("", "configmaps"))
+    })
+}
+
+#[test]
+fn two_runs_of_a_seed_are_the_same() {
+    let (trace, stored) = run(1);
+    assert!(trace.len() > 80, "{}", trace.len());
+    assert_eq!((trace.clone(), stored), run(1));
+    assert_ne!(trace, run(2).0);
+}

@@ -1,0 +1,202 @@
+//! Open watches: streams of events read from the store's history.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::Stream;
+use http_body::Frame;
+use serde_json::{Value, json};
+use tokio::time::Instant;
+use tower::BoxError;
+
+use super::Inner;
+use super::failure::Failure;
+use super::fault::{ConnectionError, Down};
+use super::kinds::Kind;
+use super::select::Selector;
+use super::store::{Change, Resource, Store};
+
+/// As often as the real server.
+const BOOKMARK_EVERY: Duration = Duration::from_secs(60);
+
+/// What is watched.
+pub(super) struct Scope {
+    pub kind: Arc<Kind>,
+    /// Empty for all.
+    pub namespace: String,
+    pub selector: Selector,
+}
+
+impl Scope {
+    fn matches(&self, object: Option<&Arc<Value>>) -> bool {
+        object.is_some_and(|object| self.selector.matches(object))
+    }
+
+    /// The event of a change, by what the selector holds before and after it. What is gone, from the store
+    /// or from the selector's sight, is sent as it was, under the revision that took it away.
+    fn event(&self, change: &Change) -> Option<Value> {
+        let elsewhere = !self.namespace.is_empty() && change.place.namespace != self.namespace;
+        if change.resource != Resource::from(&*self.kind) || elsewhere {
+            return None;
+        }
+        let (old, new) = (change.old.as_ref(), change.new.as_ref());
+        let (event, object) = match (self.matches(old), self.matches(new)) {
+            (false, false) => return None,
+            (false, true) => ("ADDED", new?),
+            (true, true) => ("MODIFIED", new?),
+            (true, false) => ("DELETED", old?),
+        };
+        let mut object = self.kind.view(object);
+        object["metadata"]["resourceVersion"] = json!(change.revision.to_string());
+        Some(json!({"type": event, "object": object}))
+    }
+
+    /// What a watch that names no revision sends first: all that is there.
+    fn initial(&self, store: &Store) -> Vec<Value> {
+        let table = store.table(&Resource::from(&*self.kind)).into_iter().flatten();
+        let here = table.filter(|(place, object)| {
+            (self.namespace.is_empty() || place.namespace == self.namespace) && self.selector.matches(object)
+        });
+        here.map(|(_, object)| json!({"type": "ADDED", "object": self.kind.view(object)})).collect()
+    }
+
+    fn bookmark(&self, revision: u64, initial: bool) -> Value {
+        let mut metadata = json!({"resourceVersion": revision.to_string(), "creationTimestamp": null});
+        if initial {
+            metadata["annotations"] = json!({"k8s.io/initial-events-end": "true"});
+        }
+        let (kind, version) = (&self.kind.kind, self.kind.api_version());
+        json!({"type": "BOOKMARK", "object": {"kind": kind, "apiVersion": version, "metadata": metadata}})
+    }
+}
+
+/// How a watch starts.
+pub(super) struct Start {
+    pub scope: Scope,
+    /// `resourceVersion` of the request; empty or "0" starts with all that is there.
+    pub resource_version: String,
+    /// `sendInitialEvents`: all that is there, then a bookmark that says so.
+    pub initial_events: bool,
+    pub bookmarks: bool,
+    pub timeout: Duration,
+}
+
+struct Watch {
+    cluster: Arc<Inner>,
+    scope: Scope,
+    /// Everything up to this revision was sent or is pending.
+    position: u64,
+    pending: VecDeque<Value>,
+    next_bookmark: Option<Instant>,
+    deadline: Instant,
+    /// The cluster's count of cuts when this watch began; once it is another, this watch is cut.
+    connections: u64,
+    over: bool,
+}
+
+/// The stream of a watch's body: one line of JSON a frame.
+pub(super) fn open(
+    cluster: Arc<Inner>,
+    start: Start,
+) -> impl Stream<Item = Result<Frame<Bytes>, BoxError>> + Send {
+    let now = Instant::now();
+    let mut pending = VecDeque::new();
+    let store = cluster.store.lock();
+    let from_now = matches!(start.resource_version.as_str(), "" | "0");
+    let position = if from_now || start.initial_events {
+        pending.extend(start.scope.initial(&store));
+        store.revision()
+    } else {
+        start.resource_version.parse().unwrap_or_default()
+    };
+    drop(store);
+    if start.initial_events {
+        pending.push_back(start.scope.bookmark(position, true));
+    }
+    let connections = cluster.front.lock().connections;
+    let watch = Watch {
+        connections,
+        scope: start.scope,
+        position,
+        pending,
+        next_bookmark: start.bookmarks.then(|| now + BOOKMARK_EVERY),
+        deadline: now + start.timeout,
+        over: false,
+        cluster,
+    };
+    futures::stream::unfold(watch, |mut watch| async move {
+        let next = watch.next().await?;
+        let frame = next.map(|event| Frame::data(Bytes::from(format!("{event}\n"))));
+        Some((frame.map_err(BoxError::from), watch))
+    })
+}
+
+impl Watch {
+    async fn next(&mut self) -> Option<Result<Value, ConnectionError>> {
+        let cluster = self.cluster.clone();
+        loop {
+            // Made before looking, so that no wake-up between looking and waiting is lost.
+            let changed = cluster.wake.notified();
+            if self.over && self.pending.is_empty() {
+                return None;
+            }
+            let (connections, down) = {
+                let front = cluster.front.lock();
+                (front.connections, front.down)
+            };
+            if connections != self.connections {
+                self.over = true;
+                self.pending.clear();
+                return Some(Err(ConnectionError::Watch(cluster.name.clone())));
+            }
+            if down != Some(Down::Hang) {
+                self.read();
+                if let Some(event) = self.pending.pop_front() {
+                    return Some(Ok(event));
+                }
+                if self.over || Instant::now() >= self.deadline {
+                    return None;
+                }
+            }
+            let hung = down == Some(Down::Hang);
+            let wake_at = self.next_bookmark.unwrap_or(self.deadline).min(self.deadline);
+            tokio::select! {
+                biased;
+                () = changed => {}
+                () = tokio::time::sleep_until(wake_at), if !hung => {}
+            }
+        }
+    }
+
+    /// Takes over what the history has that is new, and a bookmark when it is time.
+    fn read(&mut self) {
+        if self.over {
+            return;
+        }
+        let store = self.cluster.store.lock();
+        match store.changes_after(self.position) {
+            Ok(changes) => {
+                self.pending.extend(changes.filter_map(|change| self.scope.event(change)));
+                self.position = self.position.max(store.revision());
+            }
+            Err(failure) => {
+                self.pending.push_back(gone(&failure));
+                self.over = true;
+            }
+        }
+        let now = Instant::now();
+        // As on the real server, a watch from a revision that is not yet there is silent.
+        if self.next_bookmark.is_some_and(|at| at <= now) && !self.over {
+            self.next_bookmark = Some(now + BOOKMARK_EVERY);
+            if self.position == store.revision() {
+                self.pending.push_back(self.scope.bookmark(self.position, false));
+            }
+        }
+    }
+}
+
+fn gone(failure: &Failure) -> Value {
+    json!({"type": "ERROR", "object": failure.status()})
+}

@@ -1,0 +1,282 @@
+//! The writing verbs: what each checks before the bookkeeping that all share (`lifecycle`).
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use super::builtin;
+use super::failure::Failure;
+use super::kinds::{Kind, Shape};
+use super::managed::{self, Writer};
+use super::shape::{self, Report};
+use super::smd;
+use super::store::{Place, Store, rfc3339};
+
+/// One write: of which object, how, by whom.
+#[derive(Clone)]
+pub(super) struct Write {
+    pub kind: Arc<Kind>,
+    /// The name is empty for a create.
+    pub place: Place,
+    /// `status`, `scale`, or empty.
+    pub subresource: String,
+    pub manager: String,
+    pub dry_run: bool,
+    pub validation: Validation,
+    pub now: Timestamp,
+}
+
+/// `fieldValidation`: what happens to fields that are not declared.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Validation {
+    Ignore,
+    #[default]
+    Warn,
+    Strict,
+}
+
+/// How the body of a PATCH is read, where it is not an apply.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum PatchType {
+    /// RFC 7386.
+    Merge,
+    /// RFC 6902.
+    Json,
+}
+
+impl PatchType {
+    /// Changes an object as the patch says.
+    pub fn patch(self, object: &mut Value, patch: &[u8]) -> Result<(), Failure> {
+        let unreadable =
+            |error: serde_json::Error| Failure::bad_request(format!("error decoding patch: {error}"));
+        match self {
+            PatchType::Merge => {
+                json_patch::merge(object, &serde_json::from_slice(patch).map_err(unreadable)?);
+            }
+            PatchType::Json => {
+                let patch: json_patch::Patch = serde_json::from_slice(patch).map_err(unreadable)?;
+                json_patch::patch(object, &patch).map_err(|error| {
+                    let message = "the server rejected our request due to an error in our request";
+                    Failure::new(422, "Invalid", format!("{message}: {error}"))
+                })?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Store {
+    pub fn create(&mut self, mut write: Write, mut body: Value) -> Result<Value, Failure> {
+        let metadata = &body["metadata"];
+        let prefix = metadata["generateName"].as_str().unwrap_or_default();
+        write.place.name = match metadata["name"].as_str().filter(|name| !name.is_empty()) {
+            Some(name) => name.to_owned(),
+            None if !prefix.is_empty() => format!("{prefix}{}", self.suffix()),
+            None => {
+                let why = "Required value: name or generateName is required";
+                return Err(write.invalid("metadata.name", why));
+            }
+        };
+        write.conform(&mut body)?;
+        let mut object = self.decode(&write, body, 400)?;
+        self.check_namespace(&write)?;
+        if !text(&object, "resourceVersion").is_empty() {
+            let message = "resourceVersion should not be set on objects to be created";
+            return Err(Failure::new(500, "", message));
+        }
+        managed::update(&write.empty(), true, &mut object, &self.writer(&write));
+        self.begin(&write, &mut object);
+        write.validate(None, &object)?;
+        if self.get(&write.resource(), &write.place).is_some() {
+            return Err(Failure::already_exists(&write.kind, &write.place.name));
+        }
+        self.finish(&write, None, object)
+    }
+
+    /// PUT.
+    pub fn replace(&mut self, write: &Write, body: Value) -> Result<Value, Failure> {
+        self.update(write, body, 400)
+    }
+
+    /// The end of PUT and of every patch but apply; what cannot be read is refused with `code`.
+    fn update(&mut self, write: &Write, mut body: Value, code: u16) -> Result<Value, Failure> {
+        let live = self.existing(write)?;
+        write.conform(&mut body)?;
+        write.check_identity(&live, &body)?;
+        if text(&body, "resourceVersion").is_empty() && write.kind.is_custom() {
+            let why = "Invalid value: 0: must be specified for an update";
+            return Err(write.invalid("metadata.resourceVersion", why));
+        }
+        if body["metadata"]["managedFields"] == json!([]) {
+            // Said apart from nothing, it means the same as this.
+            body["metadata"]["managedFields"] = json!([{}]);
+        }
+        let mut new = self.decode(write, body, code)?;
+        managed::update(&live, false, &mut new, &self.writer(write));
+        let new = write.part_of(&live, new);
+        self.finish(write, Some(&live), new)
+    }
+
+    pub fn patch(&mut self, write: &Write, how: PatchType, patch: &[u8]) -> Result<Value, Failure> {
+        let live = self.existing(write)?;
+        let mut new = write.kind.view(&live);
+        how.patch(&mut new, patch)?;
+        // A merge patch may take the guard away; what it is laid over stays what was read.
+        if text(&new, "resourceVersion").is_empty() && new["metadata"].is_object() {
+            new["metadata"]["resourceVersion"] = live["metadata"]["resourceVersion"].clone();
+        }
+        self.update(write, new, 422)
+    }
+
+    /// Server-side apply; true when it created the object. A resourceVersion in the body guards an object
+    /// that exists and says nothing where there is none: one that no object has, such as "1", creates only.
+    pub fn apply(
+        &mut self,
+        write: &Write,
+        mut declared: Value,
+        force: bool,
+    ) -> Result<(bool, Value), Failure> {
+        if !declared["metadata"]["managedFields"].is_null() {
+            return Err(Failure::bad_request("metadata.managedFields must be nil"));
+        }
+        let said = declared.clone();
+        write.conform_apply(&mut declared)?;
+        let typed = write.kind.typed();
+        smd::validate(typed, &declared, false).map_err(|wrong| write.untyped(&wrong))?;
+        let empty = write.empty();
+        let live = self.get(&write.resource(), &write.place);
+        match live {
+            Some(live) => {
+                let (wanted, found) = (text(&declared, "uid"), text(&live, "uid"));
+                if !wanted.is_empty() && wanted != found {
+                    let why = format!("Invalid value: {wanted:?}: field is immutable");
+                    // The real server says it twice.
+                    let wrong = ("metadata.uid".to_owned(), "FieldValueInvalid", why);
+                    return Err(write.invalid_fields(&[wrong.clone(), wrong]));
+                }
+                write.check_identity(&live, &declared)?;
+                let before = write.kind.view(&live);
+                let new = managed::apply(&before, &empty, &declared, &self.writer(write), force)?;
+                let mut new = self.decode(write, new, 500)?;
+                managed::note_applied(&mut new, &said, &write.manager);
+                let new = write.part_of(&live, new);
+                Ok((false, self.finish(write, Some(&live), new)?))
+            }
+            None if !write.subresource.is_empty() => Err(Failure::not_found(&write.kind, &write.place.name)),
+            None => {
+                let uid = text(&declared, "uid");
+                if !uid.is_empty() {
+                    let why = format!(
+                        "uid mismatch: the provided object specified uid {uid}, and no existing object was found"
+                    );
+                    return Err(Failure::conflict(&write.kind, &write.place.name, &why));
+                }
+                let new = managed::apply(&empty, &empty, &declared, &self.writer(write), force)?;
+                let mut new = self.decode(write, new, 500)?;
+                self.check_namespace(write)?;
+                self.begin(write, &mut new);
+                Ok((true, self.finish(write, None, new)?))
+            }
+        }
+    }
+
+    pub(super) fn existing(&self, write: &Write) -> Result<Arc<Value>, Failure> {
+        let found = self.get(&write.resource(), &write.place);
+        found.ok_or_else(|| Failure::not_found(&write.kind, &write.place.name))
+    }
+
+    pub(super) fn writer<'a>(&self, write: &'a Write) -> Writer<'a> {
+        let same = |kind: &&Arc<Kind>| kind.group == write.kind.group && kind.plural == write.kind.plural;
+        Writer {
+            manager: &write.manager,
+            kind: &write.kind,
+            subresource: &write.subresource,
+            time: rfc3339(write.now),
+            versions: self.kinds.iter().filter(same).cloned().collect(),
+        }
+    }
+
+    /// Gives a body the form in which its kind is stored, defaults filled in. A value of a wrong type is
+    /// refused with `code`: 400 for what a
+    /// client sent, 422 for what a patch made, 500 for what an apply made.
+    fn decode(&mut self, write: &Write, mut body: Value, code: u16) -> Result<Value, Failure> {
+        let kind = &write.kind;
+        let (mut object, report) = match &kind.shape {
+            Shape::Unknown => {
+                drop_nulls(&mut body);
+                (body, Report::default())
+            }
+            Shape::Builtin(_) => {
+                builtin::accept(kind, &mut body);
+                let (mut object, report) = shape::normal(kind.typed(), &body, true);
+                builtin::complete(kind, &mut object);
+                (object, report)
+            }
+            Shape::Custom(custom) => {
+                let mut report = Report { unknown: custom.prune(&mut body), wrong: None };
+                custom.default(&mut body);
+                let (metadata, of_metadata) = shape::normal(custom.metadata(), &body["metadata"], true);
+                body["metadata"] = metadata;
+                report.unknown.extend(of_metadata.unknown.iter().map(|path| format!("metadata.{path}")));
+                report.wrong = of_metadata.wrong.map(|(path, why)| (format!("metadata.{path}"), why));
+                (body, report)
+            }
+        };
+        if let Some((path, why)) = report.wrong {
+            return Err(write.unreadable(code, &format!("json: {why}: {path}")));
+        }
+        self.undeclared(write, &report.unknown, code)?;
+        drop_empty_metadata(&mut object);
+        Ok(object)
+    }
+
+    fn undeclared(&mut self, write: &Write, unknown: &[String], code: u16) -> Result<(), Failure> {
+        if unknown.is_empty() || write.validation == Validation::Ignore {
+            return Ok(());
+        }
+        let all: Vec<_> = unknown.iter().map(|path| format!("unknown field {path:?}")).collect();
+        if write.validation == Validation::Strict {
+            let why = format!("strict decoding error: {}", all.join(", "));
+            return Err(write.unreadable(code, &why));
+        }
+        self.warnings.extend(all);
+        Ok(())
+    }
+}
+
+/// Sets a field, or takes it out with null.
+pub(super) fn set(object: &mut Value, field: &str, value: Value) {
+    if let Some(map) = object.as_object_mut() {
+        match value {
+            Value::Null => map.remove(field),
+            value => map.insert(field.to_owned(), value),
+        };
+    }
+}
+
+/// A string of the metadata; an absent one is "".
+pub(super) fn text<'a>(object: &'a Value, field: &str) -> &'a str {
+    object["metadata"][field].as_str().unwrap_or_default()
+}
+
+fn drop_nulls(value: &mut Value) {
+    match value {
+        Value::Object(map) => {
+            map.retain(|_, child| !child.is_null());
+            map.iter_mut().for_each(|(_, child)| drop_nulls(child));
+        }
+        Value::Array(list) => list.iter_mut().for_each(drop_nulls),
+        _ => {}
+    }
+}
+
+/// Empty maps and lists of the metadata are not stored, as the real server's types have it.
+pub(super) fn drop_empty_metadata(object: &mut Value) {
+    let Some(metadata) = object["metadata"].as_object_mut() else { return };
+    for field in ["labels", "annotations", "finalizers", "ownerReferences"] {
+        if metadata.get(field).is_some_and(|value| *value == json!({}) || *value == json!([])) {
+            metadata.remove(field);
+        }
+    }
+}

@@ -1,0 +1,77 @@
+//! The beds on which the same requests run: memkube in this process, and a real API server.
+#![allow(dead_code, reason = "each test uses a part")]
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use http_body_util::BodyExt;
+use kube::Client;
+use kube::client::Body;
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use memkube::{Cluster, Options, tokio_clock};
+use serde_json::{Value, json};
+
+/// A server that requests can be sent to.
+pub struct Bed {
+    pub client: Client,
+    /// Distinguishes the namespaces of runs on one server.
+    run: String,
+}
+
+static NEXT: AtomicU64 = AtomicU64::new(0);
+
+/// An empty cluster in memory.
+pub fn memkube() -> Bed {
+    let cluster = Cluster::new("one", Options { clock: tokio_clock(jiff::Timestamp::UNIX_EPOCH), uids: 7 });
+    Bed { client: cluster.client(), run: "m".to_owned() }
+}
+
+/// The server of `MEMKUBE_REAL_KUBECONFIG`; none where that is not set.
+pub async fn real() -> Result<Option<Bed>> {
+    let Some(path) = std::env::var_os("MEMKUBE_REAL_KUBECONFIG") else { return Ok(None) };
+    let kubeconfig = Kubeconfig::read_from(path)?;
+    let mut config = kube::Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
+    config.default_retry = false;
+    let client = Client::try_from(config)?;
+    // A version that the server has not had yet tells runs apart.
+    let list =
+        client.request_text(http::Request::get("/api/v1/namespaces?limit=1").body(Vec::new())?).await?;
+    let list: Value = serde_json::from_str(&list)?;
+    let run = list["metadata"]["resourceVersion"].as_str().context("a list's resourceVersion")?.to_owned();
+    Ok(Some(Bed { client, run }))
+}
+
+impl Bed {
+    /// Sends a request; gives the code and the answer.
+    pub async fn call(&self, method: &str, path: &str, kind: &str, body: String) -> Result<(u16, Value)> {
+        let request = http::Request::builder().method(method).uri(path).header("content-type", kind);
+        let response = self.client.send(request.body(Body::from(body.into_bytes()))?).await?;
+        let code = response.status().as_u16();
+        let bytes = response.into_body().collect().await?.to_bytes();
+        let answer = serde_json::from_slice(&bytes);
+        Ok((code, answer.unwrap_or_else(|_| json!(String::from_utf8_lossy(&bytes)))))
+    }
+
+    /// Makes a namespace that nobody else uses; gives its name.
+    pub async fn namespace(&self) -> Result<String> {
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let name = format!("bed-{}-{number}-x", self.run);
+        let body = json!({"metadata": {"name": name}});
+        match self.call("POST", "/api/v1/namespaces", "application/json", body.to_string()).await? {
+            (201, _) => Ok(name),
+            (code, answer) => bail!("make namespace {name}: {code} {answer}"),
+        }
+    }
+
+    /// Waits until a GET finds something.
+    pub async fn wait(&self, path: &str) -> Result<()> {
+        for _ in 0..200 {
+            if self.call("GET", path, "", String::new()).await?.0 == 200 {
+                return Ok(());
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        bail!("wait for {path}: it did not come")
+    }
+}
