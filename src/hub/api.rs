@@ -291,7 +291,7 @@ impl HubApi {
         owner: &str,
     ) -> Result<Vec<PartialObjectMeta<Secret>>, CallError> {
         let api = self.namespaced::<Secret>(&key.namespace);
-        let params = ListParams::default().labels(&format!("{REVISION_LABEL}={owner}"));
+        let params = ListParams::default().match_any().labels(&format!("{REVISION_LABEL}={owner}"));
         let mut all = self.call("list", api.list_metadata(&params)).await?.items;
         all.sort_by(|a, b| b.metadata.creation_timestamp.cmp(&a.metadata.creation_timestamp));
         Ok(all)
@@ -372,6 +372,9 @@ impl HubApi {
             .call("patch", api.patch(&held.name_any(), &PatchParams::default(), &Patch::Merge(&body)))
             .await
         {
+            // The last finalizer of what is being deleted: it went with this write. Folded after the watch has
+            // said so, the answer would bring it back for good.
+            Ok(now) if now.meta().deletion_timestamp.is_some() && now.finalizers().is_empty() => Ok(None),
             Ok(now) => Ok(Some(now)),
             Err(error) if error.class == Class::NotFound => Ok(None),
             Err(error) => Err(error),

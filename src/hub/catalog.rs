@@ -11,7 +11,10 @@ use kube::ResourceExt;
 use parking_lot::RwLock;
 use vidra_api::{MemberCluster, VidraInventory, VidraResource, VidraTarget};
 
-use super::{inventory::Chunk, watch::Registration};
+use super::{
+    inventory::{Chunk, Chunks},
+    watch::Registration,
+};
 use crate::queue::{Key, Priority, Queue, ResourceKey, TargetKey};
 
 /// See the module.
@@ -25,7 +28,7 @@ struct Inner {
     resources: BTreeMap<ResourceKey, Arc<VidraResource>>,
     targets: BTreeMap<TargetKey, Arc<VidraTarget>>,
     by_cluster: BTreeMap<Arc<str>, BTreeSet<TargetKey>>,
-    inventories: BTreeMap<TargetKey, BTreeMap<String, Arc<Chunk>>>,
+    inventories: BTreeMap<TargetKey, Chunks>,
     members: BTreeMap<String, Arc<MemberCluster>>,
     registrations: BTreeMap<(String, String), Arc<Registration>>,
     /// What the hub made since the last list of its kind began.
@@ -100,7 +103,7 @@ impl Catalog {
     }
 
     /// The inventory chunks of a target, by object name.
-    pub fn inventory(&self, key: &TargetKey) -> BTreeMap<String, Arc<Chunk>> {
+    pub fn inventory(&self, key: &TargetKey) -> Chunks {
         self.inner.read().inventories.get(key).cloned().unwrap_or_default()
     }
 

@@ -1,15 +1,18 @@
 //! Inventories as the hub's process holds them: compact chunks, and the view of a target over its chunks.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use kube::ResourceExt;
 use vidra_api::{InventoryEntry, VidraInventory, VidraInventorySpec, inventory::ENTRIES_MAX};
-use vidra_core::{
-    object::{Gvk, ObjectKey},
-    plan::Held,
-};
+use vidra_core::{object::ObjectKey, plan::Held};
 
 use crate::queue::TargetKey;
+
+/// One entry: the object, and what is held of it.
+pub type Entry = (ObjectKey, Held);
 
 /// One VidraInventory, without what is not needed.
 #[derive(Clone, Debug, PartialEq)]
@@ -24,42 +27,94 @@ pub struct Chunk {
     pub index: i32,
     /// It has a deletionTimestamp.
     pub deleting: bool,
-    /// Its entries.
-    pub entries: Arc<[InventoryEntry]>,
+    /// Its entries, by key.
+    entries: Arc<[Entry]>,
 }
 
-impl From<VidraInventory> for Chunk {
-    fn from(inventory: VidraInventory) -> Self {
-        let version = inventory.resource_version().and_then(|version| version.parse().ok()).unwrap_or(0);
-        Self {
-            name: inventory.name_any(),
-            uid: inventory.uid().unwrap_or_default(),
-            version,
-            index: inventory.spec.chunk,
-            deleting: inventory.metadata.deletion_timestamp.is_some(),
-            entries: inventory.spec.entries.into(),
-        }
-    }
-}
+/// The chunks of one target, by object name.
+pub type Chunks = BTreeMap<String, Arc<Chunk>>;
 
 /// What a target's inventory holds, by object key.
 pub type Inventory = BTreeMap<ObjectKey, Held>;
 
+impl From<VidraInventory> for Chunk {
+    fn from(inventory: VidraInventory) -> Self {
+        let version = inventory.resource_version().and_then(|version| version.parse().ok()).unwrap_or(0);
+        let (name, uid) = (inventory.name_any(), inventory.uid().unwrap_or_default());
+        let deleting = inventory.metadata.deletion_timestamp.is_some();
+        // The same few kinds, versions and namespaces stand in all entries.
+        let mut texts = BTreeSet::new();
+        let mut entries: Vec<Entry> =
+            inventory.spec.entries.into_iter().map(|entry| read(entry, &mut texts)).collect();
+        entries.sort_by(|a, b| a.0.cmp(&b.0));
+        Self { name, uid, version, index: inventory.spec.chunk, deleting, entries: entries.into() }
+    }
+}
+
+fn read(entry: InventoryEntry, texts: &mut BTreeSet<Arc<str>>) -> Entry {
+    let mut shared = |text: String| match texts.get(text.as_str()) {
+        Some(held) => held.clone(),
+        None => {
+            let text: Arc<str> = text.into();
+            texts.insert(text.clone());
+            text
+        }
+    };
+    let key = ObjectKey {
+        group: shared(entry.group),
+        kind: shared(entry.kind),
+        namespace: shared(entry.namespace),
+        name: entry.name.into(),
+    };
+    (key, Held { version: shared(entry.version), uid: entry.uid, adopted: entry.adopted })
+}
+
 /// Joins chunks. An entry that stands in two (a chunk that is being replaced) is one.
-pub fn joined(chunks: &BTreeMap<String, Arc<Chunk>>) -> Inventory {
+pub fn joined(chunks: &Chunks) -> Inventory {
+    part(chunks, |_| true)
+}
+
+/// The part of an inventory that is asked for.
+pub fn part(chunks: &Chunks, wanted: impl Fn(&ObjectKey) -> bool) -> Inventory {
     let mut inventory = Inventory::new();
-    for entry in chunks.values().flat_map(|chunk| chunk.entries.iter()) {
-        let gvk = Gvk::new(&entry.group, &entry.version, &entry.kind);
-        let key = ObjectKey::new(&gvk, &entry.namespace, &entry.name);
-        let held = Held { version: entry.version.clone(), uid: entry.uid.clone(), adopted: entry.adopted };
-        match inventory.get(&key) {
+    for (key, held) in chunks.values().flat_map(|chunk| chunk.entries.iter()) {
+        if !wanted(key) {
+            continue;
+        }
+        match inventory.get(key) {
             Some(known) if !known.uid.is_empty() && held.uid.is_empty() => {}
             _ => {
-                inventory.insert(key, held);
+                inventory.insert(key.clone(), held.clone());
             }
         }
     }
     inventory
+}
+
+/// Nothing is held.
+pub fn is_empty(chunks: &Chunks) -> bool {
+    chunks.values().all(|chunk| chunk.entries.is_empty())
+}
+
+/// How many objects are known to be there.
+pub fn known(chunks: &Chunks) -> usize {
+    let of = |chunk: &Arc<Chunk>| chunk.entries.iter().filter(|(_, held)| !held.uid.is_empty()).count();
+    match chunks.values().any(|chunk| chunk.deleting) {
+        // What is being copied stands in two chunks.
+        true => joined(chunks).values().filter(|held| !held.uid.is_empty()).count(),
+        false => chunks.values().map(of).sum(),
+    }
+}
+
+/// The whole inventory, after a part of it went from `before` to `now`. `None`: nothing is to be written.
+pub fn changed(chunks: &Chunks, before: &Inventory, now: &Inventory) -> Option<Inventory> {
+    if before == now && !chunks.values().any(|chunk| chunk.deleting) {
+        return None;
+    }
+    let mut all = joined(chunks);
+    all.retain(|key, _| now.contains_key(key) || !before.contains_key(key));
+    all.extend(now.iter().map(|(key, held)| (key.clone(), held.clone())));
+    Some(all)
 }
 
 /// One write that brings the chunks to an inventory.
@@ -95,45 +150,32 @@ pub enum ChunkWrite {
 /// An entry stays in the chunk that it is in, so that a change rewrites only the chunks that it touches.
 /// What a terminating chunk holds goes into others first, and only then is that chunk let go. While a target
 /// leaves, nothing new is made (its namespace may be terminating): the chunk stays until all is gone.
-pub fn writes(
-    chunks: &BTreeMap<String, Arc<Chunk>>,
-    inventory: &Inventory,
-    leaving: bool,
-) -> Vec<ChunkWrite> {
+pub fn writes(chunks: &Chunks, inventory: &Inventory, leaving: bool) -> Vec<ChunkWrite> {
     let mut left = inventory.clone();
-    let mut places: Vec<(&Chunk, Vec<InventoryEntry>)> = Vec::new();
+    let mut places: Vec<(&Chunk, Vec<Entry>)> = Vec::new();
     let stays = |chunk: &Chunk| !chunk.deleting || (leaving && !inventory.is_empty());
     let first = chunks.values().filter(|chunk| stays(chunk)).map(|chunk| chunk.index).min();
     for chunk in chunks.values().filter(|chunk| stays(chunk)) {
-        let mut entries = Vec::with_capacity(chunk.entries.len());
-        for entry in chunk.entries.iter() {
-            let key = ObjectKey::new(
-                &Gvk::new(&entry.group, &entry.version, &entry.kind),
-                &entry.namespace,
-                &entry.name,
-            );
-            if let Some(held) = left.remove(&key) {
-                entries.push(entry_of(&key, &held));
-            }
-        }
+        let entries = chunk.entries.iter().filter_map(|(key, _)| left.remove_entry(key)).collect();
         places.push((chunk, entries));
     }
-    let mut rest: Vec<InventoryEntry> = left.iter().map(|(key, held)| entry_of(key, held)).collect();
+    let mut rest: Vec<Entry> = left.into_iter().collect();
     for (_, entries) in &mut places {
         let room = ENTRIES_MAX.saturating_sub(entries.len()).min(rest.len());
         entries.extend(rest.drain(..room));
+        entries.sort_by(|a, b| a.0.cmp(&b.0));
     }
     let mut writes = Vec::new();
     let next = chunks.values().map(|chunk| chunk.index + 1).max().unwrap_or(0);
     for (index, entries) in (next..).zip(rest.chunks(ENTRIES_MAX)) {
-        writes.push(ChunkWrite::Create { index, entries: entries.to_vec() });
+        writes.push(ChunkWrite::Create { index, entries: written(entries) });
     }
     for (chunk, entries) in places {
         if entries.is_empty() && !(inventory.is_empty() && Some(chunk.index) == first) {
             writes.push(ChunkWrite::Remove { name: chunk.name.clone() });
         } else if *entries != *chunk.entries {
             let (name, index, version) = (chunk.name.clone(), chunk.index, chunk.version);
-            writes.push(ChunkWrite::Update { name, index, version, entries });
+            writes.push(ChunkWrite::Update { name, index, version, entries: written(&entries) });
         }
     }
     let terminating = chunks.values().filter(|chunk| !stays(chunk));
@@ -151,21 +193,24 @@ pub fn spec(key: &TargetKey, index: i32, entries: Vec<InventoryEntry>) -> VidraI
     }
 }
 
-fn entry_of(key: &ObjectKey, held: &Held) -> InventoryEntry {
-    InventoryEntry {
+fn written(entries: &[Entry]) -> Vec<InventoryEntry> {
+    let write = |(key, held): &Entry| InventoryEntry {
         group: key.group.to_string(),
-        version: held.version.clone(),
+        version: held.version.to_string(),
         kind: key.kind.to_string(),
         namespace: key.namespace.to_string(),
         name: key.name.to_string(),
         uid: held.uid.clone(),
         adopted: held.adopted,
         done: !held.uid.is_empty(),
-    }
+    };
+    entries.iter().map(write).collect()
 }
 
 #[cfg(test)]
 mod tests {
+    use vidra_core::object::Gvk;
+
     use super::*;
 
     fn inventory(range: std::ops::Range<usize>, uid: &str) -> Inventory {
@@ -179,7 +224,7 @@ mod tests {
     }
 
     /// Performs writes on chunks, as the API server would.
-    fn bring(chunks: &mut BTreeMap<String, Arc<Chunk>>, inventory: &Inventory) {
+    fn bring(chunks: &mut Chunks, inventory: &Inventory) {
         for write in &writes(chunks, inventory, false) {
             let (name, index, entries) = match write {
                 ChunkWrite::Remove { name } => {
@@ -189,12 +234,9 @@ mod tests {
                 ChunkWrite::Create { index, entries } => (format!("shop.berlin.{index}"), index, entries),
                 ChunkWrite::Update { name, index, entries, .. } => (name.clone(), index, entries),
             };
-            let entries = entries.clone().into();
-            let (uid, version) = (String::new(), 1);
-            chunks.insert(
-                name.clone(),
-                Arc::new(Chunk { name, uid, version, index: *index, deleting: false, entries }),
-            );
+            let key = TargetKey::new("team", "shop", "berlin");
+            let object = VidraInventory::new(&name, spec(&key, *index, entries.clone()));
+            chunks.insert(name, Arc::new(Chunk::from(object)));
         }
     }
 
@@ -206,6 +248,20 @@ mod tests {
         assert_eq!(chunks.len(), 3);
         assert_eq!(joined(&chunks), wanted);
         assert_eq!(writes(&chunks, &wanted, false), []);
+    }
+
+    #[test]
+    fn a_part_that_changed_is_put_back_into_the_whole() {
+        let mut chunks = BTreeMap::new();
+        bring(&mut chunks, &inventory(0..1200, "a"));
+        assert_eq!(known(&chunks), 1200);
+        let before = part(&chunks, |key| *key.name < *"c0002");
+        assert_eq!(before.len(), 2);
+        assert_eq!(changed(&chunks, &before, &before), None);
+        let now = inventory(0..1, "b");
+        let mut whole = inventory(2..1200, "a");
+        whole.extend(now.clone());
+        assert_eq!(changed(&chunks, &before, &now), Some(whole));
     }
 
     #[test]

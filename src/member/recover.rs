@@ -28,8 +28,7 @@ pub async fn find_own(session: &Session, owner: &Owner) -> Result<Inventory, Cal
         for live in session.call("list", api.list(&params)).await?.items {
             let key = ObjectKey::new(gvk, live.meta_text("namespace"), live.meta_text("name"));
             // Without uid: only our own Apply entry will prove it ours.
-            let held = Held { version: gvk.version.to_string(), ..Held::default() };
-            inventory.entry(key).or_insert(held);
+            inventory.entry(key).or_insert_with(|| Held::intended(&gvk.version));
         }
     }
     Ok(inventory)

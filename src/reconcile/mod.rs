@@ -20,7 +20,7 @@ use crate::{
         error::CallError,
         session::{Session, SessionDeps},
     },
-    queue::{Key, Priority, Queue, TargetKey, Verdict},
+    queue::{Key, Priority, Queue, ResourceKey, TargetKey, Verdict},
     seams::{Clock, Connect, Rng},
     serve::metrics::Metrics,
     settings::Settings,
@@ -28,6 +28,8 @@ use crate::{
 
 /// A status of one object is written at most once in this time; the last one always.
 const BETWEEN_STATUSES: Duration = Duration::from_secs(1);
+/// How long a passing status waits for the next.
+const SETTLE: Duration = Duration::from_millis(400);
 /// A failure that may mend itself is tried again at least this often.
 const RETRY_MOST: Duration = Duration::from_secs(30);
 /// A failure that probably needs a person is looked at again at least this often.
@@ -70,6 +72,12 @@ pub struct Memo {
     corrections: BTreeMap<TargetKey, i64>,
     /// Members whose credentials the cluster loop has looked at since the start.
     judged: BTreeSet<String>,
+    /// The revision of a VidraResource that is known to be kept.
+    kept_revision: BTreeMap<ResourceKey, String>,
+    /// Revisions made since a VidraResource's superfluous ones were looked for.
+    new_revisions: BTreeMap<ResourceKey, usize>,
+    /// Since when a status that may pass by itself waits to be written.
+    settling: BTreeMap<Key, Instant>,
 }
 
 impl Hub {
@@ -96,6 +104,22 @@ impl Hub {
         wake_targets(&self.catalog, &self.queue, cluster);
     }
 
+    /// The same of a VidraTarget.
+    fn forget_target(&self, key: &TargetKey) {
+        let mut memo = self.memo.lock();
+        memo.corrections.remove(key);
+        memo.status_written.remove(&Key::Target(key.clone()));
+    }
+
+    /// A VidraResource is gone: what was remembered of it goes too.
+    fn forget_resource(&self, key: &ResourceKey) {
+        let mut memo = self.memo.lock();
+        memo.kept_revision.remove(key);
+        memo.new_revisions.remove(key);
+        memo.status_written.remove(&Key::Resource(key.clone()));
+        memo.settling.remove(&Key::Resource(key.clone()));
+    }
+
     /// One key's turn.
     pub async fn reconcile(&self, key: &Key) -> Verdict {
         match key {
@@ -106,9 +130,21 @@ impl Hub {
     }
 
     /// May a status of this key be written now? If not, the key comes again when it may.
-    fn status_is_due(&self, key: &Key) -> bool {
+    ///
+    /// A status that is `passing`, for it tells of work that is mostly done in a moment, waits for that
+    /// moment: of a change that goes well only the end is written.
+    fn status_is_due(&self, key: &Key, passing: bool) -> bool {
         let now = Instant::now();
         let mut memo = self.memo.lock();
+        if passing {
+            let since = now.duration_since(*memo.settling.entry(key.clone()).or_insert(now));
+            if since < SETTLE {
+                drop(memo);
+                self.queue.add_after(key.clone(), SETTLE - since);
+                return false;
+            }
+        }
+        memo.settling.remove(key);
         if let Some(last) = memo.status_written.get(key) {
             let since = now.duration_since(*last);
             if since < BETWEEN_STATUSES {

@@ -44,6 +44,7 @@ const SIDE_BY_SIDE: usize = 16;
 pub async fn reconcile(hub: &Hub, key: &ResourceKey) -> Verdict {
     let Some(resource) = hub.catalog.resource(key) else {
         hub.revisions.keep(key, &BTreeSet::new());
+        hub.forget_resource(key);
         return Verdict::Done(None);
     };
     match (Pass { hub, key, resource: &resource }).run().await {
@@ -118,7 +119,8 @@ impl Pass<'_> {
             Err(error) => return Ok(Err(error)),
         };
         let known = self.resource.status.as_ref().and_then(|status| status.revision.as_deref());
-        if known == Some(parsed.name.as_str()) {
+        let kept = self.hub.memo.lock().kept_revision.get(self.key) == Some(&parsed.name);
+        if kept || known == Some(parsed.name.as_str()) {
             return Ok(Ok(parsed));
         }
         let owner = self.owner();
@@ -126,6 +128,10 @@ impl Pass<'_> {
             Ok(secret) => self.hub.api.create_revision(&secret).await?,
             Err(error) => return Ok(Err(error)),
         }
+        let mut memo = self.hub.memo.lock();
+        memo.kept_revision.insert(self.key.clone(), parsed.name.clone());
+        *memo.new_revisions.entry(self.key.clone()).or_default() += 1;
+        drop(memo);
         Ok(Ok(parsed))
     }
 
@@ -374,10 +380,14 @@ impl Pass<'_> {
             .chain([current.to_owned()])
             .collect();
         self.hub.revisions.keep(self.key, &used);
-        let reported = self.resource.status.as_ref().and_then(|status| status.revision.as_deref());
-        // Only a change makes a revision superfluous.
-        if reported == Some(current) || reported.is_none() {
-            return Ok(());
+        // Looking for superfluous ones costs a list: not at every change.
+        {
+            let mut memo = self.hub.memo.lock();
+            let Some(made) = memo.new_revisions.get_mut(self.key).filter(|made| **made >= REVISIONS_KEPT)
+            else {
+                return Ok(());
+            };
+            *made = 0;
         }
         let all = self.hub.api.revisions_of(self.key, self.owner().as_str()).await?;
         let used: BTreeSet<String> =

@@ -4,7 +4,11 @@
 mod perform;
 mod report;
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
 
 use kube::core::ApiResource;
 use vidra_api::{
@@ -63,9 +67,9 @@ async fn departed(hub: &Hub, key: &TargetKey) -> Result<(), CallError> {
         session.informers.release(key);
         session.records.forget(&OwnerHash::new(&hub.identity.hub, &key.namespace, &key.resource));
     }
-    hub.memo.lock().corrections.remove(key);
+    hub.forget_target(key);
     let chunks = hub.catalog.inventory(key);
-    if !chunks.is_empty() && inventory::joined(&chunks).is_empty() {
+    if !chunks.is_empty() && inventory::is_empty(&chunks) {
         let writes: Vec<_> =
             chunks.keys().map(|name| inventory::ChunkWrite::Remove { name: name.clone() }).collect();
         hub.api.write_inventory(key, &writes).await?;
@@ -119,7 +123,7 @@ impl Pass<'_> {
         let chunks = self.hub.catalog.inventory(self.key);
         let status = self.target.status.clone().unwrap_or_default();
         let never = status.objects == 0 && status.revision.is_none();
-        inventory::joined(&chunks).is_empty() && (never || !chunks.is_empty())
+        inventory::is_empty(&chunks) && (never || !chunks.is_empty())
     }
 
     /// The session, if it may be worked with; `None` while it, or its first answer, is awaited.
@@ -195,9 +199,8 @@ impl Pass<'_> {
         create_namespaces: bool,
     ) -> Result<Verdict, CallError> {
         let owner = self.owner(create_namespaces);
-        let inventory = inventory::joined(&self.hub.catalog.inventory(self.key));
         session.records.declare(owner.hash.clone(), self.key.clone(), desired.clone());
-        let blind = match self.follow(session, desired, &inventory).await {
+        let blind = match self.follow(session, desired).await {
             Some(blind) => blind,
             None => return Ok(Verdict::Done(None)),
         };
@@ -209,20 +212,22 @@ impl Pass<'_> {
             .collect();
         let live: BTreeMap<_, _> = wants
             .keys()
-            .chain(inventory.keys())
             .filter_map(|key| Some((key.clone(), session.records.view(&owner.hash, key, desired)?)))
             .collect();
-        let inventory = proven(inventory, &wants, &live);
+        let prune = self.target.spec.prune;
+        let held =
+            inventory::part(&self.hub.catalog.inventory(self.key), |key| prune || wants.contains_key(key));
+        let inventory = proven(held.clone(), &wants, &live);
         let plan = plan::plan(&PlanInput {
             wish: plan::Wish::Present,
             wants: &wants,
             inventory: &inventory,
             live: &live,
-            prune: self.target.spec.prune,
+            prune,
             complete: desired.unresolved.is_empty() && blind.is_empty(),
         });
         let actor = Actor { session, owner: &owner, desired };
-        let mut report = self.perform(&actor, &plan, inventory).await?;
+        let mut report = self.perform(&actor, &plan, held, inventory).await?;
         // An answer is no event: nothing else would tell that what was waited for is there now.
         let is_current = |key: &ObjectKey| {
             session.records.health(key).is_some_and(|(health, _)| health == HealthStatus::Current)
@@ -248,22 +253,12 @@ impl Pass<'_> {
 
     /// Asks for the informers that this target needs. `None`: some have not listed yet, and will say so.
     /// Else the kinds that cannot be seen, and why.
-    async fn follow(
-        &self,
-        session: &Arc<Session>,
-        desired: &Desired,
-        inventory: &Inventory,
-    ) -> Option<BTreeMap<Gvk, String>> {
+    async fn follow(&self, session: &Arc<Session>, desired: &Desired) -> Option<BTreeMap<Gvk, String>> {
         let kinds = session.kinds();
-        let declared = desired.wants.values().map(|want| want.gvk.clone());
-        let held =
-            inventory.iter().filter(|(key, _)| !desired.wants.contains_key(key)).filter_map(|(key, held)| {
-                let gvk = Gvk::new(&key.group, &held.version, &key.kind);
-                kinds.get(&gvk).map(|_| gvk.clone()).or_else(|| kinds.any_version(&gvk).map(|(gvk, _)| gvk))
-            });
+        let declared: BTreeSet<&Gvk> = desired.wants.values().map(|want| &want.gvk).collect();
         let needed: BTreeMap<Gvk, ApiResource> = declared
-            .chain(held)
-            .filter_map(|gvk| kinds.get(&gvk).map(|(kind, _)| (gvk, kind.clone())))
+            .into_iter()
+            .filter_map(|gvk| kinds.get(gvk).map(|(kind, _)| (gvk.clone(), kind.clone())))
             .collect();
         let on_events = self.target.spec.reconcile.on_events.unwrap_or(self.hub.settings.on_events);
         let mut blind = BTreeMap::new();
@@ -328,7 +323,8 @@ impl Pass<'_> {
             complete: true,
         });
         let actor = Actor { session, owner: &owner, desired: &desired };
-        let report = self.perform(&actor, &plan, inventory).await?;
+        let held = inventory::joined(&chunks);
+        let report = self.perform(&actor, &plan, held, inventory).await?;
         let delivery = report.delivery.clone().unwrap_or(Delivery::TornDown);
         if delivery == Delivery::TornDown {
             session.records.forget(&owner.hash);
@@ -352,9 +348,7 @@ fn proven(
 ) -> Inventory {
     for (key, want) in wants {
         if let Some(live) = live.get(key).filter(|live| live.proof && !live.controlled) {
-            let held = inventory
-                .entry(key.clone())
-                .or_insert_with(|| Held { version: want.gvk.version.to_string(), ..Held::default() });
+            let held = inventory.entry(key.clone()).or_insert_with(|| Held::intended(&want.gvk.version));
             held.uid.clone_from(&live.uid);
         }
     }

@@ -5,7 +5,10 @@
 //! Apply entry owns our owner label, and no controller owns it. Everything else is foreign: it is never
 //! written and never deleted. What the inventory does not hold is never deleted.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use crate::{
     object::{Gvk, ObjectKey, Scope},
@@ -37,14 +40,21 @@ pub struct Want {
 }
 
 /// One inventory entry, as far as planning needs it.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Held {
     /// The version it was applied in.
-    pub version: String,
+    pub version: Arc<str>,
     /// Its uid; empty when it was intended and no answer was recorded.
     pub uid: String,
     /// It existed before and was taken over.
     pub adopted: bool,
+}
+
+impl Held {
+    /// Intended, in this version; no answer is recorded.
+    pub fn intended(version: &Arc<str>) -> Self {
+        Self { version: version.clone(), uid: String::new(), adopted: false }
+    }
 }
 
 /// How the live values compare with what the server answered when we last applied.

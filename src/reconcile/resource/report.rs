@@ -1,6 +1,11 @@
 //! What the resource loop tells: the roll-up of the targets, and complaints about the selection.
 
-use vidra_api::{VidraTarget, condition::STALLED, find, target::Desired as Wish};
+use vidra_api::{
+    VidraTarget,
+    condition::{READY, STALLED},
+    find,
+    target::Desired as Wish,
+};
 use vidra_core::{
     select::Selection,
     status::{Problem, ResourceFacts, TargetView, resource_status},
@@ -65,8 +70,10 @@ impl Pass<'_> {
             now: self.hub.clock.time(),
         };
         let status = resource_status(&before, &facts);
+        let passing = find(&status.conditions, READY)
+            .is_some_and(|ready| matches!(&*ready.reason, "Progressing" | "TargetsWaiting"));
         if self.resource.status.as_ref() != Some(&status)
-            && self.hub.status_is_due(&Key::Resource(self.key.clone()))
+            && self.hub.status_is_due(&Key::Resource(self.key.clone()), passing)
         {
             // The newest is written to: an answer that was folded meanwhile would be refused.
             let held = self.hub.catalog.resource(self.key);

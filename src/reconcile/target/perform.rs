@@ -44,21 +44,22 @@ pub(super) struct Report {
 
 impl Pass<'_> {
     /// Performs a plan: intent first, then stage by stage, removals last, and the inventory at the end.
+    /// `before` is what is written of it, `inventory` what is known when the pass begins.
     pub(super) async fn perform(
         &self,
         actor: &Actor<'_>,
         plan: &Plan,
-        held: Inventory,
+        before: Inventory,
+        mut inventory: Inventory,
     ) -> Result<Report, CallError> {
         let mut report = Report::default();
-        let mut inventory = held;
         if let Some(keys) = &plan.intent {
             for key in keys {
-                let version = actor.desired.wants.get(key).map(|want| want.gvk.version.to_string());
-                let new = || Held { version: version.clone().unwrap_or_default(), ..Held::default() };
-                inventory.entry(key.clone()).or_insert_with(new);
+                if let Some(want) = actor.desired.wants.get(key) {
+                    inventory.entry(key.clone()).or_insert_with(|| Held::intended(&want.gvk.version));
+                }
             }
-            self.write_inventory(&inventory).await?;
+            self.write_inventory(&before, &inventory).await?;
         }
         for stage in &plan.stages {
             self.perform_stage(actor, stage, &mut inventory, &mut report).await;
@@ -72,16 +73,16 @@ impl Pass<'_> {
                 }
             }
         }
-        self.write_inventory(&inventory).await?;
+        self.write_inventory(&before, &inventory).await?;
         Ok(report)
     }
 
-    async fn write_inventory(&self, inventory: &Inventory) -> Result<(), CallError> {
+    /// Writes what became of a part of the inventory, where that is anything new.
+    async fn write_inventory(&self, before: &Inventory, now: &Inventory) -> Result<(), CallError> {
+        let chunks = self.hub.catalog.inventory(self.key);
+        let Some(inventory) = inventory::changed(&chunks, before, now) else { return Ok(()) };
         let leaving = self.target.spec.desired != Wish::Present;
-        let writes = inventory::writes(&self.hub.catalog.inventory(self.key), inventory, leaving);
-        if writes.is_empty() {
-            return Ok(());
-        }
+        let writes = inventory::writes(&chunks, &inventory, leaving);
         self.hub.api.write_inventory(self.key, &writes).await
     }
 
@@ -107,8 +108,9 @@ impl Pass<'_> {
         }
         match outcome {
             Outcome::Applied { uid, corrected } => {
-                let held = inventory.entry(key.clone()).or_default();
-                held.version = effect.gvk.version.to_string();
+                let version = &effect.gvk.version;
+                let held = inventory.entry(key.clone()).or_insert_with(|| Held::intended(version));
+                held.version.clone_from(version);
                 held.uid = uid;
                 if corrected {
                     report.corrected += 1;

@@ -36,8 +36,7 @@ impl Pass<'_> {
         let (ready, unready) = session.map_or((0, None), |session| healths(session, desired));
         let leaving = self.target.spec.desired != Wish::Present;
         // What is known to be there, not what is wanted.
-        let inventory = inventory::joined(&self.hub.catalog.inventory(self.key));
-        let objects = inventory.values().filter(|held| !held.uid.is_empty()).count() as i64;
+        let objects = inventory::known(&self.hub.catalog.inventory(self.key)) as i64;
         let corrections = self.hub.memo.lock().corrections.get(self.key).copied().unwrap_or(0);
         let facts = TargetFacts {
             generation: self.target.metadata.generation.unwrap_or_default(),
@@ -53,7 +52,7 @@ impl Pass<'_> {
             now: self.hub.clock.time(),
         };
         let status = target_status(&before, &facts);
-        if target.status.as_ref() != Some(&status) && self.hub.status_is_due(&queue_key) {
+        if target.status.as_ref() != Some(&status) && self.hub.status_is_due(&queue_key, false) {
             self.tell(&before, &status);
             self.hub.api.target_status(target, status).await?;
             self.forget_corrections(corrections);
