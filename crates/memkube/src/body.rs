@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use super::failure::Failure;
 use super::kinds::Kind;
+use super::limits;
 use super::shape;
 use super::store::{Place, Resource};
 use super::validate::{self, Wrong};
@@ -130,6 +131,7 @@ impl Write {
     /// Checks what the kind demands of an object that is to be stored.
     pub fn validate(&self, live: Option<&Value>, object: &Value) -> Result<(), Failure> {
         let mut wrong = validate::metadata(&self.kind, object);
+        wrong.extend(limits::annotations(object));
         match self.kind.custom() {
             Some(custom) => wrong.extend(custom.validate(object)),
             None => wrong.extend(validate::builtin(&self.kind, live, object)),

@@ -16,6 +16,8 @@ pub(super) struct Custom {
     pub selectable: Vec<String>,
     /// The `scale` subresource's paths.
     pub scale: Value,
+    /// `additionalPrinterColumns`.
+    pub columns: Vec<Value>,
 }
 
 impl Custom {
@@ -43,7 +45,24 @@ impl Custom {
             schema,
             selectable: paths.map(|path| path.trim_start_matches('.').to_owned()).collect(),
             scale: version["subresources"]["scale"].clone(),
+            columns: version["additionalPrinterColumns"].as_array().cloned().unwrap_or_default(),
         }
+    }
+
+    /// The schema as `/openapi/v3` shows it.
+    pub fn described(&self) -> Value {
+        let mut schema =
+            if self.schema.is_object() { self.schema.clone() } else { json!({"type": "object"}) };
+        for field in ["apiVersion", "kind"] {
+            if schema["properties"][field].is_null() {
+                schema["properties"][field] = json!({"type": "string"});
+            }
+        }
+        schema["properties"]["metadata"] = json!({
+            "description": "Standard object's metadata.",
+            "allOf": [{"$ref": format!("#/components/schemas/{META}.ObjectMeta")}],
+        });
+        schema
     }
 
     /// The type of metadata.

@@ -15,9 +15,10 @@ pub(super) fn wants_aggregated(accept: &str) -> bool {
     types.any(|one| one.contains(&"g=apidiscovery.k8s.io") && one.contains(&"v=v2"))
 }
 
-/// `/api` or `/apis` in one document; `core` chooses.
-pub(super) fn aggregated(kinds: &[Arc<Kind>], core: bool) -> Value {
-    let items: Vec<_> = groups(kinds)
+/// `/api` or `/apis` in one document; `core` chooses. `stale` are the groups and versions of broken
+/// APIServices.
+pub(super) fn aggregated(kinds: &[Arc<Kind>], stale: &[(String, String)], core: bool) -> Value {
+    let mut items: Vec<_> = groups(kinds)
         .into_iter()
         .filter(|group| group.is_empty() == core)
         .map(|group| {
@@ -32,6 +33,18 @@ pub(super) fn aggregated(kinds: &[Arc<Kind>], core: bool) -> Value {
             json!({"metadata": {"name": group, "creationTimestamp": null}, "versions": versions})
         })
         .collect();
+    for (group, version) in stale.iter().filter(|_| !core) {
+        let version = json!({"version": version, "freshness": "Stale", "resources": []});
+        match items.iter_mut().find(|item| item["metadata"]["name"] == group.as_str()) {
+            Some(item) => {
+                if let Some(versions) = item["versions"].as_array_mut() {
+                    versions.push(version);
+                }
+            }
+            None => items
+                .push(json!({"metadata": {"name": group, "creationTimestamp": null}, "versions": [version]})),
+        }
+    }
     json!({
         "kind": "APIGroupDiscoveryList",
         "apiVersion": "apidiscovery.k8s.io/v2",

@@ -4,6 +4,7 @@ use std::ops::Bound;
 use std::sync::Arc;
 use std::time::Duration;
 
+use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::Inner;
@@ -11,9 +12,13 @@ use super::discovery;
 use super::failure::Failure;
 use super::fault::Verb;
 use super::kinds::Kind;
+use super::limits;
+use super::openapi;
+use super::review;
 use super::route::{self, Address, Asked, Target};
 use super::select::Selector;
 use super::store::{Place, Resource, Store};
+use super::table;
 use super::watch::{Scope, Start};
 use super::write::{PatchType, Validation, Write};
 
@@ -23,6 +28,8 @@ const WATCH_TIMEOUT: Duration = Duration::from_secs(1800);
 /// An answer, not yet HTTP.
 pub(super) enum Answer {
     Json(u16, Value),
+    /// JSON that is written already.
+    Raw(String),
     Aggregated(Value),
     Text(u16, &'static str),
     Watch(Start),
@@ -51,6 +58,7 @@ impl Inner {
     }
 
     fn answer(&self, store: &mut Store, asked: &Asked) -> Result<Answer, Failure> {
+        limits::request(&asked.body)?;
         let aggregated = discovery::wants_aggregated(&asked.accept);
         let document = |found: Option<Value>| match found {
             Some(document) => Answer::Json(200, document),
@@ -63,16 +71,31 @@ impl Inner {
             Target::Health => Answer::Text(200, "ok"),
             Target::Version => Answer::Json(200, route::version()),
             Target::CoreVersions if aggregated => {
-                Answer::Aggregated(discovery::aggregated(&store.kinds, true))
+                Answer::Aggregated(discovery::aggregated(&store.kinds, &[], true))
             }
             Target::CoreVersions => Answer::Json(200, discovery::core_versions(&store.kinds)),
-            Target::Groups if aggregated => Answer::Aggregated(discovery::aggregated(&store.kinds, false)),
+            Target::Groups if aggregated => {
+                Answer::Aggregated(discovery::aggregated(&store.kinds, &store.broken(), false))
+            }
             Target::Groups => Answer::Json(200, discovery::group_list(&store.kinds)),
             Target::Group(group) => document(discovery::group(&store.kinds, group)),
+            Target::Resources(group, version) if unreachable(store, group, version) => {
+                Answer::Text(503, "service unavailable\n")
+            }
             Target::Resources(group, version) => document(discovery::resources(&store.kinds, group, version)),
+            Target::Documents => Answer::Json(200, openapi::index(&store.kinds)),
+            Target::Document(path) => {
+                openapi::document(&store.kinds, path).map_or_else(|| document(None), Answer::Raw)
+            }
             Target::Unknown => document(None),
             Target::Objects(address) => match find(store, address) {
+                Some(kind) if kind.group == review::GROUP => {
+                    review::answer(&kind, asked.verb, &body(asked)?)?
+                }
                 Some(kind) => self.objects(store, asked, address, kind)?,
+                None if unreachable(store, &address.group, &address.version) => {
+                    Answer::Text(503, "service unavailable\n")
+                }
                 None => document(None),
             },
         })
@@ -107,38 +130,54 @@ impl Inner {
             },
             dry_run: asked.dry_run(),
             validation,
+            exact: false,
             now: (self.clock)(),
         };
-        let body = || {
-            serde_json::from_slice::<Value>(&asked.body).map_err(|error| {
-                Failure::bad_request(format!("error decoding the request's body as JSON: {error}"))
-            })
-        };
+        let body = || body(asked);
         let status = !address.subresource.is_empty();
         if address.subresource == "scale" {
             let write = write();
             let scale = match asked.verb {
                 Verb::Get => store.scale(&write)?,
                 Verb::Update => store.replace_scale(&write, &body()?)?,
-                Verb::Patch => store.patch_scale(&write, patch_type(asked)?, &asked.body)?,
+                Verb::Patch => store.patch_scale(&write, patch_type(asked, &kind)?, &asked.body)?,
                 Verb::Apply => store.apply_scale(&write, &body()?, force_of(asked)?)?,
                 _ => return Err(Failure::method_not_allowed()),
             };
             return Ok(Answer::Json(200, scale));
         }
         Ok(match asked.verb {
-            Verb::Get => shown(200, (*store.existing(&write())?).clone()),
-            Verb::List => list(store, asked, address, &kind)?,
+            Verb::Get if table::wanted(&asked.accept) => {
+                let object = store.existing(&write())?;
+                let metadata = json!({"resourceVersion": object["metadata"]["resourceVersion"]});
+                let include = asked.param("includeObject");
+                Answer::Json(200, table::of(&kind, &[object], metadata, true, include, (self.clock)()))
+            }
+            Verb::Get => shown(200, store.existing(&write())?),
+            Verb::List => list(store, asked, address, &kind, (self.clock)())?,
             Verb::Watch => Answer::Watch(watch(asked, address, kind)?),
             Verb::Create if address.name.is_empty() => shown(201, store.create(write(), body()?)?),
             Verb::Update if !address.name.is_empty() => shown(200, store.replace(&write(), body()?)?),
             Verb::Patch if !address.name.is_empty() => {
-                shown(200, store.patch(&write(), patch_type(asked)?, &asked.body)?)
+                shown(200, store.patch(&write(), patch_type(asked, &kind)?, &asked.body)?)
             }
             Verb::Apply if !address.name.is_empty() => {
                 let force = force_of(asked)?;
                 let (created, object) = store.apply(&write(), body()?, force)?;
                 shown(if created { 201 } else { 200 }, object)
+            }
+            Verb::DeleteCollection if takes_collections(&kind, address) => {
+                let options = if asked.body.is_empty() { Value::Null } else { body()? };
+                let dry_run = asked.dry_run() || options["dryRun"] == json!(["All"]);
+                let answer = list(store, asked, address, &kind, (self.clock)())?;
+                for place in selected(store, asked, address, &kind)? {
+                    match store.delete(&Write { place, dry_run, ..write() }, &options) {
+                        // It went with another of them.
+                        Err(gone) if gone.code == 404 => {}
+                        done => drop(done?),
+                    }
+                }
+                answer
             }
             Verb::Delete if !status => {
                 let options = if asked.body.is_empty() { Value::Null } else { body()? };
@@ -168,7 +207,30 @@ fn find(store: &Store, address: &Address) -> Option<Arc<Kind>> {
     (subresource && scope).then(|| kind.clone())
 }
 
-fn patch_type(asked: &Asked) -> Result<PatchType, Failure> {
+/// The body as JSON; where its type says YAML, that is read too.
+fn body(asked: &Asked) -> Result<Value, Failure> {
+    let unreadable = |language: &str, error: String| {
+        Failure::bad_request(format!("error decoding the request's body as {language}: {error}"))
+    };
+    match serde_json::from_slice(&asked.body) {
+        Ok(value) => Ok(value),
+        Err(_) if asked.content_type.contains("yaml") => {
+            let text =
+                std::str::from_utf8(&asked.body).map_err(|error| unreadable("YAML", error.to_string()))?;
+            // As kubectl writes file modes.
+            let options = serde_saphyr::options! { legacy_octal_numbers: true, with_snippet: false };
+            serde_saphyr::from_str_with_options(text, options)
+                .map_err(|error| unreadable("YAML", error.to_string()))
+        }
+        Err(error) => Err(unreadable("JSON", error.to_string())),
+    }
+}
+
+fn unreachable(store: &Store, group: &str, version: &str) -> bool {
+    store.broken().iter().any(|(of, at)| of == group && at == version)
+}
+
+fn patch_type(asked: &Asked, kind: &Kind) -> Result<PatchType, Failure> {
     if !asked.param("force").is_empty() {
         let why = "Forbidden: may not be specified for non-apply patch";
         return Err(Failure::invalid("PatchOptions", "meta.k8s.io", "", "force", why));
@@ -176,9 +238,11 @@ fn patch_type(asked: &Asked) -> Result<PatchType, Failure> {
     match asked.content_type.split(';').next().map(str::trim) {
         Some("application/merge-patch+json") => Ok(PatchType::Merge),
         Some("application/json-patch+json") => Ok(PatchType::Json),
+        Some("application/strategic-merge-patch+json") if kind.is_builtin() => Ok(PatchType::Strategic),
         _ => {
             let message = "the body of the request was in an unknown format - accepted media types include: \
-                 application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml";
+                 application/json-patch+json, application/merge-patch+json, \
+                 application/strategic-merge-patch+json, application/apply-patch+yaml";
             Err(Failure::new(415, "UnsupportedMediaType", message))
         }
     }
@@ -209,7 +273,13 @@ fn selector(asked: &Asked, kind: &Kind) -> Result<Selector, Failure> {
 }
 
 /// A page of a list: as of now, or of the revision that the continue token or an exact request names.
-fn list(store: &Store, asked: &Asked, address: &Address, kind: &Kind) -> Result<Answer, Failure> {
+fn list(
+    store: &Store,
+    asked: &Asked,
+    address: &Address,
+    kind: &Kind,
+    now: Timestamp,
+) -> Result<Answer, Failure> {
     let selector = selector(asked, kind)?;
     let wanted: u64 = asked.param("resourceVersion").parse().unwrap_or_default();
     if wanted > store.revision() {
@@ -229,9 +299,9 @@ fn list(store: &Store, asked: &Asked, address: &Address, kind: &Kind) -> Result<
     })?;
     let from = after.map_or(Bound::Unbounded, Bound::Excluded);
     let mut rest = table
-        .range((from, Bound::Unbounded))
+        .range::<Place, _>((from.as_ref(), Bound::Unbounded))
         .filter(|(place, _)| address.namespace.is_empty() || place.namespace == address.namespace)
-        .filter(|(_, object)| selector.matches(object));
+        .filter_map(|(place, stored)| Some((place, selector.read(stored)?)));
     let limit = asked.param("limit").parse().ok().filter(|limit| *limit > 0).unwrap_or(usize::MAX);
     let page: Vec<_> = rest.by_ref().take(limit).collect();
     let remaining = rest.count();
@@ -246,7 +316,12 @@ fn list(store: &Store, asked: &Asked, address: &Address, kind: &Kind) -> Result<
     if kind.custom().is_some() && metadata["continue"].is_null() {
         metadata["continue"] = json!("");
     }
-    let items: Vec<_> = page.into_iter().map(|(_, object)| item(kind, object)).collect();
+    let page: Vec<_> = page.into_iter().map(|(_, object)| object).collect();
+    if table::wanted(&asked.accept) {
+        let table = table::of(kind, &page, metadata, true, asked.param("includeObject"), now);
+        return Ok(Answer::Json(200, table));
+    }
+    let items: Vec<_> = page.iter().map(|object| item(kind, object)).collect();
     Ok(Answer::Json(
         200,
         json!({
@@ -258,8 +333,22 @@ fn list(store: &Store, asked: &Asked, address: &Address, kind: &Kind) -> Result<
     ))
 }
 
+/// Namespaces are deleted one by one, and so are objects of all namespaces.
+fn takes_collections(kind: &Kind, address: &Address) -> bool {
+    kind.verbs("").contains(&"deletecollection") && kind.namespaced != address.namespace.is_empty()
+}
+
+/// The places of all that a collection's selectors match.
+fn selected(store: &Store, asked: &Asked, address: &Address, kind: &Kind) -> Result<Vec<Place>, Failure> {
+    let selector = selector(asked, kind)?;
+    let table = store.table(&Resource::from(kind)).into_iter().flatten();
+    let here = table.filter(|(place, _)| !kind.namespaced || place.namespace == address.namespace);
+    let matching = here.filter(|(_, stored)| selector.read(stored).is_some());
+    Ok(matching.map(|(place, _)| (**place).clone()).collect())
+}
+
 /// Items of built-in kinds do not say their kind; custom resources do.
-fn item(kind: &Kind, object: &Arc<Value>) -> Value {
+fn item(kind: &Kind, object: &Value) -> Value {
     let mut item = kind.view(object);
     if !kind.is_custom()
         && let Some(map) = item.as_object_mut()
@@ -286,6 +375,7 @@ fn watch(asked: &Asked, address: &Address, kind: Arc<Kind>) -> Result<Start, Fai
         resource_version: asked.param("resourceVersion").to_owned(),
         initial_events: asked.param("sendInitialEvents") == "true",
         bookmarks: asked.param("allowWatchBookmarks") == "true",
+        table: table::wanted(&asked.accept).then(|| asked.param("includeObject").to_owned()),
         timeout: timeout.unwrap_or(WATCH_TIMEOUT),
     })
 }

@@ -1,16 +1,18 @@
 //! How objects come, change and go: server-made fields, generation, finalizers, and the kinds that hold
-//! others (a Namespace its objects, a CustomResourceDefinition its instances).
-
-use std::sync::Arc;
+//! others (a Namespace its objects, a CustomResourceDefinition its instances). What goes with its owner is in
+//! `garbage`.
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
+use super::aggregated;
 use super::builtin::{self, NAME_LABEL};
 use super::failure::Failure;
+use super::garbage::Policy;
 use super::kinds::{self, CRD_GROUP, CRD_PLURAL};
+use super::limits;
 use super::managed::{self, same_but_times};
-use super::store::{Place, Resource, Store, rfc3339};
+use super::store::{Place, Resource, Somewhere, Store, rfc3339};
 use super::write::{Write, drop_empty_metadata, set, text};
 
 /// Set by the server; what a client sends there is not taken.
@@ -61,6 +63,9 @@ impl Store {
         if kind.is_namespace() {
             object["metadata"]["labels"][NAME_LABEL] = json!(place.name);
         }
+        if let Some(status) = aggregated::status(kind, object, write.now) {
+            object["status"] = status;
+        }
         if kind.is_crd() {
             // Not yet established: that is the next write.
             let names = json!({"kind": "", "plural": ""});
@@ -92,7 +97,8 @@ impl Store {
                 new["status"]["storedVersions"] = all_stored(live, &new);
             }
             write.validate(Some(live), &new)?;
-            if same_but_times(&new, live) {
+            let same = if write.exact { new == *live } else { same_but_times(&new, live) };
+            if same {
                 return Ok(live.clone());
             }
             refuse_new_finalizers(write, live, &new)?;
@@ -106,6 +112,7 @@ impl Store {
         } else {
             write.validate(None, &new)?;
         }
+        limits::stored(&new)?;
         if write.dry_run {
             return Ok(new);
         }
@@ -114,14 +121,14 @@ impl Store {
             && finalizers(&new).is_empty()
             && self.contents(&resource, &place.name).is_empty()
         {
-            self.erase(&resource, place);
+            self.erase(&resource, place, write.now);
             return Ok(new);
         }
         if kind.is_crd() {
             self.serve(&place.name, &new);
         }
         let stored = self.write(&resource, place, Some(new));
-        let stored = stored.map(|object| (*object).clone()).unwrap_or_default();
+        let stored = stored.unwrap_or_default();
         if kind.is_crd() && live.is_none() {
             let mut established = stored.clone();
             established["status"] = crd_status(&stored, write.now);
@@ -130,6 +137,7 @@ impl Store {
             managed::update(&stored, false, &mut established, &self.writer(&controller));
             self.write(&resource, place, Some(established));
         }
+        self.owners_written(write, live, &stored);
         Ok(stored)
     }
 
@@ -145,73 +153,84 @@ impl Store {
             }
         }
         let resource = write.resource();
+        let policy = Policy::of(&write.kind, &live, options)?;
         if write.dry_run {
-            return Ok(stays(&resource, &live).then(|| (*live).clone()));
+            return Ok(stays(&resource, &marked(&resource, &live, policy, write.now)).then_some(live));
         }
-        let left = self.delete_object(&resource, &write.place, write.now);
+        let left = self.delete_object(&resource, &write.place, policy, write.now);
         for (resource, place) in self.contents(&resource, &write.place.name) {
-            self.delete_object(&resource, &place, write.now);
+            self.delete_object(&resource, &place, Policy::Background, write.now);
         }
-        self.erase_if_empty(&resource, &write.place);
-        Ok(left.map(|object| (*object).clone()))
+        self.erase_if_empty(&resource, &write.place, write.now);
+        Ok(left)
     }
 
-    /// Removes an object, or marks it as terminating where something holds it.
-    fn delete_object(&mut self, resource: &Resource, place: &Place, now: Timestamp) -> Option<Arc<Value>> {
+    /// Removes an object, or marks it as terminating where something holds it, and does what the policy says
+    /// of what it owns. Gives the object as marked.
+    pub(super) fn delete_object(
+        &mut self,
+        resource: &Resource,
+        place: &Place,
+        policy: Policy,
+        now: Timestamp,
+    ) -> Option<Value> {
         let live = self.get(resource, place)?;
-        if !stays(resource, &live) {
-            self.erase(resource, place);
+        let new = marked(resource, &live, policy, now);
+        if !stays(resource, &new) {
+            self.erase(resource, place, now);
             return None;
         }
-        if is_terminating(&live) {
+        if new == live {
             return Some(live);
         }
-        let mut new = (*live).clone();
-        new["metadata"]["deletionTimestamp"] = json!(rfc3339(now));
-        if *resource == Resource::new("", "namespaces") {
-            new["status"] = json!({"phase": "Terminating"});
-        } else if !is_crds(resource) {
-            new["metadata"]["deletionGracePeriodSeconds"] = json!(0);
-        }
-        bump_generation(&mut new);
-        self.write(resource, place, Some(new))
+        let new = self.write(resource, place, Some(new));
+        self.release(resource, place, now);
+        new
     }
 
-    /// Takes an object out; a terminating holder that this empties follows.
-    fn erase(&mut self, resource: &Resource, place: &Place) {
+    /// Takes an object out; a terminating holder that this empties follows, and so does what it owned.
+    fn erase(&mut self, resource: &Resource, place: &Place, now: Timestamp) {
+        let gone = if self.has_dependents() { self.get(resource, place) } else { None };
         self.write(resource, place, None);
         if is_crds(resource) {
             self.serve(&place.name, &Value::Null);
         }
+        if aggregated::is_api_services(resource) {
+            for place in self.terminating_namespaces() {
+                self.erase_if_empty(&Resource::new("", "namespaces"), &place, now);
+            }
+        }
+        if let Some(gone) = gone {
+            self.owner_gone(&gone, now);
+        }
         if !place.namespace.is_empty() {
-            self.erase_if_empty(&Resource::new("", "namespaces"), &Place::new("", &place.namespace));
+            self.erase_if_empty(&Resource::new("", "namespaces"), &Place::new("", &place.namespace), now);
         }
         let crd = format!("{}.{}", resource.plural, resource.group);
-        self.erase_if_empty(&Resource::new(CRD_GROUP, CRD_PLURAL), &Place::new("", &crd));
+        self.erase_if_empty(&Resource::new(CRD_GROUP, CRD_PLURAL), &Place::new("", &crd), now);
     }
 
     /// Ends a terminating Namespace or CRD that holds nothing more.
-    fn erase_if_empty(&mut self, resource: &Resource, place: &Place) {
+    fn erase_if_empty(&mut self, resource: &Resource, place: &Place, now: Timestamp) {
         let Some(holder) = self.get(resource, place) else { return };
         if is_terminating(&holder)
             && finalizers(&holder).is_empty()
             && self.contents(resource, &place.name).is_empty()
+            && !(*resource == Resource::new("", "namespaces") && self.waits_for_discovery(place, now))
         {
-            self.erase(resource, place);
+            self.erase(resource, place, now);
         }
     }
 
     /// What goes with a Namespace or a CRD; nothing for other kinds.
-    fn contents(&self, resource: &Resource, name: &str) -> Vec<(Resource, Place)> {
+    fn contents(&self, resource: &Resource, name: &str) -> Vec<Somewhere> {
         if *resource == Resource::new("", "namespaces") {
             return self.in_namespace(name);
         }
         if is_crds(resource)
             && let Some((plural, group)) = name.split_once('.')
         {
-            let instances = Resource::new(group, plural);
-            let places = self.table(&instances).into_iter().flat_map(|table| table.keys().cloned());
-            return places.map(|place| (instances.clone(), place)).collect();
+            return self.places(&Resource::new(group, plural));
         }
         Vec::new()
     }
@@ -237,6 +256,25 @@ const VOLUMES: [&str; 2] = ["kubernetes.io/pvc-protection", "kubernetes.io/pv-pr
 /// Does a deletion only mark it? Namespaces and CRDs first let go what they hold.
 fn stays(resource: &Resource, object: &Value) -> bool {
     *resource == Resource::new("", "namespaces") || is_crds(resource) || !finalizers(object).is_empty()
+}
+
+/// An object as a deletion leaves it where something holds it.
+fn marked(resource: &Resource, live: &Value, policy: Policy, now: Timestamp) -> Value {
+    let mut new = live.clone();
+    let finalizers = policy.finalizers(live);
+    let finalizers = if finalizers.is_empty() { Value::Null } else { Value::Array(finalizers) };
+    set(&mut new["metadata"], "finalizers", finalizers);
+    if is_terminating(live) {
+        return new;
+    }
+    new["metadata"]["deletionTimestamp"] = json!(rfc3339(now));
+    if *resource == Resource::new("", "namespaces") {
+        new["status"] = json!({"phase": "Terminating"});
+    } else if !is_crds(resource) {
+        new["metadata"]["deletionGracePeriodSeconds"] = json!(0);
+    }
+    bump_generation(&mut new);
+    new
 }
 
 pub(super) fn is_terminating(object: &Value) -> bool {

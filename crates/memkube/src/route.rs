@@ -34,6 +34,10 @@ pub(super) enum Target {
     /// `/api/v1`, `/apis/GROUP/VERSION`
     Resources(String, String),
     Objects(Address),
+    /// `/openapi/v3`
+    Documents,
+    /// `/openapi/v3/apis/GROUP/VERSION`
+    Document(String),
     Unknown,
 }
 
@@ -99,6 +103,8 @@ impl Target {
         match parts.as_slice() {
             ["livez" | "readyz" | "healthz", ..] => Target::Health,
             ["version"] => Target::Version,
+            ["openapi", "v3"] => Target::Documents,
+            ["openapi", "v3", rest @ ..] => Target::Document(rest.join("/")),
             ["api"] => Target::CoreVersions,
             ["apis"] => Target::Groups,
             ["apis", group] => Target::Group((*group).to_owned()),
@@ -177,6 +183,8 @@ mod tests {
             ("/api", Target::CoreVersions),
             ("/apis/apps", Target::Group("apps".into())),
             ("/livez/ping", Target::Health),
+            ("/openapi/v3", Target::Documents),
+            ("/openapi/v3/apis/apps/v1", Target::Document("apis/apps/v1".into())),
             ("/nothing", Target::Unknown),
         ];
         for (path, expected) in table {

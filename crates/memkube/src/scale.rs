@@ -4,6 +4,8 @@ use serde_json::{Value, json};
 
 use super::failure::Failure;
 use super::managed;
+use super::schema::{self, Types};
+use super::smd::Typed;
 use super::store::Store;
 use super::write::{PatchType, Write, set, text};
 
@@ -81,7 +83,7 @@ fn scale_of(object: &Value, paths: &Paths) -> Value {
 impl Store {
     /// GET.
     pub fn scale(&self, write: &Write) -> Result<Value, Failure> {
-        Ok(scale_of(&*self.existing(write)?, &Paths::of(write)))
+        Ok(scale_of(&self.existing(write)?, &Paths::of(write)))
     }
 
     /// PUT.
@@ -97,7 +99,7 @@ impl Store {
             let why = format!("Invalid value: {replicas}: must be greater than or equal to 0");
             return Err(write.invalid("spec.replicas", &why));
         }
-        let mut new = (*live).clone();
+        let mut new = live.clone();
         put(&mut new, &paths.spec, json!(replicas));
         managed::update(&live, false, &mut new, &self.writer(write));
         let new = self.finish(write, Some(&live), new)?;
@@ -107,7 +109,8 @@ impl Store {
     /// A merge or JSON patch of the Scale.
     pub fn patch_scale(&mut self, write: &Write, how: PatchType, patch: &[u8]) -> Result<Value, Failure> {
         let mut scale = self.scale(write)?;
-        how.patch(&mut scale, patch)?;
+        let typed = Typed { types: &schema::builtin().types, of: Types::DEDUCED };
+        how.patch(typed, &mut scale, patch)?;
         self.replace_scale(write, &scale)
     }
 

@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use super::failure::Failure;
+use super::store::Stored;
 
 /// What a list or a watch is limited to. All requirements must hold.
 #[derive(Clone, Debug, Default)]
@@ -48,6 +49,12 @@ impl Selector {
 
     pub fn is_empty(&self) -> bool {
         self.labels.is_empty() && self.fields.is_empty()
+    }
+
+    /// The object, where it matches.
+    pub fn read(&self, stored: &Stored) -> Option<Value> {
+        let object = stored.read();
+        self.matches(&object).then_some(object)
     }
 
     pub fn matches(&self, object: &Value) -> bool {

@@ -77,7 +77,9 @@ impl Inner {
             status: 0,
         };
         front.next_index += 1;
-        front.calls.insert(call.index, call.clone());
+        if !front.unrecorded {
+            front.calls.insert(call.index, call.clone());
+        }
         call
     }
 
@@ -136,6 +138,7 @@ impl Inner {
         let full = |bytes: Bytes| Full::new(bytes).map_err(|never| match never {}).boxed_unsync();
         let (code, content_type, body) = match answer {
             Answer::Json(code, value) => (code, "application/json", full(value.to_string().into())),
+            Answer::Raw(text) => (200, "application/json", full(text.into())),
             Answer::Aggregated(value) => (200, AGGREGATED, full(value.to_string().into())),
             Answer::Text(code, text) => (code, "text/plain; charset=utf-8", full(text.into())),
             Answer::Watch(start) => {

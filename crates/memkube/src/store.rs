@@ -1,13 +1,14 @@
 //! The objects, the one revision counter, and the bounded history that watches and pages read.
 
 use std::borrow::Cow;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use jiff::Timestamp;
 use serde_json::Value;
 
 use super::failure::Failure;
+use super::garbage::Task;
 use super::kinds::{self, Kind};
 
 /// Changes that are kept; a watch from before them gets 410.
@@ -45,15 +46,45 @@ impl Place {
     }
 }
 
-pub(super) type Table = BTreeMap<Place, Arc<Value>>;
+/// An object as it is kept: compact JSON that the table and the history share. Read as a tree of values it
+/// would be five times as large.
+#[derive(Clone)]
+pub(super) struct Stored(Arc<[u8]>);
+
+impl Stored {
+    fn of(object: &Value) -> Self {
+        // A Value's keys are texts: writing it cannot fail.
+        Stored(serde_json::to_vec(object).unwrap_or_default().into())
+    }
+
+    pub fn read(&self) -> Value {
+        serde_json::from_slice(&self.0).unwrap_or_default()
+    }
+
+    /// The uids of its owners. Most objects have none, and are not read for that.
+    fn owners(&self) -> Vec<String> {
+        const FIELD: &[u8] = b"\"ownerReferences\":";
+        if !self.0.windows(FIELD.len()).any(|part| part == FIELD) {
+            return Vec::new();
+        }
+        let object = self.read();
+        let owners = object["metadata"]["ownerReferences"].as_array().into_iter().flatten();
+        owners.filter_map(|owner| owner["uid"].as_str().map(str::to_owned)).collect()
+    }
+}
+
+pub(super) type Table = BTreeMap<Arc<Place>, Stored>;
+
+/// An object's place among all; the history and the table share the parts.
+pub(super) type Somewhere = (Arc<Resource>, Arc<Place>);
 
 /// One write: what was there before it and after it.
 pub(super) struct Change {
     pub revision: u64,
-    pub resource: Resource,
-    pub place: Place,
-    pub old: Option<Arc<Value>>,
-    pub new: Option<Arc<Value>>,
+    pub resource: Arc<Resource>,
+    pub place: Arc<Place>,
+    pub old: Option<Stored>,
+    pub new: Option<Stored>,
 }
 
 pub(super) struct Store {
@@ -61,7 +92,12 @@ pub(super) struct Store {
     /// Warnings of the request that is served, for its answer.
     pub warnings: Vec<String>,
     pub chance: fastrand::Rng,
-    tables: BTreeMap<Resource, Table>,
+    /// What the garbage collector has to look at in this step, and whether it is at it.
+    pub tasks: VecDeque<(Somewhere, Task)>,
+    pub working: bool,
+    tables: BTreeMap<Arc<Resource>, Table>,
+    /// What names a uid as its owner, by that uid.
+    dependents: BTreeMap<String, BTreeSet<Somewhere>>,
     revision: u64,
     history: VecDeque<Change>,
     /// The newest revision whose change is no longer in `history`.
@@ -74,7 +110,10 @@ impl Store {
             kinds: kinds::built_in(),
             warnings: Vec::new(),
             chance: fastrand::Rng::with_seed(seed),
+            tasks: VecDeque::new(),
+            working: false,
             tables: BTreeMap::new(),
+            dependents: BTreeMap::new(),
             // No object ever has resourceVersion 1, as on the real server: an apply with "1" creates only.
             revision: 1,
             history: VecDeque::new(),
@@ -101,8 +140,22 @@ impl Store {
         }
     }
 
-    pub fn get(&self, resource: &Resource, place: &Place) -> Option<Arc<Value>> {
-        self.tables.get(resource)?.get(place).cloned()
+    pub fn get(&self, resource: &Resource, place: &Place) -> Option<Value> {
+        Some(self.tables.get(resource)?.get(place)?.read())
+    }
+
+    pub fn has(&self, resource: &Resource, place: &Place) -> bool {
+        self.tables.get(resource).is_some_and(|table| table.contains_key(place))
+    }
+
+    /// The objects that name this uid as an owner.
+    pub fn dependents(&self, uid: &str) -> Vec<Somewhere> {
+        self.dependents.get(uid).into_iter().flatten().cloned().collect()
+    }
+
+    /// Does any object name an owner?
+    pub fn has_dependents(&self) -> bool {
+        !self.dependents.is_empty()
     }
 
     pub fn table(&self, resource: &Resource) -> Option<&Table> {
@@ -110,41 +163,79 @@ impl Store {
     }
 
     /// All that is stored in a namespace, in the order of resources.
-    pub fn in_namespace(&self, namespace: &str) -> Vec<(Resource, Place)> {
+    pub fn in_namespace(&self, namespace: &str) -> Vec<Somewhere> {
         let tables = self.tables.iter();
         tables
             .flat_map(|(resource, table)| {
-                let here = table.keys().filter(|place| place.namespace == namespace);
-                here.map(|place| (resource.clone(), place.clone()))
+                let from = table.range(Place::new(namespace, "")..);
+                let here = from.take_while(|(place, _)| place.namespace == namespace);
+                here.map(|(place, _)| (resource.clone(), place.clone()))
             })
             .collect()
     }
 
+    /// All places of a resource.
+    pub fn places(&self, resource: &Resource) -> Vec<Somewhere> {
+        let table = self.tables.get_key_value(resource).into_iter();
+        table.flat_map(|(key, table)| table.keys().map(|place| (key.clone(), place.clone()))).collect()
+    }
+
     /// Stores an object under the next revision, or with `None` removes it; gives the object with that
     /// revision as its resourceVersion.
-    pub fn write(&mut self, resource: &Resource, place: &Place, new: Option<Value>) -> Option<Arc<Value>> {
+    pub fn write(&mut self, resource: &Resource, place: &Place, new: Option<Value>) -> Option<Value> {
+        let resource = match self.tables.get_key_value(resource) {
+            Some((known, _)) => known.clone(),
+            None => Arc::new(resource.clone()),
+        };
         let table = self.tables.entry(resource.clone()).or_default();
+        let place = match table.get_key_value(place) {
+            Some((known, _)) => known.clone(),
+            None => Arc::new(place.clone()),
+        };
         let revision = self.revision + 1;
         let new = new.map(|mut object| {
             object["metadata"]["resourceVersion"] = revision.to_string().into();
-            Arc::new(object)
+            object
         });
-        let old = match &new {
-            Some(object) => table.insert(place.clone(), object.clone()),
-            None => table.remove(place),
+        let stored = new.as_ref().map(Stored::of);
+        let old = match &stored {
+            Some(stored) => table.insert(place.clone(), stored.clone()),
+            None => table.remove(&place),
         };
         if old.is_none() && new.is_none() {
             return None;
         }
         self.revision = revision;
-        let (resource, place) = (resource.clone(), place.clone());
-        self.history.push_back(Change { revision, resource, place, old, new: new.clone() });
+        self.note_owners(&resource, &place, old.as_ref(), stored.as_ref());
+        self.history.push_back(Change { revision, resource, place, old, new: stored });
         if self.history.len() > HISTORY
             && let Some(gone) = self.history.pop_front()
         {
             self.compacted = gone.revision;
         }
         new
+    }
+
+    /// Keeps the index of owners up to date with a write.
+    fn note_owners(
+        &mut self,
+        resource: &Arc<Resource>,
+        place: &Arc<Place>,
+        old: Option<&Stored>,
+        new: Option<&Stored>,
+    ) {
+        let here = (resource.clone(), place.clone());
+        for uid in old.map(Stored::owners).unwrap_or_default() {
+            if let Some(all) = self.dependents.get_mut(&uid) {
+                all.remove(&here);
+                if all.is_empty() {
+                    self.dependents.remove(&uid);
+                }
+            }
+        }
+        for uid in new.map(Stored::owners).unwrap_or_default() {
+            self.dependents.entry(uid).or_default().insert(here.clone());
+        }
     }
 
     /// Forgets the history up to now.
@@ -166,7 +257,7 @@ impl Store {
     /// A table as it was at a revision: the present one with the changes since then undone.
     pub fn table_at(&self, resource: &Resource, revision: u64) -> Result<Cow<'_, Table>, Failure> {
         let mut table = self.tables.get(resource).map_or_else(Cow::default, Cow::Borrowed);
-        for change in self.changes_after(revision)?.rev().filter(|change| change.resource == *resource) {
+        for change in self.changes_after(revision)?.rev().filter(|change| *change.resource == *resource) {
             match &change.old {
                 Some(old) => table.to_mut().insert(change.place.clone(), old.clone()),
                 None => table.to_mut().remove(&change.place),

@@ -4,6 +4,7 @@
 use serde_json::{Map, Value};
 
 use super::kinds::Kind;
+use super::limits;
 use super::schema::{Form, Scalar};
 use super::smd::Typed;
 
@@ -82,6 +83,9 @@ pub(super) fn builtin(kind: &Kind, live: Option<&Value>, object: &Value) -> Vec<
         return all;
     }
     required(kind.typed(), object, "", &mut all);
+    if matches!((kind.group.as_str(), kind.kind.as_str()), ("", "ConfigMap" | "Secret")) {
+        all.extend(limits::values(kind, object));
+    }
     match (kind.group.as_str(), kind.kind.as_str()) {
         ("apps", "Deployment" | "ReplicaSet" | "StatefulSet" | "DaemonSet") => {
             selected(live, &object["spec"], &mut all);

@@ -16,7 +16,8 @@ use super::failure::Failure;
 use super::fault::{ConnectionError, Down};
 use super::kinds::Kind;
 use super::select::Selector;
-use super::store::{Change, Resource, Store};
+use super::store::{Change, Resource, Store, Stored};
+use super::table;
 
 /// As often as the real server.
 const BOOKMARK_EVERY: Duration = Duration::from_secs(60);
@@ -30,36 +31,37 @@ pub(super) struct Scope {
 }
 
 impl Scope {
-    fn matches(&self, object: Option<&Arc<Value>>) -> bool {
-        object.is_some_and(|object| self.selector.matches(object))
-    }
-
     /// The event of a change, by what the selector holds before and after it. What is gone, from the store
     /// or from the selector's sight, is sent as it was, under the revision that took it away.
     fn event(&self, change: &Change) -> Option<Value> {
         let elsewhere = !self.namespace.is_empty() && change.place.namespace != self.namespace;
-        if change.resource != Resource::from(&*self.kind) || elsewhere {
+        if *change.resource != Resource::from(&*self.kind) || elsewhere {
             return None;
         }
         let (old, new) = (change.old.as_ref(), change.new.as_ref());
-        let (event, object) = match (self.matches(old), self.matches(new)) {
-            (false, false) => return None,
-            (false, true) => ("ADDED", new?),
-            (true, true) => ("MODIFIED", new?),
-            (true, false) => ("DELETED", old?),
-        };
-        let mut object = self.kind.view(object);
+        let (event, object) =
+            match (self.before(old, new.is_some()), new.and_then(|new| self.selector.read(new))) {
+                (None, None) => return None,
+                (None, Some(new)) => ("ADDED", new),
+                (Some(_), Some(new)) => ("MODIFIED", new),
+                (Some(old), None) => ("DELETED", old),
+            };
+        let mut object = self.kind.view(&object);
         object["metadata"]["resourceVersion"] = json!(change.revision.to_string());
         Some(json!({"type": event, "object": object}))
+    }
+
+    /// What was there and matched. It is not read where the new state is certain to be sent.
+    fn before(&self, old: Option<&Stored>, certain: bool) -> Option<Value> {
+        if certain && self.selector.is_empty() { old.map(|_| Value::Null) } else { self.selector.read(old?) }
     }
 
     /// What a watch that names no revision sends first: all that is there.
     fn initial(&self, store: &Store) -> Vec<Value> {
         let table = store.table(&Resource::from(&*self.kind)).into_iter().flatten();
-        let here = table.filter(|(place, object)| {
-            (self.namespace.is_empty() || place.namespace == self.namespace) && self.selector.matches(object)
-        });
-        here.map(|(_, object)| json!({"type": "ADDED", "object": self.kind.view(object)})).collect()
+        let here = table.filter(|(place, _)| self.namespace.is_empty() || place.namespace == self.namespace);
+        let matching = here.filter_map(|(_, stored)| self.selector.read(stored));
+        matching.map(|object| json!({"type": "ADDED", "object": self.kind.view(&object)})).collect()
     }
 
     fn bookmark(&self, revision: u64, initial: bool) -> Value {
@@ -80,6 +82,8 @@ pub(super) struct Start {
     /// `sendInitialEvents`: all that is there, then a bookmark that says so.
     pub initial_events: bool,
     pub bookmarks: bool,
+    /// Events bear tables, with what `includeObject` says.
+    pub table: Option<String>,
     pub timeout: Duration,
 }
 
@@ -89,6 +93,9 @@ struct Watch {
     /// Everything up to this revision was sent or is pending.
     position: u64,
     pending: VecDeque<Value>,
+    table: Option<String>,
+    /// The columns were sent.
+    headed: bool,
     next_bookmark: Option<Instant>,
     deadline: Instant,
     /// The cluster's count of cuts when this watch began; once it is another, this watch is cut.
@@ -121,6 +128,8 @@ pub(super) fn open(
         scope: start.scope,
         position,
         pending,
+        table: start.table,
+        headed: false,
         next_bookmark: start.bookmarks.then(|| now + BOOKMARK_EVERY),
         deadline: now + start.timeout,
         over: false,
@@ -154,7 +163,7 @@ impl Watch {
             if down != Some(Down::Hang) {
                 self.read();
                 if let Some(event) = self.pending.pop_front() {
-                    return Some(Ok(event));
+                    return Some(Ok(self.shown(event)));
                 }
                 if self.over || Instant::now() >= self.deadline {
                     return None;
@@ -168,6 +177,18 @@ impl Watch {
                 () = tokio::time::sleep_until(wake_at), if !hung => {}
             }
         }
+    }
+
+    /// The event as it was asked for.
+    fn shown(&mut self, mut event: Value) -> Value {
+        if let Some(include) = self.table.as_ref().filter(|_| event["type"] != "ERROR") {
+            let object = event["object"].take();
+            let metadata = json!({"resourceVersion": object["metadata"]["resourceVersion"]});
+            let (head, now) = (!self.headed, (self.cluster.clock)());
+            event["object"] = table::of(&self.scope.kind, &[object], metadata, head, include, now);
+            self.headed = true;
+        }
+        event
     }
 
     /// Takes over what the history has that is new, and a bookmark when it is time.

@@ -10,8 +10,9 @@ use super::failure::Failure;
 use super::kinds::{Kind, Shape};
 use super::managed::{self, Writer};
 use super::shape::{self, Report};
-use super::smd;
+use super::smd::{self, Typed};
 use super::store::{Place, Store, rfc3339};
+use super::strategic;
 
 /// One write: of which object, how, by whom.
 #[derive(Clone)]
@@ -24,6 +25,8 @@ pub(super) struct Write {
     pub manager: String,
     pub dry_run: bool,
     pub validation: Validation,
+    /// A later time in managedFields is a change, even where nothing else changes.
+    pub exact: bool,
     pub now: Timestamp,
 }
 
@@ -43,16 +46,22 @@ pub(super) enum PatchType {
     Merge,
     /// RFC 6902.
     Json,
+    /// Kubernetes' own, for built-in kinds.
+    Strategic,
 }
 
 impl PatchType {
     /// Changes an object as the patch says.
-    pub fn patch(self, object: &mut Value, patch: &[u8]) -> Result<(), Failure> {
+    pub fn patch(self, typed: Typed<'_>, object: &mut Value, patch: &[u8]) -> Result<(), Failure> {
         let unreadable =
             |error: serde_json::Error| Failure::bad_request(format!("error decoding patch: {error}"));
         match self {
             PatchType::Merge => {
                 json_patch::merge(object, &serde_json::from_slice(patch).map_err(unreadable)?);
+            }
+            PatchType::Strategic => {
+                let patch: Value = serde_json::from_slice(patch).map_err(unreadable)?;
+                strategic::patch(typed, object, &patch).map_err(Failure::bad_request)?;
             }
             PatchType::Json => {
                 let patch: json_patch::Patch = serde_json::from_slice(patch).map_err(unreadable)?;
@@ -88,7 +97,7 @@ impl Store {
         managed::update(&write.empty(), true, &mut object, &self.writer(&write));
         self.begin(&write, &mut object);
         write.validate(None, &object)?;
-        if self.get(&write.resource(), &write.place).is_some() {
+        if self.has(&write.resource(), &write.place) {
             return Err(Failure::already_exists(&write.kind, &write.place.name));
         }
         self.finish(&write, None, object)
@@ -121,7 +130,7 @@ impl Store {
     pub fn patch(&mut self, write: &Write, how: PatchType, patch: &[u8]) -> Result<Value, Failure> {
         let live = self.existing(write)?;
         let mut new = write.kind.view(&live);
-        how.patch(&mut new, patch)?;
+        how.patch(write.kind.typed(), &mut new, patch)?;
         // A merge patch may take the guard away; what it is laid over stays what was read.
         if text(&new, "resourceVersion").is_empty() && new["metadata"].is_object() {
             new["metadata"]["resourceVersion"] = live["metadata"]["resourceVersion"].clone();
@@ -158,6 +167,9 @@ impl Store {
                 write.check_identity(&live, &declared)?;
                 let before = write.kind.view(&live);
                 let new = managed::apply(&before, &empty, &declared, &self.writer(write), force)?;
+                // A null among a Secret's data is stored as "", and each apply is a change anew.
+                let nulls = new["data"].as_object().is_some_and(|data| data.values().any(Value::is_null));
+                let write = &Write { exact: nulls && write.kind.is_builtin(), ..write.clone() };
                 let mut new = self.decode(write, new, 500)?;
                 managed::note_applied(&mut new, &said, &write.manager);
                 let new = write.part_of(&live, new);
@@ -181,7 +193,7 @@ impl Store {
         }
     }
 
-    pub(super) fn existing(&self, write: &Write) -> Result<Arc<Value>, Failure> {
+    pub(super) fn existing(&self, write: &Write) -> Result<Value, Failure> {
         let found = self.get(&write.resource(), &write.place);
         found.ok_or_else(|| Failure::not_found(&write.kind, &write.place.name))
     }

@@ -9,7 +9,9 @@ use super::{Cluster, Options, tokio_clock};
 
 mod apply;
 mod faults;
+mod kubectl;
 mod objects;
+mod owning;
 mod serving;
 mod watching;
 

@@ -5,8 +5,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
+use futures::{StreamExt, TryStreamExt};
 use http_body_util::BodyExt;
 use kube::Client;
+use kube::api::WatchEvent;
 use kube::client::Body;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use memkube::{Cluster, Options, tokio_clock};
@@ -15,6 +17,8 @@ use serde_json::{Value, json};
 /// A server that requests can be sent to.
 pub struct Bed {
     pub client: Client,
+    /// Its garbage collector and its namespace controller run.
+    pub controllers: bool,
     /// Distinguishes the namespaces of runs on one server.
     run: String,
 }
@@ -24,7 +28,7 @@ static NEXT: AtomicU64 = AtomicU64::new(0);
 /// An empty cluster in memory.
 pub fn memkube() -> Bed {
     let cluster = Cluster::new("one", Options { clock: tokio_clock(jiff::Timestamp::UNIX_EPOCH), uids: 7 });
-    Bed { client: cluster.client(), run: "m".to_owned() }
+    Bed { client: cluster.client(), controllers: true, run: "m".to_owned() }
 }
 
 /// The server of `MEMKUBE_REAL_KUBECONFIG`; none where that is not set.
@@ -39,7 +43,8 @@ pub async fn real() -> Result<Option<Bed>> {
         client.request_text(http::Request::get("/api/v1/namespaces?limit=1").body(Vec::new())?).await?;
     let list: Value = serde_json::from_str(&list)?;
     let run = list["metadata"]["resourceVersion"].as_str().context("a list's resourceVersion")?.to_owned();
-    Ok(Some(Bed { client, run }))
+    let controllers = std::env::var_os("MEMKUBE_REAL_CONTROLLERS").is_some();
+    Ok(Some(Bed { client, controllers, run }))
 }
 
 impl Bed {
@@ -51,6 +56,29 @@ impl Bed {
         let bytes = response.into_body().collect().await?.to_bytes();
         let answer = serde_json::from_slice(&bytes);
         Ok((code, answer.unwrap_or_else(|_| json!(String::from_utf8_lossy(&bytes)))))
+    }
+
+    /// GET with an `Accept` header.
+    pub async fn accept(&self, path: &str, accept: &str) -> Result<Value> {
+        let request = http::Request::get(path).header("accept", accept).body(Vec::new())?;
+        Ok(serde_json::from_str(&self.client.request_text(request).await?)?)
+    }
+
+    /// What a watch sends until it ends or has sent so many events: type and object of each.
+    pub async fn watch(&self, path: &str, most: usize) -> Result<Vec<(&'static str, Value)>> {
+        let request = http::Request::get(path).body(Vec::new())?;
+        let events = self.client.request_events::<Value>(request).await?;
+        let events: Vec<_> = events.take(most).try_collect().await?;
+        Ok(events
+            .into_iter()
+            .map(|event| match event {
+                WatchEvent::Added(object) => ("ADDED", object),
+                WatchEvent::Modified(object) => ("MODIFIED", object),
+                WatchEvent::Deleted(object) => ("DELETED", object),
+                WatchEvent::Bookmark(_) => ("BOOKMARK", Value::Null),
+                WatchEvent::Error(_) => ("ERROR", Value::Null),
+            })
+            .collect())
     }
 
     /// Makes a namespace that nobody else uses; gives its name.

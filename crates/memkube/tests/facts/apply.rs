@@ -1,90 +1,9 @@
-//! What is relied upon of server-side apply, each statement a test on every bed: memkube, and the real server
-//! of `MEMKUBE_REAL_KUBECONFIG` where that is set.
-
-mod bed;
-
-use std::future::Future;
+//! Facts of server-side apply.
 
 use anyhow::{Result, ensure};
-use bed::{Bed, memkube, real};
-use serde_json::{Value, json};
+use serde_json::json;
 
-/// Runs a statement on memkube, on a paused clock, and on the real server.
-fn everywhere<F: Future<Output = Result<()>>>(statement: impl Fn(At) -> F) -> Result<()> {
-    let runtime =
-        |paused| tokio::runtime::Builder::new_current_thread().enable_all().start_paused(paused).build();
-    runtime(true)?.block_on(async {
-        let bed = memkube();
-        statement(At { namespace: bed.namespace().await?, bed }).await
-    })?;
-    runtime(false)?.block_on(async {
-        let Some(bed) = real().await? else { return Ok(()) };
-        statement(At { namespace: bed.namespace().await?, bed }).await
-    })
-}
-
-/// A namespace on a bed.
-struct At {
-    bed: Bed,
-    namespace: String,
-}
-
-type Answer = (u16, Value);
-
-impl At {
-    fn path(&self, resource: &str, name: &str) -> String {
-        let (group, plural) = resource.rsplit_once('/').unwrap_or(("api/v1", resource));
-        format!("/{group}/namespaces/{}/{plural}/{name}", self.namespace)
-    }
-
-    /// Applies; `how` is a manager, with `&force=true` and the like.
-    async fn apply(&self, resource: &str, how: &str, body: &Value) -> Result<Answer> {
-        let name = body["metadata"]["name"].as_str().unwrap_or_default();
-        let path = format!("{}?fieldManager={how}", self.path(resource, name));
-        self.bed.call("PATCH", &path, "application/apply-patch+yaml", body.to_string()).await
-    }
-
-    async fn patch(&self, resource: &str, name: &str, how: &str, body: &Value) -> Result<Answer> {
-        let kind =
-            if body.is_array() { "application/json-patch+json" } else { "application/merge-patch+json" };
-        let path = format!("{}?fieldManager={how}", self.path(resource, name));
-        self.bed.call("PATCH", &path, kind, body.to_string()).await
-    }
-
-    async fn get(&self, resource: &str, name: &str) -> Result<Answer> {
-        self.bed.call("GET", &self.path(resource, name), "", String::new()).await
-    }
-
-    async fn delete(&self, resource: &str, name: &str) -> Result<Answer> {
-        self.bed.call("DELETE", &self.path(resource, name), "application/json", String::new()).await
-    }
-}
-
-/// fieldsV1 of a manager's Apply entry; null where there is none.
-fn owned(object: &Value, manager: &str) -> Value {
-    let entries = object["metadata"]["managedFields"].as_array().into_iter().flatten();
-    let mut own = entries.filter(|entry| entry["manager"] == manager && entry["operation"] == "Apply");
-    own.next().map(|entry| entry["fieldsV1"].clone()).unwrap_or_default()
-}
-
-fn version(object: &Value) -> &str {
-    object["metadata"]["resourceVersion"].as_str().unwrap_or_default()
-}
-
-fn config(data: Value) -> Value {
-    json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": data})
-}
-
-const DEPLOYMENTS: &str = "apis/apps/v1/deployments";
-
-fn deployment(container: Value) -> Value {
-    let mut container = container;
-    container["name"] = json!("c");
-    container["image"] = json!("x:1");
-    let template = json!({"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [container]}});
-    let spec = json!({"selector": {"matchLabels": {"a": "b"}}, "template": template});
-    json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "a"}, "spec": spec})
-}
+use crate::{DEPLOYMENTS, config, deployment, everywhere, owned, version};
 
 #[test]
 fn fact_1_our_entry_outlives_what_others_do_elsewhere_and_shrinks_with_what_is_taken() -> Result<()> {
@@ -174,7 +93,7 @@ fn fact_3_canonical_values_conflict_with_the_same_text_and_orders_flip() -> Resu
 }
 
 #[test]
-fn fact_4_string_data_is_owned_apart_from_data() -> Result<()> {
+fn fact_4_string_data_is_owned_apart_from_data_and_null_data_is_a_change_each_time() -> Result<()> {
     everywhere(|at| async move {
         let secret = json!({
             "apiVersion": "v1", "kind": "Secret", "metadata": {"name": "a"}, "stringData": {"p": "x"},
@@ -183,6 +102,16 @@ fn fact_4_string_data_is_owned_apart_from_data() -> Result<()> {
         ensure!(owned(&live, "m") == json!({"f:stringData": {"f:p": {}}}) && live["data"]["p"] == "eA==");
         let (_, live) = at.patch("secrets", "a", "e", &json!({"data": {"p": "eQ=="}})).await?;
         ensure!(owned(&live, "m") == json!({"f:stringData": {"f:p": {}}}), "tampering is not seen there");
+        let mut null = secret;
+        null["metadata"]["name"] = json!("null");
+        null["stringData"] = json!(null);
+        null["data"] = json!({"p": null});
+        let (_, first) = at.apply("secrets", "m", &null).await?;
+        // Times of entries are whole seconds.
+        tokio::time::sleep(std::time::Duration::from_millis(1100)).await;
+        let (_, second) = at.apply("secrets", "m", &null).await?;
+        ensure!(first["data"] == json!({"p": ""}) && second["data"] == first["data"], "{first}");
+        ensure!(version(&first) != version(&second), "every apply moves it");
         Ok(())
     })
 }

@@ -1,0 +1,84 @@
+//! APIServices: groups that another server would serve. Nothing runs behind them here, so one that names a
+//! Service is broken: discovery shows its group as stale, requests for it get 503, and namespaces do not end.
+
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use super::kinds::Kind;
+use super::lifecycle::is_terminating;
+use super::store::{Place, Resource, Store, Stored, rfc3339};
+
+const GROUP: &str = "apiregistration.k8s.io";
+const PLURAL: &str = "apiservices";
+
+pub(super) fn is_api_services(resource: &Resource) -> bool {
+    resource.group == GROUP && resource.plural == PLURAL
+}
+
+/// The status that the aggregator writes at once.
+pub(super) fn status(kind: &Kind, object: &Value, now: Timestamp) -> Option<Value> {
+    if !is_api_services(&Resource::from(kind)) {
+        return None;
+    }
+    let service = &object["spec"]["service"];
+    let (status, reason, message) = match service["name"].as_str() {
+        None => ("True", "Local", "Local APIServices are always available".to_owned()),
+        Some(name) => {
+            let namespace = service["namespace"].as_str().unwrap_or_default();
+            ("False", "ServiceNotFound", format!("service/{name} in {namespace:?} is not present"))
+        }
+    };
+    let time = rfc3339(now);
+    Some(json!({"conditions": [{
+        "type": "Available", "status": status, "reason": reason, "message": message, "lastTransitionTime": time,
+    }]}))
+}
+
+impl Store {
+    /// Group and version of each broken APIService, in the order of their names.
+    pub(super) fn broken(&self) -> Vec<(String, String)> {
+        let table = self.table(&Resource::new(GROUP, PLURAL));
+        let services = table.into_iter().flat_map(|table| table.values().map(Stored::read));
+        let broken = services.filter(|service| !service["spec"]["service"].is_null());
+        broken
+            .map(|service| {
+                let text = |field: &str| service["spec"][field].as_str().unwrap_or_default().to_owned();
+                (text("group"), text("version"))
+            })
+            .filter(|(group, version)| {
+                !self.kinds.iter().any(|kind| kind.group == *group && kind.version == *version)
+            })
+            .collect()
+    }
+
+    /// Says in a terminating namespace why it stays, where a broken APIService is why.
+    pub(super) fn waits_for_discovery(&mut self, place: &Place, now: Timestamp) -> bool {
+        let broken = self.broken();
+        if broken.is_empty() {
+            return false;
+        }
+        let namespaces = Resource::new("", "namespaces");
+        let Some(mut namespace) = self.get(&namespaces, place) else { return true };
+        if namespace["status"]["conditions"].is_null() {
+            let names: Vec<_> = broken.iter().map(|(group, version)| format!("{group}/{version}")).collect();
+            namespace["status"]["conditions"] = json!([{
+                "type": "NamespaceDeletionDiscoveryFailure",
+                "status": "True",
+                "reason": "DiscoveryFailed",
+                "message": format!("Discovery failed for some groups, {} failing: {}", names.len(), names.join(", ")),
+                "lastTransitionTime": rfc3339(now),
+            }]);
+            self.write(&namespaces, place, Some(namespace));
+        }
+        true
+    }
+
+    /// The namespaces that are being deleted.
+    pub(super) fn terminating_namespaces(&self) -> Vec<Place> {
+        let namespaces = self.places(&Resource::new("", "namespaces"));
+        let ending = namespaces.into_iter().filter(|(resource, place)| {
+            self.get(resource, place).is_some_and(|namespace| is_terminating(&namespace))
+        });
+        ending.map(|(_, place)| (*place).clone()).collect()
+    }
+}
