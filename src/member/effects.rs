@@ -21,7 +21,7 @@ use super::{
     error::{CallError, Class},
     live::Live,
     owner::{Owner, Standing, rival, standing},
-    records::Source,
+    records::{Flight, Source},
     session::Session,
 };
 use crate::desired::Desired;
@@ -97,7 +97,7 @@ impl Actor<'_> {
         let mut body = self.body(declared);
         body["metadata"]["resourceVersion"] = "1".into();
         match self.send(declared, &body, false).await {
-            Ok(live) => Ok(self.applied(declared, live, corrected)),
+            Ok(uid) => Ok(Outcome::Applied { uid, corrected }),
             // The server looks at the fields' managers before it looks at the resourceVersion.
             Err(error) if matches!(error.class, Class::Conflict | Class::FieldConflict(_)) => {
                 self.join(declared).await
@@ -105,7 +105,7 @@ impl Actor<'_> {
             Err(error) if error.class == (Class::Namespace { terminating: false }) => {
                 self.create_namespace(&declared.key.namespace).await?;
                 match self.send(declared, &body, false).await {
-                    Ok(live) => Ok(self.applied(declared, live, corrected)),
+                    Ok(uid) => Ok(Outcome::Applied { uid, corrected }),
                     Err(error) => Err(error),
                 }
             }
@@ -122,7 +122,7 @@ impl Actor<'_> {
     async fn apply_body(&self, declared: &Declared, body: &Value, uid: &str, why: Why, force: bool) -> Step {
         let corrected = why != Why::Changed;
         match self.send(declared, body, force).await {
-            Ok(live) => Ok(self.applied(declared, live, corrected)),
+            Ok(uid) => Ok(Outcome::Applied { uid, corrected }),
             Err(error) => match &error.class {
                 Class::FieldConflict(fields) if !force => {
                     self.contest(declared, uid, why, fields, &error).await
@@ -213,6 +213,8 @@ impl Actor<'_> {
 
     /// Asks what an apply would change, and applies only when it would change a value.
     async fn verify(&self, declared: &Declared, uid: &str, force: bool) -> Step {
+        // Until what is read is compared: a baseline from it must not hide a later change.
+        let _flight = Flight::begin(self.session, &declared.key);
         let drifted = Action::Apply { uid: uid.to_owned(), why: Why::Drifted, force };
         let Some(live) = self.read(&declared.key, &declared.gvk).await? else {
             self.forget_record(&declared.key, uid);
@@ -286,10 +288,15 @@ impl Actor<'_> {
         }
     }
 
-    async fn send(&self, declared: &Declared, body: &Value, force: bool) -> Result<Live, CallError> {
+    /// Applies; the answer is folded, and only then what arrived meanwhile. Returns the object's uid.
+    async fn send(&self, declared: &Declared, body: &Value, force: bool) -> Result<String, CallError> {
+        let _flight = Flight::begin(self.session, &declared.key);
         let api = self.api(&declared.key, self.resource(&declared.gvk)?);
-        let params = self.params(force);
-        self.session.call("apply", api.patch(&declared.key.name, &params, &Patch::Apply(body))).await
+        let (params, patch) = (self.params(force), Patch::Apply(body));
+        let live = self.session.call("apply", api.patch(&declared.key.name, &params, &patch)).await?;
+        let uid = live.uid().to_owned();
+        self.fold(&declared.gvk, live, Source::Answer(&self.owner.hash));
+        Ok(uid)
     }
 
     async fn read(&self, key: &ObjectKey, gvk: &Gvk) -> Result<Option<Live>, CallError> {
@@ -338,20 +345,14 @@ impl Actor<'_> {
         }
     }
 
-    fn applied(&self, declared: &Declared, live: Live, corrected: bool) -> Outcome {
-        let uid = live.uid().to_owned();
-        self.fold(&declared.gvk, live, Source::Answer(&self.owner.hash));
-        Outcome::Applied { uid, corrected }
-    }
-
     fn fold(&self, gvk: &Gvk, live: Live, source: Source<'_>) {
         let targets = self.session.records.fold(gvk, live, source);
-        self.session.wake(targets, &self.owner.hash);
+        self.session.wake(targets, Some(&self.owner.hash));
     }
 
     fn forget_record(&self, key: &ObjectKey, uid: &str) {
         let targets = self.session.records.fold_gone(key, uid, "");
-        self.session.wake(targets, &self.owner.hash);
+        self.session.wake(targets, Some(&self.owner.hash));
     }
 }
 

@@ -4,6 +4,8 @@
 //! A fold returns the targets that should look again: those for which something changed that a plan or a
 //! status depends on. Everything else is dropped here, so that a busy member costs nothing.
 
+mod flight;
+
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
@@ -22,6 +24,8 @@ use vidra_core::{
     plan::{self, Drift},
     render::{DeclaredHash, Stamp},
 };
+
+pub use flight::Flight;
 
 use super::live::Live;
 use crate::{desired::Desired, queue::TargetKey};
@@ -53,6 +57,7 @@ struct Inner {
     /// Field sets depend on what is declared and on the schema only: the same few serve all objects.
     sets: BTreeSet<Arc<FieldSet>>,
     folds: u64,
+    flights: BTreeMap<ObjectKey, flight::Calls>,
 }
 
 /// A target that has told what it declares.
@@ -155,6 +160,7 @@ impl Records {
         let health = health::assess(&live.json);
         let mut inner = self.inner.lock();
         let inner = &mut *inner;
+        let Some(live) = inner.defer(&key, gvk, live, source) else { return Vec::new() };
         let before = inner.objects.get(&key).filter(|record| *record.uid == *live.uid());
         let resource_version = live.resource_version().parse().unwrap_or(0);
         if before.is_some_and(|before| is_old_news(before, resource_version, source)) {
@@ -188,6 +194,9 @@ impl Records {
     pub fn fold_gone(&self, key: &ObjectKey, uid: &str, resource_version: &str) -> Vec<TargetKey> {
         let at = resource_version.parse().unwrap_or(u64::MAX);
         let mut inner = self.inner.lock();
+        if inner.defer_gone(key, uid, resource_version) {
+            return Vec::new();
+        }
         match inner.objects.get(key) {
             Some(record) if *record.uid == *uid && record.resource_version <= at => {}
             _ => return Vec::new(),
@@ -226,13 +235,17 @@ impl Records {
 
     /// Forgets every object.
     pub fn clear(&self) {
-        self.inner.lock().objects.clear();
+        let mut inner = self.inner.lock();
+        inner.objects.clear();
+        inner.forget_news(|_| true);
     }
 
     /// Drops the records of a kind whose informer has ended.
     pub fn drop_kind(&self, gvk: &Gvk) {
         let of_kind = |key: &ObjectKey| *key.group == *gvk.group && *key.kind == *gvk.kind;
-        self.inner.lock().objects.retain(|key, _| !of_kind(key));
+        let mut inner = self.inner.lock();
+        inner.objects.retain(|key, _| !of_kind(key));
+        inner.forget_news(of_kind);
     }
 
     /// One object as a plan of this owner sees it. A baseline that can be had without a call is taken:

@@ -283,9 +283,9 @@ impl Session {
         }
     }
 
-    /// Makes targets look again after a fold, except the one that caused it: it knows.
-    pub fn wake(&self, targets: Vec<TargetKey>, cause: &OwnerHash) {
-        let own = self.records.target_of(cause);
+    /// Makes targets look again after a fold, except the one that caused it, if any did: it knows.
+    pub fn wake(&self, targets: Vec<TargetKey>, cause: Option<&OwnerHash>) {
+        let own = cause.and_then(|cause| self.records.target_of(cause));
         for target in targets.into_iter().filter(|target| Some(target) != own.as_ref()) {
             self.deps.queue.add(Key::Target(target), Priority::Drift);
         }

@@ -24,9 +24,9 @@ async fn creating_takes_one_request_idling_none_a_repair_one_and_a_lost_object_t
     assert_eq!(verbs(&mark), ["patch"], "creating");
 
     let mark = world.mark();
-    world.after_passes(5).await;
-    assert_eq!(verbs(&mark), [""; 0], "five intervals");
-    assert_eq!(world.writes("hub", &mark), [], "five intervals");
+    world.after_passes(3).await;
+    assert_eq!(verbs(&mark), [""; 0], "three intervals");
+    assert_eq!(world.writes("hub", &mark), [], "three intervals");
 
     let mark = world.mark();
     alice.merge(&settings, json!({"data": {"key": "evil"}})).await;

@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 use testkit::world::{Access, At, World};
+use vidra_api::TargetState;
 
 use crate::{config_map, config_map_in, says, uid, world};
 
@@ -106,7 +107,7 @@ async fn a_resource_deleted_while_the_hub_was_down_is_taken_away_after_the_start
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_member_that_leaves_keeps_its_objects_without_our_marks() {
+async fn a_member_that_leaves_keeps_its_objects_without_our_marks_and_may_join_again() {
     let world = world().await;
     let members = delivered(&world).await;
     world.hub.delete(&world.member_at("berlin")).await;
@@ -120,5 +121,16 @@ async fn a_member_that_leaves_keeps_its_objects_without_our_marks() {
     world.resource_says("shop", "Ready", "False", "ClusterNotFound").await;
     assert!(world.member("berlin").await.is_none());
     members[1].0.live(&settings).await;
+
+    // It joins again when a person says so; what it kept is not the hub's any more.
+    let again = json!({"metadata": {"annotations": {"vidra.dev/left-at": null}}});
+    world.hub.merge(&world.registration("berlin"), again).await;
+    world.member_says("berlin", "Ready", "True").await;
+    world.target_is("shop", "berlin", TargetState::Failed, "AlreadyExists").await;
+    members[0].0.delete(&settings).await;
+    members[0].0.delete(&At::config_map(&world.ns, "more")).await;
+    world.ready("shop").await;
+    world.remove("shop").await;
+    all_is_clean(&world, &members).await;
     world.end().await;
 }

@@ -4,7 +4,7 @@ use serde_json::json;
 use testkit::world::At;
 use vidra_api::TargetState;
 
-use crate::{config_map, marks, says, world};
+use crate::{config_map, says, world};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn objects_reach_every_member_that_is_named_or_selected_and_leave_with_the_selection() {
@@ -68,7 +68,7 @@ spec:
         assert_eq!(web["metadata"]["labels"]["vidra.dev/hub"], ns.as_str(), "{name}");
         let made = member.live(&At::new("v1", "Namespace", "", &namespace)).await;
         assert_eq!(made["metadata"]["labels"], json!({"kubernetes.io/metadata.name": namespace}), "{name}");
-        assert_eq!(marks(&made), ["vidra-hub"; 0], "{name}");
+        assert!(made["metadata"]["annotations"].is_null(), "{made}");
         let target = world.target("shop", name).await.unwrap().status.unwrap();
         assert_eq!((target.state, target.objects, target.ready), (Some(TargetState::Ready), 3, 3), "{name}");
         assert_eq!(target.revision, status.revision, "{name}");

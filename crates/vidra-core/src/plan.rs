@@ -298,7 +298,9 @@ fn decide(key: &ObjectKey, want: &Want, input: &PlanInput<'_>) -> Decision {
     if live.applied.as_deref() != Some(want.hash.as_str()) {
         return Decision::Act(Action::Apply { uid, why: Why::Changed, force });
     }
-    match live.drift {
+    // Known by its uid alone: our marks are off it, and nobody else would find it ours.
+    let drift = if live.proof { live.drift } else { Drift::Differs };
+    match drift {
         Drift::None => Decision::Nothing,
         Drift::Differs => Decision::Act(Action::Apply { uid, why: Why::Drifted, force }),
         Drift::Unsure => Decision::Act(Action::Verify { uid, force }),

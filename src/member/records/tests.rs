@@ -163,3 +163,36 @@ fn the_same_version_with_other_values_is_a_new_baseline() {
     assert_eq!(records.fold(&gvk(), live(10, "defaulted", true), Source::List(mark)), []);
     assert_eq!(drift(&records), Drift::None);
 }
+
+#[test]
+fn what_overtakes_the_answer_of_our_own_apply_is_compared_with_that_answer() {
+    let changed = applied();
+    changed.depart(&key());
+    // Our change at 11 and a stranger's status at 12 come before the answer.
+    for version in [11, 12] {
+        assert_eq!(changed.fold(&gvk(), live(version, "slow", true), Source::Watch), []);
+    }
+    changed.fold(&gvk(), live(11, "slow", true), Source::Answer(&owner()));
+    assert_eq!(changed.land(&key()), []);
+    assert_eq!(drift(&changed), Drift::None);
+
+    changed.depart(&key());
+    changed.fold(&gvk(), live(14, "evil", false), Source::Watch);
+    changed.fold(&gvk(), live(13, "fast", true), Source::Answer(&owner()));
+    assert_eq!(changed.land(&key()), [target()]);
+    assert_eq!(drift(&changed), Drift::Differs);
+}
+
+#[test]
+fn an_end_that_overtakes_the_answer_of_the_creation_is_not_forgotten() {
+    let records = records();
+    records.depart(&key());
+    records.depart(&key());
+    records.fold(&gvk(), live(10, "fast", true), Source::Watch);
+    assert_eq!(records.fold_gone(&key(), "u1", "11"), []);
+    records.fold(&gvk(), live(10, "fast", true), Source::Answer(&owner()));
+    assert_eq!(records.land(&key()), [], "another call is under way");
+    assert_eq!(records.land(&key()), [target()]);
+    assert!(records.view(&owner(), &key(), &desired()).is_none());
+    assert!(records.inner.lock().flights.is_empty());
+}

@@ -95,6 +95,7 @@ struct State {
     foreign: BTreeMap<String, Foreign>,
     breaches: Vec<String>,
     latency: Option<fastrand::Rng>,
+    noise: Option<fastrand::Rng>,
     /// A person has made the hub forget; until the end nothing is said about it.
     forgetful: bool,
 }
@@ -135,6 +136,11 @@ impl Observer {
         state.crashes = crashes.iter().copied().collect();
     }
 
+    /// From now on one call in ten fails, each in another way as chance has it; with `None` no more.
+    pub fn noise(&self, chance: Option<fastrand::Rng>) {
+        self.state.lock().noise = chance;
+    }
+
     /// Waits until a life was cut off.
     pub async fn crashed(&self) {
         self.crashed.notified().await;
@@ -150,10 +156,20 @@ impl Observer {
         self.state.lock().dead.insert(user.clone());
     }
 
+    /// The hub's calls since the world began.
+    pub fn whole_trace(&self) -> Vec<Seen> {
+        self.state.lock().trace.clone()
+    }
+
     /// The hub's calls since [`Observer::arm`], or all.
     pub fn trace(&self) -> Vec<Seen> {
         let state = self.state.lock();
         state.trace.get(state.armed.unwrap_or(0)..).unwrap_or_default().to_vec()
+    }
+
+    /// How long the world has been.
+    pub fn elapsed(&self) -> Duration {
+        self.began.elapsed()
     }
 
     /// Something was done from which the hub may have work.
@@ -218,6 +234,11 @@ impl Observer {
             self.crashed.notify_one();
             return if crash.after { Fault::DropAfter } else { Fault::Hang };
         }
+        if let Some(chance) = &mut state.noise
+            && chance.u8(..10) == 0
+        {
+            return fault(chance, call.verb);
+        }
         // Milliseconds, so that calls side by side end in another order.
         if let Some(chance) = &mut state.latency
             && chance.bool()
@@ -228,13 +249,14 @@ impl Observer {
     }
 
     fn judge_write(&self, call: &Call) -> Vec<String> {
-        let unknown = if self.state.lock().forgetful { Vec::new() } else { self.unknown_objects() };
-        let mut breaches: Vec<_> =
-            unknown.into_iter().map(|what| format!("before {call}: {what}")).collect();
-        let Some(member) = self.clusters.members.get(&*call.cluster).filter(|_| call.verb == Verb::Delete)
-        else {
-            return breaches;
-        };
+        let member = self.clusters.members.get(&*call.cluster);
+        let mut breaches = Vec::new();
+        // Other writes change neither what members have nor what inventories hold.
+        if (member.is_some() || call.resource == "vidrainventories") && !self.state.lock().forgetful {
+            let unknown = self.unknown_objects();
+            breaches.extend(unknown.into_iter().map(|what| format!("before {call}: {what}")));
+        }
+        let Some(member) = member.filter(|_| call.verb == Verb::Delete) else { return breaches };
         let read = member.requests().into_iter().any(|earlier| {
             earlier.index < call.index
                 && earlier.user == call.user
@@ -292,6 +314,18 @@ fn known_objects(hub: &Cluster) -> BTreeSet<[String; 5]> {
 
 fn uid(object: &Value) -> &str {
     object["metadata"]["uid"].as_str().unwrap_or_default()
+}
+
+fn fault(chance: &mut fastrand::Rng, verb: Verb) -> Fault {
+    match chance.u8(..6) {
+        0 => Fault::DropBefore,
+        1 => Fault::DropAfter,
+        2 => Fault::Status(500, "InternalError"),
+        3 => Fault::Status(429, "TooManyRequests"),
+        4 if matches!(verb, Verb::List | Verb::Watch) => Fault::Status(410, "Expired"),
+        4 => Fault::Status(503, "ServiceUnavailable"),
+        _ => Fault::Delay(Duration::from_secs(chance.u64(1..8))),
+    }
 }
 
 fn is_write(call: &Call) -> bool {

@@ -156,6 +156,11 @@ impl World {
         life.crash().await;
     }
 
+    /// Does a hub run?
+    pub fn hub_runs(&self) -> bool {
+        self.life.lock().is_some()
+    }
+
     /// Starts a new life after each one that the observer cuts off; for ever.
     pub async fn keep_running(&self) -> std::convert::Infallible {
         loop {
@@ -255,6 +260,28 @@ impl World {
     /// A person deletes an object.
     pub async fn delete(&self, cluster: &str, path: &str) {
         self.ask(cluster, "DELETE", path, "application/json", json!({})).await;
+    }
+
+    /// A person makes an object, if it can be made.
+    pub async fn try_create(&self, cluster: &str, path: &str, body: Value) -> bool {
+        let request = http::Request::post(format!("{path}?fieldManager=alice"));
+        let request = request.header("content-type", "application/json");
+        let request = request.body(body.to_string().into_bytes()).expect("a request");
+        self.people[cluster].request::<Value>(request).await.is_ok()
+    }
+
+    /// A person changes an object by a merge patch, if it is there.
+    pub async fn try_patch(&self, cluster: &str, path: &str, body: Value) {
+        let request = http::Request::patch(format!("{path}?fieldManager=alice"));
+        let request = request.header("content-type", "application/merge-patch+json");
+        let request = request.body(body.to_string().into_bytes()).expect("a request");
+        let _ = self.people[cluster].request::<Value>(request).await;
+    }
+
+    /// A person deletes an object, if it is there.
+    pub async fn try_delete(&self, cluster: &str, path: &str) {
+        let request = http::Request::delete(path).body(Vec::new()).expect("a request");
+        let _ = self.people[cluster].request::<Value>(request).await;
     }
 
     async fn ask(&self, cluster: &str, method: &str, path: &str, content: &str, body: Value) -> Value {

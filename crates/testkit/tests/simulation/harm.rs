@@ -29,6 +29,8 @@ pub enum Harm {
     Disagree,
     /// A cluster is deselected and selected again.
     Reselect,
+    /// Another's object has taken the name of one that is to be removed.
+    Usurp,
     /// The Secrets of all revisions are deleted while the hub is down.
     LoseRevisions,
     /// A name that was taken is freed.
@@ -47,7 +49,7 @@ pub enum Harm {
     UnknownKind,
 }
 
-pub const ALL: [Harm; 15] = [
+pub const ALL: [Harm; 16] = [
     Harm::LoseInventory,
     Harm::ResetFields,
     Harm::LeaveAndDelete,
@@ -55,6 +57,7 @@ pub const ALL: [Harm; 15] = [
     Harm::HoldObject,
     Harm::Disagree,
     Harm::Reselect,
+    Harm::Usurp,
     Harm::LoseRevisions,
     Harm::Free,
     Harm::Rotate,
@@ -152,6 +155,18 @@ impl Scenario for Harm {
                 world.until("it is turned", SOON, leaves).await;
                 world.patch("hub", &shop(), json!({"spec": {"excludeClusters": null}})).await;
             }
+            Harm::Usurp => {
+                world.end_hub().await;
+                world.delete("tokyo", &config_map("a")).await;
+                world.plant("tokyo", TARGET_NAMESPACE, "a", json!({"app": "theirs"})).await;
+                world.delete("berlin", &config_map("b")).await;
+                // It even bears our labels, as things do that were copied.
+                let copied = world.object("berlin", "", "configmaps", TARGET_NAMESPACE, "copied");
+                let labels = copied.unwrap_or_default()["metadata"]["labels"].clone();
+                world.plant("berlin", TARGET_NAMESPACE, "b", labels).await;
+                world.delete("hub", &shop()).await;
+                world.start_hub();
+            }
             Harm::LoseRevisions => {
                 world.end_hub().await;
                 for secret in world.clusters.hub.objects("", "secrets") {
@@ -204,6 +219,11 @@ impl Scenario for Harm {
             Harm::HoldObject => {
                 assert_eq!(world.resource("shop"), None);
                 assert_eq!(world.data("tokyo", "a"), None);
+            }
+            // That the others' stay as they are is judged in every run.
+            Harm::Usurp => {
+                assert_eq!(world.resource("shop"), None);
+                assert_eq!((world.data("berlin", "a"), world.data("tokyo", "b")), (None, None));
             }
             Harm::Disagree => {
                 assert!(ready(world, "shop"));

@@ -18,4 +18,5 @@ mod harm;
 mod members;
 mod replay;
 mod scenarios;
+mod walk;
 mod whole;

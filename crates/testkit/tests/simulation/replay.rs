@@ -15,19 +15,20 @@ fn two_runs_of_a_seed_have_the_same_calls_and_the_same_end() {
 }
 
 fn twice<S: Scenario>(acts: &[S]) {
-    for act in acts.iter().copied() {
-        for latency in [false, true] {
-            let shape = Shape { latency, ..Shape::new(7) };
-            let (first, second) = (undisturbed(act, shape), undisturbed(act, shape));
-            assert_same(act, &lines(&first.trace), &lines(&second.trace));
-            assert_same(act, &first.raw, &second.raw);
-            let crash = [Crash { call: first.trace.len() / 2, after: latency }];
-            let again =
-                || once(act, shape, &crash, Some(&first.state)).unwrap_or_else(|wrong| panic!("{wrong}"));
-            let (one, two) = (again(), again());
-            assert_same(act, &lines(&one.trace), &lines(&two.trace));
-            assert_same(act, &one.raw, &two.raw);
+    for (at, act) in acts.iter().copied().enumerate() {
+        let shape = Shape { latency: true, ..Shape::new(7) };
+        let (first, second) = (undisturbed(act, shape), undisturbed(act, shape));
+        assert_same(act, &lines(&first.trace), &lines(&second.trace));
+        assert_same(act, &first.raw, &second.raw);
+        if at % 4 != 0 {
+            continue;
         }
+        let crash = [Crash { call: first.trace.len() / 2, after: true }];
+        let again =
+            || once(act, shape, &crash, Some(&first.state)).unwrap_or_else(|wrong| panic!("{wrong}"));
+        let (one, two) = (again(), again());
+        assert_same(act, &lines(&one.trace), &lines(&two.trace));
+        assert_same(act, &one.raw, &two.raw);
     }
 }
 
@@ -53,8 +54,7 @@ fn assert_same<S: Scenario>(act: S, one: &[String], two: &[String]) {
 #[test]
 fn replay() {
     let Ok(wanted) = std::env::var("VIDRA_SIM") else { return };
-    let filter = std::env::var("RUST_LOG").unwrap_or_else(|_| "vidra_hub=debug".to_owned());
-    let _ = tracing_subscriber::fmt().with_env_filter(filter).without_time().with_test_writer().try_init();
+    log();
     let mut parts = wanted.split(':');
     let name = parts.next().unwrap_or_default();
     let crashes: Vec<Crash> = parts.next().unwrap_or_default().split(',').filter_map(crash).collect();
@@ -67,6 +67,12 @@ fn replay() {
         (None, Some(harm)) => show(harm, shape, &crashes),
         (None, None) => panic!("there is no scenario {name:?}; VIDRA_SIM=<scenario>:<call>[ab]"),
     }
+}
+
+/// The hub's logs, in one replayed run.
+pub fn log() {
+    let filter = std::env::var("RUST_LOG").unwrap_or_else(|_| "vidra_hub=debug".to_owned());
+    let _ = tracing_subscriber::fmt().with_env_filter(filter).without_time().with_test_writer().try_init();
 }
 
 fn show<S: Scenario>(act: S, shape: Shape, crashes: &[Crash]) {
