@@ -23,7 +23,7 @@ pub(super) struct Calls {
 /// What arrived last.
 enum News {
     /// From a watch, or from a list that began at this mark.
-    Live { gvk: Gvk, live: Live, mark: Option<u64> },
+    Live { gvk: Gvk, live: Box<Live>, mark: Option<u64> },
     /// A watch's DELETED.
     Gone { uid: String, resource_version: String },
 }
@@ -64,7 +64,7 @@ impl Inner {
             Source::Answer(_) | Source::Read => return Some(live),
         };
         let Some(calls) = self.flights.get_mut(key) else { return Some(live) };
-        calls.news = Some(News::Live { gvk: gvk.clone(), live, mark });
+        calls.news = Some(News::Live { gvk: gvk.clone(), live: Box::new(live), mark });
         None
     }
 
@@ -106,7 +106,7 @@ impl Records {
         match news {
             None => Vec::new(),
             Some(News::Live { gvk, live, mark }) => {
-                self.fold(&gvk, live, mark.map_or(Source::Watch, Source::List))
+                self.fold(&gvk, *live, mark.map_or(Source::Watch, Source::List))
             }
             Some(News::Gone { uid, resource_version }) => self.fold_gone(key, &uid, &resource_version),
         }

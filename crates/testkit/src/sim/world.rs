@@ -104,8 +104,12 @@ impl World {
             self.create("hub", "/api/v1/namespaces", json!({"metadata": {"name": namespace}})).await;
         }
         for member in MEMBERS {
-            self.create("hub", &format!("/api/v1/namespaces/{HUB_NAMESPACE}/secrets"), registration(member, "it"))
-                .await;
+            self.create(
+                "hub",
+                &format!("/api/v1/namespaces/{HUB_NAMESPACE}/secrets"),
+                registration(member, "it"),
+            )
+            .await;
         }
         // Only one has the namespace: in the other the hub must make it.
         self.create("berlin", "/api/v1/namespaces", json!({"metadata": {"name": TARGET_NAMESPACE}})).await;

@@ -6,7 +6,8 @@ use serde_json::json;
 use testkit::sim::{
     Moment, Scenario, World,
     world::{
-        HUB_NAMESPACE, TARGET_NAMESPACE, TEAM, config_map, document, hub_path, member_path, registration, resource,
+        HUB_NAMESPACE, TARGET_NAMESPACE, TEAM, config_map, document, hub_path, member_path, registration,
+        resource,
     },
 };
 
@@ -90,7 +91,9 @@ fn state(world: &World, member: &str) -> serde_json::Value {
 }
 
 fn has_book(world: &World) -> bool {
-    ["berlin", "tokyo"].iter().all(|member| world.object(member, "test.io", "books", TARGET_NAMESPACE, "one").is_some())
+    ["berlin", "tokyo"]
+        .iter()
+        .all(|member| world.object(member, "test.io", "books", TARGET_NAMESPACE, "one").is_some())
 }
 
 impl Scenario for Harm {
@@ -137,7 +140,9 @@ impl Scenario for Harm {
                 world.delete("tokyo", &format!("/api/v1/namespaces/{TARGET_NAMESPACE}")).await;
             }
             Harm::HoldObject => {
-                world.patch("tokyo", &config_map("a"), json!({"metadata": {"finalizers": ["test.io/held"]}})).await;
+                world
+                    .patch("tokyo", &config_map("a"), json!({"metadata": {"finalizers": ["test.io/held"]}}))
+                    .await;
                 world.delete("hub", &shop()).await;
                 let told = || state(world, "tokyo") == "Terminating";
                 world.until("the removal waits", SOON, told).await;

@@ -24,8 +24,7 @@ fn twice<S: Scenario>(acts: &[S]) {
             continue;
         }
         let crash = [Crash { call: first.trace.len() / 2, after: true }];
-        let again =
-            || once(act, shape, &crash, Some(&first.state)).unwrap_or_else(|wrong| panic!("{wrong}"));
+        let again = || once(act, shape, &crash, Some(&first.state)).unwrap_or_else(|wrong| panic!("{wrong}"));
         let (one, two) = (again(), again());
         assert_same(act, &lines(&one.trace), &lines(&two.trace));
         assert_same(act, &one.raw, &two.raw);

@@ -59,7 +59,8 @@ struct Walk {
 impl Walk {
     async fn new(seed: u64, told: bool) -> Self {
         let world = World::new(Shape { latency: true, ..Shape::new(seed) }).await;
-        let declared = Declared { shop: BTreeMap::from([("a", "one"), ("b", "one")]), in_tokyo: true, bank: true };
+        let declared =
+            Declared { shop: BTreeMap::from([("a", "one"), ("b", "one")]), in_tokyo: true, bank: true };
         world.create("hub", &hub_path("vidraresources"), resource("shop", &declared.manifest())).await;
         world.create("hub", &hub_path("vidraresources"), bank()).await;
         world.start_hub();
