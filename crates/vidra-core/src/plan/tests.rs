@@ -121,6 +121,11 @@ fn each_object_gets_what_its_state_asks_for() {
             ),
             apply(Why::Changed, true),
         ),
+        (
+            "proved by its uid alone, with our values and without our label",
+            base().hold("ConfigMap", "a", "u").live("ConfigMap", "a", with(|seen| seen.proof = false)),
+            apply(Why::Drifted, true),
+        ),
     ];
     for (name, state, action) in cases {
         assert_eq!(*only(&state.plan(Wish::Present)), action, "{name}");
