@@ -13,6 +13,13 @@ use crate::{MemberCluster, VidraInventory, VidraResource, VidraTarget};
 pub fn all() -> Vec<CustomResourceDefinition> {
     let mut crds =
         vec![MemberCluster::crd(), VidraInventory::crd(), VidraResource::crd(), VidraTarget::crd()];
+    for crd in &mut crds {
+        let whole: &[&str] = match crd.spec.names.kind.as_str() {
+            "VidraTarget" | "VidraInventory" => &["spec", "status"],
+            _ => &["status"],
+        };
+        written_whole(crd, whole);
+    }
     for version in crds.iter_mut().flat_map(|crd| &mut crd.spec.versions) {
         let Some(root) = version.schema.as_mut().and_then(|schema| schema.open_api_v3_schema.as_mut()) else {
             continue;
@@ -23,6 +30,19 @@ pub fn all() -> Vec<CustomResourceDefinition> {
         }
     }
     crds
+}
+
+/// Only the hub writes these parts, each by one writer: who owns which field of them is of no use, and keeping
+/// account of it is most of what a write costs the API server.
+fn written_whole(crd: &mut CustomResourceDefinition, parts: &[&str]) {
+    let schemas = crd.spec.versions.iter_mut().filter_map(|version| version.schema.as_mut());
+    for root in schemas.filter_map(|schema| schema.open_api_v3_schema.as_mut()) {
+        for (name, part) in root.properties.iter_mut().flatten() {
+            if parts.contains(&name.as_str()) {
+                part.x_kubernetes_map_type = Some("atomic".to_owned());
+            }
+        }
+    }
 }
 
 /// Null is not a value of any field: the API server prunes it, so `has()` in a rule means "is set".
