@@ -3,6 +3,7 @@
 use std::{panic::AssertUnwindSafe, time::Duration};
 
 use futures::FutureExt;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::{queue::jittered, seams::Rng};
@@ -10,24 +11,29 @@ use crate::{queue::jittered, seams::Rng};
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LAST_PAUSE: Duration = Duration::from_secs(60);
 
-/// Pauses between tries, each twice the one before.
+/// Pauses between tries, each twice the one before; short again after it went well for a while.
 #[derive(Debug)]
 pub struct Pauses {
     next: Duration,
+    ended: Option<Instant>,
 }
 
 impl Default for Pauses {
     fn default() -> Self {
-        Self { next: FIRST_PAUSE }
+        Self { next: FIRST_PAUSE, ended: None }
     }
 }
 
 impl Pauses {
     /// Waits for the next pause to end.
     pub async fn pause(&mut self, rng: &dyn Rng) {
+        if self.ended.is_some_and(|ended| ended.elapsed() > LAST_PAUSE) {
+            self.reset();
+        }
         let pause = jittered(self.next, rng);
         self.next = (self.next * 2).min(LAST_PAUSE);
         tokio::time::sleep(pause).await;
+        self.ended = Some(Instant::now());
     }
 
     /// It went well: the next pause is short again.
@@ -67,6 +73,19 @@ mod tests {
         })
         .await;
         assert_eq!(runs.load(Ordering::Relaxed), 3);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn pauses_grow_while_it_fails_and_are_short_after_it_went_well_for_a_while() {
+        let (mut pauses, rng) = (Pauses::default(), SeededRng::new(1));
+        let mut took = Vec::new();
+        for work in [0, 0, 5, 0, 61, 0] {
+            tokio::time::sleep(Duration::from_secs(work)).await;
+            let began = Instant::now();
+            pauses.pause(&rng).await;
+            took.push(began.elapsed().as_secs_f64().round());
+        }
+        assert_eq!(took, [1.0, 2.0, 4.0, 8.0, 1.0, 2.0]);
     }
 
     #[tokio::test(start_paused = true)]

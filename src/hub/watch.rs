@@ -160,8 +160,14 @@ where
                         kinds.insert(kind);
                     });
                 }
-                Ok(Event::Apply(object)) => object.fold(catalog),
-                Ok(Event::Delete(object)) => object.drop(catalog),
+                Ok(Event::Apply(object)) => {
+                    pauses.reset();
+                    object.fold(catalog);
+                }
+                Ok(Event::Delete(object)) => {
+                    pauses.reset();
+                    object.drop(catalog);
+                }
                 Err(error) => {
                     tracing::warn!(kind = %K::kind(&()), error = %brief(&error), "watch on the hub failed; it is tried again");
                     pauses.pause(to.rng).await;

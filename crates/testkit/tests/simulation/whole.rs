@@ -80,6 +80,32 @@ fn ten_intervals_in_which_nothing_happens_cost_nothing() {
     });
 }
 
+#[test]
+fn watches_that_break_now_and_then_are_soon_begun_again() {
+    run(9, || async {
+        let world = World::new(Shape::new(9)).await;
+        world.create("hub", &hub_path("vidraresources"), resource("shop", &document("a", "one"))).await;
+        world.start_hub();
+        world.until("it is delivered", SOON, || ready(&world, "shop")).await;
+        let shop = format!("{}/shop", hub_path("vidraresources"));
+        for (hours, value) in ["two", "three"].into_iter().cycle().take(10).enumerate() {
+            tokio::time::sleep(Duration::from_secs(3600)).await;
+            for cluster in ["hub", "berlin", "tokyo"] {
+                world.cluster(cluster).cut_watches();
+            }
+            world.patch("hub", &shop, json!({"spec": {"manifest": document("a", value)}})).await;
+            let changed = || ["berlin", "tokyo"].iter().all(|member| is(&world, member, value));
+            world.until(&format!("it is changed, the {hours}. time"), SOON, changed).await;
+            for cluster in ["hub", "berlin", "tokyo"] {
+                world.cluster(cluster).cut_watches();
+            }
+            world.patch("berlin", &config_map("a"), json!({"data": {"key": "mine"}})).await;
+            world.until(&format!("it is repaired, the {hours}. time"), SOON, changed).await;
+        }
+        world.end_hub().await;
+    });
+}
+
 fn is(world: &World, member: &str, value: &str) -> bool {
     world.data(member, "a") == Some(json!({"key": value}))
 }
