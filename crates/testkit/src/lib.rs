@@ -3,7 +3,6 @@
 
 pub mod bench;
 pub mod hub;
-pub mod memory;
 pub mod sim;
 pub mod testbed;
 pub mod world;

@@ -13,7 +13,7 @@ use serde_json::Value;
 use tokio::{sync::Notify, time::Instant};
 use vidra_api::labels::HUB_LABEL;
 
-use crate::memory::{Call, Cluster, Fault, Verb};
+use memkube::{Call, Cluster, Fault, Verb};
 
 /// The hub's users are named so, and numbered.
 pub const HUB_USER: &str = "vidra-hub-";

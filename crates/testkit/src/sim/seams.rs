@@ -7,13 +7,13 @@ use kube::Client;
 use vidra_core::kubeconfig::{ClientAuth, MemberConfig};
 use vidra_hub::seams::{Clock, Connect, ConnectError, Rng, SeededRng};
 
-use crate::memory::{self, Cluster};
+use memkube::Cluster;
 
 /// The token that members accept.
 pub const TOKEN: &str = "a-token";
 
 /// Wall time: that of the clusters, which goes with tokio's clock.
-pub struct SimClock(pub memory::Clock);
+pub struct SimClock(pub memkube::Clock);
 
 impl Clock for SimClock {
     fn now(&self) -> Timestamp {

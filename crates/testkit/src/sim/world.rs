@@ -14,7 +14,7 @@ use super::{
     seams::TOKEN,
     state::{self, State},
 };
-use crate::memory::{self, Cluster, Kind, Options, tokio_clock};
+use memkube::{Cluster, Options, tokio_clock};
 
 /// The hub's own namespace.
 pub const HUB_NAMESPACE: &str = "vidra-system";
@@ -57,7 +57,7 @@ pub struct World {
     /// Sees and judges the hub's calls.
     pub observer: Arc<Observer>,
     /// Wall time.
-    pub clock: memory::Clock,
+    pub clock: memkube::Clock,
     people: BTreeMap<String, Client>,
     life: Mutex<Option<Life>>,
     lives: Mutex<u32>,
@@ -79,14 +79,6 @@ impl World {
             Cluster::new(name, Options { clock: clock.clone(), uids: shape.seed.wrapping_mul(31) + nth })
         };
         let hub = make("hub", 0);
-        for (kind, plural, namespaced, status) in [
-            ("VidraResource", "vidraresources", true, true),
-            ("VidraTarget", "vidratargets", true, true),
-            ("VidraInventory", "vidrainventories", true, false),
-            ("MemberCluster", "memberclusters", false, true),
-        ] {
-            hub.register(Kind::new("vidra.dev/v1alpha1", kind, plural, namespaced, status));
-        }
         let members = MEMBERS.into_iter().zip(1..).map(|(name, nth)| (name.to_owned(), make(name, nth)));
         let clusters = Clusters { hub, members: members.collect() };
         let people = std::iter::once(&clusters.hub).chain(clusters.members.values());
@@ -100,6 +92,10 @@ impl World {
     }
 
     async fn furnish(&self) {
+        for crd in vidra_api::crds::all() {
+            let body = serde_json::to_value(crd).expect("a CRD is JSON");
+            self.create("hub", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", body).await;
+        }
         for namespace in [HUB_NAMESPACE, TEAM] {
             self.create("hub", "/api/v1/namespaces", json!({"metadata": {"name": namespace}})).await;
         }

@@ -78,7 +78,9 @@ fn crd() -> serde_json::Value {
         "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
         "metadata": {"name": "books.test.io"},
         "spec": {"group": "test.io", "scope": "Namespaced", "names": {"kind": "Book", "plural": "books"},
-            "versions": [{"name": "v1", "served": true, "storage": true}]},
+            "versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": {
+                "type": "object",
+                "properties": {"spec": {"type": "object", "properties": {"pages": {"type": "integer"}}}}}}}]},
     })
 }
 

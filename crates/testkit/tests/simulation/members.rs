@@ -2,13 +2,11 @@
 
 use std::time::Duration;
 
+use memkube::Down;
 use serde_json::json;
-use testkit::{
-    memory::Down,
-    sim::{
-        World, run,
-        world::{Shape, config_map, document, hub_path, resource},
-    },
+use testkit::sim::{
+    World, run,
+    world::{Shape, config_map, document, hub_path, resource},
 };
 
 use crate::scenarios::ready;

@@ -6,16 +6,14 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
+use memkube::Down;
 use serde_json::{Value, json};
-use testkit::{
-    memory::Down,
-    sim::{
-        Shape, World,
-        crash::caught,
-        observer::HUB_ID,
-        run,
-        world::{MEMBERS, TARGET_NAMESPACE, config_map, config_maps, document, hub_path, resource},
-    },
+use testkit::sim::{
+    Shape, World,
+    crash::caught,
+    observer::HUB_ID,
+    run,
+    world::{MEMBERS, TARGET_NAMESPACE, config_map, config_maps, document, hub_path, resource},
 };
 use tokio::time::sleep;
 use vidra_api::labels::HUB_LABEL;
