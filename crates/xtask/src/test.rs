@@ -74,6 +74,6 @@ fn cargo(arguments: &[&str]) -> Command {
 fn go(words: &[&str]) -> Command {
     let mut command = program("go");
     command.current_dir(root().join("tests/testbed")).env("CGO_ENABLED", "0");
-    command.args(words).args(["-trimpath", "-buildvcs=false", "./..."]);
+    command.args(words).args(["-trimpath", "-buildvcs=false", "./internal/..."]);
     command
 }
