@@ -31,13 +31,16 @@ enum Chore {
     },
     /// Everything that must hold before a change is merged; needs Rust and Go, and nothing set up by hand.
     Test,
-    /// Measures: calls, hubstate.
+    /// Measures: calls, hubstate, scale.
     Bench {
         /// Which.
         name: String,
         /// Writes the figures into this file, for programs.
         #[arg(long)]
         json: Option<PathBuf>,
+        /// More of the bench's own flags, after `--`; e.g. `-- --clusters 100`.
+        #[arg(last = true)]
+        more: Vec<String>,
     },
     /// Shows delivery and repair on a real hub with three real members.
     Demo {
@@ -73,7 +76,7 @@ fn perform(chore: Chore) -> Result<()> {
         Chore::Crds => run::cargo(&["run", "--quiet", "--package", "vidra-api", "--bin", "crds", "crds"]),
         Chore::Testbed { what: Testbed::Up { flags } } => testbed::up(&flags),
         Chore::Test => test::all(),
-        Chore::Bench { name, json } => bench::run(&name, json.as_deref()),
+        Chore::Bench { name, json, more } => bench::run(&name, json.as_deref(), &more),
         Chore::Demo { once } => demo::run(once),
     }
 }
