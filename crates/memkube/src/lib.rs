@@ -61,6 +61,8 @@ mod handle;
 mod kinds;
 mod lifecycle;
 mod limits;
+#[cfg(feature = "listen")]
+pub mod listen;
 mod managed;
 mod openapi;
 mod quantity;
@@ -133,6 +135,8 @@ struct Front {
     down: Option<Down>,
     /// Grows when all connections are cut.
     connections: u64,
+    /// Grows when the cluster goes out of reach by refusing.
+    refusals: u64,
 }
 
 impl Cluster {
@@ -227,6 +231,7 @@ impl Cluster {
         front.down = down;
         if down == Some(Down::Refuse) {
             front.connections += 1;
+            front.refusals += 1;
         }
         drop(front);
         self.inner.wake.notify_waiters();
