@@ -30,13 +30,17 @@ pub async fn show(fleet: &Fleet, teller: &Teller, objects: u32) -> Result<(), De
     apply(&fleet.hub, "admin", namespace).await?;
     let resources = objects.div_ceil(CHUNK);
     let total = u64::from(objects) * members as u64;
-    teller.tell("you", &format!("kubectl apply: {resources} VidraResources, {objects} ConfigMaps, for every member"));
+    teller.tell(
+        "you",
+        &format!("kubectl apply: {resources} VidraResources, {objects} ConfigMaps, for every member"),
+    );
     let began = Instant::now();
     for number in 0..resources {
         apply(&fleet.hub, "admin", resource(number, objects, "one")).await?;
     }
     teller.start_bar("objects delivered", total);
-    let delivered = || fleet.members.iter().map(|member| member.count("", "configmaps", NAMESPACE) as u64).sum();
+    let delivered =
+        || fleet.members.iter().map(|member| member.count("", "configmaps", NAMESPACE) as u64).sum();
     wait(teller, "all objects are delivered", total, delivered).await?;
     until_within("all VidraResources are ready", WITHIN, || ready(fleet) == resources as usize).await?;
     let seconds = began.elapsed().as_secs_f64();

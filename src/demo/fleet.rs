@@ -8,7 +8,7 @@ use std::{
 
 use kube::{
     Client,
-    api::{Api, DynamicObject, Patch, PatchParams, PostParams},
+    api::{Api, DynamicObject, Patch, PatchParams},
     core::{ApiResource, GroupVersionKind},
 };
 use memkube::{
@@ -91,7 +91,7 @@ impl Fleet {
             _directory: directory,
         };
         fleet.install().await?;
-        fleet.run_workloads();
+        // workloads
         fleet.start_hub(clock, rng).await?;
         fleet.register(flags.members).await?;
         Ok(fleet)

@@ -2,7 +2,6 @@
 
 use std::{sync::Arc, time::Duration};
 
-use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 
@@ -32,7 +31,8 @@ pub async fn show(fleet: &Fleet, teller: &Arc<Teller>) -> Result<(), DemoError> 
     edited(fleet, teller).await?;
     deleted(fleet, teller).await?;
     // The last status of a burst comes a second after the first.
-    until("the hub counts both corrections", || corrections(fleet) >= 2 && is_ready(&resource(fleet))).await?;
+    until("the hub counts both corrections", || corrections(fleet) >= 2 && is_ready(&resource(fleet)))
+        .await?;
     teller.tell("demo", "everything is as declared");
     Ok(())
 }
@@ -43,7 +43,8 @@ async fn edited(fleet: &Fleet, teller: &Teller) -> Result<(), DemoError> {
     let began = Instant::now();
     teller.tell("alice", &format!("edits ConfigMap shop on {}: greeting: Go away", member.name()));
     patch(member, "alice", settings, json!({"data": {"greeting": "Go away"}})).await?;
-    let greeting = || member.object("", "configmaps", NAMESPACE, "shop").unwrap_or_default()["data"]["greeting"].clone();
+    let greeting =
+        || member.object("", "configmaps", NAMESPACE, "shop").unwrap_or_default()["data"]["greeting"].clone();
     until("the edit is undone", || greeting() == "Welcome").await?;
     told(teller, member.name(), "the edit is undone", began);
     Ok(())
@@ -51,15 +52,16 @@ async fn edited(fleet: &Fleet, teller: &Teller) -> Result<(), DemoError> {
 
 async fn deleted(fleet: &Fleet, teller: &Teller) -> Result<(), DemoError> {
     let Some(member) = fleet.members.last() else { return Ok(()) };
-    let uid = || member.object("", "services", NAMESPACE, "shop").unwrap_or_default()["metadata"]["uid"].clone();
+    let uid =
+        || member.object("", "services", NAMESPACE, "shop").unwrap_or_default()["metadata"]["uid"].clone();
     let (before, began) = (uid(), Instant::now());
     teller.tell("alice", &format!("deletes Service shop on {}", member.name()));
     let client = member.client_as("alice");
     let services: kube::Api<k8s_openapi::api::core::v1::Service> = kube::Api::namespaced(client, NAMESPACE);
-    services
-        .delete("shop", &Default::default())
-        .await
-        .map_err(|cause| DemoError::Step { step: "delete Service shop".to_owned(), cause: cause.to_string() })?;
+    services.delete("shop", &Default::default()).await.map_err(|cause| DemoError::Step {
+        step: "delete Service shop".to_owned(),
+        cause: cause.to_string(),
+    })?;
     until("the Service is made again", || uid().is_string() && uid() != before).await?;
     told(teller, member.name(), "the Service is made again", began);
     Ok(())

@@ -258,6 +258,18 @@ impl Cluster {
         self.inner.store.lock().get(&Resource::new(group, plural), &Place::new(namespace, name))
     }
 
+    /// How many objects of a resource there are in a namespace: not a call, and cheap.
+    pub fn count(&self, group: &str, plural: &str, namespace: &str) -> usize {
+        let store = self.inner.store.lock();
+        let table = store.table(&Resource::new(group, plural));
+        table.map_or(0, |table| {
+            table
+                .range(Place::new(namespace, "")..)
+                .take_while(|(place, _)| place.namespace == namespace)
+                .count()
+        })
+    }
+
     /// All stored objects of a resource by namespace and name, read beside the API: not a call.
     pub fn objects(&self, group: &str, plural: &str) -> Vec<Value> {
         let store = self.inner.store.lock();

@@ -27,10 +27,7 @@ use super::{
     process::{HubProcess, resident_bytes},
     report::Report,
 };
-use crate::{
-    testbed::cpu_seconds,
-    world::Access,
-};
+use crate::{testbed::cpu_seconds, world::Access};
 
 const NAMESPACE: &str = "bench";
 /// Objects of one VidraResource.
@@ -162,7 +159,10 @@ impl Bench<'_> {
         self.ready(&client).await?;
         let (seconds, used) = (began.elapsed(), self.cpu(&process)?);
         report.condition("seconds_to_deliver", rounded(seconds));
-        report.condition("objects delivered in a second", (self.total() as f64 / seconds.as_secs_f64()).round());
+        report.condition(
+            "objects delivered in a second",
+            (self.total() as f64 / seconds.as_secs_f64()).round(),
+        );
         report.condition("CPU seconds of the hub, delivering", (used.0 - cpu.0).round());
         report.condition("CPU seconds of memkube, delivering", (used.1 - cpu.1).round());
         report.condition("rss_bytes after delivering, most", process.resident_bytes()?.1);
@@ -212,7 +212,8 @@ impl Bench<'_> {
     }
 
     async fn start_hub(&self) -> Result<HubProcess> {
-        HubProcess::start(self.hub_binary, &self.fleet.kubeconfig, &self.directory.join("vidra-hub.log")).await
+        HubProcess::start(self.hub_binary, &self.fleet.kubeconfig, &self.directory.join("vidra-hub.log"))
+            .await
     }
 
     async fn install(&self, hub: &Access) -> Result<()> {
@@ -299,7 +300,9 @@ impl Bench<'_> {
             // All watches are open when the change is made.
             let watches: Vec<_> = stream::iter(watches).buffered(IN_FLIGHT).try_collect().await?;
             let began = Instant::now();
-            hub.apply(&self.resource(0, &word), true).await.map_err(|refused| anyhow::anyhow!("{refused}"))?;
+            hub.apply(&self.resource(0, &word), true)
+                .await
+                .map_err(|refused| anyhow::anyhow!("{refused}"))?;
             let arrivals = futures::future::try_join_all(watches).await?;
             latencies.extend(arrivals.iter().map(|at| (*at - began).as_secs_f64() * 1000.0));
             sleep(Duration::from_secs(3)).await;
@@ -318,7 +321,10 @@ impl Bench<'_> {
             if objects >= self.total() as f64 && looks >= targets && waiting == 0.0 {
                 return Ok(());
             }
-            ensure!(Instant::now() < deadline, "{objects} objects are seen, {looks} looks, {waiting} keys wait");
+            ensure!(
+                Instant::now() < deadline,
+                "{objects} objects are seen, {looks} looks, {waiting} keys wait"
+            );
             sleep(LOOK_EVERY).await;
         }
     }
