@@ -6,8 +6,11 @@ use anyhow::Result;
 
 use crate::{
     run::{cargo_program, is_there, program, root, start_watch, succeed},
-    testbed,
+    testbed::{self, Bed},
 };
+
+/// A cluster of the testbed.
+const MEMBER: &str = "berlin";
 
 /// Runs them all.
 pub fn all() -> Result<()> {
@@ -33,6 +36,7 @@ pub fn all() -> Result<()> {
     step("testbed: build", || testbed::binary().map(|path| println!("{}", path.display())))?;
     step("testbed: go vet", || succeed(&mut go(&["vet"])))?;
     step("testbed: go test", || succeed(&mut go(&["test"])))?;
+    step("memkube and a real server", conformance)?;
     step("test", || succeed(&mut cargo(&["test", "--locked", "--workspace"])))?;
     println!("\nevery step succeeded, {:.0} s in all", began.elapsed().as_secs_f64());
     Ok(())
@@ -62,6 +66,15 @@ fn dependencies() -> Result<()> {
     }
     println!("skipped: cargo-deny is not installed (cargo install cargo-deny --locked)");
     Ok(())
+}
+
+/// What memkube's own tests say of it, and the recorded answers, must be so on a real server too.
+fn conformance() -> Result<()> {
+    let Some(bed) = Bed::start(&["--names".to_owned(), MEMBER.to_owned()])? else { return Ok(()) };
+    let kubeconfig = bed.kubeconfig_of(MEMBER, "admin")?;
+    let mut tests =
+        cargo(&["test", "--locked", "--package", "memkube", "--test", "facts", "--test", "recorded"]);
+    succeed(tests.env("MEMKUBE_REAL_KUBECONFIG", kubeconfig).env("MEMKUBE_REAL_CONTROLLERS", "1"))
 }
 
 fn cargo(arguments: &[&str]) -> Command {
