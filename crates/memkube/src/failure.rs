@@ -31,6 +31,20 @@ impl Failure {
         Failure::new(400, "BadRequest", message)
     }
 
+    /// What a user may not do; `message` says it. An empty resource stands for a path.
+    pub fn forbidden(group: &str, resource: &str, name: &str, message: &str) -> Self {
+        let qualified = if group.is_empty() { resource.to_owned() } else { format!("{resource}.{group}") };
+        let message = match (resource, name) {
+            ("", _) => format!("forbidden: {message}"),
+            (_, "") => format!("{qualified} is forbidden: {message}"),
+            (_, name) => format!("{qualified} {name:?} is forbidden: {message}"),
+        };
+        let all = [("name", name), ("group", group), ("kind", resource)];
+        let details = all.into_iter().filter(|(_, value)| !value.is_empty());
+        let details = details.map(|(field, value)| (field.to_owned(), json!(value))).collect();
+        Failure { details, ..Failure::new(403, "Forbidden", message) }
+    }
+
     pub fn not_found(kind: &Kind, name: &str) -> Self {
         let message = format!("{} {name:?} not found", kind.qualified());
         Failure::about(404, "NotFound", kind, name, message)

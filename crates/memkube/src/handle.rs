@@ -8,13 +8,15 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::Inner;
+use super::admission::Gate;
 use super::discovery;
 use super::failure::Failure;
-use super::fault::Verb;
+use super::fault::{Call, Verb};
 use super::kinds::Kind;
 use super::limits;
 use super::openapi;
 use super::review;
+use super::rights::Wish;
 use super::route::{self, Address, Asked, Target};
 use super::select::Selector;
 use super::store::{Place, Resource, Store};
@@ -43,11 +45,12 @@ impl From<Failure> for Answer {
 
 impl Inner {
     /// Serves one request: effect and answer in one step, with nothing in between. Warnings come beside.
-    pub(super) fn handle(&self, asked: &Asked) -> (Answer, Vec<String>) {
+    pub(super) fn handle(&self, asked: &Asked, call: &Call) -> (Answer, Vec<String>) {
+        let gate = self.gate(call);
         let mut store = self.store.lock();
         store.warnings.clear();
         let before = store.revision();
-        let answer = self.answer(&mut store, asked).unwrap_or_else(Answer::from);
+        let answer = self.answer(&mut store, asked, gate).unwrap_or_else(Answer::from);
         let changed = store.revision() != before;
         let warnings = std::mem::take(&mut store.warnings);
         drop(store);
@@ -57,7 +60,10 @@ impl Inner {
         (answer, warnings)
     }
 
-    fn answer(&self, store: &mut Store, asked: &Asked) -> Result<Answer, Failure> {
+    fn answer(&self, store: &mut Store, asked: &Asked, gate: Option<Arc<Gate>>) -> Result<Answer, Failure> {
+        if let Some((caller, _)) = gate.as_ref().and_then(|gate| gate.rights.as_ref()) {
+            store.rights().demand(caller, &Wish::of(asked))?;
+        }
         limits::request(&asked.body)?;
         let aggregated = discovery::wants_aggregated(&asked.accept);
         let document = |found: Option<Value>| match found {
@@ -77,8 +83,8 @@ impl Inner {
             Target::Groups if aggregated => {
                 Answer::Aggregated(discovery::aggregated(&store.kinds, &store.broken(), false))
             }
-            Target::Groups => Answer::Json(200, discovery::group_list(&store.kinds)),
-            Target::Group(group) => document(discovery::group(&store.kinds, group)),
+            Target::Groups => Answer::Json(200, discovery::group_list(&store.kinds, &store.broken())),
+            Target::Group(group) => document(discovery::group(&store.kinds, &store.broken(), group)),
             Target::Resources(group, version) if unreachable(store, group, version) => {
                 Answer::Text(503, "service unavailable\n")
             }
@@ -88,11 +94,15 @@ impl Inner {
                 openapi::document(&store.kinds, path).map_or_else(|| document(None), Answer::Raw)
             }
             Target::Unknown => document(None),
+            Target::Objects(address) if store.unavailable.contains(&address.group) => {
+                Answer::Text(503, "service unavailable\n")
+            }
             Target::Objects(address) => match find(store, address) {
                 Some(kind) if kind.group == review::GROUP => {
-                    review::answer(&kind, asked.verb, &body(asked)?)?
+                    let rights = gate.as_ref().and_then(|gate| gate.rights.as_ref());
+                    review::answer(store, rights, &kind, asked, &body(asked)?)?
                 }
-                Some(kind) => self.objects(store, asked, address, kind)?,
+                Some(kind) => self.objects(store, asked, address, kind, gate)?,
                 None if unreachable(store, &address.group, &address.version) => {
                     Answer::Text(503, "service unavailable\n")
                 }
@@ -107,6 +117,7 @@ impl Inner {
         asked: &Asked,
         address: &Address,
         kind: Arc<Kind>,
+        gate: Option<Arc<Gate>>,
     ) -> Result<Answer, Failure> {
         let validation = match asked.param("fieldValidation") {
             "" | "Warn" => Validation::Warn,
@@ -132,6 +143,7 @@ impl Inner {
             validation,
             exact: false,
             now: (self.clock)(),
+            gate: gate.clone(),
         };
         let body = || body(asked);
         let status = !address.subresource.is_empty();

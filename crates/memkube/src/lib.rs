@@ -2,10 +2,11 @@
 //! It knows nothing of what is built on it.
 //!
 //! ```text
-//! kube::Client -> service (records, faults) -> handle (routes, reads) -> write, scale -> lifecycle -> store
+//! kube::Client -> service (records, faults) -> handle (routes, rights, reads) -> write, scale -> lifecycle -> store
 //!                     \-> discovery, openapi, table \-> watch <----- history -----------------/    ^
 //! write -> shape, builtin, custom (the stored form) -> managed -> smd (merge, compare, remove)    |
 //! write -> strategic (kubectl's patches)             lifecycle <-> garbage (what goes with its owner)
+//! handle -> rights (RBAC), review    write, lifecycle -> admission (hooks)
 //! ```
 //!
 //! It serves discovery, OpenAPI v3, get, list, watch (tables too), create, update, merge, JSON and strategic
@@ -33,8 +34,12 @@
 //!   at. CRDs are not validated. An object's size in etcd is that of its JSON.
 //! - A CRD is established by the write that follows its making, in the same step.
 //! - Versions of one kind show one object under another apiVersion: nothing is converted (fact 16).
-//! - No users' rights (every review allows), no admission webhooks; core and events.k8s.io
-//!   Events are apart. Nothing answers behind an APIService that names a Service.
+//! - Users' rights are looked at from [`Cluster::authorize_with_rbac`] on; until then every review allows.
+//!   Writers of Roles and bindings may give what they have not (no check of escalation), aggregated
+//!   ClusterRoles are not filled in, and admin, edit and view are not there.
+//! - Webhook configurations do nothing; two hooks stand for webhooks ([`Cluster::set_mutating_admission`],
+//!   [`Cluster::set_validating_admission`]).
+//! - Core and events.k8s.io Events are apart. Nothing answers behind an APIService that names a Service.
 //! - Tables have the real columns for ConfigMap, Secret, Service, Deployment, Pod, Namespace and custom
 //!   resources, all others name and age. OpenAPI v2 is not served.
 //! - A DaemonSet's template generation stays 1.
@@ -49,6 +54,7 @@ use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 
+mod admission;
 mod aggregated;
 mod body;
 mod builtin;
@@ -67,6 +73,7 @@ mod managed;
 mod openapi;
 mod quantity;
 mod review;
+mod rights;
 mod route;
 mod scale;
 pub mod schema;
@@ -84,6 +91,7 @@ mod write;
 #[cfg(test)]
 mod tests;
 
+pub use admission::{AdmitHook, Denial, MutateHook};
 pub use fault::{Call, ConnectionError, Down, Fault, FaultHook, Verb};
 pub use kinds::Kind;
 pub use service::{ApiService, ResponseBody};
@@ -132,6 +140,9 @@ struct Front {
     /// Calls are not noted down.
     unrecorded: bool,
     fault: Option<FaultHook>,
+    hooks: admission::Hooks,
+    /// Users' rights are looked at.
+    authority: Option<Arc<rights::Authority>>,
     down: Option<Down>,
     /// Grows when all connections are cut.
     connections: u64,
@@ -155,6 +166,7 @@ impl Cluster {
                 validation: write::Validation::Ignore,
                 exact: false,
                 now: (options.clock)(),
+                gate: None,
             };
             // A fresh store refuses no well-formed Namespace.
             let _ = store.create(write, json!({"metadata": {"name": namespace}}));

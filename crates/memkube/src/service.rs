@@ -103,7 +103,7 @@ impl Inner {
                 let message = format!("the test answers this request with {code} {reason}");
                 (Answer::from(Failure::new(code, reason, message)), Vec::new())
             }
-            _ => self.handle(&asked),
+            _ => self.handle(&asked, &call),
         };
         if fault == Fault::DropAfter {
             return Err(broken());
