@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use super::failure::Failure;
 use super::kinds::Kind;
 use super::limits;
+use super::reset;
 use super::shape;
 use super::store::{Place, Resource};
 use super::validate::{self, Wrong};
@@ -143,16 +144,15 @@ impl Write {
         Failure::invalid_fields(&self.kind.kind, &self.kind.group, &self.place.name, wrong)
     }
 
-    /// What this write may change of the body, the rest as it is: status only (of built-in kinds metadata
-    /// but labels too), or all but status.
+    /// What this write may change of the body, the rest as it is: status only (of built-in kinds some of the
+    /// metadata too), or all but status.
     pub(super) fn part_of(&self, live: &Value, mut new: Value) -> Value {
         if self.status() {
             let mut kept = live.clone();
             set(&mut kept, "status", new["status"].take());
             if self.kind.is_builtin() {
-                let labels = live["metadata"]["labels"].clone();
                 kept["metadata"] = new["metadata"].take();
-                set(&mut kept["metadata"], "labels", labels);
+                reset::keep_metadata(&self.kind, live, &mut kept);
             } else {
                 let entries = new["metadata"]["managedFields"].take();
                 set(&mut kept["metadata"], "managedFields", entries);

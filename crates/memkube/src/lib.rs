@@ -70,8 +70,10 @@ mod limits;
 #[cfg(feature = "listen")]
 pub mod listen;
 mod managed;
+pub mod managers;
 mod openapi;
 mod quantity;
+mod reset;
 mod review;
 mod rights;
 mod route;
