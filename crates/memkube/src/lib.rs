@@ -39,7 +39,7 @@
 //!   ClusterRoles are not filled in, and admin, edit and view are not there.
 //! - Webhook configurations do nothing; two hooks stand for webhooks ([`Cluster::set_mutating_admission`],
 //!   [`Cluster::set_validating_admission`]).
-//! - Core and events.k8s.io Events are apart. Nothing answers behind an APIService that names a Service.
+//! - Nothing answers behind an APIService that names a Service.
 //! - Tables have the real columns for ConfigMap, Secret, Service, Deployment, Pod, Namespace and custom
 //!   resources, all others name and age. OpenAPI v2 is not served.
 //! - A DaemonSet's template generation stays 1.
@@ -60,6 +60,7 @@ mod body;
 mod builtin;
 mod custom;
 mod discovery;
+mod events;
 mod failure;
 mod fault;
 mod garbage;

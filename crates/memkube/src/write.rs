@@ -175,7 +175,8 @@ impl Store {
                 managed::note_applied(&mut new, &said, &write.manager);
                 let new = self.mutate(write, new)?;
                 let new = write.part_of(&live, new);
-                Ok((false, self.finish(write, Some(&live), new)?))
+                let (write, new) = self.as_stored(write, new);
+                Ok((false, self.finish(&write, Some(&live), new)?))
             }
             None if !write.subresource.is_empty() => Err(Failure::not_found(&write.kind, &write.place.name)),
             None => {
@@ -191,7 +192,8 @@ impl Store {
                 self.check_namespace(write)?;
                 new = self.mutate(write, new)?;
                 self.begin(write, &mut new);
-                Ok((true, self.finish(write, None, new)?))
+                let (write, new) = self.as_stored(write, new);
+                Ok((true, self.finish(&write, None, new)?))
             }
         }
     }

@@ -164,3 +164,32 @@ fn a_collection_is_deleted_by_its_selector_and_namespaces_only_one_by_one() -> R
         Ok(())
     })
 }
+
+#[test]
+fn an_event_is_shown_in_both_groups_under_their_own_names() -> Result<()> {
+    everywhere(|at| async move {
+        let newer = "apis/events.k8s.io/v1/events";
+        let event = json!({
+            "metadata": {"name": "one"}, "eventTime": "2026-01-01T00:00:00.000000Z",
+            "reportingController": "test.io/hub", "reportingInstance": "one", "action": "Deliver",
+            "reason": "Delivered", "note": "it is there", "type": "Normal",
+            "regarding": {"kind": "ConfigMap", "apiVersion": "v1", "namespace": at.namespace, "name": "a"},
+        });
+        at.create(newer, &event).await?;
+        let (_, seen) = at.get("events", "one").await?;
+        ensure!(seen["message"] == "it is there" && seen["involvedObject"]["name"] == "a", "{seen}");
+        ensure!(seen["reportingComponent"] == "test.io/hub" && seen["source"] == json!({}), "{seen}");
+        let (code, answer) = at.patch(newer, "one", "alice", &json!({"note": "gone"})).await?;
+        ensure!(code == 200, "{answer}");
+        let selected = at.path("events", "");
+        let selected = selected.trim_end_matches('/');
+        let selected = format!("{selected}?fieldSelector=involvedObject.name%3Da,reason%3DDelivered");
+        let (_, list) = at.bed.call("GET", &selected, "", String::new()).await?;
+        ensure!(list["items"][0]["message"] == "gone", "{list}");
+        let (_, seen) = at.get(newer, "one").await?;
+        ensure!(seen["note"] == "gone" && seen["message"].is_null(), "{seen}");
+        at.delete("events", "one").await?;
+        ensure!(at.get(newer, "one").await?.0 == 404, "it is gone in both");
+        Ok(())
+    })
+}

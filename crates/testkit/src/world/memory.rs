@@ -53,6 +53,8 @@ impl Memory {
         let clock = tokio_clock("2026-01-01T00:00:00Z".parse().expect("a time"));
         let make = |(name, nth): (&str, u64)| {
             let cluster = Cluster::new(name, Options { clock: clock.clone(), uids: nth });
+            let everything = EVERYBODY.into_iter().filter(|who| *who != Who::Limited);
+            cluster.authorize_with_rbac(everything.map(Who::name));
             (name.to_owned(), cluster)
         };
         let clusters = MEMBERS.into_iter().chain(["hub"]).zip(1..).map(make).collect();
