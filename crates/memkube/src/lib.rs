@@ -6,7 +6,7 @@
 //!                     \-> discovery, openapi, table \-> watch <----- history -----------------/    ^
 //! write -> shape, builtin, custom (the stored form) -> managed -> smd (merge, compare, remove)    |
 //! write -> strategic (kubectl's patches)             lifecycle <-> garbage (what goes with its owner)
-//! handle -> rights (RBAC), review    write, lifecycle -> admission (hooks)
+//! handle -> rights (RBAC), review    write, lifecycle -> admission (hooks)    workloads -> write
 //! ```
 //!
 //! It serves discovery, OpenAPI v3, get, list, watch (tables too), create, update, merge, JSON and strategic
@@ -27,8 +27,9 @@
 //!
 //! Known differences from the real server:
 //! - Of the controllers there are the garbage collector, that of namespaces and that of CRDs, without delay.
-//!   Owners that block each other in a circle wait for ever in a foreground deletion. Deployments stay as
-//!   they are; the finalizers that protect volumes do not hold.
+//!   Owners that block each other in a circle wait for ever in a foreground deletion. Workloads stay as they
+//!   are unless [`run_workloads`] runs, which moves their statuses and makes no ReplicaSets, Pods or volumes;
+//!   the finalizers that protect volumes do not hold.
 //! - Validation of built-in kinds is metadata, required fields, sizes and a few rules (`validate`, `limits`);
 //!   CRDs' `x-kubernetes-validations`, `pattern`, `format`, `allOf`, `anyOf`, `oneOf` and `not` are not looked
 //!   at. CRDs are not validated. An object's size in etcd is that of its JSON.
@@ -84,6 +85,7 @@ mod strategic;
 mod table;
 mod validate;
 mod watch;
+mod workloads;
 mod write;
 
 #[cfg(test)]
@@ -94,6 +96,7 @@ pub use fault::{Call, ConnectionError, Down, Fault, FaultHook, Verb};
 pub use kinds::Kind;
 pub use service::{ApiService, ResponseBody};
 use store::{Place, Resource, Store, Stored};
+pub use workloads::{Outcome, run_workloads};
 use write::Write;
 
 /// Tells the time of day.

@@ -16,6 +16,7 @@ mod owning;
 mod rights;
 mod serving;
 mod watching;
+mod workloads;
 
 fn cluster() -> Cluster {
     let start = "2026-01-01T00:00:00Z".parse().expect("a time");
