@@ -43,6 +43,8 @@
 //! - Core and events.k8s.io Events are apart. Nothing answers behind an APIService that names a Service.
 //! - Tables have the real columns for ConfigMap, Secret, Service, Deployment, Pod, Namespace and custom
 //!   resources, all others name and age. OpenAPI v2 is not served.
+//! - A server whose view a fault holds back ([`Fault::Stale`]) refuses a later resourceVersion at once; the
+//!   real one waits three seconds first. A restore is that of etcd with a restart of the API server.
 //! - A DaemonSet's template generation stays 1.
 //! - A writer without `fieldManager` is `unknown`, whatever its User-Agent.
 //! - A call that a hung cluster has not taken up and that its caller gives up has no effect.
@@ -92,9 +94,10 @@ mod write;
 mod tests;
 
 pub use admission::{AdmitHook, Denial, MutateHook};
-pub use fault::{Call, ConnectionError, Down, Fault, FaultHook, Verb};
+pub use fault::{Call, ConnectionError, Down, Fault, FaultHook, Verb, WatchFault, WatchHook};
 pub use kinds::Kind;
 pub use service::{ApiService, ResponseBody};
+pub use store::Backup;
 use store::{Place, Resource, Store, Stored};
 pub use workloads::{Outcome, run_workloads};
 use write::Write;
@@ -145,8 +148,8 @@ struct Front {
     /// Users' rights are looked at.
     authority: Option<Arc<rights::Authority>>,
     down: Option<Down>,
-    /// Grows when all connections are cut.
-    connections: u64,
+    counts: fault::Counts,
+    watch_fault: Option<WatchHook>,
 }
 
 impl Cluster {
@@ -241,15 +244,9 @@ impl Cluster {
         let mut front = self.inner.front.lock();
         front.down = down;
         if down == Some(Down::Refuse) {
-            front.connections += 1;
+            front.counts.cuts += 1;
         }
         drop(front);
-        self.inner.wake.notify_waiters();
-    }
-
-    /// Breaks all open watches; new ones can be opened at once.
-    pub fn cut_watches(&self) {
-        self.inner.front.lock().connections += 1;
         self.inner.wake.notify_waiters();
     }
 

@@ -82,6 +82,8 @@ struct Run {
 struct Runner {
     /// Everything up to this revision was looked at; nothing at the start.
     position: Option<u64>,
+    /// How often the store had been restored by then.
+    restores: u64,
     runs: BTreeMap<Key, Run>,
 }
 
@@ -91,7 +93,10 @@ impl Runner {
         let store = inner.store.lock();
         let now = store.revision();
         let mut seen: Vec<(Key, Option<Stored>)> = Vec::new();
-        match self.position.filter(|position| *position <= now).map(|position| store.changes_after(position))
+        match self
+            .position
+            .filter(|_| self.restores == store.restores)
+            .map(|position| store.changes_after(position))
         {
             Some(Ok(changes)) => {
                 let of_workloads = changes.filter(|change| Workload::of(&change.resource).is_some());
@@ -110,6 +115,7 @@ impl Runner {
             }
         }
         self.position = Some(now);
+        self.restores = store.restores;
         let nodes = store.table(&Resource::new("", "nodes")).map_or(0, BTreeMap::len);
         // The plan is a test's: it may use the cluster.
         drop(store);

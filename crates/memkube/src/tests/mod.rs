@@ -10,6 +10,7 @@ use super::{Cluster, Options, tokio_clock};
 mod admission;
 mod apply;
 mod faults;
+mod faults_watching;
 mod kubectl;
 mod objects;
 mod owning;
