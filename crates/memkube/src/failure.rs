@@ -70,6 +70,17 @@ impl Failure {
         Failure::conflict(kind, name, why)
     }
 
+    /// The same for an object of which only the address is known.
+    pub fn modified_at(group: &str, plural: &str, name: &str) -> Self {
+        let api_version = if group.is_empty() { "v1".to_owned() } else { format!("{group}/v1") };
+        Failure::modified(&Kind::new(&api_version, "", plural, false, false), name)
+    }
+
+    /// A caller whose credentials are no longer good.
+    pub fn unauthorized() -> Self {
+        Failure::new(401, "Unauthorized", "Unauthorized")
+    }
+
     pub fn precondition(kind: &Kind, name: &str, field: &str, wanted: &str, found: &str) -> Self {
         let why = format!(
             "Precondition failed: {field} in precondition: {wanted}, {field} in object meta: {found}"

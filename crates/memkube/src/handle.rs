@@ -160,12 +160,12 @@ impl Inner {
         }
         Ok(match asked.verb {
             Verb::Get if table::wanted(&asked.accept) => {
-                let object = store.existing(&write())?;
+                let object = store.seen(asked, &write())?;
                 let metadata = json!({"resourceVersion": object["metadata"]["resourceVersion"]});
                 let include = asked.param("includeObject");
                 Answer::Json(200, table::of(&kind, &[object], metadata, true, include, (self.clock)()))
             }
-            Verb::Get => shown(200, store.existing(&write())?),
+            Verb::Get => shown(200, store.seen(asked, &write())?),
             Verb::List => list(store, asked, address, &kind, (self.clock)())?,
             Verb::Watch => Answer::Watch(watch(asked, address, kind)?),
             Verb::Create if address.name.is_empty() => shown(201, store.create(write(), body()?)?),
@@ -294,13 +294,14 @@ fn list(
 ) -> Result<Answer, Failure> {
     let selector = selector(asked, kind)?;
     let wanted: u64 = asked.param("resourceVersion").parse().unwrap_or_default();
-    if wanted > store.revision() {
-        return Err(Failure::too_large(wanted, store.revision()));
+    let newest = asked.limit().unwrap_or(u64::MAX).min(store.revision());
+    if wanted > newest {
+        return Err(Failure::too_large(wanted, newest));
     }
     let exact = asked.param("resourceVersionMatch") == "Exact";
     let (revision, after) = match asked.param("continue") {
         "" if exact => (wanted, None),
-        "" => (store.revision(), None),
+        "" => (newest, None),
         token => read_token(token).map(|(revision, after)| (revision, Some(after)))?,
     };
     let table = store.table_at(&Resource::from(kind), revision).map_err(|_| {
@@ -381,13 +382,14 @@ fn read_token(token: &str) -> Result<(u64, Place), Failure> {
 }
 
 fn watch(asked: &Asked, address: &Address, kind: Arc<Kind>) -> Result<Start, Failure> {
-    let timeout = asked.param("timeoutSeconds").parse().map(Duration::from_secs);
+    let seconds = asked.param("timeoutSeconds").parse().ok().filter(|seconds| *seconds > 0);
     Ok(Start {
         scope: Scope { selector: selector(asked, &kind)?, kind, namespace: address.namespace.clone() },
         resource_version: asked.param("resourceVersion").to_owned(),
         initial_events: asked.param("sendInitialEvents") == "true",
         bookmarks: asked.param("allowWatchBookmarks") == "true",
         table: table::wanted(&asked.accept).then(|| asked.param("includeObject").to_owned()),
-        timeout: timeout.unwrap_or(WATCH_TIMEOUT),
+        timeout: seconds.map_or(WATCH_TIMEOUT, Duration::from_secs),
+        until: asked.limit(),
     })
 }

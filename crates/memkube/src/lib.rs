@@ -6,7 +6,7 @@
 //!                     \-> discovery, openapi, table \-> watch <----- history -----------------/    ^
 //! write -> shape, builtin, custom (the stored form) -> managed -> smd (merge, compare, remove)    |
 //! write -> strategic (kubectl's patches)             lifecycle <-> garbage (what goes with its owner)
-//! handle -> rights (RBAC), review    write, lifecycle -> admission (hooks)
+//! handle -> rights (RBAC), review    write, lifecycle -> admission (hooks)    workloads -> write
 //! ```
 //!
 //! It serves discovery, OpenAPI v3, get, list, watch (tables too), create, update, merge, JSON and strategic
@@ -27,8 +27,9 @@
 //!
 //! Known differences from the real server:
 //! - Of the controllers there are the garbage collector, that of namespaces and that of CRDs, without delay.
-//!   Owners that block each other in a circle wait for ever in a foreground deletion. Deployments stay as
-//!   they are; the finalizers that protect volumes do not hold.
+//!   Owners that block each other in a circle wait for ever in a foreground deletion. Workloads stay as they
+//!   are unless [`run_workloads`] runs, which moves their statuses and makes no ReplicaSets, Pods or volumes;
+//!   the finalizers that protect volumes do not hold.
 //! - Validation of built-in kinds is metadata, required fields, sizes and a few rules (`validate`, `limits`);
 //!   CRDs' `x-kubernetes-validations`, `pattern`, `format`, `allOf`, `anyOf`, `oneOf` and `not` are not looked
 //!   at. CRDs are not validated. An object's size in etcd is that of its JSON.
@@ -42,6 +43,8 @@
 //! - Nothing answers behind an APIService that names a Service.
 //! - Tables have the real columns for ConfigMap, Secret, Service, Deployment, Pod, Namespace and custom
 //!   resources, all others name and age. OpenAPI v2 is not served.
+//! - A server whose view a fault holds back ([`Fault::Stale`]) refuses a later resourceVersion at once; the
+//!   real one waits three seconds first. A restore is that of etcd with a restart of the API server.
 //! - A DaemonSet's template generation stays 1.
 //! - A writer without `fieldManager` is `unknown`, whatever its User-Agent.
 //! - A call that a hung cluster has not taken up and that its caller gives up has no effect.
@@ -89,16 +92,19 @@ mod strategic;
 mod table;
 mod validate;
 mod watch;
+mod workloads;
 mod write;
 
 #[cfg(test)]
 mod tests;
 
 pub use admission::{AdmitHook, Denial, MutateHook};
-pub use fault::{Call, ConnectionError, Down, Fault, FaultHook, Verb};
+pub use fault::{Call, ConnectionError, Down, Fault, FaultHook, Verb, WatchFault, WatchHook};
 pub use kinds::Kind;
 pub use service::{ApiService, ResponseBody};
+pub use store::Backup;
 use store::{Place, Resource, Store, Stored};
+pub use workloads::{Outcome, run_workloads};
 use write::Write;
 
 /// Tells the time of day.
@@ -147,10 +153,10 @@ struct Front {
     /// Users' rights are looked at.
     authority: Option<Arc<rights::Authority>>,
     down: Option<Down>,
-    /// Grows when all connections are cut.
-    connections: u64,
     /// Grows when the cluster goes out of reach by refusing.
     refusals: u64,
+    counts: fault::Counts,
+    watch_fault: Option<WatchHook>,
 }
 
 impl Cluster {
@@ -245,16 +251,10 @@ impl Cluster {
         let mut front = self.inner.front.lock();
         front.down = down;
         if down == Some(Down::Refuse) {
-            front.connections += 1;
+            front.counts.cuts += 1;
             front.refusals += 1;
         }
         drop(front);
-        self.inner.wake.notify_waiters();
-    }
-
-    /// Breaks all open watches; new ones can be opened at once.
-    pub fn cut_watches(&self) {
-        self.inner.front.lock().connections += 1;
         self.inner.wake.notify_waiters();
     }
 

@@ -13,6 +13,12 @@ use super::garbage::Task;
 use super::kinds::{self, Kind};
 use super::rights::{self, Rights};
 
+mod backup;
+mod view;
+
+pub use backup::Backup;
+pub(super) use view::View;
+
 /// Changes that are kept; a watch from before them gets 410.
 const HISTORY: usize = 10_000;
 
@@ -110,6 +116,8 @@ pub(super) struct Store {
     history: VecDeque<Change>,
     /// The newest revision whose change is no longer in `history`.
     compacted: u64,
+    /// How often it was restored.
+    pub restores: u64,
 }
 
 impl Store {
@@ -128,6 +136,7 @@ impl Store {
             revision: 1,
             history: VecDeque::new(),
             compacted: 1,
+            restores: 0,
         }
     }
 

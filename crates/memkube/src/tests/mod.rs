@@ -10,12 +10,14 @@ use super::{Cluster, Options, tokio_clock};
 mod admission;
 mod apply;
 mod faults;
+mod faults_watching;
 mod kubectl;
 mod objects;
 mod owning;
 mod rights;
 mod serving;
 mod watching;
+mod workloads;
 
 fn cluster() -> Cluster {
     let start = "2026-01-01T00:00:00Z".parse().expect("a time");
