@@ -65,6 +65,7 @@ mod limits;
 pub mod listen;
 mod managed;
 mod openapi;
+mod protobuf;
 mod quantity;
 mod review;
 mod route;
