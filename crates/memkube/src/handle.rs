@@ -15,6 +15,7 @@ use super::fault::{Call, Verb};
 use super::kinds::Kind;
 use super::limits;
 use super::openapi;
+use super::protobuf;
 use super::review;
 use super::rights::Wish;
 use super::route::{self, Address, Asked, Target};
@@ -219,11 +220,14 @@ fn find(store: &Store, address: &Address) -> Option<Arc<Kind>> {
     (subresource && scope).then(|| kind.clone())
 }
 
-/// The body as JSON; where its type says YAML, that is read too.
+/// The body as JSON; where its type says YAML or protobuf, that is read.
 fn body(asked: &Asked) -> Result<Value, Failure> {
     let unreadable = |language: &str, error: String| {
         Failure::bad_request(format!("error decoding the request's body as {language}: {error}"))
     };
+    if asked.content_type.starts_with(protobuf::MEDIA_TYPE) {
+        return protobuf::read(&asked.body).map_err(|error| unreadable("protobuf", error.to_string()));
+    }
     match serde_json::from_slice(&asked.body) {
         Ok(value) => Ok(value),
         Err(_) if asked.content_type.contains("yaml") => {

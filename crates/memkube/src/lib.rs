@@ -76,6 +76,7 @@ pub mod listen;
 mod managed;
 pub mod managers;
 mod openapi;
+mod protobuf;
 mod quantity;
 mod reset;
 mod review;
