@@ -100,6 +100,7 @@ impl Store {
         managed::update(&write.empty(), true, &mut object, &self.writer(&write));
         let mut object = self.mutate(&write, object)?;
         self.begin(&write, &mut object);
+        let (write, object) = self.as_stored(&write, object);
         self.finish(&write, None, object)
     }
 
@@ -122,10 +123,11 @@ impl Store {
             body["metadata"]["managedFields"] = json!([{}]);
         }
         let mut new = self.decode(write, body, code)?;
-        managed::update(&live, false, &mut new, &self.writer(write));
+        managed::update(&write.kind.view(&live), false, &mut new, &self.writer(write));
         let new = self.mutate(write, new)?;
         let new = write.part_of(&live, new);
-        self.finish(write, Some(&live), new)
+        let (write, new) = self.as_stored(write, new);
+        self.finish(&write, Some(&live), new)
     }
 
     pub fn patch(&mut self, write: &Write, how: PatchType, patch: &[u8]) -> Result<Value, Failure> {

@@ -1,7 +1,7 @@
 //! The bed in memory: clusters of memkube in this process, on tokio's paused clock, without a socket. Each
 //! scenario has its own.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use anyhow::{Context, Result};
 use bytes::Bytes;
@@ -9,7 +9,7 @@ use futures::future::BoxFuture;
 use http::{Response, StatusCode, header};
 use http_body_util::Full;
 use kube::Client;
-use memkube::{Cluster, Down, Options, Verb, tokio_clock};
+use memkube::{Cluster, Down, Options, Outcome, Verb, tokio_clock};
 use serde_json::{Value, json};
 use tokio::sync::Mutex;
 use vidra_core::kubeconfig::{ClientAuth, MemberConfig};
@@ -36,8 +36,15 @@ pub fn in_memory(scenario: impl AsyncFnOnce(World)) {
     fastrand::seed(1);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
     runtime.expect("a runtime").block_on(async {
-        let bed = Memory::new();
-        scenario(World::start(Arc::new(bed)).await).await;
+        let bed = Arc::new(Memory::new());
+        let workloads = bed.clusters.values().map(|cluster| {
+            memkube::run_workloads(cluster.clone(), |_| Outcome::Ready(Duration::from_secs(1)))
+        });
+        tokio::select! {
+            biased;
+            () = async { scenario(World::start(bed.clone()).await).await } => {}
+            _ = futures::future::join_all(workloads) => {}
+        }
     });
 }
 
