@@ -51,6 +51,11 @@ pub(super) fn metadata(kind: &Kind, object: &Value) -> Vec<Wrong> {
     all
 }
 
+/// A number is one that a port can have; what is no number is somebody else's to judge.
+fn is_port(value: &Value) -> bool {
+    value.as_i64().is_none_or(|number| (1..=65535).contains(&number))
+}
+
 /// At most 63 lower-case letters, digits and dashes, none of these at an end.
 fn is_label(text: &str) -> bool {
     let ends = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
@@ -92,13 +97,15 @@ pub(super) fn builtin(kind: &Kind, live: Option<&Value>, object: &Value) -> Vec<
         }
         ("", "Service") => {
             let ports = object["spec"]["ports"].as_array().map(Vec::as_slice).unwrap_or_default();
-            for (index, port) in ports.iter().enumerate().filter(|_| ports.len() > 1) {
-                if port["name"].is_null() {
-                    all.push(wrong(
-                        format!("spec.ports[{index}].name"),
-                        "FieldValueRequired",
-                        "Required value",
-                    ));
+            for (index, port) in ports.iter().enumerate() {
+                let at = |field: &str| format!("spec.ports[{index}].{field}");
+                if port["name"].is_null() && ports.len() > 1 {
+                    all.push(wrong(at("name"), "FieldValueRequired", "Required value"));
+                }
+                for field in ["port", "targetPort"].into_iter().filter(|field| !is_port(&port[*field])) {
+                    let why =
+                        format!("Invalid value: {}: must be between 1 and 65535, inclusive", port[field]);
+                    all.push(wrong(at(field), "FieldValueInvalid", why));
                 }
             }
         }
