@@ -19,6 +19,7 @@ use super::write::{Validation, Write, text};
 use super::{Cluster, Inner};
 
 mod conditions;
+mod pods;
 mod status;
 
 use status::{Base, Phase, Workload};
@@ -144,11 +145,14 @@ impl Runner {
             return;
         }
         let template = hash(&object["spec"]["template"].to_string());
-        let rolls = last.is_none_or(|run| run.template != template);
-        let base = Base::read(workload, object, rolls, template, nodes);
+        let renewed = last.map(|run| run.template != template);
+        let base = Base::read(workload, object, renewed, template, nodes);
         let mut steps = VecDeque::new();
         if last.is_some() || !workload.settled(object) {
             let now = Instant::now();
+            if base.creates(workload, renewed) {
+                steps.push_back((now, Phase::Created));
+            }
             steps.push_back((now, Phase::Observed));
             let deadline = object["spec"]["progressDeadlineSeconds"].as_u64().map(Duration::from_secs);
             match plan(object) {
