@@ -87,6 +87,8 @@ impl Workload {
 pub(super) enum Phase {
     /// A Deployment's new ReplicaSet is made, and no count is known yet.
     Created,
+    /// A Deployment's generation is observed, while the counts are still those from before.
+    Noted,
     Observed,
     Half,
     Done,
@@ -103,6 +105,8 @@ pub(super) struct Base {
     hash: String,
     /// Of `deployment.kubernetes.io/revision`.
     revision: u64,
+    replicas: u64,
+    updated: u64,
     available: u64,
     /// What a StatefulSet was at before.
     current: Value,
@@ -140,6 +144,8 @@ impl Base {
             rolls,
             hash: format!("{:08x}", template as u32),
             revision: last.map_or(1, |last| last + u64::from(renewed == Some(true))),
+            replicas: number(&status["replicas"]),
+            updated: number(&status["updatedReplicas"]),
             available: number(&status[available]),
             current: status["currentRevision"].clone(),
             nodes: nodes.max(1) as u64,
@@ -160,6 +166,8 @@ impl Base {
         let (first, left) = ((more + less).min(wanted), kept.saturating_sub(less));
         match phase {
             Phase::Done => (wanted, wanted, wanted),
+            Phase::Noted if replaced => (self.replicas + more, more, self.available),
+            Phase::Noted => (self.replicas, self.updated, self.available),
             Phase::Half if replaced => (wanted + more, first.max(half), left.max(half)),
             Phase::Half => (wanted, wanted, kept.max(half)),
             _ if replaced => (wanted + more, first, left),
@@ -255,7 +263,12 @@ fn deployment(object: &Value, status: &mut Value, base: &Base, phase: &Phase, no
     let (more, less) = at_a_time(object, wanted);
     let (all, updated, ready) = base.counts(wanted, (more, less), phase);
     put(status, &[("replicas", all), ("updatedReplicas", updated), ("readyReplicas", ready)]);
-    put(status, &[("availableReplicas", ready), ("unavailableReplicas", all.saturating_sub(ready))]);
+    let lacking = match phase {
+        Phase::Noted if base.replicas == 0 => wanted,
+        Phase::Noted => 0,
+        _ => all.saturating_sub(ready),
+    };
+    put(status, &[("availableReplicas", ready), ("unavailableReplicas", lacking)]);
     status["terminatingReplicas"] = json!(0);
     let (is, reason, message) = if ready >= wanted.saturating_sub(less) {
         ("True", "MinimumReplicasAvailable", "Deployment has minimum availability.")
@@ -284,7 +297,7 @@ fn rollout(object: &Value, status: &mut Value, base: &Base, phase: &Phase, now: 
     let name = format!("\"{}-{}\"", object["metadata"]["name"].as_str().unwrap_or_default(), base.hash);
     let late = format!("ReplicaSet {name} has timed out progressing.");
     match phase {
-        Phase::Created => {
+        Phase::Created | Phase::Noted => {
             let message = format!("Created new replica set {name}");
             set(status, "Progressing", "True", "NewReplicaSetCreated", &message);
         }
