@@ -9,6 +9,7 @@ use serde_json::Value;
 use super::failure::Failure;
 use super::fault::{Call, Verb};
 use super::rights::{Authority, Caller, Wish};
+use super::route::Asked;
 use super::store::Store;
 use super::write::{Validation, Write};
 use super::{Cluster, Inner};
@@ -87,16 +88,31 @@ pub(super) enum Written<'a> {
 
 impl Inner {
     /// None where every request passes.
-    pub(super) fn gate(&self, call: &Call) -> Option<Arc<Gate>> {
+    pub(super) fn gate(&self, call: &Call) -> Option<Gate> {
         let front = self.front.lock();
         let hooks = front.hooks.clone();
         let rights = front.authority.clone().map(|authority| (authority.caller(&call.user), authority));
         let none = rights.is_none() && hooks.mutate.is_none() && hooks.admit.is_none();
-        (!none).then(|| Arc::new(Gate { call: call.clone(), hooks, rights }))
+        (!none).then(|| Gate { call: call.clone(), hooks, rights })
     }
 }
 
 impl Store {
+    /// Refuses a request that its user has no right to. Who may act as another user is that user from here
+    /// on.
+    pub(super) fn authorized(&mut self, mut gate: Gate, asked: &Asked) -> Result<Gate, Failure> {
+        if let Some((caller, authority)) = &mut gate.rights {
+            if let Some(other) = authority.acting(&asked.as_user, &asked.as_groups) {
+                for wish in Wish::to_act_as(&asked.as_user, &asked.as_groups) {
+                    self.rights().demand(caller, &wish)?;
+                }
+                *caller = other;
+            }
+            self.rights().demand(caller, &Wish::of(asked))?;
+        }
+        Ok(gate)
+    }
+
     /// Lets the mutating hook change what is to be created or updated; the result is brought into its stored
     /// form again.
     pub(super) fn mutate(&mut self, write: &Write, object: Value) -> Result<Value, Failure> {

@@ -17,7 +17,6 @@ use super::limits;
 use super::openapi;
 use super::protobuf;
 use super::review;
-use super::rights::Wish;
 use super::route::{self, Address, Asked, Target};
 use super::select::Selector;
 use super::store::{Place, Resource, Store};
@@ -61,10 +60,11 @@ impl Inner {
         (answer, warnings)
     }
 
-    fn answer(&self, store: &mut Store, asked: &Asked, gate: Option<Arc<Gate>>) -> Result<Answer, Failure> {
-        if let Some((caller, _)) = gate.as_ref().and_then(|gate| gate.rights.as_ref()) {
-            store.rights().demand(caller, &Wish::of(asked))?;
-        }
+    fn answer(&self, store: &mut Store, asked: &Asked, gate: Option<Gate>) -> Result<Answer, Failure> {
+        let gate = match gate {
+            Some(gate) => Some(Arc::new(store.authorized(gate, asked)?)),
+            None => None,
+        };
         limits::request(&asked.body)?;
         let aggregated = discovery::wants_aggregated(&asked.accept);
         let document = |found: Option<Value>| match found {

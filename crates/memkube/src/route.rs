@@ -19,6 +19,9 @@ pub(super) struct Asked {
     pub content_type: String,
     pub accept: String,
     pub body: Bytes,
+    /// Whom the caller wants to act as; empty for itself.
+    pub as_user: String,
+    pub as_groups: Vec<String>,
     /// A fault shows it an older state.
     pub view: Option<View>,
 }
@@ -63,6 +66,10 @@ impl Asked {
             let value = parts.headers.get(name).and_then(|value: &http::HeaderValue| value.to_str().ok());
             value.unwrap_or_default().to_owned()
         };
+        let groups = parts.headers.get_all("impersonate-group").into_iter();
+        let as_groups = groups.filter_map(|value| value.to_str().ok().map(str::to_owned)).collect();
+        let as_user = parts.headers.get("impersonate-user").and_then(|value| value.to_str().ok());
+        let as_user = as_user.unwrap_or_default().to_owned();
         let (content_type, accept) = (header(CONTENT_TYPE), header(ACCEPT));
         let path = parts.uri.path().to_owned();
         let target = Target::of(&path);
@@ -81,7 +88,7 @@ impl Asked {
             Method::DELETE => Verb::DeleteCollection,
             _ => Verb::Other,
         };
-        Asked { verb, path, target, query, content_type, accept, body, view: None }
+        Asked { verb, path, target, query, content_type, accept, body, as_user, as_groups, view: None }
     }
 
     pub fn param(&self, name: &str) -> &str {
