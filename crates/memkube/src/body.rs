@@ -5,9 +5,9 @@ use serde_json::{Value, json};
 use super::failure::Failure;
 use super::kinds::Kind;
 use super::limits;
-use super::reset;
 use super::shape;
 use super::store::{Place, Resource};
+use super::strategy;
 use super::validate::{self, Wrong};
 use super::write::{Write, set, text};
 
@@ -129,6 +129,38 @@ impl Write {
         Ok(())
     }
 
+    /// What a patch may not change: who the object is. A namespace says nothing where there are none.
+    pub fn check_patched(&self, live: &Value, new: &mut Value) -> Result<(), Failure> {
+        for field in ["apiVersion", "kind"] {
+            let wanted = if field == "kind" { self.kind.kind.clone() } else { self.kind.api_version() };
+            if new[field] != json!(wanted) {
+                let why = format!("Invalid value: {}: does not match the {field} on the URL", new[field]);
+                return Err(self.invalid("patch", &why));
+            }
+        }
+        if !new["metadata"].is_object() {
+            return Ok(());
+        }
+        if !self.kind.namespaced {
+            set(&mut new["metadata"], "namespace", Value::Null);
+        }
+        let (wanted, found) = (text(new, "uid"), text(live, "uid"));
+        if !wanted.is_empty() && wanted != found {
+            let why = format!("Invalid value: {wanted:?}: field is immutable");
+            return Err(self.invalid("metadata.uid", &why));
+        }
+        Ok(())
+    }
+
+    /// Turns empty lists into null, where they are stored so.
+    pub(super) fn settle(&self, object: &mut Value, emptied: bool) {
+        if emptied {
+            let entries = object["metadata"]["managedFields"].take();
+            *object = shape::stored(self.kind.typed(), object);
+            set(&mut object["metadata"], "managedFields", entries);
+        }
+    }
+
     /// Checks what the kind demands of an object that is to be stored.
     pub fn validate(&self, live: Option<&Value>, object: &Value) -> Result<(), Failure> {
         let mut wrong = validate::metadata(&self.kind, object);
@@ -152,7 +184,7 @@ impl Write {
             set(&mut kept, "status", new["status"].take());
             if self.kind.is_builtin() {
                 kept["metadata"] = new["metadata"].take();
-                reset::keep_metadata(&self.kind, live, &mut kept);
+                strategy::keep_metadata(&self.kind, live, &mut kept);
             } else {
                 let entries = new["metadata"]["managedFields"].take();
                 set(&mut kept["metadata"], "managedFields", entries);

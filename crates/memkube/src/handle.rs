@@ -15,11 +15,13 @@ use super::fault::{Call, Verb};
 use super::kinds::Kind;
 use super::limits;
 use super::openapi;
+use super::options;
 use super::protobuf;
 use super::review;
 use super::route::{self, Address, Asked, Target};
 use super::select::Selector;
 use super::store::{Place, Resource, Store};
+use super::strategy;
 use super::table;
 use super::watch::{Scope, Start};
 use super::write::{PatchType, Validation, Write};
@@ -107,6 +109,10 @@ impl Inner {
                 None if unreachable(store, &address.group, &address.version) => {
                     Answer::Text(503, "service unavailable\n")
                 }
+                None if store.kinds.iter().any(|kind| kind.group == address.group) => {
+                    let message = "the server could not find the requested resource";
+                    return Err(Failure::new(404, "NotFound", message));
+                }
                 None => document(None),
             },
         })
@@ -121,16 +127,16 @@ impl Inner {
         gate: Option<Arc<Gate>>,
     ) -> Result<Answer, Failure> {
         let validation = match asked.param("fieldValidation") {
-            "" | "Warn" => Validation::Warn,
             "Ignore" => Validation::Ignore,
             "Strict" => Validation::Strict,
-            other => {
-                let why = format!(
-                    "Unsupported value: {other:?}: supported values: \"Ignore\", \"Strict\", \"Warn\""
-                );
-                return Err(Failure::invalid("CreateOptions", "meta.k8s.io", "", "fieldValidation", &why));
-            }
+            _ => Validation::Warn,
         };
+        let deletion = match asked.verb {
+            Verb::Delete | Verb::DeleteCollection if !asked.body.is_empty() => body(asked)?,
+            _ => Value::Null,
+        };
+        let deletion = options::deletion(asked, deletion);
+        options::check(asked, &deletion)?;
         let shown = |code, object: Value| Answer::Json(code, kind.view(&object));
         let write = || Write {
             kind: kind.clone(),
@@ -170,7 +176,10 @@ impl Inner {
             Verb::List => list(store, asked, address, &kind, (self.clock)())?,
             Verb::Watch => Answer::Watch(watch(asked, address, kind)?),
             Verb::Create if address.name.is_empty() => shown(201, store.create(write(), body()?)?),
-            Verb::Update if !address.name.is_empty() => shown(200, store.replace(&write(), body()?)?),
+            Verb::Update if !address.name.is_empty() => {
+                let (created, object) = store.replace(&write(), body()?)?;
+                shown(if created { 201 } else { 200 }, object)
+            }
             Verb::Patch if !address.name.is_empty() => {
                 shown(200, store.patch(&write(), patch_type(asked, &kind)?, &asked.body)?)
             }
@@ -180,11 +189,10 @@ impl Inner {
                 shown(if created { 201 } else { 200 }, object)
             }
             Verb::DeleteCollection if takes_collections(&kind, address) => {
-                let options = if asked.body.is_empty() { Value::Null } else { body()? };
-                let dry_run = asked.dry_run() || options["dryRun"] == json!(["All"]);
+                let dry_run = asked.dry_run() || deletion["dryRun"] == json!(["All"]);
                 let answer = list(store, asked, address, &kind, (self.clock)())?;
                 for place in selected(store, asked, address, &kind)? {
-                    match store.delete(&Write { place, dry_run, ..write() }, &options) {
+                    match store.delete(&Write { place, dry_run, ..write() }, &deletion) {
                         // It went with another of them.
                         Err(gone) if gone.code == 404 => {}
                         done => drop(done?),
@@ -193,12 +201,19 @@ impl Inner {
                 answer
             }
             Verb::Delete if !status => {
-                let options = if asked.body.is_empty() { Value::Null } else { body()? };
                 let mut write = write();
-                write.dry_run |= options["dryRun"] == json!(["All"]);
-                let uid = store.existing(&write)?["metadata"]["uid"].clone();
-                match store.delete(&write, &options)? {
+                write.dry_run |= deletion["dryRun"] == json!(["All"]);
+                let live = store.existing(&write)?;
+                let uid = live["metadata"]["uid"].clone();
+                match store.delete(&write, &deletion)? {
                     Some(left) => shown(200, left),
+                    None if strategy::is_answered(&kind) => {
+                        let mut gone = live;
+                        if !write.dry_run {
+                            gone["metadata"]["resourceVersion"] = json!(store.revision().to_string());
+                        }
+                        shown(200, gone)
+                    }
                     None => Answer::Json(200, deleted(&kind, &address.name, &uid)),
                 }
             }

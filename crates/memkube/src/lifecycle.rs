@@ -108,7 +108,9 @@ impl Store {
             let annotated = kind.plural == "deployments"
                 && !write.status()
                 && live["metadata"]["annotations"] != new["metadata"]["annotations"];
-            if content(live) != content(&new) || annotated {
+            // The generation of a PriorityClass stays what it was.
+            let counted = kind.plural != "priorityclasses";
+            if counted && (content(live) != content(&new) || annotated) {
                 bump_generation(&mut new);
             }
         } else {

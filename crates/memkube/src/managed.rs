@@ -8,8 +8,8 @@ use entry::{Entry, own_entry, read, write};
 
 use super::failure::Failure;
 use super::kinds::Kind;
-use super::reset;
 use super::smd::{self, Comparison, Element, Set, Typed};
+use super::strategy;
 use super::write::set;
 
 /// Update managers that an object has at most; the oldest are put together beyond that.
@@ -36,7 +36,7 @@ impl Writer<'_> {
 
     /// What this writer may own: not what the real server resets in such a write.
     fn owned(&self, set: &Set) -> Set {
-        set.recursive_difference(&reset::set(self.kind, self.subresource))
+        set.recursive_difference(&strategy::set(self.kind, self.subresource))
     }
 
     /// Without what belongs to nobody: identity and bookkeeping.
@@ -281,7 +281,9 @@ const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 fn noted(typed: Typed<'_>, live: &Value) -> Set {
     let text = live["metadata"]["annotations"][LAST_APPLIED].as_str().unwrap_or_default();
     let Ok(said) = serde_json::from_str::<Value>(text) else { return Set::default() };
-    if said["apiVersion"] != live["apiVersion"] || smd::validate(typed, &said, false).is_err() {
+    // Duplicates in either are too much for it.
+    let read = |object: &Value| smd::validate(typed, object, false).is_ok();
+    if said["apiVersion"] != live["apiVersion"] || !read(&said) || !read(live) {
         return Set::default();
     }
     let diff = smd::compare(typed, &said, live);

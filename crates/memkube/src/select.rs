@@ -4,6 +4,7 @@ use serde_json::Value;
 
 use super::failure::Failure;
 use super::store::Stored;
+use super::validate::{is_qualified, is_word};
 
 /// What a list or a watch is limited to. All requirements must hold.
 #[derive(Clone, Debug, Default)]
@@ -87,7 +88,18 @@ fn equality(text: &str) -> Option<(String, Test)> {
     Some((key.trim().to_owned(), Test::In(one(value))))
 }
 
+/// Keys and values must be such as labels have.
 fn label_requirement(text: &str) -> Result<(String, Test), Failure> {
+    let (key, test) = read_label(text)?;
+    let values = match &test {
+        Test::In(list) | Test::NotIn(list) => list.as_slice(),
+        Test::Exists | Test::Absent => &[],
+    };
+    let fits = is_qualified(&key) && values.iter().all(|value| value.is_empty() || is_word(value));
+    if fits { Ok((key, test)) } else { Err(unreadable(text)) }
+}
+
+fn read_label(text: &str) -> Result<(String, Test), Failure> {
     if let Some(open) = text.strip_suffix(')') {
         let (head, list) = open.split_once('(').ok_or_else(|| unreadable(text))?;
         let list = list.split(',').map(|value| value.trim().to_owned()).collect();

@@ -48,12 +48,47 @@ pub(super) fn metadata(kind: &Kind, object: &Value) -> Vec<Wrong> {
             all.push(wrong("metadata.annotations", "FieldValueInvalid", why));
         }
     }
+    finalizers(kind, metadata, &mut all);
+    owners(metadata, &mut all);
     all
 }
 
 /// A number is one that a port can have; what is no number is somebody else's to judge.
 fn is_port(value: &Value) -> bool {
     value.as_i64().is_none_or(|number| (1..=65535).contains(&number))
+}
+
+/// Finalizers are qualified names; those of built-in kinds without a domain are the server's own.
+fn finalizers(kind: &Kind, metadata: &Value, all: &mut Vec<Wrong>) {
+    let list = metadata["finalizers"].as_array().into_iter().flatten().filter_map(Value::as_str);
+    for (index, name) in list.enumerate() {
+        if !is_qualified(name) {
+            let why = format!("Invalid value: {name:?}: a qualified name is wanted");
+            all.push(wrong("metadata.finalizers", "FieldValueInvalid", why));
+        }
+        let own = ["kubernetes", "orphan", "foregroundDeletion"].contains(&name);
+        if kind.is_builtin() && !name.contains('/') && !own {
+            let why = format!(
+                "Invalid value: {name:?}: name is neither a standard finalizer name nor is it fully qualified"
+            );
+            all.push(wrong(format!("metadata.finalizers[{index}]"), "FieldValueInvalid", why));
+        }
+    }
+}
+
+/// Owners say who they are, and at most one of them controls.
+fn owners(metadata: &Value, all: &mut Vec<Wrong>) {
+    let owners = metadata["ownerReferences"].as_array().map(Vec::as_slice).unwrap_or_default();
+    for field in ["apiVersion", "kind", "name", "uid"] {
+        if owners.iter().any(|owner| owner[field].as_str().unwrap_or_default().is_empty()) {
+            let why = format!("Invalid value: \"\": {field} must not be empty");
+            all.push(wrong(format!("metadata.ownerReferences.{field}"), "FieldValueInvalid", why));
+        }
+    }
+    if owners.iter().filter(|owner| owner["controller"] == true).count() > 1 {
+        let why = "Invalid value: Only one reference can have Controller set to true";
+        all.push(wrong("metadata.ownerReferences", "FieldValueInvalid", why));
+    }
 }
 
 /// At most 63 lower-case letters, digits and dashes, none of these at an end.
@@ -66,7 +101,7 @@ fn is_label(text: &str) -> bool {
 }
 
 /// A label's value, and the last part of its key.
-fn is_word(text: &str) -> bool {
+pub(super) fn is_word(text: &str) -> bool {
     let ends = |c: char| c.is_ascii_alphanumeric();
     (1..=63).contains(&text.len())
         && text.chars().all(|c| ends(c) || matches!(c, '-' | '_' | '.'))
@@ -74,7 +109,7 @@ fn is_word(text: &str) -> bool {
         && text.ends_with(ends)
 }
 
-fn is_qualified(key: &str) -> bool {
+pub(super) fn is_qualified(key: &str) -> bool {
     match key.split_once('/') {
         None => is_word(key),
         Some((prefix, name)) => prefix.len() <= 253 && prefix.split('.').all(is_label) && is_word(name),
@@ -88,12 +123,19 @@ pub(super) fn builtin(kind: &Kind, live: Option<&Value>, object: &Value) -> Vec<
         return all;
     }
     required(kind.typed(), object, "", &mut all);
+    if let Some(live) = live {
+        fixed(kind, live, object, &mut all);
+    }
     if matches!((kind.group.as_str(), kind.kind.as_str()), ("", "ConfigMap" | "Secret")) {
         all.extend(limits::values(kind, object));
     }
     match (kind.group.as_str(), kind.kind.as_str()) {
         ("apps", "Deployment" | "ReplicaSet" | "StatefulSet" | "DaemonSet") => {
             selected(live, &object["spec"], &mut all);
+            if object["spec"]["replicas"].as_i64().is_some_and(|count| count < 0) {
+                let why = "Invalid value: must be greater than or equal to 0";
+                all.push(wrong("spec.replicas", "FieldValueInvalid", why));
+            }
         }
         ("", "Service") => {
             let ports = object["spec"]["ports"].as_array().map(Vec::as_slice).unwrap_or_default();
@@ -118,14 +160,47 @@ pub(super) fn builtin(kind: &Kind, live: Option<&Value>, object: &Value) -> Vec<
                 }
             }
         }
-        ("rbac.authorization.k8s.io", "RoleBinding" | "ClusterRoleBinding")
-            if live.is_some_and(|live| live["roleRef"] != object["roleRef"]) =>
-        {
-            all.push(wrong("roleRef", "FieldValueInvalid", "Invalid value: cannot change roleRef"));
+        ("rbac.authorization.k8s.io", "RoleBinding" | "ClusterRoleBinding") => {
+            let subjects = object["subjects"].as_array().into_iter().flatten();
+            for (index, subject) in subjects.enumerate() {
+                if subject["kind"] == "ServiceAccount"
+                    && subject["namespace"].as_str().is_none_or(str::is_empty)
+                {
+                    let field = format!("subjects[{index}].namespace");
+                    all.push(wrong(field, "FieldValueRequired", "Required value"));
+                }
+            }
         }
         _ => {}
     }
     all
+}
+
+/// Fields that stay as they were made: group, kind, field, and as what a change is refused.
+const FIXED: [(&str, &str, &str, &str); 11] = [
+    ("", "Secret", "type", "FieldValueInvalid"),
+    ("rbac.authorization.k8s.io", "RoleBinding", "roleRef", "FieldValueInvalid"),
+    ("rbac.authorization.k8s.io", "ClusterRoleBinding", "roleRef", "FieldValueInvalid"),
+    ("scheduling.k8s.io", "PriorityClass", "value", "FieldValueForbidden"),
+    ("scheduling.k8s.io", "PriorityClass", "preemptionPolicy", "FieldValueInvalid"),
+    ("storage.k8s.io", "StorageClass", "parameters", "FieldValueInvalid"),
+    ("storage.k8s.io", "StorageClass", "provisioner", "FieldValueInvalid"),
+    ("storage.k8s.io", "StorageClass", "reclaimPolicy", "FieldValueInvalid"),
+    ("storage.k8s.io", "StorageClass", "volumeBindingMode", "FieldValueInvalid"),
+    ("storage.k8s.io", "CSIDriver", "spec.attachRequired", "FieldValueInvalid"),
+    ("storage.k8s.io", "VolumeAttachment", "spec", "FieldValueInvalid"),
+];
+
+fn fixed(kind: &Kind, live: &Value, object: &Value, all: &mut Vec<Wrong>) {
+    for (group, of, field, reason) in FIXED {
+        let pointer = format!("/{}", field.replace('.', "/"));
+        if (group, of) == (kind.group.as_str(), kind.kind.as_str())
+            && live.pointer(&pointer) != object.pointer(&pointer)
+        {
+            let opening = if reason == "FieldValueForbidden" { "Forbidden" } else { "Invalid value" };
+            all.push(wrong(field, reason, format!("{opening}: field is immutable")));
+        }
+    }
 }
 
 /// The selector of a workload must be there, fit the template's labels, and stay.

@@ -10,10 +10,12 @@ use super::builtin;
 use super::failure::Failure;
 use super::kinds::{Kind, Shape};
 use super::managed::{self, Writer};
+use super::operations;
 use super::shape::{self, Report};
 use super::smd::{self, Typed};
 use super::store::{Place, Store, rfc3339};
 use super::strategic;
+use super::strategy;
 
 /// One write: of which object, how, by whom.
 #[derive(Clone)]
@@ -67,8 +69,9 @@ impl PatchType {
                 strategic::patch(typed, object, &patch).map_err(Failure::bad_request)?;
             }
             PatchType::Json => {
-                let patch: json_patch::Patch = serde_json::from_slice(patch).map_err(unreadable)?;
-                json_patch::patch(object, &patch).map_err(|error| {
+                let operations: Vec<serde_json::Map<String, Value>> =
+                    serde_json::from_slice(patch).map_err(unreadable)?;
+                operations::apply(object, &operations).map_err(|error| {
                     let message = "the server rejected our request due to an error in our request";
                     Failure::new(422, "Invalid", format!("{message}: {error}"))
                 })?;
@@ -91,22 +94,34 @@ impl Store {
             }
         };
         write.conform(&mut body)?;
-        let mut object = self.decode(&write, body, 400)?;
+        let (mut object, emptied) = self.decode(&write, body, 400)?;
         self.check_namespace(&write)?;
         if !text(&object, "resourceVersion").is_empty() {
             let message = "resourceVersion should not be set on objects to be created";
             return Err(Failure::new(500, "", message));
         }
         managed::update(&write.empty(), true, &mut object, &self.writer(&write));
+        write.settle(&mut object, emptied);
         let mut object = self.mutate(&write, object)?;
         self.begin(&write, &mut object);
         let (write, object) = self.as_stored(&write, object);
         self.finish(&write, None, object)
     }
 
-    /// PUT.
-    pub fn replace(&mut self, write: &Write, body: Value) -> Result<Value, Failure> {
-        self.update(write, body, 400)
+    /// PUT; true when it created the object, as it does of a few kinds.
+    pub fn replace(&mut self, write: &Write, body: Value) -> Result<(bool, Value), Failure> {
+        let made = write.subresource.is_empty()
+            && strategy::is_created_by_put(&write.kind)
+            && !self.has(&write.resource(), &write.place);
+        if !made {
+            return Ok((false, self.update(write, body, 400)?));
+        }
+        let mut body = body;
+        if text(&body, "name").is_empty() {
+            return Err(Failure::bad_request("the name of the object must be in the body"));
+        }
+        set(&mut body["metadata"], "resourceVersion", Value::Null);
+        Ok((true, self.create(write.clone(), body)?))
     }
 
     /// The end of PUT and of every patch but apply; what cannot be read is refused with `code`.
@@ -114,7 +129,7 @@ impl Store {
         let live = self.existing(write)?;
         write.conform(&mut body)?;
         write.check_identity(&live, &body)?;
-        if text(&body, "resourceVersion").is_empty() && write.kind.is_custom() {
+        if text(&body, "resourceVersion").is_empty() && strategy::is_guarded(&write.kind) {
             let why = "Invalid value: 0: must be specified for an update";
             return Err(write.invalid("metadata.resourceVersion", why));
         }
@@ -122,8 +137,9 @@ impl Store {
             // Said apart from nothing, it means the same as this.
             body["metadata"]["managedFields"] = json!([{}]);
         }
-        let mut new = self.decode(write, body, code)?;
+        let (mut new, emptied) = self.decode(write, body, code)?;
         managed::update(&write.kind.view(&live), false, &mut new, &self.writer(write));
+        write.settle(&mut new, emptied);
         let new = self.mutate(write, new)?;
         let new = write.part_of(&live, new);
         let (write, new) = self.as_stored(write, new);
@@ -134,6 +150,7 @@ impl Store {
         let live = self.existing(write)?;
         let mut new = write.kind.view(&live);
         how.patch(write.kind.typed(), &mut new, patch)?;
+        write.check_patched(&live, &mut new)?;
         // A merge patch may take the guard away; what it is laid over stays what was read.
         if text(&new, "resourceVersion").is_empty() && new["metadata"].is_object() {
             new["metadata"]["resourceVersion"] = live["metadata"]["resourceVersion"].clone();
@@ -173,7 +190,8 @@ impl Store {
                 // A null among a Secret's data is stored as "", and each apply is a change anew.
                 let nulls = new["data"].as_object().is_some_and(|data| data.values().any(Value::is_null));
                 let write = &Write { exact: nulls && write.kind.is_builtin(), ..write.clone() };
-                let mut new = self.decode(write, new, 500)?;
+                let (mut new, emptied) = self.decode(write, new, 500)?;
+                write.settle(&mut new, emptied);
                 managed::note_applied(&mut new, &said, &write.manager);
                 let new = self.mutate(write, new)?;
                 let new = write.part_of(&live, new);
@@ -190,7 +208,8 @@ impl Store {
                     return Err(Failure::conflict(&write.kind, &write.place.name, &why));
                 }
                 let new = managed::apply(&empty, &empty, &declared, &self.writer(write), force)?;
-                let mut new = self.decode(write, new, 500)?;
+                let (mut new, emptied) = self.decode(write, new, 500)?;
+                write.settle(&mut new, emptied);
                 self.check_namespace(write)?;
                 new = self.mutate(write, new)?;
                 self.begin(write, &mut new);
@@ -218,8 +237,14 @@ impl Store {
 
     /// Gives a body the form in which its kind is stored, defaults filled in. A value of a wrong type is
     /// refused with `code`: 400 for what a
-    /// client sent, 422 for what a patch made, 500 for what an apply made.
-    pub(super) fn decode(&mut self, write: &Write, mut body: Value, code: u16) -> Result<Value, Failure> {
+    /// client sent, 422 for what a patch made, 500 for what an apply made. True beside it: lists are in it
+    /// that [`Write::settle`] has yet to turn into null.
+    pub(super) fn decode(
+        &mut self,
+        write: &Write,
+        mut body: Value,
+        code: u16,
+    ) -> Result<(Value, bool), Failure> {
         let kind = &write.kind;
         let (mut object, report) = match &kind.shape {
             Shape::Unknown => {
@@ -233,7 +258,7 @@ impl Store {
                 (object, report)
             }
             Shape::Custom(custom) => {
-                let mut report = Report { unknown: custom.prune(&mut body), wrong: None };
+                let mut report = Report { unknown: custom.prune(&mut body), ..Report::default() };
                 custom.default(&mut body);
                 let (metadata, of_metadata) = shape::normal(custom.metadata(), &body["metadata"], true);
                 body["metadata"] = metadata;
@@ -247,7 +272,7 @@ impl Store {
         }
         self.undeclared(write, &report.unknown, code)?;
         drop_empty_metadata(&mut object);
-        Ok(object)
+        Ok((object, report.emptied))
     }
 
     fn undeclared(&mut self, write: &Write, unknown: &[String], code: u16) -> Result<(), Failure> {
