@@ -116,6 +116,10 @@ impl Actor<'_> {
     async fn apply(&self, declared: &Declared, uid: &str, why: Why, force: bool) -> Step {
         let mut body = self.body(declared);
         body["metadata"]["uid"] = uid.into();
+        #[cfg(vidra_mutants)]
+        if crate::mutants::is(crate::mutants::Mutant::NoUidPrecondition) {
+            body["metadata"]["uid"].take();
+        }
         self.apply_body(declared, &body, uid, why, force).await
     }
 

@@ -77,6 +77,7 @@ mod strategic;
 mod table;
 mod validate;
 mod watch;
+mod witness;
 mod write;
 
 #[cfg(test)]
@@ -86,6 +87,7 @@ pub use fault::{Call, ConnectionError, Down, Fault, FaultHook, Verb};
 pub use kinds::Kind;
 pub use service::{ApiService, ResponseBody};
 use store::{Place, Resource, Store, Stored};
+pub use witness::{Changed, Witness};
 use write::Write;
 
 /// Tells the time of day.
@@ -130,6 +132,7 @@ struct Front {
     /// Calls are not noted down.
     unrecorded: bool,
     fault: Option<FaultHook>,
+    witness: Option<Witness>,
     down: Option<Down>,
     /// Grows when all connections are cut.
     connections: u64,

@@ -6,7 +6,7 @@ use anyhow::Result;
 
 use crate::{
     run::{cargo_program, is_there, program, root, start_watch, succeed},
-    testbed,
+    simulate, testbed,
 };
 
 /// Runs them all.
@@ -33,7 +33,8 @@ pub fn all() -> Result<()> {
     step("testbed: build", || testbed::binary().map(|path| println!("{}", path.display())))?;
     step("testbed: go vet", || succeed(&mut go(&["vet"])))?;
     step("testbed: go test", || succeed(&mut go(&["test"])))?;
-    step("test", || succeed(&mut cargo(&["test", "--locked", "--workspace"])))?;
+    step("test", || succeed(&mut cargo(&["test", "--locked", "--workspace", "--exclude", "testkit"])))?;
+    step("simulation", || succeed(&mut simulate::tests()))?;
     println!("\nevery step succeeded, {:.0} s in all", began.elapsed().as_secs_f64());
     Ok(())
 }

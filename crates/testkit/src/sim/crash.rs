@@ -40,11 +40,26 @@ pub trait Scenario: Copy {
     fn check(&self, world: &World);
 }
 
+/// What disturbs a run.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Trouble {
+    /// A life of the hub ends at each.
+    pub crashes: Vec<Crash>,
+    /// So many lives end at their first call after a write that had an effect.
+    pub restless: usize,
+}
+
+impl From<&[Crash]> for Trouble {
+    fn from(crashes: &[Crash]) -> Self {
+        Self { crashes: crashes.to_vec(), ..Self::default() }
+    }
+}
+
 /// How a run ended.
 pub struct Run {
     /// What is stored, comparable between runs.
     pub state: State,
-    /// The same with uids, times and all.
+    /// The same with uids, times and all, if the shape asks for it.
     pub raw: Vec<String>,
     /// The hub's calls since the act.
     pub trace: Vec<Seen>,
@@ -52,12 +67,12 @@ pub struct Run {
     pub took: Duration,
 }
 
-/// Runs a scenario with these crashes. `wanted` is the end to be reached; without it the run goes on until
+/// Runs a scenario, so disturbed. `wanted` is the end to be reached; without it the run goes on until
 /// the hub is quiet. The error says what was wrong.
 pub fn once<S: Scenario>(
     scenario: S,
     shape: Shape,
-    crashes: &[Crash],
+    trouble: &Trouble,
     wanted: Option<&State>,
 ) -> Result<Run, String> {
     run(shape.seed, || async {
@@ -67,7 +82,8 @@ pub fn once<S: Scenario>(
             world.start_hub();
             world.settle().await;
         }
-        world.arm(crashes);
+        world.arm(&trouble.crashes);
+        world.observer.make_restless(trouble.restless);
         let began = Instant::now();
         let acting = async {
             if scenario.moment() == Moment::WithAct {
@@ -76,13 +92,13 @@ pub fn once<S: Scenario>(
             scenario.act(&world).await;
             match wanted {
                 None => world.settle().await,
-                Some(wanted) => reach(&world, wanted, crashes.len()).await,
+                Some(wanted) => reach(&world, wanted, trouble).await,
             }
         };
         let ended = caught(world.supervised(acting)).await;
         let run = Run {
             state: world.state(),
-            raw: raw(&world),
+            raw: if shape.kept { raw(&world) } else { Vec::new() },
             trace: world.observer.trace(),
             took: began.elapsed().saturating_sub(world.observer.quiet_for()),
         };
@@ -96,8 +112,12 @@ pub fn once<S: Scenario>(
             ));
         }
         // A later life may be done before the call at which it was to be cut off.
-        if !crashes.is_empty() && world.observer.crashes_left() == crashes.len() {
+        let crashes = trouble.crashes.len();
+        if crashes > 0 && world.observer.crashes_left() == crashes {
             wrong.push("the call at which it was to be cut off never came".to_owned());
+        }
+        if trouble.restless > 0 && world.observer.restless_left() == 0 {
+            wrong.push(format!("after {} lives it had still more to write", trouble.restless));
         }
         if wrong.is_empty() {
             let checked = std::panic::catch_unwind(AssertUnwindSafe(|| scenario.check(&world)));
@@ -119,9 +139,12 @@ fn words(panic: Box<dyn Any + Send>) -> String {
 }
 
 /// Waits until the wanted state is reached and stays while the hub is quiet.
-async fn reach(world: &World, wanted: &State, crashes: usize) {
+async fn reach(world: &World, wanted: &State, trouble: &Trouble) {
     let began = Instant::now();
-    while began.elapsed() < RECOVERS_WITHIN {
+    let crashes = trouble.crashes.len();
+    // Each life may have to wait a second until it may write a status.
+    let within = RECOVERS_WITHIN + Duration::from_secs(trouble.restless as u64);
+    while began.elapsed() < within {
         if (crashes == 0 || world.observer.crashes_left() < crashes)
             && world.observer.quiet_for() >= QUIET
             && world.state() == *wanted

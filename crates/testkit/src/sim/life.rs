@@ -8,6 +8,8 @@ use vidra_core::kubeconfig::Allow;
 use vidra_hub::{
     app::{self, Deps},
     hub::identity::IdentityError,
+    lease::Claim,
+    process::under_claim,
     serve::metrics::Metrics,
     settings::Settings,
 };
@@ -17,6 +19,34 @@ use super::{
     seams::{SimClock, SimConnect, SimRng},
     world::{HUB_NAMESPACE, World},
 };
+
+/// As a process does it: under a Lease, if there is one. One that has lost it is started again.
+async fn run(
+    claim: Option<Claim>,
+    settings: Settings,
+    deps: Deps,
+    synced: watch::Sender<bool>,
+    stop: CancellationToken,
+) -> Result<(), IdentityError> {
+    let Some(claim) = claim else { return app::run(settings, deps, synced, stop).await };
+    loop {
+        if stop.run_until_cancelled(claim.acquire()).await.is_none() {
+            return Ok(());
+        }
+        let Deps { client, connect, clock, rng, .. } = &deps;
+        let again = Deps {
+            client: client.clone(),
+            connect: connect.clone(),
+            clock: clock.clone(),
+            rng: rng.clone(),
+            metrics: Metrics::default(),
+        };
+        let synced = watch::Sender::new(false);
+        if under_claim(&claim, settings.clone(), again, synced, &stop).await? {
+            return Ok(());
+        }
+    }
+}
 
 /// A running hub.
 pub struct Life {
@@ -49,11 +79,16 @@ impl Life {
         let stop = CancellationToken::new();
         // Nobody else waits on `synced`: tokio's watch channel wakes several waiters in a random order.
         let synced = watch::Sender::new(false);
+        let claim = world.shape.lease.then(|| {
+            let clock = deps.clock.clone();
+            Claim::new(deps.client.clone(), HUB_NAMESPACE, user.to_string(), clock)
+        });
+        let running = run(claim, settings, deps, synced, stop.clone());
         #[expect(
             clippy::disallowed_methods,
             reason = "the handle is awaited or aborted in end() and crash()"
         )]
-        let task = tokio::spawn(app::run(settings, deps, synced, stop.clone()));
+        let task = tokio::spawn(running);
         Self { user, stop, task }
     }
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use testkit::sim::{
-    Crash, Scenario,
+    Crash, Scenario, Trouble,
     crash::{Run, once},
     observer::Seen,
     world::Shape,
@@ -18,7 +18,8 @@ const SEED: u64 = 1;
 
 /// The undisturbed run.
 pub fn undisturbed<S: Scenario>(act: S, shape: Shape) -> Run {
-    once(act, shape, &[], None).unwrap_or_else(|wrong| panic!("{}, undisturbed:\n{wrong}", act.name()))
+    once(act, shape, &Trouble::default(), None)
+        .unwrap_or_else(|wrong| panic!("{}, undisturbed:\n{wrong}", act.name()))
 }
 
 /// How to see one run again.
@@ -44,7 +45,7 @@ fn at_every_call<S: Scenario>(act: S) {
     let points = crash_points(&wanted.trace);
     let (mut failures, mut slowest) = (Vec::new(), Duration::ZERO);
     for crash in &points {
-        match once(act, shape, &[*crash], Some(&wanted.state)) {
+        match once(act, shape, &[*crash][..].into(), Some(&wanted.state)) {
             Ok(run) => slowest = slowest.max(run.took),
             Err(wrong) => failures.push((*crash, wrong)),
         }
@@ -126,7 +127,7 @@ fn with_two_crashes<S: Scenario>(acts: &[S]) {
                 let second = first + chance.usize(1..30);
                 let crashes = [(first, chance.bool()), (second, chance.bool())];
                 let crashes = crashes.map(|(call, after)| Crash { call, after });
-                if let Err(wrong) = once(*act, shape, &crashes, Some(&wanted.state)) {
+                if let Err(wrong) = once(*act, shape, &crashes[..].into(), Some(&wanted.state)) {
                     failures.push(format!("{}:\n{wrong}", name_of(*act, shape, &crashes)));
                 }
             }
@@ -143,4 +144,32 @@ fn acts_survive_two_crashes_in_interleavings_by_seed() {
 #[test]
 fn harms_survive_two_crashes_in_interleavings_by_seed() {
     with_two_crashes(&harm::ALL);
+}
+
+/// Each life ends at its first call after a write that had an effect: what is left behind is never what any
+/// life meant to leave.
+fn restless<S: Scenario>(acts: &[S]) {
+    let shape = Shape::new(SEED);
+    let mut failures = Vec::new();
+    for act in acts {
+        let wanted = undisturbed(*act, shape);
+        let trouble = Trouble { restless: LIVES, ..Trouble::default() };
+        if let Err(wrong) = once(*act, shape, &trouble, Some(&wanted.state)) {
+            failures.push(format!("VIDRA_SIM={}:restless\n{wrong}", act.name()));
+        }
+    }
+    assert!(failures.is_empty(), "{} fail:\n{}", failures.len(), failures.join("\n"));
+}
+
+/// Far more than a scenario has writes.
+const LIVES: usize = 200;
+
+#[test]
+fn acts_survive_a_restart_after_each_effective_write() {
+    restless(&scenarios::ALL);
+}
+
+#[test]
+fn harms_survive_a_restart_after_each_effective_write() {
+    restless(&harm::ALL);
 }

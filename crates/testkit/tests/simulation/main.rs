@@ -16,6 +16,8 @@
 mod crashes;
 mod harm;
 mod members;
+#[cfg(vidra_mutants)]
+mod mutants;
 mod replay;
 mod scenarios;
 mod walk;

@@ -16,7 +16,7 @@ fn two_runs_of_a_seed_have_the_same_calls_and_the_same_end() {
 
 fn twice<S: Scenario>(acts: &[S]) {
     for (at, act) in acts.iter().copied().enumerate() {
-        let shape = Shape { latency: true, ..Shape::new(7) };
+        let shape = Shape { latency: true, kept: true, ..Shape::new(7) };
         let (first, second) = (undisturbed(act, shape), undisturbed(act, shape));
         assert_same(act, &lines(&first.trace), &lines(&second.trace));
         assert_same(act, &first.raw, &second.raw);
@@ -24,7 +24,9 @@ fn twice<S: Scenario>(acts: &[S]) {
             continue;
         }
         let crash = [Crash { call: first.trace.len() / 2, after: true }];
-        let again = || once(act, shape, &crash, Some(&first.state)).unwrap_or_else(|wrong| panic!("{wrong}"));
+        let again = || {
+            once(act, shape, &crash[..].into(), Some(&first.state)).unwrap_or_else(|wrong| panic!("{wrong}"))
+        };
         let (one, two) = (again(), again());
         assert_same(act, &lines(&one.trace), &lines(&two.trace));
         assert_same(act, &one.raw, &two.raw);
@@ -82,7 +84,7 @@ fn show<S: Scenario>(act: S, shape: Shape, crashes: &[Crash]) {
         return;
     }
     println!("=== with {crashes:?}:");
-    match once(act, shape, crashes, Some(&reference.state)) {
+    match once(act, shape, &crashes.into(), Some(&reference.state)) {
         Ok(run) => {
             run.trace.iter().enumerate().for_each(|(index, seen)| println!("{index:5} {seen}"));
             println!("it passes, after {:?}", run.took);
