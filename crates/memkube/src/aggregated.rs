@@ -1,5 +1,6 @@
 //! APIServices: groups that another server would serve. Nothing runs behind them here, so one that names a
-//! Service is broken: discovery shows its group as stale, requests for it get 503, and namespaces do not end.
+//! Service is broken, unless its kinds are registered: discovery shows its group as stale, requests for it
+//! get 503, and namespaces do not end. So it is with a group that a test makes unavailable.
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -35,12 +36,13 @@ pub(super) fn status(kind: &Kind, object: &Value, now: Timestamp) -> Option<Valu
 }
 
 impl Store {
-    /// Group and version of each broken APIService, in the order of their names.
+    /// Group and version of each broken APIService, in the order of their names, then those that a test made
+    /// unavailable.
     pub(super) fn broken(&self) -> Vec<(String, String)> {
         let table = self.table(&Resource::new(GROUP, PLURAL));
         let services = table.into_iter().flat_map(|table| table.values().map(Stored::read));
         let broken = services.filter(|service| !service["spec"]["service"].is_null());
-        broken
+        let mut all: Vec<_> = broken
             .map(|service| {
                 let text = |field: &str| service["spec"][field].as_str().unwrap_or_default().to_owned();
                 (text("group"), text("version"))
@@ -48,7 +50,14 @@ impl Store {
             .filter(|(group, version)| {
                 !self.kinds.iter().any(|kind| kind.group == *group && kind.version == *version)
             })
-            .collect()
+            .collect();
+        for kind in self.kinds.iter().filter(|kind| self.unavailable.contains(&kind.group)) {
+            let of = (kind.group.clone(), kind.version.clone());
+            if !all.contains(&of) {
+                all.push(of);
+            }
+        }
+        all
     }
 
     /// Says in a terminating namespace why it stays, where a broken APIService is why.

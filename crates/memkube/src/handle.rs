@@ -8,13 +8,15 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::Inner;
+use super::admission::Gate;
 use super::discovery;
 use super::failure::Failure;
-use super::fault::Verb;
+use super::fault::{Call, Verb};
 use super::kinds::Kind;
 use super::limits;
 use super::openapi;
 use super::review;
+use super::rights::Wish;
 use super::route::{self, Address, Asked, Target};
 use super::select::Selector;
 use super::store::{Place, Resource, Store};
@@ -53,11 +55,12 @@ impl From<Failure> for Answer {
 
 impl Inner {
     /// Serves one request: effect and answer in one step, with nothing in between. Warnings come beside.
-    pub(super) fn handle(&self, asked: &Asked) -> (Answer, Vec<String>) {
+    pub(super) fn handle(&self, asked: &Asked, call: &Call) -> (Answer, Vec<String>) {
+        let gate = self.gate(call);
         let mut store = self.store.lock();
         store.warnings.clear();
         let before = store.revision();
-        let answer = self.answer(&mut store, asked).unwrap_or_else(Answer::from);
+        let answer = self.answer(&mut store, asked, gate).unwrap_or_else(Answer::from);
         let changed = store.revision() != before;
         let warnings = std::mem::take(&mut store.warnings);
         drop(store);
@@ -67,7 +70,10 @@ impl Inner {
         (answer, warnings)
     }
 
-    fn answer(&self, store: &mut Store, asked: &Asked) -> Result<Answer, Failure> {
+    fn answer(&self, store: &mut Store, asked: &Asked, gate: Option<Arc<Gate>>) -> Result<Answer, Failure> {
+        if let Some((caller, _)) = gate.as_ref().and_then(|gate| gate.rights.as_ref()) {
+            store.rights().demand(caller, &Wish::of(asked))?;
+        }
         limits::request(&asked.body)?;
         let aggregated = discovery::wants_aggregated(&asked.accept);
         let document = |found: Option<Value>| match found {
@@ -87,8 +93,8 @@ impl Inner {
             Target::Groups if aggregated => {
                 Answer::Aggregated(discovery::aggregated(&store.kinds, &store.broken(), false))
             }
-            Target::Groups => Answer::Json(200, discovery::group_list(&store.kinds)),
-            Target::Group(group) => document(discovery::group(&store.kinds, group)),
+            Target::Groups => Answer::Json(200, discovery::group_list(&store.kinds, &store.broken())),
+            Target::Group(group) => document(discovery::group(&store.kinds, &store.broken(), group)),
             Target::Resources(group, version) if unreachable(store, group, version) => {
                 Answer::Text(503, "service unavailable\n")
             }
@@ -98,11 +104,15 @@ impl Inner {
                 openapi::document(&store.kinds, path).map_or_else(|| document(None), Answer::Raw)
             }
             Target::Unknown => document(None),
+            Target::Objects(address) if store.unavailable.contains(&address.group) => {
+                Answer::Text(503, "service unavailable\n")
+            }
             Target::Objects(address) => match find(store, address) {
                 Some(kind) if kind.group == review::GROUP => {
-                    review::answer(&kind, asked.verb, &body(asked)?)?
+                    let rights = gate.as_ref().and_then(|gate| gate.rights.as_ref());
+                    review::answer(store, rights, &kind, asked, &body(asked)?)?
                 }
-                Some(kind) => self.objects(store, asked, address, kind)?,
+                Some(kind) => self.objects(store, asked, address, kind, gate)?,
                 None if unreachable(store, &address.group, &address.version) => {
                     Answer::Text(503, "service unavailable\n")
                 }
@@ -117,6 +127,7 @@ impl Inner {
         asked: &Asked,
         address: &Address,
         kind: Arc<Kind>,
+        gate: Option<Arc<Gate>>,
     ) -> Result<Answer, Failure> {
         let validation = match asked.param("fieldValidation") {
             "" | "Warn" => Validation::Warn,
@@ -142,6 +153,7 @@ impl Inner {
             validation,
             exact: false,
             now: (self.clock)(),
+            gate: gate.clone(),
         };
         let body = || body(asked);
         let status = !address.subresource.is_empty();
@@ -158,12 +170,12 @@ impl Inner {
         }
         Ok(match asked.verb {
             Verb::Get if table::wanted(&asked.accept) => {
-                let object = store.existing(&write())?;
+                let object = store.seen(asked, &write())?;
                 let metadata = json!({"resourceVersion": object["metadata"]["resourceVersion"]});
                 let include = asked.param("includeObject");
                 Answer::Json(200, table::of(&kind, &[object], metadata, true, include, (self.clock)()))
             }
-            Verb::Get => shown(200, store.existing(&write())?),
+            Verb::Get => shown(200, store.seen(asked, &write())?),
             Verb::List => list(store, asked, address, &kind, (self.clock)())?,
             Verb::Watch => Answer::Watch(watch(asked, address, kind)?),
             Verb::Create if address.name.is_empty() => shown(201, store.create(write(), body()?)?),
@@ -292,13 +304,14 @@ fn list(
 ) -> Result<Answer, Failure> {
     let selector = selector(asked, kind)?;
     let wanted: u64 = asked.param("resourceVersion").parse().unwrap_or_default();
-    if wanted > store.revision() {
-        return Err(Failure::too_large(wanted, store.revision()));
+    let newest = asked.limit().unwrap_or(u64::MAX).min(store.revision());
+    if wanted > newest {
+        return Err(Failure::too_large(wanted, newest));
     }
     let exact = asked.param("resourceVersionMatch") == "Exact";
     let (revision, after) = match asked.param("continue") {
         "" if exact => (wanted, None),
-        "" => (store.revision(), None),
+        "" => (newest, None),
         token => read_token(token).map(|(revision, after)| (revision, Some(after)))?,
     };
     let table = store.table_at(&Resource::from(kind), revision).map_err(|_| {
@@ -379,13 +392,14 @@ fn read_token(token: &str) -> Result<(u64, Place), Failure> {
 }
 
 fn watch(asked: &Asked, address: &Address, kind: Arc<Kind>) -> Result<Start, Failure> {
-    let timeout = asked.param("timeoutSeconds").parse().map(Duration::from_secs);
+    let seconds = asked.param("timeoutSeconds").parse().ok().filter(|seconds| *seconds > 0);
     Ok(Start {
         scope: Scope { selector: selector(asked, &kind)?, kind, namespace: address.namespace.clone() },
         resource_version: asked.param("resourceVersion").to_owned(),
         initial_events: asked.param("sendInitialEvents") == "true",
         bookmarks: asked.param("allowWatchBookmarks") == "true",
         table: table::wanted(&asked.accept).then(|| asked.param("includeObject").to_owned()),
-        timeout: timeout.unwrap_or(WATCH_TIMEOUT),
+        timeout: seconds.map_or(WATCH_TIMEOUT, Duration::from_secs),
+        until: asked.limit(),
     })
 }

@@ -2,10 +2,11 @@
 //! It knows nothing of what is built on it.
 //!
 //! ```text
-//! kube::Client -> service (records, faults) -> handle (routes, reads) -> write, scale -> lifecycle -> store
+//! kube::Client -> service (records, faults) -> handle (routes, rights, reads) -> write, scale -> lifecycle -> store
 //!                     \-> discovery, openapi, table \-> watch <----- history -----------------/    ^
 //! write -> shape, builtin, custom (the stored form) -> managed -> smd (merge, compare, remove)    |
 //! write -> strategic (kubectl's patches)             lifecycle <-> garbage (what goes with its owner)
+//! handle -> rights (RBAC), review    write, lifecycle -> admission (hooks)    workloads -> write
 //! ```
 //!
 //! It serves discovery, OpenAPI v3, get, list, watch (tables too), create, update, merge, JSON and strategic
@@ -26,17 +27,24 @@
 //!
 //! Known differences from the real server:
 //! - Of the controllers there are the garbage collector, that of namespaces and that of CRDs, without delay.
-//!   Owners that block each other in a circle wait for ever in a foreground deletion. Deployments stay as
-//!   they are; the finalizers that protect volumes do not hold.
+//!   Owners that block each other in a circle wait for ever in a foreground deletion. Workloads stay as they
+//!   are unless [`run_workloads`] runs, which moves their statuses and makes no ReplicaSets, Pods or volumes;
+//!   the finalizers that protect volumes do not hold.
 //! - Validation of built-in kinds is metadata, required fields, sizes and a few rules (`validate`, `limits`);
 //!   CRDs' `x-kubernetes-validations`, `pattern`, `format`, `allOf`, `anyOf`, `oneOf` and `not` are not looked
 //!   at. CRDs are not validated. An object's size in etcd is that of its JSON.
 //! - A CRD is established by the write that follows its making, in the same step.
 //! - Versions of one kind show one object under another apiVersion: nothing is converted (fact 16).
-//! - No users' rights (every review allows), no admission webhooks; core and events.k8s.io
-//!   Events are apart. Nothing answers behind an APIService that names a Service.
+//! - Users' rights are looked at from [`Cluster::authorize_with_rbac`] on; until then every review allows.
+//!   Writers of Roles and bindings may give what they have not (no check of escalation), aggregated
+//!   ClusterRoles are not filled in, and admin, edit and view are not there.
+//! - Webhook configurations do nothing; two hooks stand for webhooks ([`Cluster::set_mutating_admission`],
+//!   [`Cluster::set_validating_admission`]).
+//! - Core and events.k8s.io Events are apart. Nothing answers behind an APIService that names a Service.
 //! - Tables have the real columns for ConfigMap, Secret, Service, Deployment, Pod, Namespace and custom
 //!   resources, all others name and age. OpenAPI v2 is not served.
+//! - A server whose view a fault holds back ([`Fault::Stale`]) refuses a later resourceVersion at once; the
+//!   real one waits three seconds first. A restore is that of etcd with a restart of the API server.
 //! - A DaemonSet's template generation stays 1.
 //! - A writer without `fieldManager` is `unknown`, whatever its User-Agent.
 //! - A call that a hung cluster has not taken up and that its caller gives up has no effect.
@@ -49,6 +57,7 @@ use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 
+mod admission;
 mod aggregated;
 mod body;
 mod builtin;
@@ -65,6 +74,7 @@ mod managed;
 mod openapi;
 mod quantity;
 mod review;
+mod rights;
 mod route;
 mod scale;
 pub mod schema;
@@ -78,16 +88,20 @@ mod table;
 mod validate;
 mod watch;
 mod witness;
+mod workloads;
 mod write;
 
 #[cfg(test)]
 mod tests;
 
-pub use fault::{Call, ConnectionError, Down, Fault, FaultHook, Verb};
+pub use admission::{AdmitHook, Denial, MutateHook};
+pub use fault::{Call, ConnectionError, Down, Fault, FaultHook, Verb, WatchFault, WatchHook};
 pub use kinds::Kind;
 pub use service::{ApiService, ResponseBody};
+pub use store::Backup;
 use store::{Place, Resource, Store, Stored};
 pub use witness::{Changed, Witness};
+pub use workloads::{Outcome, run_workloads};
 use write::Write;
 
 /// Tells the time of day.
@@ -133,9 +147,12 @@ struct Front {
     unrecorded: bool,
     fault: Option<FaultHook>,
     witness: Option<Witness>,
+    hooks: admission::Hooks,
+    /// Users' rights are looked at.
+    authority: Option<Arc<rights::Authority>>,
     down: Option<Down>,
-    /// Grows when all connections are cut.
-    connections: u64,
+    counts: fault::Counts,
+    watch_fault: Option<WatchHook>,
 }
 
 impl Cluster {
@@ -154,6 +171,7 @@ impl Cluster {
                 validation: write::Validation::Ignore,
                 exact: false,
                 now: (options.clock)(),
+                gate: None,
             };
             // A fresh store refuses no well-formed Namespace.
             let _ = store.create(write, json!({"metadata": {"name": namespace}}));
@@ -229,15 +247,9 @@ impl Cluster {
         let mut front = self.inner.front.lock();
         front.down = down;
         if down == Some(Down::Refuse) {
-            front.connections += 1;
+            front.counts.cuts += 1;
         }
         drop(front);
-        self.inner.wake.notify_waiters();
-    }
-
-    /// Breaks all open watches; new ones can be opened at once.
-    pub fn cut_watches(&self) {
-        self.inner.front.lock().connections += 1;
         self.inner.wake.notify_waiters();
     }
 

@@ -8,6 +8,7 @@ use http::header::{ACCEPT, CONTENT_TYPE};
 use serde_json::{Value, json};
 
 use super::fault::Verb;
+use super::store::View;
 
 /// A request with its body read.
 pub(super) struct Asked {
@@ -18,6 +19,8 @@ pub(super) struct Asked {
     pub content_type: String,
     pub accept: String,
     pub body: Bytes,
+    /// A fault shows it an older state.
+    pub view: Option<View>,
 }
 
 /// Where a URL's path leads.
@@ -78,7 +81,7 @@ impl Asked {
             Method::DELETE => Verb::DeleteCollection,
             _ => Verb::Other,
         };
-        Asked { verb, path, target, query, content_type, accept, body }
+        Asked { verb, path, target, query, content_type, accept, body, view: None }
     }
 
     pub fn param(&self, name: &str) -> &str {

@@ -6,7 +6,7 @@ use std::{
     sync::Arc,
 };
 
-use memkube::Changed;
+use memkube::{Changed, Cluster};
 use serde_json::Value;
 use tokio::time::Instant;
 use vidra_api::{TargetSelector, labels::HUB_LABEL};
@@ -65,8 +65,8 @@ pub struct Index {
     revisions: BTreeMap<(String, String), Arc<[Doc]>>,
     /// VidraTargets by name.
     pub targets: BTreeMap<String, Target>,
-    /// What is to be in members, and since when.
-    wanted: BTreeMap<Key, (Instant, Doc)>,
+    /// What is to be in members: for which VidraResources, and since when.
+    wanted: BTreeMap<Key, BTreeMap<String, (Instant, Doc)>>,
     /// What was at a place, and from when on.
     past: BTreeMap<Key, Vec<(Instant, Option<Arc<Value>>)>>,
     /// Keys and uids of each inventory, by its name.
@@ -154,7 +154,25 @@ impl Index {
 
     fn delivered(&mut self, cluster: &str, changed: &Changed, now: Instant) {
         let Some(key) = key_of(cluster, changed) else { return };
-        let new = changed.new();
+        self.note(key, changed.new(), now);
+    }
+
+    /// Takes in what a member has that was changed beside all calls.
+    pub fn look_again(&mut self, member: &Cluster, now: Instant) {
+        let known: Vec<_> = self.past.keys().filter(|key| key[0] == member.name()).cloned().collect();
+        for key in known {
+            self.note(key, None, now);
+        }
+        for (group, plural, kind, _) in super::kinds::DELIVERED {
+            for object in member.objects(group, plural) {
+                let text = |field: &str| object["metadata"][field].as_str().unwrap_or_default();
+                let key = [member.name(), group, kind, text("namespace"), text("name")].map(str::to_owned);
+                self.note(key, Some(object), now);
+            }
+        }
+    }
+
+    fn note(&mut self, key: Key, new: Option<Value>, now: Instant) {
         match new.as_ref().is_some_and(|new| new["metadata"]["labels"][HUB_LABEL] == super::observer::HUB_ID)
         {
             true => self.labelled.insert(key.clone()),
@@ -184,22 +202,26 @@ impl Index {
             for (member, destination) in selection.targets {
                 for doc in docs.iter().flat_map(|docs| docs.iter()) {
                     let key = doc.key(&member, &destination);
-                    let since = self.wanted.get(&key).map_or(now, |(since, _)| *since);
-                    wanted.insert(key, (since, doc.clone()));
+                    let before = self.wanted.get(&key).and_then(|wanted| wanted.get(name));
+                    let since = before.map_or(now, |(since, _)| *since);
+                    wanted
+                        .entry(key)
+                        .or_insert_with(BTreeMap::new)
+                        .insert(name.clone(), (since, doc.clone()));
                 }
             }
         }
         self.wanted = wanted;
     }
 
-    /// Is this to be in its member, and since when?
-    pub fn wanted_since(&self, key: &Key) -> Option<Instant> {
-        self.wanted.get(key).map(|(since, _)| *since)
+    /// For which VidraResources this is to be in its member, and since when.
+    pub fn wanted_since(&self, key: &Key) -> impl Iterator<Item = (&String, Instant)> {
+        self.wanted.get(key).into_iter().flatten().map(|(resource, (since, _))| (resource, *since))
     }
 
     /// What is to be in members, and where.
     pub fn wanted(&self) -> impl Iterator<Item = (&Key, &Doc)> {
-        self.wanted.iter().map(|(key, (_, doc))| (key, doc))
+        self.wanted.iter().flat_map(|(key, wanted)| wanted.values().map(move |(_, doc)| (key, doc)))
     }
 
     /// What bears the hub's label in members.

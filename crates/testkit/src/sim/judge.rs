@@ -34,7 +34,9 @@ pub struct Judge {
     released: BTreeSet<String>,
     /// Which uid a life of the hub has read at a path of a member.
     read: BTreeMap<(Arc<str>, Arc<str>, String), String>,
-    /// When a life last wrote a status.
+    /// When the calls on the hub that write statuses began.
+    begun: BTreeMap<u64, Instant>,
+    /// When a life last wrote an object's status, by the object's uid.
     statuses: BTreeMap<(Arc<str>, String), Instant>,
     /// The hub's sight is clouded by faults: since, and until.
     cloud: Option<(Instant, Instant)>,
@@ -94,15 +96,21 @@ impl Judge {
 
     /// The hub is about to call.
     pub fn called(&mut self, call: &Call, now: Instant) {
-        if call.subresource != "status" || !is_write(call) {
-            return;
-        }
         // A MemberCluster's is not held back.
-        let key = (call.user.clone(), call.path.clone());
-        if let Some(before) = self.statuses.insert(key, now).filter(|_| call.resource != "memberclusters")
-            && now.duration_since(before) < BETWEEN_STATUSES
+        if call.subresource == "status" && is_write(call) && call.resource != "memberclusters" {
+            self.begun.insert(call.index, now);
+        }
+    }
+
+    /// A status was written: who else writes it comes between.
+    fn judge_writer(&mut self, call: &Call, changed: &Changed) {
+        let Some(begun) = self.begun.remove(&call.index) else { return };
+        let of = changed.new().unwrap_or_default();
+        let key = (call.user.clone(), uid(&of).to_owned());
+        if let Some(before) = self.statuses.insert(key, begun)
+            && begun.duration_since(before) < BETWEEN_STATUSES
         {
-            let after = now.duration_since(before);
+            let after = begun.duration_since(before);
             self.breaches.push(format!("{call}: {after:?} after another write of this status: two write it"));
         }
     }
@@ -125,10 +133,8 @@ impl Judge {
             }
             self.index.take(&call.cluster, changed, now);
             if ours && &*call.cluster == "hub" && call.subresource == "status" {
+                self.judge_writer(call, changed);
                 self.judge_status(call, changed, now);
-            }
-            if is_made_again(changed) {
-                self.statuses.retain(|(_, path), _| !path.ends_with(&format!("/{}/status", changed.name)));
             }
         }
         let matters = &*call.cluster != "hub" || call.resource == "vidrainventories";
@@ -188,8 +194,12 @@ impl Judge {
             self.breaches.push(format!("{call}: {name} was deleted without a read of it"));
         }
         let sight = self.sight(now, SIGHT);
-        if self.index.wanted_since(key).is_some_and(|since| since < sight) {
-            self.breaches.push(format!("{call}: {name} was deleted and is wanted"));
+        let owners = appliers(old);
+        let wanted = self.index.wanted_since(key).filter(|(resource, since)| {
+            *since < sight && owners.iter().any(|owner| owner.ends_with(&format!("/{resource}")))
+        });
+        if let Some((resource, _)) = wanted.last() {
+            self.breaches.push(format!("{call}: {name} was deleted and is wanted by {resource}"));
         }
     }
 
@@ -274,7 +284,7 @@ impl Judge {
         }
         for key in self.index.labelled() {
             let foreign = self.index.live(key).is_some_and(|live| self.foreign.contains(uid(&live)));
-            if self.index.wanted_since(key).is_none() && !foreign {
+            if self.index.wanted_since(key).next().is_none() && !foreign {
                 wrong.push(format!("{} is there and not wanted", key.join("/")));
             }
         }
@@ -296,11 +306,6 @@ impl Judge {
     }
 }
 
-/// Another object under an old name.
-fn is_made_again(changed: &Changed) -> bool {
-    changed.plural.starts_with("vidra") && changed.new().is_none()
-}
-
 /// The generation for which a VidraResource says Ready.
 fn ready_generation(resource: &Value) -> Option<i64> {
     let conditions = resource["status"]["conditions"].as_array().into_iter().flatten();
@@ -312,12 +317,18 @@ fn labelled(object: &Value) -> bool {
     object["metadata"]["labels"][HUB_LABEL] == HUB_ID
 }
 
-/// Has the hub applied to it?
-fn is_applied(object: &Value) -> bool {
+/// The hub's managers that have applied to it.
+fn appliers(object: &Value) -> Vec<String> {
     let prefix = format!("vidra/{HUB_ID}/");
     let entries = object["metadata"]["managedFields"].as_array().into_iter().flatten();
-    let mut managers = entries.filter(|entry| entry["operation"] == "Apply").map(|entry| &entry["manager"]);
-    managers.any(|manager| manager.as_str().is_some_and(|name| name.starts_with(&prefix)))
+    let managers = entries.filter(|entry| entry["operation"] == "Apply");
+    let managers = managers.filter_map(|entry| entry["manager"].as_str()).map(str::to_owned);
+    managers.filter(|manager| manager.starts_with(&prefix)).collect()
+}
+
+/// Has the hub applied to it?
+fn is_applied(object: &Value) -> bool {
+    !appliers(object).is_empty()
 }
 
 /// It may change something.

@@ -24,7 +24,7 @@ mod strike;
 pub mod world;
 
 pub use crash::{Moment, Run, Scenario, Trouble};
-pub use observer::Crash;
+pub use observer::{Crash, Lost, Stale};
 pub use world::{Shape, World};
 
 /// Runs to its end what `make` makes, on one thread, on the paused clock, with all chance from this seed.

@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 use serde_json::Value;
 use tokio::{sync::Notify, time::Instant};
 
-use memkube::{Call, Changed, Cluster, Fault, Verb};
+use memkube::{Backup, Call, Changed, Cluster, Fault, Verb, WatchFault};
 
 use super::{
     index::Key,
@@ -41,6 +41,30 @@ impl fmt::Display for Crash {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}{}", self.call, if self.after { "a" } else { "b" })
     }
+}
+
+/// An event of the hub's watches that is lost, counted since [`Observer::arm`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lost {
+    /// The event; bookmarks do not count.
+    pub event: usize,
+    /// The next one of the same object too: often it is the one that takes the first back.
+    pub next: bool,
+}
+
+impl fmt::Display for Lost {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "lost{}{}", self.event, if self.next { "n" } else { "" })
+    }
+}
+
+/// What a new life meets for a while, after one was cut off.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stale {
+    /// An API server whose cache stands still: what asks for the latest gets it, a watch shows nothing new.
+    Cache,
+    /// In members, lists and watches as of before the act, whatever they ask for.
+    Members,
 }
 
 /// All clusters of a world.
@@ -87,6 +111,7 @@ pub struct Observer {
     began: Instant,
     state: Mutex<State>,
     crashed: Notify,
+    blinded: Notify,
 }
 
 #[derive(Default)]
@@ -105,6 +130,17 @@ struct State {
     judge: Judge,
     latency: Option<fastrand::Rng>,
     noise: Option<fastrand::Rng>,
+    /// Events of the hub's watches since it was armed.
+    events: usize,
+    lost: Option<Lost>,
+    /// The object of the event that was lost, while its next one is to be lost.
+    missing: Option<String>,
+    /// One event in three is lost.
+    losses: Option<fastrand::Rng>,
+    stale: Option<Stale>,
+    /// Since when lives see the past, if they do; the revisions are those of when it was armed.
+    turned_back: bool,
+    views: BTreeMap<String, u64>,
     strikes: Option<fastrand::Rng>,
 }
 
@@ -112,11 +148,19 @@ impl Observer {
     /// Sees the calls to these clusters from now on; `latency` draws how long each takes.
     pub fn new(clusters: Clusters, latency: Option<fastrand::Rng>) -> Arc<Self> {
         let state = Mutex::new(State { latency, ..State::default() });
-        let observer = Arc::new(Self { clusters, began: Instant::now(), state, crashed: Notify::new() });
+        let observer = Arc::new(Self {
+            clusters,
+            began: Instant::now(),
+            state,
+            crashed: Notify::new(),
+            blinded: Notify::new(),
+        });
         for cluster in observer.all() {
             let (before, after) = (observer.clone(), observer.clone());
             cluster.set_fault(Arc::new(move |call| before.before(call)));
             cluster.set_witness(Some(Arc::new(move |call, changes| after.after(call, changes))));
+            let watch = observer.clone();
+            cluster.set_watch_fault(Some(Arc::new(move |call, event| watch.event(call, event))));
         }
         observer
     }
@@ -126,6 +170,7 @@ impl Observer {
         for cluster in self.all() {
             cluster.clear_fault();
             cluster.set_witness(None);
+            cluster.set_watch_fault(None);
         }
     }
 
@@ -138,6 +183,44 @@ impl Observer {
         let mut state = self.state.lock();
         state.armed = Some(state.trace.len());
         state.crashes = crashes.iter().copied().collect();
+        state.events = 0;
+        state.views = self.all().map(|cluster| (cluster.name().to_owned(), cluster.revision())).collect();
+    }
+
+    /// Loses this event, and what a new life sees first is old.
+    pub fn blind(&self, lost: Option<Lost>, stale: Option<Stale>) {
+        let mut state = self.state.lock();
+        (state.lost, state.stale) = (lost, stale);
+    }
+
+    /// From now on one event in three is lost; with `None` no more.
+    pub fn lose_events(&self, chance: Option<fastrand::Rng>) {
+        self.state.lock().losses = chance;
+    }
+
+    /// Waits until an event was lost, or a life began that sees the past.
+    pub async fn blinded(&self) {
+        self.blinded.notified().await;
+    }
+
+    /// All see what is so: lost events come to light by a list, and watches go on with the present.
+    pub fn enlighten(&self) {
+        self.state.lock().turned_back = false;
+        for cluster in self.all() {
+            cluster.expire_watches();
+        }
+    }
+
+    /// What a member had then is what it has now; its objects are looked at anew.
+    pub fn restore(&self, member: &str, backup: &Backup) {
+        let cluster = &self.clusters.members[member];
+        cluster.restore(backup);
+        self.state.lock().judge.index.look_again(cluster, Instant::now());
+    }
+
+    /// Events of the hub's watches since it was armed.
+    pub fn events(&self) -> usize {
+        self.state.lock().events
     }
 
     /// From now on each life is cut off at its first call after a write that had an effect; at most so many.
@@ -276,6 +359,14 @@ impl Observer {
             (state.spent, state.restless) = (None, state.restless - 1);
             return self.cut(state, call, false);
         }
+        if state.turned_back && matches!(call.verb, Verb::List | Verb::Watch) {
+            let view = state.views.get(&*call.cluster).copied().unwrap_or_default();
+            match state.stale {
+                Some(Stale::Members) if &*call.cluster != "hub" => return Fault::StaleReads(view),
+                Some(Stale::Cache) => return Fault::Stale(view),
+                _ => {}
+            }
+        }
         let index = state.armed.map(|armed| state.trace.len() - 1 - armed);
         if let (Some(crash), Some(index)) = (state.crashes.front().copied(), index)
             && index >= crash.call
@@ -300,7 +391,42 @@ impl Observer {
     fn cut(&self, state: &mut State, call: &Call, after: bool) -> Fault {
         state.dead.insert(call.user.clone());
         self.crashed.notify_one();
+        if state.stale.is_some() && !state.turned_back {
+            state.turned_back = true;
+            self.blinded.notify_one();
+        }
         if after { Fault::DropAfter } else { Fault::Hang }
+    }
+
+    fn event(&self, call: &Call, event: &Value) -> WatchFault {
+        if !call.user.starts_with(HUB_USER) || event["type"] == "BOOKMARK" {
+            return WatchFault::None;
+        }
+        let mut state = self.state.lock();
+        let state = &mut *state;
+        if state.armed.is_none() && state.losses.is_none() {
+            return WatchFault::None;
+        }
+        if let Some(chance) = &mut state.losses {
+            return if chance.u8(..3) == 0 { WatchFault::Lose } else { WatchFault::None };
+        }
+        let metadata = &event["object"]["metadata"];
+        let object =
+            format!("{} {} {} {}", call.cluster, call.resource, metadata["namespace"], metadata["name"]);
+        let this = state.events;
+        state.events += 1;
+        if state.missing.as_ref() == Some(&object) {
+            state.missing = None;
+            return WatchFault::Lose;
+        }
+        match state.lost {
+            Some(lost) if lost.event == this => {
+                state.missing = lost.next.then_some(object);
+                self.blinded.notify_one();
+                WatchFault::Lose
+            }
+            _ => WatchFault::None,
+        }
     }
 
     fn after(&self, call: &Call, changes: &[Changed]) {
@@ -316,15 +442,17 @@ impl Observer {
 }
 
 fn fault(chance: &mut fastrand::Rng, verb: Verb) -> Fault {
-    match chance.u8(..7) {
+    match chance.u8(..9) {
         0 => Fault::DropBefore,
         1 => Fault::DropAfter,
         2 => Fault::Status(500, "InternalError"),
         3 => Fault::Status(429, "TooManyRequests"),
         4 if matches!(verb, Verb::List | Verb::Watch) => Fault::Status(410, "Expired"),
         4 => Fault::Status(503, "ServiceUnavailable"),
-        5 if matches!(verb, Verb::Apply | Verb::Update | Verb::Patch) => Fault::Status(409, "Conflict"),
+        5 if matches!(verb, Verb::Apply | Verb::Update | Verb::Patch) => Fault::Conflict,
         5 => Fault::Status(504, "Timeout"),
+        6 => Fault::HalfBody,
+        7 if chance.u8(..4) == 0 => Fault::Unauthorized,
         _ => Fault::Delay(Duration::from_secs(chance.u64(1..8))),
     }
 }

@@ -9,6 +9,7 @@ use tokio::time::{Instant, sleep};
 use vidra_api::labels::REGISTRATION_LABEL;
 
 use super::{
+    crash::BLIND,
     life::Life,
     observer::{Clusters, Crash, Observer},
     seams::TOKEN,
@@ -193,7 +194,7 @@ impl World {
     }
 
     /// Starts a new life after each one that the observer cuts off; for ever.
-    pub async fn keep_running(&self) -> std::convert::Infallible {
+    async fn keep_running(&self) -> std::convert::Infallible {
         loop {
             self.observer.crashed().await;
             self.crash_hub().await;
@@ -202,11 +203,22 @@ impl World {
         }
     }
 
+    /// Lets the hub see what is so, a while after it was blinded; for ever.
+    async fn keep_seeing(&self) -> std::convert::Infallible {
+        loop {
+            self.observer.blinded().await;
+            self.observer.cloud(BLIND);
+            sleep(BLIND).await;
+            self.observer.enlighten();
+        }
+    }
+
     /// Runs this, and the hub again whenever it is cut off.
     pub async fn supervised<T>(&self, work: impl Future<Output = T>) -> T {
         tokio::select! {
             biased;
             never = self.keep_running() => match never {},
+            never = self.keep_seeing() => match never {},
             done = work => done,
         }
     }

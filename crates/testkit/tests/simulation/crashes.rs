@@ -14,7 +14,7 @@ use crate::{
     scenarios::{self, Act},
 };
 
-const SEED: u64 = 1;
+pub const SEED: u64 = 1;
 
 /// The undisturbed run.
 pub fn undisturbed<S: Scenario>(act: S, shape: Shape) -> Run {
@@ -23,10 +23,9 @@ pub fn undisturbed<S: Scenario>(act: S, shape: Shape) -> Run {
 }
 
 /// How to see one run again.
-pub fn name_of<S: Scenario>(act: S, shape: Shape, crashes: &[Crash]) -> String {
-    let crashes: Vec<_> = crashes.iter().map(ToString::to_string).collect();
+pub fn name_of<S: Scenario>(act: S, shape: Shape, trouble: &Trouble) -> String {
     let seed = if shape.latency { format!(":seed={}", shape.seed) } else { String::new() };
-    format!("VIDRA_SIM={}:{}{seed}", act.name(), crashes.join(","))
+    format!("VIDRA_SIM={}:{trouble}{seed}", act.name())
 }
 
 /// Before each call, and after each write. After a read the clusters are as they were before it.
@@ -62,7 +61,7 @@ fn at_every_call<S: Scenario>(act: S) {
         "{} of {runs} crashes end otherwise: {}\nthe first, {}:\n{wrong}",
         failures.len(),
         all.join(" "),
-        name_of(act, shape, &[*crash]),
+        name_of(act, shape, &[*crash][..].into()),
     );
 }
 
@@ -128,7 +127,7 @@ fn with_two_crashes<S: Scenario>(acts: &[S]) {
                 let crashes = [(first, chance.bool()), (second, chance.bool())];
                 let crashes = crashes.map(|(call, after)| Crash { call, after });
                 if let Err(wrong) = once(*act, shape, &crashes[..].into(), Some(&wanted.state)) {
-                    failures.push(format!("{}:\n{wrong}", name_of(*act, shape, &crashes)));
+                    failures.push(format!("{}:\n{wrong}", name_of(*act, shape, &crashes[..].into())));
                 }
             }
         }
@@ -144,32 +143,4 @@ fn acts_survive_two_crashes_in_interleavings_by_seed() {
 #[test]
 fn harms_survive_two_crashes_in_interleavings_by_seed() {
     with_two_crashes(&harm::ALL);
-}
-
-/// Each life ends at its first call after a write that had an effect: what is left behind is never what any
-/// life meant to leave.
-fn restless<S: Scenario>(acts: &[S]) {
-    let shape = Shape::new(SEED);
-    let mut failures = Vec::new();
-    for act in acts {
-        let wanted = undisturbed(*act, shape);
-        let trouble = Trouble { restless: LIVES, ..Trouble::default() };
-        if let Err(wrong) = once(*act, shape, &trouble, Some(&wanted.state)) {
-            failures.push(format!("VIDRA_SIM={}:restless\n{wrong}", act.name()));
-        }
-    }
-    assert!(failures.is_empty(), "{} fail:\n{}", failures.len(), failures.join("\n"));
-}
-
-/// Far more than a scenario has writes.
-const LIVES: usize = 200;
-
-#[test]
-fn acts_survive_a_restart_after_each_effective_write() {
-    restless(&scenarios::ALL);
-}
-
-#[test]
-fn harms_survive_a_restart_after_each_effective_write() {
-    restless(&harm::ALL);
 }

@@ -20,5 +20,6 @@ mod members;
 mod mutants;
 mod replay;
 mod scenarios;
+mod sieve;
 mod walk;
 mod whole;

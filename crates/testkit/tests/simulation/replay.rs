@@ -1,6 +1,6 @@
 //! A run is a function of its seed; one that failed can be seen again.
 
-use testkit::sim::{Crash, Scenario, crash::once, world::Shape};
+use testkit::sim::{Crash, Scenario, Trouble, crash::once, world::Shape};
 
 use crate::{
     crashes::undisturbed,
@@ -58,15 +58,15 @@ fn replay() {
     log();
     let mut parts = wanted.split(':');
     let name = parts.next().unwrap_or_default();
-    let crashes: Vec<Crash> = parts.next().unwrap_or_default().split(',').filter_map(crash).collect();
+    let trouble = Trouble::read(parts.next().unwrap_or_default());
     let seed = parts.next().and_then(|part| part.strip_prefix("seed=")?.parse().ok());
     let shape = seed.map_or(Shape::new(1), |seed| Shape { latency: true, ..Shape::new(seed) });
     let act = scenarios::ALL.into_iter().find(|act| act.name() == name);
     let harm = harm::ALL.into_iter().find(|harm| harm.name() == name);
     match (act, harm) {
-        (Some(act), _) => show(act, shape, &crashes),
-        (None, Some(harm)) => show(harm, shape, &crashes),
-        (None, None) => panic!("there is no scenario {name:?}; VIDRA_SIM=<scenario>:<call>[ab]"),
+        (Some(act), _) => show(act, shape, &trouble),
+        (None, Some(harm)) => show(harm, shape, &trouble),
+        (None, None) => panic!("there is no scenario {name:?}; VIDRA_SIM=<scenario>:<trouble>"),
     }
 }
 
@@ -76,24 +76,19 @@ pub fn log() {
     let _ = tracing_subscriber::fmt().with_env_filter(filter).without_time().with_test_writer().try_init();
 }
 
-fn show<S: Scenario>(act: S, shape: Shape, crashes: &[Crash]) {
+fn show<S: Scenario>(act: S, shape: Shape, trouble: &Trouble) {
     let reference = undisturbed(act, shape);
     println!("=== undisturbed, {:?}:", reference.took);
     reference.trace.iter().enumerate().for_each(|(index, seen)| println!("{index:5} {seen}"));
-    if crashes.is_empty() {
+    if *trouble == Trouble::default() {
         return;
     }
-    println!("=== with {crashes:?}:");
-    match once(act, shape, &crashes.into(), Some(&reference.state)) {
+    println!("=== with {trouble}:");
+    match once(act, shape, trouble, Some(&reference.state)) {
         Ok(run) => {
             run.trace.iter().enumerate().for_each(|(index, seen)| println!("{index:5} {seen}"));
             println!("it passes, after {:?}", run.took);
         }
         Err(wrong) => panic!("{wrong}"),
     }
-}
-
-fn crash(text: &str) -> Option<Crash> {
-    let (call, moment) = text.split_at_checked(text.len().checked_sub(1)?)?;
-    Some(Crash { call: call.parse().ok()?, after: moment == "a" })
 }

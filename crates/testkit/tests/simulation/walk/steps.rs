@@ -20,7 +20,7 @@ impl Walk {
         let (member, slot) = (self.pick(&MEMBERS), self.some_slot());
         let (path, tampered) = place(slot);
         let some = Duration::from_millis(self.chance.u64(..20_000));
-        let step = self.chance.u8(..36);
+        let step = self.chance.u8(..38);
         self.tell(&format!("step {step}: {member} {slot} {some:?}"));
         match step {
             0..=4 => self.edit().await,
@@ -67,6 +67,15 @@ impl Walk {
                     .await;
             }
             30 => self.two_hubs(some).await,
+            36 | 37 => {
+                self.world.observer.cloud(some);
+                self.world.observer.lose_events(Some(self.chance.fork()));
+                self.edit().await;
+                self.world.try_patch(member, &path, tampered).await;
+                sleep(some).await;
+                self.world.observer.lose_events(None);
+                self.world.observer.enlighten();
+            }
             31 | 32 => {
                 self.world.observer.strikes(Some(self.chance.fork()));
                 self.edit().await;
