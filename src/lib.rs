@@ -8,6 +8,8 @@ pub mod desired;
 pub mod hub;
 pub mod lease;
 pub mod member;
+#[cfg(vidra_mutants)]
+pub mod mutants;
 pub mod process;
 pub mod queue;
 pub mod reconcile;

@@ -98,8 +98,25 @@ async fn guarded(
         return Ok(());
     }
     tracing::info!("the hub starts");
-    let working = stop.child_token();
     let deps = Deps { client, connect: Arc::new(TlsConnect::new(settings.allow)), clock, rng, metrics };
+    let held = under_claim(&claim, settings, deps, synced, stop).await?;
+    tracing::info!("the hub has ended");
+    if held { Ok(()) } else { Err(ProcessError::LeaseLost) }
+}
+
+/// Runs the hub under a claim that was acquired, until `stop` or until the Lease is lost; then returns whether
+/// it was held to the end, and gives it back if so.
+///
+/// # Errors
+/// The hub's identity cannot be had; `stop` is cancelled then.
+pub async fn under_claim(
+    claim: &Claim,
+    settings: Settings,
+    deps: Deps,
+    synced: watch::Sender<bool>,
+    stop: &CancellationToken,
+) -> Result<bool, IdentityError> {
+    let working = stop.child_token();
     let hold = async {
         let held = claim.hold(stop.clone()).await;
         working.cancel();
@@ -117,9 +134,7 @@ async fn guarded(
     if held {
         claim.release().await;
     }
-    ended?;
-    tracing::info!("the hub has ended");
-    if held { Ok(()) } else { Err(ProcessError::LeaseLost) }
+    ended.map(|()| held)
 }
 
 async fn hub_client(flags: &Flags) -> Result<Client, ProcessError> {

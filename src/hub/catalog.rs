@@ -222,6 +222,7 @@ impl Catalog {
                 member.spec.allowed_namespaces.clone(),
             )
         };
+        let rests = held.is_some_and(|held| held.spec.suspend != member.spec.suspend);
         let (own, selection) = match held {
             None => (true, true),
             Some(held) => (
@@ -240,6 +241,11 @@ impl Catalog {
         }
         if selection {
             self.all_resources();
+        }
+        if rests {
+            for target in self.targets_on(&name) {
+                self.queue.add(Key::Target(target), Priority::User);
+            }
         }
     }
 

@@ -169,6 +169,15 @@ where
                     object.drop(catalog);
                 }
                 Err(error) => {
+                    #[cfg(vidra_mutants)]
+                    if crate::mutants::is(crate::mutants::Mutant::DeleteOnFailedList)
+                        && matches!(error, watcher::Error::InitialListFailed(_))
+                    {
+                        catalog.listed(kind, &seen);
+                        to.done.send_modify(|kinds| {
+                            kinds.insert(kind);
+                        });
+                    }
                     tracing::warn!(kind = %K::kind(&()), error = %brief(&error), "watch on the hub failed; it is tried again");
                     pauses.pause(to.rng).await;
                     if is_expired(&error) {

@@ -116,6 +116,10 @@ impl Actor<'_> {
     async fn apply(&self, declared: &Declared, uid: &str, why: Why, force: bool) -> Step {
         let mut body = self.body(declared);
         body["metadata"]["uid"] = uid.into();
+        #[cfg(vidra_mutants)]
+        if crate::mutants::is(crate::mutants::Mutant::NoUidPrecondition) {
+            body["metadata"]["uid"].take();
+        }
         self.apply_body(declared, &body, uid, why, force).await
     }
 
@@ -188,7 +192,8 @@ impl Actor<'_> {
     }
 
     /// Fields are held by others. Those of people and controllers are taken back, in exactly the object that
-    /// was looked at; those of another VidraResource never.
+    /// was looked at; those of another VidraResource only when it declares the object just so itself, and what
+    /// it holds is what both declared before.
     async fn contest(
         &self,
         declared: &Declared,
@@ -202,7 +207,8 @@ impl Actor<'_> {
             let message = "the object was replaced; trying again".to_owned();
             return Err(CallError { class: Class::Conflict, message });
         };
-        if let Some(holder) = rival(&live.json, self.owner, fields) {
+        let agrees = |holder: &str| self.session.records.agrees(&declared.key, holder, declared);
+        if let Some(holder) = rival(&live.json, self.owner, fields, agrees) {
             return Ok(shared_conflict(&declared.key, &holder, error));
         }
         let mut body = self.body(declared);

@@ -197,6 +197,14 @@ impl Informers {
         Informer { id, resource: resource.clone(), users: BTreeSet::new(), state: State::Syncing, stop }
     }
 
+    fn notify_of_list(&self, targets: Vec<TargetKey>) {
+        #[cfg(vidra_mutants)]
+        if crate::mutants::is(crate::mutants::Mutant::EventsLostAtRelist) {
+            return;
+        }
+        self.notify(targets);
+    }
+
     fn notify(&self, targets: Vec<TargetKey>) {
         for target in targets {
             self.queue.add(Key::Target(target), Priority::Drift);
@@ -253,10 +261,10 @@ impl Run {
                 Ok(Event::InitApply(live)) => {
                     seen.insert(key_of(&self.gvk, &live));
                     let targets = registry.records.fold(&self.gvk, live, Source::List(mark));
-                    registry.notify(targets);
+                    registry.notify_of_list(targets);
                 }
                 Ok(Event::InitDone) => {
-                    registry.notify(registry.records.listed(&self.gvk, "", &seen, mark));
+                    registry.notify_of_list(registry.records.listed(&self.gvk, "", &seen, mark));
                     seen.clear();
                     pauses.reset();
                     registry.set_state(&self.gvk, self.id, State::Synced);

@@ -66,8 +66,14 @@ pub(super) fn other_owners(live: &Value, owner: &Owner) -> bool {
     fields::other_vidra_managers(live, &owner.manager).iter().any(|manager| manager.starts_with(&prefix))
 }
 
-/// The manager of another VidraResource, of this hub or another, that owns one of these fields.
-pub(super) fn rival(live: &Value, owner: &Owner, contested: &[String]) -> Option<String> {
+/// The manager of another VidraResource, of this hub or another, that owns one of these fields and does not
+/// agree with what is declared now.
+pub(super) fn rival(
+    live: &Value,
+    owner: &Owner,
+    contested: &[String],
+    agrees: impl Fn(&str) -> bool,
+) -> Option<String> {
     let holds = |manager: &str| {
         let set =
             fields::own_apply_entry(live, manager).and_then(|entry| FieldSet::from_fields_v1(entry).ok());
@@ -75,6 +81,6 @@ pub(super) fn rival(live: &Value, owner: &Owner, contested: &[String]) -> Option
     };
     fields::other_vidra_managers(live, &owner.manager)
         .into_iter()
-        .find(|manager| holds(manager))
+        .find(|manager| holds(manager) && !agrees(manager))
         .map(str::to_owned)
 }

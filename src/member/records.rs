@@ -4,6 +4,7 @@
 //! A fold returns the targets that should look again: those for which something changed that a plan or a
 //! status depends on. Everything else is dropped here, so that a busy member costs nothing.
 
+mod agree;
 mod flight;
 
 use std::{

@@ -197,6 +197,8 @@ impl Pass<'_> {
         });
         let placed: Vec<_> = placed.collect();
         stream::iter(placed).buffered(SIDE_BY_SIDE).try_collect::<()>().await?;
+        #[cfg(vidra_mutants)]
+        self.write_foreign_statuses(&existing, revision).await;
         self.leave_unselected(&existing, selection).await
     }
 
@@ -397,6 +399,20 @@ impl Pass<'_> {
             self.hub.api.delete_revision(&self.key.namespace, &secret.name_any(), secret.uid()).await?;
         }
         Ok(())
+    }
+
+    #[cfg(vidra_mutants)]
+    async fn write_foreign_statuses(&self, before: &Targets, revision: &str) {
+        if !crate::mutants::is(crate::mutants::Mutant::SecondStatusWriter) {
+            return;
+        }
+        for (cluster, target) in self.hub.catalog.targets_of(self.key) {
+            if before.get(&cluster).is_some_and(|before| before.spec.revision != revision) {
+                let mut status = target.status.clone().unwrap_or_default();
+                status.state = Some(vidra_api::TargetState::Progressing);
+                let _ = self.hub.api.target_status(&target, status).await;
+            }
+        }
     }
 
     fn owner(&self) -> OwnerHash {

@@ -227,6 +227,11 @@ impl Pass<'_> {
             complete: desired.unresolved.is_empty() && blind.is_empty(),
         });
         let actor = Actor { session, owner: &owner, desired };
+        #[cfg(vidra_mutants)]
+        if crate::mutants::is(crate::mutants::Mutant::ReadyBeforeApplied) {
+            let report = Report { compared: true, ..Report::default() };
+            self.conclude(Delivery::Applied, desired, Some(session), &report).await?;
+        }
         let mut report = self.perform(&actor, &plan, held, inventory).await?;
         // An answer is no event: nothing else would tell that what was waited for is there now.
         let is_current = |key: &ObjectKey| {

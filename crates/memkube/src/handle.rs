@@ -39,6 +39,16 @@ pub(super) enum Answer {
     Watch(Start),
 }
 
+impl Answer {
+    /// The HTTP status.
+    pub fn code(&self) -> u16 {
+        match self {
+            Answer::Json(code, _) | Answer::Text(code, _) => *code,
+            Answer::Raw(_) | Answer::Aggregated(_) | Answer::Watch(_) => 200,
+        }
+    }
+}
+
 impl From<Failure> for Answer {
     fn from(failure: Failure) -> Self {
         Answer::Json(failure.code, failure.status())

@@ -95,6 +95,7 @@ mod strategy;
 mod table;
 mod validate;
 mod watch;
+mod witness;
 mod workloads;
 mod write;
 
@@ -107,6 +108,7 @@ pub use kinds::Kind;
 pub use service::{ApiService, ResponseBody};
 pub use store::Backup;
 use store::{Place, Resource, Store, Stored};
+pub use witness::{Changed, Witness};
 pub use workloads::{Outcome, run_workloads};
 use write::Write;
 
@@ -152,6 +154,7 @@ struct Front {
     /// Calls are not noted down.
     unrecorded: bool,
     fault: Option<FaultHook>,
+    witness: Option<Witness>,
     hooks: admission::Hooks,
     /// Users' rights are looked at.
     authority: Option<Arc<rights::Authority>>,

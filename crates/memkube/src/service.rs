@@ -19,7 +19,7 @@ use super::fault::{Call, ConnectionError, Down, Fault, Verb};
 use super::handle::Answer;
 use super::route::Asked;
 use super::store::View;
-use super::{Inner, watch};
+use super::{Changed, Inner, watch};
 
 /// The body of an answer. `kube::client::Body` cannot be made from a stream outside kube, and
 /// `kube::Client::new` takes any body.
@@ -105,6 +105,7 @@ impl Inner {
             _ => {}
         }
         self.reachable().await?;
+        let before = self.store.lock().revision();
         let refusal = match fault {
             Fault::Status(code, reason) => {
                 let message = format!("the test answers this request with {code} {reason}");
@@ -118,6 +119,7 @@ impl Inner {
             Some(failure) => (Answer::from(failure), Vec::new()),
             None => self.handle(&asked, &call),
         };
+        self.testify(&call, &answer, before);
         if fault == Fault::DropAfter {
             return Err(broken());
         }
@@ -133,6 +135,16 @@ impl Inner {
             call.status = response.status().as_u16();
         }
         Ok(response)
+    }
+
+    /// Tells the witness what the call came to.
+    fn testify(&self, call: &Call, answer: &Answer, before: u64) {
+        let Some(witness) = self.front.lock().witness.clone() else { return };
+        let store = self.store.lock();
+        let changes =
+            store.changes_after(before).into_iter().flatten().map(Changed::from).collect::<Vec<_>>();
+        drop(store);
+        witness(&Call { status: answer.code(), ..call.clone() }, &changes);
     }
 
     /// Waits while the cluster hangs.

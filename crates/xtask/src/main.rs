@@ -6,6 +6,7 @@ mod bench;
 mod demo;
 mod run;
 mod schemas;
+mod simulate;
 mod test;
 mod testbed;
 
@@ -34,6 +35,18 @@ enum Chore {
     },
     /// Everything that must hold before a change is merged; needs Rust and Go, and nothing set up by hand.
     Test,
+    /// Runs the hub in memory through random walks; each is a function of its seed.
+    Simulate {
+        /// How many.
+        #[arg(long, default_value_t = 1000)]
+        seeds: u64,
+        /// The first.
+        #[arg(long, default_value_t = 0)]
+        from: u64,
+        /// Runs one seed instead and tells all: what happens, the hub's logs (RUST_LOG), each of its calls.
+        #[arg(long, value_name = "SEED", conflicts_with_all = ["seeds", "from"])]
+        replay: Option<u64>,
+    },
     /// Measures: calls, hubstate, scale.
     Bench {
         /// Which.
@@ -80,6 +93,8 @@ fn perform(chore: Chore) -> Result<()> {
         Chore::Schemas => schemas::write(),
         Chore::Testbed { what: Testbed::Up { flags } } => testbed::up(&flags),
         Chore::Test => test::all(),
+        Chore::Simulate { replay: Some(seed), .. } => simulate::replay(seed),
+        Chore::Simulate { seeds, from, replay: None } => simulate::run(seeds, from),
         Chore::Bench { name, json, more } => bench::run(&name, json.as_deref(), &more),
         Chore::Demo { once } => demo::run(once),
     }

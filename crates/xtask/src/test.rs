@@ -6,6 +6,7 @@ use anyhow::Result;
 
 use crate::{
     run::{cargo_program, is_there, program, root, start_watch, succeed},
+    simulate,
     testbed::{self, Bed},
 };
 
@@ -37,7 +38,8 @@ pub fn all() -> Result<()> {
     step("testbed: go vet", || succeed(&mut go(&["vet"])))?;
     step("testbed: go test", || succeed(&mut go(&["test"])))?;
     step("memkube and a real server", conformance)?;
-    step("test", || succeed(&mut cargo(&["test", "--locked", "--workspace"])))?;
+    step("test", || succeed(&mut cargo(&["test", "--locked", "--workspace", "--exclude", "testkit"])))?;
+    step("simulation", || succeed(&mut simulate::tests()))?;
     println!("\nevery step succeeded, {:.0} s in all", began.elapsed().as_secs_f64());
     Ok(())
 }

@@ -52,6 +52,11 @@ impl Actor<'_> {
             uid: Some(live.uid().to_owned()),
             resource_version: Some(live.resource_version().to_owned()),
         };
+        #[cfg(vidra_mutants)]
+        let preconditions = match crate::mutants::is(crate::mutants::Mutant::NoUidPrecondition) {
+            true => Preconditions { uid: None, resource_version: None },
+            false => preconditions,
+        };
         let params = DeleteParams {
             preconditions: Some(preconditions),
             propagation_policy: Some(PropagationPolicy::Background),

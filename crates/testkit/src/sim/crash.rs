@@ -1,13 +1,18 @@
 //! Crash at every call: a scenario runs once undisturbed, and then once for each of the hub's calls in it,
 //! before and after the call's effect; each run must end as the undisturbed one.
 
-use std::{any::Any, fmt::Write, panic::AssertUnwindSafe, time::Duration};
+use std::{
+    any::Any,
+    fmt::{self, Write},
+    panic::AssertUnwindSafe,
+    time::Duration,
+};
 
 use futures::FutureExt;
 use tokio::time::{Instant, sleep};
 
 use super::{
-    observer::{Crash, Seen},
+    observer::{Crash, Lost, Seen, Stale},
     run,
     state::{State, differences},
     world::{QUIET, Shape, World},
@@ -15,6 +20,9 @@ use super::{
 
 /// A hub that came back must be done within this.
 const RECOVERS_WITHIN: Duration = Duration::from_secs(60);
+
+/// How long it takes until a list brings to light what the hub was not shown.
+pub const BLIND: Duration = Duration::from_secs(4);
 
 /// When the first life of the hub starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,24 +48,89 @@ pub trait Scenario: Copy {
     fn check(&self, world: &World);
 }
 
+/// What disturbs a run.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Trouble {
+    /// A life of the hub ends at each.
+    pub crashes: Vec<Crash>,
+    /// An event that the hub's watches do not show. A list brings the truth, after [`BLIND`].
+    pub lost: Option<Lost>,
+    /// What the life after a crash sees for [`BLIND`].
+    pub stale: Option<Stale>,
+    /// So many lives end at their first call after a write that had an effect.
+    pub restless: usize,
+}
+
+impl From<&[Crash]> for Trouble {
+    fn from(crashes: &[Crash]) -> Self {
+        Self { crashes: crashes.to_vec(), ..Self::default() }
+    }
+}
+
+/// As replays name it.
+impl fmt::Display for Trouble {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut words: Vec<_> = self.crashes.iter().map(ToString::to_string).collect();
+        words.extend(self.lost.map(|lost| lost.to_string()));
+        words.extend(self.stale.map(|stale| format!("{stale:?}").to_lowercase()));
+        words.extend((self.restless > 0).then(|| "restless".to_owned()));
+        f.write_str(&words.join(","))
+    }
+}
+
+impl Trouble {
+    /// A restart after each effective write.
+    pub fn restless() -> Self {
+        Self { restless: LIVES, ..Self::default() }
+    }
+
+    /// Reads what a replay names; words that say nothing are passed over.
+    pub fn read(text: &str) -> Self {
+        let mut trouble = Self::default();
+        for word in text.split(',') {
+            match word {
+                "restless" => trouble.restless = LIVES,
+                "cache" => trouble.stale = Some(Stale::Cache),
+                "members" => trouble.stale = Some(Stale::Members),
+                _ => {
+                    let lost = word.strip_prefix("lost").map(|rest| (rest.trim_end_matches('n'), rest));
+                    if let Some((event, rest)) = lost {
+                        let next = rest.ends_with('n');
+                        trouble.lost = event.parse().ok().map(|event| Lost { event, next });
+                    } else if let Some((call, moment)) = word.split_at_checked(word.len().saturating_sub(1)) {
+                        let after = moment == "a";
+                        trouble.crashes.extend(call.parse().ok().map(|call| Crash { call, after }));
+                    }
+                }
+            }
+        }
+        trouble
+    }
+}
+
+/// Far more than a scenario has writes.
+const LIVES: usize = 200;
+
 /// How a run ended.
 pub struct Run {
     /// What is stored, comparable between runs.
     pub state: State,
-    /// The same with uids, times and all.
+    /// The same with uids, times and all, if the shape asks for it.
     pub raw: Vec<String>,
     /// The hub's calls since the act.
     pub trace: Vec<Seen>,
+    /// How many events the hub's watches had since the act.
+    pub events: usize,
     /// From the act until the hub fell quiet.
     pub took: Duration,
 }
 
-/// Runs a scenario with these crashes. `wanted` is the end to be reached; without it the run goes on until
+/// Runs a scenario, so disturbed. `wanted` is the end to be reached; without it the run goes on until
 /// the hub is quiet. The error says what was wrong.
 pub fn once<S: Scenario>(
     scenario: S,
     shape: Shape,
-    crashes: &[Crash],
+    trouble: &Trouble,
     wanted: Option<&State>,
 ) -> Result<Run, String> {
     run(shape.seed, || async {
@@ -67,7 +140,9 @@ pub fn once<S: Scenario>(
             world.start_hub();
             world.settle().await;
         }
-        world.arm(crashes);
+        world.arm(&trouble.crashes);
+        world.observer.make_restless(trouble.restless);
+        world.observer.blind(trouble.lost, trouble.stale);
         let began = Instant::now();
         let acting = async {
             if scenario.moment() == Moment::WithAct {
@@ -76,14 +151,15 @@ pub fn once<S: Scenario>(
             scenario.act(&world).await;
             match wanted {
                 None => world.settle().await,
-                Some(wanted) => reach(&world, wanted, crashes.len()).await,
+                Some(wanted) => reach(&world, wanted, trouble).await,
             }
         };
         let ended = caught(world.supervised(acting)).await;
         let run = Run {
             state: world.state(),
-            raw: raw(&world),
+            raw: if shape.kept { raw(&world) } else { Vec::new() },
             trace: world.observer.trace(),
+            events: world.observer.events(),
             took: began.elapsed().saturating_sub(world.observer.quiet_for()),
         };
         let mut wrong = world.observer.breaches();
@@ -96,8 +172,12 @@ pub fn once<S: Scenario>(
             ));
         }
         // A later life may be done before the call at which it was to be cut off.
-        if !crashes.is_empty() && world.observer.crashes_left() == crashes.len() {
+        let crashes = trouble.crashes.len();
+        if crashes > 0 && world.observer.crashes_left() == crashes {
             wrong.push("the call at which it was to be cut off never came".to_owned());
+        }
+        if trouble.restless > 0 && world.observer.restless_left() == 0 {
+            wrong.push(format!("after {} lives it had still more to write", trouble.restless));
         }
         if wrong.is_empty() {
             let checked = std::panic::catch_unwind(AssertUnwindSafe(|| scenario.check(&world)));
@@ -119,9 +199,15 @@ fn words(panic: Box<dyn Any + Send>) -> String {
 }
 
 /// Waits until the wanted state is reached and stays while the hub is quiet.
-async fn reach(world: &World, wanted: &State, crashes: usize) {
+async fn reach(world: &World, wanted: &State, trouble: &Trouble) {
     let began = Instant::now();
-    while began.elapsed() < RECOVERS_WITHIN {
+    let crashes = trouble.crashes.len();
+    // Each life may have to wait a second until it may write a status.
+    let within = RECOVERS_WITHIN + Duration::from_secs(trouble.restless as u64);
+    if trouble.lost.is_some() || trouble.stale.is_some() {
+        sleep(BLIND).await;
+    }
+    while began.elapsed() < within {
         if (crashes == 0 || world.observer.crashes_left() < crashes)
             && world.observer.quiet_for() >= QUIET
             && world.state() == *wanted

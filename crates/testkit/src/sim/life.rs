@@ -2,12 +2,17 @@
 
 use std::{sync::Arc, time::Duration};
 
-use tokio::{sync::watch, task::JoinHandle, time::timeout};
+use tokio::{
+    sync::watch,
+    task::JoinHandle,
+    time::{sleep, timeout},
+};
 use tokio_util::sync::CancellationToken;
 use vidra_core::kubeconfig::Allow;
 use vidra_hub::{
     app::{self, Deps},
-    hub::identity::IdentityError,
+    lease::Claim,
+    process::under_claim,
     serve::metrics::Metrics,
     settings::Settings,
 };
@@ -18,12 +23,42 @@ use super::{
     world::{HUB_NAMESPACE, World},
 };
 
+/// A process that ended by itself is started again after this.
+const AGAIN_AFTER: Duration = Duration::from_secs(1);
+
+/// As a process does it, under its Lease, if there is one: a hub that could not start or has lost the Lease
+/// ends, and is started again.
+async fn run(claim: Option<Claim>, settings: Settings, deps: Deps, stop: CancellationToken) {
+    while !stop.is_cancelled() {
+        let Deps { client, connect, clock, rng, .. } = &deps;
+        let deps = Deps {
+            client: client.clone(),
+            connect: connect.clone(),
+            clock: clock.clone(),
+            rng: rng.clone(),
+            metrics: Metrics::default(),
+        };
+        // Nobody else waits on `synced`: tokio's watch channel wakes several waiters in a random order.
+        let (synced, this) = (watch::Sender::new(false), stop.child_token());
+        let _ = match &claim {
+            None => app::run(settings.clone(), deps, synced, this).await,
+            Some(claim) => {
+                if stop.run_until_cancelled(claim.acquire()).await.is_none() {
+                    return;
+                }
+                under_claim(claim, settings.clone(), deps, synced, &this).await.map(drop)
+            }
+        };
+        stop.run_until_cancelled(sleep(AGAIN_AFTER)).await;
+    }
+}
+
 /// A running hub.
 pub struct Life {
     /// As whom it calls.
     pub user: Arc<str>,
     stop: CancellationToken,
-    task: JoinHandle<Result<(), IdentityError>>,
+    task: JoinHandle<()>,
 }
 
 impl Life {
@@ -47,13 +82,16 @@ impl Life {
             allow: Allow::default(),
         };
         let stop = CancellationToken::new();
-        // Nobody else waits on `synced`: tokio's watch channel wakes several waiters in a random order.
-        let synced = watch::Sender::new(false);
+        let claim = world.shape.lease.then(|| {
+            let clock = deps.clock.clone();
+            Claim::new(deps.client.clone(), HUB_NAMESPACE, user.to_string(), clock)
+        });
+        let running = run(claim, settings, deps, stop.clone());
         #[expect(
             clippy::disallowed_methods,
             reason = "the handle is awaited or aborted in end() and crash()"
         )]
-        let task = tokio::spawn(app::run(settings, deps, synced, stop.clone()));
+        let task = tokio::spawn(running);
         Self { user, stop, task }
     }
 
@@ -61,7 +99,7 @@ impl Life {
     pub async fn end(self) {
         self.stop.cancel();
         let ended = timeout(Duration::from_secs(1), self.task).await;
-        ended.expect("the hub must end within a second").expect("the hub panicked").expect("the hub failed");
+        ended.expect("the hub must end within a second").expect("the hub panicked");
     }
 
     /// Drops it; it was cut off before.

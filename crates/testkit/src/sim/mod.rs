@@ -3,7 +3,8 @@
 //!
 //! ```text
 //! crash (scenario x call) -> World (clusters, users) -> Life (app::run as its own user)
-//!                               \-> Observer (each call: counted, judged, delayed, cut off) <-/
+//!                               \-> Observer (each call: counted, delayed, cut off) <-/
+//!                               |       \-> Judge (what must hold) -> Index (what is declared, what is there)
 //!                               \-> state (what is stored, without uids and times)
 //! ```
 //!
@@ -12,14 +13,18 @@
 //! that died.
 
 pub mod crash;
+pub mod index;
+pub mod judge;
+pub mod kinds;
 pub mod life;
 pub mod observer;
 pub mod seams;
 pub mod state;
+mod strike;
 pub mod world;
 
-pub use crash::{Moment, Run, Scenario};
-pub use observer::Crash;
+pub use crash::{Moment, Run, Scenario, Trouble};
+pub use observer::{Crash, Lost, Stale};
 pub use world::{Shape, World};
 
 /// Runs to its end what `make` makes, on one thread, on the paused clock, with all chance from this seed.

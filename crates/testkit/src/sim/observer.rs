@@ -1,5 +1,5 @@
-//! Sees each call before it has an effect: writes the trace, delays, cuts a life of the hub off, and judges
-//! what must hold at all times.
+//! Sees each call before it has an effect and after: writes the trace, delays, cuts a life of the hub off, and
+//! hands what happened to the judge.
 
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
@@ -11,18 +11,22 @@ use std::{
 use parking_lot::Mutex;
 use serde_json::Value;
 use tokio::{sync::Notify, time::Instant};
-use vidra_api::labels::HUB_LABEL;
 
-use memkube::{Call, Cluster, Fault, Verb};
+use memkube::{Backup, Call, Changed, Cluster, Fault, Verb, WatchFault};
+
+use super::{
+    index::Key,
+    judge::{Judge, is_write, uid},
+    strike::strike,
+};
 
 /// The hub's users are named so, and numbered.
 pub const HUB_USER: &str = "vidra-hub-";
 /// The hub's id.
 pub const HUB_ID: &str = "sim";
-
-/// Kinds that scenarios deliver: group, plural, kind.
-pub const DELIVERED: [(&str, &str, &str); 3] =
-    [("", "configmaps", "ConfigMap"), ("", "secrets", "Secret"), ("", "namespaces", "Namespace")];
+/// How long the hub may need to see clearly again after a fault: pauses of watches grow to a minute, and one
+/// that was refused begins another.
+pub const CLEARS_WITHIN: Duration = Duration::from_secs(150);
 
 /// Where a life of the hub ends, in calls since [`Observer::arm`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,6 +41,30 @@ impl fmt::Display for Crash {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}{}", self.call, if self.after { "a" } else { "b" })
     }
+}
+
+/// An event of the hub's watches that is lost, counted since [`Observer::arm`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lost {
+    /// The event; bookmarks do not count.
+    pub event: usize,
+    /// The next one of the same object too: often it is the one that takes the first back.
+    pub next: bool,
+}
+
+impl fmt::Display for Lost {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "lost{}{}", self.event, if self.next { "n" } else { "" })
+    }
+}
+
+/// What a new life meets for a while, after one was cut off.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stale {
+    /// An API server whose cache stands still: what asks for the latest gets it, a watch shows nothing new.
+    Cache,
+    /// In members, lists and watches as of before the act, whatever they ask for.
+    Members,
 }
 
 /// All clusters of a world.
@@ -66,14 +94,14 @@ impl fmt::Display for Seen {
 }
 
 impl Seen {
-    /// A probe or a watch: goes on for ever and changes nothing.
+    /// A probe or a watch: goes on for ever and changes nothing. So does the Lease's renewal.
     pub fn is_idle(&self) -> bool {
-        self.call.verb == Verb::Watch || self.call.path == "/livez"
+        self.call.verb == Verb::Watch || self.call.path == "/livez" || self.call.resource == "leases"
     }
 
     /// It may change something.
     pub fn is_write(&self) -> bool {
-        is_write(&self.call)
+        is_write(&self.call) && self.call.resource != "leases"
     }
 }
 
@@ -83,6 +111,7 @@ pub struct Observer {
     began: Instant,
     state: Mutex<State>,
     crashed: Notify,
+    blinded: Notify,
 }
 
 #[derive(Default)]
@@ -90,39 +119,59 @@ struct State {
     trace: Vec<Seen>,
     armed: Option<usize>,
     crashes: VecDeque<Crash>,
+    /// How many more lives end at the first call after a write that had an effect.
+    restless: usize,
+    /// The life that has had its write.
+    spent: Option<Arc<str>>,
     dead: BTreeSet<Arc<str>>,
+    /// Nothing that this life sends arrives now.
+    severed: Option<Arc<str>>,
     busy: Option<Instant>,
-    foreign: BTreeMap<String, Foreign>,
-    breaches: Vec<String>,
+    judge: Judge,
     latency: Option<fastrand::Rng>,
     noise: Option<fastrand::Rng>,
-    /// A person has made the hub forget; until the end nothing is said about it.
-    forgetful: bool,
-}
-
-/// An object that is none of the hub's business.
-#[derive(Clone, Debug)]
-struct Foreign {
-    cluster: String,
-    plural: String,
-    object: Value,
+    /// Events of the hub's watches since it was armed.
+    events: usize,
+    lost: Option<Lost>,
+    /// The object of the event that was lost, while its next one is to be lost.
+    missing: Option<String>,
+    /// One event in three is lost.
+    losses: Option<fastrand::Rng>,
+    stale: Option<Stale>,
+    /// Since when lives see the past, if they do; the revisions are those of when it was armed.
+    turned_back: bool,
+    views: BTreeMap<String, u64>,
+    strikes: Option<fastrand::Rng>,
 }
 
 impl Observer {
     /// Sees the calls to these clusters from now on; `latency` draws how long each takes.
     pub fn new(clusters: Clusters, latency: Option<fastrand::Rng>) -> Arc<Self> {
         let state = Mutex::new(State { latency, ..State::default() });
-        let observer = Arc::new(Self { clusters, began: Instant::now(), state, crashed: Notify::new() });
+        let observer = Arc::new(Self {
+            clusters,
+            began: Instant::now(),
+            state,
+            crashed: Notify::new(),
+            blinded: Notify::new(),
+        });
         for cluster in observer.all() {
-            let hook = observer.clone();
-            cluster.set_fault(Arc::new(move |call| hook.judge(call)));
+            let (before, after) = (observer.clone(), observer.clone());
+            cluster.set_fault(Arc::new(move |call| before.before(call)));
+            cluster.set_witness(Some(Arc::new(move |call, changes| after.after(call, changes))));
+            let watch = observer.clone();
+            cluster.set_watch_fault(Some(Arc::new(move |call, event| watch.event(call, event))));
         }
         observer
     }
 
     /// Ends it: without this clusters and observer would keep each other.
     pub fn end(&self) {
-        self.all().for_each(Cluster::clear_fault);
+        for cluster in self.all() {
+            cluster.clear_fault();
+            cluster.set_witness(None);
+            cluster.set_watch_fault(None);
+        }
     }
 
     fn all(&self) -> impl Iterator<Item = &Cluster> {
@@ -134,11 +183,69 @@ impl Observer {
         let mut state = self.state.lock();
         state.armed = Some(state.trace.len());
         state.crashes = crashes.iter().copied().collect();
+        state.events = 0;
+        state.views = self.all().map(|cluster| (cluster.name().to_owned(), cluster.revision())).collect();
+    }
+
+    /// Loses this event, and what a new life sees first is old.
+    pub fn blind(&self, lost: Option<Lost>, stale: Option<Stale>) {
+        let mut state = self.state.lock();
+        (state.lost, state.stale) = (lost, stale);
+    }
+
+    /// From now on one event in three is lost; with `None` no more.
+    pub fn lose_events(&self, chance: Option<fastrand::Rng>) {
+        self.state.lock().losses = chance;
+    }
+
+    /// Waits until an event was lost, or a life began that sees the past.
+    pub async fn blinded(&self) {
+        self.blinded.notified().await;
+    }
+
+    /// All see what is so: lost events come to light by a list, and watches go on with the present.
+    pub fn enlighten(&self) {
+        self.state.lock().turned_back = false;
+        for cluster in self.all() {
+            cluster.expire_watches();
+        }
+    }
+
+    /// What a member had then is what it has now; its objects are looked at anew.
+    pub fn restore(&self, member: &str, backup: &Backup) {
+        let cluster = &self.clusters.members[member];
+        cluster.restore(backup);
+        self.state.lock().judge.index.look_again(cluster, Instant::now());
+    }
+
+    /// Events of the hub's watches since it was armed.
+    pub fn events(&self) -> usize {
+        self.state.lock().events
+    }
+
+    /// From now on each life is cut off at its first call after a write that had an effect; at most so many.
+    pub fn make_restless(&self, lives: usize) {
+        self.state.lock().restless = lives;
+    }
+
+    /// How many lives may still end so.
+    pub fn restless_left(&self) -> usize {
+        self.state.lock().restless
     }
 
     /// From now on one call in ten fails, each in another way as chance has it; with `None` no more.
     pub fn noise(&self, chance: Option<fastrand::Rng>) {
         self.state.lock().noise = chance;
+    }
+
+    /// From now on somebody is now and then a moment faster than the hub; with `None` no more.
+    pub fn strikes(&self, chance: Option<fastrand::Rng>) {
+        self.state.lock().strikes = chance;
+    }
+
+    /// From now on for so long, and until it has cleared, the hub may not know what is so.
+    pub fn cloud(&self, lasts: Duration) {
+        self.state.lock().judge.cloud(Instant::now(), lasts + CLEARS_WITHIN);
     }
 
     /// Waits until a life was cut off.
@@ -154,6 +261,11 @@ impl Observer {
     /// Nothing that this user sends from now on has an effect or an answer.
     pub fn cut_off(&self, user: &Arc<str>) {
         self.state.lock().dead.insert(user.clone());
+    }
+
+    /// Nothing that this life sends arrives from now on, or with `None` everything again.
+    pub fn sever(&self, user: Option<Arc<str>>) {
+        self.state.lock().severed = user;
     }
 
     /// The hub's calls since the world began.
@@ -182,57 +294,85 @@ impl Observer {
         self.state.lock().busy.unwrap_or(self.began).elapsed()
     }
 
-    /// From now on the object must stay as it is to the byte.
-    pub fn guard(&self, cluster: &str, plural: &str, object: Value) {
-        let uid = uid(&object).to_owned();
-        let foreign = Foreign { cluster: cluster.to_owned(), plural: plural.to_owned(), object };
-        self.state.lock().foreign.insert(uid, foreign);
+    /// From now on the hub must not touch the object.
+    pub fn guard(&self, object: &Value) {
+        self.state.lock().judge.guard(uid(object));
+    }
+
+    /// Is the object guarded?
+    pub fn is_foreign(&self, object: &Value) -> bool {
+        self.state.lock().judge.is_foreign(uid(object))
     }
 
     /// A person takes an inventory away: that objects are in none is not the hub's fault until the end.
     pub fn excuse_unknown(&self) {
-        self.state.lock().forgetful = true;
+        self.state.lock().judge.excuse_unknown();
+    }
+
+    /// Notes targets that have said Ready for so long though they are not.
+    pub fn judge_claims(&self, most: Duration) {
+        let mut state = self.state.lock();
+        for wrong in state.judge.stale_claims(Instant::now(), most) {
+            let at = self.began.elapsed();
+            state.judge.breach(format!("{:.3}: {wrong}", at.as_secs_f64()));
+        }
+    }
+
+    /// What in members is not as declared on the hub; empty when all is.
+    pub fn differs(&self) -> Vec<String> {
+        self.state.lock().judge.differs()
+    }
+
+    /// Where the hub is to put something and may not: what stands there is people's, or was let go.
+    pub fn in_the_way(&self) -> Vec<Key> {
+        self.state.lock().judge.in_the_way()
     }
 
     /// What did not hold, in words.
     pub fn breaches(&self) -> Vec<String> {
-        let mut breaches = self.state.lock().breaches.clone();
-        let foreign: Vec<_> = self.state.lock().foreign.values().cloned().collect();
-        for Foreign { cluster, plural, object } in foreign {
-            let metadata = &object["metadata"];
-            let text = |field: &str| metadata[field].as_str().unwrap_or_default();
-            let live = self.clusters.members[&cluster].object("", &plural, text("namespace"), text("name"));
-            if live.as_ref() != Some(&object) {
-                breaches.push(format!("foreign {plural} on {cluster} changed from {object} to {live:?}"));
-            }
-        }
-        breaches.extend(self.unknown_objects());
-        breaches
+        self.state.lock().judge.breaches()
     }
 
-    fn judge(&self, call: &Call) -> Fault {
+    fn before(&self, call: &Call) -> Fault {
         if !call.user.starts_with(HUB_USER) {
             return Fault::None;
         }
-        if self.state.lock().dead.contains(&call.user) {
+        let chance = self.state.lock().strikes.as_mut().map(fastrand::Rng::fork);
+        if let (Some(mut chance), Some(member)) = (chance, self.clusters.members.get(&*call.cluster))
+            && let Some(made) = strike(member, call, &mut chance)
+        {
+            self.guard(&made);
+        }
+        let mut state = self.state.lock();
+        let state = &mut *state;
+        if state.dead.contains(&call.user) || state.severed.as_ref() == Some(&call.user) {
             return Fault::Hang;
         }
-        let breaches = if is_write(call) { self.judge_write(call) } else { Vec::new() };
-        let mut state = self.state.lock();
-        state.breaches.extend(breaches);
+        let now = Instant::now();
+        state.judge.called(call, now);
         let seen = Seen { at: self.began.elapsed(), call: call.clone() };
         if !seen.is_idle() {
-            state.busy = Some(Instant::now());
+            state.busy = Some(now);
         }
         state.trace.push(seen);
+        if state.spent.as_ref() == Some(&call.user) {
+            (state.spent, state.restless) = (None, state.restless - 1);
+            return self.cut(state, call, false);
+        }
+        if state.turned_back && matches!(call.verb, Verb::List | Verb::Watch) {
+            let view = state.views.get(&*call.cluster).copied().unwrap_or_default();
+            match state.stale {
+                Some(Stale::Members) if &*call.cluster != "hub" => return Fault::StaleReads(view),
+                Some(Stale::Cache) => return Fault::Stale(view),
+                _ => {}
+            }
+        }
         let index = state.armed.map(|armed| state.trace.len() - 1 - armed);
         if let (Some(crash), Some(index)) = (state.crashes.front().copied(), index)
             && index >= crash.call
         {
             state.crashes.pop_front();
-            state.dead.insert(call.user.clone());
-            self.crashed.notify_one();
-            return if crash.after { Fault::DropAfter } else { Fault::Hang };
+            return self.cut(state, call, crash.after);
         }
         if let Some(chance) = &mut state.noise
             && chance.u8(..10) == 0
@@ -248,87 +388,71 @@ impl Observer {
         Fault::None
     }
 
-    fn judge_write(&self, call: &Call) -> Vec<String> {
-        let member = self.clusters.members.get(&*call.cluster);
-        let mut breaches = Vec::new();
-        // Other writes change neither what members have nor what inventories hold.
-        if (member.is_some() || call.resource == "vidrainventories") && !self.state.lock().forgetful {
-            let unknown = self.unknown_objects();
-            breaches.extend(unknown.into_iter().map(|what| format!("before {call}: {what}")));
+    fn cut(&self, state: &mut State, call: &Call, after: bool) -> Fault {
+        state.dead.insert(call.user.clone());
+        self.crashed.notify_one();
+        if state.stale.is_some() && !state.turned_back {
+            state.turned_back = true;
+            self.blinded.notify_one();
         }
-        let Some(member) = member.filter(|_| call.verb == Verb::Delete) else { return breaches };
-        let read = member.requests().into_iter().any(|earlier| {
-            earlier.index < call.index
-                && earlier.user == call.user
-                && (earlier.verb, earlier.status) == (Verb::Get, 200)
-                && earlier.path == call.path
-        });
-        if !read {
-            breaches.push(format!("{call}: deleted without a read of it"));
-        }
-        let live =
-            member.object(&call.group, &call.resource, &call.namespace, &call.name).unwrap_or_default();
-        if self.state.lock().foreign.contains_key(uid(&live)) {
-            breaches.push(format!("{call}: a foreign object was to be deleted"));
-        }
-        breaches
+        if after { Fault::DropAfter } else { Fault::Hang }
     }
 
-    /// Objects that bear the hub's label in a member and that no inventory knows.
-    fn unknown_objects(&self) -> Vec<String> {
-        let foreign: BTreeSet<String> = self.state.lock().foreign.keys().cloned().collect();
-        let known = known_objects(&self.clusters.hub);
-        let mut unknown = Vec::new();
-        for (cluster, member) in &self.clusters.members {
-            for (group, plural, kind) in DELIVERED {
-                for object in member.objects(group, plural) {
-                    let metadata = &object["metadata"];
-                    if metadata["labels"][HUB_LABEL] != HUB_ID || foreign.contains(uid(&object)) {
-                        continue;
-                    }
-                    let text = |field: &str| metadata[field].as_str().unwrap_or_default();
-                    let key = [cluster, group, kind, text("namespace"), text("name")].map(str::to_owned);
-                    if !known.contains(&key) {
-                        unknown.push(format!("no inventory knows {}", key.join("/")));
-                    }
-                }
+    fn event(&self, call: &Call, event: &Value) -> WatchFault {
+        if !call.user.starts_with(HUB_USER) || event["type"] == "BOOKMARK" {
+            return WatchFault::None;
+        }
+        let mut state = self.state.lock();
+        let state = &mut *state;
+        if state.armed.is_none() && state.losses.is_none() {
+            return WatchFault::None;
+        }
+        if let Some(chance) = &mut state.losses {
+            return if chance.u8(..3) == 0 { WatchFault::Lose } else { WatchFault::None };
+        }
+        let metadata = &event["object"]["metadata"];
+        let object =
+            format!("{} {} {} {}", call.cluster, call.resource, metadata["namespace"], metadata["name"]);
+        let this = state.events;
+        state.events += 1;
+        if state.missing.as_ref() == Some(&object) {
+            state.missing = None;
+            return WatchFault::Lose;
+        }
+        match state.lost {
+            Some(lost) if lost.event == this => {
+                state.missing = lost.next.then_some(object);
+                self.blinded.notify_one();
+                WatchFault::Lose
             }
-        }
-        unknown
-    }
-}
-
-/// What the inventories hold: cluster, group, kind, namespace, name.
-fn known_objects(hub: &Cluster) -> BTreeSet<[String; 5]> {
-    let mut known = BTreeSet::new();
-    for inventory in hub.objects(vidra_api::GROUP, "vidrainventories") {
-        let cluster = inventory["spec"]["cluster"].as_str().unwrap_or_default();
-        for entry in inventory["spec"]["entries"].as_array().into_iter().flatten() {
-            let text = |field: &str| entry[field].as_str().unwrap_or_default();
-            let key = [cluster, text("group"), text("kind"), text("namespace"), text("name")];
-            known.insert(key.map(str::to_owned));
+            _ => WatchFault::None,
         }
     }
-    known
-}
 
-fn uid(object: &Value) -> &str {
-    object["metadata"]["uid"].as_str().unwrap_or_default()
+    fn after(&self, call: &Call, changes: &[Changed]) {
+        let ours = call.user.starts_with(HUB_USER);
+        let mut state = self.state.lock();
+        state.judge.witness(call, changes, ours, Instant::now());
+        // Events tell people what was done; nothing follows from them.
+        let effective = !changes.is_empty() && !matches!(call.resource.as_str(), "events" | "leases");
+        if ours && effective && state.restless > 0 && !state.dead.contains(&call.user) {
+            state.spent = Some(call.user.clone());
+        }
+    }
 }
 
 fn fault(chance: &mut fastrand::Rng, verb: Verb) -> Fault {
-    match chance.u8(..6) {
+    match chance.u8(..9) {
         0 => Fault::DropBefore,
         1 => Fault::DropAfter,
         2 => Fault::Status(500, "InternalError"),
         3 => Fault::Status(429, "TooManyRequests"),
         4 if matches!(verb, Verb::List | Verb::Watch) => Fault::Status(410, "Expired"),
         4 => Fault::Status(503, "ServiceUnavailable"),
+        5 if matches!(verb, Verb::Apply | Verb::Update | Verb::Patch) => Fault::Conflict,
+        5 => Fault::Status(504, "Timeout"),
+        6 => Fault::HalfBody,
+        7 if chance.u8(..4) == 0 => Fault::Unauthorized,
         _ => Fault::Delay(Duration::from_secs(chance.u64(1..8))),
     }
-}
-
-fn is_write(call: &Call) -> bool {
-    let writes = [Verb::Create, Verb::Update, Verb::Patch, Verb::Apply, Verb::Delete, Verb::DeleteCollection];
-    writes.contains(&call.verb) && !call.dry_run
 }

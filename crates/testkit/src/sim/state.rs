@@ -6,7 +6,10 @@ use std::{collections::BTreeMap, fmt::Write};
 use serde_json::{Value, json};
 use vidra_api::labels::OWNER_PREFIX;
 
-use super::observer::{Clusters, DELIVERED};
+use super::{
+    kinds::{DELIVERED, plural_of},
+    observer::Clusters,
+};
 
 /// By `cluster/plural/namespace/name`.
 pub type State = BTreeMap<String, Value>;
@@ -43,7 +46,7 @@ pub fn of(clusters: &Clusters) -> State {
         }
     }
     for (name, member) in &clusters.members {
-        for (group, plural, _) in DELIVERED {
+        for (group, plural, ..) in DELIVERED {
             for object in member.objects(group, plural) {
                 state.insert(key(name, plural, &object), member_object(object));
             }
@@ -122,7 +125,7 @@ fn uids_as_facts(clusters: &Clusters, inventory: &mut Value) {
     let member = clusters.members.get(&cluster);
     for entry in inventory["spec"]["entries"].as_array_mut().into_iter().flatten() {
         let text = |field: &str| entry[field].as_str().unwrap_or_default();
-        let plural = DELIVERED.iter().find(|(_, _, kind)| *kind == text("kind")).map_or("", |kind| kind.1);
+        let plural = plural_of(text("kind"));
         let live =
             member.and_then(|member| member.object(text("group"), plural, text("namespace"), text("name")));
         let fact = match (text("uid"), live) {

@@ -9,6 +9,7 @@ use tokio::time::{Instant, sleep};
 use vidra_api::labels::REGISTRATION_LABEL;
 
 use super::{
+    crash::BLIND,
     life::Life,
     observer::{Clusters, Crash, Observer},
     seams::TOKEN,
@@ -39,12 +40,16 @@ pub struct Shape {
     pub interval: Duration,
     /// Half of the calls take some milliseconds, drawn from the seed; else none takes any time.
     pub latency: bool,
+    /// The hub's lives hold its Lease, one at a time, as processes do.
+    pub lease: bool,
+    /// What is stored in the end is kept as text, to be compared to the byte.
+    pub kept: bool,
 }
 
 impl Shape {
     /// With an interval of ten minutes.
     pub fn new(seed: u64) -> Self {
-        Self { seed, interval: Duration::from_secs(600), latency: false }
+        Self { seed, interval: Duration::from_secs(600), latency: false, lease: false, kept: false }
     }
 }
 
@@ -60,6 +65,7 @@ pub struct World {
     pub clock: memkube::Clock,
     people: BTreeMap<String, Client>,
     life: Mutex<Option<Life>>,
+    rival: Mutex<Option<Life>>,
     lives: Mutex<u32>,
 }
 
@@ -85,8 +91,8 @@ impl World {
         let people = people.map(|cluster| (cluster.name().to_owned(), cluster.client_as("alice"))).collect();
         let latency = shape.latency.then(|| fastrand::Rng::with_seed(shape.seed));
         let observer = Observer::new(clusters.clone(), latency);
-        let (life, lives) = (Mutex::default(), Mutex::default());
-        let world = Self { shape, clusters, observer, clock, people, life, lives };
+        let (life, rival, lives) = (Mutex::default(), Mutex::default(), Mutex::default());
+        let world = Self { shape, clusters, observer, clock, people, life, rival, lives };
         world.furnish().await;
         world
     }
@@ -122,7 +128,7 @@ impl World {
     pub async fn plant(&self, member: &str, namespace: &str, name: &str, labels: Value) {
         let body = json!({"metadata": {"name": name, "labels": labels}, "data": {"whose": "alice"}});
         let made = self.create(member, &config_maps(namespace), body).await;
-        self.observer.guard(member, "configmaps", made);
+        self.observer.guard(&made);
     }
 
     /// A cluster by name.
@@ -130,14 +136,40 @@ impl World {
         if name == "hub" { &self.clusters.hub } else { &self.clusters.members[name] }
     }
 
-    /// Starts the hub's next life.
-    pub fn start_hub(&self) {
+    fn next_life(&self) -> Life {
         let number = {
             let mut lives = self.lives.lock();
             *lives += 1;
             *lives
         };
-        let life = Life::start(self, number);
+        Life::start(self, number)
+    }
+
+    /// Starts a second hub beside the first, which only the Lease keeps apart.
+    pub fn start_rival(&self) {
+        assert!(self.shape.lease, "two hubs without a Lease");
+        let rival = self.next_life();
+        assert!(self.rival.lock().replace(rival).is_none(), "three hubs at once");
+    }
+
+    /// The first hub dies, and the second takes its place, if there is one.
+    pub async fn crash_first_of_two(&self) {
+        let Some(rival) = self.rival.lock().take() else { return };
+        let first = self.life.lock().replace(rival);
+        if let Some(first) = first {
+            self.observer.cut_off(&first.user);
+            first.crash().await;
+        }
+    }
+
+    /// The user of the hub that was started first.
+    pub fn hub_user(&self) -> Option<Arc<str>> {
+        self.life.lock().as_ref().map(|life| life.user.clone())
+    }
+
+    /// Starts the hub's next life.
+    pub fn start_hub(&self) {
+        let life = self.next_life();
         let before = self.life.lock().replace(life);
         assert!(before.is_none(), "two hubs at once");
     }
@@ -162,7 +194,7 @@ impl World {
     }
 
     /// Starts a new life after each one that the observer cuts off; for ever.
-    pub async fn keep_running(&self) -> std::convert::Infallible {
+    async fn keep_running(&self) -> std::convert::Infallible {
         loop {
             self.observer.crashed().await;
             self.crash_hub().await;
@@ -171,11 +203,22 @@ impl World {
         }
     }
 
+    /// Lets the hub see what is so, a while after it was blinded; for ever.
+    async fn keep_seeing(&self) -> std::convert::Infallible {
+        loop {
+            self.observer.blinded().await;
+            self.observer.cloud(BLIND);
+            sleep(BLIND).await;
+            self.observer.enlighten();
+        }
+    }
+
     /// Runs this, and the hub again whenever it is cut off.
     pub async fn supervised<T>(&self, work: impl Future<Output = T>) -> T {
         tokio::select! {
             biased;
             never = self.keep_running() => match never {},
+            never = self.keep_seeing() => match never {},
             done = work => done,
         }
     }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use testkit::sim::{
-    Crash, Scenario,
+    Crash, Scenario, Trouble,
     crash::{Run, once},
     observer::Seen,
     world::Shape,
@@ -14,18 +14,18 @@ use crate::{
     scenarios::{self, Act},
 };
 
-const SEED: u64 = 1;
+pub const SEED: u64 = 1;
 
 /// The undisturbed run.
 pub fn undisturbed<S: Scenario>(act: S, shape: Shape) -> Run {
-    once(act, shape, &[], None).unwrap_or_else(|wrong| panic!("{}, undisturbed:\n{wrong}", act.name()))
+    once(act, shape, &Trouble::default(), None)
+        .unwrap_or_else(|wrong| panic!("{}, undisturbed:\n{wrong}", act.name()))
 }
 
 /// How to see one run again.
-pub fn name_of<S: Scenario>(act: S, shape: Shape, crashes: &[Crash]) -> String {
-    let crashes: Vec<_> = crashes.iter().map(ToString::to_string).collect();
+pub fn name_of<S: Scenario>(act: S, shape: Shape, trouble: &Trouble) -> String {
     let seed = if shape.latency { format!(":seed={}", shape.seed) } else { String::new() };
-    format!("VIDRA_SIM={}:{}{seed}", act.name(), crashes.join(","))
+    format!("VIDRA_SIM={}:{trouble}{seed}", act.name())
 }
 
 /// Before each call, and after each write. After a read the clusters are as they were before it.
@@ -44,7 +44,7 @@ fn at_every_call<S: Scenario>(act: S) {
     let points = crash_points(&wanted.trace);
     let (mut failures, mut slowest) = (Vec::new(), Duration::ZERO);
     for crash in &points {
-        match once(act, shape, &[*crash], Some(&wanted.state)) {
+        match once(act, shape, &[*crash][..].into(), Some(&wanted.state)) {
             Ok(run) => slowest = slowest.max(run.took),
             Err(wrong) => failures.push((*crash, wrong)),
         }
@@ -61,7 +61,7 @@ fn at_every_call<S: Scenario>(act: S) {
         "{} of {runs} crashes end otherwise: {}\nthe first, {}:\n{wrong}",
         failures.len(),
         all.join(" "),
-        name_of(act, shape, &[*crash]),
+        name_of(act, shape, &[*crash][..].into()),
     );
 }
 
@@ -126,8 +126,8 @@ fn with_two_crashes<S: Scenario>(acts: &[S]) {
                 let second = first + chance.usize(1..30);
                 let crashes = [(first, chance.bool()), (second, chance.bool())];
                 let crashes = crashes.map(|(call, after)| Crash { call, after });
-                if let Err(wrong) = once(*act, shape, &crashes, Some(&wanted.state)) {
-                    failures.push(format!("{}:\n{wrong}", name_of(*act, shape, &crashes)));
+                if let Err(wrong) = once(*act, shape, &crashes[..].into(), Some(&wanted.state)) {
+                    failures.push(format!("{}:\n{wrong}", name_of(*act, shape, &crashes[..].into())));
                 }
             }
         }

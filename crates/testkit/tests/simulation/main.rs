@@ -16,7 +16,10 @@
 mod crashes;
 mod harm;
 mod members;
+#[cfg(vidra_mutants)]
+mod mutants;
 mod replay;
 mod scenarios;
+mod sieve;
 mod walk;
 mod whole;

@@ -1,6 +1,6 @@
 //! A run is a function of its seed; one that failed can be seen again.
 
-use testkit::sim::{Crash, Scenario, crash::once, world::Shape};
+use testkit::sim::{Crash, Scenario, Trouble, crash::once, world::Shape};
 
 use crate::{
     crashes::undisturbed,
@@ -16,7 +16,7 @@ fn two_runs_of_a_seed_have_the_same_calls_and_the_same_end() {
 
 fn twice<S: Scenario>(acts: &[S]) {
     for (at, act) in acts.iter().copied().enumerate() {
-        let shape = Shape { latency: true, ..Shape::new(7) };
+        let shape = Shape { latency: true, kept: true, ..Shape::new(7) };
         let (first, second) = (undisturbed(act, shape), undisturbed(act, shape));
         assert_same(act, &lines(&first.trace), &lines(&second.trace));
         assert_same(act, &first.raw, &second.raw);
@@ -24,7 +24,9 @@ fn twice<S: Scenario>(acts: &[S]) {
             continue;
         }
         let crash = [Crash { call: first.trace.len() / 2, after: true }];
-        let again = || once(act, shape, &crash, Some(&first.state)).unwrap_or_else(|wrong| panic!("{wrong}"));
+        let again = || {
+            once(act, shape, &crash[..].into(), Some(&first.state)).unwrap_or_else(|wrong| panic!("{wrong}"))
+        };
         let (one, two) = (again(), again());
         assert_same(act, &lines(&one.trace), &lines(&two.trace));
         assert_same(act, &one.raw, &two.raw);
@@ -56,15 +58,15 @@ fn replay() {
     log();
     let mut parts = wanted.split(':');
     let name = parts.next().unwrap_or_default();
-    let crashes: Vec<Crash> = parts.next().unwrap_or_default().split(',').filter_map(crash).collect();
+    let trouble = Trouble::read(parts.next().unwrap_or_default());
     let seed = parts.next().and_then(|part| part.strip_prefix("seed=")?.parse().ok());
     let shape = seed.map_or(Shape::new(1), |seed| Shape { latency: true, ..Shape::new(seed) });
     let act = scenarios::ALL.into_iter().find(|act| act.name() == name);
     let harm = harm::ALL.into_iter().find(|harm| harm.name() == name);
     match (act, harm) {
-        (Some(act), _) => show(act, shape, &crashes),
-        (None, Some(harm)) => show(harm, shape, &crashes),
-        (None, None) => panic!("there is no scenario {name:?}; VIDRA_SIM=<scenario>:<call>[ab]"),
+        (Some(act), _) => show(act, shape, &trouble),
+        (None, Some(harm)) => show(harm, shape, &trouble),
+        (None, None) => panic!("there is no scenario {name:?}; VIDRA_SIM=<scenario>:<trouble>"),
     }
 }
 
@@ -74,24 +76,19 @@ pub fn log() {
     let _ = tracing_subscriber::fmt().with_env_filter(filter).without_time().with_test_writer().try_init();
 }
 
-fn show<S: Scenario>(act: S, shape: Shape, crashes: &[Crash]) {
+fn show<S: Scenario>(act: S, shape: Shape, trouble: &Trouble) {
     let reference = undisturbed(act, shape);
     println!("=== undisturbed, {:?}:", reference.took);
     reference.trace.iter().enumerate().for_each(|(index, seen)| println!("{index:5} {seen}"));
-    if crashes.is_empty() {
+    if *trouble == Trouble::default() {
         return;
     }
-    println!("=== with {crashes:?}:");
-    match once(act, shape, crashes, Some(&reference.state)) {
+    println!("=== with {trouble}:");
+    match once(act, shape, trouble, Some(&reference.state)) {
         Ok(run) => {
             run.trace.iter().enumerate().for_each(|(index, seen)| println!("{index:5} {seen}"));
             println!("it passes, after {:?}", run.took);
         }
         Err(wrong) => panic!("{wrong}"),
     }
-}
-
-fn crash(text: &str) -> Option<Crash> {
-    let (call, moment) = text.split_at_checked(text.len().checked_sub(1)?)?;
-    Some(Crash { call: call.parse().ok()?, after: moment == "a" })
 }

@@ -1,0 +1,59 @@
+//! Who wrote what: a test is told of each call after its effect, with the changes that the call made.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::Cluster;
+use super::fault::Call;
+use super::store::{Change, Stored};
+
+/// One change that a call made, in the order of the history.
+pub struct Changed {
+    /// API group; empty for the core group.
+    pub group: String,
+    /// Plural resource name.
+    pub plural: String,
+    /// Empty for cluster-scoped objects.
+    pub namespace: String,
+    /// The object's name.
+    pub name: String,
+    old: Option<Stored>,
+    new: Option<Stored>,
+}
+
+impl Changed {
+    /// The object before; `None` when it was made.
+    pub fn old(&self) -> Option<Value> {
+        self.old.as_ref().map(Stored::read)
+    }
+
+    /// The object after; `None` when it is gone.
+    pub fn new(&self) -> Option<Value> {
+        self.new.as_ref().map(Stored::read)
+    }
+}
+
+impl From<&Change> for Changed {
+    fn from(change: &Change) -> Self {
+        Changed {
+            group: change.resource.group.clone(),
+            plural: change.resource.plural.clone(),
+            namespace: change.place.namespace.clone(),
+            name: change.place.name.clone(),
+            old: change.old.clone(),
+            new: change.new.clone(),
+        }
+    }
+}
+
+/// Told of each call that was served, before its caller learns of it: the call with its status, and what it
+/// changed. It may use the cluster. Calls that had no effect because of a fault are not told.
+pub type Witness = Arc<dyn Fn(&Call, &[Changed]) + Send + Sync>;
+
+impl Cluster {
+    /// Tells this witness of each call from now on; with `None` nobody any more.
+    pub fn set_witness(&self, witness: Option<Witness>) {
+        self.inner.front.lock().witness = witness;
+    }
+}

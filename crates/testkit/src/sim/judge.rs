@@ -1,0 +1,343 @@
+//! What must hold at all times, judged at each effect of each of the hub's calls.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
+
+use memkube::{Call, Changed, Verb};
+use serde_json::Value;
+use tokio::time::Instant;
+use vidra_api::labels::HUB_LABEL;
+
+use super::{
+    index::{Doc, Index, Key, key_of},
+    observer::HUB_ID,
+};
+
+/// The hub acts on, and says, what was so at some instant of this time at least: watches and calls take
+/// milliseconds, and a status waits at most a second for the one before it.
+const SIGHT: Duration = Duration::from_secs(3);
+/// Statuses of one object are a second apart; less what a call may take on its way.
+const BETWEEN_STATUSES: Duration = Duration::from_millis(900);
+
+/// See the module.
+#[derive(Default)]
+pub struct Judge {
+    /// What is declared and what is there.
+    pub index: Index,
+    breaches: Vec<String>,
+    /// Uids of objects that are none of the hub's business.
+    foreign: BTreeSet<String>,
+    /// Uids of objects that the hub has let go.
+    released: BTreeSet<String>,
+    /// Which uid a life of the hub has read at a path of a member.
+    read: BTreeMap<(Arc<str>, Arc<str>, String), String>,
+    /// When the calls on the hub that write statuses began.
+    begun: BTreeMap<u64, Instant>,
+    /// When a life last wrote an object's status, by the object's uid.
+    statuses: BTreeMap<(Arc<str>, String), Instant>,
+    /// The hub's sight is clouded by faults: since, and until.
+    cloud: Option<(Instant, Instant)>,
+    /// Who holds the Lease; `None`: there is none, and nobody asks for it.
+    holder: Option<String>,
+    /// A person has made the hub forget; until the end nothing is said about it.
+    forgetful: bool,
+}
+
+impl Judge {
+    /// The object with this uid must stay as it is, unless people change it.
+    pub fn guard(&mut self, uid: &str) {
+        self.foreign.insert(uid.to_owned());
+    }
+
+    /// Is it none of the hub's business?
+    pub fn is_foreign(&self, uid: &str) -> bool {
+        self.foreign.contains(uid)
+    }
+
+    /// A person takes an inventory away: that objects are in none is not the hub's fault.
+    pub fn excuse_unknown(&mut self) {
+        self.forgetful = true;
+    }
+
+    /// For so long the hub may not know what is so.
+    pub fn cloud(&mut self, now: Instant, lasts: Duration) {
+        let until = now + lasts;
+        self.cloud = match self.cloud {
+            Some((since, before)) if before >= now => Some((since, before.max(until))),
+            _ => Some((now, until)),
+        };
+    }
+
+    /// What was so at any instant since then may be what the hub goes by.
+    fn sight(&self, now: Instant, most: Duration) -> Instant {
+        let from = match self.cloud {
+            Some((since, until)) if until + most >= now => since,
+            _ => now,
+        };
+        from.checked_sub(most).unwrap_or(from)
+    }
+
+    /// What did not hold, in words.
+    pub fn breaches(&self) -> Vec<String> {
+        let mut breaches = self.breaches.clone();
+        breaches.extend(self.unknown());
+        breaches
+    }
+
+    fn unknown(&self) -> Vec<String> {
+        let unknown = self.index.unknown().into_iter();
+        let ours =
+            unknown.filter(|key| self.index.live(key).is_none_or(|live| !self.foreign.contains(uid(&live))));
+        ours.map(|key| format!("no inventory knows {}", key.join("/"))).collect()
+    }
+
+    /// The hub is about to call.
+    pub fn called(&mut self, call: &Call, now: Instant) {
+        // A MemberCluster's is not held back.
+        if call.subresource == "status" && is_write(call) && call.resource != "memberclusters" {
+            self.begun.insert(call.index, now);
+        }
+    }
+
+    /// A status was written: who else writes it comes between.
+    fn judge_writer(&mut self, call: &Call, changed: &Changed) {
+        let Some(begun) = self.begun.remove(&call.index) else { return };
+        let of = changed.new().unwrap_or_default();
+        let key = (call.user.clone(), uid(&of).to_owned());
+        if let Some(before) = self.statuses.insert(key, begun)
+            && begun.duration_since(before) < BETWEEN_STATUSES
+        {
+            let after = begun.duration_since(before);
+            self.breaches.push(format!("{call}: {after:?} after another write of this status: two write it"));
+        }
+    }
+
+    /// Somebody's call has had its effect; `ours`: the hub's.
+    pub fn witness(&mut self, call: &Call, changes: &[Changed], ours: bool, now: Instant) {
+        if ours {
+            self.note_answer(call);
+        }
+        for changed in changes {
+            if changed.plural == "leases" {
+                let holder = changed.new().map(|new| new["spec"]["holderIdentity"].clone());
+                self.holder = holder.map(|holder| holder.as_str().unwrap_or_default().to_owned());
+            } else if ours && self.holder.as_deref().is_some_and(|holder| holder != &*call.user) {
+                let holder = self.holder.as_deref().unwrap_or_default();
+                self.breaches.push(format!("{call}: writes, while {holder:?} holds the Lease"));
+            }
+            if ours && &*call.cluster != "hub" {
+                self.judge_change(call, changed, now);
+            }
+            self.index.take(&call.cluster, changed, now);
+            if ours && &*call.cluster == "hub" && call.subresource == "status" {
+                self.judge_writer(call, changed);
+                self.judge_status(call, changed, now);
+            }
+        }
+        let matters = &*call.cluster != "hub" || call.resource == "vidrainventories";
+        if ours && !self.forgetful && matters && !changes.is_empty() {
+            let unknown = self.unknown().into_iter().map(|what| format!("after {call}: {what}"));
+            let unknown: Vec<_> = unknown.collect();
+            self.breaches.extend(unknown);
+        }
+    }
+
+    fn note_answer(&mut self, call: &Call) {
+        if &*call.cluster == "hub" || (call.verb, call.status) != (Verb::Get, 200) {
+            return;
+        }
+        let Some(kind) = super::kinds::kind_of(&call.group, &call.resource) else { return };
+        let key = [&*call.cluster, &call.group, kind, &call.namespace, &call.name].map(str::to_owned);
+        if let Some(live) = self.index.live(&key) {
+            let place = (call.user.clone(), call.cluster.clone(), call.path.clone());
+            self.read.insert(place, uid(&live).to_owned());
+        }
+    }
+
+    /// A change that the hub made in a member.
+    fn judge_change(&mut self, call: &Call, changed: &Changed, now: Instant) {
+        let Some(key) = key_of(&call.cluster, changed) else { return };
+        let (Some(old), new) = (changed.old(), changed.new()) else { return };
+        let name = key.join("/");
+        if self.foreign.contains(uid(&old)) {
+            self.breaches.push(format!("{call}: {name} is none of the hub's business: {old}"));
+        }
+        let proof = is_applied(&old) || self.index.holds_uid(uid(&old));
+        let ends = |object: &Value| !object["metadata"]["deletionTimestamp"].is_null();
+        match &new {
+            Some(new) if !ends(new) || ends(&old) => {
+                if labelled(&old) && !labelled(new) {
+                    self.released.insert(uid(new).to_owned());
+                }
+                if is_applied(new) && !proof && !self.forgetful {
+                    self.breaches.push(format!("{call}: {name} was taken without proof: {old}"));
+                }
+            }
+            _ => self.judge_deletion(call, &key, &old, proof, now),
+        }
+    }
+
+    fn judge_deletion(&mut self, call: &Call, key: &Key, old: &Value, proof: bool, now: Instant) {
+        let name = key.join("/");
+        // What goes with its namespace is nobody's call.
+        if call.verb != Verb::Delete || call.name != key[4] {
+            return;
+        }
+        if !proof && !self.forgetful {
+            self.breaches.push(format!("{call}: {name} was deleted without proof: {old}"));
+        }
+        let place = (call.user.clone(), call.cluster.clone(), call.path.clone());
+        if self.read.get(&place).map(String::as_str) != Some(uid(old)) {
+            self.breaches.push(format!("{call}: {name} was deleted without a read of it"));
+        }
+        let sight = self.sight(now, SIGHT);
+        let owners = appliers(old);
+        let wanted = self.index.wanted_since(key).filter(|(resource, since)| {
+            *since < sight && owners.iter().any(|owner| owner.ends_with(&format!("/{resource}")))
+        });
+        if let Some((resource, _)) = wanted.last() {
+            self.breaches.push(format!("{call}: {name} was deleted and is wanted by {resource}"));
+        }
+    }
+
+    /// Ready is said of a revision: each object that it declares was so at the member, at some instant that
+    /// the hub may speak of.
+    fn judge_status(&mut self, call: &Call, changed: &Changed, now: Instant) {
+        match changed.plural.as_str() {
+            "vidratargets" => {
+                let Some(target) = self.index.targets.get(&changed.name) else { return };
+                let Some(revision) = &target.ready else { return };
+                let docs = self.index.revision(&target.resource, revision);
+                let wrong = self.lies(docs.as_deref(), &target.cluster, &target.namespace, SIGHT, now);
+                self.tell_lies(call, wrong);
+            }
+            "vidraresources" => {
+                let Some(generation) = changed.new().as_ref().and_then(ready_generation) else { return };
+                let docs = self.index.manifest(&changed.name, generation);
+                let mut wrong = Vec::new();
+                for target in self.index.targets.values() {
+                    if target.resource == changed.name && target.present {
+                        let (member, namespace) = (&target.cluster, &target.namespace);
+                        wrong.extend(self.lies(docs.as_deref(), member, namespace, SIGHT * 2, now));
+                    }
+                }
+                self.tell_lies(call, wrong);
+            }
+            _ => {}
+        }
+    }
+
+    fn tell_lies(&mut self, call: &Call, wrong: Vec<String>) {
+        self.breaches.extend(wrong.into_iter().map(|what| format!("{call} says Ready: {what}")));
+    }
+
+    fn lies(
+        &self,
+        docs: Option<&[Doc]>,
+        member: &str,
+        namespace: &str,
+        sight: Duration,
+        now: Instant,
+    ) -> Vec<String> {
+        let Some(docs) = docs else {
+            return vec!["nobody knows what this revision declares".to_owned()];
+        };
+        let since = self.sight(now, sight);
+        let wrong = docs.iter().map(|doc| (doc.key(member, namespace), doc));
+        let wrong = wrong.filter(|(key, doc)| !self.index.was_as_declared(key, doc, since));
+        wrong
+            .map(|(key, doc)| {
+                let live = self.index.live(&key);
+                format!("{} is not as declared: {}, found {live:?}", key.join("/"), doc.body)
+            })
+            .collect()
+    }
+
+    /// Targets that have said Ready for longer than the hub needs to know better, and are not.
+    pub fn stale_claims(&self, now: Instant, most: Duration) -> Vec<String> {
+        let mut wrong = Vec::new();
+        for (name, target) in self.index.targets.iter().filter(|(_, target)| target.present) {
+            let Some(revision) = &target.ready else { continue };
+            let docs = self.index.revision(&target.resource, revision);
+            let lies = self.lies(docs.as_deref(), &target.cluster, &target.namespace, most, now);
+            wrong.extend(lies.into_iter().map(|what| format!("{name} goes on saying Ready: {what}")));
+        }
+        wrong
+    }
+
+    /// What in members is not as declared; empty when all is. What is declared and then not any more goes,
+    /// except for Namespaces and CRDs.
+    pub fn differs(&self) -> Vec<String> {
+        let mut wrong = Vec::new();
+        for (key, doc) in self.index.wanted() {
+            if !self.index.is_as_declared(key, doc) {
+                wrong.push(format!(
+                    "{}: wanted {}, found {:?}",
+                    key.join("/"),
+                    doc.body,
+                    self.index.live(key)
+                ));
+            }
+        }
+        for key in self.index.labelled() {
+            let foreign = self.index.live(key).is_some_and(|live| self.foreign.contains(uid(&live)));
+            if self.index.wanted_since(key).next().is_none() && !foreign {
+                wrong.push(format!("{} is there and not wanted", key.join("/")));
+            }
+        }
+        wrong
+    }
+
+    /// Wanted places at which something stands that the hub may not touch.
+    pub fn in_the_way(&self) -> Vec<Key> {
+        let held = |key: &Key| {
+            let live = self.index.live(key);
+            live.is_some_and(|live| self.foreign.contains(uid(&live)) || self.released.contains(uid(&live)))
+        };
+        self.index.wanted().map(|(key, _)| key).filter(|key| held(key)).cloned().collect()
+    }
+
+    /// Notes what somebody has seen.
+    pub fn breach(&mut self, what: String) {
+        self.breaches.push(what);
+    }
+}
+
+/// The generation for which a VidraResource says Ready.
+fn ready_generation(resource: &Value) -> Option<i64> {
+    let conditions = resource["status"]["conditions"].as_array().into_iter().flatten();
+    let ready = conditions.filter(|one| one["type"] == "Ready" && one["status"] == "True").next()?;
+    ready["observedGeneration"].as_i64()
+}
+
+fn labelled(object: &Value) -> bool {
+    object["metadata"]["labels"][HUB_LABEL] == HUB_ID
+}
+
+/// The hub's managers that have applied to it.
+fn appliers(object: &Value) -> Vec<String> {
+    let prefix = format!("vidra/{HUB_ID}/");
+    let entries = object["metadata"]["managedFields"].as_array().into_iter().flatten();
+    let managers = entries.filter(|entry| entry["operation"] == "Apply");
+    let managers = managers.filter_map(|entry| entry["manager"].as_str()).map(str::to_owned);
+    managers.filter(|manager| manager.starts_with(&prefix)).collect()
+}
+
+/// Has the hub applied to it?
+fn is_applied(object: &Value) -> bool {
+    !appliers(object).is_empty()
+}
+
+/// It may change something.
+pub fn is_write(call: &Call) -> bool {
+    let writes = [Verb::Create, Verb::Update, Verb::Patch, Verb::Apply, Verb::Delete, Verb::DeleteCollection];
+    writes.contains(&call.verb) && !call.dry_run
+}
+
+/// An object's uid, or nothing.
+pub fn uid(object: &Value) -> &str {
+    object["metadata"]["uid"].as_str().unwrap_or_default()
+}

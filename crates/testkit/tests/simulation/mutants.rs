@@ -1,0 +1,48 @@
+//! Mistakes put into the hub on purpose: the simulation must notice each, or it says nothing of a hub that it
+//! lets pass. What kills a mutant is tried in the same way on the hub as it is, which must survive it.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use vidra_hub::mutants::{self, Mutant};
+
+use crate::walk::many::walk_of;
+
+/// A mutant must be noticed within so many walks.
+const WALKS: u64 = 60;
+
+/// The walks that it takes, and what the last said.
+#[allow(clippy::print_stderr, reason = "the figures are for people")]
+fn kill(mutant: Mutant) -> u64 {
+    mutants::choose(Some(mutant));
+    for seed in 0..WALKS {
+        let wrong = walk_of(seed);
+        if let Some(first) = wrong.first() {
+            mutants::choose(None);
+            let said: String = first.chars().take(300).collect();
+            eprintln!("{mutant:?} is noticed in walk {}, of {WALKS} at most: {said}", seed + 1);
+            return seed + 1;
+        }
+    }
+    panic!("{mutant:?} lives through {WALKS} walks: no rule of the simulation notices it");
+}
+
+/// The highest number of walks that a mutant took; the hub as it is must pass as many.
+#[test]
+fn every_mutant_is_noticed_and_the_hub_passes_what_kills_it() {
+    let most = AtomicU64::new(0);
+    std::thread::scope(|scope| {
+        let (first, second) = Mutant::ALL.split_at(3);
+        for part in [first, second] {
+            let most = &most;
+            scope.spawn(move || {
+                for mutant in part {
+                    most.fetch_max(kill(*mutant), Ordering::Relaxed);
+                }
+            });
+        }
+    });
+    for seed in 0..most.into_inner() {
+        let wrong = walk_of(seed);
+        assert!(wrong.is_empty(), "the hub as it is, walk {seed}: {}", wrong.join("\n"));
+    }
+}

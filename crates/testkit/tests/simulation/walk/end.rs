@@ -1,0 +1,122 @@
+//! How a walk ends: people put right what only they can, and the hub must do the rest and fall silent.
+
+use std::time::Duration;
+
+use serde_json::json;
+use testkit::sim::{
+    kinds::plural_of,
+    world::{HUB_NAMESPACE, MEMBERS, TARGET_NAMESPACE, member_path},
+};
+use tokio::time::{Instant, sleep};
+
+use super::{Walk, model::manifest};
+use crate::scenarios::ready;
+
+/// All must be as declared within this.
+const MENDS_WITHIN: Duration = Duration::from_secs(450);
+
+impl Walk {
+    /// What people put right in the end.
+    pub(super) async fn put_right(&mut self) {
+        let told = self.declared["shop"].get("s").copied();
+        if let (Some(value), Some(bank)) = (told, self.declared.get_mut("bank")) {
+            bank.insert("s", value);
+            let text = manifest(bank);
+            self.patch_resource("bank", json!({"manifest": text})).await;
+        }
+        let everybody = json!([{"clusterSelector": {}, "namespace": TARGET_NAMESPACE}]);
+        for name in ["shop", "bank"] {
+            self.patch_resource(name, json!({"suspend": false})).await;
+        }
+        // By label nobody might be selected, and that is held until a person says so.
+        let selected = json!({"targets": everybody, "excludeClusters": null});
+        self.patch_resource("shop", selected).await;
+        for member in MEMBERS {
+            self.register(member).await;
+            let rests = json!({"spec": {"suspend": false}});
+            self.world.try_patch("hub", &member_path(member), rests).await;
+        }
+    }
+
+    /// A member that was still leaving when it was registered again asks once more.
+    async fn come_back(&self) {
+        for member in MEMBERS {
+            if self.world.object("hub", vidra_api::GROUP, "memberclusters", "", member).is_none() {
+                let secrets = format!("/api/v1/namespaces/{}/secrets", HUB_NAMESPACE);
+                self.world.try_delete("hub", &format!("{secrets}/{member}")).await;
+                self.register(member).await;
+            }
+        }
+    }
+
+    /// What stands where the hub is to put something, and is not the hub's: people's own, and what it let go.
+    async fn clear_the_way(&self) {
+        for key in self.world.observer.in_the_way() {
+            let [member, group, kind, namespace, name] = &key;
+            let api = match group.is_empty() {
+                true => "/api/v1".to_owned(),
+                false => format!("/apis/{group}/v1"),
+            };
+            let within = match namespace.is_empty() {
+                true => String::new(),
+                false => format!("/namespaces/{namespace}"),
+            };
+            self.world.try_delete(member, &format!("{api}{within}/{}/{name}", plural_of(kind))).await;
+        }
+    }
+
+    /// What is wrong; empty when all is as declared.
+    fn differs(&self) -> Vec<String> {
+        let mut wrong = self.world.observer.differs();
+        for name in self.declared.keys() {
+            if !ready(&self.world, name) {
+                let status = self.world.resource(name).unwrap_or_default()["status"].clone();
+                wrong.push(format!("{name} is not ready: {status}"));
+            }
+        }
+        if self.world.resource("bank").is_some() != self.declared.contains_key("bank") {
+            wrong.push("the bank is there, or is not".to_owned());
+        }
+        for (key, object) in self.world.state().iter().filter(|(key, _)| key.contains("/vidrainventories/")) {
+            let entries = object["spec"]["entries"].as_array().into_iter().flatten();
+            for entry in entries.filter(|entry| entry["identity"] != "the live object's") {
+                wrong.push(format!("{key}: {entry}"));
+            }
+        }
+        wrong
+    }
+
+    /// Waits until all is as declared, and stays so without a write. The error says what is not.
+    pub(super) async fn mend(&mut self) -> Result<(), String> {
+        let began = Instant::now();
+        loop {
+            self.roll_out(true).await;
+            let differs = self.differs();
+            if differs.is_empty() {
+                break;
+            }
+            if began.elapsed() > MENDS_WITHIN {
+                return Err(format!("not mended after {MENDS_WITHIN:?}:\n{}", differs.join("\n")));
+            }
+            self.come_back().await;
+            self.clear_the_way().await;
+            sleep(Duration::from_secs(2)).await;
+        }
+        self.tell("mended");
+        self.world.settle().await;
+        self.still("after it was mended")?;
+        self.world.arm(&[]);
+        sleep(self.world.shape.interval * 2).await;
+        self.still("after two intervals in which nothing happened")?;
+        // A retry that was due brings one look, and no write.
+        let writes =
+            self.world.observer.trace().into_iter().filter(|seen| !seen.is_idle() && seen.is_write());
+        let writes: Vec<_> = writes.map(|seen| seen.to_string()).collect();
+        if writes.is_empty() { Ok(()) } else { Err(format!("it goes on writing:\n{}", writes.join("\n"))) }
+    }
+
+    fn still(&self, when: &str) -> Result<(), String> {
+        let differs = self.differs();
+        if differs.is_empty() { Ok(()) } else { Err(format!("{when}:\n{}", differs.join("\n"))) }
+    }
+}

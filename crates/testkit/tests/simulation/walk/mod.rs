@@ -1,0 +1,95 @@
+//! Random walks: a seed chooses what people do, what breaks and when the hub dies. What must hold at all
+//! times is judged all the time; in the end everything mends, and the hub must bring all to what is declared
+//! and then fall silent.
+//!
+//! `cargo xtask simulate` runs many; `VIDRA_SIM_WALK=<seed>` one, with what happens in it and the hub's logs.
+
+mod end;
+pub mod many;
+mod model;
+mod steps;
+
+use std::{collections::BTreeMap, time::Duration};
+
+use testkit::sim::{Shape, World, crash::caught, run, world::hub_path};
+use tokio::time::sleep;
+
+use model::{Docs, declaring};
+
+const STEPS: usize = 16;
+
+struct Walk {
+    world: World,
+    chance: fastrand::Rng,
+    /// What each VidraResource that there is declares.
+    declared: BTreeMap<&'static str, Docs>,
+    told: bool,
+}
+
+impl Walk {
+    async fn new(seed: u64, told: bool) -> Self {
+        let shape = Shape { latency: true, kept: true, lease: seed % 3 == 2, ..Shape::new(seed) };
+        let world = World::new(shape).await;
+        let shop = Docs::from([("a", "one"), ("b", "one"), ("s", "one")]);
+        let declared = BTreeMap::from([("shop", shop), ("bank", bank())]);
+        for (name, docs) in &declared {
+            world.create("hub", &hub_path("vidraresources"), declaring(name, docs)).await;
+        }
+        world.start_hub();
+        Self { world, chance: fastrand::Rng::with_seed(seed), declared, told }
+    }
+
+    fn pick<T: Copy>(&mut self, from: &[T]) -> T {
+        from[self.chance.usize(..from.len())]
+    }
+
+    #[allow(clippy::print_stdout, reason = "one walk is looked at")]
+    fn tell(&self, what: &str) {
+        if self.told {
+            println!("=== {:?} {what}", self.world.observer.elapsed());
+        }
+    }
+}
+
+fn bank() -> Docs {
+    Docs::from([("c", "one"), ("s", "one")])
+}
+
+/// How a walk went.
+struct Walked {
+    /// What went wrong, if anything did.
+    wrong: Vec<String>,
+    /// All calls of the hub.
+    trace: Vec<String>,
+}
+
+#[allow(clippy::print_stdout, reason = "one walk is looked at")]
+fn walk(seed: u64, told: bool) -> Walked {
+    run(seed, || async {
+        let mut walk = Walk::new(seed, told).await;
+        let walked = caught(async {
+            for _ in 0..STEPS {
+                let pause = walk.chance.u64(..4000);
+                sleep(Duration::from_millis(pause)).await;
+                walk.step().await;
+                walk.roll_out(false).await;
+                walk.world.observer.judge_claims(STALE_AFTER);
+            }
+            walk.tell("the end");
+            walk.put_right().await;
+            walk.mend().await
+        })
+        .await;
+        let mut wrong = walk.world.observer.breaches();
+        wrong.extend(walked.and_then(|mended| mended).err());
+        let trace: Vec<_> = walk.world.observer.whole_trace().iter().map(ToString::to_string).collect();
+        if told {
+            trace.iter().for_each(|seen| println!("{seen}"));
+        }
+        Walked { wrong, trace }
+    })
+}
+
+/// A target that says Ready and is not must say otherwise, or be so again, within this: a watch tells of it,
+/// a pass looks, and a status waits for a second at most. A new life lists first.
+const STALE_AFTER: Duration = Duration::from_secs(10);

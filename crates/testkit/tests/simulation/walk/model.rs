@@ -1,0 +1,94 @@
+//! What a walk's VidraResources declare, and where its objects are.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+use testkit::sim::world::{TARGET_NAMESPACE, document, resource};
+
+/// What may be declared, by a name for it.
+pub const SLOTS: [&str; 10] = ["a", "b", "d", "s", "key", "web", "app", "own", "role", "book"];
+/// With what value.
+pub const VALUES: [&str; 3] = ["one", "two", "three"];
+
+const CRD: &str = r#"{"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+ "metadata": {"name": "books.test.io"},
+ "spec": {"group": "test.io", "scope": "Namespaced", "names": {"kind": "Book", "plural": "books"},
+  "versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": {
+   "type": "object", "properties": {"spec": {"type": "object", "properties": {"title": {"type": "string"}}}}}}}]}}"#;
+
+/// What a VidraResource declares: values by slot.
+pub type Docs = BTreeMap<&'static str, &'static str>;
+
+/// The manifest of what is declared.
+pub fn manifest(docs: &Docs) -> String {
+    docs.iter().map(|(slot, value)| text(slot, value)).collect()
+}
+
+fn text(slot: &str, value: &str) -> String {
+    let one = |value: Value| format!("{value}\n---\n");
+    match slot {
+        "key" => one(json!({
+            "apiVersion": "v1", "kind": "Secret", "metadata": {"name": "key"},
+            "data": {"key": k8s_openapi::ByteString(value.as_bytes().to_vec())},
+        })),
+        "web" => one(json!({
+            "apiVersion": "v1", "kind": "Service", "metadata": {"name": "web"},
+            "spec": {"selector": {"app": value}, "ports": [{"port": 80}]},
+        })),
+        "app" => one(json!({
+            "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "app"},
+            "spec": {"replicas": 2, "selector": {"matchLabels": {"app": "app"}}, "template": {
+                "metadata": {"labels": {"app": "app"}},
+                "spec": {"containers": [{"name": "app", "image": format!("app:{value}")}]},
+            }},
+        })),
+        "own" => {
+            let own = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "own"}});
+            let within = json!({
+                "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "in", "namespace": "own"},
+                "data": {"key": value},
+            });
+            one(own) + &one(within)
+        }
+        "role" => one(json!({
+            "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": "reader"},
+            "rules": [{"apiGroups": [""], "resources": [value], "verbs": ["get"]}],
+        })),
+        "book" => {
+            let book = json!({
+                "apiVersion": "test.io/v1", "kind": "Book", "metadata": {"name": "one"},
+                "spec": {"title": value},
+            });
+            format!("{CRD}\n---\n") + &one(book)
+        }
+        plain => document(plain, value),
+    }
+}
+
+/// Where a slot's object is, and a change of it that is not what anybody declares.
+pub fn place(slot: &str) -> (String, Value) {
+    let here = |rest: &str| format!("/api/v1/namespaces/{TARGET_NAMESPACE}/{rest}");
+    match slot {
+        "key" => (here("secrets/key"), json!({"data": {"key": "bWluZQ=="}})),
+        "web" => (here("services/web"), json!({"spec": {"selector": {"app": "mine"}}})),
+        "app" => (
+            format!("/apis/apps/v1/namespaces/{TARGET_NAMESPACE}/deployments/app"),
+            json!({"spec": {"replicas": 5}}),
+        ),
+        "own" => ("/api/v1/namespaces/own/configmaps/in".to_owned(), json!({"data": {"key": "mine"}})),
+        "role" => (
+            "/apis/rbac.authorization.k8s.io/v1/clusterroles/reader".to_owned(),
+            json!({"rules": [{"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}]}),
+        ),
+        "book" => (
+            format!("/apis/test.io/v1/namespaces/{TARGET_NAMESPACE}/books/one"),
+            json!({"spec": {"title": "mine"}}),
+        ),
+        plain => (here(&format!("configmaps/{plain}")), json!({"data": {"key": "mine", "more": "mine"}})),
+    }
+}
+
+/// A VidraResource that declares this.
+pub fn declaring(name: &str, docs: &Docs) -> Value {
+    resource(name, &manifest(docs))
+}

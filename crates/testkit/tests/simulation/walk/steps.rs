@@ -1,0 +1,305 @@
+//! What happens in a walk.
+
+use std::time::Duration;
+
+use memkube::Down;
+use serde_json::{Value, json};
+use testkit::sim::world::{
+    HUB_NAMESPACE, MEMBERS, TARGET_NAMESPACE, config_map, config_maps, hub_path, member_path, registration,
+};
+use tokio::time::sleep;
+use vidra_api::labels::HUB_LABEL;
+
+use super::{
+    Walk, bank,
+    model::{SLOTS, VALUES, declaring, manifest, place},
+};
+
+impl Walk {
+    pub(super) async fn step(&mut self) {
+        let (member, slot) = (self.pick(&MEMBERS), self.some_slot());
+        let (path, tampered) = place(slot);
+        let some = Duration::from_millis(self.chance.u64(..20_000));
+        let step = self.chance.u8(..38);
+        self.tell(&format!("step {step}: {member} {slot} {some:?}"));
+        match step {
+            0..=4 => self.edit().await,
+            5 | 6 => self.world.try_patch(member, &path, tampered).await,
+            7 => self.world.try_delete(member, &path).await,
+            8 => {
+                let labels = self.of_labels();
+                self.world.try_patch(member, &path, labels).await;
+            }
+            9 | 10 => self.select().await,
+            11 | 12 => self.restart(some).await,
+            13 => {
+                let cluster = self.pick_cluster();
+                self.outage(cluster, some).await;
+            }
+            14 | 15 => self.lose_watches(),
+            16 => {
+                let target = format!("{}/shop.{member}", hub_path("vidratargets"));
+                self.world.try_delete("hub", &target).await;
+            }
+            17 => {
+                let inventory = format!("{}/shop.{member}.0", hub_path("vidrainventories"));
+                self.world.try_delete("hub", &inventory).await;
+            }
+            18 | 19 => self.come_or_go().await,
+            20 => self.world.try_delete("tokyo", &format!("/api/v1/namespaces/{TARGET_NAMESPACE}")).await,
+            21 => self.world.try_patch(member, &path, json!({"metadata": {"managedFields": [{}]}})).await,
+            22 | 23 => {
+                let suspend = self.chance.bool();
+                self.change_resource(json!({"suspend": suspend})).await;
+            }
+            24 => self.squat(member).await,
+            25 => {
+                let policy = self.pick(&["Delete", "Orphan"]);
+                self.change_resource(json!({"deletionPolicy": policy})).await;
+            }
+            26 => self.rotate(member).await,
+            27 => self.lose_registration(member, some).await,
+            28 => self.leave(member, some).await,
+            29 => {
+                let suspend = self.chance.bool();
+                self.world
+                    .try_patch("hub", &member_path(member), json!({"spec": {"suspend": suspend}}))
+                    .await;
+            }
+            30 => self.two_hubs(some).await,
+            36 | 37 => {
+                self.world.observer.cloud(some);
+                self.world.observer.lose_events(Some(self.chance.fork()));
+                self.edit().await;
+                self.world.try_patch(member, &path, tampered).await;
+                sleep(some).await;
+                self.world.observer.lose_events(None);
+                self.world.observer.enlighten();
+            }
+            31 | 32 => {
+                self.world.observer.strikes(Some(self.chance.fork()));
+                self.edit().await;
+                sleep(some / 4).await;
+                self.world.observer.strikes(None);
+            }
+            _ => {
+                self.world.observer.cloud(some * 2);
+                self.world.observer.noise(Some(self.chance.fork()));
+                self.edit().await;
+                sleep(some * 2).await;
+                self.world.observer.noise(None);
+            }
+        }
+    }
+
+    /// One that is declared, mostly.
+    fn some_slot(&mut self) -> &'static str {
+        let shop: Vec<_> = self.declared["shop"].keys().copied().collect();
+        if self.chance.u8(..4) == 0 { self.pick(&SLOTS) } else { self.pick(&shop) }
+    }
+
+    fn pick_cluster(&mut self) -> &'static str {
+        self.pick(&["hub", "berlin", "tokyo"])
+    }
+
+    async fn edit(&mut self) {
+        let (slot, value) = (self.pick(&SLOTS), self.pick(&VALUES));
+        let in_bank = self.chance.u8(..4) == 0 && self.declared.contains_key("bank");
+        let name = if in_bank { "bank" } else { "shop" };
+        // Of the bank, only what it has in common with the shop.
+        let slot = if in_bank { "s" } else { slot };
+        let removes = self.chance.u8(..3) == 0;
+        let Some(docs) = self.declared.get_mut(name) else { return };
+        if removes && docs.len() > 1 {
+            docs.remove(slot);
+        } else {
+            docs.insert(slot, value);
+        }
+        if docs.is_empty() {
+            docs.insert("a", value);
+        }
+        let text = manifest(docs);
+        self.tell(&format!("{name} declares {:?}", self.declared[name]));
+        self.patch_resource(name, json!({"manifest": text})).await;
+    }
+
+    async fn change_resource(&mut self, spec: Value) {
+        let name = self.pick(&["shop", "shop", "bank"]);
+        self.patch_resource(name, spec).await;
+    }
+
+    pub(super) async fn patch_resource(&self, name: &str, spec: Value) {
+        let path = format!("{}/{name}", hub_path("vidraresources"));
+        self.world.try_patch("hub", &path, json!({"spec": spec})).await;
+    }
+
+    fn of_labels(&mut self) -> Value {
+        match self.chance.u8(..4) {
+            0 | 1 => json!({"metadata": {"labels": {HUB_LABEL: null}}}),
+            2 => json!({"metadata": {"labels": {HUB_LABEL: "another"}, "annotations": {"note": "mine"}}}),
+            _ => json!({"metadata": {"labels": {"mine": "mine"}}}),
+        }
+    }
+
+    /// Whom the shop is for: by exclusion, by name, by label; or a member's labels change.
+    async fn select(&mut self) {
+        let entry = |selector: Value| {
+            let mut entry = selector;
+            entry["namespace"] = json!(TARGET_NAMESPACE);
+            json!([entry])
+        };
+        let by_label = json!({"clusterSelector": {"matchLabels": {"pool": "on"}}});
+        match self.chance.u8(..6) {
+            0 => self.patch_resource("shop", json!({"excludeClusters": ["tokyo"]})).await,
+            1 => self.patch_resource("shop", json!({"excludeClusters": null})).await,
+            2 => self.patch_resource("shop", json!({"targets": entry(json!({"clusterSelector": {}}))})).await,
+            3 => {
+                let names = json!({"clusterNames": ["berlin"]});
+                self.patch_resource("shop", json!({"targets": entry(names)})).await;
+            }
+            4 => self.patch_resource("shop", json!({"targets": entry(by_label)})).await,
+            _ => {
+                let member = self.pick(&MEMBERS);
+                let pool = if self.chance.bool() { json!("on") } else { Value::Null };
+                let labels = json!({"metadata": {"labels": {"pool": pool}}});
+                self.world.try_patch("hub", &member_path(member), labels).await;
+            }
+        }
+    }
+
+    async fn restart(&mut self, some: Duration) {
+        if self.chance.bool() {
+            self.world.end_hub().await;
+        } else {
+            self.world.crash_hub().await;
+            sleep(some / 10).await;
+        }
+        self.world.start_hub();
+    }
+
+    async fn outage(&mut self, cluster: &'static str, some: Duration) {
+        let how = self.pick(&[Down::Hang, Down::Refuse]);
+        self.world.observer.cloud(some * 3);
+        self.world.cluster(cluster).set_down(Some(how));
+        sleep(some * 3).await;
+        self.world.cluster(cluster).set_down(None);
+    }
+
+    fn lose_watches(&mut self) {
+        let cluster = self.pick_cluster();
+        self.world.observer.cloud(Duration::ZERO);
+        if self.chance.bool() {
+            self.world.cluster(cluster).compact();
+        }
+        self.world.cluster(cluster).cut_watches();
+    }
+
+    /// The bank is deleted, or made again.
+    async fn come_or_go(&mut self) {
+        if self.declared.remove("bank").is_some() {
+            self.world.try_delete("hub", &format!("{}/bank", hub_path("vidraresources"))).await;
+        } else if self.world.try_create("hub", &hub_path("vidraresources"), declaring("bank", &bank())).await
+        {
+            self.declared.insert("bank", bank());
+        }
+    }
+
+    /// Somebody takes a name that the hub wants. The hub would be faster, so it is down.
+    async fn squat(&mut self, member: &'static str) {
+        let name = self.pick(&["a", "b", "c", "d", "s"]);
+        let body = json!({"metadata": {"name": name}, "data": {"whose": "theirs"}});
+        self.world.crash_hub().await;
+        self.world.try_delete(member, &config_map(name)).await;
+        if self.world.try_create(member, &config_maps(TARGET_NAMESPACE), body).await
+            && let Some(made) = self.world.object(member, "", "configmaps", TARGET_NAMESPACE, name)
+        {
+            self.world.observer.guard(&made);
+        }
+        self.world.start_hub();
+    }
+
+    /// Other credentials, as good as the ones before.
+    async fn rotate(&mut self, member: &'static str) {
+        let context = self.pick(&["one", "another"]);
+        let data = registration(member, context)["data"].clone();
+        self.world.try_patch("hub", &secret(member), json!({"data": data})).await;
+    }
+
+    async fn lose_registration(&mut self, member: &'static str, some: Duration) {
+        self.world.observer.cloud(some);
+        self.world.try_delete("hub", &secret(member)).await;
+        sleep(some).await;
+        self.register(member).await;
+    }
+
+    pub(super) async fn register(&self, member: &str) {
+        let secrets = format!("/api/v1/namespaces/{HUB_NAMESPACE}/secrets");
+        self.world.try_create("hub", &secrets, registration(member, "it")).await;
+    }
+
+    /// The member leaves the fleet, and comes back.
+    async fn leave(&mut self, member: &'static str, some: Duration) {
+        let policy = self.pick(&["Orphan", "Delete"]);
+        self.world.observer.cloud(some);
+        self.world.try_patch("hub", &member_path(member), json!({"spec": {"onLeave": policy}})).await;
+        self.world.try_delete("hub", &member_path(member)).await;
+        sleep(some).await;
+        self.world.try_delete("hub", &secret(member)).await;
+        self.register(member).await;
+    }
+
+    /// A second hub is started, and the first is cut off from the clusters or dies.
+    async fn two_hubs(&mut self, some: Duration) {
+        if !self.world.shape.lease {
+            return;
+        }
+        self.world.observer.cloud(some * 2);
+        self.world.start_rival();
+        sleep(some / 2).await;
+        if self.chance.bool() {
+            self.world.observer.sever(self.world.hub_user());
+            sleep(some * 2).await;
+            self.world.observer.sever(None);
+            sleep(some / 2).await;
+        }
+        self.world.crash_first_of_two().await;
+    }
+
+    /// Somebody runs the members' Deployments: makes them healthy, or gets stuck.
+    pub(super) async fn roll_out(&mut self, surely: bool) {
+        for member in MEMBERS {
+            for app in self.world.cluster(member).objects("apps", "deployments") {
+                if !surely && self.chance.bool() {
+                    continue;
+                }
+                let healthy = surely || self.chance.u8(..3) > 0;
+                let (metadata, replicas) = (&app["metadata"], app["spec"]["replicas"].as_i64().unwrap_or(1));
+                let available = if healthy { replicas } else { 0 };
+                let status = json!({
+                    "observedGeneration": metadata["generation"], "replicas": replicas,
+                    "updatedReplicas": replicas, "readyReplicas": available, "availableReplicas": available,
+                    "conditions": [
+                        {"type": "Available", "status": if healthy { "True" } else { "False" },
+                            "reason": "Told", "message": ""},
+                        {"type": "Progressing", "status": "True",
+                            "reason": if healthy { "NewReplicaSetAvailable" } else { "ReplicaSetUpdated" },
+                            "message": ""},
+                    ],
+                });
+                if app["status"]["observedGeneration"] == status["observedGeneration"]
+                    && app["status"]["availableReplicas"] == status["availableReplicas"]
+                {
+                    continue;
+                }
+                let text = |field: &str| metadata[field].as_str().unwrap_or_default().to_owned();
+                let (namespace, name) = (text("namespace"), text("name"));
+                let path = format!("/apis/apps/v1/namespaces/{namespace}/deployments/{name}/status");
+                self.world.try_patch(member, &path, json!({"status": status})).await;
+            }
+        }
+    }
+}
+
+fn secret(member: &str) -> String {
+    format!("/api/v1/namespaces/{HUB_NAMESPACE}/secrets/{member}")
+}
