@@ -27,7 +27,7 @@ pub struct Bed {
 pub fn memkube_with_rights() -> Bed {
     let cluster = Cluster::new("one", Options { clock: tokio_clock(jiff::Timestamp::UNIX_EPOCH), uids: 7 });
     cluster.authorize_with_rbac(["admin"]);
-    Bed { client: cluster.client_as("admin"), controllers: true, run: "m".to_owned() }
+    Bed { client: cluster.client_as("admin"), ..memkube() }
 }
 
 static NEXT: AtomicU64 = AtomicU64::new(0);
