@@ -170,16 +170,9 @@ impl Cluster {
 
     /// Makes an API group that is served unavailable, as one whose own server does not answer, or with `true`
     /// available again: requests for it get 503, plain discovery of it fails, and aggregated discovery calls
-    /// it stale. Its objects stay.
+    /// it stale. An APIService of it says so too. Its objects stay.
     pub fn set_group_available(&self, group: &str, available: bool) {
-        let mut store = self.inner.store.lock();
-        if available {
-            store.unavailable.remove(group);
-            store.end_namespaces((self.inner.clock)());
-        } else {
-            store.unavailable.insert(group.to_owned());
-        }
-        drop(store);
+        self.inner.store.lock().set_available(group, available, (self.inner.clock)());
         self.inner.wake.notify_waiters();
     }
 }

@@ -15,6 +15,11 @@
 //! is done in one step, and so is what follows from it: what goes with its owner or its namespace is gone, or
 //! marked, when the answer is given.
 //!
+//! Turned on by a test: users' rights by RBAC with impersonation and reviews ([`Cluster::authorize_with_rbac`]),
+//! admission hooks, groups that do not answer ([`Cluster::set_group_available`]), workloads that become ready,
+//! stay stuck or fail ([`run_workloads`]), faults of calls ([`Fault`]), of the events of watches
+//! ([`WatchFault`]) and of the whole cluster ([`Down`]), and backups ([`Cluster::backup`]).
+//!
 //! What it knows of built-in kinds is packed in `schemas/builtin.bin`, made from a real server's discovery and
 //! OpenAPI documents (`schemas/fetch.sh`, then the binary `schemas`); what those do not say is in
 //! `schemas/defaults.json` and `builtin`. `tests/recorded` holds it to a real server: sequences of requests

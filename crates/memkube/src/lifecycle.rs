@@ -64,9 +64,7 @@ impl Store {
         if kind.is_namespace() {
             object["metadata"]["labels"][NAME_LABEL] = json!(place.name);
         }
-        if let Some(status) = aggregated::status(kind, object, write.now) {
-            object["status"] = status;
-        }
+        self.begin_service(kind, object, write.now);
         if kind.is_crd() {
             // Not yet established: that is the next write.
             let names = json!({"kind": "", "plural": ""});

@@ -14,6 +14,7 @@ mod faults_watching;
 mod kubectl;
 mod objects;
 mod owning;
+mod replay;
 mod rights;
 mod serving;
 mod watching;

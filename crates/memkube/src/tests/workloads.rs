@@ -308,3 +308,33 @@ async fn a_restored_workload_is_brought_to_its_end_again() {
     sleep(10 * SECOND).await;
     assert_eq!(counts(&deployment(&cluster)), [1, 2, 2, 2, 2, 0]);
 }
+
+#[tokio::test(start_paused = true)]
+async fn what_is_paused_or_suspended_is_observed_and_waits_for_its_next_generation() {
+    let cluster = cluster();
+    let _running = run(&cluster, |_| Outcome::Ready(SECOND));
+    let mut paused = workload(2);
+    paused["spec"]["paused"] = json!(true);
+    post(&cluster, DEPLOYMENTS, paused).await;
+    let mut template = template();
+    template["spec"]["restartPolicy"] = json!("Never");
+    let jobs = "/apis/batch/v1/namespaces/default/jobs";
+    post(&cluster, jobs, json!({"metadata": {"name": "j"}, "spec": {"suspend": true, "template": template}}))
+        .await;
+    sleep(3600 * SECOND).await;
+    let held = deployment(&cluster);
+    assert_eq!((counts(&held), &held["metadata"]["annotations"]), ([1, 0, 0, 0, 0, 0], &Value::Null));
+    assert_eq!(condition(&held, "Progressing"), "Unknown DeploymentPaused");
+    assert_eq!(condition(&held, "Available"), "False MinimumReplicasUnavailable");
+    let job = cluster.object("batch", "jobs", "default", "j").expect("a Job");
+    assert_eq!(condition(&job, "Suspended"), "True JobSuspended");
+    assert_eq!((&job["status"]["ready"], &job["status"]["startTime"]), (&json!(0), &Value::Null));
+    merge(&cluster, &format!("{DEPLOYMENTS}/w"), json!({"spec": {"paused": false}})).await;
+    merge(&cluster, &format!("{jobs}/j"), json!({"spec": {"suspend": false}})).await;
+    sleep(2 * SECOND).await;
+    assert_eq!(counts(&deployment(&cluster)), [2, 2, 2, 2, 2, 0]);
+    assert_eq!(condition(&deployment(&cluster), "Progressing"), "True NewReplicaSetAvailable");
+    let job = cluster.object("batch", "jobs", "default", "j").expect("a Job");
+    assert_eq!(condition(&job, "Complete"), "True CompletionsReached");
+    assert_eq!(condition(&job, "Suspended"), "False JobResumed");
+}

@@ -12,14 +12,19 @@ pub(super) fn job(object: &Value, status: &mut Value, phase: &Phase, now: &str) 
     let set = |status: &mut Value, kind: &str, reason: &str, message: &str| {
         conditions::set(status, kind, "True", reason, message, json!({"lastProbeTime": now}), now);
     };
+    status["uncountedTerminatedPods"] = json!({});
+    status["terminating"] = json!(0);
+    status["ready"] = json!(0);
     if spec["suspend"] == true {
         return set(status, "Suspended", "JobSuspended", "Job suspended");
+    }
+    if conditions::has(status, "Suspended", "True") {
+        let probed = json!({"lastProbeTime": now});
+        conditions::set(status, "Suspended", "False", "JobResumed", "Job resumed", probed, now);
     }
     if status["startTime"].is_null() {
         status["startTime"] = json!(now);
     }
-    status["uncountedTerminatedPods"] = json!({});
-    status["terminating"] = json!(0);
     let (active, succeeded) = match phase {
         Phase::Done => (0, wanted),
         Phase::Half => (width.min(wanted - wanted / 2), wanted / 2),

@@ -207,7 +207,9 @@ pub(super) fn advance(workload: Workload, object: &mut Value, base: &Base, phase
     }
     match workload {
         Workload::Deployment => {
-            object["metadata"]["annotations"][REVISION] = json!(base.revision.to_string());
+            if !workload.is_held(object) {
+                object["metadata"]["annotations"][REVISION] = json!(base.revision.to_string());
+            }
             deployment(object, &mut status, base, phase, &now);
         }
         Workload::ReplicaSet => {
@@ -261,10 +263,12 @@ pub(super) fn advance(workload: Workload, object: &mut Value, base: &Base, phase
 fn deployment(object: &Value, status: &mut Value, base: &Base, phase: &Phase, now: &str) {
     let wanted = desired(object);
     let (more, less) = at_a_time(object, wanted);
-    let (all, updated, ready) = base.counts(wanted, (more, less), phase);
+    let paused = object["spec"]["paused"] == true;
+    let phase = if paused { &Phase::Noted } else { phase };
+    let (all, updated, ready) = base.counts(wanted, (if paused { 0 } else { more }, less), phase);
     put(status, &[("replicas", all), ("updatedReplicas", updated), ("readyReplicas", ready)]);
     let lacking = match phase {
-        Phase::Noted if base.replicas == 0 => wanted,
+        Phase::Noted if base.replicas == 0 && !paused => wanted,
         Phase::Noted => 0,
         _ => all.saturating_sub(ready),
     };
