@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use http::Method;
-use http::header::{ACCEPT, CONTENT_TYPE};
+use http::header::{ACCEPT, CONTENT_TYPE, USER_AGENT};
 use serde_json::{Value, json};
 
 use super::fault::Verb;
@@ -17,6 +17,7 @@ pub(super) struct Asked {
     pub query: BTreeMap<String, String>,
     pub content_type: String,
     pub accept: String,
+    pub user_agent: String,
     pub body: Bytes,
 }
 
@@ -34,6 +35,8 @@ pub(super) enum Target {
     /// `/api/v1`, `/apis/GROUP/VERSION`
     Resources(String, String),
     Objects(Address),
+    /// `/openapi/v2`
+    OldDocument,
     /// `/openapi/v3`
     Documents,
     /// `/openapi/v3/apis/GROUP/VERSION`
@@ -60,7 +63,7 @@ impl Asked {
             let value = parts.headers.get(name).and_then(|value: &http::HeaderValue| value.to_str().ok());
             value.unwrap_or_default().to_owned()
         };
-        let (content_type, accept) = (header(CONTENT_TYPE), header(ACCEPT));
+        let (content_type, accept, user_agent) = (header(CONTENT_TYPE), header(ACCEPT), header(USER_AGENT));
         let path = parts.uri.path().to_owned();
         let target = Target::of(&path);
         let named = matches!(&target, Target::Objects(address) if !address.name.is_empty());
@@ -78,11 +81,17 @@ impl Asked {
             Method::DELETE => Verb::DeleteCollection,
             _ => Verb::Other,
         };
-        Asked { verb, path, target, query, content_type, accept, body }
+        Asked { verb, path, target, query, content_type, accept, user_agent, body }
     }
 
     pub fn param(&self, name: &str) -> &str {
         self.query.get(name).map(String::as_str).unwrap_or_default()
+    }
+
+    /// Who writes, for managedFields: without `fieldManager` the program that asks.
+    pub fn manager(&self) -> &str {
+        let program = self.user_agent.split('/').next().unwrap_or_default();
+        [self.param("fieldManager"), program].into_iter().find(|name| !name.is_empty()).unwrap_or("unknown")
     }
 
     pub fn dry_run(&self) -> bool {
@@ -103,6 +112,7 @@ impl Target {
         match parts.as_slice() {
             ["livez" | "readyz" | "healthz", ..] => Target::Health,
             ["version"] => Target::Version,
+            ["openapi", "v2"] => Target::OldDocument,
             ["openapi", "v3"] => Target::Documents,
             ["openapi", "v3", rest @ ..] => Target::Document(rest.join("/")),
             ["api"] => Target::CoreVersions,
@@ -144,6 +154,10 @@ pub(super) fn version() -> Value {
     json!({
         "major": "1",
         "minor": "36",
+        "emulationMajor": "1",
+        "emulationMinor": "36",
+        "minCompatibilityMajor": "1",
+        "minCompatibilityMinor": "35",
         "gitVersion": "v1.36.3",
         "gitCommit": "",
         "gitTreeState": "clean",

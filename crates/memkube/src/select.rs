@@ -4,6 +4,7 @@ use serde_json::Value;
 
 use super::failure::Failure;
 use super::store::Stored;
+use super::validate;
 
 /// What a list or a watch is limited to. All requirements must hold.
 #[derive(Clone, Debug, Default)]
@@ -37,7 +38,10 @@ impl Selector {
     /// Reads `labelSelector` (equality, existence and sets) and `fieldSelector` (equality on dotted paths
     /// to scalars; which of them a kind serves is its own matter).
     pub fn parse(labels: &str, fields: &str) -> Result<Self, Failure> {
-        let labels = split(labels).into_iter().map(label_requirement).collect::<Result<_, _>>()?;
+        let labels: Vec<_> = split(labels).into_iter().map(label_requirement).collect::<Result<_, _>>()?;
+        if let Some((key, _)) = labels.iter().find(|requirement| !well_formed(requirement)) {
+            return Err(unreadable(key));
+        }
         let fields = split(fields).into_iter().map(field_requirement).collect::<Result<_, _>>()?;
         Ok(Selector { labels, fields })
     }
@@ -111,6 +115,15 @@ fn label_requirement(text: &str) -> Result<(String, Test), Failure> {
     Ok((key.to_owned(), test))
 }
 
+/// Keys and values that a label can have.
+fn well_formed((key, test): &(String, Test)) -> bool {
+    let values = match test {
+        Test::In(values) | Test::NotIn(values) => values.as_slice(),
+        Test::Exists | Test::Absent => &[],
+    };
+    validate::is_qualified(key) && values.iter().all(|value| value.is_empty() || validate::is_word(value))
+}
+
 fn field_requirement(text: &str) -> Result<(String, Test), Failure> {
     equality(text).ok_or_else(|| {
         Failure::bad_request(format!("invalid field selector: {text:?}; can't understand the operator"))
@@ -157,7 +170,7 @@ mod tests {
             let selector = Selector::parse(text, "").expect(text);
             assert_eq!(selector.matches(&object), expected, "{text}");
         }
-        for text in ["app in shop", "app of (shop)", "a b"] {
+        for text in ["app in shop", "app of (shop)", "a b", "a=b=c", "a=-", "/a=b", "=b"] {
             assert_eq!(Selector::parse(text, "").expect_err(text).code, 400);
         }
     }
