@@ -50,7 +50,8 @@ impl Write {
     pub(super) fn unreadable(&self, code: u16, why: &str) -> Failure {
         let Kind { kind, version, .. } = &*self.kind;
         if code == 422 {
-            return self.invalid("patch", &format!("Invalid value: {why}"));
+            // The real server names no object here.
+            return Failure::invalid("", "", "", "patch", &format!("Invalid value: {why}"));
         }
         let message = format!("{kind} in version {version:?} cannot be handled as a {kind}: {why}");
         Failure::new(code, if code == 400 { "BadRequest" } else { "" }, message)

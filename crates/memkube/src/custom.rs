@@ -59,7 +59,6 @@ impl Custom {
             }
         }
         schema["properties"]["metadata"] = json!({
-            "description": "Standard object's metadata.",
             "allOf": [{"$ref": format!("#/components/schemas/{META}.ObjectMeta")}],
         });
         schema
@@ -204,7 +203,7 @@ fn check(value: &Value, schema: &Value, path: &str, root: bool, wrong: &mut Vec<
             format!("Unsupported value: {value}: supported values: {}", allowed.join(", ")),
         );
     }
-    bounds(value, schema, &mut refuse);
+    bounds(value, schema, path, &mut refuse);
     match value {
         Value::Object(map) => members(map, schema, path, root, wrong),
         Value::Array(list) => {
@@ -249,37 +248,48 @@ fn members(map: &Map<String, Value>, schema: &Value, path: &str, root: bool, wro
     }
 }
 
-fn bounds(value: &Value, schema: &Value, refuse: &mut impl FnMut(&'static str, String)) {
+fn bounds(value: &Value, schema: &Value, path: &str, refuse: &mut impl FnMut(&'static str, String)) {
+    let invalid = |refuse: &mut dyn FnMut(&'static str, String), why: &str, bound: &Value, unit: &str| {
+        let message = format!("Invalid value: {value}: {path} in body should {why} {bound}{unit}");
+        refuse("FieldValueInvalid", message);
+    };
     let size = match value {
-        Value::String(text) => Some((text.chars().count(), "minLength", "maxLength")),
-        Value::Array(list) => Some((list.len(), "minItems", "maxItems")),
-        Value::Object(map) => Some((map.len(), "minProperties", "maxProperties")),
+        Value::String(text) => {
+            Some((text.chars().count(), "minLength", "maxLength", "be at least", " chars long"))
+        }
+        Value::Array(list) => Some((list.len(), "minItems", "maxItems", "have at least", " items")),
+        Value::Object(map) => {
+            Some((map.len(), "minProperties", "maxProperties", "have at least", " properties"))
+        }
         _ => None,
     };
-    if let Some((size, least, most)) = size {
+    if let Some((size, least, most, why, unit)) = size {
         if schema[least].as_u64().is_some_and(|least| (size as u64) < least) {
-            refuse(
-                "FieldValueInvalid",
-                format!("Invalid value: {value}: should be at least {} long", schema[least]),
-            );
+            invalid(refuse, why, &schema[least], unit);
         }
         if schema[most].as_u64().is_some_and(|most| (size as u64) > most) {
-            let reason = if value.is_string() { "FieldValueTooLong" } else { "FieldValueTooMany" };
-            refuse(reason, format!("Too long: may not be more than {} long", schema[most]));
+            let most = &schema[most];
+            match value {
+                Value::String(_) => {
+                    refuse("FieldValueTooLong", format!("Too long: may not be more than {most} bytes"));
+                }
+                _ => refuse("FieldValueTooMany", format!("Too many: {size}: must have at most {most} items")),
+            }
         }
     }
     if let Some(number) = value.as_f64() {
-        let limit = |name: &str| schema[name].as_f64();
-        let low = limit("minimum")
-            .is_some_and(|least| number < least || (number == least && schema["exclusiveMinimum"] == true));
-        let high = limit("maximum")
-            .is_some_and(|most| number > most || (number == most && schema["exclusiveMaximum"] == true));
-        if low || high {
-            let bound = if low { "minimum" } else { "maximum" };
-            refuse(
-                "FieldValueInvalid",
-                format!("Invalid value: {value}: should keep to the {bound} of {}", schema[bound]),
-            );
+        let over = |name: &str, exclusive: &str, beyond: fn(f64, f64) -> bool| {
+            let limit = schema[name].as_f64()?;
+            let excluded = schema[exclusive] == true;
+            (beyond(number, limit) || (excluded && number == limit)).then_some(excluded)
+        };
+        if let Some(excluded) = over("minimum", "exclusiveMinimum", |one, least| one < least) {
+            let why = if excluded { "be greater than" } else { "be greater than or equal to" };
+            invalid(refuse, why, &schema["minimum"], "");
+        }
+        if let Some(excluded) = over("maximum", "exclusiveMaximum", |one, most| one > most) {
+            let why = if excluded { "be less than" } else { "be less than or equal to" };
+            invalid(refuse, why, &schema["maximum"], "");
         }
     }
 }

@@ -88,7 +88,7 @@ impl Inner {
         }
         Ok(match &asked.target {
             Target::Health => Answer::Text(200, "ok"),
-            Target::Version => Answer::Json(200, route::version()),
+            Target::Version => Answer::Raw(format!("{:#}", route::version())),
             Target::CoreVersions if aggregated => {
                 Answer::Aggregated(discovery::aggregated(&store.kinds, &[], true))
             }
@@ -102,6 +102,10 @@ impl Inner {
                 Answer::Text(503, "service unavailable\n")
             }
             Target::Resources(group, version) => document(discovery::resources(&store.kinds, group, version)),
+            Target::OldDocument if asked.accept.contains("protobuf") => {
+                Answer::Text(200, openapi::OLD_DOCUMENT_PROTOBUF)
+            }
+            Target::OldDocument => Answer::Raw(openapi::OLD_DOCUMENT.to_owned()),
             Target::Documents => Answer::Json(200, openapi::index(&store.kinds)),
             Target::Document(path) => {
                 openapi::document(&store.kinds, path).map_or_else(|| document(None), Answer::Raw)
@@ -147,15 +151,16 @@ impl Inner {
         };
         let deletion = options::deletion(asked, deletion);
         options::check(asked, &deletion)?;
+        if kind.group.is_empty() && kind.kind == "Endpoints" {
+            let warning = "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice";
+            store.warnings.push(warning.to_owned());
+        }
         let shown = |code, object: Value| Answer::Json(code, kind.view(&object));
         let write = || Write {
             kind: kind.clone(),
             place: Place::new(&address.namespace, &address.name),
             subresource: address.subresource.clone(),
-            manager: match asked.param("fieldManager") {
-                "" => "unknown".to_owned(),
-                manager => manager.to_owned(),
-            },
+            manager: asked.manager().to_owned(),
             dry_run: asked.dry_run(),
             validation,
             exact: false,
@@ -281,9 +286,12 @@ fn patch_type(asked: &Asked, kind: &Kind) -> Result<PatchType, Failure> {
         Some("application/json-patch+json") => Ok(PatchType::Json),
         Some("application/strategic-merge-patch+json") if kind.is_builtin() => Ok(PatchType::Strategic),
         _ => {
-            let message = "the body of the request was in an unknown format - accepted media types include: \
-                 application/json-patch+json, application/merge-patch+json, \
-                 application/strategic-merge-patch+json, application/apply-patch+yaml";
+            let strategic = if kind.is_builtin() { "application/strategic-merge-patch+json, " } else { "" };
+            let message = format!(
+                "the body of the request was in an unknown format - accepted media types include: \
+                 application/json-patch+json, application/merge-patch+json, {strategic}\
+                 application/apply-patch+yaml"
+            );
             Err(Failure::new(415, "UnsupportedMediaType", message))
         }
     }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use http::Method;
-use http::header::{ACCEPT, CONTENT_TYPE};
+use http::header::{ACCEPT, CONTENT_TYPE, USER_AGENT};
 use serde_json::{Value, json};
 
 use super::fault::Verb;
@@ -18,6 +18,7 @@ pub(super) struct Asked {
     pub query: BTreeMap<String, String>,
     pub content_type: String,
     pub accept: String,
+    pub user_agent: String,
     pub body: Bytes,
     /// Whom the caller wants to act as; empty for itself.
     pub as_user: String,
@@ -40,6 +41,8 @@ pub(super) enum Target {
     /// `/api/v1`, `/apis/GROUP/VERSION`
     Resources(String, String),
     Objects(Address),
+    /// `/openapi/v2`
+    OldDocument,
     /// `/openapi/v3`
     Documents,
     /// `/openapi/v3/apis/GROUP/VERSION`
@@ -70,7 +73,7 @@ impl Asked {
         let as_groups = groups.filter_map(|value| value.to_str().ok().map(str::to_owned)).collect();
         let as_user = parts.headers.get("impersonate-user").and_then(|value| value.to_str().ok());
         let as_user = as_user.unwrap_or_default().to_owned();
-        let (content_type, accept) = (header(CONTENT_TYPE), header(ACCEPT));
+        let (content_type, accept, user_agent) = (header(CONTENT_TYPE), header(ACCEPT), header(USER_AGENT));
         let path = decoded(parts.uri.path());
         let target = Target::of(&path);
         let named = matches!(&target, Target::Objects(address) if !address.name.is_empty());
@@ -88,11 +91,29 @@ impl Asked {
             Method::DELETE => Verb::DeleteCollection,
             _ => Verb::Other,
         };
-        Asked { verb, path, target, query, content_type, accept, body, as_user, as_groups, view: None }
+        Asked {
+            verb,
+            path,
+            target,
+            query,
+            content_type,
+            accept,
+            user_agent,
+            body,
+            as_user,
+            as_groups,
+            view: None,
+        }
     }
 
     pub fn param(&self, name: &str) -> &str {
         self.query.get(name).map(String::as_str).unwrap_or_default()
+    }
+
+    /// Who writes, for managedFields: without `fieldManager` the program that asks.
+    pub fn manager(&self) -> &str {
+        let program = self.user_agent.split('/').next().unwrap_or_default();
+        [self.param("fieldManager"), program].into_iter().find(|name| !name.is_empty()).unwrap_or("unknown")
     }
 
     pub fn dry_run(&self) -> bool {
@@ -134,6 +155,7 @@ impl Target {
         match parts.as_slice() {
             ["livez" | "readyz" | "healthz", ..] => Target::Health,
             ["version"] => Target::Version,
+            ["openapi", "v2"] => Target::OldDocument,
             ["openapi", "v3"] => Target::Documents,
             ["openapi", "v3", rest @ ..] => Target::Document(rest.join("/")),
             ["api"] => Target::CoreVersions,
@@ -175,6 +197,10 @@ pub(super) fn version() -> Value {
     json!({
         "major": "1",
         "minor": "36",
+        "emulationMajor": "1",
+        "emulationMinor": "36",
+        "minCompatibilityMajor": "1",
+        "minCompatibilityMinor": "35",
         "gitVersion": "v1.36.3",
         "gitCommit": "",
         "gitTreeState": "clean",

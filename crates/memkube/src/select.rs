@@ -169,7 +169,7 @@ mod tests {
             let selector = Selector::parse(text, "").expect(text);
             assert_eq!(selector.matches(&object), expected, "{text}");
         }
-        for text in ["app in shop", "app of (shop)", "a b"] {
+        for text in ["app in shop", "app of (shop)", "a b", "a=b=c", "a=-", "/a=b", "=b"] {
             assert_eq!(Selector::parse(text, "").expect_err(text).code, 400);
         }
     }

@@ -15,6 +15,14 @@ fn wrong(field: impl Into<String>, reason: &'static str, why: impl Into<String>)
     (field.into(), reason, why.into())
 }
 
+/// What a name must be, in the words of apimachinery's validation.
+const LABEL: &str = "label must consist of lower case alphanumeric characters or '-', and must start and end with \
+    an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is \
+    '[a-z0-9]([-a-z0-9]*[a-z0-9])?')";
+const SUBDOMAIN: &str = "subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start \
+    and end with an alphanumeric character (e.g. 'example.com', regex used for validation is \
+    '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
+
 /// Names, labels and annotations' keys.
 pub(super) fn metadata(kind: &Kind, object: &Value) -> Vec<Wrong> {
     let mut all = Vec::new();
@@ -26,9 +34,9 @@ pub(super) fn metadata(kind: &Kind, object: &Value) -> Vec<Wrong> {
         _ => name.len() <= 253 && name.split('.').all(is_label),
     };
     if !fits {
-        let why = format!(
-            "Invalid value: {name:?}: a lowercase RFC 1123 name must consist of lower case alphanumeric characters, '-' or '.'"
-        );
+        let label = kind.group.is_empty() && matches!(kind.plural.as_str(), "namespaces" | "services");
+        let rule = if label { LABEL } else { SUBDOMAIN };
+        let why = format!("Invalid value: {name:?}: a lowercase RFC 1123 {rule}");
         all.push(wrong("metadata.name", "FieldValueInvalid", why));
     }
     for (key, value) in metadata["labels"].as_object().into_iter().flatten() {
@@ -213,7 +221,8 @@ fn selected(live: Option<&Value>, spec: &Value, all: &mut Vec<Wrong>) {
         all.push(wrong("spec.selector", "FieldValueInvalid", "Invalid value: empty selector is invalid"));
     }
     if nothing || selector.iter().any(|(key, value)| labels.get(key) != Some(value)) {
-        let why = "Invalid value: `selector` does not match template `labels`";
+        let labels = Value::Object(labels.clone());
+        let why = format!("Invalid value: {labels}: `selector` does not match template `labels`");
         all.push(wrong("spec.template.metadata.labels", "FieldValueInvalid", why));
     }
     if live.is_some_and(|live| live["spec"]["selector"] != spec["selector"]) {

@@ -59,7 +59,12 @@ impl Arguments {
         if arguments.names.is_empty() || arguments.names.iter().any(String::is_empty) {
             return Err("a cluster needs a name, and at least one is served".to_owned());
         }
-        Ok(arguments)
+        let mut sorted = arguments.names.clone();
+        sorted.sort();
+        match sorted.windows(2).find(|pair| pair[0] == pair[1]) {
+            Some(pair) => Err(format!("two clusters are named {:?}", pair[0])),
+            None => Ok(arguments),
+        }
     }
 }
 
