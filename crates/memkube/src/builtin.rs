@@ -17,7 +17,10 @@ pub(super) fn accept(kind: &Kind, body: &mut Value) {
     let Some(Value::Object(texts)) = body.as_object_mut().and_then(|body| body.remove("stringData")) else {
         return;
     };
-    if !body["data"].is_object() {
+    if !body["data"].is_null() && !body["data"].is_object() {
+        return;
+    }
+    if body["data"].is_null() {
         body["data"] = json!({});
     }
     for (key, text) in texts {

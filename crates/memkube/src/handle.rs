@@ -98,7 +98,7 @@ impl Inner {
                 None if unreachable(store, &address.group, &address.version) => {
                     Answer::Text(503, "service unavailable\n")
                 }
-                None if store.kinds.iter().any(|kind| kind.group == address.group) => {
+                None if store.kinds.iter().any(|kind| kind.group == address.group && !kind.is_custom()) => {
                     let message = "the server could not find the requested resource";
                     return Err(Failure::new(404, "NotFound", message));
                 }
@@ -162,7 +162,10 @@ impl Inner {
             Verb::Get => shown(200, store.existing(&write())?),
             Verb::List => list(store, asked, address, &kind, (self.clock)())?,
             Verb::Watch => Answer::Watch(watch(asked, address, kind)?),
-            Verb::Create if address.name.is_empty() => shown(201, store.create(write(), body()?)?),
+            // What serves custom resources takes the name from the body, and looks for one on others.
+            Verb::Create if address.name.is_empty() || (!status && kind.custom().is_some()) => {
+                shown(201, store.create(write(), body()?)?)
+            }
             Verb::Update if !address.name.is_empty() => {
                 let (created, object) = store.replace(&write(), body()?)?;
                 shown(if created { 201 } else { 200 }, object)
@@ -174,6 +177,11 @@ impl Inner {
                 let force = force_of(asked)?;
                 let (created, object) = store.apply(&write(), body()?, force)?;
                 shown(if created { 201 } else { 200 }, object)
+            }
+            Verb::Update | Verb::Patch | Verb::Apply
+                if kind.custom().is_some() && address.name.is_empty() =>
+            {
+                return Err(Failure::bad_request("the name of the object must be in the URL"));
             }
             Verb::DeleteCollection if takes_collections(&kind, address) => {
                 let dry_run = asked.dry_run() || deletion["dryRun"] == json!(["All"]);

@@ -63,6 +63,9 @@ impl Store {
         if kind.is_namespace() {
             object["metadata"]["labels"][NAME_LABEL] = json!(place.name);
         }
+        if (kind.group.as_str(), kind.plural.as_str()) == ("", "persistentvolumes") {
+            object["status"]["lastPhaseTransitionTime"] = json!(rfc3339(write.now));
+        }
         if let Some(status) = aggregated::status(kind, object, write.now) {
             object["status"] = status;
         }
@@ -93,6 +96,13 @@ impl Store {
                 let mut draw = |below| self.chance.u32(..below);
                 builtin::readdress(&live["spec"], &mut new["spec"], &mut draw);
             }
+            let phase = "/status/phase";
+            let since = "lastPhaseTransitionTime";
+            if kind.plural == "persistentvolumes" && live.pointer(phase) != new.pointer(phase) {
+                new["status"][since] = json!(rfc3339(write.now));
+            } else if kind.plural == "persistentvolumes" && new["status"][since].is_null() {
+                new["status"][since] = live["status"][since].clone();
+            }
             if kind.is_crd() {
                 new["status"]["storedVersions"] = all_stored(live, &new);
             }
@@ -101,6 +111,7 @@ impl Store {
             if same {
                 return Ok(live.clone());
             }
+            self.warn_of_finalizers(write, live, &new);
             refuse_new_finalizers(write, live, &new)?;
             // Of a Deployment the annotations count too: its ReplicaSets bear them.
             let annotated = kind.plural == "deployments"
@@ -113,6 +124,7 @@ impl Store {
             }
         } else {
             write.validate(None, &new)?;
+            self.warn_of_finalizers(write, &Value::Null, &new);
         }
         limits::stored(&new)?;
         if write.dry_run {
@@ -141,6 +153,20 @@ impl Store {
         }
         self.owners_written(write, live, &stored);
         Ok(stored)
+    }
+
+    /// New finalizers of custom resources should name a domain.
+    fn warn_of_finalizers(&mut self, write: &Write, live: &Value, new: &Value) {
+        if write.kind.custom().is_none() {
+            return;
+        }
+        let known = finalizers(live);
+        let all = finalizers(new).into_iter();
+        let bare = all.filter(|one| !one.contains('/') && !known.contains(one) && !OWN.contains(one));
+        let warnings = bare.map(|one| {
+            format!("metadata.finalizers: {one:?}: prefer a domain-qualified finalizer name to avoid accidental conflicts with other finalizer writers")
+        });
+        self.warnings.extend(warnings.collect::<Vec<_>>());
     }
 
     /// DELETE: the object with its deletionTimestamp, or None when it is gone.
@@ -254,6 +280,9 @@ fn is_crds(resource: &Resource) -> bool {
 /// Finalizers that controllers of a full cluster take off as soon as nothing uses the volume; here there are
 /// none, and nothing uses it.
 const VOLUMES: [&str; 2] = ["kubernetes.io/pvc-protection", "kubernetes.io/pv-protection"];
+
+/// Finalizers that the server knows itself.
+const OWN: [&str; 3] = ["kubernetes", "orphan", "foregroundDeletion"];
 
 /// Does a deletion only mark it? Namespaces and CRDs first let go what they hold.
 fn stays(resource: &Resource, object: &Value) -> bool {
