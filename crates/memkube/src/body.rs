@@ -86,6 +86,13 @@ impl Write {
         };
         for (field, wanted) in [("apiVersion", self.kind.api_version()), ("kind", self.kind.kind.clone())] {
             let found = map.entry(field).or_insert(Value::Null);
+            if self.kind.custom().is_some() && found.as_str().is_none_or(str::is_empty) {
+                return Err(Failure::bad_request(format!("object {field:?} is missing")));
+            }
+            // Of a custom resource a wrong kind is only found when all else is right.
+            if self.kind.custom().is_some() && field == "kind" {
+                continue;
+            }
             if found.as_str().is_none_or(str::is_empty) {
                 *found = json!(wanted);
             }
@@ -123,6 +130,9 @@ impl Write {
                 let message = format!("error decoding the apply's body: {field} must be set");
                 return Err(Failure::bad_request(message));
             }
+            if field == "kind" && body[field] != json!(self.kind.kind) {
+                return Err(Failure::bad_request(format!("invalid object type: {}", body[field])));
+            }
         }
         self.identify(body)
     }
@@ -149,7 +159,8 @@ impl Write {
             }
             if new[field] != json!(wanted) {
                 let why = format!("Invalid value: {}: does not match the {field} on the URL", new[field]);
-                return Err(self.invalid(if self.kind.is_builtin() { "patch" } else { field }, &why));
+                let patch = self.kind.is_builtin() || new[field] == "";
+                return Err(self.invalid(if patch { "patch" } else { field }, &why));
             }
         }
         if !new["metadata"].is_object() {
@@ -178,6 +189,10 @@ impl Write {
     /// Checks what the kind demands of an object that is to be stored.
     pub fn validate(&self, live: Option<&Value>, object: &Value) -> Result<(), Failure> {
         let mut wrong = validate::metadata(&self.kind, object);
+        if object["kind"] != json!(self.kind.kind) {
+            let why = format!("Invalid value: {}: must be {}", object["kind"], self.kind.kind);
+            wrong.push(("kind".to_owned(), "FieldValueInvalid", why));
+        }
         wrong.extend(limits::annotations(object));
         match self.kind.custom() {
             Some(custom) => {

@@ -98,7 +98,7 @@ impl Inner {
                 None if unreachable(store, &address.group, &address.version) => {
                     Answer::Text(503, "service unavailable\n")
                 }
-                None if store.kinds.iter().any(|kind| kind.group == address.group && !kind.is_custom()) => {
+                None if store.kinds.iter().any(|kind| is_near(kind, address)) => {
                     let message = "the server could not find the requested resource";
                     return Err(Failure::new(404, "NotFound", message));
                 }
@@ -215,6 +215,11 @@ impl Inner {
             _ => return Err(Failure::method_not_allowed()),
         })
     }
+}
+
+/// Is something of the address known? Of the groups of CRDs only the very kind is.
+fn is_near(kind: &Kind, address: &Address) -> bool {
+    kind.group == address.group && (!kind.is_custom() || kind.plural == address.plural)
 }
 
 /// The kind at an address that fits its scope and subresources.

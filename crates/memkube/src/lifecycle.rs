@@ -111,7 +111,7 @@ impl Store {
             if same {
                 return Ok(live.clone());
             }
-            self.warn_of_finalizers(write, live, &new);
+            self.warn(write, live, &new);
             refuse_new_finalizers(write, live, &new)?;
             // Of a Deployment the annotations count too: its ReplicaSets bear them.
             let annotated = kind.plural == "deployments"
@@ -124,7 +124,7 @@ impl Store {
             }
         } else {
             write.validate(None, &new)?;
-            self.warn_of_finalizers(write, &Value::Null, &new);
+            self.warn(write, &Value::Null, &new);
         }
         limits::stored(&new)?;
         if write.dry_run {
@@ -155,18 +155,27 @@ impl Store {
         Ok(stored)
     }
 
-    /// New finalizers of custom resources should name a domain.
-    fn warn_of_finalizers(&mut self, write: &Write, live: &Value, new: &Value) {
-        if write.kind.custom().is_none() {
-            return;
+    /// What is allowed and not advised, once each: finalizers of custom resources that name no domain, and
+    /// what a Service without an address ignores.
+    pub(super) fn warn(&mut self, write: &Write, live: &Value, new: &Value) {
+        let mut warnings = Vec::new();
+        if write.kind.custom().is_some() {
+            let known = finalizers(live);
+            let all = finalizers(new).into_iter();
+            let bare = all.filter(|one| !one.contains('/') && !known.contains(one) && !OWN.contains(one));
+            warnings.extend(bare.map(|one| {
+                format!("metadata.finalizers: {one:?}: prefer a domain-qualified finalizer name to avoid accidental conflicts with other finalizer writers")
+            }));
         }
-        let known = finalizers(live);
-        let all = finalizers(new).into_iter();
-        let bare = all.filter(|one| !one.contains('/') && !known.contains(one) && !OWN.contains(one));
-        let warnings = bare.map(|one| {
-            format!("metadata.finalizers: {one:?}: prefer a domain-qualified finalizer name to avoid accidental conflicts with other finalizer writers")
-        });
-        self.warnings.extend(warnings.collect::<Vec<_>>());
+        let spec = &new["spec"];
+        if write.kind.plural == "services"
+            && spec["clusterIP"] == "None"
+            && spec["sessionAffinity"] == "ClientIP"
+        {
+            warnings.push("spec.SessionAffinity is ignored for headless services".to_owned());
+        }
+        warnings.retain(|warning| !self.warnings.contains(warning));
+        self.warnings.extend(warnings);
     }
 
     /// DELETE: the object with its deletionTimestamp, or None when it is gone.

@@ -76,7 +76,7 @@ impl Writer<'_> {
     }
 }
 
-const NOBODYS: [&str; 11] = [
+const NOBODYS: [&str; 9] = [
     "name",
     "namespace",
     "creationTimestamp",
@@ -86,8 +86,6 @@ const NOBODYS: [&str; 11] = [
     "generation",
     "managedFields",
     "resourceVersion",
-    "deletionTimestamp",
-    "deletionGracePeriodSeconds",
 ];
 
 fn without_entries(object: &Value) -> Value {

@@ -21,7 +21,9 @@ pub(super) fn metadata(kind: &Kind, object: &Value) -> Vec<Wrong> {
     let metadata = &object["metadata"];
     let name = metadata["name"].as_str().unwrap_or_default();
     let fits = match (kind.group.as_str(), kind.plural.as_str()) {
-        ("rbac.authorization.k8s.io", _) => !name.contains(['/', '%']) && name != "." && name != "..",
+        ("rbac.authorization.k8s.io", _) | ("policy", "poddisruptionbudgets") => {
+            !name.contains(['/', '%']) && name != "." && name != ".."
+        }
         ("", "namespaces" | "services") => is_label(name),
         _ => name.len() <= 253 && name.split('.').all(is_label),
     };
@@ -62,7 +64,8 @@ fn finalizers(kind: &Kind, metadata: &Value, all: &mut Vec<Wrong>) {
             all.push(wrong("metadata.finalizers", "FieldValueInvalid", why));
         }
         let own = ["kubernetes", "orphan", "foregroundDeletion"].contains(&name);
-        if kind.is_builtin() && !name.contains('/') && !own {
+        let strict = kind.is_builtin() && kind.plural != "poddisruptionbudgets";
+        if strict && !name.contains('/') && !own {
             let why = format!(
                 "Invalid value: {name:?}: name is neither a standard finalizer name nor is it fully qualified"
             );
@@ -120,6 +123,16 @@ pub(super) fn builtin(kind: &Kind, live: Option<&Value>, object: &Value) -> Vec<
     required(kind.typed(), object, "", &mut all);
     if let Some(live) = live {
         fixed(kind, live, object, &mut all);
+    }
+    let ingress = |object: &Value| object["status"]["loadBalancer"]["ingress"].clone();
+    if kind.group.is_empty()
+        && kind.kind == "Service"
+        && object["spec"]["type"] != "LoadBalancer"
+        && ingress(object).as_array().is_some_and(|all| !all.is_empty())
+        && live.is_none_or(|live| ingress(live) != ingress(object))
+    {
+        let why = "Forbidden: may only be used when `spec.type` is \"LoadBalancer\"";
+        all.push(wrong("status.loadBalancer.ingress", "FieldValueForbidden", why));
     }
     if matches!((kind.group.as_str(), kind.kind.as_str()), ("", "ConfigMap" | "Secret")) {
         all.extend(limits::values(kind, object));

@@ -59,9 +59,9 @@ impl PatchType {
             |error: serde_json::Error| Failure::bad_request(format!("error decoding patch: {error}"));
         match self {
             PatchType::Merge => {
-                let patch: Option<serde_json::Map<String, Value>> =
+                let patch: serde_json::Map<String, Value> =
                     serde_json::from_slice(patch).map_err(unreadable)?;
-                operations::merge(object, json!(patch.unwrap_or_default()));
+                operations::merge(object, Value::Object(patch));
             }
             PatchType::Strategic => {
                 let patch: Option<serde_json::Map<String, Value>> =
@@ -84,6 +84,9 @@ impl PatchType {
 
 impl Store {
     pub fn create(&mut self, mut write: Write, mut body: Value) -> Result<Value, Failure> {
+        if write.kind.custom().is_some() && body["kind"].as_str().is_none_or(str::is_empty) {
+            return Err(Failure::bad_request("object \"kind\" is missing"));
+        }
         let metadata = &body["metadata"];
         let prefix = metadata["generateName"].as_str().unwrap_or_default();
         write.place.name = match metadata["name"].as_str().filter(|name| !name.is_empty()) {
@@ -105,6 +108,7 @@ impl Store {
         write.settle(&mut object, emptied);
         self.begin(&write, &mut object);
         write.validate(None, &object)?;
+        self.warn(&write, &Value::Null, &object);
         if self.has(&write.resource(), &write.place) {
             return Err(Failure::already_exists(&write.kind, &write.place.name));
         }

@@ -94,6 +94,8 @@ impl Maker<'_> {
             &[
                 "PUT",
                 "PUT",
+                "JSON",
+                "STRATEGIC",
                 "MERGE",
                 "MERGE",
                 "JSON",
