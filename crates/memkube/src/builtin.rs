@@ -17,7 +17,10 @@ pub(super) fn accept(kind: &Kind, body: &mut Value) {
     let Some(Value::Object(texts)) = body.as_object_mut().and_then(|body| body.remove("stringData")) else {
         return;
     };
-    if !body["data"].is_object() {
+    if !body["data"].is_null() && !body["data"].is_object() {
+        return;
+    }
+    if body["data"].is_null() {
         body["data"] = json!({});
     }
     for (key, text) in texts {
@@ -211,10 +214,10 @@ pub(super) fn allocate(kind: &Kind, object: &mut Value, number: &mut dyn FnMut(u
         ("", "Service") => address(&mut object["spec"], number),
         ("", "Pod") => admit(object),
         ("", "PersistentVolumeClaim") => {
-            object["metadata"]["finalizers"] = json!(["kubernetes.io/pvc-protection"]);
+            protect(object, "kubernetes.io/pvc-protection");
         }
         ("", "PersistentVolume") => {
-            object["metadata"]["finalizers"] = json!(["kubernetes.io/pv-protection"]);
+            protect(object, "kubernetes.io/pv-protection");
         }
         ("batch", "Job") if object["spec"]["manualSelector"] != true => {
             let (uid, name) = (object["metadata"]["uid"].clone(), object["metadata"]["name"].clone());
@@ -234,6 +237,15 @@ pub(super) fn allocate(kind: &Kind, object: &mut Value, number: &mut dyn FnMut(u
         }
         _ => {}
     }
+}
+
+/// Adds a finalizer of the server's own.
+fn protect(object: &mut Value, finalizer: &str) {
+    let mut all = object["metadata"]["finalizers"].as_array().cloned().unwrap_or_default();
+    if all.iter().all(|one| one != finalizer) {
+        all.push(json!(finalizer));
+    }
+    object["metadata"]["finalizers"] = Value::Array(all);
 }
 
 /// A Service's addresses and ports: at its making, and again when its type has changed.

@@ -123,7 +123,7 @@ impl Inner {
                 None if unreachable(store, &address.group, &address.version) => {
                     Answer::Text(503, "service unavailable\n")
                 }
-                None if store.kinds.iter().any(|kind| kind.group == address.group) => {
+                None if store.kinds.iter().any(|kind| is_near(kind, address)) => {
                     let message = "the server could not find the requested resource";
                     return Err(Failure::new(404, "NotFound", message));
                 }
@@ -190,7 +190,10 @@ impl Inner {
             Verb::Get => shown(200, store.seen(asked, &write())?),
             Verb::List => list(store, asked, address, &kind, (self.clock)())?,
             Verb::Watch => Answer::Watch(watch(asked, address, kind)?),
-            Verb::Create if address.name.is_empty() => shown(201, store.create(write(), body()?)?),
+            // What serves custom resources takes the name from the body, and looks for one on others.
+            Verb::Create if address.name.is_empty() || (!status && kind.custom().is_some()) => {
+                shown(201, store.create(write(), body()?)?)
+            }
             Verb::Update if !address.name.is_empty() => {
                 let (created, object) = store.replace(&write(), body()?)?;
                 shown(if created { 201 } else { 200 }, object)
@@ -202,6 +205,11 @@ impl Inner {
                 let force = force_of(asked)?;
                 let (created, object) = store.apply(&write(), body()?, force)?;
                 shown(if created { 201 } else { 200 }, object)
+            }
+            Verb::Update | Verb::Patch | Verb::Apply
+                if kind.custom().is_some() && address.name.is_empty() =>
+            {
+                return Err(Failure::bad_request("the name of the object must be in the URL"));
             }
             Verb::DeleteCollection if takes_collections(&kind, address) => {
                 let dry_run = asked.dry_run() || deletion["dryRun"] == json!(["All"]);
@@ -235,6 +243,11 @@ impl Inner {
             _ => return Err(Failure::method_not_allowed()),
         })
     }
+}
+
+/// Is something of the address known? Of the groups of CRDs only the very kind is.
+fn is_near(kind: &Kind, address: &Address) -> bool {
+    kind.group == address.group && (!kind.is_custom() || kind.plural == address.plural)
 }
 
 /// The kind at an address that fits its scope and subresources.

@@ -3,8 +3,10 @@
 use serde_json::{Value, json};
 
 mod entry;
+mod scale;
 
 use entry::{Entry, own_entry, read, write};
+pub(super) use scale::{show as show_scale, take as take_scale};
 
 use super::failure::Failure;
 use super::kinds::Kind;
@@ -74,7 +76,7 @@ impl Writer<'_> {
     }
 }
 
-const NOBODYS: [&str; 11] = [
+const NOBODYS: [&str; 9] = [
     "name",
     "namespace",
     "creationTimestamp",
@@ -84,8 +86,6 @@ const NOBODYS: [&str; 11] = [
     "generation",
     "managedFields",
     "resourceVersion",
-    "deletionTimestamp",
-    "deletionGracePeriodSeconds",
 ];
 
 fn without_entries(object: &Value) -> Value {
@@ -129,10 +129,7 @@ fn book(live: &Value, new: &Value, entries: &mut Vec<Entry>, writer: &Writer<'_>
     if !won.is_empty() {
         let own = own_entry(entries, Entry::of(writer, manager, false));
         own.fields.extend(&won);
-        // The real server keeps no time of what came through scale.
-        if writer.subresource != "scale" {
-            own.time.clone_from(&writer.time);
-        }
+        own.time.clone_from(&writer.time);
     }
 }
 

@@ -87,3 +87,98 @@ impl FieldManagers {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn by(manager: &str) -> By<'_> {
+        By { manager, subresource: "" }
+    }
+
+    /// An object of the kind with these fields beside its identity.
+    fn object(of: &FieldManagers, fields: Value) -> Value {
+        let mut object = of.empty();
+        object["metadata"] = json!({"name": "x"});
+        for (field, value) in fields.as_object().expect("fields") {
+            object[field] = value.clone();
+        }
+        object
+    }
+
+    fn stored(mut object: Value) -> Value {
+        object["metadata"]["uid"] = json!("u");
+        object
+    }
+
+    /// Manager and fields of each entry.
+    fn owners(object: &Value) -> Vec<(String, Value)> {
+        let entries = object["metadata"]["managedFields"].as_array().cloned().unwrap_or_default();
+        let manager = |entry: &Value| entry["manager"].as_str().unwrap_or_default().to_owned();
+        entries.iter().map(|entry| (manager(entry), entry["fieldsV1"].clone())).collect()
+    }
+
+    #[test]
+    fn a_field_may_make_an_atomic_struct_granular() {
+        let volumes = FieldManagers::builtin("", "v1", "PersistentVolume").expect("built in");
+        let body = object(&volumes, json!({"spec": {"claimRef": {"name": "a", "uid": "b"}}}));
+        let made = volumes.apply(&volumes.empty(), &body, by("m"), false).expect("applied");
+        let fields = json!({"f:spec": {"f:claimRef": {"f:name": {}, "f:uid": {}}}});
+        assert_eq!(owners(&made), [("m".to_owned(), fields)]);
+    }
+
+    #[test]
+    fn of_an_object_that_does_not_fit_its_type_nobody_owns_anything() {
+        let accounts = FieldManagers::builtin("", "v1", "ServiceAccount").expect("built in");
+        let body = object(&accounts, json!({"secrets": [{}]}));
+        let made = stored(accounts.update(&accounts.empty(), body.clone(), by("m")));
+        assert_eq!(owners(&made), []);
+        let body = object(&accounts, json!({"automountServiceAccountToken": true}));
+        let refused = accounts.apply(&made, &body, by("m"), true);
+        assert!(matches!(refused, Err(Refusal::Untyped(_))), "{refused:?}");
+    }
+
+    #[test]
+    fn an_entry_may_name_no_manager() {
+        let maps = FieldManagers::builtin("", "v1", "ConfigMap").expect("built in");
+        let mut body = object(&maps, json!({}));
+        let entry = json!({"operation": "Update", "apiVersion": "v1", "fieldsType": "FieldsV1",
+            "fieldsV1": {"f:data": {}}});
+        body["metadata"]["managedFields"] = json!([entry]);
+        let made = maps.update(&maps.empty(), body, by("m"));
+        assert_eq!(made["metadata"]["managedFields"], json!([entry]));
+    }
+
+    #[test]
+    fn kubectl_takes_nothing_over_where_a_list_holds_duplicates() {
+        let pods = FieldManagers::builtin("", "v1", "Pod").expect("built in");
+        let note = object(&pods, json!({"spec": {"nodeName": "a"}}));
+        let live = |conditions: Value| {
+            let mut live =
+                object(&pods, json!({"spec": {"nodeName": "a"}, "status": {"conditions": conditions}}));
+            live["metadata"]["annotations"] =
+                json!({"kubectl.kubernetes.io/last-applied-configuration": note.to_string(), "n": null});
+            stored(pods.update(&pods.empty(), live, by("other")))
+        };
+        let body = object(&pods, json!({"spec": {"nodeName": "b"}}));
+        let taken = pods.apply(&live(json!([{"type": "c"}])), &body, by("kubectl"), false).expect("allowed");
+        assert_eq!(taken["metadata"]["annotations"]["n"], json!(""), "rewritten annotations are texts");
+        let refused = pods.apply(&live(json!([{"type": "c"}, {"type": "c"}])), &body, by("kubectl"), false);
+        assert!(matches!(refused, Err(Refusal::Conflicts(_))), "{refused:?}");
+    }
+
+    #[test]
+    fn an_item_stays_that_is_owned_without_any_of_its_fields() {
+        let pods = FieldManagers::builtin("", "v1", "Pod").expect("built in");
+        let one = object(&pods, json!({"spec": {"nodeName": "a"}}));
+        let live = stored(pods.apply(&pods.empty(), &one, by("one"), false).expect("applied"));
+        let mut twice = live.clone();
+        twice["spec"]["containers"] = json!([{"name": "c"}, {"name": "c"}]);
+        let live = pods.update(&live, twice, by("two"));
+        let mut once = live.clone();
+        once["spec"]["containers"] = json!([{"name": "c"}]);
+        let live = pods.update(&live, once, By { manager: "two", subresource: "status" });
+        let made = pods.apply(&live, &object(&pods, json!({})), by("one"), false).expect("applied");
+        assert_eq!(made["spec"], json!({"containers": [{"name": "c"}]}));
+    }
+}

@@ -37,6 +37,38 @@ pub(super) fn apply(document: &mut Value, operations: &[Map<String, Value>]) -> 
     Ok(())
 }
 
+/// Lays a merge patch over a document: RFC 7386, but of what is put in anew nulls go everywhere.
+pub(super) fn merge(document: &mut Value, patch: Value) {
+    match (document, patch) {
+        (Value::Object(map), Value::Object(patch)) => {
+            for (key, value) in patch {
+                match map.get_mut(&key) {
+                    _ if value.is_null() => {
+                        map.remove(&key);
+                    }
+                    Some(inner) if !inner.is_null() => merge(inner, value),
+                    _ => {
+                        map.insert(key, without_nulls(value));
+                    }
+                }
+            }
+        }
+        (document, patch) => *document = without_nulls(patch),
+    }
+}
+
+/// Items of lists that are null stay.
+fn without_nulls(value: Value) -> Value {
+    match value {
+        Value::Object(map) => {
+            let kept = map.into_iter().filter(|(_, value)| !value.is_null());
+            Value::Object(kept.map(|(key, value)| (key, without_nulls(value))).collect())
+        }
+        Value::Array(list) => Value::Array(list.into_iter().map(without_nulls).collect()),
+        other => other,
+    }
+}
+
 /// What holds the last step of a path, and that step.
 fn holder<'d>(document: &'d mut Value, path: &str) -> Result<(&'d mut Value, String), String> {
     let missing = || format!("doc is missing path: {path:?}");
@@ -114,6 +146,23 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn a_merge_patch_leaves_no_null_in_what_it_puts_in() {
+        let table = [
+            (
+                json!({"a": {"b": 1}}),
+                json!({"a": {"b": null, "c": [{"d": null}, null]}}),
+                json!({"a": {"c": [{}, null]}}),
+            ),
+            (json!({"a": [1]}), json!({"a": [{"b": null}]}), json!({"a": [{}]})),
+            (json!({}), json!({"a": {"b": null}}), json!({"a": {}})),
+        ];
+        for (mut document, patch, wanted) in table {
+            merge(&mut document, patch);
+            assert_eq!(document, wanted);
+        }
+    }
 
     #[test]
     fn operations_are_done_as_the_real_server_does_them() {

@@ -29,7 +29,9 @@ pub(super) fn metadata(kind: &Kind, object: &Value) -> Vec<Wrong> {
     let metadata = &object["metadata"];
     let name = metadata["name"].as_str().unwrap_or_default();
     let fits = match (kind.group.as_str(), kind.plural.as_str()) {
-        ("rbac.authorization.k8s.io", _) => !name.contains(['/', '%']) && name != "." && name != "..",
+        ("rbac.authorization.k8s.io", _) | ("policy", "poddisruptionbudgets") => {
+            !name.contains(['/', '%']) && name != "." && name != ".."
+        }
         ("", "namespaces" | "services") => is_label(name),
         _ => name.len() <= 253 && name.split('.').all(is_label),
     };
@@ -75,7 +77,8 @@ fn finalizers(kind: &Kind, metadata: &Value, all: &mut Vec<Wrong>) {
             all.push(wrong("metadata.finalizers", "FieldValueInvalid", why));
         }
         let own = ["kubernetes", "orphan", "foregroundDeletion"].contains(&name);
-        if kind.is_builtin() && !name.contains('/') && !own {
+        let strict = kind.is_builtin() && kind.plural != "poddisruptionbudgets";
+        if strict && !name.contains('/') && !own {
             let why = format!(
                 "Invalid value: {name:?}: name is neither a standard finalizer name nor is it fully qualified"
             );
@@ -134,18 +137,60 @@ pub(super) fn builtin(kind: &Kind, live: Option<&Value>, object: &Value) -> Vec<
     if let Some(live) = live {
         fixed(kind, live, object, &mut all);
     }
+    let ingress = |object: &Value| object["status"]["loadBalancer"]["ingress"].clone();
+    if kind.group.is_empty()
+        && kind.kind == "Service"
+        && object["spec"]["type"] != "LoadBalancer"
+        && ingress(object).as_array().is_some_and(|all| !all.is_empty())
+        && live.is_none_or(|live| ingress(live) != ingress(object))
+    {
+        let why = "Forbidden: may only be used when `spec.type` is \"LoadBalancer\"";
+        all.push(wrong("status.loadBalancer.ingress", "FieldValueForbidden", why));
+    }
     if matches!((kind.group.as_str(), kind.kind.as_str()), ("", "ConfigMap" | "Secret")) {
         all.extend(limits::values(kind, object));
     }
     match (kind.group.as_str(), kind.kind.as_str()) {
         ("apps", "Deployment" | "ReplicaSet" | "StatefulSet" | "DaemonSet") => {
-            selected(live, &object["spec"], &mut all);
+            if kind.kind == "StatefulSet"
+                && live.is_some_and(|live| is_recast(&live["spec"], &object["spec"]))
+            {
+                let why = "Forbidden: updates to statefulset spec for fields other than these are forbidden";
+                all.push(wrong("spec", "FieldValueForbidden", why));
+            }
+            selected(kind, live, &object["spec"], &mut all);
+            let containers = object["spec"]["template"]["spec"]["containers"].as_array();
+            for (index, container) in containers.into_iter().flatten().enumerate() {
+                if container["image"].as_str().is_none_or(str::is_empty) {
+                    let field = format!("spec.template.spec.containers[{index}].image");
+                    all.push(wrong(field, "FieldValueRequired", "Required value"));
+                }
+            }
             if object["spec"]["replicas"].as_i64().is_some_and(|count| count < 0) {
                 let why = "Invalid value: must be greater than or equal to 0";
                 all.push(wrong("spec.replicas", "FieldValueInvalid", why));
             }
         }
         ("", "Service") => {
+            let spec = &object["spec"];
+            let addressed = |spec: &Value| spec["clusterIP"].as_str().is_some_and(|ip| !ip.is_empty());
+            if let Some(live) = live
+                && spec["type"] != "ExternalName"
+                && addressed(&live["spec"])
+                && live["spec"]["clusterIP"] != spec["clusterIP"]
+            {
+                all.push(wrong(
+                    "spec.clusterIPs[0]",
+                    "FieldValueInvalid",
+                    "Invalid value: may not change once set",
+                ));
+            }
+            if spec["ports"].as_array().is_none_or(Vec::is_empty)
+                && spec["type"] != "ExternalName"
+                && spec["clusterIP"] != "None"
+            {
+                all.push(wrong("spec.ports", "FieldValueRequired", "Required value"));
+            }
             let ports = object["spec"]["ports"].as_array().map(Vec::as_slice).unwrap_or_default();
             for (index, port) in ports.iter().enumerate() {
                 let at = |field: &str| format!("spec.ports[{index}].{field}");
@@ -168,7 +213,30 @@ pub(super) fn builtin(kind: &Kind, live: Option<&Value>, object: &Value) -> Vec<
                 }
             }
         }
-        ("rbac.authorization.k8s.io", "RoleBinding" | "ClusterRoleBinding") => {
+        ("networking.k8s.io", "Ingress") => {
+            let spec = &object["spec"];
+            if spec["defaultBackend"].is_null() && spec["rules"].as_array().is_none_or(Vec::is_empty) {
+                let why = "Invalid value: either `defaultBackend` or `rules` must be specified";
+                all.push(wrong("spec", "FieldValueInvalid", why));
+            }
+        }
+        ("networking.k8s.io", "NetworkPolicy") => {
+            let types = object["spec"]["policyTypes"].as_array().into_iter().flatten();
+            for (index, of) in types.enumerate().filter(|(_, of)| **of != "Ingress" && **of != "Egress") {
+                let field = format!("spec.policyTypes[{index}]");
+                all.push(wrong(field, "FieldValueNotSupported", format!("Unsupported value: {of}")));
+            }
+        }
+        ("policy", "PodDisruptionBudget")
+            if !object["spec"]["minAvailable"].is_null() && !object["spec"]["maxUnavailable"].is_null() =>
+        {
+            let why = "Invalid value: minAvailable and maxUnavailable cannot be both set";
+            all.push(wrong("spec", "FieldValueInvalid", why));
+        }
+        ("", "PersistentVolume") if object["spec"]["accessModes"].as_array().is_none_or(Vec::is_empty) => {
+            all.push(wrong("spec.accessModes", "FieldValueRequired", "Required value"));
+        }
+        ("rbac.authorization.k8s.io", "ClusterRoleBinding") => {
             let subjects = object["subjects"].as_array().into_iter().flatten();
             for (index, subject) in subjects.enumerate() {
                 if subject["kind"] == "ServiceAccount"
@@ -211,8 +279,29 @@ fn fixed(kind: &Kind, live: &Value, object: &Value, all: &mut Vec<Wrong>) {
     }
 }
 
+/// Does what a StatefulSet may not change differ?
+fn is_recast(live: &Value, spec: &Value) -> bool {
+    const FREE: [&str; 7] = [
+        "replicas",
+        "ordinals",
+        "template",
+        "updateStrategy",
+        "revisionHistoryLimit",
+        "persistentVolumeClaimRetentionPolicy",
+        "minReadySeconds",
+    ];
+    let fixed = |spec: &Value| {
+        let mut fixed = spec.clone();
+        if let Some(map) = fixed.as_object_mut() {
+            map.retain(|field, _| !FREE.contains(&field.as_str()));
+        }
+        fixed
+    };
+    fixed(live) != fixed(spec)
+}
+
 /// The selector of a workload must be there, fit the template's labels, and stay.
-fn selected(live: Option<&Value>, spec: &Value, all: &mut Vec<Wrong>) {
+fn selected(kind: &Kind, live: Option<&Value>, spec: &Value, all: &mut Vec<Wrong>) {
     let empty = Map::new();
     let labels = spec["template"]["metadata"]["labels"].as_object().unwrap_or(&empty);
     let selector = spec["selector"]["matchLabels"].as_object().unwrap_or(&empty);
@@ -225,7 +314,7 @@ fn selected(live: Option<&Value>, spec: &Value, all: &mut Vec<Wrong>) {
         let why = format!("Invalid value: {labels}: `selector` does not match template `labels`");
         all.push(wrong("spec.template.metadata.labels", "FieldValueInvalid", why));
     }
-    if live.is_some_and(|live| live["spec"]["selector"] != spec["selector"]) {
+    if kind.kind != "StatefulSet" && live.is_some_and(|live| live["spec"]["selector"] != spec["selector"]) {
         all.push(wrong("spec.selector", "FieldValueInvalid", "Invalid value: field is immutable"));
     }
 }

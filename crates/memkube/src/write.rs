@@ -62,11 +62,15 @@ impl PatchType {
             |error: serde_json::Error| Failure::bad_request(format!("error decoding patch: {error}"));
         match self {
             PatchType::Merge => {
-                json_patch::merge(object, &serde_json::from_slice(patch).map_err(unreadable)?);
+                let patch: serde_json::Map<String, Value> =
+                    serde_json::from_slice(patch).map_err(unreadable)?;
+                operations::merge(object, Value::Object(patch));
             }
             PatchType::Strategic => {
-                let patch: Value = serde_json::from_slice(patch).map_err(unreadable)?;
-                strategic::patch(typed, object, &patch).map_err(Failure::bad_request)?;
+                let patch: Option<serde_json::Map<String, Value>> =
+                    serde_json::from_slice(patch).map_err(unreadable)?;
+                strategic::patch(typed, object, &json!(patch.unwrap_or_default()))
+                    .map_err(Failure::bad_request)?;
             }
             PatchType::Json => {
                 let operations: Vec<serde_json::Map<String, Value>> =
@@ -84,6 +88,9 @@ impl PatchType {
 
 impl Store {
     pub fn create(&mut self, mut write: Write, mut body: Value) -> Result<Value, Failure> {
+        if write.kind.custom().is_some() && body["kind"].as_str().is_none_or(str::is_empty) {
+            return Err(Failure::bad_request("object \"kind\" is missing"));
+        }
         let metadata = &body["metadata"];
         let prefix = metadata["generateName"].as_str().unwrap_or_default();
         write.place.name = match metadata["name"].as_str().filter(|name| !name.is_empty()) {
@@ -94,7 +101,7 @@ impl Store {
                 return Err(write.invalid("metadata.name", why));
             }
         };
-        write.conform(&mut body)?;
+        write.conform(&mut body, 400)?;
         let (mut object, emptied) = self.decode(&write, body, 400)?;
         self.check_namespace(&write)?;
         if !text(&object, "resourceVersion").is_empty() {
@@ -118,6 +125,11 @@ impl Store {
             return Ok((false, self.update(write, body, 400)?));
         }
         let mut body = body;
+        write.conform(&mut body, 400)?;
+        if !text(&body, "uid").is_empty() {
+            let why = "Precondition failed: UID in precondition, and no existing object was found";
+            return Err(Failure::conflict(&write.kind, &write.place.name, why));
+        }
         if text(&body, "name").is_empty() {
             return Err(Failure::bad_request("the name of the object must be in the body"));
         }
@@ -127,18 +139,18 @@ impl Store {
 
     /// The end of PUT and of every patch but apply; what cannot be read is refused with `code`.
     fn update(&mut self, write: &Write, mut body: Value, code: u16) -> Result<Value, Failure> {
-        let live = self.existing(write)?;
-        write.conform(&mut body)?;
-        write.check_identity(&live, &body)?;
-        if text(&body, "resourceVersion").is_empty() && strategy::is_guarded(&write.kind) {
-            let why = "Invalid value: 0: must be specified for an update";
-            return Err(write.invalid("metadata.resourceVersion", why));
-        }
-        if body["metadata"]["managedFields"] == json!([]) {
+        write.conform(&mut body, code)?;
+        if body["metadata"]["managedFields"] == json!([]) && write.kind.custom().is_none() {
             // Said apart from nothing, it means the same as this.
             body["metadata"]["managedFields"] = json!([{}]);
         }
         let (mut new, emptied) = self.decode(write, body, code)?;
+        let live = self.existing(write)?;
+        write.check_identity(&live, &new)?;
+        if text(&new, "resourceVersion").is_empty() && strategy::is_guarded(&write.kind) {
+            let why = "Invalid value: 0: must be specified for an update";
+            return Err(write.invalid("metadata.resourceVersion", why));
+        }
         managed::update(&write.kind.view(&live), false, &mut new, &self.writer(write));
         write.settle(&mut new, emptied);
         let new = self.mutate(write, new)?;
@@ -171,13 +183,16 @@ impl Store {
             return Err(Failure::bad_request("metadata.managedFields must be nil"));
         }
         let said = declared.clone();
-        write.conform_apply(&mut declared)?;
+        let misnamed = write.conform_apply(&mut declared)?;
         let typed = write.kind.typed();
         smd::validate(typed, &declared, false).map_err(|wrong| write.untyped(&wrong))?;
         let empty = write.empty();
         let live = self.get(&write.resource(), &write.place);
         match live {
             Some(live) => {
+                let before = write.kind.view(&live);
+                let new = managed::apply(&before, &empty, &declared, &self.writer(write), force)?;
+                misnamed.map_or(Ok(()), Err)?;
                 let (wanted, found) = (text(&declared, "uid"), text(&live, "uid"));
                 if !wanted.is_empty() && wanted != found {
                     let why = format!("Invalid value: {wanted:?}: field is immutable");
@@ -186,8 +201,6 @@ impl Store {
                     return Err(write.invalid_fields(&[wrong.clone(), wrong]));
                 }
                 write.check_identity(&live, &declared)?;
-                let before = write.kind.view(&live);
-                let new = managed::apply(&before, &empty, &declared, &self.writer(write), force)?;
                 // A null among a Secret's data is stored as "", and each apply is a change anew.
                 let nulls = new["data"].as_object().is_some_and(|data| data.values().any(Value::is_null));
                 let write = &Write { exact: nulls && write.kind.is_builtin(), ..write.clone() };
@@ -201,6 +214,7 @@ impl Store {
             }
             None if !write.subresource.is_empty() => Err(Failure::not_found(&write.kind, &write.place.name)),
             None => {
+                misnamed.map_or(Ok(()), Err)?;
                 let uid = text(&declared, "uid");
                 if !uid.is_empty() {
                     let why = format!(

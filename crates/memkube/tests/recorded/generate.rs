@@ -25,25 +25,22 @@ pub fn sequence(seed: u64) -> Vec<Step> {
     let mut rng = Rng::with_seed(seed);
     let all = subjects();
     // The first kinds of each scope more often: they are compared whole.
-    let of = match rng.u8(..10) {
-        0..3 => &all[rng.usize(..9)],
-        3..5 => {
-            let cluster: Vec<_> = all.iter().filter(|of| !of.namespaced).collect();
-            cluster[rng.usize(..cluster.len())]
-        }
-        5..7 => {
-            let cluster: Vec<_> = all.iter().filter(|of| !of.namespaced && !of.statuses.is_empty()).collect();
-            cluster[rng.usize(..cluster.len())]
-        }
-        7..9 => {
-            let more: Vec<_> = all.iter().filter(|of| of.scale).collect();
-            more[rng.usize(..more.len())]
-        }
+    let among = |rng: &mut Rng, fits: fn(&Subject) -> bool| {
+        let fitting: Vec<_> = all.iter().filter(|of| fits(of)).collect();
+        fitting[rng.usize(..fitting.len())]
+    };
+    let of = match rng.u8(..20) {
+        0..4 => &all[rng.usize(..9)],
+        4..6 => among(&mut rng, |of| !of.namespaced),
+        6..8 => among(&mut rng, |of| !of.namespaced && !of.statuses.is_empty()),
+        8..11 => among(&mut rng, |of| !of.namespaced && of.scale),
+        11..15 => among(&mut rng, |of| of.namespaced && !of.statuses.is_empty()),
+        15..19 => among(&mut rng, |of| of.namespaced && of.scale),
         _ => draw(&mut rng, &all),
     };
     let mut subresources = vec![""];
     if !of.statuses.is_empty() {
-        subresources.extend(["status", "status"]);
+        subresources.extend(["status", "status", "status"]);
     }
     if of.scale {
         subresources.extend(["scale", "scale", "scale"]);
@@ -97,6 +94,8 @@ impl Maker<'_> {
             &[
                 "PUT",
                 "PUT",
+                "JSON",
+                "STRATEGIC",
                 "MERGE",
                 "MERGE",
                 "JSON",

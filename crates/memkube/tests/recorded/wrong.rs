@@ -119,7 +119,7 @@ pub fn steps(rng: &mut Rng, sort: &str, of: &Subject, name: &str, body: &Value) 
             vec![step("DELETE", one, json!({"preconditions": {field: "1"}}))]
         }
         "invalid-name" => {
-            let bad = *draw(rng, &["Bad_Name", "-x", "a..b", "x%2Fy"]);
+            let bad = *draw(rng, &["{ns}Bad_Name", "{ns}-", "{ns}..b", "{ns}%2Fy"]);
             let mut body = body.clone();
             body["metadata"]["name"] = json!(bad);
             let method = any(rng, &["POST", "APPLY"]);
