@@ -62,7 +62,7 @@ impl Inner {
         let mut store = self.store.lock();
         store.warnings.clear();
         let before = store.revision();
-        let answer = self.answer(&mut store, asked, gate).unwrap_or_else(Answer::from);
+        let answer = self.answer(&mut store, asked, gate, &call.user).unwrap_or_else(Answer::from);
         let changed = store.revision() != before;
         let warnings = std::mem::take(&mut store.warnings);
         drop(store);
@@ -72,11 +72,14 @@ impl Inner {
         (answer, warnings)
     }
 
-    fn answer(&self, store: &mut Store, asked: &Asked, gate: Option<Gate>) -> Result<Answer, Failure> {
-        let gate = match gate {
-            Some(gate) => Some(Arc::new(store.authorized(gate, asked)?)),
-            None => None,
-        };
+    fn answer(
+        &self,
+        store: &mut Store,
+        asked: &Asked,
+        gate: Option<Gate>,
+        user: &str,
+    ) -> Result<Answer, Failure> {
+        let gate = gate.map(|gate| store.authorized(gate, asked).map(Arc::new)).transpose()?;
         limits::request(&asked.body)?;
         let aggregated = discovery::wants_aggregated(&asked.accept);
         let document = |found: Option<Value>| match found {
@@ -115,9 +118,9 @@ impl Inner {
                 Answer::Text(503, "service unavailable\n")
             }
             Target::Objects(address) => match find(store, address) {
-                Some(kind) if kind.group == review::GROUP => {
+                Some(kind) if review::is_one(&kind) => {
                     let rights = gate.as_ref().and_then(|gate| gate.rights.as_ref());
-                    review::answer(store, rights, &kind, asked, &body(asked)?)?
+                    review::answer(store, rights, user, &kind, &body(asked)?, asked.verb)?
                 }
                 Some(kind) => self.objects(store, asked, address, kind, gate)?,
                 None if unreachable(store, &address.group, &address.version) => {

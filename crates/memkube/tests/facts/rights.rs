@@ -201,6 +201,11 @@ fn reviews_answer_from_the_rules() -> Result<()> {
         let answer = at.ask(&user, "POST", &format!("{reviews}/selfsubjectrulesreviews"), &body, 201).await?;
         let listed = answer["status"]["resourceRules"].as_array().cloned().unwrap_or_default();
         ensure!(listed.contains(&rule), "{answer}");
+        let answer = at
+            .ask(&user, "POST", "/apis/authentication.k8s.io/v1/selfsubjectreviews", &json!({}), 201)
+            .await?;
+        let info = &answer["status"]["userInfo"];
+        ensure!(info["username"] == user && info["groups"] == json!(["system:authenticated"]), "{answer}");
         let none = json!({"spec": {}});
         at.ask(&user, "POST", &format!("{reviews}/selfsubjectrulesreviews"), &none, 400).await?;
         Ok(())
