@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 
 use super::failure::Failure;
 use super::fault::Verb;
+use super::protobuf;
 use super::route::Asked;
 
 /// The longest name of a field manager.
@@ -60,7 +61,7 @@ pub(super) fn check(asked: &Asked, deletion: &Value) -> Result<(), Failure> {
     }
     if matches!(asked.verb, Verb::Create | Verb::Update) {
         let read = asked.content_type.split(';').next().unwrap_or_default().trim();
-        if !["", "application/json", "application/yaml"].contains(&read) {
+        if !["", "application/json", "application/yaml", protobuf::MEDIA_TYPE].contains(&read) {
             let message = "the body of the request was in an unknown format - accepted media types include: \
                  application/json, application/yaml, application/vnd.kubernetes.protobuf, application/cbor";
             return Err(Failure::new(415, "UnsupportedMediaType", message));
