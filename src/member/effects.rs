@@ -267,6 +267,13 @@ impl Actor<'_> {
                 "namespace {name:?} is missing; create it in the member, or set createNamespaces: true"
             )));
         }
+        // Its own apply failed or is under way: made here, it would be somebody else's for ever.
+        let declared = ObjectKey::new(&Gvk::new("", "v1", "Namespace"), "", name);
+        if self.desired.objects.contains_key(&declared) {
+            return Err(missing(format!(
+                "namespace {name:?} is declared and is not there yet; trying again"
+            )));
+        }
         let mut namespace = Namespace::default();
         namespace.metadata.name = Some(name.to_owned());
         let api: Api<Namespace> = Api::all(self.session.client.clone());

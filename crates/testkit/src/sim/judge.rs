@@ -19,6 +19,8 @@ use super::{
 /// The hub acts on, and says, what was so at some instant of this time at least: watches and calls take
 /// milliseconds, and a status waits at most a second for the one before it.
 const SIGHT: Duration = Duration::from_secs(3);
+/// A new life has looked at all members within this.
+const LOOKS_WITHIN: Duration = Duration::from_secs(5);
 /// Statuses of one object are a second apart; less what a call may take on its way.
 const BETWEEN_STATUSES: Duration = Duration::from_millis(900);
 
@@ -38,6 +40,8 @@ pub struct Judge {
     begun: BTreeMap<u64, Instant>,
     /// When a life last wrote an object's status, by the object's uid.
     statuses: BTreeMap<(Arc<str>, String), Instant>,
+    /// Which life called last, and when.
+    last: Option<(Arc<str>, Instant)>,
     /// The hub's sight is clouded by faults: since, and until.
     cloud: Option<(Instant, Instant)>,
     /// Who holds the Lease; `None`: there is none, and nobody asks for it.
@@ -64,10 +68,15 @@ impl Judge {
 
     /// For so long the hub may not know what is so.
     pub fn cloud(&mut self, now: Instant, lasts: Duration) {
+        self.cloud_from(now, now, lasts);
+    }
+
+    /// For so long it may go by what was so since then.
+    pub fn cloud_from(&mut self, since: Instant, now: Instant, lasts: Duration) {
         let until = now + lasts;
         self.cloud = match self.cloud {
-            Some((since, before)) if before >= now => Some((since, before.max(until))),
-            _ => Some((now, until)),
+            Some((from, before)) if before >= now => Some((from.min(since), before.max(until))),
+            _ => Some((since, until)),
         };
     }
 
@@ -96,6 +105,13 @@ impl Judge {
 
     /// The hub is about to call.
     pub fn called(&mut self, call: &Call, now: Instant) {
+        if call.resource != "leases" {
+            // A new life has what the one before wrote, until it has looked itself.
+            if let Some((_, last)) = self.last.take().filter(|(life, _)| *life != call.user) {
+                self.cloud_from(last, now, LOOKS_WITHIN);
+            }
+            self.last = Some((call.user.clone(), now));
+        }
         // A MemberCluster's is not held back.
         if call.subresource == "status" && is_write(call) && call.resource != "memberclusters" {
             self.begun.insert(call.index, now);

@@ -15,6 +15,7 @@ use tokio::{sync::Notify, time::Instant};
 use memkube::{Backup, Call, Changed, Cluster, Fault, Verb, WatchFault};
 
 use super::{
+    crash::BLIND,
     index::Key,
     judge::{Judge, is_write, uid},
     strike::strike,
@@ -118,6 +119,7 @@ pub struct Observer {
 struct State {
     trace: Vec<Seen>,
     armed: Option<usize>,
+    armed_at: Option<Instant>,
     crashes: VecDeque<Crash>,
     /// How many more lives end at the first call after a write that had an effect.
     restless: usize,
@@ -142,6 +144,8 @@ struct State {
     turned_back: bool,
     views: BTreeMap<String, u64>,
     strikes: Option<fastrand::Rng>,
+    /// Lists of this resource fail.
+    refused: Option<&'static str>,
 }
 
 impl Observer {
@@ -183,6 +187,7 @@ impl Observer {
         let mut state = self.state.lock();
         state.armed = Some(state.trace.len());
         state.crashes = crashes.iter().copied().collect();
+        state.armed_at = Some(Instant::now());
         state.events = 0;
         state.views = self.all().map(|cluster| (cluster.name().to_owned(), cluster.revision())).collect();
     }
@@ -236,6 +241,11 @@ impl Observer {
     /// From now on one call in ten fails, each in another way as chance has it; with `None` no more.
     pub fn noise(&self, chance: Option<fastrand::Rng>) {
         self.state.lock().noise = chance;
+    }
+
+    /// From now on lists of this resource fail; with `None` no more.
+    pub fn refuse(&self, resource: Option<&'static str>) {
+        self.state.lock().refused = resource;
     }
 
     /// From now on somebody is now and then a moment faster than the hub; with `None` no more.
@@ -359,6 +369,9 @@ impl Observer {
             (state.spent, state.restless) = (None, state.restless - 1);
             return self.cut(state, call, false);
         }
+        if call.verb == Verb::List && state.refused == Some(call.resource.as_str()) {
+            return Fault::Status(500, "InternalError");
+        }
         if state.turned_back && matches!(call.verb, Verb::List | Verb::Watch) {
             let view = state.views.get(&*call.cluster).copied().unwrap_or_default();
             match state.stale {
@@ -393,6 +406,9 @@ impl Observer {
         self.crashed.notify_one();
         if state.stale.is_some() && !state.turned_back {
             state.turned_back = true;
+            if let Some(armed) = state.armed_at {
+                state.judge.cloud_from(armed, Instant::now(), BLIND + CLEARS_WITHIN);
+            }
             self.blinded.notify_one();
         }
         if after { Fault::DropAfter } else { Fault::Hang }
@@ -417,6 +433,7 @@ impl Observer {
         state.events += 1;
         if state.missing.as_ref() == Some(&object) {
             state.missing = None;
+            self.blinded.notify_one();
             return WatchFault::Lose;
         }
         match state.lost {

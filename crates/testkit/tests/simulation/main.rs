@@ -14,6 +14,7 @@
 )]
 
 mod crashes;
+mod found;
 mod harm;
 mod members;
 #[cfg(vidra_mutants)]

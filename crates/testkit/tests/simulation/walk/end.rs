@@ -74,6 +74,12 @@ impl Walk {
                 wrong.push(format!("{name} is not ready: {status}"));
             }
         }
+        for member in MEMBERS {
+            let object = self.world.object("hub", vidra_api::GROUP, "memberclusters", "", member);
+            if object.is_none_or(|object| !object["metadata"]["deletionTimestamp"].is_null()) {
+                wrong.push(format!("{member} has not joined again"));
+            }
+        }
         if self.world.resource("bank").is_some() != self.declared.contains_key("bank") {
             wrong.push("the bank is there, or is not".to_owned());
         }

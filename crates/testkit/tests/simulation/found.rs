@@ -1,0 +1,93 @@
+//! What random walks have found, each as the shortest way to it.
+
+use std::time::Duration;
+
+use serde_json::json;
+use testkit::sim::{
+    World, run,
+    world::{Shape, config_map, document, hub_path, member_path, resource},
+};
+
+use crate::scenarios::{has, manifest, ready, shop};
+
+const SOON: Duration = Duration::from_secs(5);
+
+async fn delivered(world: &World, text: &str) {
+    world.create("hub", &hub_path("vidraresources"), resource("shop", text)).await;
+    world.start_hub();
+    world.until("it is delivered", SOON, || ready(world, "shop")).await;
+    world.settle().await;
+}
+
+async fn ended(world: World) {
+    world.end_hub().await;
+    assert_eq!(world.observer.breaches(), [""; 0]);
+}
+
+/// Nothing told the targets of a member that it rests, or works again.
+#[test]
+fn a_member_that_was_suspended_is_worked_on_again_at_once() {
+    run(21, || async {
+        let world = World::new(Shape::new(21)).await;
+        delivered(&world, &manifest("one", "one")).await;
+        let state = || world.target("shop", "tokyo").unwrap_or_default()["status"]["state"].clone();
+        world.patch("hub", &member_path("tokyo"), json!({"spec": {"suspend": true}})).await;
+        world.until("it rests", SOON, || state() == "Suspended").await;
+        world.patch("tokyo", &config_map("a"), json!({"data": {"key": "mine"}})).await;
+        world.patch("hub", &shop(), json!({"spec": {"manifest": manifest("one", "two")}})).await;
+        world.settle().await;
+        has(&world, "tokyo", "a", "mine");
+        world.patch("hub", &member_path("tokyo"), json!({"spec": {"suspend": false}})).await;
+        world.until("it works again", SOON, || ready(&world, "shop")).await;
+        has(&world, "tokyo", "a", "one");
+        has(&world, "tokyo", "b", "two");
+        ended(world).await;
+    });
+}
+
+/// Each was refused by what the other held from before.
+#[test]
+fn two_resources_that_come_to_agree_on_a_shared_object_change_it() {
+    run(22, || async {
+        let world = World::new(Shape::new(22)).await;
+        let bank = || format!("{}/bank", hub_path("vidraresources"));
+        world.create("hub", &hub_path("vidraresources"), resource("bank", &document("a", "one"))).await;
+        delivered(&world, &manifest("one", "one")).await;
+        world.patch("hub", &shop(), json!({"spec": {"manifest": manifest("two", "one")}})).await;
+        let refused = || world.has_condition("shop", "Stalled", "True", "TargetsFailed");
+        world.until("one alone may not", SOON, refused).await;
+        has(&world, "berlin", "a", "one");
+        world.patch("hub", &bank(), json!({"spec": {"manifest": document("a", "two")}})).await;
+        let agreed = || ready(&world, "bank") && world.data("berlin", "a") == Some(json!({"key": "two"}));
+        world.until("both may", SOON, agreed).await;
+        // The first is looked at again after a while.
+        world.until("all is well", Duration::from_secs(330), || ready(&world, "shop")).await;
+        has(&world, "tokyo", "a", "two");
+        // And still no one can change it alone.
+        world.patch("hub", &bank(), json!({"spec": {"manifest": document("a", "three")}})).await;
+        world.settle().await;
+        has(&world, "tokyo", "a", "two");
+        ended(world).await;
+    });
+}
+
+/// It was made as one that nobody declares, for what is in it, and was another's from then on.
+#[test]
+fn a_declared_namespace_is_not_made_by_the_way_while_its_kind_cannot_be_listed() {
+    run(23, || async {
+        let world = World::new(Shape::new(23)).await;
+        delivered(&world, &manifest("one", "one")).await;
+        let own = "apiVersion: v1\nkind: Namespace\nmetadata: {name: own}\n---\napiVersion: v1\nkind: ConfigMap\n\
+                   metadata: {name: in, namespace: own}\ndata: {key: one}\n---\n";
+        world.observer.refuse(Some("namespaces"));
+        world
+            .patch("hub", &shop(), json!({"spec": {"manifest": own.to_owned() + &manifest("one", "one")}}))
+            .await;
+        world.settle().await;
+        assert!(world.object("berlin", "", "namespaces", "", "own").is_none(), "nobody made it");
+        world.observer.refuse(None);
+        world.until("it is delivered", Duration::from_secs(330), || ready(&world, "shop")).await;
+        assert!(world.object("berlin", "", "configmaps", "own", "in").is_some());
+        ended(world).await;
+    });
+}
