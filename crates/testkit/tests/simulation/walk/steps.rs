@@ -202,7 +202,8 @@ impl Walk {
         }
     }
 
-    /// A member is put back to what it was.
+    /// A member is put back to what it was. The hub's watches go on from revisions that are not there yet, and
+    /// show nothing: a list has to bring the truth.
     async fn restore(&mut self, member: &'static str) {
         let now = self.world.cluster(member).backup();
         let Some(before) = self.backups.insert(member, now) else { return };
@@ -211,6 +212,8 @@ impl Walk {
         self.world.observer.excuse_unknown();
         self.world.observer.cloud(Duration::ZERO);
         self.world.observer.restore(member, &before);
+        sleep(Duration::from_secs(2)).await;
+        self.world.observer.enlighten();
     }
 
     /// The bank is deleted, or made again.
