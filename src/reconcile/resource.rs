@@ -43,6 +43,8 @@ const SIDE_BY_SIDE: usize = 16;
 /// One pass.
 pub async fn reconcile(hub: &Hub, key: &ResourceKey) -> Verdict {
     let Some(resource) = hub.catalog.resource(key) else {
+        #[cfg(vidra_mutants)]
+        collect_orphans(hub, key).await;
         hub.revisions.keep(key, &BTreeSet::new());
         hub.forget_resource(key);
         return Verdict::Done(None);
@@ -50,6 +52,16 @@ pub async fn reconcile(hub: &Hub, key: &ResourceKey) -> Verdict {
     match (Pass { hub, key, resource: &resource }).run().await {
         Ok(verdict) => verdict,
         Err(error) => after_hub_error(&Key::Resource(key.clone()), &error),
+    }
+}
+
+#[cfg(vidra_mutants)]
+async fn collect_orphans(hub: &Hub, key: &ResourceKey) {
+    if crate::mutants::is(crate::mutants::Mutant::DeleteOnFailedList) {
+        for target in hub.catalog.targets_of(key).into_values() {
+            let spec = VidraTargetSpec { desired: Wish::Absent, ..target.spec.clone() };
+            let _ = hub.api.replace_target(&VidraTarget { spec, ..(*target).clone() }).await;
+        }
     }
 }
 

@@ -40,6 +40,8 @@ pub struct Judge {
     begun: BTreeMap<u64, Instant>,
     /// When a life last wrote an object's status, by the object's uid.
     statuses: BTreeMap<(Arc<str>, String), Instant>,
+    /// Since when a life is at work, if one is.
+    at_work: Option<Instant>,
     /// Which life called last, and when.
     last: Option<(Arc<str>, Instant)>,
     /// The hub's sight is clouded by faults: since, and until.
@@ -64,6 +66,11 @@ impl Judge {
     /// A person takes an inventory away: that objects are in none is not the hub's fault.
     pub fn excuse_unknown(&mut self) {
         self.forgetful = true;
+    }
+
+    /// A life has ended.
+    pub fn rests(&mut self) {
+        self.at_work = None;
     }
 
     /// For so long the hub may not know what is so.
@@ -111,6 +118,7 @@ impl Judge {
                 self.cloud_from(last, now, LOOKS_WITHIN);
             }
             self.last = Some((call.user.clone(), now));
+            self.at_work.get_or_insert(now);
         }
         // A MemberCluster's is not held back.
         if call.subresource == "status" && is_write(call) && call.resource != "memberclusters" {
@@ -275,6 +283,9 @@ impl Judge {
     /// Targets that have said Ready for longer than the hub needs to know better, and are not.
     pub fn stale_claims(&self, now: Instant, most: Duration) -> Vec<String> {
         let mut wrong = Vec::new();
+        if self.at_work.is_none_or(|since| since + most > now) {
+            return wrong;
+        }
         for (name, target) in self.index.targets.iter().filter(|(_, target)| target.present) {
             let Some(revision) = &target.ready else { continue };
             let docs = self.index.revision(&target.resource, revision);
@@ -307,13 +318,18 @@ impl Judge {
         wrong
     }
 
-    /// Wanted places at which something stands that the hub may not touch.
-    pub fn in_the_way(&self) -> Vec<Key> {
-        let held = |key: &Key| {
-            let live = self.index.live(key);
-            live.is_some_and(|live| self.foreign.contains(uid(&live)) || self.released.contains(uid(&live)))
+    /// Wanted places at which something stands that the hub may not touch; after a restore also what came back,
+    /// is in no inventory, and is not wanted.
+    pub fn in_the_way(&self, restored: bool) -> Vec<Key> {
+        let among = |uids: &BTreeSet<String>, key: &Key| {
+            self.index.live(key).is_some_and(|live| uids.contains(uid(&live)))
         };
-        self.index.wanted().map(|(key, _)| key).filter(|key| held(key)).cloned().collect()
+        let wanted = self.index.wanted().map(|(key, _)| key);
+        let held = wanted.filter(|key| among(&self.foreign, key) || among(&self.released, key));
+        let spare = self.index.unknown().into_iter().filter(|key| {
+            restored && self.index.wanted_since(key).next().is_none() && !among(&self.foreign, key)
+        });
+        held.chain(spare).cloned().collect()
     }
 
     /// Notes what somebody has seen.

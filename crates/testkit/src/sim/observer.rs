@@ -270,7 +270,9 @@ impl Observer {
 
     /// Nothing that this user sends from now on has an effect or an answer.
     pub fn cut_off(&self, user: &Arc<str>) {
-        self.state.lock().dead.insert(user.clone());
+        let mut state = self.state.lock();
+        state.dead.insert(user.clone());
+        state.judge.rests();
     }
 
     /// Nothing that this life sends arrives from now on, or with `None` everything again.
@@ -333,9 +335,10 @@ impl Observer {
         self.state.lock().judge.differs()
     }
 
-    /// Where the hub is to put something and may not: what stands there is people's, or was let go.
-    pub fn in_the_way(&self) -> Vec<Key> {
-        self.state.lock().judge.in_the_way()
+    /// Where the hub is to put something and may not: what stands there is people's, or was let go. After a
+    /// restore also what came back and is not wanted.
+    pub fn in_the_way(&self, restored: bool) -> Vec<Key> {
+        self.state.lock().judge.in_the_way(restored)
     }
 
     /// What did not hold, in words.

@@ -177,7 +177,10 @@ impl World {
     /// Ends the hub in order.
     pub async fn end_hub(&self) {
         let life = self.life.lock().take();
-        life.expect("a hub runs").end().await;
+        let life = life.expect("a hub runs");
+        let user = life.user.clone();
+        life.end().await;
+        self.observer.cut_off(&user);
     }
 
     /// The hub dies now.

@@ -51,7 +51,7 @@ impl Walk {
 
     /// What stands where the hub is to put something, and is not the hub's: people's own, and what it let go.
     async fn clear_the_way(&self) {
-        for key in self.world.observer.in_the_way() {
+        for key in self.world.observer.in_the_way(self.restored) {
             let [member, group, kind, namespace, name] = &key;
             let api = match group.is_empty() {
                 true => "/api/v1".to_owned(),

@@ -23,6 +23,9 @@ struct Walk {
     chance: fastrand::Rng,
     /// What each VidraResource that there is declares.
     declared: BTreeMap<&'static str, Docs>,
+    backups: BTreeMap<&'static str, memkube::Backup>,
+    /// A member was put back to what it was: what it has from then that nobody wants is for people to remove.
+    restored: bool,
     told: bool,
 }
 
@@ -36,7 +39,8 @@ impl Walk {
             world.create("hub", &hub_path("vidraresources"), declaring(name, docs)).await;
         }
         world.start_hub();
-        Self { world, chance: fastrand::Rng::with_seed(seed), declared, told }
+        let (chance, backups) = (fastrand::Rng::with_seed(seed), BTreeMap::new());
+        Self { world, chance, declared, backups, restored: false, told }
     }
 
     fn pick<T: Copy>(&mut self, from: &[T]) -> T {

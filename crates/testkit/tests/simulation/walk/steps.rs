@@ -20,7 +20,7 @@ impl Walk {
         let (member, slot) = (self.pick(&MEMBERS), self.some_slot());
         let (path, tampered) = place(slot);
         let some = Duration::from_millis(self.chance.u64(..20_000));
-        let step = self.chance.u8(..38);
+        let step = self.chance.u8(..40);
         self.tell(&format!("step {step}: {member} {slot} {some:?}"));
         match step {
             0..=4 => self.edit().await,
@@ -36,7 +36,7 @@ impl Walk {
                 let cluster = self.pick_cluster();
                 self.outage(cluster, some).await;
             }
-            14 | 15 => self.lose_watches(),
+            14 | 15 => self.lose_watches(member, &path, tampered).await,
             16 => {
                 let target = format!("{}/shop.{member}", hub_path("vidratargets"));
                 self.world.try_delete("hub", &target).await;
@@ -67,6 +67,7 @@ impl Walk {
                     .await;
             }
             30 => self.two_hubs(some).await,
+            38 | 39 => self.restore(member).await,
             36 | 37 => {
                 self.world.observer.cloud(some);
                 self.world.observer.lose_events(Some(self.chance.fork()));
@@ -85,6 +86,10 @@ impl Walk {
             _ => {
                 self.world.observer.cloud(some * 2);
                 self.world.observer.noise(Some(self.chance.fork()));
+                if self.chance.bool() {
+                    self.world.crash_hub().await;
+                    self.world.start_hub();
+                }
                 self.edit().await;
                 sleep(some * 2).await;
                 self.world.observer.noise(None);
@@ -185,13 +190,30 @@ impl Walk {
         self.world.cluster(cluster).set_down(None);
     }
 
-    fn lose_watches(&mut self) {
-        let cluster = self.pick_cluster();
+    /// Before they are begun again, something happens, and the history may be gone.
+    async fn lose_watches(&mut self, member: &'static str, path: &str, tampered: Value) {
+        let cluster = self.pick(&["hub", member]);
         self.world.observer.cloud(Duration::ZERO);
+        self.world.cluster(cluster).cut_watches();
+        sleep(Duration::from_millis(20)).await;
+        self.world.try_patch(member, path, tampered).await;
         if self.chance.bool() {
             self.world.cluster(cluster).compact();
         }
-        self.world.cluster(cluster).cut_watches();
+    }
+
+    /// A member is put back to what it was. The hub's watches go on from revisions that are not there yet, and
+    /// show nothing: a list has to bring the truth.
+    async fn restore(&mut self, member: &'static str) {
+        let now = self.world.cluster(member).backup();
+        let Some(before) = self.backups.insert(member, now) else { return };
+        self.tell("restored");
+        self.restored = true;
+        self.world.observer.excuse_unknown();
+        self.world.observer.cloud(Duration::ZERO);
+        self.world.observer.restore(member, &before);
+        sleep(Duration::from_secs(2)).await;
+        self.world.observer.enlighten();
     }
 
     /// The bank is deleted, or made again.
