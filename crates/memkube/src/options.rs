@@ -5,8 +5,10 @@ use serde_json::{Value, json};
 
 use super::failure::Failure;
 use super::fault::Verb;
+use super::kinds::Kind;
 use super::protobuf;
 use super::route::Asked;
+use super::write::PatchType;
 
 /// The longest name of a field manager.
 const LONGEST_MANAGER: usize = 128;
@@ -131,4 +133,32 @@ pub(super) fn deletion(asked: &Asked, body: Value) -> Value {
         options["orphanDependents"] = json!(orphan);
     }
     options
+}
+
+/// How the body of a PATCH is to be read.
+pub(super) fn patch_type(asked: &Asked, kind: &Kind) -> Result<PatchType, Failure> {
+    if !asked.param("force").is_empty() {
+        let why = "Forbidden: may not be specified for non-apply patch";
+        return Err(Failure::invalid("PatchOptions", "meta.k8s.io", "", "force", why));
+    }
+    match asked.content_type.split(';').next().map(str::trim) {
+        Some("application/merge-patch+json") => Ok(PatchType::Merge),
+        Some("application/json-patch+json") => Ok(PatchType::Json),
+        Some("application/strategic-merge-patch+json") if kind.is_builtin() => Ok(PatchType::Strategic),
+        _ => {
+            let message = "the body of the request was in an unknown format - accepted media types include: \
+                 application/json-patch+json, application/merge-patch+json, \
+                 application/strategic-merge-patch+json, application/apply-patch+yaml";
+            Err(Failure::new(415, "UnsupportedMediaType", message))
+        }
+    }
+}
+
+/// `force` of an apply, which must name its manager.
+pub(super) fn force(asked: &Asked) -> Result<bool, Failure> {
+    if asked.param("fieldManager").is_empty() {
+        let why = "Required value: is required for apply patch";
+        return Err(Failure::invalid("PatchOptions", "meta.k8s.io", "", "fieldManager", why));
+    }
+    Ok(asked.param("force") == "true")
 }
