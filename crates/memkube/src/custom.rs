@@ -324,20 +324,20 @@ fn name_of(value: &Value) -> &'static str {
 
 /// A CRD is established at once; on the real server that takes some milliseconds.
 pub(super) fn crd_status(crd: &Value, now: Timestamp) -> Value {
-    let condition = |kind: &str, reason: &str| {
+    let condition = |kind: &str, reason: &str, message: &str| {
         json!({
             "type": kind,
             "status": "True",
             "reason": reason,
-            "message": "",
+            "message": message,
             "lastTransitionTime": rfc3339(now),
         })
     };
     json!({
         "acceptedNames": crd["spec"]["names"],
         "conditions": [
-            condition("NamesAccepted", "NoConflicts"),
-            condition("Established", "InitialNamesAccepted"),
+            condition("NamesAccepted", "NoConflicts", "no conflicts found"),
+            condition("Established", "InitialNamesAccepted", "the initial names have been accepted"),
         ],
         "storedVersions": stored_versions(crd),
     })
