@@ -65,6 +65,7 @@ mod limits;
 pub mod listen;
 mod managed;
 mod openapi;
+mod options;
 mod protobuf;
 mod quantity;
 mod review;

@@ -28,17 +28,25 @@ pub(super) fn metadata(kind: &Kind, object: &Value) -> Vec<Wrong> {
     let mut all = Vec::new();
     let metadata = &object["metadata"];
     let name = metadata["name"].as_str().unwrap_or_default();
-    let fits = match (kind.group.as_str(), kind.plural.as_str()) {
+    let fits = |name: &str| match (kind.group.as_str(), kind.plural.as_str()) {
         ("rbac.authorization.k8s.io", _) => !name.contains(['/', '%']) && name != "." && name != "..",
         ("", "namespaces" | "services") => is_label(name),
         _ => name.len() <= 253 && name.split('.').all(is_label),
     };
-    if !fits {
+    let prefix = metadata["generateName"].as_str().unwrap_or_default();
+    // What is drawn comes after it.
+    let names =
+        [("metadata.generateName", prefix, format!("{prefix}a")), ("metadata.name", name, name.to_owned())];
+    for (field, name, full) in names {
+        if fits(&full) {
+            continue;
+        }
         let label = kind.group.is_empty() && matches!(kind.plural.as_str(), "namespaces" | "services");
         let rule = if label { LABEL } else { SUBDOMAIN };
         let why = format!("Invalid value: {name:?}: a lowercase RFC 1123 {rule}");
-        all.push(wrong("metadata.name", "FieldValueInvalid", why));
+        all.push(wrong(field, "FieldValueInvalid", why));
     }
+    all.extend(references(kind, metadata));
     for (key, value) in metadata["labels"].as_object().into_iter().flatten() {
         let text = value.as_str().unwrap_or_default();
         if !is_qualified(key) || !(text.is_empty() || is_word(text)) {
@@ -54,6 +62,57 @@ pub(super) fn metadata(kind: &Kind, object: &Value) -> Vec<Wrong> {
                 "Invalid value: {key:?}: a qualified name must consist of alphanumeric characters, '-', '_' or '.'"
             );
             all.push(wrong("metadata.annotations", "FieldValueInvalid", why));
+        }
+    }
+    all
+}
+
+/// Finalizers and owners.
+fn references(kind: &Kind, metadata: &Value) -> Vec<Wrong> {
+    const STANDARD: [&str; 3] = ["orphan", "foregroundDeletion", "kubernetes"];
+    let mut all = Vec::new();
+    let texts = |list: &'static str| metadata[list].as_array().into_iter().flatten();
+    for (index, finalizer) in texts("finalizers").filter_map(Value::as_str).enumerate() {
+        if !is_qualified(finalizer) {
+            let why =
+                format!("Invalid value: {finalizer:?}: name part must consist of alphanumeric characters");
+            all.push(wrong("metadata.finalizers", "FieldValueInvalid", why));
+        }
+        if kind.is_builtin() && !finalizer.contains('/') && !STANDARD.contains(&finalizer) {
+            let why = format!(
+                "Invalid value: {finalizer:?}: name is neither a standard finalizer name nor is it fully qualified"
+            );
+            all.push(wrong(format!("metadata.finalizers[{index}]"), "FieldValueInvalid", why));
+        }
+    }
+    for owner in texts("ownerReferences") {
+        for field in ["apiVersion", "kind", "name", "uid"] {
+            if owner[field].as_str().unwrap_or_default().is_empty() {
+                let field = format!("metadata.ownerReferences.{field}");
+                all.push(wrong(field, "FieldValueInvalid", "Invalid value: \"\": must not be empty"));
+            }
+        }
+    }
+    all
+}
+
+/// Keys of ConfigMaps and Secrets.
+fn keys(object: &Value) -> Vec<Wrong> {
+    let mut all = Vec::new();
+    for field in ["data", "binaryData"] {
+        for (key, _) in object[field].as_object().into_iter().flatten() {
+            let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+            if key.is_empty()
+                || key.len() > 253
+                || !key.chars().all(fits)
+                || key == "."
+                || key.starts_with("..")
+            {
+                let why = format!(
+                    "Invalid value: {key:?}: a valid config key must consist of alphanumeric characters, '-', '_' or '.'"
+                );
+                all.push(wrong(format!("{field}[{key}]"), "FieldValueInvalid", why));
+            }
         }
     }
     all
@@ -93,6 +152,7 @@ pub(super) fn builtin(kind: &Kind, live: Option<&Value>, object: &Value) -> Vec<
     required(kind.typed(), object, "", &mut all);
     if matches!((kind.group.as_str(), kind.kind.as_str()), ("", "ConfigMap" | "Secret")) {
         all.extend(limits::values(kind, object));
+        all.extend(keys(object));
     }
     match (kind.group.as_str(), kind.kind.as_str()) {
         ("apps", "Deployment" | "ReplicaSet" | "StatefulSet" | "DaemonSet") => {

@@ -61,15 +61,27 @@ impl PatchType {
             }
             PatchType::Strategic => {
                 let patch: Value = serde_json::from_slice(patch).map_err(unreadable)?;
-                strategic::patch(typed, object, &patch).map_err(Failure::bad_request)?;
+                strategic::patch(typed, object, &patch).map_err(|why| {
+                    match why.contains("unknown $patch") {
+                        true => Failure::new(500, "", why),
+                        false => Failure::bad_request(why),
+                    }
+                })?;
             }
             PatchType::Json => {
-                let patch: json_patch::Patch = serde_json::from_slice(patch).map_err(unreadable)?;
-                // The real server does not say what is wrong, either.
-                json_patch::patch(object, &patch).map_err(|_| {
+                let patch: Value = serde_json::from_slice(patch).map_err(unreadable)?;
+                let refused = || {
                     let message = "the server rejected our request due to an error in our request";
                     Failure::new(422, "Invalid", message)
-                })?;
+                };
+                let operations = patch.as_array().is_some_and(|list| list.iter().all(Value::is_object));
+                let patch: json_patch::Patch =
+                    serde_json::from_value(patch).map_err(|error| match operations {
+                        true => refused(),
+                        false => unreadable(error),
+                    })?;
+                // The real server does not say what is wrong, either.
+                json_patch::patch(object, &patch).map_err(|_| refused())?;
             }
         }
         Ok(())
@@ -88,6 +100,7 @@ impl Store {
                 return Err(write.invalid("metadata.name", why));
             }
         };
+        body["metadata"]["name"] = json!(write.place.name);
         write.conform(&mut body)?;
         let mut object = self.decode(&write, body, 400)?;
         self.check_namespace(&write)?;
@@ -112,6 +125,12 @@ impl Store {
     /// The end of PUT and of every patch but apply; what cannot be read is refused with `code`.
     fn update(&mut self, write: &Write, mut body: Value, code: u16) -> Result<Value, Failure> {
         let live = self.existing(write)?;
+        let (kind, version) = (body["kind"].as_str(), body["apiVersion"].as_str());
+        let other = kind.is_some_and(|kind| kind != write.kind.kind)
+            || version.is_some_and(|version| version != write.kind.api_version());
+        if code == 422 && other {
+            return Err(write.unreadable(422, "the patch makes it an object of another kind"));
+        }
         write.conform(&mut body)?;
         write.check_identity(&live, &body)?;
         if text(&body, "resourceVersion").is_empty() && write.kind.is_custom() {

@@ -10,6 +10,7 @@ use super::{Cluster, Options, tokio_clock};
 mod apply;
 mod faults;
 mod kubectl;
+mod noise;
 mod objects;
 mod owning;
 mod serving;

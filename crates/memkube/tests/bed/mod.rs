@@ -50,7 +50,21 @@ pub async fn real() -> Result<Option<Bed>> {
 impl Bed {
     /// Sends a request; gives the code and the answer.
     pub async fn call(&self, method: &str, path: &str, kind: &str, body: String) -> Result<(u16, Value)> {
-        let request = http::Request::builder().method(method).uri(path).header("content-type", kind);
+        self.send(method, path, &[("content-type".to_owned(), kind.to_owned())], body).await
+    }
+
+    /// Sends a request with these headers; gives the code and the answer.
+    pub async fn send(
+        &self,
+        method: &str,
+        path: &str,
+        headers: &[(String, String)],
+        body: String,
+    ) -> Result<(u16, Value)> {
+        let mut request = http::Request::builder().method(method).uri(path);
+        for (name, value) in headers {
+            request = request.header(name, value);
+        }
         let response = self.client.send(request.body(Body::from(body.into_bytes()))?).await?;
         let code = response.status().as_u16();
         let bytes = response.into_body().collect().await?.to_bytes();

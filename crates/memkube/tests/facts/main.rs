@@ -8,6 +8,7 @@ mod bed;
 mod kubectl;
 mod lifecycle;
 mod serving;
+mod wrong;
 
 use std::future::Future;
 

@@ -1,0 +1,238 @@
+//! What a request says beside its address: options in its query, the forms of its body and of the answer.
+//! Each is refused as the real server refuses it (`tests/facts/wrong.rs`).
+
+use std::sync::Arc;
+
+use serde_json::{Map, Value, json};
+
+use super::failure::Failure;
+use super::fault::Verb;
+use super::kinds::Kind;
+use super::protobuf;
+use super::route::Asked;
+use super::write::Validation;
+
+/// In which form objects are answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Form {
+    Object,
+    /// `PartialObjectMetadata`.
+    Metadata,
+    Table,
+}
+
+/// Bytes of a field manager's name.
+const MANAGER: usize = 128;
+
+/// The first form of the `Accept` header that there is. YAML is answered in JSON.
+pub(super) fn form(accept: &str) -> Result<Form, Failure> {
+    if accept.trim().is_empty() {
+        return Ok(Form::Object);
+    }
+    let form = |one: &str| {
+        let mut parts = one.split(';').map(str::trim);
+        let json =
+            matches!(parts.next(), Some("application/json" | "application/*" | "*/*" | "application/yaml"));
+        let kind = parts.find_map(|part| part.strip_prefix("as="));
+        match kind.filter(|_| json) {
+            None => json.then_some(Form::Object),
+            Some("Table") if one.contains("v=v1") => Some(Form::Table),
+            Some("PartialObjectMetadata" | "PartialObjectMetadataList") => Some(Form::Metadata),
+            Some(_) => None,
+        }
+    };
+    accept.split(',').find_map(form).ok_or_else(|| {
+        let message = "only the following media types are accepted: application/json, application/yaml, \
+             application/vnd.kubernetes.protobuf";
+        Failure::new(406, "NotAcceptable", message)
+    })
+}
+
+/// Only the metadata of an object.
+pub(super) fn metadata(object: &Value) -> Value {
+    json!({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": object["metadata"]})
+}
+
+/// `fieldValidation`.
+pub(super) fn validation(asked: &Asked) -> Result<Validation, Failure> {
+    match asked.param("fieldValidation") {
+        "" | "Warn" => Ok(Validation::Warn),
+        "Ignore" => Ok(Validation::Ignore),
+        "Strict" => Ok(Validation::Strict),
+        other => {
+            let why = format!(
+                "Unsupported value: {other:?}: supported values: \"\", \"Ignore\", \"Strict\", \"Warn\""
+            );
+            Err(Failure::invalid("CreateOptions", "meta.k8s.io", "", "fieldValidation", &why))
+        }
+    }
+}
+
+/// Checks the query and the type of the body.
+pub(super) fn check(asked: &Asked) -> Result<(), Failure> {
+    let kind = match asked.verb {
+        Verb::Create => "CreateOptions",
+        Verb::Update => "UpdateOptions",
+        Verb::Patch | Verb::Apply => "PatchOptions",
+        Verb::Delete | Verb::DeleteCollection => "DeleteOptions",
+        _ => "ListOptions",
+    };
+    let invalid = |field: &str, why: &str| Failure::invalid(kind, "meta.k8s.io", "", field, why);
+    for name in ["limit", "timeoutSeconds", "gracePeriodSeconds"] {
+        let text = asked.param(name);
+        if !text.is_empty() && text.parse::<i64>().is_err() {
+            return Err(Failure::bad_request(format!("strconv.ParseInt: parsing {text:?}: invalid syntax")));
+        }
+    }
+    let writes = matches!(asked.verb, Verb::Create | Verb::Update | Verb::Patch | Verb::Apply);
+    let dry_run = asked.param("dryRun");
+    if !matches!(dry_run, "" | "All") && (writes || kind == "DeleteOptions") {
+        let why = format!("Unsupported value: [{dry_run:?}]: supported values: \"All\"");
+        return Err(invalid("dryRun", &why));
+    }
+    if writes && asked.param("fieldManager").len() > MANAGER {
+        return Err(invalid("fieldManager", &format!("Too long: may not be more than {MANAGER} bytes")));
+    }
+    media_type(asked)?;
+    revision(asked, &invalid)
+}
+
+/// Bodies are JSON, YAML or protobuf; patches have types of their own.
+fn media_type(asked: &Asked) -> Result<(), Failure> {
+    let deletes = matches!(asked.verb, Verb::Delete | Verb::DeleteCollection) && !asked.body.is_empty();
+    if !deletes && !matches!(asked.verb, Verb::Create | Verb::Update) {
+        return Ok(());
+    }
+    let known = ["", "application/json", "application/yaml", protobuf::MEDIA_TYPE];
+    if known.contains(&asked.content_type.split(';').next().unwrap_or_default().trim()) {
+        return Ok(());
+    }
+    let message = "the body of the request was in an unknown format - accepted media types include: \
+         application/json, application/yaml, application/vnd.kubernetes.protobuf";
+    Err(Failure::new(415, "UnsupportedMediaType", message))
+}
+
+/// The rules of `resourceVersion`, `resourceVersionMatch` and `sendInitialEvents` of reads.
+fn revision(asked: &Asked, invalid: &dyn Fn(&str, &str) -> Failure) -> Result<(), Failure> {
+    if !matches!(asked.verb, Verb::Get | Verb::List | Verb::Watch) {
+        return Ok(());
+    }
+    let version = asked.param("resourceVersion");
+    if !version.is_empty() && version.parse::<u64>().is_err() {
+        let message = format!(
+            "resourceVersion: Invalid value: {version:?}: strconv.ParseUint: parsing {version:?}: invalid syntax"
+        );
+        return Err(match asked.verb {
+            Verb::List => Failure::bad_request(format!("invalid resource version: {message}")),
+            _ => Failure::new(500, "", message),
+        });
+    }
+    if asked.verb == Verb::Get {
+        return Ok(());
+    }
+    let how = asked.param("resourceVersionMatch");
+    let initial = !asked.param("sendInitialEvents").is_empty();
+    let refused = |why: &str| Err(invalid("resourceVersionMatch", &format!("Forbidden: {why}")));
+    match how {
+        _ if initial && asked.verb == Verb::List => {
+            Err(invalid("sendInitialEvents", "Forbidden: sendInitialEvents is forbidden for list"))
+        }
+        "NotOlderThan" if asked.verb == Verb::Watch && initial => Ok(()),
+        _ if asked.verb == Verb::Watch && initial => {
+            refused("sendInitialEvents requires setting resourceVersionMatch to NotOlderThan")
+        }
+        "" => Ok(()),
+        _ if asked.verb == Verb::Watch => {
+            refused("resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided")
+        }
+        _ if version.is_empty() => {
+            refused("resourceVersionMatch is forbidden unless resourceVersion is provided")
+        }
+        "Exact" if version == "0" => {
+            refused("resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\"")
+        }
+        "Exact" | "NotOlderThan" if asked.param("continue").is_empty() => Ok(()),
+        "Exact" | "NotOlderThan" => refused("resourceVersionMatch is forbidden when continue is provided"),
+        other => Err(invalid(
+            "resourceVersionMatch",
+            &format!("Unsupported value: {other:?}: supported values: \"Exact\", \"NotOlderThan\", \"\""),
+        )),
+    }
+}
+
+/// The options of a deletion: its body, or without one its query.
+pub(super) fn deletion(
+    asked: &Asked,
+    body: impl FnOnce() -> Result<Value, Failure>,
+) -> Result<Value, Failure> {
+    if !asked.body.is_empty() {
+        let options = body()?;
+        return match options["kind"].as_str() {
+            None | Some("" | "DeleteOptions") => Ok(options),
+            Some(other) => {
+                Err(Failure::bad_request(format!("no kind {other:?} is registered for a deletion")))
+            }
+        };
+    }
+    let mut options = Map::new();
+    for name in ["propagationPolicy", "orphanDependents", "gracePeriodSeconds"] {
+        let text = asked.param(name);
+        let value = serde_json::from_str(text).unwrap_or_else(|_| json!(text));
+        if !text.is_empty() {
+            options.insert(name.to_owned(), value);
+        }
+    }
+    Ok(Value::Object(options))
+}
+
+/// An object that is to be stored: one at all, and with metadata that can be read.
+pub(super) fn object(body: Value) -> Result<Value, Failure> {
+    let refused =
+        |what: &str| Err(Failure::bad_request(format!("the object provided is unrecognized: {what}")));
+    let metadata = &body["metadata"];
+    if !body.is_object() && !body.is_null() {
+        return refused("it is not a JSON object");
+    }
+    if !metadata.is_object() && !metadata.is_null() {
+        return refused("metadata is not a JSON object");
+    }
+    for field in ["name", "generateName", "namespace", "uid", "resourceVersion"] {
+        if !metadata[field].is_string() && !metadata[field].is_null() {
+            return refused(&format!("metadata.{field} is not a string"));
+        }
+    }
+    Ok(body)
+}
+
+/// The body as JSON; where its type says YAML or protobuf, that is read.
+pub(super) fn body(asked: &Asked) -> Result<Value, Failure> {
+    let unreadable = |language: &str, error: String| {
+        Failure::bad_request(format!("error decoding the request's body as {language}: {error}"))
+    };
+    if asked.content_type.starts_with(protobuf::MEDIA_TYPE) {
+        return protobuf::read(&asked.body).map_err(|error| unreadable("protobuf", error.to_string()));
+    }
+    match serde_json::from_slice(&asked.body) {
+        Ok(value) => Ok(value),
+        Err(_) if asked.content_type.contains("yaml") => {
+            let text =
+                std::str::from_utf8(&asked.body).map_err(|error| unreadable("YAML", error.to_string()))?;
+            // As kubectl writes file modes.
+            let options = serde_saphyr::options! { legacy_octal_numbers: true, with_snippet: false };
+            serde_saphyr::from_str_with_options(text, options)
+                .map_err(|error| unreadable("YAML", error.to_string()))
+        }
+        Err(error) => Err(unreadable("JSON", error.to_string())),
+    }
+}
+
+/// Built-in groups say in a Status that there is nothing at a path; all else is a page that is not found.
+pub(super) fn missing(kinds: &[Arc<Kind>], path: &str) -> Option<Failure> {
+    let mut parts = path.split('/').filter(|part| !part.is_empty());
+    let known = match (parts.next(), parts.next()) {
+        (Some("api"), _) => true,
+        (Some("apis"), Some(group)) => kinds.iter().any(|kind| kind.group == group && kind.is_builtin()),
+        _ => false,
+    };
+    known.then(|| Failure::new(404, "NotFound", "the server could not find the requested resource"))
+}
