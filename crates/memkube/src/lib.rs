@@ -2,22 +2,29 @@
 //! It knows nothing of what is built on it.
 //!
 //! ```text
+//! listen (HTTPS) ------\
 //! kube::Client -> service (records, faults) -> handle (routes, reads) -> write, scale -> lifecycle -> store
 //!                     \-> discovery, openapi, table \-> watch <----- history -----------------/    ^
+//!                     handle -> options (queries, forms of bodies and answers) -> protobuf (bodies of Go clients)
 //! write -> shape, builtin, custom (the stored form) -> managed -> smd (merge, compare, remove)    |
 //! write -> strategic (kubectl's patches)             lifecycle <-> garbage (what goes with its owner)
 //! ```
 //!
 //! It serves discovery, OpenAPI v3, get, list, watch (tables too), create, update, merge, JSON and strategic
 //! merge patch, server-side apply, status, scale, delete and deletecollection with their propagation policies,
-//! in JSON or YAML, for the built-in kinds of Kubernetes 1.36, those of CRDs, and registered ones. A request
+//! in JSON, YAML or protobuf, for the built-in kinds of Kubernetes 1.36, those of CRDs, and registered ones. A request
 //! is done in one step, and so is what follows from it: what goes with its owner or its namespace is gone, or
 //! marked, when the answer is given.
 //!
 //! What it knows of built-in kinds is packed in `schemas/builtin.bin`, made from a real server's discovery and
 //! OpenAPI documents (`schemas/fetch.sh`, then the binary `schemas`); what those do not say is in
 //! `schemas/defaults.json` and `builtin`. `tests/recorded` holds it to a real server: sequences of requests
-//! with that server's answers; `tests/facts` runs each statement on both.
+//! with that server's answers; `tests/facts` runs each statement on both, and the wrong requests of `wrong.json`;
+//! `tests/kubectl` has what two releases of kubectl print on both.
+//!
+//! With the feature `listen` (on by default; simulations go without) it serves clusters over HTTPS, and
+//! `memkube` is a program that does so. 1,000 empty clusters are served within two seconds in 35 MB, by a debug
+//! build on two cores.
 //!
 //! Memory, counted by the allocator (`tests/memory.rs`): an empty cluster 4.3 KB, a ConfigMap of 1 KB 1.6 KB,
 //! changed once 3.1 KB. Objects are kept as compact JSON, which the history shares; it keeps the versions
@@ -35,10 +42,15 @@
 //! - Versions of one kind show one object under another apiVersion: nothing is converted (fact 16).
 //! - No users' rights (every review allows), no admission webhooks; core and events.k8s.io
 //!   Events are apart. Nothing answers behind an APIService that names a Service.
-//! - Tables have the real columns for ConfigMap, Secret, Service, Deployment, Pod, Namespace and custom
-//!   resources, all others name and age. OpenAPI v2 is not served.
+//! - Tables have the real columns for the kinds of `schemas/columns.txt` and custom resources, all others name
+//!   and time of creation. Of the JSON paths of a CRD's columns, `..` and unions are not read.
+//! - `/openapi/v2` describes nothing: `kubectl explain --output=plaintext-openapiv2` does not work.
+//! - Answers are JSON where YAML is asked for, and 406 where only protobuf is; protobuf bodies are read of the
+//!   stable built-in kinds, not of CRDs and APIServices. Nothing is compressed. `/` is not served.
+//! - Reviews that name nothing are not refused; SelfSubjectReview, tokens of service accounts, evictions, logs,
+//!   exec and the like are not served. A cluster has no APIServices, priority classes and roles of its own.
 //! - A DaemonSet's template generation stays 1.
-//! - A writer without `fieldManager` is `unknown`, whatever its User-Agent.
+//! - A merge patch of a custom resource's scale is noted in managedFields.
 //! - A call that a hung cluster has not taken up and that its caller gives up has no effect.
 
 use std::collections::BTreeMap;

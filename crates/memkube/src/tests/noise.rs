@@ -21,7 +21,7 @@ const PATHS: [&str; 14] = [
 const QUERIES: [&str; 12] = [
     "",
     "fieldManager=m&force=true",
-    "labelSelector=a in (b,(c),!d>1",
+    "labelSelector=a in (b,(c),!d%3E1",
     "fieldSelector=metadata.name=,=",
     "limit=1&continue=1/default/a",
     "limit=-9&continue=///",
