@@ -34,11 +34,15 @@ pub(super) fn aggregated(kinds: &[Arc<Kind>], stale: &[(String, String)], core: 
         })
         .collect();
     for (group, version) in stale.iter().filter(|_| !core) {
-        let version = json!({"version": version, "freshness": "Stale", "resources": []});
+        let name = version.as_str();
+        let version = json!({"version": name, "freshness": "Stale", "resources": []});
         match items.iter_mut().find(|item| item["metadata"]["name"] == group.as_str()) {
             Some(item) => {
-                if let Some(versions) = item["versions"].as_array_mut() {
-                    versions.push(version);
+                let Some(versions) = item["versions"].as_array_mut() else { continue };
+                // What was known of one that no longer answers is still shown.
+                match versions.iter_mut().find(|known| known["version"] == name) {
+                    Some(known) => known["freshness"] = json!("Stale"),
+                    None => versions.push(version),
                 }
             }
             None => items
@@ -58,17 +62,21 @@ pub(super) fn core_versions(kinds: &[Arc<Kind>]) -> Value {
     json!({"kind": "APIVersions", "versions": versions(kinds, ""), "serverAddressByClientCIDRs": []})
 }
 
-/// Plain `/apis`.
-pub(super) fn group_list(kinds: &[Arc<Kind>]) -> Value {
-    let named = groups(kinds).into_iter().filter(|group| !group.is_empty());
-    let groups: Vec<_> = named.filter_map(|name| group(kinds, name)).collect();
+/// Plain `/apis`; the groups of broken APIServices are listed too.
+pub(super) fn group_list(kinds: &[Arc<Kind>], stale: &[(String, String)]) -> Value {
+    let broken = stale.iter().map(|(group, _)| group.as_str());
+    let named = distinct(groups(kinds).into_iter().chain(broken));
+    let named = named.into_iter().filter(|group| !group.is_empty());
+    let groups: Vec<_> = named.filter_map(|name| group(kinds, stale, name)).collect();
     json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups})
 }
 
 /// Plain `/apis/GROUP`.
-pub(super) fn group(kinds: &[Arc<Kind>], group: &str) -> Option<Value> {
+pub(super) fn group(kinds: &[Arc<Kind>], stale: &[(String, String)], group: &str) -> Option<Value> {
     let of = |version: &str| json!({"groupVersion": format!("{group}/{version}"), "version": version});
-    let versions: Vec<_> = versions(kinds, group).into_iter().map(of).collect();
+    let broken = stale.iter().filter(|(of, _)| of == group).map(|(_, version)| version.as_str());
+    let versions = distinct(versions(kinds, group).into_iter().chain(broken));
+    let versions: Vec<_> = versions.into_iter().map(of).collect();
     let preferred = versions.first()?;
     Some(json!({
         "kind": "APIGroup",

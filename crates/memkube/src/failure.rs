@@ -31,6 +31,20 @@ impl Failure {
         Failure::new(400, "BadRequest", message)
     }
 
+    /// What a user may not do; `message` says it. An empty resource stands for a path.
+    pub fn forbidden(group: &str, resource: &str, name: &str, message: &str) -> Self {
+        let qualified = if group.is_empty() { resource.to_owned() } else { format!("{resource}.{group}") };
+        let message = match (resource, name) {
+            ("", _) => format!("forbidden: {message}"),
+            (_, "") => format!("{qualified} is forbidden: {message}"),
+            (_, name) => format!("{qualified} {name:?} is forbidden: {message}"),
+        };
+        let all = [("name", name), ("group", group), ("kind", resource)];
+        let details = all.into_iter().filter(|(_, value)| !value.is_empty());
+        let details = details.map(|(field, value)| (field.to_owned(), json!(value))).collect();
+        Failure { details, ..Failure::new(403, "Forbidden", message) }
+    }
+
     pub fn not_found(kind: &Kind, name: &str) -> Self {
         let message = format!("{} {name:?} not found", kind.qualified());
         Failure::about(404, "NotFound", kind, name, message)
@@ -54,6 +68,17 @@ impl Failure {
         let why =
             "the object has been modified; please apply your changes to the latest version and try again";
         Failure::conflict(kind, name, why)
+    }
+
+    /// The same for an object of which only the address is known.
+    pub fn modified_at(group: &str, plural: &str, name: &str) -> Self {
+        let api_version = if group.is_empty() { "v1".to_owned() } else { format!("{group}/v1") };
+        Failure::modified(&Kind::new(&api_version, "", plural, false, false), name)
+    }
+
+    /// A caller whose credentials are no longer good.
+    pub fn unauthorized() -> Self {
+        Failure::new(401, "Unauthorized", "Unauthorized")
     }
 
     pub fn precondition(kind: &Kind, name: &str, field: &str, wanted: &str, found: &str) -> Self {

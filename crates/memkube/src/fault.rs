@@ -4,6 +4,10 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use serde_json::Value;
+
+use super::Cluster;
+
 /// What a request asks for, by the names that Kubernetes' audit log uses; an apply patch is told apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[allow(missing_docs, reason = "the names say it")]
@@ -91,7 +95,44 @@ pub enum Fault {
     Hang,
     /// Served after this time of tokio's clock.
     Delay(Duration),
+    /// The server does what was asked, and the connection breaks in the middle of the answer's body; of a
+    /// watch, in the middle of its first event.
+    HalfBody,
+    /// 409 Conflict without an effect, in the real server's shape: somebody else was faster.
+    Conflict,
+    /// 401 in the real server's shape: the token has expired.
+    Unauthorized,
+    /// A read is answered as of this older revision, by a server whose cache stands still there: a get or a
+    /// list that names a resourceVersion ("0", or one that it must not be older than; a later one than this
+    /// gets 504), and a watch that names one, which sends nothing newer until it is cut. Reads that ask for
+    /// the latest state get it, as from every real server. Writes and discovery are served as ever.
+    Stale(u64),
+    /// The same for all reads: no healthy server answers so, one behind a split store does.
+    StaleReads(u64),
+    /// A watch is opened and silent, without bookmarks and without an end, until it is cut. Anything else is
+    /// served as ever.
+    Silent,
 }
+
+/// What happens to one event of an open watch.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum WatchFault {
+    /// It is sent.
+    #[default]
+    None,
+    /// It is not sent, and nothing says so: later events and bookmarks go on.
+    Lose,
+    /// Half of it is sent, then the connection breaks.
+    Half,
+    /// Instead of it an ERROR event with status 410, and the watch ends.
+    Expire,
+    /// Neither it nor anything after it is sent; the watch stays open until it is cut.
+    Silence,
+}
+
+/// Asked for each event of each watch, bookmarks too, with the call that opened the watch and the event as it
+/// would be sent; it may use the cluster.
+pub type WatchHook = Arc<dyn Fn(&Call, &Value) -> WatchFault + Send + Sync>;
 
 /// Asked once for each call, in the order of arrival and before any effect; it may use the cluster.
 pub type FaultHook = Arc<dyn Fn(&Call) -> Fault + Send + Sync>;
@@ -126,4 +167,41 @@ pub enum ConnectionError {
         /// What the body said.
         cause: String,
     },
+}
+
+/// What was done to all open watches so far: each watch compares it with what it was at its start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Counts {
+    /// Connections were cut.
+    pub cuts: u64,
+    /// Watches were ended with 410.
+    pub expiries: u64,
+    /// Bookmarks were sent out of turn.
+    pub bookmarks: u64,
+}
+
+impl Cluster {
+    /// Asks this hook about each event of each watch from now on; `None` ends it.
+    pub fn set_watch_fault(&self, hook: Option<WatchHook>) {
+        self.inner.front.lock().watch_fault = hook;
+    }
+
+    /// Breaks all open watches; new ones can be opened at once.
+    pub fn cut_watches(&self) {
+        self.inner.front.lock().counts.cuts += 1;
+        self.inner.wake.notify_waiters();
+    }
+
+    /// Ends all open watches with an ERROR event of status 410, as a server does to those that it cannot
+    /// serve any longer.
+    pub fn expire_watches(&self) {
+        self.inner.front.lock().counts.expiries += 1;
+        self.inner.wake.notify_waiters();
+    }
+
+    /// Sends a bookmark at once to all open watches that asked for bookmarks.
+    pub fn bookmark_watches(&self) {
+        self.inner.front.lock().counts.bookmarks += 1;
+        self.inner.wake.notify_waiters();
+    }
 }

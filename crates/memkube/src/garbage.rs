@@ -258,6 +258,7 @@ impl Store {
             |kind: &&std::sync::Arc<Kind>| kind.group == resource.group && kind.plural == resource.plural;
         let Some(kind) = self.kinds.iter().find(same).cloned() else { return };
         let write = Write {
+            gate: None,
             kind,
             place: place.clone(),
             subresource: String::new(),

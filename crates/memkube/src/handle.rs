@@ -8,9 +8,10 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::Inner;
+use super::admission::Gate;
 use super::discovery;
 use super::failure::Failure;
-use super::fault::Verb;
+use super::fault::{Call, Verb};
 use super::kinds::Kind;
 use super::limits;
 use super::openapi;
@@ -44,11 +45,12 @@ impl From<Failure> for Answer {
 
 impl Inner {
     /// Serves one request: effect and answer in one step, with nothing in between. Warnings come beside.
-    pub(super) fn handle(&self, asked: &Asked) -> (Answer, Vec<String>) {
+    pub(super) fn handle(&self, asked: &Asked, call: &Call) -> (Answer, Vec<String>) {
+        let gate = self.gate(call);
         let mut store = self.store.lock();
         store.warnings.clear();
         let before = store.revision();
-        let answer = self.answer(&mut store, asked).unwrap_or_else(Answer::from);
+        let answer = self.answer(&mut store, asked, gate, &call.user).unwrap_or_else(Answer::from);
         let changed = store.revision() != before;
         let warnings = std::mem::take(&mut store.warnings);
         drop(store);
@@ -58,7 +60,14 @@ impl Inner {
         (answer, warnings)
     }
 
-    fn answer(&self, store: &mut Store, asked: &Asked) -> Result<Answer, Failure> {
+    fn answer(
+        &self,
+        store: &mut Store,
+        asked: &Asked,
+        gate: Option<Gate>,
+        user: &str,
+    ) -> Result<Answer, Failure> {
+        let gate = gate.map(|gate| store.authorized(gate, asked).map(Arc::new)).transpose()?;
         let aggregated = discovery::wants_aggregated(&asked.accept);
         let missing = options::missing(&store.kinds, &asked.path);
         let document = |found: Option<Value>| match found {
@@ -80,8 +89,8 @@ impl Inner {
             Target::Groups if aggregated => {
                 Answer::Aggregated(discovery::aggregated(&store.kinds, &store.broken(), false))
             }
-            Target::Groups => Answer::Json(200, discovery::group_list(&store.kinds)),
-            Target::Group(group) => document(discovery::group(&store.kinds, group)),
+            Target::Groups => Answer::Json(200, discovery::group_list(&store.kinds, &store.broken())),
+            Target::Group(group) => document(discovery::group(&store.kinds, &store.broken(), group)),
             Target::Resources(group, version) if unreachable(store, group, version) => {
                 Answer::Text(503, "service unavailable\n")
             }
@@ -95,13 +104,17 @@ impl Inner {
                 openapi::document(&store.kinds, path).map_or_else(|| document(None), Answer::Raw)
             }
             Target::Unknown => document(None),
+            Target::Objects(address) if store.unavailable.contains(&address.group) => {
+                Answer::Text(503, "service unavailable\n")
+            }
             Target::Objects(address) => match find(store, address) {
-                Some(kind) if kind.group == review::GROUP => {
-                    review::answer(&kind, asked.verb, &options::body(asked)?)?
+                Some(kind) if review::is_one(&kind) => {
+                    let rights = gate.as_ref().and_then(|gate| gate.rights.as_ref());
+                    review::answer(store, rights, user, &kind, &options::body(asked)?, asked.verb)?
                 }
                 Some(kind) => {
                     limits::request(&asked.body)?;
-                    self.objects(store, asked, address, kind)?
+                    self.objects(store, asked, address, kind, gate)?
                 }
                 None if unreachable(store, &address.group, &address.version) => {
                     Answer::Text(503, "service unavailable\n")
@@ -117,6 +130,7 @@ impl Inner {
         asked: &Asked,
         address: &Address,
         kind: Arc<Kind>,
+        gate: Option<Arc<Gate>>,
     ) -> Result<Answer, Failure> {
         let validation = options::validation(asked)?;
         options::check(asked)?;
@@ -138,6 +152,7 @@ impl Inner {
             validation,
             exact: false,
             now: (self.clock)(),
+            gate: gate.clone(),
         };
         let body = || options::body(asked);
         let status = !address.subresource.is_empty();
@@ -154,12 +169,12 @@ impl Inner {
         }
         Ok(match asked.verb {
             Verb::Get if form == Form::Table => {
-                let object = store.existing(&write())?;
+                let object = store.seen(asked, &write())?;
                 let metadata = json!({"resourceVersion": object["metadata"]["resourceVersion"]});
                 let include = asked.param("includeObject");
                 Answer::Json(200, table::of(&kind, &[object], metadata, true, include, (self.clock)()))
             }
-            Verb::Get => shown(200, store.existing(&write())?),
+            Verb::Get => shown(200, store.seen(asked, &write())?),
             Verb::List => list(store, asked, address, &kind, form, (self.clock)())?,
             Verb::Watch => Answer::Watch(watch(asked, address, kind, form)?),
             Verb::Create if address.name.is_empty() => {
@@ -277,13 +292,14 @@ fn list(
 ) -> Result<Answer, Failure> {
     let selector = selector(asked, kind)?;
     let wanted: u64 = asked.param("resourceVersion").parse().unwrap_or_default();
-    if wanted > store.revision() {
-        return Err(Failure::too_large(wanted, store.revision()));
+    let newest = asked.limit().unwrap_or(u64::MAX).min(store.revision());
+    if wanted > newest {
+        return Err(Failure::too_large(wanted, newest));
     }
     let exact = asked.param("resourceVersionMatch") == "Exact";
     let (revision, after) = match asked.param("continue") {
         "" if exact => (wanted, None),
-        "" => (store.revision(), None),
+        "" => (newest, None),
         token => read_token(token).map(|(revision, after)| (revision, Some(after)))?,
     };
     let table = store.table_at(&Resource::from(kind), revision).map_err(|_| {
@@ -371,7 +387,7 @@ fn read_token(token: &str) -> Result<(u64, Place), Failure> {
 }
 
 fn watch(asked: &Asked, address: &Address, kind: Arc<Kind>, form: Form) -> Result<Start, Failure> {
-    let timeout = asked.param("timeoutSeconds").parse().map(Duration::from_secs);
+    let seconds = asked.param("timeoutSeconds").parse().ok().filter(|seconds| *seconds > 0);
     Ok(Start {
         scope: Scope { selector: selector(asked, &kind)?, kind, namespace: address.namespace.clone() },
         resource_version: asked.param("resourceVersion").to_owned(),
@@ -379,6 +395,7 @@ fn watch(asked: &Asked, address: &Address, kind: Arc<Kind>, form: Form) -> Resul
         bookmarks: asked.param("allowWatchBookmarks") == "true",
         form,
         include: asked.param("includeObject").to_owned(),
-        timeout: timeout.unwrap_or(WATCH_TIMEOUT),
+        timeout: seconds.map_or(WATCH_TIMEOUT, Duration::from_secs),
+        until: asked.limit(),
     })
 }

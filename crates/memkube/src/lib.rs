@@ -3,11 +3,12 @@
 //!
 //! ```text
 //! listen (HTTPS) ------\
-//! kube::Client -> service (records, faults) -> handle (routes, reads) -> write, scale -> lifecycle -> store
+//! kube::Client -> service (records, faults) -> handle (routes, rights, reads) -> write, scale -> lifecycle -> store
 //!                     \-> discovery, openapi, table \-> watch <----- history -----------------/    ^
 //!                     handle -> options (queries, forms of bodies and answers) -> protobuf (bodies of Go clients)
 //! write -> shape, builtin, custom (the stored form) -> managed -> smd (merge, compare, remove)    |
 //! write -> strategic (kubectl's patches)             lifecycle <-> garbage (what goes with its owner)
+//! handle -> rights (RBAC), review    write, lifecycle -> admission (hooks)    workloads -> write
 //! ```
 //!
 //! It serves discovery, OpenAPI v3, get, list, watch (tables too), create, update, merge, JSON and strategic
@@ -15,6 +16,11 @@
 //! in JSON, YAML or protobuf, for the built-in kinds of Kubernetes 1.36, those of CRDs, and registered ones. A request
 //! is done in one step, and so is what follows from it: what goes with its owner or its namespace is gone, or
 //! marked, when the answer is given.
+//!
+//! Turned on by a test: users' rights by RBAC with impersonation and reviews ([`Cluster::authorize_with_rbac`]),
+//! admission hooks, groups that do not answer ([`Cluster::set_group_available`]), workloads that become ready,
+//! stay stuck or fail ([`run_workloads`]), faults of calls ([`Fault`]), of the events of watches
+//! ([`WatchFault`]) and of the whole cluster ([`Down`]), and backups ([`Cluster::backup`]).
 //!
 //! What it knows of built-in kinds is packed in `schemas/builtin.bin`, made from a real server's discovery and
 //! OpenAPI documents (`schemas/fetch.sh`, then the binary `schemas`); what those do not say is in
@@ -33,22 +39,29 @@
 //!
 //! Known differences from the real server:
 //! - Of the controllers there are the garbage collector, that of namespaces and that of CRDs, without delay.
-//!   Owners that block each other in a circle wait for ever in a foreground deletion. Deployments stay as
-//!   they are; the finalizers that protect volumes do not hold.
+//!   Owners that block each other in a circle wait for ever in a foreground deletion. Workloads stay as they
+//!   are unless [`run_workloads`] runs, which moves their statuses and makes no ReplicaSets, Pods or volumes;
+//!   the finalizers that protect volumes do not hold.
 //! - Validation of built-in kinds is metadata, required fields, sizes and a few rules (`validate`, `limits`);
 //!   CRDs' `x-kubernetes-validations`, `pattern`, `format`, `allOf`, `anyOf`, `oneOf` and `not` are not looked
 //!   at. CRDs are not validated. An object's size in etcd is that of its JSON.
 //! - A CRD is established by the write that follows its making, in the same step.
 //! - Versions of one kind show one object under another apiVersion: nothing is converted (fact 16).
-//! - No users' rights (every review allows), no admission webhooks; core and events.k8s.io
-//!   Events are apart. Nothing answers behind an APIService that names a Service.
+//! - Users' rights are looked at from [`Cluster::authorize_with_rbac`] on; until then every review allows.
+//!   Writers of Roles and bindings may give what they have not (no check of escalation), aggregated
+//!   ClusterRoles are not filled in, and admin, edit and view are not there.
+//! - Webhook configurations do nothing; two hooks stand for webhooks ([`Cluster::set_mutating_admission`],
+//!   [`Cluster::set_validating_admission`]).
+//! - Core and events.k8s.io Events are apart. Nothing answers behind an APIService that names a Service.
 //! - Tables have the real columns for the kinds of `schemas/columns.txt` and custom resources, all others name
 //!   and time of creation. Of the JSON paths of a CRD's columns, `..` and unions are not read.
 //! - `/openapi/v2` describes nothing: `kubectl explain --output=plaintext-openapiv2` does not work.
 //! - Answers are JSON where YAML is asked for, and 406 where only protobuf is; protobuf bodies are read of the
 //!   stable built-in kinds, not of CRDs and APIServices. Nothing is compressed. `/` is not served.
-//! - Reviews that name nothing are not refused; SelfSubjectReview, tokens of service accounts, evictions, logs,
-//!   exec and the like are not served. A cluster has no APIServices, priority classes and roles of its own.
+//! - Reviews that name nothing are not refused; tokens of service accounts, evictions, logs, exec and the like
+//!   are not served. A cluster has no APIServices and priority classes of its own.
+//! - A server whose view a fault holds back ([`Fault::Stale`]) refuses a later resourceVersion at once; the
+//!   real one waits three seconds first. A restore is that of etcd with a restart of the API server.
 //! - A DaemonSet's template generation stays 1.
 //! - A merge patch of a custom resource's scale is noted in managedFields.
 //! - A call that a hung cluster has not taken up and that its caller gives up has no effect.
@@ -61,6 +74,7 @@ use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 
+mod admission;
 mod aggregated;
 mod body;
 mod builtin;
@@ -81,6 +95,7 @@ mod options;
 mod protobuf;
 mod quantity;
 mod review;
+mod rights;
 mod route;
 mod scale;
 pub mod schema;
@@ -93,15 +108,19 @@ mod strategic;
 mod table;
 mod validate;
 mod watch;
+mod workloads;
 mod write;
 
 #[cfg(test)]
 mod tests;
 
-pub use fault::{Call, ConnectionError, Down, Fault, FaultHook, Verb};
+pub use admission::{AdmitHook, Denial, MutateHook};
+pub use fault::{Call, ConnectionError, Down, Fault, FaultHook, Verb, WatchFault, WatchHook};
 pub use kinds::Kind;
 pub use service::{ApiService, ResponseBody};
+pub use store::Backup;
 use store::{Place, Resource, Store, Stored};
+pub use workloads::{Outcome, run_workloads};
 use write::Write;
 
 /// Tells the time of day.
@@ -146,9 +165,12 @@ struct Front {
     /// Calls are not noted down.
     unrecorded: bool,
     fault: Option<FaultHook>,
+    hooks: admission::Hooks,
+    /// Users' rights are looked at.
+    authority: Option<Arc<rights::Authority>>,
     down: Option<Down>,
-    /// Grows when all connections are cut.
-    connections: u64,
+    counts: fault::Counts,
+    watch_fault: Option<WatchHook>,
     /// Grows when the cluster goes out of reach by refusing.
     refusals: u64,
 }
@@ -169,6 +191,7 @@ impl Cluster {
                 validation: write::Validation::Ignore,
                 exact: false,
                 now: (options.clock)(),
+                gate: None,
             };
             // A fresh store refuses no well-formed Namespace.
             let _ = store.create(write, json!({"metadata": {"name": namespace}}));
@@ -244,16 +267,10 @@ impl Cluster {
         let mut front = self.inner.front.lock();
         front.down = down;
         if down == Some(Down::Refuse) {
-            front.connections += 1;
+            front.counts.cuts += 1;
             front.refusals += 1;
         }
         drop(front);
-        self.inner.wake.notify_waiters();
-    }
-
-    /// Breaks all open watches; new ones can be opened at once.
-    pub fn cut_watches(&self) {
-        self.inner.front.lock().connections += 1;
         self.inner.wake.notify_waiters();
     }
 

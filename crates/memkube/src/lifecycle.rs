@@ -5,6 +5,7 @@
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
+use super::admission::Written;
 use super::aggregated;
 use super::builtin::{self, NAME_LABEL};
 use super::failure::Failure;
@@ -63,9 +64,7 @@ impl Store {
         if kind.is_namespace() {
             object["metadata"]["labels"][NAME_LABEL] = json!(place.name);
         }
-        if let Some(status) = aggregated::status(kind, object, write.now) {
-            object["status"] = status;
-        }
+        self.begin_service(kind, object, write.now);
         if kind.is_crd() {
             // Not yet established: that is the next write.
             let names = json!({"kind": "", "plural": ""});
@@ -97,6 +96,7 @@ impl Store {
                 new["status"]["storedVersions"] = all_stored(live, &new);
             }
             write.validate(Some(live), &new)?;
+            self.admit(write, Written::Update(&new))?;
             let same = if write.exact { new == *live } else { same_but_times(&new, live) };
             if same {
                 return Ok(live.clone());
@@ -111,6 +111,10 @@ impl Store {
             }
         } else {
             write.validate(None, &new)?;
+            self.admit(write, Written::Create(&new))?;
+            if self.has(&write.resource(), place) {
+                return Err(Failure::already_exists(kind, &place.name));
+            }
         }
         limits::stored(&new)?;
         if write.dry_run {
@@ -152,6 +156,7 @@ impl Store {
                 return Err(Failure::precondition(&write.kind, &write.place.name, named, wanted, found));
             }
         }
+        self.admit(write, Written::Delete(&live))?;
         let resource = write.resource();
         let policy = Policy::of(&write.kind, &live, options)?;
         if write.dry_run {
@@ -196,9 +201,7 @@ impl Store {
             self.serve(&place.name, &Value::Null);
         }
         if aggregated::is_api_services(resource) {
-            for place in self.terminating_namespaces() {
-                self.erase_if_empty(&Resource::new("", "namespaces"), &place, now);
-            }
+            self.end_namespaces(now);
         }
         if let Some(gone) = gone {
             self.owner_gone(&gone, now);
@@ -208,6 +211,13 @@ impl Store {
         }
         let crd = format!("{}.{}", resource.plural, resource.group);
         self.erase_if_empty(&Resource::new(CRD_GROUP, CRD_PLURAL), &Place::new("", &crd), now);
+    }
+
+    /// Ends the terminating namespaces that nothing holds any more.
+    pub(super) fn end_namespaces(&mut self, now: Timestamp) {
+        for place in self.terminating_namespaces() {
+            self.erase_if_empty(&Resource::new("", "namespaces"), &place, now);
+        }
     }
 
     /// Ends a terminating Namespace or CRD that holds nothing more.

@@ -8,6 +8,7 @@ use http::header::{ACCEPT, CONTENT_TYPE, USER_AGENT};
 use serde_json::{Value, json};
 
 use super::fault::Verb;
+use super::store::View;
 
 /// A request with its body read.
 pub(super) struct Asked {
@@ -19,6 +20,11 @@ pub(super) struct Asked {
     pub accept: String,
     pub user_agent: String,
     pub body: Bytes,
+    /// Whom the caller wants to act as; empty for itself.
+    pub as_user: String,
+    pub as_groups: Vec<String>,
+    /// A fault shows it an older state.
+    pub view: Option<View>,
 }
 
 /// Where a URL's path leads.
@@ -63,6 +69,10 @@ impl Asked {
             let value = parts.headers.get(name).and_then(|value: &http::HeaderValue| value.to_str().ok());
             value.unwrap_or_default().to_owned()
         };
+        let groups = parts.headers.get_all("impersonate-group").into_iter();
+        let as_groups = groups.filter_map(|value| value.to_str().ok().map(str::to_owned)).collect();
+        let as_user = parts.headers.get("impersonate-user").and_then(|value| value.to_str().ok());
+        let as_user = as_user.unwrap_or_default().to_owned();
         let (content_type, accept, user_agent) = (header(CONTENT_TYPE), header(ACCEPT), header(USER_AGENT));
         let path = parts.uri.path().to_owned();
         let target = Target::of(&path);
@@ -83,7 +93,19 @@ impl Asked {
             Method::DELETE => Verb::DeleteCollection,
             _ => Verb::Other,
         };
-        Asked { verb, path, target, query, content_type, accept, user_agent, body }
+        Asked {
+            verb,
+            path,
+            target,
+            query,
+            content_type,
+            accept,
+            user_agent,
+            body,
+            as_user,
+            as_groups,
+            view: None,
+        }
     }
 
     pub fn param(&self, name: &str) -> &str {

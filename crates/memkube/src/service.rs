@@ -8,15 +8,17 @@ use std::task::{Context, Poll};
 use bytes::Bytes;
 use http::header::{CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderValue, Request, Response, StatusCode};
+use http_body::Frame;
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full, StreamBody};
 use tower::{BoxError, Service};
 
 use super::discovery::AGGREGATED;
 use super::failure::Failure;
-use super::fault::{Call, ConnectionError, Down, Fault};
+use super::fault::{Call, ConnectionError, Down, Fault, Verb};
 use super::handle::Answer;
 use super::route::Asked;
+use super::store::View;
 use super::{Inner, watch};
 
 /// The body of an answer. `kube::client::Body` cannot be made from a stream outside kube, and
@@ -85,7 +87,7 @@ impl Inner {
 
     async fn serve(
         self: Arc<Self>,
-        asked: Asked,
+        mut asked: Asked,
         call: Call,
     ) -> Result<Response<ResponseBody>, ConnectionError> {
         let hook = self.front.lock().fault.clone();
@@ -95,27 +97,39 @@ impl Inner {
             Fault::DropBefore => return Err(broken()),
             Fault::Hang => std::future::pending().await,
             Fault::Delay(time) => tokio::time::sleep(time).await,
-            Fault::None | Fault::DropAfter | Fault::Status(..) => {}
+            Fault::Stale(revision) | Fault::StaleReads(revision) => {
+                let to_all = matches!(fault, Fault::StaleReads(_));
+                let reads = matches!(call.verb, Verb::Get | Verb::List | Verb::Watch);
+                asked.view = reads.then_some(View { revision, to_all });
+            }
+            _ => {}
         }
         self.reachable().await?;
-        let (answer, warnings) = match fault {
+        let refusal = match fault {
             Fault::Status(code, reason) => {
                 let message = format!("the test answers this request with {code} {reason}");
-                (Answer::from(Failure::new(code, reason, message)), Vec::new())
+                Some(Failure::new(code, reason, message))
             }
-            _ => self.handle(&asked),
+            Fault::Conflict => Some(Failure::modified_at(&call.group, &call.resource, &call.name)),
+            Fault::Unauthorized => Some(Failure::unauthorized()),
+            _ => None,
+        };
+        let (answer, warnings) = match refusal {
+            Some(failure) => (Answer::from(failure), Vec::new()),
+            None => self.handle(&asked, &call),
         };
         if fault == Fault::DropAfter {
             return Err(broken());
         }
-        let mut response = self.clone().respond(answer);
+        let index = call.index;
+        let mut response = self.clone().respond(answer, call, fault);
         for warning in &warnings {
             let text = warning.replace('\\', "\\\\").replace('"', "\\\"");
             if let Ok(value) = HeaderValue::from_str(&format!("299 - \"{text}\"")) {
                 response.headers_mut().append(http::header::WARNING, value);
             }
         }
-        if let Some(call) = self.front.lock().calls.get_mut(&call.index) {
+        if let Some(call) = self.front.lock().calls.get_mut(&index) {
             call.status = response.status().as_u16();
         }
         Ok(response)
@@ -134,15 +148,23 @@ impl Inner {
         }
     }
 
-    fn respond(self: Arc<Self>, answer: Answer) -> Response<ResponseBody> {
-        let full = |bytes: Bytes| Full::new(bytes).map_err(|never| match never {}).boxed_unsync();
+    fn respond(self: Arc<Self>, answer: Answer, call: Call, fault: Fault) -> Response<ResponseBody> {
+        let name = self.name.clone();
+        let full = |bytes: Bytes| match fault {
+            Fault::HalfBody => {
+                let half = bytes.slice(..bytes.len() / 2);
+                let parts = [Ok(Frame::data(half)), Err(ConnectionError::Call(name).into())];
+                BodyExt::boxed_unsync(StreamBody::new(futures::stream::iter(parts)))
+            }
+            _ => Full::new(bytes).map_err(|never| match never {}).boxed_unsync(),
+        };
         let (code, content_type, body) = match answer {
             Answer::Json(code, value) => (code, "application/json", full(value.to_string().into())),
             Answer::Raw(text) => (200, "application/json", full(text.into())),
             Answer::Aggregated(value) => (200, AGGREGATED, full(value.to_string().into())),
             Answer::Text(code, text) => (code, "text/plain; charset=utf-8", full(text.into())),
             Answer::Watch(start) => {
-                let body = StreamBody::new(watch::open(self, start));
+                let body = StreamBody::new(watch::open(self, start, call, fault));
                 (200, "application/json", BodyExt::boxed_unsync(body))
             }
         };

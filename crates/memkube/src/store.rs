@@ -10,6 +10,13 @@ use serde_json::Value;
 use super::failure::Failure;
 use super::garbage::Task;
 use super::kinds::{self, Kind};
+use super::rights::{self, Rights};
+
+mod backup;
+mod view;
+
+pub use backup::Backup;
+pub(super) use view::View;
 
 /// Changes that are kept; a watch from before them gets 410.
 const HISTORY: usize = 10_000;
@@ -95,6 +102,10 @@ pub(super) struct Store {
     /// What the garbage collector has to look at in this step, and whether it is at it.
     pub tasks: VecDeque<(Somewhere, Task)>,
     pub working: bool,
+    /// The rules of RBAC, until one of them is written.
+    pub rights: Option<Arc<Rights>>,
+    /// Groups that a test made unavailable.
+    pub unavailable: BTreeSet<String>,
     tables: BTreeMap<Arc<Resource>, Table>,
     /// What names a uid as its owner, by that uid.
     dependents: BTreeMap<String, BTreeSet<Somewhere>>,
@@ -102,6 +113,8 @@ pub(super) struct Store {
     history: VecDeque<Change>,
     /// The newest revision whose change is no longer in `history`.
     compacted: u64,
+    /// How often it was restored.
+    pub restores: u64,
 }
 
 impl Store {
@@ -112,12 +125,15 @@ impl Store {
             chance: fastrand::Rng::with_seed(seed),
             tasks: VecDeque::new(),
             working: false,
+            rights: None,
+            unavailable: BTreeSet::new(),
             tables: BTreeMap::new(),
             dependents: BTreeMap::new(),
             // No object ever has resourceVersion 1, as on the real server: an apply with "1" creates only.
             revision: 1,
             history: VecDeque::new(),
             compacted: 1,
+            restores: 0,
         }
     }
 
@@ -206,6 +222,9 @@ impl Store {
             return None;
         }
         self.revision = revision;
+        if resource.group == rights::GROUP {
+            self.rights = None;
+        }
         self.note_owners(&resource, &place, old.as_ref(), stored.as_ref());
         self.history.push_back(Change { revision, resource, place, old, new: stored });
         if self.history.len() > HISTORY

@@ -13,7 +13,7 @@ use tower::BoxError;
 
 use super::Inner;
 use super::failure::Failure;
-use super::fault::{ConnectionError, Down};
+use super::fault::{Call, ConnectionError, Counts, Down, Fault, WatchFault};
 use super::kinds::Kind;
 use super::options::{self, Form};
 use super::select::Selector;
@@ -57,12 +57,13 @@ impl Scope {
         if certain && self.selector.is_empty() { old.map(|_| Value::Null) } else { self.selector.read(old?) }
     }
 
-    /// What a watch that names no revision sends first: all that is there.
-    fn initial(&self, store: &Store) -> Vec<Value> {
-        let table = store.table(&Resource::from(&*self.kind)).into_iter().flatten();
-        let here = table.filter(|(place, _)| self.namespace.is_empty() || place.namespace == self.namespace);
+    /// What a watch that names no revision sends first: all that is there, or was at a revision.
+    fn initial(&self, store: &Store, revision: u64) -> Result<Vec<Value>, Failure> {
+        let table = store.table_at(&Resource::from(&*self.kind), revision)?;
+        let here =
+            table.iter().filter(|(place, _)| self.namespace.is_empty() || place.namespace == self.namespace);
         let matching = here.filter_map(|(_, stored)| self.selector.read(stored));
-        matching.map(|object| json!({"type": "ADDED", "object": self.kind.view(&object)})).collect()
+        Ok(matching.map(|object| json!({"type": "ADDED", "object": self.kind.view(&object)})).collect())
     }
 
     fn bookmark(&self, revision: u64, initial: bool) -> Value {
@@ -88,6 +89,8 @@ pub(super) struct Start {
     /// `includeObject`, of tables.
     pub include: String,
     pub timeout: Duration,
+    /// A fault shows nothing newer than this revision.
+    pub until: Option<u64>,
 }
 
 struct Watch {
@@ -102,8 +105,17 @@ struct Watch {
     headed: bool,
     next_bookmark: Option<Instant>,
     deadline: Instant,
-    /// The cluster's count of cuts when this watch began; once it is another, this watch is cut.
-    connections: u64,
+    until: Option<u64>,
+    /// The call that opened it.
+    call: Call,
+    /// The cluster's counts when this watch began; once they are others, something is done to it.
+    counts: Counts,
+    /// A fault keeps everything back until it is cut.
+    silent: bool,
+    /// A fault breaks the next event in the middle.
+    halves: bool,
+    /// It breaks now.
+    broken: bool,
     over: bool,
 }
 
@@ -111,24 +123,39 @@ struct Watch {
 pub(super) fn open(
     cluster: Arc<Inner>,
     start: Start,
+    call: Call,
+    fault: Fault,
 ) -> impl Stream<Item = Result<Frame<Bytes>, BoxError>> + Send {
     let now = Instant::now();
     let mut pending = VecDeque::new();
     let store = cluster.store.lock();
     let from_now = matches!(start.resource_version.as_str(), "" | "0");
+    let mut over = false;
     let position = if from_now || start.initial_events {
-        pending.extend(start.scope.initial(&store));
-        store.revision()
+        let newest = start.until.unwrap_or(u64::MAX).min(store.revision());
+        match start.scope.initial(&store, newest) {
+            Ok(initial) => pending.extend(initial),
+            Err(failure) => {
+                pending.push_back(gone(&failure));
+                over = true;
+            }
+        }
+        newest
     } else {
         start.resource_version.parse().unwrap_or_default()
     };
     drop(store);
-    if start.initial_events {
+    if start.initial_events && !over {
         pending.push_back(start.scope.bookmark(position, true));
     }
-    let connections = cluster.front.lock().connections;
+    let counts = cluster.front.lock().counts;
     let watch = Watch {
-        connections,
+        counts,
+        call,
+        until: start.until,
+        silent: fault == Fault::Silent,
+        halves: fault == Fault::HalfBody,
+        broken: false,
         scope: start.scope,
         position,
         pending,
@@ -137,18 +164,17 @@ pub(super) fn open(
         headed: false,
         next_bookmark: start.bookmarks.then(|| now + BOOKMARK_EVERY),
         deadline: now + start.timeout,
-        over: false,
+        over,
         cluster,
     };
     futures::stream::unfold(watch, |mut watch| async move {
         let next = watch.next().await?;
-        let frame = next.map(|event| Frame::data(Bytes::from(format!("{event}\n"))));
-        Some((frame.map_err(BoxError::from), watch))
+        Some((next.map(Frame::data).map_err(BoxError::from), watch))
     })
 }
 
 impl Watch {
-    async fn next(&mut self) -> Option<Result<Value, ConnectionError>> {
+    async fn next(&mut self) -> Option<Result<Bytes, ConnectionError>> {
         let cluster = self.cluster.clone();
         loop {
             // Made before looking, so that no wake-up between looking and waiting is lost.
@@ -156,19 +182,29 @@ impl Watch {
             if self.over && self.pending.is_empty() {
                 return None;
             }
-            let (connections, down) = {
+            let (counts, down) = {
                 let front = cluster.front.lock();
-                (front.connections, front.down)
+                (front.counts, front.down)
             };
-            if connections != self.connections {
+            if counts.cuts != self.counts.cuts || self.broken {
                 self.over = true;
+                self.broken = false;
                 self.pending.clear();
+                self.counts = counts;
                 return Some(Err(ConnectionError::Watch(cluster.name.clone())));
             }
+            if self.silent {
+                changed.await;
+                continue;
+            }
             if down != Some(Down::Hang) {
+                self.note(counts);
                 self.read();
                 if let Some(event) = self.pending.pop_front() {
-                    return Some(Ok(self.shown(event)));
+                    match self.send(event) {
+                        Some(bytes) => return Some(Ok(bytes)),
+                        None => continue,
+                    }
                 }
                 if self.over || Instant::now() >= self.deadline {
                     return None;
@@ -182,6 +218,55 @@ impl Watch {
                 () = tokio::time::sleep_until(wake_at), if !hung => {}
             }
         }
+    }
+
+    /// Takes over what was done to all watches.
+    fn note(&mut self, counts: Counts) {
+        let last = std::mem::replace(&mut self.counts, counts);
+        if counts.expiries != last.expiries && !self.over {
+            self.expire();
+        }
+        if counts.bookmarks != last.bookmarks && self.next_bookmark.is_some() {
+            self.next_bookmark = Some(Instant::now());
+        }
+    }
+
+    /// Ends with 410.
+    fn expire(&mut self) {
+        self.pending.clear();
+        let why = format!("The resourceVersion for the provided watch is too old. ({})", self.position);
+        self.pending.push_back(gone(&Failure::expired(why)));
+        self.over = true;
+    }
+
+    /// What is sent of an event, where anything is.
+    fn send(&mut self, event: Value) -> Option<Bytes> {
+        let event = self.shown(event);
+        let hook = self.cluster.front.lock().watch_fault.clone();
+        let fault = match hook.filter(|_| event["type"] != "ERROR") {
+            Some(hook) => hook(&self.call, &event),
+            None => WatchFault::None,
+        };
+        match fault {
+            WatchFault::None => {}
+            WatchFault::Half => self.halves = true,
+            WatchFault::Lose => return None,
+            WatchFault::Expire => {
+                self.expire();
+                return None;
+            }
+            WatchFault::Silence => {
+                self.silent = true;
+                return None;
+            }
+        }
+        let mut bytes = Bytes::from(format!("{event}\n"));
+        if self.halves {
+            self.halves = false;
+            bytes.truncate(bytes.len() / 2);
+            self.broken = true;
+        }
+        Some(bytes)
     }
 
     /// The event as it was asked for.
@@ -209,8 +294,10 @@ impl Watch {
         let store = self.cluster.store.lock();
         match store.changes_after(self.position) {
             Ok(changes) => {
+                let until = self.until.unwrap_or(u64::MAX);
+                let changes = changes.take_while(|change| change.revision <= until);
                 self.pending.extend(changes.filter_map(|change| self.scope.event(change)));
-                self.position = self.position.max(store.revision());
+                self.position = self.position.max(store.revision().min(until));
             }
             Err(failure) => {
                 self.pending.push_back(gone(&failure));
@@ -221,7 +308,7 @@ impl Watch {
         // As on the real server, a watch from a revision that is not yet there is silent.
         if self.next_bookmark.is_some_and(|at| at <= now) && !self.over {
             self.next_bookmark = Some(now + BOOKMARK_EVERY);
-            if self.position == store.revision() {
+            if self.position == store.revision().min(self.until.unwrap_or(u64::MAX)) {
                 self.pending.push_back(self.scope.bookmark(self.position, false));
             }
         }

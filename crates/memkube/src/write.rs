@@ -5,6 +5,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
+use super::admission::Gate;
 use super::builtin;
 use super::failure::Failure;
 use super::kinds::{Kind, Shape};
@@ -28,6 +29,8 @@ pub(super) struct Write {
     /// A later time in managedFields is a change, even where nothing else changes.
     pub exact: bool,
     pub now: Timestamp,
+    /// What the request has to pass; none for the server's own writes.
+    pub gate: Option<Arc<Gate>>,
 }
 
 /// `fieldValidation`: what happens to fields that are not declared.
@@ -109,11 +112,8 @@ impl Store {
             return Err(Failure::new(500, "", message));
         }
         managed::update(&write.empty(), true, &mut object, &self.writer(&write));
+        let mut object = self.mutate(&write, object)?;
         self.begin(&write, &mut object);
-        write.validate(None, &object)?;
-        if self.has(&write.resource(), &write.place) {
-            return Err(Failure::already_exists(&write.kind, &write.place.name));
-        }
         self.finish(&write, None, object)
     }
 
@@ -143,6 +143,7 @@ impl Store {
         }
         let mut new = self.decode(write, body, code)?;
         managed::update(&live, false, &mut new, &self.writer(write));
+        let new = self.mutate(write, new)?;
         let new = write.part_of(&live, new);
         self.finish(write, Some(&live), new)
     }
@@ -192,6 +193,7 @@ impl Store {
                 let write = &Write { exact: nulls && write.kind.is_builtin(), ..write.clone() };
                 let mut new = self.decode(write, new, 500)?;
                 managed::note_applied(&mut new, &said, &write.manager);
+                let new = self.mutate(write, new)?;
                 let new = write.part_of(&live, new);
                 Ok((false, self.finish(write, Some(&live), new)?))
             }
@@ -207,6 +209,7 @@ impl Store {
                 let new = managed::apply(&empty, &empty, &declared, &self.writer(write), force)?;
                 let mut new = self.decode(write, new, 500)?;
                 self.check_namespace(write)?;
+                new = self.mutate(write, new)?;
                 self.begin(write, &mut new);
                 Ok((true, self.finish(write, None, new)?))
             }
@@ -232,7 +235,7 @@ impl Store {
     /// Gives a body the form in which its kind is stored, defaults filled in. A value of a wrong type is
     /// refused with `code`: 400 for what a
     /// client sent, 422 for what a patch made, 500 for what an apply made.
-    fn decode(&mut self, write: &Write, mut body: Value, code: u16) -> Result<Value, Failure> {
+    pub(super) fn decode(&mut self, write: &Write, mut body: Value, code: u16) -> Result<Value, Failure> {
         let kind = &write.kind;
         let (mut object, report) = match &kind.shape {
             Shape::Unknown => {

@@ -145,3 +145,78 @@ fn two_runs_of_a_seed_are_the_same() {
     assert_eq!((trace.clone(), stored), run(1));
     assert_ne!(trace, run(2).0);
 }
+
+#[tokio::test(start_paused = true)]
+async fn half_a_body_is_an_error_to_the_reader_though_the_write_was_done() {
+    let cluster = cluster();
+    let api = config_maps(&cluster);
+    fault_on(&cluster, Verb::Create, Fault::HalfBody);
+    let made = api.create(&PostParams::default(), &config_map("a", json!({"k": "v"}))).await;
+    assert!(!matches!(made, Ok(_) | Err(kube::Error::Api(_))), "{made:?}");
+    assert!(cluster.object("", "configmaps", "default", "a").is_some());
+    fault_on(&cluster, Verb::Get, Fault::HalfBody);
+    let read = api.get("a").await;
+    assert!(!matches!(read, Ok(_) | Err(kube::Error::Api(_))), "{read:?}");
+    fault_on(&cluster, Verb::List, Fault::HalfBody);
+    assert!(api.list(&ListParams::default()).await.is_err());
+    cluster.clear_fault();
+    assert_eq!(api.list(&ListParams::default()).await.expect("whole").items.len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_conflict_and_an_expired_token_look_as_on_the_real_server_and_do_nothing() {
+    let cluster = cluster();
+    let api = config_maps(&cluster);
+    create(&cluster, &config_map("a", json!({}))).await;
+    let before = cluster.revision();
+    fault_on(&cluster, Verb::Patch, Fault::Conflict);
+    let patch = Patch::Merge(json!({"data": {"k": "v"}}));
+    let status = refusal(api.patch("a", &PatchParams::default(), &patch).await);
+    assert_eq!((status.code, status.reason.as_str()), (409, "Conflict"));
+    assert!(
+        status.message.starts_with("Operation cannot be fulfilled on configmaps \"a\": "),
+        "{}",
+        status.message
+    );
+    let details = status.details.expect("details");
+    assert_eq!((details.name.as_str(), details.kind.as_str()), ("a", "configmaps"));
+    fault_on(&cluster, Verb::Patch, Fault::Unauthorized);
+    let status = refusal(api.patch("a", &PatchParams::default(), &patch).await);
+    assert_eq!(
+        (status.code, status.reason.as_str(), status.message.as_str()),
+        (401, "Unauthorized", "Unauthorized")
+    );
+    assert_eq!(cluster.revision(), before);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_restored_cluster_goes_on_from_its_backup_with_numbers_given_before() {
+    let cluster = cluster();
+    let api = config_maps(&cluster);
+    let kept = create(&cluster, &config_map("kept", json!({"k": "old"}))).await;
+    let backup = cluster.backup();
+    assert_eq!(backup.revision(), cluster.revision());
+    let patch = Patch::Merge(json!({"data": {"k": "new"}}));
+    api.patch("kept", &PatchParams::default(), &patch).await.expect("patched");
+    let lost = create(&cluster, &config_map("lost", json!({}))).await;
+    let later = lost.metadata.resource_version.clone().expect("a version");
+    let params = WatchParams::default().timeout(250);
+    let mut open = api.watch(&params, &later).await.expect("a watch").boxed();
+    cluster.restore(&backup);
+    assert!(open.try_next().await.is_err(), "open watches break");
+    assert_eq!(api.get("kept").await.expect("it is there"), kept);
+    assert_eq!(refusal(api.get("lost").await).code, 404);
+    let newer = ListParams::default().at(&later).matching(kube::api::VersionMatch::NotOlderThan);
+    assert_eq!(refusal(api.list(&newer).await).code, 504);
+    let again = create(&cluster, &config_map("lost", json!({}))).await;
+    assert_ne!(again.metadata.uid, lost.metadata.uid);
+    assert_eq!(cluster.revision(), backup.revision() + 1, "numbers are given again");
+    let mut quiet = api.watch(&params, &later).await.expect("a watch").boxed();
+    assert!(quiet.try_next().await.expect("the end").is_none(), "no event, no error, no bookmark");
+    let before = (backup.revision() - 1).to_string();
+    let mut old = api.watch(&params, &before).await.expect("a watch").boxed();
+    let Some(kube::api::WatchEvent::Error(status)) = old.try_next().await.expect("an event") else {
+        panic!("expected ERROR");
+    };
+    assert_eq!(status.code, 410);
+}

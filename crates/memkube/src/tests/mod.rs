@@ -7,14 +7,19 @@ use serde_json::{Value, json};
 
 use super::{Cluster, Options, tokio_clock};
 
+mod admission;
 mod apply;
 mod faults;
+mod faults_watching;
 mod kubectl;
 mod noise;
 mod objects;
 mod owning;
+mod replay;
+mod rights;
 mod serving;
 mod watching;
+mod workloads;
 
 fn cluster() -> Cluster {
     let start = "2026-01-01T00:00:00Z".parse().expect("a time");
@@ -51,6 +56,18 @@ fn refusal<T: std::fmt::Debug>(result: kube::Result<T>) -> Status {
 
 /// As `curl` would: method, path, content type, body; gives the code and the answer as JSON.
 async fn raw(cluster: &Cluster, method: &str, path: &str, content_type: &str, body: Value) -> (u16, Value) {
+    raw_as(cluster, "anonymous", method, path, content_type, body).await
+}
+
+/// The same as a named user.
+async fn raw_as(
+    cluster: &Cluster,
+    user: &str,
+    method: &str,
+    path: &str,
+    content_type: &str,
+    body: Value,
+) -> (u16, Value) {
     use http_body_util::BodyExt;
     use tower::ServiceExt;
     let request = http::Request::builder()
@@ -59,7 +76,7 @@ async fn raw(cluster: &Cluster, method: &str, path: &str, content_type: &str, bo
         .header("content-type", content_type)
         .body(kube::client::Body::from(body.to_string().into_bytes()))
         .expect("a request");
-    let response = cluster.service().oneshot(request).await.expect("an answer");
+    let response = cluster.service_as(user).oneshot(request).await.expect("an answer");
     let code = response.status().as_u16();
     let bytes = response.into_body().collect().await.expect("a body").to_bytes();
     (code, serde_json::from_slice(&bytes).unwrap_or_else(|_| json!(String::from_utf8_lossy(&bytes))))

@@ -13,7 +13,7 @@ fn name(object: &ConfigMap) -> &str {
     object.metadata.name.as_deref().unwrap_or_default()
 }
 
-fn short(event: &Event<ConfigMap>) -> String {
+pub(super) fn short(event: &Event<ConfigMap>) -> String {
     match event {
         Event::Init => "init".into(),
         Event::InitApply(object) => format!("init {}", name(object)),
@@ -23,7 +23,7 @@ fn short(event: &Event<ConfigMap>) -> String {
     }
 }
 
-async fn take(
+pub(super) async fn take(
     stream: &mut (impl StreamExt<Item = watcher::Result<Event<ConfigMap>>> + Unpin),
     n: usize,
 ) -> Vec<String> {
@@ -42,7 +42,7 @@ async fn take(
     seen
 }
 
-async fn label(cluster: &Cluster, name: &str, labels: Value) -> ConfigMap {
+pub(super) async fn label(cluster: &Cluster, name: &str, labels: Value) -> ConfigMap {
     let patch = Patch::Merge(json!({"metadata": {"labels": labels}}));
     config_maps(cluster).patch(name, &PatchParams::default(), &patch).await.expect("labelled")
 }

@@ -23,6 +23,13 @@ pub struct Bed {
     run: String,
 }
 
+/// The same with users' rights looked at; the bed's own user may do everything.
+pub fn memkube_with_rights() -> Bed {
+    let cluster = Cluster::new("one", Options { clock: tokio_clock(jiff::Timestamp::UNIX_EPOCH), uids: 7 });
+    cluster.authorize_with_rbac(["admin"]);
+    Bed { client: cluster.client_as("admin"), ..memkube() }
+}
+
 static NEXT: AtomicU64 = AtomicU64::new(0);
 
 /// An empty cluster in memory.
@@ -66,6 +73,25 @@ impl Bed {
             request = request.header(name, value);
         }
         let response = self.client.send(request.body(Body::from(body.into_bytes()))?).await?;
+        let code = response.status().as_u16();
+        let bytes = response.into_body().collect().await?.to_bytes();
+        let answer = serde_json::from_slice(&bytes);
+        Ok((code, answer.unwrap_or_else(|_| json!(String::from_utf8_lossy(&bytes)))))
+    }
+
+    /// The same as another user, whom the bed's own may impersonate.
+    pub async fn call_as(
+        &self,
+        user: &str,
+        method: &str,
+        path: &str,
+        kind: &str,
+        body: &Value,
+    ) -> Result<(u16, Value)> {
+        let request = http::Request::builder().method(method).uri(path).header("content-type", kind);
+        let request = request.header("impersonate-user", user);
+        let body = if body.is_null() { Vec::new() } else { body.to_string().into_bytes() };
+        let response = self.client.send(request.body(Body::from(body))?).await?;
         let code = response.status().as_u16();
         let bytes = response.into_body().collect().await?.to_bytes();
         let answer = serde_json::from_slice(&bytes);

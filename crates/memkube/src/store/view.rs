@@ -1,0 +1,40 @@
+//! What a read sees that a fault shows an older state.
+
+use serde_json::Value;
+
+use super::{Resource, Store, Stored};
+use crate::failure::Failure;
+use crate::route::Asked;
+use crate::write::Write;
+
+/// The state of an older revision.
+#[derive(Clone, Copy, Debug)]
+pub struct View {
+    pub revision: u64,
+    /// Shown to those too that ask for the latest state.
+    pub to_all: bool,
+}
+
+impl Asked {
+    /// The revision up to which this read sees the store, where a fault says so.
+    pub fn limit(&self) -> Option<u64> {
+        let named = !self.param("resourceVersion").is_empty();
+        self.view.filter(|view| view.to_all || named).map(|view| view.revision)
+    }
+}
+
+impl Store {
+    /// An object as a request sees it.
+    pub fn seen(&self, asked: &Asked, write: &Write) -> Result<Value, Failure> {
+        let Some(revision) = asked.limit().filter(|revision| *revision < self.revision) else {
+            return self.existing(write);
+        };
+        let wanted = asked.param("resourceVersion").parse().unwrap_or_default();
+        if wanted > revision {
+            return Err(Failure::too_large(wanted, revision));
+        }
+        let table = self.table_at(&Resource::from(&*write.kind), revision)?;
+        let found = table.get(&write.place).map(Stored::read);
+        found.ok_or_else(|| Failure::not_found(&write.kind, &write.place.name))
+    }
+}
