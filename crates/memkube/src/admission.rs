@@ -125,7 +125,10 @@ impl Store {
         if new == object {
             return Ok(object);
         }
-        self.decode(&Write { validation: Validation::Ignore, ..write.clone() }, new, 500)
+        let write = Write { validation: Validation::Ignore, ..write.clone() };
+        let (mut new, emptied) = self.decode(&write, new, 500)?;
+        write.settle(&mut new, emptied);
+        Ok(new)
     }
 
     /// Asks whether a write may be: an apply that creates needs the right to create too, and then the hook

@@ -97,6 +97,7 @@ impl Failure {
             Some("Forbidden") => "FieldValueForbidden",
             Some("Unsupported value") => "FieldValueNotSupported",
             Some("Too long") => "FieldValueTooLong",
+            Some("Duplicate value") => "FieldValueDuplicate",
             _ => "FieldValueInvalid",
         };
         let causes = json!([{"reason": reason, "message": why, "field": field}]);

@@ -20,6 +20,7 @@ use super::review;
 use super::route::{self, Address, Asked, Target};
 use super::select::Selector;
 use super::store::{Place, Resource, Store};
+use super::strategy;
 use super::table;
 use super::watch::{Scope, Start};
 use super::write::{PatchType, Write};
@@ -119,6 +120,10 @@ impl Inner {
                 None if unreachable(store, &address.group, &address.version) => {
                     Answer::Text(503, "service unavailable\n")
                 }
+                None if store.kinds.iter().any(|kind| is_near(kind, address)) => {
+                    let message = "the server could not find the requested resource";
+                    return Err(Failure::new(404, "NotFound", message));
+                }
                 None => document(None),
             },
         })
@@ -132,8 +137,9 @@ impl Inner {
         kind: Arc<Kind>,
         gate: Option<Arc<Gate>>,
     ) -> Result<Answer, Failure> {
-        let validation = options::validation(asked)?;
-        options::check(asked)?;
+        let deletion = options::deletion(asked)?;
+        options::check(asked, &deletion)?;
+        let validation = options::validation(asked);
         let form = options::form(&asked.accept)?;
         if kind.group.is_empty() && kind.kind == "Endpoints" {
             let warning = "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice";
@@ -177,11 +183,13 @@ impl Inner {
             Verb::Get => shown(200, store.seen(asked, &write())?),
             Verb::List => list(store, asked, address, &kind, form, (self.clock)())?,
             Verb::Watch => Answer::Watch(watch(asked, address, kind, form)?),
-            Verb::Create if address.name.is_empty() => {
+            // What serves custom resources takes the name from the body, and looks for one on others.
+            Verb::Create if address.name.is_empty() || (!status && kind.custom().is_some()) => {
                 shown(201, store.create(write(), options::object(body()?)?)?)
             }
             Verb::Update if !address.name.is_empty() => {
-                shown(200, store.replace(&write(), options::object(body()?)?)?)
+                let (created, object) = store.replace(&write(), options::object(body()?)?)?;
+                shown(if created { 201 } else { 200 }, object)
             }
             Verb::Patch if !address.name.is_empty() => {
                 shown(200, store.patch(&write(), patch_type(asked, &kind)?, &asked.body)?)
@@ -191,12 +199,16 @@ impl Inner {
                 let (created, object) = store.apply(&write(), body()?, force)?;
                 shown(if created { 201 } else { 200 }, object)
             }
+            Verb::Update | Verb::Patch | Verb::Apply
+                if kind.custom().is_some() && address.name.is_empty() =>
+            {
+                return Err(Failure::bad_request("the name of the object must be in the URL"));
+            }
             Verb::DeleteCollection if takes_collections(&kind, address) => {
-                let options = options::deletion(asked, body)?;
-                let dry_run = asked.dry_run() || options["dryRun"] == json!(["All"]);
+                let dry_run = asked.dry_run() || deletion["dryRun"] == json!(["All"]);
                 let answer = list(store, asked, address, &kind, form, (self.clock)())?;
                 for place in selected(store, asked, address, &kind)? {
-                    match store.delete(&Write { place, dry_run, ..write() }, &options) {
+                    match store.delete(&Write { place, dry_run, ..write() }, &deletion) {
                         // It went with another of them.
                         Err(gone) if gone.code == 404 => {}
                         done => drop(done?),
@@ -205,18 +217,30 @@ impl Inner {
                 answer
             }
             Verb::Delete if !status => {
-                let options = options::deletion(asked, body)?;
                 let mut write = write();
-                write.dry_run |= options["dryRun"] == json!(["All"]);
-                let uid = store.existing(&write)?["metadata"]["uid"].clone();
-                match store.delete(&write, &options)? {
+                write.dry_run |= deletion["dryRun"] == json!(["All"]);
+                let live = store.existing(&write)?;
+                let uid = live["metadata"]["uid"].clone();
+                match store.delete(&write, &deletion)? {
                     Some(left) => shown(200, left),
+                    None if strategy::is_answered(&kind) => {
+                        let mut gone = live;
+                        if !write.dry_run {
+                            gone["metadata"]["resourceVersion"] = json!(store.revision().to_string());
+                        }
+                        shown(200, gone)
+                    }
                     None => Answer::Json(200, deleted(&kind, &address.name, &uid)),
                 }
             }
             _ => return Err(Failure::method_not_allowed()),
         })
     }
+}
+
+/// Is something of the address known? Of the groups of CRDs only the very kind is.
+fn is_near(kind: &Kind, address: &Address) -> bool {
+    kind.group == address.group && (!kind.is_custom() || kind.plural == address.plural)
 }
 
 /// The kind at an address that fits its scope and subresources.

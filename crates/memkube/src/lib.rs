@@ -90,7 +90,9 @@ mod limits;
 #[cfg(feature = "listen")]
 pub mod listen;
 mod managed;
+pub mod managers;
 mod openapi;
+mod operations;
 mod options;
 mod protobuf;
 mod quantity;
@@ -105,6 +107,7 @@ mod shape;
 pub mod smd;
 mod store;
 mod strategic;
+mod strategy;
 mod table;
 mod validate;
 mod watch;

@@ -65,6 +65,9 @@ impl Store {
             object["metadata"]["labels"][NAME_LABEL] = json!(place.name);
         }
         self.begin_service(kind, object, write.now);
+        if (kind.group.as_str(), kind.plural.as_str()) == ("", "persistentvolumes") {
+            object["status"]["lastPhaseTransitionTime"] = json!(rfc3339(write.now));
+        }
         if kind.is_crd() {
             // Not yet established: that is the next write.
             let names = json!({"kind": "", "plural": ""});
@@ -92,6 +95,13 @@ impl Store {
                 let mut draw = |below| self.chance.u32(..below);
                 builtin::readdress(&live["spec"], &mut new["spec"], &mut draw);
             }
+            let phase = "/status/phase";
+            let since = "lastPhaseTransitionTime";
+            if kind.plural == "persistentvolumes" && live.pointer(phase) != new.pointer(phase) {
+                new["status"][since] = json!(rfc3339(write.now));
+            } else if kind.plural == "persistentvolumes" && new["status"][since].is_null() {
+                new["status"][since] = live["status"][since].clone();
+            }
             if kind.is_crd() {
                 new["status"]["storedVersions"] = all_stored(live, &new);
             }
@@ -101,16 +111,20 @@ impl Store {
             if same {
                 return Ok(live.clone());
             }
+            self.warn(write, live, &new);
             refuse_new_finalizers(write, live, &new)?;
             // Of a Deployment the annotations count too: its ReplicaSets bear them.
             let annotated = kind.plural == "deployments"
                 && !write.status()
                 && live["metadata"]["annotations"] != new["metadata"]["annotations"];
-            if content(live) != content(&new) || annotated {
+            // The generation of a PriorityClass stays what it was.
+            let counted = kind.plural != "priorityclasses";
+            if counted && (content(live) != content(&new) || annotated) {
                 bump_generation(&mut new);
             }
         } else {
             write.validate(None, &new)?;
+            self.warn(write, &Value::Null, &new);
             self.admit(write, Written::Create(&new))?;
             if self.has(&write.resource(), place) {
                 return Err(Failure::already_exists(kind, &place.name));
@@ -143,6 +157,29 @@ impl Store {
         }
         self.owners_written(write, live, &stored);
         Ok(stored)
+    }
+
+    /// What is allowed and not advised, once each: finalizers of custom resources that name no domain, and
+    /// what a Service without an address ignores.
+    pub(super) fn warn(&mut self, write: &Write, live: &Value, new: &Value) {
+        let mut warnings = Vec::new();
+        if write.kind.custom().is_some() {
+            let known = finalizers(live);
+            let all = finalizers(new).into_iter();
+            let bare = all.filter(|one| !one.contains('/') && !known.contains(one) && !OWN.contains(one));
+            warnings.extend(bare.map(|one| {
+                format!("metadata.finalizers: {one:?}: prefer a domain-qualified finalizer name to avoid accidental conflicts with other finalizer writers")
+            }));
+        }
+        let spec = &new["spec"];
+        if write.kind.plural == "services"
+            && spec["clusterIP"] == "None"
+            && spec["sessionAffinity"] == "ClientIP"
+        {
+            warnings.push("spec.SessionAffinity is ignored for headless services".to_owned());
+        }
+        warnings.retain(|warning| !self.warnings.contains(warning));
+        self.warnings.extend(warnings);
     }
 
     /// DELETE: the object with its deletionTimestamp, or None when it is gone.
@@ -262,6 +299,9 @@ fn is_crds(resource: &Resource) -> bool {
 /// Finalizers that controllers of a full cluster take off as soon as nothing uses the volume; here there are
 /// none, and nothing uses it.
 const VOLUMES: [&str; 2] = ["kubernetes.io/pvc-protection", "kubernetes.io/pv-protection"];
+
+/// Finalizers that the server knows itself.
+const OWN: [&str; 3] = ["kubernetes", "orphan", "foregroundDeletion"];
 
 /// Does a deletion only mark it? Namespaces and CRDs first let go what they hold.
 fn stays(resource: &Resource, object: &Value) -> bool {

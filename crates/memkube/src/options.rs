@@ -23,6 +23,7 @@ pub(super) enum Form {
 
 /// Bytes of a field manager's name.
 const MANAGER: usize = 128;
+const POLICIES: [&str; 3] = ["Background", "Foreground", "Orphan"];
 
 /// The first form of the `Accept` header that there is. YAML is answered in JSON.
 pub(super) fn form(accept: &str) -> Result<Form, Failure> {
@@ -53,23 +54,18 @@ pub(super) fn metadata(object: &Value) -> Value {
     json!({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": object["metadata"]})
 }
 
-/// `fieldValidation`.
-pub(super) fn validation(asked: &Asked) -> Result<Validation, Failure> {
+/// `fieldValidation`, which [`check`] has looked at.
+pub(super) fn validation(asked: &Asked) -> Validation {
     match asked.param("fieldValidation") {
-        "" | "Warn" => Ok(Validation::Warn),
-        "Ignore" => Ok(Validation::Ignore),
-        "Strict" => Ok(Validation::Strict),
-        other => {
-            let why = format!(
-                "Unsupported value: {other:?}: supported values: \"\", \"Ignore\", \"Strict\", \"Warn\""
-            );
-            Err(Failure::invalid("CreateOptions", "meta.k8s.io", "", "fieldValidation", &why))
-        }
+        "Ignore" => Validation::Ignore,
+        "Strict" => Validation::Strict,
+        _ => Validation::Warn,
     }
 }
 
-/// Checks the query and the type of the body.
-pub(super) fn check(asked: &Asked) -> Result<(), Failure> {
+/// Refuses options that no request may have, and bodies of an unknown type. `deletion` are the options of a
+/// DELETE, as [`deletion`] reads them.
+pub(super) fn check(asked: &Asked, deletion: &Value) -> Result<(), Failure> {
     let kind = match asked.verb {
         Verb::Create => "CreateOptions",
         Verb::Update => "UpdateOptions",
@@ -84,17 +80,57 @@ pub(super) fn check(asked: &Asked) -> Result<(), Failure> {
             return Err(Failure::bad_request(format!("strconv.ParseInt: parsing {text:?}: invalid syntax")));
         }
     }
-    let writes = matches!(asked.verb, Verb::Create | Verb::Update | Verb::Patch | Verb::Apply);
-    let dry_run = asked.param("dryRun");
-    if !matches!(dry_run, "" | "All") && (writes || kind == "DeleteOptions") {
-        let why = format!("Unsupported value: [{dry_run:?}]: supported values: \"All\"");
+    match kind {
+        "ListOptions" => return revision(asked),
+        "DeleteOptions" => {
+            policy(deletion).map_err(|why| invalid("propagationPolicy", &why))?;
+            revision(asked)?;
+        }
+        _ => {
+            manager(asked.param("fieldManager")).map_err(|why| invalid("fieldManager", &why))?;
+            let validation = asked.param("fieldValidation");
+            if !["", "Ignore", "Strict", "Warn"].contains(&validation) {
+                let why = format!(
+                    "Unsupported value: {validation:?}: supported values: \"\", \"Ignore\", \"Strict\", \"Warn\""
+                );
+                return Err(invalid("fieldValidation", &why));
+            }
+        }
+    }
+    let dry_run = match &deletion["dryRun"] {
+        Value::Array(list) => list.iter().filter_map(Value::as_str).collect(),
+        _ if asked.param("dryRun").is_empty() => Vec::new(),
+        _ => vec![asked.param("dryRun")],
+    };
+    if dry_run.iter().any(|one| *one != "All") {
+        let why = format!("Unsupported value: {dry_run:?}: supported values: \"All\"");
         return Err(invalid("dryRun", &why));
     }
-    if writes && asked.param("fieldManager").len() > MANAGER {
-        return Err(invalid("fieldManager", &format!("Too long: may not be more than {MANAGER} bytes")));
+    media_type(asked)
+}
+
+/// What is wrong with how a deletion treats dependents.
+fn policy(deletion: &Value) -> Result<(), String> {
+    match deletion["propagationPolicy"].as_str() {
+        Some(_) if deletion["orphanDependents"].is_boolean() => {
+            Err("Invalid value: orphanDependents and deletionPropagation cannot be both set".to_owned())
+        }
+        Some(policy) if !POLICIES.contains(&policy) => {
+            Err(format!("Unsupported value: {policy:?}: supported values: {POLICIES:?}"))
+        }
+        _ => Ok(()),
     }
-    media_type(asked)?;
-    revision(asked, &invalid)
+}
+
+/// What is wrong with a manager's name.
+fn manager(name: &str) -> Result<(), String> {
+    if name.len() > MANAGER {
+        return Err(format!("Too long: may not be more than {MANAGER} bytes"));
+    }
+    match name.chars().any(char::is_control) {
+        true => Err(format!("Invalid value: {name:?}: should only contain printable characters")),
+        false => Ok(()),
+    }
 }
 
 /// Bodies are JSON, YAML or protobuf; patches have types of their own.
@@ -113,17 +149,20 @@ fn media_type(asked: &Asked) -> Result<(), Failure> {
 }
 
 /// The rules of `resourceVersion`, `resourceVersionMatch` and `sendInitialEvents` of reads.
-fn revision(asked: &Asked, invalid: &dyn Fn(&str, &str) -> Failure) -> Result<(), Failure> {
-    if !matches!(asked.verb, Verb::Get | Verb::List | Verb::Watch) {
+fn revision(asked: &Asked) -> Result<(), Failure> {
+    if !matches!(asked.verb, Verb::Get | Verb::List | Verb::Watch | Verb::DeleteCollection) {
         return Ok(());
     }
+    let invalid = |field: &str, why: &str| Failure::invalid("ListOptions", "meta.k8s.io", "", field, why);
     let version = asked.param("resourceVersion");
     if !version.is_empty() && version.parse::<u64>().is_err() {
         let message = format!(
             "resourceVersion: Invalid value: {version:?}: strconv.ParseUint: parsing {version:?}: invalid syntax"
         );
         return Err(match asked.verb {
-            Verb::List => Failure::bad_request(format!("invalid resource version: {message}")),
+            Verb::List | Verb::DeleteCollection => {
+                Failure::bad_request(format!("invalid resource version: {message}"))
+            }
             _ => Failure::new(500, "", message),
         });
     }
@@ -160,13 +199,14 @@ fn revision(asked: &Asked, invalid: &dyn Fn(&str, &str) -> Failure) -> Result<()
     }
 }
 
-/// The options of a deletion: its body, or without one its query.
-pub(super) fn deletion(
-    asked: &Asked,
-    body: impl FnOnce() -> Result<Value, Failure>,
-) -> Result<Value, Failure> {
+/// The options of a DELETE: its body, or without one its query. Null of other requests.
+pub(super) fn deletion(asked: &Asked) -> Result<Value, Failure> {
+    if !matches!(asked.verb, Verb::Delete | Verb::DeleteCollection) {
+        return Ok(Value::Null);
+    }
     if !asked.body.is_empty() {
-        let options = body()?;
+        media_type(asked)?;
+        let options = body(asked)?;
         return match options["kind"].as_str() {
             None | Some("" | "DeleteOptions") => Ok(options),
             Some(other) => {

@@ -74,7 +74,7 @@ impl Asked {
         let as_user = parts.headers.get("impersonate-user").and_then(|value| value.to_str().ok());
         let as_user = as_user.unwrap_or_default().to_owned();
         let (content_type, accept, user_agent) = (header(CONTENT_TYPE), header(ACCEPT), header(USER_AGENT));
-        let path = parts.uri.path().to_owned();
+        let path = decoded(parts.uri.path());
         let target = Target::of(&path);
         let named = matches!(&target, Target::Objects(address) if !address.name.is_empty());
         let objects = matches!(target, Target::Objects(_));
@@ -128,6 +128,27 @@ impl Asked {
             _ => Address::default(),
         }
     }
+}
+
+/// Without percent signs, so that one for a slash divides as a slash does.
+fn decoded(path: &str) -> String {
+    let bytes = path.as_bytes();
+    let mut plain = Vec::with_capacity(bytes.len());
+    let mut at = 0;
+    while let Some(byte) = bytes.get(at) {
+        let code = path.get(at + 1..at + 3).and_then(|code| u8::from_str_radix(code, 16).ok());
+        match code.filter(|_| *byte == b'%') {
+            Some(code) => {
+                plain.push(code);
+                at += 3;
+            }
+            None => {
+                plain.push(*byte);
+                at += 1;
+            }
+        }
+    }
+    String::from_utf8_lossy(&plain).into_owned()
 }
 
 impl Target {

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::failure::Failure;
 use super::store::Stored;
-use super::validate;
+use super::validate::{is_qualified, is_word};
 
 /// What a list or a watch is limited to. All requirements must hold.
 #[derive(Clone, Debug, Default)]
@@ -47,10 +47,7 @@ impl Selector {
         if !labels.trim().is_empty() && labels.split(',').any(|part| part.trim().is_empty()) {
             return Err(unreadable(labels));
         }
-        let labels: Vec<_> = split(labels).into_iter().map(label_requirement).collect::<Result<_, _>>()?;
-        if let Some((key, _)) = labels.iter().find(|requirement| !well_formed(requirement)) {
-            return Err(unreadable(key));
-        }
+        let labels = split(labels).into_iter().map(label_requirement).collect::<Result<_, _>>()?;
         let fields = split(fields).into_iter().map(field_requirement).collect::<Result<_, _>>()?;
         Ok(Selector { labels, fields })
     }
@@ -100,7 +97,18 @@ fn equality(text: &str) -> Option<(String, Test)> {
     Some((key.trim().to_owned(), Test::In(one(value))))
 }
 
+/// Keys and values must be such as labels have.
 fn label_requirement(text: &str) -> Result<(String, Test), Failure> {
+    let (key, test) = read_label(text)?;
+    let values = match &test {
+        Test::In(list) | Test::NotIn(list) => list.as_slice(),
+        Test::Exists | Test::Absent | Test::Greater(_) | Test::Less(_) => &[],
+    };
+    let fits = is_qualified(&key) && values.iter().all(|value| value.is_empty() || is_word(value));
+    if fits { Ok((key, test)) } else { Err(unreadable(text)) }
+}
+
+fn read_label(text: &str) -> Result<(String, Test), Failure> {
     if let Some(open) = text.strip_suffix(')') {
         let (head, list) = open.split_once('(').ok_or_else(|| unreadable(text))?;
         let list = list.split(',').map(|value| value.trim().to_owned()).collect();
@@ -127,15 +135,6 @@ fn label_requirement(text: &str) -> Result<(String, Test), Failure> {
         return Err(unreadable(text));
     }
     Ok((key.to_owned(), test))
-}
-
-/// Keys and values that a label can have.
-fn well_formed((key, test): &(String, Test)) -> bool {
-    let values = match test {
-        Test::In(values) | Test::NotIn(values) => values.as_slice(),
-        Test::Exists | Test::Absent | Test::Greater(_) | Test::Less(_) => &[],
-    };
-    validate::is_qualified(key) && values.iter().all(|value| value.is_empty() || validate::is_word(value))
 }
 
 fn field_requirement(text: &str) -> Result<(String, Test), Failure> {

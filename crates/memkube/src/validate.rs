@@ -29,7 +29,9 @@ pub(super) fn metadata(kind: &Kind, object: &Value) -> Vec<Wrong> {
     let metadata = &object["metadata"];
     let name = metadata["name"].as_str().unwrap_or_default();
     let fits = |name: &str| match (kind.group.as_str(), kind.plural.as_str()) {
-        ("rbac.authorization.k8s.io", _) => !name.contains(['/', '%']) && name != "." && name != "..",
+        ("rbac.authorization.k8s.io", _) | ("policy", "poddisruptionbudgets") => {
+            !name.contains(['/', '%']) && name != "." && name != ".."
+        }
         ("", "namespaces" | "services") => is_label(name),
         _ => name.len() <= 253 && name.split('.').all(is_label),
     };
@@ -46,7 +48,6 @@ pub(super) fn metadata(kind: &Kind, object: &Value) -> Vec<Wrong> {
         let why = format!("Invalid value: {name:?}: a lowercase RFC 1123 {rule}");
         all.push(wrong(field, "FieldValueInvalid", why));
     }
-    all.extend(references(kind, metadata));
     for (key, value) in metadata["labels"].as_object().into_iter().flatten() {
         let text = value.as_str().unwrap_or_default();
         if !is_qualified(key) || !(text.is_empty() || is_word(text)) {
@@ -64,36 +65,43 @@ pub(super) fn metadata(kind: &Kind, object: &Value) -> Vec<Wrong> {
             all.push(wrong("metadata.annotations", "FieldValueInvalid", why));
         }
     }
+    finalizers(kind, metadata, &mut all);
+    owners(metadata, &mut all);
     all
 }
 
-/// Finalizers and owners.
-fn references(kind: &Kind, metadata: &Value) -> Vec<Wrong> {
-    const STANDARD: [&str; 3] = ["orphan", "foregroundDeletion", "kubernetes"];
-    let mut all = Vec::new();
-    let texts = |list: &'static str| metadata[list].as_array().into_iter().flatten();
-    for (index, finalizer) in texts("finalizers").filter_map(Value::as_str).enumerate() {
-        if !is_qualified(finalizer) {
-            let why =
-                format!("Invalid value: {finalizer:?}: name part must consist of alphanumeric characters");
+/// Finalizers are qualified names; those of built-in kinds without a domain are the server's own.
+fn finalizers(kind: &Kind, metadata: &Value, all: &mut Vec<Wrong>) {
+    let list = metadata["finalizers"].as_array().into_iter().flatten().filter_map(Value::as_str);
+    for (index, name) in list.enumerate() {
+        if !is_qualified(name) {
+            let why = format!("Invalid value: {name:?}: a qualified name is wanted");
             all.push(wrong("metadata.finalizers", "FieldValueInvalid", why));
         }
-        if kind.is_builtin() && !finalizer.contains('/') && !STANDARD.contains(&finalizer) {
+        let own = ["kubernetes", "orphan", "foregroundDeletion"].contains(&name);
+        let strict = kind.is_builtin() && kind.plural != "poddisruptionbudgets";
+        if strict && !name.contains('/') && !own {
             let why = format!(
-                "Invalid value: {finalizer:?}: name is neither a standard finalizer name nor is it fully qualified"
+                "Invalid value: {name:?}: name is neither a standard finalizer name nor is it fully qualified"
             );
             all.push(wrong(format!("metadata.finalizers[{index}]"), "FieldValueInvalid", why));
         }
     }
-    for owner in texts("ownerReferences") {
-        for field in ["apiVersion", "kind", "name", "uid"] {
-            if owner[field].as_str().unwrap_or_default().is_empty() {
-                let field = format!("metadata.ownerReferences.{field}");
-                all.push(wrong(field, "FieldValueInvalid", "Invalid value: \"\": must not be empty"));
-            }
+}
+
+/// Owners say who they are, and at most one of them controls.
+fn owners(metadata: &Value, all: &mut Vec<Wrong>) {
+    let owners = metadata["ownerReferences"].as_array().map(Vec::as_slice).unwrap_or_default();
+    for field in ["apiVersion", "kind", "name", "uid"] {
+        if owners.iter().any(|owner| owner[field].as_str().unwrap_or_default().is_empty()) {
+            let why = format!("Invalid value: \"\": {field} must not be empty");
+            all.push(wrong(format!("metadata.ownerReferences.{field}"), "FieldValueInvalid", why));
         }
     }
-    all
+    if owners.iter().filter(|owner| owner["controller"] == true).count() > 1 {
+        let why = "Invalid value: Only one reference can have Controller set to true";
+        all.push(wrong("metadata.ownerReferences", "FieldValueInvalid", why));
+    }
 }
 
 /// Keys of ConfigMaps and Secrets.
@@ -150,15 +158,64 @@ pub(super) fn builtin(kind: &Kind, live: Option<&Value>, object: &Value) -> Vec<
         return all;
     }
     required(kind.typed(), object, "", &mut all);
+    if let Some(live) = live {
+        fixed(kind, live, object, &mut all);
+    }
+    let ingress = |object: &Value| object["status"]["loadBalancer"]["ingress"].clone();
+    if kind.group.is_empty()
+        && kind.kind == "Service"
+        && object["spec"]["type"] != "LoadBalancer"
+        && ingress(object).as_array().is_some_and(|all| !all.is_empty())
+        && live.is_none_or(|live| ingress(live) != ingress(object))
+    {
+        let why = "Forbidden: may only be used when `spec.type` is \"LoadBalancer\"";
+        all.push(wrong("status.loadBalancer.ingress", "FieldValueForbidden", why));
+    }
     if matches!((kind.group.as_str(), kind.kind.as_str()), ("", "ConfigMap" | "Secret")) {
         all.extend(limits::values(kind, object));
         all.extend(keys(object));
     }
     match (kind.group.as_str(), kind.kind.as_str()) {
         ("apps", "Deployment" | "ReplicaSet" | "StatefulSet" | "DaemonSet") => {
-            selected(live, &object["spec"], &mut all);
+            if kind.kind == "StatefulSet"
+                && live.is_some_and(|live| is_recast(&live["spec"], &object["spec"]))
+            {
+                let why = "Forbidden: updates to statefulset spec for fields other than these are forbidden";
+                all.push(wrong("spec", "FieldValueForbidden", why));
+            }
+            selected(kind, live, &object["spec"], &mut all);
+            let containers = object["spec"]["template"]["spec"]["containers"].as_array();
+            for (index, container) in containers.into_iter().flatten().enumerate() {
+                if container["image"].as_str().is_none_or(str::is_empty) {
+                    let field = format!("spec.template.spec.containers[{index}].image");
+                    all.push(wrong(field, "FieldValueRequired", "Required value"));
+                }
+            }
+            if object["spec"]["replicas"].as_i64().is_some_and(|count| count < 0) {
+                let why = "Invalid value: must be greater than or equal to 0";
+                all.push(wrong("spec.replicas", "FieldValueInvalid", why));
+            }
         }
         ("", "Service") => {
+            let spec = &object["spec"];
+            let addressed = |spec: &Value| spec["clusterIP"].as_str().is_some_and(|ip| !ip.is_empty());
+            if let Some(live) = live
+                && spec["type"] != "ExternalName"
+                && addressed(&live["spec"])
+                && live["spec"]["clusterIP"] != spec["clusterIP"]
+            {
+                all.push(wrong(
+                    "spec.clusterIPs[0]",
+                    "FieldValueInvalid",
+                    "Invalid value: may not change once set",
+                ));
+            }
+            if spec["ports"].as_array().is_none_or(Vec::is_empty)
+                && spec["type"] != "ExternalName"
+                && spec["clusterIP"] != "None"
+            {
+                all.push(wrong("spec.ports", "FieldValueRequired", "Required value"));
+            }
             let ports = object["spec"]["ports"].as_array().map(Vec::as_slice).unwrap_or_default();
             for (index, port) in ports.iter().enumerate().filter(|_| ports.len() > 1) {
                 if port["name"].is_null() {
@@ -179,18 +236,95 @@ pub(super) fn builtin(kind: &Kind, live: Option<&Value>, object: &Value) -> Vec<
                 }
             }
         }
-        ("rbac.authorization.k8s.io", "RoleBinding" | "ClusterRoleBinding")
-            if live.is_some_and(|live| live["roleRef"] != object["roleRef"]) =>
+        ("networking.k8s.io", "Ingress") => {
+            let spec = &object["spec"];
+            if spec["defaultBackend"].is_null() && spec["rules"].as_array().is_none_or(Vec::is_empty) {
+                let why = "Invalid value: either `defaultBackend` or `rules` must be specified";
+                all.push(wrong("spec", "FieldValueInvalid", why));
+            }
+        }
+        ("networking.k8s.io", "NetworkPolicy") => {
+            let types = object["spec"]["policyTypes"].as_array().into_iter().flatten();
+            for (index, of) in types.enumerate().filter(|(_, of)| **of != "Ingress" && **of != "Egress") {
+                let field = format!("spec.policyTypes[{index}]");
+                all.push(wrong(field, "FieldValueNotSupported", format!("Unsupported value: {of}")));
+            }
+        }
+        ("policy", "PodDisruptionBudget")
+            if !object["spec"]["minAvailable"].is_null() && !object["spec"]["maxUnavailable"].is_null() =>
         {
-            all.push(wrong("roleRef", "FieldValueInvalid", "Invalid value: cannot change roleRef"));
+            let why = "Invalid value: minAvailable and maxUnavailable cannot be both set";
+            all.push(wrong("spec", "FieldValueInvalid", why));
+        }
+        ("", "PersistentVolume") if object["spec"]["accessModes"].as_array().is_none_or(Vec::is_empty) => {
+            all.push(wrong("spec.accessModes", "FieldValueRequired", "Required value"));
+        }
+        ("rbac.authorization.k8s.io", "ClusterRoleBinding") => {
+            let subjects = object["subjects"].as_array().into_iter().flatten();
+            for (index, subject) in subjects.enumerate() {
+                if subject["kind"] == "ServiceAccount"
+                    && subject["namespace"].as_str().is_none_or(str::is_empty)
+                {
+                    let field = format!("subjects[{index}].namespace");
+                    all.push(wrong(field, "FieldValueRequired", "Required value"));
+                }
+            }
         }
         _ => {}
     }
     all
 }
 
+/// Fields that stay as they were made: group, kind, field, and as what a change is refused.
+const FIXED: [(&str, &str, &str, &str); 11] = [
+    ("", "Secret", "type", "FieldValueInvalid"),
+    ("rbac.authorization.k8s.io", "RoleBinding", "roleRef", "FieldValueInvalid"),
+    ("rbac.authorization.k8s.io", "ClusterRoleBinding", "roleRef", "FieldValueInvalid"),
+    ("scheduling.k8s.io", "PriorityClass", "value", "FieldValueForbidden"),
+    ("scheduling.k8s.io", "PriorityClass", "preemptionPolicy", "FieldValueInvalid"),
+    ("storage.k8s.io", "StorageClass", "parameters", "FieldValueInvalid"),
+    ("storage.k8s.io", "StorageClass", "provisioner", "FieldValueInvalid"),
+    ("storage.k8s.io", "StorageClass", "reclaimPolicy", "FieldValueInvalid"),
+    ("storage.k8s.io", "StorageClass", "volumeBindingMode", "FieldValueInvalid"),
+    ("storage.k8s.io", "CSIDriver", "spec.attachRequired", "FieldValueInvalid"),
+    ("storage.k8s.io", "VolumeAttachment", "spec", "FieldValueInvalid"),
+];
+
+fn fixed(kind: &Kind, live: &Value, object: &Value, all: &mut Vec<Wrong>) {
+    for (group, of, field, reason) in FIXED {
+        let pointer = format!("/{}", field.replace('.', "/"));
+        if (group, of) == (kind.group.as_str(), kind.kind.as_str())
+            && live.pointer(&pointer) != object.pointer(&pointer)
+        {
+            let opening = if reason == "FieldValueForbidden" { "Forbidden" } else { "Invalid value" };
+            all.push(wrong(field, reason, format!("{opening}: field is immutable")));
+        }
+    }
+}
+
+/// Does what a StatefulSet may not change differ?
+fn is_recast(live: &Value, spec: &Value) -> bool {
+    const FREE: [&str; 7] = [
+        "replicas",
+        "ordinals",
+        "template",
+        "updateStrategy",
+        "revisionHistoryLimit",
+        "persistentVolumeClaimRetentionPolicy",
+        "minReadySeconds",
+    ];
+    let fixed = |spec: &Value| {
+        let mut fixed = spec.clone();
+        if let Some(map) = fixed.as_object_mut() {
+            map.retain(|field, _| !FREE.contains(&field.as_str()));
+        }
+        fixed
+    };
+    fixed(live) != fixed(spec)
+}
+
 /// The selector of a workload must be there, fit the template's labels, and stay.
-fn selected(live: Option<&Value>, spec: &Value, all: &mut Vec<Wrong>) {
+fn selected(kind: &Kind, live: Option<&Value>, spec: &Value, all: &mut Vec<Wrong>) {
     let empty = Map::new();
     let labels = spec["template"]["metadata"]["labels"].as_object().unwrap_or(&empty);
     let selector = spec["selector"]["matchLabels"].as_object().unwrap_or(&empty);
@@ -203,7 +337,7 @@ fn selected(live: Option<&Value>, spec: &Value, all: &mut Vec<Wrong>) {
         let why = format!("Invalid value: {labels}: `selector` does not match template `labels`");
         all.push(wrong("spec.template.metadata.labels", "FieldValueInvalid", why));
     }
-    if live.is_some_and(|live| live["spec"]["selector"] != spec["selector"]) {
+    if kind.kind != "StatefulSet" && live.is_some_and(|live| live["spec"]["selector"] != spec["selector"]) {
         all.push(wrong("spec.selector", "FieldValueInvalid", "Invalid value: field is immutable"));
     }
 }

@@ -5,6 +5,7 @@
 mod bench;
 mod demo;
 mod run;
+mod schemas;
 mod test;
 mod testbed;
 
@@ -24,6 +25,8 @@ struct Arguments {
 enum Chore {
     /// Writes crds/ from the types in crates/vidra-api.
     Crds,
+    /// Writes what memkube knows of built-in kinds, from a real API server of the testbed.
+    Schemas,
     /// Real Kubernetes API servers on this machine.
     Testbed {
         #[command(subcommand)]
@@ -71,6 +74,7 @@ fn main() -> ExitCode {
 fn perform(chore: Chore) -> Result<()> {
     match chore {
         Chore::Crds => run::cargo(&["run", "--quiet", "--package", "vidra-api", "--bin", "crds", "crds"]),
+        Chore::Schemas => schemas::write(),
         Chore::Testbed { what: Testbed::Up { flags } } => testbed::up(&flags),
         Chore::Test => test::all(),
         Chore::Bench { name, json } => bench::run(&name, json.as_deref()),

@@ -171,8 +171,8 @@ fn a_writer_without_a_field_manager_is_named_after_its_program() -> Result<()> {
         let headers = [("content-type", "application/json"), ("user-agent", "prog-1/v2 (x) y/z")];
         let headers = headers.map(|(name, value)| (name.to_owned(), value.to_owned()));
         let body = json!({"metadata": {"name": "a"}, "data": {"k": "v"}}).to_string();
-        let (code, made) =
-            at.bed.send("POST", at.path("configmaps", "").trim_end_matches('/'), &headers, body).await?;
+        let (code, _, made) =
+            at.bed.send_with("POST", at.path("configmaps", "").trim_end_matches('/'), &headers, body).await?;
         let manager = &made["metadata"]["managedFields"][0]["manager"];
         ensure!(code == 201 && manager == "prog-1", "{code} {made}");
         Ok(())

@@ -37,7 +37,7 @@ fn wrong_requests_are_refused_as_by_the_real_server() -> Result<()> {
             let path = wrong.path.replace("{ns}", &at.namespace);
             let body =
                 if wrong.body == "BIG" { big.clone() } else { wrong.body.replace("{ns}", &at.namespace) };
-            let (code, answer) = at.bed.send(&wrong.method, &path, &wrong.headers, body).await?;
+            let (code, _, answer) = at.bed.send_with(&wrong.method, &path, &wrong.headers, body).await?;
             let status = if answer["kind"] == "Status" { answer } else { Value::Null };
             let causes = status["details"]["causes"].as_array().into_iter().flatten();
             let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
