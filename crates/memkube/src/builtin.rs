@@ -276,6 +276,9 @@ pub(super) fn readdress(live: &Value, spec: &mut Value, number: &mut dyn FnMut(u
             absent(spec, field, kept);
         }
     }
+    if spec["type"] == "ExternalName" && spec["internalTrafficPolicy"] == live["internalTrafficPolicy"] {
+        spec.as_object_mut().map(|spec| spec.remove("internalTrafficPolicy"));
+    }
     if spec["type"] == "ClusterIP" && live["type"] != "ClusterIP" {
         for field in ["externalTrafficPolicy", "allocateLoadBalancerNodePorts"] {
             if spec[field] == live[field] {

@@ -1,9 +1,11 @@
 //! Custom resources: what a CRD's structural schema says of their fields. Pruning, defaulting, validation.
 
+use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
 use super::schema::{self, META, Reader, TypeId, Types};
 use super::smd::Typed;
+use super::store::rfc3339;
 
 /// One version of a CRD.
 #[derive(Debug)]
@@ -80,9 +82,9 @@ impl Custom {
         gone
     }
 
-    /// Fills in defaults. Null where it is not allowed counts as absent.
-    pub fn default(&self, object: &mut Value) {
-        default(object, &self.schema);
+    /// Fills in defaults. With `prune`, null where it is not allowed counts as absent.
+    pub fn default(&self, object: &mut Value, prune: bool) {
+        default(object, &self.schema, prune);
     }
 
     /// What the schema refuses: (field, reason, message) of each.
@@ -135,7 +137,7 @@ fn prune(value: &mut Value, schema: &Value, root: bool, path: &str, gone: &mut V
     }
 }
 
-fn default(value: &mut Value, schema: &Value) {
+fn default(value: &mut Value, schema: &Value, prune: bool) {
     match value {
         Value::Object(map) => {
             let properties = schema["properties"].as_object();
@@ -148,15 +150,15 @@ fn default(value: &mut Value, schema: &Value) {
             }
             map.retain(|key, value| {
                 let declared = properties.and_then(|all| all.get(key));
-                !(value.is_null() && declared.is_some_and(|schema| schema["nullable"] != true))
+                !(prune && value.is_null() && declared.is_some_and(|schema| schema["nullable"] != true))
             });
             for (key, value) in map.iter_mut() {
                 let inner =
                     properties.and_then(|all| all.get(key)).unwrap_or(&schema["additionalProperties"]);
-                default(value, inner);
+                default(value, inner, prune);
             }
         }
-        Value::Array(list) => list.iter_mut().for_each(|item| default(item, &schema["items"])),
+        Value::Array(list) => list.iter_mut().for_each(|item| default(item, &schema["items"], prune)),
         _ => {}
     }
 }
@@ -318,4 +320,40 @@ fn name_of(value: &Value) -> &'static str {
         Value::Array(_) => "array",
         Value::Object(_) => "object",
     }
+}
+
+/// A CRD is established at once; on the real server that takes some milliseconds.
+pub(super) fn crd_status(crd: &Value, now: Timestamp) -> Value {
+    let condition = |kind: &str, reason: &str, message: &str| {
+        json!({
+            "type": kind,
+            "status": "True",
+            "reason": reason,
+            "message": message,
+            "lastTransitionTime": rfc3339(now),
+        })
+    };
+    json!({
+        "acceptedNames": crd["spec"]["names"],
+        "conditions": [
+            condition("NamesAccepted", "NoConflicts", "no conflicts found"),
+            condition("Established", "InitialNamesAccepted", "the initial names have been accepted"),
+        ],
+        "storedVersions": stored_versions(crd),
+    })
+}
+
+/// The versions that a CRD stores in: one.
+pub(super) fn stored_versions(crd: &Value) -> Vec<Value> {
+    let versions = crd["spec"]["versions"].as_array().into_iter().flatten();
+    versions.filter(|version| version["storage"] == true).map(|version| version["name"].clone()).collect()
+}
+
+/// Every version that objects were ever stored in.
+pub(super) fn all_stored(live: &Value, new: &Value) -> Value {
+    let mut all = live["status"]["storedVersions"].as_array().cloned().unwrap_or_default();
+    all.extend(stored_versions(new).into_iter().filter(|version| {
+        !live["status"]["storedVersions"].as_array().is_some_and(|all| all.contains(version))
+    }));
+    Value::Array(all)
 }

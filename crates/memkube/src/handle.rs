@@ -23,7 +23,7 @@ use super::store::{Place, Resource, Store};
 use super::strategy;
 use super::table;
 use super::watch::{Scope, Start};
-use super::write::{PatchType, Write};
+use super::write::Write;
 
 /// How long a watch lasts that names no timeout; the real server draws 30 to 60 minutes.
 const WATCH_TIMEOUT: Duration = Duration::from_secs(1800);
@@ -167,8 +167,8 @@ impl Inner {
             let scale = match asked.verb {
                 Verb::Get => store.scale(&write)?,
                 Verb::Update => store.replace_scale(&write, &body()?)?,
-                Verb::Patch => store.patch_scale(&write, patch_type(asked, &kind)?, &asked.body)?,
-                Verb::Apply => store.apply_scale(&write, &body()?, force_of(asked)?)?,
+                Verb::Patch => store.patch_scale(&write, options::patch_type(asked, &kind)?, &asked.body)?,
+                Verb::Apply => store.apply_scale(&write, &body()?, options::force(asked)?)?,
                 _ => return Err(Failure::method_not_allowed()),
             };
             return Ok(Answer::Json(200, scale));
@@ -192,10 +192,10 @@ impl Inner {
                 shown(if created { 201 } else { 200 }, object)
             }
             Verb::Patch if !address.name.is_empty() => {
-                shown(200, store.patch(&write(), patch_type(asked, &kind)?, &asked.body)?)
+                shown(200, store.patch(&write(), options::patch_type(asked, &kind)?, &asked.body)?)
             }
             Verb::Apply if !address.name.is_empty() => {
-                let force = force_of(asked)?;
+                let force = options::force(asked)?;
                 let (created, object) = store.apply(&write(), body()?, force)?;
                 shown(if created { 201 } else { 200 }, object)
             }
@@ -258,35 +258,6 @@ fn find(store: &Store, address: &Address) -> Option<Arc<Kind>> {
 
 fn unreachable(store: &Store, group: &str, version: &str) -> bool {
     store.broken().iter().any(|(of, at)| of == group && at == version)
-}
-
-fn patch_type(asked: &Asked, kind: &Kind) -> Result<PatchType, Failure> {
-    if !asked.param("force").is_empty() {
-        let why = "Forbidden: may not be specified for non-apply patch";
-        return Err(Failure::invalid("PatchOptions", "meta.k8s.io", "", "force", why));
-    }
-    match asked.content_type.split(';').next().map(str::trim) {
-        Some("application/merge-patch+json") => Ok(PatchType::Merge),
-        Some("application/json-patch+json") => Ok(PatchType::Json),
-        Some("application/strategic-merge-patch+json") if kind.is_builtin() => Ok(PatchType::Strategic),
-        _ => {
-            let strategic = if kind.is_builtin() { "application/strategic-merge-patch+json, " } else { "" };
-            let message = format!(
-                "the body of the request was in an unknown format - accepted media types include: \
-                 application/json-patch+json, application/merge-patch+json, {strategic}\
-                 application/apply-patch+yaml"
-            );
-            Err(Failure::new(415, "UnsupportedMediaType", message))
-        }
-    }
-}
-
-fn force_of(asked: &Asked) -> Result<bool, Failure> {
-    if asked.param("fieldManager").is_empty() {
-        let why = "Required value: is required for apply patch";
-        return Err(Failure::invalid("PatchOptions", "meta.k8s.io", "", "fieldManager", why));
-    }
-    Ok(asked.param("force") == "true")
 }
 
 fn deleted(kind: &Kind, name: &str, uid: &Value) -> Value {

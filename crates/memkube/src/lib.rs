@@ -23,9 +23,14 @@
 //! ([`WatchFault`]) and of the whole cluster ([`Down`]), and backups ([`Cluster::backup`]).
 //!
 //! What it knows of built-in kinds is packed in `schemas/builtin.bin`, made from a real server's discovery and
-//! OpenAPI documents (`schemas/fetch.sh`, then the binary `schemas`); what those do not say is in
-//! `schemas/defaults.json` and `builtin`. `tests/recorded` holds it to a real server: sequences of requests
-//! with that server's answers; `tests/facts` runs each statement on both, and the wrong requests of `wrong.json`;
+//! OpenAPI documents (`cargo xtask schemas`); what those do not say is in `schemas/defaults.json`, `builtin`
+//! and `strategy`.
+//!
+//! Four tests hold it to the real one. `tests/oracle` fuzzes server-side apply ([`managers`]) against
+//! apimachinery's own field managers, built as kube-apiserver builds them, by a Go program: objects, owners and
+//! conflicts after each step, without a difference. `tests/recorded` replays sequences of requests with a real
+//! server's answers, more than a thousand of them made from seeds, at least 20 for each verb, patch type, scope
+//! and subresource. `tests/facts` runs each statement on both, and the wrong requests of `wrong.json`.
 //! `tests/kubectl` has what two releases of kubectl print on both.
 //!
 //! With the feature `listen` (on by default; simulations go without) it serves clusters over HTTPS, and
@@ -37,14 +42,18 @@
 //! of the last 10,000 changes. The notes of the calls come on top unless [`Cluster::set_recording`] ends them.
 //! What clusters share (types, discovery) is made once in a process.
 //!
-//! Known differences from the real server:
+//! Known differences from the real server (those that recordings meet are in `tests/recorded/differences.rs`):
 //! - Of the controllers there are the garbage collector, that of namespaces and that of CRDs, without delay.
 //!   Owners that block each other in a circle wait for ever in a foreground deletion. Workloads stay as they
 //!   are unless [`run_workloads`] runs, which moves their statuses and makes no ReplicaSets, Pods or volumes;
 //!   the finalizers that protect volumes do not hold.
 //! - Validation of built-in kinds is metadata, required fields, sizes and a few rules (`validate`, `limits`);
 //!   CRDs' `x-kubernetes-validations`, `pattern`, `format`, `allOf`, `anyOf`, `oneOf` and `not` are not looked
-//!   at. CRDs are not validated. An object's size in etcd is that of its JSON.
+//!   at. CRDs are not validated. An object's size in etcd is that of its JSON. Of a PersistentVolume's spec
+//!   only the access modes are looked at, of a Service's address families nothing. Of several causes of a
+//!   refusal each is said once, and a wrong uid alone.
+//! - A write of the status of a Service that is not there does not make it.
+//! - A custom resource is stored in one form only: a write that changes nothing never makes a new version.
 //! - A CRD is established by the write that follows its making, in the same step.
 //! - Versions of one kind show one object under another apiVersion: nothing is converted (fact 16).
 //! - Users' rights are looked at from [`Cluster::authorize_with_rbac`] on; until then every review allows.
@@ -64,6 +73,7 @@
 //!   real one waits three seconds first. A restore is that of etcd with a restart of the API server.
 //! - A DaemonSet's template generation stays 1.
 //! - A merge patch of a custom resource's scale is noted in managedFields.
+//! - Continue tokens are not those of the real server; bodies in CBOR are refused.
 //! - A call that a hung cluster has not taken up and that its caller gives up has no effect.
 
 use std::collections::BTreeMap;

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use super::admission::Written;
 use super::aggregated;
 use super::builtin::{self, NAME_LABEL};
+use super::custom;
 use super::failure::Failure;
 use super::garbage::Policy;
 use super::kinds::{self, CRD_GROUP, CRD_PLURAL};
@@ -71,7 +72,7 @@ impl Store {
         if kind.is_crd() {
             // Not yet established: that is the next write.
             let names = json!({"kind": "", "plural": ""});
-            object["status"] = json!({"acceptedNames": names, "conditions": null, "storedVersions": stored_versions(object)});
+            object["status"] = json!({"acceptedNames": names, "conditions": null, "storedVersions": custom::stored_versions(object)});
         }
     }
 
@@ -103,7 +104,7 @@ impl Store {
                 new["status"][since] = live["status"][since].clone();
             }
             if kind.is_crd() {
-                new["status"]["storedVersions"] = all_stored(live, &new);
+                new["status"]["storedVersions"] = custom::all_stored(live, &new);
             }
             write.validate(Some(live), &new)?;
             self.admit(write, Written::Update(&new))?;
@@ -149,7 +150,7 @@ impl Store {
         let stored = stored.unwrap_or_default();
         if kind.is_crd() && live.is_none() {
             let mut established = stored.clone();
-            established["status"] = crd_status(&stored, write.now);
+            established["status"] = custom::crd_status(&stored, write.now);
             let controller =
                 Write { manager: "kube-apiserver".into(), subresource: "status".into(), ..write.clone() };
             managed::update(&stored, false, &mut established, &self.writer(&controller));
@@ -377,39 +378,4 @@ fn keep_server_fields(live: &Value, new: &mut Value) {
             }
         }
     }
-}
-
-/// A CRD is established at once; on the real server that takes some milliseconds.
-fn crd_status(crd: &Value, now: Timestamp) -> Value {
-    let condition = |kind: &str, reason: &str, message: &str| {
-        json!({
-            "type": kind,
-            "status": "True",
-            "reason": reason,
-            "message": message,
-            "lastTransitionTime": rfc3339(now),
-        })
-    };
-    json!({
-        "acceptedNames": crd["spec"]["names"],
-        "conditions": [
-            condition("NamesAccepted", "NoConflicts", "no conflicts found"),
-            condition("Established", "InitialNamesAccepted", "the initial names have been accepted"),
-        ],
-        "storedVersions": stored_versions(crd),
-    })
-}
-
-fn stored_versions(crd: &Value) -> Vec<Value> {
-    let versions = crd["spec"]["versions"].as_array().into_iter().flatten();
-    versions.filter(|version| version["storage"] == true).map(|version| version["name"].clone()).collect()
-}
-
-/// Every version that objects were ever stored in.
-fn all_stored(live: &Value, new: &Value) -> Value {
-    let mut all = live["status"]["storedVersions"].as_array().cloned().unwrap_or_default();
-    all.extend(stored_versions(new).into_iter().filter(|version| {
-        !live["status"]["storedVersions"].as_array().is_some_and(|all| all.contains(version))
-    }));
-    Value::Array(all)
 }

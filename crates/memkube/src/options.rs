@@ -10,7 +10,7 @@ use super::fault::Verb;
 use super::kinds::Kind;
 use super::protobuf;
 use super::route::Asked;
-use super::write::Validation;
+use super::write::{PatchType, Validation};
 
 /// In which form objects are answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -275,4 +275,35 @@ pub(super) fn missing(kinds: &[Arc<Kind>], path: &str) -> Option<Failure> {
         _ => false,
     };
     known.then(|| Failure::new(404, "NotFound", "the server could not find the requested resource"))
+}
+
+/// How the body of a PATCH is to be read.
+pub(super) fn patch_type(asked: &Asked, kind: &Kind) -> Result<PatchType, Failure> {
+    if !asked.param("force").is_empty() {
+        let why = "Forbidden: may not be specified for non-apply patch";
+        return Err(Failure::invalid("PatchOptions", "meta.k8s.io", "", "force", why));
+    }
+    match asked.content_type.split(';').next().map(str::trim) {
+        Some("application/merge-patch+json") => Ok(PatchType::Merge),
+        Some("application/json-patch+json") => Ok(PatchType::Json),
+        Some("application/strategic-merge-patch+json") if kind.is_builtin() => Ok(PatchType::Strategic),
+        _ => {
+            let strategic = if kind.is_builtin() { "application/strategic-merge-patch+json, " } else { "" };
+            let message = format!(
+                "the body of the request was in an unknown format - accepted media types include: \
+                 application/json-patch+json, application/merge-patch+json, {strategic}\
+                 application/apply-patch+yaml"
+            );
+            Err(Failure::new(415, "UnsupportedMediaType", message))
+        }
+    }
+}
+
+/// `force` of an apply, which must name its manager.
+pub(super) fn force(asked: &Asked) -> Result<bool, Failure> {
+    if asked.param("fieldManager").is_empty() {
+        let why = "Required value: is required for apply patch";
+        return Err(Failure::invalid("PatchOptions", "meta.k8s.io", "", "fieldManager", why));
+    }
+    Ok(asked.param("force") == "true")
 }

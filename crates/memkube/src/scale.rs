@@ -217,7 +217,7 @@ impl Store {
         put(&mut new, &paths.spec, json!(replicas));
         managed::take_scale(&mut new, &paths.spec, scale, &write.kind.api_version());
         if let Some(custom) = write.kind.custom() {
-            custom.default(&mut new);
+            custom.default(&mut new, true);
         }
         let new = self.finish(write, Some(live), new)?;
         Ok(scale_of(&new, paths))

@@ -198,6 +198,11 @@ pub(super) fn builtin(kind: &Kind, live: Option<&Value>, object: &Value) -> Vec<
         }
         ("", "Service") => {
             let spec = &object["spec"];
+            let types = ["ClusterIP", "ExternalName", "LoadBalancer", "NodePort"];
+            if spec["type"].as_str().is_some_and(|of| !types.contains(&of)) {
+                let why = format!("Unsupported value: {}: supported values: {types:?}", spec["type"]);
+                all.push(wrong("spec.type", "FieldValueNotSupported", why));
+            }
             let addressed = |spec: &Value| spec["clusterIP"].as_str().is_some_and(|ip| !ip.is_empty());
             if let Some(live) = live
                 && spec["type"] != "ExternalName"

@@ -92,6 +92,12 @@ impl PatchType {
 
 impl Store {
     pub fn create(&mut self, mut write: Write, mut body: Value) -> Result<Value, Failure> {
+        if body.is_null() && write.kind.is_builtin() {
+            body = json!({});
+        }
+        if !body.is_object() {
+            return Err(Failure::bad_request("the body of the request is not a JSON object"));
+        }
         if write.kind.custom().is_some() && body["kind"].as_str().is_none_or(str::is_empty) {
             return Err(Failure::bad_request("object \"kind\" is missing"));
         }
@@ -275,7 +281,8 @@ impl Store {
             }
             Shape::Custom(custom) => {
                 let mut report = Report { unknown: custom.prune(&mut body), ..Report::default() };
-                custom.default(&mut body);
+                // What an apply made null is looked at as it is.
+                custom.default(&mut body, code != 500);
                 let (metadata, of_metadata) = shape::normal(custom.metadata(), &body["metadata"], true);
                 body["metadata"] = metadata;
                 report.unknown.extend(of_metadata.unknown.iter().map(|path| format!("metadata.{path}")));

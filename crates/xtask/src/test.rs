@@ -31,8 +31,9 @@ pub fn all() -> Result<()> {
     })?;
     step("dependencies", dependencies)?;
     step("testbed: build", || testbed::binary().map(|path| println!("{}", path.display())))?;
-    step("testbed: go vet", || succeed(&mut go(&["vet"])))?;
-    step("testbed: go test", || succeed(&mut go(&["test"])))?;
+    step("testbed: go vet", || succeed(&mut go("tests/testbed", &["vet"])))?;
+    step("testbed: go test", || succeed(&mut go("tests/testbed", &["test"])))?;
+    step("oracle: go vet", || succeed(&mut go("tests/oracle", &["vet"])))?;
     step("test", || succeed(&mut cargo(&["test", "--locked", "--workspace"])))?;
     println!("\nevery step succeeded, {:.0} s in all", began.elapsed().as_secs_f64());
     Ok(())
@@ -71,9 +72,9 @@ fn cargo(arguments: &[&str]) -> Command {
 }
 
 /// With the flags of tests/testbed/build.sh, so that what it built is not built again.
-fn go(words: &[&str]) -> Command {
+fn go(module: &str, words: &[&str]) -> Command {
     let mut command = program("go");
-    command.current_dir(root().join("tests/testbed")).env("CGO_ENABLED", "0");
+    command.current_dir(root().join(module)).env("CGO_ENABLED", "0");
     command.args(words).args(["-trimpath", "-buildvcs=false", "./..."]);
     command
 }

@@ -1,7 +1,7 @@
 //! What memkube is known to answer otherwise than the real server, each with its reason. What follows in a
 //! sequence after one of these is not compared.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::steps::Step;
 use crate::subjects::GROUP;
@@ -13,7 +13,7 @@ struct Known {
     is: fn(&Step, &Value) -> bool,
 }
 
-const KNOWN: [Known; 5] = [
+const KNOWN: [Known; 6] = [
     Known {
         why: "A Service that is not there is made by a write of its status, as by no other kind's. Nobody does it.",
         is: |step, found| {
@@ -24,6 +24,11 @@ const KNOWN: [Known; 5] = [
         why: "A write that changes nothing of a custom resource that was applied with empty annotations, or \
               whose defaults came only through scale, is one: it is stored anew in another form.",
         is: |step, found| step.path.contains(GROUP) && unversioned(&step.answer) == unversioned(found),
+    },
+    Known {
+        why: "Rules that are [] are null in the store and differ from it: each such write is one of the writer's, \
+              and a new version once a second has passed.",
+        is: |step, found| step.body["rules"] == json!([]) && unversioned(&step.answer) == unversioned(found),
     },
     Known {
         why: "Rules for the address families of Services are not looked at.",

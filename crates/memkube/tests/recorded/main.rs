@@ -170,15 +170,20 @@ async fn the_real_server_still_answers_as_recorded() -> Result<()> {
     Ok(())
 }
 
-/// The same for the generated ones: `MEMKUBE_RECORD=COUNT` makes that many anew.
+/// The same for the generated ones: `MEMKUBE_RECORD=COUNT` records those of the seeds up to COUNT that are not
+/// in the file.
 #[tokio::test]
 async fn the_real_server_still_answers_generated_sequences() -> Result<()> {
     let Some(bed) = real().await? else { return Ok(()) };
     prepare(&bed).await?;
     let count: u64 = std::env::var("MEMKUBE_RECORD").ok().and_then(|text| text.parse().ok()).unwrap_or(0);
-    let recorded = match count {
-        0 => generated()?,
-        count => (1..=count).map(|seed| Generated { seed, steps: generate::sequence(seed) }).collect(),
+    let kept = if generated_file().exists() { generated()? } else { Vec::new() };
+    let is_kept = |seed: &u64| kept.iter().any(|generated| generated.seed == *seed);
+    let missing = (1..=count).filter(|seed| !is_kept(seed));
+    let missing: Vec<_> = missing.map(|seed| Generated { seed, steps: generate::sequence(seed) }).collect();
+    let (mut lines, recorded) = match count {
+        0 => (Vec::new(), kept),
+        _ => (kept.iter().map(serde_json::to_string).collect::<Result<_, _>>()?, missing),
     };
     let bed = &bed;
     let answered: Vec<_> = futures::stream::iter(recorded)
@@ -189,7 +194,6 @@ async fn the_real_server_still_answers_generated_sequences() -> Result<()> {
         .buffered(8)
         .try_collect()
         .await?;
-    let mut lines = Vec::new();
     for (seed, mut steps, answers) in answered {
         for (number, (step, answer)) in steps.iter_mut().zip(answers).enumerate() {
             if count == 0 && step.answer != answer {
