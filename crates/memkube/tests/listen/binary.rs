@@ -1,5 +1,6 @@
 //! The program `memkube`: a thousand clusters in one process, ended by a signal or by its stdin.
 
+use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
 
@@ -55,10 +56,17 @@ async fn the_end_of_its_stdin_ends_it_where_that_is_asked_for() -> Result<()> {
     let directory = tempfile::tempdir()?;
     let path = directory.path().join("config");
     let path = path.to_str().context("a path in text")?;
-    let (mut child, line) = start(&["--names=a,b", "--kubeconfig", path, "--until-stdin-closes"]).await?;
-    ensure!(line["clusters"][1]["name"] == "b", "{line}");
-    drop(child.stdin.take());
-    ensure!(timeout(LONG, child.wait()).await??.success());
+    // A file that was not asked for goes again.
+    for (more, stays) in [(vec!["--kubeconfig", path], true), (vec![], false)] {
+        let arguments = [vec!["--names=a,b", "--until-stdin-closes"], more].concat();
+        let (mut child, line) = start(&arguments).await?;
+        ensure!(line["clusters"][1]["name"] == "b", "{line}");
+        let written = Path::new(line["kubeconfig"].as_str().context("a kubeconfig")?);
+        ensure!(written.exists());
+        drop(child.stdin.take());
+        ensure!(timeout(LONG, child.wait()).await??.success());
+        ensure!(written.exists() == stays);
+    }
     Ok(())
 }
 
