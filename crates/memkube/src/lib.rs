@@ -34,8 +34,8 @@
 //! `tests/kubectl` has what two releases of kubectl print on both.
 //!
 //! With the feature `listen` (on by default; simulations go without) it serves clusters over HTTPS, and
-//! `memkube` is a program that does so. 1,000 empty clusters are served within two seconds in 35 MB, by a debug
-//! build on two cores.
+//! `memkube` is a program that does so. A release build on two cores serves 1,000 empty clusters after 0.3 s, in
+//! 30 MB.
 //!
 //! Memory, counted by the allocator (`tests/memory.rs`): an empty cluster 4.3 KB, a ConfigMap of 1 KB 1.6 KB,
 //! changed once 3.1 KB. Objects are kept as compact JSON, which the history shares; it keeps the versions
