@@ -125,8 +125,8 @@ impl Store {
         if new == object {
             return Ok(object);
         }
-        let (mut new, emptied) =
-            self.decode(&Write { validation: Validation::Ignore, ..write.clone() }, new, 500)?;
+        let write = Write { validation: Validation::Ignore, ..write.clone() };
+        let (mut new, emptied) = self.decode(&write, new, 500)?;
         write.settle(&mut new, emptied);
         Ok(new)
     }

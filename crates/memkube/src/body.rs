@@ -117,6 +117,12 @@ impl Write {
             if !found.is_empty() && found != wanted {
                 misnamed = Some(Write::mismatch(field, found, wanted));
             }
+            if found.is_empty() && field == "name" {
+                let message = format!(
+                    "the name of the object ({wanted} based on URL) was undeterminable: name must be provided"
+                );
+                return Err(Failure::bad_request(message));
+            }
             if !wanted.is_empty() {
                 metadata.insert(field.into(), json!(wanted));
             }
@@ -145,6 +151,10 @@ impl Write {
             return Err(Failure::precondition(&self.kind, &self.place.name, "UID", wanted, found));
         }
         let wanted = text(body, "resourceVersion");
+        if !wanted.is_empty() && wanted.parse::<u64>().is_err() {
+            let message = format!("strconv.ParseUint: parsing {wanted:?}: invalid syntax");
+            return Err(Failure::new(500, "", message));
+        }
         if !["", "0", text(live, "resourceVersion")].contains(&wanted) {
             return Err(Failure::modified(&self.kind, &self.place.name));
         }

@@ -15,8 +15,7 @@ use super::fault::{Call, Verb};
 use super::kinds::Kind;
 use super::limits;
 use super::openapi;
-use super::options;
-use super::protobuf;
+use super::options::{self, Form};
 use super::review;
 use super::route::{self, Address, Asked, Target};
 use super::select::Selector;
@@ -24,7 +23,7 @@ use super::store::{Place, Resource, Store};
 use super::strategy;
 use super::table;
 use super::watch::{Scope, Start};
-use super::write::{Validation, Write};
+use super::write::Write;
 
 /// How long a watch lasts that names no timeout; the real server draws 30 to 60 minutes.
 const WATCH_TIMEOUT: Duration = Duration::from_secs(1800);
@@ -80,13 +79,15 @@ impl Inner {
         user: &str,
     ) -> Result<Answer, Failure> {
         let gate = gate.map(|gate| store.authorized(gate, asked).map(Arc::new)).transpose()?;
-        limits::request(&asked.body)?;
         let aggregated = discovery::wants_aggregated(&asked.accept);
+        let missing = options::missing(&store.kinds, &asked.path);
         let document = |found: Option<Value>| match found {
             Some(document) => Answer::Json(200, document),
-            None => Answer::Text(404, "404 page not found\n"),
+            None => missing.map_or(Answer::Text(404, "404 page not found\n"), Answer::from),
         };
-        if !matches!(asked.target, Target::Objects(_)) && asked.verb != Verb::Get {
+        let any_method =
+            matches!(asked.target, Target::Objects(_) | Target::Health | Target::Groups | Target::Unknown);
+        if !any_method && asked.verb != Verb::Get {
             return Err(Failure::method_not_allowed());
         }
         Ok(match &asked.target {
@@ -120,9 +121,12 @@ impl Inner {
             Target::Objects(address) => match find(store, address) {
                 Some(kind) if review::is_one(&kind) => {
                     let rights = gate.as_ref().and_then(|gate| gate.rights.as_ref());
-                    review::answer(store, rights, user, &kind, &body(asked)?, asked.verb)?
+                    review::answer(store, rights, user, &kind, &options::body(asked)?, asked.verb)?
                 }
-                Some(kind) => self.objects(store, asked, address, kind, gate)?,
+                Some(kind) => {
+                    limits::request(&asked.body)?;
+                    self.objects(store, asked, address, kind, gate)?
+                }
                 None if unreachable(store, &address.group, &address.version) => {
                     Answer::Text(503, "service unavailable\n")
                 }
@@ -143,22 +147,18 @@ impl Inner {
         kind: Arc<Kind>,
         gate: Option<Arc<Gate>>,
     ) -> Result<Answer, Failure> {
-        let validation = match asked.param("fieldValidation") {
-            "Ignore" => Validation::Ignore,
-            "Strict" => Validation::Strict,
-            _ => Validation::Warn,
-        };
-        let deletion = match asked.verb {
-            Verb::Delete | Verb::DeleteCollection if !asked.body.is_empty() => body(asked)?,
-            _ => Value::Null,
-        };
-        let deletion = options::deletion(asked, deletion);
+        let deletion = options::deletion(asked)?;
         options::check(asked, &deletion)?;
+        let validation = options::validation(asked);
+        let form = options::form(&asked.accept)?;
         if kind.group.is_empty() && kind.kind == "Endpoints" {
             let warning = "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice";
             store.warnings.push(warning.to_owned());
         }
-        let shown = |code, object: Value| Answer::Json(code, kind.view(&object));
+        let shown = |code, object: Value| match form {
+            Form::Metadata => Answer::Json(code, options::metadata(&object)),
+            Form::Object | Form::Table => Answer::Json(code, kind.view(&object)),
+        };
         let write = || Write {
             kind: kind.clone(),
             place: Place::new(&address.namespace, &address.name),
@@ -170,7 +170,7 @@ impl Inner {
             now: (self.clock)(),
             gate: gate.clone(),
         };
-        let body = || body(asked);
+        let body = || options::body(asked);
         let status = !address.subresource.is_empty();
         if address.subresource == "scale" {
             let write = write();
@@ -184,21 +184,21 @@ impl Inner {
             return Ok(Answer::Json(200, scale));
         }
         Ok(match asked.verb {
-            Verb::Get if table::wanted(&asked.accept) => {
+            Verb::Get if form == Form::Table => {
                 let object = store.seen(asked, &write())?;
                 let metadata = json!({"resourceVersion": object["metadata"]["resourceVersion"]});
                 let include = asked.param("includeObject");
                 Answer::Json(200, table::of(&kind, &[object], metadata, true, include, (self.clock)()))
             }
             Verb::Get => shown(200, store.seen(asked, &write())?),
-            Verb::List => list(store, asked, address, &kind, (self.clock)())?,
-            Verb::Watch => Answer::Watch(watch(asked, address, kind)?),
+            Verb::List => list(store, asked, address, &kind, form, (self.clock)())?,
+            Verb::Watch => Answer::Watch(watch(asked, address, kind, form)?),
             // What serves custom resources takes the name from the body, and looks for one on others.
             Verb::Create if address.name.is_empty() || (!status && kind.custom().is_some()) => {
-                shown(201, store.create(write(), body()?)?)
+                shown(201, store.create(write(), options::object(body()?)?)?)
             }
             Verb::Update if !address.name.is_empty() => {
-                let (created, object) = store.replace(&write(), body()?)?;
+                let (created, object) = store.replace(&write(), options::object(body()?)?)?;
                 shown(if created { 201 } else { 200 }, object)
             }
             Verb::Patch if !address.name.is_empty() => {
@@ -216,7 +216,7 @@ impl Inner {
             }
             Verb::DeleteCollection if takes_collections(&kind, address) => {
                 let dry_run = asked.dry_run() || deletion["dryRun"] == json!(["All"]);
-                let answer = list(store, asked, address, &kind, (self.clock)())?;
+                let answer = list(store, asked, address, &kind, form, (self.clock)())?;
                 for place in selected(store, asked, address, &kind)? {
                     match store.delete(&Write { place, dry_run, ..write() }, &deletion) {
                         // It went with another of them.
@@ -266,28 +266,6 @@ fn find(store: &Store, address: &Address) -> Option<Arc<Kind>> {
     (subresource && scope).then(|| kind.clone())
 }
 
-/// The body as JSON; where its type says YAML or protobuf, that is read.
-fn body(asked: &Asked) -> Result<Value, Failure> {
-    let unreadable = |language: &str, error: String| {
-        Failure::bad_request(format!("error decoding the request's body as {language}: {error}"))
-    };
-    if asked.content_type.starts_with(protobuf::MEDIA_TYPE) {
-        return protobuf::read(&asked.body).map_err(|error| unreadable("protobuf", error.to_string()));
-    }
-    match serde_json::from_slice(&asked.body) {
-        Ok(value) => Ok(value),
-        Err(_) if asked.content_type.contains("yaml") => {
-            let text =
-                std::str::from_utf8(&asked.body).map_err(|error| unreadable("YAML", error.to_string()))?;
-            // As kubectl writes file modes.
-            let options = serde_saphyr::options! { legacy_octal_numbers: true, with_snippet: false };
-            serde_saphyr::from_str_with_options(text, options)
-                .map_err(|error| unreadable("YAML", error.to_string()))
-        }
-        Err(error) => Err(unreadable("JSON", error.to_string())),
-    }
-}
-
 fn unreachable(store: &Store, group: &str, version: &str) -> bool {
     store.broken().iter().any(|(of, at)| of == group && at == version)
 }
@@ -314,6 +292,7 @@ fn list(
     asked: &Asked,
     address: &Address,
     kind: &Kind,
+    form: Form,
     now: Timestamp,
 ) -> Result<Answer, Failure> {
     let selector = selector(asked, kind)?;
@@ -354,9 +333,16 @@ fn list(
         metadata["continue"] = json!("");
     }
     let page: Vec<_> = page.into_iter().map(|(_, object)| object).collect();
-    if table::wanted(&asked.accept) {
+    if form == Form::Table {
         let table = table::of(kind, &page, metadata, true, asked.param("includeObject"), now);
         return Ok(Answer::Json(200, table));
+    }
+    if form == Form::Metadata {
+        let items: Vec<_> = page.iter().map(options::metadata).collect();
+        let list = json!({
+            "kind": "PartialObjectMetadataList", "apiVersion": "meta.k8s.io/v1", "metadata": metadata, "items": items,
+        });
+        return Ok(Answer::Json(200, list));
     }
     let items: Vec<_> = page.iter().map(|object| item(kind, object)).collect();
     Ok(Answer::Json(
@@ -405,14 +391,15 @@ fn read_token(token: &str) -> Result<(u64, Place), Failure> {
     read().ok_or_else(|| Failure::bad_request("continue key is not valid"))
 }
 
-fn watch(asked: &Asked, address: &Address, kind: Arc<Kind>) -> Result<Start, Failure> {
+fn watch(asked: &Asked, address: &Address, kind: Arc<Kind>, form: Form) -> Result<Start, Failure> {
     let seconds = asked.param("timeoutSeconds").parse().ok().filter(|seconds| *seconds > 0);
     Ok(Start {
         scope: Scope { selector: selector(asked, &kind)?, kind, namespace: address.namespace.clone() },
         resource_version: asked.param("resourceVersion").to_owned(),
         initial_events: asked.param("sendInitialEvents") == "true",
         bookmarks: asked.param("allowWatchBookmarks") == "true",
-        table: table::wanted(&asked.accept).then(|| asked.param("includeObject").to_owned()),
+        form,
+        include: asked.param("includeObject").to_owned(),
         timeout: seconds.map_or(WATCH_TIMEOUT, Duration::from_secs),
         until: asked.limit(),
     })

@@ -2,8 +2,10 @@
 //! It knows nothing of what is built on it.
 //!
 //! ```text
+//! listen (HTTPS) ------\
 //! kube::Client -> service (records, faults) -> handle (routes, rights, reads) -> write, scale -> lifecycle -> store
 //!                     \-> discovery, openapi, table \-> watch <----- history -----------------/    ^
+//!                     handle -> options (queries, forms of bodies and answers) -> protobuf (bodies of Go clients)
 //! write -> shape, builtin, custom (the stored form) -> managed -> smd (merge, compare, remove)    |
 //! write -> strategic (kubectl's patches)             lifecycle <-> garbage (what goes with its owner)
 //! handle -> rights (RBAC), review    write, lifecycle -> admission (hooks)    workloads -> write
@@ -11,7 +13,7 @@
 //!
 //! It serves discovery, OpenAPI v3, get, list, watch (tables too), create, update, merge, JSON and strategic
 //! merge patch, server-side apply, status, scale, delete and deletecollection with their propagation policies,
-//! in JSON or YAML, for the built-in kinds of Kubernetes 1.36, those of CRDs, and registered ones. A request
+//! in JSON, YAML or protobuf, for the built-in kinds of Kubernetes 1.36, those of CRDs, and registered ones. A request
 //! is done in one step, and so is what follows from it: what goes with its owner or its namespace is gone, or
 //! marked, when the answer is given.
 //!
@@ -24,11 +26,16 @@
 //! OpenAPI documents (`cargo xtask schemas`); what those do not say is in `schemas/defaults.json`, `builtin`
 //! and `strategy`.
 //!
-//! Three tests hold it to the real one. `tests/oracle` fuzzes server-side apply ([`managers`]) against
+//! Four tests hold it to the real one. `tests/oracle` fuzzes server-side apply ([`managers`]) against
 //! apimachinery's own field managers, built as kube-apiserver builds them, by a Go program: objects, owners and
 //! conflicts after each step, without a difference. `tests/recorded` replays sequences of requests with a real
 //! server's answers, more than a thousand of them made from seeds, at least 20 for each verb, patch type, scope
-//! and subresource. `tests/facts` runs each statement on both.
+//! and subresource. `tests/facts` runs each statement on both, and the wrong requests of `wrong.json`.
+//! `tests/kubectl` has what two releases of kubectl print on both.
+//!
+//! With the feature `listen` (on by default; simulations go without) it serves clusters over HTTPS, and
+//! `memkube` is a program that does so. A release build on two cores serves 1,000 empty clusters after 0.3 s, in
+//! 30 MB.
 //!
 //! Memory, counted by the allocator (`tests/memory.rs`): an empty cluster 4.3 KB, a ConfigMap of 1 KB 1.6 KB,
 //! changed once 3.1 KB. Objects are kept as compact JSON, which the history shares; it keeps the versions
@@ -55,13 +62,18 @@
 //! - Webhook configurations do nothing; two hooks stand for webhooks ([`Cluster::set_mutating_admission`],
 //!   [`Cluster::set_validating_admission`]).
 //! - Nothing answers behind an APIService that names a Service.
-//! - Tables have the real columns for ConfigMap, Secret, Service, Deployment, Pod, Namespace and custom
-//!   resources, all others name and age. OpenAPI v2 is not served.
+//! - Tables have the real columns for the kinds of `schemas/columns.txt` and custom resources, all others name
+//!   and time of creation. Of the JSON paths of a CRD's columns, `..` and unions are not read.
+//! - `/openapi/v2` describes nothing: `kubectl explain --output=plaintext-openapiv2` does not work.
+//! - Answers are JSON where YAML is asked for, and 406 where only protobuf is; protobuf bodies are read of the
+//!   stable built-in kinds, not of CRDs and APIServices. Nothing is compressed. `/` is not served.
+//! - Reviews that name nothing are not refused; tokens of service accounts, evictions, logs, exec and the like
+//!   are not served. A cluster has no APIServices and priority classes of its own.
 //! - A server whose view a fault holds back ([`Fault::Stale`]) refuses a later resourceVersion at once; the
 //!   real one waits three seconds first. A restore is that of etcd with a restart of the API server.
 //! - A DaemonSet's template generation stays 1.
-//! - A writer without `fieldManager` is `unknown`, whatever its User-Agent.
-//! - Continue tokens are not those of the real server; bodies in protobuf and CBOR are refused.
+//! - A merge patch of a custom resource's scale is noted in managedFields.
+//! - Continue tokens are not those of the real server; bodies in CBOR are refused.
 //! - A call that a hung cluster has not taken up and that its caller gives up has no effect.
 
 use std::collections::BTreeMap;
@@ -174,10 +186,10 @@ struct Front {
     /// Users' rights are looked at.
     authority: Option<Arc<rights::Authority>>,
     down: Option<Down>,
-    /// Grows when the cluster goes out of reach by refusing.
-    refusals: u64,
     counts: fault::Counts,
     watch_fault: Option<WatchHook>,
+    /// Grows when the cluster goes out of reach by refusing.
+    refusals: u64,
 }
 
 impl Cluster {

@@ -65,10 +65,10 @@ impl Store {
         if kind.is_namespace() {
             object["metadata"]["labels"][NAME_LABEL] = json!(place.name);
         }
+        self.begin_service(kind, object, write.now);
         if (kind.group.as_str(), kind.plural.as_str()) == ("", "persistentvolumes") {
             object["status"]["lastPhaseTransitionTime"] = json!(rfc3339(write.now));
         }
-        self.begin_service(kind, object, write.now);
         if kind.is_crd() {
             // Not yet established: that is the next write.
             let names = json!({"kind": "", "plural": ""});

@@ -78,7 +78,9 @@ impl Asked {
         let target = Target::of(&path);
         let named = matches!(&target, Target::Objects(address) if !address.name.is_empty());
         let objects = matches!(target, Target::Objects(_));
-        let watch = matches!(query.get("watch").map(String::as_str), Some("true" | "1"));
+        // As the real server reads it: any other word is yes, and so is none.
+        let watch =
+            query.get("watch").is_some_and(|text| !matches!(text.to_lowercase().as_str(), "false" | "0"));
         let verb = match parts.method {
             Method::GET if !objects || named => Verb::Get,
             Method::GET if watch => Verb::Watch,

@@ -28,18 +28,25 @@ pub(super) fn metadata(kind: &Kind, object: &Value) -> Vec<Wrong> {
     let mut all = Vec::new();
     let metadata = &object["metadata"];
     let name = metadata["name"].as_str().unwrap_or_default();
-    let fits = match (kind.group.as_str(), kind.plural.as_str()) {
+    let fits = |name: &str| match (kind.group.as_str(), kind.plural.as_str()) {
         ("rbac.authorization.k8s.io", _) | ("policy", "poddisruptionbudgets") => {
             !name.contains(['/', '%']) && name != "." && name != ".."
         }
         ("", "namespaces" | "services") => is_label(name),
         _ => name.len() <= 253 && name.split('.').all(is_label),
     };
-    if !fits {
+    let prefix = metadata["generateName"].as_str().unwrap_or_default();
+    // What is drawn comes after it.
+    let names =
+        [("metadata.generateName", prefix, format!("{prefix}a")), ("metadata.name", name, name.to_owned())];
+    for (field, name, full) in names {
+        if fits(&full) {
+            continue;
+        }
         let label = kind.group.is_empty() && matches!(kind.plural.as_str(), "namespaces" | "services");
         let rule = if label { LABEL } else { SUBDOMAIN };
         let why = format!("Invalid value: {name:?}: a lowercase RFC 1123 {rule}");
-        all.push(wrong("metadata.name", "FieldValueInvalid", why));
+        all.push(wrong(field, "FieldValueInvalid", why));
     }
     for (key, value) in metadata["labels"].as_object().into_iter().flatten() {
         let text = value.as_str().unwrap_or_default();
@@ -102,6 +109,28 @@ fn owners(metadata: &Value, all: &mut Vec<Wrong>) {
     }
 }
 
+/// Keys of ConfigMaps and Secrets.
+fn keys(object: &Value) -> Vec<Wrong> {
+    let mut all = Vec::new();
+    for field in ["data", "binaryData"] {
+        for (key, _) in object[field].as_object().into_iter().flatten() {
+            let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+            if key.is_empty()
+                || key.len() > 253
+                || !key.chars().all(fits)
+                || key == "."
+                || key.starts_with("..")
+            {
+                let why = format!(
+                    "Invalid value: {key:?}: a valid config key must consist of alphanumeric characters, '-', '_' or '.'"
+                );
+                all.push(wrong(format!("{field}[{key}]"), "FieldValueInvalid", why));
+            }
+        }
+    }
+    all
+}
+
 /// At most 63 lower-case letters, digits and dashes, none of these at an end.
 fn is_label(text: &str) -> bool {
     let ends = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
@@ -149,6 +178,7 @@ pub(super) fn builtin(kind: &Kind, live: Option<&Value>, object: &Value) -> Vec<
     }
     if matches!((kind.group.as_str(), kind.kind.as_str()), ("", "ConfigMap" | "Secret")) {
         all.extend(limits::values(kind, object));
+        all.extend(keys(object));
     }
     match (kind.group.as_str(), kind.kind.as_str()) {
         ("apps", "Deployment" | "ReplicaSet" | "StatefulSet" | "DaemonSet") => {

@@ -69,8 +69,12 @@ impl PatchType {
             PatchType::Strategic => {
                 let patch: Option<serde_json::Map<String, Value>> =
                     serde_json::from_slice(patch).map_err(unreadable)?;
-                strategic::patch(typed, object, &json!(patch.unwrap_or_default()))
-                    .map_err(Failure::bad_request)?;
+                strategic::patch(typed, object, &json!(patch.unwrap_or_default())).map_err(
+                    |why| match why.contains("unknown $patch") {
+                        true => Failure::new(500, "", why),
+                        false => Failure::bad_request(why),
+                    },
+                )?;
             }
             PatchType::Json => {
                 let operations: Vec<serde_json::Map<String, Value>> =
@@ -107,6 +111,7 @@ impl Store {
                 return Err(write.invalid("metadata.name", why));
             }
         };
+        body["metadata"]["name"] = json!(write.place.name);
         write.conform(&mut body, 400)?;
         let (mut object, emptied) = self.decode(&write, body, 400)?;
         self.check_namespace(&write)?;

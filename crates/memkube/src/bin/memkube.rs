@@ -137,10 +137,13 @@ async fn serve(arguments: &Arguments) -> Result<(), Box<dyn std::error::Error>> 
         () = stdin_closed(), if arguments.until_stdin_closes => {}
     }
     server.stop().await;
+    if arguments.kubeconfig.is_none() {
+        std::fs::remove_file(kubeconfig)?;
+    }
     Ok(())
 }
 
-/// `memkube-PID.yaml` among temporary files.
+/// `memkube-PID.yaml` among temporary files, taken away at the end.
 fn default_kubeconfig() -> Result<PathBuf, std::io::Error> {
     std::path::absolute(std::env::temp_dir().join(format!("memkube-{}.yaml", std::process::id())))
 }

@@ -16,12 +16,6 @@ mod special;
 
 use columns::Column;
 
-/// Does the `Accept` header take a table?
-pub(super) fn wanted(accept: &str) -> bool {
-    let mut types = accept.split(',').map(|one| one.split(';').map(str::trim).collect::<Vec<_>>());
-    types.any(|one| ["as=Table", "v=v1", "g=meta.k8s.io"].iter().all(|part| one.contains(part)))
-}
-
 /// A table of objects; of a watch only the first bears the columns.
 pub(super) fn of(
     kind: &Kind,

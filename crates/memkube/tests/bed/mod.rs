@@ -72,7 +72,21 @@ impl Bed {
         kind: &str,
         body: String,
     ) -> Result<(u16, usize, Value)> {
-        let request = http::Request::builder().method(method).uri(path).header("content-type", kind);
+        self.send_with(method, path, &[("content-type".to_owned(), kind.to_owned())], body).await
+    }
+
+    /// The same with these headers.
+    pub async fn send_with(
+        &self,
+        method: &str,
+        path: &str,
+        headers: &[(String, String)],
+        body: String,
+    ) -> Result<(u16, usize, Value)> {
+        let mut request = http::Request::builder().method(method).uri(path);
+        for (name, value) in headers {
+            request = request.header(name, value);
+        }
         let response = self.client.send(request.body(Body::from(body.into_bytes()))?).await?;
         let code = response.status().as_u16();
         let warnings = response.headers().get_all("warning").iter().count();

@@ -9,6 +9,7 @@ mod kubectl;
 mod lifecycle;
 mod rights;
 mod serving;
+mod wrong;
 
 use std::future::Future;
 

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use anyhow::{Context, Result, bail, ensure};
 use memkube::listen::{Server, Settings, User};
 use memkube::{Cluster, Options, tokio_clock};
-use run::{Bed, Kubectl};
+use run::Bed;
 use tokio_util::sync::CancellationToken;
 
 fn here(path: &str) -> PathBuf {
@@ -32,8 +32,8 @@ fn sessions() -> Result<Vec<String>> {
     Ok(names)
 }
 
-fn read(name: &str, kubectl: &Kubectl) -> Result<String> {
-    let own = here(&format!("sessions/{name}{}.txt", kubectl.suffix));
+fn read(name: &str, suffix: &str) -> Result<String> {
+    let own = here(&format!("sessions/{name}{suffix}.txt"));
     let path = if own.exists() { own } else { here(&format!("sessions/{name}.txt")) };
     std::fs::read_to_string(&path).with_context(|| format!("read {}", path.display()))
 }
@@ -70,7 +70,7 @@ async fn both_kubectls_print_what_a_real_server_makes_them_print() -> Result<()>
         let kubeconfig = server.kubeconfig_of(name, "admin");
         async move {
             let bed = Bed { kubeconfig: kubeconfig?, kubectl: kubectl.path.clone(), real: false };
-            let wanted = read(session, kubectl)?;
+            let wanted = read(session, kubectl.suffix)?;
             let found = bed.session(&wanted).await.with_context(|| name.clone())?;
             anyhow::Ok(difference(&wanted, &found).map(|text| format!("{name}:\n{text}")))
         }
@@ -90,7 +90,7 @@ async fn the_real_server_still_makes_kubectl_print_that() -> Result<()> {
         let mut new = String::new();
         for kubectl in run::kubectls().await? {
             let bed = Bed { kubeconfig: kubeconfig.clone(), kubectl: kubectl.path.clone(), real: true };
-            let wanted = read(&name, if record { run::NEW } else { &kubectl })?;
+            let wanted = read(&name, if record { "" } else { kubectl.suffix })?;
             let found = bed.session(&wanted).await.with_context(|| name.clone())?;
             let file = here(&format!("sessions/{name}{}.txt", kubectl.suffix));
             match () {

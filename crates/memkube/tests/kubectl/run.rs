@@ -17,9 +17,6 @@ pub struct Kubectl {
     pub suffix: &'static str,
 }
 
-/// Whose files are the ones that commands are read from.
-pub const NEW: &Kubectl = &Kubectl { path: PathBuf::new(), suffix: "" };
-
 /// Both, built where they have not been.
 pub async fn kubectls() -> Result<Vec<Kubectl>> {
     let new = build("testbed").await?.with_file_name("kubectl");

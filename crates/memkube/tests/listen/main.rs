@@ -2,6 +2,7 @@
 //! what being out of reach looks like from outside.
 #![allow(clippy::disallowed_methods, reason = "clients run beside the tests, not in the server")]
 
+mod binary;
 mod client;
 
 use std::os::unix::fs::PermissionsExt;
