@@ -1,10 +1,13 @@
 //! Serves clusters in memory over HTTPS until it is told to stop: for kubectl, and for load on a process of
 //! its own.
 
+use std::collections::BTreeSet;
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use clap::error::ErrorKind;
+use clap::{CommandFactory, Parser, value_parser};
 use memkube::listen::{Server, Settings, User};
 use memkube::{Cluster, Options, tokio_clock};
 use serde_json::json;
@@ -12,74 +15,50 @@ use tokio::io::AsyncReadExt;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
-const USAGE: &str =
-    "usage: memkube [--clusters N | --names A,B,C] [--kubeconfig FILE] [--seed N] [--until-stdin-closes]";
 const USER: &str = "admin";
 
-#[derive(Debug, Default, PartialEq)]
+#[derive(Debug, Parser)]
+#[command(name = "memkube", about = "Kubernetes API servers in memory, over HTTPS on loopback.")]
 struct Arguments {
+    /// How many clusters: member-1, member-2 and so on.
+    #[arg(long, default_value_t = 1, value_parser = value_parser!(u16).range(1..))]
+    clusters: u16,
+    /// The clusters by name, instead.
+    #[arg(long, value_delimiter = ',', value_parser = name, conflicts_with = "clusters")]
     names: Vec<String>,
+    /// Where the kubeconfig goes, with a context for each cluster; default: a temporary file.
+    #[arg(long)]
     kubeconfig: Option<PathBuf>,
+    /// Of uids and tokens.
+    #[arg(long, default_value_t = 0)]
     seed: u64,
+    /// End with standard input, too.
+    #[arg(long)]
     until_stdin_closes: bool,
 }
 
+fn name(text: &str) -> Result<String, &'static str> {
+    match text.trim() {
+        "" => Err("a cluster needs a name"),
+        name => Ok(name.to_owned()),
+    }
+}
+
 impl Arguments {
-    fn read(mut given: impl Iterator<Item = String>) -> Result<Self, String> {
-        let mut arguments = Arguments::default();
-        let mut chosen = None;
-        while let Some(flag) = given.next() {
-            let (flag, value) = match flag.split_once('=') {
-                Some((flag, value)) => (flag.to_owned(), Some(value.to_owned())),
-                None => (flag, None),
-            };
-            let mut value = || value.clone().or_else(|| given.next()).ok_or(format!("{flag} needs a value"));
-            match flag.as_str() {
-                "--clusters" | "--names" if chosen.is_some() => {
-                    return Err("--clusters and --names exclude each other".to_owned());
-                }
-                "--clusters" => {
-                    let count: usize = number(&flag, &value()?)?;
-                    arguments.names = (1..=count).map(|number| format!("member-{number}")).collect();
-                    chosen = Some(flag);
-                }
-                "--names" => {
-                    arguments.names = value()?.split(',').map(|name| name.trim().to_owned()).collect();
-                    chosen = Some(flag);
-                }
-                "--kubeconfig" => arguments.kubeconfig = Some(value()?.into()),
-                "--seed" => arguments.seed = number(&flag, &value()?)?,
-                "--until-stdin-closes" => arguments.until_stdin_closes = true,
-                _ => return Err(format!("{flag} is not known")),
-            }
-        }
-        if chosen.is_none() {
-            arguments.names = vec!["member-1".to_owned()];
-        }
-        if arguments.names.is_empty() || arguments.names.iter().any(String::is_empty) {
-            return Err("a cluster needs a name, and at least one is served".to_owned());
-        }
-        let mut sorted = arguments.names.clone();
-        sorted.sort();
-        match sorted.windows(2).find(|pair| pair[0] == pair[1]) {
-            Some(pair) => Err(format!("two clusters are named {:?}", pair[0])),
-            None => Ok(arguments),
+    fn names(&self) -> Vec<String> {
+        match self.names.as_slice() {
+            [] => (1..=self.clusters).map(|number| format!("member-{number}")).collect(),
+            names => names.to_vec(),
         }
     }
 }
 
-fn number<N: std::str::FromStr>(flag: &str, text: &str) -> Result<N, String> {
-    text.parse().map_err(|_| format!("{flag} needs a number, not {text:?}"))
-}
-
 fn main() -> ExitCode {
-    let arguments = match Arguments::read(std::env::args().skip(1)) {
-        Ok(arguments) => arguments,
-        Err(wrong) => {
-            complain(&format!("{wrong}; {USAGE}"));
-            return ExitCode::from(2);
-        }
-    };
+    let arguments = Arguments::parse();
+    let names: BTreeSet<_> = arguments.names.iter().collect();
+    if names.len() < arguments.names.len() {
+        Arguments::command().error(ErrorKind::ValueValidation, "--names: two clusters have one name").exit();
+    }
     allow_many_files();
     let done = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
@@ -118,7 +97,8 @@ async fn serve(arguments: &Arguments) -> Result<(), Box<dyn std::error::Error>> 
     let mut terminated = signal(SignalKind::terminate())?;
     #[expect(clippy::disallowed_methods, reason = "people compare ages with their own clock")]
     let clock = tokio_clock(jiff::Timestamp::now());
-    let clusters = arguments.names.iter().zip(arguments.seed..).map(|(name, uids)| {
+    let names = arguments.names();
+    let clusters = names.iter().zip(arguments.seed..).map(|(name, uids)| {
         let cluster = Cluster::new(name, Options { clock: clock.clone(), uids });
         cluster.set_recording(false);
         cluster
