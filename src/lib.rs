@@ -2,6 +2,8 @@
 //! is in vidra-core. docs/architecture.md shows the rooms and the way through them.
 
 pub mod app;
+#[cfg(feature = "demo")]
+pub mod demo;
 pub mod desired;
 pub mod hub;
 pub mod lease;

@@ -8,7 +8,7 @@ use vidra_hub::{process, settings::Flags, telemetry};
 
 fn main() -> ExitCode {
     let flags = Flags::parse();
-    telemetry::start(flags.json_logs);
+    telemetry::start(flags.json_logs, flags.default_log());
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => {

@@ -54,10 +54,18 @@ pub enum ProcessError {
     /// Another process took over.
     #[error("the Lease was lost; the process ends so that two never write at once")]
     LeaseLost,
+    /// The demo could not be shown to its end.
+    #[cfg(feature = "demo")]
+    #[error("the demo: {0}")]
+    Demo(#[from] crate::demo::DemoError),
 }
 
 /// Runs until SIGTERM or SIGINT.
 pub async fn run(flags: Flags) -> Result<(), ProcessError> {
+    #[cfg(feature = "demo")]
+    if let Some(crate::settings::Command::Demo(demo)) = flags.command {
+        return Ok(crate::demo::run(demo, stop_on_signal()?).await?);
+    }
     let client = hub_client(&flags).await?;
     let listener = serve::listen(flags.listen)
         .await

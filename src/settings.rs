@@ -23,7 +23,8 @@ pub fn parse_interval(text: &str) -> Result<Duration, IntervalError> {
 #[command(
     name = "vidra-hub",
     version,
-    about = "Delivers Kubernetes objects to member clusters and keeps them as declared."
+    about = "Delivers Kubernetes objects to member clusters and keeps them as declared.",
+    args_conflicts_with_subcommands = true
 )]
 pub struct Flags {
     /// The namespace of the hub's own Secrets and of the registration Secrets.
@@ -56,6 +57,29 @@ pub struct Flags {
     /// Logs as JSON lines.
     #[arg(long)]
     pub json_logs: bool,
+    /// Something else than to be the hub of a cluster.
+    #[cfg(feature = "demo")]
+    #[command(subcommand)]
+    pub command: Option<Command>,
+}
+
+/// What the program does when it is not the hub of a cluster.
+#[cfg(feature = "demo")]
+#[derive(Clone, Debug, clap::Subcommand)]
+pub enum Command {
+    /// Starts a hub and members in this process, in memory, and tells what the hub does with them.
+    Demo(crate::demo::DemoFlags),
+}
+
+impl Flags {
+    /// What is logged where RUST_LOG says nothing: the demo's own lines are enough.
+    pub fn default_log(&self) -> &'static str {
+        #[cfg(feature = "demo")]
+        if self.command.is_some() {
+            return "error";
+        }
+        "info"
+    }
 }
 
 /// What the loops go by.

@@ -7,9 +7,9 @@ use tracing_subscriber::{EnvFilter, fmt, prelude::*};
 /// kube logs a whole body at WARN when it does not decode: it may hold a Secret.
 const ALWAYS: [&str; 2] = ["kube_client::client=error", "kube_runtime=error"];
 
-/// Starts logging; RUST_LOG says what.
-pub fn start(json: bool) {
-    let mut filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
+/// Starts logging; RUST_LOG says what, else `default`.
+pub fn start(json: bool, default: &str) {
+    let mut filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(default));
     for directive in ALWAYS {
         if let Ok(directive) = directive.parse() {
             filter = filter.add_directive(directive);

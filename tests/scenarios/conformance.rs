@@ -4,7 +4,7 @@
 use serde_json::{Value, json};
 use testkit::world::{Access, At, World};
 
-use crate::{config_map_in, uid, world};
+use crate::{config_map_in, scenario, uid};
 
 fn kinds(ns: &str) -> Vec<Value> {
     let group = format!("{ns}.example.com");
@@ -45,47 +45,53 @@ async fn members_namespace(world: &World) -> Access {
     alice
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn an_apply_with_resource_version_1_creates_and_never_changes_what_is_there() {
-    let world = world().await;
-    let alice = members_namespace(&world).await;
-    let other = Access::new(alice.client.clone(), "another-manager");
-    for object in kinds(&world.ns) {
-        let at = At::of(&object);
-        let create_only = with(&object, "resourceVersion", "1");
-        assert_eq!(code(&alice, &create_only, true).await, 200, "{at}: absent");
-        let made = alice.live(&at).await;
-        for (access, force) in [(&alice, false), (&alice, true), (&other, false), (&other, true)] {
-            let disjoint = json!({"apiVersion": object["apiVersion"], "kind": object["kind"],
-                "metadata": {"name": object["metadata"]["name"], "namespace": object["metadata"]["namespace"],
-                    "resourceVersion": "1", "labels": {"theirs": "yes"}}});
-            for body in [&create_only, &disjoint] {
-                assert_eq!(code(access, body, force).await, 409, "{at}: present, force {force}");
+#[test]
+fn an_apply_with_resource_version_1_creates_and_never_changes_what_is_there() {
+    scenario(async |world| {
+        let alice = members_namespace(&world).await;
+        let other = Access::new(alice.client.clone(), "another-manager");
+        for object in kinds(&world.ns) {
+            let at = At::of(&object);
+            let create_only = with(&object, "resourceVersion", "1");
+            assert_eq!(code(&alice, &create_only, true).await, 200, "{at}: absent");
+            let made = alice.live(&at).await;
+            for (access, force) in [(&alice, false), (&alice, true), (&other, false), (&other, true)] {
+                let disjoint = json!({"apiVersion": object["apiVersion"], "kind": object["kind"],
+                    "metadata": {"name": object["metadata"]["name"], "namespace": object["metadata"]["namespace"],
+                        "resourceVersion": "1", "labels": {"theirs": "yes"}}});
+                for body in [&create_only, &disjoint] {
+                    assert_eq!(code(access, body, force).await, 409, "{at}: present, force {force}");
+                }
             }
+            let now = alice.live(&at).await;
+            assert_eq!(uid(&now), uid(&made), "{at}");
+            assert!(now["metadata"]["labels"]["theirs"].is_null(), "{now}");
+            alice.delete(&at).await;
         }
-        let now = alice.live(&at).await;
-        assert_eq!(uid(&now), uid(&made), "{at}");
-        assert!(now["metadata"]["labels"]["theirs"].is_null(), "{now}");
-        alice.delete(&at).await;
-    }
-    world.end().await;
+        world.end().await;
+    });
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn an_apply_with_a_uid_meets_that_object_or_none() {
-    let world = world().await;
-    let alice = members_namespace(&world).await;
-    let stranger = "00000000-0000-4000-8000-000000000000";
-    for object in kinds(&world.ns) {
-        let at = At::of(&object);
-        let of_stranger = with(&object, "uid", stranger);
-        assert_eq!(code(&alice, &of_stranger, true).await, 409, "{at}: absent");
-        assert!(alice.get(&at).await.is_none(), "{at}: nothing was made");
-        let made = alice.create(object.clone()).await;
-        let answer = code(&alice, &of_stranger, true).await;
-        assert!(matches!(answer, 409 | 422), "{at}: another is there, {answer}");
-        assert_eq!(code(&alice, &with(&object, "uid", &uid(&made)), true).await, 200, "{at}: it is there");
-        alice.delete(&at).await;
-    }
-    world.end().await;
+#[test]
+fn an_apply_with_a_uid_meets_that_object_or_none() {
+    scenario(async |world| {
+        let alice = members_namespace(&world).await;
+        let stranger = "00000000-0000-4000-8000-000000000000";
+        for object in kinds(&world.ns) {
+            let at = At::of(&object);
+            let of_stranger = with(&object, "uid", stranger);
+            assert_eq!(code(&alice, &of_stranger, true).await, 409, "{at}: absent");
+            assert!(alice.get(&at).await.is_none(), "{at}: nothing was made");
+            let made = alice.create(object.clone()).await;
+            let answer = code(&alice, &of_stranger, true).await;
+            assert!(matches!(answer, 409 | 422), "{at}: another is there, {answer}");
+            assert_eq!(
+                code(&alice, &with(&object, "uid", &uid(&made)), true).await,
+                200,
+                "{at}: it is there"
+            );
+            alice.delete(&at).await;
+        }
+        world.end().await;
+    });
 }

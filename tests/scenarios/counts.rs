@@ -3,43 +3,44 @@
 use serde_json::json;
 use testkit::world::At;
 
-use crate::{config_map, says, world};
+use crate::{config_map, says, scenario};
 
-#[tokio::test(flavor = "multi_thread")]
-async fn creating_takes_one_request_idling_none_a_repair_one_and_a_lost_object_two() {
-    let world = world().await;
-    world.register(&["berlin"]).await;
-    let alice = world.alice("berlin").await;
-    let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": world.ns}});
-    alice.create(namespace).await;
-    let settings = At::config_map(&world.ns, "settings");
-    let spec = json!({"targets": [{"clusterNames": ["berlin"]}], "reconcile": {"interval": "1s"}});
-    let verbs = |mark: &testkit::world::Mark| -> Vec<String> {
-        world.requests_for(&settings, "berlin", mark).into_iter().map(|one| one.verb).collect()
-    };
+#[test]
+fn creating_takes_one_request_idling_none_a_repair_one_and_a_lost_object_two() {
+    scenario(async |world| {
+        world.register(&["berlin"]).await;
+        let alice = world.alice("berlin").await;
+        let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": world.ns}});
+        alice.create(namespace).await;
+        let settings = At::config_map(&world.ns, "settings");
+        let spec = json!({"targets": [{"clusterNames": ["berlin"]}], "reconcile": {"interval": "1s"}});
+        let verbs = |mark: &testkit::world::Mark| -> Vec<String> {
+            world.requests_for(&settings, "berlin", mark).into_iter().map(|one| one.verb).collect()
+        };
 
-    let mark = world.mark();
-    world.deliver_with("shop", &config_map("settings", "one"), spec).await;
-    world.ready("shop").await;
-    assert_eq!(verbs(&mark), ["patch"], "creating");
+        let mark = world.mark();
+        world.deliver_with("shop", &config_map("settings", "one"), spec).await;
+        world.ready("shop").await;
+        assert_eq!(verbs(&mark), ["patch"], "creating");
 
-    let mark = world.mark();
-    world.after_passes(3).await;
-    assert_eq!(verbs(&mark), [""; 0], "three intervals");
-    assert_eq!(world.writes("hub", &mark), [], "three intervals");
+        let mark = world.mark();
+        world.after_passes(3).await;
+        assert_eq!(verbs(&mark), [""; 0], "three intervals");
+        assert_eq!(world.writes("hub", &mark), [], "three intervals");
 
-    let mark = world.mark();
-    alice.merge(&settings, json!({"data": {"key": "evil"}})).await;
-    alice.when(&settings, "as declared", says("one")).await;
-    world.corrected("shop", "berlin", 1).await;
-    world.after_passes(2).await;
-    assert_eq!(verbs(&mark), ["patch"], "repairing");
+        let mark = world.mark();
+        alice.merge(&settings, json!({"data": {"key": "evil"}})).await;
+        alice.when(&settings, "as declared", says("one")).await;
+        world.corrected("shop", "berlin", 1).await;
+        world.after_passes(2).await;
+        assert_eq!(verbs(&mark), ["patch"], "repairing");
 
-    let mark = world.mark();
-    alice.delete(&settings).await;
-    alice.when(&settings, "made again", says("one")).await;
-    world.corrected("shop", "berlin", 2).await;
-    world.after_passes(2).await;
-    assert_eq!(verbs(&mark), ["patch", "patch"], "making again");
-    world.end().await;
+        let mark = world.mark();
+        alice.delete(&settings).await;
+        alice.when(&settings, "made again", says("one")).await;
+        world.corrected("shop", "berlin", 2).await;
+        world.after_passes(2).await;
+        assert_eq!(verbs(&mark), ["patch", "patch"], "making again");
+        world.end().await;
+    });
 }

@@ -4,97 +4,106 @@ use serde_json::{Value, json};
 use testkit::world::{At, Who, two_contexts};
 use vidra_api::TargetState;
 
-use crate::{config_map, says, uid, world};
+use crate::{config_map, says, scenario, uid};
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_rotated_kubeconfig_works_without_a_restart() {
-    let world = world().await;
-    world.register(&["berlin"]).await;
-    world.deliver("shop", &["berlin"], &config_map("settings", "one")).await;
-    world.ready("shop").await;
-    let settings = At::config_map(&world.ns, "settings");
-    let made = world.alice("berlin").await.live(&settings).await;
+#[test]
+fn a_rotated_kubeconfig_works_without_a_restart() {
+    scenario(async |world| {
+        world.register(&["berlin"]).await;
+        world.deliver("shop", &["berlin"], &config_map("settings", "one")).await;
+        world.ready("shop").await;
+        let settings = At::config_map(&world.ns, "settings");
+        let made = world.alice("berlin").await.live(&settings).await;
 
-    let mark = world.mark();
-    world.register_as("berlin", &world.kubeconfig("berlin", Who::Alice), json!({})).await;
-    world.deliver("shop", &["berlin"], &config_map("settings", "two")).await;
-    world.ready("shop").await;
-    let changed = world.alice("berlin").await.live(&settings).await;
-    assert!(says("two")(&changed));
-    assert_eq!(uid(&changed), uid(&made));
-    // Rotated before the change, so the change came with the new credentials, or was done twice.
-    world.register_as("berlin", &world.kubeconfig("berlin", Who::Admin), json!({})).await;
-    world.deliver("shop", &["berlin"], &config_map("settings", "three")).await;
-    world.ready("shop").await;
-    let by_admin = world.requests_by(Who::Admin, "berlin", &mark);
-    assert!(by_admin.iter().any(|one| one.verb == "watch" && one.resource == "configmaps"), "{by_admin:?}");
-    world.end().await;
+        let mark = world.mark();
+        world.register_as("berlin", &world.kubeconfig("berlin", Who::Alice), json!({})).await;
+        world.deliver("shop", &["berlin"], &config_map("settings", "two")).await;
+        world.ready("shop").await;
+        let changed = world.alice("berlin").await.live(&settings).await;
+        assert!(says("two")(&changed));
+        assert_eq!(uid(&changed), uid(&made));
+        // Rotated before the change, so the change came with the new credentials, or was done twice.
+        world.register_as("berlin", &world.kubeconfig("berlin", Who::Admin), json!({})).await;
+        world.deliver("shop", &["berlin"], &config_map("settings", "three")).await;
+        world.ready("shop").await;
+        let by_admin = world.requests_by(Who::Admin, "berlin", &mark);
+        assert!(
+            by_admin.iter().any(|one| one.verb == "watch" && one.resource == "configmaps"),
+            "{by_admin:?}"
+        );
+        world.end().await;
+    });
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_kubeconfig_that_cannot_be_used_removes_nothing() {
-    let mut world = world().await;
-    world.register(&["berlin"]).await;
-    world.deliver("shop", &["berlin"], &config_map("settings", "one")).await;
-    world.ready("shop").await;
-    let alice = world.alice("berlin").await;
-    let settings = At::config_map(&world.ns, "settings");
-    let before = alice.live(&settings).await;
-    let good = world.kubeconfig("berlin", Who::VidraHub);
-    let mark = world.mark();
+#[test]
+fn a_kubeconfig_that_cannot_be_used_removes_nothing() {
+    scenario(async |mut world| {
+        world.register(&["berlin"]).await;
+        world.deliver("shop", &["berlin"], &config_map("settings", "one")).await;
+        world.ready("shop").await;
+        let alice = world.alice("berlin").await;
+        let settings = At::config_map(&world.ns, "settings");
+        let before = alice.live(&settings).await;
+        let good = world.kubeconfig("berlin", Who::VidraHub);
+        let mark = world.mark();
 
-    let marker = std::env::temp_dir().join(format!("vidra-exec-{}", std::process::id()));
-    let mut plugin: Value =
-        serde_json::from_str(&two_contexts(&world.kubeconfig("tokyo", Who::VidraHub), &good)).unwrap();
-    let exec = json!({"apiVersion": "client.authentication.k8s.io/v1", "command": "touch", "args": [marker]});
-    for user in plugin["users"].as_array_mut().unwrap() {
-        user["user"] = json!({"exec": exec});
-    }
-    let wrong_token = good.lines().map(|line| match line.trim_start().starts_with("token:") {
-        true => format!("{}token: wrong\n", &line[..line.len() - line.trim_start().len()]),
-        false => format!("{line}\n"),
+        let marker = std::env::temp_dir().join(format!("vidra-exec-{}", std::process::id()));
+        let mut plugin: Value =
+            serde_json::from_str(&two_contexts(&world.kubeconfig("tokyo", Who::VidraHub), &good)).unwrap();
+        let exec =
+            json!({"apiVersion": "client.authentication.k8s.io/v1", "command": "touch", "args": [marker]});
+        for user in plugin["users"].as_array_mut().unwrap() {
+            user["user"] = json!({"exec": exec});
+        }
+        let wrong_token = good.lines().map(|line| match line.trim_start().starts_with("token:") {
+            true => format!("{}token: wrong\n", &line[..line.len() - line.trim_start().len()]),
+            false => format!("{line}\n"),
+        });
+        let wrong_token: String = wrong_token.collect();
+        assert!(wrong_token.contains("token: wrong"));
+        for (bad, word) in
+            [("{{{ no kubeconfig", "kubeconfig"), (&plugin.to_string(), "exec"), (&wrong_token, "401")]
+        {
+            world.register_as("berlin", bad, json!({})).await;
+            let message = world.member_says("berlin", "CredentialsValid", "False").await;
+            assert!(message.contains(word), "{message}");
+            world
+                .target_when("shop", "berlin", "Unknown", |status| status.state == Some(TargetState::Unknown))
+                .await;
+            world.restart_hub().await;
+            world.resource_says("shop", "Ready", "False", "MembersUnreachable").await;
+            world.register_as("berlin", &good, json!({})).await;
+            world.member_says("berlin", "CredentialsValid", "True").await;
+            world.ready("shop").await;
+        }
+        assert!(!marker.exists(), "the exec plug-in was run");
+        assert_eq!(alice.live(&settings).await, before);
+        assert_eq!(world.writes("berlin", &mark), []);
+        world.end().await;
     });
-    let wrong_token: String = wrong_token.collect();
-    assert!(wrong_token.contains("token: wrong"));
-    for (bad, word) in
-        [("{{{ no kubeconfig", "kubeconfig"), (&plugin.to_string(), "exec"), (&wrong_token, "401")]
-    {
-        world.register_as("berlin", bad, json!({})).await;
+}
+
+#[test]
+fn a_vanished_registration_removes_nothing() {
+    scenario(async |mut world| {
+        world.register(&["berlin"]).await;
+        world.deliver("shop", &["berlin"], &config_map("settings", "one")).await;
+        world.ready("shop").await;
+        let mark = world.mark();
+        world.hub.delete(&world.registration("berlin")).await;
         let message = world.member_says("berlin", "CredentialsValid", "False").await;
-        assert!(message.contains(word), "{message}");
-        world
-            .target_when("shop", "berlin", "Unknown", |status| status.state == Some(TargetState::Unknown))
-            .await;
+        assert!(message.contains("missing"), "{message}");
+        world.target_is("shop", "berlin", TargetState::Unknown, "NoCredentials").await;
         world.restart_hub().await;
         world.resource_says("shop", "Ready", "False", "MembersUnreachable").await;
-        world.register_as("berlin", &good, json!({})).await;
-        world.member_says("berlin", "CredentialsValid", "True").await;
+        assert!(
+            world.member("berlin").await.is_some_and(|member| member.metadata.deletion_timestamp.is_none())
+        );
+        assert_eq!(world.writes("berlin", &mark), []);
+
+        world.register(&["berlin"]).await;
         world.ready("shop").await;
-    }
-    assert!(!marker.exists(), "the exec plug-in was run");
-    assert_eq!(alice.live(&settings).await, before);
-    assert_eq!(world.writes("berlin", &mark), []);
-    world.end().await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_vanished_registration_removes_nothing() {
-    let mut world = world().await;
-    world.register(&["berlin"]).await;
-    world.deliver("shop", &["berlin"], &config_map("settings", "one")).await;
-    world.ready("shop").await;
-    let mark = world.mark();
-    world.hub.delete(&world.registration("berlin")).await;
-    let message = world.member_says("berlin", "CredentialsValid", "False").await;
-    assert!(message.contains("missing"), "{message}");
-    world.target_is("shop", "berlin", TargetState::Unknown, "NoCredentials").await;
-    world.restart_hub().await;
-    world.resource_says("shop", "Ready", "False", "MembersUnreachable").await;
-    assert!(world.member("berlin").await.is_some_and(|member| member.metadata.deletion_timestamp.is_none()));
-    assert_eq!(world.writes("berlin", &mark), []);
-
-    world.register(&["berlin"]).await;
-    world.ready("shop").await;
-    assert_eq!(world.writes("berlin", &mark), []);
-    world.end().await;
+        assert_eq!(world.writes("berlin", &mark), []);
+        world.end().await;
+    });
 }

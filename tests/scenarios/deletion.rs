@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use testkit::world::{Access, At, World};
 use vidra_api::TargetState;
 
-use crate::{config_map, config_map_in, says, uid, world};
+use crate::{config_map, config_map_in, says, scenario, uid};
 
 /// Delivers to two members, beside objects of alice's.
 async fn delivered(world: &World) -> Vec<(Access, Value)> {
@@ -29,108 +29,113 @@ async fn all_is_clean(world: &World, members: &[(Access, Value)]) {
     }
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn foreground_and_orphaning_deletion_of_a_resource_clean_the_members() {
-    let world = world().await;
-    let members = delivered(&world).await;
-    world.hub.delete_with(&world.resource_at("shop"), json!({"propagationPolicy": "Foreground"})).await;
-    world.removed("shop").await;
-    all_is_clean(&world, &members).await;
+#[test]
+fn foreground_and_orphaning_deletion_of_a_resource_clean_the_members() {
+    scenario(async |world| {
+        let members = delivered(&world).await;
+        world.hub.delete_with(&world.resource_at("shop"), json!({"propagationPolicy": "Foreground"})).await;
+        world.removed("shop").await;
+        all_is_clean(&world, &members).await;
 
-    world.deliver("shop", &["berlin", "tokyo"], &config_map("settings", "one")).await;
-    world.ready("shop").await;
-    world.hub.delete_with(&world.resource_at("shop"), json!({"propagationPolicy": "Orphan"})).await;
-    world.removed("shop").await;
-    all_is_clean(&world, &members).await;
-    world.end().await;
+        world.deliver("shop", &["berlin", "tokyo"], &config_map("settings", "one")).await;
+        world.ready("shop").await;
+        world.hub.delete_with(&world.resource_at("shop"), json!({"propagationPolicy": "Orphan"})).await;
+        world.removed("shop").await;
+        all_is_clean(&world, &members).await;
+        world.end().await;
+    });
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn the_end_of_the_resources_namespace_cleans_the_members() {
-    let world = world().await;
-    let members = delivered(&world).await;
-    let namespace = At::new("v1", "Namespace", "", &world.ns);
-    world.hub.delete(&namespace).await;
-    world.removed("shop").await;
-    all_is_clean(&world, &members).await;
-    world.hub.gone(&namespace).await;
-    world.end().await;
+#[test]
+fn the_end_of_the_resources_namespace_cleans_the_members() {
+    scenario(async |world| {
+        let members = delivered(&world).await;
+        let namespace = At::new("v1", "Namespace", "", &world.ns);
+        world.hub.delete(&namespace).await;
+        world.removed("shop").await;
+        all_is_clean(&world, &members).await;
+        world.hub.gone(&namespace).await;
+        world.end().await;
+    });
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_target_or_inventory_deleted_by_hand_comes_back_and_nothing_is_lost() {
-    let world = world().await;
-    let members = delivered(&world).await;
-    let settings = At::config_map(&world.ns, "settings");
-    let (berlin, _) = &members[0];
-    let made = berlin.live(&settings).await;
-    let mark = world.mark();
+#[test]
+fn a_target_or_inventory_deleted_by_hand_comes_back_and_nothing_is_lost() {
+    scenario(async |world| {
+        let members = delivered(&world).await;
+        let settings = At::config_map(&world.ns, "settings");
+        let (berlin, _) = &members[0];
+        let made = berlin.live(&settings).await;
+        let mark = world.mark();
 
-    let target = world.target_at("shop", "berlin");
-    let before = uid(&world.hub.live(&target).await);
-    world.hub.delete(&target).await;
-    world.hub.when(&target, "made again", |live| uid(live) != before).await;
-    world.ready("shop").await;
+        let target = world.target_at("shop", "berlin");
+        let before = uid(&world.hub.live(&target).await);
+        world.hub.delete(&target).await;
+        world.hub.when(&target, "made again", |live| uid(live) != before).await;
+        world.ready("shop").await;
 
-    let inventory = At::new("vidra.dev/v1alpha1", "VidraInventory", &world.ns, "");
-    for chunk in world.hub.list(&inventory).await {
-        let name = chunk["metadata"]["name"].as_str().unwrap();
-        let at = At::new("vidra.dev/v1alpha1", "VidraInventory", &world.ns, name);
-        world.hub.delete(&at).await;
-        world.hub.gone(&at).await;
-    }
-    let held = world.inventory("shop", "berlin").await;
-    assert_eq!(held.iter().filter(|entry| entry.done).count(), 2, "{held:?}");
-    assert_eq!(berlin.live(&settings).await, made);
-    for name in ["berlin", "tokyo"] {
-        assert_eq!(world.writes(name, &mark), [], "{name}");
-    }
+        let inventory = At::new("vidra.dev/v1alpha1", "VidraInventory", &world.ns, "");
+        for chunk in world.hub.list(&inventory).await {
+            let name = chunk["metadata"]["name"].as_str().unwrap();
+            let at = At::new("vidra.dev/v1alpha1", "VidraInventory", &world.ns, name);
+            world.hub.delete(&at).await;
+            world.hub.gone(&at).await;
+        }
+        let held = world.inventory("shop", "berlin").await;
+        assert_eq!(held.iter().filter(|entry| entry.done).count(), 2, "{held:?}");
+        assert_eq!(berlin.live(&settings).await, made);
+        for name in ["berlin", "tokyo"] {
+            assert_eq!(world.writes(name, &mark), [], "{name}");
+        }
 
-    // Afterwards it is tended and taken away as ever.
-    berlin.merge(&settings, json!({"data": {"key": "evil"}})).await;
-    berlin.when(&settings, "as declared", says("one")).await;
-    world.remove("shop").await;
-    all_is_clean(&world, &members).await;
-    world.end().await;
+        // Afterwards it is tended and taken away as ever.
+        berlin.merge(&settings, json!({"data": {"key": "evil"}})).await;
+        berlin.when(&settings, "as declared", says("one")).await;
+        world.remove("shop").await;
+        all_is_clean(&world, &members).await;
+        world.end().await;
+    });
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_resource_deleted_while_the_hub_was_down_is_taken_away_after_the_start() {
-    let mut world = world().await;
-    let members = delivered(&world).await;
-    world.stop_hub().await;
-    world.hub.delete(&world.resource_at("shop")).await;
-    world.start_hub().await;
-    world.removed("shop").await;
-    all_is_clean(&world, &members).await;
-    world.end().await;
+#[test]
+fn a_resource_deleted_while_the_hub_was_down_is_taken_away_after_the_start() {
+    scenario(async |mut world| {
+        let members = delivered(&world).await;
+        world.stop_hub().await;
+        world.hub.delete(&world.resource_at("shop")).await;
+        world.start_hub().await;
+        world.removed("shop").await;
+        all_is_clean(&world, &members).await;
+        world.end().await;
+    });
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_member_that_leaves_keeps_its_objects_without_our_marks_and_may_join_again() {
-    let world = world().await;
-    let members = delivered(&world).await;
-    world.hub.delete(&world.member_at("berlin")).await;
-    world.hub.gone(&world.member_at("berlin")).await;
-    let settings = At::config_map(&world.ns, "settings");
-    let left = members[0].0.live(&settings).await;
-    assert!(says("one")(&left) && crate::marks(&left).is_empty(), "{left}");
-    // Its Secret is still there, and does not bring it back.
-    let secret = world.hub.live(&world.registration("berlin")).await;
-    assert!(secret["metadata"]["annotations"]["vidra.dev/left-at"].is_string(), "{secret}");
-    world.resource_says("shop", "Ready", "False", "ClusterNotFound").await;
-    assert!(world.member("berlin").await.is_none());
-    members[1].0.live(&settings).await;
+#[test]
+fn a_member_that_leaves_keeps_its_objects_without_our_marks_and_may_join_again() {
+    scenario(async |world| {
+        let members = delivered(&world).await;
+        world.hub.delete(&world.member_at("berlin")).await;
+        world.hub.gone(&world.member_at("berlin")).await;
+        let settings = At::config_map(&world.ns, "settings");
+        let left = members[0].0.live(&settings).await;
+        assert!(says("one")(&left) && crate::marks(&left).is_empty(), "{left}");
+        // Its Secret is still there, and does not bring it back.
+        let secret = world.hub.live(&world.registration("berlin")).await;
+        assert!(secret["metadata"]["annotations"]["vidra.dev/left-at"].is_string(), "{secret}");
+        world.resource_says("shop", "Ready", "False", "ClusterNotFound").await;
+        assert!(world.member("berlin").await.is_none());
+        members[1].0.live(&settings).await;
 
-    // It joins again when a person says so; what it kept is not the hub's any more.
-    let again = json!({"metadata": {"annotations": {"vidra.dev/left-at": null}}});
-    world.hub.merge(&world.registration("berlin"), again).await;
-    world.member_says("berlin", "Ready", "True").await;
-    world.target_is("shop", "berlin", TargetState::Failed, "AlreadyExists").await;
-    members[0].0.delete(&settings).await;
-    members[0].0.delete(&At::config_map(&world.ns, "more")).await;
-    world.ready("shop").await;
-    world.remove("shop").await;
-    all_is_clean(&world, &members).await;
-    world.end().await;
+        // It joins again when a person says so; what it kept is not the hub's any more.
+        let again = json!({"metadata": {"annotations": {"vidra.dev/left-at": null}}});
+        world.hub.merge(&world.registration("berlin"), again).await;
+        world.member_says("berlin", "Ready", "True").await;
+        world.target_is("shop", "berlin", TargetState::Failed, "AlreadyExists").await;
+        members[0].0.delete(&settings).await;
+        members[0].0.delete(&At::config_map(&world.ns, "more")).await;
+        world.ready("shop").await;
+        world.remove("shop").await;
+        all_is_clean(&world, &members).await;
+        world.end().await;
+    });
 }

@@ -4,19 +4,19 @@ use serde_json::json;
 use testkit::world::At;
 use vidra_api::TargetState;
 
-use crate::{config_map, says, world};
+use crate::{config_map, says, scenario};
 
-#[tokio::test(flavor = "multi_thread")]
-async fn objects_reach_every_member_that_is_named_or_selected_and_leave_with_the_selection() {
-    let world = world().await;
-    for (name, env) in [("berlin", "prod"), ("tokyo", "prod"), ("austin", "test")] {
-        let kubeconfig = world.kubeconfig(name, testkit::world::Who::VidraHub);
-        world.register_as(name, &kubeconfig, json!({"env": env})).await;
-    }
-    let ns = &world.ns;
-    let yaml = |more: &str| {
-        format!(
-            r"
+#[test]
+fn objects_reach_every_member_that_is_named_or_selected_and_leave_with_the_selection() {
+    scenario(async |world| {
+        for (name, env) in [("berlin", "prod"), ("tokyo", "prod"), ("austin", "test")] {
+            let kubeconfig = world.kubeconfig(name, testkit::world::Who::VidraHub);
+            world.register_as(name, &kubeconfig, json!({"env": env})).await;
+        }
+        let ns = &world.ns;
+        let yaml = |more: &str| {
+            format!(
+                r"
 apiVersion: vidra.dev/v1alpha1
 kind: VidraResource
 metadata: {{name: shop}}
@@ -46,85 +46,78 @@ spec:
     namespace: {ns}-austin
   - clusterSelector: {{matchLabels: {{env: prod}}}}
 {more}"
-        )
-    };
-    world.apply_yaml(&yaml("")).await;
-    kubectl_waits_until_ready(&world, "shop");
-    let resource = world.ready("shop").await;
-    let status = resource.status.unwrap();
-    assert_eq!(status.targets_ready.as_deref(), Some("3/3"));
-    assert_eq!(status.summary.unwrap().objects, 9);
+            )
+        };
+        world.apply_yaml(&yaml("")).await;
+        let resource = world.ready("shop").await;
+        let status = resource.status.unwrap();
+        assert_eq!(status.targets_ready.as_deref(), Some("3/3"));
+        assert_eq!(status.summary.unwrap().objects, 9);
 
-    for (name, namespace) in
-        [("berlin", ns.clone()), ("tokyo", ns.clone()), ("austin", format!("{ns}-austin"))]
-    {
-        let member = world.alice(name).await;
-        assert!(says("one")(&member.live(&At::config_map(&namespace, "settings")).await), "{name}");
-        assert!(
-            says("named")(&member.live(&At::config_map(&format!("{ns}-named"), "settings")).await),
-            "{name}"
-        );
-        let web = member.live(&At::new("apps/v1", "Deployment", &namespace, "web")).await;
-        assert_eq!(web["metadata"]["labels"]["vidra.dev/hub"], ns.as_str(), "{name}");
-        let made = member.live(&At::new("v1", "Namespace", "", &namespace)).await;
-        assert_eq!(made["metadata"]["labels"], json!({"kubernetes.io/metadata.name": namespace}), "{name}");
-        assert!(made["metadata"]["annotations"].is_null(), "{made}");
-        let target = world.target("shop", name).await.unwrap().status.unwrap();
-        assert_eq!((target.state, target.objects, target.ready), (Some(TargetState::Ready), 3, 3), "{name}");
-        assert_eq!(target.revision, status.revision, "{name}");
-    }
+        for (name, namespace) in
+            [("berlin", ns.clone()), ("tokyo", ns.clone()), ("austin", format!("{ns}-austin"))]
+        {
+            let member = world.alice(name).await;
+            assert!(says("one")(&member.live(&At::config_map(&namespace, "settings")).await), "{name}");
+            assert!(
+                says("named")(&member.live(&At::config_map(&format!("{ns}-named"), "settings")).await),
+                "{name}"
+            );
+            let web = member.live(&At::new("apps/v1", "Deployment", &namespace, "web")).await;
+            assert_eq!(web["metadata"]["labels"]["vidra.dev/hub"], ns.as_str(), "{name}");
+            let made = member.live(&At::new("v1", "Namespace", "", &namespace)).await;
+            assert_eq!(
+                made["metadata"]["labels"],
+                json!({"kubernetes.io/metadata.name": namespace}),
+                "{name}"
+            );
+            assert!(made["metadata"]["annotations"].is_null(), "{made}");
+            let target = world.target("shop", name).await.unwrap().status.unwrap();
+            assert_eq!(
+                (target.state, target.objects, target.ready),
+                (Some(TargetState::Ready), 3, 3),
+                "{name}"
+            );
+            assert_eq!(target.revision, status.revision, "{name}");
+        }
 
-    // A member that is no longer selected loses the objects, and only that one.
-    world.apply_yaml(&yaml("  excludeClusters: [tokyo]\n")).await;
-    let tokyo = world.alice("tokyo").await;
-    tokyo.gone(&At::config_map(ns, "settings")).await;
-    tokyo.gone(&At::new("apps/v1", "Deployment", ns, "web")).await;
-    let resource = world.ready("shop").await;
-    assert_eq!(resource.status.unwrap().targets_ready.as_deref(), Some("2/2"));
-    let berlin = world.alice("berlin").await;
-    berlin.live(&At::config_map(ns, "settings")).await;
+        // A member that is no longer selected loses the objects, and only that one.
+        world.apply_yaml(&yaml("  excludeClusters: [tokyo]\n")).await;
+        let tokyo = world.alice("tokyo").await;
+        tokyo.gone(&At::config_map(ns, "settings")).await;
+        tokyo.gone(&At::new("apps/v1", "Deployment", ns, "web")).await;
+        let resource = world.ready("shop").await;
+        assert_eq!(resource.status.unwrap().targets_ready.as_deref(), Some("2/2"));
+        let berlin = world.alice("berlin").await;
+        berlin.live(&At::config_map(ns, "settings")).await;
 
-    // Namespaces that were made for the objects stay: others may have moved in.
-    world.remove("shop").await;
-    berlin.gone(&At::config_map(ns, "settings")).await;
-    for (member, name) in [(&berlin, ns.clone()), (&tokyo, ns.clone()), (&berlin, format!("{ns}-named"))] {
-        let left = member.live(&At::new("v1", "Namespace", "", &name)).await;
-        assert!(left["metadata"]["deletionTimestamp"].is_null(), "{left}");
-    }
-    world.end().await;
+        // Namespaces that were made for the objects stay: others may have moved in.
+        world.remove("shop").await;
+        berlin.gone(&At::config_map(ns, "settings")).await;
+        for (member, name) in [(&berlin, ns.clone()), (&tokyo, ns.clone()), (&berlin, format!("{ns}-named"))]
+        {
+            let left = member.live(&At::new("v1", "Namespace", "", &name)).await;
+            assert!(left["metadata"]["deletionTimestamp"].is_null(), "{left}");
+        }
+        world.end().await;
+    });
 }
 
-fn kubectl_waits_until_ready(world: &testkit::world::World, name: &str) {
-    let Some((kubectl, kubeconfig)) = world.bed().kubectl() else { return };
-    let output = std::process::Command::new(kubectl)
-        .arg(format!("--kubeconfig={}", kubeconfig.display()))
-        .args([
-            "wait",
-            "--for=condition=Ready",
-            "--timeout=60s",
-            "-n",
-            &world.ns,
-            &format!("vidraresource/{name}"),
-        ])
-        .output()
-        .expect("kubectl runs");
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_manifest_that_cannot_be_read_changes_nothing_and_says_why() {
-    let world = world().await;
-    world.register(&["berlin"]).await;
-    world.deliver("shop", &["berlin"], &config_map("settings", "one")).await;
-    world.ready("shop").await;
-    let mark = world.mark();
-    for manifest in ["kind: ConfigMap\nmetadata: {name: x", "# nothing\n---\n"] {
-        world.deliver("shop", &["berlin"], manifest).await;
-        world.resource_says("shop", "Stalled", "True", "ManifestInvalid").await;
-    }
-    assert_eq!(world.writes("berlin", &mark), []);
-    world.deliver("shop", &["berlin"], &config_map("settings", "two")).await;
-    world.ready("shop").await;
-    assert!(says("two")(&world.alice("berlin").await.live(&At::config_map(&world.ns, "settings")).await));
-    world.end().await;
+#[test]
+fn a_manifest_that_cannot_be_read_changes_nothing_and_says_why() {
+    scenario(async |world| {
+        world.register(&["berlin"]).await;
+        world.deliver("shop", &["berlin"], &config_map("settings", "one")).await;
+        world.ready("shop").await;
+        let mark = world.mark();
+        for manifest in ["kind: ConfigMap\nmetadata: {name: x", "# nothing\n---\n"] {
+            world.deliver("shop", &["berlin"], manifest).await;
+            world.resource_says("shop", "Stalled", "True", "ManifestInvalid").await;
+        }
+        assert_eq!(world.writes("berlin", &mark), []);
+        world.deliver("shop", &["berlin"], &config_map("settings", "two")).await;
+        world.ready("shop").await;
+        assert!(says("two")(&world.alice("berlin").await.live(&At::config_map(&world.ns, "settings")).await));
+        world.end().await;
+    });
 }

@@ -4,48 +4,49 @@ use serde_json::json;
 use testkit::world::{At, LONG, wait_for};
 use vidra_api::TargetState;
 
-use crate::{config_map, config_map_in, says, uid, world};
+use crate::{config_map, config_map_in, says, scenario, uid};
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_foreign_object_is_not_overwritten_at_the_first_or_any_later_attempt() {
-    let mut world = world().await;
-    world.register(&["berlin", "tokyo"]).await;
-    let (berlin, tokyo) = (world.alice("berlin").await, world.alice("tokyo").await);
-    let settings = At::config_map(&world.ns, "settings");
-    let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": world.ns}});
-    berlin.create(namespace).await;
-    let foreign = berlin.create(config_map_in(&world.ns, "settings", "alice's")).await;
+#[test]
+fn a_foreign_object_is_not_overwritten_at_the_first_or_any_later_attempt() {
+    scenario(async |mut world| {
+        world.register(&["berlin", "tokyo"]).await;
+        let (berlin, tokyo) = (world.alice("berlin").await, world.alice("tokyo").await);
+        let settings = At::config_map(&world.ns, "settings");
+        let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": world.ns}});
+        berlin.create(namespace).await;
+        let foreign = berlin.create(config_map_in(&world.ns, "settings", "alice's")).await;
 
-    let mark = world.mark();
-    let manifest = config_map("settings", "ours") + &config_map("beside", "ours");
-    world.deliver("shop", &["berlin", "tokyo"], &manifest).await;
-    let message = world.target_is("shop", "berlin", TargetState::Failed, "AlreadyExists").await;
-    assert!(message.contains("settings") && message.contains("delete it"), "{message}");
-    world.target_is("shop", "tokyo", TargetState::Ready, "Ready").await;
-    world.resource_says("shop", "Stalled", "True", "TargetsFailed").await;
-    assert!(says("ours")(&berlin.live(&At::config_map(&world.ns, "beside")).await));
-    assert!(says("ours")(&tokyo.live(&settings).await));
+        let mark = world.mark();
+        let manifest = config_map("settings", "ours") + &config_map("beside", "ours");
+        world.deliver("shop", &["berlin", "tokyo"], &manifest).await;
+        let message = world.target_is("shop", "berlin", TargetState::Failed, "AlreadyExists").await;
+        assert!(message.contains("settings") && message.contains("delete it"), "{message}");
+        world.target_is("shop", "tokyo", TargetState::Ready, "Ready").await;
+        world.resource_says("shop", "Stalled", "True", "TargetsFailed").await;
+        assert!(says("ours")(&berlin.live(&At::config_map(&world.ns, "beside")).await));
+        assert!(says("ours")(&tokyo.live(&settings).await));
 
-    // Later attempts, by the back-off, by a person's wish, by a hub that remembers nothing, with another text.
-    refused_attempts(&world, &settings, &mark, 3).await;
-    let mark = world.mark();
-    world.reconcile_now("shop", "1").await;
-    refused_attempts(&world, &settings, &mark, 1).await;
-    let mark = world.mark();
-    world.restart_hub().await;
-    refused_attempts(&world, &settings, &mark, 1).await;
-    let mark = world.mark();
-    let changed = config_map("settings", "ours again") + &config_map("beside", "ours");
-    world.deliver("shop", &["berlin", "tokyo"], &changed).await;
-    tokyo.when(&settings, "the new text", says("ours again")).await;
-    refused_attempts(&world, &settings, &mark, 1).await;
-    assert_eq!(berlin.live(&settings).await, foreign);
+        // Later attempts, by the back-off, by a person's wish, by a hub that remembers nothing, with another text.
+        refused_attempts(&world, &settings, &mark, 3).await;
+        let mark = world.mark();
+        world.reconcile_now("shop", "1").await;
+        refused_attempts(&world, &settings, &mark, 1).await;
+        let mark = world.mark();
+        world.restart_hub().await;
+        refused_attempts(&world, &settings, &mark, 1).await;
+        let mark = world.mark();
+        let changed = config_map("settings", "ours again") + &config_map("beside", "ours");
+        world.deliver("shop", &["berlin", "tokyo"], &changed).await;
+        tokyo.when(&settings, "the new text", says("ours again")).await;
+        refused_attempts(&world, &settings, &mark, 1).await;
+        assert_eq!(berlin.live(&settings).await, foreign);
 
-    berlin.delete(&settings).await;
-    let made = berlin.when(&settings, "made by the hub", says("ours again")).await;
-    assert_ne!(uid(&made), uid(&foreign));
-    world.ready("shop").await;
-    world.end().await;
+        berlin.delete(&settings).await;
+        let made = berlin.when(&settings, "made by the hub", says("ours again")).await;
+        assert_ne!(uid(&made), uid(&foreign));
+        world.ready("shop").await;
+        world.end().await;
+    });
 }
 
 /// Waits until the hub was refused so often.
@@ -60,24 +61,25 @@ async fn refused_attempts(world: &testkit::world::World, at: &At, mark: &testkit
     .await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_foreign_object_with_other_fields_is_neither_merged_with_nor_deleted_with_the_resource() {
-    let world = world().await;
-    world.register(&["berlin"]).await;
-    let berlin = world.alice("berlin").await;
-    let settings = At::config_map(&world.ns, "settings");
-    let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": world.ns}});
-    berlin.create(namespace).await;
-    // It has none of our fields: an apply that did not insist on creating would merge with it, unopposed.
-    let disjoint = json!({"apiVersion": "v1", "kind": "ConfigMap", "data": {"other": "alice's"},
-        "metadata": {"name": "settings", "namespace": world.ns}});
-    let foreign = berlin.create(disjoint).await;
-    let manifest = config_map("settings", "ours") + &config_map("beside", "ours");
-    world.deliver("shop", &["berlin"], &manifest).await;
-    world.target_is("shop", "berlin", TargetState::Failed, "AlreadyExists").await;
-    assert_eq!(berlin.live(&settings).await, foreign);
-    world.remove("shop").await;
-    berlin.gone(&At::config_map(&world.ns, "beside")).await;
-    assert_eq!(berlin.live(&settings).await, foreign);
-    world.end().await;
+#[test]
+fn a_foreign_object_with_other_fields_is_neither_merged_with_nor_deleted_with_the_resource() {
+    scenario(async |world| {
+        world.register(&["berlin"]).await;
+        let berlin = world.alice("berlin").await;
+        let settings = At::config_map(&world.ns, "settings");
+        let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": world.ns}});
+        berlin.create(namespace).await;
+        // It has none of our fields: an apply that did not insist on creating would merge with it, unopposed.
+        let disjoint = json!({"apiVersion": "v1", "kind": "ConfigMap", "data": {"other": "alice's"},
+            "metadata": {"name": "settings", "namespace": world.ns}});
+        let foreign = berlin.create(disjoint).await;
+        let manifest = config_map("settings", "ours") + &config_map("beside", "ours");
+        world.deliver("shop", &["berlin"], &manifest).await;
+        world.target_is("shop", "berlin", TargetState::Failed, "AlreadyExists").await;
+        assert_eq!(berlin.live(&settings).await, foreign);
+        world.remove("shop").await;
+        berlin.gone(&At::config_map(&world.ns, "beside")).await;
+        assert_eq!(berlin.live(&settings).await, foreign);
+        world.end().await;
+    });
 }

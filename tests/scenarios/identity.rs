@@ -4,58 +4,62 @@ use serde_json::{Value, json};
 use testkit::world::{At, SOON, Who, World, two_contexts, wait_for};
 use vidra_api::TargetState;
 
-use crate::{config_map, says, world};
+use crate::{config_map, says, scenario};
 
-#[tokio::test(flavor = "multi_thread")]
-async fn only_the_current_context_of_a_kubeconfig_counts() {
-    let world = world().await;
-    let mark = world.mark();
-    let kubeconfig =
-        two_contexts(&world.kubeconfig("tokyo", Who::VidraHub), &world.kubeconfig("berlin", Who::VidraHub));
-    world.register_as("berlin", &kubeconfig, json!({})).await;
-    world.deliver("shop", &["berlin"], &config_map("settings", "one")).await;
-    world.ready("shop").await;
-    assert!(says("one")(&world.alice("berlin").await.live(&At::config_map(&world.ns, "settings")).await));
-    assert_eq!(world.requests("tokyo", &mark), [], "the other context's cluster");
-    world.end().await;
+#[test]
+fn only_the_current_context_of_a_kubeconfig_counts() {
+    scenario(async |world| {
+        let mark = world.mark();
+        let kubeconfig = two_contexts(
+            &world.kubeconfig("tokyo", Who::VidraHub),
+            &world.kubeconfig("berlin", Who::VidraHub),
+        );
+        world.register_as("berlin", &kubeconfig, json!({})).await;
+        world.deliver("shop", &["berlin"], &config_map("settings", "one")).await;
+        world.ready("shop").await;
+        assert!(says("one")(&world.alice("berlin").await.live(&At::config_map(&world.ns, "settings")).await));
+        assert_eq!(world.requests("tokyo", &mark), [], "the other context's cluster");
+        world.end().await;
+    });
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn another_cluster_under_the_same_name_gets_nothing_until_a_person_confirms_it() {
-    let mut world = world().await;
-    let settings = At::config_map(&world.ns, "settings");
-    world.register(&["berlin"]).await;
-    world.deliver("shop", &["berlin"], &config_map("settings", "one")).await;
-    world.ready("shop").await;
+#[test]
+fn another_cluster_under_the_same_name_gets_nothing_until_a_person_confirms_it() {
+    scenario(async |mut world| {
+        let settings = At::config_map(&world.ns, "settings");
+        world.register(&["berlin"]).await;
+        world.deliver("shop", &["berlin"], &config_map("settings", "one")).await;
+        world.ready("shop").await;
 
-    let mark = world.mark();
-    world.register_as("berlin", &world.kubeconfig("tokyo", Who::VidraHub), json!({})).await;
-    let message = world.member_says("berlin", "IdentityConfirmed", "False").await;
-    assert!(message.contains("vidra.dev/confirm="), "{message}");
-    world.target_is("shop", "berlin", TargetState::Unknown, "IdentityNotConfirmed").await;
-    said(&world, "IdentityNotConfirmed").await;
-    // A change, a look now and a restart do not get round it.
-    world.deliver("shop", &["berlin"], &config_map("settings", "two")).await;
-    world.reconcile_now("shop", "1").await;
-    world.restart_hub().await;
-    world.resource_says("shop", "Ready", "False", "MembersUnreachable").await;
-    world.target_is("shop", "berlin", TargetState::Unknown, "IdentityNotConfirmed").await;
-    for name in ["berlin", "tokyo"] {
-        assert_eq!(world.writes(name, &mark), [], "{name}");
-    }
+        let mark = world.mark();
+        world.register_as("berlin", &world.kubeconfig("tokyo", Who::VidraHub), json!({})).await;
+        let message = world.member_says("berlin", "IdentityConfirmed", "False").await;
+        assert!(message.contains("vidra.dev/confirm="), "{message}");
+        world.target_is("shop", "berlin", TargetState::Unknown, "IdentityNotConfirmed").await;
+        said(&world, "IdentityNotConfirmed").await;
+        // A change, a look now and a restart do not get round it.
+        world.deliver("shop", &["berlin"], &config_map("settings", "two")).await;
+        world.reconcile_now("shop", "1").await;
+        world.restart_hub().await;
+        world.resource_says("shop", "Ready", "False", "MembersUnreachable").await;
+        world.target_is("shop", "berlin", TargetState::Unknown, "IdentityNotConfirmed").await;
+        for name in ["berlin", "tokyo"] {
+            assert_eq!(world.writes(name, &mark), [], "{name}");
+        }
 
-    let (_, uid) = message.rsplit_once("vidra.dev/confirm=").unwrap();
-    let confirm = json!({"metadata": {"annotations": {"vidra.dev/confirm": uid}}});
-    world.hub.merge(&world.member_at("berlin"), confirm).await;
-    world.member_says("berlin", "IdentityConfirmed", "True").await;
-    world.ready("shop").await;
-    let (berlin, tokyo) = (world.alice("berlin").await, world.alice("tokyo").await);
-    assert!(says("two")(&tokyo.live(&settings).await));
-    assert!(says("one")(&berlin.live(&settings).await));
-    assert_eq!(world.writes("berlin", &mark), []);
-    // No hub knows it any more.
-    berlin.delete(&settings).await;
-    world.end().await;
+        let (_, uid) = message.rsplit_once("vidra.dev/confirm=").unwrap();
+        let confirm = json!({"metadata": {"annotations": {"vidra.dev/confirm": uid}}});
+        world.hub.merge(&world.member_at("berlin"), confirm).await;
+        world.member_says("berlin", "IdentityConfirmed", "True").await;
+        world.ready("shop").await;
+        let (berlin, tokyo) = (world.alice("berlin").await, world.alice("tokyo").await);
+        assert!(says("two")(&tokyo.live(&settings).await));
+        assert!(says("one")(&berlin.live(&settings).await));
+        assert_eq!(world.writes("berlin", &mark), []);
+        // No hub knows it any more.
+        berlin.delete(&settings).await;
+        world.end().await;
+    });
 }
 
 /// Waits for an Event about MemberCluster berlin.
@@ -70,21 +74,22 @@ async fn said(world: &World, reason: &str) {
     .await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_cluster_that_is_a_member_already_is_refused_under_a_second_name() {
-    let world = world().await;
-    world.register(&["berlin"]).await;
-    let mark = world.mark();
-    world.register_as("twin", &world.kubeconfig("berlin", Who::VidraHub), json!({})).await;
-    let message = world.member_says("twin", "IdentityConfirmed", "False").await;
-    assert!(message.contains("berlin"), "{message}");
-    world.deliver("shop", &["twin"], &config_map("settings", "one")).await;
-    world.target_is("shop", "twin", TargetState::Unknown, "IdentityNotConfirmed").await;
-    assert_eq!(world.writes("berlin", &mark), []);
+#[test]
+fn a_cluster_that_is_a_member_already_is_refused_under_a_second_name() {
+    scenario(async |world| {
+        world.register(&["berlin"]).await;
+        let mark = world.mark();
+        world.register_as("twin", &world.kubeconfig("berlin", Who::VidraHub), json!({})).await;
+        let message = world.member_says("twin", "IdentityConfirmed", "False").await;
+        assert!(message.contains("berlin"), "{message}");
+        world.deliver("shop", &["twin"], &config_map("settings", "one")).await;
+        world.target_is("shop", "twin", TargetState::Unknown, "IdentityNotConfirmed").await;
+        assert_eq!(world.writes("berlin", &mark), []);
 
-    // The first of the two goes on as if nothing had happened.
-    world.deliver("other", &["berlin"], &config_map("other", "one")).await;
-    world.ready("other").await;
-    world.member_says("berlin", "IdentityConfirmed", "True").await;
-    world.end().await;
+        // The first of the two goes on as if nothing had happened.
+        world.deliver("other", &["berlin"], &config_map("other", "one")).await;
+        world.ready("other").await;
+        world.member_says("berlin", "IdentityConfirmed", "True").await;
+        world.end().await;
+    });
 }

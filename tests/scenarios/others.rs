@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use testkit::world::{Access, At};
 
-use crate::{config_map_in, object, world};
+use crate::{config_map_in, object, scenario};
 
 fn deployment(image: &str) -> String {
     object(&json!({
@@ -33,35 +33,36 @@ fn theirs_is_there(live: &Value, owner: &Value) {
     assert_eq!(live["spec"]["template"]["spec"]["nodeSelector"], json!({"disk": "ssd"}), "{live}");
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn what_others_put_on_an_object_survives_a_repair_and_a_new_revision() {
-    let world = world().await;
-    world.register(&["berlin"]).await;
-    let web = At::new("apps/v1", "Deployment", &world.ns, "web");
-    world.deliver("shop", &["berlin"], &deployment("web:1")).await;
-    let alice = world.alice("berlin").await;
-    alice.when(&web, "made", |_| true).await;
-    let owner = alice.create(config_map_in(&world.ns, "owner", "alice's")).await;
-    mark_as_alice(&alice, &web, &owner).await;
-    alice.scale(&web, 3).await;
-    theirs_is_there(&alice.live(&web).await, &owner);
+#[test]
+fn what_others_put_on_an_object_survives_a_repair_and_a_new_revision() {
+    scenario(async |world| {
+        world.register(&["berlin"]).await;
+        let web = At::new("apps/v1", "Deployment", &world.ns, "web");
+        world.deliver("shop", &["berlin"], &deployment("web:1")).await;
+        let alice = world.alice("berlin").await;
+        alice.when(&web, "made", |_| true).await;
+        let owner = alice.create(config_map_in(&world.ns, "owner", "alice's")).await;
+        mark_as_alice(&alice, &web, &owner).await;
+        alice.scale(&web, 3).await;
+        theirs_is_there(&alice.live(&web).await, &owner);
 
-    // A repair of a value of ours.
-    tamper_image(&alice, &web).await;
-    let repaired = alice.when(&web, "the image is ours", |live| image(live) == "web:1").await;
-    theirs_is_there(&repaired, &owner);
-    world.corrected("shop", "berlin", 1).await;
+        // A repair of a value of ours.
+        tamper_image(&alice, &web).await;
+        let repaired = alice.when(&web, "the image is ours", |live| image(live) == "web:1").await;
+        theirs_is_there(&repaired, &owner);
+        world.corrected("shop", "berlin", 1).await;
 
-    // A new revision.
-    world.deliver("shop", &["berlin"], &deployment("web:2")).await;
-    let changed = alice.when(&web, "the new image", |live| image(live) == "web:2").await;
-    theirs_is_there(&changed, &owner);
+        // A new revision.
+        world.deliver("shop", &["berlin"], &deployment("web:2")).await;
+        let changed = alice.when(&web, "the new image", |live| image(live) == "web:2").await;
+        theirs_is_there(&changed, &owner);
 
-    // And the hub saw no drift in any of it.
-    world.target_when("shop", "berlin", "the new revision", |status| status.drifted == 0).await;
-    world.corrected("shop", "berlin", 1).await;
-    alice.merge(&web, json!({"metadata": {"finalizers": null}})).await;
-    world.end().await;
+        // And the hub saw no drift in any of it.
+        world.target_when("shop", "berlin", "the new revision", |status| status.drifted == 0).await;
+        world.corrected("shop", "berlin", 1).await;
+        alice.merge(&web, json!({"metadata": {"finalizers": null}})).await;
+        world.end().await;
+    });
 }
 
 async fn mark_as_alice(alice: &Access, web: &At, owner: &Value) {

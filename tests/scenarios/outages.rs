@@ -4,48 +4,52 @@ use serde_json::{Value, json};
 use testkit::world::{At, LONG, wait_for};
 use vidra_api::TargetState;
 
-use crate::{config_map, object, says, uid, world};
+use crate::{config_map, object, says, scenario, uid};
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_silent_member_delays_nobody_and_catches_up() {
-    let world = world().await;
-    world.register(&["berlin", "tokyo", "austin"]).await;
-    let all = ["berlin", "tokyo", "austin"];
-    let settings = At::config_map(&world.ns, "settings");
-    world.deliver("shop", &all, &(config_map("settings", "one") + &config_map("old", "one"))).await;
-    world.ready("shop").await;
-    let austin = world.alice("austin").await;
-    let mark = world.mark();
+#[test]
+fn a_silent_member_delays_nobody_and_catches_up() {
+    scenario(async |world| {
+        world.register(&["berlin", "tokyo", "austin"]).await;
+        let all = ["berlin", "tokyo", "austin"];
+        let settings = At::config_map(&world.ns, "settings");
+        world.deliver("shop", &all, &(config_map("settings", "one") + &config_map("old", "one"))).await;
+        world.ready("shop").await;
+        let austin = world.alice("austin").await;
+        let mark = world.mark();
 
-    let frozen = world.freeze("austin");
-    world.deliver("shop", &all, &config_map("settings", "two")).await;
-    for name in ["berlin", "tokyo"] {
-        let member = world.alice(name).await;
-        member.when(&settings, "the change", says("two")).await;
-        member.gone(&At::config_map(&world.ns, "old")).await;
-        world.target_is("shop", name, TargetState::Ready, "Ready").await;
-    }
-    // They did not wait until the hub had given the third up, which takes several time-outs.
-    let third = world.target("shop", "austin").await.unwrap().status.unwrap();
-    assert_ne!(third.state, Some(TargetState::Unknown));
-    world.target_is("shop", "austin", TargetState::Unknown, "MemberUnreachable").await;
-    let status = world.resource_says("shop", "Ready", "False", "MembersUnreachable").await.status.unwrap();
-    assert_eq!(status.targets_ready.as_deref(), Some("2/3"));
-    assert_eq!(vidra_api::find(&status.conditions, "Stalled").unwrap().status, "False");
-    world.member_says("austin", "Reachable", "False").await;
-    // A new resource for the others does not wait either.
-    world.deliver("other", &["berlin", "tokyo"], &config_map("other", "one")).await;
-    world.ready("other").await;
+        let frozen = world.freeze("austin");
+        world.deliver("shop", &all, &config_map("settings", "two")).await;
+        for name in ["berlin", "tokyo"] {
+            let member = world.alice(name).await;
+            member.when(&settings, "the change", says("two")).await;
+            member.gone(&At::config_map(&world.ns, "old")).await;
+            world.target_is("shop", name, TargetState::Ready, "Ready").await;
+        }
+        // They did not wait until the hub had given the third up, which takes several time-outs.
+        let third = world.target("shop", "austin").await.unwrap().status.unwrap();
+        assert_ne!(third.state, Some(TargetState::Unknown));
+        world.target_is("shop", "austin", TargetState::Unknown, "MemberUnreachable").await;
+        let status =
+            world.resource_says("shop", "Ready", "False", "MembersUnreachable").await.status.unwrap();
+        assert_eq!(status.targets_ready.as_deref(), Some("2/3"));
+        assert_eq!(vidra_api::find(&status.conditions, "Stalled").unwrap().status, "False");
+        world.member_says("austin", "Reachable", "False").await;
+        // A new resource for the others does not wait either.
+        world.deliver("other", &["berlin", "tokyo"], &config_map("other", "one")).await;
+        world.ready("other").await;
 
-    drop(frozen);
-    austin.when(&settings, "the change", says("two")).await;
-    austin.gone(&At::config_map(&world.ns, "old")).await;
-    world.ready("shop").await;
-    world.member_says("austin", "Reachable", "True").await;
-    let deletes =
-        world.writes("austin", &mark).into_iter().filter(|write| write.verb == "delete" && write.code < 300);
-    assert_eq!(deletes.count(), 1, "only what was dropped is deleted");
-    world.end().await;
+        drop(frozen);
+        austin.when(&settings, "the change", says("two")).await;
+        austin.gone(&At::config_map(&world.ns, "old")).await;
+        world.ready("shop").await;
+        world.member_says("austin", "Reachable", "True").await;
+        let deletes = world
+            .writes("austin", &mark)
+            .into_iter()
+            .filter(|write| write.verb == "delete" && write.code < 300);
+        assert_eq!(deletes.count(), 1, "only what was dropped is deleted");
+        world.end().await;
+    });
 }
 
 fn shop(ns: &str) -> String {
@@ -74,36 +78,37 @@ fn shop(ns: &str) -> String {
         .collect()
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_restart_with_everything_in_place_writes_nothing_to_any_member() {
-    let mut world = world().await;
-    let all = ["berlin", "tokyo", "austin"];
-    world.register(&all).await;
-    let spec = json!({"targets": [{"clusterSelector": {}}], "reconcile": {"interval": "1s"}});
-    world.deliver_with("shop", &shop(&world.ns), spec).await;
-    world.ready("shop").await;
-    world.stop_hub().await;
-    let mark = world.mark();
-    world.start_hub().await;
-    for name in all {
-        synced(&world, name, 5).await;
-    }
-    world.after_passes(6).await;
-    for name in all {
-        let writes = world.writes(name, &mark);
-        assert_eq!(writes, [], "{name}");
-        let dry_runs: Vec<_> =
-            world.requests(name, &mark).into_iter().filter(|one| one.uri.contains("dryRun")).collect();
-        assert_eq!(dry_runs, [], "{name}");
-    }
-    assert_eq!(world.writes("hub", &mark), [], "nor is anything written on the hub");
+#[test]
+fn a_restart_with_everything_in_place_writes_nothing_to_any_member() {
+    scenario(async |mut world| {
+        let all = ["berlin", "tokyo", "austin"];
+        world.register(&all).await;
+        let spec = json!({"targets": [{"clusterSelector": {}}], "reconcile": {"interval": "1s"}});
+        world.deliver_with("shop", &shop(&world.ns), spec).await;
+        world.ready("shop").await;
+        world.stop_hub().await;
+        let mark = world.mark();
+        world.start_hub().await;
+        for name in all {
+            synced(&world, name, 5).await;
+        }
+        world.after_passes(6).await;
+        for name in all {
+            let writes = world.writes(name, &mark);
+            assert_eq!(writes, [], "{name}");
+            let dry_runs: Vec<_> =
+                world.requests(name, &mark).into_iter().filter(|one| one.uri.contains("dryRun")).collect();
+            assert_eq!(dry_runs, [], "{name}");
+        }
+        assert_eq!(world.writes("hub", &mark), [], "nor is anything written on the hub");
 
-    // The hub sees: what changes now is repaired.
-    let alice = world.alice("tokyo").await;
-    let settings = At::config_map(&world.ns, "settings");
-    alice.merge(&settings, json!({"data": {"key": "evil"}})).await;
-    alice.when(&settings, "as declared", says("one")).await;
-    world.end().await;
+        // The hub sees: what changes now is repaired.
+        let alice = world.alice("tokyo").await;
+        let settings = At::config_map(&world.ns, "settings");
+        alice.merge(&settings, json!({"data": {"key": "evil"}})).await;
+        alice.when(&settings, "as declared", says("one")).await;
+        world.end().await;
+    });
 }
 
 /// Waits until so many informers of a member have listed.
@@ -115,51 +120,52 @@ async fn synced(world: &testkit::world::World, cluster: &str, informers: u32) {
     .await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn drift_made_while_the_hub_was_down_is_repaired_after_the_start() {
-    let mut world = world().await;
-    world.register(&["berlin"]).await;
-    let spec = json!({"targets": [{"clusterNames": ["berlin"]}], "reconcile": {"interval": "1s"}});
-    let names = ["edited", "emptied", "deleted", "hidden", "unowned", "reset", "untouched"];
-    let manifest: String = names.iter().map(|name| config_map(name, "one")).collect();
-    world.deliver_with("shop", &manifest, spec).await;
-    world.ready("shop").await;
-    let alice = world.alice("berlin").await;
-    let ns = world.ns.clone();
-    let at = |name: &str| At::config_map(&ns, name);
-    let untouched = alice.live(&at("untouched")).await;
-    let reset = alice.live(&at("reset")).await;
-    world.stop_hub().await;
-    alice.merge(&at("edited"), json!({"data": {"key": "evil"}})).await;
-    alice.merge(&at("emptied"), json!({"data": null})).await;
-    alice.delete(&at("deleted")).await;
-    alice.merge(&at("hidden"), json!({"metadata": {"labels": null}, "data": {"key": "evil"}})).await;
-    let labels = untouched["metadata"]["labels"].as_object().unwrap();
-    let owner = labels.keys().find(|key| key.starts_with("owner.vidra.dev/")).unwrap();
-    alice.merge(&at("unowned"), json!({"metadata": {"labels": {owner: null}}})).await;
-    // As backup tools do.
-    alice.merge(&at("reset"), json!({"metadata": {"managedFields": [{}]}})).await;
-    let mark = world.mark();
-    world.start_hub().await;
-    for name in names {
-        let live = alice.when(&at(name), "as declared", says("one")).await;
-        assert!(live["metadata"]["labels"]["vidra.dev/hub"].is_string() || name == "hidden", "{live}");
-    }
-    for name in ["hidden", "unowned"] {
-        let labelled = |live: &Value| live["metadata"]["labels"] == untouched["metadata"]["labels"];
-        alice.when(&at(name), "labelled again", labelled).await;
-    }
-    let healed = alice
-        .when(&at("reset"), "ours again", |live| {
-            crate::marks(live).iter().any(|mark| mark.starts_with("vidra/"))
-        })
-        .await;
-    assert_eq!(uid(&healed), uid(&reset));
-    world.ready("shop").await;
-    assert_eq!(alice.live(&at("untouched")).await, untouched);
-    assert_eq!(world.writes_to(&at("untouched"), "berlin", &mark), []);
-    let settled = world.mark();
-    world.after_passes(3).await;
-    assert_eq!(world.writes("berlin", &settled), []);
-    world.end().await;
+#[test]
+fn drift_made_while_the_hub_was_down_is_repaired_after_the_start() {
+    scenario(async |mut world| {
+        world.register(&["berlin"]).await;
+        let spec = json!({"targets": [{"clusterNames": ["berlin"]}], "reconcile": {"interval": "1s"}});
+        let names = ["edited", "emptied", "deleted", "hidden", "unowned", "reset", "untouched"];
+        let manifest: String = names.iter().map(|name| config_map(name, "one")).collect();
+        world.deliver_with("shop", &manifest, spec).await;
+        world.ready("shop").await;
+        let alice = world.alice("berlin").await;
+        let ns = world.ns.clone();
+        let at = |name: &str| At::config_map(&ns, name);
+        let untouched = alice.live(&at("untouched")).await;
+        let reset = alice.live(&at("reset")).await;
+        world.stop_hub().await;
+        alice.merge(&at("edited"), json!({"data": {"key": "evil"}})).await;
+        alice.merge(&at("emptied"), json!({"data": null})).await;
+        alice.delete(&at("deleted")).await;
+        alice.merge(&at("hidden"), json!({"metadata": {"labels": null}, "data": {"key": "evil"}})).await;
+        let labels = untouched["metadata"]["labels"].as_object().unwrap();
+        let owner = labels.keys().find(|key| key.starts_with("owner.vidra.dev/")).unwrap();
+        alice.merge(&at("unowned"), json!({"metadata": {"labels": {owner: null}}})).await;
+        // As backup tools do.
+        alice.merge(&at("reset"), json!({"metadata": {"managedFields": [{}]}})).await;
+        let mark = world.mark();
+        world.start_hub().await;
+        for name in names {
+            let live = alice.when(&at(name), "as declared", says("one")).await;
+            assert!(live["metadata"]["labels"]["vidra.dev/hub"].is_string() || name == "hidden", "{live}");
+        }
+        for name in ["hidden", "unowned"] {
+            let labelled = |live: &Value| live["metadata"]["labels"] == untouched["metadata"]["labels"];
+            alice.when(&at(name), "labelled again", labelled).await;
+        }
+        let healed = alice
+            .when(&at("reset"), "ours again", |live| {
+                crate::marks(live).iter().any(|mark| mark.starts_with("vidra/"))
+            })
+            .await;
+        assert_eq!(uid(&healed), uid(&reset));
+        world.ready("shop").await;
+        assert_eq!(alice.live(&at("untouched")).await, untouched);
+        assert_eq!(world.writes_to(&at("untouched"), "berlin", &mark), []);
+        let settled = world.mark();
+        world.after_passes(3).await;
+        assert_eq!(world.writes("berlin", &settled), []);
+        world.end().await;
+    });
 }

@@ -4,7 +4,7 @@ use serde_json::json;
 use testkit::world::{Access, At, Who, World};
 use vidra_api::TargetState;
 
-use crate::{config_map, object, world};
+use crate::{config_map, object, scenario};
 
 /// Lets the limited identity do all that delivering ConfigMaps needs, and see Secrets.
 async fn allow_config_maps(world: &World, admin: &Access) {
@@ -54,86 +54,91 @@ fn around(failing: &str) -> String {
     config_map("a", "1") + &config_map("b", "1") + failing + &config_map("z", "1")
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn what_was_applied_beside_a_forbidden_document_is_known_and_goes_with_the_resource() {
-    let world = world().await;
-    let admin = world.cluster("berlin", Who::Admin).await;
-    allow_config_maps(&world, &admin).await;
-    world.register_as("berlin", &world.kubeconfig("berlin", Who::Limited), json!({})).await;
-    world.member_says("berlin", "Ready", "True").await;
-    let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "forbidden"}});
-    world.deliver("shop", &["berlin"], &around(&object(&secret))).await;
-    let at = At::new("v1", "Secret", &world.ns, "forbidden");
-    the_rest_is_known_and_goes(&world, "shop", &at, "Forbidden").await;
+#[test]
+fn what_was_applied_beside_a_forbidden_document_is_known_and_goes_with_the_resource() {
+    scenario(async |world| {
+        let admin = world.cluster("berlin", Who::Admin).await;
+        allow_config_maps(&world, &admin).await;
+        world.register_as("berlin", &world.kubeconfig("berlin", Who::Limited), json!({})).await;
+        world.member_says("berlin", "Ready", "True").await;
+        let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "forbidden"}});
+        world.deliver("shop", &["berlin"], &around(&object(&secret))).await;
+        let at = At::new("v1", "Secret", &world.ns, "forbidden");
+        the_rest_is_known_and_goes(&world, "shop", &at, "Forbidden").await;
 
-    // A kind that may not even be seen stops nothing either.
-    let service = json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "unseen"},
-        "spec": {"ports": [{"port": 80}]}});
-    world.deliver("blind", &["berlin"], &around(&object(&service))).await;
-    let message = world.target_is("blind", "berlin", TargetState::Failed, "CannotWatch").await;
-    assert!(message.contains("Service"), "{message}");
-    admin.live(&At::config_map(&world.ns, "z")).await;
-    world.end().await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn what_was_applied_beside_an_invalid_document_is_known_and_goes_with_the_resource() {
-    let world = world().await;
-    world.register(&["berlin"]).await;
-    let service = json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "invalid"},
-        "spec": {"ports": [{"port": 99999}]}});
-    world.deliver("shop", &["berlin"], &around(&object(&service))).await;
-    let at = At::new("v1", "Service", &world.ns, "invalid");
-    the_rest_is_known_and_goes(&world, "shop", &at, "Invalid").await;
-    world.end().await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_field_that_the_kind_does_not_have_is_refused_and_named() {
-    let world = world().await;
-    world.register(&["berlin"]).await;
-    let odd = json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "odd"},
-        "spec": {"ports": [{"port": 80}], "colour": "blue"}});
-    world.deliver("shop", &["berlin"], &around(&object(&odd))).await;
-    let message = world
-        .target_when("shop", "berlin", "Failed", |status| status.state == Some(TargetState::Failed))
-        .await
-        .status
-        .and_then(|status| status.message)
-        .unwrap();
-    assert!(message.contains("colour") && message.contains("odd"), "{message}");
-    assert_eq!(world.inventory("shop", "berlin").await.iter().filter(|entry| entry.done).count(), 3);
-    world.end().await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_custom_resource_follows_its_definition_in_one_manifest() {
-    let world = world().await;
-    world.register(&["berlin"]).await;
-    let group = format!("{}.example.com", world.ns);
-    let crd_name = format!("gadgets.{group}");
-    let crd = json!({
-        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": crd_name},
-        "spec": {
-            "group": group, "scope": "Namespaced", "names": {"kind": "Gadget", "plural": "gadgets"},
-            "versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": {
-                "type": "object", "properties": {"size": {"type": "integer", "default": 7}}}}}],
-        },
+        // A kind that may not even be seen stops nothing either.
+        let service = json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "unseen"},
+            "spec": {"ports": [{"port": 80}]}});
+        world.deliver("blind", &["berlin"], &around(&object(&service))).await;
+        let message = world.target_is("blind", "berlin", TargetState::Failed, "CannotWatch").await;
+        assert!(message.contains("Service"), "{message}");
+        admin.live(&At::config_map(&world.ns, "z")).await;
+        world.end().await;
     });
-    let gadget = json!({"apiVersion": format!("{group}/v1"), "kind": "Gadget", "metadata": {"name": "one"}});
-    world.deliver("shop", &["berlin"], &(object(&gadget) + &object(&crd))).await;
-    world.ready("shop").await;
-    let berlin = world.alice("berlin").await;
-    let at = At::new(&format!("{group}/v1"), "Gadget", &world.ns, "one");
-    assert_eq!(berlin.live(&at).await["size"], 7);
+}
 
-    // The definition stays when the resource goes: others may have made gadgets. Ours goes.
-    world.remove("shop").await;
-    berlin.gone(&at).await;
-    let crd_at = At::new("apiextensions.k8s.io/v1", "CustomResourceDefinition", "", &crd_name);
-    let left = berlin.live(&crd_at).await;
-    assert_eq!(crate::marks(&left), ["vidra-hub"; 0], "{left}");
-    assert!(left["metadata"]["deletionTimestamp"].is_null());
-    world.end().await;
-    berlin.delete(&crd_at).await;
+#[test]
+fn what_was_applied_beside_an_invalid_document_is_known_and_goes_with_the_resource() {
+    scenario(async |world| {
+        world.register(&["berlin"]).await;
+        let service = json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "invalid"},
+            "spec": {"ports": [{"port": 99999}]}});
+        world.deliver("shop", &["berlin"], &around(&object(&service))).await;
+        let at = At::new("v1", "Service", &world.ns, "invalid");
+        the_rest_is_known_and_goes(&world, "shop", &at, "Invalid").await;
+        world.end().await;
+    });
+}
+
+#[test]
+fn a_field_that_the_kind_does_not_have_is_refused_and_named() {
+    scenario(async |world| {
+        world.register(&["berlin"]).await;
+        let odd = json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "odd"},
+            "spec": {"ports": [{"port": 80}], "colour": "blue"}});
+        world.deliver("shop", &["berlin"], &around(&object(&odd))).await;
+        let message = world
+            .target_when("shop", "berlin", "Failed", |status| status.state == Some(TargetState::Failed))
+            .await
+            .status
+            .and_then(|status| status.message)
+            .unwrap();
+        assert!(message.contains("colour") && message.contains("odd"), "{message}");
+        assert_eq!(world.inventory("shop", "berlin").await.iter().filter(|entry| entry.done).count(), 3);
+        world.end().await;
+    });
+}
+
+#[test]
+fn a_custom_resource_follows_its_definition_in_one_manifest() {
+    scenario(async |world| {
+        world.register(&["berlin"]).await;
+        let group = format!("{}.example.com", world.ns);
+        let crd_name = format!("gadgets.{group}");
+        let crd = json!({
+            "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": crd_name},
+            "spec": {
+                "group": group, "scope": "Namespaced", "names": {"kind": "Gadget", "plural": "gadgets"},
+                "versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": {
+                    "type": "object", "properties": {"size": {"type": "integer", "default": 7}}}}}],
+            },
+        });
+        let gadget =
+            json!({"apiVersion": format!("{group}/v1"), "kind": "Gadget", "metadata": {"name": "one"}});
+        world.deliver("shop", &["berlin"], &(object(&gadget) + &object(&crd))).await;
+        world.ready("shop").await;
+        let berlin = world.alice("berlin").await;
+        let at = At::new(&format!("{group}/v1"), "Gadget", &world.ns, "one");
+        assert_eq!(berlin.live(&at).await["size"], 7);
+
+        // The definition stays when the resource goes: others may have made gadgets. Ours goes.
+        world.remove("shop").await;
+        berlin.gone(&at).await;
+        let crd_at = At::new("apiextensions.k8s.io/v1", "CustomResourceDefinition", "", &crd_name);
+        let left = berlin.live(&crd_at).await;
+        assert_eq!(crate::marks(&left), ["vidra-hub"; 0], "{left}");
+        assert!(left["metadata"]["deletionTimestamp"].is_null());
+        world.end().await;
+        berlin.delete(&crd_at).await;
+    });
 }

@@ -4,133 +4,136 @@ use serde_json::json;
 use testkit::world::At;
 use vidra_api::TargetState;
 
-use crate::{config_map, marks, says, uid, world};
+use crate::{config_map, marks, says, scenario, uid};
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_dropped_document_is_pruned_unless_pruning_is_off() {
-    let world = world().await;
-    world.register(&["berlin"]).await;
-    let alice = world.alice("berlin").await;
-    let at = |name: &str| At::config_map(&world.ns, name);
-    let manifest = |names: &[&str]| names.iter().map(|name| config_map(name, "one")).collect::<String>();
-    let spec = |prune: bool| json!({"targets": [{"clusterNames": ["berlin"]}], "prune": prune});
-    world.deliver_with("shop", &manifest(&["a", "b", "c"]), spec(true)).await;
-    world.ready("shop").await;
-    let kept = alice.live(&at("a")).await;
+#[test]
+fn a_dropped_document_is_pruned_unless_pruning_is_off() {
+    scenario(async |world| {
+        world.register(&["berlin"]).await;
+        let alice = world.alice("berlin").await;
+        let at = |name: &str| At::config_map(&world.ns, name);
+        let manifest = |names: &[&str]| names.iter().map(|name| config_map(name, "one")).collect::<String>();
+        let spec = |prune: bool| json!({"targets": [{"clusterNames": ["berlin"]}], "prune": prune});
+        world.deliver_with("shop", &manifest(&["a", "b", "c"]), spec(true)).await;
+        world.ready("shop").await;
+        let kept = alice.live(&at("a")).await;
 
-    world.deliver_with("shop", &manifest(&["a", "c"]), spec(true)).await;
-    alice.gone(&at("b")).await;
-    world.ready("shop").await;
-    world.deliver_with("shop", &manifest(&["a"]), spec(false)).await;
-    world.ready("shop").await;
-    alice.live(&at("c")).await;
-    assert_eq!(alice.live(&at("a")).await, kept, "what stays is not written");
-    // It was never let go: turning pruning on again, or deleting the resource, takes it too.
-    world.deliver_with("shop", &manifest(&["a"]), spec(true)).await;
-    alice.gone(&at("c")).await;
-    world.ready("shop").await;
-    assert_eq!(world.inventory("shop", "berlin").await.len(), 1);
-    world.end().await;
+        world.deliver_with("shop", &manifest(&["a", "c"]), spec(true)).await;
+        alice.gone(&at("b")).await;
+        world.ready("shop").await;
+        world.deliver_with("shop", &manifest(&["a"]), spec(false)).await;
+        world.ready("shop").await;
+        alice.live(&at("c")).await;
+        assert_eq!(alice.live(&at("a")).await, kept, "what stays is not written");
+        // It was never let go: turning pruning on again, or deleting the resource, takes it too.
+        world.deliver_with("shop", &manifest(&["a"]), spec(true)).await;
+        alice.gone(&at("c")).await;
+        world.ready("shop").await;
+        assert_eq!(world.inventory("shop", "berlin").await.len(), 1);
+        world.end().await;
+    });
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn orphaned_objects_stay_as_they_are_without_a_mark_of_ours() {
-    let world = world().await;
-    world.register(&["berlin", "tokyo"]).await;
-    let settings = At::config_map(&world.ns, "settings");
-    let spec =
-        |clusters: &[&str]| json!({"targets": [{"clusterNames": clusters}], "deletionPolicy": "Orphan"});
-    world.deliver_with("shop", &config_map("settings", "one"), spec(&["berlin", "tokyo"])).await;
-    world.ready("shop").await;
-    let (berlin, tokyo) = (world.alice("berlin").await, world.alice("tokyo").await);
-    let note =
-        json!({"metadata": {"annotations": {"example.com/note": "alice's"}, "labels": {"team": "alice"}}});
-    let made = berlin.merge(&settings, note).await;
+#[test]
+fn orphaned_objects_stay_as_they_are_without_a_mark_of_ours() {
+    scenario(async |world| {
+        world.register(&["berlin", "tokyo"]).await;
+        let settings = At::config_map(&world.ns, "settings");
+        let spec =
+            |clusters: &[&str]| json!({"targets": [{"clusterNames": clusters}], "deletionPolicy": "Orphan"});
+        world.deliver_with("shop", &config_map("settings", "one"), spec(&["berlin", "tokyo"])).await;
+        world.ready("shop").await;
+        let (berlin, tokyo) = (world.alice("berlin").await, world.alice("tokyo").await);
+        let note = json!({"metadata": {"annotations": {"example.com/note": "alice's"}, "labels": {"team": "alice"}}});
+        let made = berlin.merge(&settings, note).await;
 
-    // A cluster that is left, then the end of the resource.
-    world.deliver_with("shop", &config_map("settings", "one"), spec(&["berlin"])).await;
-    tokyo.when(&settings, "let go", |live| marks(live).is_empty()).await;
-    world.remove("shop").await;
-    for member in [&berlin, &tokyo] {
-        let left = member.live(&settings).await;
-        assert_eq!(marks(&left), [""; 0], "{left}");
-        assert!(says("one")(&left) && left["metadata"]["deletionTimestamp"].is_null(), "{left}");
-    }
-    let left = berlin.live(&settings).await;
-    assert_eq!(uid(&left), uid(&made));
-    assert_eq!(left["metadata"]["annotations"], json!({"example.com/note": "alice's"}));
-    assert_eq!(left["metadata"]["labels"], json!({"team": "alice"}));
+        // A cluster that is left, then the end of the resource.
+        world.deliver_with("shop", &config_map("settings", "one"), spec(&["berlin"])).await;
+        tokyo.when(&settings, "let go", |live| marks(live).is_empty()).await;
+        world.remove("shop").await;
+        for member in [&berlin, &tokyo] {
+            let left = member.live(&settings).await;
+            assert_eq!(marks(&left), [""; 0], "{left}");
+            assert!(says("one")(&left) && left["metadata"]["deletionTimestamp"].is_null(), "{left}");
+        }
+        let left = berlin.live(&settings).await;
+        assert_eq!(uid(&left), uid(&made));
+        assert_eq!(left["metadata"]["annotations"], json!({"example.com/note": "alice's"}));
+        assert_eq!(left["metadata"]["labels"], json!({"team": "alice"}));
 
-    // It is nobody's now: the hub leaves it alone, and does not take it back unasked.
-    berlin.merge(&settings, json!({"data": {"key": "alice's"}})).await;
-    world.deliver("again", &["berlin"], &config_map("settings", "two")).await;
-    world.target_is("again", "berlin", TargetState::Failed, "AlreadyExists").await;
-    assert!(says("alice's")(&berlin.live(&settings).await));
-    world.end().await;
-    berlin.delete(&settings).await;
-    tokyo.delete(&settings).await;
+        // It is nobody's now: the hub leaves it alone, and does not take it back unasked.
+        berlin.merge(&settings, json!({"data": {"key": "alice's"}})).await;
+        world.deliver("again", &["berlin"], &config_map("settings", "two")).await;
+        world.target_is("again", "berlin", TargetState::Failed, "AlreadyExists").await;
+        assert!(says("alice's")(&berlin.live(&settings).await));
+        world.end().await;
+        berlin.delete(&settings).await;
+        tokyo.delete(&settings).await;
+    });
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn losing_the_last_target_is_held_until_exactly_that_is_approved() {
-    let mut world = world().await;
-    world.register(&["berlin"]).await;
-    let alice = world.alice("berlin").await;
-    let settings = At::config_map(&world.ns, "settings");
-    world.deliver("shop", &["berlin"], &config_map("settings", "one")).await;
-    world.ready("shop").await;
-    let mark = world.mark();
-    world.deliver("shop", &[], &config_map("settings", "one")).await;
-    let held = world.resource_says("shop", "Stalled", "True", "RemovalHeld").await;
-    let conditions = held.status.unwrap().conditions;
-    let message = &vidra_api::find(&conditions, "Stalled").unwrap().message;
-    let (_, hash) = message.rsplit_once("vidra.dev/approve-removal=").unwrap();
-    let approve = |hash: &str| json!({"metadata": {"annotations": {"vidra.dev/approve-removal": hash}}});
+#[test]
+fn losing_the_last_target_is_held_until_exactly_that_is_approved() {
+    scenario(async |mut world| {
+        world.register(&["berlin"]).await;
+        let alice = world.alice("berlin").await;
+        let settings = At::config_map(&world.ns, "settings");
+        world.deliver("shop", &["berlin"], &config_map("settings", "one")).await;
+        world.ready("shop").await;
+        let mark = world.mark();
+        world.deliver("shop", &[], &config_map("settings", "one")).await;
+        let held = world.resource_says("shop", "Stalled", "True", "RemovalHeld").await;
+        let conditions = held.status.unwrap().conditions;
+        let message = &vidra_api::find(&conditions, "Stalled").unwrap().message;
+        let (_, hash) = message.rsplit_once("vidra.dev/approve-removal=").unwrap();
+        let approve = |hash: &str| json!({"metadata": {"annotations": {"vidra.dev/approve-removal": hash}}});
 
-    // Another hash, and a restart, let nothing go.
-    world.hub.merge(&world.resource_at("shop"), approve("0123456789")).await;
-    world.restart_hub().await;
-    world.deliver("other", &["berlin"], &config_map("other", "one")).await;
-    world.ready("other").await;
-    world.resource_says("shop", "Stalled", "True", "RemovalHeld").await;
-    assert!(says("one")(&alice.live(&settings).await));
-    assert_eq!(world.writes_to(&settings, "berlin", &mark), []);
+        // Another hash, and a restart, let nothing go.
+        world.hub.merge(&world.resource_at("shop"), approve("0123456789")).await;
+        world.restart_hub().await;
+        world.deliver("other", &["berlin"], &config_map("other", "one")).await;
+        world.ready("other").await;
+        world.resource_says("shop", "Stalled", "True", "RemovalHeld").await;
+        assert!(says("one")(&alice.live(&settings).await));
+        assert_eq!(world.writes_to(&settings, "berlin", &mark), []);
 
-    world.hub.merge(&world.resource_at("shop"), approve(hash)).await;
-    alice.gone(&settings).await;
-    world.resource_says("shop", "Ready", "False", "NoTargets").await;
-    world.end().await;
+        world.hub.merge(&world.resource_at("shop"), approve(hash)).await;
+        alice.gone(&settings).await;
+        world.resource_says("shop", "Ready", "False", "NoTargets").await;
+        world.end().await;
+    });
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_suspended_resource_is_left_alone_and_then_brought_up_to_date() {
-    let world = world().await;
-    world.register(&["berlin"]).await;
-    let alice = world.alice("berlin").await;
-    let settings = At::config_map(&world.ns, "settings");
-    let spec = |suspend: bool| json!({"targets": [{"clusterNames": ["berlin"]}], "suspend": suspend, "reconcile": {"interval": "1s"}});
-    world
-        .deliver_with("shop", &(config_map("settings", "one") + &config_map("old", "one")), spec(false))
-        .await;
-    world.ready("shop").await;
-    world
-        .deliver_with("shop", &(config_map("settings", "one") + &config_map("old", "one")), spec(true))
-        .await;
-    world.target_is("shop", "berlin", TargetState::Suspended, "Suspended").await;
-    let mark = world.mark();
-    alice.merge(&settings, json!({"data": {"key": "evil"}})).await;
-    world.deliver_with("shop", &config_map("settings", "two"), spec(true)).await;
-    world.reconcile_now("shop", "1").await;
-    world.resource_says("shop", "Ready", "False", "Suspended").await;
-    // Another resource that is delivered later shows that the hub had the time.
-    world.deliver("marker", &["berlin"], &config_map("marker", "one")).await;
-    world.ready("marker").await;
-    assert!(says("evil")(&alice.live(&settings).await));
-    assert_eq!(world.writes_to(&settings, "berlin", &mark), []);
+#[test]
+fn a_suspended_resource_is_left_alone_and_then_brought_up_to_date() {
+    scenario(async |world| {
+        world.register(&["berlin"]).await;
+        let alice = world.alice("berlin").await;
+        let settings = At::config_map(&world.ns, "settings");
+        let spec = |suspend: bool| json!({"targets": [{"clusterNames": ["berlin"]}], "suspend": suspend, "reconcile": {"interval": "1s"}});
+        world
+            .deliver_with("shop", &(config_map("settings", "one") + &config_map("old", "one")), spec(false))
+            .await;
+        world.ready("shop").await;
+        world
+            .deliver_with("shop", &(config_map("settings", "one") + &config_map("old", "one")), spec(true))
+            .await;
+        world.target_is("shop", "berlin", TargetState::Suspended, "Suspended").await;
+        let mark = world.mark();
+        alice.merge(&settings, json!({"data": {"key": "evil"}})).await;
+        world.deliver_with("shop", &config_map("settings", "two"), spec(true)).await;
+        world.reconcile_now("shop", "1").await;
+        world.resource_says("shop", "Ready", "False", "Suspended").await;
+        // Another resource that is delivered later shows that the hub had the time.
+        world.deliver("marker", &["berlin"], &config_map("marker", "one")).await;
+        world.ready("marker").await;
+        assert!(says("evil")(&alice.live(&settings).await));
+        assert_eq!(world.writes_to(&settings, "berlin", &mark), []);
 
-    world.deliver_with("shop", &config_map("settings", "two"), spec(false)).await;
-    alice.when(&settings, "up to date", says("two")).await;
-    alice.gone(&At::config_map(&world.ns, "old")).await;
-    world.ready("shop").await;
-    world.end().await;
+        world.deliver_with("shop", &config_map("settings", "two"), spec(false)).await;
+        alice.when(&settings, "up to date", says("two")).await;
+        alice.gone(&At::config_map(&world.ns, "old")).await;
+        world.ready("shop").await;
+        world.end().await;
+    });
 }

@@ -4,7 +4,7 @@ use serde_json::json;
 use testkit::world::{Access, At, World};
 use vidra_api::TargetState;
 
-use crate::{config_map, marks, object, says, uid, world};
+use crate::{config_map, marks, object, says, scenario, uid};
 
 /// Two resources that declare the same ConfigMap alike, each beside one of its own.
 async fn shared(world: &World) -> (Access, At) {
@@ -16,92 +16,97 @@ async fn shared(world: &World) -> (Access, At) {
     (world.alice("berlin").await, At::config_map(&world.ns, "settings"))
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn an_object_that_two_resources_declare_alike_stays_until_both_are_gone() {
-    let world = world().await;
-    let (alice, settings) = shared(&world).await;
-    let made = alice.live(&settings).await;
-    assert_eq!(marks(&made).iter().filter(|mark| mark.starts_with("vidra/")).count(), 2, "{made}");
+#[test]
+fn an_object_that_two_resources_declare_alike_stays_until_both_are_gone() {
+    scenario(async |world| {
+        let (alice, settings) = shared(&world).await;
+        let made = alice.live(&settings).await;
+        assert_eq!(marks(&made).iter().filter(|mark| mark.starts_with("vidra/")).count(), 2, "{made}");
 
-    world.remove("first").await;
-    alice.gone(&At::config_map(&world.ns, "first")).await;
-    let left = alice.live(&settings).await;
-    assert_eq!(uid(&left), uid(&made));
-    assert!(says("one")(&left));
-    let managers = marks(&left).into_iter().filter(|mark| mark.starts_with("vidra/"));
-    assert_eq!(managers.collect::<Vec<_>>(), [format!("vidra/{0}/{0}/second", world.ns)]);
-    // The one that is left tends it alone.
-    alice.merge(&settings, json!({"data": {"key": "evil"}})).await;
-    alice.when(&settings, "as declared", says("one")).await;
+        world.remove("first").await;
+        alice.gone(&At::config_map(&world.ns, "first")).await;
+        let left = alice.live(&settings).await;
+        assert_eq!(uid(&left), uid(&made));
+        assert!(says("one")(&left));
+        let managers = marks(&left).into_iter().filter(|mark| mark.starts_with("vidra/"));
+        assert_eq!(managers.collect::<Vec<_>>(), [format!("vidra/{0}/{0}/second", world.ns)]);
+        // The one that is left tends it alone.
+        alice.merge(&settings, json!({"data": {"key": "evil"}})).await;
+        alice.when(&settings, "as declared", says("one")).await;
 
-    world.remove("second").await;
-    alice.gone(&settings).await;
-    world.end().await;
+        world.remove("second").await;
+        alice.gone(&settings).await;
+        world.end().await;
+    });
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn drift_of_a_shared_object_is_repaired() {
-    let world = world().await;
-    let (alice, settings) = shared(&world).await;
-    alice.merge(&settings, json!({"data": {"key": "evil"}})).await;
-    alice.when(&settings, "as declared", says("one")).await;
-    alice.delete(&settings).await;
-    alice.when(&settings, "made again", says("one")).await;
-    for name in ["first", "second"] {
-        world.ready(name).await;
-    }
-    let again = alice
-        .when(&settings, "owned by both", |live| {
-            marks(live).iter().filter(|mark| mark.starts_with("vidra/")).count() == 2
-        })
-        .await;
-    assert!(again["metadata"]["deletionTimestamp"].is_null());
-    let settled = world.mark();
-    world.deliver("marker", &["berlin"], &config_map("marker", "one")).await;
-    world.ready("marker").await;
-    assert_eq!(world.writes_to(&settings, "berlin", &settled), []);
-    world.end().await;
+#[test]
+fn drift_of_a_shared_object_is_repaired() {
+    scenario(async |world| {
+        let (alice, settings) = shared(&world).await;
+        alice.merge(&settings, json!({"data": {"key": "evil"}})).await;
+        alice.when(&settings, "as declared", says("one")).await;
+        alice.delete(&settings).await;
+        alice.when(&settings, "made again", says("one")).await;
+        for name in ["first", "second"] {
+            world.ready(name).await;
+        }
+        let again = alice
+            .when(&settings, "owned by both", |live| {
+                marks(live).iter().filter(|mark| mark.starts_with("vidra/")).count() == 2
+            })
+            .await;
+        assert!(again["metadata"]["deletionTimestamp"].is_null());
+        let settled = world.mark();
+        world.deliver("marker", &["berlin"], &config_map("marker", "one")).await;
+        world.ready("marker").await;
+        assert_eq!(world.writes_to(&settings, "berlin", &settled), []);
+        world.end().await;
+    });
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_second_resource_that_declares_an_object_otherwise_is_refused() {
-    let world = world().await;
-    world.register(&["berlin"]).await;
-    world.deliver("first", &["berlin"], &config_map("settings", "one")).await;
-    world.ready("first").await;
-    world.deliver("second", &["berlin"], &config_map("settings", "two")).await;
-    let message = world.target_is("second", "berlin", TargetState::Failed, "SharedObjectConflict").await;
-    assert!(message.contains("settings") && message.contains("first"), "{message}");
-    let alice = world.alice("berlin").await;
-    let settings = At::config_map(&world.ns, "settings");
-    assert!(says("one")(&alice.live(&settings).await));
-    world.ready("first").await;
+#[test]
+fn a_second_resource_that_declares_an_object_otherwise_is_refused() {
+    scenario(async |world| {
+        world.register(&["berlin"]).await;
+        world.deliver("first", &["berlin"], &config_map("settings", "one")).await;
+        world.ready("first").await;
+        world.deliver("second", &["berlin"], &config_map("settings", "two")).await;
+        let message = world.target_is("second", "berlin", TargetState::Failed, "SharedObjectConflict").await;
+        assert!(message.contains("settings") && message.contains("first"), "{message}");
+        let alice = world.alice("berlin").await;
+        let settings = At::config_map(&world.ns, "settings");
+        assert!(says("one")(&alice.live(&settings).await));
+        world.ready("first").await;
 
-    // The one that was refused takes nothing with it.
-    world.remove("second").await;
-    assert!(says("one")(&alice.live(&settings).await));
-    world.ready("first").await;
-    world.end().await;
+        // The one that was refused takes nothing with it.
+        world.remove("second").await;
+        assert!(says("one")(&alice.live(&settings).await));
+        world.ready("first").await;
+        world.end().await;
+    });
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_namespace_that_is_declared_is_made_first_and_stays_when_the_resource_goes() {
-    let world = world().await;
-    world.register(&["berlin"]).await;
-    let name = format!("{}-declared", world.ns);
-    let namespace = json!({"apiVersion": "v1", "kind": "Namespace",
-        "metadata": {"name": name, "labels": {"team": "a"}}});
-    let inside = crate::config_map_in(&name, "settings", "one");
-    world.deliver("shop", &["berlin"], &(object(&inside) + &object(&namespace))).await;
-    world.ready("shop").await;
-    let alice = world.alice("berlin").await;
-    let (namespace, settings) = (At::new("v1", "Namespace", "", &name), At::config_map(&name, "settings"));
-    assert_eq!(alice.live(&namespace).await["metadata"]["labels"]["team"], "a");
-    let foreign = alice.create(crate::config_map_in(&name, "foreign", "alice's")).await;
-    world.remove("shop").await;
-    alice.gone(&settings).await;
-    let left = alice.live(&namespace).await;
-    assert!(marks(&left).is_empty() && left["metadata"]["deletionTimestamp"].is_null(), "{left}");
-    assert_eq!(alice.live(&At::of(&foreign)).await, foreign);
-    world.end().await;
+#[test]
+fn a_namespace_that_is_declared_is_made_first_and_stays_when_the_resource_goes() {
+    scenario(async |world| {
+        world.register(&["berlin"]).await;
+        let name = format!("{}-declared", world.ns);
+        let namespace = json!({"apiVersion": "v1", "kind": "Namespace",
+            "metadata": {"name": name, "labels": {"team": "a"}}});
+        let inside = crate::config_map_in(&name, "settings", "one");
+        world.deliver("shop", &["berlin"], &(object(&inside) + &object(&namespace))).await;
+        world.ready("shop").await;
+        let alice = world.alice("berlin").await;
+        let (namespace, settings) =
+            (At::new("v1", "Namespace", "", &name), At::config_map(&name, "settings"));
+        assert_eq!(alice.live(&namespace).await["metadata"]["labels"]["team"], "a");
+        let foreign = alice.create(crate::config_map_in(&name, "foreign", "alice's")).await;
+        world.remove("shop").await;
+        alice.gone(&settings).await;
+        let left = alice.live(&namespace).await;
+        assert!(marks(&left).is_empty() && left["metadata"]["deletionTimestamp"].is_null(), "{left}");
+        assert_eq!(alice.live(&At::of(&foreign)).await, foreign);
+        world.end().await;
+    });
 }

@@ -4,65 +4,67 @@ use serde_json::json;
 use testkit::world::At;
 use vidra_api::TargetState;
 
-use crate::{config_map, says, uid, world};
+use crate::{config_map, says, scenario, uid};
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_terminating_object_is_left_until_it_is_gone_and_then_made_again() {
-    let world = world().await;
-    world.register(&["berlin"]).await;
-    let spec = json!({"targets": [{"clusterNames": ["berlin"]}], "reconcile": {"interval": "1s"}});
-    let manifest = config_map("settings", "one") + &config_map("beside", "one");
-    world.deliver_with("shop", &manifest, spec).await;
-    world.ready("shop").await;
-    let alice = world.alice("berlin").await;
-    let settings = At::config_map(&world.ns, "settings");
-    let held = json!({"metadata": {"finalizers": ["example.com/hold"]}});
-    let made = alice.merge(&settings, held).await;
-    let mark = world.mark();
-    alice.delete(&settings).await;
-    let message = world.target_is("shop", "berlin", TargetState::Waiting, "ObjectTerminating").await;
-    assert!(message.contains("settings"), "{message}");
-    alice.merge(&settings, json!({"data": {"key": "evil"}})).await;
-    world.after_passes(3).await;
-    assert_eq!(world.writes_to(&settings, "berlin", &mark), []);
-    // The other object is tended meanwhile.
-    let beside = At::config_map(&world.ns, "beside");
-    alice.merge(&beside, json!({"data": {"key": "evil"}})).await;
-    alice.when(&beside, "as declared", says("one")).await;
+#[test]
+fn a_terminating_object_is_left_until_it_is_gone_and_then_made_again() {
+    scenario(async |world| {
+        world.register(&["berlin"]).await;
+        let spec = json!({"targets": [{"clusterNames": ["berlin"]}], "reconcile": {"interval": "1s"}});
+        let manifest = config_map("settings", "one") + &config_map("beside", "one");
+        world.deliver_with("shop", &manifest, spec).await;
+        world.ready("shop").await;
+        let alice = world.alice("berlin").await;
+        let settings = At::config_map(&world.ns, "settings");
+        let held = json!({"metadata": {"finalizers": ["example.com/hold"]}});
+        let made = alice.merge(&settings, held).await;
+        let mark = world.mark();
+        alice.delete(&settings).await;
+        let message = world.target_is("shop", "berlin", TargetState::Waiting, "ObjectTerminating").await;
+        assert!(message.contains("settings"), "{message}");
+        alice.merge(&settings, json!({"data": {"key": "evil"}})).await;
+        world.after_passes(3).await;
+        assert_eq!(world.writes_to(&settings, "berlin", &mark), []);
+        // The other object is tended meanwhile.
+        let beside = At::config_map(&world.ns, "beside");
+        alice.merge(&beside, json!({"data": {"key": "evil"}})).await;
+        alice.when(&beside, "as declared", says("one")).await;
 
-    alice.merge(&settings, json!({"metadata": {"finalizers": null}})).await;
-    let again =
-        alice.when(&settings, "made again", |live| says("one")(live) && uid(live) != uid(&made)).await;
-    assert!(again["metadata"]["deletionTimestamp"].is_null());
-    world.ready("shop").await;
-    world.end().await;
+        alice.merge(&settings, json!({"metadata": {"finalizers": null}})).await;
+        let again =
+            alice.when(&settings, "made again", |live| says("one")(live) && uid(live) != uid(&made)).await;
+        assert!(again["metadata"]["deletionTimestamp"].is_null());
+        world.ready("shop").await;
+        world.end().await;
+    });
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_namespace_that_is_deleted_under_the_objects_is_waited_for_and_filled_again() {
-    let world = world().await;
-    world.register(&["berlin"]).await;
-    world.deliver("shop", &["berlin"], &config_map("settings", "one")).await;
-    world.ready("shop").await;
-    let alice = world.alice("berlin").await;
-    let (settings, held) = (At::config_map(&world.ns, "settings"), At::config_map(&world.ns, "held"));
-    let namespace = At::new("v1", "Namespace", "", &world.ns);
-    let mut object = crate::config_map_in(&world.ns, "held", "alice's");
-    object["metadata"]["finalizers"] = json!(["example.com/hold"]);
-    alice.create(object).await;
-    let before = uid(&alice.live(&namespace).await);
-    alice.delete(&namespace).await;
-    alice.gone(&settings).await;
-    let message = world
-        .target_when("shop", "berlin", "not Ready", |status| status.state != Some(TargetState::Ready))
-        .await;
-    let message = message.status.unwrap().message.unwrap_or_default();
-    assert!(message.contains(&world.ns), "{message}");
+#[test]
+fn a_namespace_that_is_deleted_under_the_objects_is_waited_for_and_filled_again() {
+    scenario(async |world| {
+        world.register(&["berlin"]).await;
+        world.deliver("shop", &["berlin"], &config_map("settings", "one")).await;
+        world.ready("shop").await;
+        let alice = world.alice("berlin").await;
+        let (settings, held) = (At::config_map(&world.ns, "settings"), At::config_map(&world.ns, "held"));
+        let namespace = At::new("v1", "Namespace", "", &world.ns);
+        let mut object = crate::config_map_in(&world.ns, "held", "alice's");
+        object["metadata"]["finalizers"] = json!(["example.com/hold"]);
+        alice.create(object).await;
+        let before = uid(&alice.live(&namespace).await);
+        alice.delete(&namespace).await;
+        alice.gone(&settings).await;
+        let message = world
+            .target_when("shop", "berlin", "not Ready", |status| status.state != Some(TargetState::Ready))
+            .await;
+        let message = message.status.unwrap().message.unwrap_or_default();
+        assert!(message.contains(&world.ns), "{message}");
 
-    alice.merge(&held, json!({"metadata": {"finalizers": null}})).await;
-    let again = alice.when(&namespace, "made again", |live| uid(live) != before).await;
-    assert!(again["metadata"]["deletionTimestamp"].is_null());
-    alice.when(&settings, "made again", says("one")).await;
-    world.ready("shop").await;
-    world.end().await;
+        alice.merge(&held, json!({"metadata": {"finalizers": null}})).await;
+        let again = alice.when(&namespace, "made again", |live| uid(live) != before).await;
+        assert!(again["metadata"]["deletionTimestamp"].is_null());
+        alice.when(&settings, "made again", says("one")).await;
+        world.ready("shop").await;
+        world.end().await;
+    });
 }

@@ -9,6 +9,7 @@ use serde_json::Value;
 use super::failure::Failure;
 use super::fault::{Call, Verb};
 use super::rights::{Authority, Caller, Wish};
+use super::route::Asked;
 use super::store::Store;
 use super::write::{Validation, Write};
 use super::{Cluster, Inner};
@@ -87,16 +88,31 @@ pub(super) enum Written<'a> {
 
 impl Inner {
     /// None where every request passes.
-    pub(super) fn gate(&self, call: &Call) -> Option<Arc<Gate>> {
+    pub(super) fn gate(&self, call: &Call) -> Option<Gate> {
         let front = self.front.lock();
         let hooks = front.hooks.clone();
         let rights = front.authority.clone().map(|authority| (authority.caller(&call.user), authority));
         let none = rights.is_none() && hooks.mutate.is_none() && hooks.admit.is_none();
-        (!none).then(|| Arc::new(Gate { call: call.clone(), hooks, rights }))
+        (!none).then(|| Gate { call: call.clone(), hooks, rights })
     }
 }
 
 impl Store {
+    /// Refuses a request that its user has no right to. Who may act as another user is that user from here
+    /// on.
+    pub(super) fn authorized(&mut self, mut gate: Gate, asked: &Asked) -> Result<Gate, Failure> {
+        if let Some((caller, authority)) = &mut gate.rights {
+            if let Some(other) = authority.acting(&asked.as_user, &asked.as_groups) {
+                for wish in Wish::to_act_as(&asked.as_user, &asked.as_groups) {
+                    self.rights().demand(caller, &wish)?;
+                }
+                *caller = other;
+            }
+            self.rights().demand(caller, &Wish::of(asked))?;
+        }
+        Ok(gate)
+    }
+
     /// Lets the mutating hook change what is to be created or updated; the result is brought into its stored
     /// form again.
     pub(super) fn mutate(&mut self, write: &Write, object: Value) -> Result<Value, Failure> {
@@ -109,7 +125,10 @@ impl Store {
         if new == object {
             return Ok(object);
         }
-        self.decode(&Write { validation: Validation::Ignore, ..write.clone() }, new, 500)
+        let write = Write { validation: Validation::Ignore, ..write.clone() };
+        let (mut new, emptied) = self.decode(&write, new, 500)?;
+        write.settle(&mut new, emptied);
+        Ok(new)
     }
 
     /// Asks whether a write may be: an apply that creates needs the right to create too, and then the hook
@@ -151,16 +170,9 @@ impl Cluster {
 
     /// Makes an API group that is served unavailable, as one whose own server does not answer, or with `true`
     /// available again: requests for it get 503, plain discovery of it fails, and aggregated discovery calls
-    /// it stale. Its objects stay.
+    /// it stale. An APIService of it says so too. Its objects stay.
     pub fn set_group_available(&self, group: &str, available: bool) {
-        let mut store = self.inner.store.lock();
-        if available {
-            store.unavailable.remove(group);
-            store.end_namespaces((self.inner.clock)());
-        } else {
-            store.unavailable.insert(group.to_owned());
-        }
-        drop(store);
+        self.inner.store.lock().set_available(group, available, (self.inner.clock)());
         self.inner.wake.notify_waiters();
     }
 }

@@ -17,25 +17,58 @@ pub(super) fn is_api_services(resource: &Resource) -> bool {
 }
 
 /// The status that the aggregator writes at once.
-pub(super) fn status(kind: &Kind, object: &Value, now: Timestamp) -> Option<Value> {
-    if !is_api_services(&Resource::from(kind)) {
-        return None;
-    }
+fn status(store: &Store, object: &Value, now: Timestamp) -> Value {
     let service = &object["spec"]["service"];
+    let text = |field: &str| object["spec"][field].as_str().unwrap_or_default();
+    let (group, version) = (text("group"), text("version"));
+    let served = store.kinds.iter().any(|kind| kind.group == group && kind.version == version);
     let (status, reason, message) = match service["name"].as_str() {
         None => ("True", "Local", "Local APIServices are always available".to_owned()),
+        Some(_) if served && store.unavailable.contains(group) => {
+            let message = "failing or missing response from the server behind the service".to_owned();
+            ("False", "FailedDiscoveryCheck", message)
+        }
+        Some(_) if served => ("True", "Passed", "all checks passed".to_owned()),
         Some(name) => {
             let namespace = service["namespace"].as_str().unwrap_or_default();
             ("False", "ServiceNotFound", format!("service/{name} in {namespace:?} is not present"))
         }
     };
     let time = rfc3339(now);
-    Some(json!({"conditions": [{
+    json!({"conditions": [{
         "type": "Available", "status": status, "reason": reason, "message": message, "lastTransitionTime": time,
-    }]}))
+    }]})
 }
 
 impl Store {
+    /// Gives a new APIService its status.
+    pub(super) fn begin_service(&self, kind: &Kind, object: &mut Value, now: Timestamp) {
+        if is_api_services(&Resource::from(kind)) {
+            object["status"] = status(self, object, now);
+        }
+    }
+
+    /// Makes a group available or not, as its APIServices then say.
+    pub(super) fn set_available(&mut self, group: &str, available: bool, now: Timestamp) {
+        if available {
+            self.unavailable.remove(group);
+        } else {
+            self.unavailable.insert(group.to_owned());
+        }
+        for (resource, place) in self.places(&Resource::new(GROUP, PLURAL)) {
+            let Some(mut service) = self.get(&resource, &place) else { continue };
+            let new = status(self, &service, now);
+            let is = |status: &Value| status["conditions"][0]["reason"].clone();
+            if service["spec"]["group"] == group && is(&service["status"]) != is(&new) {
+                service["status"] = new;
+                self.write(&resource, &place, Some(service));
+            }
+        }
+        if available {
+            self.end_namespaces(now);
+        }
+    }
+
     /// Group and version of each broken APIService, in the order of their names, then those that a test made
     /// unavailable.
     pub(super) fn broken(&self) -> Vec<(String, String)> {

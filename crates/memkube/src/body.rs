@@ -5,8 +5,10 @@ use serde_json::{Value, json};
 use super::failure::Failure;
 use super::kinds::Kind;
 use super::limits;
+use super::scale;
 use super::shape;
 use super::store::{Place, Resource};
+use super::strategy;
 use super::validate::{self, Wrong};
 use super::write::{Write, set, text};
 
@@ -49,7 +51,8 @@ impl Write {
     pub(super) fn unreadable(&self, code: u16, why: &str) -> Failure {
         let Kind { kind, version, .. } = &*self.kind;
         if code == 422 {
-            return self.invalid("patch", &format!("Invalid value: {why}"));
+            // The real server names no object here.
+            return Failure::invalid("", "", "", "patch", &format!("Invalid value: {why}"));
         }
         let message = format!("{kind} in version {version:?} cannot be handled as a {kind}: {why}");
         Failure::new(code, if code == 400 { "BadRequest" } else { "" }, message)
@@ -62,12 +65,35 @@ impl Write {
     }
 
     /// Checks the body's identity against the URL's, and completes it.
-    pub(super) fn conform(&self, body: &mut Value) -> Result<(), Failure> {
+    pub(super) fn conform(&self, body: &mut Value, code: u16) -> Result<(), Failure> {
+        self.identify(body)?.map_or(Ok(()), Err)?;
+        for field in ["labels", "annotations"] {
+            let strings = |value: &Value| {
+                value
+                    .as_object()
+                    .is_some_and(|map| map.values().all(|value| value.is_string() || value.is_null()))
+            };
+            if !body["metadata"][field].is_null() && !strings(&body["metadata"][field]) {
+                return Err(self.unreadable(code, &format!("metadata.{field} is not a map of strings")));
+            }
+        }
+        Ok(())
+    }
+
+    /// The refusal that it gives beside comes only after conflicts, in an apply.
+    fn identify(&self, body: &mut Value) -> Result<Option<Failure>, Failure> {
         let Some(map) = body.as_object_mut() else {
             return Err(Failure::bad_request("the body of the request is not a JSON object"));
         };
         for (field, wanted) in [("apiVersion", self.kind.api_version()), ("kind", self.kind.kind.clone())] {
             let found = map.entry(field).or_insert(Value::Null);
+            if self.kind.custom().is_some() && found.as_str().is_none_or(str::is_empty) {
+                return Err(Failure::bad_request(format!("object {field:?} is missing")));
+            }
+            // Of a custom resource a wrong kind is only found when all else is right.
+            if self.kind.custom().is_some() && field == "kind" {
+                continue;
+            }
             if found.as_str().is_none_or(str::is_empty) {
                 *found = json!(wanted);
             }
@@ -82,37 +108,40 @@ impl Write {
         let Some(metadata) = metadata.as_object_mut() else {
             return Err(Failure::bad_request("metadata is not a JSON object"));
         };
-        for field in ["labels", "annotations"] {
-            let strings = |value: &Value| {
-                value
-                    .as_object()
-                    .is_some_and(|map| map.values().all(|value| value.is_string() || value.is_null()))
-            };
-            if metadata.get(field).is_some_and(|value| !value.is_null() && !strings(value)) {
-                return Err(Failure::bad_request(format!("metadata.{field} is not a map of strings")));
-            }
+        if !self.kind.namespaced {
+            metadata.remove("namespace");
         }
+        let mut misnamed = None;
         for (field, wanted) in [("name", &self.place.name), ("namespace", &self.place.namespace)] {
             let found = metadata.get(field).and_then(Value::as_str).unwrap_or_default();
             if !found.is_empty() && found != wanted {
-                return Err(Write::mismatch(field, found, wanted));
+                misnamed = Some(Write::mismatch(field, found, wanted));
+            }
+            if found.is_empty() && field == "name" {
+                let message = format!(
+                    "the name of the object ({wanted} based on URL) was undeterminable: name must be provided"
+                );
+                return Err(Failure::bad_request(message));
             }
             if !wanted.is_empty() {
                 metadata.insert(field.into(), json!(wanted));
             }
         }
-        Ok(())
+        Ok(misnamed)
     }
 
     /// The same for an apply, whose body must say its kind.
-    pub(super) fn conform_apply(&self, body: &mut Value) -> Result<(), Failure> {
+    pub(super) fn conform_apply(&self, body: &mut Value) -> Result<Option<Failure>, Failure> {
         for field in ["apiVersion", "kind"] {
             if body[field].as_str().is_none_or(str::is_empty) {
                 let message = format!("error decoding the apply's body: {field} must be set");
                 return Err(Failure::bad_request(message));
             }
+            if field == "kind" && body[field] != json!(self.kind.kind) {
+                return Err(Failure::bad_request(format!("invalid object type: {}", body[field])));
+            }
         }
-        self.conform(body)
+        self.identify(body)
     }
 
     /// A uid and a resourceVersion in the body, where there are any, must be the live ones; "0" is none.
@@ -122,18 +151,65 @@ impl Write {
             return Err(Failure::precondition(&self.kind, &self.place.name, "UID", wanted, found));
         }
         let wanted = text(body, "resourceVersion");
+        if !wanted.is_empty() && wanted.parse::<u64>().is_err() {
+            let message = format!("strconv.ParseUint: parsing {wanted:?}: invalid syntax");
+            return Err(Failure::new(500, "", message));
+        }
         if !["", "0", text(live, "resourceVersion")].contains(&wanted) {
             return Err(Failure::modified(&self.kind, &self.place.name));
         }
         Ok(())
     }
 
+    /// What a patch may not change: who the object is. A namespace says nothing where there are none.
+    pub fn check_patched(&self, live: &Value, new: &mut Value) -> Result<(), Failure> {
+        for field in ["apiVersion", "kind"] {
+            let wanted = if field == "kind" { self.kind.kind.clone() } else { self.kind.api_version() };
+            if new[field] == "" && self.kind.is_builtin() {
+                new[field] = json!(wanted);
+            }
+            if new[field] != json!(wanted) {
+                let why = format!("Invalid value: {}: does not match the {field} on the URL", new[field]);
+                let patch = self.kind.is_builtin() || new[field] == "";
+                return Err(self.invalid(if patch { "patch" } else { field }, &why));
+            }
+        }
+        if !new["metadata"].is_object() {
+            return Ok(());
+        }
+        if !self.kind.namespaced {
+            set(&mut new["metadata"], "namespace", Value::Null);
+        }
+        let (wanted, found) = (text(new, "uid"), text(live, "uid"));
+        if !wanted.is_empty() && wanted != found {
+            let why = format!("Invalid value: {wanted:?}: field is immutable");
+            return Err(self.invalid("metadata.uid", &why));
+        }
+        Ok(())
+    }
+
+    /// Turns empty lists into null, where they are stored so.
+    pub(super) fn settle(&self, object: &mut Value, emptied: bool) {
+        if emptied {
+            let entries = object["metadata"]["managedFields"].take();
+            *object = shape::stored(self.kind.typed(), object);
+            set(&mut object["metadata"], "managedFields", entries);
+        }
+    }
+
     /// Checks what the kind demands of an object that is to be stored.
     pub fn validate(&self, live: Option<&Value>, object: &Value) -> Result<(), Failure> {
         let mut wrong = validate::metadata(&self.kind, object);
+        if object["kind"] != json!(self.kind.kind) {
+            let why = format!("Invalid value: {}: must be {}", object["kind"], self.kind.kind);
+            wrong.push(("kind".to_owned(), "FieldValueInvalid", why));
+        }
         wrong.extend(limits::annotations(object));
         match self.kind.custom() {
-            Some(custom) => wrong.extend(custom.validate(object)),
+            Some(custom) => {
+                wrong.extend(custom.validate(object));
+                wrong.extend(scale::wrong(self, object));
+            }
             None => wrong.extend(validate::builtin(&self.kind, live, object)),
         }
         if wrong.is_empty() { Ok(()) } else { Err(self.invalid_fields(&wrong)) }
@@ -143,16 +219,15 @@ impl Write {
         Failure::invalid_fields(&self.kind.kind, &self.kind.group, &self.place.name, wrong)
     }
 
-    /// What this write may change of the body, the rest as it is: status only (of built-in kinds metadata
-    /// but labels too), or all but status.
+    /// What this write may change of the body, the rest as it is: status only (of built-in kinds some of the
+    /// metadata too), or all but status.
     pub(super) fn part_of(&self, live: &Value, mut new: Value) -> Value {
         if self.status() {
             let mut kept = live.clone();
             set(&mut kept, "status", new["status"].take());
             if self.kind.is_builtin() {
-                let labels = live["metadata"]["labels"].clone();
                 kept["metadata"] = new["metadata"].take();
-                set(&mut kept["metadata"], "labels", labels);
+                strategy::keep_metadata(&self.kind, live, &mut kept);
             } else {
                 let entries = new["metadata"]["managedFields"].take();
                 set(&mut kept["metadata"], "managedFields", entries);

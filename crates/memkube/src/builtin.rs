@@ -17,7 +17,10 @@ pub(super) fn accept(kind: &Kind, body: &mut Value) {
     let Some(Value::Object(texts)) = body.as_object_mut().and_then(|body| body.remove("stringData")) else {
         return;
     };
-    if !body["data"].is_object() {
+    if !body["data"].is_null() && !body["data"].is_object() {
+        return;
+    }
+    if body["data"].is_null() {
         body["data"] = json!({});
     }
     for (key, text) in texts {
@@ -50,13 +53,13 @@ pub(super) fn complete(kind: &Kind, object: &mut Value) {
         ("apps", "StatefulSet") => {
             rolling(&mut object["spec"]["updateStrategy"], json!({"partition": 0}));
             pod(&mut object["spec"]["template"]["spec"]);
-            for claim in items(&mut object["spec"]["volumeClaimTemplates"]) {
+            for claim in items(&mut object["spec"], "volumeClaimTemplates") {
                 absent(claim, "apiVersion", json!("v1"));
                 absent(claim, "kind", json!("PersistentVolumeClaim"));
                 absent(&mut claim["status"], "phase", json!("Pending"));
             }
         }
-        ("", "LimitRange") => items(&mut object["spec"]["limits"]).for_each(limit),
+        ("", "LimitRange") => items(&mut object["spec"], "limits").for_each(limit),
         ("apps", "DaemonSet") => {
             let metadata = &mut object["metadata"];
             absent(metadata, "annotations", json!({}));
@@ -91,7 +94,7 @@ pub(super) fn complete(kind: &Kind, object: &mut Value) {
             object["spec"]["policyTypes"] = types;
         }
         ("rbac.authorization.k8s.io", "RoleBinding" | "ClusterRoleBinding") => {
-            for subject in items(&mut object["subjects"]) {
+            for subject in items(object, "subjects") {
                 if matches!(subject["kind"].as_str(), Some("User" | "Group")) {
                     absent(subject, "apiGroup", json!("rbac.authorization.k8s.io"));
                 }
@@ -108,8 +111,9 @@ fn absent(object: &mut Value, field: &str, value: Value) {
     }
 }
 
-fn items(list: &mut Value) -> impl Iterator<Item = &mut Value> {
-    list.as_array_mut().into_iter().flatten()
+/// The items of a field; none where it is not there.
+fn items<'v>(object: &'v mut Value, field: &str) -> impl Iterator<Item = &'v mut Value> {
+    object.get_mut(field).and_then(Value::as_array_mut).into_iter().flatten()
 }
 
 fn rolling(strategy: &mut Value, default: Value) {
@@ -133,7 +137,7 @@ fn pod(spec: &mut Value) {
         }
     }
     for list in ["containers", "initContainers"] {
-        for container in items(&mut spec[list]) {
+        for container in items(spec, list) {
             let image = container["image"].as_str().unwrap_or_default();
             let name = image.rsplit('/').next().unwrap_or_default();
             let latest = !image.contains('@') && name.split_once(':').is_none_or(|(_, tag)| tag == "latest");
@@ -141,23 +145,16 @@ fn pod(spec: &mut Value) {
             absent(container, "imagePullPolicy", json!(policy));
         }
     }
-    for volume in items(&mut spec["volumes"]) {
+    for volume in items(spec, "volumes") {
         if volume.as_object().is_some_and(|volume| volume.keys().all(|key| key == "name")) {
             volume["emptyDir"] = json!({});
-        }
-    }
-    for list in ["volumes", "containers", "initContainers"] {
-        if spec[list].is_null()
-            && let Some(map) = spec.as_object_mut()
-        {
-            map.remove(list);
         }
     }
 }
 
 /// Of a Pod itself, what is limited and not requested is requested.
 fn requests(spec: &mut Value) {
-    for container in items(&mut spec["containers"]) {
+    for container in items(spec, "containers") {
         let limits = container["resources"]["limits"].as_object().cloned().unwrap_or_default();
         for (name, amount) in limits {
             absent(&mut container["resources"], "requests", json!({}));
@@ -182,7 +179,7 @@ fn limit(limit: &mut Value) {
 
 fn service(spec: &mut Value) {
     let kind = spec["type"].as_str().unwrap_or_default().to_owned();
-    for port in items(&mut spec["ports"]) {
+    for port in items(spec, "ports") {
         let number = port["port"].clone();
         absent(port, "targetPort", number);
     }
@@ -217,10 +214,10 @@ pub(super) fn allocate(kind: &Kind, object: &mut Value, number: &mut dyn FnMut(u
         ("", "Service") => address(&mut object["spec"], number),
         ("", "Pod") => admit(object),
         ("", "PersistentVolumeClaim") => {
-            object["metadata"]["finalizers"] = json!(["kubernetes.io/pvc-protection"]);
+            protect(object, "kubernetes.io/pvc-protection");
         }
         ("", "PersistentVolume") => {
-            object["metadata"]["finalizers"] = json!(["kubernetes.io/pv-protection"]);
+            protect(object, "kubernetes.io/pv-protection");
         }
         ("batch", "Job") if object["spec"]["manualSelector"] != true => {
             let (uid, name) = (object["metadata"]["uid"].clone(), object["metadata"]["name"].clone());
@@ -242,6 +239,15 @@ pub(super) fn allocate(kind: &Kind, object: &mut Value, number: &mut dyn FnMut(u
     }
 }
 
+/// Adds a finalizer of the server's own.
+fn protect(object: &mut Value, finalizer: &str) {
+    let mut all = object["metadata"]["finalizers"].as_array().cloned().unwrap_or_default();
+    if all.iter().all(|one| one != finalizer) {
+        all.push(json!(finalizer));
+    }
+    object["metadata"]["finalizers"] = Value::Array(all);
+}
+
 /// A Service's addresses and ports: at its making, and again when its type has changed.
 pub(super) fn address(spec: &mut Value, number: &mut dyn FnMut(u32) -> u32) {
     if spec["type"] == "ExternalName" {
@@ -257,7 +263,7 @@ pub(super) fn address(spec: &mut Value, number: &mut dyn FnMut(u32) -> u32) {
     absent(spec, "ipFamilies", if any { json!(["IPv4", "IPv6"]) } else { json!(["IPv4"]) });
     absent(spec, "ipFamilyPolicy", json!(if any { "RequireDualStack" } else { "SingleStack" }));
     let open = matches!(spec["type"].as_str(), Some("NodePort" | "LoadBalancer"));
-    for port in items(&mut spec["ports"]).filter(|_| open) {
+    for port in items(spec, "ports").filter(|_| open) {
         absent(port, "nodePort", json!(30_000 + number(2768)));
     }
 }
@@ -270,13 +276,16 @@ pub(super) fn readdress(live: &Value, spec: &mut Value, number: &mut dyn FnMut(u
             absent(spec, field, kept);
         }
     }
+    if spec["type"] == "ExternalName" && spec["internalTrafficPolicy"] == live["internalTrafficPolicy"] {
+        spec.as_object_mut().map(|spec| spec.remove("internalTrafficPolicy"));
+    }
     if spec["type"] == "ClusterIP" && live["type"] != "ClusterIP" {
         for field in ["externalTrafficPolicy", "allocateLoadBalancerNodePorts"] {
             if spec[field] == live[field] {
                 spec.as_object_mut().map(|spec| spec.remove(field));
             }
         }
-        for port in items(&mut spec["ports"]) {
+        for port in items(spec, "ports") {
             port.as_object_mut().map(|port| port.remove("nodePort"));
         }
     }

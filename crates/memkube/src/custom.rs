@@ -1,9 +1,11 @@
 //! Custom resources: what a CRD's structural schema says of their fields. Pruning, defaulting, validation.
 
+use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
 use super::schema::{self, META, Reader, TypeId, Types};
 use super::smd::Typed;
+use super::store::rfc3339;
 
 /// One version of a CRD.
 #[derive(Debug)]
@@ -59,7 +61,6 @@ impl Custom {
             }
         }
         schema["properties"]["metadata"] = json!({
-            "description": "Standard object's metadata.",
             "allOf": [{"$ref": format!("#/components/schemas/{META}.ObjectMeta")}],
         });
         schema
@@ -81,9 +82,9 @@ impl Custom {
         gone
     }
 
-    /// Fills in defaults. Null where it is not allowed counts as absent.
-    pub fn default(&self, object: &mut Value) {
-        default(object, &self.schema);
+    /// Fills in defaults. With `prune`, null where it is not allowed counts as absent.
+    pub fn default(&self, object: &mut Value, prune: bool) {
+        default(object, &self.schema, prune);
     }
 
     /// What the schema refuses: (field, reason, message) of each.
@@ -136,7 +137,7 @@ fn prune(value: &mut Value, schema: &Value, root: bool, path: &str, gone: &mut V
     }
 }
 
-fn default(value: &mut Value, schema: &Value) {
+fn default(value: &mut Value, schema: &Value, prune: bool) {
     match value {
         Value::Object(map) => {
             let properties = schema["properties"].as_object();
@@ -149,15 +150,15 @@ fn default(value: &mut Value, schema: &Value) {
             }
             map.retain(|key, value| {
                 let declared = properties.and_then(|all| all.get(key));
-                !(value.is_null() && declared.is_some_and(|schema| schema["nullable"] != true))
+                !(prune && value.is_null() && declared.is_some_and(|schema| schema["nullable"] != true))
             });
             for (key, value) in map.iter_mut() {
                 let inner =
                     properties.and_then(|all| all.get(key)).unwrap_or(&schema["additionalProperties"]);
-                default(value, inner);
+                default(value, inner, prune);
             }
         }
-        Value::Array(list) => list.iter_mut().for_each(|item| default(item, &schema["items"])),
+        Value::Array(list) => list.iter_mut().for_each(|item| default(item, &schema["items"], prune)),
         _ => {}
     }
 }
@@ -204,7 +205,7 @@ fn check(value: &Value, schema: &Value, path: &str, root: bool, wrong: &mut Vec<
             format!("Unsupported value: {value}: supported values: {}", allowed.join(", ")),
         );
     }
-    bounds(value, schema, &mut refuse);
+    bounds(value, schema, path, &mut refuse);
     match value {
         Value::Object(map) => members(map, schema, path, root, wrong),
         Value::Array(list) => {
@@ -249,37 +250,48 @@ fn members(map: &Map<String, Value>, schema: &Value, path: &str, root: bool, wro
     }
 }
 
-fn bounds(value: &Value, schema: &Value, refuse: &mut impl FnMut(&'static str, String)) {
+fn bounds(value: &Value, schema: &Value, path: &str, refuse: &mut impl FnMut(&'static str, String)) {
+    let invalid = |refuse: &mut dyn FnMut(&'static str, String), why: &str, bound: &Value, unit: &str| {
+        let message = format!("Invalid value: {value}: {path} in body should {why} {bound}{unit}");
+        refuse("FieldValueInvalid", message);
+    };
     let size = match value {
-        Value::String(text) => Some((text.chars().count(), "minLength", "maxLength")),
-        Value::Array(list) => Some((list.len(), "minItems", "maxItems")),
-        Value::Object(map) => Some((map.len(), "minProperties", "maxProperties")),
+        Value::String(text) => {
+            Some((text.chars().count(), "minLength", "maxLength", "be at least", " chars long"))
+        }
+        Value::Array(list) => Some((list.len(), "minItems", "maxItems", "have at least", " items")),
+        Value::Object(map) => {
+            Some((map.len(), "minProperties", "maxProperties", "have at least", " properties"))
+        }
         _ => None,
     };
-    if let Some((size, least, most)) = size {
+    if let Some((size, least, most, why, unit)) = size {
         if schema[least].as_u64().is_some_and(|least| (size as u64) < least) {
-            refuse(
-                "FieldValueInvalid",
-                format!("Invalid value: {value}: should be at least {} long", schema[least]),
-            );
+            invalid(refuse, why, &schema[least], unit);
         }
         if schema[most].as_u64().is_some_and(|most| (size as u64) > most) {
-            let reason = if value.is_string() { "FieldValueTooLong" } else { "FieldValueTooMany" };
-            refuse(reason, format!("Too long: may not be more than {} long", schema[most]));
+            let most = &schema[most];
+            match value {
+                Value::String(_) => {
+                    refuse("FieldValueTooLong", format!("Too long: may not be more than {most} bytes"));
+                }
+                _ => refuse("FieldValueTooMany", format!("Too many: {size}: must have at most {most} items")),
+            }
         }
     }
     if let Some(number) = value.as_f64() {
-        let limit = |name: &str| schema[name].as_f64();
-        let low = limit("minimum")
-            .is_some_and(|least| number < least || (number == least && schema["exclusiveMinimum"] == true));
-        let high = limit("maximum")
-            .is_some_and(|most| number > most || (number == most && schema["exclusiveMaximum"] == true));
-        if low || high {
-            let bound = if low { "minimum" } else { "maximum" };
-            refuse(
-                "FieldValueInvalid",
-                format!("Invalid value: {value}: should keep to the {bound} of {}", schema[bound]),
-            );
+        let over = |name: &str, exclusive: &str, beyond: fn(f64, f64) -> bool| {
+            let limit = schema[name].as_f64()?;
+            let excluded = schema[exclusive] == true;
+            (beyond(number, limit) || (excluded && number == limit)).then_some(excluded)
+        };
+        if let Some(excluded) = over("minimum", "exclusiveMinimum", |one, least| one < least) {
+            let why = if excluded { "be greater than" } else { "be greater than or equal to" };
+            invalid(refuse, why, &schema["minimum"], "");
+        }
+        if let Some(excluded) = over("maximum", "exclusiveMaximum", |one, most| one > most) {
+            let why = if excluded { "be less than" } else { "be less than or equal to" };
+            invalid(refuse, why, &schema["maximum"], "");
         }
     }
 }
@@ -308,4 +320,40 @@ fn name_of(value: &Value) -> &'static str {
         Value::Array(_) => "array",
         Value::Object(_) => "object",
     }
+}
+
+/// A CRD is established at once; on the real server that takes some milliseconds.
+pub(super) fn crd_status(crd: &Value, now: Timestamp) -> Value {
+    let condition = |kind: &str, reason: &str, message: &str| {
+        json!({
+            "type": kind,
+            "status": "True",
+            "reason": reason,
+            "message": message,
+            "lastTransitionTime": rfc3339(now),
+        })
+    };
+    json!({
+        "acceptedNames": crd["spec"]["names"],
+        "conditions": [
+            condition("NamesAccepted", "NoConflicts", "no conflicts found"),
+            condition("Established", "InitialNamesAccepted", "the initial names have been accepted"),
+        ],
+        "storedVersions": stored_versions(crd),
+    })
+}
+
+/// The versions that a CRD stores in: one.
+pub(super) fn stored_versions(crd: &Value) -> Vec<Value> {
+    let versions = crd["spec"]["versions"].as_array().into_iter().flatten();
+    versions.filter(|version| version["storage"] == true).map(|version| version["name"].clone()).collect()
+}
+
+/// Every version that objects were ever stored in.
+pub(super) fn all_stored(live: &Value, new: &Value) -> Value {
+    let mut all = live["status"]["storedVersions"].as_array().cloned().unwrap_or_default();
+    all.extend(stored_versions(new).into_iter().filter(|version| {
+        !live["status"]["storedVersions"].as_array().is_some_and(|all| all.contains(version))
+    }));
+    Value::Array(all)
 }

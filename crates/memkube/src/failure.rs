@@ -95,6 +95,9 @@ impl Failure {
         let reason = match why.split(':').next() {
             Some("Required value") => "FieldValueRequired",
             Some("Forbidden") => "FieldValueForbidden",
+            Some("Unsupported value") => "FieldValueNotSupported",
+            Some("Too long") => "FieldValueTooLong",
+            Some("Duplicate value") => "FieldValueDuplicate",
             _ => "FieldValueInvalid",
         };
         let causes = json!([{"reason": reason, "message": why, "field": field}]);

@@ -105,7 +105,7 @@ pub enum Fault {
     /// A read is answered as of this older revision, by a server whose cache stands still there: a get or a
     /// list that names a resourceVersion ("0", or one that it must not be older than; a later one than this
     /// gets 504), and a watch that names one, which sends nothing newer until it is cut. Reads that ask for
-    /// the latest state get it, as from every real server. Writes are served as ever.
+    /// the latest state get it, as from every real server. Writes and discovery are served as ever.
     Stale(u64),
     /// The same for all reads: no healthy server answers so, one behind a split store does.
     StaleReads(u64),

@@ -15,14 +15,15 @@ use super::fault::{Call, Verb};
 use super::kinds::Kind;
 use super::limits;
 use super::openapi;
+use super::options::{self, Form};
 use super::review;
-use super::rights::Wish;
 use super::route::{self, Address, Asked, Target};
 use super::select::Selector;
 use super::store::{Place, Resource, Store};
+use super::strategy;
 use super::table;
 use super::watch::{Scope, Start};
-use super::write::{PatchType, Validation, Write};
+use super::write::Write;
 
 /// How long a watch lasts that names no timeout; the real server draws 30 to 60 minutes.
 const WATCH_TIMEOUT: Duration = Duration::from_secs(1800);
@@ -60,7 +61,7 @@ impl Inner {
         let mut store = self.store.lock();
         store.warnings.clear();
         let before = store.revision();
-        let answer = self.answer(&mut store, asked, gate).unwrap_or_else(Answer::from);
+        let answer = self.answer(&mut store, asked, gate, &call.user).unwrap_or_else(Answer::from);
         let changed = store.revision() != before;
         let warnings = std::mem::take(&mut store.warnings);
         drop(store);
@@ -70,22 +71,28 @@ impl Inner {
         (answer, warnings)
     }
 
-    fn answer(&self, store: &mut Store, asked: &Asked, gate: Option<Arc<Gate>>) -> Result<Answer, Failure> {
-        if let Some((caller, _)) = gate.as_ref().and_then(|gate| gate.rights.as_ref()) {
-            store.rights().demand(caller, &Wish::of(asked))?;
-        }
-        limits::request(&asked.body)?;
+    fn answer(
+        &self,
+        store: &mut Store,
+        asked: &Asked,
+        gate: Option<Gate>,
+        user: &str,
+    ) -> Result<Answer, Failure> {
+        let gate = gate.map(|gate| store.authorized(gate, asked).map(Arc::new)).transpose()?;
         let aggregated = discovery::wants_aggregated(&asked.accept);
+        let missing = options::missing(&store.kinds, &asked.path);
         let document = |found: Option<Value>| match found {
             Some(document) => Answer::Json(200, document),
-            None => Answer::Text(404, "404 page not found\n"),
+            None => missing.map_or(Answer::Text(404, "404 page not found\n"), Answer::from),
         };
-        if !matches!(asked.target, Target::Objects(_)) && asked.verb != Verb::Get {
+        let any_method =
+            matches!(asked.target, Target::Objects(_) | Target::Health | Target::Groups | Target::Unknown);
+        if !any_method && asked.verb != Verb::Get {
             return Err(Failure::method_not_allowed());
         }
         Ok(match &asked.target {
             Target::Health => Answer::Text(200, "ok"),
-            Target::Version => Answer::Json(200, route::version()),
+            Target::Version => Answer::Raw(format!("{:#}", route::version())),
             Target::CoreVersions if aggregated => {
                 Answer::Aggregated(discovery::aggregated(&store.kinds, &[], true))
             }
@@ -99,6 +106,10 @@ impl Inner {
                 Answer::Text(503, "service unavailable\n")
             }
             Target::Resources(group, version) => document(discovery::resources(&store.kinds, group, version)),
+            Target::OldDocument if asked.accept.contains("protobuf") => {
+                Answer::Text(200, openapi::OLD_DOCUMENT_PROTOBUF)
+            }
+            Target::OldDocument => Answer::Raw(openapi::OLD_DOCUMENT.to_owned()),
             Target::Documents => Answer::Json(200, openapi::index(&store.kinds)),
             Target::Document(path) => {
                 openapi::document(&store.kinds, path).map_or_else(|| document(None), Answer::Raw)
@@ -108,13 +119,20 @@ impl Inner {
                 Answer::Text(503, "service unavailable\n")
             }
             Target::Objects(address) => match find(store, address) {
-                Some(kind) if kind.group == review::GROUP => {
+                Some(kind) if review::is_one(&kind) => {
                     let rights = gate.as_ref().and_then(|gate| gate.rights.as_ref());
-                    review::answer(store, rights, &kind, asked, &body(asked)?)?
+                    review::answer(store, rights, user, &kind, &options::body(asked)?, asked.verb)?
                 }
-                Some(kind) => self.objects(store, asked, address, kind, gate)?,
+                Some(kind) => {
+                    limits::request(&asked.body)?;
+                    self.objects(store, asked, address, kind, gate)?
+                }
                 None if unreachable(store, &address.group, &address.version) => {
                     Answer::Text(503, "service unavailable\n")
+                }
+                None if store.kinds.iter().any(|kind| is_near(kind, address)) => {
+                    let message = "the server could not find the requested resource";
+                    return Err(Failure::new(404, "NotFound", message));
                 }
                 None => document(None),
             },
@@ -129,71 +147,78 @@ impl Inner {
         kind: Arc<Kind>,
         gate: Option<Arc<Gate>>,
     ) -> Result<Answer, Failure> {
-        let validation = match asked.param("fieldValidation") {
-            "" | "Warn" => Validation::Warn,
-            "Ignore" => Validation::Ignore,
-            "Strict" => Validation::Strict,
-            other => {
-                let why = format!(
-                    "Unsupported value: {other:?}: supported values: \"Ignore\", \"Strict\", \"Warn\""
-                );
-                return Err(Failure::invalid("CreateOptions", "meta.k8s.io", "", "fieldValidation", &why));
-            }
+        let deletion = options::deletion(asked)?;
+        options::check(asked, &deletion)?;
+        let validation = options::validation(asked);
+        let form = options::form(&asked.accept)?;
+        if kind.group.is_empty() && kind.kind == "Endpoints" {
+            let warning = "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice";
+            store.warnings.push(warning.to_owned());
+        }
+        let shown = |code, object: Value| match form {
+            Form::Metadata => Answer::Json(code, options::metadata(&object)),
+            Form::Object | Form::Table => Answer::Json(code, kind.view(&object)),
         };
-        let shown = |code, object: Value| Answer::Json(code, kind.view(&object));
         let write = || Write {
             kind: kind.clone(),
             place: Place::new(&address.namespace, &address.name),
             subresource: address.subresource.clone(),
-            manager: match asked.param("fieldManager") {
-                "" => "unknown".to_owned(),
-                manager => manager.to_owned(),
-            },
+            manager: asked.manager().to_owned(),
             dry_run: asked.dry_run(),
             validation,
             exact: false,
             now: (self.clock)(),
             gate: gate.clone(),
         };
-        let body = || body(asked);
+        let body = || options::body(asked);
         let status = !address.subresource.is_empty();
         if address.subresource == "scale" {
             let write = write();
             let scale = match asked.verb {
                 Verb::Get => store.scale(&write)?,
                 Verb::Update => store.replace_scale(&write, &body()?)?,
-                Verb::Patch => store.patch_scale(&write, patch_type(asked, &kind)?, &asked.body)?,
-                Verb::Apply => store.apply_scale(&write, &body()?, force_of(asked)?)?,
+                Verb::Patch => store.patch_scale(&write, options::patch_type(asked, &kind)?, &asked.body)?,
+                Verb::Apply => store.apply_scale(&write, &body()?, options::force(asked)?)?,
                 _ => return Err(Failure::method_not_allowed()),
             };
             return Ok(Answer::Json(200, scale));
         }
         Ok(match asked.verb {
-            Verb::Get if table::wanted(&asked.accept) => {
+            Verb::Get if form == Form::Table => {
                 let object = store.seen(asked, &write())?;
                 let metadata = json!({"resourceVersion": object["metadata"]["resourceVersion"]});
                 let include = asked.param("includeObject");
                 Answer::Json(200, table::of(&kind, &[object], metadata, true, include, (self.clock)()))
             }
             Verb::Get => shown(200, store.seen(asked, &write())?),
-            Verb::List => list(store, asked, address, &kind, (self.clock)())?,
-            Verb::Watch => Answer::Watch(watch(asked, address, kind)?),
-            Verb::Create if address.name.is_empty() => shown(201, store.create(write(), body()?)?),
-            Verb::Update if !address.name.is_empty() => shown(200, store.replace(&write(), body()?)?),
+            Verb::List => list(store, asked, address, &kind, form, (self.clock)())?,
+            Verb::Watch => Answer::Watch(watch(asked, address, kind, form)?),
+            // What serves custom resources takes the name from the body, and looks for one on others.
+            Verb::Create if address.name.is_empty() || (!status && kind.custom().is_some()) => {
+                shown(201, store.create(write(), options::object(body()?)?)?)
+            }
+            Verb::Update if !address.name.is_empty() => {
+                let (created, object) = store.replace(&write(), options::object(body()?)?)?;
+                shown(if created { 201 } else { 200 }, object)
+            }
             Verb::Patch if !address.name.is_empty() => {
-                shown(200, store.patch(&write(), patch_type(asked, &kind)?, &asked.body)?)
+                shown(200, store.patch(&write(), options::patch_type(asked, &kind)?, &asked.body)?)
             }
             Verb::Apply if !address.name.is_empty() => {
-                let force = force_of(asked)?;
+                let force = options::force(asked)?;
                 let (created, object) = store.apply(&write(), body()?, force)?;
                 shown(if created { 201 } else { 200 }, object)
             }
+            Verb::Update | Verb::Patch | Verb::Apply
+                if kind.custom().is_some() && address.name.is_empty() =>
+            {
+                return Err(Failure::bad_request("the name of the object must be in the URL"));
+            }
             Verb::DeleteCollection if takes_collections(&kind, address) => {
-                let options = if asked.body.is_empty() { Value::Null } else { body()? };
-                let dry_run = asked.dry_run() || options["dryRun"] == json!(["All"]);
-                let answer = list(store, asked, address, &kind, (self.clock)())?;
+                let dry_run = asked.dry_run() || deletion["dryRun"] == json!(["All"]);
+                let answer = list(store, asked, address, &kind, form, (self.clock)())?;
                 for place in selected(store, asked, address, &kind)? {
-                    match store.delete(&Write { place, dry_run, ..write() }, &options) {
+                    match store.delete(&Write { place, dry_run, ..write() }, &deletion) {
                         // It went with another of them.
                         Err(gone) if gone.code == 404 => {}
                         done => drop(done?),
@@ -202,18 +227,30 @@ impl Inner {
                 answer
             }
             Verb::Delete if !status => {
-                let options = if asked.body.is_empty() { Value::Null } else { body()? };
                 let mut write = write();
-                write.dry_run |= options["dryRun"] == json!(["All"]);
-                let uid = store.existing(&write)?["metadata"]["uid"].clone();
-                match store.delete(&write, &options)? {
+                write.dry_run |= deletion["dryRun"] == json!(["All"]);
+                let live = store.existing(&write)?;
+                let uid = live["metadata"]["uid"].clone();
+                match store.delete(&write, &deletion)? {
                     Some(left) => shown(200, left),
+                    None if strategy::is_answered(&kind) => {
+                        let mut gone = live;
+                        if !write.dry_run {
+                            gone["metadata"]["resourceVersion"] = json!(store.revision().to_string());
+                        }
+                        shown(200, gone)
+                    }
                     None => Answer::Json(200, deleted(&kind, &address.name, &uid)),
                 }
             }
             _ => return Err(Failure::method_not_allowed()),
         })
     }
+}
+
+/// Is something of the address known? Of the groups of CRDs only the very kind is.
+fn is_near(kind: &Kind, address: &Address) -> bool {
+    kind.group == address.group && (!kind.is_custom() || kind.plural == address.plural)
 }
 
 /// The kind at an address that fits its scope and subresources.
@@ -229,53 +266,8 @@ fn find(store: &Store, address: &Address) -> Option<Arc<Kind>> {
     (subresource && scope).then(|| kind.clone())
 }
 
-/// The body as JSON; where its type says YAML, that is read too.
-fn body(asked: &Asked) -> Result<Value, Failure> {
-    let unreadable = |language: &str, error: String| {
-        Failure::bad_request(format!("error decoding the request's body as {language}: {error}"))
-    };
-    match serde_json::from_slice(&asked.body) {
-        Ok(value) => Ok(value),
-        Err(_) if asked.content_type.contains("yaml") => {
-            let text =
-                std::str::from_utf8(&asked.body).map_err(|error| unreadable("YAML", error.to_string()))?;
-            // As kubectl writes file modes.
-            let options = serde_saphyr::options! { legacy_octal_numbers: true, with_snippet: false };
-            serde_saphyr::from_str_with_options(text, options)
-                .map_err(|error| unreadable("YAML", error.to_string()))
-        }
-        Err(error) => Err(unreadable("JSON", error.to_string())),
-    }
-}
-
 fn unreachable(store: &Store, group: &str, version: &str) -> bool {
     store.broken().iter().any(|(of, at)| of == group && at == version)
-}
-
-fn patch_type(asked: &Asked, kind: &Kind) -> Result<PatchType, Failure> {
-    if !asked.param("force").is_empty() {
-        let why = "Forbidden: may not be specified for non-apply patch";
-        return Err(Failure::invalid("PatchOptions", "meta.k8s.io", "", "force", why));
-    }
-    match asked.content_type.split(';').next().map(str::trim) {
-        Some("application/merge-patch+json") => Ok(PatchType::Merge),
-        Some("application/json-patch+json") => Ok(PatchType::Json),
-        Some("application/strategic-merge-patch+json") if kind.is_builtin() => Ok(PatchType::Strategic),
-        _ => {
-            let message = "the body of the request was in an unknown format - accepted media types include: \
-                 application/json-patch+json, application/merge-patch+json, \
-                 application/strategic-merge-patch+json, application/apply-patch+yaml";
-            Err(Failure::new(415, "UnsupportedMediaType", message))
-        }
-    }
-}
-
-fn force_of(asked: &Asked) -> Result<bool, Failure> {
-    if asked.param("fieldManager").is_empty() {
-        let why = "Required value: is required for apply patch";
-        return Err(Failure::invalid("PatchOptions", "meta.k8s.io", "", "fieldManager", why));
-    }
-    Ok(asked.param("force") == "true")
 }
 
 fn deleted(kind: &Kind, name: &str, uid: &Value) -> Value {
@@ -300,6 +292,7 @@ fn list(
     asked: &Asked,
     address: &Address,
     kind: &Kind,
+    form: Form,
     now: Timestamp,
 ) -> Result<Answer, Failure> {
     let selector = selector(asked, kind)?;
@@ -340,9 +333,16 @@ fn list(
         metadata["continue"] = json!("");
     }
     let page: Vec<_> = page.into_iter().map(|(_, object)| object).collect();
-    if table::wanted(&asked.accept) {
+    if form == Form::Table {
         let table = table::of(kind, &page, metadata, true, asked.param("includeObject"), now);
         return Ok(Answer::Json(200, table));
+    }
+    if form == Form::Metadata {
+        let items: Vec<_> = page.iter().map(options::metadata).collect();
+        let list = json!({
+            "kind": "PartialObjectMetadataList", "apiVersion": "meta.k8s.io/v1", "metadata": metadata, "items": items,
+        });
+        return Ok(Answer::Json(200, list));
     }
     let items: Vec<_> = page.iter().map(|object| item(kind, object)).collect();
     Ok(Answer::Json(
@@ -391,14 +391,15 @@ fn read_token(token: &str) -> Result<(u64, Place), Failure> {
     read().ok_or_else(|| Failure::bad_request("continue key is not valid"))
 }
 
-fn watch(asked: &Asked, address: &Address, kind: Arc<Kind>) -> Result<Start, Failure> {
+fn watch(asked: &Asked, address: &Address, kind: Arc<Kind>, form: Form) -> Result<Start, Failure> {
     let seconds = asked.param("timeoutSeconds").parse().ok().filter(|seconds| *seconds > 0);
     Ok(Start {
         scope: Scope { selector: selector(asked, &kind)?, kind, namespace: address.namespace.clone() },
         resource_version: asked.param("resourceVersion").to_owned(),
         initial_events: asked.param("sendInitialEvents") == "true",
         bookmarks: asked.param("allowWatchBookmarks") == "true",
-        table: table::wanted(&asked.accept).then(|| asked.param("includeObject").to_owned()),
+        form,
+        include: asked.param("includeObject").to_owned(),
         timeout: seconds.map_or(WATCH_TIMEOUT, Duration::from_secs),
         until: asked.limit(),
     })

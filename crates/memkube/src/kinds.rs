@@ -5,6 +5,7 @@ use std::sync::{Arc, LazyLock};
 use serde_json::{Value, json};
 
 use super::custom::Custom;
+use super::events;
 use super::schema::{self, TypeId, Types};
 use super::smd::Typed;
 
@@ -102,6 +103,9 @@ impl Kind {
     /// An object as this version shows it.
     pub(super) fn view(&self, object: &Value) -> Value {
         let mut object = object.clone();
+        if events::is_newer(self) {
+            return events::newer(object);
+        }
         object["apiVersion"] = json!(self.api_version());
         object
     }

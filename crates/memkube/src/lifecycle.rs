@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use super::admission::Written;
 use super::aggregated;
 use super::builtin::{self, NAME_LABEL};
+use super::custom;
 use super::failure::Failure;
 use super::garbage::Policy;
 use super::kinds::{self, CRD_GROUP, CRD_PLURAL};
@@ -64,13 +65,14 @@ impl Store {
         if kind.is_namespace() {
             object["metadata"]["labels"][NAME_LABEL] = json!(place.name);
         }
-        if let Some(status) = aggregated::status(kind, object, write.now) {
-            object["status"] = status;
+        self.begin_service(kind, object, write.now);
+        if (kind.group.as_str(), kind.plural.as_str()) == ("", "persistentvolumes") {
+            object["status"]["lastPhaseTransitionTime"] = json!(rfc3339(write.now));
         }
         if kind.is_crd() {
             // Not yet established: that is the next write.
             let names = json!({"kind": "", "plural": ""});
-            object["status"] = json!({"acceptedNames": names, "conditions": null, "storedVersions": stored_versions(object)});
+            object["status"] = json!({"acceptedNames": names, "conditions": null, "storedVersions": custom::stored_versions(object)});
         }
     }
 
@@ -94,8 +96,15 @@ impl Store {
                 let mut draw = |below| self.chance.u32(..below);
                 builtin::readdress(&live["spec"], &mut new["spec"], &mut draw);
             }
+            let phase = "/status/phase";
+            let since = "lastPhaseTransitionTime";
+            if kind.plural == "persistentvolumes" && live.pointer(phase) != new.pointer(phase) {
+                new["status"][since] = json!(rfc3339(write.now));
+            } else if kind.plural == "persistentvolumes" && new["status"][since].is_null() {
+                new["status"][since] = live["status"][since].clone();
+            }
             if kind.is_crd() {
-                new["status"]["storedVersions"] = all_stored(live, &new);
+                new["status"]["storedVersions"] = custom::all_stored(live, &new);
             }
             write.validate(Some(live), &new)?;
             self.admit(write, Written::Update(&new))?;
@@ -103,16 +112,20 @@ impl Store {
             if same {
                 return Ok(live.clone());
             }
+            self.warn(write, live, &new);
             refuse_new_finalizers(write, live, &new)?;
             // Of a Deployment the annotations count too: its ReplicaSets bear them.
             let annotated = kind.plural == "deployments"
                 && !write.status()
                 && live["metadata"]["annotations"] != new["metadata"]["annotations"];
-            if content(live) != content(&new) || annotated {
+            // The generation of a PriorityClass stays what it was.
+            let counted = kind.plural != "priorityclasses";
+            if counted && (content(live) != content(&new) || annotated) {
                 bump_generation(&mut new);
             }
         } else {
             write.validate(None, &new)?;
+            self.warn(write, &Value::Null, &new);
             self.admit(write, Written::Create(&new))?;
             if self.has(&write.resource(), place) {
                 return Err(Failure::already_exists(kind, &place.name));
@@ -137,7 +150,7 @@ impl Store {
         let stored = stored.unwrap_or_default();
         if kind.is_crd() && live.is_none() {
             let mut established = stored.clone();
-            established["status"] = crd_status(&stored, write.now);
+            established["status"] = custom::crd_status(&stored, write.now);
             let controller =
                 Write { manager: "kube-apiserver".into(), subresource: "status".into(), ..write.clone() };
             managed::update(&stored, false, &mut established, &self.writer(&controller));
@@ -145,6 +158,29 @@ impl Store {
         }
         self.owners_written(write, live, &stored);
         Ok(stored)
+    }
+
+    /// What is allowed and not advised, once each: finalizers of custom resources that name no domain, and
+    /// what a Service without an address ignores.
+    pub(super) fn warn(&mut self, write: &Write, live: &Value, new: &Value) {
+        let mut warnings = Vec::new();
+        if write.kind.custom().is_some() {
+            let known = finalizers(live);
+            let all = finalizers(new).into_iter();
+            let bare = all.filter(|one| !one.contains('/') && !known.contains(one) && !OWN.contains(one));
+            warnings.extend(bare.map(|one| {
+                format!("metadata.finalizers: {one:?}: prefer a domain-qualified finalizer name to avoid accidental conflicts with other finalizer writers")
+            }));
+        }
+        let spec = &new["spec"];
+        if write.kind.plural == "services"
+            && spec["clusterIP"] == "None"
+            && spec["sessionAffinity"] == "ClientIP"
+        {
+            warnings.push("spec.SessionAffinity is ignored for headless services".to_owned());
+        }
+        warnings.retain(|warning| !self.warnings.contains(warning));
+        self.warnings.extend(warnings);
     }
 
     /// DELETE: the object with its deletionTimestamp, or None when it is gone.
@@ -265,6 +301,9 @@ fn is_crds(resource: &Resource) -> bool {
 /// none, and nothing uses it.
 const VOLUMES: [&str; 2] = ["kubernetes.io/pvc-protection", "kubernetes.io/pv-protection"];
 
+/// Finalizers that the server knows itself.
+const OWN: [&str; 3] = ["kubernetes", "orphan", "foregroundDeletion"];
+
 /// Does a deletion only mark it? Namespaces and CRDs first let go what they hold.
 fn stays(resource: &Resource, object: &Value) -> bool {
     *resource == Resource::new("", "namespaces") || is_crds(resource) || !finalizers(object).is_empty()
@@ -339,39 +378,4 @@ fn keep_server_fields(live: &Value, new: &mut Value) {
             }
         }
     }
-}
-
-/// A CRD is established at once; on the real server that takes some milliseconds.
-fn crd_status(crd: &Value, now: Timestamp) -> Value {
-    let condition = |kind: &str, reason: &str| {
-        json!({
-            "type": kind,
-            "status": "True",
-            "reason": reason,
-            "message": "",
-            "lastTransitionTime": rfc3339(now),
-        })
-    };
-    json!({
-        "acceptedNames": crd["spec"]["names"],
-        "conditions": [
-            condition("NamesAccepted", "NoConflicts"),
-            condition("Established", "InitialNamesAccepted"),
-        ],
-        "storedVersions": stored_versions(crd),
-    })
-}
-
-fn stored_versions(crd: &Value) -> Vec<Value> {
-    let versions = crd["spec"]["versions"].as_array().into_iter().flatten();
-    versions.filter(|version| version["storage"] == true).map(|version| version["name"].clone()).collect()
-}
-
-/// Every version that objects were ever stored in.
-fn all_stored(live: &Value, new: &Value) -> Value {
-    let mut all = live["status"]["storedVersions"].as_array().cloned().unwrap_or_default();
-    all.extend(stored_versions(new).into_iter().filter(|version| {
-        !live["status"]["storedVersions"].as_array().is_some_and(|all| all.contains(version))
-    }));
-    Value::Array(all)
 }

@@ -8,7 +8,7 @@ use super::kinds::Kind;
 use super::validate::Wrong;
 
 /// Bytes of a request's body.
-const REQUEST: usize = 3 * 1024 * 1024;
+pub(super) const REQUEST: usize = 3 * 1024 * 1024;
 /// Bytes of an object in etcd. The real server counts its own encoding; here it is that of JSON.
 const STORED: usize = 1536 * 1024;
 /// Bytes of all values of a ConfigMap or a Secret.

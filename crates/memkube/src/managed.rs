@@ -3,12 +3,16 @@
 use serde_json::{Value, json};
 
 mod entry;
+mod scale;
 
 use entry::{Entry, own_entry, read, write};
+pub(super) use scale::{show as show_scale, take as take_scale};
 
 use super::failure::Failure;
 use super::kinds::Kind;
 use super::smd::{self, Comparison, Element, Set, Typed};
+use super::strategy;
+use super::write::set;
 
 /// Update managers that an object has at most; the oldest are put together beyond that.
 const MOST_UPDATERS: usize = 10;
@@ -32,24 +36,9 @@ impl Writer<'_> {
         self.kind.typed()
     }
 
-    /// What this writer may own: status only through its subresource, and the rest not through it.
-    /// Metadata but labels may be changed along with status.
+    /// What this writer may own: not what the real server resets in such a write.
     fn owned(&self, set: &Set) -> Set {
-        let status = Element::field("status");
-        let mut reset = Set::default();
-        match (self.subresource, self.kind.status_subresource) {
-            ("status", _) if self.kind.is_builtin() => {
-                reset.insert(&[Element::field("spec")]);
-                reset.insert(&[Element::field("metadata"), Element::field("labels")]);
-                set.recursive_difference(&reset)
-            }
-            ("status", _) => set.only(&status),
-            ("", true) => {
-                reset.insert(&[status]);
-                set.recursive_difference(&reset)
-            }
-            _ => set.clone(),
-        }
+        set.recursive_difference(&strategy::set(self.kind, self.subresource))
     }
 
     /// Without what belongs to nobody: identity and bookkeeping.
@@ -65,6 +54,11 @@ impl Writer<'_> {
         set.difference(&nobody)
     }
 
+    /// What of a stored object does not fit the schema; duplicates in lists do.
+    fn misfit(&self, object: &Value) -> Option<String> {
+        smd::validate(self.typed(), object, true).err().map(|wrong| wrong.join("; "))
+    }
+
     /// The type in which an entry's fields are to be read; `None` for a version that is no longer served.
     fn typed_for(&self, api_version: &str) -> Option<Typed<'_>> {
         if api_version == self.kind.api_version() {
@@ -73,12 +67,16 @@ impl Writer<'_> {
         self.versions.iter().find(|kind| kind.api_version() == api_version).map(|kind| kind.typed())
     }
 
-    fn difference(&self, typed: Typed<'_>, old: &Value, new: &Value) -> Comparison {
-        smd::compare(typed, old, new).filtered(|set| self.owned(set))
+    /// What differs in the schema of that version, as far as the writer may change it. The strategy of a
+    /// custom resource knows only its own version.
+    fn difference(&self, version: &str, old: &Value, new: &Value) -> Option<Comparison> {
+        let found = smd::compare(self.typed_for(version)?, old, new);
+        let own = self.kind.is_builtin() || version == self.kind.api_version();
+        Some(if own { found.filtered(|set| self.owned(set)) } else { found })
     }
 }
 
-const NOBODYS: [&str; 11] = [
+const NOBODYS: [&str; 9] = [
     "name",
     "namespace",
     "creationTimestamp",
@@ -88,8 +86,6 @@ const NOBODYS: [&str; 11] = [
     "generation",
     "managedFields",
     "resourceVersion",
-    "deletionTimestamp",
-    "deletionGracePeriodSeconds",
 ];
 
 fn without_entries(object: &Value) -> Value {
@@ -115,6 +111,10 @@ pub(super) fn update(live: &Value, created: bool, new: &mut Value, writer: &Writ
     if !created && entries.is_empty() {
         return write(new, entries);
     }
+    // Of what has no place in the schema, such as an item without its key, nothing is booked any more.
+    if writer.misfit(live).or_else(|| writer.misfit(new)).is_some() {
+        return write(new, Vec::new());
+    }
     book(live, new, &mut entries, writer, writer.manager);
     cap(&mut entries);
     write(new, entries);
@@ -122,17 +122,24 @@ pub(super) fn update(live: &Value, created: bool, new: &mut Value, writer: &Writ
 
 fn book(live: &Value, new: &Value, entries: &mut Vec<Entry>, writer: &Writer<'_>, manager: &str) {
     let (live, new) = (without_entries(live), without_entries(new));
+    reconcile(entries, writer);
     take(&live, &new, entries, writer, |_| true);
-    let diff = writer.difference(writer.typed(), &live, &new);
+    let diff = writer.difference(&writer.kind.api_version(), &live, &new).unwrap_or_default();
     let won = writer.stripped(&writer.owned(&diff.added.union(&diff.modified)));
     if !won.is_empty() {
         let own = own_entry(entries, Entry::of(writer, manager, false));
         own.fields.extend(&won);
-        // The real server keeps no time of what came through scale.
-        if writer.subresource != "scale" {
-            own.time.clone_from(&writer.time);
-        }
+        own.time.clone_from(&writer.time);
     }
+}
+
+/// Reads all entries in the schemas of today; those of versions that are no longer served go.
+fn reconcile(entries: &mut Vec<Entry>, writer: &Writer<'_>) {
+    entries.retain_mut(|entry| {
+        let Some(typed) = writer.typed_for(&entry.api_version) else { return false };
+        entry.fields = smd::reconcile(typed, &entry.fields);
+        true
+    });
 }
 
 /// Takes what changed away from the entries that are asked for; entries of versions that are no longer
@@ -148,8 +155,7 @@ fn take(
         if !of(entry) {
             return true;
         }
-        let Some(typed) = writer.typed_for(&entry.api_version) else { return false };
-        let diff = writer.difference(typed, live, new);
+        let Some(diff) = writer.difference(&entry.api_version, live, new) else { return false };
         let lost = diff.added.union(&diff.modified).union(&diff.removed);
         entry.fields = entry.fields.difference(&lost);
         !entry.fields.is_empty()
@@ -199,11 +205,15 @@ pub(super) fn apply(
     writer: &Writer<'_>,
     force: bool,
 ) -> Result<Value, Failure> {
+    if let Some(wrong) = writer.misfit(live) {
+        return Err(Failure::new(500, "", format!("failed to create typed live object: {wrong}")));
+    }
     let mut entries = read(live);
     if entries.is_empty() {
         // Nothing before this was booked: one entry stands for all of it.
         book(empty, live, &mut entries, writer, BEFORE);
     }
+    reconcile(&mut entries, writer);
     let live = without_entries(live);
     let typed = writer.typed();
     let merged = smd::merge(typed, &live, config);
@@ -245,7 +255,7 @@ fn conflicts(
 ) -> Vec<Conflict> {
     let others = entries.iter().filter(|entry| !entry.is(myself));
     let lost = others.flat_map(|entry| {
-        let diff = writer.typed_for(&entry.api_version).map(|typed| writer.difference(typed, live, new));
+        let diff = writer.difference(&entry.api_version, live, new);
         let lost = diff.map(|diff| entry.fields.intersection(&diff.added.union(&diff.modified)));
         let paths = lost.map(|lost| lost.paths()).unwrap_or_default();
         paths.into_iter().map(|path| Conflict { path, manager: entry.printed() })
@@ -268,7 +278,9 @@ const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 fn noted(typed: Typed<'_>, live: &Value) -> Set {
     let text = live["metadata"]["annotations"][LAST_APPLIED].as_str().unwrap_or_default();
     let Ok(said) = serde_json::from_str::<Value>(text) else { return Set::default() };
-    if said["apiVersion"] != live["apiVersion"] || smd::validate(typed, &said, false).is_err() {
+    // Duplicates in either are too much for it.
+    let read = |object: &Value| smd::validate(typed, object, false).is_ok();
+    if said["apiVersion"] != live["apiVersion"] || !read(&said) || !read(live) {
         return Set::default();
     }
     let diff = smd::compare(typed, &said, live);
@@ -279,13 +291,28 @@ fn noted(typed: Typed<'_>, live: &Value) -> Set {
 /// Keeps the annotation of client-side `kubectl apply`, where there is one, up to date with what kubectl
 /// applies at the server.
 pub(super) fn note_applied(object: &mut Value, said: &Value, manager: &str) {
-    let note = object.pointer_mut("/metadata/annotations").and_then(|all| all.get_mut(LAST_APPLIED));
-    let Some(note) = note.filter(|note| manager == KUBECTL && **note != "") else { return };
-    let mut said = said.clone();
-    if let Some(annotations) = said.pointer_mut("/metadata/annotations").and_then(Value::as_object_mut) {
-        annotations.remove(LAST_APPLIED);
+    let Some(all) = object.pointer_mut("/metadata/annotations").and_then(Value::as_object_mut) else {
+        return;
+    };
+    if manager != KUBECTL || all.get(LAST_APPLIED).is_none_or(|note| note.is_null() || *note == "") {
+        return;
     }
-    *note = json!(format!("{said}\n"));
+    let mut said = said.clone();
+    match said.pointer_mut("/metadata/annotations") {
+        Some(Value::Object(annotations)) => {
+            annotations.remove(LAST_APPLIED);
+            texts(annotations);
+        }
+        Some(Value::Null) => set(&mut said["metadata"], "annotations", Value::Null),
+        _ => {}
+    }
+    texts(all);
+    all.insert(LAST_APPLIED.to_owned(), json!(format!("{said}\n")));
+}
+
+/// Annotations that are rewritten are texts afterwards.
+fn texts(annotations: &mut serde_json::Map<String, Value>) {
+    annotations.values_mut().filter(|value| value.is_null()).for_each(|value| *value = json!(""));
 }
 
 /// Takes out what the applier owned and no longer declares, unless somebody owns it, or something that

@@ -1,5 +1,5 @@
-//! Reviews of rights (`authorization.k8s.io`): answered from the rules of RBAC where they are looked at, else
-//! everybody may do everything. Nothing is stored.
+//! Reviews of rights (`authorization.k8s.io`), answered from the rules of RBAC where they are looked at, else
+//! everybody may do everything, and of who one is (`SelfSubjectReview`). Nothing is stored.
 
 use std::sync::Arc;
 
@@ -10,20 +10,24 @@ use super::fault::Verb;
 use super::handle::Answer;
 use super::kinds::Kind;
 use super::rights::{Authority, Caller, Wish};
-use super::route::Asked;
 use super::store::Store;
 
-/// The group of the reviews.
-pub(super) const GROUP: &str = "authorization.k8s.io";
+/// The group of the reviews of rights.
+const GROUP: &str = "authorization.k8s.io";
+
+pub(super) fn is_one(kind: &Kind) -> bool {
+    kind.group == GROUP || (kind.group == "authentication.k8s.io" && kind.kind == "SelfSubjectReview")
+}
 
 pub(super) fn answer(
     store: &mut Store,
     rights: Option<&(Caller, Arc<Authority>)>,
+    user: &str,
     kind: &Kind,
-    asked: &Asked,
     body: &Value,
+    verb: Verb,
 ) -> Result<Answer, Failure> {
-    if asked.verb != Verb::Create {
+    if verb != Verb::Create {
         return Err(Failure::method_not_allowed());
     }
     if !body.is_object() {
@@ -31,6 +35,15 @@ pub(super) fn answer(
     }
     let spec = &body["spec"];
     let status = match (kind.kind.as_str(), rights) {
+        ("SelfSubjectReview", rights) => {
+            let caller = match rights {
+                Some((caller, _)) => caller.clone(),
+                None => Authority::default().caller(user),
+            };
+            let Caller { user, groups, .. } = caller;
+            let status = json!({"userInfo": {"username": user, "groups": groups}});
+            return Ok(Answer::Json(201, answered(kind, &Value::Null, &status)));
+        }
         ("SelfSubjectRulesReview", None) => json!({
             "resourceRules": [{"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}],
             "nonResourceRules": [{"verbs": ["*"], "nonResourceURLs": ["*"]}],
@@ -58,13 +71,18 @@ pub(super) fn answer(
             verdict(store, other.as_ref().unwrap_or(caller), &Wish::read(spec))
         }
     };
-    Ok(Answer::Json(
-        201,
-        json!({
-            "kind": kind.kind, "apiVersion": kind.api_version(), "metadata": {"creationTimestamp": null},
-            "spec": spec, "status": status,
-        }),
-    ))
+    Ok(Answer::Json(201, answered(kind, spec, &status)))
+}
+
+fn answered(kind: &Kind, spec: &Value, status: &Value) -> Value {
+    let mut answer = json!({
+        "kind": kind.kind, "apiVersion": kind.api_version(), "metadata": {"creationTimestamp": null},
+        "status": status,
+    });
+    if !spec.is_null() {
+        answer["spec"] = spec.clone();
+    }
+    answer
 }
 
 fn verdict(store: &mut Store, caller: &Caller, wish: &Wish) -> Value {

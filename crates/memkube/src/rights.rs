@@ -33,13 +33,22 @@ impl Authority {
     pub fn caller(&self, user: &str) -> Caller {
         let user = known_as(user);
         let mut all: BTreeSet<String> = self.groups.get(user).into_iter().flatten().cloned().collect();
-        let known = if user == ANONYMOUS { "system:unauthenticated" } else { "system:authenticated" };
-        all.insert(known.to_owned());
-        if let Some((namespace, _)) = service_account(user) {
-            all.insert("system:serviceaccounts".to_owned());
-            all.insert(format!("system:serviceaccounts:{namespace}"));
-        }
+        all.extend(own_groups(user));
         self.named(user, all.iter().map(String::as_str))
+    }
+
+    /// Who acts as another user (`Impersonate-User`, `Impersonate-Group`); none where that is nobody. Named
+    /// groups take the place of those that the name gives.
+    pub fn acting(&self, user: &str, groups: &[String]) -> Option<Caller> {
+        if user.is_empty() {
+            return None;
+        }
+        let mut all = own_groups(user);
+        if !groups.is_empty() {
+            all.retain(|group| !group.starts_with("system:serviceaccounts"));
+            all.extend(groups.iter().cloned());
+        }
+        Some(self.named(user, all.iter().map(String::as_str)))
     }
 
     /// A user in these groups and no others, as a SubjectAccessReview names it.
@@ -53,6 +62,17 @@ impl Authority {
 /// The real server's name for a user of [`Cluster::client`].
 fn known_as(user: &str) -> &str {
     if user == "anonymous" { ANONYMOUS } else { user }
+}
+
+/// The groups that a user is in by its name.
+fn own_groups(user: &str) -> Vec<String> {
+    let known = if user == ANONYMOUS { "system:unauthenticated" } else { "system:authenticated" };
+    let mut all = vec![known.to_owned()];
+    if let Some((namespace, _)) = service_account(user) {
+        all.push("system:serviceaccounts".to_owned());
+        all.push(format!("system:serviceaccounts:{namespace}"));
+    }
+    all
 }
 
 /// Namespace and name of a ServiceAccount, from its user name.
@@ -101,7 +121,7 @@ impl Wish {
         };
         let namespaces = address.group.is_empty() && address.plural == "namespaces";
         let mut name = address.name.as_str();
-        if matches!(verb, Verb::List | Verb::Watch | Verb::DeleteCollection) {
+        if matches!(verb, Verb::List | Verb::Watch) {
             let terms = asked.param("fieldSelector").split(',');
             let mut named = terms.filter_map(|term| {
                 let (path, name) = term.split_once('=')?;
@@ -118,6 +138,22 @@ impl Wish {
             name: name.to_owned(),
             path: asked.path.clone(),
         }
+    }
+
+    /// The rights that it takes to act as this user in these groups.
+    pub fn to_act_as(user: &str, groups: &[String]) -> Vec<Self> {
+        let wish = |resource: &str, namespace: &str, name: &str| Wish {
+            verb: "impersonate".to_owned(),
+            resource: resource.to_owned(),
+            namespace: namespace.to_owned(),
+            name: name.to_owned(),
+            ..Wish::default()
+        };
+        let as_user = match service_account(user) {
+            Some((namespace, name)) => wish("serviceaccounts", namespace, name),
+            None => wish("users", "", user),
+        };
+        std::iter::once(as_user).chain(groups.iter().map(|group| wish("groups", "", group))).collect()
     }
 
     /// What a review's `resourceAttributes` or `nonResourceAttributes` ask.
@@ -175,7 +211,8 @@ impl Cluster {
     ///
     /// A user is in `system:authenticated` (`anonymous` in `system:unauthenticated`), a ServiceAccount
     /// `system:serviceaccount:NAMESPACE:NAME` in its groups, and each in those of
-    /// [`put_in_groups`](Self::put_in_groups).
+    /// [`put_in_groups`](Self::put_in_groups). Who has the right to impersonate acts as another user with the
+    /// headers `Impersonate-User` and `Impersonate-Group`.
     pub fn authorize_with_rbac<'a>(&self, superusers: impl IntoIterator<Item = &'a str>) {
         bootstrap::roles(self);
         let mut front = self.inner.front.lock();

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use http::Method;
-use http::header::{ACCEPT, CONTENT_TYPE};
+use http::header::{ACCEPT, CONTENT_TYPE, USER_AGENT};
 use serde_json::{Value, json};
 
 use super::fault::Verb;
@@ -18,7 +18,11 @@ pub(super) struct Asked {
     pub query: BTreeMap<String, String>,
     pub content_type: String,
     pub accept: String,
+    pub user_agent: String,
     pub body: Bytes,
+    /// Whom the caller wants to act as; empty for itself.
+    pub as_user: String,
+    pub as_groups: Vec<String>,
     /// A fault shows it an older state.
     pub view: Option<View>,
 }
@@ -37,6 +41,8 @@ pub(super) enum Target {
     /// `/api/v1`, `/apis/GROUP/VERSION`
     Resources(String, String),
     Objects(Address),
+    /// `/openapi/v2`
+    OldDocument,
     /// `/openapi/v3`
     Documents,
     /// `/openapi/v3/apis/GROUP/VERSION`
@@ -63,12 +69,18 @@ impl Asked {
             let value = parts.headers.get(name).and_then(|value: &http::HeaderValue| value.to_str().ok());
             value.unwrap_or_default().to_owned()
         };
-        let (content_type, accept) = (header(CONTENT_TYPE), header(ACCEPT));
-        let path = parts.uri.path().to_owned();
+        let groups = parts.headers.get_all("impersonate-group").into_iter();
+        let as_groups = groups.filter_map(|value| value.to_str().ok().map(str::to_owned)).collect();
+        let as_user = parts.headers.get("impersonate-user").and_then(|value| value.to_str().ok());
+        let as_user = as_user.unwrap_or_default().to_owned();
+        let (content_type, accept, user_agent) = (header(CONTENT_TYPE), header(ACCEPT), header(USER_AGENT));
+        let path = decoded(parts.uri.path());
         let target = Target::of(&path);
         let named = matches!(&target, Target::Objects(address) if !address.name.is_empty());
         let objects = matches!(target, Target::Objects(_));
-        let watch = matches!(query.get("watch").map(String::as_str), Some("true" | "1"));
+        // As the real server reads it: any other word is yes, and so is none.
+        let watch =
+            query.get("watch").is_some_and(|text| !matches!(text.to_lowercase().as_str(), "false" | "0"));
         let verb = match parts.method {
             Method::GET if !objects || named => Verb::Get,
             Method::GET if watch => Verb::Watch,
@@ -81,11 +93,29 @@ impl Asked {
             Method::DELETE => Verb::DeleteCollection,
             _ => Verb::Other,
         };
-        Asked { verb, path, target, query, content_type, accept, body, view: None }
+        Asked {
+            verb,
+            path,
+            target,
+            query,
+            content_type,
+            accept,
+            user_agent,
+            body,
+            as_user,
+            as_groups,
+            view: None,
+        }
     }
 
     pub fn param(&self, name: &str) -> &str {
         self.query.get(name).map(String::as_str).unwrap_or_default()
+    }
+
+    /// Who writes, for managedFields: without `fieldManager` the program that asks.
+    pub fn manager(&self) -> &str {
+        let program = self.user_agent.split('/').next().unwrap_or_default();
+        [self.param("fieldManager"), program].into_iter().find(|name| !name.is_empty()).unwrap_or("unknown")
     }
 
     pub fn dry_run(&self) -> bool {
@@ -100,12 +130,34 @@ impl Asked {
     }
 }
 
+/// Without percent signs, so that one for a slash divides as a slash does.
+fn decoded(path: &str) -> String {
+    let bytes = path.as_bytes();
+    let mut plain = Vec::with_capacity(bytes.len());
+    let mut at = 0;
+    while let Some(byte) = bytes.get(at) {
+        let code = path.get(at + 1..at + 3).and_then(|code| u8::from_str_radix(code, 16).ok());
+        match code.filter(|_| *byte == b'%') {
+            Some(code) => {
+                plain.push(code);
+                at += 3;
+            }
+            None => {
+                plain.push(*byte);
+                at += 1;
+            }
+        }
+    }
+    String::from_utf8_lossy(&plain).into_owned()
+}
+
 impl Target {
     fn of(path: &str) -> Self {
         let parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty()).collect();
         match parts.as_slice() {
             ["livez" | "readyz" | "healthz", ..] => Target::Health,
             ["version"] => Target::Version,
+            ["openapi", "v2"] => Target::OldDocument,
             ["openapi", "v3"] => Target::Documents,
             ["openapi", "v3", rest @ ..] => Target::Document(rest.join("/")),
             ["api"] => Target::CoreVersions,
@@ -147,6 +199,10 @@ pub(super) fn version() -> Value {
     json!({
         "major": "1",
         "minor": "36",
+        "emulationMajor": "1",
+        "emulationMinor": "36",
+        "minCompatibilityMajor": "1",
+        "minCompatibilityMinor": "35",
         "gitVersion": "v1.36.3",
         "gitCommit": "",
         "gitTreeState": "clean",

@@ -4,6 +4,7 @@ use serde_json::Value;
 
 use super::failure::Failure;
 use super::store::Stored;
+use super::validate::{is_qualified, is_word};
 
 /// What a list or a watch is limited to. All requirements must hold.
 #[derive(Clone, Debug, Default)]
@@ -19,16 +20,22 @@ enum Test {
     NotIn(Vec<String>),
     Exists,
     Absent,
+    /// Of whole numbers.
+    Greater(i64),
+    Less(i64),
 }
 
 impl Test {
     fn holds(&self, value: Option<&str>) -> bool {
+        let number = value.and_then(|value| value.parse::<i64>().ok());
         let among = |list: &[String]| value.is_some_and(|value| list.iter().any(|item| item == value));
         match self {
             Test::In(list) => among(list),
             Test::NotIn(list) => !among(list),
             Test::Exists => value.is_some(),
             Test::Absent => value.is_none(),
+            Test::Greater(least) => number.is_some_and(|number| number > *least),
+            Test::Less(most) => number.is_some_and(|number| number < *most),
         }
     }
 }
@@ -37,6 +44,9 @@ impl Selector {
     /// Reads `labelSelector` (equality, existence and sets) and `fieldSelector` (equality on dotted paths
     /// to scalars; which of them a kind serves is its own matter).
     pub fn parse(labels: &str, fields: &str) -> Result<Self, Failure> {
+        if !labels.trim().is_empty() && labels.split(',').any(|part| part.trim().is_empty()) {
+            return Err(unreadable(labels));
+        }
         let labels = split(labels).into_iter().map(label_requirement).collect::<Result<_, _>>()?;
         let fields = split(fields).into_iter().map(field_requirement).collect::<Result<_, _>>()?;
         Ok(Selector { labels, fields })
@@ -87,7 +97,18 @@ fn equality(text: &str) -> Option<(String, Test)> {
     Some((key.trim().to_owned(), Test::In(one(value))))
 }
 
+/// Keys and values must be such as labels have.
 fn label_requirement(text: &str) -> Result<(String, Test), Failure> {
+    let (key, test) = read_label(text)?;
+    let values = match &test {
+        Test::In(list) | Test::NotIn(list) => list.as_slice(),
+        Test::Exists | Test::Absent | Test::Greater(_) | Test::Less(_) => &[],
+    };
+    let fits = is_qualified(&key) && values.iter().all(|value| value.is_empty() || is_word(value));
+    if fits { Ok((key, test)) } else { Err(unreadable(text)) }
+}
+
+fn read_label(text: &str) -> Result<(String, Test), Failure> {
     if let Some(open) = text.strip_suffix(')') {
         let (head, list) = open.split_once('(').ok_or_else(|| unreadable(text))?;
         let list = list.split(',').map(|value| value.trim().to_owned()).collect();
@@ -100,6 +121,11 @@ fn label_requirement(text: &str) -> Result<(String, Test), Failure> {
     }
     if let Some(requirement) = equality(text) {
         return Ok(requirement);
+    }
+    if let Some((key, number)) = text.split_once(['>', '<']) {
+        let number = number.trim().parse().map_err(|_| unreadable(text))?;
+        let test = if text.contains('>') { Test::Greater(number) } else { Test::Less(number) };
+        return Ok((key.trim().to_owned(), test));
     }
     let (key, test) = match text.strip_prefix('!') {
         Some(key) => (key.trim(), Test::Absent),
@@ -152,12 +178,14 @@ mod tests {
             ("zone", false),
             ("!zone", true),
             ("!app", false),
+            ("tier>1", false),
         ];
         for (text, expected) in table {
             let selector = Selector::parse(text, "").expect(text);
             assert_eq!(selector.matches(&object), expected, "{text}");
         }
-        for text in ["app in shop", "app of (shop)", "a b"] {
+        for text in ["app in shop", "app of (shop)", "a b", "a=b=c", "a=-", "/a=b", "=b", ",", "a,,b", "a>b"]
+        {
             assert_eq!(Selector::parse(text, "").expect_err(text).code, 400);
         }
     }

@@ -16,17 +16,26 @@ pub(super) struct Report {
     pub unknown: Vec<String>,
     /// The first value of a wrong type: its path and what is wrong.
     pub wrong: Option<(String, String)>,
+    /// There are empty lists that are stored as null. Until then they are lists: who wrote them owns them.
+    pub emptied: bool,
 }
 
 /// Gives an object the form in which it is stored. With `defaults` the server's are filled in.
 pub(super) fn normal(typed: Typed<'_>, object: &Value, defaults: bool) -> (Value, Report) {
-    let mut shaper = Shaper { defaults, report: Report::default(), path: String::new() };
+    let mut shaper = Shaper { defaults, stored: false, report: Report::default(), path: String::new() };
     let shaped = shaper.value(typed, object).unwrap_or_else(|| json!({}));
     (shaped, shaper.report)
 }
 
+/// The form in which empty lists are null where the real server has them so.
+pub(super) fn stored(typed: Typed<'_>, object: &Value) -> Value {
+    let mut shaper = Shaper { defaults: false, stored: true, report: Report::default(), path: String::new() };
+    shaper.value(typed, object).unwrap_or_else(|| json!({}))
+}
+
 struct Shaper {
     defaults: bool,
+    stored: bool,
     report: Report,
     path: String,
 }
@@ -114,7 +123,13 @@ impl Shaper {
             let required = map.required.iter().any(|name| **name == **key);
             match (value, field) {
                 (Some(Value::Array(list)), Some(field))
-                    if list.is_empty() && (required || field.writes_null) => {}
+                    if list.is_empty() && (required || field.writes_null) =>
+                {
+                    self.report.emptied = true;
+                    if !self.stored {
+                        shaped.insert(key.clone(), json!([]));
+                    }
+                }
                 (Some(value), Some(field)) if !required && is_omitted(inner, key, field, &value) => {}
                 (Some(value), _) => {
                     shaped.insert(key.clone(), value);

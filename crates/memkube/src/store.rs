@@ -7,6 +7,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use serde_json::Value;
 
+use super::events;
 use super::failure::Failure;
 use super::garbage::Task;
 use super::kinds::{self, Kind};
@@ -30,6 +31,8 @@ pub(super) struct Resource {
 
 impl Resource {
     pub fn new(group: &str, plural: &str) -> Self {
+        // Both groups show the same Events.
+        let group = if (group, plural) == (events::GROUP, "events") { "" } else { group };
         Resource { group: group.into(), plural: plural.into() }
     }
 }

@@ -15,6 +15,7 @@ use super::Inner;
 use super::failure::Failure;
 use super::fault::{Call, ConnectionError, Counts, Down, Fault, WatchFault};
 use super::kinds::Kind;
+use super::options::{self, Form};
 use super::select::Selector;
 use super::store::{Change, Resource, Store, Stored};
 use super::table;
@@ -83,8 +84,10 @@ pub(super) struct Start {
     /// `sendInitialEvents`: all that is there, then a bookmark that says so.
     pub initial_events: bool,
     pub bookmarks: bool,
-    /// Events bear tables, with what `includeObject` says.
-    pub table: Option<String>,
+    /// What events bear.
+    pub form: Form,
+    /// `includeObject`, of tables.
+    pub include: String,
     pub timeout: Duration,
     /// A fault shows nothing newer than this revision.
     pub until: Option<u64>,
@@ -96,7 +99,8 @@ struct Watch {
     /// Everything up to this revision was sent or is pending.
     position: u64,
     pending: VecDeque<Value>,
-    table: Option<String>,
+    form: Form,
+    include: String,
     /// The columns were sent.
     headed: bool,
     next_bookmark: Option<Instant>,
@@ -155,7 +159,8 @@ pub(super) fn open(
         scope: start.scope,
         position,
         pending,
-        table: start.table,
+        form: start.form,
+        include: start.include,
         headed: false,
         next_bookmark: start.bookmarks.then(|| now + BOOKMARK_EVERY),
         deadline: now + start.timeout,
@@ -266,11 +271,16 @@ impl Watch {
 
     /// The event as it was asked for.
     fn shown(&mut self, mut event: Value) -> Value {
-        if let Some(include) = self.table.as_ref().filter(|_| event["type"] != "ERROR") {
+        if self.form == Form::Object || event["type"] == "ERROR" {
+            return event;
+        }
+        if self.form == Form::Metadata {
+            event["object"] = options::metadata(&event["object"]);
+        } else {
             let object = event["object"].take();
             let metadata = json!({"resourceVersion": object["metadata"]["resourceVersion"]});
             let (head, now) = (!self.headed, (self.cluster.clock)());
-            event["object"] = table::of(&self.scope.kind, &[object], metadata, head, include, now);
+            event["object"] = table::of(&self.scope.kind, &[object], metadata, head, &self.include, now);
             self.headed = true;
         }
         event

@@ -5,7 +5,7 @@
 //! store's changes -> look (a new generation: ask the plan) -> steps by time -> status::advance -> store
 //! ```
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::Duration;
 
@@ -19,6 +19,7 @@ use super::write::{Validation, Write, text};
 use super::{Cluster, Inner};
 
 mod conditions;
+mod pods;
 mod status;
 
 use status::{Base, Phase, Workload};
@@ -85,6 +86,8 @@ struct Runner {
     /// How often the store had been restored by then.
     restores: u64,
     runs: BTreeMap<Key, Run>,
+    /// When each run that goes on makes its next step.
+    queue: BTreeSet<(Instant, Key)>,
 }
 
 impl Runner {
@@ -106,6 +109,7 @@ impl Runner {
             }
             _ => {
                 self.runs.clear();
+                self.queue.clear();
                 for resource in Workload::resources() {
                     let table = store.table(&resource).into_iter().flatten();
                     seen.extend(table.map(|(place, stored)| {
@@ -122,7 +126,7 @@ impl Runner {
         for (key, stored) in seen {
             match stored.map(|stored| stored.read()).filter(|object| !is_terminating(object)) {
                 Some(object) => self.start(key, &object, nodes, plan),
-                None => drop(self.runs.remove(&key)),
+                None => self.forget(&key),
             }
         }
     }
@@ -131,7 +135,7 @@ impl Runner {
     fn start(&mut self, key: Key, object: &Value, nodes: usize, plan: &impl Fn(&Value) -> Outcome) {
         let Some(workload) = Workload::of(&key.0) else { return };
         if !workload.concerns(object) {
-            self.runs.remove(&key);
+            self.forget(&key);
             return;
         }
         let count = match workload {
@@ -144,52 +148,43 @@ impl Runner {
             return;
         }
         let template = hash(&object["spec"]["template"].to_string());
-        let rolls = last.is_none_or(|run| run.template != template);
-        let base = Base::read(workload, object, rolls, template, nodes);
-        let mut steps = VecDeque::new();
-        if last.is_some() || !workload.settled(object) {
-            let now = Instant::now();
-            steps.push_back((now, Phase::Observed));
-            let deadline = object["spec"]["progressDeadlineSeconds"].as_u64().map(Duration::from_secs);
-            match plan(object) {
-                _ if workload.is_held(object) => {}
-                Outcome::Ready(after) => {
-                    steps.push_back((now + after / 2, Phase::Half));
-                    steps.push_back((now + after, Phase::Done));
-                }
-                Outcome::Stuck => {}
-                Outcome::Failed(after, reason) => steps.push_back((now + after, Phase::Failed(reason))),
-            }
-            let ends = steps.back().is_some_and(|(_, phase)| *phase == Phase::Done);
-            if let Some(deadline) =
-                deadline.filter(|_| workload == Workload::Deployment && !workload.is_held(object))
-            {
-                let at = now + deadline;
-                if !ends || steps.back().is_some_and(|(done, _)| *done > at) {
-                    let before = steps.iter().take_while(|(due, _)| *due <= at).count();
-                    steps.insert(before, (at, Phase::TimedOut));
-                }
-            }
+        let renewed = last.map(|run| run.template != template);
+        let base = Base::read(workload, object, renewed, template, nodes);
+        let steps = match last.is_some() || !workload.settled(object) {
+            true => steps(workload, object, base.creates(workload, renewed), plan(object)),
+            false => VecDeque::new(),
+        };
+        self.forget(&key);
+        if let Some((at, _)) = steps.front() {
+            self.queue.insert((*at, key.clone()));
         }
         self.runs.insert(key, Run { mark, template, base, steps });
     }
 
+    fn forget(&mut self, key: &Key) {
+        if let Some((at, _)) = self.runs.remove(key).and_then(|mut run| run.steps.pop_front()) {
+            self.queue.remove(&(at, key.clone()));
+        }
+    }
+
     fn due(&self) -> Option<Instant> {
-        self.runs.values().filter_map(|run| Some(run.steps.front()?.0)).min()
+        self.queue.first().map(|(at, _)| *at)
     }
 
     /// Makes the next step that is due; false where there is none.
     fn step(&mut self, inner: &Inner) -> bool {
-        let now = Instant::now();
-        let due = self.runs.iter_mut().filter(|(_, run)| run.steps.front().is_some_and(|(at, _)| *at <= now));
-        let Some(((resource, place), run)) = due.min_by_key(|(_, run)| run.steps.front().map(|(at, _)| *at))
-        else {
+        if self.due().is_none_or(|at| at > Instant::now()) {
             return false;
-        };
-        let Some((_, phase)) = run.steps.pop_front() else { return false };
+        }
+        let Some((_, key)) = self.queue.pop_first() else { return false };
+        let Some(run) = self.runs.get_mut(&key) else { return true };
+        let Some((_, phase)) = run.steps.pop_front() else { return true };
+        if let Some((at, _)) = run.steps.front() {
+            self.queue.insert((*at, key.clone()));
+        }
         let mut store = inner.store.lock();
         let before = store.revision();
-        advance(&mut store, inner, resource, place, run, &phase);
+        advance(&mut store, inner, &key.0, &key.1, run, &phase);
         let changed = store.revision() != before;
         drop(store);
         if changed {
@@ -197,6 +192,46 @@ impl Runner {
         }
         true
     }
+}
+
+/// What a controller takes from one write to the next of a Deployment that it has just seen.
+const GAP: Duration = Duration::from_millis(10);
+
+/// The way of a generation; `creates` a ReplicaSet first.
+fn steps(workload: Workload, object: &Value, creates: bool, outcome: Outcome) -> VecDeque<(Instant, Phase)> {
+    let now = Instant::now();
+    let mut steps = VecDeque::new();
+    if workload.is_held(object) {
+        steps.push_back((now, Phase::Observed));
+        return steps;
+    }
+    let gap = match &outcome {
+        Outcome::Ready(after) | Outcome::Failed(after, _) => GAP.min(*after / 8),
+        Outcome::Stuck => GAP,
+    };
+    let mut at = now;
+    let before = [(creates, Phase::Created), (workload == Workload::Deployment, Phase::Noted)];
+    for (_, phase) in before.into_iter().filter(|(wanted, _)| *wanted) {
+        steps.push_back((at, phase));
+        at += gap;
+    }
+    steps.push_back((at, Phase::Observed));
+    match outcome {
+        Outcome::Ready(after) => {
+            steps.push_back((now + after / 2, Phase::Half));
+            steps.push_back((now + after, Phase::Done));
+        }
+        Outcome::Stuck => {}
+        Outcome::Failed(after, reason) => steps.push_back((now + after, Phase::Failed(reason))),
+    }
+    let deadline = object["spec"]["progressDeadlineSeconds"].as_u64().map(Duration::from_secs);
+    if let Some(at) = deadline.filter(|_| workload == Workload::Deployment).map(|deadline| now + deadline)
+        && steps.back().is_none_or(|(last, phase)| *phase != Phase::Done || *last > at)
+    {
+        let place = steps.iter().take_while(|(due, _)| *due <= at).count();
+        steps.insert(place, (at, Phase::TimedOut));
+    }
+    steps
 }
 
 fn hash(text: &str) -> u64 {

@@ -10,10 +10,12 @@ use super::builtin;
 use super::failure::Failure;
 use super::kinds::{Kind, Shape};
 use super::managed::{self, Writer};
+use super::operations;
 use super::shape::{self, Report};
 use super::smd::{self, Typed};
 use super::store::{Place, Store, rfc3339};
 use super::strategic;
+use super::strategy;
 
 /// One write: of which object, how, by whom.
 #[derive(Clone)]
@@ -60,17 +62,27 @@ impl PatchType {
             |error: serde_json::Error| Failure::bad_request(format!("error decoding patch: {error}"));
         match self {
             PatchType::Merge => {
-                json_patch::merge(object, &serde_json::from_slice(patch).map_err(unreadable)?);
+                let patch: serde_json::Map<String, Value> =
+                    serde_json::from_slice(patch).map_err(unreadable)?;
+                operations::merge(object, Value::Object(patch));
             }
             PatchType::Strategic => {
-                let patch: Value = serde_json::from_slice(patch).map_err(unreadable)?;
-                strategic::patch(typed, object, &patch).map_err(Failure::bad_request)?;
+                let patch: Option<serde_json::Map<String, Value>> =
+                    serde_json::from_slice(patch).map_err(unreadable)?;
+                strategic::patch(typed, object, &json!(patch.unwrap_or_default())).map_err(
+                    |why| match why.contains("unknown $patch") {
+                        true => Failure::new(500, "", why),
+                        false => Failure::bad_request(why),
+                    },
+                )?;
             }
             PatchType::Json => {
-                let patch: json_patch::Patch = serde_json::from_slice(patch).map_err(unreadable)?;
-                json_patch::patch(object, &patch).map_err(|error| {
+                let operations: Vec<serde_json::Map<String, Value>> =
+                    serde_json::from_slice(patch).map_err(unreadable)?;
+                // The real server does not say what is wrong, either.
+                operations::apply(object, &operations).map_err(|_| {
                     let message = "the server rejected our request due to an error in our request";
-                    Failure::new(422, "Invalid", format!("{message}: {error}"))
+                    Failure::new(422, "Invalid", message)
                 })?;
             }
         }
@@ -80,6 +92,15 @@ impl PatchType {
 
 impl Store {
     pub fn create(&mut self, mut write: Write, mut body: Value) -> Result<Value, Failure> {
+        if body.is_null() && write.kind.is_builtin() {
+            body = json!({});
+        }
+        if !body.is_object() {
+            return Err(Failure::bad_request("the body of the request is not a JSON object"));
+        }
+        if write.kind.custom().is_some() && body["kind"].as_str().is_none_or(str::is_empty) {
+            return Err(Failure::bad_request("object \"kind\" is missing"));
+        }
         let metadata = &body["metadata"];
         let prefix = metadata["generateName"].as_str().unwrap_or_default();
         write.place.name = match metadata["name"].as_str().filter(|name| !name.is_empty()) {
@@ -90,48 +111,70 @@ impl Store {
                 return Err(write.invalid("metadata.name", why));
             }
         };
-        write.conform(&mut body)?;
-        let mut object = self.decode(&write, body, 400)?;
+        body["metadata"]["name"] = json!(write.place.name);
+        write.conform(&mut body, 400)?;
+        let (mut object, emptied) = self.decode(&write, body, 400)?;
         self.check_namespace(&write)?;
         if !text(&object, "resourceVersion").is_empty() {
             let message = "resourceVersion should not be set on objects to be created";
             return Err(Failure::new(500, "", message));
         }
         managed::update(&write.empty(), true, &mut object, &self.writer(&write));
+        write.settle(&mut object, emptied);
         let mut object = self.mutate(&write, object)?;
         self.begin(&write, &mut object);
+        let (write, object) = self.as_stored(&write, object);
         self.finish(&write, None, object)
     }
 
-    /// PUT.
-    pub fn replace(&mut self, write: &Write, body: Value) -> Result<Value, Failure> {
-        self.update(write, body, 400)
+    /// PUT; true when it created the object, as it does of a few kinds.
+    pub fn replace(&mut self, write: &Write, body: Value) -> Result<(bool, Value), Failure> {
+        let made = write.subresource.is_empty()
+            && strategy::is_created_by_put(&write.kind)
+            && !self.has(&write.resource(), &write.place);
+        if !made {
+            return Ok((false, self.update(write, body, 400)?));
+        }
+        let mut body = body;
+        write.conform(&mut body, 400)?;
+        if !text(&body, "uid").is_empty() {
+            let why = "Precondition failed: UID in precondition, and no existing object was found";
+            return Err(Failure::conflict(&write.kind, &write.place.name, why));
+        }
+        if text(&body, "name").is_empty() {
+            return Err(Failure::bad_request("the name of the object must be in the body"));
+        }
+        set(&mut body["metadata"], "resourceVersion", Value::Null);
+        Ok((true, self.create(write.clone(), body)?))
     }
 
     /// The end of PUT and of every patch but apply; what cannot be read is refused with `code`.
     fn update(&mut self, write: &Write, mut body: Value, code: u16) -> Result<Value, Failure> {
-        let live = self.existing(write)?;
-        write.conform(&mut body)?;
-        write.check_identity(&live, &body)?;
-        if text(&body, "resourceVersion").is_empty() && write.kind.is_custom() {
-            let why = "Invalid value: 0: must be specified for an update";
-            return Err(write.invalid("metadata.resourceVersion", why));
-        }
-        if body["metadata"]["managedFields"] == json!([]) {
+        write.conform(&mut body, code)?;
+        if body["metadata"]["managedFields"] == json!([]) && write.kind.custom().is_none() {
             // Said apart from nothing, it means the same as this.
             body["metadata"]["managedFields"] = json!([{}]);
         }
-        let mut new = self.decode(write, body, code)?;
-        managed::update(&live, false, &mut new, &self.writer(write));
+        let (mut new, emptied) = self.decode(write, body, code)?;
+        let live = self.existing(write)?;
+        write.check_identity(&live, &new)?;
+        if text(&new, "resourceVersion").is_empty() && strategy::is_guarded(&write.kind) {
+            let why = "Invalid value: 0: must be specified for an update";
+            return Err(write.invalid("metadata.resourceVersion", why));
+        }
+        managed::update(&write.kind.view(&live), false, &mut new, &self.writer(write));
+        write.settle(&mut new, emptied);
         let new = self.mutate(write, new)?;
         let new = write.part_of(&live, new);
-        self.finish(write, Some(&live), new)
+        let (write, new) = self.as_stored(write, new);
+        self.finish(&write, Some(&live), new)
     }
 
     pub fn patch(&mut self, write: &Write, how: PatchType, patch: &[u8]) -> Result<Value, Failure> {
         let live = self.existing(write)?;
         let mut new = write.kind.view(&live);
         how.patch(write.kind.typed(), &mut new, patch)?;
+        write.check_patched(&live, &mut new)?;
         // A merge patch may take the guard away; what it is laid over stays what was read.
         if text(&new, "resourceVersion").is_empty() && new["metadata"].is_object() {
             new["metadata"]["resourceVersion"] = live["metadata"]["resourceVersion"].clone();
@@ -151,13 +194,16 @@ impl Store {
             return Err(Failure::bad_request("metadata.managedFields must be nil"));
         }
         let said = declared.clone();
-        write.conform_apply(&mut declared)?;
+        let misnamed = write.conform_apply(&mut declared)?;
         let typed = write.kind.typed();
         smd::validate(typed, &declared, false).map_err(|wrong| write.untyped(&wrong))?;
         let empty = write.empty();
         let live = self.get(&write.resource(), &write.place);
         match live {
             Some(live) => {
+                let before = write.kind.view(&live);
+                let new = managed::apply(&before, &empty, &declared, &self.writer(write), force)?;
+                misnamed.map_or(Ok(()), Err)?;
                 let (wanted, found) = (text(&declared, "uid"), text(&live, "uid"));
                 if !wanted.is_empty() && wanted != found {
                     let why = format!("Invalid value: {wanted:?}: field is immutable");
@@ -166,19 +212,20 @@ impl Store {
                     return Err(write.invalid_fields(&[wrong.clone(), wrong]));
                 }
                 write.check_identity(&live, &declared)?;
-                let before = write.kind.view(&live);
-                let new = managed::apply(&before, &empty, &declared, &self.writer(write), force)?;
                 // A null among a Secret's data is stored as "", and each apply is a change anew.
                 let nulls = new["data"].as_object().is_some_and(|data| data.values().any(Value::is_null));
                 let write = &Write { exact: nulls && write.kind.is_builtin(), ..write.clone() };
-                let mut new = self.decode(write, new, 500)?;
+                let (mut new, emptied) = self.decode(write, new, 500)?;
+                write.settle(&mut new, emptied);
                 managed::note_applied(&mut new, &said, &write.manager);
                 let new = self.mutate(write, new)?;
                 let new = write.part_of(&live, new);
-                Ok((false, self.finish(write, Some(&live), new)?))
+                let (write, new) = self.as_stored(write, new);
+                Ok((false, self.finish(&write, Some(&live), new)?))
             }
             None if !write.subresource.is_empty() => Err(Failure::not_found(&write.kind, &write.place.name)),
             None => {
+                misnamed.map_or(Ok(()), Err)?;
                 let uid = text(&declared, "uid");
                 if !uid.is_empty() {
                     let why = format!(
@@ -187,11 +234,13 @@ impl Store {
                     return Err(Failure::conflict(&write.kind, &write.place.name, &why));
                 }
                 let new = managed::apply(&empty, &empty, &declared, &self.writer(write), force)?;
-                let mut new = self.decode(write, new, 500)?;
+                let (mut new, emptied) = self.decode(write, new, 500)?;
+                write.settle(&mut new, emptied);
                 self.check_namespace(write)?;
                 new = self.mutate(write, new)?;
                 self.begin(write, &mut new);
-                Ok((true, self.finish(write, None, new)?))
+                let (write, new) = self.as_stored(write, new);
+                Ok((true, self.finish(&write, None, new)?))
             }
         }
     }
@@ -214,8 +263,14 @@ impl Store {
 
     /// Gives a body the form in which its kind is stored, defaults filled in. A value of a wrong type is
     /// refused with `code`: 400 for what a
-    /// client sent, 422 for what a patch made, 500 for what an apply made.
-    pub(super) fn decode(&mut self, write: &Write, mut body: Value, code: u16) -> Result<Value, Failure> {
+    /// client sent, 422 for what a patch made, 500 for what an apply made. True beside it: lists are in it
+    /// that [`Write::settle`] has yet to turn into null.
+    pub(super) fn decode(
+        &mut self,
+        write: &Write,
+        mut body: Value,
+        code: u16,
+    ) -> Result<(Value, bool), Failure> {
         let kind = &write.kind;
         let (mut object, report) = match &kind.shape {
             Shape::Unknown => {
@@ -229,8 +284,9 @@ impl Store {
                 (object, report)
             }
             Shape::Custom(custom) => {
-                let mut report = Report { unknown: custom.prune(&mut body), wrong: None };
-                custom.default(&mut body);
+                let mut report = Report { unknown: custom.prune(&mut body), ..Report::default() };
+                // What an apply made null is looked at as it is.
+                custom.default(&mut body, code != 500);
                 let (metadata, of_metadata) = shape::normal(custom.metadata(), &body["metadata"], true);
                 body["metadata"] = metadata;
                 report.unknown.extend(of_metadata.unknown.iter().map(|path| format!("metadata.{path}")));
@@ -243,7 +299,7 @@ impl Store {
         }
         self.undeclared(write, &report.unknown, code)?;
         drop_empty_metadata(&mut object);
-        Ok(object)
+        Ok((object, report.emptied))
     }
 
     fn undeclared(&mut self, write: &Write, unknown: &[String], code: u16) -> Result<(), Failure> {

@@ -38,14 +38,19 @@ pub fn settings(namespace: &str) -> Settings {
 impl RunningHub {
     /// Starts a hub against real clusters and waits until it knows its objects.
     pub async fn start(client: Client, settings: Settings) -> Result<Self> {
-        let metrics = Metrics::default();
         let deps = Deps {
             client,
             connect: Arc::new(TlsConnect::new(settings.allow)),
             clock: Arc::new(SystemClock),
             rng: Arc::new(SeededRng::from_entropy()),
-            metrics: metrics.clone(),
+            metrics: Metrics::default(),
         };
+        Self::start_with(deps, settings).await
+    }
+
+    /// Starts a hub with these ways to members, time and chance, and waits until it knows its objects.
+    pub async fn start_with(deps: Deps, settings: Settings) -> Result<Self> {
+        let metrics = deps.metrics.clone();
         let (stop, synced) = (CancellationToken::new(), watch::Sender::new(false));
         let mut known = synced.subscribe();
         #[expect(clippy::disallowed_methods, reason = "the handle is awaited in stop()")]

@@ -7,14 +7,17 @@ use anyhow::Result;
 use crate::run::{cargo, cargo_program, succeed};
 
 /// Builds and runs one.
-pub fn run(name: &str, json: Option<&Path>) -> Result<()> {
+pub fn run(name: &str, json: Option<&Path>, more: &[String]) -> Result<()> {
     // By itself: built together with the bench, it would share the features that the bench needs.
     cargo(&["build", "--release", "--package", "vidra-hub", "--bin", "vidra-hub"])?;
+    if name == "scale" {
+        cargo(&["build", "--release", "--package", "memkube", "--bin", "memkube"])?;
+    }
     let mut bench = cargo_program();
     bench.args(["run", "--release", "--package", "testkit", "--bin", "bench", "--", name]);
     if let Some(file) = json {
         // Where the caller is, not where cargo runs.
         bench.arg("--json").arg(std::path::absolute(file)?);
     }
-    succeed(&mut bench)
+    succeed(bench.args(more))
 }

@@ -5,6 +5,7 @@
 mod bench;
 mod demo;
 mod run;
+mod schemas;
 mod simulate;
 mod test;
 mod testbed;
@@ -25,6 +26,8 @@ struct Arguments {
 enum Chore {
     /// Writes crds/ from the types in crates/vidra-api.
     Crds,
+    /// Writes what memkube knows of built-in kinds, from a real API server of the testbed.
+    Schemas,
     /// Real Kubernetes API servers on this machine.
     Testbed {
         #[command(subcommand)]
@@ -44,13 +47,16 @@ enum Chore {
         #[arg(long, value_name = "SEED", conflicts_with_all = ["seeds", "from"])]
         replay: Option<u64>,
     },
-    /// Measures: calls, hubstate.
+    /// Measures: calls, hubstate, scale.
     Bench {
         /// Which.
         name: String,
         /// Writes the figures into this file, for programs.
         #[arg(long)]
         json: Option<PathBuf>,
+        /// More of the bench's own flags, after `--`; e.g. `-- --clusters 100`.
+        #[arg(last = true)]
+        more: Vec<String>,
     },
     /// Shows delivery and repair on a real hub with three real members.
     Demo {
@@ -84,11 +90,12 @@ fn main() -> ExitCode {
 fn perform(chore: Chore) -> Result<()> {
     match chore {
         Chore::Crds => run::cargo(&["run", "--quiet", "--package", "vidra-api", "--bin", "crds", "crds"]),
+        Chore::Schemas => schemas::write(),
         Chore::Testbed { what: Testbed::Up { flags } } => testbed::up(&flags),
         Chore::Test => test::all(),
         Chore::Simulate { replay: Some(seed), .. } => simulate::replay(seed),
         Chore::Simulate { seeds, from, replay: None } => simulate::run(seeds, from),
-        Chore::Bench { name, json } => bench::run(&name, json.as_deref()),
+        Chore::Bench { name, json, more } => bench::run(&name, json.as_deref(), &more),
         Chore::Demo { once } => demo::run(once),
     }
 }

@@ -6,8 +6,12 @@ use anyhow::Result;
 
 use crate::{
     run::{cargo_program, is_there, program, root, start_watch, succeed},
-    simulate, testbed,
+    simulate,
+    testbed::{self, Bed},
 };
+
+/// A cluster of the testbed.
+const MEMBER: &str = "berlin";
 
 /// Runs them all.
 pub fn all() -> Result<()> {
@@ -31,8 +35,11 @@ pub fn all() -> Result<()> {
     })?;
     step("dependencies", dependencies)?;
     step("testbed: build", || testbed::binary().map(|path| println!("{}", path.display())))?;
-    step("testbed: go vet", || succeed(&mut go(&["vet"])))?;
-    step("testbed: go test", || succeed(&mut go(&["test"])))?;
+    // The package beside them only calls Kubernetes' programs, and takes minutes to look at.
+    step("testbed: go vet", || succeed(&mut go("tests/testbed", "vet", "./internal/...")))?;
+    step("testbed: go test", || succeed(&mut go("tests/testbed", "test", "./internal/...")))?;
+    step("oracle: go vet", || succeed(&mut go("tests/oracle", "vet", "./...")))?;
+    step("memkube and a real server", conformance)?;
     step("test", || succeed(&mut cargo(&["test", "--locked", "--workspace", "--exclude", "testkit"])))?;
     step("simulation", || succeed(&mut simulate::tests()))?;
     println!("\nevery step succeeded, {:.0} s in all", began.elapsed().as_secs_f64());
@@ -65,6 +72,15 @@ fn dependencies() -> Result<()> {
     Ok(())
 }
 
+/// What memkube's own tests say of it, and the recorded answers, must be so on a real server too.
+fn conformance() -> Result<()> {
+    let Some(bed) = Bed::start(&["--names".to_owned(), MEMBER.to_owned()])? else { return Ok(()) };
+    let kubeconfig = bed.kubeconfig_of(MEMBER, "admin")?;
+    let mut tests =
+        cargo(&["test", "--locked", "--package", "memkube", "--test", "facts", "--test", "recorded"]);
+    succeed(tests.env("MEMKUBE_REAL_KUBECONFIG", kubeconfig).env("MEMKUBE_REAL_CONTROLLERS", "1"))
+}
+
 fn cargo(arguments: &[&str]) -> Command {
     let mut command = cargo_program();
     command.args(arguments);
@@ -72,9 +88,9 @@ fn cargo(arguments: &[&str]) -> Command {
 }
 
 /// With the flags of tests/testbed/build.sh, so that what it built is not built again.
-fn go(words: &[&str]) -> Command {
+fn go(module: &str, verb: &str, packages: &str) -> Command {
     let mut command = program("go");
-    command.current_dir(root().join("tests/testbed")).env("CGO_ENABLED", "0");
-    command.args(words).args(["-trimpath", "-buildvcs=false", "./..."]);
+    command.current_dir(root().join(module)).env("CGO_ENABLED", "0");
+    command.args([verb, "-trimpath", "-buildvcs=false", packages]);
     command
 }

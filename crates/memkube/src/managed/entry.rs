@@ -73,13 +73,13 @@ impl Entry {
 
     fn write(&self) -> Value {
         let mut entry = json!({
-            "manager": self.manager,
             "operation": if self.apply { "Apply" } else { "Update" },
             "apiVersion": self.api_version,
             "fieldsType": "FieldsV1",
             "fieldsV1": self.fields.encode(),
         });
-        for (field, value) in [("time", &self.time), ("subresource", &self.subresource)] {
+        let optional = [("manager", &self.manager), ("time", &self.time), ("subresource", &self.subresource)];
+        for (field, value) in optional {
             if !value.is_empty() {
                 entry[field] = json!(value);
             }

@@ -71,7 +71,7 @@ impl Bundle {
             let [gvk] = gvks.as_slice() else { continue };
             let text = |field: &str| gvk[field].as_str().unwrap_or_default();
             let key = format!("{}/{}/{}", text("group"), text("version"), text("kind"));
-            kinds.insert(key, reader.named(name, false));
+            kinds.insert(key, reader.named(name, None));
         }
         let metadata = METADATA.into_iter().filter_map(|name| {
             let name = format!("{META}.{name}");

@@ -10,7 +10,7 @@ use super::{Atom, Field, Items, List, Map, Patch, Scalar, TypeId, Types};
 /// Reads components that refer to each other by name.
 pub struct Reader<'a> {
     components: &'a BTreeMap<String, Value>,
-    names: BTreeMap<(String, bool), TypeId>,
+    names: BTreeMap<(String, Option<bool>), TypeId>,
     same: BTreeMap<String, TypeId>,
     types: Types,
     /// By component and field; null where a zero is not stored.
@@ -35,9 +35,9 @@ impl<'a> Reader<'a> {
         self.types
     }
 
-    /// The type of a component; any type where there is none of that name. `atomic` makes its struct atomic,
-    /// as a field that refers to it may.
-    pub fn named(&mut self, name: &str, atomic: bool) -> TypeId {
+    /// The type of a component; any type where there is none of that name. A field that refers to it may say
+    /// whether its struct is atomic there.
+    pub fn named(&mut self, name: &str, atomic: Option<bool>) -> TypeId {
         let key = (name.to_owned(), atomic);
         if let Some(known) = self.names.get(&key) {
             return *known;
@@ -52,8 +52,8 @@ impl<'a> Reader<'a> {
             Some("RawExtension") => self.types.atom(Types::UNTYPED).clone(),
             _ => self.atom(schema, false),
         };
-        if let Some(map) = atom.map.as_mut().filter(|_| atomic) {
-            map.atomic = true;
+        if let (Some(map), Some(atomic)) = (&mut atom.map, atomic) {
+            map.atomic = atomic;
         }
         let given = self.defaults.get(name).and_then(Value::as_object);
         if let Some(map) = &mut atom.map {
@@ -76,7 +76,8 @@ impl<'a> Reader<'a> {
             _ => None,
         });
         if let Some(name) = reference.and_then(|path| path.rsplit('/').next()) {
-            return self.named(name, schema["x-kubernetes-map-type"] == "atomic");
+            let atomic = schema["x-kubernetes-map-type"].as_str().map(|of| of == "atomic");
+            return self.named(name, atomic);
         }
         let atom = self.atom(schema, open);
         // One type for all that look alike; those in CRDs repeat a lot.

@@ -29,6 +29,11 @@ impl Element {
         Element(format!("v:{value}").into())
     }
 
+    /// An item that has no name: no document that is stored has one.
+    pub(super) fn nameless() -> Self {
+        Element("?:".into())
+    }
+
     /// Reads an element of fieldsV1; `None` for a kind that is not known or is not well formed.
     pub fn parse(text: &str) -> Option<Self> {
         let (kind, rest) = text.split_once(':')?;

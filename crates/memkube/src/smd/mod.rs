@@ -5,6 +5,7 @@
 mod compare;
 mod element;
 mod merge;
+mod reconcile;
 mod remove;
 mod set;
 mod typed;
@@ -12,6 +13,7 @@ mod typed;
 pub use compare::{Comparison, compare};
 pub use element::{Element, Path, display};
 pub use merge::merge;
+pub use reconcile::reconcile;
 pub use remove::remove;
 pub use set::Set;
 pub use typed::{Typed, fields, list_element, validate};

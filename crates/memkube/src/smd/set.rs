@@ -111,11 +111,14 @@ impl Set {
         Set { nodes: left.collect() }
     }
 
-    /// Only what lies at or below this top field.
+    /// Each top element anew: whether it is a member, and what is below it.
     #[must_use]
-    pub fn only(&self, element: &Element) -> Set {
-        let kept = self.nodes.get(element).map(|node| (element.clone(), node.clone()));
-        Set { nodes: kept.into_iter().collect() }
+    pub(super) fn map(&self, anew: impl Fn(&Element, bool, &Set) -> (bool, Set)) -> Set {
+        let nodes = self.nodes.iter().map(|(element, node)| {
+            let (member, below) = anew(element, node.member, &node.below);
+            (element.clone(), Node { member, below })
+        });
+        Set { nodes: nodes.collect() }
     }
 
     /// With each declared field that has members below it a member too.

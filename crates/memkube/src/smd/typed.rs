@@ -185,9 +185,13 @@ fn collect(typed: Typed<'_>, value: &Value, path: &mut Path, set: &mut Set) {
         Form::List(list) if list.relation == Items::Atomic => set.insert(path),
         Form::List(list) => {
             let items = value.as_array().map(Vec::as_slice).unwrap_or_default();
+            // One that taking fields out has left without a name still holds its place.
             let named: Vec<_> = items
                 .iter()
-                .filter_map(|item| Some((list_element(typed.types, list, item).ok()?, item)))
+                .map(|item| {
+                    let element = list_element(typed.types, list, item);
+                    (element.unwrap_or_else(|_| Element::nameless()), item)
+                })
                 .collect();
             for (element, item) in &named {
                 let twice = named.iter().filter(|(other, _)| other == element).count() > 1;

@@ -131,7 +131,7 @@ async fn a_group_that_is_unavailable_answers_503_is_stale_and_holds_namespaces()
         },
     });
     let path = "/apis/apiregistration.k8s.io/v1/apiservices";
-    assert_eq!(raw(&cluster, "POST", path, "application/json", service).await.0, 201);
+    assert_eq!(raw(&cluster, "POST", path, "application/json", service.clone()).await.0, 201);
     let (_, group) = get("/apis/lost.dev").await;
     assert_eq!(group["preferredVersion"]["groupVersion"], "lost.dev/v1");
     assert_eq!(get("/apis/lost.dev/v1/things").await.0, 503);
@@ -146,10 +146,21 @@ async fn a_group_that_is_unavailable_answers_503_is_stale_and_holds_namespaces()
     assert_eq!(group["versions"][0]["freshness"], "Stale");
     assert_eq!(group["versions"][0]["resources"][0]["resource"], "metrics", "what was known is still shown");
 
+    let mut service = service;
+    service["metadata"]["name"] = json!("v1.metrics.example.org");
+    service["spec"]["group"] = json!("metrics.example.org");
+    assert_eq!(raw(&cluster, "POST", path, "application/json", service).await.0, 201);
+    let reason = || {
+        let service = cluster.object("apiregistration.k8s.io", "apiservices", "", "v1.metrics.example.org");
+        service.expect("an APIService")["status"]["conditions"][0]["reason"].clone()
+    };
+    assert_eq!(reason(), "FailedDiscoveryCheck");
+
     raw(&cluster, "POST", "/api/v1/namespaces", "application/json", json!({"metadata": {"name": "n"}})).await;
     raw(&cluster, "DELETE", "/api/v1/namespaces/n", "application/json", json!({})).await;
     assert!(cluster.object("", "namespaces", "", "n").is_some(), "it waits");
     cluster.set_group_available("metrics.example.org", true);
     assert_eq!(cluster.object("", "namespaces", "", "n"), None);
+    assert_eq!(reason(), "Passed");
     assert_eq!(get("/apis/metrics.example.org/v1/metrics").await.0, 200);
 }

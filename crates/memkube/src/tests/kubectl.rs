@@ -87,7 +87,7 @@ async fn tables_have_the_columns_of_the_kind_and_a_row_for_each_object() {
             json!(["d", "0/2", 0, 0, "0s", "c", "x:1", "a=b"]),
         ),
         ("/apis/acme.dev/v1/things".to_owned(), json!(["t", 3, "0s"])),
-        (crds.to_owned(), json!(["things.acme.dev", "0s"])),
+        (crds.to_owned(), json!(["things.acme.dev", "2026-01-01T00:02:30Z"])),
     ];
     for (path, cells) in table {
         let (code, found) = send(&cluster, "GET", &path, ["", TABLE], "").await;

@@ -134,7 +134,7 @@ async fn malformed_requests_are_refused_not_served() {
     let apply = "application/apply-patch+yaml";
     let other = json!({"metadata": {"name": "b"}});
     let table = [
-        ("POST", all, "application/json", json!([]), 422),
+        ("POST", all, "application/json", json!([]), 400),
         ("POST", all, "application/json", json!({"metadata": {"name": "b", "labels": {"a": 1}}}), 400),
         ("POST", all, "application/json", json!({"kind": "Secret", "metadata": {"name": "b"}}), 400),
         ("PUT", one, "application/json", other.clone(), 400),

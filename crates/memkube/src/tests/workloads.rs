@@ -84,7 +84,7 @@ async fn a_deployment_becomes_ready_by_halves_and_a_new_generation_starts_it_ane
     let now = deployment(&cluster);
     assert_eq!(counts(&now), [1, 4, 4, 0, 0, 4]);
     assert_eq!(condition(&now, "Available"), "False MinimumReplicasUnavailable");
-    assert_eq!(condition(&now, "Progressing"), "True NewReplicaSetCreated");
+    assert_eq!(condition(&now, "Progressing"), "True ReplicaSetUpdated");
     assert_eq!(now["metadata"]["annotations"]["deployment.kubernetes.io/revision"], "1");
     assert_eq!(now["metadata"]["generation"], 1);
     sleep(5 * SECOND).await;
@@ -107,7 +107,7 @@ async fn a_deployment_becomes_ready_by_halves_and_a_new_generation_starts_it_ane
     merge(&cluster, &format!("{DEPLOYMENTS}/w"), image).await;
     sleep(SECOND).await;
     let now = deployment(&cluster);
-    assert_eq!(counts(&now), [2, 5, 1, 4, 4, 1]);
+    assert_eq!(counts(&now), [2, 5, 2, 3, 3, 2]);
     assert_eq!(now["metadata"]["annotations"]["deployment.kubernetes.io/revision"], "2");
     sleep(10 * SECOND).await;
     assert_eq!(counts(&deployment(&cluster)), [2, 4, 4, 4, 4, 0]);
@@ -117,6 +117,23 @@ async fn a_deployment_becomes_ready_by_halves_and_a_new_generation_starts_it_ane
     assert_eq!(counts(&now), [3, 6, 6, 4, 4, 2]);
     assert_eq!(now["metadata"]["annotations"]["deployment.kubernetes.io/revision"], "2");
     assert_eq!(condition(&now, "Progressing"), "True NewReplicaSetAvailable", "no rollout");
+
+    // A change of scale in the middle of a rollout does not end it.
+    sleep(10 * SECOND).await;
+    merge(
+        &cluster,
+        &format!("{DEPLOYMENTS}/w"),
+        json!({"spec": {"template": {"metadata": {"labels": {"c": "e"}}}}}),
+    )
+    .await;
+    sleep(SECOND).await;
+    merge(&cluster, &format!("{DEPLOYMENTS}/w"), json!({"spec": {"replicas": 4}})).await;
+    sleep(SECOND).await;
+    assert_eq!(condition(&deployment(&cluster), "Progressing"), "True ReplicaSetUpdated");
+    sleep(10 * SECOND).await;
+    let now = deployment(&cluster);
+    assert_eq!(condition(&now, "Progressing"), "True NewReplicaSetAvailable");
+    assert_eq!(now["metadata"]["annotations"]["deployment.kubernetes.io/revision"], "3");
 }
 
 #[tokio::test(start_paused = true)]
@@ -128,7 +145,7 @@ async fn a_stuck_deployment_exceeds_its_deadline_and_a_failed_one_says_why() {
     });
     post(&cluster, DEPLOYMENTS, workload(1)).await;
     sleep(599 * SECOND).await;
-    assert_eq!(condition(&deployment(&cluster), "Progressing"), "True NewReplicaSetCreated");
+    assert_eq!(condition(&deployment(&cluster), "Progressing"), "True ReplicaSetUpdated");
     sleep(2 * SECOND).await;
     assert_eq!(condition(&deployment(&cluster), "Progressing"), "False ProgressDeadlineExceeded");
     let mut other = workload(1);
@@ -237,4 +254,87 @@ async fn the_plan_is_asked_once_for_a_generation_and_what_is_settled_stays() {
     post(&cluster, DEPLOYMENTS, workload(1)).await;
     sleep(2 * SECOND).await;
     assert_eq!((counts(&deployment(&cluster)), *asked.lock()), ([1, 1, 1, 1, 1, 0], 3));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_new_deployment_goes_through_the_states_that_the_real_controller_writes() {
+    use futures::TryStreamExt;
+    let cluster = cluster();
+    let _running = run(&cluster, |_| Outcome::Stuck);
+    let start = cluster.revision().to_string();
+    post(&cluster, DEPLOYMENTS, workload(1)).await;
+    sleep(SECOND).await;
+    let api: kube::Api<k8s_openapi::api::apps::v1::Deployment> =
+        kube::Api::namespaced(cluster.client(), "default");
+    let params = kube::api::WatchParams::default().timeout(5);
+    let events = api.watch(&params, &start).await.expect("a watch");
+    let seen: Vec<_> = events
+        .try_filter_map(async |event| match event {
+            kube::api::WatchEvent::Added(object) | kube::api::WatchEvent::Modified(object) => {
+                let object = json!(object);
+                Ok(Some((condition(&object, "Progressing"), counts(&object))))
+            }
+            _ => Ok(None),
+        })
+        .try_collect()
+        .await
+        .expect("events");
+    let expected = [
+        ("", [0, 0, 0, 0, 0, 0]),
+        ("True NewReplicaSetCreated", [0, 0, 0, 0, 0, 0]),
+        ("True NewReplicaSetCreated", [1, 0, 0, 0, 0, 1]),
+        ("True ReplicaSetUpdated", [1, 1, 1, 0, 0, 1]),
+    ];
+    assert_eq!(seen, expected.map(|(reason, counts)| (reason.to_owned(), counts)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_restored_workload_is_brought_to_its_end_again() {
+    let cluster = cluster();
+    let _running = run(&cluster, |_| Outcome::Ready(10 * SECOND));
+    post(&cluster, DEPLOYMENTS, workload(2)).await;
+    sleep(SECOND).await;
+    let backup = cluster.backup();
+    sleep(20 * SECOND).await;
+    assert_eq!(counts(&deployment(&cluster)), [1, 2, 2, 2, 2, 0]);
+    cluster.restore(&backup);
+    // More is written than was lost before the controllers look.
+    let path = "/api/v1/namespaces/default/configmaps";
+    for number in 0..50 {
+        post(&cluster, path, json!({"metadata": {"name": format!("c-{number}")}})).await;
+    }
+    sleep(SECOND).await;
+    assert_eq!(counts(&deployment(&cluster)), [1, 2, 2, 0, 0, 2]);
+    sleep(10 * SECOND).await;
+    assert_eq!(counts(&deployment(&cluster)), [1, 2, 2, 2, 2, 0]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_paused_or_suspended_is_observed_and_waits_for_its_next_generation() {
+    let cluster = cluster();
+    let _running = run(&cluster, |_| Outcome::Ready(SECOND));
+    let mut paused = workload(2);
+    paused["spec"]["paused"] = json!(true);
+    post(&cluster, DEPLOYMENTS, paused).await;
+    let mut template = template();
+    template["spec"]["restartPolicy"] = json!("Never");
+    let jobs = "/apis/batch/v1/namespaces/default/jobs";
+    post(&cluster, jobs, json!({"metadata": {"name": "j"}, "spec": {"suspend": true, "template": template}}))
+        .await;
+    sleep(3600 * SECOND).await;
+    let held = deployment(&cluster);
+    assert_eq!((counts(&held), &held["metadata"]["annotations"]), ([1, 0, 0, 0, 0, 0], &Value::Null));
+    assert_eq!(condition(&held, "Progressing"), "Unknown DeploymentPaused");
+    assert_eq!(condition(&held, "Available"), "False MinimumReplicasUnavailable");
+    let job = cluster.object("batch", "jobs", "default", "j").expect("a Job");
+    assert_eq!(condition(&job, "Suspended"), "True JobSuspended");
+    assert_eq!((&job["status"]["ready"], &job["status"]["startTime"]), (&json!(0), &Value::Null));
+    merge(&cluster, &format!("{DEPLOYMENTS}/w"), json!({"spec": {"paused": false}})).await;
+    merge(&cluster, &format!("{jobs}/j"), json!({"spec": {"suspend": false}})).await;
+    sleep(2 * SECOND).await;
+    assert_eq!(counts(&deployment(&cluster)), [2, 2, 2, 2, 2, 0]);
+    assert_eq!(condition(&deployment(&cluster), "Progressing"), "True NewReplicaSetAvailable");
+    let job = cluster.object("batch", "jobs", "default", "j").expect("a Job");
+    assert_eq!(condition(&job, "Complete"), "True CompletionsReached");
+    assert_eq!(condition(&job, "Suspended"), "False JobResumed");
 }

@@ -38,6 +38,12 @@ pub(super) fn set(
     status["conditions"] = Value::Array(all);
 }
 
+/// Makes the next [`set`] of a condition count as a change, though its reason may be the same.
+pub(super) fn touch(status: &mut Value, kind: &str) {
+    let all = status["conditions"].as_array_mut().into_iter().flatten();
+    all.filter(|one| one["type"] == kind).for_each(|one| one["reason"] = Value::Null);
+}
+
 pub(super) fn remove(status: &mut Value, kind: &str) {
     if let Some(all) = status["conditions"].as_array_mut() {
         all.retain(|one| one["type"] != kind);
@@ -47,4 +53,10 @@ pub(super) fn remove(status: &mut Value, kind: &str) {
 pub(super) fn has(status: &Value, kind: &str, is: &str) -> bool {
     let mut all = status["conditions"].as_array().into_iter().flatten();
     all.any(|one| one["type"] == kind && one["status"] == is)
+}
+
+/// Is this the reason of the condition?
+pub(super) fn is(status: &Value, kind: &str, reason: &str) -> bool {
+    let mut all = status["conditions"].as_array().into_iter().flatten();
+    all.any(|one| one["type"] == kind && one["reason"] == reason)
 }

@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::conditions;
+use super::{conditions, pods};
 use crate::store::{Resource, rfc3339};
 use crate::write::set;
 
@@ -85,6 +85,10 @@ impl Workload {
 /// How far a workload is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Phase {
+    /// A Deployment's new ReplicaSet is made, and no count is known yet.
+    Created,
+    /// A Deployment's generation is observed, while the counts are still those from before.
+    Noted,
     Observed,
     Half,
     Done,
@@ -102,6 +106,7 @@ pub(super) struct Base {
     /// Of `deployment.kubernetes.io/revision`.
     revision: u64,
     replicas: u64,
+    updated: u64,
     available: u64,
     /// What a StatefulSet was at before.
     current: Value,
@@ -111,40 +116,61 @@ pub(super) struct Base {
 const REVISION: &str = "deployment.kubernetes.io/revision";
 
 impl Base {
-    pub fn read(workload: Workload, object: &Value, rolls: bool, template: u64, nodes: usize) -> Self {
+    /// `renewed`: the template is another than that of the last run. It is not known after a restart.
+    pub fn read(
+        workload: Workload,
+        object: &Value,
+        renewed: Option<bool>,
+        template: u64,
+        nodes: usize,
+    ) -> Self {
         let status = &object["status"];
-        let last: Option<u64> =
-            object["metadata"]["annotations"][REVISION].as_str().and_then(|text| text.parse().ok());
-        let revision = match last {
-            None => 1,
-            Some(last) => last + u64::from(rolls),
+        let last = object["metadata"]["annotations"][REVISION].as_str();
+        let last: Option<u64> = last.and_then(|text| text.parse().ok());
+        let available = match workload {
+            Workload::DaemonSet => "numberReady",
+            Workload::Deployment => "availableReplicas",
+            _ => "readyReplicas",
         };
-        let (replicas, available) = match workload {
-            Workload::DaemonSet => ("currentNumberScheduled", "numberReady"),
-            Workload::ReplicaSet | Workload::StatefulSet => ("replicas", "readyReplicas"),
-            _ => ("replicas", "availableReplicas"),
+        let rolls = match workload {
+            // A ReplicaSet keeps its pods under a new template.
+            Workload::ReplicaSet => false,
+            Workload::Deployment => {
+                renewed == Some(true) || !conditions::is(status, "Progressing", "NewReplicaSetAvailable")
+            }
+            _ => renewed.unwrap_or(true),
         };
         Base {
             rolls,
             hash: format!("{:08x}", template as u32),
-            revision,
-            replicas: number(&status[replicas]),
+            revision: last.map_or(1, |last| last + u64::from(renewed == Some(true))),
+            replicas: number(&status["replicas"]),
+            updated: number(&status["updatedReplicas"]),
             available: number(&status[available]),
             current: status["currentRevision"].clone(),
             nodes: nodes.max(1) as u64,
         }
     }
 
-    /// Pods in all, those of the present template, and those that are ready.
-    fn counts(&self, wanted: u64, phase: &Phase) -> (u64, u64, u64) {
-        let (half, quarter) = (wanted.div_ceil(2), wanted.div_ceil(4));
+    /// Does a Deployment get a new ReplicaSet?
+    pub fn creates(&self, workload: Workload, renewed: Option<bool>) -> bool {
+        workload == Workload::Deployment && (renewed == Some(true) || self.revision == 1 && self.rolls)
+    }
+
+    /// Pods in all, those of the present template, and those that are ready. A new template replaces pods,
+    /// `more` beyond those that are wanted and `less` of them unavailable at a time.
+    fn counts(&self, wanted: u64, (more, less): (u64, u64), phase: &Phase) -> (u64, u64, u64) {
+        let half = wanted.div_ceil(2);
         let kept = self.available.min(wanted);
         let replaced = self.rolls && self.available > 0;
+        let (first, left) = ((more + less).min(wanted), kept.saturating_sub(less));
         match phase {
             Phase::Done => (wanted, wanted, wanted),
-            Phase::Half if replaced => (wanted + quarter, half.max(quarter), kept.max(half)),
+            Phase::Noted if replaced => (self.replicas + more, more, self.available),
+            Phase::Noted => (self.replicas, self.updated, self.available),
+            Phase::Half if replaced => (wanted + more, first.max(half), left.max(half)),
             Phase::Half => (wanted, wanted, kept.max(half)),
-            _ if replaced => (self.replicas.max(wanted) + quarter, quarter, self.available),
+            _ if replaced => (wanted + more, first, left),
             _ => (wanted, wanted, kept),
         }
     }
@@ -170,19 +196,28 @@ pub(super) fn advance(workload: Workload, object: &mut Value, base: &Base, phase
         Value::Null => json!({}),
         status => status,
     };
+    if *phase == Phase::Created {
+        object["metadata"]["annotations"][REVISION] = json!(base.revision.to_string());
+        rollout(object, &mut status, base, phase, &now);
+        object["status"] = status;
+        return;
+    }
     if !matches!(workload, Workload::Job | Workload::Claim | Workload::Service | Workload::Ingress) {
         status["observedGeneration"] = object["metadata"]["generation"].clone();
     }
     match workload {
         Workload::Deployment => {
-            object["metadata"]["annotations"][REVISION] = json!(base.revision.to_string());
+            if !workload.is_held(object) {
+                object["metadata"]["annotations"][REVISION] = json!(base.revision.to_string());
+            }
             deployment(object, &mut status, base, phase, &now);
         }
         Workload::ReplicaSet => {
-            let (all, _, ready) = base.counts(desired(object), phase);
+            let (all, _, ready) = base.counts(desired(object), (0, 0), phase);
             for field in ["replicas", "fullyLabeledReplicas"] {
                 status[field] = json!(all);
             }
+            status["terminatingReplicas"] = json!(0);
             put(&mut status, &[("readyReplicas", ready), ("availableReplicas", ready)]);
             if let Phase::Failed(reason) = phase {
                 conditions::set(&mut status, "ReplicaFailure", "True", reason, "", Value::Null, &now);
@@ -190,7 +225,7 @@ pub(super) fn advance(workload: Workload, object: &mut Value, base: &Base, phase
         }
         Workload::StatefulSet => stateful(object, &mut status, base, phase),
         Workload::DaemonSet => {
-            let (_, updated, ready) = base.counts(base.nodes, phase);
+            let (_, updated, ready) = base.counts(base.nodes, (0, 1), phase);
             let ready = ready.min(base.nodes);
             status["currentNumberScheduled"] = json!(base.nodes);
             status["desiredNumberScheduled"] = json!(base.nodes);
@@ -200,8 +235,8 @@ pub(super) fn advance(workload: Workload, object: &mut Value, base: &Base, phase
             put(&mut status, &more);
             put(&mut status, &[("numberUnavailable", base.nodes - ready)]);
         }
-        Workload::Job => job(object, &mut status, phase, &now),
-        Workload::Pod => pod(object, &mut status, phase, &now),
+        Workload::Job => pods::job(object, &mut status, phase, &now),
+        Workload::Pod => pods::pod(object, &mut status, phase, &now),
         Workload::Claim => match phase {
             Phase::Done => {
                 status["phase"] = json!("Bound");
@@ -227,24 +262,35 @@ pub(super) fn advance(workload: Workload, object: &mut Value, base: &Base, phase
 
 fn deployment(object: &Value, status: &mut Value, base: &Base, phase: &Phase, now: &str) {
     let wanted = desired(object);
-    let (all, updated, ready) = base.counts(wanted, phase);
+    let (more, less) = at_a_time(object, wanted);
+    let paused = object["spec"]["paused"] == true;
+    let phase = if paused { &Phase::Noted } else { phase };
+    let (all, updated, ready) = base.counts(wanted, (if paused { 0 } else { more }, less), phase);
     put(status, &[("replicas", all), ("updatedReplicas", updated), ("readyReplicas", ready)]);
-    put(status, &[("availableReplicas", ready), ("unavailableReplicas", all.saturating_sub(ready))]);
+    let lacking = match phase {
+        Phase::Noted if base.replicas == 0 && !paused => wanted,
+        Phase::Noted => 0,
+        _ => all.saturating_sub(ready),
+    };
+    put(status, &[("availableReplicas", ready), ("unavailableReplicas", lacking)]);
+    status["terminatingReplicas"] = json!(0);
+    let (is, reason, message) = if ready >= wanted.saturating_sub(less) {
+        ("True", "MinimumReplicasAvailable", "Deployment has minimum availability.")
+    } else {
+        ("False", "MinimumReplicasUnavailable", "Deployment does not have minimum availability.")
+    };
+    conditions::set(status, "Available", is, reason, message, json!({"lastUpdateTime": now}), now);
+    rollout(object, status, base, phase, now);
+}
+
+/// The condition Progressing, and ReplicaFailure.
+fn rollout(object: &Value, status: &mut Value, base: &Base, phase: &Phase, now: &str) {
     let set = |status: &mut Value, kind: &str, is: &str, reason: &str, message: &str| {
         conditions::set(status, kind, is, reason, message, json!({"lastUpdateTime": now}), now);
     };
     if object["spec"]["paused"] == true {
         return set(status, "Progressing", "Unknown", "DeploymentPaused", "Deployment is paused");
     }
-    if ready >= wanted.saturating_sub(may_lack(object, wanted)) {
-        let message = "Deployment has minimum availability.";
-        set(status, "Available", "True", "MinimumReplicasAvailable", message);
-    } else {
-        let message = "Deployment does not have minimum availability.";
-        set(status, "Available", "False", "MinimumReplicasUnavailable", message);
-    }
-    let of =
-        format!("ReplicaSet \"{}-{}\"", object["metadata"]["name"].as_str().unwrap_or_default(), base.hash);
     if *phase == Phase::Observed {
         conditions::remove(status, "ReplicaFailure");
     }
@@ -252,30 +298,39 @@ fn deployment(object: &Value, status: &mut Value, base: &Base, phase: &Phase, no
         // A mere change of scale is no rollout.
         return;
     }
-    let late = || format!("{of} has timed out progressing.");
+    let name = format!("\"{}-{}\"", object["metadata"]["name"].as_str().unwrap_or_default(), base.hash);
+    let late = format!("ReplicaSet {name} has timed out progressing.");
     match phase {
-        Phase::Observed => {
-            let message = of.replacen("ReplicaSet", "Created new replica set", 1);
+        Phase::Created | Phase::Noted => {
+            let message = format!("Created new replica set {name}");
             set(status, "Progressing", "True", "NewReplicaSetCreated", &message);
         }
-        Phase::Half => {
-            set(status, "Progressing", "True", "ReplicaSetUpdated", &format!("{of} is progressing."));
+        Phase::Observed | Phase::Half => {
+            // Each progress moves the time of its update.
+            conditions::touch(status, "Progressing");
+            let message = format!("ReplicaSet {name} is progressing.");
+            set(status, "Progressing", "True", "ReplicaSetUpdated", &message);
         }
         Phase::Done => {
-            let message = format!("{of} has successfully progressed.");
+            let message = format!("ReplicaSet {name} has successfully progressed.");
             set(status, "Progressing", "True", "NewReplicaSetAvailable", &message);
         }
-        Phase::TimedOut => set(status, "Progressing", "False", LATE, &late()),
-        Phase::Failed(reason) if reason == LATE => set(status, "Progressing", "False", LATE, &late()),
+        Phase::TimedOut => set(status, "Progressing", "False", LATE, &late),
+        Phase::Failed(reason) if reason == LATE => set(status, "Progressing", "False", LATE, &late),
         Phase::Failed(reason) => set(status, "ReplicaFailure", "True", reason, ""),
     }
 }
 
 const LATE: &str = "ProgressDeadlineExceeded";
 
-/// How many pods may be unavailable: `maxUnavailable`, rounded down.
-fn may_lack(object: &Value, wanted: u64) -> u64 {
+/// How many pods may be there beyond those wanted, and how many may be unavailable: `maxSurge`, rounded up,
+/// and `maxUnavailable`, rounded down.
+fn at_a_time(object: &Value, wanted: u64) -> (u64, u64) {
     let rolling = &object["spec"]["strategy"]["rollingUpdate"];
+    if !rolling.is_object() {
+        // Recreate: the old ones go first.
+        return (0, wanted);
+    }
     let count = |value: &Value, up: bool| match value {
         Value::String(text) => {
             let share = text.trim_end_matches('%').parse::<u64>().unwrap_or_default() * wanted;
@@ -283,15 +338,15 @@ fn may_lack(object: &Value, wanted: u64) -> u64 {
         }
         value => number(value),
     };
-    match (count(&rolling["maxUnavailable"], false), count(&rolling["maxSurge"], true)) {
-        (0, 0) if rolling.is_object() => 1.min(wanted),
-        (lack, _) => lack.min(wanted),
+    match (count(&rolling["maxSurge"], true), count(&rolling["maxUnavailable"], false)) {
+        (0, 0) => (0, 1.min(wanted)),
+        (more, less) => (more, less.min(wanted)),
     }
 }
 
 fn stateful(object: &Value, status: &mut Value, base: &Base, phase: &Phase) {
     let wanted = desired(object);
-    let (_, updated, ready) = base.counts(wanted, phase);
+    let (_, updated, ready) = base.counts(wanted, (0, 1), phase);
     let update = format!("{}-{}", object["metadata"]["name"].as_str().unwrap_or_default(), base.hash);
     let whole = *phase == Phase::Done || base.current.is_null() || !base.rolls;
     status["replicas"] = json!(wanted);
@@ -303,98 +358,16 @@ fn stateful(object: &Value, status: &mut Value, base: &Base, phase: &Phase) {
     status["collisionCount"] = json!(0);
 }
 
-fn job(object: &Value, status: &mut Value, phase: &Phase, now: &str) {
-    let spec = &object["spec"];
-    let wanted = spec["completions"].as_u64().unwrap_or(1);
-    let width = spec["parallelism"].as_u64().unwrap_or(1).min(wanted);
-    let set = |status: &mut Value, kind: &str, reason: &str, message: &str| {
-        conditions::set(status, kind, "True", reason, message, json!({"lastProbeTime": now}), now);
-    };
-    if spec["suspend"] == true {
-        return set(status, "Suspended", "JobSuspended", "Job suspended");
-    }
-    if status["startTime"].is_null() {
-        status["startTime"] = json!(now);
-    }
-    status["uncountedTerminatedPods"] = json!({});
-    status["terminating"] = json!(0);
-    let (active, succeeded) = match phase {
-        Phase::Done => (0, wanted),
-        Phase::Half => (width.min(wanted - wanted / 2), wanted / 2),
-        Phase::Failed(_) => (0, number(&status["succeeded"])),
-        _ => (width, 0),
-    };
-    put(status, &[("active", active), ("succeeded", succeeded)]);
-    status["ready"] = json!(if *phase == Phase::Half { active } else { 0 });
-    match phase {
-        Phase::Done => {
-            let message = "Reached expected number of succeeded pods";
-            set(status, "SuccessCriteriaMet", "CompletionsReached", message);
-            set(status, "Complete", "CompletionsReached", message);
-            status["completionTime"] = json!(now);
-        }
-        Phase::Failed(reason) => {
-            let message = match reason.as_str() {
-                "BackoffLimitExceeded" => "Job has reached the specified backoff limit",
-                "DeadlineExceeded" => "Job was active longer than specified deadline",
-                _ => "",
-            };
-            status["failed"] = json!(spec["backoffLimit"].as_u64().unwrap_or(6) + 1);
-            set(status, "FailureTarget", reason, message);
-            set(status, "Failed", reason, message);
-        }
-        _ => {}
-    }
-}
-
-fn pod(object: &Value, status: &mut Value, phase: &Phase, now: &str) {
-    let set = |status: &mut Value, kind: &str, is: &str, reason: &str| {
-        conditions::set(status, kind, is, reason, "", json!({"lastProbeTime": null}), now);
-    };
-    set(status, "PodScheduled", "True", "");
-    match phase {
-        Phase::Done => {
-            status["phase"] = json!("Running");
-            for kind in ["PodReadyToStartContainers", "Initialized", "ContainersReady", "Ready"] {
-                set(status, kind, "True", "");
-            }
-            status["startTime"] = json!(now);
-            let containers = object["spec"]["containers"].as_array().into_iter().flatten();
-            let running = containers.map(|container| {
-                json!({
-                    "name": container["name"], "image": container["image"], "imageID": container["image"],
-                    "ready": true, "started": true, "restartCount": 0, "lastState": {},
-                    "state": {"running": {"startedAt": now}},
-                })
-            });
-            status["containerStatuses"] = running.collect();
-        }
-        Phase::Failed(reason) => {
-            status["phase"] = json!("Failed");
-            status["reason"] = json!(reason);
-            for kind in ["ContainersReady", "Ready"] {
-                set(status, kind, "False", "PodFailed");
-            }
-        }
-        _ => {
-            status["phase"] = json!("Pending");
-            for kind in ["ContainersReady", "Ready"] {
-                set(status, kind, "False", "ContainersNotReady");
-            }
-        }
-    }
-}
-
 fn desired(object: &Value) -> u64 {
     object["spec"]["replicas"].as_u64().unwrap_or(1)
 }
 
-fn number(value: &Value) -> u64 {
+pub(super) fn number(value: &Value) -> u64 {
     value.as_u64().unwrap_or_default()
 }
 
 /// Writes counts; those that are zero are left out, as Go's encoder has it.
-fn put(status: &mut Value, counts: &[(&str, u64)]) {
+pub(super) fn put(status: &mut Value, counts: &[(&str, u64)]) {
     for (field, count) in counts {
         set(status, field, if *count == 0 { Value::Null } else { json!(count) });
     }

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
+use base64::Engine;
 use futures::{StreamExt, TryStreamExt};
 use http_body_util::BodyExt;
 use kube::Client;
@@ -19,8 +20,17 @@ pub struct Bed {
     pub client: Client,
     /// Its garbage collector and its namespace controller run.
     pub controllers: bool,
+    /// Where it is in memory.
+    cluster: Option<Cluster>,
     /// Distinguishes the namespaces of runs on one server.
     run: String,
+}
+
+/// The same with users' rights looked at; the bed's own user may do everything.
+pub fn memkube_with_rights() -> Bed {
+    let cluster = Cluster::new("one", Options { clock: tokio_clock(jiff::Timestamp::UNIX_EPOCH), uids: 7 });
+    cluster.authorize_with_rbac(["admin"]);
+    Bed { client: cluster.client_as("admin"), controllers: true, run: "m".to_owned(), cluster: Some(cluster) }
 }
 
 static NEXT: AtomicU64 = AtomicU64::new(0);
@@ -28,7 +38,7 @@ static NEXT: AtomicU64 = AtomicU64::new(0);
 /// An empty cluster in memory.
 pub fn memkube() -> Bed {
     let cluster = Cluster::new("one", Options { clock: tokio_clock(jiff::Timestamp::UNIX_EPOCH), uids: 7 });
-    Bed { client: cluster.client(), controllers: true, run: "m".to_owned() }
+    Bed { client: cluster.client(), controllers: true, run: "m".to_owned(), cluster: Some(cluster) }
 }
 
 /// The server of `MEMKUBE_REAL_KUBECONFIG`; none where that is not set.
@@ -44,14 +54,87 @@ pub async fn real() -> Result<Option<Bed>> {
     let list: Value = serde_json::from_str(&list)?;
     let run = list["metadata"]["resourceVersion"].as_str().context("a list's resourceVersion")?.to_owned();
     let controllers = std::env::var_os("MEMKUBE_REAL_CONTROLLERS").is_some();
-    Ok(Some(Bed { client, controllers, run }))
+    Ok(Some(Bed { client, controllers, run, cluster: None }))
 }
 
 impl Bed {
     /// Sends a request; gives the code and the answer.
     pub async fn call(&self, method: &str, path: &str, kind: &str, body: String) -> Result<(u16, Value)> {
-        let request = http::Request::builder().method(method).uri(path).header("content-type", kind);
+        let (code, _, answer) = self.send(method, path, kind, body).await?;
+        Ok((code, answer))
+    }
+
+    /// Sends a request; gives the code, how many warnings came with it, and the answer.
+    pub async fn send(
+        &self,
+        method: &str,
+        path: &str,
+        kind: &str,
+        body: String,
+    ) -> Result<(u16, usize, Value)> {
+        self.send_with(method, path, &[("content-type".to_owned(), kind.to_owned())], body).await
+    }
+
+    /// The same with these headers.
+    pub async fn send_with(
+        &self,
+        method: &str,
+        path: &str,
+        headers: &[(String, String)],
+        body: String,
+    ) -> Result<(u16, usize, Value)> {
+        let mut request = http::Request::builder().method(method).uri(path);
+        for (name, value) in headers {
+            request = request.header(name, value);
+        }
         let response = self.client.send(request.body(Body::from(body.into_bytes()))?).await?;
+        let code = response.status().as_u16();
+        let warnings = response.headers().get_all("warning").iter().count();
+        let bytes = response.into_body().collect().await?.to_bytes();
+        let answer = serde_json::from_slice(&bytes);
+        Ok((code, warnings, answer.unwrap_or_else(|_| json!(String::from_utf8_lossy(&bytes)))))
+    }
+
+    /// Is what is there under a path gone within a few seconds?
+    pub async fn gone(&self, path: &str) -> Result<bool> {
+        for _ in 0..60 {
+            if self.call("GET", path, "", String::new()).await?.0 == 404 {
+                return Ok(true);
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        Ok(false)
+    }
+
+    /// The path of a list's page of which the server has forgotten the rest. A real one must have been up for
+    /// ten minutes: it compacts its history every five.
+    pub fn expired(&self, path: &str) -> String {
+        let token = match &self.cluster {
+            Some(cluster) => {
+                cluster.compact();
+                "1//a".to_owned()
+            }
+            None => {
+                let token = json!({"v": "meta.k8s.io/v1", "rv": 1, "start": "a\u{0}"}).to_string();
+                base64::engine::general_purpose::URL_SAFE_NO_PAD.encode(token)
+            }
+        };
+        format!("{path}?limit=1&continue={token}")
+    }
+
+    /// The same as another user, whom the bed's own may impersonate.
+    pub async fn call_as(
+        &self,
+        user: &str,
+        method: &str,
+        path: &str,
+        kind: &str,
+        body: &Value,
+    ) -> Result<(u16, Value)> {
+        let request = http::Request::builder().method(method).uri(path).header("content-type", kind);
+        let request = request.header("impersonate-user", user);
+        let body = if body.is_null() { Vec::new() } else { body.to_string().into_bytes() };
+        let response = self.client.send(request.body(Body::from(body))?).await?;
         let code = response.status().as_u16();
         let bytes = response.into_body().collect().await?.to_bytes();
         let answer = serde_json::from_slice(&bytes);

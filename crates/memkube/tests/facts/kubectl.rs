@@ -164,3 +164,68 @@ fn a_collection_is_deleted_by_its_selector_and_namespaces_only_one_by_one() -> R
         Ok(())
     })
 }
+
+#[test]
+fn an_event_is_shown_in_both_groups_under_their_own_names() -> Result<()> {
+    everywhere(|at| async move {
+        let newer = "apis/events.k8s.io/v1/events";
+        let event = json!({
+            "metadata": {"name": "one"}, "eventTime": "2026-01-01T00:00:00.000000Z",
+            "reportingController": "test.io/hub", "reportingInstance": "one", "action": "Deliver",
+            "reason": "Delivered", "note": "it is there", "type": "Normal",
+            "regarding": {"kind": "ConfigMap", "apiVersion": "v1", "namespace": at.namespace, "name": "a"},
+        });
+        at.create(newer, &event).await?;
+        let (_, seen) = at.get("events", "one").await?;
+        ensure!(seen["message"] == "it is there" && seen["involvedObject"]["name"] == "a", "{seen}");
+        ensure!(seen["reportingComponent"] == "test.io/hub" && seen["source"] == json!({}), "{seen}");
+        let (code, answer) = at.patch(newer, "one", "alice", &json!({"note": "gone"})).await?;
+        ensure!(code == 200, "{answer}");
+        let selected = at.path("events", "");
+        let selected = selected.trim_end_matches('/');
+        let selected = format!("{selected}?fieldSelector=involvedObject.name%3Da,reason%3DDelivered");
+        let (_, list) = at.bed.call("GET", &selected, "", String::new()).await?;
+        ensure!(list["items"][0]["message"] == "gone", "{list}");
+        let (_, seen) = at.get(newer, "one").await?;
+        ensure!(seen["note"] == "gone" && seen["message"].is_null(), "{seen}");
+        at.delete("events", "one").await?;
+        ensure!(at.get(newer, "one").await?.0 == 404, "it is gone in both");
+        Ok(())
+    })
+}
+
+#[test]
+fn a_writer_without_a_field_manager_is_named_after_its_program() -> Result<()> {
+    everywhere(|at| async move {
+        let headers = [("content-type", "application/json"), ("user-agent", "prog-1/v2 (x) y/z")];
+        let headers = headers.map(|(name, value)| (name.to_owned(), value.to_owned()));
+        let body = json!({"metadata": {"name": "a"}, "data": {"k": "v"}}).to_string();
+        let (code, _, made) =
+            at.bed.send_with("POST", at.path("configmaps", "").trim_end_matches('/'), &headers, body).await?;
+        let manager = &made["metadata"]["managedFields"][0]["manager"];
+        ensure!(code == 201 && manager == "prog-1", "{code} {made}");
+        Ok(())
+    })
+}
+
+#[test]
+fn metadata_alone_is_answered_where_that_is_asked_for() -> Result<()> {
+    everywhere(|at| async move {
+        let as_kind = |kind: &str| format!("application/json;as={kind};g=meta.k8s.io;v=v1");
+        let made = at.create("configmaps", &json!({"metadata": {"name": "a"}, "data": {"k": "v"}})).await?;
+        let one = at.bed.accept(&at.path("configmaps", "a"), &as_kind("PartialObjectMetadata")).await?;
+        let wanted = json!({
+            "kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": made["metadata"],
+        });
+        ensure!(one == wanted, "{one}");
+        let all = at.path("configmaps", "");
+        let all = all.trim_end_matches('/');
+        let path = format!("{all}?fieldSelector=metadata.name%3Da");
+        let list = at.bed.accept(&path, &as_kind("PartialObjectMetadataList")).await?;
+        ensure!(list["kind"] == "PartialObjectMetadataList" && list["items"] == json!([wanted]), "{list}");
+        let path = format!("{path}&watch=1&timeoutSeconds=1");
+        let event = at.bed.accept(&path, &as_kind("PartialObjectMetadata")).await?;
+        ensure!(event == json!({"type": "ADDED", "object": wanted}), "{event}");
+        Ok(())
+    })
+}

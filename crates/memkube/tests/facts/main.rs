@@ -7,7 +7,9 @@ mod apply;
 mod bed;
 mod kubectl;
 mod lifecycle;
+mod rights;
 mod serving;
+mod wrong;
 
 use std::future::Future;
 
@@ -17,10 +19,18 @@ use serde_json::{Value, json};
 
 /// Runs a statement on memkube, on a paused clock, and on the real server.
 fn everywhere<F: Future<Output = Result<()>>>(statement: impl Fn(At) -> F) -> Result<()> {
+    everywhere_from(memkube, statement)
+}
+
+/// The same, with another bed in memory.
+fn everywhere_from<F: Future<Output = Result<()>>>(
+    memory: impl Fn() -> Bed,
+    statement: impl Fn(At) -> F,
+) -> Result<()> {
     let runtime =
         |paused| tokio::runtime::Builder::new_current_thread().enable_all().start_paused(paused).build();
     runtime(true)?.block_on(async {
-        let bed = memkube();
+        let bed = memory();
         statement(At { namespace: bed.namespace().await?, bed }).await
     })?;
     runtime(false)?.block_on(async {

@@ -127,3 +127,25 @@ fn facts_20_and_22_a_broken_api_service_is_stale_and_namespaces_wait_on_it() -> 
         Ok(())
     })
 }
+
+#[test]
+fn a_port_that_no_port_can_be_is_refused() -> Result<()> {
+    everywhere(|at| async move {
+        let service = |port: i64| {
+            json!({"metadata": {"name": "s"}, "spec": {"clusterIP": "None", "ports": [{"port": port}]}})
+                .to_string()
+        };
+        let path = at.path("services", "");
+        let path = path.trim_end_matches('/');
+        for port in [0, -1, 65536, 99999] {
+            let (code, answer) = at.bed.call("POST", path, "application/json", service(port)).await?;
+            ensure!((code, &answer["reason"]) == (422, &json!("Invalid")), "{port}: {code} {answer}");
+            let causes = answer["details"]["causes"].as_array().cloned().unwrap_or_default();
+            let fields: Vec<_> = causes.iter().map(|cause| cause["field"].clone()).collect();
+            ensure!(fields.contains(&json!("spec.ports[0].port")), "{port}: {fields:?}");
+        }
+        let (code, answer) = at.bed.call("POST", path, "application/json", service(65535)).await?;
+        ensure!(code == 201, "{code} {answer}");
+        Ok(())
+    })
+}

@@ -1,7 +1,8 @@
-//! Benches: what the hub costs, on real API servers, the hub a process of its own as it is released.
+//! Benches: what the hub costs, the hub a process of its own as it is released; on real API servers, but for
+//! `scale`, whose clusters are in memory.
 //!
 //! ```text
-//! bin/bench -> calls | hubstate -> Fleet (testbed, hub process, as administrator)
+//! bin/bench -> calls | hubstate | scale -> Fleet (testbed, hub process, as administrator)
 //!                              -> ledger (the API servers' own record of requests)
 //!                              -> Report (a table for people, JSON for programs)
 //! ```
@@ -14,7 +15,9 @@ mod ledger;
 mod machine;
 mod process;
 mod report;
+mod scale;
 
 pub use calls::calls;
 pub use hubstate::{Size, hubstate};
 pub use report::Report;
+pub use scale::{Scale, scale};

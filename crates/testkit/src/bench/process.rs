@@ -69,6 +69,13 @@ impl HubProcess {
         Ok(line.and_then(|value| value.trim().parse().ok()).unwrap_or(0.0))
     }
 
+    /// The sum of a family of its metrics, by how their names and labels begin.
+    pub async fn metrics(&self, prefix: &str) -> Result<f64> {
+        let text = self.get("/metrics").await?;
+        let values = text.lines().filter(|line| line.starts_with(prefix));
+        Ok(values.filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok()).sum())
+    }
+
     /// Asks it to end, and waits until it has.
     pub async fn stop(mut self) -> Result<()> {
         let status = Command::new("kill").arg(self.pid.to_string()).status().await?;

@@ -8,7 +8,7 @@ use clap::{Parser, ValueEnum};
 use testkit::bench;
 
 #[derive(Parser)]
-#[command(name = "bench", about = "Measures what the hub costs, on real API servers.")]
+#[command(name = "bench", about = "Measures what the hub costs.")]
 struct Arguments {
     /// What to measure.
     name: Name,
@@ -24,6 +24,12 @@ struct Arguments {
     /// hubstate: entries in a target's inventory.
     #[arg(long, default_value_t = bench::Size::default().entries)]
     entries: usize,
+    /// scale: how many clusters.
+    #[arg(long, default_value_t = bench::Scale::default().clusters)]
+    clusters: usize,
+    /// scale: how many objects in each.
+    #[arg(long, default_value_t = bench::Scale::default().objects)]
+    objects: usize,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -32,20 +38,24 @@ enum Name {
     Calls,
     /// CPU, etcd and memory of the hub side with 1,000 targets and 1,000,000 inventory entries.
     Hubstate,
+    /// Time and memory with 1,000 clusters and 1,000,000 objects, simulated.
+    Scale,
 }
 
 #[tokio::main]
 async fn main() -> Result<()> {
-    let Arguments { name, json, hub, resources, entries } = Arguments::parse();
+    let Arguments { name, json, hub, resources, entries, clusters, objects } = Arguments::parse();
     let ansi = std::io::stderr().is_terminal();
     tracing_subscriber::fmt().with_writer(std::io::stderr).with_target(false).with_ansi(ansi).init();
     let hub = match hub {
         Some(hub) => hub,
         None => std::env::current_exe()?.with_file_name("vidra-hub"),
     };
+    let memkube = hub.with_file_name("memkube");
     let report = match name {
         Name::Calls => bench::calls(&hub).await?,
         Name::Hubstate => bench::hubstate(&hub, bench::Size { resources, entries }).await?,
+        Name::Scale => bench::scale(&hub, &memkube, bench::Scale { clusters, objects }).await?,
     };
     println!("{report}");
     if let Some(file) = json {

@@ -1,16 +1,14 @@
-//! What a bed offers, and the real one: kube-apiservers, started once for the test process.
+//! What a bed offers.
 
-use std::{fmt, sync::OnceLock};
+use std::{fmt, sync::Arc};
 
 use anyhow::Result;
 use futures::future::BoxFuture;
 use kube::Client;
+use tokio::sync::Mutex;
 use vidra_hub::settings::Settings;
 
-use crate::{
-    hub::RunningHub,
-    testbed::{Request, Testbed},
-};
+use crate::{hub::RunningHub, testbed::Request};
 
 /// Who asks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,8 +41,19 @@ impl fmt::Display for Who {
     }
 }
 
+/// What scenarios on one bed share: they take turns.
+#[derive(Debug, Default)]
+pub struct Turns {
+    /// How many there were; names are made of it.
+    pub begun: u32,
+    /// The hub's CRDs are there.
+    pub installed: bool,
+}
+
 /// A hub's cluster, called `hub`, and its members.
 pub trait Bed: Send + Sync {
+    /// Whose turn it is.
+    fn turns(&self) -> Arc<Mutex<Turns>>;
     /// The members' names.
     fn members(&self) -> Vec<String>;
     /// A client of a cluster.
@@ -61,54 +70,4 @@ pub trait Bed: Send + Sync {
     fn mark(&self, cluster: &str) -> Result<u64>;
     /// The requests that ended since.
     fn requests_since(&self, cluster: &str, mark: u64) -> Result<Vec<Request>>;
-    /// Where kubectl is and the kubeconfig to use with it, where there is something to talk to.
-    fn kubectl(&self) -> Option<(std::path::PathBuf, std::path::PathBuf)>;
-}
-
-/// Real API servers: a hub and three members.
-struct Real(Testbed);
-
-/// The real bed. Started at the first call; it ends with the process.
-pub fn real() -> &'static dyn Bed {
-    static REAL: OnceLock<Real> = OnceLock::new();
-    REAL.get_or_init(|| Real(Testbed::start(&["--members", "3"]).expect("the testbed starts")))
-}
-
-impl Bed for Real {
-    fn members(&self) -> Vec<String> {
-        self.0.members.iter().map(|member| member.name.clone()).collect()
-    }
-
-    fn client<'a>(&'a self, cluster: &'a str, who: Who) -> BoxFuture<'a, Result<Client>> {
-        Box::pin(async move { self.0.cluster(cluster)?.client(who.name()).await })
-    }
-
-    fn kubeconfig(&self, cluster: &str, who: Who) -> Result<String> {
-        self.0.cluster(cluster)?.kubeconfig(who.name())
-    }
-
-    fn start_hub(&self, client: Client, settings: Settings) -> BoxFuture<'_, Result<RunningHub>> {
-        Box::pin(RunningHub::start(client, settings))
-    }
-
-    fn freeze(&self, cluster: &str) -> Result<()> {
-        self.0.cluster(cluster)?.signal("STOP")
-    }
-
-    fn thaw(&self, cluster: &str) -> Result<()> {
-        self.0.cluster(cluster)?.signal("CONT")
-    }
-
-    fn mark(&self, cluster: &str) -> Result<u64> {
-        self.0.cluster(cluster)?.audit_mark()
-    }
-
-    fn requests_since(&self, cluster: &str, mark: u64) -> Result<Vec<Request>> {
-        self.0.cluster(cluster)?.requests_since(mark)
-    }
-
-    fn kubectl(&self) -> Option<(std::path::PathBuf, std::path::PathBuf)> {
-        let kubectl = crate::testbed::binary().ok()?.parent()?.join("kubectl");
-        Some((kubectl, self.0.hub.kubeconfigs.get(Who::Admin.name())?.clone()))
-    }
 }

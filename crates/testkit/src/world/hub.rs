@@ -1,19 +1,16 @@
 //! One scenario's turn on a bed: fresh namespaces, a hub of its own, and an end that leaves nothing behind.
 
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::Arc;
 
 use kube::{Api, Client, api::ListParams};
 use serde_json::{Value, json};
-use tokio::{
-    sync::{Mutex, MutexGuard, OnceCell},
-    time::Instant,
-};
+use tokio::{sync::OwnedMutexGuard, time::Instant};
 use vidra_api::{MemberCluster, VidraInventory, VidraResource, VidraTarget};
 use vidra_hub::settings::Settings;
 
 use super::{
     access::{Access, At},
-    bed::{Bed, Who},
+    bed::{Bed, Turns, Who},
     wait::{LONG, SOON, wait_for},
 };
 use crate::hub::{RunningHub, settings};
@@ -30,14 +27,9 @@ const DELIVERED: [(&str, &str); 5] = [
     ("rbac.authorization.k8s.io/v1", "ClusterRole"),
 ];
 
-/// Scenarios share the bed and run one after the other.
-static TURN: Mutex<()> = Mutex::const_new(());
-static INSTALLED: OnceCell<()> = OnceCell::const_new();
-static NUMBER: AtomicU32 = AtomicU32::new(1);
-
 /// See the module. Names are fresh in each: what one scenario leaves in a member no other sees.
 pub struct World {
-    pub(super) bed: &'static dyn Bed,
+    pub(super) bed: Arc<dyn Bed>,
     /// The scenario's namespace, on the hub and, by default, in the members; also the hub's id.
     pub ns: String,
     /// The hub's cluster, as administrator.
@@ -46,13 +38,13 @@ pub struct World {
     pub settings: Settings,
     running: Option<RunningHub>,
     began: Instant,
-    _turn: MutexGuard<'static, ()>,
+    _turn: OwnedMutexGuard<Turns>,
 }
 
 impl World {
     /// Waits for its turn, and starts a hub that knows no member yet.
-    pub async fn start(bed: &'static dyn Bed) -> Self {
-        let turn = TURN.lock().await;
+    pub async fn start(bed: Arc<dyn Bed>) -> Self {
+        let mut turn = bed.turns().lock_owned().await;
         let _ = tracing_subscriber::fmt()
             .with_env_filter(tracing_subscriber::EnvFilter::new(
                 std::env::var("RUST_LOG").unwrap_or_else(|_| "vidra_hub=debug,testkit=info".into()),
@@ -60,9 +52,13 @@ impl World {
             .with_test_writer()
             .try_init();
         let hub = Access::new(bed.client("hub", Who::Admin).await.expect("a client"), "kubectl");
-        INSTALLED.get_or_init(|| install(&hub)).await;
+        if !turn.installed {
+            install(&hub).await;
+            turn.installed = true;
+        }
         sweep(&hub).await;
-        let ns = format!("s{}", NUMBER.fetch_add(1, Ordering::Relaxed));
+        turn.begun += 1;
+        let ns = format!("s{}", turn.begun);
         let mut settings = settings(&format!("{ns}-hub"));
         settings.hub_id = Some(ns.clone());
         for name in [&ns, &settings.namespace] {
@@ -108,8 +104,8 @@ impl World {
     }
 
     /// The bed.
-    pub fn bed(&self) -> &'static dyn Bed {
-        self.bed
+    pub fn bed(&self) -> &dyn Bed {
+        &*self.bed
     }
 
     /// How many times the hub has looked at targets since it was started.

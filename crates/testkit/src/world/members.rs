@@ -1,5 +1,7 @@
 //! Members of a scenario's hub: registered, rotated, frozen.
 
+use std::sync::Arc;
+
 use kube::Api;
 use serde_json::{Value, json};
 use vidra_api::{MemberCluster, find};
@@ -69,13 +71,13 @@ impl World {
     /// Stops a cluster from answering until what is returned is dropped.
     pub fn freeze(&self, cluster: &str) -> Frozen {
         self.bed.freeze(cluster).expect("the cluster freezes");
-        Frozen { bed: self.bed, cluster: cluster.to_owned() }
+        Frozen { bed: self.bed.clone(), cluster: cluster.to_owned() }
     }
 }
 
 /// A cluster that takes connections and does not answer.
 pub struct Frozen {
-    bed: &'static dyn Bed,
+    bed: Arc<dyn Bed>,
     cluster: String,
 }
 

@@ -13,13 +13,17 @@ mod access;
 mod bed;
 mod hub;
 mod members;
+mod memory;
+mod real;
 mod record;
 mod resources;
 mod wait;
 
 pub use access::{Access, At, Refused};
-pub use bed::{Bed, Who, real};
+pub use bed::{Bed, Who};
 pub use hub::World;
 pub use members::{Frozen, two_contexts};
+pub use memory::in_memory;
+pub use real::{kubectl, on_real_servers};
 pub use record::Mark;
 pub use wait::{LONG, SOON, wait_for};

@@ -97,6 +97,7 @@ pub fn of_failed_lists() -> Vec<String> {
     run(24, || async {
         let world = World::new(Shape::new(24)).await;
         delivered(&world, &manifest("one", "one")).await;
+        tokio::time::sleep(SOON * 6).await;
         world.crash_hub().await;
         world.observer.refuse(Some("vidraresources"));
         world.start_hub();

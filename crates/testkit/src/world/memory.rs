@@ -1,0 +1,191 @@
+//! The bed in memory: clusters of memkube in this process, on tokio's paused clock, without a socket. Each
+//! scenario has its own.
+
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+use anyhow::{Context, Result};
+use bytes::Bytes;
+use futures::future::BoxFuture;
+use http::{Response, StatusCode, header};
+use http_body_util::Full;
+use kube::Client;
+use memkube::{Cluster, Down, Options, Outcome, Verb, tokio_clock};
+use serde_json::{Value, json};
+use tokio::sync::Mutex;
+use vidra_core::kubeconfig::{ClientAuth, MemberConfig};
+use vidra_hub::{
+    app::Deps,
+    seams::{Clock, Connect, ConnectError, SeededRng},
+    serve::metrics::Metrics,
+    settings::Settings,
+};
+
+use super::{
+    bed::{Bed, Turns, Who},
+    hub::World,
+};
+use crate::{hub::RunningHub, testbed::Request};
+
+/// The members, as those of the testbed.
+const MEMBERS: [&str; 3] = ["berlin", "tokyo", "austin"];
+const EVERYBODY: [Who; 4] = [Who::Admin, Who::Alice, Who::VidraHub, Who::Limited];
+
+/// Runs a scenario in memory; hours pass in milliseconds.
+pub fn in_memory(scenario: impl AsyncFnOnce(World)) {
+    // kube's back-off draws from the thread's generator.
+    fastrand::seed(1);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
+    runtime.expect("a runtime").block_on(async {
+        let bed = Arc::new(Memory::new());
+        let workloads = bed.clusters.values().map(|cluster| {
+            memkube::run_workloads(cluster.clone(), |_| Outcome::Ready(Duration::from_secs(1)))
+        });
+        tokio::select! {
+            biased;
+            () = async { scenario(World::start(bed.clone()).await).await } => {}
+            _ = futures::future::join_all(workloads) => {}
+        }
+    });
+}
+
+struct Memory {
+    clusters: Arc<BTreeMap<String, Cluster>>,
+    clock: memkube::Clock,
+    turns: Arc<Mutex<Turns>>,
+}
+
+impl Memory {
+    /// Inside a runtime, with whose clock its time goes.
+    fn new() -> Self {
+        let clock = tokio_clock("2026-01-01T00:00:00Z".parse().expect("a time"));
+        let make = |(name, nth): (&str, u64)| {
+            let cluster = Cluster::new(name, Options { clock: clock.clone(), uids: nth });
+            let everything = EVERYBODY.into_iter().filter(|who| *who != Who::Limited);
+            cluster.authorize_with_rbac(everything.map(Who::name));
+            (name.to_owned(), cluster)
+        };
+        let clusters = MEMBERS.into_iter().chain(["hub"]).zip(1..).map(make).collect();
+        Self { clusters: Arc::new(clusters), clock, turns: Arc::default() }
+    }
+
+    fn cluster(&self, name: &str) -> Result<&Cluster> {
+        self.clusters.get(name).with_context(|| format!("no cluster {name}"))
+    }
+}
+
+impl Bed for Memory {
+    fn turns(&self) -> Arc<Mutex<Turns>> {
+        self.turns.clone()
+    }
+
+    fn members(&self) -> Vec<String> {
+        MEMBERS.map(str::to_owned).to_vec()
+    }
+
+    fn client<'a>(&'a self, cluster: &'a str, who: Who) -> BoxFuture<'a, Result<Client>> {
+        Box::pin(async move { Ok(self.cluster(cluster)?.client_as(who.name())) })
+    }
+
+    fn kubeconfig(&self, cluster: &str, who: Who) -> Result<String> {
+        self.cluster(cluster)?;
+        let context = format!("{who}@{cluster}");
+        // An empty DER sequence: enough for a parser, and nobody speaks TLS here.
+        Ok(format!(
+            "apiVersion: v1\nkind: Config\ncurrent-context: {context}\ncontexts:\n- name: {context}\n  context:\n    \
+             cluster: {cluster}\n    user: {context}\nclusters:\n- name: {cluster}\n  cluster:\n    \
+             server: https://{cluster}.test\n    certificate-authority-data: MAA=\nusers:\n- name: {context}\n  \
+             user:\n    token: {}\n",
+            token(who)
+        ))
+    }
+
+    fn start_hub(&self, client: Client, settings: Settings) -> BoxFuture<'_, Result<RunningHub>> {
+        let deps = Deps {
+            client,
+            connect: Arc::new(InMemory(self.clusters.clone())),
+            clock: Arc::new(WallTime(self.clock.clone())),
+            rng: Arc::new(SeededRng::new(1)),
+            metrics: Metrics::default(),
+        };
+        Box::pin(RunningHub::start_with(deps, settings))
+    }
+
+    fn freeze(&self, cluster: &str) -> Result<()> {
+        self.cluster(cluster)?.set_down(Some(Down::Hang));
+        Ok(())
+    }
+
+    fn thaw(&self, cluster: &str) -> Result<()> {
+        self.cluster(cluster)?.set_down(None);
+        Ok(())
+    }
+
+    fn mark(&self, cluster: &str) -> Result<u64> {
+        Ok(self.cluster(cluster)?.requests().last().map_or(0, |call| call.index + 1))
+    }
+
+    fn requests_since(&self, cluster: &str, mark: u64) -> Result<Vec<Request>> {
+        let calls = self.cluster(cluster)?.requests().into_iter();
+        Ok(calls.filter(|call| call.index >= mark && call.status != 0).map(request).collect())
+    }
+}
+
+/// As the testbed's audit log would tell it.
+fn request(call: memkube::Call) -> Request {
+    let slash = if call.subresource.is_empty() { "" } else { "/" };
+    Request {
+        user: call.user.to_string(),
+        verb: if call.verb == Verb::Apply { "patch".into() } else { call.verb.to_string() },
+        resource: format!("{}{slash}{}", call.resource, call.subresource),
+        uri: format!("{}{}", call.path, if call.dry_run { "?dryRun=All" } else { "" }),
+        group: call.group,
+        namespace: call.namespace,
+        name: call.name,
+        code: call.status.into(),
+    }
+}
+
+struct WallTime(memkube::Clock);
+
+impl Clock for WallTime {
+    fn now(&self) -> jiff::Timestamp {
+        (self.0)()
+    }
+}
+
+fn token(who: Who) -> String {
+    format!("the-token-of-{who}")
+}
+
+/// The way to the members: a kubeconfig's host names the cluster, its token the user.
+struct InMemory(Arc<BTreeMap<String, Cluster>>);
+
+impl Connect for InMemory {
+    fn connect(&self, config: &MemberConfig) -> Result<Client, ConnectError> {
+        let host = config.server.host().unwrap_or_default();
+        let found = host.strip_suffix(".test").and_then(|name| self.0.get(name));
+        let cluster = found.ok_or_else(|| ConnectError::Server(format!("nobody is at {host:?}")))?;
+        let ClientAuth::Token(given) = &config.client_auth else {
+            return Err(ConnectError::Tls("clusters in memory take tokens only".into()));
+        };
+        let who = EVERYBODY.into_iter().find(|who| given.expose() == token(*who));
+        Ok(who.map_or_else(unauthorized, |who| cluster.client_as(who.name())))
+    }
+}
+
+/// A client of a server that does not know the token.
+fn unauthorized() -> Client {
+    let answer = async |_: http::Request<kube::client::Body>| {
+        let status = json!({
+            "apiVersion": "v1", "kind": "Status", "status": "Failure", "code": 401,
+            "reason": "Unauthorized", "message": "Unauthorized",
+        });
+        Ok::<_, http::Error>(as_json(StatusCode::UNAUTHORIZED, &status)?)
+    };
+    Client::new(tower::service_fn(move |request| Box::pin(answer(request))), "default")
+}
+
+fn as_json(code: StatusCode, body: &Value) -> Result<Response<Full<Bytes>>, http::Error> {
+    let response = Response::builder().status(code).header(header::CONTENT_TYPE, "application/json");
+    response.body(Full::from(body.to_string()))
+}

@@ -1,0 +1,44 @@
+//! Objects that scenarios deliver, and what they read of them.
+
+use serde_json::{Value, json};
+
+/// The manifest of a ConfigMap.
+pub fn config_map(name: &str, value: &str) -> String {
+    object(&config_map_in("", name, value))
+}
+
+/// A ConfigMap.
+pub fn config_map_in(namespace: &str, name: &str, value: &str) -> Value {
+    let mut object = json!({
+        "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": {"key": value},
+    });
+    if !namespace.is_empty() {
+        object["metadata"]["namespace"] = namespace.into();
+    }
+    object
+}
+
+/// One document of a manifest.
+pub fn object(object: &Value) -> String {
+    format!("---\n{object}\n")
+}
+
+/// What a ConfigMap of [`config_map`] says.
+pub fn says<'a>(value: &'a str) -> impl Fn(&Value) -> bool + 'a {
+    move |object| object["data"]["key"] == value
+}
+
+pub fn uid(object: &Value) -> String {
+    object["metadata"]["uid"].as_str().expect("a live object has a uid").to_owned()
+}
+
+/// Its marks of any hub: labels, annotations, managers.
+pub fn marks(object: &Value) -> Vec<String> {
+    let metadata = &object["metadata"];
+    let keys = ["labels", "annotations"].into_iter().flat_map(|field| metadata[field].as_object()).flatten();
+    let keys = keys.map(|(key, _)| key.clone()).filter(|key| key.contains("vidra.dev/"));
+    let entries = metadata["managedFields"].as_array().into_iter().flatten();
+    let managers =
+        entries.filter_map(|entry| entry["manager"].as_str()).filter(|name| name.starts_with("vidra"));
+    keys.chain(managers.map(str::to_owned)).collect()
+}

@@ -1,0 +1,65 @@
+//! What only real servers can show: kubectl, and controllers that memkube does not have.
+
+use serde_json::json;
+use testkit::world::{At, LONG, kubectl, wait_for};
+
+use crate::{config_map, marks, object, scenario, uid};
+
+#[test]
+fn kubectl_waits_until_a_resource_is_ready() {
+    scenario(async |world| {
+        world.register(&["berlin"]).await;
+        world.deliver("shop", &["berlin"], &config_map("settings", "one")).await;
+        let (program, kubeconfig) = kubectl();
+        let output = std::process::Command::new(program)
+            .arg(format!("--kubeconfig={}", kubeconfig.display()))
+            .args(["--context=hub", "wait", "--for=condition=Ready", "--timeout=60s", "-n", &world.ns])
+            .arg("vidraresource/shop")
+            .output()
+            .expect("kubectl runs");
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        world.end().await;
+    });
+}
+
+#[test]
+fn endpoint_slices_that_the_controller_manager_made_with_our_labels_are_never_touched() {
+    scenario(async |world| {
+        world.register(&["berlin"]).await;
+        let service = json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "web"},
+            "spec": {"selector": {"app": "web"}, "ports": [{"port": 80}]}});
+        // An EndpointSlice of our own, so that the hub watches the kind.
+        let own = json!({"apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice", "addressType": "IPv4",
+            "metadata": {"name": "own"}, "endpoints": [{"addresses": ["10.1.2.3"]}]});
+        world
+            .deliver_with(
+                "shop",
+                &(object(&service) + &object(&own)),
+                json!({"targets": [{"clusterNames": ["berlin"]}], "reconcile": {"interval": "1s"}}),
+            )
+            .await;
+        world.ready("shop").await;
+        let alice = world.alice("berlin").await;
+        let slices = At::new("discovery.k8s.io/v1", "EndpointSlice", &world.ns, "");
+        let copied = wait_for("the controller manager makes a slice", LONG, async || {
+            let all = alice.list(&slices).await;
+            let made = all.iter().find(|slice| slice["metadata"]["name"] != "own").cloned();
+            made.ok_or_else(|| format!("{all:?}"))
+        })
+        .await;
+        assert!(marks(&copied).iter().any(|mark| mark == "vidra.dev/hub"), "the labels are copied: {copied}");
+        let name = copied["metadata"]["name"].as_str().unwrap();
+        let made = At::new("discovery.k8s.io/v1", "EndpointSlice", &world.ns, name);
+        let mark = world.mark();
+        world.after_passes(3).await;
+
+        // Pruning our own slice and changing the Service leaves the other; so does deletion.
+        world.deliver("shop", &["berlin"], &object(&service)).await;
+        alice.gone(&At::new("discovery.k8s.io/v1", "EndpointSlice", &world.ns, "own")).await;
+        world.ready("shop").await;
+        assert_eq!(uid(&alice.live(&made).await), uid(&copied));
+        world.remove("shop").await;
+        assert_eq!(world.requests_for(&made, "berlin", &mark), []);
+        world.end().await;
+    });
+}
