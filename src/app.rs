@@ -46,8 +46,8 @@ pub async fn run(
     stop: CancellationToken,
 ) -> Result<(), IdentityError> {
     let Deps { client, connect, clock, rng, metrics } = deps;
-    let identity =
-        identity::ensure(&client, &settings.namespace, settings.hub_id.as_deref(), rng.as_ref()).await?;
+    let identity = identity::ensure(&client, &settings.namespace, settings.hub_id.as_deref(), rng.as_ref());
+    let Some(identity) = stop.run_until_cancelled(identity).await.transpose()? else { return Ok(()) };
     let (queue, timer) = Queue::new(Limits::default(), rng.clone(), metrics.queue());
     let catalog = Arc::new(Catalog::new(queue.clone()));
     let (events, event_writer) = Events::new(client.clone(), clock.clone(), rng.clone());

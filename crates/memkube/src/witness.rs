@@ -24,12 +24,12 @@ pub struct Changed {
 
 impl Changed {
     /// The object before; `None` when it was made.
-    pub fn old(&self) -> Option<Value> {
+    pub fn before(&self) -> Option<Value> {
         self.old.as_ref().map(Stored::read)
     }
 
     /// The object after; `None` when it is gone.
-    pub fn new(&self) -> Option<Value> {
+    pub fn after(&self) -> Option<Value> {
         self.new.as_ref().map(Stored::read)
     }
 }

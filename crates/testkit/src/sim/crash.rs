@@ -1,20 +1,16 @@
 //! Crash at every call: a scenario runs once undisturbed, and then once for each of the hub's calls in it,
 //! before and after the call's effect; each run must end as the undisturbed one.
 
-use std::{
-    any::Any,
-    fmt::{self, Write},
-    panic::AssertUnwindSafe,
-    time::Duration,
-};
+use std::{any::Any, fmt::Write, panic::AssertUnwindSafe, time::Duration};
 
 use futures::FutureExt;
 use tokio::time::{Instant, sleep};
 
 use super::{
-    observer::{Crash, Lost, Seen, Stale},
+    observer::Seen,
     run,
     state::{State, differences},
+    trouble::Trouble,
     world::{QUIET, Shape, World},
 };
 
@@ -47,69 +43,6 @@ pub trait Scenario: Copy {
     /// What must be so in the end, beyond being equal in all runs; panics.
     fn check(&self, world: &World);
 }
-
-/// What disturbs a run.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Trouble {
-    /// A life of the hub ends at each.
-    pub crashes: Vec<Crash>,
-    /// An event that the hub's watches do not show. A list brings the truth, after [`BLIND`].
-    pub lost: Option<Lost>,
-    /// What the life after a crash sees for [`BLIND`].
-    pub stale: Option<Stale>,
-    /// So many lives end at their first call after a write that had an effect.
-    pub restless: usize,
-}
-
-impl From<&[Crash]> for Trouble {
-    fn from(crashes: &[Crash]) -> Self {
-        Self { crashes: crashes.to_vec(), ..Self::default() }
-    }
-}
-
-/// As replays name it.
-impl fmt::Display for Trouble {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut words: Vec<_> = self.crashes.iter().map(ToString::to_string).collect();
-        words.extend(self.lost.map(|lost| lost.to_string()));
-        words.extend(self.stale.map(|stale| format!("{stale:?}").to_lowercase()));
-        words.extend((self.restless > 0).then(|| "restless".to_owned()));
-        f.write_str(&words.join(","))
-    }
-}
-
-impl Trouble {
-    /// A restart after each effective write.
-    pub fn restless() -> Self {
-        Self { restless: LIVES, ..Self::default() }
-    }
-
-    /// Reads what a replay names; words that say nothing are passed over.
-    pub fn read(text: &str) -> Self {
-        let mut trouble = Self::default();
-        for word in text.split(',') {
-            match word {
-                "restless" => trouble.restless = LIVES,
-                "cache" => trouble.stale = Some(Stale::Cache),
-                "members" => trouble.stale = Some(Stale::Members),
-                _ => {
-                    let lost = word.strip_prefix("lost").map(|rest| (rest.trim_end_matches('n'), rest));
-                    if let Some((event, rest)) = lost {
-                        let next = rest.ends_with('n');
-                        trouble.lost = event.parse().ok().map(|event| Lost { event, next });
-                    } else if let Some((call, moment)) = word.split_at_checked(word.len().saturating_sub(1)) {
-                        let after = moment == "a";
-                        trouble.crashes.extend(call.parse().ok().map(|call| Crash { call, after }));
-                    }
-                }
-            }
-        }
-        trouble
-    }
-}
-
-/// Far more than a scenario has writes.
-const LIVES: usize = 200;
 
 /// How a run ended.
 pub struct Run {

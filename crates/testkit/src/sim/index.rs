@@ -39,6 +39,9 @@ impl Doc {
     }
 }
 
+/// What was at a place from this instant on, until the next.
+type Version = (Instant, Option<Arc<Value>>);
+
 /// What a VidraTarget says.
 #[derive(Clone, Debug)]
 pub struct Target {
@@ -68,7 +71,7 @@ pub struct Index {
     /// What is to be in members: for which VidraResources, and since when.
     wanted: BTreeMap<Key, BTreeMap<String, (Instant, Doc)>>,
     /// What was at a place, and from when on.
-    past: BTreeMap<Key, Vec<(Instant, Option<Arc<Value>>)>>,
+    past: BTreeMap<Key, Vec<Version>>,
     /// Keys and uids of each inventory, by its name.
     inventories: BTreeMap<String, (Vec<Key>, Vec<String>)>,
     /// Objects with the hub's label.
@@ -81,7 +84,7 @@ impl Index {
         match (cluster, changed.plural.as_str()) {
             ("hub", "vidraresources") => self.resource(changed, now),
             ("hub", "memberclusters") => {
-                put(&mut self.fleet, &changed.name, changed.new());
+                put(&mut self.fleet, &changed.name, changed.after());
                 self.select(now);
             }
             ("hub", "vidratargets") => self.target(changed),
@@ -92,7 +95,7 @@ impl Index {
     }
 
     fn resource(&mut self, changed: &Changed, now: Instant) {
-        let new = changed.new();
+        let new = changed.after();
         if let Some(new) = &new {
             let generation = new["metadata"]["generation"].as_i64().unwrap_or_default();
             let text = new["spec"]["manifest"].as_str().unwrap_or_default();
@@ -113,7 +116,7 @@ impl Index {
     }
 
     fn target(&mut self, changed: &Changed) {
-        let Some(new) = changed.new() else {
+        let Some(new) = changed.after() else {
             self.targets.remove(&changed.name);
             return;
         };
@@ -136,7 +139,7 @@ impl Index {
     }
 
     fn inventory(&mut self, changed: &Changed) {
-        let Some(new) = changed.new() else {
+        let Some(new) = changed.after() else {
             self.inventories.remove(&changed.name);
             return;
         };
@@ -154,7 +157,7 @@ impl Index {
 
     fn delivered(&mut self, cluster: &str, changed: &Changed, now: Instant) {
         let Some(key) = key_of(cluster, changed) else { return };
-        self.note(key, changed.new(), now);
+        self.note(key, changed.after(), now);
     }
 
     /// Takes in what a member has that was changed beside all calls.

@@ -129,7 +129,7 @@ impl Judge {
     /// A status was written: who else writes it comes between.
     fn judge_writer(&mut self, call: &Call, changed: &Changed) {
         let Some(begun) = self.begun.remove(&call.index) else { return };
-        let of = changed.new().unwrap_or_default();
+        let of = changed.after().unwrap_or_default();
         let key = (call.user.clone(), uid(&of).to_owned());
         if let Some(before) = self.statuses.insert(key, begun)
             && begun.duration_since(before) < BETWEEN_STATUSES
@@ -146,7 +146,7 @@ impl Judge {
         }
         for changed in changes {
             if changed.plural == "leases" {
-                let holder = changed.new().map(|new| new["spec"]["holderIdentity"].clone());
+                let holder = changed.after().map(|new| new["spec"]["holderIdentity"].clone());
                 self.holder = holder.map(|holder| holder.as_str().unwrap_or_default().to_owned());
             } else if ours && self.holder.as_deref().is_some_and(|holder| holder != &*call.user) {
                 let holder = self.holder.as_deref().unwrap_or_default();
@@ -184,7 +184,7 @@ impl Judge {
     /// A change that the hub made in a member.
     fn judge_change(&mut self, call: &Call, changed: &Changed, now: Instant) {
         let Some(key) = key_of(&call.cluster, changed) else { return };
-        let (Some(old), new) = (changed.old(), changed.new()) else { return };
+        let (Some(old), new) = (changed.before(), changed.after()) else { return };
         let name = key.join("/");
         if self.foreign.contains(uid(&old)) {
             self.breaches.push(format!("{call}: {name} is none of the hub's business: {old}"));
@@ -239,7 +239,7 @@ impl Judge {
                 self.tell_lies(call, wrong);
             }
             "vidraresources" => {
-                let Some(generation) = changed.new().as_ref().and_then(ready_generation) else { return };
+                let Some(generation) = changed.after().as_ref().and_then(ready_generation) else { return };
                 let docs = self.index.manifest(&changed.name, generation);
                 let mut wrong = Vec::new();
                 for target in self.index.targets.values() {
@@ -340,8 +340,8 @@ impl Judge {
 
 /// The generation for which a VidraResource says Ready.
 fn ready_generation(resource: &Value) -> Option<i64> {
-    let conditions = resource["status"]["conditions"].as_array().into_iter().flatten();
-    let ready = conditions.filter(|one| one["type"] == "Ready" && one["status"] == "True").next()?;
+    let mut conditions = resource["status"]["conditions"].as_array().into_iter().flatten();
+    let ready = conditions.find(|one| one["type"] == "Ready" && one["status"] == "True")?;
     ready["observedGeneration"].as_i64()
 }
 

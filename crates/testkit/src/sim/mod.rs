@@ -21,10 +21,12 @@ pub mod observer;
 pub mod seams;
 pub mod state;
 mod strike;
+pub mod trouble;
 pub mod world;
 
-pub use crash::{Moment, Run, Scenario, Trouble};
-pub use observer::{Crash, Lost, Stale};
+pub use crash::{Moment, Run, Scenario};
+pub use observer::Observer;
+pub use trouble::{Crash, Lost, Stale, Trouble};
 pub use world::{Shape, World};
 
 /// Runs to its end what `make` makes, on one thread, on the paused clock, with all chance from this seed.

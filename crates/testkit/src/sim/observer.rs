@@ -19,6 +19,7 @@ use super::{
     index::Key,
     judge::{Judge, is_write, uid},
     strike::strike,
+    trouble::{Crash, Lost, Stale, fault},
 };
 
 /// The hub's users are named so, and numbered.
@@ -28,45 +29,6 @@ pub const HUB_ID: &str = "sim";
 /// How long the hub may need to see clearly again after a fault: pauses of watches grow to a minute, and one
 /// that was refused begins another.
 pub const CLEARS_WITHIN: Duration = Duration::from_secs(150);
-
-/// Where a life of the hub ends, in calls since [`Observer::arm`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Crash {
-    /// The call.
-    pub call: usize,
-    /// After its effect and before its answer; else before its effect.
-    pub after: bool,
-}
-
-impl fmt::Display for Crash {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}{}", self.call, if self.after { "a" } else { "b" })
-    }
-}
-
-/// An event of the hub's watches that is lost, counted since [`Observer::arm`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Lost {
-    /// The event; bookmarks do not count.
-    pub event: usize,
-    /// The next one of the same object too: often it is the one that takes the first back.
-    pub next: bool,
-}
-
-impl fmt::Display for Lost {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "lost{}{}", self.event, if self.next { "n" } else { "" })
-    }
-}
-
-/// What a new life meets for a while, after one was cut off.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stale {
-    /// An API server whose cache stands still: what asks for the latest gets it, a watch shows nothing new.
-    Cache,
-    /// In members, lists and watches as of before the act, whatever they ask for.
-    Members,
-}
 
 /// All clusters of a world.
 #[derive(Clone)]
@@ -458,21 +420,5 @@ impl Observer {
         if ours && effective && state.restless > 0 && !state.dead.contains(&call.user) {
             state.spent = Some(call.user.clone());
         }
-    }
-}
-
-fn fault(chance: &mut fastrand::Rng, verb: Verb) -> Fault {
-    match chance.u8(..9) {
-        0 => Fault::DropBefore,
-        1 => Fault::DropAfter,
-        2 => Fault::Status(500, "InternalError"),
-        3 => Fault::Status(429, "TooManyRequests"),
-        4 if matches!(verb, Verb::List | Verb::Watch) => Fault::Status(410, "Expired"),
-        4 => Fault::Status(503, "ServiceUnavailable"),
-        5 if matches!(verb, Verb::Apply | Verb::Update | Verb::Patch) => Fault::Conflict,
-        5 => Fault::Status(504, "Timeout"),
-        6 => Fault::HalfBody,
-        7 if chance.u8(..4) == 0 => Fault::Unauthorized,
-        _ => Fault::Delay(Duration::from_secs(chance.u64(1..8))),
     }
 }

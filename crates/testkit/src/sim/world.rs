@@ -11,9 +11,10 @@ use vidra_api::labels::REGISTRATION_LABEL;
 use super::{
     crash::BLIND,
     life::Life,
-    observer::{Clusters, Crash, Observer},
+    observer::{Clusters, Observer},
     seams::TOKEN,
     state::{self, State},
+    trouble::Crash,
 };
 use memkube::{Cluster, Options, tokio_clock};
 

@@ -91,3 +91,27 @@ fn a_declared_namespace_is_not_made_by_the_way_while_its_kind_cannot_be_listed()
         ended(world).await;
     });
 }
+
+/// What is wrong after a life whose lists of VidraResources failed for a while (lessons 4 and 5).
+pub fn of_failed_lists() -> Vec<String> {
+    run(24, || async {
+        let world = World::new(Shape::new(24)).await;
+        delivered(&world, &manifest("one", "one")).await;
+        tokio::time::sleep(SOON * 6).await;
+        world.crash_hub().await;
+        world.observer.refuse(Some("vidraresources"));
+        world.start_hub();
+        tokio::time::sleep(SOON * 2).await;
+        world.observer.refuse(None);
+        world.settle().await;
+        let mut wrong = world.observer.breaches();
+        wrong.extend(world.observer.differs());
+        world.end_hub().await;
+        wrong
+    })
+}
+
+#[test]
+fn a_list_that_fails_is_not_an_empty_one() {
+    assert_eq!(of_failed_lists(), [""; 0]);
+}

@@ -95,7 +95,7 @@ fn simulate() {
     };
     let step = (seeds / 10).max(1);
     let looked = |done: u64| {
-        if done % step == 0 {
+        if done.is_multiple_of(step) {
             let (seconds, failing) = (began.elapsed().as_secs_f64(), failing.load(Ordering::Relaxed));
             println!("{done} of {seeds} seeds, {seconds:.0} s, {failing} failing");
         }

@@ -1,0 +1,124 @@
+//! What goes wrong in a run, as replays name it, and how a call fails.
+
+use std::{fmt, time::Duration};
+
+use memkube::{Fault, Verb};
+
+/// Where a life of the hub ends, in calls since [`Observer::arm`](super::Observer::arm).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Crash {
+    /// The call.
+    pub call: usize,
+    /// After its effect and before its answer; else before its effect.
+    pub after: bool,
+}
+
+impl fmt::Display for Crash {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}{}", self.call, if self.after { "a" } else { "b" })
+    }
+}
+
+/// An event of the hub's watches that is lost, counted since [`Observer::arm`](super::Observer::arm).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lost {
+    /// The event; bookmarks do not count.
+    pub event: usize,
+    /// The next one of the same object too: often it is the one that takes the first back.
+    pub next: bool,
+}
+
+impl fmt::Display for Lost {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "lost{}{}", self.event, if self.next { "n" } else { "" })
+    }
+}
+
+/// What a new life meets for a while, after one was cut off.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stale {
+    /// An API server whose cache stands still: what asks for the latest gets it, a watch shows nothing new.
+    Cache,
+    /// In members, lists and watches as of before the act, whatever they ask for.
+    Members,
+}
+
+/// What disturbs a run.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Trouble {
+    /// A life of the hub ends at each.
+    pub crashes: Vec<Crash>,
+    /// An event that the hub's watches do not show. A list brings the truth, after [`BLIND`](super::crash::BLIND).
+    pub lost: Option<Lost>,
+    /// What the life after a crash sees for [`BLIND`](super::crash::BLIND).
+    pub stale: Option<Stale>,
+    /// So many lives end at their first call after a write that had an effect.
+    pub restless: usize,
+}
+
+impl From<&[Crash]> for Trouble {
+    fn from(crashes: &[Crash]) -> Self {
+        Self { crashes: crashes.to_vec(), ..Self::default() }
+    }
+}
+
+/// As replays name it.
+impl fmt::Display for Trouble {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut words: Vec<_> = self.crashes.iter().map(ToString::to_string).collect();
+        words.extend(self.lost.map(|lost| lost.to_string()));
+        words.extend(self.stale.map(|stale| format!("{stale:?}").to_lowercase()));
+        words.extend((self.restless > 0).then(|| "restless".to_owned()));
+        f.write_str(&words.join(","))
+    }
+}
+
+impl Trouble {
+    /// A restart after each effective write.
+    pub fn restless() -> Self {
+        Self { restless: LIVES, ..Self::default() }
+    }
+
+    /// Reads what a replay names; words that say nothing are passed over.
+    pub fn read(text: &str) -> Self {
+        let mut trouble = Self::default();
+        for word in text.split(',') {
+            match word {
+                "restless" => trouble.restless = LIVES,
+                "cache" => trouble.stale = Some(Stale::Cache),
+                "members" => trouble.stale = Some(Stale::Members),
+                _ => {
+                    let lost = word.strip_prefix("lost").map(|rest| (rest.trim_end_matches('n'), rest));
+                    if let Some((event, rest)) = lost {
+                        let next = rest.ends_with('n');
+                        trouble.lost = event.parse().ok().map(|event| Lost { event, next });
+                    } else if let Some((call, moment)) = word.split_at_checked(word.len().saturating_sub(1)) {
+                        let after = moment == "a";
+                        trouble.crashes.extend(call.parse().ok().map(|call| Crash { call, after }));
+                    }
+                }
+            }
+        }
+        trouble
+    }
+}
+
+/// Far more than a scenario has writes.
+const LIVES: usize = 200;
+
+/// How a call of this kind fails now.
+pub(super) fn fault(chance: &mut fastrand::Rng, verb: Verb) -> Fault {
+    match chance.u8(..9) {
+        0 => Fault::DropBefore,
+        1 => Fault::DropAfter,
+        2 => Fault::Status(500, "InternalError"),
+        3 => Fault::Status(429, "TooManyRequests"),
+        4 if matches!(verb, Verb::List | Verb::Watch) => Fault::Status(410, "Expired"),
+        4 => Fault::Status(503, "ServiceUnavailable"),
+        5 if matches!(verb, Verb::Apply | Verb::Update | Verb::Patch) => Fault::Conflict,
+        5 => Fault::Status(504, "Timeout"),
+        6 => Fault::HalfBody,
+        7 if chance.u8(..4) == 0 => Fault::Unauthorized,
+        _ => Fault::Delay(Duration::from_secs(chance.u64(1..8))),
+    }
+}
