@@ -180,7 +180,7 @@ fn unauthorized() -> Client {
             "apiVersion": "v1", "kind": "Status", "status": "Failure", "code": 401,
             "reason": "Unauthorized", "message": "Unauthorized",
         });
-        Ok::<_, http::Error>(as_json(StatusCode::UNAUTHORIZED, &status)?)
+        as_json(StatusCode::UNAUTHORIZED, &status)
     };
     Client::new(tower::service_fn(move |request| Box::pin(answer(request))), "default")
 }
