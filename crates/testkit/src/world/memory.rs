@@ -15,7 +15,7 @@ use tokio::sync::Mutex;
 use vidra_core::kubeconfig::{ClientAuth, MemberConfig};
 use vidra_hub::{
     app::Deps,
-    seams::{Clock, Connect, ConnectError, SeededRng},
+    seams::{Connect, ConnectError, SeededRng},
     serve::metrics::Metrics,
     settings::Settings,
 };
@@ -24,7 +24,7 @@ use super::{
     bed::{Bed, Turns, Who},
     hub::World,
 };
-use crate::{hub::RunningHub, testbed::Request};
+use crate::{hub::RunningHub, sim::seams::SimClock, testbed::Request};
 
 /// The members, as those of the testbed.
 const MEMBERS: [&str; 3] = ["berlin", "tokyo", "austin"];
@@ -103,7 +103,7 @@ impl Bed for Memory {
         let deps = Deps {
             client,
             connect: Arc::new(InMemory(self.clusters.clone())),
-            clock: Arc::new(WallTime(self.clock.clone())),
+            clock: Arc::new(SimClock(self.clock.clone())),
             rng: Arc::new(SeededRng::new(1)),
             metrics: Metrics::default(),
         };
@@ -142,14 +142,6 @@ fn request(call: memkube::Call) -> Request {
         namespace: call.namespace,
         name: call.name,
         code: call.status.into(),
-    }
-}
-
-struct WallTime(memkube::Clock);
-
-impl Clock for WallTime {
-    fn now(&self) -> jiff::Timestamp {
-        (self.0)()
     }
 }
 
