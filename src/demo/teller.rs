@@ -1,7 +1,9 @@
 //! Tells what happens: one line for each thing, with the time since the demo's start.
-#![expect(clippy::print_stdout, reason = "telling is what it is for")]
 
-use std::{io::IsTerminal, time::Duration};
+use std::{
+    io::{IsTerminal, Write},
+    time::Duration,
+};
 
 use indicatif::{ProgressBar, ProgressStyle};
 use parking_lot::Mutex;
@@ -34,7 +36,8 @@ impl Teller {
     pub fn plain(&self, line: &str) {
         match &*self.bar.lock() {
             Some(bar) if !bar.is_hidden() => bar.println(line),
-            _ => println!("{line}"),
+            // Nobody may listen any more, as behind `| head`.
+            _ => drop(writeln!(std::io::stdout(), "{line}")),
         }
     }
 
