@@ -318,14 +318,18 @@ impl Judge {
         wrong
     }
 
-    /// Wanted places at which something stands that the hub may not touch; after a restore also what came back,
+    /// Wanted places at which something stands that the hub may not touch, or cannot prove its own; after a restore also what came back,
     /// is in no inventory, and is not wanted.
     pub fn in_the_way(&self, restored: bool) -> Vec<Key> {
         let among = |uids: &BTreeSet<String>, key: &Key| {
             self.index.live(key).is_some_and(|live| uids.contains(uid(&live)))
         };
         let wanted = self.index.wanted().map(|(key, _)| key);
-        let held = wanted.filter(|key| among(&self.foreign, key) || among(&self.released, key));
+        let unproved = |key: &Key| {
+            self.index.live(key).is_some_and(|live| !is_applied(&live) && !self.index.holds_uid(uid(&live)))
+        };
+        let held =
+            wanted.filter(|key| among(&self.foreign, key) || among(&self.released, key) || unproved(key));
         let spare = self.index.unknown().into_iter().filter(|key| {
             restored && self.index.wanted_since(key).next().is_none() && !among(&self.foreign, key)
         });

@@ -371,6 +371,7 @@ pub fn document(name: &str, value: &str) -> String {
 /// A VidraResource for every member.
 pub fn resource(name: &str, manifest: &str) -> Value {
     json!({
+        "apiVersion": "vidra.dev/v1alpha1", "kind": "VidraResource",
         "metadata": {"name": name},
         "spec": {"manifest": manifest, "targets": [{"clusterSelector": {}, "namespace": TARGET_NAMESPACE}]},
     })

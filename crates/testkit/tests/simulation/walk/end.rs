@@ -99,7 +99,10 @@ impl Walk {
             self.roll_out(true).await;
             let differs = self.differs();
             if differs.is_empty() {
-                break;
+                self.world.settle().await;
+                if self.differs().is_empty() {
+                    break;
+                }
             }
             if began.elapsed() > MENDS_WITHIN {
                 return Err(format!("not mended after {MENDS_WITHIN:?}:\n{}", differs.join("\n")));
@@ -109,8 +112,6 @@ impl Walk {
             sleep(Duration::from_secs(2)).await;
         }
         self.tell("mended");
-        self.world.settle().await;
-        self.still("after it was mended")?;
         self.world.arm(&[]);
         sleep(self.world.shape.interval * 2).await;
         self.still("after two intervals in which nothing happened")?;

@@ -11,7 +11,7 @@ mod steps;
 
 use std::{collections::BTreeMap, time::Duration};
 
-use testkit::sim::{Shape, World, crash::caught, run, world::hub_path};
+use testkit::sim::{Shape, World, crash::caught, observer::CLEARS_WITHIN, run, world::hub_path};
 use tokio::time::sleep;
 
 use model::{Docs, declaring};
@@ -79,6 +79,8 @@ fn walk(seed: u64, told: bool) -> Walked {
                 walk.roll_out(false).await;
                 walk.world.observer.judge_claims(STALE_AFTER);
             }
+            // A watch that failed again and again is begun anew after a minute; if it has expired, another.
+            sleep(CLEARS_WITHIN).await;
             walk.tell("the end");
             walk.put_right().await;
             walk.mend().await
