@@ -64,6 +64,7 @@ pub async fn run(
         connect,
         metrics: metrics.clone(),
         sessions: Default::default(),
+        calls: Default::default(),
         memo: Default::default(),
     });
     metrics.observe(&hub);

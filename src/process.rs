@@ -21,6 +21,7 @@ const HEADERS_WITHIN: Duration = Duration::from_secs(30);
 use crate::{
     app::{self, Deps},
     hub::identity::IdentityError,
+    keeper::{Keeper, KeeperError},
     lease::Claim,
     member::connect::{TlsConnect, USER_AGENT},
     seams::{Clock, Rng, SeededRng, SystemClock},
@@ -51,6 +52,9 @@ pub enum ProcessError {
     /// The hub's identity cannot be had.
     #[error(transparent)]
     Identity(#[from] IdentityError),
+    /// The thread that keeps the Lease cannot be had.
+    #[error("cannot start the thread that keeps the Lease: {0}")]
+    Thread(std::io::Error),
     /// Another process took over.
     #[error("the Lease was lost; the process ends so that two never write at once")]
     LeaseLost,
@@ -93,32 +97,40 @@ async fn guarded(
         (Arc::new(SystemClock), Arc::new(SeededRng::from_entropy()));
     installed(&client).await?;
     let holder = format!("vidra-hub-{:016x}", rng.next());
-    let claim = Claim::new(client.clone(), &settings.namespace, holder, clock.clone());
-    if stop.run_until_cancelled(claim.acquire()).await.is_none() {
-        return Ok(());
-    }
+    let (flags, namespace, of_lease) = (flags.clone(), settings.namespace.clone(), clock.clone());
+    let claim = async move {
+        let client = hub_client(&flags).await?;
+        Ok::<_, ProcessError>(Claim::new(client, &namespace, holder, of_lease))
+    };
+    let keeper = Keeper::acquire(claim, stop.clone()).await.map_err(|error| match error {
+        KeeperError::Thread(error) => ProcessError::Thread(error),
+        KeeperError::Claim(error) => error,
+    })?;
+    let Some(mut keeper) = keeper else { return Ok(()) };
     tracing::info!("the hub starts");
     let deps = Deps { client, connect: Arc::new(TlsConnect::new(settings.allow)), clock, rng, metrics };
-    let held = under_claim(&claim, settings, deps, synced, stop).await?;
+    let (ended, held) = under_claim(keeper.held(), settings, deps, synced, stop).await;
+    keeper.end().await;
+    ended?;
     tracing::info!("the hub has ended");
     if held { Ok(()) } else { Err(ProcessError::LeaseLost) }
 }
 
-/// Runs the hub under a claim that was acquired, until `stop` or until the Lease is lost; then returns whether
-/// it was held to the end, and gives it back if so.
+/// Runs the hub under a Lease that was acquired, until `stop` or until `holding` says that the Lease was lost.
+/// Returns how the hub ended, and whether the Lease was held until then.
 ///
 /// # Errors
 /// The hub's identity cannot be had; `stop` is cancelled then.
 pub async fn under_claim(
-    claim: &Claim,
+    holding: impl Future<Output = bool>,
     settings: Settings,
     deps: Deps,
     synced: watch::Sender<bool>,
     stop: &CancellationToken,
-) -> Result<bool, IdentityError> {
+) -> (Result<(), IdentityError>, bool) {
     let working = stop.child_token();
     let hold = async {
-        let held = claim.hold(stop.clone()).await;
+        let held = holding.await;
         working.cancel();
         held
     };
@@ -130,11 +142,7 @@ pub async fn under_claim(
         }
         ended
     };
-    let (ended, held) = tokio::join!(run, hold);
-    if held {
-        claim.release().await;
-    }
-    ended.map(|()| held)
+    tokio::join!(run, hold)
 }
 
 async fn hub_client(flags: &Flags) -> Result<Client, ProcessError> {

@@ -1,5 +1,6 @@
 //! Everything towards one member cluster: connection, session, informers, records, effects.
 
+pub mod budget;
 pub mod connect;
 pub mod effects;
 pub mod error;

@@ -9,11 +9,12 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Namespace;
 use kube::{Api, Client};
 use parking_lot::Mutex;
-use tokio::sync::{Notify, Semaphore};
+use tokio::sync::Notify;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use vidra_api::names::{HubId, OwnerHash};
 
 use super::{
+    budget::{Budget, Shared},
     error::{CallError, Class},
     informers::Informers,
     kinds::Kinds,
@@ -40,7 +41,6 @@ const FIRST_RETRY: Duration = Duration::from_secs(1);
 const LAST_RETRY: Duration = Duration::from_secs(120);
 /// Discovery is asked for again, for a kind that is not known, at most this often.
 const DISCOVER_EVERY: Duration = Duration::from_secs(1);
-const IN_FLIGHT: usize = 32;
 /// A call must end within this time, all stages together.
 pub const CALL_WITHIN: Duration = Duration::from_secs(15);
 
@@ -96,6 +96,8 @@ pub struct SessionDeps {
     pub rng: Arc<dyn Rng>,
     /// Calls are counted here.
     pub metrics: Metrics,
+    /// The calls that all members share.
+    pub calls: Shared,
     /// Wakes all targets of a cluster.
     pub wake_targets: Arc<dyn Fn(&str) + Send + Sync>,
 }
@@ -114,7 +116,7 @@ pub struct Session {
     pub informers: Arc<Informers>,
     deps: SessionDeps,
     state: Mutex<State>,
-    permits: Semaphore,
+    budget: Budget,
     suspicion: Notify,
     stop: CancellationToken,
     tasks: TaskTracker,
@@ -153,6 +155,7 @@ impl Session {
             discovered: None,
             failed_calls: 0,
         };
+        let budget = Budget::new(deps.calls.clone());
         let session = Arc::new(Self {
             cluster: cluster.into(),
             fingerprint,
@@ -161,7 +164,7 @@ impl Session {
             informers,
             deps,
             state: Mutex::new(state),
-            permits: Semaphore::new(IN_FLIGHT),
+            budget,
             suspicion: Notify::new(),
             stop: stop.clone(),
             tasks: tasks.clone(),
@@ -257,7 +260,7 @@ impl Session {
     ) -> Result<T, CallError> {
         let closed = || CallError { class: Class::Transport, message: "the session has ended".into() };
         let answered = async {
-            let _permit = self.permits.acquire().await.map_err(|_| closed())?;
+            let _permit = self.budget.permit().await.map_err(|_| closed())?;
             match tokio::time::timeout(CALL_WITHIN, call).await {
                 Ok(answer) => answer.map_err(CallError::from),
                 Err(_) => Err(CallError::deadline(CALL_WITHIN)),

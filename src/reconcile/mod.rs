@@ -17,6 +17,7 @@ use tokio::time::Instant;
 use crate::{
     hub::{api::HubApi, catalog::Catalog, events::Events, identity::Identity, revisions::Revisions},
     member::{
+        budget::Shared,
         error::CallError,
         session::{Session, SessionDeps},
     },
@@ -61,6 +62,8 @@ pub struct Hub {
     pub metrics: Metrics,
     /// One for each member that has credentials.
     pub sessions: Mutex<BTreeMap<String, Arc<Session>>>,
+    /// The calls that all members share.
+    pub calls: Shared,
     /// What the loops remember between passes; lost with the process, and nothing is wrong then.
     pub memo: Mutex<Memo>,
 }
@@ -95,6 +98,7 @@ impl Hub {
             clock: self.clock.clone(),
             rng: self.rng.clone(),
             metrics: self.metrics.clone(),
+            calls: self.calls.clone(),
             wake_targets: Arc::new(move |cluster| wake_targets(&catalog, &queue, cluster)),
         }
     }

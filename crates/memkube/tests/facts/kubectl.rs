@@ -179,15 +179,17 @@ fn an_event_is_shown_in_both_groups_under_their_own_names() -> Result<()> {
         let (_, seen) = at.get("events", "one").await?;
         ensure!(seen["message"] == "it is there" && seen["involvedObject"]["name"] == "a", "{seen}");
         ensure!(seen["reportingComponent"] == "test.io/hub" && seen["source"] == json!({}), "{seen}");
-        let (code, answer) = at.patch(newer, "one", "alice", &json!({"note": "gone"})).await?;
+        let (code, answer) =
+            at.patch(newer, "one", "alice", &json!({"metadata": {"labels": {"a": "b"}}})).await?;
         ensure!(code == 200, "{answer}");
         let selected = at.path("events", "");
         let selected = selected.trim_end_matches('/');
         let selected = format!("{selected}?fieldSelector=involvedObject.name%3Da,reason%3DDelivered");
         let (_, list) = at.bed.call("GET", &selected, "", String::new()).await?;
-        ensure!(list["items"][0]["message"] == "gone", "{list}");
+        ensure!(list["items"][0]["message"] == "it is there", "{list}");
+        ensure!(list["items"][0]["metadata"]["labels"]["a"] == "b", "{list}");
         let (_, seen) = at.get(newer, "one").await?;
-        ensure!(seen["note"] == "gone" && seen["message"].is_null(), "{seen}");
+        ensure!(seen["note"] == "it is there" && seen["message"].is_null(), "{seen}");
         at.delete("events", "one").await?;
         ensure!(at.get(newer, "one").await?.0 == 404, "it is gone in both");
         Ok(())

@@ -46,7 +46,12 @@ async fn run(claim: Option<Claim>, settings: Settings, deps: Deps, stop: Cancell
                 if stop.run_until_cancelled(claim.acquire()).await.is_none() {
                     return;
                 }
-                under_claim(claim, settings.clone(), deps, synced, &this).await.map(drop)
+                let holding = claim.hold(this.clone());
+                let (ended, held) = under_claim(holding, settings.clone(), deps, synced, &this).await;
+                if held {
+                    claim.release().await;
+                }
+                ended
             }
         };
         stop.run_until_cancelled(sleep(AGAIN_AFTER)).await;
