@@ -52,6 +52,13 @@ impl HubProcess {
         Ok(hub)
     }
 
+    /// It has not ended.
+    pub fn is_running(&self) -> bool {
+        // The state follows the command's name; Z: it has ended and nobody has asked how.
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.pid));
+        stat.is_ok_and(|stat| stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with('Z')))
+    }
+
     /// CPU seconds that it has used.
     pub fn cpu_seconds(&self) -> Result<f64> {
         cpu_seconds(self.pid)

@@ -62,7 +62,12 @@ pub async fn scale(hub: &Path, memkube: &Path, scale: Scale) -> Result<Report> {
     let fleet = Memkube::start(memkube, directory.path(), scale.clusters).await?;
     let mut report = Report::new("scale");
     let bench = Bench { fleet: &fleet, scale, directory: directory.path(), hub_binary: hub };
-    bench.run(&mut report).await?;
+    if let Err(error) = bench.run(&mut report).await {
+        let log = std::fs::read_to_string(directory.path().join("vidra-hub.log")).unwrap_or_default();
+        let last: Vec<_> = log.lines().rev().take(5).collect();
+        tracing::error!("the hub's last words, newest first: {last:#?}");
+        return Err(error);
+    }
     report.condition("clusters", scale.clusters);
     report.condition("objects in each", scale.objects);
     report.condition("bytes of an object's data", DATA);
@@ -315,18 +320,25 @@ impl Bench<'_> {
         let targets = (self.resources() * self.scale.clusters) as f64;
         let deadline = Instant::now() + STEP;
         loop {
-            let objects = process.metrics("vidra_objects{").await?;
-            let looks = process.metric("workqueue_work_duration_seconds_count{name=\"target\"}").await?;
-            let waiting = process.metric("workqueue_depth").await?;
-            if objects >= self.total() as f64 && looks >= targets && waiting == 0.0 {
+            let seen = self.progress(process).await;
+            if let Ok((objects, looks, waiting)) = seen
+                && objects >= self.total() as f64
+                && looks >= targets
+                && waiting == 0.0
+            {
                 return Ok(());
             }
-            ensure!(
-                Instant::now() < deadline,
-                "{objects} objects are seen, {looks} looks, {waiting} keys wait"
-            );
+            // While it reads a million objects it may be late to answer.
+            ensure!(Instant::now() < deadline && process.is_running(), "the hub has not synced: {seen:?}");
             sleep(LOOK_EVERY).await;
         }
+    }
+
+    /// Objects that the hub has seen, looks at targets, and keys that wait.
+    async fn progress(&self, process: &HubProcess) -> Result<(f64, f64, f64)> {
+        let objects = process.metrics("vidra_objects{").await?;
+        let looks = process.metric("workqueue_work_duration_seconds_count{name=\"target\"}").await?;
+        Ok((objects, looks, process.metric("workqueue_depth").await?))
     }
 
     /// The VidraResource of this number, whose first object says `word`.
