@@ -59,9 +59,13 @@ impl Default for Scale {
 /// Runs it with these binaries of the hub and of memkube.
 pub async fn scale(hub: &Path, memkube: &Path, scale: Scale) -> Result<Report> {
     let directory = tempfile::tempdir()?;
-    let fleet = Memkube::start(memkube, directory.path(), scale.clusters).await?;
+    // The hub's own API server does not share threads with its members'.
+    let names = (0..scale.clusters).map(member).collect();
+    let fleet = Memkube::start(memkube, &directory.path().join("members"), names).await?;
+    let hub_api = Memkube::start(memkube, &directory.path().join("hub"), vec!["hub".to_owned()]).await?;
     let mut report = Report::new("scale");
-    let bench = Bench { fleet: &fleet, scale, directory: directory.path(), hub_binary: hub };
+    let bench =
+        Bench { fleet: &fleet, hub_api: &hub_api, scale, directory: directory.path(), hub_binary: hub };
     if let Err(error) = bench.run(&mut report).await {
         let log = std::fs::read_to_string(directory.path().join("vidra-hub.log")).unwrap_or_default();
         let last: Vec<_> = log.lines().rev().take(5).collect();
@@ -73,11 +77,12 @@ pub async fn scale(hub: &Path, memkube: &Path, scale: Scale) -> Result<Report> {
     report.condition("bytes of an object's data", DATA);
     report.condition("memkube_rss_bytes", resident_bytes(fleet.pid)?.0);
     report.condition("bed", "memkube over HTTPS on loopback, simulated clusters, in a process of their own");
+    hub_api.stop().await?;
     fleet.stop().await?;
     Ok(report)
 }
 
-/// The clusters' process.
+/// A process with clusters.
 struct Memkube {
     child: Child,
     pid: u32,
@@ -88,13 +93,11 @@ struct Memkube {
 }
 
 impl Memkube {
-    async fn start(binary: &Path, directory: &Path, clusters: usize) -> Result<Self> {
-        let kubeconfig = directory.join("kubeconfig");
-        let names = std::iter::once("hub".to_owned()).chain((0..clusters).map(member));
+    async fn start(binary: &Path, kubeconfig: &Path, names: Vec<String>) -> Result<Self> {
         let mut child = Command::new(binary)
-            .args(["--until-stdin-closes", "--names", &names.collect::<Vec<_>>().join(",")])
+            .args(["--until-stdin-closes", "--names", &names.join(",")])
             .arg("--kubeconfig")
-            .arg(&kubeconfig)
+            .arg(kubeconfig)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .kill_on_drop(true)
@@ -105,8 +108,8 @@ impl Memkube {
         let mut line = String::new();
         BufReader::new(child.stdout.take().context("no stdout")?).read_line(&mut line).await?;
         ensure!(!line.is_empty(), "memkube did not come up; see its output above");
-        let admin = Kubeconfig::read_from(&kubeconfig)?;
-        Ok(Self { child, pid, stdin, kubeconfig, admin })
+        let admin = Kubeconfig::read_from(kubeconfig)?;
+        Ok(Self { child, pid, stdin, kubeconfig: kubeconfig.to_owned(), admin })
     }
 
     async fn client(&self, cluster: &str) -> Result<Client> {
@@ -143,6 +146,7 @@ impl Memkube {
 
 struct Bench<'a> {
     fleet: &'a Memkube,
+    hub_api: &'a Memkube,
     scale: Scale,
     directory: &'a Path,
     hub_binary: &'a Path,
@@ -150,7 +154,7 @@ struct Bench<'a> {
 
 impl Bench<'_> {
     async fn run(&self, report: &mut Report) -> Result<()> {
-        let client = self.fleet.client("hub").await?;
+        let client = self.hub_api.client("hub").await?;
         let hub = Access::new(client.clone(), "bench");
         self.install(&hub).await?;
         let process = self.start_hub().await?;
@@ -213,11 +217,11 @@ impl Bench<'_> {
 
     /// CPU seconds of the hub and of memkube.
     fn cpu(&self, process: &HubProcess) -> Result<(f64, f64)> {
-        Ok((process.cpu_seconds()?, cpu_seconds(self.fleet.pid)?))
+        Ok((process.cpu_seconds()?, cpu_seconds(self.fleet.pid)? + cpu_seconds(self.hub_api.pid)?))
     }
 
     async fn start_hub(&self) -> Result<HubProcess> {
-        HubProcess::start(self.hub_binary, &self.fleet.kubeconfig, &self.directory.join("vidra-hub.log"))
+        HubProcess::start(self.hub_binary, &self.hub_api.kubeconfig, &self.directory.join("vidra-hub.log"))
             .await
     }
 
