@@ -46,6 +46,12 @@ fn a_larger_fleet_gets_all_of_its_objects() {
 }
 
 #[test]
+fn one_object_is_enough() {
+    let said = told(&demo(&["--once", "--members", "1", "--objects", "1"]));
+    assert!(said.contains("they are undone"), "{said}");
+}
+
+#[test]
 fn wrong_input_is_refused_in_words() {
     for arguments in [["--members", "0"], ["--members", "many"], ["--objects", "0"], ["--objects", "all"]] {
         let output = demo(&arguments);

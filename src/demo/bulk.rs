@@ -8,7 +8,7 @@ use tokio::time::{Instant, sleep};
 use super::{
     DemoError,
     fleet::{Fleet, apply, patch},
-    shop::{is_ready, until_within},
+    shop::{is_ready, members_ready, until_within},
     teller::Teller,
 };
 
@@ -57,11 +57,7 @@ pub async fn show(fleet: &Fleet, teller: &Teller, objects: u32) -> Result<(), De
 async fn joined(fleet: &Fleet, teller: &Teller) -> Result<(), DemoError> {
     let members = fleet.members.len() as u64;
     teller.start_bar("members ready", members);
-    let ready = || {
-        let all = fleet.hub.objects(vidra_api::GROUP, "memberclusters");
-        all.iter().filter(|member| is_ready(member)).count() as u64
-    };
-    wait(teller, "all members are ready", members, ready).await?;
+    wait(teller, "all members are ready", members, || members_ready(fleet) as u64).await?;
     teller.tell("hub", &format!("{members} members are ready"));
     Ok(())
 }
@@ -79,16 +75,16 @@ async fn changed(fleet: &Fleet, teller: &Teller, objects: u32) -> Result<(), Dem
     Ok(())
 }
 
-/// Somebody edits an object on some members.
+/// Somebody edits the object that was changed, on some members.
 async fn tampered(fleet: &Fleet, teller: &Teller) -> Result<(), DemoError> {
     let some: Vec<_> = fleet.members.iter().take(TAMPERED).collect();
     teller.tell("alice", &format!("edits an object on {} members", some.len()));
     let began = Instant::now();
     for member in &some {
-        let object = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name(1), "namespace": NAMESPACE}});
+        let object = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name(0), "namespace": NAMESPACE}});
         patch(member, "alice", object, json!({"data": {"word": "mine"}})).await?;
     }
-    let undone = || some.iter().all(|member| says(member, 1) == "one");
+    let undone = || some.iter().all(|member| says(member, 0) == "two");
     until_within("the edits are undone", WITHIN, undone).await?;
     teller.tell("demo", &format!("they are undone {} ms after the first edit", began.elapsed().as_millis()));
     Ok(())

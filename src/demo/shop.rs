@@ -82,7 +82,8 @@ fn resource(fleet: &Fleet) -> Value {
     fleet.hub.object(vidra_api::GROUP, "vidraresources", TEAM, "shop").unwrap_or_default()
 }
 
-fn members_ready(fleet: &Fleet) -> usize {
+/// How many members are ready.
+pub fn members_ready(fleet: &Fleet) -> usize {
     fleet.hub.objects(vidra_api::GROUP, "memberclusters").iter().filter(|member| is_ready(member)).count()
 }
 
