@@ -214,6 +214,17 @@ impl HubApi {
         Ok(())
     }
 
+    /// Takes an annotation off a MemberCluster, if it is as held.
+    pub async fn member_unannotate(&self, held: &MemberCluster, annotation: &str) -> Result<(), CallError> {
+        let api: Api<MemberCluster> = Api::all(self.client.clone());
+        let version = &held.metadata.resource_version;
+        let body = json!({"metadata": {"resourceVersion": version, "annotations": {annotation: null}}});
+        let (name, params) = (held.name_any(), PatchParams::default());
+        let now = self.call("annotate", api.patch(&name, &params, &Patch::Merge(&body))).await?;
+        self.catalog.fold_member(now);
+        Ok(())
+    }
+
     /// Writes a MemberCluster's status.
     pub async fn member_status(
         &self,

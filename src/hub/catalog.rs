@@ -9,7 +9,7 @@ use std::{
 
 use kube::ResourceExt;
 use parking_lot::RwLock;
-use vidra_api::{MemberCluster, VidraInventory, VidraResource, VidraTarget};
+use vidra_api::{MemberCluster, VidraInventory, VidraResource, VidraTarget, labels::CONFIRM};
 
 use super::{
     inventory::{Chunk, Chunks},
@@ -222,7 +222,10 @@ impl Catalog {
                 member.spec.allowed_namespaces.clone(),
             )
         };
-        let rests = held.is_some_and(|held| held.spec.suspend != member.spec.suspend);
+        let rests = held.is_some_and(|held| {
+            held.spec.suspend != member.spec.suspend
+                || held.annotations().get(CONFIRM) != member.annotations().get(CONFIRM)
+        });
         let (own, selection) = match held {
             None => (true, true),
             Some(held) => (

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use tokio::sync::{AcquireError, Semaphore, SemaphorePermit};
+use tokio::sync::{AcquireError, OwnedSemaphorePermit, Semaphore, SemaphorePermit};
 
 /// What each member has to itself.
 const OWN: usize = 4;
@@ -12,14 +12,31 @@ const OWN: usize = 4;
 const MORE: usize = 28;
 /// What all members share.
 const SHARED: usize = 256;
+/// First lists that are under way at the same time. Reading them is work of this process: with more of them it
+/// would be late for every answer, and take a thousand members' probes for misses of theirs.
+const LISTS: usize = 16;
 
 /// The calls that members share; clones are the same ones.
 #[derive(Clone)]
-pub struct Shared(Arc<Semaphore>);
+pub struct Shared {
+    calls: Arc<Semaphore>,
+    lists: Arc<Semaphore>,
+}
 
 impl Default for Shared {
     fn default() -> Self {
-        Self(Arc::new(Semaphore::new(SHARED)))
+        Self { calls: Arc::new(Semaphore::new(SHARED)), lists: Arc::new(Semaphore::new(LISTS)) }
+    }
+}
+
+impl Shared {
+    /// A turn at listing, until it is dropped. A list that shows nothing for a while should give it back, or a
+    /// member that hangs would keep the others waiting.
+    ///
+    /// # Errors
+    /// Never: nothing here is closed.
+    pub async fn list(&self) -> Result<OwnedSemaphorePermit, AcquireError> {
+        self.lists.clone().acquire_owned().await
     }
 }
 
@@ -52,7 +69,7 @@ impl Budget {
     pub async fn permit(&self) -> Result<Permit<'_>, AcquireError> {
         let shared = async {
             let of_member = self.more.acquire().await?;
-            Ok((of_member, self.shared.0.acquire().await?))
+            Ok((of_member, self.shared.calls.acquire().await?))
         };
         tokio::select! {
             biased;

@@ -13,7 +13,7 @@ use std::{
     time::Duration,
 };
 
-use futures::StreamExt;
+use futures::{Stream, StreamExt};
 use kube::{
     Api, Client,
     api::ListParams,
@@ -21,10 +21,12 @@ use kube::{
     runtime::watcher::{self, Event},
 };
 use parking_lot::Mutex;
+use tokio::sync::OwnedSemaphorePermit;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use vidra_core::object::{Gvk, ObjectKey};
 
 use super::{
+    budget::Shared,
     error::{CallError, Class},
     live::Live,
     records::{Records, Source},
@@ -39,6 +41,8 @@ use crate::{
 const WATCH_SECONDS: u32 = 200;
 const LIST_WITHIN: Duration = Duration::from_secs(60);
 const PAGE: u32 = 500;
+/// A list that has shown nothing for so long gives its turn to another.
+const SILENT_LIST: Duration = Duration::from_secs(2);
 
 /// How an informer stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -61,6 +65,7 @@ pub struct Informers {
     records: Arc<Records>,
     queue: Arc<Queue>,
     rng: Arc<dyn Rng>,
+    turns: Shared,
     tasks: TaskTracker,
     /// Ends every informer.
     stop: CancellationToken,
@@ -84,6 +89,7 @@ impl Informers {
         records: Arc<Records>,
         queue: Arc<Queue>,
         rng: Arc<dyn Rng>,
+        turns: Shared,
         tasks: TaskTracker,
         stop: CancellationToken,
     ) -> Arc<Self> {
@@ -94,6 +100,7 @@ impl Informers {
             records,
             queue,
             rng,
+            turns,
             tasks,
             stop,
             running,
@@ -197,7 +204,7 @@ impl Informers {
         Informer { id, resource: resource.clone(), users: BTreeSet::new(), state: State::Syncing, stop }
     }
 
-    fn notify_of_list(&self, targets: Vec<TargetKey>) {
+    fn notify_of_list(&self, targets: impl IntoIterator<Item = TargetKey>) {
         #[cfg(vidra_mutants)]
         if crate::mutants::is(crate::mutants::Mutant::EventsLostAtRelist) {
             return;
@@ -205,7 +212,7 @@ impl Informers {
         self.notify(targets);
     }
 
-    fn notify(&self, targets: Vec<TargetKey>) {
+    fn notify(&self, targets: impl IntoIterator<Item = TargetKey>) {
         for target in targets {
             self.queue.add(Key::Target(target), Priority::Drift);
         }
@@ -252,7 +259,11 @@ impl Run {
         let mut events = std::pin::pin!(watcher::watcher(api, config));
         let mut seen = BTreeSet::new();
         let mut mark = registry.records.mark();
-        while let Some(event) = events.next().await {
+        // Never fails: turns do not end.
+        let mut turn = registry.turns.list().await.ok();
+        // Told at the list's end: until then a plan would have to wait for it.
+        let mut woken = BTreeSet::new();
+        while let Some(event) = next(&mut events, &mut turn).await {
             match event {
                 Ok(Event::Init) => {
                     seen.clear();
@@ -260,12 +271,13 @@ impl Run {
                 }
                 Ok(Event::InitApply(live)) => {
                     seen.insert(key_of(&self.gvk, &live));
-                    let targets = registry.records.fold(&self.gvk, live, Source::List(mark));
-                    registry.notify_of_list(targets);
+                    woken.extend(registry.records.fold(&self.gvk, live, Source::List(mark)));
                 }
                 Ok(Event::InitDone) => {
-                    registry.notify_of_list(registry.records.listed(&self.gvk, "", &seen, mark));
+                    woken.extend(registry.records.listed(&self.gvk, "", &seen, mark));
+                    registry.notify_of_list(std::mem::take(&mut woken));
                     seen.clear();
+                    turn = None;
                     pauses.reset();
                     registry.set_state(&self.gvk, self.id, State::Synced);
                 }
@@ -279,6 +291,8 @@ impl Run {
                     registry.notify(registry.records.fold_gone(&key, live.uid(), live.resource_version()));
                 }
                 Err(error) => {
+                    turn = None;
+                    registry.notify_of_list(std::mem::take(&mut woken));
                     let judgement = judge(error);
                     tracing::debug!(kind = %self.gvk, ?judgement, "informer");
                     let anew = judgement != Judgement::GoOn;
@@ -293,6 +307,17 @@ impl Run {
             }
         }
     }
+}
+
+/// The next event; a stream that is silent loses its turn at listing while it is waited for.
+async fn next<S: Stream + Unpin>(events: &mut S, turn: &mut Option<OwnedSemaphorePermit>) -> Option<S::Item> {
+    if turn.is_some() {
+        match tokio::time::timeout(SILENT_LIST, events.next()).await {
+            Ok(event) => return event,
+            Err(_) => *turn = None,
+        }
+    }
+    events.next().await
 }
 
 fn key_of(gvk: &Gvk, live: &Live) -> ObjectKey {

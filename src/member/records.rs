@@ -6,6 +6,7 @@
 
 mod agree;
 mod flight;
+mod later;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -27,6 +28,7 @@ use vidra_core::{
 };
 
 pub use flight::Flight;
+pub use later::{Generations, Later};
 
 use super::live::Live;
 use crate::{desired::Desired, queue::TargetKey};
@@ -84,7 +86,8 @@ struct Record {
 struct View {
     owner: OwnerHash,
     proof: bool,
-    applied: Option<DeclaredHash>,
+    /// What was declared at our last apply, and the VidraResource's generation then.
+    applied: Option<(DeclaredHash, i64)>,
     base: Base,
 }
 
@@ -258,9 +261,9 @@ impl Records {
         let (mut proof, mut applied, mut drift) = (false, None, Drift::Unsure);
         if let Some(view) = record.views.iter_mut().find(|view| view.owner == *owner) {
             proof = view.proof;
-            applied = view.applied.map(|hash| hash.to_string());
+            applied = view.applied.map(|(hash, _)| hash.to_string());
             if let Some(declared) = desired.objects.get(key)
-                && view.applied == Some(declared.hash)
+                && view.applied.is_some_and(|(hash, _)| hash == declared.hash)
             {
                 view.base.settle(&declared.body);
             }
@@ -310,8 +313,8 @@ impl Records {
                 let entry = entries.remove(&owner);
                 let proof = entry.as_ref().is_some_and(|set| fields::owns_label(set, &label))
                     && !metadata["labels"][&label].is_null();
-                let applied =
-                    metadata["annotations"][&label].as_str().and_then(Stamp::parse).map(|stamp| stamp.hash);
+                let stamp = metadata["annotations"][&label].as_str().and_then(Stamp::parse);
+                let applied = stamp.map(|stamp| (stamp.hash, stamp.generation));
                 let was = before
                     .and_then(|before| before.views.iter().find(|view| view.owner == owner))
                     .and_then(|view| view.base.known());

@@ -18,7 +18,7 @@ use super::{
     error::{CallError, Class},
     informers::Informers,
     kinds::Kinds,
-    records::Records,
+    records::{Later, Records},
 };
 use crate::{
     queue::{Key, Priority, Queue, TargetKey, jittered},
@@ -112,6 +112,8 @@ pub struct Session {
     pub client: Client,
     /// What is known of its objects.
     pub records: Arc<Records>,
+    /// What its targets found of later declarations.
+    pub later: Later,
     /// Its informers.
     pub informers: Arc<Informers>,
     deps: SessionDeps,
@@ -144,6 +146,7 @@ impl Session {
             records.clone(),
             deps.queue.clone(),
             deps.rng.clone(),
+            deps.calls.clone(),
             tasks.clone(),
             stop.clone(),
         );
@@ -161,6 +164,7 @@ impl Session {
             fingerprint,
             client,
             records,
+            later: Later::default(),
             informers,
             deps,
             state: Mutex::new(state),

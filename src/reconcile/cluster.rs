@@ -10,7 +10,7 @@ use kube::ResourceExt;
 use vidra_api::{
     ClusterName, ConditionStatus, MemberCluster, MemberClusterStatus, Time,
     condition::{CREDENTIALS_VALID, IDENTITY_CONFIRMED, REACHABLE, READY},
-    labels::{CONFIRM, MEMBER_FINALIZER},
+    labels::{CONFIRM, CONFIRM_RESTORE, MEMBER_FINALIZER},
     set_condition,
 };
 use vidra_core::kubeconfig;
@@ -79,6 +79,13 @@ async fn pass(hub: &Hub, name: &str) -> Result<Verdict, CallError> {
                 session.dismiss(message);
             }
             Identity::Unknown => {}
+        }
+        // A word for this once: the next restore asks for another.
+        if member.annotations().get(CONFIRM).is_some_and(|word| word == CONFIRM_RESTORE)
+            && session.is_open()
+            && session.later.is_over(&hub.catalog.targets_on(name))
+        {
+            hub.api.member_unannotate(&member, CONFIRM).await?;
         }
     }
     Ok(Verdict::Done(None))

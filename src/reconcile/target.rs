@@ -3,6 +3,7 @@
 
 mod perform;
 mod report;
+mod restored;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -65,6 +66,7 @@ pub async fn reconcile(hub: &Hub, key: &TargetKey) -> Verdict {
 async fn departed(hub: &Hub, key: &TargetKey) -> Result<(), CallError> {
     if let Some(session) = hub.session(&key.cluster) {
         session.informers.release(key);
+        session.later.forget(key);
         session.records.forget(&OwnerHash::new(&hub.identity.hub, &key.namespace, &key.resource));
     }
     hub.forget_target(key);
@@ -214,6 +216,8 @@ impl Pass<'_> {
             .keys()
             .filter_map(|key| Some((key.clone(), session.records.view(&owner.hash, key, desired)?)))
             .collect();
+        let generations = session.records.generations(&owner.hash, desired, self.known_generation());
+        let behind = self.restored(session, &generations);
         let prune = self.target.spec.prune;
         let held =
             inventory::part(&self.hub.catalog.inventory(self.key), |key| prune || wants.contains_key(key));
@@ -226,6 +230,9 @@ impl Pass<'_> {
             prune,
             complete: desired.unresolved.is_empty() && blind.is_empty(),
         });
+        if let Some(held) = behind.filter(|_| !plan.is_empty()) {
+            return self.conclude(held, desired, Some(session), &Report::default()).await;
+        }
         let actor = Actor { session, owner: &owner, desired };
         #[cfg(vidra_mutants)]
         if crate::mutants::is(crate::mutants::Mutant::ReadyBeforeApplied) {
@@ -251,6 +258,7 @@ impl Pass<'_> {
             report.verdict.get_or_insert(Verdict::Retry(RETRY_MOST));
         }
         report.compared = blind.is_empty();
+        report.applied_generation = generations.highest;
         let delivery = report.delivery.take().unwrap_or(Delivery::Applied);
         let verdict = self.conclude(delivery, desired, Some(session), &report).await?;
         Ok(report.verdict.unwrap_or(verdict))

@@ -10,6 +10,7 @@ mod counts;
 mod credentials;
 mod deletion;
 mod delivery;
+mod disaster;
 mod drift;
 mod foreign;
 mod identity;

@@ -7,6 +7,7 @@ mod counts;
 mod credentials;
 mod deletion;
 mod delivery;
+mod disaster;
 mod drift;
 mod foreign;
 mod identity;

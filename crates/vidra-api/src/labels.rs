@@ -24,6 +24,8 @@ pub const APPROVE_REMOVAL: &str = "vidra.dev/approve-removal";
 pub const FORGET: &str = "vidra.dev/forget";
 /// Annotation on a MemberCluster: the uid that a person confirms, or "restore".
 pub const CONFIRM: &str = "vidra.dev/confirm";
+/// Value of [`CONFIRM`]: this hub's declarations count, although members have objects from later ones.
+pub const CONFIRM_RESTORE: &str = "restore";
 /// Type of the Secrets that hold revisions.
 pub const REVISION_SECRET_TYPE: &str = "vidra.dev/revision";
 /// Name of the Secret that holds the hub id.

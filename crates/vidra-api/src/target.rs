@@ -156,6 +156,10 @@ pub struct VidraTargetStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = schema::REVISION_MAX))]
     pub revision: Option<String>,
+    /// The highest metadata.generation of the VidraResource at which the objects were applied, as of when all
+    /// were as declared. An object from a later one shows that the hub was restored from an older backup.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub applied_generation: Option<i64>,
     /// Objects of this target in the member.
     #[serde(default)]
     pub objects: i64,
@@ -210,6 +214,7 @@ mod tests {
             },
             "status": {
                 "observedGeneration": 2, "state": "Waiting", "drift": "InSync", "revision": "00ff",
+                "appliedGeneration": 7,
                 "objects": 12, "ready": 11, "drifted": 1,
                 "corrections": {"count": 4, "last": "2026-01-02T03:04:05Z"},
                 "reason": "Gate", "message": "waits", "since": "2026-01-02T03:04:05Z",

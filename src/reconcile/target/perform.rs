@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use futures::{StreamExt, stream};
+use futures::{StreamExt, stream::FuturesOrdered};
 use vidra_api::target::Desired as Wish;
 use vidra_core::{
     plan::{Action, Effect, Held, Plan, Why},
@@ -40,6 +40,8 @@ pub(super) struct Report {
     pub(super) verdict: Option<Verdict>,
     /// All of the target was compared with the member.
     pub(super) compared: bool,
+    /// The highest generation of the VidraResource among the live objects.
+    pub(super) applied_generation: i64,
 }
 
 impl Pass<'_> {
@@ -93,10 +95,13 @@ impl Pass<'_> {
         inventory: &mut Inventory,
         report: &mut Report,
     ) {
-        let effects: Vec<_> = stage.iter().map(|effect| actor.perform(effect)).collect();
-        let outcomes: Vec<_> = stream::iter(effects).buffered(SIDE_BY_SIDE).collect().await;
-        for (effect, outcome) in stage.iter().zip(outcomes) {
+        // Each made only when its turn is near: what waits in thousands of passes side by side adds up.
+        let (mut waiting, mut done) = (stage.iter(), stage.iter());
+        let mut working: FuturesOrdered<_> =
+            waiting.by_ref().take(SIDE_BY_SIDE).map(|effect| actor.perform(effect)).collect();
+        while let (Some(outcome), Some(effect)) = (working.next().await, done.next()) {
             self.account(effect, outcome, inventory, report);
+            working.extend(waiting.next().map(|effect| actor.perform(effect)));
         }
     }
 

@@ -49,6 +49,7 @@ impl Pass<'_> {
             unready,
             corrected: corrections,
             compared: report.compared,
+            applied_generation: report.applied_generation.max(self.target.spec.generation),
             now: self.hub.clock.time(),
         };
         let status = target_status(&before, &facts);

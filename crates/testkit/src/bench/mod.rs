@@ -2,14 +2,16 @@
 //! `scale`, whose clusters are in memory.
 //!
 //! ```text
-//! bin/bench -> calls | hubstate | scale -> Fleet (testbed, hub process, as administrator)
+//! bin/bench -> apply | calls | heal | hubstate | scale -> Fleet (testbed, hub process, as administrator)
 //!                              -> ledger (the API servers' own record of requests)
 //!                              -> Report (a table for people, JSON for programs)
 //! ```
 
+mod apply;
 mod calls;
 mod etcd;
 mod fleet;
+mod heal;
 mod hubstate;
 mod ledger;
 mod machine;
@@ -17,7 +19,9 @@ mod process;
 mod report;
 mod scale;
 
+pub use apply::apply;
 pub use calls::calls;
+pub use heal::heal;
 pub use hubstate::{Size, hubstate};
 pub use report::Report;
 pub use scale::{Scale, scale};

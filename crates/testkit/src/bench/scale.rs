@@ -25,7 +25,7 @@ use vidra_api::{MemberCluster, VidraResource, find};
 
 use super::{
     process::{HubProcess, resident_bytes},
-    report::Report,
+    report::{Report, quantile},
 };
 use crate::{testbed::cpu_seconds, world::Access};
 
@@ -407,28 +407,6 @@ fn member(number: usize) -> String {
     format!("member-{number:04}")
 }
 
-/// The nearest rank.
-fn quantile(values: &[f64], part: f64) -> f64 {
-    let mut sorted = values.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    let rank = (part * sorted.len() as f64).ceil() as usize;
-    sorted.get(rank.saturating_sub(1)).copied().unwrap_or(f64::NAN)
-}
-
 fn rounded(time: Duration) -> f64 {
     (time.as_secs_f64() * 10.0).round() / 10.0
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_quantile_is_the_nearest_rank() {
-        let values: Vec<f64> = (1..=200).rev().map(f64::from).collect();
-        for (part, wanted) in [(0.5, 100.0), (0.99, 198.0), (1.0, 200.0), (0.0, 1.0)] {
-            assert_eq!(quantile(&values, part), wanted, "{part}");
-        }
-        assert!(quantile(&[], 0.5).is_nan());
-    }
 }

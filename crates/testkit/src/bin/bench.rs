@@ -34,8 +34,12 @@ struct Arguments {
 
 #[derive(Clone, Copy, ValueEnum)]
 enum Name {
+    /// Objects delivered in a second, and CPU for each, beside a bare loop of the same applies.
+    Apply,
     /// Requests for an object, and hub writes for a target.
     Calls,
+    /// From an edit in a member to the repaired object, beside a bare watch-and-apply loop.
+    Heal,
     /// CPU, etcd and memory of the hub side with 1,000 targets and 1,000,000 inventory entries.
     Hubstate,
     /// Time and memory with 1,000 clusters and 1,000,000 objects, simulated.
@@ -53,6 +57,8 @@ async fn main() -> Result<()> {
     };
     let memkube = hub.with_file_name("memkube");
     let report = match name {
+        Name::Apply => bench::apply(&hub).await?,
+        Name::Heal => bench::heal(&hub).await?,
         Name::Calls => bench::calls(&hub).await?,
         Name::Hubstate => bench::hubstate(&hub, bench::Size { resources, entries }).await?,
         Name::Scale => bench::scale(&hub, &memkube, bench::Scale { clusters, objects }).await?,

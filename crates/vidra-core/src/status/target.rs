@@ -72,6 +72,8 @@ pub struct TargetFacts<'a> {
     pub corrected: i64,
     /// All of the target was compared with the member.
     pub compared: bool,
+    /// The highest generation of the VidraResource at which an object was applied.
+    pub applied_generation: i64,
     /// Now.
     pub now: Time,
 }
@@ -93,6 +95,7 @@ pub fn target_status(before: &VidraTargetStatus, facts: &TargetFacts<'_>) -> Vid
     }
     if facts.delivery == Delivery::Applied && !facts.leaving {
         status.revision = Some(facts.revision.to_owned());
+        status.applied_generation = Some(facts.applied_generation);
     }
     // What was never delivered cannot have drifted.
     status.drift = Some(match known && facts.compared && status.revision.is_some() {
@@ -184,6 +187,7 @@ mod tests {
             unready: None,
             corrected: 0,
             compared: true,
+            applied_generation: 7,
             now: at(second),
         }
     }

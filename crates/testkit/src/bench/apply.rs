@@ -1,0 +1,141 @@
+//! `apply`: how fast objects reach the members, beside a bare loop that applies the same ones.
+//!
+//! One VidraResource with ConfigMaps for three members, until it is Ready: the hub's API, its revision, its
+//! inventories and its statuses are in that time. The loop knows the objects and only sends them, as many at a
+//! time as the hub has in flight to a member. They take turns, and the median round of each counts.
+
+use std::{path::Path, time::Duration};
+
+use anyhow::Result;
+use futures::{StreamExt, TryStreamExt, stream};
+use serde_json::{Value, json};
+use tokio::time::Instant;
+
+use super::{
+    fleet::{Fleet, NAMESPACE, is_true, resource, resource_at},
+    report::{Report, quantile},
+};
+use crate::{
+    testbed::cpu_seconds,
+    world::{Access, At},
+};
+
+const MEMBERS: usize = 3;
+/// Objects in each member.
+const OBJECTS: usize = 200;
+/// Bytes of an object's data.
+const DATA: usize = 1024;
+const IN_FLIGHT: usize = 32;
+const ROUNDS: usize = 5;
+const SETTLE: Duration = Duration::from_secs(120);
+
+/// Runs it.
+pub async fn apply(binary: &Path) -> Result<Report> {
+    let fleet = Fleet::start(binary, MEMBERS).await?;
+    let mut floors = Vec::new();
+    for member in &fleet.bed.members {
+        floors.push(Access::new(member.client("admin").await?, "bench-floor"));
+    }
+    let bench = Bench { fleet: &fleet, floors };
+    // The first of each opens connections and starts informers.
+    bench.hub("warm").await?;
+    bench.floor("warm-floor").await?;
+    let (mut hub, mut floor) = (Vec::new(), Vec::new());
+    for round in 0..ROUNDS {
+        tracing::info!("round {} of {ROUNDS}", round + 1);
+        floor.push(bench.floor(&format!("floor-{round}")).await?);
+        hub.push(bench.hub(&format!("hub-{round}")).await?);
+    }
+    let median =
+        |rounds: &[Cost], part: fn(&Cost) -> f64| quantile(&rounds.iter().map(part).collect::<Vec<_>>(), 0.5);
+    let rate = |rounds: &[Cost]| (MEMBERS * OBJECTS) as f64 / median(rounds, |cost| cost.seconds);
+    let cpu = |rounds: &[Cost]| median(rounds, |cost| cost.cpu) * 1000.0 / (MEMBERS * OBJECTS) as f64;
+    let mut report = Report::new("apply");
+    report.figure_at_least(
+        "ratio",
+        rate(&hub) / rate(&floor),
+        0.6,
+        "objects/s, over a bare loop of the same applies",
+    );
+    report.figure(
+        "cpu_ratio",
+        cpu(&hub) / cpu(&floor),
+        Some(2.0),
+        "CPU of the hub for an object, over the loop's",
+    );
+    report.condition("objects/s of the hub", rate(&hub).round());
+    report.condition("objects/s of the loop", rate(&floor).round());
+    report.condition("ms of CPU of the hub for an object", cpu(&hub));
+    report.condition("ms of CPU of the loop for an object", cpu(&floor));
+    report.condition("objects in each member", OBJECTS);
+    report.condition("rounds", ROUNDS);
+    report.condition("in flight, of the loop", IN_FLIGHT);
+    report.condition("bed", fleet.describe().await?);
+    fleet.stop().await?;
+    Ok(report)
+}
+
+/// What a round took.
+struct Cost {
+    seconds: f64,
+    /// CPU seconds of who applied.
+    cpu: f64,
+}
+
+struct Bench<'a> {
+    fleet: &'a Fleet,
+    /// Each member, as the loop has it.
+    floors: Vec<Access>,
+}
+
+impl Bench<'_> {
+    /// One VidraResource to all members; it is taken away again, untimed.
+    async fn hub(&self, name: &str) -> Result<Cost> {
+        let manifest: Vec<_> = (0..OBJECTS).map(|number| object(name, number).to_string()).collect();
+        let declared = resource(name, &manifest.join("\n---\n"), json!({}));
+        self.settled().await?;
+        let (began, cpu) = (Instant::now(), self.fleet.process.cpu_seconds()?);
+        let applied = self.fleet.hub.apply(&declared, true).await;
+        applied.map_err(|refused| anyhow::anyhow!("the VidraResource: {refused}"))?;
+        let ready = |resource: &Value| is_true(resource, "Ready");
+        self.fleet.hub.when(&resource_at(name), "is ready", ready).await;
+        let seconds = began.elapsed().as_secs_f64();
+        self.settled().await?;
+        let cpu = self.fleet.process.cpu_seconds()? - cpu;
+        self.fleet.hub.delete(&resource_at(name)).await;
+        self.fleet.hub.gone(&resource_at(name)).await;
+        self.settled().await?;
+        Ok(Cost { seconds, cpu })
+    }
+
+    async fn settled(&self) -> Result<()> {
+        self.fleet.settled(SETTLE, || Ok(())).await
+    }
+
+    /// The same objects by a loop; they are taken away again, untimed.
+    async fn floor(&self, name: &str) -> Result<Cost> {
+        let objects: Vec<_> = (0..OBJECTS).map(|number| object(name, number)).collect();
+        let pairs =
+            || self.floors.iter().flat_map(|member| objects.iter().map(move |object| (member, object)));
+        let own = std::process::id();
+        let (began, cpu) = (Instant::now(), cpu_seconds(own)?);
+        stream::iter(pairs())
+            .map(|(member, object)| member.apply(object, true))
+            .buffer_unordered(IN_FLIGHT)
+            .try_for_each(|_| async { Ok(()) })
+            .await
+            .map_err(|refused| anyhow::anyhow!("the loop: {refused}"))?;
+        let (seconds, cpu) = (began.elapsed().as_secs_f64(), cpu_seconds(own)? - cpu);
+        let deletes = pairs().map(|(member, object)| async move { member.delete(&At::of(object)).await });
+        stream::iter(deletes).buffer_unordered(IN_FLIGHT).collect::<Vec<_>>().await;
+        Ok(Cost { seconds, cpu })
+    }
+}
+
+fn object(name: &str, number: usize) -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "ConfigMap",
+        "metadata": {"name": format!("{name}-{number:03}"), "namespace": NAMESPACE},
+        "data": {"filling": "x".repeat(DATA)},
+    })
+}

@@ -1,0 +1,85 @@
+//! Objects that were applied from a later declaration than the hub knows: a hub that was restored from an older
+//! backup, or rebuilt from an older commit, would undo what was delivered since.
+
+use std::collections::BTreeMap;
+
+use parking_lot::Mutex;
+use vidra_api::names::OwnerHash;
+use vidra_core::object::ObjectKey;
+
+use super::Records;
+use crate::{desired::Desired, queue::TargetKey};
+
+/// What a target's live objects say of the declarations that they were applied from.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Generations {
+    /// The highest generation of the VidraResource among them.
+    pub highest: i64,
+    /// Objects that are declared otherwise now, and were applied at a generation above the one that is known.
+    pub later: usize,
+    /// The first of these, and its generation.
+    pub example: Option<(ObjectKey, i64)>,
+}
+
+impl Records {
+    /// Looks at the objects that are declared and proved to be this owner's. `known` is the highest generation
+    /// that the hub knows of the VidraResource.
+    pub fn generations(&self, owner: &OwnerHash, desired: &Desired, known: i64) -> Generations {
+        let inner = self.inner.lock();
+        let mut found = Generations::default();
+        for (key, declared) in &desired.objects {
+            let views = inner.objects.get(key).map(|record| record.views.as_slice()).unwrap_or_default();
+            let own = views.iter().find(|view| view.owner == *owner && view.proof);
+            let Some((hash, generation)) = own.and_then(|view| view.applied) else { continue };
+            found.highest = found.highest.max(generation);
+            if generation > known && hash != declared.hash {
+                found.later += 1;
+                found.example.get_or_insert_with(|| (key.clone(), generation));
+            }
+        }
+        found
+    }
+}
+
+/// How many such objects each target of a member has found: together they tell whether the hub is behind.
+#[derive(Debug, Default)]
+pub struct Later(Mutex<BTreeMap<TargetKey, usize>>);
+
+impl Later {
+    /// A target tells what it found; returns what all had found before, and now.
+    pub fn note(&self, target: &TargetKey, count: usize) -> (usize, usize) {
+        let mut all = self.0.lock();
+        let before = all.values().sum();
+        all.insert(target.clone(), count);
+        (before, all.values().sum())
+    }
+
+    /// The target is gone.
+    pub fn forget(&self, target: &TargetKey) {
+        self.0.lock().remove(target);
+    }
+
+    /// All of these have looked, and found nothing.
+    pub fn is_over(&self, targets: &[TargetKey]) -> bool {
+        let all = self.0.lock();
+        targets.iter().all(|target| all.get(target) == Some(&0))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_targets_find_adds_up_and_is_over_when_the_last_has_found_nothing() {
+        let [one, two, three] = ["one", "two", "three"].map(|name| TargetKey::new("ns", name, "berlin"));
+        let later = Later::default();
+        assert_eq!(later.note(&one, 4), (0, 4));
+        assert_eq!(later.note(&two, 2), (4, 6));
+        assert_eq!(later.note(&one, 0), (6, 2));
+        assert!(!later.is_over(&[one.clone(), two.clone()]));
+        assert_eq!(later.note(&two, 0), (2, 0));
+        assert!(later.is_over(&[one.clone(), two.clone()]));
+        assert!(!later.is_over(&[one, three]), "one that has not looked says nothing");
+    }
+}

@@ -1,0 +1,139 @@
+//! What is lost with a hub, and what comes back with a backup, destroys nothing in the members.
+
+use serde_json::{Value, json};
+use testkit::world::{At, World};
+use vidra_api::TargetState;
+
+use crate::{config_map, says, scenario};
+
+/// More than the few that may be an accident.
+const OBJECTS: usize = 7;
+
+fn manifest(value: &str) -> String {
+    (0..OBJECTS).map(|number| config_map(&format!("settings-{number}"), value)).collect()
+}
+
+/// All that the hub's cluster had of its own is gone, but for its identity and the members' registrations.
+async fn lose_all_but_the_identity(world: &World) {
+    for kind in ["VidraResource", "VidraTarget", "VidraInventory", "MemberCluster"] {
+        let namespace = if kind == "MemberCluster" { "" } else { &world.ns };
+        for object in world.hub.list(&At::new("vidra.dev/v1alpha1", kind, namespace, "")).await {
+            let name = object["metadata"]["name"].as_str().unwrap();
+            let at = At::new("vidra.dev/v1alpha1", kind, namespace, name);
+            world.hub.merge(&at, json!({"metadata": {"finalizers": null}})).await;
+            world.hub.delete(&at).await;
+            world.hub.gone(&at).await;
+        }
+    }
+    for secret in world.hub.list(&At::new("v1", "Secret", &world.ns, "")).await {
+        if secret["type"] == "vidra.dev/revision" {
+            let name = secret["metadata"]["name"].as_str().unwrap();
+            world.hub.delete(&At::new("v1", "Secret", &world.ns, name)).await;
+        }
+    }
+}
+
+/// Berlin has the second of two declarations; the hub's cluster has lost everything, and the hub does not run.
+async fn delivered_and_lost(world: &mut World) {
+    world.register(&["berlin"]).await;
+    for value in ["one", "two"] {
+        world.deliver("shop", &["berlin"], &manifest(value)).await;
+        world.ready("shop").await;
+    }
+    world.stop_hub().await;
+    lose_all_but_the_identity(world).await;
+}
+
+async fn all_say(world: &World, value: &str) {
+    let berlin = world.alice("berlin").await;
+    for number in 0..OBJECTS {
+        let at = At::config_map(&world.ns, &format!("settings-{number}"));
+        assert!(says(value)(&berlin.live(&at).await), "{at}");
+    }
+}
+
+#[test]
+fn a_hub_built_anew_from_the_same_declarations_knows_its_objects_and_writes_nothing() {
+    scenario(async |mut world| {
+        delivered_and_lost(&mut world).await;
+        let mark = world.mark();
+        world.deliver("shop", &["berlin"], &manifest("two")).await;
+        world.start_hub().await;
+        world.ready("shop").await;
+        assert_eq!(world.writes("berlin", &mark), []);
+        assert_eq!(world.inventory("shop", "berlin").await.len(), OBJECTS);
+
+        // Generations begin anew with the new VidraResource; that alone is no older backup.
+        world.deliver("shop", &["berlin"], &manifest("three")).await;
+        world.ready("shop").await;
+        all_say(&world, "three").await;
+        world.end().await;
+    });
+}
+
+#[test]
+fn a_hub_that_is_behind_its_members_holds_its_writes_until_a_person_confirms() {
+    scenario(async |mut world| {
+        delivered_and_lost(&mut world).await;
+        let mark = world.mark();
+        world.deliver("shop", &["berlin"], &manifest("one")).await;
+        world.start_hub().await;
+        let message = world.target_is("shop", "berlin", TargetState::Failed, "HubRestored").await;
+        assert!(message.contains("vidra.dev/confirm=restore") && message.contains("settings-0"), "{message}");
+        world.resource_says("shop", "Stalled", "True", "TargetsFailed").await;
+        // Neither a look now nor a restart gets round it.
+        world.reconcile_now("shop", "1").await;
+        world.restart_hub().await;
+        tokio::join!(world.after_passes(1), world.reconcile_now("shop", "2"));
+        world.target_is("shop", "berlin", TargetState::Failed, "HubRestored").await;
+        assert_eq!(world.writes("berlin", &mark), []);
+        all_say(&world, "two").await;
+
+        let member = world.member_at("berlin");
+        world
+            .hub
+            .merge(&member, json!({"metadata": {"annotations": {"vidra.dev/confirm": "restore"}}}))
+            .await;
+        world.ready("shop").await;
+        all_say(&world, "one").await;
+        // The word was for this once.
+        let said = |member: &Value| member["metadata"]["annotations"].get("vidra.dev/confirm").is_some();
+        world.hub.when(&member, "the confirmation is taken off", |member| !said(member)).await;
+        world.end().await;
+    });
+}
+
+#[test]
+fn a_hub_that_is_behind_goes_on_by_itself_when_the_later_declarations_are_applied() {
+    scenario(async |mut world| {
+        delivered_and_lost(&mut world).await;
+        let mark = world.mark();
+        world.deliver("shop", &["berlin"], &manifest("one")).await;
+        world.start_hub().await;
+        world.target_is("shop", "berlin", TargetState::Failed, "HubRestored").await;
+        world.deliver("shop", &["berlin"], &manifest("two")).await;
+        world.ready("shop").await;
+        assert_eq!(world.writes("berlin", &mark), []);
+        all_say(&world, "two").await;
+        world.end().await;
+    });
+}
+
+#[test]
+fn a_few_objects_from_later_declarations_hold_nothing() {
+    scenario(async |mut world| {
+        world.register(&["berlin"]).await;
+        for value in ["one", "two"] {
+            world.deliver("shop", &["berlin"], &config_map("settings", value)).await;
+            world.ready("shop").await;
+        }
+        world.stop_hub().await;
+        lose_all_but_the_identity(&world).await;
+        world.deliver("shop", &["berlin"], &config_map("settings", "one")).await;
+        world.start_hub().await;
+        world.ready("shop").await;
+        let settings = world.alice("berlin").await.live(&At::config_map(&world.ns, "settings")).await;
+        assert!(says("one")(&settings));
+        world.end().await;
+    });
+}
