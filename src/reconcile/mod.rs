@@ -27,7 +27,8 @@ use crate::{
     settings::Settings,
 };
 
-/// A status of one object is written at most once in this time; the last one always.
+/// A status of one object is written at most once in this time, and once more when it ends what a passing one
+/// announced; the last one always.
 const BETWEEN_STATUSES: Duration = Duration::from_secs(1);
 /// How long a passing status waits for the next.
 const SETTLE: Duration = Duration::from_millis(400);
@@ -71,7 +72,8 @@ pub struct Hub {
 /// See [`Hub::memo`].
 #[derive(Default)]
 pub struct Memo {
-    status_written: BTreeMap<Key, Instant>,
+    /// When a status was written last, and whether that one was passing.
+    status_written: BTreeMap<Key, (Instant, bool)>,
     corrections: BTreeMap<TargetKey, i64>,
     /// Members whose credentials the cluster loop has looked at since the start.
     judged: BTreeSet<String>,
@@ -149,15 +151,17 @@ impl Hub {
             }
         }
         memo.settling.remove(key);
-        if let Some(last) = memo.status_written.get(key) {
+        if let Some((last, was_passing)) = memo.status_written.get(key) {
             let since = now.duration_since(*last);
-            if since < BETWEEN_STATUSES {
+            // What a passing status announced need not wait.
+            let is_end = *was_passing && !passing;
+            if since < BETWEEN_STATUSES && !is_end {
                 drop(memo);
                 self.queue.add_after(key.clone(), BETWEEN_STATUSES - since);
                 return false;
             }
         }
-        memo.status_written.insert(key.clone(), now);
+        memo.status_written.insert(key.clone(), (now, passing));
         true
     }
 }

@@ -24,7 +24,8 @@ const HUB_KINDS: [(&str, &str); 5] = [
 ];
 
 /// Fields that differ between runs that are alike.
-const TRANSIENT: [&str; 10] = [
+const TRANSIENT: [&str; 11] = [
+    "appliedGeneration",
     "uid",
     "resourceVersion",
     "creationTimestamp",

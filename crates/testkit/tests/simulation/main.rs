@@ -18,6 +18,7 @@ mod members;
 mod mutants;
 mod replay;
 mod scenarios;
+mod schema;
 mod sieve;
 mod walk;
 mod whole;
