@@ -5,11 +5,11 @@ use std::time::Duration;
 use futures::{StreamExt, stream};
 use vidra_api::target::Desired as Wish;
 use vidra_core::{
-    plan::{Action, Effect, Held, Plan, Why},
+    plan::{Action, Effect, Held, Plan, Want, Why},
     status::Delivery,
 };
 
-use super::Pass;
+use super::{Pass, outcome};
 use crate::{
     hub::{
         events::Severity,
@@ -40,6 +40,8 @@ pub(super) struct Report {
     pub(super) verdict: Option<Verdict>,
     /// All of the target was compared with the member.
     pub(super) compared: bool,
+    /// The wave up to which the revision is applied, if nothing but health keeps it from going on.
+    pub(super) awaited: Option<i32>,
 }
 
 impl Pass<'_> {
@@ -96,30 +98,48 @@ impl Pass<'_> {
         let effects: Vec<_> = stage.iter().map(|effect| actor.perform(effect)).collect();
         let outcomes: Vec<_> = stream::iter(effects).buffered(SIDE_BY_SIDE).collect().await;
         for (effect, outcome) in stage.iter().zip(outcomes) {
-            self.account(effect, outcome, inventory, report);
+            let want = actor.desired.wants.get(&effect.key);
+            self.account(effect, want, outcome, inventory, report);
         }
     }
 
-    fn account(&self, effect: &Effect, outcome: Outcome, inventory: &mut Inventory, report: &mut Report) {
+    fn account(
+        &self,
+        effect: &Effect,
+        want: Option<&Want>,
+        outcome: Outcome,
+        inventory: &mut Inventory,
+        report: &mut Report,
+    ) {
         let (key, cluster) = (&effect.key, &self.key.cluster);
+        if let Some(want) = want {
+            outcome::enter(key, want, &outcome, inventory);
+        }
         let repairs = matches!(&effect.action, Action::Apply { why: Why::Drifted | Why::Missing, .. });
-        if repairs && !matches!(outcome, Outcome::Applied { .. }) {
+        let done = matches!(outcome, Outcome::Applied { .. } | Outcome::Recreated { .. } | Outcome::Present);
+        if repairs && !done {
             report.drifted += 1;
         }
         match outcome {
-            Outcome::Applied { uid, corrected } => {
-                let version = &effect.gvk.version;
-                let held = inventory.entry(key.clone()).or_insert_with(|| Held::intended(version));
-                held.version.clone_from(version);
-                held.uid = uid;
-                if corrected {
-                    report.corrected += 1;
-                    self.say(
-                        Severity::Normal,
-                        "DriftCorrected",
-                        &format!("{key} on {cluster} was not as declared and was applied again"),
-                    );
-                }
+            Outcome::Applied { corrected: true, .. } => {
+                report.corrected += 1;
+                self.say(
+                    Severity::Normal,
+                    "DriftCorrected",
+                    &format!("{key} on {cluster} was not as declared and was applied again"),
+                );
+            }
+            Outcome::Applied { .. } | Outcome::Present => {}
+            Outcome::Recreated { fields, .. } => {
+                let note =
+                    format!("{key} on {cluster} was deleted and made anew: {fields} could not be changed");
+                self.say(Severity::Normal, "Recreated", &note);
+            }
+            Outcome::Leaving => {
+                report.undone += 1;
+                let message = format!("{key} is being deleted in the member to be made anew");
+                report.delivery.get_or_insert(Delivery::Waiting { reason: "ObjectTerminating", message });
+                report.verdict.get_or_insert(Verdict::Done(Some(LOOK_AGAIN)));
             }
             Outcome::Gone => {
                 inventory.remove(key);
@@ -143,7 +163,7 @@ impl Pass<'_> {
                 if !error.is_transport() {
                     self.say(Severity::Warning, error.reason(), &format!("{cluster}: {message}"));
                 }
-                let stalled = matches!(error.class, Class::Forbidden | Class::Invalid);
+                let stalled = error.class == Class::Forbidden || error.is_invalid();
                 let reason = error.reason();
                 // Silence is no failure of the object: the breaker finds out what it is.
                 report.delivery.get_or_insert(match error.is_transport() {
@@ -170,7 +190,9 @@ fn failure(effect: &Effect, error: &CallError) -> String {
     };
     let hint = match error.class {
         Class::Forbidden => "; grant the registered credentials this right in the member",
-        Class::Invalid | Class::Server => "; correct the object in the manifest if its fields are at fault",
+        Class::Invalid | Class::InvalidFields(_) | Class::Server => {
+            "; correct the object in the manifest if its fields are at fault"
+        }
         _ => "",
     };
     format!("{doing} {} failed: {}{hint}", effect.key, error.message)
