@@ -19,5 +19,6 @@ mod mutants;
 mod replay;
 mod scenarios;
 mod sieve;
+mod turns;
 mod walk;
 mod whole;
