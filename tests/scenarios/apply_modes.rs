@@ -179,3 +179,82 @@ fn an_immutable_config_map_is_made_anew_and_an_object_that_others_share_is_not()
         world.end().await;
     });
 }
+
+#[test]
+fn what_cannot_be_changed_is_made_anew_whatever_its_kind_unless_it_holds_data() {
+    scenario(async |world| {
+        world.register(&["berlin"]).await;
+        let alice = world.alice("berlin").await;
+        let workload = |kind: &str, app: &str, extra: Value| {
+            let mut declared = json!({
+                "apiVersion": "apps/v1", "kind": kind, "metadata": {"name": "web"},
+                "spec": {"replicas": 0, "selector": {"matchLabels": {"app": app}}, "template": {
+                    "metadata": {"labels": {"app": app}}, "spec": {"containers": [{"name": "web", "image": "web:1"}]}}},
+            });
+            for (field, value) in extra.as_object().into_iter().flatten() {
+                declared["spec"][field] = value.clone();
+            }
+            declared
+        };
+        let service = |extra: Value| {
+            let mut declared = json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "web"},
+                "spec": {"selector": {"app": "web"}, "ports": [{"port": 80}]}});
+            for (field, value) in extra.as_object().into_iter().flatten() {
+                declared["spec"][field] = value.clone();
+            }
+            declared
+        };
+        let api = "rbac.authorization.k8s.io";
+        let binding = |role: &str| {
+            json!({"apiVersion": format!("{api}/v1"), "kind": "RoleBinding", "metadata": {"name": "web"},
+                "roleRef": {"apiGroup": api, "kind": "Role", "name": role},
+                "subjects": [{"apiGroup": api, "kind": "User", "name": "bob"}]})
+        };
+        let secret = |kind: &str| {
+            json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "web"}, "type": kind,
+                "stringData": {"key": "one"}})
+        };
+        let changes = [
+            (workload("Deployment", "web", json!({})), workload("Deployment", "shop", json!({}))),
+            (
+                workload("StatefulSet", "web", json!({"serviceName": "one"})),
+                workload("StatefulSet", "web", json!({"serviceName": "two"})),
+            ),
+            (service(json!({})), service(json!({"clusterIP": "None"}))),
+            (binding("reader"), binding("writer")),
+            (secret("Opaque"), secret("example.com/other")),
+        ];
+        let asking = |declared: &Value| annotated(declared.clone(), &[("on-immutable", "Recreate")]);
+        let before: String = changes.iter().map(|(before, _)| asking(before)).collect();
+        let after: String = changes.iter().map(|(_, after)| asking(after)).collect();
+        world.deliver("shop", &["berlin"], &before).await;
+        world.ready("shop").await;
+        let mut uids = Vec::new();
+        for (declared, _) in &changes {
+            let mut declared = declared.clone();
+            declared["metadata"]["namespace"] = world.ns.as_str().into();
+            let at = At::of(&declared);
+            uids.push((at.clone(), uid(&alice.live(&at).await)));
+        }
+        world.deliver("shop", &["berlin"], &after).await;
+        world.ready("shop").await;
+        for (at, before) in &uids {
+            assert_ne!(uid(&alice.live(at).await), *before, "{at}");
+        }
+
+        let claim = |mode: &str| {
+            json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "data"},
+                "spec": {"accessModes": [mode], "resources": {"requests": {"storage": "1Gi"}}}})
+        };
+        let at = At::new("v1", "PersistentVolumeClaim", &world.ns, "data");
+        world.deliver("data", &["berlin"], &asking(&claim("ReadWriteOnce"))).await;
+        let before = uid(&alice.when(&at, "there", |_| true).await);
+        world.deliver("data", &["berlin"], &asking(&claim("ReadWriteMany"))).await;
+        let message = world.target_is("data", "berlin", TargetState::Failed, "ImmutableField").await;
+        assert!(message.contains("its data could go with it") && message.contains("spec"), "{message}");
+        assert_eq!(uid(&alice.live(&at).await), before);
+        // The claim's protection is lifted by a controller that not every bed has.
+        alice.merge(&at, json!({"metadata": {"finalizers": null}})).await;
+        world.end().await;
+    });
+}

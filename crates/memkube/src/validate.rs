@@ -300,8 +300,9 @@ pub(super) fn builtin(kind: &Kind, live: Option<&Value>, object: &Value) -> Vec<
 }
 
 /// Fields that stay as they were made: group, kind, field, and as what a change is refused.
-const FIXED: [(&str, &str, &str, &str); 12] = [
+const FIXED: [(&str, &str, &str, &str); 13] = [
     ("", "Secret", "type", "FieldValueInvalid"),
+    ("", "PersistentVolumeClaim", "spec.accessModes", "FieldValueForbidden"),
     ("batch", "Job", "spec.template", "FieldValueInvalid"),
     ("rbac.authorization.k8s.io", "RoleBinding", "roleRef", "FieldValueInvalid"),
     ("rbac.authorization.k8s.io", "ClusterRoleBinding", "roleRef", "FieldValueInvalid"),

@@ -59,8 +59,9 @@ impl Pass<'_> {
             self.forget_corrections(corrections);
         }
         // When it is late, nothing else tells.
+        let interval = self.interval();
         let late_in = late_in.filter(|left| !left.is_zero());
-        Ok(Verdict::Done(Some(late_in.map_or(self.interval(), |left| left.min(self.interval())))))
+        Ok(Verdict::Done(Some(late_in.map_or(interval, |left| left.min(interval)))))
     }
 
     /// They are told with the next status.
