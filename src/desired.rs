@@ -30,6 +30,7 @@ impl From<Rendered> for Desired {
                     gvk: declared.gvk.clone(),
                     scope: declared.scope,
                     stage: declared.stage,
+                    directives: declared.directives,
                     hash: declared.hash.to_string(),
                 };
                 (declared.key.clone(), want)

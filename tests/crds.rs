@@ -87,6 +87,7 @@ fn vidra_target(name: &str) -> Value {
 fn good() -> Vec<Value> {
     let mut objects = vec![
         resource(json!({"targets": []})),
+        resource(json!({"targets": [], "reconcile": {"timeout": "90s"}})),
         resource(json!({"targets": [{"clusterSelector": {}}], "manifest": "kind: ConfigMap\n"})),
         target(json!({"clusterNames": ["berlin", "paris-2"], "namespace": "shop"})),
         target(json!({"clusterNames": []})),
@@ -122,6 +123,10 @@ fn bad() -> Vec<(Value, [&'static str; 2])> {
     let member_name = "choose a metadata.name of at most 63 lower-case letters";
     let mut rows = vec![
         (resource(json!({})), ["spec.targets", "Required value"]),
+        (
+            resource(json!({"targets": [], "reconcile": {"timeout": "0s"}})),
+            ["spec.reconcile.timeout", duration],
+        ),
         (target(json!({})), ["spec.targets[0]", one_of]),
         (target(json!({"clusterNames": ["a"], "clusterSelector": {}})), ["spec.targets[0]", one_of]),
         (target(json!({"clusterNames": ["a", "Berlin"]})), ["spec.targets[0].clusterNames[1]", cluster]),

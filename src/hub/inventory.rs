@@ -66,7 +66,9 @@ fn read(entry: InventoryEntry, texts: &mut BTreeSet<Arc<str>>) -> Entry {
         namespace: shared(entry.namespace),
         name: entry.name.into(),
     };
-    (key, Held { version: shared(entry.version), uid: entry.uid, adopted: entry.adopted })
+    let settled = (!entry.settled.is_empty()).then(|| entry.settled.into_boxed_str());
+    let (version, wave) = (shared(entry.version), entry.wave);
+    (key, Held { version, uid: entry.uid, adopted: entry.adopted, wave, settled })
 }
 
 /// Joins chunks. An entry that stands in two (a chunk that is being replaced) is one.
@@ -203,6 +205,8 @@ fn written(entries: &[Entry]) -> Vec<InventoryEntry> {
         uid: held.uid.clone(),
         adopted: held.adopted,
         done: !held.uid.is_empty(),
+        wave: held.wave,
+        settled: held.settled.as_deref().unwrap_or_default().to_owned(),
     };
     entries.iter().map(write).collect()
 }
@@ -217,7 +221,7 @@ mod tests {
         let gvk = Gvk::new("", "v1", "ConfigMap");
         range
             .map(|n| {
-                let held = Held { version: "v1".into(), uid: uid.into(), adopted: false };
+                let held = Held { version: "v1".into(), uid: uid.into(), ..Held::default() };
                 (ObjectKey::new(&gvk, "shop", &format!("c{n:04}")), held)
             })
             .collect()

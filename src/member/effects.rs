@@ -1,6 +1,8 @@
 //! Performs a plan's effects against a member: each once, guarded by uid and resourceVersion, within a
 //! deadline. What comes back is folded at once; what went wrong is a value.
 
+mod present;
+mod recreate;
 mod remove;
 
 use k8s_openapi::api::core::v1::Namespace;
@@ -11,6 +13,7 @@ use kube::{
 };
 use serde_json::Value;
 use vidra_core::{
+    directives::ApplyMode,
     fields,
     object::{Gvk, ObjectKey, Scope},
     plan::{Action, Drift, Effect, Why},
@@ -36,6 +39,17 @@ pub enum Outcome {
         /// Drift was undone.
         corrected: bool,
     },
+    /// Fields of it could not be changed: it was deleted and made anew.
+    Recreated {
+        /// Its new uid.
+        uid: String,
+        /// The fields, in words.
+        fields: String,
+    },
+    /// It was deleted to be made anew, and goes when its finalizers have run.
+    Leaving,
+    /// It is wanted only where there is none, and somebody else has made one.
+    Present,
     /// The object is, or from now on is taken to be, not in this target any more.
     Gone,
     /// It will be gone when its finalizers have run.
@@ -100,7 +114,10 @@ impl Actor<'_> {
             Ok(uid) => Ok(Outcome::Applied { uid, corrected }),
             // The server looks at the fields' managers before it looks at the resourceVersion.
             Err(error) if matches!(error.class, Class::Conflict | Class::FieldConflict(_)) => {
-                self.join(declared).await
+                match declared.directives.apply {
+                    ApplyMode::IfAbsent => self.leave_present(declared).await,
+                    ApplyMode::Always | ApplyMode::Once => self.join(declared).await,
+                }
             }
             Err(error) if error.class == (Class::Namespace { terminating: false }) => {
                 self.create_namespace(&declared.key.namespace).await?;
@@ -120,7 +137,16 @@ impl Actor<'_> {
         if crate::mutants::is(crate::mutants::Mutant::NoUidPrecondition) {
             body["metadata"]["uid"].take();
         }
-        self.apply_body(declared, &body, uid, why, force).await
+        match self.apply_body(declared, &body, uid, why, force).await {
+            Err(error) => match &error.class {
+                Class::InvalidFields(fields) => {
+                    let fields = fields.join(", ");
+                    Box::pin(self.change_immutable(declared, uid, &fields, error)).await
+                }
+                _ => Err(error),
+            },
+            step => step,
+        }
     }
 
     async fn apply_body(&self, declared: &Declared, body: &Value, uid: &str, why: Why, force: bool) -> Step {
@@ -142,12 +168,13 @@ impl Actor<'_> {
                 }
                 Class::Conflict | Class::NotFound => self.join(declared).await,
                 // A uid that differs answers 422 for some kinds: see whether the body is at fault.
-                Class::Invalid if why == Why::Missing => match self.read(&declared.key, &declared.gvk).await?
-                {
-                    Some(live) if live.uid() == uid => Err(error),
-                    Some(_) => self.join(declared).await,
-                    None => self.create(declared, true).await,
-                },
+                _ if error.is_invalid() && why == Why::Missing => {
+                    match self.read(&declared.key, &declared.gvk).await? {
+                        Some(live) if live.uid() == uid => Err(error),
+                        Some(_) => self.join(declared).await,
+                        None => self.create(declared, true).await,
+                    }
+                }
                 _ => Err(error),
             },
         }

@@ -27,6 +27,8 @@ pub enum Class {
     Conflict,
     /// These fields are held by other managers (409 with causes), as the server writes paths.
     FieldConflict(Vec<String>),
+    /// These fields make the object, or the change of it, invalid (422 with causes), as the server writes paths.
+    InvalidFields(Vec<String>),
     /// The object is not valid (400, 422), too large (413), or of a kind that takes no such call (405, 415).
     Invalid,
     /// The watch or list position is too old (410) or ahead of the server (504).
@@ -64,6 +66,11 @@ impl CallError {
         self.class == Class::Transport
     }
 
+    /// The server does not accept what it was sent.
+    pub fn is_invalid(&self) -> bool {
+        matches!(self.class, Class::Invalid | Class::InvalidFields(_))
+    }
+
     /// A condition reason for people.
     pub fn reason(&self) -> &'static str {
         match self.class {
@@ -76,7 +83,7 @@ impl CallError {
             Class::NotFound => "NotFound",
             Class::Conflict => "Conflict",
             Class::FieldConflict(_) => "FieldConflict",
-            Class::Invalid => "Invalid",
+            Class::Invalid | Class::InvalidFields(_) => "Invalid",
             Class::Expired => "Expired",
             Class::Server => "ServerError",
         }
@@ -109,7 +116,9 @@ impl From<Status> for CallError {
             403 => Class::Forbidden,
             404 if of_namespaces => Class::Namespace { terminating: false },
             404 => Class::NotFound,
-            409 if has_cause("FieldManagerConflict") => Class::FieldConflict(contested(details)),
+            409 if has_cause("FieldManagerConflict") => {
+                Class::FieldConflict(fields(details, |reason| reason == "FieldManagerConflict"))
+            }
             409 => Class::Conflict,
             410 => Class::Expired,
             429 => {
@@ -118,6 +127,11 @@ impl From<Status> for CallError {
                 Class::Throttled(seconds.map(|seconds| Duration::from_secs(u64::from(seconds.min(60)))))
             }
             504 if has_cause("ResourceVersionTooLarge") => Class::Expired,
+            422 if details
+                .is_some_and(|details| details.causes.iter().any(|cause| !cause.field.is_empty())) =>
+            {
+                Class::InvalidFields(fields(details, |_| true))
+            }
             400 | 405 | 406 | 413 | 415 | 422 => Class::Invalid,
             _ => Class::Server,
         };
@@ -126,10 +140,17 @@ impl From<Status> for CallError {
     }
 }
 
-fn contested(details: Option<&StatusDetails>) -> Vec<String> {
+/// The fields of causes with such a reason, each once, in the server's order.
+fn fields(details: Option<&StatusDetails>, wanted: impl Fn(&str) -> bool) -> Vec<String> {
     let causes = details.map(|details| details.causes.as_slice()).unwrap_or_default();
-    let of_fields = causes.iter().filter(|cause| cause.reason == "FieldManagerConflict");
-    of_fields.map(|cause| cause.field.clone()).collect()
+    let mut fields = Vec::new();
+    for cause in causes.iter().filter(|cause| wanted(&cause.reason) && !cause.field.is_empty()) {
+        let field = trimmed(&cause.field);
+        if !fields.contains(&field) {
+            fields.push(field);
+        }
+    }
+    fields
 }
 
 /// The innermost error says what happened; the outer ones say only that something did.
@@ -174,6 +195,14 @@ mod tests {
                 json!({"code": 409, "details": {"causes": [{"reason": "FieldManagerConflict", "field": ".data.a"}]}}),
                 Class::FieldConflict(vec![".data.a".into()]),
             ),
+            (
+                json!({"code": 422, "details": {"causes": [
+                    {"reason": "FieldValueInvalid", "field": "spec.template"},
+                    {"reason": "FieldValueForbidden", "field": "spec.template"}]}}),
+                Class::InvalidFields(vec!["spec.template".into()]),
+            ),
+            (json!({"code": 422}), Class::Invalid),
+            (json!({"code": 400}), Class::Invalid),
             (json!({"code": 500}), Class::Server),
             (
                 json!({"code": 429, "details": {"retryAfterSeconds": 900}}),

@@ -1,9 +1,11 @@
 //! The target loop: one pass of one (VidraResource, member cluster) pair. It gathers, lets vidra-core plan,
 //! performs, and writes the inventory and the VidraTarget's status; nothing else.
 
+mod outcome;
 mod perform;
 mod report;
 mod restored;
+mod waiting;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -20,21 +22,20 @@ use vidra_api::{
 use vidra_core::{
     health::HealthStatus,
     object::{Gvk, ObjectKey},
-    plan::{self, Held, Live, PlanInput, Wait, Want},
+    plan::{self, PlanInput, Wait},
     status::Delivery,
 };
 
 use self::{
+    outcome::proven,
     perform::Report,
-    report::{complaint, is_done},
+    report::is_done,
+    waiting::{awaited, complaint, unplannable},
 };
 use super::{Hub, RETRY_MOST, RETRY_RARELY, after_hub_error};
 use crate::{
     desired::Desired,
-    hub::{
-        inventory::{self, Inventory},
-        revisions::RevisionError,
-    },
+    hub::{inventory, revisions::RevisionError},
     member::{
         effects::Actor,
         error::CallError,
@@ -46,6 +47,9 @@ use crate::{
     queue::{Key, TargetKey, Verdict, jittered},
     settings::parse_interval,
 };
+
+/// How long applied objects may take to become healthy, where nobody says otherwise.
+const TIMEOUT: Duration = Duration::from_secs(300);
 
 /// One pass.
 pub async fn reconcile(hub: &Hub, key: &TargetKey) -> Verdict {
@@ -222,6 +226,9 @@ impl Pass<'_> {
         let held =
             inventory::part(&self.hub.catalog.inventory(self.key), |key| prune || wants.contains_key(key));
         let inventory = proven(held.clone(), &wants, &live);
+        let before = self.target.status.as_ref();
+        let delivered =
+            before.and_then(|status| status.revision.as_deref()) == Some(&*self.target.spec.revision);
         let plan = plan::plan(&PlanInput {
             wish: plan::Wish::Present,
             wants: &wants,
@@ -229,6 +236,8 @@ impl Pass<'_> {
             live: &live,
             prune,
             complete: desired.unresolved.is_empty() && blind.is_empty(),
+            delivered,
+            unplannable: unplannable(desired, &blind),
         });
         if let Some(held) = behind.filter(|_| !plan.is_empty()) {
             return self.conclude(held, desired, Some(session), &Report::default()).await;
@@ -244,14 +253,18 @@ impl Pass<'_> {
         let is_current = |key: &ObjectKey| {
             session.records.health(key).is_some_and(|(health, _)| health == HealthStatus::Current)
         };
-        if report.undone == 0
-            && plan.waits.iter().any(|wait| matches!(wait, Wait::NotCurrent(key) if is_current(key)))
-        {
+        if report.undone == 0 && plan.waits.iter().filter_map(Wait::gate).any(is_current) {
             self.count_corrections(&report);
             return Ok(Verdict::Done(Some(Duration::ZERO)));
         }
         if report.delivery.is_none() {
-            report.delivery = complaint(&plan, desired, &blind);
+            let notes = |key: &ObjectKey| session.records.health(key).and_then(|(_, note)| note);
+            report.delivery = complaint(&plan, desired, &blind, notes);
+            report.awaited = awaited(&plan, desired);
+        }
+        if !self.follows_events() && plan.waits.iter().any(|wait| wait.gate().is_some()) {
+            // Nothing tells when it is current.
+            report.verdict.get_or_insert(Verdict::Retry(RETRY_MOST));
         }
         if !desired.unresolved.is_empty() {
             // Nothing tells when a kind comes to be served.
@@ -273,9 +286,8 @@ impl Pass<'_> {
             .into_iter()
             .filter_map(|gvk| kinds.get(gvk).map(|(kind, _)| (gvk.clone(), kind.clone())))
             .collect();
-        let on_events = self.target.spec.reconcile.on_events.unwrap_or(self.hub.settings.on_events);
         let mut blind = BTreeMap::new();
-        let states = if on_events {
+        let states = if self.follows_events() {
             session.informers.require(self.key, &needed)
         } else {
             session.informers.release(self.key);
@@ -334,6 +346,8 @@ impl Pass<'_> {
             live: &live,
             prune: true,
             complete: true,
+            delivered: false,
+            unplannable: None,
         });
         let actor = Actor { session, owner: &owner, desired: &desired };
         let held = inventory::joined(&chunks);
@@ -346,24 +360,18 @@ impl Pass<'_> {
         Ok(report.verdict.unwrap_or(Verdict::Done(None)))
     }
 
+    fn follows_events(&self) -> bool {
+        self.target.spec.reconcile.on_events.unwrap_or(self.hub.settings.on_events)
+    }
+
+    /// How long applied objects may take to become healthy.
+    fn timeout(&self) -> Duration {
+        let own = self.target.spec.reconcile.timeout.as_deref().and_then(|text| parse_interval(text).ok());
+        own.unwrap_or(TIMEOUT)
+    }
+
     fn interval(&self) -> Duration {
         let own = self.target.spec.reconcile.interval.as_deref().and_then(|text| parse_interval(text).ok());
         jittered(own.unwrap_or(self.hub.settings.interval), self.hub.rng.as_ref())
     }
-}
-
-/// The inventory, with what the member proves to be ours: a hub that died may have applied it and not
-/// written down its uid.
-fn proven(
-    mut inventory: Inventory,
-    wants: &BTreeMap<ObjectKey, Want>,
-    live: &BTreeMap<ObjectKey, Live>,
-) -> Inventory {
-    for (key, want) in wants {
-        if let Some(live) = live.get(key).filter(|live| live.proof && !live.controlled) {
-            let held = inventory.entry(key.clone()).or_insert_with(|| Held::intended(&want.gvk.version));
-            held.uid.clone_from(&live.uid);
-        }
-    }
-    inventory
 }

@@ -4,6 +4,7 @@
 //! them and take turns; each has fresh names and a hub of its own. `memory.rs` runs the same in memory.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a scenario fails by panicking")]
 
+mod apply_modes;
 mod common;
 mod conformance;
 mod counts;
@@ -15,6 +16,7 @@ mod drift;
 mod foreign;
 mod identity;
 mod labels;
+mod order;
 mod others;
 mod outages;
 mod partial;

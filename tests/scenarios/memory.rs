@@ -1,6 +1,7 @@
 //! What the hub does, shown in memory: the scenarios of `main.rs` on clusters of memkube, in seconds.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a scenario fails by panicking")]
 
+mod apply_modes;
 mod common;
 mod conformance;
 mod counts;
@@ -12,6 +13,7 @@ mod drift;
 mod foreign;
 mod identity;
 mod labels;
+mod order;
 mod others;
 mod outages;
 mod partial;

@@ -201,6 +201,18 @@ pub(super) fn builtin(kind: &Kind, live: Option<&Value>, object: &Value) -> Vec<
                 all.push(wrong("spec.replicas", "FieldValueInvalid", why));
             }
         }
+        ("batch", "Job") => {
+            let policy = &object["spec"]["template"]["spec"]["restartPolicy"];
+            let field = "spec.template.spec.restartPolicy";
+            match policy.as_str() {
+                Some("OnFailure" | "Never") => {}
+                None | Some("Always") => all.push(wrong(field, "FieldValueRequired", "Required value")),
+                Some(_) => {
+                    let why = format!("Unsupported value: {policy}: supported values: OnFailure, Never");
+                    all.push(wrong(field, "FieldValueNotSupported", why));
+                }
+            }
+        }
         ("", "Service") => {
             let spec = &object["spec"];
             let types = ["ClusterIP", "ExternalName", "LoadBalancer", "NodePort"];
@@ -288,8 +300,10 @@ pub(super) fn builtin(kind: &Kind, live: Option<&Value>, object: &Value) -> Vec<
 }
 
 /// Fields that stay as they were made: group, kind, field, and as what a change is refused.
-const FIXED: [(&str, &str, &str, &str); 11] = [
+const FIXED: [(&str, &str, &str, &str); 13] = [
     ("", "Secret", "type", "FieldValueInvalid"),
+    ("", "PersistentVolumeClaim", "spec.accessModes", "FieldValueForbidden"),
+    ("batch", "Job", "spec.template", "FieldValueInvalid"),
     ("rbac.authorization.k8s.io", "RoleBinding", "roleRef", "FieldValueInvalid"),
     ("rbac.authorization.k8s.io", "ClusterRoleBinding", "roleRef", "FieldValueInvalid"),
     ("scheduling.k8s.io", "PriorityClass", "value", "FieldValueForbidden"),

@@ -16,6 +16,12 @@ fn is_false(value: &bool) -> bool {
     !*value
 }
 
+// Serde hands fields over by reference.
+#[allow(clippy::trivially_copy_pass_by_ref)]
+fn is_zero(value: &i32) -> bool {
+    *value == 0
+}
+
 /// A chunk of the objects that one target has in its member, in apply order.
 #[allow(clippy::duplicated_attributes, reason = "every column is a string")]
 #[derive(CustomResource, KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -91,6 +97,15 @@ pub struct InventoryEntry {
     /// Whether the object is known to be there; else it is only intended.
     #[serde(default, skip_serializing_if = "is_false")]
     pub done: bool,
+    /// The wave in which it was applied; they are removed in reverse.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    #[schemars(range(min = -1000, max = 1000))]
+    pub wave: i32,
+    /// The hash of what was declared when nothing more was to be done for it: of an object with
+    /// vidra.dev/apply Once that was applied, or with IfAbsent that somebody else had made.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    #[schemars(length(max = 64))]
+    pub settled: String,
 }
 
 #[cfg(test)]
@@ -118,7 +133,7 @@ mod tests {
             "metadata": {"name": "shop.berlin.0", "namespace": "team-a"},
             "spec": {"resource": "shop", "cluster": "berlin", "chunk": 0, "entries": [
                 {"group": "apps", "version": "v1", "kind": "Deployment", "namespace": "shop", "name": "web",
-                 "uid": "0a1b", "adopted": true, "done": true},
+                 "uid": "0a1b", "adopted": true, "done": true, "wave": -1, "settled": "00ff"},
             ]},
         });
         let read: VidraInventory = serde_json::from_value(full.clone()).unwrap();

@@ -26,6 +26,12 @@ pub const FORGET: &str = "vidra.dev/forget";
 pub const CONFIRM: &str = "vidra.dev/confirm";
 /// Value of [`CONFIRM`]: this hub's declarations count, although members have objects from later ones.
 pub const CONFIRM_RESTORE: &str = "restore";
+/// Annotation on an object of a manifest: the wave in which it is applied, a whole number.
+pub const WAVE: &str = "vidra.dev/wave";
+/// Annotation on an object of a manifest: Always, IfAbsent or Once.
+pub const APPLY: &str = "vidra.dev/apply";
+/// Annotation on an object of a manifest: Fail or Recreate.
+pub const ON_IMMUTABLE: &str = "vidra.dev/on-immutable";
 /// Type of the Secrets that hold revisions.
 pub const REVISION_SECRET_TYPE: &str = "vidra.dev/revision";
 /// Name of the Secret that holds the hub id.
@@ -91,6 +97,9 @@ mod tests {
             APPROVE_REMOVAL,
             FORGET,
             CONFIRM,
+            WAVE,
+            APPLY,
+            ON_IMMUTABLE,
             REVISION_SECRET_TYPE,
         ];
         for key in keys {

@@ -26,7 +26,7 @@ pub use resource::{
 };
 pub use selector::{LabelSelector, LabelSelectorRequirement, SelectorOperator};
 pub use target::{
-    Corrections, Desired, DriftState, TargetState, VidraTarget, VidraTargetSpec, VidraTargetStatus,
+    Corrections, Desired, DriftState, Progress, TargetState, VidraTarget, VidraTargetSpec, VidraTargetStatus,
 };
 
 /// The API group of every kind here.

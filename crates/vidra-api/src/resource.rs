@@ -121,6 +121,12 @@ pub struct ReconcileSpec {
     /// Whether also at once when a member reports a change. The interval runs either way.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub on_events: Option<bool>,
+    /// How long applied objects may take to become healthy, as a duration such as 30s, 10m or 1h30m;
+    /// one second or more. After it the target is Failed, and names the object that is late; it
+    /// recovers by itself. Default: 5m.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "schema::interval")]
+    pub timeout: Option<String>,
 }
 
 /// What becomes of delivered objects that are no longer wanted in a member.
@@ -256,7 +262,7 @@ mod tests {
                 ],
                 "excludeClusters": ["paris"],
                 "createNamespaces": false,
-                "reconcile": {"interval": "10m", "onEvents": true},
+                "reconcile": {"interval": "10m", "onEvents": true, "timeout": "5m"},
                 "prune": false,
                 "deletionPolicy": "Orphan",
                 "suspend": true,

@@ -172,6 +172,9 @@ pub struct VidraTargetStatus {
     /// Repairs made here so far.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub corrections: Option<Corrections>,
+    /// What was applied and is not healthy yet, and since when it is waited for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub progress: Option<Progress>,
     /// Why it is in this state, in one CamelCase word.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = schema::REASON_MAX))]
@@ -181,6 +184,22 @@ pub struct VidraTargetStatus {
     #[schemars(length(max = MESSAGE_MAX))]
     pub message: Option<String>,
     /// When the state last changed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub since: Option<Time>,
+}
+
+/// A part of a revision that was applied and is waited for. reconcile.timeout runs from `since`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Progress {
+    /// The revision.
+    #[schemars(length(max = schema::REVISION_MAX))]
+    pub revision: String,
+    /// The wave up to which it was applied.
+    #[serde(default)]
+    #[schemars(range(min = -1000, max = 1000))]
+    pub wave: i32,
+    /// Since when.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub since: Option<Time>,
 }
@@ -217,6 +236,7 @@ mod tests {
                 "appliedGeneration": 7,
                 "objects": 12, "ready": 11, "drifted": 1,
                 "corrections": {"count": 4, "last": "2026-01-02T03:04:05Z"},
+                "progress": {"revision": "00ff", "wave": 1, "since": "2026-01-02T03:04:05Z"},
                 "reason": "Gate", "message": "waits", "since": "2026-01-02T03:04:05Z",
             },
         });

@@ -10,7 +10,12 @@ use std::{
     sync::Arc,
 };
 
+mod waves;
+
+pub use waves::is_settled;
+
 use crate::{
+    directives::Directives,
     object::{Gvk, ObjectKey, Scope},
     render::Stage,
 };
@@ -33,14 +38,16 @@ pub struct Want {
     pub gvk: Gvk,
     /// Whether its kind lives in namespaces.
     pub scope: Scope,
-    /// When its turn is.
+    /// When its turn is, within its wave.
     pub stage: Stage,
+    /// Its wave, and how often it is applied.
+    pub directives: Directives,
     /// Hash of what is declared.
     pub hash: String,
 }
 
 /// One inventory entry, as far as planning needs it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Held {
     /// The version it was applied in.
     pub version: Arc<str>,
@@ -48,12 +55,16 @@ pub struct Held {
     pub uid: String,
     /// It existed before and was taken over.
     pub adopted: bool,
+    /// The wave in which it was applied.
+    pub wave: i32,
+    /// The hash of what was declared when nothing more was to be done for it, see [`is_settled`].
+    pub settled: Option<Box<str>>,
 }
 
 impl Held {
     /// Intended, in this version; no answer is recorded.
     pub fn intended(version: &Arc<str>) -> Self {
-        Self { version: version.clone(), uid: String::new(), adopted: false }
+        Self { version: version.clone(), ..Self::default() }
     }
 }
 
@@ -104,6 +115,10 @@ pub struct PlanInput<'a> {
     pub prune: bool,
     /// Every declared object's kind is known: otherwise what is not wanted cannot be told, nothing is pruned.
     pub complete: bool,
+    /// This very revision was applied whole before: what is missing since then is no news, and waits for no wave.
+    pub delivered: bool,
+    /// The first wave with an object that cannot be planned, for its kind is not known or cannot be seen.
+    pub unplannable: Option<i32>,
 }
 
 /// Why an object is applied again.
@@ -157,6 +172,25 @@ pub enum Wait {
     Terminating(ObjectKey),
     /// Later stages wait for this object.
     NotCurrent(ObjectKey),
+    /// A wave waits for this object of the wave `before`.
+    Wave {
+        /// The wave that waits.
+        wave: i32,
+        /// The wave that is waited for.
+        before: i32,
+        /// Its first object that is not current.
+        key: ObjectKey,
+    },
+}
+
+impl Wait {
+    /// The object that has to become current before anything that is held back goes on.
+    pub fn gate(&self) -> Option<&ObjectKey> {
+        match self {
+            Wait::Terminating(_) => None,
+            Wait::NotCurrent(key) | Wait::Wave { key, .. } => Some(key),
+        }
+    }
 }
 
 /// What can be seen beforehand to need a person.
@@ -184,7 +218,7 @@ pub struct Effect {
 pub struct Plan {
     /// Inventory keys to be written before any effect; `None`: it holds them already.
     pub intent: Option<BTreeSet<ObjectKey>>,
-    /// Effects, stage by stage. The effects of one stage may run side by side.
+    /// Effects, by wave and stage. The effects of one stage may run side by side.
     pub stages: Vec<Vec<Effect>>,
     /// Deletes and releases, in reverse of the order of applying; after all applies.
     pub removals: Vec<Vec<Effect>>,
@@ -205,57 +239,17 @@ impl Plan {
 pub fn plan(input: &PlanInput<'_>) -> Plan {
     let mut plan = Plan::default();
     if input.wish == Wish::Present {
-        apply_stages(input, &mut plan);
+        waves::apply_stages(input, &mut plan);
         if !plan.stages.is_empty() && input.wants.keys().any(|key| !input.inventory.contains_key(key)) {
             let keys = input.inventory.keys().chain(input.wants.keys());
             plan.intent = Some(keys.cloned().collect());
         }
     }
-    removals(input, &mut plan);
-    plan
-}
-
-fn apply_stages(input: &PlanInput<'_>, plan: &mut Plan) {
-    let mut stages: BTreeMap<Stage, Vec<Effect>> = BTreeMap::new();
-    let mut gate: Option<ObjectKey> = None;
-    for (key, want) in by_stage(input.wants) {
-        // Kinds and namespaces come first: what needs them would only fail.
-        if want.stage > Stage::Foundations
-            && let Some(waited) = &gate
-        {
-            plan.waits.push(Wait::NotCurrent(waited.clone()));
-            break;
-        }
-        match decide(key, want, input) {
-            Decision::Act(action) => {
-                if want.stage == Stage::Foundations {
-                    gate.get_or_insert_with(|| key.clone());
-                }
-                let effect = Effect { key: key.clone(), gvk: want.gvk.clone(), action };
-                stages.entry(want.stage).or_default().push(effect);
-            }
-            Decision::Wait => {
-                plan.waits.push(Wait::Terminating(key.clone()));
-                if want.stage == Stage::Foundations {
-                    gate.get_or_insert_with(|| key.clone());
-                }
-            }
-            Decision::Refuse(refusal) => plan.refusals.push(refusal),
-            Decision::Nothing => {
-                let current = input.live.get(key).is_some_and(|live| live.current);
-                if want.stage == Stage::Foundations && !current {
-                    gate.get_or_insert_with(|| key.clone());
-                }
-            }
-        }
+    // What is to be replaced stays until what replaces it may come.
+    if plan.waits.iter().all(|wait| wait.gate().is_none()) {
+        removals(input, &mut plan);
     }
-    plan.stages = stages.into_values().collect();
-}
-
-fn by_stage(wants: &BTreeMap<ObjectKey, Want>) -> Vec<(&ObjectKey, &Want)> {
-    let mut sorted: Vec<_> = wants.iter().collect();
-    sorted.sort_by_key(|(_, want)| want.stage);
-    sorted
+    plan
 }
 
 enum Decision {
@@ -327,7 +321,7 @@ fn removals(input: &PlanInput<'_>, plan: &mut Plan) {
         .flatten()
         .filter(|uid| !uid.is_empty())
         .collect();
-    let mut stages: BTreeMap<Stage, Vec<Effect>> = BTreeMap::new();
+    let mut stages: BTreeMap<(i32, Stage), Vec<Effect>> = BTreeMap::new();
     for (key, held) in input.inventory {
         if input.wants.contains_key(key) || kept.contains(held.uid.as_str()) {
             continue;
@@ -340,7 +334,11 @@ fn removals(input: &PlanInput<'_>, plan: &mut Plan) {
             Wish::Present | Wish::Absent if holds_others(&gvk) => Action::Release { uid },
             Wish::Present | Wish::Absent => Action::Delete { uid },
         };
-        stages.entry(Stage::of(&gvk)).or_default().push(Effect { key: key.clone(), gvk, action });
+        stages.entry((held.wave, Stage::of(&gvk))).or_default().push(Effect {
+            key: key.clone(),
+            gvk,
+            action,
+        });
     }
     plan.removals = stages.into_values().rev().collect();
 }

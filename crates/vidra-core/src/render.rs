@@ -18,13 +18,14 @@ pub use hash::{DeclaredHash, HashKey, revision_of};
 pub use stage::Stage;
 pub use stamp::{Stamp, compose};
 
+use crate::directives::{BadDirective, Directives};
 use crate::manifest::ManifestObject;
 use crate::object::{Gvk, ObjectKey, Scope};
 
 /// What a target is to have.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Rendered {
-    /// The objects, by stage and then as they were written.
+    /// The objects, by wave, by stage, and then as they were written.
     pub objects: Vec<Declared>,
     /// Objects of kinds that the member does not know, or not yet.
     pub unresolved: Vec<Unresolved>,
@@ -43,8 +44,10 @@ pub struct Declared {
     pub document: usize,
     /// What it is declared as: over the object with its namespace, before preparation, without our marks.
     pub hash: DeclaredHash,
-    /// When its turn comes.
+    /// When its turn comes within its wave.
     pub stage: Stage,
+    /// What its annotations ask of the hub.
+    pub directives: Directives,
     /// The prepared object, without our marks; [`compose`] adds them.
     pub body: Arc<Value>,
 }
@@ -58,6 +61,8 @@ pub struct Unresolved {
     pub gvk: Gvk,
     /// Its name.
     pub name: String,
+    /// Its wave.
+    pub wave: i32,
 }
 
 /// Why objects cannot be rendered.
@@ -82,6 +87,16 @@ pub enum RenderError {
         object: String,
         /// The key in brackets; empty when it is stringData itself.
         path: String,
+    },
+    /// An annotation asks for what the hub cannot do.
+    #[error("document {document}: {} of {object} {}", .bad.field, .bad.why)]
+    Directive {
+        /// The document.
+        document: usize,
+        /// The object, in words.
+        object: String,
+        /// The annotation, and what it must be.
+        bad: BadDirective,
     },
 }
 
@@ -123,12 +138,21 @@ pub fn render(
                 document: object.document,
                 gvk: object.gvk.clone(),
                 name: object.name.clone(),
+                wave: directives(object, &object_key)?.wave,
             }),
         }
     }
     // Stable: within a stage the order of writing stays.
-    rendered.objects.sort_by_key(|declared| declared.stage);
+    rendered.objects.sort_by_key(|declared| (declared.directives.wave, declared.stage));
     Ok(rendered)
+}
+
+fn directives(object: &ManifestObject, key: &ObjectKey) -> Result<Directives, RenderError> {
+    Directives::of(&object.value).map_err(|bad| RenderError::Directive {
+        document: object.document,
+        object: key.to_string(),
+        bad,
+    })
 }
 
 fn declare(
@@ -149,6 +173,8 @@ fn declare(
         }
     }
     stamp::unmark(&mut body);
+    let directives = directives(object, &object_key)?;
+    Directives::strip(&mut body);
     let hash = DeclaredHash::of(&body, key);
     prepare::prepare(&object.gvk, &mut body).map_err(|bad| RenderError::PrepareSecret {
         document: object.document,
@@ -157,6 +183,7 @@ fn declare(
     })?;
     Ok(Declared {
         stage: Stage::of(&object.gvk),
+        directives,
         gvk: object.gvk.clone(),
         key: object_key,
         scope,

@@ -3,8 +3,10 @@
 //! A status is a view of facts, made anew each time. Nothing in it moves by itself: equal facts give an
 //! equal status, so that nothing is written while nothing changes.
 
+mod progress;
 mod resource;
 mod target;
 
+pub use progress::{HEALTH_CHECK_TIMEOUT, left};
 pub use resource::{Problem, ResourceFacts, TargetView, resource_status};
 pub use target::{Delivery, TORN_DOWN, TargetFacts, is_torn_down, target_status};

@@ -5,11 +5,11 @@ use std::time::Duration;
 use futures::{StreamExt, stream::FuturesOrdered};
 use vidra_api::target::Desired as Wish;
 use vidra_core::{
-    plan::{Action, Effect, Held, Plan, Why},
+    plan::{Action, Effect, Held, Plan, Want, Why},
     status::Delivery,
 };
 
-use super::Pass;
+use super::{Pass, outcome};
 use crate::{
     hub::{
         events::Severity,
@@ -42,6 +42,8 @@ pub(super) struct Report {
     pub(super) compared: bool,
     /// The highest generation of the VidraResource among the live objects.
     pub(super) applied_generation: i64,
+    /// The wave up to which the revision is applied, if nothing but health keeps it from going on.
+    pub(super) awaited: Option<i32>,
 }
 
 impl Pass<'_> {
@@ -100,31 +102,49 @@ impl Pass<'_> {
         let mut working: FuturesOrdered<_> =
             waiting.by_ref().take(SIDE_BY_SIDE).map(|effect| actor.perform(effect)).collect();
         while let (Some(outcome), Some(effect)) = (working.next().await, done.next()) {
-            self.account(effect, outcome, inventory, report);
+            let want = actor.desired.wants.get(&effect.key);
+            self.account(effect, want, outcome, inventory, report);
             working.extend(waiting.next().map(|effect| actor.perform(effect)));
         }
     }
 
-    fn account(&self, effect: &Effect, outcome: Outcome, inventory: &mut Inventory, report: &mut Report) {
+    fn account(
+        &self,
+        effect: &Effect,
+        want: Option<&Want>,
+        outcome: Outcome,
+        inventory: &mut Inventory,
+        report: &mut Report,
+    ) {
         let (key, cluster) = (&effect.key, &self.key.cluster);
+        if let Some(want) = want {
+            outcome::enter(key, want, &outcome, inventory);
+        }
         let repairs = matches!(&effect.action, Action::Apply { why: Why::Drifted | Why::Missing, .. });
-        if repairs && !matches!(outcome, Outcome::Applied { .. }) {
+        let done = matches!(outcome, Outcome::Applied { .. } | Outcome::Recreated { .. } | Outcome::Present);
+        if repairs && !done {
             report.drifted += 1;
         }
         match outcome {
-            Outcome::Applied { uid, corrected } => {
-                let version = &effect.gvk.version;
-                let held = inventory.entry(key.clone()).or_insert_with(|| Held::intended(version));
-                held.version.clone_from(version);
-                held.uid = uid;
-                if corrected {
-                    report.corrected += 1;
-                    self.say(
-                        Severity::Normal,
-                        "DriftCorrected",
-                        &format!("{key} on {cluster} was not as declared and was applied again"),
-                    );
-                }
+            Outcome::Applied { corrected: true, .. } => {
+                report.corrected += 1;
+                self.say(
+                    Severity::Normal,
+                    "DriftCorrected",
+                    &format!("{key} on {cluster} was not as declared and was applied again"),
+                );
+            }
+            Outcome::Applied { .. } | Outcome::Present => {}
+            Outcome::Recreated { fields, .. } => {
+                let note =
+                    format!("{key} on {cluster} was deleted and made anew: {fields} could not be changed");
+                self.say(Severity::Normal, "Recreated", &note);
+            }
+            Outcome::Leaving => {
+                report.undone += 1;
+                let message = format!("{key} is being deleted in the member to be made anew");
+                report.delivery.get_or_insert(Delivery::Waiting { reason: "ObjectTerminating", message });
+                report.verdict.get_or_insert(Verdict::Done(Some(LOOK_AGAIN)));
             }
             Outcome::Gone => {
                 inventory.remove(key);
@@ -148,7 +168,7 @@ impl Pass<'_> {
                 if !error.is_transport() {
                     self.say(Severity::Warning, error.reason(), &format!("{cluster}: {message}"));
                 }
-                let stalled = matches!(error.class, Class::Forbidden | Class::Invalid);
+                let stalled = error.class == Class::Forbidden || error.is_invalid();
                 let reason = error.reason();
                 // Silence is no failure of the object: the breaker finds out what it is.
                 report.delivery.get_or_insert(match error.is_transport() {
@@ -175,7 +195,9 @@ fn failure(effect: &Effect, error: &CallError) -> String {
     };
     let hint = match error.class {
         Class::Forbidden => "; grant the registered credentials this right in the member",
-        Class::Invalid | Class::Server => "; correct the object in the manifest if its fields are at fault",
+        Class::Invalid | Class::InvalidFields(_) | Class::Server => {
+            "; correct the object in the manifest if its fields are at fault"
+        }
         _ => "",
     };
     format!("{doing} {} failed: {}{hint}", effect.key, error.message)

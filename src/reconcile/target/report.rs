@@ -1,16 +1,12 @@
 //! What a pass tells: the VidraTarget's status, coalesced, and Events.
 
-use std::collections::BTreeMap;
-
 use vidra_api::{TargetState, VidraTarget, VidraTargetStatus, target::Desired as Wish};
 use vidra_core::{
     health::HealthStatus,
-    object::Gvk,
-    plan::{Plan, Refusal, Wait},
-    status::{Delivery, TargetFacts, is_torn_down, target_status},
+    status::{Delivery, HEALTH_CHECK_TIMEOUT, TargetFacts, is_torn_down, left, target_status},
 };
 
-use super::{Pass, perform::Report};
+use super::{Pass, outcome::Settled, perform::Report};
 use crate::{
     desired::Desired,
     hub::{events::Severity, inventory},
@@ -33,10 +29,12 @@ impl Pass<'_> {
         let target = self.hub.catalog.target(self.key);
         let target = target.as_deref().unwrap_or(self.target);
         let before = target.status.clone().unwrap_or_default();
-        let (ready, unready) = session.map_or((0, None), |session| healths(session, desired));
+        let chunks = self.hub.catalog.inventory(self.key);
+        let settled = Settled::of(&desired.wants, &chunks);
+        let (ready, unready) = session.map_or((0, None), |session| healths(session, desired, &settled));
         let leaving = self.target.spec.desired != Wish::Present;
         // What is known to be there, not what is wanted.
-        let objects = inventory::known(&self.hub.catalog.inventory(self.key)) as i64;
+        let objects = inventory::known(&chunks) as i64;
         let corrections = self.hub.memo.lock().corrections.get(self.key).copied().unwrap_or(0);
         let facts = TargetFacts {
             generation: self.target.metadata.generation.unwrap_or_default(),
@@ -50,15 +48,21 @@ impl Pass<'_> {
             corrected: corrections,
             compared: report.compared,
             applied_generation: report.applied_generation.max(self.target.spec.generation),
+            awaited: report.awaited,
+            timeout: self.timeout(),
             now: self.hub.clock.time(),
         };
         let status = target_status(&before, &facts);
+        let late_in = status.progress.as_ref().and_then(|progress| left(progress, facts.timeout, &facts.now));
         if target.status.as_ref() != Some(&status) && self.hub.status_is_due(&queue_key, false) {
             self.tell(&before, &status);
             self.hub.api.target_status(target, status).await?;
             self.forget_corrections(corrections);
         }
-        Ok(Verdict::Done(Some(self.interval())))
+        // When it is late, nothing else tells.
+        let interval = self.interval();
+        let late_in = late_in.filter(|left| !left.is_zero());
+        Ok(Verdict::Done(Some(late_in.map_or(interval, |left| left.min(interval)))))
     }
 
     /// They are told with the next status.
@@ -91,6 +95,10 @@ impl Pass<'_> {
                 let why = now.message.as_deref().unwrap_or_default();
                 self.say(Severity::Warning, "TargetUnknown", &format!("{cluster}: {why}"));
             }
+            Some(TargetState::Failed) if now.reason.as_deref() == Some(HEALTH_CHECK_TIMEOUT) => {
+                let why = now.message.as_deref().unwrap_or_default();
+                self.say(Severity::Warning, HEALTH_CHECK_TIMEOUT, &format!("{cluster}: {why}"));
+            }
             _ => {}
         }
     }
@@ -108,7 +116,7 @@ pub(super) fn is_done(target: &VidraTarget) -> bool {
 }
 
 /// How many objects are healthy, and the first that is not, with whether it has failed.
-fn healths(session: &Session, desired: &Desired) -> (i64, Option<(String, bool)>) {
+fn healths(session: &Session, desired: &Desired, settled: &Settled) -> (i64, Option<(String, bool)>) {
     let mut ready = 0;
     let mut first: Option<(String, bool)> = None;
     for key in desired.objects.keys() {
@@ -121,47 +129,11 @@ fn healths(session: &Session, desired: &Desired) -> (i64, Option<(String, bool)>
                     first = Some((format!("{key} is not ready{note}"), failed));
                 }
             }
+            None if settled.all.contains(key) => ready += i64::from(settled.known.contains(key)),
             None => {
                 first.get_or_insert_with(|| (format!("{key} is not there yet"), false));
             }
         }
     }
     (ready, first)
-}
-
-/// What keeps a plan that was performed without failure from being everything.
-pub(super) fn complaint(plan: &Plan, desired: &Desired, blind: &BTreeMap<Gvk, String>) -> Option<Delivery> {
-    if let Some(refusal) = plan.refusals.first() {
-        let message = match refusal {
-            Refusal::NotOurs(key) => format!(
-                "{key} bears the hub's label and cannot be proved to be the hub's; delete it in the member or drop it from the manifest"
-            ),
-            Refusal::Controlled(key) => {
-                format!("{key} is owned by a controller in the member; drop it from the manifest")
-            }
-        };
-        return Some(Delivery::Failed { reason: "NotOurs", message, stalled: true });
-    }
-    if let Some((gvk, why)) = blind.first_key_value() {
-        let message =
-            format!("{gvk} cannot be listed and watched: {why}; grant the hub list and watch on it");
-        return Some(Delivery::Failed { reason: "CannotWatch", message, stalled: true });
-    }
-    if let Some(wait) = plan.waits.first() {
-        return Some(match wait {
-            Wait::Terminating(key) => Delivery::Waiting {
-                reason: "ObjectTerminating",
-                message: format!("{key} is being deleted in the member; it is made again when it is gone"),
-            },
-            Wait::NotCurrent(key) => {
-                Delivery::Waiting { reason: "WaitingForObject", message: format!("the rest waits for {key}") }
-            }
-        });
-    }
-    let unresolved = desired.unresolved.first()?;
-    let message = format!(
-        "document {}: the member does not know {} (object {:?}); install its CRD there, or correct apiVersion and kind",
-        unresolved.document, unresolved.gvk, unresolved.name
-    );
-    Some(Delivery::Failed { reason: "KindUnknown", message, stalled: true })
 }

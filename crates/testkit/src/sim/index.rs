@@ -10,7 +10,10 @@ use memkube::{Changed, Cluster};
 use serde_json::Value;
 use tokio::time::Instant;
 use vidra_api::{TargetSelector, labels::HUB_LABEL};
-use vidra_core::{manifest, select};
+use vidra_core::{
+    directives::{ApplyMode, Directives, OnImmutable},
+    manifest, select,
+};
 
 use super::kinds::{is_cluster_scoped, kind_of};
 
@@ -24,8 +27,10 @@ pub struct Doc {
     kind: String,
     namespace: Option<String>,
     name: String,
-    /// As declared.
+    /// As declared, without what its annotations ask of the hub.
     pub body: Value,
+    /// What they ask.
+    directives: Directives,
 }
 
 impl Doc {
@@ -234,6 +239,9 @@ impl Index {
 
     /// Is the object there as declared, and healthy?
     pub fn is_as_declared(&self, key: &Key, doc: &Doc) -> bool {
+        if doc.directives.apply != ApplyMode::Always {
+            return self.was_there(key, doc);
+        }
         self.live(key).is_some_and(|live| holds(&doc.body, &live) && is_current(&live))
     }
 
@@ -249,12 +257,28 @@ impl Index {
 
     /// Was the object there as declared, and healthy, at any instant since then?
     pub fn was_as_declared(&self, key: &Key, doc: &Doc, since: Instant) -> bool {
+        if doc.directives.apply != ApplyMode::Always {
+            return self.was_there(key, doc);
+        }
         let Some(past) = self.past.get(key) else { return false };
         let ends = past.iter().skip(1).map(|(from, _)| Some(*from)).chain([None]);
         past.iter().zip(ends).any(|((_, object), end)| {
             end.is_none_or(|end| end >= since)
                 && object.as_ref().is_some_and(|live| holds(&doc.body, live) && is_current(live))
         })
+    }
+
+    /// Of what is not kept as declared: was it there at any time, and so, where it is applied for each content?
+    fn was_there(&self, key: &Key, doc: &Doc) -> bool {
+        let once = doc.directives.apply == ApplyMode::Once;
+        let versions = self.past.get(key).into_iter().flatten().filter_map(|(_, object)| object.as_ref());
+        versions.into_iter().any(|live| !once || holds(&doc.body, live))
+    }
+
+    /// May it be deleted to be made anew?
+    pub fn may_be_made_anew(&self, key: &Key) -> bool {
+        let wanted = self.wanted.get(key).into_iter().flatten();
+        wanted.into_iter().any(|(_, (_, doc))| doc.directives.on_immutable == OnImmutable::Recreate)
     }
 
     /// Does an inventory hold this uid?
@@ -319,9 +343,15 @@ fn docs(text: &str) -> Option<Arc<[Doc]>> {
         kind: object.gvk.kind.to_string(),
         namespace: object.namespace,
         name: object.name,
-        body: object.value,
+        directives: Directives::of(&object.value).unwrap_or_default(),
+        body: without_directives(object.value),
     });
     Some(docs.collect())
+}
+
+fn without_directives(mut object: Value) -> Value {
+    Directives::strip(&mut object);
+    object
 }
 
 /// Has the live object what is declared? Of lists, the first items.

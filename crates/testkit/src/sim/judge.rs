@@ -222,7 +222,7 @@ impl Judge {
         let wanted = self.index.wanted_since(key).filter(|(resource, since)| {
             *since < sight && owners.iter().any(|owner| owner.ends_with(&format!("/{resource}")))
         });
-        if let Some((resource, _)) = wanted.last() {
+        if let Some((resource, _)) = wanted.last().filter(|_| !self.index.may_be_made_anew(key)) {
             self.breaches.push(format!("{call}: {name} was deleted and is wanted by {resource}"));
         }
     }

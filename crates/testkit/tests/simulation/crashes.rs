@@ -12,6 +12,7 @@ use testkit::sim::{
 use crate::{
     harm::{self, Harm},
     scenarios::{self, Act},
+    turns::{self, Turn},
 };
 
 pub const SEED: u64 = 1;
@@ -109,6 +110,13 @@ at_every_call! {
     suspending_survives_a_crash_at_every_call: Harm::Suspend,
     a_crd_with_its_object_survives_a_crash_at_every_call: Harm::WithCrd,
     an_unknown_kind_survives_a_crash_at_every_call: Harm::UnknownKind,
+    waves_survive_a_crash_at_every_call: Turn::Waves,
+    a_change_of_waves_survives_a_crash_at_every_call: Turn::SwapWaves,
+    a_removal_by_waves_survives_a_crash_at_every_call: Turn::EndWaves,
+    an_object_applied_once_survives_a_crash_at_every_call: Turn::Once,
+    an_object_applied_once_more_survives_a_crash_at_every_call: Turn::OnceMore,
+    an_object_made_anew_survives_a_crash_at_every_call: Turn::Recreate,
+    an_object_made_where_there_is_none_survives_a_crash_at_every_call: Turn::IfAbsent,
 }
 
 /// With latencies calls side by side end in other orders; the crashes come where the seed says.
@@ -143,4 +151,9 @@ fn acts_survive_two_crashes_in_interleavings_by_seed() {
 #[test]
 fn harms_survive_two_crashes_in_interleavings_by_seed() {
     with_two_crashes(&harm::ALL);
+}
+
+#[test]
+fn turns_survive_two_crashes_in_interleavings_by_seed() {
+    with_two_crashes(&turns::ALL);
 }

@@ -20,5 +20,6 @@ mod replay;
 mod scenarios;
 mod schema;
 mod sieve;
+mod turns;
 mod walk;
 mod whole;

@@ -9,7 +9,7 @@ use testkit::sim::{Crash, Lost, Scenario, Stale, Trouble, crash::Run, crash::onc
 
 use crate::{
     crashes::{SEED, name_of, undisturbed},
-    harm, scenarios,
+    harm, scenarios, turns,
 };
 
 const EVENTS: usize = 8;
@@ -94,4 +94,19 @@ fn acts_survive_a_restart_into_the_past() {
 #[test]
 fn harms_survive_a_restart_into_the_past() {
     disturbed(&harm::ALL, stale);
+}
+
+#[test]
+fn turns_survive_a_restart_after_each_effective_write() {
+    disturbed(&turns::ALL, restless);
+}
+
+#[test]
+fn turns_survive_events_that_are_not_seen() {
+    disturbed(&turns::ALL, unobserved);
+}
+
+#[test]
+fn turns_survive_a_restart_into_the_past() {
+    disturbed(&turns::ALL, stale);
 }

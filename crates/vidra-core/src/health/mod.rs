@@ -1,8 +1,9 @@
 //! Whether a live object is what it is meant to be: the rules of kstatus (kubernetes-sigs/cli-utils, pkg/kstatus),
 //! and rules of the same kind for Namespaces and APIServices, which kstatus leaves out.
 //!
-//! A pure function of the object. Two things differ from kstatus: there is no clock, so a pod that cannot be scheduled
-//! stays InProgress; and no reason or message carries a count or a controller's text, so that what is written once
+//! A pure function of the object. What differs from kstatus: there is no clock, so a pod that cannot be scheduled stays
+//! InProgress here (reconcile.timeout makes its target Failed); a DaemonSet that is updated by deleting pods need not be
+//! updated, and a paused Deployment not rolled out; and no reason or message carries a count or a controller's text, so that what is written once
 //! into a status does not change with every pod that starts. Not here: health checks that users declare.
 
 mod builtin;

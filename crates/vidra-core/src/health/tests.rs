@@ -206,6 +206,21 @@ fn a_daemon_set_is_current_when_every_pod_is() {
             (json!({"status": {"numberAvailable": 3}}), InProgress, "LessAvailable"),
             (json!({"status": {"numberReady": 3}}), InProgress, "LessReady"),
             (json!({"status": {"desiredNumberScheduled": 0}}), Current, "Current"),
+            (
+                json!({"spec": {"updateStrategy": {"type": "RollingUpdate"}}, "status": {"updatedNumberScheduled": 1}}),
+                InProgress,
+                "LessUpdated",
+            ),
+            (
+                json!({"spec": {"updateStrategy": {"type": "OnDelete"}}, "status": {"updatedNumberScheduled": 1}}),
+                Current,
+                "Current",
+            ),
+            (
+                json!({"spec": {"updateStrategy": {"type": "OnDelete"}}, "status": {"numberAvailable": 3}}),
+                InProgress,
+                "LessAvailable",
+            ),
         ],
     );
 }
@@ -226,6 +241,49 @@ fn a_replica_set_is_current_when_its_pods_are_available() {
             (json!({"status": {"availableReplicas": 3}}), InProgress, "LessAvailable"),
             (json!({"status": {"readyReplicas": 3}}), InProgress, "LessReady"),
             (json!({"status": {"replicas": 5}}), InProgress, "ExtraPods"),
+        ],
+    );
+}
+
+#[test]
+fn the_older_group_of_workloads_is_judged_by_the_same_rules() {
+    for kind in ["Deployment", "ReplicaSet"] {
+        check(
+            json!({"apiVersion": "extensions/v1beta1", "kind": kind, "spec": {"replicas": 1}}),
+            &[(
+                json!({"status": {"fullyLabeledReplicas": 1}}),
+                InProgress,
+                match kind {
+                    "Deployment" => "LessReplicas",
+                    _ => "LessAvailable",
+                },
+            )],
+        );
+    }
+    let daemon_set = json!({"apiVersion": "extensions/v1beta1", "kind": "DaemonSet"});
+    check(daemon_set, &[(json!({}), InProgress, "NoGeneration")]);
+}
+
+#[test]
+fn workloads_that_want_nothing_are_current() {
+    let none = json!({"replicas": 0});
+    for (kind, patch) in [
+        ("ReplicaSet", json!({})),
+        ("StatefulSet", json!({})),
+        ("StatefulSet", json!({"spec": {"updateStrategy": {"rollingUpdate": {"partition": 0}}}})),
+    ] {
+        check(json!({"apiVersion": "apps/v1", "kind": kind, "spec": none}), &[(patch, Current, "Current")]);
+    }
+}
+
+#[test]
+fn a_stateful_set_that_was_not_observed_is_not_judged_by_its_old_counts() {
+    check(
+        json!({"apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": {"generation": 2}, "spec": {"replicas": 1},
+            "status": {"observedGeneration": 1, "replicas": 1, "readyReplicas": 1, "currentReplicas": 1}}),
+        &[
+            (json!({}), InProgress, "LatestGenerationNotObserved"),
+            (json!({"status": {"observedGeneration": 2}}), Current, "Current"),
         ],
     );
 }
@@ -270,7 +328,15 @@ fn a_job_is_current_once_it_runs_and_failed_when_it_says_so() {
             (with(&[("Complete", "True", "")]), Current, "Current"),
             (with(&[("Complete", "False", "")]), InProgress, "JobNotStarted"),
             (with(&[("Failed", "True", "BackoffLimitExceeded")]), Failed, "JobFailed"),
-            (with(&[("Suspended", "True", "JobSuspended")]), Current, "Current"),
+            (
+                json!({"spec": {"suspend": true}, "status": {"conditions": conditions(&[("Suspended", "True", "X")])}}),
+                Current,
+                "Current",
+            ),
+            // Resumed, and the controller has not said so yet.
+            (with(&[("Suspended", "True", "JobSuspended")]), InProgress, "JobNotStarted"),
+            (json!({"spec": {"suspend": true}}), InProgress, "JobNotStarted"),
+            (with(&[("FailureTarget", "True", "BackoffLimitExceeded")]), InProgress, "JobNotStarted"),
         ],
     );
 }
@@ -355,6 +421,10 @@ fn kinds_without_a_state_are_current() {
         ("batch/v1", "CronJob"),
         ("policy/v1", "PodDisruptionBudget"),
         ("rbac.authorization.k8s.io/v1", "ClusterRole"),
+        ("networking.k8s.io/v1", "Ingress"),
+        ("networking.k8s.io/v1", "NetworkPolicy"),
+        ("storage.k8s.io/v1", "StorageClass"),
+        ("v1", "ServiceAccount"),
     ] {
         check(json!({"apiVersion": api_version, "kind": kind}), &[(json!({}), Current, "Current")]);
     }

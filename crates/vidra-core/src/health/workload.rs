@@ -95,9 +95,11 @@ pub(super) fn daemon_set(live: &Value) -> Health {
     let Some(wanted) = number(live, "/status/desiredNumberScheduled") else {
         return Health::in_progress("NoDesiredNumber", "status.desiredNumberScheduled is not set");
     };
+    // Beyond kstatus, and as it does for StatefulSets: whoever updates by deleting pods does so in his own time.
+    let by_hand = text(live, "/spec/updateStrategy/type") == Some("OnDelete");
     if wanted > count(live, "currentNumberScheduled") {
         Health::in_progress("LessCurrent", "Fewer pods are scheduled than wanted")
-    } else if wanted > count(live, "updatedNumberScheduled") {
+    } else if !by_hand && wanted > count(live, "updatedNumberScheduled") {
         Health::in_progress("LessUpdated", "Fewer pods are updated than wanted")
     } else if wanted > count(live, "numberAvailable") {
         Health::in_progress("LessAvailable", "Fewer pods are available than wanted")
@@ -158,7 +160,7 @@ pub(super) fn job(live: &Value) -> Health {
         Health::failed("JobFailed", "The Job has failed")
     } else if has_condition(live, "Complete", "True") {
         Health::current("The Job has completed")
-    } else if has_condition(live, "Suspended", "True") {
+    } else if has_condition(live, "Suspended", "True") && flag(live, "/spec/suspend") {
         Health::current("The Job is suspended")
     } else if text(live, "/status/startTime").is_none() {
         Health::in_progress("JobNotStarted", "The Job has not started")

@@ -5,6 +5,7 @@ use serde_json::{Map, Value};
 
 use super::error::{ManifestError, Place};
 use super::{MAX_OBJECTS, ManifestObject};
+use crate::directives::Directives;
 use crate::object::Gvk;
 
 /// Lists within lists: kubectl flattens one level, and nobody needs more than a few.
@@ -123,7 +124,11 @@ fn object(mut fields: Map<String, Value>, at: &At) -> Result<ManifestObject, Man
         return Err(ManifestError::Refused { place: at.place, object, field: "metadata.name", why });
     }
     let namespace = namespace(metadata, at, &object)?;
-    Ok(ManifestObject { document: at.place.document, gvk, namespace, name, value: Value::Object(fields) })
+    let value = Value::Object(fields);
+    if let Err(bad) = Directives::of(&value) {
+        return Err(ManifestError::Refused { place: at.place, object, field: bad.field, why: bad.why });
+    }
+    Ok(ManifestObject { document: at.place.document, gvk, namespace, name, value })
 }
 
 fn refuse_owners_and_generated_names(

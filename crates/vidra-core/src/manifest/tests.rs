@@ -194,6 +194,22 @@ fn a_refusal_names_document_object_field_and_mend() {
             "document 1 (line 1): metadata.ownerReferences of Pod a name an object by a uid that no other cluster has: remove them",
         ),
         (
+            "---\napiVersion: v1\nkind: Pod\nmetadata: {name: a, annotations: {vidra.dev/wave: first}}",
+            "document 1 (line 2): metadata.annotations[\"vidra.dev/wave\"] of Pod a must be a whole number from -1000 to 1000, in quotes",
+        ),
+        (
+            "apiVersion: v1\nkind: Pod\nmetadata: {name: a, annotations: {vidra.dev/wave: 1}}",
+            "document 1 (line 1): metadata.annotations[\"vidra.dev/wave\"] of Pod a is a number, where text is expected: put it in quotes",
+        ),
+        (
+            "apiVersion: v1\nkind: Pod\nmetadata: {name: a, annotations: {vidra.dev/apply: Never}}",
+            "document 1 (line 1): metadata.annotations[\"vidra.dev/apply\"] of Pod a must be Always, IfAbsent or Once",
+        ),
+        (
+            "apiVersion: v1\nkind: Pod\nmetadata: {name: a, annotations: {vidra.dev/on-immutable: recreate}}",
+            "document 1 (line 1): metadata.annotations[\"vidra.dev/on-immutable\"] of Pod a must be Fail or Recreate",
+        ),
+        (
             "apiVersion: v1\nkind: Pod\nmetadata: {name: 7}",
             "document 1 (line 1): metadata.name of Pod is a number, where text is expected: put it in quotes",
         ),

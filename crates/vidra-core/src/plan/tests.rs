@@ -1,5 +1,7 @@
 //! The rules of planning, as tables, and its great property: a plan that was performed leaves nothing to plan.
 
+mod waves;
+
 use proptest::prelude::*;
 
 use super::*;
@@ -19,11 +21,11 @@ fn key(kind: &str, name: &str) -> ObjectKey {
 fn want(kind: &str, hash: &str) -> Want {
     let gvk = gvk(kind);
     let stage = Stage::of(&gvk);
-    Want { gvk, scope: Scope::Namespaced, stage, hash: hash.into() }
+    Want { gvk, scope: Scope::Namespaced, stage, directives: Directives::default(), hash: hash.into() }
 }
 
 fn held(uid: &str) -> Held {
-    Held { version: "v1".into(), uid: uid.into(), adopted: false }
+    Held { version: "v1".into(), uid: uid.into(), ..Held::default() }
 }
 
 fn live(uid: &str, hash: &str) -> Live {
@@ -44,6 +46,8 @@ struct State {
     wants: BTreeMap<ObjectKey, Want>,
     inventory: BTreeMap<ObjectKey, Held>,
     live: BTreeMap<ObjectKey, Live>,
+    delivered: bool,
+    unplannable: Option<i32>,
 }
 
 impl State {
@@ -64,7 +68,9 @@ impl State {
     }
     fn plan_with(&self, wish: Wish, prune: bool, complete: bool) -> Plan {
         let (wants, inventory, live) = (&self.wants, &self.inventory, &self.live);
-        super::plan(&PlanInput { wish, wants, inventory, live, prune, complete })
+        let (delivered, unplannable) = (self.delivered, self.unplannable);
+        let input = PlanInput { wish, wants, inventory, live, prune, complete, delivered, unplannable };
+        super::plan(&input)
     }
 }
 

@@ -71,7 +71,7 @@ fn an_object_of_an_unknown_kind_is_set_apart() {
     let rendered = rendered("apiVersion: x.example/v1\nkind: Unknown\nmetadata: {name: a}");
     assert_eq!(rendered.objects, []);
     let gvk = Gvk::new("x.example", "v1", "Unknown");
-    assert_eq!(rendered.unresolved, [Unresolved { document: 1, gvk, name: "a".to_owned() }]);
+    assert_eq!(rendered.unresolved, [Unresolved { document: 1, gvk, name: "a".to_owned(), wave: 0 }]);
 }
 
 #[test]
@@ -105,6 +105,21 @@ fn objects_stand_by_stage_and_then_as_written() {
         (Stage::Admission, "APIService"),
     ];
     assert_eq!(order, expected.map(|(stage, kind)| (stage, kind.to_owned())));
+}
+
+#[test]
+fn waves_come_before_stages_and_their_annotations_are_not_sent() {
+    let text = |kind: &str, wave: &str| {
+        format!(
+            "---\napiVersion: v1\nkind: {kind}\nmetadata: {{name: a{wave}, annotations: {{vidra.dev/wave: '{wave}'}}}}\n"
+        )
+    };
+    let all = text("Namespace", "2") + &text("Pod", "-1") + &text("Secret", "-1") + &text("Unknown", "3");
+    let rendered = rendered(&all);
+    let order: Vec<_> = rendered.objects.iter().map(|d| (d.directives.wave, &*d.gvk.kind)).collect();
+    assert_eq!(order, [(-1, "Secret"), (-1, "Pod"), (2, "Namespace")]);
+    assert_eq!(rendered.unresolved[0].wave, 3);
+    assert!(rendered.objects.iter().all(|declared| declared.body["metadata"]["annotations"].is_null()));
 }
 
 #[test]
@@ -193,6 +208,7 @@ fn the_hash_is_of_what_is_declared_and_of_the_key() {
     let hash = |text: &str| one(text).hash;
     for same in [
         "kind: Secret\napiVersion: v1\ndata: {a: eA==}\nmetadata: {name: a, namespace: shop}",
+        "apiVersion: v1\nkind: Secret\nmetadata: {name: a, annotations: {vidra.dev/wave: '7', vidra.dev/apply: Once}}\ndata: {a: eA==}",
         "apiVersion: v1\nkind: Secret\nmetadata: {name: a, uid: u, labels: {vidra.dev/hub: x, owner.vidra.dev/o: ''}, annotations: {owner.vidra.dev/o: 'a/b 1 c'}}\ndata: {a: eA==}\nstatus: {}",
     ] {
         assert_eq!(hash(same), hash(base), "{same}");

@@ -1,11 +1,15 @@
 //! The status of one target.
 
+use std::time::Duration;
+
 use vidra_api::{
     ConditionStatus, Corrections, DriftState, TargetState, Time, VidraTargetStatus, clip,
     condition::{READY, STALLED},
     find, set_condition,
     target::MESSAGE_MAX,
 };
+
+use super::progress;
 
 /// Condition of a VidraTarget: what its inventory held is gone or let go, and the inventory is empty.
 pub const TORN_DOWN: &str = "TornDown";
@@ -74,14 +78,22 @@ pub struct TargetFacts<'a> {
     pub compared: bool,
     /// The highest generation of the VidraResource at which an object was applied.
     pub applied_generation: i64,
+    /// The wave up to which the revision is applied, if it is its health that is waited for.
+    pub awaited: Option<i32>,
+    /// How long that may take.
+    pub timeout: Duration,
     /// Now.
     pub now: Time,
 }
 
 /// Makes the status that follows `before`.
 pub fn target_status(before: &VidraTargetStatus, facts: &TargetFacts<'_>) -> VidraTargetStatus {
-    let (state, reason, message) = state(facts);
     let mut status = before.clone();
+    status.progress = progress::next(before.progress.as_ref(), facts);
+    let (state, reason, message) = match progress::late(status.progress.as_ref(), facts) {
+        Some(late) => late,
+        None => state(facts),
+    };
     status.observed_generation = Some(facts.generation);
     if status.state != Some(state) {
         status.since = Some(facts.now.clone());
@@ -147,7 +159,7 @@ fn conditions(
     }
 }
 
-fn state(facts: &TargetFacts<'_>) -> (TargetState, &'static str, String) {
+pub(super) fn state(facts: &TargetFacts<'_>) -> (TargetState, &'static str, String) {
     match &facts.delivery {
         Delivery::Suspended => (TargetState::Suspended, "Suspended", String::new()),
         Delivery::TornDown => (TargetState::Terminating, "Removed", String::new()),
@@ -188,6 +200,8 @@ mod tests {
             corrected: 0,
             compared: true,
             applied_generation: 7,
+            awaited: None,
+            timeout: Duration::from_secs(300),
             now: at(second),
         }
     }

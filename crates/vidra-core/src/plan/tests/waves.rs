@@ -1,0 +1,239 @@
+//! Waves, and objects that are not applied each time.
+
+use super::*;
+use crate::directives::ApplyMode;
+
+fn in_wave(state: State, kind: &str, name: &str, wave: i32) -> State {
+    with(state.want(kind, name, "h"), kind, name, |directives| directives.wave = wave)
+}
+
+fn with(mut state: State, kind: &str, name: &str, change: impl Fn(&mut Directives)) -> State {
+    change(&mut state.wants.get_mut(&key(kind, name)).unwrap().directives);
+    state
+}
+
+fn sick(uid: &str, hash: &str) -> Live {
+    Live { current: false, ..live(uid, hash) }
+}
+
+fn acted(plan: &Plan) -> Vec<Vec<String>> {
+    let names = |stage: &Vec<Effect>| stage.iter().map(|effect| effect.key.name.to_string()).collect();
+    plan.stages.iter().map(names).collect()
+}
+
+fn three() -> State {
+    let state = in_wave(State::default(), "ConfigMap", "last", 7);
+    let state = in_wave(state, "Deployment", "first", -1);
+    in_wave(in_wave(state, "ConfigMap", "second", 0), "Deployment", "second-too", 0)
+}
+
+#[test]
+fn a_wave_starts_when_the_one_before_is_current() {
+    let state = three();
+    let plan = state.plan(Wish::Present);
+    assert_eq!(acted(&plan), [["first"]]);
+    let waits = |wave, before, name, kind| Wait::Wave { wave, before, key: key(kind, name) };
+    assert_eq!(plan.waits, [waits(0, -1, "first", "Deployment")]);
+    assert_eq!(plan.intent.map(|keys| keys.len()), Some(4), "all of it is intended beforehand");
+
+    let stuck = state.clone().live("Deployment", "first", sick("1", "h")).plan(Wish::Present);
+    assert!(stuck.stages.is_empty() && stuck.waits.len() == 1, "{stuck:?}");
+
+    let state = state.live("Deployment", "first", live("1", "h"));
+    let plan = state.plan(Wish::Present);
+    assert_eq!(acted(&plan), [["second"], ["second-too"]], "stages within the wave");
+    assert_eq!(plan.waits, [waits(7, 0, "second", "ConfigMap")]);
+
+    let state =
+        state.live("ConfigMap", "second", live("2", "h")).live("Deployment", "second-too", live("3", "h"));
+    assert_eq!(acted(&state.plan(Wish::Present)), [["last"]]);
+}
+
+#[test]
+fn what_is_refused_or_terminating_holds_the_next_wave_back_too() {
+    let mut foreign = live("1", "h");
+    foreign.proof = false;
+    let mut dying = live("1", "h");
+    dying.terminating = true;
+    for seen in [foreign, dying] {
+        let plan = three().live("Deployment", "first", seen).plan(Wish::Present);
+        assert!(plan.stages.is_empty(), "{plan:?}");
+    }
+}
+
+#[test]
+fn a_wave_that_is_not_current_holds_news_back_and_no_repair() {
+    let sick_first = || three().live("Deployment", "first", sick("1", "h")).hold("ConfigMap", "last", "9");
+    let mut edited = live("9", "h");
+    edited.drift = Drift::Differs;
+    let mut unsure = live("9", "h");
+    unsure.drift = Drift::Unsure;
+    for seen in [edited, unsure] {
+        let plan = sick_first().live("ConfigMap", "last", seen).plan(Wish::Present);
+        assert_eq!(acted(&plan), [["last"]]);
+    }
+    let changed = sick_first().live("ConfigMap", "last", live("9", "old")).plan(Wish::Present);
+    assert!(changed.stages.is_empty(), "{changed:?}");
+    // Nobody knows what the missing object was applied as, unless all of this revision was applied.
+    let mut state = sick_first();
+    assert!(state.plan(Wish::Present).stages.is_empty());
+    state.delivered = true;
+    assert_eq!(acted(&state.plan(Wish::Present)), [["last"]]);
+}
+
+#[test]
+fn a_wave_waits_for_what_cannot_be_planned_in_one_before() {
+    let mut state = three();
+    state.unplannable = Some(-1);
+    let state = state.live("Deployment", "first", live("1", "h"));
+    let plan = state.plan_with(Wish::Present, true, false);
+    assert!(plan.stages.is_empty() && plan.waits.is_empty(), "{plan:?}");
+    let none_of_its_own = State { unplannable: Some(-2), ..three() };
+    assert!(none_of_its_own.plan_with(Wish::Present, true, false).stages.is_empty());
+    let later = State { unplannable: Some(0), ..state };
+    assert_eq!(acted(&later.plan_with(Wish::Present, true, false)), [["second"], ["second-too"]]);
+}
+
+#[test]
+fn nothing_is_pruned_while_a_wave_waits_and_removal_goes_through_the_waves_in_reverse() {
+    let state = three().hold("ConfigMap", "dropped", "d");
+    assert!(state.plan(Wish::Present).removals.is_empty());
+    let mut state =
+        State::default().hold("ConfigMap", "a", "1").hold("Deployment", "b", "2").hold("ConfigMap", "c", "3");
+    for (kind, name, wave) in [("ConfigMap", "a", 5), ("Deployment", "b", 0), ("ConfigMap", "c", 0)] {
+        state.inventory.get_mut(&key(kind, name)).unwrap().wave = wave;
+    }
+    let order = state.plan(Wish::Absent).removals;
+    let names: Vec<_> = order.iter().flatten().map(|effect| &*effect.key.name).collect();
+    assert_eq!(names, ["a", "b", "c"]);
+    assert_eq!(order.len(), 3);
+}
+
+fn mode(state: State, mode: ApplyMode) -> State {
+    with(state, "ConfigMap", "a", |directives| directives.apply = mode)
+}
+
+fn settled(mut state: State, uid: &str, hash: &str) -> State {
+    let entry = Held { settled: Some(hash.into()), ..held(uid) };
+    state.inventory.insert(key("ConfigMap", "a"), entry);
+    state
+}
+
+#[test]
+fn an_object_that_is_wanted_where_there_is_none_is_made_and_never_changed() {
+    let base = || mode(State::default().want("ConfigMap", "a", "h1"), ApplyMode::IfAbsent);
+    let known = || base().hold("ConfigMap", "a", "u");
+    assert_eq!(*only(&base().plan(Wish::Present)), Action::Create);
+    assert_eq!(*only(&known().plan(Wish::Present)), Action::Create, "it was deleted: there is none");
+    let mut drifted = live("u", "h1");
+    drifted.drift = Drift::Differs;
+    let mut unlabelled = live("u", "h0");
+    unlabelled.proof = false;
+    let mut controlled = live("u", "h1");
+    controlled.controlled = true;
+    for seen in [live("u", "h1"), live("u", "h0"), drifted, unlabelled, controlled] {
+        let plan = known().live("ConfigMap", "a", seen).plan(Wish::Present);
+        assert_eq!(plan, Plan::default());
+    }
+    assert_eq!(settled(base(), "", "h0").plan(Wish::Present), Plan::default(), "somebody else's is there");
+    let mut dropped = settled(base(), "u", "h1");
+    dropped.wants.clear();
+    assert_eq!(dropped.plan(Wish::Present).removals.len(), 1);
+}
+
+#[test]
+fn an_object_that_is_applied_once_is_applied_for_each_content_and_never_again() {
+    let base = || mode(State::default().want("ConfigMap", "a", "h1"), ApplyMode::Once);
+    assert_eq!(*only(&base().plan(Wish::Present)), Action::Create);
+    let mut drifted = live("u", "h1");
+    drifted.drift = Drift::Differs;
+    assert_eq!(settled(base(), "u", "h1").plan(Wish::Present), Plan::default(), "gone, and done");
+    assert_eq!(
+        settled(base(), "u", "h1").live("ConfigMap", "a", drifted.clone()).plan(Wish::Present),
+        Plan::default()
+    );
+    // Applied by a life that could not write it down.
+    assert_eq!(
+        base().hold("ConfigMap", "a", "").live("ConfigMap", "a", drifted).plan(Wish::Present).stages.len(),
+        0
+    );
+    // Another content: made anew where it is gone, applied where it is there.
+    assert_eq!(*only(&settled(base(), "u", "h0").plan(Wish::Present)), Action::Create);
+    let changed = settled(base(), "u", "h0").live("ConfigMap", "a", live("u", "h0"));
+    let apply = Action::Apply { uid: "u".into(), why: Why::Changed, force: true };
+    assert_eq!(*only(&changed.plan(Wish::Present)), apply);
+}
+
+#[test]
+fn an_object_that_was_applied_once_and_is_gone_holds_no_wave_back() {
+    let state = mode(in_wave(State::default(), "ConfigMap", "a", -1), ApplyMode::Once);
+    let state = in_wave(state, "ConfigMap", "b", 0);
+    assert_eq!(acted(&state.plan(Wish::Present)), [["a"]]);
+    assert_eq!(acted(&settled(state.clone(), "u", "h").plan(Wish::Present)), [["b"]]);
+    // One that is there counts by its health.
+    let failed = settled(state, "u", "h").live("ConfigMap", "a", sick("u", "h"));
+    assert!(failed.plan(Wish::Present).stages.is_empty());
+}
+
+fn any_directives() -> impl Strategy<Value = Directives> {
+    let mode = prop_oneof![
+        3 => Just(ApplyMode::Always), 1 => Just(ApplyMode::IfAbsent), 1 => Just(ApplyMode::Once)
+    ];
+    (-1..2, mode).prop_map(|(wave, apply)| Directives { wave, apply, ..Directives::default() })
+}
+
+fn any_waved_state() -> impl Strategy<Value = State> {
+    let directives = proptest::collection::vec(any_directives(), 12);
+    let marks = proptest::collection::vec(proptest::option::of("h[01]"), 12);
+    (any_state(), directives, marks, any::<bool>()).prop_map(|(mut state, directives, marks, delivered)| {
+        for (want, directives) in state.wants.values_mut().zip(directives) {
+            want.directives = directives;
+        }
+        for (held, mark) in state.inventory.values_mut().zip(marks) {
+            held.settled = mark.map(Into::into);
+        }
+        State { delivered, ..state }
+    })
+}
+
+/// As [`perform`], and the inventory notes what the hub notes.
+fn perform_and_note(state: &mut State, plan: &Plan) {
+    perform(state, plan);
+    for effect in plan.stages.iter().flatten() {
+        let (want, held) = (&state.wants[&effect.key], state.inventory.get_mut(&effect.key).unwrap());
+        held.wave = want.directives.wave;
+        held.settled = (want.directives.apply == ApplyMode::Once).then(|| want.hash.as_str().into());
+    }
+}
+
+proptest! {
+    #[test]
+    fn performing_plans_wave_by_wave_soon_leaves_nothing_to_plan(mut state in any_waved_state()) {
+        // Three waves of two gates each.
+        for _ in 0..7 {
+            let plan = state.plan(Wish::Present);
+            perform_and_note(&mut state, &plan);
+        }
+        let again = state.plan(Wish::Present);
+        prop_assert!(again.is_empty(), "{:?}", again);
+    }
+
+    #[test]
+    fn nothing_new_is_applied_behind_an_object_that_is_not_current(state in any_waved_state()) {
+        let plan = state.plan(Wish::Present);
+        for effect in plan.stages.iter().flatten() {
+            let wave = state.wants[&effect.key].directives.wave;
+            let news = matches!(&effect.action, Action::Create | Action::Apply { why: Why::Changed, .. });
+            for (key, want) in state.wants.iter().filter(|(_, want)| want.directives.wave < wave) {
+                let held = state.inventory.get(key);
+                let current = match state.live.get(key) {
+                    Some(live) => live.current,
+                    None => held.is_some_and(|held| is_settled(want, held)),
+                };
+                let known = state.inventory.get(&effect.key).is_some_and(|held| !held.uid.is_empty());
+                let repaired = state.delivered && known && effect.action == Action::Create;
+                prop_assert!(!news || current || repaired, "{:?} before {}", effect, key);
+            }
+        }
+    }
+}

@@ -1,0 +1,148 @@
+//! The order of applying: waves, and stages within a wave; and objects that are not applied each time.
+//!
+//! A wave starts when every object of the one before is applied and current. What it holds back is what is
+//! new: an object that was applied as it is declared now is repaired all the same, or one object that does
+//! not get healthy would stop the repair of everything behind it.
+
+use std::collections::BTreeMap;
+
+use super::{Action, Decision, Effect, Held, Plan, PlanInput, Wait, Want, Why, decide};
+use crate::{directives::ApplyMode, object::ObjectKey, render::Stage};
+
+/// Whether nothing more is done for an object, whatever became of it: it was applied for this content and
+/// wants to be applied once; or it is wanted only where there is none, and somebody else had made one.
+pub fn is_settled(want: &Want, held: &Held) -> bool {
+    match want.directives.apply {
+        ApplyMode::Always => false,
+        ApplyMode::IfAbsent => held.settled.is_some(),
+        ApplyMode::Once => held.settled.as_deref() == Some(&*want.hash),
+    }
+}
+
+/// Where the walk through the wants stands.
+#[derive(Default)]
+struct Walk<'a> {
+    wave: i32,
+    /// A Namespace or CRD that is not current: only others of these stages may go on.
+    foundation: Option<&'a ObjectKey>,
+    /// The first object of this wave that is not current.
+    late: Option<&'a ObjectKey>,
+    /// This wave may not start.
+    closed: bool,
+    /// For which object, of which wave; none where that object cannot be planned.
+    closed_by: Option<(i32, &'a ObjectKey)>,
+}
+
+impl<'a> Walk<'a> {
+    /// Comes to an object of this wave.
+    fn enter(&mut self, wave: i32, input: &PlanInput<'_>) {
+        if wave == self.wave {
+            return;
+        }
+        if !self.closed {
+            self.closed_by = self.late.map(|late| (self.wave, late));
+            self.closed = self.late.is_some() || input.unplannable.is_some_and(|first| first < wave);
+        }
+        (self.wave, self.late) = (wave, None);
+    }
+
+    /// This object is not current.
+    fn note_late(&mut self, key: &'a ObjectKey, want: &Want) {
+        self.late.get_or_insert(key);
+        if want.stage == Stage::Foundations {
+            self.foundation.get_or_insert(key);
+        }
+    }
+}
+
+/// Plans what is applied.
+pub(super) fn apply_stages(input: &PlanInput<'_>, plan: &mut Plan) {
+    let mut stages: BTreeMap<(i32, Stage), Vec<Effect>> = BTreeMap::new();
+    let wants = in_order(input.wants);
+    let first = wants.first().map_or(0, |(_, want)| want.directives.wave);
+    let closed = input.unplannable.is_some_and(|unplannable| unplannable < first);
+    let mut walk = Walk { wave: first, closed, ..Walk::default() };
+    let mut held_back = None;
+    for (key, want) in wants {
+        walk.enter(want.directives.wave, input);
+        // Kinds and namespaces come first: what needs them would only fail.
+        if want.stage > Stage::Foundations
+            && let Some(waited) = walk.foundation
+        {
+            plan.waits.push(Wait::NotCurrent(waited.clone()));
+            break;
+        }
+        match decide_by_mode(key, want, input) {
+            Decision::Act(action) if walk.closed && !repairs(key, &action, input) => {
+                held_back.get_or_insert(want.directives.wave);
+            }
+            Decision::Act(action) => {
+                walk.note_late(key, want);
+                let effect = Effect { key: key.clone(), gvk: want.gvk.clone(), action };
+                stages.entry((want.directives.wave, want.stage)).or_default().push(effect);
+            }
+            Decision::Wait => {
+                plan.waits.push(Wait::Terminating(key.clone()));
+                walk.note_late(key, want);
+            }
+            Decision::Refuse(refusal) => {
+                plan.refusals.push(refusal);
+                walk.late.get_or_insert(key);
+            }
+            Decision::Nothing if is_current(key, want, input) => {}
+            Decision::Nothing => walk.note_late(key, want),
+        }
+    }
+    if let (Some(wave), Some((before, key))) = (held_back, walk.closed_by) {
+        plan.waits.push(Wait::Wave { wave, before, key: key.clone() });
+    }
+    plan.stages = stages.into_values().collect();
+}
+
+fn in_order(wants: &BTreeMap<ObjectKey, Want>) -> Vec<(&ObjectKey, &Want)> {
+    let mut sorted: Vec<_> = wants.iter().collect();
+    sorted.sort_by_key(|(_, want)| (want.directives.wave, want.stage));
+    sorted
+}
+
+/// What keeps to its turn is what was never there, or is declared otherwise than it was applied.
+fn repairs(key: &ObjectKey, action: &Action, input: &PlanInput<'_>) -> bool {
+    match action {
+        Action::Apply { why: Why::Drifted, .. } | Action::Verify { .. } => true,
+        // What it was applied as went with it.
+        Action::Apply { why: Why::Missing, .. } => input.delivered,
+        Action::Create => {
+            input.delivered && input.inventory.get(key).is_some_and(|held| !held.uid.is_empty())
+        }
+        Action::Apply { why: Why::Changed, .. } | Action::Delete { .. } | Action::Release { .. } => false,
+    }
+}
+
+fn is_current(key: &ObjectKey, want: &Want, input: &PlanInput<'_>) -> bool {
+    match input.live.get(key) {
+        Some(live) => live.current,
+        None => input.inventory.get(key).is_some_and(|held| is_settled(want, held)),
+    }
+}
+
+fn decide_by_mode(key: &ObjectKey, want: &Want, input: &PlanInput<'_>) -> Decision {
+    let mode = want.directives.apply;
+    if mode == ApplyMode::Always {
+        return decide(key, want, input);
+    }
+    if input.inventory.get(key).is_some_and(|held| is_settled(want, held)) {
+        return Decision::Nothing;
+    }
+    let Some(live) = input.live.get(key) else { return Decision::Act(Action::Create) };
+    match (mode, decide(key, want, input)) {
+        // Another VidraResource's, which this one may join.
+        (_, Decision::Act(Action::Create)) => Decision::Act(Action::Create),
+        // It is there: that is all that was asked for.
+        (ApplyMode::IfAbsent, Decision::Act(_) | Decision::Refuse(_)) => Decision::Nothing,
+        // Applied; the inventory is about to say so.
+        (ApplyMode::Once, Decision::Act(_)) if live.proof && live.applied.as_deref() == Some(&*want.hash) => {
+            Decision::Nothing
+        }
+        (_, decision) => decision,
+    }
+}

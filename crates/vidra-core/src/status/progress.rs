@@ -1,0 +1,154 @@
+//! How long a target has waited for objects to become healthy: a function of what its status recorded, so
+//! that a new process counts on, and of nothing that moves by itself.
+
+use std::time::Duration;
+
+use vidra_api::{Progress, TargetState, Time};
+
+use super::target::{Delivery, TargetFacts, state};
+
+/// The reason of a target whose objects are not healthy in time.
+pub const HEALTH_CHECK_TIMEOUT: &str = "HealthCheckTimeout";
+
+/// What is waited for now: since it was first waited for, as far as that is the same wave of the same revision.
+///
+/// While the member is out of reach, or calls fail, nobody can get healthy in the hub's eyes: the time counts
+/// anew after it.
+pub(super) fn next(before: Option<&Progress>, facts: &TargetFacts<'_>) -> Option<Progress> {
+    let waits = match &facts.delivery {
+        Delivery::Applied => facts.unready.is_some() && !facts.leaving,
+        Delivery::Waiting { .. } => !facts.leaving,
+        _ => false,
+    };
+    let wave = facts.awaited.filter(|_| waits)?;
+    let same = before.filter(|before| before.revision == facts.revision && before.wave == wave);
+    Some(same.cloned().unwrap_or_else(|| Progress {
+        revision: facts.revision.to_owned(),
+        wave,
+        since: Some(facts.now.clone()),
+    }))
+}
+
+/// State, reason and message of a target that has waited for too long. What has failed already says so itself.
+pub(super) fn late(
+    progress: Option<&Progress>,
+    facts: &TargetFacts<'_>,
+) -> Option<(TargetState, &'static str, String)> {
+    let progress = progress?;
+    if !left(progress, facts.timeout, &facts.now)?.is_zero() {
+        return None;
+    }
+    let (TargetState::Progressing | TargetState::Waiting, _, message) = state(facts) else { return None };
+    let since = progress.since.as_ref()?.0;
+    let seconds = facts.timeout.as_secs();
+    let message =
+        format!("{message}; waited for since {since:.0}, longer than reconcile.timeout ({seconds} s)");
+    Some((TargetState::Failed, HEALTH_CHECK_TIMEOUT, message))
+}
+
+/// How long until the time is over; zero when it is, `None` when nothing is waited for.
+pub fn left(progress: &Progress, timeout: Duration, now: &Time) -> Option<Duration> {
+    let waited = now.0.duration_since(progress.since.as_ref()?.0);
+    // A clock that was set back: from here on.
+    let waited = Duration::try_from(waited).unwrap_or_default();
+    Some(timeout.saturating_sub(waited))
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::jiff::Timestamp;
+    use vidra_api::{VidraTargetStatus, condition::STALLED, find};
+
+    use super::*;
+    use crate::status::target_status;
+
+    fn at(second: i64) -> Time {
+        Time(Timestamp::from_second(second).unwrap())
+    }
+
+    fn facts(delivery: Delivery, unready: Option<(&str, bool)>, second: i64) -> TargetFacts<'static> {
+        TargetFacts {
+            generation: 3,
+            revision: "r1",
+            leaving: false,
+            delivery,
+            objects: 2,
+            ready: 1,
+            drifted: 0,
+            unready: unready.map(|(message, failed)| (message.to_owned(), failed)),
+            corrected: 0,
+            compared: true,
+            applied_generation: 1,
+            awaited: Some(0),
+            timeout: Duration::from_secs(300),
+            now: at(second),
+        }
+    }
+
+    fn waiting() -> Delivery {
+        Delivery::Waiting { reason: "WaitingForWave", message: "wave 1 waits".into() }
+    }
+
+    #[test]
+    fn an_object_that_is_late_is_named_with_the_time_and_recovers() {
+        let late = |second| facts(Delivery::Applied, Some(("Deployment web is not ready", false)), second);
+        let first = target_status(&VidraTargetStatus::default(), &late(1000));
+        assert_eq!(first.state, Some(TargetState::Progressing));
+        let almost = target_status(&first, &late(1299));
+        assert_eq!(almost, first, "nothing moves by itself");
+        let over = target_status(&first, &late(1300));
+        assert_eq!(
+            (over.state, over.reason.as_deref()),
+            (Some(TargetState::Failed), Some(HEALTH_CHECK_TIMEOUT))
+        );
+        let message = over.message.clone().unwrap();
+        assert!(message.contains("Deployment web") && message.contains("1970-01-01T00:16:40Z"), "{message}");
+        assert_eq!(find(&over.conditions, STALLED).unwrap().status, "False");
+        assert_eq!(target_status(&over, &late(9000)), over);
+        let well = target_status(&over, &facts(Delivery::Applied, None, 9001));
+        assert_eq!((well.state, well.progress), (Some(TargetState::Ready), None));
+    }
+
+    #[test]
+    fn each_wave_of_each_revision_has_its_own_time() {
+        let first = target_status(&VidraTargetStatus::default(), &facts(waiting(), None, 1000));
+        let since = |status: &VidraTargetStatus| status.progress.clone().and_then(|progress| progress.since);
+        assert_eq!(since(&first), Some(at(1000)));
+        let next = target_status(&first, &TargetFacts { awaited: Some(1), ..facts(waiting(), None, 1250) });
+        assert_eq!(since(&next), Some(at(1250)));
+        let other = target_status(&next, &TargetFacts { revision: "r2", ..facts(waiting(), None, 1260) });
+        assert_eq!(since(&other), Some(at(1260)));
+        assert_eq!(other.state, Some(TargetState::Waiting));
+        let over = target_status(&other, &TargetFacts { revision: "r2", ..facts(waiting(), None, 1560) });
+        assert_eq!(over.reason.as_deref(), Some(HEALTH_CHECK_TIMEOUT));
+    }
+
+    #[test]
+    fn what_is_not_a_wait_for_health_ends_the_time_and_is_never_late() {
+        let begun = target_status(&VidraTargetStatus::default(), &facts(waiting(), None, 1000));
+        let gone = Delivery::Unreachable { reason: "NoAnswer", message: String::new() };
+        let refused = Delivery::Failed { reason: "Invalid", message: String::new(), stalled: true };
+        let other = Delivery::Waiting { reason: "NoAnswer", message: String::new() };
+        let cases = [
+            (facts(gone, None, 2000), "NoAnswer"),
+            (facts(refused, None, 2000), "Invalid"),
+            (TargetFacts { awaited: None, ..facts(other, None, 2000) }, "NoAnswer"),
+            (facts(Delivery::Applied, None, 2000), "Ready"),
+        ];
+        for (facts, reason) in cases {
+            let status = target_status(&begun, &facts);
+            assert_eq!((status.reason.as_deref(), status.progress), (Some(reason), None));
+        }
+        let dead = target_status(&begun, &facts(Delivery::Applied, Some(("it crashes", true)), 2000));
+        assert_eq!(dead.reason.as_deref(), Some("ObjectFailed"), "its own failure says more");
+    }
+
+    #[test]
+    fn a_clock_that_was_set_back_makes_nobody_late() {
+        let progress = Progress { revision: "r".into(), wave: 0, since: Some(at(1000)) };
+        let timeout = Duration::from_secs(300);
+        assert_eq!(left(&progress, timeout, &at(500)), Some(timeout));
+        assert_eq!(left(&progress, timeout, &at(1100)), Some(Duration::from_secs(200)));
+        assert_eq!(left(&progress, timeout, &at(5000)), Some(Duration::ZERO));
+    }
+}

@@ -1,0 +1,155 @@
+//! A change that the API server refuses because a field cannot be changed on a live object: told, or, where
+//! the manifest asks for it, made by deleting the object and making it anew.
+//!
+//! Which refusals are of that kind no code or cause of the answer says (a Job's template is "invalid", a
+//! StatefulSet's field "forbidden"). So the server is asked by a dry run whether it would create the object:
+//! it answers that the name is taken when nothing but the live object is in the way, and refuses it again when
+//! the object itself is at fault. Nothing is deleted that could not be made again.
+
+use kube::api::{DeleteParams, PostParams, Preconditions, PropagationPolicy};
+use serde_json::Value;
+use vidra_core::{directives::OnImmutable, object::Gvk, render::Declared};
+
+use super::{Actor, Outcome, Step};
+use crate::member::{
+    error::{CallError, Class},
+    live::Live,
+    owner::{Standing, other_owners, standing},
+    records::Source,
+};
+
+impl Actor<'_> {
+    /// An apply to the object with this uid was refused for these fields.
+    pub(super) async fn change_immutable(
+        &self,
+        declared: &Declared,
+        uid: &str,
+        fields: &str,
+        refused: CallError,
+    ) -> Step {
+        let key = &declared.key;
+        let Some(live) = self.read(key, &declared.gvk).await?.filter(|live| live.uid() == uid) else {
+            // A uid that differs is refused in the same way.
+            let message = "the object was replaced; trying again".to_owned();
+            return Err(CallError { class: Class::Conflict, message });
+        };
+        if !self.could_be_made(declared).await? {
+            return Err(refused);
+        }
+        let refuse = |what: &str| {
+            let message = format!(
+                "{key} cannot be brought to what is declared: {fields} cannot be changed on a live object; {what}"
+            );
+            Ok(Outcome::Refused { reason: "ImmutableField", message })
+        };
+        if let Some(why) = must_stay(&declared.gvk, &live.json) {
+            return refuse(&format!(
+                "it is never deleted to be made anew, for {why}: put the old value back, or replace it by hand"
+            ));
+        }
+        if declared.directives.on_immutable == OnImmutable::Fail {
+            return refuse(
+                "put the old value back, or annotate it in the manifest with vidra.dev/on-immutable: Recreate, which deletes it and makes it anew",
+            );
+        }
+        let ours = match standing(&live.json, self.owner) {
+            Standing::Ours => !other_owners(&live.json, self.owner),
+            // Known by its uid.
+            Standing::Foreign => true,
+            Standing::Shared | Standing::OtherHub(_) | Standing::Controlled => false,
+        };
+        if !ours {
+            return refuse("it is not this VidraResource's alone, so it is not deleted to be made anew");
+        }
+        self.make_anew(declared, live, fields).await
+    }
+
+    /// Would the server create the object, if there were none of its name?
+    async fn could_be_made(&self, declared: &Declared) -> Result<bool, CallError> {
+        let api = self.api(&declared.key, self.resource(&declared.gvk)?);
+        let params = PostParams { dry_run: true, field_manager: Some(self.owner.manager.clone()) };
+        let body = Live::from(self.body(declared));
+        match self.session.call("verify", api.create(&params, &body)).await {
+            Ok(_) => Ok(true),
+            Err(error) if error.class == Class::Conflict => Ok(true),
+            Err(error) if error.is_transient() => Err(error),
+            Err(_) => Ok(false),
+        }
+    }
+
+    /// Deletes exactly the object that was read, and makes it anew. The inventory holds its key throughout: after
+    /// a crash in between it is missing, and is made.
+    async fn make_anew(&self, declared: &Declared, live: Live, fields: &str) -> Step {
+        let key = &declared.key;
+        if live.is_terminating() {
+            self.fold(&declared.gvk, live, Source::Read);
+            return Ok(Outcome::Leaving);
+        }
+        let preconditions = Preconditions {
+            uid: Some(live.uid().to_owned()),
+            resource_version: Some(live.resource_version().to_owned()),
+        };
+        let params = DeleteParams {
+            preconditions: Some(preconditions),
+            propagation_policy: Some(PropagationPolicy::Background),
+            ..DeleteParams::default()
+        };
+        let api = self.api(key, self.resource(&declared.gvk)?);
+        tracing::info!(cluster = %self.session.cluster, object = %key, fields, "deleted to be made anew");
+        match self.session.call("delete", api.delete(&key.name, &params)).await {
+            Ok(answer) if answer.as_ref().left().is_some_and(Live::is_terminating) => {
+                return Ok(Outcome::Leaving);
+            }
+            Ok(_) => {}
+            Err(error) if error.class == Class::NotFound => {}
+            Err(error) => return Err(error),
+        }
+        self.forget_record(key, live.uid());
+        match self.create(declared, false).await? {
+            Outcome::Applied { uid, .. } => Ok(Outcome::Recreated { uid, fields: fields.to_owned() }),
+            other => Ok(other),
+        }
+    }
+}
+
+/// Why an object is not deleted, whatever the manifest says.
+fn must_stay(gvk: &Gvk, live: &Value) -> Option<&'static str> {
+    match (&*gvk.group, &*gvk.kind) {
+        ("", "Namespace") | ("apiextensions.k8s.io", "CustomResourceDefinition") => {
+            Some("what others have put into it would go with it")
+        }
+        ("", "PersistentVolumeClaim" | "PersistentVolume") => Some("its data could go with it"),
+        ("apps", "StatefulSet")
+            if live["spec"]["persistentVolumeClaimRetentionPolicy"]["whenDeleted"] == "Delete" =>
+        {
+            Some("its claims, and their data, would go with it (persistentVolumeClaimRetentionPolicy)")
+        }
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_holds_data_or_objects_of_others_stays() {
+        let keeps = json!({"spec": {"persistentVolumeClaimRetentionPolicy": {"whenDeleted": "Retain"}}});
+        let drops = json!({"spec": {"persistentVolumeClaimRetentionPolicy": {"whenDeleted": "Delete"}}});
+        let cases = [
+            (Gvk::new("", "v1", "Namespace"), json!({}), true),
+            (Gvk::new("apiextensions.k8s.io", "v1", "CustomResourceDefinition"), json!({}), true),
+            (Gvk::new("", "v1", "PersistentVolumeClaim"), json!({}), true),
+            (Gvk::new("", "v1", "PersistentVolume"), json!({}), true),
+            (Gvk::new("apps", "v1", "StatefulSet"), keeps, false),
+            (Gvk::new("apps", "v1", "StatefulSet"), drops, true),
+            (Gvk::new("batch", "v1", "Job"), json!({}), false),
+            (Gvk::new("example.com", "v1", "Namespace"), json!({}), false),
+        ];
+        for (gvk, live, stays) in cases {
+            assert_eq!(must_stay(&gvk, &live).is_some(), stays, "{gvk}");
+        }
+    }
+}

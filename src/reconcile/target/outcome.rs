@@ -1,0 +1,84 @@
+//! What an effect's outcome leaves in the inventory.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use vidra_core::{
+    directives::ApplyMode,
+    object::ObjectKey,
+    plan::{Held, Live, Want, is_settled},
+};
+
+use crate::{
+    hub::inventory::{self, Chunks, Inventory},
+    member::effects::Outcome,
+};
+
+/// Enters what came of applying an object.
+pub(super) fn enter(key: &ObjectKey, want: &Want, outcome: &Outcome, inventory: &mut Inventory) {
+    let (Outcome::Applied { .. } | Outcome::Recreated { .. } | Outcome::Present) = outcome else { return };
+    let held = inventory.entry(key.clone()).or_insert_with(|| Held::intended(&want.gvk.version));
+    held.version.clone_from(&want.gvk.version);
+    held.wave = want.directives.wave;
+    match outcome {
+        Outcome::Applied { uid, .. } | Outcome::Recreated { uid, .. } => {
+            held.uid.clone_from(uid);
+            let once = want.directives.apply == ApplyMode::Once;
+            held.settled = once.then(|| want.hash.as_str().into());
+        }
+        _ => held.settled = Some(want.hash.as_str().into()),
+    }
+}
+
+/// The inventory, with what the member proves to be ours: a hub that died may have applied it and not
+/// written down its uid. And with what is declared of waves now, which no apply tells.
+pub(super) fn proven(
+    mut inventory: Inventory,
+    wants: &BTreeMap<ObjectKey, Want>,
+    live: &BTreeMap<ObjectKey, Live>,
+) -> Inventory {
+    for (key, want) in wants {
+        if let Some(live) = live.get(key).filter(|live| live.proof && !live.controlled) {
+            let held = inventory.entry(key.clone()).or_insert_with(|| Held::intended(&want.gvk.version));
+            held.uid.clone_from(&live.uid);
+            let once = want.directives.apply == ApplyMode::Once;
+            if once && live.applied.as_deref() == Some(&*want.hash) && !is_settled(want, held) {
+                held.settled = Some(want.hash.as_str().into());
+            }
+        }
+        if let Some(held) = inventory.get_mut(key) {
+            held.wave = want.directives.wave;
+        }
+    }
+    inventory
+}
+
+/// Objects of which nobody waits to see them: they were applied once, or somebody else has made them. Those
+/// that the inventory knows by a uid count as this target's.
+pub(super) struct Settled {
+    /// All of them.
+    pub(super) all: BTreeSet<ObjectKey>,
+    /// Of these, this target's.
+    pub(super) known: BTreeSet<ObjectKey>,
+}
+
+impl Settled {
+    /// Of these wants, by this inventory.
+    pub(super) fn of(wants: &BTreeMap<ObjectKey, Want>, chunks: &Chunks) -> Self {
+        let (mut all, mut known) = (BTreeSet::new(), BTreeSet::new());
+        // Most targets have none, and large inventories.
+        if wants.values().any(|want| want.directives.apply != ApplyMode::Always) {
+            let special = |key: &ObjectKey| {
+                wants.get(key).is_some_and(|want| want.directives.apply != ApplyMode::Always)
+            };
+            for (key, held) in inventory::part(chunks, special) {
+                if wants.get(&key).is_some_and(|want| is_settled(want, &held)) {
+                    if !held.uid.is_empty() {
+                        known.insert(key.clone());
+                    }
+                    all.insert(key);
+                }
+            }
+        }
+        Self { all, known }
+    }
+}

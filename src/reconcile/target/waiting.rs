@@ -1,0 +1,93 @@
+//! What keeps a plan that was performed without failure from being everything, in words.
+
+use std::collections::BTreeMap;
+
+use vidra_core::{
+    object::{Gvk, ObjectKey},
+    plan::{Plan, Refusal, Wait},
+    render::Unresolved,
+    status::Delivery,
+};
+
+use crate::desired::Desired;
+
+/// The first wave with an object that cannot be planned.
+pub(super) fn unplannable(desired: &Desired, blind: &BTreeMap<Gvk, String>) -> Option<i32> {
+    let unseen = desired.wants.values().filter(|want| blind.contains_key(&want.gvk));
+    let unknown = desired.unresolved.iter().map(|unresolved| unresolved.wave);
+    unseen.map(|want| want.directives.wave).chain(unknown).min()
+}
+
+/// The wave up to which everything is applied, and whose health is waited for if it is not healthy.
+pub(super) fn awaited(plan: &Plan, desired: &Desired) -> Option<i32> {
+    let wave_of = |key: &ObjectKey| desired.wants.get(key).map(|want| want.directives.wave);
+    match plan.waits.first() {
+        Some(wait) => wait.gate().and_then(wave_of),
+        None => desired.wants.values().map(|want| want.directives.wave).max(),
+    }
+}
+
+/// `note` tells why an object is not current.
+pub(super) fn complaint(
+    plan: &Plan,
+    desired: &Desired,
+    blind: &BTreeMap<Gvk, String>,
+    note: impl Fn(&ObjectKey) -> Option<String>,
+) -> Option<Delivery> {
+    if let Some(refusal) = plan.refusals.first() {
+        let message = match refusal {
+            Refusal::NotOurs(key) => format!(
+                "{key} bears the hub's label and cannot be proved to be the hub's; delete it in the member or drop it from the manifest"
+            ),
+            Refusal::Controlled(key) => {
+                format!("{key} is owned by a controller in the member; drop it from the manifest")
+            }
+        };
+        return Some(Delivery::Failed { reason: "NotOurs", message, stalled: true });
+    }
+    if let Some((gvk, why)) = blind.first_key_value() {
+        let message =
+            format!("{gvk} cannot be listed and watched: {why}; grant the hub list and watch on it");
+        return Some(Delivery::Failed { reason: "CannotWatch", message, stalled: true });
+    }
+    if let Some(wait) = plan.waits.first() {
+        let note = |key: &ObjectKey| note(key).map_or_else(String::new, |note| format!(": {note}"));
+        return Some(match wait {
+            Wait::Terminating(key) => Delivery::Waiting {
+                reason: "ObjectTerminating",
+                message: format!("{key} is being deleted in the member; it is made again when it is gone"),
+            },
+            Wait::NotCurrent(key) => Delivery::Waiting {
+                reason: "WaitingForObject",
+                message: format!("the rest waits for {key}{}", note(key)),
+            },
+            Wait::Wave { wave, before, key } => Delivery::Waiting {
+                reason: "WaitingForWave",
+                message: format!("wave {wave} waits for {key} of wave {before}{}", note(key)),
+            },
+        });
+    }
+    let unresolved = desired.unresolved.first()?;
+    Some(Delivery::Failed { reason: "KindUnknown", message: unknown(unresolved, desired), stalled: true })
+}
+
+fn unknown(unresolved: &Unresolved, desired: &Desired) -> String {
+    let Unresolved { document, gvk, name, wave } = unresolved;
+    let cure = match desired.objects.values().find(|declared| defines(&declared.body, gvk)) {
+        Some(crd) if crd.directives.wave > *wave => format!(
+            "its CRD is in this manifest and comes in wave {}, behind wave {wave}: give the CRD that wave or an earlier one",
+            crd.directives.wave
+        ),
+        Some(_) => "its CRD is in this manifest and does not serve it: correct one of the two".to_owned(),
+        None => "install its CRD there, or correct apiVersion and kind".to_owned(),
+    };
+    format!("document {document}: the member does not know {gvk} (object {name:?}); {cure}")
+}
+
+/// Is this the CRD of a kind?
+fn defines(body: &serde_json::Value, gvk: &Gvk) -> bool {
+    let spec = &body["spec"];
+    body["kind"] == "CustomResourceDefinition"
+        && spec["group"] == *gvk.group
+        && spec["names"]["kind"] == *gvk.kind
+}

@@ -1,0 +1,260 @@
+//! Objects that are not simply kept as declared: made where there is none, applied once, made anew.
+
+use serde_json::{Value, json};
+use testkit::world::At;
+use vidra_api::{DriftState, TargetState};
+
+use crate::{config_map, config_map_in, object, says, scenario, uid};
+
+fn annotated(mut declared: Value, annotations: &[(&str, &str)]) -> String {
+    for (name, value) in annotations {
+        declared["metadata"]["annotations"][format!("vidra.dev/{name}")] = (*value).into();
+    }
+    object(&declared)
+}
+
+fn job(image: &str) -> Value {
+    json!({
+        "apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "migrate"},
+        "spec": {"template": {"spec": {"restartPolicy": "Never", "containers": [{"name": "app", "image": image}]}}},
+    })
+}
+
+fn image(job: &Value) -> &Value {
+    &job["spec"]["template"]["spec"]["containers"][0]["image"]
+}
+
+#[test]
+fn an_object_that_is_wanted_where_there_is_none_is_made_and_never_changed() {
+    scenario(async |world| {
+        world.register(&["berlin"]).await;
+        let alice = world.alice("berlin").await;
+        let (ours, theirs) = (At::config_map(&world.ns, "ours"), At::config_map(&world.ns, "theirs"));
+        alice.create(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": world.ns}})).await;
+        alice.create(config_map_in(&world.ns, "theirs", "alice's")).await;
+        let manifest = |value: &str| {
+            let absent = |name: &str| annotated(config_map_in("", name, value), &[("apply", "IfAbsent")]);
+            absent("ours") + &absent("theirs") + &config_map("plain", value)
+        };
+        world.deliver("shop", &["berlin"], &manifest("one")).await;
+        world.ready("shop").await;
+        assert!(says("one")(&alice.live(&ours).await));
+        assert!(says("alice's")(&alice.live(&theirs).await));
+        assert_eq!(crate::marks(&alice.live(&theirs).await), [""; 0]);
+
+        // Neither an edit is undone, nor another content applied; and nothing is asked again.
+        alice.merge(&ours, json!({"data": {"key": "edited"}})).await;
+        let mark = world.mark();
+        world.deliver("shop", &["berlin"], &manifest("two")).await;
+        world.ready("shop").await;
+        assert!(says("two")(&alice.live(&At::config_map(&world.ns, "plain")).await));
+        assert!(says("edited")(&alice.live(&ours).await));
+        assert!(world.writes_to(&ours, "berlin", &mark).is_empty());
+        assert!(world.writes_to(&theirs, "berlin", &mark).is_empty());
+        let status = world.target("shop", "berlin").await.unwrap().status.unwrap();
+        assert_eq!((status.drift, status.objects, status.ready), (Some(DriftState::InSync), 2, 2));
+
+        // There is none any more.
+        alice.delete(&ours).await;
+        alice.when(&ours, "made again", says("two")).await;
+
+        // It is ours, and goes when it is dropped; theirs stays.
+        world.deliver("shop", &["berlin"], &config_map("plain", "two")).await;
+        alice.gone(&ours).await;
+        world.ready("shop").await;
+        assert!(says("alice's")(&alice.live(&theirs).await));
+        world.end().await;
+    });
+}
+
+#[test]
+fn an_object_that_is_applied_once_stays_gone_over_a_restart_until_its_content_changes() {
+    scenario(async |mut world| {
+        world.register(&["berlin"]).await;
+        let alice = world.alice("berlin").await;
+        let at = At::new("batch/v1", "Job", &world.ns, "migrate");
+        let manifest = |image: &str, value: &str| {
+            annotated(job(image), &[("apply", "Once"), ("wave", "-1")]) + &config_map("after", value)
+        };
+        world.deliver("shop", &["berlin"], &manifest("app:1", "one")).await;
+        world.ready("shop").await;
+        assert_eq!(image(&alice.live(&at).await), "app:1");
+
+        // As the controller of Jobs does when ttlSecondsAfterFinished is over.
+        let mark = world.mark();
+        alice.delete_with(&at, json!({"propagationPolicy": "Background"})).await;
+        alice.gone(&at).await;
+        world.deliver("shop", &["berlin"], &manifest("app:1", "two")).await;
+        world.ready("shop").await;
+        assert!(says("two")(&alice.live(&At::config_map(&world.ns, "after")).await), "it holds no wave back");
+        world.restart_hub().await;
+        world.deliver("shop", &["berlin"], &manifest("app:1", "three")).await;
+        world.ready("shop").await;
+        alice.when(&At::config_map(&world.ns, "after"), "three", says("three")).await;
+        assert!(alice.get(&at).await.is_none());
+        assert!(world.writes_to(&at, "berlin", &mark).is_empty());
+        let status = world.target("shop", "berlin").await.unwrap().status.unwrap();
+        assert_eq!((status.drift, status.objects, status.ready), (Some(DriftState::InSync), 2, 2));
+
+        world.deliver("shop", &["berlin"], &manifest("app:2", "three")).await;
+        alice.when(&at, "run for its new content", |job| image(job) == "app:2").await;
+        world.ready("shop").await;
+
+        // What becomes of it then is nobody's drift.
+        let mark = world.mark();
+        alice
+            .merge(&at, json!({"metadata": {"labels": {"note": "mine"}}, "spec": {"backoffLimit": 3}}))
+            .await;
+        world.reconcile_now("shop", "look").await;
+        world.after_passes(1).await;
+        assert!(world.writes_to(&at, "berlin", &mark).is_empty());
+        world.end().await;
+        alice.gone(&at).await;
+    });
+}
+
+#[test]
+fn a_field_that_cannot_be_changed_is_told_and_on_request_the_object_is_made_anew() {
+    scenario(async |world| {
+        world.register(&["berlin"]).await;
+        let alice = world.alice("berlin").await;
+        let at = At::new("batch/v1", "Job", &world.ns, "migrate");
+        world.deliver("shop", &["berlin"], &object(&job("app:1"))).await;
+        world.ready("shop").await;
+        let before = uid(&alice.live(&at).await);
+
+        world.deliver("shop", &["berlin"], &object(&job("app:2"))).await;
+        let message = world.target_is("shop", "berlin", TargetState::Failed, "ImmutableField").await;
+        for word in ["Job.batch", "spec.template", "vidra.dev/on-immutable: Recreate"] {
+            assert!(message.contains(word), "{message}");
+        }
+        assert_eq!(uid(&alice.live(&at).await), before);
+
+        let recreate = [("on-immutable", "Recreate")];
+        world.deliver("shop", &["berlin"], &annotated(job("app:2"), &recreate)).await;
+        world.ready("shop").await;
+        let live = alice.live(&at).await;
+        assert_eq!(image(&live), "app:2");
+        assert_ne!(uid(&live), before);
+        let inventory = world.inventory("shop", "berlin").await;
+        assert_eq!(inventory.iter().map(|entry| entry.uid.clone()).collect::<Vec<_>>(), [uid(&live)]);
+
+        // A change that could not be made anew either deletes nothing.
+        let mut broken = job("app:3");
+        broken["spec"]["template"]["spec"]["restartPolicy"] = "Sometimes".into();
+        world.deliver("shop", &["berlin"], &annotated(broken, &recreate)).await;
+        world.target_is("shop", "berlin", TargetState::Failed, "Invalid").await;
+        assert_eq!(uid(&alice.live(&at).await), uid(&live));
+        world.end().await;
+    });
+}
+
+#[test]
+fn an_immutable_config_map_is_made_anew_and_an_object_that_others_share_is_not() {
+    scenario(async |world| {
+        world.register(&["berlin"]).await;
+        let alice = world.alice("berlin").await;
+        let at = At::config_map(&world.ns, "settings");
+        let manifest = |value: &str| {
+            let mut declared = config_map_in("", "settings", value);
+            declared["immutable"] = true.into();
+            annotated(declared, &[("on-immutable", "Recreate")])
+        };
+        world.deliver("shop", &["berlin"], &manifest("one")).await;
+        world.ready("shop").await;
+        world.deliver("shop", &["berlin"], &manifest("two")).await;
+        world.ready("shop").await;
+        assert!(says("two")(&alice.live(&at).await));
+
+        world.deliver("bank", &["berlin"], &manifest("two")).await;
+        world.ready("bank").await;
+        let before = uid(&alice.live(&at).await);
+        world.deliver("shop", &["berlin"], &manifest("three")).await;
+        world
+            .target_when("shop", "berlin", "Failed", |status| status.state == Some(TargetState::Failed))
+            .await;
+        let live = alice.live(&at).await;
+        assert_eq!((uid(&live), live["data"]["key"].as_str()), (before, Some("two")));
+        world.remove("bank").await;
+        world.end().await;
+    });
+}
+
+#[test]
+fn what_cannot_be_changed_is_made_anew_whatever_its_kind_unless_it_holds_data() {
+    scenario(async |world| {
+        world.register(&["berlin"]).await;
+        let alice = world.alice("berlin").await;
+        let workload = |kind: &str, app: &str, extra: Value| {
+            let mut declared = json!({
+                "apiVersion": "apps/v1", "kind": kind, "metadata": {"name": "web"},
+                "spec": {"replicas": 0, "selector": {"matchLabels": {"app": app}}, "template": {
+                    "metadata": {"labels": {"app": app}}, "spec": {"containers": [{"name": "web", "image": "web:1"}]}}},
+            });
+            for (field, value) in extra.as_object().into_iter().flatten() {
+                declared["spec"][field] = value.clone();
+            }
+            declared
+        };
+        let service = |extra: Value| {
+            let mut declared = json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "web"},
+                "spec": {"selector": {"app": "web"}, "ports": [{"port": 80}]}});
+            for (field, value) in extra.as_object().into_iter().flatten() {
+                declared["spec"][field] = value.clone();
+            }
+            declared
+        };
+        let api = "rbac.authorization.k8s.io";
+        let binding = |role: &str| {
+            json!({"apiVersion": format!("{api}/v1"), "kind": "RoleBinding", "metadata": {"name": "web"},
+                "roleRef": {"apiGroup": api, "kind": "Role", "name": role},
+                "subjects": [{"apiGroup": api, "kind": "User", "name": "bob"}]})
+        };
+        let secret = |kind: &str| {
+            json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "web"}, "type": kind,
+                "stringData": {"key": "one"}})
+        };
+        let changes = [
+            (workload("Deployment", "web", json!({})), workload("Deployment", "shop", json!({}))),
+            (
+                workload("StatefulSet", "web", json!({"serviceName": "one"})),
+                workload("StatefulSet", "web", json!({"serviceName": "two"})),
+            ),
+            (service(json!({})), service(json!({"clusterIP": "None"}))),
+            (binding("reader"), binding("writer")),
+            (secret("Opaque"), secret("example.com/other")),
+        ];
+        let asking = |declared: &Value| annotated(declared.clone(), &[("on-immutable", "Recreate")]);
+        let before: String = changes.iter().map(|(before, _)| asking(before)).collect();
+        let after: String = changes.iter().map(|(_, after)| asking(after)).collect();
+        world.deliver("shop", &["berlin"], &before).await;
+        world.ready("shop").await;
+        let mut uids = Vec::new();
+        for (declared, _) in &changes {
+            let mut declared = declared.clone();
+            declared["metadata"]["namespace"] = world.ns.as_str().into();
+            let at = At::of(&declared);
+            uids.push((at.clone(), uid(&alice.live(&at).await)));
+        }
+        world.deliver("shop", &["berlin"], &after).await;
+        world.ready("shop").await;
+        for (at, before) in &uids {
+            assert_ne!(uid(&alice.live(at).await), *before, "{at}");
+        }
+
+        let claim = |mode: &str| {
+            json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "data"},
+                "spec": {"accessModes": [mode], "resources": {"requests": {"storage": "1Gi"}}}})
+        };
+        let at = At::new("v1", "PersistentVolumeClaim", &world.ns, "data");
+        world.deliver("data", &["berlin"], &asking(&claim("ReadWriteOnce"))).await;
+        let before = uid(&alice.when(&at, "there", |_| true).await);
+        world.deliver("data", &["berlin"], &asking(&claim("ReadWriteMany"))).await;
+        let message = world.target_is("data", "berlin", TargetState::Failed, "ImmutableField").await;
+        assert!(message.contains("its data could go with it") && message.contains("spec"), "{message}");
+        assert_eq!(uid(&alice.live(&at).await), before);
+        // The claim's protection is lifted by a controller that not every bed has.
+        alice.merge(&at, json!({"metadata": {"finalizers": null}})).await;
+        world.end().await;
+    });
+}
