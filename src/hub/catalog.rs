@@ -9,7 +9,7 @@ use std::{
 
 use kube::ResourceExt;
 use parking_lot::RwLock;
-use vidra_api::{MemberCluster, VidraInventory, VidraResource, VidraTarget};
+use vidra_api::{MemberCluster, VidraInventory, VidraResource, VidraTarget, labels::FORGET};
 
 use super::{
     inventory::{Chunk, Chunks},
@@ -220,6 +220,7 @@ impl Catalog {
                 member.metadata.labels.clone(),
                 member.metadata.deletion_timestamp.clone(),
                 member.spec.allowed_namespaces.clone(),
+                member.annotations().get(FORGET).cloned(),
             )
         };
         let rests = held.is_some_and(|held| held.spec.suspend != member.spec.suspend);

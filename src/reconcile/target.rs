@@ -1,7 +1,9 @@
 //! The target loop: one pass of one (VidraResource, member cluster) pair. It gathers, lets vidra-core plan,
 //! performs, and writes the inventory and the VidraTarget's status; nothing else.
 
+mod held;
 mod perform;
+mod regain;
 mod report;
 
 use std::{
@@ -12,19 +14,20 @@ use std::{
 
 use kube::core::ApiResource;
 use vidra_api::{
-    MemberCluster, VidraTarget,
+    ContainerDeletion, ExistingPolicy, FieldPolicy, MemberCluster, VidraTarget,
     names::{OwnerHash, field_manager},
     target::Desired as Wish,
 };
 use vidra_core::{
     health::HealthStatus,
     object::{Gvk, ObjectKey},
-    plan::{self, Held, Live, PlanInput, Wait, Want},
+    plan::{self, Held, Live, PlanInput, Policy, Wait, Want},
     status::Delivery,
 };
 
 use self::{
     perform::Report,
+    regain::{Regained, with_found},
     report::{complaint, is_done},
 };
 use super::{Hub, RETRY_MOST, RETRY_RARELY, after_hub_error};
@@ -87,6 +90,13 @@ impl Pass<'_> {
     async fn run(&self) -> Result<Verdict, CallError> {
         let spec = &self.target.spec;
         let leaving = spec.desired != Wish::Present;
+        if spec.desired == Wish::Forgotten {
+            if let Some(session) = self.hub.session(&self.key.cluster) {
+                session.informers.release(self.key);
+            }
+            self.forget_inventory().await?;
+            return self.conclude(Delivery::TornDown, &Desired::default(), None, &Report::default()).await;
+        }
         let member = self.hub.catalog.member(&self.key.cluster);
         let rests =
             |member: &MemberCluster| member.spec.suspend && member.metadata.deletion_timestamp.is_none();
@@ -188,6 +198,16 @@ impl Pass<'_> {
             name: format!("{namespace}/{resource}"),
             generation: self.target.spec.generation,
             create_namespaces,
+            conflicts: self.target.spec.conflicts,
+        }
+    }
+
+    fn policy(&self) -> Policy {
+        let spec = &self.target.spec;
+        Policy {
+            adopt: spec.conflicts.existing != ExistingPolicy::Fail,
+            force: spec.conflicts.fields == FieldPolicy::Force,
+            when_empty: spec.namespace_and_crd_deletion == ContainerDeletion::WhenEmpty,
         }
     }
 
@@ -217,7 +237,12 @@ impl Pass<'_> {
         let prune = self.target.spec.prune;
         let held =
             inventory::part(&self.hub.catalog.inventory(self.key), |key| prune || wants.contains_key(key));
-        let inventory = proven(held.clone(), &wants, &live);
+        let regained = self.regain(session, &owner, &live).await?;
+        let known = match &regained {
+            Regained::All(found) => with_found(held.clone(), found.clone()),
+            Regained::NotLost | Regained::Unknown(_) => held.clone(),
+        };
+        let inventory = proven(known, &wants, &live);
         let plan = plan::plan(&PlanInput {
             wish: plan::Wish::Present,
             wants: &wants,
@@ -225,14 +250,28 @@ impl Pass<'_> {
             live: &live,
             prune,
             complete: desired.unresolved.is_empty() && blind.is_empty(),
+            policy: self.policy(),
         });
+        if let Some(delivery) = self.held(desired, &plan, inventory.len()) {
+            let report = Report::default();
+            self.conclude(delivery, desired, Some(session), &report).await?;
+            return Ok(Verdict::Done(Some(self.interval())));
+        }
         let actor = Actor { session, owner: &owner, desired };
         #[cfg(vidra_mutants)]
         if crate::mutants::is(crate::mutants::Mutant::ReadyBeforeApplied) {
             let report = Report { compared: true, ..Report::default() };
             self.conclude(Delivery::Applied, desired, Some(session), &report).await?;
         }
-        let mut report = self.perform(&actor, &plan, held, inventory).await?;
+        let mut report = match regained {
+            Regained::Unknown(delivery) => {
+                let mut report = self.tend_only(&actor, plan.clone(), inventory).await?;
+                report.delivery.get_or_insert(delivery);
+                report.verdict.get_or_insert(Verdict::Retry(RETRY_MOST));
+                report
+            }
+            Regained::NotLost | Regained::All(_) => self.perform(&actor, &plan, held, inventory).await?,
+        };
         // An answer is no event: nothing else would tell that what was waited for is there now.
         let is_current = |key: &ObjectKey| {
             session.records.health(key).is_some_and(|(health, _)| health == HealthStatus::Current)
@@ -326,6 +365,7 @@ impl Pass<'_> {
             live: &live,
             prune: true,
             complete: true,
+            policy: self.policy(),
         });
         let actor = Actor { session, owner: &owner, desired: &desired };
         let held = inventory::joined(&chunks);

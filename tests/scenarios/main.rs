@@ -4,6 +4,7 @@
 //! them and take turns; each has fresh names and a hub of its own. `memory.rs` runs the same in memory.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a scenario fails by panicking")]
 
+mod adopting;
 mod common;
 mod conformance;
 mod counts;
@@ -11,7 +12,9 @@ mod credentials;
 mod deletion;
 mod delivery;
 mod drift;
+mod emptying;
 mod foreign;
+mod forgetting;
 mod identity;
 mod labels;
 mod others;
@@ -20,6 +23,7 @@ mod partial;
 mod real;
 mod removal;
 mod shared;
+mod spelling;
 mod terminating;
 
 use common::*;

@@ -1,6 +1,7 @@
 //! What the hub does, shown in memory: the scenarios of `main.rs` on clusters of memkube, in seconds.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a scenario fails by panicking")]
 
+mod adopting;
 mod common;
 mod conformance;
 mod counts;
@@ -8,7 +9,9 @@ mod credentials;
 mod deletion;
 mod delivery;
 mod drift;
+mod emptying;
 mod foreign;
+mod forgetting;
 mod identity;
 mod labels;
 mod others;
@@ -16,6 +19,7 @@ mod outages;
 mod partial;
 mod removal;
 mod shared;
+mod spelling;
 mod terminating;
 
 use common::*;

@@ -86,7 +86,7 @@ impl Pass<'_> {
         self.hub.api.write_inventory(self.key, &writes).await
     }
 
-    async fn perform_stage(
+    pub(super) async fn perform_stage(
         &self,
         actor: &Actor<'_>,
         stage: &[Effect],
@@ -103,7 +103,7 @@ impl Pass<'_> {
     fn account(&self, effect: &Effect, outcome: Outcome, inventory: &mut Inventory, report: &mut Report) {
         let (key, cluster) = (&effect.key, &self.key.cluster);
         let repairs = matches!(&effect.action, Action::Apply { why: Why::Drifted | Why::Missing, .. });
-        if repairs && !matches!(outcome, Outcome::Applied { .. }) {
+        if repairs && !matches!(outcome, Outcome::Applied { .. } | Outcome::Adopted { .. }) {
             report.drifted += 1;
         }
         match outcome {
@@ -121,12 +121,22 @@ impl Pass<'_> {
                     );
                 }
             }
+            Outcome::Adopted { uid } => {
+                let version = &effect.gvk.version;
+                let held = inventory.entry(key.clone()).or_insert_with(|| Held::intended(version));
+                held.version.clone_from(version);
+                (held.uid, held.adopted) = (uid, true);
+                let note = format!("{key} on {cluster} was there before and was taken over");
+                self.say(Severity::Normal, "Adopted", &note);
+            }
             Outcome::Gone => {
                 inventory.remove(key);
             }
             Outcome::Removing => {
                 report.undone += 1;
-                let message = format!("waiting until {key} is gone: its finalizers run in the member");
+                let message = format!(
+                    "waiting until {key} is gone: finalizers run in the member, of it or of what is in it"
+                );
                 report.delivery.get_or_insert(Delivery::TearingDown { message });
                 report.verdict.get_or_insert(Verdict::Done(Some(LOOK_AGAIN)));
             }
@@ -165,7 +175,7 @@ fn failure(effect: &Effect, error: &CallError) -> String {
     let doing = match &effect.action {
         Action::Create => "creating",
         Action::Apply { .. } | Action::Verify { .. } => "applying",
-        Action::Delete { .. } => "deleting",
+        Action::Delete { .. } | Action::DeleteEmpty { .. } => "deleting",
         Action::Release { .. } => "releasing",
     };
     let hint = match error.class {
