@@ -29,12 +29,13 @@ impl Actor<'_> {
         error: &CallError,
     ) -> Step {
         let live = self.the_same(declared, uid).await?;
+        let shared = rival(&live.json, self.owner, contested, |_| false).is_some();
+        if shared && let Some(outcome) = self.in_live_words(declared, &live, why, contested).await? {
+            return Ok(outcome);
+        }
         let agrees = |holder: &str| self.session.records.agrees(&declared.key, holder, declared);
         if let Some(holder) = rival(&live.json, self.owner, contested, agrees) {
-            return match self.in_live_words(declared, &live, why, contested).await? {
-                Some(outcome) => Ok(outcome),
-                None => Ok(shared_conflict(&declared.key, &holder, &error.message)),
-            };
+            return Ok(shared_conflict(&declared.key, &holder, &error.message));
         }
         if self.owner.conflicts.fields == FieldPolicy::Fail {
             let mut holders = fields::contenders(&live.json, &self.owner.manager, contested);

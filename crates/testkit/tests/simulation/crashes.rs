@@ -11,6 +11,7 @@ use testkit::sim::{
 
 use crate::{
     harm::{self, Harm},
+    parting::{self, Parting},
     scenarios::{self, Act},
 };
 
@@ -109,6 +110,14 @@ at_every_call! {
     suspending_survives_a_crash_at_every_call: Harm::Suspend,
     a_crd_with_its_object_survives_a_crash_at_every_call: Harm::WithCrd,
     an_unknown_kind_survives_a_crash_at_every_call: Harm::UnknownKind,
+    an_approved_loss_of_objects_survives_a_crash_at_every_call: Parting::ApproveObjects,
+    an_emptied_manifest_survives_a_crash_at_every_call: Parting::Empty,
+    a_kept_object_survives_a_crash_at_every_call: Parting::Keep,
+    an_emptied_namespace_survives_a_crash_at_every_call: Parting::EmptyNamespace,
+    a_field_that_is_held_survives_a_crash_at_every_call: Parting::Hold,
+    adopting_survives_a_crash_at_every_call: Parting::Adopt,
+    adopting_what_is_equal_survives_a_crash_at_every_call: Parting::AdoptEqual,
+    a_forgotten_member_survives_a_crash_at_every_call: Parting::Forget,
 }
 
 /// With latencies calls side by side end in other orders; the crashes come where the seed says.
@@ -143,4 +152,9 @@ fn acts_survive_two_crashes_in_interleavings_by_seed() {
 #[test]
 fn harms_survive_two_crashes_in_interleavings_by_seed() {
     with_two_crashes(&harm::ALL);
+}
+
+#[test]
+fn partings_survive_two_crashes_in_interleavings_by_seed() {
+    with_two_crashes(&parting::ALL);
 }

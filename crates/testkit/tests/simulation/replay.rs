@@ -4,7 +4,7 @@ use testkit::sim::{Crash, Scenario, Trouble, crash::once, world::Shape};
 
 use crate::{
     crashes::undisturbed,
-    harm,
+    harm, parting,
     scenarios::{self, Act},
 };
 
@@ -12,6 +12,7 @@ use crate::{
 fn two_runs_of_a_seed_have_the_same_calls_and_the_same_end() {
     twice(&scenarios::ALL);
     twice(&harm::ALL);
+    twice(&parting::ALL);
 }
 
 fn twice<S: Scenario>(acts: &[S]) {
@@ -63,10 +64,12 @@ fn replay() {
     let shape = seed.map_or(Shape::new(1), |seed| Shape { latency: true, ..Shape::new(seed) });
     let act = scenarios::ALL.into_iter().find(|act| act.name() == name);
     let harm = harm::ALL.into_iter().find(|harm| harm.name() == name);
-    match (act, harm) {
-        (Some(act), _) => show(act, shape, &trouble),
-        (None, Some(harm)) => show(harm, shape, &trouble),
-        (None, None) => panic!("there is no scenario {name:?}; VIDRA_SIM=<scenario>:<trouble>"),
+    let parting = parting::ALL.into_iter().find(|parting| parting.name() == name);
+    match (act, harm, parting) {
+        (Some(act), ..) => show(act, shape, &trouble),
+        (None, Some(harm), _) => show(harm, shape, &trouble),
+        (None, None, Some(parting)) => show(parting, shape, &trouble),
+        (None, None, None) => panic!("there is no scenario {name:?}; VIDRA_SIM=<scenario>:<trouble>"),
     }
 }
 
