@@ -9,7 +9,10 @@ use std::{
 
 use kube::ResourceExt;
 use parking_lot::RwLock;
-use vidra_api::{MemberCluster, VidraInventory, VidraResource, VidraTarget, labels::CONFIRM};
+use vidra_api::{
+    MemberCluster, VidraInventory, VidraResource, VidraTarget,
+    labels::{CONFIRM, FORGET},
+};
 
 use super::{
     inventory::{Chunk, Chunks},
@@ -220,6 +223,7 @@ impl Catalog {
                 member.metadata.labels.clone(),
                 member.metadata.deletion_timestamp.clone(),
                 member.spec.allowed_namespaces.clone(),
+                member.annotations().get(FORGET).cloned(),
             )
         };
         let rests = held.is_some_and(|held| {

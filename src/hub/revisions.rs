@@ -30,7 +30,7 @@ pub enum RevisionError {
     Parse(#[from] ManifestError),
     /// The manifest holds no object.
     #[error(
-        "the manifest holds no object; write one, or delete the VidraResource to remove what it delivered"
+        "the manifest holds no object; write one, set allowEmpty: true to remove what was delivered, or delete the VidraResource"
     )]
     Empty,
     /// The manifest is too large for one Secret.
@@ -106,7 +106,7 @@ impl Revisions {
             create_namespaces: resource.spec.create_namespaces,
         };
         let parsed = self.parsed_from(&resource_key(resource), &content)?;
-        if parsed.objects.is_empty() {
+        if parsed.objects.is_empty() && !resource.spec.allow_empty {
             return Err(RevisionError::Empty);
         }
         Ok((content, parsed))

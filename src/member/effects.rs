@@ -1,6 +1,9 @@
 //! Performs a plan's effects against a member: each once, guarded by uid and resourceVersion, within a
 //! deadline. What comes back is folded at once; what went wrong is a value.
 
+mod adopt;
+mod contest;
+mod empty;
 mod present;
 mod recreate;
 mod remove;
@@ -23,11 +26,13 @@ use vidra_core::{
 use super::{
     error::{CallError, Class},
     live::Live,
-    owner::{Owner, Standing, rival, standing},
+    owner::{Owner, Standing, standing},
     records::{Flight, Source},
     session::Session,
 };
 use crate::desired::Desired;
+
+use self::remove::Parting;
 
 /// How an effect ended.
 #[derive(Clone, Debug)]
@@ -50,6 +55,11 @@ pub enum Outcome {
     Leaving,
     /// It is wanted only where there is none, and somebody else has made one.
     Present,
+    /// It was made by others, and is ours and as declared from now on.
+    Adopted {
+        /// Its uid.
+        uid: String,
+    },
     /// The object is, or from now on is taken to be, not in this target any more.
     Gone,
     /// It will be gone when its finalizers have run.
@@ -87,8 +97,9 @@ impl Actor<'_> {
     /// Performs one effect.
     pub async fn perform(&self, effect: &Effect) -> Outcome {
         let step = match &effect.action {
-            Action::Delete { uid } => self.remove(effect, uid, true).await,
-            Action::Release { uid } => self.remove(effect, uid, false).await,
+            Action::Delete { uid } => self.remove(effect, uid, Parting::Delete).await,
+            Action::DeleteEmpty { uid } => self.remove(effect, uid, Parting::DeleteEmpty).await,
+            Action::Release { uid } => self.remove(effect, uid, Parting::Release).await,
             applying => match self.desired.objects.get(&effect.key) {
                 Some(declared) => self.bring(declared, applying).await,
                 None => Ok(Outcome::Gone),
@@ -102,7 +113,7 @@ impl Actor<'_> {
             Action::Create => self.create(declared, false).await,
             Action::Apply { uid, why, force } => self.apply(declared, uid, *why, *force).await,
             Action::Verify { uid, force } => self.verify(declared, uid, *force).await,
-            Action::Delete { .. } | Action::Release { .. } => Ok(Outcome::Gone),
+            Action::Delete { .. } | Action::DeleteEmpty { .. } | Action::Release { .. } => Ok(Outcome::Gone),
         }
     }
 
@@ -136,6 +147,12 @@ impl Actor<'_> {
         #[cfg(vidra_mutants)]
         if crate::mutants::is(crate::mutants::Mutant::NoUidPrecondition) {
             body["metadata"]["uid"].take();
+        }
+        if !force
+            && why != Why::Missing
+            && let Some(outcome) = self.disturbs(declared, uid, why).await?
+        {
+            return Ok(outcome);
         }
         match self.apply_body(declared, &body, uid, why, force).await {
             Err(error) => match &error.class {
@@ -194,7 +211,7 @@ impl Actor<'_> {
         let standing = standing(&live.json, self.owner);
         // No watch would tell of changes to one without our label.
         if matches!(standing, Standing::Ours | Standing::Shared) {
-            self.fold(&declared.gvk, live, Source::Read);
+            self.fold(&declared.gvk, live.clone(), Source::Read);
         }
         match standing {
             _ if terminating => Err(CallError {
@@ -209,39 +226,8 @@ impl Actor<'_> {
                 message: format!("{key} belongs to the hub {hub:?}; release it there first"),
             }),
             Standing::Controlled => Ok(controlled(key)),
-            Standing::Foreign => Ok(Outcome::Refused {
-                reason: "AlreadyExists",
-                message: format!(
-                    "{key} exists and was not made by the hub; delete it in the member or drop it from the manifest"
-                ),
-            }),
+            Standing::Foreign => self.meet(declared, live).await,
         }
-    }
-
-    /// Fields are held by others. Those of people and controllers are taken back, in exactly the object that
-    /// was looked at; those of another VidraResource only when it declares the object just so itself, and what
-    /// it holds is what both declared before.
-    async fn contest(
-        &self,
-        declared: &Declared,
-        uid: &str,
-        why: Why,
-        fields: &[String],
-        error: &CallError,
-    ) -> Step {
-        let live = self.read(&declared.key, &declared.gvk).await?.filter(|live| live.uid() == uid);
-        let Some(live) = live else {
-            let message = "the object was replaced; trying again".to_owned();
-            return Err(CallError { class: Class::Conflict, message });
-        };
-        let agrees = |holder: &str| self.session.records.agrees(&declared.key, holder, declared);
-        if let Some(holder) = rival(&live.json, self.owner, fields, agrees) {
-            return Ok(shared_conflict(&declared.key, &holder, error));
-        }
-        let mut body = self.body(declared);
-        body["metadata"]["uid"] = uid.into();
-        body["metadata"]["resourceVersion"] = live.resource_version().into();
-        Box::pin(self.apply_body(declared, &body, uid, why, true)).await
     }
 
     /// Asks what an apply would change, and applies only when it would change a value.
@@ -335,7 +321,12 @@ impl Actor<'_> {
         let (params, patch) = (self.params(force), Patch::Apply(body));
         let live = self.session.call("apply", api.patch(&declared.key.name, &params, &patch)).await?;
         let uid = live.uid().to_owned();
+        let relieved =
+            fields::relieved(&live.json, &self.owner.manager).map(|entries| (live.clone(), entries));
         self.fold(&declared.gvk, live, Source::Answer(&self.owner.hash));
+        if let Some((live, entries)) = relieved {
+            self.relieve(declared, &live, entries).await;
+        }
         Ok(uid)
     }
 
@@ -346,7 +337,7 @@ impl Actor<'_> {
     async fn get(&self, api: &Api<Live>, name: &str) -> Result<Option<Live>, CallError> {
         match self.session.call("get", api.get(name)).await {
             Ok(live) => Ok(Some(live)),
-            Err(error) if error.class == Class::NotFound => Ok(None),
+            Err(error) if error.is_gone() => Ok(None),
             Err(error) => Err(error),
         }
     }
@@ -400,14 +391,5 @@ fn controlled(key: &ObjectKey) -> Outcome {
     Outcome::Refused {
         reason: "ControlledByOther",
         message: format!("{key} is made by a controller in the member; drop it from the manifest"),
-    }
-}
-
-fn shared_conflict(key: &ObjectKey, holder: &str, error: &CallError) -> Outcome {
-    Outcome::Refused {
-        reason: "SharedObjectConflict",
-        message: format!(
-            "{key} is declared otherwise by {holder}: {error}; make the two VidraResources agree"
-        ),
     }
 }

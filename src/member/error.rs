@@ -61,6 +61,11 @@ impl CallError {
         )
     }
 
+    /// The object of a read, a delete or a patch is not there; a Namespace is an object too.
+    pub fn is_gone(&self) -> bool {
+        matches!(self.class, Class::NotFound | Class::Namespace { terminating: false })
+    }
+
     /// The member did not answer at all.
     pub fn is_transport(&self) -> bool {
         self.class == Class::Transport

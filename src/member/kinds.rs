@@ -8,11 +8,16 @@ use vidra_core::object::{Gvk, Scope};
 /// What a kind must serve for the hub to deliver it.
 const DELIVERS: [&str; 3] = ["patch", "list", "delete"];
 
+/// What a kind must serve for its objects to be content: what can be listed and deleted. Reports such as the
+/// metrics of pods cannot.
+const HOLDS: [&str; 2] = ["list", "delete"];
+
 /// The kinds of one member at one time.
 #[derive(Clone, Debug, Default)]
 pub struct Kinds {
     known: BTreeMap<Gvk, (ApiResource, Scope)>,
     deliverable: BTreeSet<Gvk>,
+    content: BTreeSet<Gvk>,
     /// Group versions that the member could not tell about: their kinds are unknown, not gone.
     pub stale: Vec<String>,
 }
@@ -39,7 +44,13 @@ impl Kinds {
                         Scope::Namespaced
                     };
                     let gvk = kinds.insert(&name, &version_name, &kind, &plural, scope);
-                    if DELIVERS.iter().all(|verb| resource.verbs.iter().any(|served| served == verb)) {
+                    let serves = |verbs: &[&str]| {
+                        verbs.iter().all(|verb| resource.verbs.iter().any(|served| served == verb))
+                    };
+                    if serves(&HOLDS) {
+                        kinds.content.insert(gvk.clone());
+                    }
+                    if serves(&DELIVERS) {
                         kinds.deliverable.insert(gvk);
                     }
                 }
@@ -65,6 +76,18 @@ impl Kinds {
     /// Kinds of which the hub may have made objects: they can be applied, listed and deleted.
     pub fn deliverable(&self) -> impl Iterator<Item = (&Gvk, &ApiResource)> {
         self.deliverable.iter().filter_map(|gvk| self.known.get(gvk).map(|(resource, _)| (gvk, resource)))
+    }
+
+    /// Kinds of which objects may lie in a namespace, each in one version.
+    pub fn namespaced_content(&self) -> Vec<(&Gvk, &ApiResource)> {
+        let mut seen = BTreeSet::new();
+        self.content
+            .iter()
+            .filter_map(|gvk| self.known.get(gvk).map(|(resource, scope)| (gvk, resource, *scope)))
+            .filter(|(_, _, scope)| *scope == Scope::Namespaced)
+            .filter(|(gvk, _, _)| seen.insert((gvk.group.clone(), gvk.kind.clone())))
+            .map(|(gvk, resource, _)| (gvk, resource))
+            .collect()
     }
 
     /// How to address a kind, and where it lives.

@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 use vidra_api::{
+    Conflicts,
     labels::HUB_LABEL,
     names::{HubId, OwnerHash},
 };
@@ -22,6 +23,8 @@ pub struct Owner {
     pub generation: i64,
     /// Missing namespaces are made.
     pub create_namespaces: bool,
+    /// What to do where others were first.
+    pub conflicts: Conflicts,
 }
 
 /// Whose a live object is, read off the object itself.
@@ -62,8 +65,15 @@ fn proves(live: &Value, manager: &str, hash: &OwnerHash) -> bool {
 
 /// Another VidraResource of this hub applies the object too.
 pub(super) fn other_owners(live: &Value, owner: &Owner) -> bool {
+    !other_owners_of(live, owner).is_empty()
+}
+
+/// The field managers of the other VidraResources of this hub that apply the object.
+pub(super) fn other_owners_of<'a>(live: &'a Value, owner: &Owner) -> Vec<&'a str> {
     let prefix = format!("vidra/{}/", owner.hub);
-    fields::other_vidra_managers(live, &owner.manager).iter().any(|manager| manager.starts_with(&prefix))
+    let mut others = fields::other_vidra_managers(live, &owner.manager);
+    others.retain(|manager| manager.starts_with(&prefix));
+    others
 }
 
 /// The manager of another VidraResource, of this hub or another, that owns one of these fields and does not

@@ -4,6 +4,8 @@
 //! It alone writes VidraTargets' metadata and spec. A VidraTarget that was deleted while it is wanted is
 //! let go and made again; its inventories stay valid.
 
+mod approve;
+mod forget;
 mod report;
 
 use std::{
@@ -265,6 +267,9 @@ impl Pass<'_> {
             namespace: namespace.to_owned(),
             prune: spec.prune,
             deletion_policy: spec.deletion_policy,
+            namespace_and_crd_deletion: spec.namespace_and_crd_deletion,
+            conflicts: spec.conflicts,
+            removal_approved: self.approves(revision, namespace),
             reconcile: spec.reconcile.clone().unwrap_or_default(),
             suspend: false,
             generation: self.resource.metadata.generation.unwrap_or_default(),
@@ -331,7 +336,14 @@ impl Pass<'_> {
         {
             return self.hub.api.remove_target(&key, target).await;
         }
-        let desired = self.parting(cluster);
+        let desired = match target.spec.desired {
+            Wish::Forgotten => return Ok(()),
+            _ if self.is_given_up(cluster, target) => {
+                self.note_left_behind(cluster).await?;
+                Wish::Forgotten
+            }
+            _ => self.parting(cluster),
+        };
         if target.spec.desired == desired && !target.spec.suspend {
             return Ok(());
         }

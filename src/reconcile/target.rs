@@ -1,8 +1,10 @@
 //! The target loop: one pass of one (VidraResource, member cluster) pair. It gathers, lets vidra-core plan,
 //! performs, and writes the inventory and the VidraTarget's status; nothing else.
 
+mod held;
 mod outcome;
 mod perform;
+mod regain;
 mod report;
 mod restored;
 mod waiting;
@@ -15,20 +17,21 @@ use std::{
 
 use kube::core::ApiResource;
 use vidra_api::{
-    MemberCluster, VidraTarget,
+    ContainerDeletion, ExistingPolicy, FieldPolicy, MemberCluster, VidraTarget,
     names::{OwnerHash, field_manager},
     target::Desired as Wish,
 };
 use vidra_core::{
     health::HealthStatus,
     object::{Gvk, ObjectKey},
-    plan::{self, PlanInput, Wait},
+    plan::{self, PlanInput, Policy, Wait},
     status::Delivery,
 };
 
 use self::{
     outcome::proven,
     perform::Report,
+    regain::{Regained, with_found},
     report::is_done,
     waiting::{awaited, complaint, unplannable},
 };
@@ -93,6 +96,13 @@ impl Pass<'_> {
     async fn run(&self) -> Result<Verdict, CallError> {
         let spec = &self.target.spec;
         let leaving = spec.desired != Wish::Present;
+        if spec.desired == Wish::Forgotten {
+            if let Some(session) = self.hub.session(&self.key.cluster) {
+                session.informers.release(self.key);
+            }
+            self.forget_inventory().await?;
+            return self.conclude(Delivery::TornDown, &Desired::default(), None, &Report::default()).await;
+        }
         let member = self.hub.catalog.member(&self.key.cluster);
         let rests =
             |member: &MemberCluster| member.spec.suspend && member.metadata.deletion_timestamp.is_none();
@@ -194,6 +204,16 @@ impl Pass<'_> {
             name: format!("{namespace}/{resource}"),
             generation: self.target.spec.generation,
             create_namespaces,
+            conflicts: self.target.spec.conflicts,
+        }
+    }
+
+    fn policy(&self) -> Policy {
+        let spec = &self.target.spec;
+        Policy {
+            adopt: spec.conflicts.existing != ExistingPolicy::Fail,
+            force: spec.conflicts.fields == FieldPolicy::Force,
+            when_empty: spec.namespace_and_crd_deletion == ContainerDeletion::WhenEmpty,
         }
     }
 
@@ -225,10 +245,15 @@ impl Pass<'_> {
         let prune = self.target.spec.prune;
         let held =
             inventory::part(&self.hub.catalog.inventory(self.key), |key| prune || wants.contains_key(key));
-        let inventory = proven(held.clone(), &wants, &live);
         let before = self.target.status.as_ref();
         let delivered =
             before.and_then(|status| status.revision.as_deref()) == Some(&*self.target.spec.revision);
+        let regained = self.regain(session, &owner, &live).await?;
+        let known = match &regained {
+            Regained::All(found) => with_found(held.clone(), found.clone()),
+            Regained::NotLost | Regained::Unknown(_) => held.clone(),
+        };
+        let inventory = proven(known, &wants, &live);
         let plan = plan::plan(&PlanInput {
             wish: plan::Wish::Present,
             wants: &wants,
@@ -238,9 +263,15 @@ impl Pass<'_> {
             complete: desired.unresolved.is_empty() && blind.is_empty(),
             delivered,
             unplannable: unplannable(desired, &blind),
+            policy: self.policy(),
         });
         if let Some(held) = behind.filter(|_| !plan.is_empty()) {
             return self.conclude(held, desired, Some(session), &Report::default()).await;
+        }
+        if let Some(delivery) = self.held(desired, &plan, inventory.len()) {
+            let report = Report::default();
+            self.conclude(delivery, desired, Some(session), &report).await?;
+            return Ok(Verdict::Done(Some(self.interval())));
         }
         let actor = Actor { session, owner: &owner, desired };
         #[cfg(vidra_mutants)]
@@ -248,7 +279,15 @@ impl Pass<'_> {
             let report = Report { compared: true, ..Report::default() };
             self.conclude(Delivery::Applied, desired, Some(session), &report).await?;
         }
-        let mut report = self.perform(&actor, &plan, held, inventory).await?;
+        let mut report = match regained {
+            Regained::Unknown(delivery) => {
+                let mut report = self.tend_only(&actor, plan.clone(), inventory).await?;
+                report.delivery.get_or_insert(delivery);
+                report.verdict.get_or_insert(Verdict::Retry(RETRY_MOST));
+                report
+            }
+            Regained::NotLost | Regained::All(_) => self.perform(&actor, &plan, held, inventory).await?,
+        };
         // An answer is no event: nothing else would tell that what was waited for is there now.
         let is_current = |key: &ObjectKey| {
             session.records.health(key).is_some_and(|(health, _)| health == HealthStatus::Current)
@@ -348,6 +387,7 @@ impl Pass<'_> {
             complete: true,
             delivered: false,
             unplannable: None,
+            policy: self.policy(),
         });
         let actor = Actor { session, owner: &owner, desired: &desired };
         let held = inventory::joined(&chunks);

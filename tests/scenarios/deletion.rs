@@ -139,3 +139,48 @@ fn a_member_that_leaves_keeps_its_objects_without_our_marks_and_may_join_again()
         world.end().await;
     });
 }
+
+/// Takes inventories away for good, as a restore without them does; and VidraTargets with their statuses.
+async fn lose(world: &World, kind: &str) {
+    let of_kind = At::new("vidra.dev/v1alpha1", kind, &world.ns, "");
+    for object in world.hub.list(&of_kind).await {
+        let at = At::new("vidra.dev/v1alpha1", kind, &world.ns, object["metadata"]["name"].as_str().unwrap());
+        world.hub.merge(&at, json!({"metadata": {"finalizers": null}})).await;
+        world.hub.delete(&at).await;
+        world.hub.gone(&at).await;
+    }
+}
+
+#[test]
+fn a_lost_inventory_is_found_again_in_the_member_before_anything_is_pruned() {
+    scenario(async |mut world| {
+        let members = delivered(&world).await;
+        let (settings, more) = (At::config_map(&world.ns, "settings"), At::config_map(&world.ns, "more"));
+        for lost in [&["VidraInventory"][..], &["VidraTarget", "VidraInventory"][..]] {
+            let made = members[0].0.live(&settings).await;
+            world.stop_hub().await;
+            for kind in lost {
+                lose(&world, kind).await;
+            }
+            // Meanwhile a document was dropped: nobody declares that object any more.
+            world.deliver("shop", &["berlin", "tokyo"], &config_map("settings", "one")).await;
+            let mark = world.mark();
+            world.start_hub().await;
+            for (alice, foreign) in &members {
+                alice.gone(&more).await;
+                assert_eq!(alice.live(&At::of(foreign)).await, *foreign);
+            }
+            world.ready("shop").await;
+            assert_eq!(members[0].0.live(&settings).await, made);
+            assert_eq!(world.writes_to(&settings, "berlin", &mark), []);
+            let held = world.inventory("shop", "berlin").await;
+            assert!(held.len() == 1 && held[0].done, "{held:?}");
+            let manifest = config_map("settings", "one") + &config_map("more", "one");
+            world.deliver("shop", &["berlin", "tokyo"], &manifest).await;
+            world.ready("shop").await;
+        }
+        world.remove("shop").await;
+        all_is_clean(&world, &members).await;
+        world.end().await;
+    });
+}

@@ -95,3 +95,39 @@ fn an_object_made_anew_by_another_with_our_labels_is_not_taken_for_ours() {
         world.end().await;
     });
 }
+
+/// As EndpointSlices are made from a Service: a controller's object, with all our labels.
+#[test]
+fn an_object_that_a_controller_made_with_our_labels_is_nothing_to_the_hub() {
+    scenario(async |world| {
+        world.register(&["berlin"]).await;
+        let spec = json!({"targets": [{"clusterNames": ["berlin"]}], "reconcile": {"interval": "1s"},
+            "conflicts": {"existing": "Adopt"}});
+        let manifest = config_map("settings", "one") + &config_map("beside", "one");
+        world.deliver_with("shop", &manifest, spec.clone()).await;
+        world.ready("shop").await;
+        let alice = world.alice("berlin").await;
+        let made = alice.live(&At::config_map(&world.ns, "settings")).await;
+        let copy = alice
+            .create(json!({
+                "apiVersion": "v1", "kind": "ConfigMap", "data": {"key": "copied"},
+                "metadata": {
+                    "name": "copy", "namespace": world.ns,
+                    "labels": made["metadata"]["labels"], "annotations": made["metadata"]["annotations"],
+                    "ownerReferences": [{"apiVersion": "v1", "kind": "ConfigMap", "name": "settings",
+                        "uid": made["metadata"]["uid"], "controller": true}],
+                },
+            }))
+            .await;
+        let (at, mark) = (At::of(&copy), world.mark());
+        world.after_passes(2).await;
+        world.deliver_with("shop", &config_map("settings", "two"), spec).await;
+        alice.gone(&At::config_map(&world.ns, "beside")).await;
+        let status = world.ready("shop").await.status.unwrap();
+        assert_eq!(status.summary.unwrap().objects, 1);
+        assert_eq!(alice.live(&at).await, copy);
+        assert_eq!(world.requests_for(&at, "berlin", &mark), []);
+        alice.delete(&at).await;
+        world.end().await;
+    });
+}

@@ -4,6 +4,7 @@
 //! them and take turns; each has fresh names and a hub of its own. `memory.rs` runs the same in memory.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a scenario fails by panicking")]
 
+mod adopting;
 mod apply_modes;
 mod common;
 mod conformance;
@@ -13,7 +14,9 @@ mod deletion;
 mod delivery;
 mod disaster;
 mod drift;
+mod emptying;
 mod foreign;
+mod forgetting;
 mod identity;
 mod labels;
 mod order;
@@ -23,6 +26,7 @@ mod partial;
 mod real;
 mod removal;
 mod shared;
+mod spelling;
 mod terminating;
 
 use common::*;

@@ -1,6 +1,7 @@
 //! What the hub does, shown in memory: the scenarios of `main.rs` on clusters of memkube, in seconds.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a scenario fails by panicking")]
 
+mod adopting;
 mod apply_modes;
 mod common;
 mod conformance;
@@ -10,7 +11,9 @@ mod deletion;
 mod delivery;
 mod disaster;
 mod drift;
+mod emptying;
 mod foreign;
+mod forgetting;
 mod identity;
 mod labels;
 mod order;
@@ -19,6 +22,7 @@ mod outages;
 mod partial;
 mod removal;
 mod shared;
+mod spelling;
 mod terminating;
 
 use common::*;

@@ -137,3 +137,161 @@ fn a_suspended_resource_is_left_alone_and_then_brought_up_to_date() {
         world.end().await;
     });
 }
+
+fn config_maps(names: &[&str], value: &str) -> String {
+    names.iter().map(|name| config_map(name, value)).collect()
+}
+
+#[test]
+fn dropping_most_objects_is_held_everywhere_until_one_word_lets_it_go() {
+    scenario(async |mut world| {
+        world.register(&["berlin", "tokyo"]).await;
+        let members = [world.alice("berlin").await, world.alice("tokyo").await];
+        let namespace = world.ns.clone();
+        let at = |name: &str| At::config_map(&namespace, name);
+        let all = ["a", "b", "c", "d", "e", "f"];
+        world.deliver("shop", &["berlin", "tokyo"], &config_maps(&all, "one")).await;
+        world.ready("shop").await;
+        // Three go unasked, also when that is half.
+        world.deliver("shop", &["berlin", "tokyo"], &config_maps(&all[..5], "one")).await;
+        world.ready("shop").await;
+        let mark = world.mark();
+        let manifest = config_maps(&["a", "new"], "two");
+        world.deliver("shop", &["berlin", "tokyo"], &manifest).await;
+        let message = world.target_is("shop", "berlin", TargetState::Failed, "RemovalHeld").await;
+        assert!(message.contains("4 of 5 objects") && message.contains("ConfigMap"), "{message}");
+        let held = world.resource_says("shop", "Stalled", "True", "RemovalHeld").await;
+        let conditions = held.status.unwrap().conditions;
+        let told = &vidra_api::find(&conditions, "Stalled").unwrap().message;
+        let (_, hash) = told.rsplit_once("vidra.dev/approve-removal=").unwrap();
+        let approve = |hash: &str| json!({"metadata": {"annotations": {"vidra.dev/approve-removal": hash}}});
+        world.hub.merge(&world.resource_at("shop"), approve("0123456789")).await;
+        world.restart_hub().await;
+        world.deliver("marker", &["berlin", "tokyo"], &config_map("marker", "one")).await;
+        world.ready("marker").await;
+        for member in &members {
+            assert!(says("one")(&member.live(&at("a")).await) && member.get(&at("new")).await.is_none());
+        }
+        for name in ["berlin", "tokyo"] {
+            let writes = world.writes(name, &mark);
+            assert!(writes.iter().all(|write| write.name == "marker"), "{writes:?}");
+        }
+
+        world.hub.merge(&world.resource_at("shop"), approve(&format!("0123456789,{hash}"))).await;
+        for member in &members {
+            for name in ["b", "c", "d", "e"] {
+                member.gone(&at(name)).await;
+            }
+            assert!(says("two")(&member.live(&at("new")).await));
+        }
+        world.ready("shop").await;
+        // The word was for that change: another one is held again.
+        world.deliver("shop", &["berlin", "tokyo"], &config_maps(&["a", "b", "c", "d"], "two")).await;
+        world.ready("shop").await;
+        world.deliver("shop", &["berlin", "tokyo"], &config_maps(&["x"], "two")).await;
+        world.target_is("shop", "berlin", TargetState::Failed, "RemovalHeld").await;
+        world.remove("shop").await;
+        members[0].gone(&at("a")).await;
+        world.end().await;
+    });
+}
+
+#[test]
+fn an_empty_manifest_is_an_error_unless_it_is_meant() {
+    scenario(async |world| {
+        world.register(&["berlin"]).await;
+        let alice = world.alice("berlin").await;
+        let at = |name: &str| At::config_map(&world.ns, name);
+        let all = ["a", "b", "c", "d", "e"];
+        world.deliver("shop", &["berlin"], &config_maps(&all, "one")).await;
+        world.ready("shop").await;
+        world.deliver("shop", &["berlin"], "# nothing yet\n---\n").await;
+        let told = world.resource_says("shop", "Stalled", "True", "ManifestInvalid").await;
+        let conditions = told.status.unwrap().conditions;
+        assert!(vidra_api::find(&conditions, "Stalled").unwrap().message.contains("allowEmpty"));
+        for name in all {
+            alice.live(&at(name)).await;
+        }
+        let spec = json!({"targets": [{"clusterNames": ["berlin"]}], "allowEmpty": true});
+        world.deliver_with("shop", "# nothing\n", spec.clone()).await;
+        for name in all {
+            alice.gone(&at(name)).await;
+        }
+        world.ready("shop").await;
+        assert_eq!(world.inventory("shop", "berlin").await, []);
+        world.deliver_with("shop", &config_maps(&all, "two"), spec).await;
+        world.ready("shop").await;
+        world.end().await;
+    });
+}
+
+#[test]
+fn what_is_not_to_be_pruned_is_let_go_when_it_leaves_the_manifest_and_when_all_ends() {
+    scenario(async |world| {
+        world.register(&["berlin"]).await;
+        let alice = world.alice("berlin").await;
+        let at = |name: &str| At::config_map(&world.ns, name);
+        let kept = |name: &str| {
+            let mut object = crate::config_map_in("", name, "one");
+            object["metadata"]["annotations"] = json!({"vidra.dev/prune": "disabled"});
+            crate::object(&object)
+        };
+        let let_go = |live: &serde_json::Value| marks(live) == ["vidra.dev/prune"];
+        world
+            .deliver("shop", &["berlin"], &(kept("a") + &kept("b") + &config_maps(&["c", "d"], "one")))
+            .await;
+        world.ready("shop").await;
+        world.deliver("shop", &["berlin"], &(kept("b") + &config_maps(&["c", "d"], "one"))).await;
+        let left = alice.when(&at("a"), "let go", let_go).await;
+        assert!(says("one")(&left) && left["metadata"]["deletionTimestamp"].is_null(), "{left}");
+        world.ready("shop").await;
+        assert_eq!(world.inventory("shop", "berlin").await.len(), 3);
+
+        // A person may say so on the live object.
+        alice.merge(&at("c"), json!({"metadata": {"annotations": {"vidra.dev/prune": "disabled"}}})).await;
+        world.remove("shop").await;
+        alice.gone(&at("d")).await;
+        for name in ["b", "c"] {
+            assert!(let_go(&alice.live(&at(name)).await), "{name}");
+        }
+        let mut bad = crate::config_map_in("", "bad", "one");
+        bad["metadata"]["annotations"] = json!({"vidra.dev/prune": "false"});
+        world.deliver("bad", &["berlin"], &crate::object(&bad)).await;
+        let told = world.resource_says("bad", "Stalled", "True", "ManifestInvalid").await;
+        assert!(format!("{:?}", told.status).contains("vidra.dev/prune"), "{:?}", told.status);
+        world.end().await;
+    });
+}
+
+#[test]
+fn a_change_of_namespace_moves_few_objects_and_asks_about_many() {
+    scenario(async |world| {
+        world.register(&["berlin"]).await;
+        let alice = world.alice("berlin").await;
+        let (first, second) = (format!("{}-a", world.ns), format!("{}-b", world.ns));
+        let spec =
+            |namespace: &str| json!({"targets": [{"clusterNames": ["berlin"], "namespace": namespace}]});
+        for (name, all) in [("few", &["a", "b", "c"][..]), ("many", &["k", "l", "m", "n"][..])] {
+            let manifest = config_maps(all, "one");
+            world.deliver_with(name, &manifest, spec(&first)).await;
+            world.ready(name).await;
+            world.deliver_with(name, &manifest, spec(&second)).await;
+        }
+        for name in ["a", "b", "c"] {
+            alice.gone(&At::config_map(&first, name)).await;
+            assert!(says("one")(&alice.live(&At::config_map(&second, name)).await));
+        }
+        world.ready("few").await;
+        let message = world.target_is("many", "berlin", TargetState::Failed, "RemovalHeld").await;
+        assert!(alice.get(&At::config_map(&second, "k")).await.is_none());
+        let (_, hash) = message.rsplit_once('=').unwrap();
+        let approve = json!({"metadata": {"annotations": {"vidra.dev/approve-removal": hash}}});
+        world.hub.merge(&world.resource_at("many"), approve).await;
+        for name in ["k", "l", "m", "n"] {
+            alice.gone(&At::config_map(&first, name)).await;
+            assert!(says("one")(&alice.live(&At::config_map(&second, name)).await));
+        }
+        world.ready("many").await;
+        world.end().await;
+    });
+}

@@ -17,11 +17,14 @@ pub const FINALIZER: &str = "vidra.dev/teardown";
 pub const MEMBER_FINALIZER: &str = "vidra.dev/leave";
 /// Annotation on a VidraResource: a new value asks for a pass now.
 pub const RECONCILE_REQUESTED_AT: &str = "vidra.dev/reconcile-requested-at";
-/// Annotation on a VidraResource: the hash of a removal that is held, which lets it go.
+/// Annotation on a VidraResource: the hash of a removal that is held, which lets it go; several with commas.
 pub const APPROVE_REMOVAL: &str = "vidra.dev/approve-removal";
 /// Annotation: ends the wait for a member that does not answer. On a VidraResource its value is the
-/// cluster, on a MemberCluster "true".
+/// cluster, or several with commas; on a MemberCluster "true".
 pub const FORGET: &str = "vidra.dev/forget";
+/// Annotation on an object in a manifest or in a member: with the value "disabled" the hub never deletes it, but
+/// lets it go.
+pub const PRUNE: &str = "vidra.dev/prune";
 /// Annotation on a MemberCluster: the uid that a person confirms, or "restore".
 pub const CONFIRM: &str = "vidra.dev/confirm";
 /// Value of [`CONFIRM`]: this hub's declarations count, although members have objects from later ones.
@@ -96,6 +99,7 @@ mod tests {
             RECONCILE_REQUESTED_AT,
             APPROVE_REMOVAL,
             FORGET,
+            PRUNE,
             CONFIRM,
             WAVE,
             APPLY,

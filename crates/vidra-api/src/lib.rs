@@ -5,6 +5,7 @@
 //! server refuses a bad object at `kubectl apply`; the types here only carry what passed.
 
 pub mod condition;
+pub mod conflicts;
 pub mod crds;
 pub mod inventory;
 pub mod labels;
@@ -16,13 +17,14 @@ pub mod selector;
 pub mod target;
 
 pub use condition::{ConditionStatus, clip, find, set_condition};
+pub use conflicts::{Conflicts, ContainerDeletion, ExistingPolicy, FieldPolicy};
 pub use inventory::{InventoryEntry, VidraInventory, VidraInventorySpec};
 pub use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 pub use member::{KubeconfigSecretRef, MemberCluster, MemberClusterSpec, MemberClusterStatus, OnLeave};
 pub use names::{ClusterName, HubId, NameError, OwnerHash, Revision};
 pub use resource::{
-    ClusterSummary, DeletionPolicy, ReconcileSpec, Summary, TargetSelector, VidraResource, VidraResourceSpec,
-    VidraResourceStatus,
+    ClusterSummary, DeletionPolicy, LeftBehind, ReconcileSpec, Summary, TargetSelector, VidraResource,
+    VidraResourceSpec, VidraResourceStatus,
 };
 pub use selector::{LabelSelector, LabelSelectorRequirement, SelectorOperator};
 pub use target::{

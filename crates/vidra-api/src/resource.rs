@@ -5,6 +5,7 @@ use kube::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::conflicts::{Conflicts, ContainerDeletion};
 use crate::schema;
 use crate::selector::LabelSelector;
 use crate::target::{DriftState, MESSAGE_MAX, TargetState};
@@ -66,6 +67,17 @@ pub struct VidraResourceSpec {
     /// longer selected. Delete removes them, Orphan leaves them there without our labels.
     #[serde(default)]
     pub deletion_policy: DeletionPolicy,
+    /// What becomes of declared Namespaces and CustomResourceDefinitions when they are to be deleted: deleting
+    /// one takes what others put into it. Retain leaves them there without our labels, WhenEmpty deletes
+    /// them when every kind could be listed and nothing is in them.
+    #[serde(default, rename = "namespaceAndCRDDeletion")]
+    pub namespace_and_crd_deletion: ContainerDeletion,
+    /// What to do where others made an object, or hold a field of it, already.
+    #[serde(default)]
+    pub conflicts: Conflicts,
+    /// Whether a manifest without any object is meant, and deletes what was delivered. Else it is an error.
+    #[serde(default)]
+    pub allow_empty: bool,
     /// Whether the hub leaves the members alone: nothing is applied, repaired or deleted.
     #[serde(default)]
     pub suspend: bool,
@@ -82,6 +94,9 @@ impl Default for VidraResourceSpec {
             reconcile: None,
             prune: true,
             deletion_policy: DeletionPolicy::default(),
+            namespace_and_crd_deletion: ContainerDeletion::default(),
+            conflicts: Conflicts::default(),
+            allow_empty: false,
             suspend: false,
         }
     }
@@ -171,6 +186,26 @@ pub struct VidraResourceStatus {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = CLUSTERS_MAX), extend("x-kubernetes-list-type" = "atomic"))]
     pub clusters: Vec<ClusterSummary>,
+    /// Members that were forgotten with objects in them, newest last; at most 50.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = CLUSTERS_MAX), extend("x-kubernetes-list-type" = "atomic"))]
+    pub left_behind: Vec<LeftBehind>,
+}
+
+/// What stays in a member that was forgotten.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct LeftBehind {
+    /// The member cluster.
+    #[schemars(length(max = schema::LABEL_MAX))]
+    pub cluster: String,
+    /// How many objects stay there.
+    pub objects: i64,
+    /// Some of them, by name.
+    #[schemars(length(max = MESSAGE_MAX))]
+    pub names: String,
+    /// When it was forgotten.
+    pub at: Time,
 }
 
 /// Targets counted by state. `drifted` counts across states, the others add up to `targets`.
@@ -265,6 +300,9 @@ mod tests {
                 "reconcile": {"interval": "10m", "onEvents": true, "timeout": "5m"},
                 "prune": false,
                 "deletionPolicy": "Orphan",
+                "namespaceAndCRDDeletion": "WhenEmpty",
+                "conflicts": {"existing": "AdoptIfEqual", "fields": "Fail"},
+                "allowEmpty": true,
                 "suspend": true,
             },
             "status": {
@@ -275,6 +313,8 @@ mod tests {
                     "lastTransitionTime": "2026-01-02T03:04:05Z", "observedGeneration": 3}],
                 "clusters": [{"name": "berlin", "state": "Failed", "drift": "Drifted", "reason": "Denied",
                     "message": "no", "revision": "00ff", "since": "2026-01-02T03:04:05Z"}],
+                "leftBehind": [{"cluster": "paris", "objects": 2, "names": "ConfigMap shop/a",
+                    "at": "2026-01-02T03:04:05Z"}],
             },
         });
         let read: VidraResource = serde_json::from_value(full.clone()).unwrap();

@@ -6,6 +6,7 @@ use kube::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::conflicts::{Conflicts, ContainerDeletion};
 use crate::resource::{DeletionPolicy, ReconcileSpec, yes};
 use crate::schema;
 
@@ -51,7 +52,7 @@ pub struct VidraTargetSpec {
     #[schemars(length(max = schema::REVISION_MAX))]
     pub revision: String,
     /// Present: the objects are to be there. Absent: they are to be deleted. Orphaned: they are to stay,
-    /// without our labels.
+    /// without our labels. Forgotten: they stay as they are, and the member is not asked.
     pub desired: Desired,
     /// The namespace in the member of namespaced objects that name none.
     #[schemars(length(max = schema::LABEL_MAX))]
@@ -62,6 +63,15 @@ pub struct VidraTargetSpec {
     /// What becomes of the objects when the target goes.
     #[serde(default)]
     pub deletion_policy: DeletionPolicy,
+    /// What becomes of declared Namespaces and CustomResourceDefinitions that are to be deleted.
+    #[serde(default, rename = "namespaceAndCRDDeletion")]
+    pub namespace_and_crd_deletion: ContainerDeletion,
+    /// What to do where others made an object, or hold a field of it, already.
+    #[serde(default)]
+    pub conflicts: Conflicts,
+    /// Whether a person has approved that this revision drops most of the objects.
+    #[serde(default)]
+    pub removal_approved: bool,
     /// When the member is compared with what is declared. Unset fields: the hub's settings.
     #[serde(default)]
     pub reconcile: ReconcileSpec,
@@ -84,6 +94,9 @@ impl Default for VidraTargetSpec {
             namespace: String::new(),
             prune: true,
             deletion_policy: DeletionPolicy::default(),
+            namespace_and_crd_deletion: ContainerDeletion::default(),
+            conflicts: Conflicts::default(),
+            removal_approved: false,
             reconcile: ReconcileSpec::default(),
             suspend: false,
             generation: 0,
@@ -101,6 +114,8 @@ pub enum Desired {
     Absent,
     /// The objects are to stay, without our labels.
     Orphaned,
+    /// The objects stay as they are: the member is not asked any more.
+    Forgotten,
 }
 
 /// How delivery to one member goes.
@@ -229,6 +244,8 @@ mod tests {
             "spec": {
                 "resource": "shop", "cluster": "berlin", "revision": "00ff", "desired": "Orphaned",
                 "namespace": "shop", "prune": false, "deletionPolicy": "Orphan",
+                "namespaceAndCRDDeletion": "WhenEmpty", "conflicts": {"existing": "Adopt", "fields": "Fail"},
+                "removalApproved": true,
                 "reconcile": {"interval": "10m"}, "suspend": true, "generation": 7,
             },
             "status": {

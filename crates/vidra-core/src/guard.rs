@@ -45,7 +45,7 @@ pub fn targets(
     } else {
         return Removal::Allowed;
     };
-    let approves = |removal: &BTreeSet<String>| approved == Some(hash(removal).as_str());
+    let approves = |removal: &BTreeSet<String>| is_approved(approved, &hash(removal));
     if approves(leaving) || approves(&(leaving | underway)) {
         Removal::Allowed
     } else {
@@ -53,17 +53,40 @@ pub fn targets(
     }
 }
 
+/// Whether deleting `dropped` of the `held` objects of one target needs a person's word: more than three of them,
+/// and more than half.
+pub fn holds_objects(held: usize, dropped: usize) -> bool {
+    dropped > 3 && dropped * 2 > held
+}
+
+/// What approves that a revision, with this default namespace, drops what it drops. It names the change and not the
+/// objects: so one word is enough for all members, and for a removal that was broken off.
+pub fn objects_hash(revision: &str, namespace: &str) -> String {
+    digest(["objects", revision, namespace].into_iter())
+}
+
+/// Whether an approval, hashes with commas between them, names this one.
+pub fn is_approved(approval: Option<&str>, hash: &str) -> bool {
+    approval.is_some_and(|all| all.split(',').any(|one| one.trim() == hash))
+}
+
 fn hash(leaving: &BTreeSet<String>) -> String {
+    digest(leaving.iter().map(String::as_str))
+}
+
+fn digest<'a>(parts: impl Iterator<Item = &'a str>) -> String {
     let mut digest = Sha256::new();
-    for name in leaving {
-        digest.update((name.len() as u64).to_be_bytes());
-        digest.update(name.as_bytes());
+    for part in parts {
+        digest.update((part.len() as u64).to_be_bytes());
+        digest.update(part.as_bytes());
     }
     digest.finalize().iter().take(5).map(|byte| format!("{byte:02x}")).collect()
 }
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     fn names(count: usize) -> BTreeSet<String> {
@@ -105,5 +128,54 @@ mod tests {
         let (first, rest) = (names(1), &all - &names(1));
         assert_eq!(targets(&rest, &rest, &first, 20, Some(&hash)), Removal::Allowed);
         assert_ne!(targets(&rest, &rest, &names(0), 20, Some(&hash)), Removal::Allowed);
+    }
+
+    #[test]
+    fn dropping_most_objects_is_held_and_dropping_few_is_not() {
+        for (held, dropped, stops) in [
+            (0, 0, false),
+            (3, 3, false),
+            (4, 4, true),
+            (8, 4, false),
+            (7, 4, true),
+            (100, 50, false),
+            (100, 51, true),
+        ] {
+            assert_eq!(holds_objects(held, dropped), stops, "{dropped} of {held}");
+        }
+    }
+
+    #[test]
+    fn several_approvals_stand_side_by_side() {
+        let (one, two) = (objects_hash("r1", "a"), objects_hash("r1", "b"));
+        assert_ne!(one, two);
+        assert_ne!(one, objects_hash("r2", "a"));
+        let both = format!("{one}, {two}");
+        assert!(is_approved(Some(&both), &one) && is_approved(Some(&both), &two));
+        assert!(!is_approved(Some(&both), &objects_hash("r2", "a")) && !is_approved(None, &one));
+        assert!(!is_approved(Some(""), &one));
+    }
+
+    proptest! {
+        #[test]
+        fn an_approval_lets_go_of_that_removal_and_of_no_larger_one(
+            all in 1usize..40, gone in 1usize..40, more in 1usize..40, share in 0u8..=100
+        ) {
+            let gone = gone.min(all);
+            let Removal::Held { hash, .. } = targets(&names(all), &names(gone), &names(0), share, None) else {
+                return Ok(());
+            };
+            prop_assert_eq!(targets(&names(all), &names(gone), &names(0), share, Some(&hash)), Removal::Allowed);
+            let larger = (gone + more).min(all);
+            prop_assume!(larger > gone);
+            let held = targets(&names(all), &names(larger), &names(0), share, Some(&hash));
+            prop_assert!(held != Removal::Allowed);
+        }
+
+        #[test]
+        fn what_is_held_of_many_is_held_of_more(held in 0usize..1000, dropped in 0usize..1000) {
+            prop_assume!(dropped < held && holds_objects(held, dropped));
+            prop_assert!(holds_objects(held, dropped + 1));
+        }
     }
 }

@@ -5,6 +5,8 @@
 //! Apply entry owns our owner label, and no controller owns it. Everything else is foreign: it is never
 //! written and never deleted. What the inventory does not hold is never deleted.
 
+mod policy;
+
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
@@ -12,6 +14,7 @@ use std::{
 
 mod waves;
 
+pub use policy::Policy;
 pub use waves::is_settled;
 
 use crate::{
@@ -119,6 +122,8 @@ pub struct PlanInput<'a> {
     pub delivered: bool,
     /// The first wave with an object that cannot be planned, for its kind is not known or cannot be seen.
     pub unplannable: Option<i32>,
+    /// What else may be done.
+    pub policy: Policy,
 }
 
 /// Why an object is applied again.
@@ -155,6 +160,12 @@ pub enum Action {
     },
     /// Delete, after a live read that proves it ours.
     Delete {
+        /// The uid in the inventory; empty when only our Apply entry can prove it.
+        uid: String,
+    },
+    /// Delete a Namespace or CustomResourceDefinition when a complete listing shows that nothing is in it, else
+    /// let it go; after a live read that proves it ours.
+    DeleteEmpty {
         /// The uid in the inventory; empty when only our Apply entry can prove it.
         uid: String,
     },
@@ -229,6 +240,17 @@ pub struct Plan {
 }
 
 impl Plan {
+    /// How many objects it would delete, as far as can be told without looking at them.
+    pub fn deletions(&self) -> usize {
+        self.deleted().count()
+    }
+
+    /// The objects that it would delete, in the order of their removal.
+    pub fn deleted(&self) -> impl Iterator<Item = &ObjectKey> {
+        let effects = self.removals.iter().flatten();
+        effects.filter(|effect| !matches!(effect.action, Action::Release { .. })).map(|effect| &effect.key)
+    }
+
     /// Nothing to write, in the member or to the inventory.
     pub fn is_empty(&self) -> bool {
         self.intent.is_none() && self.stages.is_empty() && self.removals.is_empty()
@@ -274,9 +296,9 @@ fn decide(key: &ObjectKey, want: &Want, input: &PlanInput<'_>) -> Decision {
         return Decision::Refuse(Refusal::Controlled(key.clone()));
     }
     if !ours {
-        // A shared object that another VidraResource applies first: joining it needs a live read, which
-        // the create-only apply's refusal leads to.
-        return if live.shared && !live.terminating {
+        // A shared object that another VidraResource applies first, or one that may be taken over: that needs a
+        // live read, which the create-only apply's refusal leads to.
+        return if (live.shared || input.policy.adopt) && !live.terminating {
             Decision::Act(Action::Create)
         } else if live.terminating {
             Decision::Wait
@@ -288,7 +310,7 @@ fn decide(key: &ObjectKey, want: &Want, input: &PlanInput<'_>) -> Decision {
         return Decision::Wait;
     }
     let uid = live.uid.clone();
-    let force = !live.shared;
+    let force = input.policy.force && !live.shared;
     if live.applied.as_deref() != Some(want.hash.as_str()) {
         return Decision::Act(Action::Apply { uid, why: Why::Changed, force });
     }
@@ -331,7 +353,10 @@ fn removals(input: &PlanInput<'_>, plan: &mut Plan) {
         let action = match input.wish {
             Wish::Orphaned => Action::Release { uid },
             // Deleting a Namespace or a CRD takes foreign content with it, whatever its uid says.
-            Wish::Present | Wish::Absent if holds_others(&gvk) => Action::Release { uid },
+            Wish::Present | Wish::Absent if holds_others(&gvk) => match input.policy.when_empty {
+                true => Action::DeleteEmpty { uid },
+                false => Action::Release { uid },
+            },
             Wish::Present | Wish::Absent => Action::Delete { uid },
         };
         stages.entry((held.wave, Stage::of(&gvk))).or_default().push(Effect {

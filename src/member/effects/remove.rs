@@ -5,13 +5,14 @@ use kube::{
     api::{DeleteParams, Patch, PatchParams, Preconditions, PropagationPolicy},
 };
 use serde_json::{Value, json};
-use vidra_api::labels::HUB_LABEL;
+use vidra_api::labels::{HUB_LABEL, PRUNE};
 use vidra_core::{
+    fields,
     object::{Gvk, ObjectKey},
     plan::Effect,
 };
 
-use super::{Actor, Outcome, Step};
+use super::{Actor, Outcome, Step, empty::Contents};
 use crate::member::{
     error::Class,
     live::Live,
@@ -19,9 +20,19 @@ use crate::member::{
     records::Source,
 };
 
+/// How an object goes out of a target.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Parting {
+    Delete,
+    /// Deleted if nothing is in it, else let go.
+    DeleteEmpty,
+    /// Let go: it stays as it is, without our marks.
+    Release,
+}
+
 impl Actor<'_> {
     /// Deletes or releases, after a live read that proves the object ours.
-    pub(super) async fn remove(&self, effect: &Effect, uid: &str, delete: bool) -> Step {
+    pub(super) async fn remove(&self, effect: &Effect, uid: &str, parting: Parting) -> Step {
         let key = &effect.key;
         let Some((gvk, resource)) = self.address(&effect.gvk).await? else {
             return Ok(Outcome::Gone);
@@ -41,12 +52,30 @@ impl Actor<'_> {
             return Ok(Outcome::Gone);
         }
         let others = other_owners(&live.json, self.owner);
-        if !delete || others {
+        // A person's word, on the live object: it stays, whatever is declared.
+        let kept = live.json["metadata"]["annotations"][PRUNE] == "disabled";
+        if parting == Parting::Release || kept {
             return self.release(&api, &gvk, key, &live, others).await;
+        }
+        if others {
+            return self.withdraw(&api, &gvk, key, live).await;
         }
         if live.is_terminating() {
             self.fold(&gvk, live, Source::Read);
             return Ok(Outcome::Removing);
+        }
+        if parting == Parting::DeleteEmpty {
+            match self.contents(&live).await? {
+                Contents::None => {}
+                Contents::Going(what) => {
+                    tracing::debug!(cluster = %self.session.cluster, object = %key, %what, "not empty yet");
+                    return Ok(Outcome::Removing);
+                }
+                Contents::Foreign(why) => {
+                    tracing::info!(cluster = %self.session.cluster, object = %key, %why, "let go and not deleted");
+                    return self.release(&api, &gvk, key, &live, others).await;
+                }
+            }
         }
         let preconditions = Preconditions {
             uid: Some(live.uid().to_owned()),
@@ -68,9 +97,43 @@ impl Actor<'_> {
                 self.forget_record(key, live.uid());
                 Ok(Outcome::Gone)
             }
-            Err(error) if error.class == Class::NotFound => Ok(Outcome::Gone),
+            Err(error) if error.is_gone() => Ok(Outcome::Gone),
             Err(error) => Err(error),
         }
+    }
+
+    /// Withdraws from an object that another VidraResource keeps: an apply of nothing but the identity takes our marks
+    /// and what we alone declared, and leaves what both declared. Where the others do not hold what the object must
+    /// have, the server refuses that, and only our marks go.
+    async fn withdraw(&self, api: &Api<Live>, gvk: &Gvk, key: &ObjectKey, live: Live) -> Step {
+        if fields::own_apply_entry(&live.json, &self.owner.manager).is_none() {
+            return self.release(api, gvk, key, &live, true).await;
+        }
+        let mut body = json!({"apiVersion": gvk.api_version(), "kind": &*gvk.kind, "metadata": {
+            "name": &*key.name, "uid": live.uid(), "resourceVersion": live.resource_version(),
+        }});
+        if !key.namespace.is_empty() {
+            body["metadata"]["namespace"] = (&*key.namespace).into();
+        }
+        match self
+            .session
+            .call("release", api.patch(&key.name, &self.params(false), &Patch::Apply(&body)))
+            .await
+        {
+            Ok(answer) if self.is_marked(&answer) => self.release(api, gvk, key, &answer, true).await,
+            Ok(answer) => {
+                self.fold(gvk, answer, Source::Read);
+                Ok(Outcome::Gone)
+            }
+            Err(error) if error.class == Class::Invalid => self.release(api, gvk, key, &live, true).await,
+            Err(error) if error.is_gone() => Ok(Outcome::Gone),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn is_marked(&self, live: &Live) -> bool {
+        let label = self.owner.hash.label_key();
+        ["labels", "annotations"].iter().any(|field| !live.json["metadata"][field][&label].is_null())
     }
 
     /// Takes our marks off and leaves everything else; the hub's label stays while another of its resources
@@ -102,7 +165,7 @@ impl Actor<'_> {
                 self.forget_record(key, live.uid());
                 Ok(Outcome::Gone)
             }
-            Err(error) if error.class == Class::NotFound => Ok(Outcome::Gone),
+            Err(error) if error.is_gone() => Ok(Outcome::Gone),
             Err(error) => Err(error),
         }
     }

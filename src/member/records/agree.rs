@@ -1,6 +1,6 @@
 //! Whether another VidraResource declares an object as this one does.
 
-use vidra_api::names;
+use vidra_api::names::{self, OwnerHash};
 use vidra_core::{object::ObjectKey, render::Declared};
 
 use super::Records;
@@ -14,6 +14,18 @@ impl Records {
             let theirs = owner.desired.objects.get(key);
             theirs.is_some_and(|theirs| theirs.hash == declared.hash)
                 && names::field_manager(&self.hub, &owner.target.namespace, &owner.target.resource) == manager
+        })
+    }
+
+    /// Does another VidraResource prove this object its own, without declaring it just so, as far as is known?
+    pub fn is_disputed(&self, key: &ObjectKey, own: &OwnerHash, declared: &Declared) -> bool {
+        let inner = self.inner.lock();
+        let agrees = |owner: &OwnerHash| {
+            let theirs = inner.owners.get(owner).and_then(|owner| owner.desired.objects.get(key));
+            theirs.is_some_and(|theirs| theirs.hash == declared.hash)
+        };
+        inner.objects.get(key).is_some_and(|record| {
+            record.views.iter().any(|view| view.owner != *own && view.proof && !agrees(&view.owner))
         })
     }
 }

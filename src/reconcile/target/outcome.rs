@@ -15,13 +15,18 @@ use crate::{
 
 /// Enters what came of applying an object.
 pub(super) fn enter(key: &ObjectKey, want: &Want, outcome: &Outcome, inventory: &mut Inventory) {
-    let (Outcome::Applied { .. } | Outcome::Recreated { .. } | Outcome::Present) = outcome else { return };
+    let (Outcome::Applied { .. } | Outcome::Adopted { .. } | Outcome::Recreated { .. } | Outcome::Present) =
+        outcome
+    else {
+        return;
+    };
     let held = inventory.entry(key.clone()).or_insert_with(|| Held::intended(&want.gvk.version));
     held.version.clone_from(&want.gvk.version);
     held.wave = want.directives.wave;
     match outcome {
-        Outcome::Applied { uid, .. } | Outcome::Recreated { uid, .. } => {
+        Outcome::Applied { uid, .. } | Outcome::Adopted { uid } | Outcome::Recreated { uid, .. } => {
             held.uid.clone_from(uid);
+            held.adopted |= matches!(outcome, Outcome::Adopted { .. });
             let once = want.directives.apply == ApplyMode::Once;
             held.settled = once.then(|| want.hash.as_str().into());
         }

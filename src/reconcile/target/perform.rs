@@ -90,7 +90,7 @@ impl Pass<'_> {
         self.hub.api.write_inventory(self.key, &writes).await
     }
 
-    async fn perform_stage(
+    pub(super) async fn perform_stage(
         &self,
         actor: &Actor<'_>,
         stage: &[Effect],
@@ -121,7 +121,10 @@ impl Pass<'_> {
             outcome::enter(key, want, &outcome, inventory);
         }
         let repairs = matches!(&effect.action, Action::Apply { why: Why::Drifted | Why::Missing, .. });
-        let done = matches!(outcome, Outcome::Applied { .. } | Outcome::Recreated { .. } | Outcome::Present);
+        let done = matches!(
+            outcome,
+            Outcome::Applied { .. } | Outcome::Adopted { .. } | Outcome::Recreated { .. } | Outcome::Present
+        );
         if repairs && !done {
             report.drifted += 1;
         }
@@ -146,12 +149,18 @@ impl Pass<'_> {
                 report.delivery.get_or_insert(Delivery::Waiting { reason: "ObjectTerminating", message });
                 report.verdict.get_or_insert(Verdict::Done(Some(LOOK_AGAIN)));
             }
+            Outcome::Adopted { .. } => {
+                let note = format!("{key} on {cluster} was there before and was taken over");
+                self.say(Severity::Normal, "Adopted", &note);
+            }
             Outcome::Gone => {
                 inventory.remove(key);
             }
             Outcome::Removing => {
                 report.undone += 1;
-                let message = format!("waiting until {key} is gone: its finalizers run in the member");
+                let message = format!(
+                    "waiting until {key} is gone: finalizers run in the member, of it or of what is in it"
+                );
                 report.delivery.get_or_insert(Delivery::TearingDown { message });
                 report.verdict.get_or_insert(Verdict::Done(Some(LOOK_AGAIN)));
             }
@@ -190,7 +199,7 @@ fn failure(effect: &Effect, error: &CallError) -> String {
     let doing = match &effect.action {
         Action::Create => "creating",
         Action::Apply { .. } | Action::Verify { .. } => "applying",
-        Action::Delete { .. } => "deleting",
+        Action::Delete { .. } | Action::DeleteEmpty { .. } => "deleting",
         Action::Release { .. } => "releasing",
     };
     let hint = match error.class {

@@ -11,6 +11,7 @@ use testkit::sim::{
 
 use crate::{
     harm::{self, Harm},
+    parting::{self, Parting},
     scenarios::{self, Act},
     turns::{self, Turn},
 };
@@ -117,6 +118,14 @@ at_every_call! {
     an_object_applied_once_more_survives_a_crash_at_every_call: Turn::OnceMore,
     an_object_made_anew_survives_a_crash_at_every_call: Turn::Recreate,
     an_object_made_where_there_is_none_survives_a_crash_at_every_call: Turn::IfAbsent,
+    an_approved_loss_of_objects_survives_a_crash_at_every_call: Parting::ApproveObjects,
+    an_emptied_manifest_survives_a_crash_at_every_call: Parting::Empty,
+    a_kept_object_survives_a_crash_at_every_call: Parting::Keep,
+    an_emptied_namespace_survives_a_crash_at_every_call: Parting::EmptyNamespace,
+    a_field_that_is_held_survives_a_crash_at_every_call: Parting::Hold,
+    adopting_survives_a_crash_at_every_call: Parting::Adopt,
+    adopting_what_is_equal_survives_a_crash_at_every_call: Parting::AdoptEqual,
+    a_forgotten_member_survives_a_crash_at_every_call: Parting::Forget,
 }
 
 /// With latencies calls side by side end in other orders; the crashes come where the seed says.
@@ -156,4 +165,9 @@ fn harms_survive_two_crashes_in_interleavings_by_seed() {
 #[test]
 fn turns_survive_two_crashes_in_interleavings_by_seed() {
     with_two_crashes(&turns::ALL);
+}
+
+#[test]
+fn partings_survive_two_crashes_in_interleavings_by_seed() {
+    with_two_crashes(&parting::ALL);
 }

@@ -16,6 +16,7 @@ mod harm;
 mod members;
 #[cfg(vidra_mutants)]
 mod mutants;
+mod parting;
 mod replay;
 mod scenarios;
 mod schema;

@@ -4,7 +4,7 @@ use testkit::sim::{Crash, Scenario, Trouble, crash::once, world::Shape};
 
 use crate::{
     crashes::undisturbed,
-    harm,
+    harm, parting,
     scenarios::{self, Act},
     turns,
 };
@@ -14,6 +14,7 @@ fn two_runs_of_a_seed_have_the_same_calls_and_the_same_end() {
     twice(&scenarios::ALL);
     twice(&harm::ALL);
     twice(&turns::ALL);
+    twice(&parting::ALL);
 }
 
 fn twice<S: Scenario>(acts: &[S]) {
@@ -66,11 +67,13 @@ fn replay() {
     let act = scenarios::ALL.into_iter().find(|act| act.name() == name);
     let harm = harm::ALL.into_iter().find(|harm| harm.name() == name);
     let turn = turns::ALL.into_iter().find(|turn| turn.name() == name);
-    match (act, harm, turn) {
+    let parting = parting::ALL.into_iter().find(|parting| parting.name() == name);
+    match (act, harm, parting, turn) {
         (Some(act), ..) => show(act, shape, &trouble),
-        (None, Some(harm), _) => show(harm, shape, &trouble),
-        (None, None, Some(turn)) => show(turn, shape, &trouble),
-        (None, None, None) => panic!("there is no scenario {name:?}; VIDRA_SIM=<scenario>:<trouble>"),
+        (None, Some(harm), ..) => show(harm, shape, &trouble),
+        (None, None, Some(parting), _) => show(parting, shape, &trouble),
+        (None, None, None, Some(turn)) => show(turn, shape, &trouble),
+        (None, None, None, None) => panic!("there is no scenario {name:?}; VIDRA_SIM=<scenario>:<trouble>"),
     }
 }
 

@@ -9,7 +9,7 @@ use testkit::sim::{Crash, Lost, Scenario, Stale, Trouble, crash::Run, crash::onc
 
 use crate::{
     crashes::{SEED, name_of, undisturbed},
-    harm, scenarios, turns,
+    harm, parting, scenarios, turns,
 };
 
 const EVENTS: usize = 8;
@@ -74,6 +74,7 @@ fn acts_survive_a_restart_after_each_effective_write() {
 #[test]
 fn harms_survive_a_restart_after_each_effective_write() {
     disturbed(&harm::ALL, restless);
+    disturbed(&parting::ALL, restless);
 }
 
 #[test]
@@ -84,6 +85,7 @@ fn acts_survive_events_that_are_not_seen() {
 #[test]
 fn harms_survive_events_that_are_not_seen() {
     disturbed(&harm::ALL, unobserved);
+    disturbed(&parting::ALL, unobserved);
 }
 
 #[test]
@@ -94,6 +96,7 @@ fn acts_survive_a_restart_into_the_past() {
 #[test]
 fn harms_survive_a_restart_into_the_past() {
     disturbed(&harm::ALL, stale);
+    disturbed(&parting::ALL, stale);
 }
 
 #[test]

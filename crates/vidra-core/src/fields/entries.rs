@@ -33,6 +33,32 @@ fn applier(entry: &Value) -> Option<&str> {
     if whole { text(entry, "manager") } else { None }
 }
 
+/// The entry that `manager` made by applying the object itself.
+pub(super) fn is_apply_entry(entry: &Value, manager: &str) -> bool {
+    applier(entry) == Some(manager)
+}
+
+/// Who, besides the one that applied as `ours`, owns these fields (as the API server writes paths): the managers,
+/// each with its subresource if it wrote through one, and what they own of them. Sorted.
+pub fn contenders(live: &Value, ours: &str, contested: &[String]) -> Vec<(String, Vec<String>)> {
+    let mut found: Vec<(String, Vec<String>)> = entries(live)
+        .filter(|entry| applier(entry) != Some(ours))
+        .filter_map(|entry| {
+            let set = FieldSet::from_fields_v1(entry.get("fieldsV1")?).ok()?;
+            let owned: Vec<String> =
+                set.paths().iter().map(Path::to_string).filter(|path| contested.contains(path)).collect();
+            let manager = text(entry, "manager").unwrap_or_default();
+            let name = match text(entry, "subresource") {
+                Some(subresource) => format!("{manager} ({subresource})"),
+                None => manager.to_owned(),
+            };
+            (!owned.is_empty()).then_some((name, owned))
+        })
+        .collect();
+    found.sort();
+    found
+}
+
 /// The `fieldsV1` of the entry that `manager` made by applying the object itself, not a subresource. There is at
 /// most one, whatever versions it was applied through (apimachinery, managedfields/internal, BuildManagerIdentifier).
 pub fn own_apply_entry<'a>(live: &'a Value, manager: &str) -> Option<&'a Value> {

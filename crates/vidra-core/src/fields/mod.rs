@@ -9,12 +9,15 @@
 //!     ├── differing(a, b, set, declared)     which ones?
 //!     ├── missing_leaves(declared, set)      what is declared and no longer ours?
 //!     ├── taken_empties(live, declared, ..)  which declared {} or [] did another manager fill as a whole?
-//!     └── holders(live, path)                who holds a path?
+//!     ├── holders(live, path)                who holds a path?
+//!     ├── absorbed(..), parted(..)           what earlier appliers own becomes ours
+//!     └── with_live_values(..)               the same value in the live spelling
 //! ```
 //!
 //! Objects are plain JSON. No schema is needed: an entry says itself which lists are keyed, which are sets, and which
 //! values are owned whole. Not here: what to do about a difference, and anything that is kept between two calls.
 
+mod borrow;
 mod declared;
 mod differ;
 mod element;
@@ -22,19 +25,22 @@ mod entries;
 mod feed;
 mod hash;
 mod literal;
+mod moves;
 mod set;
 mod taken;
 
 #[cfg(test)]
 mod tests;
 
+pub use borrow::with_live_values;
 pub use declared::{has_empties, missing_leaves};
 pub use differ::differing;
 pub use element::{Element, Path};
-pub use entries::{Holder, holders, other_vidra_managers, own_apply_entry, owns_label};
+pub use entries::{Holder, contenders, holders, other_vidra_managers, own_apply_entry, owns_label};
 pub use feed::raw_fingerprint;
 pub use hash::values_hash;
 pub use literal::{Literal, Real};
+pub use moves::{BEFORE_FIRST_APPLY, EARLIER_APPLIERS, absorbed, parted, relieved};
 pub use set::FieldSet;
 pub use taken::taken_empties;
 

@@ -2,6 +2,7 @@
 //! dropped, what cannot be delivered is refused.
 
 use serde_json::{Map, Value};
+use vidra_api::labels::PRUNE;
 
 use super::error::{ManifestError, Place};
 use super::{MAX_OBJECTS, ManifestObject};
@@ -118,6 +119,7 @@ fn object(mut fields: Map<String, Value>, at: &At) -> Result<ManifestObject, Man
     }
     refuse_owners_and_generated_names(metadata, at, &object)?;
     check_labels(metadata, at, &object)?;
+    check_prune(metadata, at, &object)?;
     let name = required(metadata, at, &object, "name", "metadata.name")?.to_owned();
     if !is_path_segment(&name) {
         let why = "is no name that an object can have: no `/`, `%`, `?`, `#`, white space, at most 253 bytes";
@@ -184,6 +186,20 @@ fn check_labels(metadata: &Map<String, Value>, at: &At, object: &str) -> Result<
         Ok(())
     } else {
         Err(wrong_type(at, object.to_owned(), "metadata.finalizers", "a list of text", finalizers))
+    }
+}
+
+/// Whether the hub may delete an object is no place for a slip of the pen.
+fn check_prune(metadata: &Map<String, Value>, at: &At, object: &str) -> Result<(), ManifestError> {
+    let asked = metadata.get("annotations").and_then(|all| all.get(PRUNE));
+    match asked.and_then(Value::as_str) {
+        None | Some("disabled") => Ok(()),
+        Some(_) => Err(ManifestError::Refused {
+            place: at.place,
+            object: object.to_owned(),
+            field: "the annotation vidra.dev/prune",
+            why: "is not `disabled`, the one value that it may have: write that, or remove the annotation",
+        }),
     }
 }
 

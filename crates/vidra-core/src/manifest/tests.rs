@@ -339,6 +339,19 @@ fn sizes_beyond_the_limits_are_refused() {
 }
 
 #[test]
+fn pruning_is_switched_off_by_one_word_only() {
+    let with = |value: &str| {
+        let metadata = format!("metadata: {{name: a, annotations: {{vidra.dev/prune: {value}}}}}");
+        parse(&format!("apiVersion: v1\nkind: ConfigMap\n{metadata}\n"))
+    };
+    assert!(with("disabled").is_ok());
+    for value in ["'false'", "Disabled", "''", "enabled"] {
+        let error = with(value).unwrap_err().to_string();
+        assert!(error.contains("vidra.dev/prune") && error.contains("`disabled`"), "{error}");
+    }
+}
+
+#[test]
 fn nesting_as_deep_as_a_schema_is_read() {
     let deep = format!("{}1{}", "[".repeat(80), "]".repeat(80));
     assert!(parse(&format!("{HEAD}x: {deep}\n")).is_ok());

@@ -67,9 +67,13 @@ impl State {
         self.plan_with(wish, true, true)
     }
     fn plan_with(&self, wish: Wish, prune: bool, complete: bool) -> Plan {
+        self.plan_under(wish, prune, complete, Policy::default())
+    }
+    fn plan_under(&self, wish: Wish, prune: bool, complete: bool, policy: Policy) -> Plan {
         let (wants, inventory, live) = (&self.wants, &self.inventory, &self.live);
         let (delivered, unplannable) = (self.delivered, self.unplannable);
-        let input = PlanInput { wish, wants, inventory, live, prune, complete, delivered, unplannable };
+        let input =
+            PlanInput { wish, wants, inventory, live, prune, complete, delivered, unplannable, policy };
         super::plan(&input)
     }
 }
@@ -158,6 +162,36 @@ fn what_is_not_provably_ours_is_never_written() {
 }
 
 #[test]
+fn what_may_be_taken_over_is_tried_as_new_and_nothing_of_a_controller_is() {
+    let policy = Policy { adopt: true, ..Policy::default() };
+    let state = |change: fn(&mut Live)| {
+        let mut seen = Live { proof: false, ..live("u", "h1") };
+        change(&mut seen);
+        State::default().want("ConfigMap", "a", "h2").live("ConfigMap", "a", seen)
+    };
+    let plan = |state: State| state.plan_under(Wish::Present, true, true, policy);
+    assert_eq!(*only(&plan(state(|_| {}))), Action::Create);
+    let controlled = plan(state(|seen| seen.controlled = true));
+    assert_eq!(controlled.refusals, [Refusal::Controlled(key("ConfigMap", "a"))]);
+    let dying = plan(state(|seen| seen.terminating = true));
+    assert_eq!(dying.waits, [Wait::Terminating(key("ConfigMap", "a"))]);
+    assert!(controlled.stages.is_empty() && dying.stages.is_empty());
+}
+
+#[test]
+fn where_fields_are_not_to_be_taken_no_apply_is_forced() {
+    let policy = Policy { force: false, ..Policy::default() };
+    for drift in [Drift::Differs, Drift::Unsure] {
+        let seen = Live { drift, ..live("u", "h1") };
+        let state = State::default().want("ConfigMap", "a", "h1").live("ConfigMap", "a", seen);
+        let plan = state.plan_under(Wish::Present, true, true, policy);
+        let forced =
+            matches!(only(&plan), Action::Apply { force: true, .. } | Action::Verify { force: true, .. });
+        assert!(!forced, "{plan:?}");
+    }
+}
+
+#[test]
 fn a_terminating_object_is_waited_for() {
     let mut dying = live("u", "h0");
     dying.terminating = true;
@@ -225,7 +259,15 @@ fn teardown_is_the_reverse_of_applying_and_keeps_what_others_may_live_in() {
         let kept = matches!(&*effect.gvk.kind, "Namespace" | "CustomResourceDefinition");
         assert_eq!(matches!(effect.action, Action::Release { .. }), kept, "{effect:?}");
     }
-    let orphaned = state.plan(Wish::Orphaned);
+    let when_empty = Policy { when_empty: true, ..Policy::default() };
+    let emptied = state.plan_under(Wish::Absent, true, true, when_empty);
+    for effect in emptied.removals.iter().flatten() {
+        let asks = matches!(&*effect.gvk.kind, "Namespace" | "CustomResourceDefinition");
+        assert_eq!(matches!(effect.action, Action::DeleteEmpty { .. }), asks, "{effect:?}");
+    }
+    assert_eq!((plan.deletions(), emptied.deletions()), (2, 4));
+    let orphaned = state.plan_under(Wish::Orphaned, true, true, when_empty);
+    assert_eq!(orphaned.deletions(), 0);
     assert!(orphaned.removals.iter().flatten().all(|effect| matches!(effect.action, Action::Release { .. })));
 }
 
@@ -300,9 +342,13 @@ fn any_state() -> impl Strategy<Value = State> {
     })
 }
 
+fn any_policy() -> impl Strategy<Value = Policy> {
+    any::<[bool; 3]>().prop_map(|[adopt, force, when_empty]| Policy { adopt, force, when_empty })
+}
+
 proptest! {
     #[test]
-    fn performing_plans_soon_leaves_nothing_to_plan(mut state in any_state(), wish in prop_oneof![
+    fn performing_plans_soon_leaves_nothing_to_plan(mut state in any_state(), policy in any_policy(), wish in prop_oneof![
         Just(Wish::Present), Just(Wish::Absent), Just(Wish::Orphaned)
     ]) {
         if wish != Wish::Present {
@@ -310,17 +356,19 @@ proptest! {
         }
         // One plan for each gate: foundations, then the rest.
         for _ in 0..3 {
-            let plan = state.plan(wish);
+            let plan = state.plan_under(wish, true, true, policy);
             perform(&mut state, &plan);
         }
-        let again = state.plan(wish);
+        let again = state.plan_under(wish, true, true, policy);
         prop_assert!(again.is_empty(), "{:?}", again);
     }
 
     #[test]
-    fn no_plan_acts_on_what_is_foreign_or_removes_what_the_inventory_does_not_hold(state in any_state()) {
+    fn no_plan_acts_on_what_is_foreign_or_removes_what_the_inventory_does_not_hold(
+        state in any_state(), policy in any_policy()
+    ) {
         for wish in [Wish::Present, Wish::Absent, Wish::Orphaned] {
-            let plan = state.plan(wish);
+            let plan = state.plan_under(wish, true, true, policy);
             for effect in plan.removals.iter().flatten() {
                 prop_assert!(state.inventory.contains_key(&effect.key));
                 prop_assert!(!state.wants.contains_key(&effect.key));

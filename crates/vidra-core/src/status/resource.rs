@@ -78,6 +78,12 @@ pub fn resource_status(before: &VidraResourceStatus, facts: &ResourceFacts<'_>) 
     }
     status.targets_ready = Some(format!("{}/{}", summary.ready, summary.targets));
     status.clusters = clusters(facts.targets);
+    // Delivered there again: nothing is left behind.
+    let is_back = |cluster: &str| {
+        let mut targets = facts.targets.iter();
+        targets.any(|one| one.cluster == cluster && !one.leaving && one.state == Some(TargetState::Ready))
+    };
+    status.left_behind.retain(|left| !is_back(&left.cluster));
     let mut set = |type_: &str, value: bool, reason: &str, message: &str| {
         let generation = Some(facts.generation);
         set_condition(&mut status.conditions, type_, value, reason, message, generation, facts.now.clone());
@@ -166,7 +172,11 @@ fn stalled(facts: &ResourceFacts<'_>) -> Option<(&'static str, String)> {
     }
     let target = facts.targets.iter().find(|target| target.stalled)?;
     let message = target.message.as_deref().unwrap_or_default();
-    Some(("TargetsFailed", format!("{}: {message}", target.cluster)))
+    let reason = match target.reason.as_deref() {
+        Some("RemovalHeld") => "RemovalHeld",
+        _ => "TargetsFailed",
+    };
+    Some((reason, format!("{}: {message}", target.cluster)))
 }
 
 /// The first cluster in that state, by name, with its message.

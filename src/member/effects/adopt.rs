@@ -1,0 +1,159 @@
+//! Taking over objects that others made, as `conflicts.existing` says; and what an earlier applier left in an
+//! object's managedFields.
+//!
+//! The entry that is to be ours is written first, in one patch that is guarded by the resourceVersion, and then the
+//! object is applied. Until that apply it has no label of ours, so it is nobody's of ours: a hub that dies in between
+//! begins again.
+
+use kube::api::{Patch, PatchParams};
+use serde_json::{Value, json};
+use vidra_api::{ExistingPolicy, FieldPolicy};
+use vidra_core::{fields, object::ObjectKey, render::Declared};
+
+use super::{Actor, Outcome, Step, contest};
+use crate::member::{
+    error::{CallError, Class},
+    live::Live,
+    records::Source,
+};
+
+/// What client-side `kubectl apply` keeps; it would be of yesterday from now on.
+const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
+/// So many differing paths are named.
+const PATHS: usize = 5;
+
+impl Actor<'_> {
+    /// A foreign object bears the name.
+    pub(super) async fn meet(&self, declared: &Declared, live: Live) -> Step {
+        let api_version = declared.gvk.api_version();
+        match self.owner.conflicts.existing {
+            ExistingPolicy::Fail => Ok(Outcome::Refused {
+                reason: "AlreadyExists",
+                message: format!(
+                    "{} exists and was not made by the hub; delete it in the member, drop it from the manifest, or set conflicts.existing to take it over",
+                    declared.key
+                ),
+            }),
+            ExistingPolicy::AdoptIfEqual => {
+                let would = self.rehearse(declared, &live, true).await?;
+                let ours = fields::own_apply_entry(&would.json, &self.owner.manager);
+                if let Some(paths) = ours.and_then(|ours| differing(&live, &would, ours, &declared.body)) {
+                    return Ok(differs(&declared.key, &paths));
+                }
+                let entries =
+                    ours.and_then(|ours| fields::parted(&live.json, &self.owner.manager, &api_version, ours));
+                self.take_over(declared, live, entries).await
+            }
+            ExistingPolicy::Adopt => {
+                if self.owner.conflicts.fields == FieldPolicy::Fail
+                    && let Some(refused) = self.others_hold(declared, &live).await?
+                {
+                    return Ok(refused);
+                }
+                let entries = fields::absorbed(&live.json, &self.owner.manager, &api_version);
+                self.take_over(declared, live, entries).await
+            }
+        }
+    }
+
+    /// Whether managers other than those whose fields are taken over anyway hold what is declared otherwise.
+    async fn others_hold(&self, declared: &Declared, live: &Live) -> Result<Option<Outcome>, CallError> {
+        match self.rehearse(declared, live, false).await {
+            Ok(_) => Ok(None),
+            Err(error) => match &error.class {
+                Class::FieldConflict(contested) => {
+                    let mut holders = fields::contenders(&live.json, &self.owner.manager, contested);
+                    holders.retain(|(manager, _)| !fields::EARLIER_APPLIERS.contains(&manager.as_str()));
+                    Ok((!holders.is_empty()).then(|| contest::refused(&declared.key, &holders, contested)))
+                }
+                _ => Err(error),
+            },
+        }
+    }
+
+    /// Makes `live`, and no other object, ours.
+    async fn take_over(&self, declared: &Declared, live: Live, entries: Option<Value>) -> Step {
+        let mut change = json!({});
+        if let Some(entries) = entries {
+            change["managedFields"] = entries;
+        }
+        if !live.json["metadata"]["annotations"][LAST_APPLIED].is_null() {
+            change["annotations"] = json!({LAST_APPLIED: null});
+        }
+        let live = match change.as_object().is_some_and(|change| change.is_empty()) {
+            true => live,
+            false => self.rewrite(declared, &live, change).await?,
+        };
+        let mut body = self.body(declared);
+        body["metadata"]["uid"] = live.uid().into();
+        body["metadata"]["resourceVersion"] = live.resource_version().into();
+        let force = self.owner.conflicts.fields == FieldPolicy::Force;
+        let uid = match self.send(declared, &body, force).await {
+            Err(CallError { class: Class::FieldConflict(contested), .. }) => {
+                let holders = fields::contenders(&live.json, &self.owner.manager, &contested);
+                return Ok(contest::refused(&declared.key, &holders, &contested));
+            }
+            sent => sent?,
+        };
+        tracing::info!(cluster = %self.session.cluster, object = %declared.key, "taken over");
+        Ok(Outcome::Adopted { uid })
+    }
+
+    /// Changes metadata of exactly the object that was read.
+    async fn rewrite(
+        &self,
+        declared: &Declared,
+        live: &Live,
+        mut metadata: Value,
+    ) -> Result<Live, CallError> {
+        metadata["uid"] = live.uid().into();
+        metadata["resourceVersion"] = live.resource_version().into();
+        let api = self.api(&declared.key, self.resource(&declared.gvk)?);
+        let params = PatchParams { field_manager: Some("vidra-hub".into()), ..PatchParams::default() };
+        let patch = Patch::Merge(json!({"metadata": metadata}));
+        self.session.call("adopt", api.patch(&declared.key.name, &params, &patch)).await
+    }
+
+    /// After an apply to an object whose managedFields were reset: what we own is not also held, for ever, by the
+    /// entry that the server made up for the time before. That it fails does no harm now; the next apply tries again.
+    pub(super) async fn relieve(&self, declared: &Declared, live: &Live, entries: Value) {
+        match self.rewrite(declared, live, json!({"managedFields": entries})).await {
+            Ok(live) => self.fold(&declared.gvk, live, Source::Read),
+            Err(error) => {
+                tracing::info!(cluster = %self.session.cluster, object = %declared.key, %error, "its managedFields stay as they are");
+            }
+        }
+    }
+
+    /// What an apply of what is declared, without our marks, would leave of exactly this object. Nothing is written.
+    pub(super) async fn rehearse(
+        &self,
+        declared: &Declared,
+        live: &Live,
+        force: bool,
+    ) -> Result<Live, CallError> {
+        let mut body = Value::clone(&declared.body);
+        body["metadata"]["uid"] = live.uid().into();
+        body["metadata"]["resourceVersion"] = live.resource_version().into();
+        let params = PatchParams { dry_run: true, ..self.params(force) };
+        let api = self.api(&declared.key, self.resource(&declared.gvk)?);
+        self.session.call("verify", api.patch(&declared.key.name, &params, &Patch::Apply(&body))).await
+    }
+}
+
+/// The paths of which an apply would change the value. `None`: none.
+fn differing(live: &Live, would: &Live, ours: &Value, declared: &Value) -> Option<Vec<String>> {
+    let set = fields::FieldSet::from_fields_v1(ours).ok()?;
+    let paths = fields::differing(&live.json, &would.json, &set, Some(declared));
+    (!paths.is_empty()).then(|| paths.iter().map(ToString::to_string).collect())
+}
+
+fn differs(key: &ObjectKey, paths: &[String]) -> Outcome {
+    Outcome::Refused {
+        reason: "ExistingDiffers",
+        message: format!(
+            "{key} exists, was not made by the hub, and differs from what is declared at {}; make them equal, or set conflicts.existing to Adopt",
+            contest::some(paths, PATHS)
+        ),
+    }
+}

@@ -1,0 +1,171 @@
+//! Fields that others hold: of people and controllers, as `conflicts.fields` says; of another VidraResource never by
+//! force, unless it declares the object just so itself.
+
+use vidra_api::FieldPolicy;
+use vidra_core::{fields, object::ObjectKey, plan::Why, render::Declared};
+
+use super::{Actor, Outcome, Step};
+use crate::member::{
+    error::{CallError, Class},
+    live::Live,
+    owner::{other_owners_of, rival},
+};
+
+/// So many paths are named.
+const PATHS: usize = 5;
+/// So many managers are named.
+const MANAGERS: usize = 3;
+
+impl Actor<'_> {
+    /// Fields are held by others. Those of people and controllers are taken back, in exactly the object that
+    /// was looked at, unless the VidraResource says otherwise; those of another VidraResource only when it declares
+    /// the object just so itself, and what it holds is what both declared before.
+    pub(super) async fn contest(
+        &self,
+        declared: &Declared,
+        uid: &str,
+        why: Why,
+        contested: &[String],
+        error: &CallError,
+    ) -> Step {
+        let live = self.the_same(declared, uid).await?;
+        let shared = rival(&live.json, self.owner, contested, |_| false).is_some();
+        if shared && let Some(outcome) = self.in_live_words(declared, &live, why, contested).await? {
+            return Ok(outcome);
+        }
+        let agrees = |holder: &str| self.session.records.agrees(&declared.key, holder, declared);
+        if let Some(holder) = rival(&live.json, self.owner, contested, agrees) {
+            return Ok(shared_conflict(&declared.key, &holder, &error.message));
+        }
+        if self.owner.conflicts.fields == FieldPolicy::Fail {
+            let mut holders = fields::contenders(&live.json, &self.owner.manager, contested);
+            let known = !holders.is_empty();
+            holders.retain(|(manager, _)| !manager.starts_with(fields::MANAGER_PREFIX));
+            if !holders.is_empty() || !known {
+                return Ok(refused(&declared.key, &holders, contested));
+            }
+        }
+        let mut body = self.body(declared);
+        body["metadata"]["uid"] = uid.into();
+        body["metadata"]["resourceVersion"] = live.resource_version().into();
+        Box::pin(self.apply_body(declared, &body, uid, why, true)).await
+    }
+
+    /// Another VidraResource holds what is declared here. When both mean the same value, in two spellings, the live
+    /// spelling is sent, so that both own it. `None`: they do not.
+    async fn in_live_words(
+        &self,
+        declared: &Declared,
+        live: &Live,
+        why: Why,
+        contested: &[String],
+    ) -> Result<Option<Outcome>, CallError> {
+        let would = self.rehearse(declared, live, true).await?;
+        let Some(set) = fields::own_apply_entry(&would.json, &self.owner.manager)
+            .and_then(|entry| fields::FieldSet::from_fields_v1(entry).ok())
+        else {
+            return Ok(None);
+        };
+        let differing = fields::differing(&live.json, &would.json, &set, Some(&declared.body));
+        if differing.iter().any(|path| contested.contains(&path.to_string())) {
+            return Ok(None);
+        }
+        let Some(mut body) = fields::with_live_values(&self.body(declared), &live.json, &set, contested)
+        else {
+            return Ok(None);
+        };
+        body["metadata"]["uid"] = live.uid().into();
+        body["metadata"]["resourceVersion"] = live.resource_version().into();
+        match self.send(declared, &body, false).await {
+            Ok(uid) => Ok(Some(Outcome::Applied { uid, corrected: why != Why::Changed })),
+            Err(error) if matches!(error.class, Class::FieldConflict(_)) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Whether an unforced apply would change what another VidraResource of this hub keeps, without a field being
+    /// in conflict: a list of which both own the same items, in another order, would go to and fro for ever.
+    pub(super) async fn disturbs(
+        &self,
+        declared: &Declared,
+        uid: &str,
+        why: Why,
+    ) -> Result<Option<Outcome>, CallError> {
+        if !self.session.records.is_disputed(&declared.key, &self.owner.hash, declared) {
+            return Ok(None);
+        }
+        let live = self.the_same(declared, uid).await?;
+        let would = match self.rehearse(declared, &live, false).await {
+            Ok(would) => would,
+            Err(error) => {
+                return match &error.class {
+                    Class::FieldConflict(contested) => {
+                        Ok(Some(self.contest(declared, uid, why, contested, &error).await?))
+                    }
+                    _ => Err(error),
+                };
+            }
+        };
+        for holder in other_owners_of(&live.json, self.owner) {
+            let Some(set) = fields::own_apply_entry(&live.json, holder)
+                .and_then(|entry| fields::FieldSet::from_fields_v1(entry).ok())
+            else {
+                continue;
+            };
+            let paths = fields::differing(&live.json, &would.json, &set, None);
+            if !paths.is_empty() {
+                let paths: Vec<String> = paths.iter().map(ToString::to_string).collect();
+                let what = format!("it would change {}", some(&paths, PATHS));
+                return Ok(Some(shared_conflict(&declared.key, holder, &what)));
+            }
+        }
+        Ok(None)
+    }
+
+    async fn the_same(&self, declared: &Declared, uid: &str) -> Result<Live, CallError> {
+        let live = self.read(&declared.key, &declared.gvk).await?.filter(|live| live.uid() == uid);
+        live.ok_or_else(|| CallError {
+            class: Class::Conflict,
+            message: "the object was replaced; trying again".to_owned(),
+        })
+    }
+}
+
+/// A field is not to be taken from who holds it.
+pub(super) fn refused(key: &ObjectKey, holders: &[(String, Vec<String>)], contested: &[String]) -> Outcome {
+    let named: Vec<String> = holders
+        .iter()
+        .map(|(manager, paths)| {
+            let manager: String = manager.chars().filter(|c| !c.is_control()).take(128).collect();
+            format!("{manager:?} holds {}", some(paths, PATHS))
+        })
+        .collect();
+    let who = match named.is_empty() {
+        true => format!("others hold {}", some(contested, PATHS)),
+        false => some(&named, MANAGERS),
+    };
+    Outcome::Refused {
+        reason: "FieldConflict",
+        message: format!(
+            "{key}: {who}, with other values; make them equal, drop the fields from the manifest, or set conflicts.fields to Force"
+        ),
+    }
+}
+
+/// The first few of a list, and how many more there are.
+pub(super) fn some(all: &[String], most: usize) -> String {
+    let named = all.iter().take(most).map(String::as_str).collect::<Vec<_>>().join(", ");
+    match all.len().saturating_sub(most) {
+        0 => named,
+        more => format!("{named} and {more} more"),
+    }
+}
+
+fn shared_conflict(key: &ObjectKey, holder: &str, what: &str) -> Outcome {
+    Outcome::Refused {
+        reason: "SharedObjectConflict",
+        message: format!(
+            "{key} is declared otherwise by {holder}: {what}; make the two VidraResources agree"
+        ),
+    }
+}

@@ -1,0 +1,127 @@
+//! Whether a Namespace or a CustomResourceDefinition is empty: a complete listing of what could lie in it. Deleting
+//! one takes whatever is in it along, and no precondition guards against that.
+
+use kube::{
+    Api,
+    api::ListParams,
+    core::{ApiResource, PartialObjectMeta},
+};
+use vidra_core::object::{Gvk, Scope};
+
+use super::Actor;
+use crate::member::{error::CallError, kinds::Kinds, live::Live};
+
+/// Namespaces that a cluster cannot do without.
+const SYSTEM: [&str; 4] = ["default", "kube-system", "kube-public", "kube-node-lease"];
+
+/// What lies in an object.
+pub(super) enum Contents {
+    /// Nothing, but what the server makes by itself.
+    None,
+    /// Only what is being deleted, or will be with what it belongs to; one of it.
+    Going(String),
+    /// Something that would be lost, or nobody can tell; what or why.
+    Foreign(String),
+}
+
+impl Actor<'_> {
+    /// Lists what lies in a live Namespace or CustomResourceDefinition. A kind that cannot be listed may hide
+    /// objects: then it is not empty. Errors: no answer, so nobody knows.
+    pub(super) async fn contents(&self, live: &Live) -> Result<Contents, CallError> {
+        let kinds = self.session.rediscover().await?;
+        if let Some(stale) = kinds.stale.first() {
+            return Ok(Contents::Foreign(format!("the member cannot say now what {stale} serves")));
+        }
+        if live.json["kind"] == "CustomResourceDefinition" {
+            return self.of_kind(live, &kinds).await;
+        }
+        let name = live.meta_text("name");
+        if SYSTEM.contains(&name) {
+            return Ok(Contents::Foreign("the cluster needs it".to_owned()));
+        }
+        let mut going = None;
+        for (gvk, resource) in kinds.namespaced_content() {
+            if is_made_by_the_server(gvk, "") {
+                continue;
+            }
+            let items = match self.list(resource, Some(name)).await? {
+                Ok(items) => items,
+                Err(why) => return Ok(Contents::Foreign(why)),
+            };
+            for item in items {
+                let what = format!("{} {}", gvk.kind, item.metadata.name.as_deref().unwrap_or_default());
+                if is_made_by_the_server(gvk, item.metadata.name.as_deref().unwrap_or_default()) {
+                    continue;
+                }
+                match item.metadata.deletion_timestamp.is_some() || belongs(&item, &kinds) {
+                    true => going = Some(what),
+                    false => return Ok(Contents::Foreign(what)),
+                }
+            }
+        }
+        Ok(going.map_or(Contents::None, Contents::Going))
+    }
+
+    async fn of_kind(&self, crd: &Live, kinds: &Kinds) -> Result<Contents, CallError> {
+        let (group, kind) = (&crd.json["spec"]["group"], &crd.json["spec"]["names"]["kind"]);
+        let gvk = Gvk::new(group.as_str().unwrap_or_default(), "", kind.as_str().unwrap_or_default());
+        let Some((gvk, (resource, _))) = kinds.any_version(&gvk) else {
+            return Ok(Contents::Foreign(
+                "no version of it is served, so its objects cannot be listed".to_owned(),
+            ));
+        };
+        let mut going = None;
+        match self.list(resource, None).await? {
+            Err(why) => return Ok(Contents::Foreign(why)),
+            Ok(items) => {
+                for item in items {
+                    let what = format!("{} {}", gvk.kind, item.metadata.name.as_deref().unwrap_or_default());
+                    match item.metadata.deletion_timestamp.is_some() {
+                        true => going = Some(what),
+                        false => return Ok(Contents::Foreign(what)),
+                    }
+                }
+            }
+        }
+        Ok(going.map_or(Contents::None, Contents::Going))
+    }
+
+    /// All objects of a kind, in one namespace or in all; or why nobody can tell.
+    async fn list(
+        &self,
+        resource: &ApiResource,
+        namespace: Option<&str>,
+    ) -> Result<Result<Vec<PartialObjectMeta<Live>>, String>, CallError> {
+        let client = self.session.client.clone();
+        let api: Api<Live> = match namespace {
+            Some(namespace) => Api::namespaced_with(client, namespace, resource),
+            None => Api::all_with(client, resource),
+        };
+        match self.session.call("list", api.list_metadata(&ListParams::default())).await {
+            Ok(list) => Ok(Ok(list.items)),
+            Err(error) if error.is_transient() => Err(error),
+            Err(error) => Ok(Err(format!("{} cannot be listed: {error}", resource.kind))),
+        }
+    }
+}
+
+/// What is in every namespace, or comes and goes with something else: worth nothing by itself. With an empty name:
+/// whether that is so of the whole kind. Endpoints belong to a Service, without a reference to it.
+fn is_made_by_the_server(gvk: &Gvk, name: &str) -> bool {
+    match (&*gvk.group, &*gvk.kind) {
+        ("" | "events.k8s.io", "Event") | ("", "Endpoints") => true,
+        ("", "ServiceAccount") => name == "default",
+        ("", "ConfigMap") => name == "kube-root-ca.crt",
+        _ => false,
+    }
+}
+
+/// It is garbage once its owner is gone, and its owner lies in the same namespace: if it is still there, it is listed
+/// and judged itself.
+fn belongs(item: &PartialObjectMeta<Live>, kinds: &Kinds) -> bool {
+    item.metadata.owner_references.iter().flatten().any(|owner| {
+        let gvk = Gvk::from_api_version(&owner.api_version, &owner.kind);
+        let known = gvk.and_then(|gvk| kinds.any_version(&gvk).map(|(_, (_, scope))| *scope));
+        known == Some(Scope::Namespaced)
+    })
+}

@@ -1,0 +1,35 @@
+//! The removal guard for objects: a revision that would delete most of a target's objects is not acted on until a
+//! person has approved it.
+
+use vidra_api::labels::APPROVE_REMOVAL;
+use vidra_core::{guard, plan::Plan, status::Delivery};
+
+use super::Pass;
+use crate::{desired::Desired, hub::events::Severity};
+
+/// So many objects are named.
+const NAMED: usize = 10;
+
+impl Pass<'_> {
+    /// Why nothing is done now; `None`: go on. A manifest that is meant to be empty says so itself.
+    pub(super) fn held(&self, desired: &Desired, plan: &Plan, objects: usize) -> Option<Delivery> {
+        let spec = &self.target.spec;
+        let dropped = plan.deletions();
+        let meant = desired.objects.is_empty() && desired.unresolved.is_empty();
+        if spec.removal_approved || meant || !guard::holds_objects(objects, dropped) {
+            return None;
+        }
+        let names: Vec<String> = plan.deleted().take(NAMED).map(ToString::to_string).collect();
+        let more = match dropped - names.len() {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        let hash = guard::objects_hash(&spec.revision, &spec.namespace);
+        let message = format!(
+            "held: the revision drops {dropped} of {objects} objects ({}{more}), and nothing was changed. If this is meant, annotate the VidraResource: {APPROVE_REMOVAL}={hash}",
+            names.join(", "),
+        );
+        self.say(Severity::Warning, "RemovalHeld", &format!("{}: {message}", self.key.cluster));
+        Some(Delivery::Failed { reason: "RemovalHeld", message, stalled: true })
+    }
+}

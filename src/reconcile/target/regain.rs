@@ -1,0 +1,97 @@
+//! A living target whose inventory was lost: it is found again in the member before anything is made or pruned.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use vidra_core::{
+    object::ObjectKey,
+    plan::{self, Action, Held, Plan},
+    status::Delivery,
+};
+
+use super::{Pass, perform::Report};
+use crate::{
+    hub::inventory::{self, ChunkWrite, Inventory},
+    member::{effects::Actor, error::CallError, owner::Owner, recover, session::Session},
+};
+
+/// What is known of an inventory that was lost.
+pub(super) enum Regained {
+    /// It was not lost.
+    NotLost,
+    /// Everything that it held and that is still there.
+    All(Inventory),
+    /// Some kinds could not be listed: more may be there. Why, and what to do.
+    Unknown(Delivery),
+}
+
+impl Pass<'_> {
+    /// The inventory is written before the first object. So where there is none, and something was delivered, it was
+    /// lost. An emptied one keeps an empty chunk.
+    pub(super) async fn regain(
+        &self,
+        session: &Arc<Session>,
+        owner: &Owner,
+        live: &BTreeMap<ObjectKey, plan::Live>,
+    ) -> Result<Regained, CallError> {
+        let status = self.target.status.as_ref();
+        let delivered = status.is_some_and(|status| status.objects > 0 || status.revision.is_some());
+        let ours = live.values().any(|live| live.proof && !live.controlled);
+        if !self.hub.catalog.inventory(self.key).is_empty() || !(delivered || ours) {
+            return Ok(Regained::NotLost);
+        }
+        match recover::find_own(session, owner).await {
+            Ok(found) => {
+                if found.is_empty() {
+                    let writes = [ChunkWrite::Create { index: 0, entries: Vec::new() }];
+                    self.hub.api.write_inventory(self.key, &writes).await?;
+                }
+                Ok(Regained::All(found))
+            }
+            Err(error) => {
+                let message = format!(
+                    "its inventory is lost, and finding its objects failed: {error}; until that is mended nothing new is made and nothing is pruned"
+                );
+                let reason = "InventoryMissing";
+                Ok(Regained::Unknown(Delivery::Failed { reason, message, stalled: false }))
+            }
+        }
+    }
+
+    /// Repairs what is there, and writes no inventory: it would look complete.
+    pub(super) async fn tend_only(
+        &self,
+        actor: &Actor<'_>,
+        mut plan: Plan,
+        inventory: Inventory,
+    ) -> Result<Report, CallError> {
+        plan.intent = None;
+        plan.removals.clear();
+        for stage in &mut plan.stages {
+            stage.retain(|effect| matches!(effect.action, Action::Apply { .. } | Action::Verify { .. }));
+        }
+        let mut report = Report::default();
+        let mut known = inventory;
+        for stage in &plan.stages {
+            self.perform_stage(actor, stage, &mut known, &mut report).await;
+        }
+        Ok(report)
+    }
+
+    /// Nothing is left of it, and nobody is asked: the member was forgotten.
+    pub(super) async fn forget_inventory(&self) -> Result<(), CallError> {
+        let chunks = self.hub.catalog.inventory(self.key);
+        if inventory::is_empty(&chunks) {
+            return Ok(());
+        }
+        let writes = inventory::writes(&chunks, &Inventory::new(), true);
+        self.hub.api.write_inventory(self.key, &writes).await
+    }
+}
+
+/// Puts what was found beside what is written; it has no uid, so our own Apply entry has to prove it.
+pub(super) fn with_found(mut held: Inventory, found: Inventory) -> Inventory {
+    for (key, entry) in found {
+        held.entry(key).or_insert_with(|| Held::intended(&entry.version));
+    }
+    held
+}

@@ -1,0 +1,122 @@
+//! Namespaces and CustomResourceDefinitions: kept, or deleted when nothing is in them.
+
+use serde_json::{Value, json};
+use testkit::world::{Access, At, World};
+
+use crate::{config_map_in, marks, object, scenario};
+
+fn spec() -> Value {
+    json!({"targets": [{"clusterNames": ["berlin"]}], "namespaceAndCRDDeletion": "WhenEmpty"})
+}
+
+/// A declared Namespace with a ConfigMap in it, delivered.
+async fn with_namespace(world: &World, name: &str) -> (Access, At) {
+    world.register(&["berlin"]).await;
+    let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
+    let manifest = object(&namespace) + &object(&config_map_in(name, "settings", "one"));
+    world.deliver_with("shop", &manifest, spec()).await;
+    world.ready("shop").await;
+    (world.alice("berlin").await, At::new("v1", "Namespace", "", name))
+}
+
+#[test]
+fn a_declared_namespace_goes_when_nothing_is_left_in_it() {
+    scenario(async |world| {
+        let name = format!("{}-own", world.ns);
+        let (alice, namespace) = with_namespace(&world, &name).await;
+        world.remove("shop").await;
+        alice.gone(&namespace).await;
+        world.end().await;
+    });
+}
+
+#[test]
+fn a_declared_namespace_stays_with_what_others_have_in_it() {
+    scenario(async |world| {
+        let name = format!("{}-own", world.ns);
+        let (alice, namespace) = with_namespace(&world, &name).await;
+        let foreign = alice
+            .create(json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role",
+                "metadata": {"name": "alices", "namespace": name}, "rules": []}))
+            .await;
+        world.remove("shop").await;
+        alice.gone(&At::config_map(&name, "settings")).await;
+        let left = alice.live(&namespace).await;
+        assert!(marks(&left).is_empty() && left["metadata"]["deletionTimestamp"].is_null(), "{left}");
+        assert_eq!(alice.live(&At::of(&foreign)).await, foreign);
+        world.end().await;
+        alice.delete(&namespace).await;
+    });
+}
+
+#[test]
+fn a_namespace_waits_for_what_is_going_and_is_kept_when_it_leaves_the_manifest_without_that_wish() {
+    scenario(async |world| {
+        let name = format!("{}-own", world.ns);
+        let (alice, namespace) = with_namespace(&world, &name).await;
+        let mut held = config_map_in(&name, "held", "alice's");
+        held["metadata"]["finalizers"] = json!(["example.com/hold"]);
+        let held = At::of(&alice.create(held).await);
+        alice.delete(&held).await;
+        world.hub.delete(&world.resource_at("shop")).await;
+        let message =
+            world.target_is("shop", "berlin", vidra_api::TargetState::Terminating, "Removing").await;
+        assert!(message.contains(&name), "{message}");
+        assert!(alice.live(&namespace).await["metadata"]["deletionTimestamp"].is_null());
+        alice.merge(&held, json!({"metadata": {"finalizers": null}})).await;
+        world.removed("shop").await;
+        alice.gone(&namespace).await;
+
+        let again =
+            json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": format!("{name}-2")}});
+        let beside = object(&config_map_in("", "beside", "one"));
+        world.deliver("keeps", &["berlin"], &(object(&again) + &beside)).await;
+        world.ready("keeps").await;
+        world.deliver("keeps", &["berlin"], &beside).await;
+        let left = alice.when(&At::of(&again), "let go", |live| marks(live).is_empty()).await;
+        assert!(left["metadata"]["deletionTimestamp"].is_null());
+        world.ready("keeps").await;
+        world.end().await;
+        alice.delete(&At::of(&again)).await;
+    });
+}
+
+fn crd(group: &str) -> Value {
+    json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": format!("books.{group}")},
+        "spec": {"group": group, "scope": "Namespaced", "names": {"kind": "Book", "plural": "books"},
+            "versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": {
+                "type": "object", "x-kubernetes-preserve-unknown-fields": true}}}]},
+    })
+}
+
+#[test]
+fn a_declared_kind_goes_when_no_object_of_it_is_left_anywhere() {
+    scenario(async |world| {
+        world.register(&["berlin"]).await;
+        let alice = world.alice("berlin").await;
+        let group = format!("{}.example.com", world.ns);
+        let book = |name: &str| json!({"apiVersion": format!("{group}/v1"), "kind": "Book", "metadata": {"name": name}});
+        let manifest = object(&crd(&group)) + &object(&book("one"));
+        world.deliver_with("shop", &manifest, spec()).await;
+        world.ready("shop").await;
+        let (kind, namespace) = (At::of(&crd(&group)), world.ns.clone());
+        let mut foreign = book("alices");
+        foreign["metadata"]["namespace"] = "default".into();
+        let foreign = alice.create(foreign).await;
+        world.remove("shop").await;
+        alice.gone(&At::new(&format!("{group}/v1"), "Book", &namespace, "one")).await;
+        let left = alice.live(&kind).await;
+        assert!(marks(&left).is_empty() && left["metadata"]["deletionTimestamp"].is_null(), "{left}");
+
+        alice.delete(&At::of(&foreign)).await;
+        let adopting = json!({"targets": [{"clusterNames": ["berlin"]}], "namespaceAndCRDDeletion": "WhenEmpty",
+            "conflicts": {"existing": "Adopt"}});
+        world.deliver_with("shop", &manifest, adopting).await;
+        world.ready("shop").await;
+        world.remove("shop").await;
+        alice.gone(&kind).await;
+        world.end().await;
+    });
+}
