@@ -125,7 +125,9 @@ impl Actor<'_> {
                 self.fold(gvk, answer, Source::Read);
                 Ok(Outcome::Gone)
             }
-            Err(error) if error.class == Class::Invalid => self.release(api, gvk, key, &live, true).await,
+            Err(error) if matches!(error.class, Class::Invalid | Class::InvalidFields(_)) => {
+                self.release(api, gvk, key, &live, true).await
+            }
             Err(error) if error.is_gone() => Ok(Outcome::Gone),
             Err(error) => Err(error),
         }
