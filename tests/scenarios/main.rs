@@ -20,6 +20,7 @@ mod partial;
 mod real;
 mod removal;
 mod shared;
+mod sources;
 mod terminating;
 
 use common::*;

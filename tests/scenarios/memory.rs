@@ -16,6 +16,7 @@ mod outages;
 mod partial;
 mod removal;
 mod shared;
+mod sources;
 mod terminating;
 
 use common::*;

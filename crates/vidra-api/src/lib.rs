@@ -13,6 +13,7 @@ pub mod names;
 pub mod resource;
 mod schema;
 pub mod selector;
+pub mod sources;
 pub mod target;
 
 pub use condition::{ConditionStatus, clip, find, set_condition};
@@ -25,6 +26,7 @@ pub use resource::{
     VidraResourceStatus,
 };
 pub use selector::{LabelSelector, LabelSelectorRequirement, SelectorOperator};
+pub use sources::{ConfigMapKeys, ManifestSource, SecretKeys};
 pub use target::{
     Corrections, Desired, DriftState, TargetState, VidraTarget, VidraTargetSpec, VidraTargetStatus,
 };

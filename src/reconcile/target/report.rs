@@ -159,8 +159,8 @@ pub(super) fn complaint(plan: &Plan, desired: &Desired, blind: &BTreeMap<Gvk, St
     }
     let unresolved = desired.unresolved.first()?;
     let message = format!(
-        "document {}: the member does not know {} (object {:?}); install its CRD there, or correct apiVersion and kind",
-        unresolved.document, unresolved.gvk, unresolved.name
+        "{}: the member does not know {} (object {:?}); install its CRD there, or correct apiVersion and kind",
+        unresolved.place, unresolved.gvk, unresolved.name
     );
     Some(Delivery::Failed { reason: "KindUnknown", message, stalled: true })
 }

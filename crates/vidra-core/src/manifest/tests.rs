@@ -88,7 +88,7 @@ fn json_is_read_alone_concatenated_and_between_separators() {
     };
     let text = format!("{}\n{}{}\n---\n{HEAD}", object("one"), object("two"), object("three"));
     let objects = parse(&text).unwrap();
-    let found: Vec<_> = objects.iter().map(|o| (o.document, o.name.as_str())).collect();
+    let found: Vec<_> = objects.iter().map(|o| (o.place.document, o.name.as_str())).collect();
     assert_eq!(found, [(1, "one"), (2, "two"), (3, "three"), (4, "a")]);
     assert_eq!(objects[0].value["n"], json!(1));
     assert_eq!(one("{apiVersion: v1, kind: ConfigMap, metadata: {name: braces}}")["kind"], "ConfigMap");
@@ -98,7 +98,7 @@ fn json_is_read_alone_concatenated_and_between_separators() {
 #[test]
 fn empty_and_comment_only_documents_are_skipped_and_counted() {
     let text = format!("# licence\n---\n{HEAD}---\n# nothing\n---\n---\nnull\n---\n{HEAD}");
-    let documents: Vec<_> = parse(&text).unwrap().iter().map(|o| o.document).collect();
+    let documents: Vec<_> = parse(&text).unwrap().iter().map(|o| o.place.document).collect();
     assert_eq!(documents, [1, 5]);
     for text in ["", "\n\n", "# only\n# comments\n", "---\n---\n", "null", "\u{feff}"] {
         assert_eq!(parse(text), Ok(Vec::new()), "{text:?}");
@@ -337,7 +337,7 @@ fn a_manifest_of_a_thousand_documents_is_read() {
         .collect();
     let objects = parse(&text).unwrap();
     assert_eq!(objects.len(), 1000);
-    assert_eq!((objects[999].document, objects[999].name.as_str()), (1000, "c999"));
+    assert_eq!((objects[999].place.document, objects[999].name.as_str()), (1000, "c999"));
 }
 
 #[test]

@@ -1,0 +1,138 @@
+//! A manifest means here what the same text means to kubectl: each file of `corpus/` is given to our reader and
+//! to `kubectl create --dry-run=client -o json`, on a cluster in memory (kubectl wants one for discovery). Where
+//! kubectl refuses, so must we; where it accepts, the objects must be equal, but for what only a server writes.
+//! Where the two differ, `DIFFERENCES` says why; a row that no longer differs fails too.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
+
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+    process::Stdio,
+};
+
+use futures::{StreamExt, stream};
+use memkube::{
+    Cluster, Options,
+    listen::{Server, Settings, User},
+    tokio_clock,
+};
+use serde_json::Value;
+use tokio_util::sync::CancellationToken;
+use vidra_core::manifest;
+
+/// Files on which we differ, on purpose or because our parser cannot do better.
+const DIFFERENCES: &[(&str, &str)] = &[];
+
+fn corpus() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/manifests/corpus")
+}
+
+fn files() -> Vec<String> {
+    let entries = std::fs::read_dir(corpus()).unwrap();
+    let mut names: Vec<_> = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    assert!(names.len() > 150, "the corpus is there: {} files", names.len());
+    names
+}
+
+/// The objects in a text, or why it is refused. None at all is a refusal: there is nothing to create.
+type Reading = Result<Vec<Value>, String>;
+
+fn ours(name: &str) -> Reading {
+    let bytes = std::fs::read(corpus().join(name)).unwrap();
+    let text = String::from_utf8(bytes).map_err(|_| "it is not UTF-8".to_owned())?;
+    let objects = manifest::parse(&text).map_err(|error| error.to_string())?;
+    if objects.is_empty() {
+        return Err("no object".to_owned());
+    }
+    Ok(objects.into_iter().map(|object| object.value).collect())
+}
+
+struct Kubectl {
+    program: PathBuf,
+    home: tempfile::TempDir,
+}
+
+impl Kubectl {
+    async fn read(&self, name: &str) -> Reading {
+        let done = tokio::process::Command::new(&self.program)
+            .args(["create", "--dry-run=client", "--validate=false", "-o", "json", "-f"])
+            .arg(corpus().join(name))
+            .env("HOME", self.home.path())
+            .env("KUBECONFIG", self.home.path().join("config"))
+            .stdin(Stdio::null())
+            .kill_on_drop(true)
+            .output()
+            .await
+            .expect("kubectl runs");
+        if !done.status.success() {
+            return Err(String::from_utf8_lossy(&done.stderr).into_owned());
+        }
+        let objects = serde_json::Deserializer::from_slice(&done.stdout).into_iter::<Value>();
+        Ok(objects.map(|object| without_server_made(object.unwrap())).collect())
+    }
+}
+
+/// What our reader drops; and the namespace that kubectl fills in where none is named.
+fn without_server_made(mut object: Value) -> Value {
+    object.as_object_mut().unwrap().remove("status");
+    if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
+        if metadata.get("namespace").is_some_and(|namespace| namespace == "default") {
+            metadata.remove("namespace");
+        }
+        for field in
+            ["uid", "resourceVersion", "managedFields", "creationTimestamp", "generation", "selfLink"]
+        {
+            metadata.remove(field);
+        }
+    }
+    object
+}
+
+/// How the readings differ; None: they do not.
+fn difference(kubectl: &Reading, ours: &Reading) -> Option<String> {
+    match (kubectl, ours) {
+        (Err(_), Err(_)) => None,
+        (Ok(kubectl), Ok(ours)) if kubectl == ours => None,
+        (Ok(kubectl), Ok(ours)) => {
+            let shown = |all: &[Value]| Value::from(all).to_string();
+            Some(format!("kubectl: {}\n  ours:    {}", shown(kubectl), shown(ours)))
+        }
+        (Ok(_), Err(error)) => Some(format!("kubectl accepts it, and we refuse: {error}")),
+        (Err(error), Ok(_)) => Some(format!("we accept it, and kubectl refuses: {error}")),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_text_means_what_it_means_to_kubectl() {
+    let clock = tokio_clock("2026-01-01T00:00:00Z".parse().unwrap());
+    let cluster = Cluster::new("corpus", Options { clock, uids: 7 });
+    let settings = Settings { users: vec![User::named("admin")], ..Settings::default() };
+    let server = Server::start(vec![cluster], &settings, &CancellationToken::new()).await.unwrap();
+    let home = tempfile::tempdir().unwrap();
+    std::fs::write(home.path().join("config"), server.kubeconfig_of("corpus", "admin").unwrap()).unwrap();
+    let program = testkit::testbed::binary().unwrap().with_file_name("kubectl");
+    let kubectl = &Kubectl { program, home };
+    let readings = stream::iter(files()).map(async |name| {
+        let found = difference(&kubectl.read(&name).await, &ours(&name));
+        (name, found)
+    });
+    let readings: BTreeMap<_, _> = readings.buffer_unordered(4).collect().await;
+    server.stop().await;
+    let expected: BTreeMap<_, _> = DIFFERENCES.iter().copied().collect();
+    let mut wrong = Vec::new();
+    for (name, found) in &readings {
+        match (found, expected.get(name.as_str())) {
+            (Some(found), None) => wrong.push(format!("{name}\n  {found}")),
+            (None, Some(_)) => wrong.push(format!("{name}: no longer differs; take it out of DIFFERENCES")),
+            _ => {}
+        }
+    }
+    wrong.extend(
+        expected
+            .keys()
+            .filter(|name| !readings.contains_key(**name))
+            .map(|name| format!("{name}: no such file")),
+    );
+    assert!(wrong.is_empty(), "{} differ:\n{}", wrong.len(), wrong.join("\n"));
+}
