@@ -45,7 +45,9 @@ fn ours(name: &str) -> Reading {
     if objects.is_empty() {
         return Err("no object".to_owned());
     }
-    Ok(objects.into_iter().map(|object| object.value).collect())
+    let mut objects: Vec<_> = objects.into_iter().map(|object| object.value).collect();
+    objects.iter_mut().for_each(as_numbers);
+    Ok(objects)
 }
 
 struct Kubectl {
@@ -69,7 +71,9 @@ impl Kubectl {
             return Err(String::from_utf8_lossy(&done.stderr).into_owned());
         }
         let objects = serde_json::Deserializer::from_slice(&done.stdout).into_iter::<Value>();
-        Ok(objects.map(|object| without_server_made(object.unwrap())).collect())
+        let mut objects: Vec<_> = objects.map(|object| without_server_made(object.unwrap())).collect();
+        objects.iter_mut().for_each(as_numbers);
+        Ok(objects)
     }
 }
 
@@ -87,6 +91,19 @@ fn without_server_made(mut object: Value) -> Value {
         }
     }
     object
+}
+
+/// Numbers as Kubernetes has them: 64-bit integers, and floats beyond; -0 is 0.
+fn as_numbers(value: &mut Value) {
+    match value {
+        Value::Number(number) if number.as_i64().is_none() => {
+            let float = number.as_f64().unwrap();
+            *value = if float == 0.0 { Value::from(0) } else { Value::from(float) };
+        }
+        Value::Array(items) => items.iter_mut().for_each(as_numbers),
+        Value::Object(fields) => fields.values_mut().for_each(as_numbers),
+        _ => {}
+    }
 }
 
 /// How the readings differ; None: they do not.

@@ -141,13 +141,19 @@ pub fn from_value(document: usize, value: Value) -> Result<Vec<ManifestObject>, 
 fn read(chunk: &Chunk<'_>, budget: &Budget) -> Result<Vec<Value>, (usize, Fault)> {
     let looks_like_json = chunk.text.trim_start().starts_with('{');
     if !looks_like_json {
+        if let Some(line) = split::ends_before_it_begins(chunk.text) {
+            let reason = "a document ends (`...`) before it has begun: remove the line".to_owned();
+            return Err((0, Fault { line: Some(line), reason }));
+        }
         return tree::read_yaml(chunk.text, budget).map(|value| vec![value]).map_err(|fault| (0, fault));
     }
     match tree::read_json(chunk.text, budget) {
         (values, None) => Ok(values),
-        // As kubectl does: it may still be YAML in braces; if it is not, the first message is the better one.
-        (values, Some(fault)) if values.is_empty() => {
-            tree::read_yaml(chunk.text, budget).map(|value| vec![value]).map_err(|_| (0, fault))
+        // As kubectl does: it may still be YAML in braces, or be followed by a comment; if it is not, the first
+        // message is the better one.
+        (values, Some(fault)) if values.len() <= 1 => {
+            let yaml = tree::read_yaml(chunk.text, budget);
+            yaml.map(|value| vec![value]).map_err(|_| (values.len(), fault))
         }
         (values, Some(fault)) => Err((values.len(), fault)),
     }
