@@ -21,7 +21,77 @@ use tokio_util::sync::CancellationToken;
 use vidra_core::manifest;
 
 /// Files on which we differ, on purpose or because our parser cannot do better.
-const DIFFERENCES: &[(&str, &str)] = &[];
+const DIFFERENCES: &[(&str, &str)] = &[
+    // Refused here, accepted there.
+    (
+        "beyond-floats.yaml",
+        "kubectl takes a number beyond any float for text; our parser cannot tell, and asks for quotes",
+    ),
+    ("document-end-and-more.yaml", "kubectl silently drops what stands behind `...`"),
+    (
+        "json-key-twice.json",
+        "a key that stands twice is a mistake, and the API server says so too (strict field validation)",
+    ),
+    (
+        "key-twice-as-word-and-text.yaml",
+        "a key that stands twice is a mistake, and the API server says so too (strict field validation)",
+    ),
+    (
+        "key-twice-nested.yaml",
+        "a key that stands twice is a mistake, and the API server says so too (strict field validation)",
+    ),
+    (
+        "key-twice.yaml",
+        "a key that stands twice is a mistake, and the API server says so too (strict field validation)",
+    ),
+    (
+        "merge-twice.yaml",
+        "two merge keys in one mapping are read as a key that stands twice; a list of mappings says the same",
+    ),
+    ("json-lone-surrogate.json", "half of a surrogate pair is no text; kubectl replaces it silently"),
+    ("json-then-yaml.yaml", "YAML right behind a JSON object: a line `---` between them is wanted"),
+    ("keys-quoted.yaml", r#"our parser does not tell `"<<"` from `<<`, so a quoted one must merge too"#),
+    ("latin-1.yaml", "no UTF-8; kubectl replaces bytes silently"),
+    (
+        "utf-16.yaml",
+        "no UTF-8; the text of a custom resource or ConfigMap cannot hold it, binaryData must not either",
+    ),
+    ("no-name.yaml", "kubectl leaves it to the server, which refuses it"),
+    ("no-version.yaml", "kubectl guesses v1"),
+    ("tag-binary-not-utf8.yaml", "kubectl replaces bytes silently"),
+    ("tag-local-text.yaml", "a tag that Kubernetes has no use for"),
+    ("tag-local.yaml", "a tag that Kubernetes has no use for"),
+    ("tag-omap.yaml", "a tag that Kubernetes has no use for"),
+    ("tag-set.yaml", "a tag that Kubernetes has no use for"),
+    ("tag-timestamp.yaml", "a tag that Kubernetes has no use for"),
+    // Accepted here, refused there.
+    ("double-quoted-slash.yaml", "`\\/` is an escape in YAML 1.2 and JSON, and means `/`"),
+    ("double-quoted-surrogates.yaml", "a surrogate pair is an escape in JSON, and means one character"),
+    ("line-separator-literal.yaml", "U+2028 ends a line in YAML 1.1 only"),
+    ("line-separator-plain.yaml", "U+2028 ends a line in YAML 1.1 only"),
+    ("list-of-lists.yaml", "a list in a list is taken apart as any other"),
+    ("literal-with-tabs.yaml", "a tab behind the indentation is text"),
+    ("tab-on-blank-line.yaml", "a tab on a blank line is white space"),
+    ("tag-null.yaml", "our parser takes any `!!null` for null"),
+    // Accepted by both, and read otherwise.
+    (
+        "items-in-an-object.yaml",
+        "kubectl takes any object with `items` for a list, and drops the object itself",
+    ),
+    (
+        "json-stream-after-separator.yaml",
+        "kubectl silently drops all but the first JSON object behind a `---`",
+    ),
+    (
+        "list-without-items.yaml",
+        "kubectl leaves it to the server, which refuses it; an empty list declares nothing",
+    ),
+    ("merge-quoted.yaml", r#"our parser does not tell `"<<"` from `<<`"#),
+    ("next-line-quoted.yaml", "U+0085 ends a line in YAML 1.1 only"),
+    ("odd-underscores.yaml", "our parser takes `1_` and `1__0` for text"),
+    ("underscores.yaml", "our parser takes `1_000.5` for text"),
+    ("words-in-mixed-case.yaml", "our parser takes `yEs` for yes"),
+];
 
 fn corpus() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/manifests/corpus")

@@ -76,7 +76,8 @@ fn a_key_means_what_it_means_to_kubectl() {
 
 #[test]
 fn merge_keys_and_aliases_are_followed() {
-    let object = one(&format!("{HEAD}p: &x {{a: 1, b: 2}}\nq: {{<<: *x, b: 3}}\nr: *x\ns: {{b: 3, <<: *x}}\n"));
+    let object =
+        one(&format!("{HEAD}p: &x {{a: 1, b: 2}}\nq: {{<<: *x, b: 3}}\nr: *x\ns: {{b: 3, <<: *x}}\n"));
     assert_eq!(object["q"], json!({"a": 1, "b": 3}));
     assert_eq!(object["s"], json!({"a": 1, "b": 2}), "what stands before it is overridden");
     assert_eq!(object["r"], json!({"a": 1, "b": 2}));
@@ -264,7 +265,10 @@ fn a_parse_error_names_the_line_of_the_whole_text() {
         (format!("{HEAD}--- b: 2\n"), "document 1 (line 4): a line that starts with `---`"),
         (format!("{HEAD}---\n{{\"a\": 1,\n \"a\": 2}}"), "document 2 (line 6): a key stands twice"),
         (format!("{HEAD}...\na: 1\n"), "document 1 (line "),
-        (format!("{HEAD}p: &x {{a: 1}}\nq: {{<<: *x, a: 2, a: 3}}\n"), "document 1 (line 5): a key stands twice"),
+        (
+            format!("{HEAD}p: &x {{a: 1}}\nq: {{<<: *x, a: 2, a: 3}}\n"),
+            "document 1 (line 5): a key stands twice",
+        ),
         (format!("{HEAD}q: {{<<: 3}}\n"), "document 1 (line 4): the value of a merge key `<<` is no mapping"),
         (format!("{HEAD}q: !x 3\n"), "document 1 (line 4): a tag is none that"),
         (format!("{HEAD}---\n# c\n...\n"), "document 2 (line 6): a document ends"),
