@@ -242,3 +242,65 @@ impl Revisions {
 pub fn resource_key(resource: &VidraResource) -> ResourceKey {
     ResourceKey::new(&resource.namespace().unwrap_or_default(), &resource.name_any())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn content(manifest: &str) -> Content {
+        Content {
+            manifest: manifest.into(),
+            manifests: Vec::new(),
+            sources: Vec::new(),
+            create_namespaces: true,
+        }
+    }
+
+    fn source(name: &str, text: &str) -> Source {
+        Source { name: name.into(), text: text.into() }
+    }
+
+    #[test]
+    fn what_has_only_a_manifest_keeps_the_name_of_its_revision_and_all_else_changes_it() {
+        let key = HashKey::new([7; 32]);
+        let plain = content("a: 1");
+        assert_eq!(plain.revision(&key), render::revision_of(["a: 1", "createNamespaces"], &key));
+        let object = json!({"kind": "ConfigMap", "x": [1, null]});
+        let all = [
+            plain.clone(),
+            Content { create_namespaces: false, ..plain.clone() },
+            Content { manifests: vec![object.clone()], ..plain.clone() },
+            Content { manifests: vec![object.clone(), object.clone()], ..plain.clone() },
+            Content { sources: vec![source("a", "b")], ..plain.clone() },
+            Content { sources: vec![source("a", "c")], ..plain.clone() },
+            Content { manifests: vec![object], sources: vec![source("a", "b")], ..plain.clone() },
+            content("a: 2"),
+        ];
+        let names: std::collections::BTreeSet<_> = all.iter().map(|one| one.revision(&key)).collect();
+        assert_eq!(names.len(), all.len());
+    }
+
+    #[test]
+    fn objects_come_in_the_order_of_the_fields_and_know_their_place() {
+        let object =
+            |name: &str| json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}});
+        let all = Content {
+            manifest: object("one").to_string(),
+            manifests: vec![object("two"), object("three")],
+            sources: vec![source("Secret s, key k", &format!("---\n---\n{}", object("four")))],
+            create_namespaces: true,
+        };
+        let objects = all.objects().unwrap();
+        let found: Vec<_> = objects.iter().map(|one| format!("{}: {}", one.name, one.place)).collect();
+        assert_eq!(
+            found,
+            [
+                "one: spec.manifest, document 1 (line 1)",
+                "two: spec.manifests, document 1",
+                "three: spec.manifests, document 2",
+                "four: Secret s, key k, document 2 (line 3)",
+            ]
+        );
+    }
+}

@@ -4,6 +4,7 @@
 
 mod check;
 mod error;
+mod otherwise;
 mod split;
 #[cfg(test)]
 mod tests;
@@ -145,18 +146,23 @@ fn read(chunk: &Chunk<'_>, budget: &Budget) -> Result<Vec<Value>, (usize, Fault)
             let reason = "a document ends (`...`) before it has begun: remove the line".to_owned();
             return Err((0, Fault { line: Some(line), reason }));
         }
-        return tree::read_yaml(chunk.text, budget).map(|value| vec![value]).map_err(|fault| (0, fault));
+        return read_yaml(chunk.text, budget).map_err(|fault| (0, fault));
     }
     match tree::read_json(chunk.text, budget) {
         (values, None) => Ok(values),
         // As kubectl does: it may still be YAML in braces, or be followed by a comment; if it is not, the first
         // message is the better one.
         (values, Some(fault)) if values.len() <= 1 => {
-            let yaml = tree::read_yaml(chunk.text, budget);
-            yaml.map(|value| vec![value]).map_err(|_| (values.len(), fault))
+            read_yaml(chunk.text, budget).map_err(|_| (values.len(), fault))
         }
         (values, Some(fault)) => Err((values.len(), fault)),
     }
+}
+
+fn read_yaml(text: &str, budget: &Budget) -> Result<Vec<Value>, Fault> {
+    let value = tree::read_yaml(text, budget)?;
+    otherwise::check(text)?;
+    Ok(vec![value])
 }
 
 fn leading_blank_lines(text: &str) -> usize {

@@ -9,9 +9,8 @@
 //! - A merge key `<<` overrides what stands before it in its mapping, as in go-yaml; by YAML's rule it would not.
 //! - A key that stands twice is refused, in JSON too, where kubectl silently takes the last one.
 //!
-//! Which differences stay is said, and held, by tests/manifests: mixed-case words such as `yEs` are booleans here
-//! and text there; odd underscores (`1_`, `1__0`, `1_0.5`) are text here and numbers there; tags that Kubernetes
-//! has no use for, and numbers beyond what a float holds (`12e4567`, as a commit may be called), are refused here.
+//! What it still reads otherwise is refused in `otherwise`; so are tags that Kubernetes has no use for, and numbers
+//! beyond what a float holds (`12e4567`, as a commit may be called). tests/manifests lists and holds all differences.
 
 use std::cell::Cell;
 use std::collections::BTreeSet;

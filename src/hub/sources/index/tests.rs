@@ -4,8 +4,9 @@ use serde_json::json;
 
 use super::*;
 use crate::{
-    queue::{Limits, QueueMetrics, Verdict},
+    queue::{Limits, Verdict},
     seams::SeededRng,
+    serve::metrics::QueueMetrics,
 };
 
 fn index() -> (Arc<Queue>, SourceIndex) {
