@@ -13,6 +13,7 @@ use crate::{
         events::Events,
         identity::{self, IdentityError},
         revisions::Revisions,
+        sources::watch::follow_sources,
         watch::follow_all,
     },
     queue::{Limits, Queue},
@@ -76,6 +77,13 @@ pub async fn run(
     let follow = async move {
         let follow = || follow_all(client.clone(), &namespace, catalog.clone(), rng.as_ref(), known.clone());
         supervised("hub watches", rng.as_ref(), follow).await;
+    };
+    tasks.spawn(stop.clone().run_until_cancelled_owned(follow));
+    let of_sources = hub.clone();
+    let follow = async move {
+        let hub = &of_sources;
+        let follow = || follow_sources(&hub.api.client, hub.catalog.sources(), hub.rng.as_ref());
+        supervised("watches of sources", hub.rng.as_ref(), follow).await;
     };
     tasks.spawn(stop.clone().run_until_cancelled_owned(follow));
     let ending = stop.clone();

@@ -74,6 +74,61 @@ fn interval(text: &str) -> Value {
     resource(json!({"targets": [], "reconcile": {"interval": text}}))
 }
 
+fn sources(from: Value) -> Value {
+    resource(json!({"targets": [], "manifestsFrom": from}))
+}
+
+fn manifests(objects: Value) -> Value {
+    resource(json!({"targets": [], "manifests": objects}))
+}
+
+/// Bad sources of manifests, each with the field and the sentence that the user reads.
+fn bad_sources() -> Vec<(Value, [&'static str; 2])> {
+    let one_of = "set exactly one of configMapRef and secretRef; for both, write two entries";
+    let whole = "write a whole Kubernetes object: apiVersion, kind, metadata.name and the rest of it";
+    let key = "use a key of the ConfigMap's or Secret's data: letters, digits, '-', '_' and '.'";
+    let no_key = "write at least one key, or leave keys out to read all of them";
+    let keys = |keys: Value| sources(json!([{"configMapRef": {"name": "a", "keys": keys}}]));
+    vec![
+        (sources(json!([{}])), ["spec.manifestsFrom[0]", one_of]),
+        (
+            sources(
+                json!([{"secretRef": {"name": "a"}}, {"configMapRef": {"name": "a"}, "secretRef": {"name": "a"}}]),
+            ),
+            ["spec.manifestsFrom[1]", one_of],
+        ),
+        (
+            sources(json!([{"configMapRef": {}}])),
+            ["spec.manifestsFrom[0].configMapRef.name", "Required value"],
+        ),
+        (
+            sources(json!([{"configMapRef": {"name": "Shop"}}])),
+            ["spec.manifestsFrom[0].configMapRef.name", "use the name of a ConfigMap: lower-case letters"],
+        ),
+        (
+            sources(json!([{"secretRef": {"name": "a/b"}}])),
+            ["spec.manifestsFrom[0].secretRef.name", "use the name of a Secret: lower-case letters"],
+        ),
+        (keys(json!([])), ["spec.manifestsFrom[0].configMapRef.keys", no_key]),
+        (keys(json!(["ok", "a b"])), ["spec.manifestsFrom[0].configMapRef.keys[1]", key]),
+        (
+            keys(json!(vec!["a"; 129])),
+            ["spec.manifestsFrom[0].configMapRef.keys", "must have at most 128 items"],
+        ),
+        (
+            sources(Value::from(vec![json!({"secretRef": {"name": "a"}}); 33])),
+            ["spec.manifestsFrom", "must have at most 32 items"],
+        ),
+        (manifests(json!([{"kind": "ConfigMap"}])), ["spec.manifests[0]", whole]),
+        (manifests(json!([{"apiVersion": "v1", "kind": ""}])), ["spec.manifests[0]", whole]),
+        (manifests(json!(["apiVersion: v1"])), ["spec.manifests[0]", "must be of type object"]),
+        (
+            manifests(json!([{"apiVersion": 1, "kind": "A"}])),
+            ["spec.manifests[0].apiVersion", "must be of type string"],
+        ),
+    ]
+}
+
 fn member(spec: Value) -> Value {
     object("MemberCluster", "berlin", spec)
 }
@@ -96,6 +151,14 @@ fn good() -> Vec<Value> {
         expression(json!({"key": "tier", "operator": "Exists"})),
         expression(json!({"key": "tier", "operator": "DoesNotExist", "values": []})),
         object("VidraResource", &"r".repeat(180), json!({"targets": []})),
+        sources(
+            json!([{"configMapRef": {"name": "shop.crds", "keys": ["crds.yaml.gz", "_x-1"]}}, {"secretRef": {"name": "s"}}]),
+        ),
+        sources(Value::from(vec![json!({"configMapRef": {"name": "a", "keys": vec!["k"; 128]}}); 32])),
+        manifests(
+            json!([{"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "a", "labels": {"b": "c"}},
+            "spec": {"replicas": 1, "deep": [{"any": [null, 1.5, "x", true]}]}}, {"apiVersion": "v1", "kind": "List", "items": []}]),
+        ),
         member(json!({})),
         member(
             json!({"kubeconfigSecretRef": {"namespace": "vidra", "name": "berlin.eu"}, "allowedNamespaces": []}),
@@ -200,7 +263,7 @@ fn an_api_server_takes_the_crds_and_good_objects_and_refuses_bad_ones_helpfully(
             wrong.push(format!("refused: {object}\n  {refusal}"));
         }
     }
-    for (object, expected) in bad() {
+    for (object, expected) in bad().into_iter().chain(bad_sources()) {
         match try_create(&object) {
             Ok(_) => wrong.push(format!("accepted: {object}")),
             Err(refusal) if expected.iter().all(|part| refusal.contains(part)) => {}

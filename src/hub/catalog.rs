@@ -16,6 +16,7 @@ use vidra_api::{
 
 use super::{
     inventory::{Chunk, Chunks},
+    sources::index::SourceIndex,
     watch::Registration,
 };
 use crate::queue::{Key, Priority, Queue, ResourceKey, TargetKey};
@@ -23,6 +24,7 @@ use crate::queue::{Key, Priority, Queue, ResourceKey, TargetKey};
 /// See the module.
 pub struct Catalog {
     queue: Arc<Queue>,
+    sources: SourceIndex,
     inner: RwLock<Inner>,
 }
 
@@ -62,7 +64,12 @@ fn same_version<K: ResourceExt>(held: &K, now: &K) -> bool {
 impl Catalog {
     /// Nothing is declared yet.
     pub fn new(queue: Arc<Queue>) -> Self {
-        Self { queue, inner: RwLock::default() }
+        Self { sources: SourceIndex::new(queue.clone()), queue, inner: RwLock::default() }
+    }
+
+    /// Which VidraResource reads which ConfigMaps and Secrets.
+    pub fn sources(&self) -> &SourceIndex {
+        &self.sources
     }
 
     /// One VidraResource.
@@ -150,6 +157,7 @@ impl Catalog {
                 || held.metadata.annotations != resource.metadata.annotations
                 || held.metadata.finalizers != resource.metadata.finalizers
         });
+        self.sources.declare(&key, &resource);
         inner.resources.insert(key.clone(), Arc::new(resource));
         drop(inner);
         if changed {
@@ -277,6 +285,7 @@ impl Catalog {
     /// A VidraResource is gone.
     pub fn drop_resource(&self, key: &ResourceKey) {
         self.inner.write().resources.remove(key);
+        self.sources.forget(key);
         self.queue.add(Key::Resource(key.clone()), Priority::User);
     }
 

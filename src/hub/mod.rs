@@ -6,4 +6,5 @@ pub mod events;
 pub mod identity;
 pub mod inventory;
 pub mod revisions;
+pub mod sources;
 pub mod watch;

@@ -1,30 +1,35 @@
-//! Revisions: what a VidraResource's manifest said at one time, immutable, kept in a Secret as Helm keeps
-//! its releases, and in memory parsed and rendered once for all members on which it comes out alike.
+//! Revisions: what a VidraResource delivers, as its manifests said at one time, immutable, kept in a Secret as
+//! Helm keeps its releases (`secret`), and in memory parsed and rendered once for all members on which it comes
+//! out alike.
+
+mod secret;
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use k8s_openapi::{ByteString, api::core::v1::Secret};
-use kube::{Api, Resource, ResourceExt};
+use k8s_openapi::api::core::v1::Secret;
+use kube::ResourceExt;
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
-use vidra_api::{VidraResource, labels::REVISION_SECRET_TYPE, names::revision_secret_name};
+use serde_json::Value;
+use vidra_api::{VidraResource, names::revision_secret_name};
 use vidra_core::{
-    manifest::{self, ManifestError, ManifestObject},
+    manifest::{ManifestError, ManifestObject, Reader},
     object::{Gvk, Scope},
-    render::{self, HashKey, RenderError},
+    render::{self, DeclaredHash, HashKey, RenderError},
 };
 
-use super::api::{HubApi, REVISION_LABEL};
+use super::{
+    api::HubApi,
+    sources::{Source, SourceError},
+};
 use crate::{desired::Desired, member::error::CallError, queue::ResourceKey};
-
-const PAYLOAD: &str = "revision.json.zst";
-/// A Secret holds 1 MiB; the rest is room for its metadata.
-const PAYLOAD_MAX: usize = 1_000_000;
-const UNPACKED_MAX: usize = 32 << 20;
 
 /// Why a revision could not be made or had.
 #[derive(Debug, thiserror::Error)]
 pub enum RevisionError {
+    /// A source of manifests cannot be read.
+    #[error("{0}")]
+    Source(#[from] SourceError),
     /// The manifest does not parse.
     #[error("{0}")]
     Parse(#[from] ManifestError),
@@ -33,10 +38,8 @@ pub enum RevisionError {
         "the manifest holds no object; write one, set allowEmpty: true to remove what was delivered, or delete the VidraResource"
     )]
     Empty,
-    /// The manifest is too large for one Secret.
-    #[error(
-        "the manifest is too large: {0} bytes compressed, at most {PAYLOAD_MAX}; split it into several VidraResources"
-    )]
+    /// The manifest is too large to be kept.
+    #[error("the manifest is too large: {0} bytes compressed; split it into several VidraResources")]
     TooLarge(usize),
     /// The Secret could not be read or written.
     #[error("the revision's Secret {name}: {source}")]
@@ -61,14 +64,59 @@ pub enum RevisionError {
     Render(#[from] RenderError),
 }
 
-/// What a revision holds: all that shapes what is rendered.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+impl RevisionError {
+    /// A condition reason for people.
+    pub fn reason(&self) -> &'static str {
+        match self {
+            Self::Source(error) => error.reason(),
+            _ => "ManifestInvalid",
+        }
+    }
+}
+
+/// What a revision holds: all that shapes what is rendered, objects in the order of its fields.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Content {
-    /// The manifest's text.
+    /// The text of `spec.manifest`.
     pub manifest: String,
+    /// `spec.manifests`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub manifests: Vec<Value>,
+    /// What the sources of `spec.manifestsFrom` said.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sources: Vec<Source>,
     /// Whether missing namespaces are made.
     pub create_namespaces: bool,
+}
+
+impl Content {
+    /// The revision's name. Parts are added for what is there only, so that a revision that was made before a
+    /// field existed keeps its name.
+    fn revision(&self, key: &HashKey) -> String {
+        let flag = if self.create_namespaces { "createNamespaces" } else { "" };
+        let mut parts = vec![self.manifest.clone(), flag.to_owned()];
+        for value in &self.manifests {
+            parts.extend(["manifests".to_owned(), DeclaredHash::of(value, key).to_string()]);
+        }
+        for source in &self.sources {
+            parts.extend(["source".to_owned(), source.name.clone(), source.text.clone()]);
+        }
+        render::revision_of(parts, key)
+    }
+
+    fn objects(&self) -> Result<Vec<ManifestObject>, ManifestError> {
+        let mut reader = Reader::default();
+        reader.read_text(Some(&"spec.manifest".into()), &self.manifest)?;
+        let inline = Arc::from("spec.manifests");
+        for (index, value) in self.manifests.iter().enumerate() {
+            reader.read_value(Some(&inline), index + 1, value.clone())?;
+        }
+        for source in &self.sources {
+            reader.read_text(Some(&source.name.as_str().into()), &source.text)?;
+        }
+        Ok(reader.finish())
+    }
 }
 
 /// A revision, parsed.
@@ -99,10 +147,16 @@ impl Revisions {
         Self { key, parsed: Mutex::default(), rendered: Mutex::default() }
     }
 
-    /// Parses what a VidraResource declares now.
-    pub fn parse(&self, resource: &VidraResource) -> Result<(Content, Arc<Parsed>), RevisionError> {
+    /// Parses what a VidraResource declares now, with what its sources said.
+    pub fn parse(
+        &self,
+        resource: &VidraResource,
+        sources: Vec<Source>,
+    ) -> Result<(Content, Arc<Parsed>), RevisionError> {
         let content = Content {
             manifest: resource.spec.manifest.clone().unwrap_or_default(),
+            manifests: resource.spec.manifests.clone(),
+            sources,
             create_namespaces: resource.spec.create_namespaces,
         };
         let parsed = self.parsed_from(&resource_key(resource), &content)?;
@@ -113,44 +167,26 @@ impl Revisions {
     }
 
     fn parsed_from(&self, key: &ResourceKey, content: &Content) -> Result<Arc<Parsed>, RevisionError> {
-        let flag = if content.create_namespaces { "createNamespaces" } else { "" };
-        let name = render::revision_of([content.manifest.as_str(), flag], &self.key);
+        let name = content.revision(&self.key);
         let slot = (key.clone(), name.clone());
         if let Some(parsed) = self.parsed.lock().get(&slot) {
             return Ok(parsed.clone());
         }
-        let objects = manifest::parse(&content.manifest)?;
+        let objects = content.objects()?;
         let parsed = Arc::new(Parsed { name, create_namespaces: content.create_namespaces, objects });
         self.parsed.lock().insert(slot, parsed.clone());
         Ok(parsed)
     }
 
-    /// The Secret that keeps a revision.
-    pub fn secret(
+    /// The Secrets that keep a revision, in the order in which they are to be written.
+    pub fn secrets(
         &self,
         resource: &VidraResource,
         owner: &str,
         content: &Content,
         name: &str,
-    ) -> Result<Secret, RevisionError> {
-        let damaged = |why: String| RevisionError::Damaged { name: name.to_owned(), why };
-        let json = serde_json::to_vec(content).map_err(|error| damaged(error.to_string()))?;
-        let packed = zstd::encode_all(json.as_slice(), 9).map_err(|error| damaged(error.to_string()))?;
-        if packed.len() > PAYLOAD_MAX {
-            return Err(RevisionError::TooLarge(packed.len()));
-        }
-        let mut secret = Secret {
-            type_: Some(REVISION_SECRET_TYPE.to_owned()),
-            immutable: Some(true),
-            data: Some(BTreeMap::from([(PAYLOAD.to_owned(), ByteString(packed))])),
-            ..Secret::default()
-        };
-        secret.metadata.name = Some(revision_secret_name(&resource.name_any(), name));
-        secret.metadata.namespace = resource.namespace();
-        secret.metadata.labels = Some(BTreeMap::from([(REVISION_LABEL.to_owned(), owner.to_owned())]));
-        secret.metadata.owner_references =
-            resource.controller_owner_ref(&()).map(|reference| vec![reference]);
-        Ok(secret)
+    ) -> Result<Vec<Secret>, RevisionError> {
+        secret::pack(resource, owner, content, name)
     }
 
     /// A revision by name: from memory, else from its Secret.
@@ -163,18 +199,11 @@ impl Revisions {
         if let Some(parsed) = self.parsed.lock().get(&(key.clone(), name.to_owned())) {
             return Ok(parsed.clone());
         }
-        let secret_name = revision_secret_name(&key.name, name);
-        let secrets: Api<Secret> = Api::namespaced(api.client.clone(), &key.namespace);
-        let secret = api
-            .call("get", secrets.get(&secret_name))
-            .await
-            .map_err(|source| RevisionError::Call { name: secret_name.clone(), source })?;
-        let content =
-            unpack(secret).map_err(|why| RevisionError::Damaged { name: secret_name.clone(), why })?;
+        let content = secret::fetch(api, key, name).await?;
         let parsed = self.parsed_from(key, &content)?;
         if parsed.name != name {
             return Err(RevisionError::Damaged {
-                name: secret_name,
+                name: revision_secret_name(&key.name, name),
                 why: "its content has another hash".into(),
             });
         }
@@ -214,10 +243,64 @@ pub fn resource_key(resource: &VidraResource) -> ResourceKey {
     ResourceKey::new(&resource.namespace().unwrap_or_default(), &resource.name_any())
 }
 
-fn unpack(secret: Secret) -> Result<Content, String> {
-    let data = secret.data.unwrap_or_default();
-    let packed = data.get(PAYLOAD).ok_or("it has no payload")?;
-    let json = zstd::bulk::decompress(&packed.0, UNPACKED_MAX).map_err(|error| error.to_string())?;
-    // serde's words could quote the content.
-    serde_json::from_slice(&json).map_err(|_| "its payload is no revision".to_owned())
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn content(manifest: &str) -> Content {
+        Content {
+            manifest: manifest.into(),
+            manifests: Vec::new(),
+            sources: Vec::new(),
+            create_namespaces: true,
+        }
+    }
+
+    fn source(name: &str, text: &str) -> Source {
+        Source { name: name.into(), text: text.into() }
+    }
+
+    #[test]
+    fn what_has_only_a_manifest_keeps_the_name_of_its_revision_and_all_else_changes_it() {
+        let key = HashKey::new([7; 32]);
+        let plain = content("a: 1");
+        assert_eq!(plain.revision(&key), render::revision_of(["a: 1", "createNamespaces"], &key));
+        let object = json!({"kind": "ConfigMap", "x": [1, null]});
+        let all = [
+            plain.clone(),
+            Content { create_namespaces: false, ..plain.clone() },
+            Content { manifests: vec![object.clone()], ..plain.clone() },
+            Content { manifests: vec![object.clone(), object.clone()], ..plain.clone() },
+            Content { sources: vec![source("a", "b")], ..plain.clone() },
+            Content { sources: vec![source("a", "c")], ..plain.clone() },
+            Content { manifests: vec![object], sources: vec![source("a", "b")], ..plain.clone() },
+            content("a: 2"),
+        ];
+        let names: std::collections::BTreeSet<_> = all.iter().map(|one| one.revision(&key)).collect();
+        assert_eq!(names.len(), all.len());
+    }
+
+    #[test]
+    fn objects_come_in_the_order_of_the_fields_and_know_their_place() {
+        let object =
+            |name: &str| json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}});
+        let all = Content {
+            manifest: object("one").to_string(),
+            manifests: vec![object("two"), object("three")],
+            sources: vec![source("Secret s, key k", &format!("---\n---\n{}", object("four")))],
+            create_namespaces: true,
+        };
+        let objects = all.objects().unwrap();
+        let found: Vec<_> = objects.iter().map(|one| format!("{}: {}", one.name, one.place)).collect();
+        assert_eq!(
+            found,
+            [
+                "one: spec.manifest, document 1 (line 1)",
+                "two: spec.manifests, document 1",
+                "three: spec.manifests, document 2",
+                "four: Secret s, key k, document 2 (line 3)",
+            ]
+        );
+    }
 }

@@ -190,12 +190,12 @@ where
 }
 
 /// A watcher that met an expired resourceVersion would ask with it for ever.
-fn is_expired(error: &watcher::Error) -> bool {
+pub(super) fn is_expired(error: &watcher::Error) -> bool {
     matches!(error, watcher::Error::WatchStartFailed(kube::Error::Api(status)) if status.code == 410)
 }
 
 /// Never the body: a Secret may be in it.
-fn brief(error: &watcher::Error) -> String {
+pub(super) fn brief(error: &watcher::Error) -> String {
     match error {
         watcher::Error::InitialListFailed(kube::Error::Api(status))
         | watcher::Error::WatchStartFailed(kube::Error::Api(status)) => {

@@ -7,6 +7,7 @@
 mod approve;
 mod forget;
 mod report;
+mod revision;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -19,7 +20,7 @@ use vidra_api::{
     DeletionPolicy, VidraResource, VidraTarget, VidraTargetSpec,
     labels::{APPROVE_REMOVAL, FINALIZER, RECONCILE_REQUESTED_AT},
     member::OnLeave,
-    names::{OwnerHash, revision_secret_name},
+    names::{OwnerHash, revision_in_secret_name},
     target::Desired as Wish,
 };
 use vidra_core::{
@@ -30,7 +31,7 @@ use vidra_core::{
 
 use super::{Hub, after_hub_error};
 use crate::{
-    hub::{events::Severity, revisions::Parsed, revisions::RevisionError},
+    hub::events::Severity,
     member::error::CallError,
     queue::{Key, Priority, ResourceKey, TargetKey, Verdict},
 };
@@ -92,9 +93,9 @@ impl Pass<'_> {
         match self.revision().await? {
             // Nothing that was delivered is touched for a manifest that cannot be read.
             Err(error) => {
-                let message = error.to_string();
-                self.hub.events.say(self.resource, Severity::Warning, "ManifestInvalid", &message);
-                let problem = Problem { reason: "ManifestInvalid", message, stalled: true };
+                let (reason, message) = (error.reason(), error.to_string());
+                self.hub.events.say(self.resource, Severity::Warning, reason, &message);
+                let problem = Problem { reason, message, stalled: true };
                 self.tend().await?;
                 self.report(None, Some(problem), handled).await
             }
@@ -124,29 +125,6 @@ impl Pass<'_> {
             }
         }
         Some(asked)
-    }
-
-    /// Parses the manifest and makes sure that its revision is kept.
-    async fn revision(&self) -> Result<Result<Arc<Parsed>, RevisionError>, CallError> {
-        let (content, parsed) = match self.hub.revisions.parse(self.resource) {
-            Ok(parsed) => parsed,
-            Err(error) => return Ok(Err(error)),
-        };
-        let known = self.resource.status.as_ref().and_then(|status| status.revision.as_deref());
-        let kept = self.hub.memo.lock().kept_revision.get(self.key) == Some(&parsed.name);
-        if kept || known == Some(parsed.name.as_str()) {
-            return Ok(Ok(parsed));
-        }
-        let owner = self.owner();
-        match self.hub.revisions.secret(self.resource, owner.as_str(), &content, &parsed.name) {
-            Ok(secret) => self.hub.api.create_revision(&secret).await?,
-            Err(error) => return Ok(Err(error)),
-        }
-        let mut memo = self.hub.memo.lock();
-        memo.kept_revision.insert(self.key.clone(), parsed.name.clone());
-        *memo.new_revisions.entry(self.key.clone()).or_default() += 1;
-        drop(memo);
-        Ok(Ok(parsed))
     }
 
     fn select(&self) -> Selection {
@@ -416,11 +394,21 @@ impl Pass<'_> {
             *made = 0;
         }
         let all = self.hub.api.revisions_of(self.key, self.owner().as_str()).await?;
-        let used: BTreeSet<String> =
-            used.iter().map(|revision| revision_secret_name(&self.key.name, revision)).collect();
-        let spare = all.iter().filter(|secret| !used.contains(&secret.name_any()));
-        for secret in spare.skip(REVISIONS_KEPT) {
-            self.hub.api.delete_revision(&self.key.namespace, &secret.name_any(), secret.uid()).await?;
+        // A revision may take several Secrets.
+        let mut spare: Vec<&str> = Vec::new();
+        let names: Vec<_> = all.iter().map(|secret| (secret.name_any(), secret.uid())).collect();
+        for (name, uid) in &names {
+            let Some(revision) = revision_in_secret_name(&self.key.name, name) else { continue };
+            if used.contains(revision) {
+                continue;
+            }
+            let place = spare.iter().position(|one| *one == revision).unwrap_or(spare.len());
+            if place == spare.len() {
+                spare.push(revision);
+            }
+            if place >= REVISIONS_KEPT {
+                self.hub.api.delete_revision(&self.key.namespace, name, uid.clone()).await?;
+            }
         }
         Ok(())
     }

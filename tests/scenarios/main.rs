@@ -26,6 +26,7 @@ mod partial;
 mod real;
 mod removal;
 mod shared;
+mod sources;
 mod spelling;
 mod terminating;
 

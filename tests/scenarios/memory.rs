@@ -22,6 +22,7 @@ mod outages;
 mod partial;
 mod removal;
 mod shared;
+mod sources;
 mod spelling;
 mod terminating;
 

@@ -14,6 +14,7 @@ pub mod names;
 pub mod resource;
 mod schema;
 pub mod selector;
+pub mod sources;
 pub mod target;
 
 pub use condition::{ConditionStatus, clip, find, set_condition};
@@ -27,6 +28,7 @@ pub use resource::{
     VidraResourceSpec, VidraResourceStatus,
 };
 pub use selector::{LabelSelector, LabelSelectorRequirement, SelectorOperator};
+pub use sources::{ConfigMapKeys, ManifestSource, SecretKeys};
 pub use target::{
     Corrections, Desired, DriftState, Progress, TargetState, VidraTarget, VidraTargetSpec, VidraTargetStatus,
 };

@@ -212,5 +212,17 @@ pub fn revision_secret_name(resource: &str, revision: &str) -> String {
     format!("{resource}.{revision}")
 }
 
+/// The name of a further Secret of a revision that one cannot hold: `<resource>.<revision>.<part>`, from 1.
+#[must_use]
+pub fn revision_part_name(resource: &str, revision: &str, part: usize) -> String {
+    format!("{resource}.{revision}.{part}")
+}
+
+/// The revision that a Secret of this name keeps for a VidraResource, or a part of it.
+#[must_use]
+pub fn revision_in_secret_name<'a>(resource: &str, name: &'a str) -> Option<&'a str> {
+    name.strip_prefix(resource)?.strip_prefix('.')?.split('.').next()
+}
+
 #[cfg(test)]
 mod tests;

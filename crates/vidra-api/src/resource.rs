@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::conflicts::{Conflicts, ContainerDeletion};
 use crate::schema;
 use crate::selector::LabelSelector;
+use crate::sources::{self, ManifestSource};
 use crate::target::{DriftState, MESSAGE_MAX, TargetState};
 
 /// Longest manifest in characters. An object in etcd may have 1.5 MiB, and the rest of it needs room.
@@ -46,6 +47,16 @@ pub struct VidraResourceSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = MANIFEST_MAX))]
     pub manifest: Option<String>,
+    /// More objects to deliver, written out here; at most 1000. They come after those of manifest.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(schema_with = "sources::manifests")]
+    pub manifests: Vec<serde_json::Value>,
+    /// ConfigMaps and Secrets of this namespace whose keys hold more objects to deliver, in the form of manifest;
+    /// at most 16 MiB in all, unpacked. They come last, in this order. What cannot be read is no wish: then
+    /// nothing that was delivered is changed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = sources::SOURCES_MAX), extend("x-kubernetes-list-type" = "atomic"))]
+    pub manifests_from: Vec<ManifestSource>,
     /// Which members get the objects, joined by OR. The first entry that matches a cluster names its
     /// namespace there. An empty list is no member at all.
     #[schemars(length(max = 100), extend("x-kubernetes-list-type" = "atomic"))]
@@ -88,6 +99,8 @@ impl Default for VidraResourceSpec {
     fn default() -> Self {
         Self {
             manifest: None,
+            manifests: Vec::new(),
+            manifests_from: Vec::new(),
             targets: Vec::new(),
             exclude_clusters: Vec::new(),
             create_namespaces: true,
@@ -290,6 +303,11 @@ mod tests {
             "metadata": {"name": "shop", "namespace": "team-a"},
             "spec": {
                 "manifest": "kind: ConfigMap\n",
+                "manifests": [{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}}],
+                "manifestsFrom": [
+                    {"configMapRef": {"name": "shop-crds", "keys": ["crds.yaml.gz"]}},
+                    {"secretRef": {"name": "shop-secrets"}},
+                ],
                 "targets": [
                     {"clusterNames": ["berlin"], "namespace": "shop"},
                     {"clusterSelector": {}},

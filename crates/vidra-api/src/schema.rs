@@ -94,6 +94,25 @@ pub(crate) fn secret_name(_: &mut SchemaGenerator) -> Schema {
     from_value(checked_string(SUBDOMAIN_MAX, DNS_SUBDOMAIN, message))
 }
 
+/// The name of a ConfigMap.
+pub(crate) fn config_map_name(_: &mut SchemaGenerator) -> Schema {
+    let message = "use the name of a ConfigMap: lower-case letters, digits, '-' and '.', each part between dots \
+                   beginning and ending with a letter or digit";
+    from_value(checked_string(SUBDOMAIN_MAX, DNS_SUBDOMAIN, message))
+}
+
+/// Keys of a ConfigMap or Secret: none is a slip, for leaving them out means all.
+pub(crate) fn source_keys(_: &mut SchemaGenerator) -> Schema {
+    let key = "use a key of the ConfigMap's or Secret's data: letters, digits, '-', '_' and '.'";
+    json_schema!({
+        "type": "array",
+        "maxItems": crate::sources::KEYS_MAX,
+        "x-kubernetes-list-type": "atomic",
+        "items": checked_string(SUBDOMAIN_MAX, CONFIG_KEY, key),
+        "x-kubernetes-validations": rule("size(self) > 0", "write at least one key, or leave keys out to read all of them"),
+    })
+}
+
 /// A key of a Secret's data.
 pub(crate) fn secret_key(_: &mut SchemaGenerator) -> Schema {
     let message = "use a key of the Secret's data: letters, digits, '-', '_' and '.'";

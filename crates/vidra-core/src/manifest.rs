@@ -1,12 +1,17 @@
 //! What a user wrote, as objects: multi-document YAML or JSON, meaning here what the same text means to
-//! kubectl. Where objects go and what is sent for them is not decided here but in `render`.
+//! kubectl, from one text or several. Where objects go and what is sent for them is not decided here but in
+//! `render`.
 
 mod check;
 mod error;
+mod otherwise;
 mod split;
 #[cfg(test)]
 mod tests;
 pub(crate) mod tree;
+pub mod unpack;
+
+use std::sync::Arc;
 
 use serde_json::Value;
 
@@ -16,18 +21,19 @@ use crate::object::Gvk;
 use split::{Chunk, is_blank};
 use tree::{Budget, Fault};
 
-/// The longest text that is read, in bytes: 16 MiB, several times the largest public manifests.
+/// The most text that is read, all sources together and unpacked, in bytes: 16 MiB, several times the largest
+/// public manifests.
 pub const MAX_TEXT: usize = 16 * 1024 * 1024;
-/// The most objects that one text may declare.
+/// The most objects that may be declared together.
 pub const MAX_OBJECTS: usize = 10_000;
-/// The most memory that the objects of one text may take, aliases followed, in bytes.
+/// The most memory that the objects may take together, aliases followed, in bytes.
 const MAX_VALUES: usize = 4 * MAX_TEXT;
 
 /// One object of a manifest.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ManifestObject {
-    /// The number of the document that it stands in, 1 for the first; empty documents count.
-    pub document: usize,
+    /// The document that it stands in, and where that begins; empty documents count.
+    pub place: Place,
     /// Its group, version and kind.
     pub gvk: Gvk,
     /// The namespace that it names, if it names one.
@@ -38,69 +44,125 @@ pub struct ManifestObject {
     pub value: Value,
 }
 
-/// Reads all objects of a text, in its order.
-///
-/// `kind: List` and typed lists are flattened; empty and comment-only documents are skipped. Dropped is what
-/// only a server writes: `status`, and of `metadata` uid, resourceVersion, managedFields, creationTimestamp,
-/// generation, selfLink, deletionTimestamp and deletionGracePeriodSeconds.
+/// Reads one text, as [`Reader::read_text`] does.
 ///
 /// # Errors
 /// The first thing that cannot be read or delivered, by document, line and object.
 pub fn parse(text: &str) -> Result<Vec<ManifestObject>, ManifestError> {
-    if text.len() > MAX_TEXT {
-        return Err(ManifestError::TooLarge { bytes: text.len() });
-    }
-    let budget = Budget::new(MAX_VALUES);
-    let chunks = split::split(text).map_err(|bad| ManifestError::Syntax {
-        place: Place { document: bad.document, line: Some(bad.line) },
-        reason: "a line that starts with `---` holds more than a comment: indent it, or put the rest below"
-            .to_owned(),
-    })?;
-    let mut objects = Vec::new();
-    // Several JSON documents may stand in one chunk; each moves the numbers of those behind it.
-    let mut extra = 0;
-    for chunk in chunks.iter().filter(|chunk| !is_blank(chunk.text)) {
-        let first = chunk.document + extra;
-        let values = read(chunk, &budget).map_err(|(read, fault)| {
-            let line = fault.line.map(|line| chunk.line + line - 1).or(Some(chunk.line));
-            ManifestError::Syntax { place: Place { document: first + read, line }, reason: fault.reason }
-        })?;
-        extra += values.len().saturating_sub(1);
-        let line = (values.len() == 1).then(|| chunk.line + leading_blank_lines(chunk.text));
-        for (index, value) in values.into_iter().enumerate() {
-            if !value.is_null() {
-                check::add_objects(value, Place { document: first + index, line }, &mut objects)?;
-            }
-        }
-    }
-    Ok(objects)
+    let mut reader = Reader::default();
+    reader.read_text(None, text)?;
+    Ok(reader.finish())
 }
 
-/// Checks one object that was not given as text, as those of `spec.manifests`; `document` is the number that
-/// it goes by in messages. A list gives several, as in [`parse`].
+/// Reads any number of texts and objects within one budget; their objects come out in the order of reading.
+pub struct Reader {
+    text: usize,
+    budget: Budget,
+    objects: Vec<ManifestObject>,
+}
+
+impl Default for Reader {
+    fn default() -> Self {
+        Self { text: 0, budget: Budget::new(MAX_VALUES), objects: Vec::new() }
+    }
+}
+
+impl Reader {
+    /// Reads all objects of a text, in its order; `source` names the text in messages.
+    ///
+    /// `kind: List` and typed lists are flattened; empty and comment-only documents are skipped. Dropped is what
+    /// only a server writes: `status`, and of `metadata` uid, resourceVersion, managedFields, creationTimestamp,
+    /// generation, selfLink, deletionTimestamp and deletionGracePeriodSeconds.
+    ///
+    /// # Errors
+    /// The first thing that cannot be read or delivered, by source, document, line and object.
+    pub fn read_text(&mut self, source: Option<&Arc<str>>, text: &str) -> Result<(), ManifestError> {
+        self.text += text.len();
+        if self.text > MAX_TEXT {
+            return Err(ManifestError::TooLarge { bytes: self.text });
+        }
+        let place = |document, line| Place { source: source.cloned(), document, line };
+        let chunks = split::split(text).map_err(|bad| ManifestError::Syntax {
+            place: place(bad.document, Some(bad.line)),
+            reason:
+                "a line that starts with `---` holds more than a comment: indent it, or put the rest below"
+                    .to_owned(),
+        })?;
+        // Several JSON documents may stand in one chunk; each moves the numbers of those behind it.
+        let mut extra = 0;
+        for chunk in chunks.iter().filter(|chunk| !is_blank(chunk.text)) {
+            let first = chunk.document + extra;
+            let values = read(chunk, &self.budget).map_err(|(read, fault)| {
+                let line = fault.line.map(|line| chunk.line + line - 1).or(Some(chunk.line));
+                ManifestError::Syntax { place: place(first + read, line), reason: fault.reason }
+            })?;
+            extra += values.len().saturating_sub(1);
+            let line = (values.len() == 1).then(|| chunk.line + leading_blank_lines(chunk.text));
+            for (index, value) in values.into_iter().enumerate() {
+                if !value.is_null() {
+                    check::add_objects(value, place(first + index, line), &mut self.objects)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads one object that was not given as text, as those of `spec.manifests`; `document` is the number that
+    /// it goes by in messages. A list gives several, as in a text.
+    ///
+    /// # Errors
+    /// What of it cannot be delivered.
+    pub fn read_value(
+        &mut self,
+        source: Option<&Arc<str>>,
+        document: usize,
+        value: Value,
+    ) -> Result<(), ManifestError> {
+        let place = Place { source: source.cloned(), document, line: None };
+        check::add_objects(value, place, &mut self.objects)
+    }
+
+    /// All that was read.
+    pub fn finish(self) -> Vec<ManifestObject> {
+        self.objects
+    }
+}
+
+/// Checks one object that was not given as text; see [`Reader::read_value`].
 ///
 /// # Errors
 /// What of it cannot be delivered.
 pub fn from_value(document: usize, value: Value) -> Result<Vec<ManifestObject>, ManifestError> {
-    let mut objects = Vec::new();
-    check::add_objects(value, Place { document, line: None }, &mut objects)?;
-    Ok(objects)
+    let mut reader = Reader::default();
+    reader.read_value(None, document, value)?;
+    Ok(reader.finish())
 }
 
 /// The values in a chunk: one of YAML, or any number of JSON. An error comes with how many were read before.
 fn read(chunk: &Chunk<'_>, budget: &Budget) -> Result<Vec<Value>, (usize, Fault)> {
     let looks_like_json = chunk.text.trim_start().starts_with('{');
     if !looks_like_json {
-        return tree::read_yaml(chunk.text, budget).map(|value| vec![value]).map_err(|fault| (0, fault));
+        if let Some(line) = split::ends_before_it_begins(chunk.text) {
+            let reason = "a document ends (`...`) before it has begun: remove the line".to_owned();
+            return Err((0, Fault { line: Some(line), reason }));
+        }
+        return read_yaml(chunk.text, budget).map_err(|fault| (0, fault));
     }
     match tree::read_json(chunk.text, budget) {
         (values, None) => Ok(values),
-        // As kubectl does: it may still be YAML in braces; if it is not, the first message is the better one.
-        (values, Some(fault)) if values.is_empty() => {
-            tree::read_yaml(chunk.text, budget).map(|value| vec![value]).map_err(|_| (0, fault))
+        // As kubectl does: it may still be YAML in braces, or be followed by a comment; if it is not, the first
+        // message is the better one.
+        (values, Some(fault)) if values.len() <= 1 => {
+            read_yaml(chunk.text, budget).map_err(|_| (values.len(), fault))
         }
         (values, Some(fault)) => Err((values.len(), fault)),
     }
+}
+
+fn read_yaml(text: &str, budget: &Budget) -> Result<Vec<Value>, Fault> {
+    let value = tree::read_yaml(text, budget)?;
+    otherwise::check(text)?;
+    Ok(vec![value])
 }
 
 fn leading_blank_lines(text: &str) -> usize {

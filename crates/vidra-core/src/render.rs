@@ -19,7 +19,7 @@ pub use stage::Stage;
 pub use stamp::{Stamp, compose};
 
 use crate::directives::{BadDirective, Directives};
-use crate::manifest::ManifestObject;
+use crate::manifest::{ManifestObject, Place};
 use crate::object::{Gvk, ObjectKey, Scope};
 
 /// What a target is to have.
@@ -40,8 +40,8 @@ pub struct Declared {
     pub gvk: Gvk,
     /// The scope of its kind.
     pub scope: Scope,
-    /// The document that declares it, 1 for the first.
-    pub document: usize,
+    /// Where it is declared.
+    pub place: Place,
     /// What it is declared as: over the object with its namespace, before preparation, without our marks.
     pub hash: DeclaredHash,
     /// When its turn comes within its wave.
@@ -55,8 +55,8 @@ pub struct Declared {
 /// An object of a kind whose scope nobody knows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unresolved {
-    /// The document that declares it, 1 for the first.
-    pub document: usize,
+    /// Where it is declared.
+    pub place: Place,
     /// Its group, version and kind.
     pub gvk: Gvk,
     /// Its name.
@@ -69,30 +69,30 @@ pub struct Unresolved {
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum RenderError {
     /// Two documents declare the same object, once the namespace is filled in.
-    #[error("documents {first} and {second} both declare {object}: remove one")]
+    #[error("{first} and {second} both declare {object}: remove one")]
     Twice {
         /// The object, in words.
         object: String,
-        /// The document that declares it first.
-        first: usize,
-        /// The document that declares it again.
-        second: usize,
+        /// Where it is declared first.
+        first: Place,
+        /// Where it is declared again.
+        second: Place,
     },
     /// A Secret's stringData holds something else than text.
-    #[error("document {document}: stringData{path} of {object} is not text: put it in quotes")]
+    #[error("{place}: stringData{path} of {object} is not text: put it in quotes")]
     PrepareSecret {
-        /// The document.
-        document: usize,
+        /// Where it is declared.
+        place: Place,
         /// The object, in words.
         object: String,
         /// The key in brackets; empty when it is stringData itself.
         path: String,
     },
     /// An annotation asks for what the hub cannot do.
-    #[error("document {document}: {} of {object} {}", .bad.field, .bad.why)]
+    #[error("{place}: {} of {object} {}", .bad.field, .bad.why)]
     Directive {
-        /// The document.
-        document: usize,
+        /// Where it is declared.
+        place: Place,
         /// The object, in words.
         object: String,
         /// The annotation, and what it must be.
@@ -115,7 +115,7 @@ pub fn render(
     key: &HashKey,
 ) -> Result<Rendered, RenderError> {
     let mut rendered = Rendered::default();
-    let mut seen: BTreeMap<ObjectKey, usize> = BTreeMap::new();
+    let mut seen: BTreeMap<ObjectKey, &Place> = BTreeMap::new();
     for object in objects {
         let scope = scope_of(&object.gvk);
         let named = object.namespace.as_deref();
@@ -125,17 +125,17 @@ pub fn render(
             None => named.unwrap_or_default(),
         };
         let object_key = ObjectKey::new(&object.gvk, namespace, &object.name);
-        if let Some(first) = seen.insert(object_key.clone(), object.document) {
+        if let Some(first) = seen.insert(object_key.clone(), &object.place) {
             return Err(RenderError::Twice {
                 object: object_key.to_string(),
-                first,
-                second: object.document,
+                first: first.clone(),
+                second: object.place.clone(),
             });
         }
         match scope {
             Some(scope) => rendered.objects.push(declare(object, object_key, scope, key)?),
             None => rendered.unresolved.push(Unresolved {
-                document: object.document,
+                place: object.place.clone(),
                 gvk: object.gvk.clone(),
                 name: object.name.clone(),
                 wave: directives(object, &object_key)?.wave,
@@ -149,7 +149,7 @@ pub fn render(
 
 fn directives(object: &ManifestObject, key: &ObjectKey) -> Result<Directives, RenderError> {
     Directives::of(&object.value).map_err(|bad| RenderError::Directive {
-        document: object.document,
+        place: object.place.clone(),
         object: key.to_string(),
         bad,
     })
@@ -177,7 +177,7 @@ fn declare(
     Directives::strip(&mut body);
     let hash = DeclaredHash::of(&body, key);
     prepare::prepare(&object.gvk, &mut body).map_err(|bad| RenderError::PrepareSecret {
-        document: object.document,
+        place: object.place.clone(),
         object: object_key.to_string(),
         path: if bad.key.is_empty() { String::new() } else { format!("[\"{}\"]", bad.key) },
     })?;
@@ -187,7 +187,7 @@ fn declare(
         gvk: object.gvk.clone(),
         key: object_key,
         scope,
-        document: object.document,
+        place: object.place.clone(),
         hash,
         body: Arc::new(body),
     })

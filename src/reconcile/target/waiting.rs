@@ -72,7 +72,7 @@ pub(super) fn complaint(
 }
 
 fn unknown(unresolved: &Unresolved, desired: &Desired) -> String {
-    let Unresolved { document, gvk, name, wave } = unresolved;
+    let Unresolved { place, gvk, name, wave } = unresolved;
     let cure = match desired.objects.values().find(|declared| defines(&declared.body, gvk)) {
         Some(crd) if crd.directives.wave > *wave => format!(
             "its CRD is in this manifest and comes in wave {}, behind wave {wave}: give the CRD that wave or an earlier one",
@@ -81,7 +81,7 @@ fn unknown(unresolved: &Unresolved, desired: &Desired) -> String {
         Some(_) => "its CRD is in this manifest and does not serve it: correct one of the two".to_owned(),
         None => "install its CRD there, or correct apiVersion and kind".to_owned(),
     };
-    format!("document {document}: the member does not know {gvk} (object {name:?}); {cure}")
+    format!("{place}: the member does not know {gvk} (object {name:?}); {cure}")
 }
 
 /// Is this the CRD of a kind?

@@ -45,7 +45,11 @@ fn add(value: Value, at: &At, depth: usize, out: &mut Vec<ManifestObject>) -> Re
                 Some((number, list)) => format!("item {number} of {list}"),
                 None => "the document".to_owned(),
             };
-            return Err(ManifestError::NotAnObject { place: at.place, object, found: type_of(&other) });
+            return Err(ManifestError::NotAnObject {
+                place: at.place.clone(),
+                object,
+                found: type_of(&other),
+            });
         }
     };
     if is_list(&fields) {
@@ -79,10 +83,10 @@ fn add_items(
     };
     if depth == MAX_LIST_DEPTH {
         let why = "are lists of lists, nested too deeply: write the objects one by one";
-        return Err(ManifestError::Refused { place: at.place, object, field: "items", why });
+        return Err(ManifestError::Refused { place: at.place.clone(), object, field: "items", why });
     }
     for (index, mut item) in items.into_iter().enumerate() {
-        let at = At { place: at.place, item: Some((index + 1, object.clone())) };
+        let at = At { place: at.place.clone(), item: Some((index + 1, object.clone())) };
         if let Value::Object(item) = &mut item {
             // A typed list's items need not say what they are (apimachinery, UnstructuredJSONScheme).
             let item_kind = kind.strip_suffix("List").unwrap_or_default();
@@ -104,13 +108,13 @@ fn object(mut fields: Map<String, Value>, at: &At) -> Result<ManifestObject, Man
     let kind = required(&fields, at, &object, "kind", "kind")?;
     let Some(gvk) = Gvk::from_api_version(api_version, kind) else {
         let why = "and kind are none that a cluster could have: write them as in `apps/v1`, `Deployment`";
-        return Err(ManifestError::Refused { place: at.place, object, field: "apiVersion", why });
+        return Err(ManifestError::Refused { place: at.place.clone(), object, field: "apiVersion", why });
     };
     fields.remove("status");
     let metadata = match fields.get_mut("metadata") {
         Some(Value::Object(metadata)) => metadata,
         None | Some(Value::Null) => {
-            return Err(ManifestError::Missing { place: at.place, object, field: "metadata.name" });
+            return Err(ManifestError::Missing { place: at.place.clone(), object, field: "metadata.name" });
         }
         Some(other) => return Err(wrong_type(at, object, "metadata", "a mapping", other)),
     };
@@ -123,14 +127,19 @@ fn object(mut fields: Map<String, Value>, at: &At) -> Result<ManifestObject, Man
     let name = required(metadata, at, &object, "name", "metadata.name")?.to_owned();
     if !is_path_segment(&name) {
         let why = "is no name that an object can have: no `/`, `%`, `?`, `#`, white space, at most 253 bytes";
-        return Err(ManifestError::Refused { place: at.place, object, field: "metadata.name", why });
+        return Err(ManifestError::Refused { place: at.place.clone(), object, field: "metadata.name", why });
     }
     let namespace = namespace(metadata, at, &object)?;
     let value = Value::Object(fields);
     if let Err(bad) = Directives::of(&value) {
-        return Err(ManifestError::Refused { place: at.place, object, field: bad.field, why: bad.why });
+        return Err(ManifestError::Refused {
+            place: at.place.clone(),
+            object,
+            field: bad.field,
+            why: bad.why,
+        });
     }
-    Ok(ManifestObject { document: at.place.document, gvk, namespace, name, value })
+    Ok(ManifestObject { place: at.place.clone(), gvk, namespace, name, value })
 }
 
 fn refuse_owners_and_generated_names(
@@ -153,7 +162,7 @@ fn refuse_owners_and_generated_names(
     for (key, field, why) in rules {
         if metadata.remove(key).is_some_and(|value| !is_empty(&value)) {
             let object = object.to_owned();
-            return Err(ManifestError::Refused { place: at.place, object, field, why });
+            return Err(ManifestError::Refused { place: at.place.clone(), object, field, why });
         }
     }
     Ok(())
@@ -195,7 +204,7 @@ fn check_prune(metadata: &Map<String, Value>, at: &At, object: &str) -> Result<(
     match asked.and_then(Value::as_str) {
         None | Some("disabled") => Ok(()),
         Some(_) => Err(ManifestError::Refused {
-            place: at.place,
+            place: at.place.clone(),
             object: object.to_owned(),
             field: "the annotation vidra.dev/prune",
             why: "is not `disabled`, the one value that it may have: write that, or remove the annotation",
@@ -212,7 +221,7 @@ fn namespace(
     match metadata.get("namespace") {
         Some(Value::String(namespace)) if is_dns_label(namespace) => Ok(Some(namespace.clone())),
         Some(Value::String(namespace)) if !namespace.is_empty() => Err(ManifestError::Refused {
-            place: at.place,
+            place: at.place.clone(),
             object: object.to_owned(),
             field: "metadata.namespace",
             why: "is no name of a namespace: small letters, digits and hyphens, at most 63",
@@ -235,7 +244,7 @@ fn required<'a>(
     match fields.get(key) {
         Some(Value::String(text)) if !text.is_empty() => Ok(text),
         None | Some(Value::Null | Value::String(_)) => {
-            Err(ManifestError::Missing { place: at.place, object: object.to_owned(), field: path })
+            Err(ManifestError::Missing { place: at.place.clone(), object: object.to_owned(), field: path })
         }
         Some(other) => Err(wrong_type(at, object.to_owned(), path, "text", other)),
     }
@@ -243,7 +252,7 @@ fn required<'a>(
 
 fn wrong_type(at: &At, object: String, field: &str, expected: &'static str, found: &Value) -> ManifestError {
     ManifestError::WrongType {
-        place: at.place,
+        place: at.place.clone(),
         object,
         field: field.to_owned(),
         expected,

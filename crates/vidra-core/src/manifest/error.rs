@@ -1,15 +1,17 @@
 //! Why a manifest is refused. The messages name the document, the object and the field, and say how to mend
 //! it; they never quote a value of the object, which may be a Secret.
 
-use std::fmt;
+use std::{fmt, sync::Arc};
 
 use thiserror::Error;
 
 use super::{MAX_OBJECTS, MAX_TEXT};
 
-/// Where in a manifest something stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Where something that is to be delivered stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place {
+    /// What holds the text, in words, such as `spec.manifest`; None when there is only one text.
+    pub source: Option<Arc<str>>,
     /// The number of the document, 1 for the first.
     pub document: usize,
     /// The line of the text, 1 for the first; None when the object was not given as text.
@@ -18,6 +20,9 @@ pub struct Place {
 
 impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(source) = &self.source {
+            write!(f, "{source}, ")?;
+        }
         write!(f, "document {}", self.document)?;
         match self.line {
             Some(line) => write!(f, " (line {line})"),
@@ -29,10 +34,10 @@ impl fmt::Display for Place {
 /// Why a manifest is refused as a whole.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum ManifestError {
-    /// The text is longer than [`MAX_TEXT`].
+    /// The texts are longer than [`MAX_TEXT`].
     #[error("the manifest is {bytes} bytes, more than the {MAX_TEXT} that are read: split it over several")]
     TooLarge {
-        /// The length of the text.
+        /// The length of all texts up to the one that was too much.
         bytes: usize,
     },
     /// It declares more than [`MAX_OBJECTS`].

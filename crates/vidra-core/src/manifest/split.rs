@@ -57,6 +57,13 @@ pub(super) fn is_blank(text: &str) -> bool {
     })
 }
 
+/// The line, from 1, of a `...` with nothing but white space and comments before it: go-yaml refuses that.
+pub(super) fn ends_before_it_begins(text: &str) -> Option<usize> {
+    let (index, line) = text.lines().enumerate().find(|(_, line)| !is_blank(line))?;
+    let rest = line.strip_prefix("...")?;
+    rest.chars().next().is_none_or(char::is_whitespace).then_some(index + 1)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

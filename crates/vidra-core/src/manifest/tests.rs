@@ -76,8 +76,10 @@ fn a_key_means_what_it_means_to_kubectl() {
 
 #[test]
 fn merge_keys_and_aliases_are_followed() {
-    let object = one(&format!("{HEAD}p: &x {{a: 1, b: 2}}\nq: {{<<: *x, b: 3}}\nr: *x\n"));
+    let object =
+        one(&format!("{HEAD}p: &x {{a: 1, b: 2}}\nq: {{<<: *x, b: 3}}\nr: *x\ns: {{b: 3, <<: *x}}\n"));
     assert_eq!(object["q"], json!({"a": 1, "b": 3}));
+    assert_eq!(object["s"], json!({"a": 1, "b": 2}), "what stands before it is overridden");
     assert_eq!(object["r"], json!({"a": 1, "b": 2}));
 }
 
@@ -88,17 +90,19 @@ fn json_is_read_alone_concatenated_and_between_separators() {
     };
     let text = format!("{}\n{}{}\n---\n{HEAD}", object("one"), object("two"), object("three"));
     let objects = parse(&text).unwrap();
-    let found: Vec<_> = objects.iter().map(|o| (o.document, o.name.as_str())).collect();
+    let found: Vec<_> = objects.iter().map(|o| (o.place.document, o.name.as_str())).collect();
     assert_eq!(found, [(1, "one"), (2, "two"), (3, "three"), (4, "a")]);
     assert_eq!(objects[0].value["n"], json!(1));
     assert_eq!(one("{apiVersion: v1, kind: ConfigMap, metadata: {name: braces}}")["kind"], "ConfigMap");
+    assert_eq!(one(&format!("{}\n# a comment\n", object("one")))["n"], json!(1));
+    assert_eq!(one(&object("one").replace("1.0", r#"{"<<": {"a": 1}}"#))["n"], json!({"<<": {"a": 1}}));
     assert!(refusal(&format!("{}\n{{\"a\": }}", object("one"))).starts_with("document 2 (line 2)"));
 }
 
 #[test]
 fn empty_and_comment_only_documents_are_skipped_and_counted() {
     let text = format!("# licence\n---\n{HEAD}---\n# nothing\n---\n---\nnull\n---\n{HEAD}");
-    let documents: Vec<_> = parse(&text).unwrap().iter().map(|o| o.document).collect();
+    let documents: Vec<_> = parse(&text).unwrap().iter().map(|o| o.place.document).collect();
     assert_eq!(documents, [1, 5]);
     for text in ["", "\n\n", "# only\n# comments\n", "---\n---\n", "null", "\u{feff}"] {
         assert_eq!(parse(text), Ok(Vec::new()), "{text:?}");
@@ -277,6 +281,13 @@ fn a_parse_error_names_the_line_of_the_whole_text() {
         (format!("{HEAD}--- b: 2\n"), "document 1 (line 4): a line that starts with `---`"),
         (format!("{HEAD}---\n{{\"a\": 1,\n \"a\": 2}}"), "document 2 (line 6): a key stands twice"),
         (format!("{HEAD}...\na: 1\n"), "document 1 (line "),
+        (
+            format!("{HEAD}p: &x {{a: 1}}\nq: {{<<: *x, a: 2, a: 3}}\n"),
+            "document 1 (line 5): a key stands twice",
+        ),
+        (format!("{HEAD}q: {{<<: 3}}\n"), "document 1 (line 4): the value of a merge key `<<` is no mapping"),
+        (format!("{HEAD}q: !x 3\n"), "document 1 (line 4): a tag is none that"),
+        (format!("{HEAD}---\n# c\n...\n"), "document 2 (line 6): a document ends"),
         (format!("{HEAD}x: *nowhere\n"), "document 1 (line 4): "),
         (format!("{HEAD}x: 12e4567\n"), "document 1 (line 4): a number is larger than any float"),
         (format!("{HEAD}x: .inf\n"), "document 1 (line 4): a number is larger than any float, or none"),
@@ -366,7 +377,7 @@ fn a_manifest_of_a_thousand_documents_is_read() {
         .collect();
     let objects = parse(&text).unwrap();
     assert_eq!(objects.len(), 1000);
-    assert_eq!((objects[999].document, objects[999].name.as_str()), (1000, "c999"));
+    assert_eq!((objects[999].place.document, objects[999].name.as_str()), (1000, "c999"));
 }
 
 #[test]

@@ -6,14 +6,14 @@
 //!   the key `16`.
 //! - Go writes the float 1.0 as `1` and 1e3 as `1000`, and whoever reads that JSON reads an integer. So a
 //!   number without a fraction is an integer here, when it fits 64 bits, and an integer beyond is a float.
+//! - A merge key `<<` overrides what stands before it in its mapping, as in go-yaml; by YAML's rule it would not.
 //! - A key that stands twice is refused, in JSON too, where kubectl silently takes the last one.
 //!
-//! Run against kubectl 1.32, these differences stay: mixed-case words such as `yEs` are booleans here and text
-//! there; odd underscores (`1_`, `1__0`, `1_0.5`) are text here and numbers there; a local tag (`!x 3`) makes
-//! no text here; and a number beyond what a float holds (`12e4567`, as a commit may be called) is text there
-//! and refused here.
+//! What it still reads otherwise is refused in `otherwise`; so are tags that Kubernetes has no use for, and numbers
+//! beyond what a float holds (`12e4567`, as a commit may be called). tests/manifests lists and holds all differences.
 
 use std::cell::Cell;
+use std::collections::BTreeSet;
 use std::fmt;
 
 use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
@@ -26,6 +26,7 @@ const MAX_DEPTH: usize = 96;
 const NODE_COST: usize = 32;
 const TWICE: &str = "a key stands twice in one mapping";
 const TOO_MUCH: &str = "it is nested too deeply, or grows too large when its aliases are followed";
+const NO_MAPPING: &str = "the value of a merge key `<<` is no mapping";
 const NOT_FINITE: &str = "a number is larger than any float, or none: put it in quotes if it is text";
 
 /// Why a document could not be read. It never quotes the document, which may hold secrets.
@@ -75,7 +76,6 @@ pub(crate) fn read_yaml(text: &str, budget: &Budget) -> Result<Value, Fault> {
         max_events: 8_000_000,
         max_nodes: 4_000_000,
         max_documents: 2,
-        max_merge_keys: 2_000,
     };
     let mut aliases = AliasLimits::default();
     aliases.max_replay_stack_depth = 32;
@@ -84,12 +84,14 @@ pub(crate) fn read_yaml(text: &str, budget: &Budget) -> Result<Value, Fault> {
         budget: limits,
         alias_limits: aliases,
         legacy_octal_numbers: true,
+        merge_keys: serde_saphyr::MergeKeyPolicy::AsOrdinary,
+        reject_unsupported_tags: true,
         with_snippet: false,
         emit_comments: false,
     };
     budget.reason.set(None);
     let read = serde_saphyr::with_deserializer_from_str_with_options(text, options, |yaml| {
-        Tree(budget).deserialize(yaml)
+        Tree { budget, merges: true }.deserialize(yaml)
     });
     read.map_err(|error| yaml_fault(&error, budget))
 }
@@ -101,7 +103,7 @@ pub(crate) fn read_json(text: &str, budget: &Budget) -> (Vec<Value>, Option<Faul
     let mut values = Vec::new();
     budget.reason.set(None);
     while json.end().is_err() {
-        match Tree(budget).deserialize(&mut json) {
+        match (Tree { budget, merges: false }).deserialize(&mut json) {
             Ok(value) => values.push(value),
             Err(error) => return (values, Some(json_fault(&error, budget))),
         }
@@ -130,7 +132,7 @@ fn yaml_reason(error: &serde_saphyr::Error) -> &str {
         Error::NonFiniteFloat { .. } => NOT_FINITE,
         Error::InvalidScalar { .. } => "a value does not fit its tag",
         Error::RecursiveReferencesRequireWeakTypes { .. } => "an alias contains itself",
-        Error::MergeValueNotMapOrSeqOfMaps { .. } => "the value of a merge key `<<` is no mapping",
+        Error::UnsupportedTag { .. } => "a tag is none that Kubernetes has a use for: remove it",
         Error::Budget { .. }
         | Error::AliasReplayLimitExceeded { .. }
         | Error::AliasExpansionLimitExceeded { .. }
@@ -149,7 +151,12 @@ fn json_fault(error: &serde_json::Error, budget: &Budget) -> Fault {
 }
 
 /// Builds a value, spending the budget.
-struct Tree<'b>(&'b Budget);
+#[derive(Clone, Copy)]
+struct Tree<'b> {
+    budget: &'b Budget,
+    /// Whether `<<` merges, as it does in YAML.
+    merges: bool,
+}
 
 impl<'de> DeserializeSeed<'de> for Tree<'_> {
     type Value = Value;
@@ -167,12 +174,12 @@ impl<'de> Visitor<'de> for Tree<'_> {
     }
 
     fn visit_bool<E: serde::de::Error>(self, value: bool) -> Result<Value, E> {
-        self.0.spend(0)?;
+        self.budget.spend(0)?;
         Ok(Value::Bool(value))
     }
 
     fn visit_i64<E: serde::de::Error>(self, value: i64) -> Result<Value, E> {
-        self.0.spend(0)?;
+        self.budget.spend(0)?;
         Ok(Value::from(value))
     }
 
@@ -186,7 +193,7 @@ impl<'de> Visitor<'de> for Tree<'_> {
     }
 
     fn visit_f64<E: serde::de::Error>(self, value: f64) -> Result<Value, E> {
-        self.0.spend(0)?;
+        self.budget.spend(0)?;
         // Rust and Go both write the shortest digits that read back as the same float, padded with zeros.
         if value.fract() == 0.0
             && value.abs() < 1e21
@@ -196,7 +203,7 @@ impl<'de> Visitor<'de> for Tree<'_> {
         }
         match Number::from_f64(value) {
             Some(number) => Ok(Value::Number(number)),
-            None => Err(self.0.refuse(NOT_FINITE)),
+            None => Err(self.budget.refuse(NOT_FINITE)),
         }
     }
 
@@ -205,32 +212,79 @@ impl<'de> Visitor<'de> for Tree<'_> {
     }
 
     fn visit_string<E: serde::de::Error>(self, value: String) -> Result<Value, E> {
-        self.0.spend(value.len())?;
+        self.budget.spend(value.len())?;
         Ok(Value::String(value))
     }
 
     fn visit_unit<E: serde::de::Error>(self) -> Result<Value, E> {
-        self.0.spend(0)?;
+        self.budget.spend(0)?;
         Ok(Value::Null)
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Value, A::Error> {
-        self.0.spend(0)?;
+        self.budget.spend(0)?;
         let mut items = Vec::new();
-        while let Some(item) = seq.next_element_seed(Tree(self.0))? {
+        while let Some(item) = seq.next_element_seed(self)? {
             items.push(item);
         }
         Ok(Value::Array(items))
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Value, A::Error> {
-        self.0.spend(0)?;
-        let mut fields = Map::new();
-        while let Some(key) = map.next_key_seed(Key { budget: self.0, taken: &fields })? {
-            let value = map.next_value_seed(Tree(self.0))?;
-            fields.insert(key, value);
+        self.budget.spend(0)?;
+        let mut fields = Mapping::default();
+        while let Some(key) = map.next_key_seed(Key { budget: self.budget, taken: &fields })? {
+            let value = map.next_value_seed(self)?;
+            if !self.merges || key != "<<" {
+                fields.set(key, value);
+            } else if !fields.merge(value) {
+                return Err(self.budget.refuse(NO_MAPPING));
+            }
         }
-        Ok(Value::Object(fields))
+        Ok(Value::Object(fields.fields))
+    }
+}
+
+/// A mapping so far.
+#[derive(Default)]
+struct Mapping {
+    fields: Map<String, Value>,
+    /// Keys that only merges have set: they may be written once more.
+    merged: BTreeSet<String>,
+}
+
+impl Mapping {
+    fn has_written(&self, key: &str) -> bool {
+        self.fields.contains_key(key) && !self.merged.contains(key)
+    }
+
+    fn set(&mut self, key: String, value: Value) {
+        self.merged.remove(&key);
+        self.fields.insert(key, value);
+    }
+
+    /// Merges a mapping, or a list of them of which the first has precedence. False: it is neither.
+    fn merge(&mut self, value: Value) -> bool {
+        match value {
+            Value::Object(fields) => self.add(fields),
+            Value::Array(items) => {
+                for item in items.into_iter().rev() {
+                    let Value::Object(fields) = item else { return false };
+                    self.add(fields);
+                }
+            }
+            _ => return false,
+        }
+        true
+    }
+
+    fn add(&mut self, fields: Map<String, Value>) {
+        for (key, value) in fields {
+            if !self.has_written(&key) {
+                self.merged.insert(key.clone());
+            }
+            self.fields.insert(key, value);
+        }
     }
 }
 
@@ -238,7 +292,7 @@ impl<'de> Visitor<'de> for Tree<'_> {
 struct Key<'b> {
     budget: &'b Budget,
     /// The mapping so far. It is looked at here, so that the error is told to be where the key is.
-    taken: &'b Map<String, Value>,
+    taken: &'b Mapping,
 }
 
 impl<'de> DeserializeSeed<'de> for Key<'_> {
@@ -281,7 +335,7 @@ impl<'de> Visitor<'de> for Key<'_> {
 
     fn visit_string<E: serde::de::Error>(self, key: String) -> Result<String, E> {
         self.budget.spend(key.len())?;
-        if self.taken.contains_key(&key) { Err(self.budget.refuse(TWICE)) } else { Ok(key) }
+        if self.taken.has_written(&key) { Err(self.budget.refuse(TWICE)) } else { Ok(key) }
     }
 
     fn visit_unit<E: serde::de::Error>(self) -> Result<String, E> {

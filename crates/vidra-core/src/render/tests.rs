@@ -52,7 +52,10 @@ fn the_same_object_twice_is_refused_by_both_documents() {
         "apiVersion: v2\nkind: Pod\nmetadata: {name: a}",
     ] {
         let error = render(&parse(&text(second)).unwrap(), &scope_of, "shop", &key()).unwrap_err();
-        assert_eq!(error.to_string(), "documents 1 and 2 both declare Pod shop/a: remove one");
+        assert_eq!(
+            error.to_string(),
+            "document 1 (line 1) and document 2 (line 5) both declare Pod shop/a: remove one"
+        );
     }
     for second in [
         "apiVersion: v1\nkind: Pod\nmetadata: {name: a, namespace: other}",
@@ -71,7 +74,15 @@ fn an_object_of_an_unknown_kind_is_set_apart() {
     let rendered = rendered("apiVersion: x.example/v1\nkind: Unknown\nmetadata: {name: a}");
     assert_eq!(rendered.objects, []);
     let gvk = Gvk::new("x.example", "v1", "Unknown");
-    assert_eq!(rendered.unresolved, [Unresolved { document: 1, gvk, name: "a".to_owned(), wave: 0 }]);
+    assert_eq!(
+        rendered.unresolved,
+        [Unresolved {
+            place: Place { source: None, document: 1, line: Some(1) },
+            gvk,
+            name: "a".to_owned(),
+            wave: 0
+        }]
+    );
 }
 
 #[test]
@@ -198,7 +209,7 @@ fn a_body_is_prepared_so_that_applying_it_again_changes_nothing() {
 fn string_data_that_is_not_text_is_refused_without_its_value() {
     let text = "apiVersion: v1\nkind: Secret\nmetadata: {name: a}\nstringData: {pin: 1234}";
     let error = render(&parse(text).unwrap(), &scope_of, "shop", &key()).unwrap_err();
-    let message = "document 1: stringData[\"pin\"] of Secret shop/a is not text: put it in quotes";
+    let message = "document 1 (line 1): stringData[\"pin\"] of Secret shop/a is not text: put it in quotes";
     assert_eq!(error.to_string(), message);
 }
 
@@ -365,7 +376,7 @@ proptest! {
         prop_assert_eq!(&first, &render(&objects, &scope_of, "shop", &key()).unwrap());
         // What was prepared is prepared.
         for declared in &first.objects {
-            let again = crate::manifest::from_value(declared.document, Value::clone(&declared.body)).unwrap();
+            let again = crate::manifest::from_value(declared.place.document, Value::clone(&declared.body)).unwrap();
             let again = render(&again, &scope_of, "shop", &key()).unwrap();
             prop_assert_eq!(&again.objects[0].body, &declared.body);
         }

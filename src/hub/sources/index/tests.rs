@@ -1,0 +1,121 @@
+//! Who looks again at which change, and when nothing can have changed.
+
+use serde_json::json;
+
+use super::*;
+use crate::{
+    queue::{Limits, Verdict},
+    seams::SeededRng,
+    serve::metrics::QueueMetrics,
+};
+
+fn index() -> (Arc<Queue>, SourceIndex) {
+    let (queue, _timer) = Queue::new(Limits::default(), Arc::new(SeededRng::new(1)), QueueMetrics::default());
+    (queue.clone(), SourceIndex::new(queue))
+}
+
+fn user(name: &str) -> ResourceKey {
+    ResourceKey::new("team", name)
+}
+
+/// A VidraResource that reads these ConfigMaps.
+fn reads(names: &[&str]) -> VidraResource {
+    let from: Vec<_> = names.iter().map(|name| json!({"configMapRef": {"name": name}})).collect();
+    let spec = serde_json::from_value(json!({"targets": [], "manifestsFrom": from})).unwrap();
+    VidraResource::new("any", spec)
+}
+
+fn scope() -> Scope {
+    Scope { kind: SourceKind::ConfigMap, namespace: "team".into() }
+}
+
+fn source(name: &str) -> SourceKey {
+    SourceKey { scope: scope(), name: name.into() }
+}
+
+fn version(number: u32) -> Version {
+    Version { uid: "u".into(), resource_version: number.to_string() }
+}
+
+fn reading(versions: &[u32]) -> Reading {
+    let versions = versions.iter().map(|number| version(*number)).collect();
+    Reading { generation: 1, versions, revision: "00ff".into() }
+}
+
+async fn woken(queue: &Queue) -> Vec<String> {
+    let mut keys = Vec::new();
+    while queue.depth() > 0 {
+        let key = queue.next().await;
+        queue.done(&key, Verdict::Done(None));
+        keys.push(key.to_string());
+    }
+    keys
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_change_wakes_those_who_read_another_version_and_nobody_else() {
+    let (queue, index) = index();
+    index.declare(&user("one"), &reads(&["a", "b"]));
+    index.declare(&user("two"), &reads(&["b"]));
+    index.remember(&user("one"), reading(&[1, 5]));
+    index.remember(&user("two"), reading(&[6]));
+    index.noticed(&source("b"), Some(version(6)));
+    let keys = woken(&queue).await;
+    assert_eq!(keys.len(), 1, "{keys:?}");
+    assert!(keys[0].contains("one"), "{keys:?}");
+    index.noticed(&source("b"), Some(version(6)));
+    index.noticed(&source("c"), Some(version(7)));
+    assert_eq!(woken(&queue).await.len(), 0, "told twice, and a source of nobody");
+    index.noticed(&source("b"), None);
+    assert_eq!(woken(&queue).await.len(), 2, "its deletion concerns both");
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_unchanged_before_a_list_has_shown_every_source_as_it_was_read() {
+    let (queue, index) = index();
+    let one = user("one");
+    index.declare(&one, &reads(&["a", "b"]));
+    index.remember(&one, reading(&[1, 2]));
+    assert_eq!((index.follows(&one), index.unchanged(&one, 1)), (false, None));
+    index.listing(&scope());
+    index.noticed(&source("a"), Some(version(1)));
+    index.noticed(&source("b"), Some(version(2)));
+    assert_eq!(index.unchanged(&one, 1), None);
+    index.listed(&scope(), &["a".to_owned(), "b".to_owned()].into());
+    assert_eq!((index.follows(&one), index.unchanged(&one, 1)), (true, Some("00ff".into())));
+    assert_eq!(index.unchanged(&one, 2), None, "another generation");
+    assert_eq!(woken(&queue).await.len(), 0);
+
+    // A list that does not show a source says that it is gone.
+    index.listing(&scope());
+    index.listed(&scope(), &["a".to_owned()].into());
+    assert_eq!(index.unchanged(&one, 1), None);
+    assert_eq!(woken(&queue).await.len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_source_that_comes_into_use_later_is_known_by_its_reading() {
+    let (queue, index) = index();
+    index.declare(&user("one"), &reads(&["a"]));
+    index.listed(&scope(), &["a".to_owned()].into());
+    let two = user("two");
+    index.declare(&two, &reads(&["late"]));
+    index.remember(&two, reading(&[9]));
+    assert_eq!(index.unchanged(&two, 1), Some("00ff".into()));
+    index.noticed(&source("late"), Some(version(10)));
+    assert_eq!(woken(&queue).await.len(), 1);
+    assert_eq!(index.unchanged(&two, 1), None);
+}
+
+#[test]
+fn a_namespace_is_watched_as_long_as_anybody_reads_in_it() {
+    let (_queue, index) = index();
+    let mut wanted = index.wanted();
+    index.declare(&user("one"), &reads(&["a"]));
+    index.declare(&user("two"), &reads(&["b"]));
+    assert_eq!(*wanted.borrow_and_update(), [scope()].into());
+    index.forget(&user("one"));
+    assert!(!wanted.has_changed().unwrap());
+    index.declare(&user("two"), &reads(&[]));
+    assert_eq!(*wanted.borrow_and_update(), BTreeSet::new());
+}
