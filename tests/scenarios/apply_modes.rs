@@ -54,6 +54,17 @@ fn an_object_that_is_wanted_where_there_is_none_is_made_and_never_changed() {
         let status = world.target("shop", "berlin").await.unwrap().status.unwrap();
         assert_eq!((status.drift, status.objects, status.ready), (Some(DriftState::InSync), 2, 2));
 
+        // Without its label no watch shows it: it is looked at once.
+        alice.merge(&ours, json!({"metadata": {"labels": {"vidra.dev/hub": null}}})).await;
+        world.reconcile_now("shop", "without its label").await;
+        world.after_passes(2).await;
+        assert!(says("edited")(&alice.live(&ours).await));
+        let mark = world.mark();
+        world.reconcile_now("shop", "once more").await;
+        world.after_passes(1).await;
+        assert!(world.requests_for(&ours, "berlin", &mark).is_empty());
+        alice.merge(&ours, json!({"metadata": {"labels": {"vidra.dev/hub": world.ns}}})).await;
+
         // There is none any more.
         alice.delete(&ours).await;
         alice.when(&ours, "made again", says("two")).await;
