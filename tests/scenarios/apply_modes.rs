@@ -185,7 +185,12 @@ fn an_immutable_config_map_is_made_anew_and_an_object_that_others_share_is_not()
             .target_when("shop", "berlin", "Failed", |status| status.state == Some(TargetState::Failed))
             .await;
         let live = alice.live(&at).await;
-        assert_eq!((uid(&live), live["data"]["key"].as_str()), (before, Some("two")));
+        assert_eq!((uid(&live), live["data"]["key"].as_str()), (before.clone(), Some("two")));
+        // They agree, and still none of them deletes what the other has.
+        world.deliver("bank", &["berlin"], &manifest("three")).await;
+        let message = world.target_is("bank", "berlin", TargetState::Failed, "ImmutableField").await;
+        assert!(message.contains("not this VidraResource's alone"), "{message}");
+        assert_eq!(uid(&alice.live(&at).await), before);
         world.remove("bank").await;
         world.end().await;
     });
