@@ -288,9 +288,11 @@ impl Pass<'_> {
             }
             Regained::NotLost | Regained::All(_) => self.perform(&actor, &plan, held, inventory).await?,
         };
-        // An answer is no event: nothing else would tell that what was waited for is there now.
+        // An answer is no event: nothing else would tell that what was waited for, and was applied just now, is
+        // there.
         let is_current = |key: &ObjectKey| {
-            session.records.health(key).is_some_and(|(health, _)| health == HealthStatus::Current)
+            plan.stages.iter().flatten().any(|effect| effect.key == *key)
+                && session.records.health(key).is_some_and(|(health, _)| health == HealthStatus::Current)
         };
         if report.undone == 0 && plan.waits.iter().filter_map(Wait::gate).any(is_current) {
             self.count_corrections(&report);

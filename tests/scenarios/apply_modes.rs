@@ -54,6 +54,17 @@ fn an_object_that_is_wanted_where_there_is_none_is_made_and_never_changed() {
         let status = world.target("shop", "berlin").await.unwrap().status.unwrap();
         assert_eq!((status.drift, status.objects, status.ready), (Some(DriftState::InSync), 2, 2));
 
+        // Without its label no watch shows it: it is looked at once.
+        alice.merge(&ours, json!({"metadata": {"labels": {"vidra.dev/hub": null}}})).await;
+        world.reconcile_now("shop", "without its label").await;
+        world.after_passes(2).await;
+        assert!(says("edited")(&alice.live(&ours).await));
+        let mark = world.mark();
+        world.reconcile_now("shop", "once more").await;
+        world.after_passes(1).await;
+        assert!(world.requests_for(&ours, "berlin", &mark).is_empty());
+        alice.merge(&ours, json!({"metadata": {"labels": {"vidra.dev/hub": world.ns}}})).await;
+
         // There is none any more.
         alice.delete(&ours).await;
         alice.when(&ours, "made again", says("two")).await;
@@ -174,7 +185,12 @@ fn an_immutable_config_map_is_made_anew_and_an_object_that_others_share_is_not()
             .target_when("shop", "berlin", "Failed", |status| status.state == Some(TargetState::Failed))
             .await;
         let live = alice.live(&at).await;
-        assert_eq!((uid(&live), live["data"]["key"].as_str()), (before, Some("two")));
+        assert_eq!((uid(&live), live["data"]["key"].as_str()), (before.clone(), Some("two")));
+        // They agree, and still none of them deletes what the other has.
+        world.deliver("bank", &["berlin"], &manifest("three")).await;
+        let message = world.target_is("bank", "berlin", TargetState::Failed, "ImmutableField").await;
+        assert!(message.contains("not this VidraResource's alone"), "{message}");
+        assert_eq!(uid(&alice.live(&at).await), before);
         world.remove("bank").await;
         world.end().await;
     });

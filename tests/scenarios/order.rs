@@ -240,3 +240,33 @@ fn objects_are_removed_wave_by_wave_in_reverse() {
         world.end().await;
     });
 }
+
+#[test]
+fn an_object_that_is_refused_holds_the_next_wave_back_and_the_hub_is_quiet() {
+    scenario(async |world| {
+        world.register(&["berlin"]).await;
+        let alice = world.alice("berlin").await;
+        alice.create(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": world.ns}})).await;
+        let hub = vidra_api::HubId::try_from(world.ns.as_str()).unwrap();
+        let owner = vidra_api::OwnerHash::new(&hub, &world.ns, "shop");
+        let mut copied = config_map_in(&world.ns, "copied", "alice's");
+        copied["metadata"]["labels"] = json!(vidra_api::labels::object_labels(&hub, &owner));
+        alice.create(copied).await;
+        let manifest = config_map("copied", "one")
+            + &config_map("beside", "one")
+            + &in_wave(config_map_in("", "behind", "one"), 1);
+        world.deliver("shop", &["berlin"], &manifest).await;
+        let message = world.target_is("shop", "berlin", TargetState::Failed, "NotOurs").await;
+        assert!(message.contains("copied"), "{message}");
+        alice.live(&At::config_map(&world.ns, "beside")).await;
+        assert!(alice.get(&At::config_map(&world.ns, "behind")).await.is_none());
+        let (mark, passes) = (world.mark(), world.passes());
+        world.reconcile_now("shop", "look").await;
+        world.after_passes(1).await;
+        assert_eq!(world.writes("berlin", &mark), []);
+        assert!(world.passes() < passes + 10, "it goes round");
+        alice.delete(&At::config_map(&world.ns, "copied")).await;
+        world.ready("shop").await;
+        world.end().await;
+    });
+}

@@ -1,5 +1,6 @@
 //! An object that is wanted only where there is none of its name: what is there stays as it is.
 
+use vidra_api::labels::HUB_LABEL;
 use vidra_core::render::Declared;
 
 use super::{Actor, Outcome, Step};
@@ -18,14 +19,17 @@ impl Actor<'_> {
             return Err(CallError { class: Class::Conflict, message });
         };
         match standing(&live.json, self.owner) {
-            Standing::Ours => {
+            // Without our label no watch shows it, and asking again and again would tell no more.
+            Standing::Ours if live.json["metadata"]["labels"][HUB_LABEL] == *self.owner.hub.as_ref() => {
                 let uid = live.uid().to_owned();
                 self.fold(&declared.gvk, live, Source::Read);
                 Ok(Outcome::Applied { uid, corrected: false })
             }
-            Standing::Shared | Standing::OtherHub(_) | Standing::Controlled | Standing::Foreign => {
-                Ok(Outcome::Present)
-            }
+            Standing::Ours
+            | Standing::Shared
+            | Standing::OtherHub(_)
+            | Standing::Controlled
+            | Standing::Foreign => Ok(Outcome::Present),
         }
     }
 }

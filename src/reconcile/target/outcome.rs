@@ -45,9 +45,14 @@ pub(super) fn proven(
         if let Some(live) = live.get(key).filter(|live| live.proof && !live.controlled) {
             let held = inventory.entry(key.clone()).or_insert_with(|| Held::intended(&want.gvk.version));
             held.uid.clone_from(&live.uid);
-            let once = want.directives.apply == ApplyMode::Once;
-            if once && live.applied.as_deref() == Some(&*want.hash) && !is_settled(want, held) {
-                held.settled = Some(want.hash.as_str().into());
+            let applied = live.applied.as_deref() == Some(&*want.hash);
+            match want.directives.apply {
+                ApplyMode::Once if applied && !is_settled(want, held) => {
+                    held.settled = Some(want.hash.as_str().into());
+                }
+                // It is seen again.
+                ApplyMode::IfAbsent => held.settled = None,
+                ApplyMode::Always | ApplyMode::Once => {}
             }
         }
         if let Some(held) = inventory.get_mut(key) {

@@ -61,8 +61,26 @@ fn text(slot: &str, value: &str) -> String {
             });
             format!("{CRD}\n---\n") + &one(book)
         }
+        // Its wave comes with its value.
+        "b" => {
+            let wave = VALUES.iter().position(|one| *one == value).map_or(0, |at| at as i32 - 1);
+            one(asking("b", value, json!({"vidra.dev/wave": wave.to_string()})))
+        }
+        "d" => {
+            let mut object = asking("d", value, json!({"vidra.dev/on-immutable": "Recreate"}));
+            object["immutable"] = json!(true);
+            one(object)
+        }
         plain => document(plain, value),
     }
+}
+
+/// A ConfigMap that asks something of the hub.
+fn asking(name: &str, value: &str, annotations: Value) -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "annotations": annotations},
+        "data": {"key": value},
+    })
 }
 
 /// Where a slot's object is, and a change of it that is not what anybody declares.
