@@ -25,6 +25,7 @@ mod removal;
 mod shared;
 mod spelling;
 mod terminating;
+mod uninstalling;
 
 use common::*;
 use testkit::world::on_real_servers as scenario;

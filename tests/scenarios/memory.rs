@@ -21,6 +21,7 @@ mod removal;
 mod shared;
 mod spelling;
 mod terminating;
+mod uninstalling;
 
 use common::*;
 use testkit::world::in_memory as scenario;
