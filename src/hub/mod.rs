@@ -2,6 +2,7 @@
 
 pub mod api;
 pub mod catalog;
+pub mod ending;
 pub mod events;
 pub mod identity;
 pub mod inventory;

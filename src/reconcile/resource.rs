@@ -5,7 +5,9 @@
 //! let go and made again; its inventories stay valid.
 
 mod approve;
+mod ending;
 mod forget;
+mod leaving;
 mod report;
 mod revision;
 
@@ -16,22 +18,22 @@ use std::{
 
 use futures::{StreamExt, TryStreamExt, stream};
 use kube::ResourceExt;
+use tokio::sync::OnceCell;
 use vidra_api::{
-    DeletionPolicy, VidraResource, VidraTarget, VidraTargetSpec,
+    VidraResource, VidraTarget, VidraTargetSpec,
     labels::{APPROVE_REMOVAL, FINALIZER, RECONCILE_REQUESTED_AT},
-    member::OnLeave,
     names::{OwnerHash, revision_in_secret_name},
     target::Desired as Wish,
 };
 use vidra_core::{
     guard::{self, Removal},
     select::{self, Member, Selection},
-    status::{Problem, is_torn_down},
+    status::Problem,
 };
 
 use super::{Hub, after_hub_error};
 use crate::{
-    hub::events::Severity,
+    hub::{ending::Ending, events::Severity},
     member::error::CallError,
     queue::{Key, Priority, ResourceKey, TargetKey, Verdict},
 };
@@ -52,7 +54,7 @@ pub async fn reconcile(hub: &Hub, key: &ResourceKey) -> Verdict {
         hub.forget_resource(key);
         return Verdict::Done(None);
     };
-    match (Pass { hub, key, resource: &resource }).run().await {
+    match (Pass { hub, key, resource: &resource, ending: OnceCell::new() }).run().await {
         Ok(verdict) => verdict,
         Err(error) => after_hub_error(&Key::Resource(key.clone()), &error),
     }
@@ -72,6 +74,8 @@ struct Pass<'a> {
     hub: &'a Hub,
     key: &'a ResourceKey,
     resource: &'a VidraResource,
+    /// See [`Pass::ending`].
+    ending: OnceCell<Ending>,
 }
 
 type Targets = BTreeMap<String, Arc<VidraTarget>>;
@@ -301,50 +305,6 @@ impl Pass<'_> {
         self.hub.api.replace_target(&next).await
     }
 
-    /// Turns a target to Absent or Orphaned, and removes it once the member is free of it.
-    async fn send_away(&self, cluster: &str, target: &VidraTarget) -> Result<(), CallError> {
-        let key = self.target_key(cluster);
-        let latest = self.hub.catalog.target(&key);
-        let target = latest.as_deref().unwrap_or(target);
-        if target.spec.desired != Wish::Present
-            && is_torn_down(
-                &target.status.clone().unwrap_or_default(),
-                target.metadata.generation.unwrap_or_default(),
-            )
-        {
-            return self.hub.api.remove_target(&key, target).await;
-        }
-        let desired = match target.spec.desired {
-            Wish::Forgotten => return Ok(()),
-            _ if self.is_given_up(cluster, target) => {
-                self.note_left_behind(cluster).await?;
-                Wish::Forgotten
-            }
-            _ => self.parting(cluster),
-        };
-        if target.spec.desired == desired && !target.spec.suspend {
-            return Ok(());
-        }
-        let spec = VidraTargetSpec { desired, suspend: false, ..target.spec.clone() };
-        self.hub.api.replace_target(&VidraTarget { spec, ..target.clone() }).await
-    }
-
-    /// How a target ends: a member that leaves by its own policy, else by the resource's.
-    fn parting(&self, cluster: &str) -> Wish {
-        if let Some(member) = self.hub.catalog.member(cluster)
-            && member.metadata.deletion_timestamp.is_some()
-        {
-            return match member.spec.on_leave {
-                OnLeave::Orphan => Wish::Orphaned,
-                OnLeave::Delete => Wish::Absent,
-            };
-        }
-        match self.resource.spec.deletion_policy {
-            DeletionPolicy::Delete => Wish::Absent,
-            DeletionPolicy::Orphan => Wish::Orphaned,
-        }
-    }
-
     async fn suspend_targets(&self) -> Result<(), CallError> {
         for (cluster, target) in &self.hub.catalog.targets_of(self.key) {
             if target.spec.desired == Wish::Present {
@@ -353,21 +313,6 @@ impl Pass<'_> {
             }
         }
         Ok(())
-    }
-
-    /// The VidraResource is deleted: its targets go first, then its finalizer.
-    async fn take_away(&self) -> Result<Verdict, CallError> {
-        let targets = self.hub.catalog.targets_of(self.key);
-        for (cluster, target) in &targets {
-            self.send_away(cluster, target).await?;
-        }
-        if !self.hub.catalog.targets_of(self.key).is_empty() {
-            return self.report(None, None, None).await;
-        }
-        if self.resource.finalizers().iter().any(|one| one == FINALIZER) {
-            self.hub.api.resource_finalizer(self.resource, false).await?;
-        }
-        Ok(Verdict::Done(None))
     }
 
     async fn prune_revisions(&self, current: &str) -> Result<(), CallError> {

@@ -29,6 +29,7 @@ mod shared;
 mod sources;
 mod spelling;
 mod terminating;
+mod uninstalling;
 
 use common::*;
 use testkit::world::on_real_servers as scenario;

@@ -25,6 +25,7 @@ mod shared;
 mod sources;
 mod spelling;
 mod terminating;
+mod uninstalling;
 
 use common::*;
 use testkit::world::in_memory as scenario;

@@ -19,6 +19,8 @@ pub const MEMBER_FINALIZER: &str = "vidra.dev/leave";
 pub const RECONCILE_REQUESTED_AT: &str = "vidra.dev/reconcile-requested-at";
 /// Annotation on a VidraResource: the hash of a removal that is held, which lets it go; several with commas.
 pub const APPROVE_REMOVAL: &str = "vidra.dev/approve-removal";
+/// The value of [`APPROVE_REMOVAL`] on one of our CRDs that is being deleted: the members are left alone.
+pub const APPROVE_ORPHANING: &str = "orphan";
 /// Annotation: ends the wait for a member that does not answer. On a VidraResource its value is the
 /// cluster, or several with commas; on a MemberCluster "true".
 pub const FORGET: &str = "vidra.dev/forget";

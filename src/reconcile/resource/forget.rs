@@ -12,6 +12,7 @@ use super::Pass;
 use crate::{
     hub::{events::Severity, inventory},
     member::error::CallError,
+    queue::Key,
 };
 
 /// So many objects are named.
@@ -38,8 +39,8 @@ impl Pass<'_> {
         tried && (annotations.and_then(|all| all.get(FORGET)).is_some_and(names_it) || by_member())
     }
 
-    /// Writes into the VidraResource's status what stays in the member.
-    pub(super) async fn note_left_behind(&self, cluster: &str) -> Result<(), CallError> {
+    /// Writes into the VidraResource's status what stays in the member; false: it is not its turn yet.
+    pub(super) async fn note_left_behind(&self, cluster: &str) -> Result<bool, CallError> {
         let held = inventory::joined(&self.hub.catalog.inventory(&self.target_key(cluster)));
         let names: Vec<String> = held.keys().take(NAMED).map(ToString::to_string).collect();
         let more = match held.len() - names.len() {
@@ -57,7 +58,10 @@ impl Pass<'_> {
         let mut status = resource.status.clone().unwrap_or_default();
         let same = |known: &LeftBehind| LeftBehind { at: left.at.clone(), ..known.clone() } == left;
         if status.left_behind.iter().any(same) {
-            return Ok(());
+            return Ok(true);
+        }
+        if !self.hub.status_is_due(&Key::Resource(self.key.clone()), false) {
+            return Ok(false);
         }
         let note = format!("{cluster} is forgotten; {} objects stay there: {}", left.objects, left.names);
         status.left_behind.retain(|known| known.cluster != left.cluster);
@@ -66,6 +70,6 @@ impl Pass<'_> {
         status.left_behind.drain(..spare);
         self.hub.api.resource_status(resource, status).await?;
         self.hub.events.say(self.resource, Severity::Warning, "LeftBehind", &note);
-        Ok(())
+        Ok(true)
     }
 }

@@ -110,6 +110,9 @@ fn hub_object(clusters: &Clusters, plural: &str, mut object: Value) -> Value {
         observed(status);
         status["conditions"].as_array_mut().into_iter().flatten().for_each(observed);
     }
+    for left in object["status"]["leftBehind"].as_array_mut().into_iter().flatten() {
+        left["at"] = json!("set");
+    }
     if plural == "memberclusters" && object["status"]["uid"].is_string() {
         object["status"]["joined"] = json!(true);
     }
@@ -136,6 +139,10 @@ fn uids_as_facts(clusters: &Clusters, inventory: &mut Value) {
             (_, None) => "of an object that is gone",
         };
         entry["identity"] = json!(fact);
+        // Noted from the answer of the call that took it over: a hub that dies in that moment does not know it.
+        if let Some(entry) = entry.as_object_mut() {
+            entry.remove("adopted");
+        }
     }
 }
 

@@ -87,6 +87,11 @@ impl World {
         self.start_hub().await;
     }
 
+    /// Installs the hub's CRDs again, after a scenario has deleted one.
+    pub async fn install_again(&self) {
+        install(&self.hub).await;
+    }
+
     /// The members' names.
     pub fn members(&self) -> Vec<String> {
         self.bed.members()

@@ -147,6 +147,10 @@ impl Scenario for Parting {
                 world.patch("hub", &shop(), word).await;
                 world.until("it is given up", SOON, || world.target("shop", "tokyo").is_none()).await;
                 world.cluster("tokyo").set_down(None);
+                // Of what stays behind somebody else takes care.
+                for name in ["a", "b"] {
+                    world.delete("tokyo", &config_map(name)).await;
+                }
             }
         }
     }
@@ -183,6 +187,7 @@ impl Scenario for Parting {
                 Parting::AdoptEqual if member == "berlin" => {
                     assert_eq!(world.data(member, "b"), Some(json!({"key": "one", "old": "x"})));
                 }
+                Parting::Forget if member == "tokyo" => {}
                 _ => has(world, member, "b", "one"),
             }
         }

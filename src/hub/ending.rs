@@ -1,0 +1,46 @@
+//! Our own CustomResourceDefinitions on their way out: deleting one deletes every object of its kind, and that is
+//! nobody's wish for what those objects stand for in the members.
+
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::{Api, ResourceExt};
+use vidra_api::labels::{APPROVE_ORPHANING, APPROVE_REMOVAL};
+
+use super::api::HubApi;
+use crate::member::error::{CallError, Class};
+
+const KINDS: [&str; 4] = ["vidraresources", "vidratargets", "vidrainventories", "memberclusters"];
+
+/// Whether the hub is being uninstalled under its feet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Ending {
+    /// No CRD of ours is being deleted.
+    No,
+    /// This one is, and nobody said what is to become of the members: nothing.
+    Held(String),
+    /// One is, and a person said that the members are to be left alone.
+    Orphan,
+}
+
+impl HubApi {
+    /// Looks at the CRDs. Where the hub may not read them it goes on as if none were being deleted.
+    pub async fn ending(&self) -> Result<Ending, CallError> {
+        let api: Api<CustomResourceDefinition> = Api::all(self.client.clone());
+        for kind in KINDS {
+            let name = format!("{kind}.{}", vidra_api::GROUP);
+            let crd = match self.call("get", api.get_metadata_opt(&name)).await {
+                Ok(crd) => crd,
+                Err(error) if error.class == Class::Forbidden => {
+                    tracing::warn!(crd = name, %error, "whether the CRD is being deleted cannot be told");
+                    return Ok(Ending::No);
+                }
+                Err(error) => return Err(error),
+            };
+            if let Some(crd) = crd.filter(|crd| crd.metadata.deletion_timestamp.is_some()) {
+                let approved =
+                    crd.annotations().get(APPROVE_REMOVAL).is_some_and(|word| word == APPROVE_ORPHANING);
+                return Ok(if approved { Ending::Orphan } else { Ending::Held(name) });
+            }
+        }
+        Ok(Ending::No)
+    }
+}

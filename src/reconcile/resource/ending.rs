@@ -1,0 +1,33 @@
+//! What becomes of targets while one of our own CRDs is being deleted.
+
+use vidra_api::labels::{APPROVE_ORPHANING, APPROVE_REMOVAL};
+use vidra_core::status::Problem;
+
+use super::Pass;
+use crate::{
+    hub::{ending::Ending, events::Severity},
+    member::error::CallError,
+};
+
+impl Pass<'_> {
+    /// Whether this VidraResource, or the member, is being deleted as its whole kind is. Asked once a pass.
+    pub(super) async fn ending(&self, cluster: &str) -> Result<Ending, CallError> {
+        let member = self.hub.catalog.member(cluster);
+        let deleted = self.resource.metadata.deletion_timestamp.is_some()
+            || member.is_some_and(|member| member.metadata.deletion_timestamp.is_some());
+        if !deleted {
+            return Ok(Ending::No);
+        }
+        self.ending.get_or_try_init(|| self.hub.api.ending()).await.cloned()
+    }
+
+    /// What a person has to decide, if this pass has found it.
+    pub(super) fn undecided(&self) -> Option<Problem> {
+        let Some(Ending::Held(crd)) = self.ending.get() else { return None };
+        let message = format!(
+            "the CustomResourceDefinition {crd} is being deleted; nothing is removed in the members. To leave them as they are and let it go: kubectl annotate crd {crd} {APPROVE_REMOVAL}={APPROVE_ORPHANING}"
+        );
+        self.hub.events.say(self.resource, Severity::Warning, "CRDTerminating", &message);
+        Some(Problem { reason: "CRDTerminating", message, stalled: true })
+    }
+}

@@ -1,0 +1,78 @@
+//! How targets end: each is turned to what becomes of its objects, and goes when the member is free of it.
+
+use kube::ResourceExt;
+use vidra_api::{
+    DeletionPolicy, VidraTarget, VidraTargetSpec, labels::FINALIZER, member::OnLeave, target::Desired as Wish,
+};
+use vidra_core::status::is_torn_down;
+
+use super::Pass;
+use crate::{hub::ending::Ending, member::error::CallError, queue::Verdict};
+
+impl Pass<'_> {
+    /// The VidraResource is deleted: its targets go first, then its finalizer.
+    pub(super) async fn take_away(&self) -> Result<Verdict, CallError> {
+        let targets = self.hub.catalog.targets_of(self.key);
+        for (cluster, target) in &targets {
+            self.send_away(cluster, target).await?;
+        }
+        if !self.hub.catalog.targets_of(self.key).is_empty() {
+            return self.report(None, self.undecided(), None).await;
+        }
+        if self.resource.finalizers().iter().any(|one| one == FINALIZER) {
+            self.hub.api.resource_finalizer(self.resource, false).await?;
+        }
+        Ok(Verdict::Done(None))
+    }
+
+    /// Turns a target to Absent or Orphaned, and removes it once the member is free of it.
+    pub(super) async fn send_away(&self, cluster: &str, target: &VidraTarget) -> Result<(), CallError> {
+        let key = self.target_key(cluster);
+        let latest = self.hub.catalog.target(&key);
+        let target = latest.as_deref().unwrap_or(target);
+        if target.spec.desired != Wish::Present
+            && is_torn_down(
+                &target.status.clone().unwrap_or_default(),
+                target.metadata.generation.unwrap_or_default(),
+            )
+        {
+            return self.hub.api.remove_target(&key, target).await;
+        }
+        let desired = match target.spec.desired {
+            Wish::Forgotten => return Ok(()),
+            Wish::Present => match self.ending(cluster).await? {
+                Ending::No => self.parting(cluster),
+                Ending::Held(_) => return Ok(()),
+                Ending::Orphan => Wish::Forgotten,
+            },
+            _ if self.is_given_up(cluster, target) => {
+                if !self.note_left_behind(cluster).await? {
+                    return Ok(());
+                }
+                Wish::Forgotten
+            }
+            _ => self.parting(cluster),
+        };
+        if target.spec.desired == desired && !target.spec.suspend {
+            return Ok(());
+        }
+        let spec = VidraTargetSpec { desired, suspend: false, ..target.spec.clone() };
+        self.hub.api.replace_target(&VidraTarget { spec, ..target.clone() }).await
+    }
+
+    /// How a target ends: a member that leaves by its own policy, else by the resource's.
+    fn parting(&self, cluster: &str) -> Wish {
+        if let Some(member) = self.hub.catalog.member(cluster)
+            && member.metadata.deletion_timestamp.is_some()
+        {
+            return match member.spec.on_leave {
+                OnLeave::Orphan => Wish::Orphaned,
+                OnLeave::Delete => Wish::Absent,
+            };
+        }
+        match self.resource.spec.deletion_policy {
+            DeletionPolicy::Delete => Wish::Absent,
+            DeletionPolicy::Orphan => Wish::Orphaned,
+        }
+    }
+}

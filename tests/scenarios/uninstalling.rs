@@ -1,0 +1,68 @@
+//! The hub's own CRDs are deleted: no wish for what their objects stand for.
+
+use serde_json::json;
+use testkit::world::{At, SOON, wait_for};
+
+use crate::{config_map, marks, says, scenario};
+
+#[test]
+fn while_a_crd_of_the_hub_is_being_deleted_nothing_is_torn_down_until_a_person_lets_it_go() {
+    scenario(async |mut world| {
+        world.register(&["berlin"]).await;
+        world.deliver("shop", &["berlin"], &config_map("settings", "one")).await;
+        world.ready("shop").await;
+        let (alice, settings) = (world.alice("berlin").await, At::config_map(&world.ns, "settings"));
+        let made = alice.live(&settings).await;
+        let crd =
+            At::new("apiextensions.k8s.io/v1", "CustomResourceDefinition", "", "vidraresources.vidra.dev");
+        // It stays until the scenario is done with it.
+        let finalizers = |live: &serde_json::Value, held: bool| {
+            let mut all = live["metadata"]["finalizers"].as_array().cloned().unwrap_or_default();
+            all.retain(|one| one != "example.com/hold");
+            all.extend(held.then(|| json!("example.com/hold")));
+            json!({"metadata": {"finalizers": all}})
+        };
+        world.hub.merge(&crd, finalizers(&world.hub.live(&crd).await, true)).await;
+        let mark = world.mark();
+        world.hub.delete(&crd).await;
+        // As the server does with every object of the kind.
+        world.hub.delete(&world.resource_at("shop")).await;
+        let told = world.resource_says("shop", "Stalled", "True", "CRDTerminating").await;
+        assert!(format!("{:?}", told.status).contains("approve-removal=orphan"));
+        let looks = || world.metric("workqueue_work_duration_seconds_count{name=\"resource\"}");
+        let before = looks();
+        world.hub.delete(&world.member_at("berlin")).await;
+        world.reconcile_now("shop", "1").await;
+        wait_for("two more looks", SOON, async || match looks() {
+            seen if seen >= before + 2.0 => Ok(()),
+            seen => Err(format!("{seen}")),
+        })
+        .await;
+        assert_eq!(alice.live(&settings).await, made);
+        assert_eq!(world.writes("berlin", &mark), []);
+
+        let word = json!({"metadata": {"annotations": {"vidra.dev/approve-removal": "orphan"}}});
+        world.hub.merge(&crd, word).await;
+        world.removed("shop").await;
+        world.hub.gone(&world.member_at("berlin")).await;
+        assert_eq!(alice.live(&settings).await, made);
+        world.stop_hub().await;
+        world.hub.merge(&crd, finalizers(&world.hub.live(&crd).await, false)).await;
+        world.hub.gone(&crd).await;
+        world.install_again().await;
+        world.start_hub().await;
+
+        // Installed again, the hub knows its objects.
+        let again = json!({"metadata": {"annotations": {"vidra.dev/left-at": null}}});
+        world.hub.merge(&world.registration("berlin"), again).await;
+        world.member_says("berlin", "Ready", "True").await;
+        world.deliver("shop", &["berlin"], &config_map("settings", "one")).await;
+        world.ready("shop").await;
+        let known = alice.live(&settings).await;
+        assert!(says("one")(&known) && !marks(&known).is_empty());
+        assert_eq!(known["metadata"]["uid"], made["metadata"]["uid"]);
+        world.remove("shop").await;
+        alice.gone(&settings).await;
+        world.end().await;
+    });
+}
