@@ -19,6 +19,7 @@ mod outages;
 mod partial;
 mod real;
 mod removal;
+mod rights;
 mod shared;
 mod terminating;
 

@@ -15,6 +15,7 @@ mod others;
 mod outages;
 mod partial;
 mod removal;
+mod rights;
 mod shared;
 mod terminating;
 

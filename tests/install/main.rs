@@ -1,0 +1,129 @@
+//! What `deploy/` and `clusters/` promise, on real API servers: the manifests are taken, the hub works with the
+//! rights that they give it, and a member with those of its manifest. No Pod runs here: the hub is started as
+//! the Deployment would, outside of it.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test that cannot go on stops")]
+
+mod chart;
+mod machine;
+
+use machine::Machine;
+
+#[test]
+fn the_kustomization_installs_a_hub_that_delivers_anything_with_the_full_rights_in_a_member() {
+    let machine = Machine::start();
+    let said = machine.kubectl("hub", "apply -k deploy/kustomize", "").unwrap();
+    assert!(said.contains("deployment.apps/vidra-hub created"), "{said}");
+    let _hub = machine.run_hub();
+    machine.register("clusters/member-full.yaml");
+
+    machine.kubectl("hub", "apply --server-side -f clusters/examples/hello.yaml", "").unwrap();
+    machine.kubectl("hub", "wait --for=condition=Ready --timeout=60s -n team-a vr/hello", "").unwrap();
+    assert_eq!(machine.field("berlin", "configmap/hello -n hello", "{.data.greeting}"), "Welcome");
+
+    // A kind that only this manifest knows, and roles that give more than the hub has itself.
+    machine.kubectl("hub", "apply --server-side -f -", ANYTHING).unwrap();
+    machine.kubectl("hub", "wait --for=condition=Ready --timeout=60s -n team-a vr/anything", "").unwrap();
+    assert_eq!(machine.field("berlin", "toys/train", "{.spec.colour}"), "red");
+    assert_eq!(machine.field("berlin", "clusterrole/toy-makers", "{.rules[0].verbs[0]}"), "deletecollection");
+    machine.kubectl("hub", "delete --timeout=60s -n team-a vr/anything vr/hello", "").unwrap();
+    for gone in ["clusterrole/toy-makers", "rolebinding/toy-makers -n toys", "configmap/hello -n hello"] {
+        let refused = machine.kubectl("berlin", &format!("get {gone}"), "").unwrap_err();
+        assert!(refused.contains("NotFound"), "{refused}");
+    }
+
+    users_have_what_their_roles_say(&machine);
+}
+
+/// The roles for people, bound to somebody who has nothing else.
+fn users_have_what_their_roles_say(machine: &Machine) {
+    machine
+        .kubectl("hub", "create rolebinding edit -n team-a --clusterrole=vidra-edit --user=limited", "")
+        .unwrap();
+    for (question, answer) in [
+        ("create vidraresources.vidra.dev -n team-a", "yes"),
+        ("deletecollection vidraresources.vidra.dev -n team-a", "yes"),
+        ("create vidraresources.vidra.dev -n default", "no"),
+        ("watch vidratargets.vidra.dev -n team-a", "yes"),
+        ("patch vidratargets.vidra.dev -n team-a", "no"),
+        ("update vidraresources.vidra.dev --subresource=status -n team-a", "no"),
+        ("get secrets -n team-a", "no"),
+    ] {
+        let said = machine.kubectl("hub", &format!("auth can-i {question} --as=limited"), "");
+        // It says no by its exit code, and complains of nothing.
+        let said = said.unwrap_or_else(|why| if why.ends_with(": ") { "no".to_owned() } else { why });
+        assert_eq!(said.trim(), answer, "{question}");
+    }
+}
+
+#[test]
+fn the_chart_installs_a_hub_that_delivers_the_kinds_which_a_member_allows() {
+    let machine = Machine::start();
+    let rendered = chart::template(&[]).unwrap();
+    machine.kubectl("hub", "create namespace vidra-system", "").unwrap();
+    let said = machine.kubectl("hub", "apply -f -", &rendered).unwrap();
+    assert!(said.contains("deployment.apps/vidra-hub created"), "{said}");
+    let _hub = machine.run_hub();
+    machine.register("clusters/member-kinds.yaml");
+
+    machine.kubectl("hub", "apply --server-side -f clusters/examples/shop.yaml", "").unwrap();
+    // No Pod runs: applied, and never available.
+    machine.kubectl("hub", "wait --for=create --timeout=60s -n team-a vt/shop.berlin", "").unwrap();
+    let state =
+        "wait --for=jsonpath={.status.reason}=ObjectsProgressing --timeout=60s -n team-a vt/shop.berlin";
+    machine.kubectl("hub", state, "").unwrap();
+    for kind in ["serviceaccount", "configmap", "secret", "service", "deployment"] {
+        assert_eq!(machine.field("berlin", &format!("{kind}/shop -n shop"), "{.metadata.name}"), "shop");
+    }
+
+    // What the manifest does not name is refused in words that name it.
+    machine.kubectl("hub", "apply --server-side -f -", ANYTHING).unwrap();
+    machine.kubectl("hub", "wait --for=create --timeout=60s -n team-a vt/anything.berlin", "").unwrap();
+    let state = "wait --for=jsonpath={.status.reason}=CannotWatch --timeout=60s -n team-a vt/anything.berlin";
+    machine.kubectl("hub", state, "").unwrap();
+    let message = machine.field("hub", "vt/anything.berlin -n team-a", "{.status.message}");
+    assert!(message.contains("forbidden"), "{message}");
+}
+
+/// Kinds and rights that the hub itself has never heard of.
+const ANYTHING: &str = r#"
+apiVersion: vidra.dev/v1alpha1
+kind: VidraResource
+metadata: {name: anything, namespace: team-a}
+spec:
+  targets: [{clusterSelector: {}, namespace: toys}]
+  manifest: |
+    apiVersion: apiextensions.k8s.io/v1
+    kind: CustomResourceDefinition
+    metadata: {name: toys.example.com}
+    spec:
+      group: example.com
+      names: {kind: Toy, plural: toys, singular: toy}
+      scope: Cluster
+      versions:
+      - name: v1
+        served: true
+        storage: true
+        schema:
+          openAPIV3Schema:
+            type: object
+            properties: {spec: {type: object, properties: {colour: {type: string}}}}
+    ---
+    apiVersion: example.com/v1
+    kind: Toy
+    metadata: {name: train}
+    spec: {colour: red}
+    ---
+    apiVersion: rbac.authorization.k8s.io/v1
+    kind: ClusterRole
+    metadata: {name: toy-makers}
+    rules:
+    - apiGroups: [example.com]
+      resources: [toys]
+      verbs: [deletecollection, update]
+    ---
+    apiVersion: rbac.authorization.k8s.io/v1
+    kind: RoleBinding
+    metadata: {name: toy-makers}
+    roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: toy-makers}
+    subjects: [{apiGroup: rbac.authorization.k8s.io, kind: Group, name: makers}]
+"#;
