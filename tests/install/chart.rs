@@ -62,7 +62,10 @@ fn the_chart_with_its_defaults_installs_what_the_kustomization_does() {
 #[test]
 fn values_reach_the_place_that_they_are_for() {
     for (values, expected) in [
-        (&["image.repository=registry.example/hub", "image.tag=v2"][..], "image: \"registry.example/hub:v2\""),
+        (
+            &["image.repository=registry.example/hub", "image.tag=v2"][..],
+            "image: \"registry.example/hub:v2\"",
+        ),
         (&["hubId=main"], "name: VIDRA_HUB_ID\n          value: \"main\""),
         (&["extraArgs={--interval=5m,--no-events}"], "- \"--interval=5m\"\n        - \"--no-events\""),
         (&["service.port=9090"], "port: 9090"),

@@ -79,7 +79,9 @@ impl World {
                 let used = requests.iter().any(|request| {
                     // The narrowest counts: what the Role gives needs no ClusterRole.
                     let narrowest = self.rights_for(request, verb).next();
-                    request.resource == *resource && verbs(request).contains(&verb) && narrowest == Some(right)
+                    request.resource == *resource
+                        && verbs(request).contains(&verb)
+                        && narrowest == Some(right)
                 });
                 if !used {
                     idle.push(format!("{place}: {}/{resource} {verb}", right.group));
