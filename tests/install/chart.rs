@@ -10,7 +10,7 @@ use crate::machine::run;
 const CHART: &str = "deploy/helm/vidra-hub";
 
 /// helm, built where it has not been.
-fn helm() -> &'static PathBuf {
+pub fn helm() -> &'static PathBuf {
     static HELM: OnceLock<PathBuf> = OnceLock::new();
     HELM.get_or_init(|| run(Command::new("bash").arg("tests/helm/build.sh"), "").unwrap().trim().into())
 }

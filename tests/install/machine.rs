@@ -63,6 +63,19 @@ impl Machine {
         run(command.args(arguments.split(' ')), input).map_err(|why| format!("kubectl {arguments}: {why}"))
     }
 
+    /// Runs helm in the hub's cluster.
+    pub fn helm(&self, arguments: &str) -> String {
+        let mut command = Command::new(crate::chart::helm());
+        command.arg("--kubeconfig").arg(&self.bed.kubeconfig).args(["--kube-context", "hub"]);
+        // What it would keep of its own, apart from what somebody has on this machine.
+        for (name, of) in
+            [("HELM_CONFIG_HOME", "config"), ("HELM_CACHE_HOME", "cache"), ("HELM_DATA_HOME", "data")]
+        {
+            command.env(name, self.files.path().join(of));
+        }
+        run(command.args(arguments.split(' ')), "").unwrap()
+    }
+
     /// One field of an object.
     pub fn field(&self, cluster: &str, object: &str, path: &str) -> String {
         self.kubectl(cluster, &format!("get {object} -o jsonpath={path}"), "").unwrap()
@@ -71,7 +84,7 @@ impl Machine {
     /// Starts the hub as the Deployment says, with a token of its ServiceAccount, and waits until its probes
     /// answer.
     pub fn run_hub(&self) -> Hub {
-        self.kubectl("hub", "wait --for=condition=Established --timeout=30s crd --all", "").unwrap();
+        self.kubectl("hub", "wait --for=condition=Established --timeout=120s crd --all", "").unwrap();
         let deployment = self.kubectl("hub", "get deployment vidra-hub -n vidra-system -o json", "").unwrap();
         let deployment: Value = serde_json::from_str(&deployment).unwrap();
         let pod = &deployment["spec"]["template"]["spec"];
@@ -123,8 +136,8 @@ impl Machine {
         self.kubectl("hub", &create, "").unwrap();
         self.kubectl("hub", "label secret berlin -n vidra-system vidra.dev/member-cluster=berlin", "")
             .unwrap();
-        self.kubectl("hub", "wait --for=create --timeout=30s mc/berlin", "").unwrap();
-        self.kubectl("hub", "wait --for=condition=Ready --timeout=60s mc/berlin", "").unwrap();
+        self.kubectl("hub", "wait --for=create --timeout=120s mc/berlin", "").unwrap();
+        self.kubectl("hub", "wait --for=condition=Ready --timeout=120s mc/berlin", "").unwrap();
     }
 }
 
@@ -137,10 +150,10 @@ impl Drop for Hub {
     }
 }
 
-/// Waits, a minute at most.
+/// Waits, two minutes at most.
 fn until(what: &str, mut probe: impl FnMut() -> Result<(), String>) {
     let mut last = String::new();
-    for _ in 0..600 {
+    for _ in 0..1200 {
         match probe() {
             Ok(()) => return,
             Err(why) => last = why,
