@@ -63,6 +63,16 @@ impl Machine {
         run(command.args(arguments.split(' ')), input).map_err(|why| format!("kubectl {arguments}: {why}"))
     }
 
+    /// Whether a user may do something in the hub's cluster, as `kubectl auth can-i` asks.
+    pub fn may(&self, user: &str, question: &str) -> bool {
+        match self.kubectl("hub", &format!("auth can-i {question} --as={user}"), "") {
+            Ok(said) => said.trim() == "yes",
+            // It says no by its exit code too, and complains of nothing.
+            Err(why) if why.ends_with(": ") => false,
+            Err(why) => panic!("{why}"),
+        }
+    }
+
     /// Runs helm in the hub's cluster.
     pub fn helm(&self, arguments: &str) -> String {
         let mut command = Command::new(crate::chart::helm());
@@ -151,7 +161,7 @@ impl Drop for Hub {
 }
 
 /// Waits, two minutes at most.
-fn until(what: &str, mut probe: impl FnMut() -> Result<(), String>) {
+pub fn until(what: &str, mut probe: impl FnMut() -> Result<(), String>) {
     let mut last = String::new();
     for _ in 0..1200 {
         match probe() {
