@@ -25,6 +25,7 @@ mod outages;
 mod partial;
 mod real;
 mod removal;
+mod rights;
 mod shared;
 mod sources;
 mod spelling;

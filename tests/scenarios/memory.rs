@@ -21,6 +21,7 @@ mod others;
 mod outages;
 mod partial;
 mod removal;
+mod rights;
 mod shared;
 mod sources;
 mod spelling;

@@ -8,9 +8,11 @@ use std::{
 };
 
 use anyhow::{Context, Result, bail};
+use k8s_openapi::api::{authentication::v1::TokenRequest, core::v1::ServiceAccount};
 use kube::{
-    Client, Config,
-    config::{KubeConfigOptions, Kubeconfig},
+    Api, Client, Config,
+    api::PostParams,
+    config::{AuthInfo, KubeConfigOptions, Kubeconfig},
 };
 use serde::Deserialize;
 use serde_json::Value;
@@ -137,11 +139,26 @@ pub struct Request {
 impl Cluster {
     /// A client as one of the identities.
     pub async fn client(&self, identity: &str) -> Result<Client> {
+        Ok(Client::try_from(self.config(identity).await?)?)
+    }
+
+    /// A client as a ServiceAccount, with a token that the server makes for it.
+    pub async fn account(&self, namespace: &str, name: &str) -> Result<Client> {
+        let mut config = self.config("admin").await?;
+        let accounts: Api<ServiceAccount> = Api::namespaced(Client::try_from(config.clone())?, namespace);
+        let (params, request) = (PostParams::default(), TokenRequest::default());
+        let made = accounts.create_token_request(name, &params, &request).await?;
+        let token = made.status.and_then(|status| status.token).context("no token")?;
+        config.auth_info = AuthInfo { token: Some(token.into()), ..AuthInfo::default() };
+        Ok(Client::try_from(config)?)
+    }
+
+    async fn config(&self, identity: &str) -> Result<Config> {
         let path = self.kubeconfigs.get(identity).with_context(|| format!("no identity {identity}"))?;
         let kubeconfig = Kubeconfig::read_from(path)?;
         let mut config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
         config.default_retry = false;
-        Ok(Client::try_from(config)?)
+        Ok(config)
     }
 
     /// The text of an identity's kubeconfig.

@@ -12,6 +12,7 @@ pub mod labels;
 pub mod member;
 pub mod names;
 pub mod resource;
+pub mod rights;
 mod schema;
 pub mod selector;
 pub mod sources;

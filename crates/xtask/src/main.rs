@@ -24,7 +24,7 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Chore {
-    /// Writes crds/ from the types in crates/vidra-api.
+    /// Writes crds/, and what of deploy/ follows from the code, from crates/vidra-api.
     Crds,
     /// Writes what memkube knows of built-in kinds, from a real API server of the testbed.
     Schemas,
@@ -89,7 +89,12 @@ fn main() -> ExitCode {
 
 fn perform(chore: Chore) -> Result<()> {
     match chore {
-        Chore::Crds => run::cargo(&["run", "--quiet", "--package", "vidra-api", "--bin", "crds", "crds"]),
+        Chore::Crds => {
+            let write = |program: &str, directory: &str| {
+                run::cargo(&["run", "--quiet", "--package", "vidra-api", "--bin", program, directory])
+            };
+            write("crds", "crds").and_then(|()| write("deploy", "deploy"))
+        }
         Chore::Schemas => schemas::write(),
         Chore::Testbed { what: Testbed::Up { flags } } => testbed::up(&flags),
         Chore::Test => test::all(),

@@ -17,7 +17,7 @@ pub enum Who {
     Admin,
     /// May do everything, and does what nobody should.
     Alice,
-    /// The hub: in its own cluster and, unless a scenario says otherwise, in its members.
+    /// The hub in its members, unless a scenario says otherwise. In its own cluster it is a ServiceAccount.
     VidraHub,
     /// May do nothing until it is allowed.
     Limited,
@@ -58,6 +58,8 @@ pub trait Bed: Send + Sync {
     fn members(&self) -> Vec<String>;
     /// A client of a cluster.
     fn client<'a>(&'a self, cluster: &'a str, who: Who) -> BoxFuture<'a, Result<Client>>;
+    /// A client of the hub's cluster as a ServiceAccount there.
+    fn account<'a>(&'a self, namespace: &'a str, name: &'a str) -> BoxFuture<'a, Result<Client>>;
     /// A kubeconfig of a cluster.
     fn kubeconfig(&self, cluster: &str, who: Who) -> Result<String>;
     /// Starts a hub; the members that it reaches are this bed's.

@@ -11,6 +11,7 @@ use vidra_hub::settings::Settings;
 use super::{
     access::{Access, At},
     bed::{Bed, Turns, Who},
+    record::Mark,
     wait::{LONG, SOON, wait_for},
 };
 use crate::hub::{RunningHub, settings};
@@ -38,6 +39,8 @@ pub struct World {
     pub settings: Settings,
     running: Option<RunningHub>,
     began: Instant,
+    /// Before the hub's first request.
+    pub(super) first: Mark,
     _turn: OwnedMutexGuard<Turns>,
 }
 
@@ -64,7 +67,10 @@ impl World {
         for name in [&ns, &settings.namespace] {
             hub.create(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})).await;
         }
-        let mut world = Self { bed, ns, hub, settings, running: None, began: Instant::now(), _turn: turn };
+        let (began, first) = (Instant::now(), Mark::of(&*bed));
+        let mut world = Self { bed, ns, hub, settings, running: None, began, first, _turn: turn };
+        world.give_rights().await;
+        world.first = world.mark();
         world.start_hub().await;
         world
     }
@@ -72,7 +78,7 @@ impl World {
     /// Starts the hub; it knows its own objects when this returns.
     pub async fn start_hub(&mut self) {
         assert!(self.running.is_none(), "the hub runs already");
-        let client = self.bed.client("hub", Who::VidraHub).await.expect("a client");
+        let client = self.hub_client().await;
         self.running = Some(self.bed.start_hub(client, self.settings.clone()).await.expect("the hub starts"));
     }
 
@@ -136,7 +142,7 @@ impl World {
     }
 
     /// Takes away what the scenario made, by the hub's own doing: first VidraResources, then MemberClusters.
-    /// Fails when something is left.
+    /// Fails when something is left, and when the hub asked for more in its own cluster than it has rights to.
     pub async fn end(mut self) {
         let resources: Api<VidraResource> = self.all();
         for resource in resources.list(&ListParams::default()).await.expect("a list").items {
@@ -151,6 +157,7 @@ impl World {
         self.none_left::<VidraTarget>("VidraTargets").await;
         self.none_left::<VidraInventory>("VidraInventories").await;
         self.stop_hub().await;
+        self.no_right_was_missing();
         self.nothing_delivered_is_left().await;
         for name in [&self.ns, &self.settings.namespace] {
             self.hub.delete(&At::new("v1", "Namespace", "", name)).await;

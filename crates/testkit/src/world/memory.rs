@@ -23,6 +23,7 @@ use vidra_hub::{
 use super::{
     bed::{Bed, Turns, Who},
     hub::World,
+    rights::account_user,
 };
 use crate::{hub::RunningHub, sim::seams::SimClock, testbed::Request};
 
@@ -84,6 +85,10 @@ impl Bed for Memory {
 
     fn client<'a>(&'a self, cluster: &'a str, who: Who) -> BoxFuture<'a, Result<Client>> {
         Box::pin(async move { Ok(self.cluster(cluster)?.client_as(who.name())) })
+    }
+
+    fn account<'a>(&'a self, namespace: &'a str, name: &'a str) -> BoxFuture<'a, Result<Client>> {
+        Box::pin(async move { Ok(self.cluster("hub")?.client_as(&account_user(namespace, name))) })
     }
 
     fn kubeconfig(&self, cluster: &str, who: Who) -> Result<String> {

@@ -17,6 +17,7 @@ mod memory;
 mod real;
 mod record;
 mod resources;
+mod rights;
 mod wait;
 
 pub use access::{Access, At, Refused};

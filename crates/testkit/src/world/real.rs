@@ -62,6 +62,10 @@ impl Bed for Real {
         Box::pin(async move { self.testbed.cluster(cluster)?.client(who.name()).await })
     }
 
+    fn account<'a>(&'a self, namespace: &'a str, name: &'a str) -> BoxFuture<'a, Result<Client>> {
+        Box::pin(self.testbed.hub.account(namespace, name))
+    }
+
     fn kubeconfig(&self, cluster: &str, who: Who) -> Result<String> {
         self.testbed.cluster(cluster)?.kubeconfig(who.name())
     }

@@ -2,33 +2,42 @@
 
 use std::collections::BTreeMap;
 
-use super::{At, Who, World};
+use super::{At, Bed, Who, World};
 use crate::testbed::Request;
 
 /// A point in the records of all clusters.
 #[derive(Clone, Debug)]
 pub struct Mark(BTreeMap<String, u64>);
 
+impl Mark {
+    pub(super) fn of(bed: &dyn Bed) -> Self {
+        let clusters = bed.members().into_iter().chain(["hub".to_owned()]);
+        Self(clusters.map(|name| (name.clone(), bed.mark(&name).expect("a record of requests"))).collect())
+    }
+}
+
 impl World {
     /// From here on.
     pub fn mark(&self) -> Mark {
-        let clusters = self.bed.members().into_iter().chain(["hub".to_owned()]);
-        Mark(
-            clusters
-                .map(|name| (name.clone(), self.bed.mark(&name).expect("a record of requests")))
-                .collect(),
-        )
+        Mark::of(&*self.bed)
     }
 
     /// The requests of a user in a cluster since a mark.
     pub fn requests_by(&self, who: Who, cluster: &str, since: &Mark) -> Vec<Request> {
-        let all = self.bed.requests_since(cluster, since.0[cluster]).expect("a record of requests");
-        all.into_iter().filter(|request| request.user == who.name()).collect()
+        self.requests_of(who.name(), cluster, since)
     }
 
     /// The hub's requests in a cluster since a mark.
     pub fn requests(&self, cluster: &str, since: &Mark) -> Vec<Request> {
-        self.requests_by(Who::VidraHub, cluster, since)
+        match cluster {
+            "hub" => self.requests_of(&self.hub_user(), cluster, since),
+            _ => self.requests_by(Who::VidraHub, cluster, since),
+        }
+    }
+
+    fn requests_of(&self, user: &str, cluster: &str, since: &Mark) -> Vec<Request> {
+        let all = self.bed.requests_since(cluster, since.0[cluster]).expect("a record of requests");
+        all.into_iter().filter(|request| request.user == user).collect()
     }
 
     /// The hub's writes in a cluster since a mark, dry runs apart. In the hub's own cluster, Leases and

@@ -79,6 +79,8 @@ func (c *cluster) serverArgs(etcdURL string, port int) []string {
 		"--token-auth-file=" + c.path("tokens.csv"),
 		"--authorization-mode=RBAC",
 		"--disable-admission-plugins=ServiceAccount",
+		// Some distributions have it: who owns an object is then a matter of rights.
+		"--enable-admission-plugins=OwnerReferencesPermissionEnforcement",
 		"--service-account-issuer=https://kubernetes.default.svc",
 		"--service-account-key-file=" + c.path("pki/sa.pub"),
 		"--service-account-signing-key-file=" + c.path("pki/sa.key"),
@@ -167,6 +169,9 @@ func (c *cluster) startManager(ctx context.Context, procs *children) error {
 	c.manager, err = procs.start(c.name+": kube-controller-manager", c.path("controller-manager.log"), "kube-controller-manager", []string{
 		"--kubeconfig=" + config,
 		"--controllers=" + c.controllers,
+		// For serviceaccount-token-controller, which fills Secrets of that type.
+		"--service-account-private-key-file=" + c.path("pki/sa.key"),
+		"--root-ca-file=" + c.path("pki/ca.crt"),
 		"--leader-elect=false",
 		"--secure-port=0", // serves nothing, needs no port
 		"--profiling=false",

@@ -16,9 +16,9 @@ import (
 // hubName is the hub's cluster name; no member may have it.
 const hubName = "hub"
 
-// hubControllers are all that the hub needs: namespaces that go away, and owned
-// objects that go with their owner.
-const hubControllers = "namespace,garbagecollector"
+// hubControllers are all that the hub needs: namespaces that go away, owned
+// objects that go with their owner, and roles that are made of others.
+const hubControllers = "namespace,garbagecollector,clusterrole-aggregation-controller"
 
 // memberControllers make workloads come to life as far as they can without nodes.
 const memberControllers = "namespace,garbagecollector,deployment,replicaset,statefulset,daemonset,job,serviceaccount,endpointslice"

@@ -1,0 +1,191 @@
+//! A hub's cluster with one member, on which things are installed with kubectl, as people do; and the hub's
+//! process, started as its Deployment says.
+
+use std::{
+    io::{Read, Write},
+    net::{TcpListener, TcpStream},
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    time::Duration,
+};
+
+use parking_lot::{Mutex, MutexGuard};
+use serde_json::{Value, json};
+use testkit::testbed::{Testbed, binary};
+
+/// API servers are large: one machine at a time.
+static ONE: Mutex<()> = Mutex::new(());
+
+/// The repository's root.
+pub fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// Runs a program with text on its input. Ok: what it printed; Err: what it complained of.
+pub fn run(command: &mut Command, input: &str) -> Result<String, String> {
+    command.current_dir(root()).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    // Ended early, it has its own words for that.
+    let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
+    let output = child.wait_with_output().unwrap();
+    let (said, complaint) =
+        (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap());
+    assert!(!complaint.contains("Warning:"), "{command:?}: {complaint}");
+    if output.status.success() { Ok(said) } else { Err(complaint) }
+}
+
+/// See the module.
+pub struct Machine {
+    bed: Testbed,
+    kubectl: PathBuf,
+    /// Files of this test.
+    files: tempfile::TempDir,
+    _one: MutexGuard<'static, ()>,
+}
+
+/// The hub's process; it ends with this.
+pub struct Hub(Child);
+
+impl Machine {
+    /// Starts the clusters `hub` and `berlin`.
+    pub fn start() -> Self {
+        let one = ONE.lock();
+        let controllers = "namespace,garbagecollector,serviceaccount-token-controller";
+        let bed = Testbed::start(&["--members", "1", "--controllers", controllers]).unwrap();
+        let kubectl = binary().unwrap().with_file_name("kubectl");
+        Self { bed, kubectl, files: tempfile::tempdir().unwrap(), _one: one }
+    }
+
+    /// Runs kubectl in a cluster, with text on its input.
+    pub fn kubectl(&self, cluster: &str, arguments: &str, input: &str) -> Result<String, String> {
+        let mut command = Command::new(&self.kubectl);
+        command.arg("--kubeconfig").arg(&self.bed.kubeconfig).args(["--context", cluster]);
+        run(command.args(arguments.split(' ')), input).map_err(|why| format!("kubectl {arguments}: {why}"))
+    }
+
+    /// Whether a user may do something in the hub's cluster, as `kubectl auth can-i` asks.
+    pub fn may(&self, user: &str, question: &str) -> bool {
+        match self.kubectl("hub", &format!("auth can-i {question} --as={user}"), "") {
+            Ok(said) => said.trim() == "yes",
+            // It says no by its exit code too, and complains of nothing.
+            Err(why) if why.ends_with(": ") => false,
+            Err(why) => panic!("{why}"),
+        }
+    }
+
+    /// Runs helm in the hub's cluster.
+    pub fn helm(&self, arguments: &str) -> String {
+        let mut command = Command::new(crate::chart::helm());
+        command.arg("--kubeconfig").arg(&self.bed.kubeconfig).args(["--kube-context", "hub"]);
+        // What it would keep of its own, apart from what somebody has on this machine.
+        for (name, of) in
+            [("HELM_CONFIG_HOME", "config"), ("HELM_CACHE_HOME", "cache"), ("HELM_DATA_HOME", "data")]
+        {
+            command.env(name, self.files.path().join(of));
+        }
+        run(command.args(arguments.split(' ')), "").unwrap()
+    }
+
+    /// One field of an object.
+    pub fn field(&self, cluster: &str, object: &str, path: &str) -> String {
+        self.kubectl(cluster, &format!("get {object} -o jsonpath={path}"), "").unwrap()
+    }
+
+    /// Starts the hub as the Deployment says, with a token of its ServiceAccount, and waits until its probes
+    /// answer.
+    pub fn run_hub(&self) -> Hub {
+        self.kubectl("hub", "wait --for=condition=Established --timeout=120s crd --all", "").unwrap();
+        let deployment = self.kubectl("hub", "get deployment vidra-hub -n vidra-system -o json", "").unwrap();
+        let deployment: Value = serde_json::from_str(&deployment).unwrap();
+        let pod = &deployment["spec"]["template"]["spec"];
+        let container = &pod["containers"][0];
+        let account = pod["serviceAccountName"].as_str().unwrap();
+        // Free a moment ago.
+        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+
+        let mut command = Command::new(env!("CARGO_BIN_EXE_vidra-hub"));
+        for argument in container["args"].as_array().unwrap() {
+            let argument = argument.as_str().unwrap();
+            command.arg(argument.replace("0.0.0.0:8080", &format!("127.0.0.1:{port}")));
+        }
+        for variable in container["env"].as_array().unwrap() {
+            let value = variable["value"].as_str().unwrap_or("vidra-system");
+            command.env(variable["name"].as_str().unwrap(), value);
+        }
+        command.arg("--kubeconfig").arg(self.kubeconfig_of(account)).arg("--allow-loopback-members");
+        let hub = Hub(command.spawn().unwrap());
+        for probe in ["livenessProbe", "readinessProbe"] {
+            let path = container[probe]["httpGet"]["path"].as_str().unwrap();
+            until(&format!("{path} answers 200"), || answer(port, path));
+        }
+        assert!(answer(port, "/metrics").is_ok());
+        hub
+    }
+
+    /// The hub's cluster, as a ServiceAccount.
+    fn kubeconfig_of(&self, account: &str) -> PathBuf {
+        let token = self.kubectl("hub", &format!("create token {account} -n vidra-system"), "").unwrap();
+        let admin = self.kubectl("hub", "config view --minify --flatten --raw -o json", "").unwrap();
+        let mut config: Value = serde_json::from_str(&admin).unwrap();
+        config["users"][0]["user"] = json!({"token": token.trim()});
+        let path = self.files.path().join("hub.kubeconfig");
+        std::fs::write(&path, config.to_string()).unwrap();
+        path
+    }
+
+    /// Makes the member's rights and its kubeconfig, and registers it, with the commands of the documentation.
+    pub fn register(&self, rights: &str) {
+        self.kubectl("berlin", &format!("apply -f {rights}"), "").unwrap();
+        let mut script = Command::new("bash");
+        script.args(["clusters/kubeconfig.sh", "berlin"]).env("KUBECTL", &self.kubectl);
+        let text = run(script.env("KUBECONFIG", &self.bed.kubeconfig), "").unwrap();
+        let path = self.files.path().join("berlin.kubeconfig");
+        std::fs::write(&path, text).unwrap();
+        let create =
+            format!("create secret generic berlin -n vidra-system --from-file kubeconfig={}", path.display());
+        self.kubectl("hub", &create, "").unwrap();
+        self.kubectl("hub", "label secret berlin -n vidra-system vidra.dev/member-cluster=berlin", "")
+            .unwrap();
+        self.kubectl("hub", "wait --for=create --timeout=120s mc/berlin", "").unwrap();
+        self.kubectl("hub", "wait --for=condition=Ready --timeout=120s mc/berlin", "").unwrap();
+    }
+}
+
+impl Drop for Hub {
+    fn drop(&mut self) {
+        // As a Pod is ended; it gives its Lease back.
+        let _ = Command::new("kill").arg(self.0.id().to_string()).status();
+        let ended = self.0.wait().unwrap();
+        assert!(ended.success() || std::thread::panicking(), "the hub ends well: {ended}");
+    }
+}
+
+/// Waits, two minutes at most.
+pub fn until(what: &str, mut probe: impl FnMut() -> Result<(), String>) {
+    let mut last = String::new();
+    for _ in 0..1200 {
+        match probe() {
+            Ok(()) => return,
+            Err(why) => last = why,
+        }
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    panic!("waited in vain: {what}; last: {last}");
+}
+
+/// Whether a path of the hub answers 200.
+fn answer(port: u16, path: &str) -> Result<(), String> {
+    let ask = || -> std::io::Result<String> {
+        let mut stream = TcpStream::connect(("127.0.0.1", port))?;
+        stream.set_read_timeout(Some(Duration::from_secs(5)))?;
+        write!(stream, "GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")?;
+        let mut text = String::new();
+        stream.read_to_string(&mut text)?;
+        Ok(text)
+    };
+    match ask() {
+        Ok(text) if text.starts_with("HTTP/1.1 200") => Ok(()),
+        Ok(text) => Err(text),
+        Err(error) => Err(error.to_string()),
+    }
+}
