@@ -109,6 +109,8 @@ at_every_call! {
     suspending_survives_a_crash_at_every_call: Harm::Suspend,
     a_crd_with_its_object_survives_a_crash_at_every_call: Harm::WithCrd,
     an_unknown_kind_survives_a_crash_at_every_call: Harm::UnknownKind,
+    a_changed_source_survives_a_crash_at_every_call: Harm::ChangeSource,
+    a_lost_source_survives_a_crash_at_every_call: Harm::LoseSource,
 }
 
 /// With latencies calls side by side end in other orders; the crashes come where the seed says.
