@@ -145,7 +145,7 @@ impl SourceIndex {
         let mut inner = self.inner.write();
         inner.set(user, sources);
         let scopes: BTreeSet<Scope> = inner.users.keys().map(|source| source.scope.clone()).collect();
-        drop(inner);
+        // Under the lock, so that the last change is told last.
         self.wanted.send_if_modified(|wanted| {
             let changed = *wanted != scopes;
             *wanted = scopes;

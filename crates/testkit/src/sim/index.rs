@@ -68,6 +68,8 @@ pub struct Index {
     /// Manifests by resource and generation.
     manifests: BTreeMap<(String, i64), Arc<[Doc]>>,
     resources: BTreeMap<String, Value>,
+    /// What ConfigMaps on the hub hold, by name.
+    sources: BTreeMap<String, Value>,
     fleet: BTreeMap<String, Value>,
     /// What a revision's name stands for, by resource.
     revisions: BTreeMap<(String, String), Arc<[Doc]>>,
@@ -92,6 +94,7 @@ impl Index {
                 put(&mut self.fleet, &changed.name, changed.after());
                 self.select(now);
             }
+            ("hub", "configmaps") => self.source(changed, now),
             ("hub", "vidratargets") => self.target(changed),
             ("hub", "vidrainventories") => self.inventory(changed),
             ("hub", _) => {}
@@ -102,21 +105,57 @@ impl Index {
     fn resource(&mut self, changed: &Changed, now: Instant) {
         let new = changed.after();
         if let Some(new) = &new {
-            let generation = new["metadata"]["generation"].as_i64().unwrap_or_default();
-            let text = new["spec"]["manifest"].as_str().unwrap_or_default();
-            let known = self.resources.get(&changed.name);
-            let same = known.is_some_and(|known| known["spec"]["manifest"] == new["spec"]["manifest"]);
+            let known = self.resources.get(&changed.name).cloned();
+            let of =
+                |field: &str| known.as_ref().is_some_and(|known| known["spec"][field] == new["spec"][field]);
+            let same = of("manifest") && of("manifestsFrom");
             let before = known.map(|known| known["metadata"]["generation"].as_i64().unwrap_or_default());
             let before =
                 before.and_then(|before| self.manifests.get(&(changed.name.clone(), before)).cloned());
-            // What was delivered stays where a manifest cannot be read.
-            let docs = match before {
-                Some(before) if same => before,
-                before => docs(text).or(before).unwrap_or_default(),
-            };
-            self.manifests.insert((changed.name.clone(), generation), docs);
+            match before {
+                Some(before) if same => self.declare(&changed.name, new, Some(before)),
+                before => {
+                    let docs = self.text(new).and_then(|text| docs(&text));
+                    self.declare(&changed.name, new, docs.or(before));
+                }
+            }
         }
         put(&mut self.resources, &changed.name, new);
+        self.select(now);
+    }
+
+    /// What was delivered stays where a manifest cannot be read.
+    fn declare(&mut self, name: &str, resource: &Value, docs: Option<Arc<[Doc]>>) {
+        let generation = resource["metadata"]["generation"].as_i64().unwrap_or_default();
+        self.manifests.insert((name.to_owned(), generation), docs.unwrap_or_default());
+    }
+
+    /// All that a VidraResource declares; `None`: a source of it is missing.
+    fn text(&self, resource: &Value) -> Option<String> {
+        let mut text = resource["spec"]["manifest"].as_str().unwrap_or_default().to_owned();
+        for source in resource["spec"]["manifestsFrom"].as_array().into_iter().flatten() {
+            let name = source["configMapRef"]["name"].as_str()?;
+            for value in self.sources.get(name)?["data"].as_object()?.values() {
+                text.push_str("\n---\n");
+                text.push_str(value.as_str()?);
+            }
+        }
+        Some(text)
+    }
+
+    fn source(&mut self, changed: &Changed, now: Instant) {
+        put(&mut self.sources, &changed.name, changed.after());
+        let reads = |resource: &&Value| {
+            let sources = resource["spec"]["manifestsFrom"].as_array();
+            sources.into_iter().flatten().any(|one| one["configMapRef"]["name"] == changed.name.as_str())
+        };
+        let users: Vec<Value> = self.resources.values().filter(reads).cloned().collect();
+        for user in users {
+            if let Some(docs) = self.text(&user).and_then(|text| docs(&text)) {
+                let name = user["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+                self.declare(&name, &user, Some(docs));
+            }
+        }
         self.select(now);
     }
 

@@ -126,6 +126,8 @@ at_every_call! {
     adopting_survives_a_crash_at_every_call: Parting::Adopt,
     adopting_what_is_equal_survives_a_crash_at_every_call: Parting::AdoptEqual,
     a_forgotten_member_survives_a_crash_at_every_call: Parting::Forget,
+    a_changed_source_survives_a_crash_at_every_call: Harm::ChangeSource,
+    a_lost_source_survives_a_crash_at_every_call: Harm::LoseSource,
 }
 
 /// With latencies calls side by side end in other orders; the crashes come where the seed says.

@@ -6,8 +6,8 @@ use serde_json::json;
 use testkit::sim::{
     Moment, Scenario, World,
     world::{
-        HUB_NAMESPACE, TARGET_NAMESPACE, TEAM, config_map, document, hub_path, member_path, registration,
-        resource,
+        HUB_NAMESPACE, TARGET_NAMESPACE, TEAM, config_map, config_maps, document, hub_path, member_path,
+        registration, resource,
     },
 };
 
@@ -48,9 +48,13 @@ pub enum Harm {
     WithCrd,
     /// A kind that the members come to know later.
     UnknownKind,
+    /// The ConfigMap that holds the manifest changes.
+    ChangeSource,
+    /// It is deleted, and made again with another content.
+    LoseSource,
 }
 
-pub const ALL: [Harm; 16] = [
+pub const ALL: [Harm; 18] = [
     Harm::LoseInventory,
     Harm::ResetFields,
     Harm::LeaveAndDelete,
@@ -67,6 +71,8 @@ pub const ALL: [Harm; 16] = [
     Harm::Suspend,
     Harm::WithCrd,
     Harm::UnknownKind,
+    Harm::ChangeSource,
+    Harm::LoseSource,
 ];
 
 const SOON: Duration = Duration::from_secs(90);
@@ -86,6 +92,15 @@ fn crd() -> serde_json::Value {
 
 fn registration_path() -> String {
     format!("/api/v1/namespaces/{HUB_NAMESPACE}/secrets")
+}
+
+/// The ConfigMap on the hub that holds a manifest.
+fn source(text: &str) -> serde_json::Value {
+    json!({"metadata": {"name": "texts"}, "data": {"a.yaml": text}})
+}
+
+fn source_path() -> String {
+    format!("{}/texts", config_maps(TEAM))
 }
 
 fn state(world: &World, member: &str) -> serde_json::Value {
@@ -119,7 +134,13 @@ impl Scenario for Harm {
         if *self == Harm::Free {
             world.create("berlin", &crate::scenarios::theirs(), json!({"metadata": {"name": "b"}})).await;
         }
-        world.create("hub", &hub_path("vidraresources"), resource("shop", &text)).await;
+        let mut shop = resource("shop", &text);
+        if matches!(self, Harm::ChangeSource | Harm::LoseSource) {
+            world.create("hub", &config_maps(TEAM), source(&text)).await;
+            shop["spec"]["manifest"] = document("c", "one").into();
+            shop["spec"]["manifestsFrom"] = json!([{"configMapRef": {"name": "texts"}}]);
+        }
+        world.create("hub", &hub_path("vidraresources"), shop).await;
     }
 
     async fn act(&self, world: &World) {
@@ -200,6 +221,15 @@ impl Scenario for Harm {
                 world.until("it is refused", SOON, told).await;
                 world.patch("hub", &shop(), json!({"spec": {"manifest": manifest("two", "one")}})).await;
             }
+            Harm::ChangeSource => {
+                world.patch("hub", &source_path(), source(&manifest("two", "one"))).await;
+            }
+            Harm::LoseSource => {
+                world.delete("hub", &source_path()).await;
+                let told = || world.has_condition("shop", "Stalled", "True", "SourceNotFound");
+                world.until("it is missed", SOON, told).await;
+                world.create("hub", &config_maps(TEAM), source(&manifest("two", "one"))).await;
+            }
             Harm::Suspend => {
                 world.patch("hub", &shop(), json!({"spec": {"suspend": true}})).await;
                 world.until("it is suspended", SOON, || state(world, "tokyo") == "Suspended").await;
@@ -243,7 +273,7 @@ impl Scenario for Harm {
                 assert_eq!((world.data("tokyo", "a"), world.data("tokyo", "b")), (None, None));
                 assert_eq!(world.target("shop", "tokyo"), None);
             }
-            Harm::Garble => {
+            Harm::Garble | Harm::ChangeSource | Harm::LoseSource => {
                 assert!(ready(world, "shop"));
                 has(world, "berlin", "a", "two");
                 has(world, "tokyo", "a", "two");
