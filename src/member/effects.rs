@@ -148,6 +148,9 @@ impl Actor<'_> {
         if crate::mutants::is(crate::mutants::Mutant::NoUidPrecondition) {
             body["metadata"]["uid"].take();
         }
+        if self.session.records.has_lost_entry(&declared.key, &self.owner.hash) {
+            self.reclaim(declared, uid).await?;
+        }
         if !force
             && why != Why::Missing
             && let Some(outcome) = self.disturbs(declared, uid, why).await?
@@ -321,12 +324,7 @@ impl Actor<'_> {
         let (params, patch) = (self.params(force), Patch::Apply(body));
         let live = self.session.call("apply", api.patch(&declared.key.name, &params, &patch)).await?;
         let uid = live.uid().to_owned();
-        let relieved =
-            fields::relieved(&live.json, &self.owner.manager).map(|entries| (live.clone(), entries));
         self.fold(&declared.gvk, live, Source::Answer(&self.owner.hash));
-        if let Some((live, entries)) = relieved {
-            self.relieve(declared, &live, entries).await;
-        }
         Ok(uid)
     }
 

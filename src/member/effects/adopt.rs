@@ -14,7 +14,6 @@ use super::{Actor, Outcome, Step, contest};
 use crate::member::{
     error::{CallError, Class},
     live::Live,
-    records::Source,
 };
 
 /// What client-side `kubectl apply` keeps; it would be of yesterday from now on.
@@ -40,8 +39,11 @@ impl Actor<'_> {
                 if let Some(paths) = ours.and_then(|ours| differing(&live, &would, ours, &declared.body)) {
                     return Ok(differs(&declared.key, &paths));
                 }
-                let entries =
-                    ours.and_then(|ours| fields::parted(&live.json, &self.owner.manager, &api_version, ours));
+                let manager = &self.owner.manager;
+                let entries = ours.and_then(|ours| {
+                    fields::parted(&live.json, manager, &api_version, ours)
+                        .or_else(|| fields::claimed(&live.json, manager, &api_version, ours))
+                });
                 self.take_over(declared, live, entries).await
             }
             ExistingPolicy::Adopt => {
@@ -50,7 +52,10 @@ impl Actor<'_> {
                 {
                     return Ok(refused);
                 }
-                let entries = fields::absorbed(&live.json, &self.owner.manager, &api_version);
+                let entries = match self.claim(declared, &live).await? {
+                    None => fields::absorbed(&live.json, &self.owner.manager, &api_version),
+                    claimed => claimed,
+                };
                 self.take_over(declared, live, entries).await
             }
         }
@@ -114,15 +119,28 @@ impl Actor<'_> {
         self.session.call("adopt", api.patch(&declared.key.name, &params, &patch)).await
     }
 
-    /// After an apply to an object whose managedFields were reset: what we own is not also held, for ever, by the
-    /// entry that the server made up for the time before. That it fails does no harm now; the next apply tries again.
-    pub(super) async fn relieve(&self, declared: &Declared, live: &Live, entries: Value) {
-        match self.rewrite(declared, live, json!({"managedFields": entries})).await {
-            Ok(live) => self.fold(&declared.gvk, live, Source::Read),
-            Err(error) => {
-                tracing::info!(cluster = %self.session.cluster, object = %declared.key, %error, "its managedFields stay as they are");
-            }
+    /// Before an apply to an object of ours whose managedFields were reset: else the server would make up an entry
+    /// for the time before, which holds everything for ever.
+    pub(super) async fn reclaim(&self, declared: &Declared, uid: &str) -> Result<(), CallError> {
+        let Some(live) = self.read(&declared.key, &declared.gvk).await?.filter(|live| live.uid() == uid)
+        else {
+            return Ok(());
+        };
+        if let Some(entries) = self.claim(declared, &live).await? {
+            self.rewrite(declared, &live, json!({"managedFields": entries})).await?;
         }
+        Ok(())
+    }
+
+    /// The managedFields of an object that has none, with what is declared as ours.
+    async fn claim(&self, declared: &Declared, live: &Live) -> Result<Option<Value>, CallError> {
+        if !fields::has_no_entries(&live.json) {
+            return Ok(None);
+        }
+        let (manager, api_version) = (&self.owner.manager, declared.gvk.api_version());
+        let would = self.rehearse(declared, live, true).await?;
+        let ours = fields::own_apply_entry(&would.json, manager);
+        Ok(ours.and_then(|ours| fields::claimed(&live.json, manager, &api_version, ours)))
     }
 
     /// What an apply of what is declared, without our marks, would leave of exactly this object. Nothing is written.

@@ -3,7 +3,7 @@
 use vidra_api::names::{self, OwnerHash};
 use vidra_core::{object::ObjectKey, render::Declared};
 
-use super::Records;
+use super::{Base, Records};
 
 impl Records {
     /// Does the VidraResource with this field manager declare the object just so now? Of one that has not been
@@ -26,6 +26,14 @@ impl Records {
         };
         inner.objects.get(key).is_some_and(|record| {
             record.views.iter().any(|view| view.owner != *own && view.proof && !agrees(&view.owner))
+        })
+    }
+
+    /// Is our entry gone from this object's managedFields, as far as was seen?
+    pub fn has_lost_entry(&self, key: &ObjectKey, own: &OwnerHash) -> bool {
+        let inner = self.inner.lock();
+        inner.objects.get(key).is_some_and(|record| {
+            record.views.iter().any(|view| view.owner == *own && matches!(view.base, Base::Lost))
         })
     }
 }

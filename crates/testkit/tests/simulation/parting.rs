@@ -65,9 +65,9 @@ fn reason(world: &World, member: &str) -> Value {
 async fn applied_by_kubectl(world: &World, value: &str) {
     let entry = json!({"manager": "kubectl-client-side-apply", "operation": "Update", "apiVersion": "v1",
         "fieldsType": "FieldsV1", "fieldsV1": {"f:data": {".": {}, "f:key": {}, "f:old": {}}}});
-    let body =
-        json!({"metadata": {"name": "b", "managedFields": [entry]}, "data": {"key": value, "old": "x"}});
+    let body = json!({"metadata": {"name": "b"}, "data": {"key": value, "old": "x"}});
     world.create("berlin", &config_maps(TARGET_NAMESPACE), body).await;
+    world.patch("berlin", &config_map("b"), json!({"metadata": {"managedFields": [entry]}})).await;
 }
 
 impl Scenario for Parting {

@@ -40,7 +40,7 @@ pub use entries::{Holder, contenders, holders, other_vidra_managers, own_apply_e
 pub use feed::raw_fingerprint;
 pub use hash::values_hash;
 pub use literal::{Literal, Real};
-pub use moves::{BEFORE_FIRST_APPLY, EARLIER_APPLIERS, absorbed, parted, relieved};
+pub use moves::{EARLIER_APPLIERS, absorbed, claimed, has_no_entries, parted};
 pub use set::FieldSet;
 pub use taken::taken_empties;
 

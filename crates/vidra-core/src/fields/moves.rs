@@ -10,17 +10,14 @@ use super::entries::is_apply_entry;
 /// Managers whose Update entries are leftovers of an earlier way of applying: those that client-side `kubectl apply`
 /// leaves, and that the API server makes up at the first apply to an object without entries. The same as kubectl
 /// itself takes over (client-go, util/csaupgrade; cmd/apply).
-pub const EARLIER_APPLIERS: [&str; 2] = ["kubectl-client-side-apply", BEFORE_FIRST_APPLY];
-/// See [`EARLIER_APPLIERS`].
-pub const BEFORE_FIRST_APPLY: &str = "before-first-apply";
+pub const EARLIER_APPLIERS: [&str; 2] = ["kubectl-client-side-apply", "before-first-apply"];
 
 /// The managedFields of `live` after all that earlier appliers own, in this apiVersion, has become what `manager`
 /// applied. What the next apply leaves out is removed then. `None`: there is nothing to move.
 pub fn absorbed(live: &Value, manager: &str, api_version: &str) -> Option<Value> {
     let entries = live.pointer("/metadata/managedFields").and_then(Value::as_array)?;
-    let (moved, mut rest): (Vec<&Value>, Vec<&Value>) = entries
-        .iter()
-        .partition(|entry| is_earlier(entry, &EARLIER_APPLIERS) && entry["apiVersion"] == *api_version);
+    let (moved, mut rest): (Vec<&Value>, Vec<&Value>) =
+        entries.iter().partition(|entry| is_earlier(entry) && entry["apiVersion"] == *api_version);
     let first = moved.first()?;
     let mut fields = Map::new();
     if let Some(at) = rest.iter().position(|entry| is_apply_entry(entry, manager)) {
@@ -34,36 +31,34 @@ pub fn absorbed(live: &Value, manager: &str, api_version: &str) -> Option<Value>
 /// The managedFields of `live` after what `ours` (a fieldsV1) owns was taken from earlier appliers in this
 /// apiVersion and given to `manager`; what else they own stays theirs. `None`: they own nothing of it.
 pub fn parted(live: &Value, manager: &str, api_version: &str, ours: &Value) -> Option<Value> {
-    let (mut entries, time) = shed_from(live, &EARLIER_APPLIERS, api_version, ours)?;
+    let (mut entries, time) = shed_from(live, api_version, ours)?;
     entries.retain(|entry| !is_apply_entry(entry, manager));
     entries.push(apply_entry(manager, api_version, &time, ours.clone()));
     Some(entries.into())
 }
 
-/// The managedFields of `live` after what our entry owns was taken from the entry that stands for the time before the
-/// first apply. `None`: there is none, or it owns nothing of it.
-pub fn relieved(live: &Value, manager: &str) -> Option<Value> {
-    let entries = live.pointer("/metadata/managedFields").and_then(Value::as_array)?;
-    let ours = entries.iter().find(|entry| is_apply_entry(entry, manager))?;
-    let api_version = ours["apiVersion"].as_str()?;
-    shed_from(live, &[BEFORE_FIRST_APPLY], api_version, &ours["fieldsV1"]).map(|(entries, _)| entries.into())
+/// The managedFields of `live`, which has none, with `ours` (a fieldsV1) in an entry of `manager`. Written before an
+/// apply, it keeps the API server from making up an entry that holds everything for the time before. `None`: it has
+/// some.
+pub fn claimed(live: &Value, manager: &str, api_version: &str, ours: &Value) -> Option<Value> {
+    has_no_entries(live).then(|| json!([apply_entry(manager, api_version, &Value::Null, ours.clone())]))
 }
 
-/// The entries without what `ours` owns in those of `managers`, and the time of the first that lost something.
-fn shed_from(
-    live: &Value,
-    managers: &[&str],
-    api_version: &str,
-    ours: &Value,
-) -> Option<(Vec<Value>, Value)> {
+/// Whether nobody owns anything in `live`: its managedFields were reset, as tools for backups do.
+pub fn has_no_entries(live: &Value) -> bool {
+    let entries = live.pointer("/metadata/managedFields").and_then(Value::as_array);
+    entries.is_none_or(|entries| entries.iter().all(|entry| entry.get("manager").is_none()))
+}
+
+/// The entries without what `ours` owns in those of earlier appliers, and the time of the first that lost something.
+fn shed_from(live: &Value, api_version: &str, ours: &Value) -> Option<(Vec<Value>, Value)> {
     let entries = live.pointer("/metadata/managedFields").and_then(Value::as_array)?;
     let (mut kept, mut time) = (Vec::with_capacity(entries.len()), None);
     for entry in entries {
         let theirs = entry["fieldsV1"].as_object();
-        let (Some(theirs), Some(ours)) = (
-            theirs.filter(|_| is_earlier(entry, managers) && entry["apiVersion"] == *api_version),
-            ours.as_object(),
-        ) else {
+        let (Some(theirs), Some(ours)) =
+            (theirs.filter(|_| is_earlier(entry) && entry["apiVersion"] == *api_version), ours.as_object())
+        else {
             kept.push(entry.clone());
             continue;
         };
@@ -82,10 +77,10 @@ fn shed_from(
     time.map(|time| (kept, time))
 }
 
-fn is_earlier(entry: &Value, managers: &[&str]) -> bool {
+fn is_earlier(entry: &Value) -> bool {
     entry["operation"] == "Update"
         && entry["subresource"].as_str().unwrap_or_default().is_empty()
-        && entry["manager"].as_str().is_some_and(|manager| managers.contains(&manager))
+        && entry["manager"].as_str().is_some_and(|manager| EARLIER_APPLIERS.contains(&manager))
 }
 
 fn apply_entry(manager: &str, api_version: &str, time: &Value, fields: Value) -> Value {
@@ -189,17 +184,13 @@ mod tests {
     }
 
     #[test]
-    fn the_time_before_the_first_apply_is_relieved_of_what_we_own() {
-        let ours = entry(US, "Apply", json!({"f:data": {"f:a": {}}}));
-        let before = |fields: Value| live(json!([ours, entry("before-first-apply", "Update", fields)]));
-        let mixed = before(json!({"f:data": {"f:a": {}, "f:b": {}}}));
-        let after = relieved(&mixed, US).expect("something goes");
-        assert_eq!(
-            after,
-            json!([ours, entry("before-first-apply", "Update", json!({"f:data": {"f:b": {}}}))])
-        );
-        assert_eq!(relieved(&live(after), US), None);
-        assert_eq!(relieved(&before(json!({"f:data": {"f:a": {}}})), US), Some(json!([ours])));
-        assert_eq!(relieved(&live(json!([ours])), US), None);
+    fn only_what_nobody_owns_is_claimed() {
+        let ours = json!({"f:data": {"f:a": {}}});
+        for reset in [json!({"metadata": {}}), live(json!([])), live(json!([{}]))] {
+            let mut entry = entry(US, "Apply", ours.clone());
+            entry.as_object_mut().unwrap().remove("time");
+            assert_eq!(claimed(&reset, US, "v1", &ours), Some(json!([entry])), "{reset}");
+        }
+        assert_eq!(claimed(&live(json!([entry("alice", "Update", json!({}))])), US, "v1", &ours), None);
     }
 }
