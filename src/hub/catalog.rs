@@ -220,6 +220,7 @@ impl Catalog {
                 member.metadata.labels.clone(),
                 member.metadata.deletion_timestamp.clone(),
                 member.spec.allowed_namespaces.clone(),
+                member.spec.values.clone(),
             )
         };
         let rests = held.is_some_and(|held| held.spec.suspend != member.spec.suspend);

@@ -7,11 +7,14 @@ use k8s_openapi::{ByteString, api::core::v1::Secret};
 use kube::{Api, Resource, ResourceExt};
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
-use vidra_api::{VidraResource, labels::REVISION_SECRET_TYPE, names::revision_secret_name};
+use vidra_api::{
+    Override, OverrideInputs, VidraResource, labels::REVISION_SECRET_TYPE, names::revision_secret_name,
+};
 use vidra_core::{
     manifest::{self, ManifestError, ManifestObject},
     object::{Gvk, Scope},
-    render::{self, HashKey, RenderError},
+    overrides::{Effective, InvalidOverride, Overrides},
+    render::{self, Changes, DeclaredHash, HashKey, RenderError},
 };
 
 use super::api::{HubApi, REVISION_LABEL};
@@ -28,6 +31,9 @@ pub enum RevisionError {
     /// The manifest does not parse.
     #[error("{0}")]
     Parse(#[from] ManifestError),
+    /// An override is wrong, whatever the cluster.
+    #[error("{0}")]
+    Overrides(#[from] InvalidOverride),
     /// The manifest holds no object.
     #[error(
         "the manifest holds no object; write one, or delete the VidraResource to remove what it delivered"
@@ -56,9 +62,27 @@ pub enum RevisionError {
         /// What is wrong with it.
         why: String,
     },
-    /// The same object twice, once namespaces are filled in.
+    /// The same object twice, once namespaces are filled in, or an override that a cluster cannot have.
     #[error("{0}")]
     Render(#[from] RenderError),
+}
+
+impl RevisionError {
+    /// Why a VidraResource has no revision, in one CamelCase word.
+    pub fn invalid(&self) -> &'static str {
+        match self {
+            Self::Overrides(_) => "OverridesInvalid",
+            _ => "ManifestInvalid",
+        }
+    }
+
+    /// Why a target has nothing to deliver, in one CamelCase word.
+    pub fn unavailable(&self) -> &'static str {
+        match self {
+            Self::Render(RenderError::Override(_)) => "OverrideFailed",
+            _ => "RevisionUnavailable",
+        }
+    }
 }
 
 /// What a revision holds: all that shapes what is rendered.
@@ -69,6 +93,9 @@ pub struct Content {
     pub manifest: String,
     /// Whether missing namespaces are made.
     pub create_namespaces: bool,
+    /// What differs from cluster to cluster.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub overrides: Vec<Override>,
 }
 
 /// A revision, parsed.
@@ -77,7 +104,10 @@ pub struct Parsed {
     pub name: String,
     /// Whether missing namespaces are made.
     pub create_namespaces: bool,
-    objects: Vec<ManifestObject>,
+    /// What differs from cluster to cluster.
+    pub overrides: Overrides,
+    /// The objects, in the order of writing.
+    pub objects: Vec<ManifestObject>,
 }
 
 /// See the module.
@@ -90,6 +120,7 @@ pub struct Revisions {
 struct Rendering {
     namespace: String,
     scopes: Vec<Option<Scope>>,
+    effective: Effective,
     desired: Arc<Desired>,
 }
 
@@ -104,6 +135,7 @@ impl Revisions {
         let content = Content {
             manifest: resource.spec.manifest.clone().unwrap_or_default(),
             create_namespaces: resource.spec.create_namespaces,
+            overrides: resource.spec.overrides.clone(),
         };
         let parsed = self.parsed_from(&resource_key(resource), &content)?;
         if parsed.objects.is_empty() {
@@ -114,13 +146,21 @@ impl Revisions {
 
     fn parsed_from(&self, key: &ResourceKey, content: &Content) -> Result<Arc<Parsed>, RevisionError> {
         let flag = if content.create_namespaces { "createNamespaces" } else { "" };
-        let name = render::revision_of([content.manifest.as_str(), flag], &self.key);
+        let mut parts = vec![content.manifest.clone(), flag.to_owned()];
+        if !content.overrides.is_empty() {
+            // By hash, and not by text: the order of the fields in a patch says nothing.
+            let value = serde_json::to_value(&content.overrides).unwrap_or_default();
+            parts.push(DeclaredHash::of(&value, &self.key).to_string());
+        }
+        let name = render::revision_of(parts, &self.key);
         let slot = (key.clone(), name.clone());
         if let Some(parsed) = self.parsed.lock().get(&slot) {
             return Ok(parsed.clone());
         }
         let objects = manifest::parse(&content.manifest)?;
-        let parsed = Arc::new(Parsed { name, create_namespaces: content.create_namespaces, objects });
+        let overrides = Overrides::compile(&content.overrides)?;
+        let create_namespaces = content.create_namespaces;
+        let parsed = Arc::new(Parsed { name, create_namespaces, overrides, objects });
         self.parsed.lock().insert(slot, parsed.clone());
         Ok(parsed)
     }
@@ -181,24 +221,45 @@ impl Revisions {
         Ok(parsed)
     }
 
-    /// Renders a revision for a member: by the scopes that the member gives its kinds.
+    /// Renders a revision for a member: by the scopes that the member gives its kinds, and by what its
+    /// overrides use of it.
     pub fn render(
         &self,
         key: &ResourceKey,
         parsed: &Parsed,
         namespace: &str,
         scope_of: &dyn Fn(&Gvk) -> Option<Scope>,
+        (cluster, inputs): (&str, Option<&OverrideInputs>),
     ) -> Result<Arc<Desired>, RevisionError> {
         let scopes: Vec<_> = parsed.objects.iter().map(|object| scope_of(&object.gvk)).collect();
-        let slot = (key.clone(), parsed.name.clone());
+        let effective = parsed.overrides.effective(cluster, inputs);
         let mut rendered = self.rendered.lock();
-        let held = rendered.entry(slot).or_default();
-        if let Some(found) = held.iter().find(|one| one.namespace == namespace && one.scopes == scopes) {
-            return Ok(found.desired.clone());
+        let held = rendered.entry((key.clone(), parsed.name.clone())).or_default();
+        let find = |held: &[Rendering], effective: &Effective| {
+            let same = |one: &&Rendering| {
+                one.namespace == namespace && one.effective == *effective && one.scopes == scopes
+            };
+            held.iter().find(same).map(|one| one.desired.clone())
+        };
+        if let Some(found) = find(held, &effective) {
+            return Ok(found);
         }
-        let desired: Arc<Desired> =
-            Arc::new(render::render(&parsed.objects, scope_of, namespace, &self.key)?.into());
-        held.push(Rendering { namespace: namespace.to_owned(), scopes, desired: desired.clone() });
+        let changes = Changes { overrides: &parsed.overrides, effective: &effective, cluster };
+        let changes = (effective != Effective::default()).then_some(changes);
+        let objects = &parsed.objects;
+        let mut desired: Desired =
+            render::render_with(objects, scope_of, namespace, &self.key, changes)?.into();
+        if changes.is_some() {
+            if let Some(plain) =
+                find(held, &Effective::default()).or_else(|| held.first().map(|one| one.desired.clone()))
+            {
+                desired.share(&plain);
+            }
+            // What an earlier label of a cluster led to, and no member has any more.
+            held.retain(|one| one.effective == Effective::default() || Arc::strong_count(&one.desired) > 1);
+        }
+        let desired = Arc::new(desired);
+        held.push(Rendering { namespace: namespace.to_owned(), scopes, effective, desired: desired.clone() });
         Ok(desired)
     }
 

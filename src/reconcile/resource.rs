@@ -14,7 +14,7 @@ use std::{
 use futures::{StreamExt, TryStreamExt, stream};
 use kube::ResourceExt;
 use vidra_api::{
-    DeletionPolicy, VidraResource, VidraTarget, VidraTargetSpec,
+    DeletionPolicy, OverrideInputs, VidraResource, VidraTarget, VidraTargetSpec,
     labels::{APPROVE_REMOVAL, FINALIZER, RECONCILE_REQUESTED_AT},
     member::OnLeave,
     names::{OwnerHash, revision_secret_name},
@@ -22,6 +22,7 @@ use vidra_api::{
 };
 use vidra_core::{
     guard::{self, Removal},
+    overrides::Cluster,
     select::{self, Member, Selection},
     status::{Problem, is_torn_down},
 };
@@ -91,8 +92,9 @@ impl Pass<'_> {
             // Nothing that was delivered is touched for a manifest that cannot be read.
             Err(error) => {
                 let message = error.to_string();
-                self.hub.events.say(self.resource, Severity::Warning, "ManifestInvalid", &message);
-                let problem = Problem { reason: "ManifestInvalid", message, stalled: true };
+                let reason = error.invalid();
+                self.hub.events.say(self.resource, Severity::Warning, reason, &message);
+                let problem = Problem { reason, message, stalled: true };
                 self.tend().await?;
                 self.report(None, Some(problem), handled).await
             }
@@ -101,8 +103,8 @@ impl Pass<'_> {
                 let problem = match self.guard(&selection) {
                     Some(held) => Some(held),
                     None => {
-                        self.deliver(&parsed.name, &selection).await?;
-                        self.complaint(&selection)
+                        self.deliver(&parsed, &selection).await?;
+                        self.complaint(&selection).or_else(|| self.unmatched(&parsed, &selection))
                     }
                 };
                 self.prune_revisions(&parsed.name).await?;
@@ -201,7 +203,7 @@ impl Pass<'_> {
     }
 
     /// Brings the VidraTargets to what is selected.
-    async fn deliver(&self, revision: &str, selection: &Selection) -> Result<(), CallError> {
+    async fn deliver(&self, revision: &Parsed, selection: &Selection) -> Result<(), CallError> {
         let existing = self.hub.catalog.targets_of(self.key);
         let placed = selection.targets.iter().map(|(cluster, namespace)| {
             let spec = self.spec(cluster, namespace, revision);
@@ -210,7 +212,7 @@ impl Pass<'_> {
         let placed: Vec<_> = placed.collect();
         stream::iter(placed).buffered(SIDE_BY_SIDE).try_collect::<()>().await?;
         #[cfg(vidra_mutants)]
-        self.write_foreign_statuses(&existing, revision).await;
+        self.write_foreign_statuses(&existing, &revision.name).await;
         self.leave_unselected(&existing, selection).await
     }
 
@@ -255,14 +257,26 @@ impl Pass<'_> {
         self.hub.catalog.member(cluster).is_none_or(|member| member.metadata.deletion_timestamp.is_some())
     }
 
-    fn spec(&self, cluster: &str, namespace: &str, revision: &str) -> VidraTargetSpec {
+    /// What the overrides of a revision use of a member.
+    fn inputs(&self, cluster: &str, revision: &Parsed) -> Option<OverrideInputs> {
+        let member = self.hub.catalog.member(cluster)?;
+        let none = BTreeMap::new();
+        revision.overrides.inputs(&Cluster {
+            name: cluster,
+            labels: member.metadata.labels.as_ref().unwrap_or(&none),
+            values: &member.spec.values,
+        })
+    }
+
+    fn spec(&self, cluster: &str, namespace: &str, revision: &Parsed) -> VidraTargetSpec {
         let spec = &self.resource.spec;
         VidraTargetSpec {
             resource: self.key.name.to_string(),
             cluster: cluster.to_owned(),
-            revision: revision.to_owned(),
+            revision: revision.name.clone(),
             desired: Wish::Present,
             namespace: namespace.to_owned(),
+            overrides: self.inputs(cluster, revision),
             prune: spec.prune,
             deletion_policy: spec.deletion_policy,
             reconcile: spec.reconcile.clone().unwrap_or_default(),

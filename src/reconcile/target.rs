@@ -158,7 +158,7 @@ impl Pass<'_> {
     async fn desired(&self, session: &Session) -> Result<(Arc<Desired>, bool), Delivery> {
         let spec = &self.target.spec;
         let failed = |error: RevisionError| Delivery::Failed {
-            reason: "RevisionUnavailable",
+            reason: error.unavailable(),
             message: error.to_string(),
             stalled: !matches!(&error, RevisionError::Call { source, .. } if source.is_transient()),
         };
@@ -167,7 +167,8 @@ impl Pass<'_> {
             self.hub.revisions.get(&self.hub.api, &resource, &spec.revision).await.map_err(failed)?;
         let render = |kinds: &crate::member::kinds::Kinds| {
             let scope_of = |gvk: &Gvk| kinds.get(gvk).map(|(_, scope)| *scope);
-            self.hub.revisions.render(&resource, &parsed, &spec.namespace, &scope_of)
+            let cluster = (&*self.key.cluster, spec.overrides.as_ref());
+            self.hub.revisions.render(&resource, &parsed, &spec.namespace, &scope_of, cluster)
         };
         let mut desired = render(&session.kinds()).map_err(failed)?;
         if !desired.unresolved.is_empty()

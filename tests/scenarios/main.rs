@@ -16,6 +16,7 @@ mod identity;
 mod labels;
 mod others;
 mod outages;
+mod overrides;
 mod partial;
 mod real;
 mod removal;

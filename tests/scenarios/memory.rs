@@ -13,6 +13,7 @@ mod identity;
 mod labels;
 mod others;
 mod outages;
+mod overrides;
 mod partial;
 mod removal;
 mod shared;

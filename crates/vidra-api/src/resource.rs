@@ -5,6 +5,7 @@ use kube::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::overrides::{OVERRIDES_MAX, Override};
 use crate::schema;
 use crate::selector::LabelSelector;
 use crate::target::{DriftState, MESSAGE_MAX, TargetState};
@@ -53,6 +54,11 @@ pub struct VidraResourceSpec {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "schema::cluster_names")]
     pub exclude_clusters: Vec<String>,
+    /// Changes to the objects for some clusters, in this order, each to what the ones before it made. They
+    /// cannot change apiVersion, kind, metadata.name and metadata.namespace.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = OVERRIDES_MAX), extend("x-kubernetes-list-type" = "atomic"))]
+    pub overrides: Vec<Override>,
     /// Whether namespaces that the objects need and the member lacks are made. They are never deleted.
     #[serde(default = "yes")]
     pub create_namespaces: bool,
@@ -78,6 +84,7 @@ impl Default for VidraResourceSpec {
             manifest: None,
             targets: Vec::new(),
             exclude_clusters: Vec::new(),
+            overrides: Vec::new(),
             create_namespaces: true,
             reconcile: None,
             prune: true,
@@ -255,6 +262,7 @@ mod tests {
                     {"clusterSelector": {"matchLabels": {"env": "prod"}}},
                 ],
                 "excludeClusters": ["paris"],
+                "overrides": [{"target": {"kind": "ConfigMap"}, "mergePatch": {"data": {"key": "value"}}}],
                 "createNamespaces": false,
                 "reconcile": {"interval": "10m", "onEvents": true},
                 "prune": false,

@@ -20,6 +20,7 @@ pub use stamp::{Stamp, compose};
 
 use crate::manifest::ManifestObject;
 use crate::object::{Gvk, ObjectKey, Scope};
+use crate::overrides::{Effective, OverrideError, Overrides};
 
 /// What a target is to have.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -83,6 +84,20 @@ pub enum RenderError {
         /// The key in brackets; empty when it is stringData itself.
         path: String,
     },
+    /// An override cannot be done on this cluster.
+    #[error("{0}")]
+    Override(#[from] OverrideError),
+}
+
+/// What is changed of the objects for one cluster.
+#[derive(Clone, Copy, Debug)]
+pub struct Changes<'a> {
+    /// The revision's overrides.
+    pub overrides: &'a Overrides,
+    /// Those that are for the cluster, and what they use of it.
+    pub effective: &'a Effective,
+    /// The cluster.
+    pub cluster: &'a str,
 }
 
 /// Renders the objects for one target. `scope_of` tells the scope of a kind in the member, None for a kind
@@ -98,6 +113,21 @@ pub fn render(
     scope_of: &dyn Fn(&Gvk) -> Option<Scope>,
     default_namespace: &str,
     key: &HashKey,
+) -> Result<Rendered, RenderError> {
+    render_with(objects, scope_of, default_namespace, key, None)
+}
+
+/// As [`render`], with changes for one cluster: they are made to objects that have their namespace, and hashes
+/// are of what they make.
+///
+/// # Errors
+/// Those of [`render`], and the first change that cannot be made.
+pub fn render_with(
+    objects: &[ManifestObject],
+    scope_of: &dyn Fn(&Gvk) -> Option<Scope>,
+    default_namespace: &str,
+    key: &HashKey,
+    changes: Option<Changes<'_>>,
 ) -> Result<Rendered, RenderError> {
     let mut rendered = Rendered::default();
     let mut seen: BTreeMap<ObjectKey, usize> = BTreeMap::new();
@@ -118,7 +148,7 @@ pub fn render(
             });
         }
         match scope {
-            Some(scope) => rendered.objects.push(declare(object, object_key, scope, key)?),
+            Some(scope) => rendered.objects.push(declare(object, object_key, scope, key, changes)?),
             None => rendered.unresolved.push(Unresolved {
                 document: object.document,
                 gvk: object.gvk.clone(),
@@ -136,6 +166,7 @@ fn declare(
     object_key: ObjectKey,
     scope: Scope,
     key: &HashKey,
+    changes: Option<Changes<'_>>,
 ) -> Result<Declared, RenderError> {
     let mut body = object.value.clone();
     if let Some(metadata) = body.get_mut("metadata").and_then(Value::as_object_mut) {
@@ -147,6 +178,9 @@ fn declare(
                 metadata.remove("namespace");
             }
         }
+    }
+    if let Some(Changes { overrides, effective, cluster }) = changes {
+        overrides.apply(effective, cluster, &object.gvk, &object_key, &mut body)?;
     }
     stamp::unmark(&mut body);
     let hash = DeclaredHash::of(&body, key);

@@ -24,6 +24,7 @@ mod hash;
 mod literal;
 mod set;
 mod taken;
+mod text;
 
 #[cfg(test)]
 mod tests;
@@ -37,6 +38,7 @@ pub use hash::values_hash;
 pub use literal::{Literal, Real};
 pub use set::FieldSet;
 pub use taken::taken_empties;
+pub use text::PathError;
 
 /// The annotations that carry our own stamps: changing them is never drift of values.
 pub const STAMP_PREFIX: &str = "owner.vidra.dev/";
