@@ -13,13 +13,16 @@ use crate::{
         events::Events,
         identity::{self, IdentityError},
         revisions::Revisions,
-        watch::follow_all,
+        watch::{Startup, follow_all},
     },
     queue::{Limits, Queue},
     reconcile::Hub,
     seams::{Clock, Connect, Rng},
     serve::metrics::Metrics,
-    settings::Settings,
+    settings::{
+        Settings,
+        tuning::{self, Tuning},
+    },
     tasks::{supervised, vital},
 };
 
@@ -37,6 +40,17 @@ pub struct Deps {
     pub metrics: Metrics,
 }
 
+/// Why the hub could not start.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// It has no identity.
+    #[error(transparent)]
+    Identity(#[from] IdentityError),
+    /// One of its own informers could not start, and the settings say that this ends the process.
+    #[error("{0}; the setting informer.onStartupError is Stop: mend what failed, or set it to Continue")]
+    Informer(String),
+}
+
 /// Runs the hub until `stop`; then ends everything that it started. `synced` turns true when the hub's own
 /// objects are known.
 pub async fn run(
@@ -44,17 +58,19 @@ pub async fn run(
     deps: Deps,
     synced: watch::Sender<bool>,
     stop: CancellationToken,
-) -> Result<(), IdentityError> {
+) -> Result<(), RunError> {
     let Deps { client, connect, clock, rng, metrics } = deps;
     let identity = identity::ensure(&client, &settings.namespace, settings.hub_id.as_deref(), rng.as_ref());
     let Some(identity) = stop.run_until_cancelled(identity).await.transpose()? else { return Ok(()) };
     let (queue, timer) = Queue::new(Limits::default(), rng.clone(), metrics.queue());
     let catalog = Arc::new(Catalog::new(queue.clone()));
+    let tuning = Arc::new(Tuning::new(&settings));
     let (events, event_writer) = Events::new(client.clone(), clock.clone(), rng.clone());
     let hub = Arc::new(Hub {
         api: HubApi::new(client.clone(), catalog.clone(), metrics.clone()),
         revisions: Revisions::new(identity.key.clone()),
         settings,
+        tuning: tuning.clone(),
         identity,
         catalog: catalog.clone(),
         queue: queue.clone(),
@@ -72,9 +88,21 @@ pub async fn run(
     let tasks = TaskTracker::new();
     let ending = stop.clone();
     tasks.spawn(async move { vital("timer", &ending, timer.run(ending.clone())).await });
+    let asked = watch::Sender::new(false);
+    let (of_settings, answered, tuned) = (client.clone(), asked.clone(), hub.clone());
+    let settings = async move {
+        let follow = || tuning::follow(of_settings.clone(), tuned.clone(), answered.clone());
+        supervised("settings", tuned.rng.as_ref(), follow).await;
+    };
+    tasks.spawn(stop.clone().run_until_cancelled_owned(settings));
     let (namespace, known, rng) = (hub.settings.namespace.clone(), synced.clone(), hub.rng.clone());
+    let startup = Arc::new(Startup { tuning, failed: Default::default(), stop: stop.clone() });
+    let (started, mut settled) = (startup.clone(), asked.subscribe());
     let follow = async move {
-        let follow = || follow_all(client.clone(), &namespace, catalog.clone(), rng.as_ref(), known.clone());
+        // What a failure at the start leads to is a setting.
+        let _ = settled.wait_for(|asked| *asked).await;
+        let follow =
+            || follow_all(client.clone(), &namespace, catalog.clone(), rng.as_ref(), &started, known.clone());
         supervised("hub watches", rng.as_ref(), follow).await;
     };
     tasks.spawn(stop.clone().run_until_cancelled_owned(follow));
@@ -90,7 +118,10 @@ pub async fn run(
     tasks.close();
     tasks.wait().await;
     metrics.forget();
-    Ok(())
+    match startup.failed.lock().take() {
+        Some(why) => Err(RunError::Informer(why)),
+        None => Ok(()),
+    }
 }
 
 /// Gives out keys until `stop`. Nothing is decided before the hub's own objects are all known.

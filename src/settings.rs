@@ -1,4 +1,7 @@
-//! Flags of the process.
+//! Flags of the process, and the settings that can be changed while it runs (`live`, `tuning`).
+
+pub mod live;
+pub mod tuning;
 
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
 

@@ -91,6 +91,11 @@ impl Catalog {
         inner.by_cluster.get(cluster).into_iter().flatten().cloned().collect()
     }
 
+    /// All targets.
+    pub fn all_targets(&self) -> Vec<TargetKey> {
+        self.inner.read().targets.keys().cloned().collect()
+    }
+
     /// How many targets are in each state, for metrics.
     pub fn target_states(&self) -> BTreeMap<String, i64> {
         let mut counts = BTreeMap::new();
@@ -386,7 +391,8 @@ impl Catalog {
         }
     }
 
-    fn all_resources(&self) {
+    /// Makes every VidraResource look again.
+    pub fn all_resources(&self) {
         let keys: Vec<_> = self.inner.read().resources.keys().cloned().collect();
         for key in keys {
             self.queue.add(Key::Resource(key), Priority::User);

@@ -12,14 +12,17 @@ use kube::{
     Api, Client, Resource, ResourceExt,
     runtime::watcher::{self, Event},
 };
+use parking_lot::Mutex;
 use serde::de::DeserializeOwned;
 use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
 use vidra_api::{MemberCluster, VidraInventory, VidraResource, VidraTarget, labels::REGISTRATION_LABEL};
 
 use super::catalog::{Catalog, Listed};
 use crate::{
     queue::{ResourceKey, TargetKey},
     seams::Rng,
+    settings::tuning::Tuning,
     tasks::Pauses,
 };
 
@@ -92,15 +95,36 @@ impl From<Secret> for Registration {
     }
 }
 
+/// What becomes of a hub whose first lists fail.
+pub struct Startup {
+    /// What can be changed while the hub runs.
+    pub tuning: Arc<Tuning>,
+    /// What failed, where that ends the hub.
+    pub failed: Mutex<Option<String>>,
+    /// Ends the hub.
+    pub stop: CancellationToken,
+}
+
+impl Startup {
+    /// A first list failed: the hub tries again, or ends.
+    fn failed(&self, kind: &str, error: &watcher::Error) {
+        if self.tuning.now().stop_on_startup_error {
+            *self.failed.lock() = Some(format!("the first list of {kind} failed: {}", brief(error)));
+            self.stop.cancel();
+        }
+    }
+}
+
 /// Follows everything until cancelled; `synced` turns true when each first list is complete.
 pub async fn follow_all(
     client: Client,
     namespace: &str,
     catalog: Arc<Catalog>,
     rng: &dyn Rng,
+    startup: &Startup,
     synced: watch::Sender<bool>,
 ) {
-    let to = Into { catalog: &catalog, rng, done: watch::Sender::new(BTreeSet::new()) };
+    let to = Into { catalog: &catalog, rng, startup, done: watch::Sender::new(BTreeSet::new()) };
     let secrets: Api<Secret> = Api::namespaced(client.clone(), namespace);
     let any = watcher::Config::default().timeout(200);
     let registrations = any.clone().labels(REGISTRATION_LABEL);
@@ -130,6 +154,7 @@ trait Fold: Sized {
 struct Into<'a> {
     catalog: &'a Catalog,
     rng: &'a dyn Rng,
+    startup: &'a Startup,
     done: watch::Sender<BTreeSet<Listed>>,
 }
 
@@ -179,6 +204,9 @@ where
                         });
                     }
                     tracing::warn!(kind = %K::kind(&()), error = %brief(&error), "watch on the hub failed; it is tried again");
+                    if !to.done.borrow().contains(&kind) {
+                        to.startup.failed(&K::kind(&()), &error);
+                    }
                     pauses.pause(to.rng).await;
                     if is_expired(&error) {
                         break;
@@ -190,12 +218,12 @@ where
 }
 
 /// A watcher that met an expired resourceVersion would ask with it for ever.
-fn is_expired(error: &watcher::Error) -> bool {
+pub fn is_expired(error: &watcher::Error) -> bool {
     matches!(error, watcher::Error::WatchStartFailed(kube::Error::Api(status)) if status.code == 410)
 }
 
 /// Never the body: a Secret may be in it.
-fn brief(error: &watcher::Error) -> String {
+pub fn brief(error: &watcher::Error) -> String {
     match error {
         watcher::Error::InitialListFailed(kube::Error::Api(status))
         | watcher::Error::WatchStartFailed(kube::Error::Api(status)) => {

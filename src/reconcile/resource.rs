@@ -34,8 +34,6 @@ use crate::{
     queue::{Key, Priority, ResourceKey, TargetKey, Verdict},
 };
 
-/// Percent of the targets that may be lost at once without a person's word.
-const REMOVAL_GUARD: u8 = 20;
 /// Revisions that are kept beyond those in use.
 const REVISIONS_KEPT: usize = 5;
 /// VidraTargets written side by side.
@@ -187,7 +185,7 @@ impl Pass<'_> {
             .collect();
         let approved = self.resource.annotations().get(APPROVE_REMOVAL).map(String::as_str);
         let Removal::Held { hash, why } =
-            guard::targets(&existing, &leaving, &underway, REMOVAL_GUARD, approved)
+            guard::targets(&existing, &leaving, &underway, self.hub.tuning.now().removal_guard, approved)
         else {
             return None;
         };

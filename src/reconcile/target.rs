@@ -56,7 +56,7 @@ pub async fn reconcile(hub: &Hub, key: &TargetKey) -> Verdict {
     };
     let pass = Pass { hub, key, target: &target };
     match pass.run().await {
-        Ok(verdict) => verdict,
+        Ok(verdict) => pass.tuned(verdict),
         Err(error) => after_hub_error(&Key::Target(key.clone()), &error),
     }
 }
@@ -266,7 +266,7 @@ impl Pass<'_> {
             .into_iter()
             .filter_map(|gvk| kinds.get(gvk).map(|(kind, _)| (gvk.clone(), kind.clone())))
             .collect();
-        let on_events = self.target.spec.reconcile.on_events.unwrap_or(self.hub.settings.on_events);
+        let on_events = self.target.spec.reconcile.on_events.unwrap_or(self.hub.tuning.now().on_events);
         let mut blind = BTreeMap::new();
         let states = if on_events {
             session.informers.require(self.key, &needed)
@@ -341,7 +341,20 @@ impl Pass<'_> {
 
     fn interval(&self) -> Duration {
         let own = self.target.spec.reconcile.interval.as_deref().and_then(|text| parse_interval(text).ok());
-        jittered(own.unwrap_or(self.hub.settings.interval), self.hub.rng.as_ref())
+        jittered(own.unwrap_or(self.hub.tuning.now().interval), self.hub.rng.as_ref())
+    }
+
+    /// Failures are tried again as the VidraResource says, else as the settings do.
+    fn tuned(&self, verdict: Verdict) -> Verdict {
+        let Verdict::Retry(most) = verdict else { return verdict };
+        let live = self.hub.tuning.now();
+        let own = self.target.spec.reconcile.retry_interval.as_deref();
+        match own.and_then(|text| parse_interval(text).ok()) {
+            Some(own) => Verdict::Retry(own),
+            None if !live.retry => Verdict::Done(Some(self.interval())),
+            None if most == RETRY_RARELY => Verdict::Retry(live.retry_max),
+            None => Verdict::Retry(most.min(live.retry_max)),
+        }
     }
 }
 

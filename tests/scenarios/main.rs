@@ -20,6 +20,7 @@ mod overrides;
 mod partial;
 mod real;
 mod removal;
+mod settings;
 mod shared;
 mod terminating;
 

@@ -16,6 +16,7 @@ mod outages;
 mod overrides;
 mod partial;
 mod removal;
+mod settings;
 mod shared;
 mod terminating;
 

@@ -128,6 +128,11 @@ pub struct ReconcileSpec {
     /// Whether also at once when a member reports a change. The interval runs either way.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub on_events: Option<bool>,
+    /// The longest pause between two tries of a delivery that failed, as a duration such as 30s. The first
+    /// pauses are shorter.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "schema::interval")]
+    pub retry_interval: Option<String>,
 }
 
 /// What becomes of delivered objects that are no longer wanted in a member.
@@ -264,7 +269,7 @@ mod tests {
                 "excludeClusters": ["paris"],
                 "overrides": [{"target": {"kind": "ConfigMap"}, "mergePatch": {"data": {"key": "value"}}}],
                 "createNamespaces": false,
-                "reconcile": {"interval": "10m", "onEvents": true},
+                "reconcile": {"interval": "10m", "onEvents": true, "retryInterval": "30s"},
                 "prune": false,
                 "deletionPolicy": "Orphan",
                 "suspend": true,
