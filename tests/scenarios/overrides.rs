@@ -65,6 +65,15 @@ fn each_cluster_gets_what_its_labels_and_values_say_and_a_change_of_them_reaches
         assert_eq!(world.writes("berlin", &mark).len(), 1);
         assert_eq!(world.writes("tokyo", &mark), []);
 
+        // So does a value.
+        let values = json!({"spec": {"values": {"url": "https://new.example"}}});
+        world.hub.merge(&world.member_at("berlin"), values).await;
+        let both = json!({"key": "north", "where.is": "https://new.example"});
+        berlin.when(&at, "the new value", |live| live["data"] == both).await;
+        world.ready("shop").await;
+        assert_eq!(world.writes("berlin", &mark).len(), 2);
+        assert_eq!(world.writes("tokyo", &mark), []);
+
         // Drift is measured against what the cluster is to have.
         berlin.merge(&at, json!({"data": {"key": "one"}})).await;
         berlin.when(&at, "as overridden", says("north")).await;
