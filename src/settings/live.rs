@@ -1,9 +1,17 @@
 //! What the ConfigMap of settings says: read key by key, so that one that is missing or wrong costs nothing but
 //! itself. Pure: no I/O, no clock.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
+
+use vidra_api::ClusterName;
 
 use super::{Settings, parse_interval};
+
+/// Each has a watch of its own.
+const NAMESPACES_MAX: usize = 50;
 
 /// What can be changed while the hub runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,6 +36,8 @@ pub struct Live {
     pub removal_guard: u8,
     /// Targets that are worked on side by side on one member.
     pub cluster_concurrency: usize,
+    /// Namespaces whose Secrets register members, besides the hub's own.
+    pub registration_namespaces: BTreeSet<String>,
 }
 
 impl Live {
@@ -44,6 +54,7 @@ impl Live {
             stop_on_startup_error: false,
             removal_guard: 20,
             cluster_concurrency: 4,
+            registration_namespaces: BTreeSet::new(),
         }
     }
 }
@@ -68,7 +79,7 @@ struct Setting {
     put: fn(&mut Live, &Live),
 }
 
-const SETTINGS: [Setting; 10] = [
+const SETTINGS: [Setting; 11] = [
     Setting {
         key: "interval",
         alias: Some("requeueResourcesAfter"),
@@ -138,6 +149,12 @@ const SETTINGS: [Setting; 10] = [
         take: |live, text| put(&mut live.cluster_concurrency, whole(text, 1, 64)),
         put: |live, other| live.cluster_concurrency = other.cluster_concurrency,
     },
+    Setting {
+        key: "registrationNamespaces",
+        alias: None,
+        take: |live, text| put(&mut live.registration_namespaces, namespaces(text)),
+        put: |live, other| live.registration_namespaces.clone_from(&other.registration_namespaces),
+    },
 ];
 
 /// Reads the ConfigMap's data. A key that is not there means the default, one that cannot be used leaves what
@@ -185,6 +202,18 @@ fn whole<T: TryFrom<u64>>(text: &str, least: u64, most: u64) -> Result<T, String
     T::try_from(number).map_err(|_| wrong())
 }
 
+/// Names apart by commas or white space.
+fn namespaces(text: &str) -> Result<BTreeSet<String>, String> {
+    let names = text.split(|c: char| c == ',' || c.is_whitespace()).filter(|name| !name.is_empty());
+    let names: BTreeSet<String> = names.map(str::to_owned).collect();
+    // Both are DNS labels.
+    let is_name = |name: &String| ClusterName::try_from(name.as_str()).is_ok();
+    if names.len() > NAMESPACES_MAX || !names.iter().all(is_name) {
+        return Err(format!("write at most {NAMESPACES_MAX} names of namespaces, apart by commas or spaces"));
+    }
+    Ok(names)
+}
+
 fn duration(text: &str, least: u64, most: u64) -> Result<Duration, String> {
     let (least, most) = (Duration::from_millis(least), Duration::from_millis(most));
     let read = parse_interval(text).ok().filter(|duration| (least..=most).contains(duration));
@@ -222,7 +251,7 @@ mod tests {
     #[test]
     fn each_key_sets_its_value_and_nothing_else() {
         let seconds = Duration::from_secs;
-        let rows: [(&str, &str, fn(&mut Live)); 13] = [
+        let rows: [(&str, &str, fn(&mut Live)); 14] = [
             ("interval", "30s", |live| live.interval = Duration::from_secs(30)),
             ("requeueResourcesAfter", " 1h30m\n", |live| live.interval = Duration::from_secs(5400)),
             ("reconcileOnEvents", "false", |live| live.on_events = false),
@@ -236,6 +265,9 @@ mod tests {
             ("removalGuard", "35", |live| live.removal_guard = 35),
             ("removalGuard", "35 %", |live| live.removal_guard = 35),
             ("clusterConcurrency", "16", |live| live.cluster_concurrency = 16),
+            ("registrationNamespaces", "a, b\nc", |live| {
+                live.registration_namespaces = ["a", "b", "c"].map(str::to_owned).into();
+            }),
         ];
         for (key, text, set) in rows {
             let mut expected = defaults();
@@ -265,6 +297,7 @@ mod tests {
             ("removalGuard", "101", "write a whole number from 0 to 100"),
             ("removalGuard", "a lot", "write a whole number"),
             ("clusterConcurrency", "0", "write a whole number from 1 to 64"),
+            ("registrationNamespaces", "team-a, Team-B", "write at most 50 names"),
         ] {
             let last = Live {
                 interval: Duration::from_secs(7),
@@ -277,6 +310,7 @@ mod tests {
                 stop_on_startup_error: true,
                 removal_guard: 7,
                 cluster_concurrency: 7,
+                registration_namespaces: BTreeSet::from(["seven".to_owned()]),
             };
             let reading = read(&data(&[(key, text)]), &last, &defaults());
             assert_eq!(reading.faults.len(), 1, "{key}: {text}");

@@ -8,7 +8,6 @@ use kube::{
     Api, Client, Resource,
     runtime::watcher::{self, Event},
 };
-use parking_lot::RwLock;
 use tokio::sync::watch;
 
 use super::{
@@ -31,7 +30,7 @@ pub const SETTINGS_NAME: &str = "vidra-hub";
 /// What holds now. Reading it is cheap.
 #[derive(Debug)]
 pub struct Tuning {
-    now: RwLock<Arc<Live>>,
+    now: watch::Sender<Arc<Live>>,
     defaults: Live,
 }
 
@@ -39,20 +38,24 @@ impl Tuning {
     /// The flags' values, until a ConfigMap is read.
     pub fn new(settings: &Settings) -> Self {
         let defaults = Live::defaults(settings);
-        Self { now: RwLock::new(Arc::new(defaults.clone())), defaults }
+        Self { now: watch::Sender::new(Arc::new(defaults.clone())), defaults }
     }
 
     /// What holds now.
     pub fn now(&self) -> Arc<Live> {
-        self.now.read().clone()
+        self.now.borrow().clone()
+    }
+
+    /// What holds now, and what holds later.
+    pub fn follow(&self) -> watch::Receiver<Arc<Live>> {
+        self.now.subscribe()
     }
 
     /// Takes what a ConfigMap says; without one the defaults hold. Returns what held before, too.
     fn take(&self, data: &BTreeMap<String, String>) -> (Arc<Live>, Reading) {
-        let mut now = self.now.write();
-        let before = now.clone();
+        let before = self.now();
         let reading = live::read(data, &before, &self.defaults);
-        *now = Arc::new(reading.live.clone());
+        self.now.send_replace(Arc::new(reading.live.clone()));
         (before, reading)
     }
 }

@@ -148,3 +148,43 @@ fn an_informer_that_cannot_start_ends_the_contact_where_the_settings_say_so() {
         world.end().await;
     });
 }
+
+#[test]
+fn members_register_from_the_namespaces_that_the_settings_name() {
+    scenario(async |world| {
+        let team = format!("{}-team", world.ns);
+        world.hub.create(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": team}})).await;
+        let secret = json!({
+            "apiVersion": "v1", "kind": "Secret",
+            "metadata": {"name": "berlin", "namespace": team, "labels": {"vidra.dev/member-cluster": "berlin"}},
+            "stringData": {"kubeconfig": world.kubeconfig("berlin", Who::VidraHub)},
+        });
+        world.hub.apply(&secret, true).await.expect("the Secret is taken");
+        world.register(&["tokyo"]).await;
+        assert!(world.member("berlin").await.is_none());
+
+        // One that is not there holds nothing up.
+        set(&world, json!({"registrationNamespaces": format!("{team}, missing")})).await;
+        world.member_says("berlin", "Ready", "True").await;
+        world.deliver("shop", &["berlin", "tokyo"], &config_map("settings", "one")).await;
+        world.ready("shop").await;
+        let at = At::config_map(&world.ns, "settings");
+        let made = world.alice("berlin").await.live(&at).await;
+
+        // A namespace that is no longer named is no wish to leave.
+        world.hub.delete(&settings_at(&world)).await;
+        world.member_says("berlin", "CredentialsValid", "False").await;
+        world.target_is("shop", "berlin", TargetState::Unknown, "NoCredentials").await;
+        assert_eq!(world.alice("berlin").await.live(&at).await, made);
+        world.member_says("tokyo", "Ready", "True").await;
+
+        set(&world, json!({"registrationNamespaces": team})).await;
+        world.ready("shop").await;
+        world.remove("shop").await;
+        world.hub.delete(&world.member_at("berlin")).await;
+        world.hub.gone(&world.member_at("berlin")).await;
+        world.hub.delete(&settings_at(&world)).await;
+        world.hub.delete(&At::new("v1", "Namespace", "", &team)).await;
+        world.end().await;
+    });
+}
