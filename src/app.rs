@@ -72,8 +72,8 @@ pub async fn run(
         settings,
         tuning: tuning.clone(),
         identity,
-        catalog: catalog.clone(),
-        queue: queue.clone(),
+        catalog,
+        queue,
         events,
         clock,
         rng,
@@ -88,24 +88,8 @@ pub async fn run(
     let tasks = TaskTracker::new();
     let ending = stop.clone();
     tasks.spawn(async move { vital("timer", &ending, timer.run(ending.clone())).await });
-    let asked = watch::Sender::new(false);
-    let (of_settings, answered, tuned) = (client.clone(), asked.clone(), hub.clone());
-    let settings = async move {
-        let follow = || tuning::follow(of_settings.clone(), tuned.clone(), answered.clone());
-        supervised("settings", tuned.rng.as_ref(), follow).await;
-    };
-    tasks.spawn(stop.clone().run_until_cancelled_owned(settings));
-    let (namespace, known, rng) = (hub.settings.namespace.clone(), synced.clone(), hub.rng.clone());
     let startup = Arc::new(Startup { tuning, failed: Default::default(), stop: stop.clone() });
-    let (started, mut settled) = (startup.clone(), asked.subscribe());
-    let follow = async move {
-        // What a failure at the start leads to is a setting.
-        let _ = settled.wait_for(|asked| *asked).await;
-        let follow =
-            || follow_all(client.clone(), &namespace, catalog.clone(), rng.as_ref(), &started, known.clone());
-        supervised("hub watches", rng.as_ref(), follow).await;
-    };
-    tasks.spawn(stop.clone().run_until_cancelled_owned(follow));
+    follow(&hub, client, startup.clone(), synced.clone(), &tasks);
     let ending = stop.clone();
     let write = async move { vital("event writer", &ending, event_writer.run()).await };
     tasks.spawn(stop.clone().run_until_cancelled_owned(write));
@@ -122,6 +106,35 @@ pub async fn run(
         Some(why) => Err(RunError::Informer(why)),
         None => Ok(()),
     }
+}
+
+/// Starts what follows the settings and, once these are known, the hub's own objects.
+fn follow(
+    hub: &Arc<Hub>,
+    client: Client,
+    startup: Arc<Startup>,
+    synced: watch::Sender<bool>,
+    tasks: &TaskTracker,
+) {
+    let stop = startup.stop.clone();
+    let asked = watch::Sender::new(false);
+    let mut answered = asked.subscribe();
+    let (of_settings, tuned) = (client.clone(), hub.clone());
+    let settings = async move {
+        let follow = || tuning::follow(of_settings.clone(), tuned.clone(), asked.clone());
+        supervised("settings", tuned.rng.as_ref(), follow).await;
+    };
+    tasks.spawn(stop.clone().run_until_cancelled_owned(settings));
+    let (namespace, catalog, rng) = (hub.settings.namespace.clone(), hub.catalog.clone(), hub.rng.clone());
+    let objects = async move {
+        // What follows on a failure at the start is a setting.
+        let _ = answered.wait_for(|answered| *answered).await;
+        let follow = || {
+            follow_all(client.clone(), &namespace, catalog.clone(), rng.as_ref(), &startup, synced.clone())
+        };
+        supervised("hub watches", rng.as_ref(), follow).await;
+    };
+    tasks.spawn(stop.run_until_cancelled_owned(objects));
 }
 
 /// Gives out keys until `stop`. Nothing is decided before the hub's own objects are all known.

@@ -282,3 +282,6 @@ fn unpack(secret: Secret) -> Result<Content, String> {
     // serde's words could quote the content.
     serde_json::from_slice(&json).map_err(|_| "its payload is no revision".to_owned())
 }
+
+#[cfg(test)]
+mod tests;

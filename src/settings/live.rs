@@ -248,10 +248,13 @@ mod tests {
         reading.live
     }
 
+    /// A key, a value, and what it changes.
+    type Row = (&'static str, &'static str, fn(&mut Live));
+
     #[test]
     fn each_key_sets_its_value_and_nothing_else() {
         let seconds = Duration::from_secs;
-        let rows: [(&str, &str, fn(&mut Live)); 14] = [
+        let rows: [Row; 14] = [
             ("interval", "30s", |live| live.interval = Duration::from_secs(30)),
             ("requeueResourcesAfter", " 1h30m\n", |live| live.interval = Duration::from_secs(5400)),
             ("reconcileOnEvents", "false", |live| live.on_events = false),

@@ -188,3 +188,32 @@ fn members_register_from_the_namespaces_that_the_settings_name() {
         world.end().await;
     });
 }
+
+#[test]
+fn a_hub_that_may_not_list_its_own_kinds_ends_where_the_settings_say_so() {
+    scenario(async |mut world| {
+        set(&world, json!({"informer.onStartupError": "Stop"})).await;
+        world.stop_hub().await;
+        let (api, namespace) = ("rbac.authorization.k8s.io/v1", world.settings.namespace.clone());
+        let rules = json!([{"apiGroups": [""], "resources": ["secrets", "configmaps"], "verbs": ["*"]}]);
+        let metadata = json!({"name": "limited", "namespace": namespace});
+        world
+            .hub
+            .create(json!({"apiVersion": api, "kind": "Role", "metadata": metadata, "rules": rules}))
+            .await;
+        world
+            .hub
+            .create(json!({
+                "apiVersion": api, "kind": "RoleBinding", "metadata": metadata,
+                "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "limited"},
+                "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "limited"}],
+            }))
+            .await;
+        let client = world.bed().client("hub", Who::Limited).await.expect("a client");
+        let started = world.bed().start_hub(client, world.settings.clone()).await;
+        assert!(started.is_err(), "it knows its objects, which it may not see");
+        world.hub.delete(&settings_at(&world)).await;
+        world.start_hub().await;
+        world.end().await;
+    });
+}

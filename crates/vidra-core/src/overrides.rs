@@ -18,7 +18,7 @@ use vidra_api::{
     overrides::{INPUTS_MAX, OVERRIDES_MAX},
 };
 
-pub use error::{InvalidOverride, OverrideError};
+pub use error::{InvalidOverride, OverrideError, Subject};
 
 use self::expression::{Expression, Inputs, Uses};
 use crate::{
@@ -189,7 +189,8 @@ impl Overrides {
                 continue;
             }
             changed = true;
-            let subject = Subject { place: format!("spec.overrides[{index}]"), key, cluster };
+            let place = format!("spec.overrides[{index}]");
+            let subject = Doing { place, key, cluster };
             entry.apply(&effective.inputs, &subject, object)?;
             subject.check(gvk, object)?;
         }
@@ -246,7 +247,7 @@ impl Entry {
     fn apply(
         &self,
         inputs: &OverrideInputs,
-        subject: &Subject<'_>,
+        subject: &Doing<'_>,
         object: &mut Value,
     ) -> Result<(), OverrideError> {
         match &self.change {
@@ -285,13 +286,21 @@ fn assignment(field: &SetField, place: &str) -> Result<(Path, Expression), Inval
 }
 
 /// What one entry is being done to.
-struct Subject<'a> {
+struct Doing<'a> {
     place: String,
     key: &'a ObjectKey,
     cluster: &'a str,
 }
 
-impl Subject<'_> {
+impl Doing<'_> {
+    fn of(&self) -> Box<Subject> {
+        Box::new(Subject {
+            place: self.place.clone(),
+            object: self.key.clone(),
+            cluster: self.cluster.to_owned(),
+        })
+    }
+
     fn patch_failed(
         &self,
         index: usize,
@@ -299,43 +308,24 @@ impl Subject<'_> {
         kind: &json_patch::PatchErrorKind,
     ) -> OverrideError {
         OverrideError::Patch {
-            place: format!("{}.jsonPatch[{index}]", self.place),
+            of: self.of(),
+            index,
             op: patch::name(operation),
             path: operation.path().to_string(),
-            object: self.key.clone(),
-            cluster: self.cluster.to_owned(),
             why: patch::why(operation, kind),
         }
     }
 
     fn gives_nothing(&self, index: usize, why: String) -> OverrideError {
-        OverrideError::Evaluate {
-            place: format!("{}.set[{index}].expression", self.place),
-            object: self.key.clone(),
-            cluster: self.cluster.to_owned(),
-            why,
-        }
+        OverrideError::Evaluate { of: self.of(), index, why }
     }
 
     fn not_set(&self, index: usize, error: &set::SetError) -> OverrideError {
-        OverrideError::Set {
-            place: format!("{}.set[{index}].path", self.place),
-            object: self.key.clone(),
-            cluster: self.cluster.to_owned(),
-            at: error.at.to_string(),
-            why: error.why,
-        }
+        OverrideError::Set { of: self.of(), index, at: error.at.to_string(), why: error.why }
     }
 
     fn check_size(&self, object: &Value) -> Result<(), OverrideError> {
-        if patch::is_in_bounds(object) {
-            return Ok(());
-        }
-        Err(OverrideError::TooLarge {
-            place: self.place.clone(),
-            object: self.key.clone(),
-            cluster: self.cluster.to_owned(),
-        })
+        if patch::is_in_bounds(object) { Ok(()) } else { Err(OverrideError::TooLarge { of: self.of() }) }
     }
 
     /// What came out is the same object still, and can be delivered. What only a server writes is taken off.
@@ -350,19 +340,9 @@ impl Subject<'_> {
             ("metadata.namespace", text("/metadata/namespace") == namespace),
         ];
         if let Some((field, _)) = kept.iter().find(|(_, same)| !same) {
-            return Err(OverrideError::Renamed {
-                place: self.place.clone(),
-                field,
-                object: self.key.clone(),
-                cluster: self.cluster.to_owned(),
-            });
+            return Err(OverrideError::Renamed { of: self.of(), field });
         }
-        let undeliverable = |why: String| OverrideError::Undeliverable {
-            place: self.place.clone(),
-            object: self.key.clone(),
-            cluster: self.cluster.to_owned(),
-            why,
-        };
+        let undeliverable = |why: String| OverrideError::Undeliverable { of: self.of(), why };
         let mut checked = manifest::from_value(1, std::mem::take(object)).map_err(|error| {
             undeliverable(error.to_string().trim_start_matches("document 1: ").to_owned())
         })?;

@@ -15,46 +15,54 @@ pub struct InvalidOverride {
     pub why: String,
 }
 
+/// What an override was being done to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Subject {
+    /// Where the entry stands, such as `spec.overrides[0]`.
+    pub place: String,
+    /// The object.
+    pub object: ObjectKey,
+    /// The cluster.
+    pub cluster: String,
+}
+
 /// Why an override could not be done to one object on one cluster.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum OverrideError {
     /// An operation of a JSON Patch does not apply.
-    #[error("{place}: {op} of {path:?} does not apply to {object} on cluster {cluster}: {why}")]
+    #[error(
+        "{}.jsonPatch[{index}]: {op} of {path:?} does not apply to {} on cluster {}: {why}",
+        .of.place, .of.object, .of.cluster
+    )]
     Patch {
-        /// Where the operation stands.
-        place: String,
+        /// To what.
+        of: Box<Subject>,
+        /// Which operation; 0 is the first.
+        index: usize,
         /// The operation.
         op: &'static str,
         /// Its path.
         path: String,
-        /// The object.
-        object: ObjectKey,
-        /// The cluster.
-        cluster: String,
         /// What is wrong, and how to mend it.
         why: &'static str,
     },
     /// An expression gives no value for the cluster.
-    #[error("{place}: on cluster {cluster}, for {object}: {why}")]
+    #[error("{}.set[{index}].expression: on cluster {}, for {}: {why}", .of.place, .of.cluster, .of.object)]
     Evaluate {
-        /// Where the expression stands.
-        place: String,
-        /// The object.
-        object: ObjectKey,
-        /// The cluster.
-        cluster: String,
+        /// To what.
+        of: Box<Subject>,
+        /// Which field; 0 is the first.
+        index: usize,
         /// What is wrong, and how to mend it.
         why: String,
     },
     /// A field could not be set.
-    #[error("{place}: {object} on cluster {cluster}: {at} {why}")]
+    #[error("{}.set[{index}].path: {} on cluster {}: {at} {why}", .of.place, .of.object, .of.cluster)]
     Set {
-        /// Where the path stands.
-        place: String,
-        /// The object.
-        object: ObjectKey,
-        /// The cluster.
-        cluster: String,
+        /// To what.
+        of: Box<Subject>,
+        /// Which field; 0 is the first.
+        index: usize,
         /// How far down the path could be followed.
         at: String,
         /// What is wrong there, and how to mend it.
@@ -62,45 +70,35 @@ pub enum OverrideError {
     },
     /// What came out is larger or deeper than any API server takes.
     #[error(
-        "{place}: {object} on cluster {cluster} becomes larger than 3 MiB or deeper than 100 levels; make it smaller"
+        "{}: {} on cluster {} becomes larger than 3 MiB or deeper than 100 levels; make it smaller",
+        .of.place, .of.object, .of.cluster
     )]
     TooLarge {
-        /// Where the entry stands.
-        place: String,
-        /// The object.
-        object: ObjectKey,
-        /// The cluster.
-        cluster: String,
+        /// To what.
+        of: Box<Subject>,
     },
     /// What came out is another object.
     #[error(
-        "{place}: it changes {field} of {object} on cluster {cluster}; overrides keep apiVersion, kind, metadata.name and metadata.namespace, so declare another object in the manifest instead"
+        "{}: it changes {field} of {} on cluster {}; overrides keep apiVersion, kind, metadata.name and metadata.namespace, so declare another object in the manifest instead",
+        .of.place, .of.object, .of.cluster
     )]
     Renamed {
-        /// Where the entry stands.
-        place: String,
+        /// To what.
+        of: Box<Subject>,
         /// The field.
         field: &'static str,
-        /// The object.
-        object: ObjectKey,
-        /// The cluster.
-        cluster: String,
     },
     /// What came out cannot be delivered.
-    #[error("{place}: {object} on cluster {cluster} cannot be delivered afterwards: {why}")]
+    #[error("{}: {} on cluster {} cannot be delivered afterwards: {why}", .of.place, .of.object, .of.cluster)]
     Undeliverable {
-        /// Where the entry stands.
-        place: String,
-        /// The object.
-        object: ObjectKey,
-        /// The cluster.
-        cluster: String,
+        /// To what.
+        of: Box<Subject>,
         /// What is wrong, and how to mend it.
         why: String,
     },
     /// The VidraTarget names an entry that its revision does not have.
     #[error(
-        "spec.overrides[{index}] is not in the revision that VidraTarget of cluster {cluster} names; leave VidraTargets to the hub, which corrects this one at the next change"
+        "spec.overrides[{index}] is not in the revision that the VidraTarget of cluster {cluster} names; leave VidraTargets to the hub, which corrects this one at the next change"
     )]
     Unknown {
         /// The entry.
