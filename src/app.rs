@@ -14,13 +14,16 @@ use crate::{
         identity::{self, IdentityError},
         revisions::Revisions,
         sources::watch::follow_sources,
-        watch::follow_all,
+        watch::{Startup, follow_all},
     },
     queue::{Limits, Queue},
     reconcile::Hub,
     seams::{Clock, Connect, Rng},
     serve::metrics::Metrics,
-    settings::Settings,
+    settings::{
+        Settings,
+        tuning::{self, Tuning},
+    },
     tasks::{supervised, vital},
 };
 
@@ -38,6 +41,17 @@ pub struct Deps {
     pub metrics: Metrics,
 }
 
+/// Why the hub could not start.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// It has no identity.
+    #[error(transparent)]
+    Identity(#[from] IdentityError),
+    /// One of its own informers could not start, and the settings say that this ends the process.
+    #[error("{0}; the setting informer.onStartupError is Stop: mend what failed, or set it to Continue")]
+    Informer(String),
+}
+
 /// Runs the hub until `stop`; then ends everything that it started. `synced` turns true when the hub's own
 /// objects are known.
 pub async fn run(
@@ -45,20 +59,22 @@ pub async fn run(
     deps: Deps,
     synced: watch::Sender<bool>,
     stop: CancellationToken,
-) -> Result<(), IdentityError> {
+) -> Result<(), RunError> {
     let Deps { client, connect, clock, rng, metrics } = deps;
     let identity = identity::ensure(&client, &settings.namespace, settings.hub_id.as_deref(), rng.as_ref());
     let Some(identity) = stop.run_until_cancelled(identity).await.transpose()? else { return Ok(()) };
     let (queue, timer) = Queue::new(Limits::default(), rng.clone(), metrics.queue());
     let catalog = Arc::new(Catalog::new(queue.clone()));
+    let tuning = Arc::new(Tuning::new(&settings));
     let (events, event_writer) = Events::new(client.clone(), clock.clone(), rng.clone());
     let hub = Arc::new(Hub {
         api: HubApi::new(client.clone(), catalog.clone(), metrics.clone()),
         revisions: Revisions::new(identity.key.clone()),
         settings,
+        tuning: tuning.clone(),
         identity,
-        catalog: catalog.clone(),
-        queue: queue.clone(),
+        catalog,
+        queue,
         events,
         clock,
         rng,
@@ -73,19 +89,8 @@ pub async fn run(
     let tasks = TaskTracker::new();
     let ending = stop.clone();
     tasks.spawn(async move { vital("timer", &ending, timer.run(ending.clone())).await });
-    let (namespace, known, rng) = (hub.settings.namespace.clone(), synced.clone(), hub.rng.clone());
-    let follow = async move {
-        let follow = || follow_all(client.clone(), &namespace, catalog.clone(), rng.as_ref(), known.clone());
-        supervised("hub watches", rng.as_ref(), follow).await;
-    };
-    tasks.spawn(stop.clone().run_until_cancelled_owned(follow));
-    let of_sources = hub.clone();
-    let follow = async move {
-        let hub = &of_sources;
-        let follow = || follow_sources(&hub.api.client, hub.catalog.sources(), hub.rng.as_ref());
-        supervised("watches of sources", hub.rng.as_ref(), follow).await;
-    };
-    tasks.spawn(stop.clone().run_until_cancelled_owned(follow));
+    let startup = Arc::new(Startup { tuning, failed: Default::default(), stop: stop.clone() });
+    follow(&hub, client, startup.clone(), synced.clone(), &tasks);
     let ending = stop.clone();
     let write = async move { vital("event writer", &ending, event_writer.run()).await };
     tasks.spawn(stop.clone().run_until_cancelled_owned(write));
@@ -98,7 +103,45 @@ pub async fn run(
     tasks.close();
     tasks.wait().await;
     metrics.forget();
-    Ok(())
+    match startup.failed.lock().take() {
+        Some(why) => Err(RunError::Informer(why)),
+        None => Ok(()),
+    }
+}
+
+/// Starts what follows the settings and, once these are known, the hub's own objects.
+fn follow(
+    hub: &Arc<Hub>,
+    client: Client,
+    startup: Arc<Startup>,
+    synced: watch::Sender<bool>,
+    tasks: &TaskTracker,
+) {
+    let stop = startup.stop.clone();
+    let asked = watch::Sender::new(false);
+    let mut answered = asked.subscribe();
+    let (of_settings, tuned) = (client.clone(), hub.clone());
+    let settings = async move {
+        let follow = || tuning::follow(of_settings.clone(), tuned.clone(), asked.clone());
+        supervised("settings", tuned.rng.as_ref(), follow).await;
+    };
+    tasks.spawn(stop.clone().run_until_cancelled_owned(settings));
+    let (namespace, catalog, rng) = (hub.settings.namespace.clone(), hub.catalog.clone(), hub.rng.clone());
+    let objects = async move {
+        // What follows on a failure at the start is a setting.
+        let _ = answered.wait_for(|answered| *answered).await;
+        let follow = || {
+            follow_all(client.clone(), &namespace, catalog.clone(), rng.as_ref(), &startup, synced.clone())
+        };
+        supervised("hub watches", rng.as_ref(), follow).await;
+    };
+    tasks.spawn(stop.clone().run_until_cancelled_owned(objects));
+    let hub = hub.clone();
+    let sources = async move {
+        let follow = || follow_sources(&hub.api.client, hub.catalog.sources(), hub.rng.as_ref());
+        supervised("watches of sources", hub.rng.as_ref(), follow).await;
+    };
+    tasks.spawn(stop.run_until_cancelled_owned(sources));
 }
 
 /// Gives out keys until `stop`. Nothing is decided before the hub's own objects are all known.

@@ -1,7 +1,7 @@
 //! What a target declares, by object key: rendered once for a revision and shared by every member on which
 //! it comes out alike.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
 use vidra_core::{
     object::ObjectKey,
@@ -18,6 +18,17 @@ pub struct Desired {
     pub wants: BTreeMap<ObjectKey, Want>,
     /// Objects of kinds that the member does not know.
     pub unresolved: Vec<Unresolved>,
+}
+
+impl Desired {
+    /// Keeps one copy of what came out as in `plain`.
+    pub fn share(&mut self, plain: &Desired) {
+        for (key, declared) in &mut self.objects {
+            if let Some(same) = plain.objects.get(key).filter(|plain| plain.hash == declared.hash) {
+                declared.body = Arc::clone(&same.body);
+            }
+        }
+    }
 }
 
 impl From<Rendered> for Desired {

@@ -19,8 +19,7 @@ use tower::timeout::TimeoutLayer;
 const HEADERS_WITHIN: Duration = Duration::from_secs(30);
 
 use crate::{
-    app::{self, Deps},
-    hub::identity::IdentityError,
+    app::{self, Deps, RunError},
     keeper::{Keeper, KeeperError},
     lease::Claim,
     member::connect::{TlsConnect, USER_AGENT},
@@ -49,9 +48,9 @@ pub enum ProcessError {
     /// The hub's CRDs are not installed, or it has no rights.
     #[error("the hub's API does not serve vidra.dev/v1alpha1 ({0}); apply the manifests in crds/ first")]
     NotInstalled(String),
-    /// The hub's identity cannot be had.
+    /// The hub could not start.
     #[error(transparent)]
-    Identity(#[from] IdentityError),
+    Run(#[from] RunError),
     /// The thread that keeps the Lease cannot be had.
     #[error("cannot start the thread that keeps the Lease: {0}")]
     Thread(std::io::Error),
@@ -127,7 +126,7 @@ pub async fn under_claim(
     deps: Deps,
     synced: watch::Sender<bool>,
     stop: &CancellationToken,
-) -> (Result<(), IdentityError>, bool) {
+) -> (Result<(), RunError>, bool) {
     let working = stop.child_token();
     let hold = async {
         let held = holding.await;

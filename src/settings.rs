@@ -1,4 +1,7 @@
-//! Flags of the process.
+//! Flags of the process, and the settings that can be changed while it runs (`live`, `tuning`).
+
+pub mod live;
+pub mod tuning;
 
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
@@ -13,6 +16,10 @@ pub struct IntervalError(String);
 /// Reads a duration such as `30s`, `10m`, `1h30m`.
 pub fn parse_interval(text: &str) -> Result<Duration, IntervalError> {
     let bad = || IntervalError(text.to_owned());
+    // The sign would be lost.
+    if text.starts_with('-') {
+        return Err(bad());
+    }
     let duration: kube::core::Duration = text.parse().map_err(|_| bad())?;
     let duration = Duration::from(duration);
     if duration.is_zero() { Err(bad()) } else { Ok(duration) }
@@ -122,7 +129,7 @@ mod tests {
         for (text, seconds) in [("30s", 30), ("10m", 600), ("1h30m", 5400)] {
             assert_eq!(parse_interval(text), Ok(Duration::from_secs(seconds)), "{text}");
         }
-        for text in ["", "0s", "ten", "5"] {
+        for text in ["", "0s", "ten", "5", "-1m"] {
             assert!(parse_interval(text).is_err(), "{text:?}");
         }
     }

@@ -133,6 +133,17 @@ fn member(spec: Value) -> Value {
     object("MemberCluster", "berlin", spec)
 }
 
+/// A VidraResource with one override of this change.
+fn overriding(change: Value) -> Value {
+    let mut entry = json!({"target": {"kind": "ConfigMap"}});
+    entry.as_object_mut().unwrap().extend(change.as_object().unwrap().clone());
+    resource(json!({"targets": [], "overrides": [entry]}))
+}
+
+fn patching(operation: Value) -> Value {
+    overriding(json!({"jsonPatch": [operation]}))
+}
+
 fn vidra_target(name: &str) -> Value {
     let spec = json!({"resource": "shop.eu", "cluster": "berlin", "revision": "00ff", "desired": "Present",
         "namespace": "shop", "generation": 1});
@@ -164,6 +175,15 @@ fn good() -> Vec<Value> {
             json!({"kubeconfigSecretRef": {"namespace": "vidra", "name": "berlin.eu"}, "allowedNamespaces": []}),
         ),
         object("MemberCluster", &"c".repeat(63), json!({})),
+        member(json!({"values": {"registry.url": "https://eu.example:5000/?a=b c", "empty": ""}})),
+        overriding(json!({"clusterNames": ["berlin"], "mergePatch": {"data": {"a": null, "b": {"c": [1]}}}})),
+        overriding(
+            json!({"clusterSelector": {}, "set": [{"path": ".data[\"a.b\"]", "expression": "cluster.name"}]}),
+        ),
+        patching(json!({"op": "add", "path": "/data/a~1b", "value": {"any": ["thing", 1, true]}})),
+        patching(json!({"op": "replace", "path": "", "value": "text"})),
+        patching(json!({"op": "remove", "path": "/data"})),
+        patching(json!({"op": "copy", "from": "/data", "path": "/other"})),
         vidra_target("shop.eu.berlin"),
         object(
             "VidraInventory",
@@ -246,6 +266,46 @@ fn bad() -> Vec<(Value, [&'static str; 2])> {
             ["spec.kubeconfigSecretRef.key", "use a key of the Secret's data"],
         ),
         (vidra_target("mine"), ["VidraTarget", "make a VidraResource instead"]),
+        (
+            resource(json!({"targets": [], "overrides": [{"mergePatch": {}}]})),
+            ["spec.overrides[0].target", "Required value"],
+        ),
+        (overriding(json!({})), ["spec.overrides[0]", "set exactly one of jsonPatch, mergePatch and set"]),
+        (
+            overriding(json!({"mergePatch": {}, "set": []})),
+            ["spec.overrides[0]", "set exactly one of jsonPatch, mergePatch and set"],
+        ),
+        (
+            overriding(json!({"clusterNames": [], "clusterSelector": {}, "mergePatch": {}})),
+            ["spec.overrides[0]", "set at most one of clusterNames and clusterSelector"],
+        ),
+        (
+            overriding(json!({"clusterNames": ["A"], "mergePatch": {}})),
+            ["spec.overrides[0].clusterNames[0]", cluster],
+        ),
+        (overriding(json!({"mergePatch": [1]})), ["spec.overrides[0].mergePatch", "must be of type object"]),
+        (patching(json!({"op": "move", "path": "/a"})), ["jsonPatch[0]", "give from to move and to copy"]),
+        (
+            patching(json!({"op": "add", "from": "/a", "path": "/a", "value": 1})),
+            ["jsonPatch[0]", "give from to move and to copy"],
+        ),
+        (patching(json!({"op": "remove", "path": "data"})), ["jsonPatch[0].path", "write a JSON Pointer"]),
+        (
+            patching(json!({"op": "delete", "path": "/a"})),
+            [
+                "jsonPatch[0].op",
+                "supported values: \"add\", \"remove\", \"replace\", \"move\", \"copy\", \"test\"",
+            ],
+        ),
+        (
+            overriding(json!({"set": [{"path": "data.a", "expression": "1"}]})),
+            ["set[0].path", "write the path from the root of the object"],
+        ),
+        (
+            overriding(json!({"set": [{"path": ".data.a", "expression": ""}]})),
+            ["set[0].expression", "should be at least 1 chars long"],
+        ),
+        (member(json!({"values": {"a b": "c"}})), ["spec.values", "use keys of at most 63 letters"]),
     ];
     rows.extend(
         ["", "10", "0s", "999ms", "1d", "-1m", "ten minutes", "1m 30s"]
@@ -283,4 +343,16 @@ fn an_api_server_fills_in_the_defaults_and_nothing_else() {
     let inventory = json!({"resource": "shop", "cluster": "berlin", "chunk": 0, "entries": entries});
     let taken = try_create(&object("VidraInventory", "shop.berlin.0", inventory.clone())).unwrap();
     assert_eq!(serde_json::from_str::<Value>(&taken).unwrap()["spec"], inventory);
+}
+
+#[test]
+fn an_api_server_keeps_what_patches_hold() {
+    install_crds();
+    for object in [
+        overriding(json!({"mergePatch": {"data": {"gone": null, "deep": {"list": [{"a": null}, 1.5]}}}})),
+        patching(json!({"op": "add", "path": "/data", "value": {"a": [1, "b", {"c": true}]}})),
+    ] {
+        let taken: Value = serde_json::from_str(&try_create(&object).unwrap()).unwrap();
+        assert_eq!(taken["spec"]["overrides"], object["spec"]["overrides"]);
+    }
 }

@@ -101,6 +101,11 @@ impl Catalog {
         inner.by_cluster.get(cluster).into_iter().flatten().cloned().collect()
     }
 
+    /// All targets.
+    pub fn all_targets(&self) -> Vec<TargetKey> {
+        self.inner.read().targets.keys().cloned().collect()
+    }
+
     /// How many targets are in each state, for metrics.
     pub fn target_states(&self) -> BTreeMap<String, i64> {
         let mut counts = BTreeMap::new();
@@ -232,6 +237,7 @@ impl Catalog {
                 member.metadata.deletion_timestamp.clone(),
                 member.spec.allowed_namespaces.clone(),
                 member.annotations().get(FORGET).cloned(),
+                member.spec.values.clone(),
             )
         };
         let rests = held.is_some_and(|held| {
@@ -326,6 +332,15 @@ impl Catalog {
         self.all_resources();
     }
 
+    /// Only these namespaces register members: what others hold counts as gone.
+    pub fn register_from(&self, namespaces: &BTreeSet<String>) {
+        let inner = self.inner.read();
+        let outside = inner.registrations.keys().filter(|(namespace, _)| !namespaces.contains(namespace));
+        let outside: Vec<_> = outside.cloned().collect();
+        drop(inner);
+        outside.iter().for_each(|(namespace, name)| self.drop_registration(namespace, name));
+    }
+
     /// A registration Secret is gone.
     pub fn drop_registration(&self, namespace: &str, name: &str) {
         let mut inner = self.inner.write();
@@ -347,13 +362,15 @@ impl Catalog {
         self.inner.write().made.insert((kind, namespace.to_owned(), name.to_owned()));
     }
 
-    /// Ends a list: what it did not show, and was not made since it began, is gone.
-    pub fn listed(&self, kind: Listed, seen: &BTreeSet<(String, String)>) {
+    /// Ends a list of all namespaces, or of one: what it did not show, and was not made since it began, is gone.
+    pub fn listed(&self, kind: Listed, within: Option<&str>, seen: &BTreeSet<(String, String)>) {
         let inner = self.inner.read();
         let made = inner.made.clone();
         let unseen = |namespace: &str, name: &str| {
             let (namespace, name) = (namespace.to_owned(), name.to_owned());
-            !seen.contains(&(namespace.clone(), name.clone())) && !made.contains(&(kind, namespace, name))
+            within.is_none_or(|within| within == namespace)
+                && !seen.contains(&(namespace.clone(), name.clone()))
+                && !made.contains(&(kind, namespace, name))
         };
         match kind {
             Listed::Resources => {
@@ -401,7 +418,8 @@ impl Catalog {
         }
     }
 
-    fn all_resources(&self) {
+    /// Makes every VidraResource look again.
+    pub fn all_resources(&self) {
         let keys: Vec<_> = self.inner.read().resources.keys().cloned().collect();
         for key in keys {
             self.queue.add(Key::Resource(key), Priority::User);

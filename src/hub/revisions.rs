@@ -11,11 +11,12 @@ use kube::ResourceExt;
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use vidra_api::{VidraResource, names::revision_secret_name};
+use vidra_api::{Override, OverrideInputs, VidraResource, names::revision_secret_name};
 use vidra_core::{
     manifest::{ManifestError, ManifestObject, Reader},
     object::{Gvk, Scope},
-    render::{self, DeclaredHash, HashKey, RenderError},
+    overrides::{Effective, InvalidOverride, Overrides},
+    render::{self, Changes, DeclaredHash, HashKey, RenderError},
 };
 
 use super::{
@@ -33,6 +34,9 @@ pub enum RevisionError {
     /// The manifest does not parse.
     #[error("{0}")]
     Parse(#[from] ManifestError),
+    /// An override is wrong, whatever the cluster.
+    #[error("{0}")]
+    Overrides(#[from] InvalidOverride),
     /// The manifest holds no object.
     #[error(
         "the manifest holds no object; write one, set allowEmpty: true to remove what was delivered, or delete the VidraResource"
@@ -59,17 +63,26 @@ pub enum RevisionError {
         /// What is wrong with it.
         why: String,
     },
-    /// The same object twice, once namespaces are filled in.
+    /// The same object twice, once namespaces are filled in, or an override that a cluster cannot have.
     #[error("{0}")]
     Render(#[from] RenderError),
 }
 
 impl RevisionError {
-    /// A condition reason for people.
+    /// Why a VidraResource has no revision, in one CamelCase word.
     pub fn reason(&self) -> &'static str {
         match self {
             Self::Source(error) => error.reason(),
+            Self::Overrides(_) => "OverridesInvalid",
             _ => "ManifestInvalid",
+        }
+    }
+
+    /// Why a target has nothing to deliver, in one CamelCase word.
+    pub fn unavailable(&self) -> &'static str {
+        match self {
+            Self::Render(RenderError::Override(_)) => "OverrideFailed",
+            _ => "RevisionUnavailable",
         }
     }
 }
@@ -88,6 +101,9 @@ pub struct Content {
     pub sources: Vec<Source>,
     /// Whether missing namespaces are made.
     pub create_namespaces: bool,
+    /// What differs from cluster to cluster.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub overrides: Vec<Override>,
 }
 
 impl Content {
@@ -101,6 +117,11 @@ impl Content {
         }
         for source in &self.sources {
             parts.extend(["source".to_owned(), source.name.clone(), source.text.clone()]);
+        }
+        if !self.overrides.is_empty() {
+            // By hash, and not by text: the order of the fields in a patch says nothing.
+            let value = serde_json::to_value(&self.overrides).unwrap_or_default();
+            parts.extend(["overrides".to_owned(), DeclaredHash::of(&value, key).to_string()]);
         }
         render::revision_of(parts, key)
     }
@@ -125,7 +146,10 @@ pub struct Parsed {
     pub name: String,
     /// Whether missing namespaces are made.
     pub create_namespaces: bool,
-    objects: Vec<ManifestObject>,
+    /// What differs from cluster to cluster.
+    pub overrides: Overrides,
+    /// The objects, in the order of writing.
+    pub objects: Vec<ManifestObject>,
 }
 
 /// See the module.
@@ -138,6 +162,7 @@ pub struct Revisions {
 struct Rendering {
     namespace: String,
     scopes: Vec<Option<Scope>>,
+    effective: Effective,
     desired: Arc<Desired>,
 }
 
@@ -158,6 +183,7 @@ impl Revisions {
             manifests: resource.spec.manifests.clone(),
             sources,
             create_namespaces: resource.spec.create_namespaces,
+            overrides: resource.spec.overrides.clone(),
         };
         let parsed = self.parsed_from(&resource_key(resource), &content)?;
         if parsed.objects.is_empty() && !resource.spec.allow_empty {
@@ -173,7 +199,9 @@ impl Revisions {
             return Ok(parsed.clone());
         }
         let objects = content.objects()?;
-        let parsed = Arc::new(Parsed { name, create_namespaces: content.create_namespaces, objects });
+        let overrides = Overrides::compile(&content.overrides)?;
+        let create_namespaces = content.create_namespaces;
+        let parsed = Arc::new(Parsed { name, create_namespaces, overrides, objects });
         self.parsed.lock().insert(slot, parsed.clone());
         Ok(parsed)
     }
@@ -210,24 +238,45 @@ impl Revisions {
         Ok(parsed)
     }
 
-    /// Renders a revision for a member: by the scopes that the member gives its kinds.
+    /// Renders a revision for a member: by the scopes that the member gives its kinds, and by what its
+    /// overrides use of it.
     pub fn render(
         &self,
         key: &ResourceKey,
         parsed: &Parsed,
         namespace: &str,
         scope_of: &dyn Fn(&Gvk) -> Option<Scope>,
+        (cluster, inputs): (&str, Option<&OverrideInputs>),
     ) -> Result<Arc<Desired>, RevisionError> {
         let scopes: Vec<_> = parsed.objects.iter().map(|object| scope_of(&object.gvk)).collect();
-        let slot = (key.clone(), parsed.name.clone());
+        let effective = parsed.overrides.effective(cluster, inputs);
         let mut rendered = self.rendered.lock();
-        let held = rendered.entry(slot).or_default();
-        if let Some(found) = held.iter().find(|one| one.namespace == namespace && one.scopes == scopes) {
-            return Ok(found.desired.clone());
+        let held = rendered.entry((key.clone(), parsed.name.clone())).or_default();
+        let find = |held: &[Rendering], effective: &Effective| {
+            let same = |one: &&Rendering| {
+                one.namespace == namespace && one.effective == *effective && one.scopes == scopes
+            };
+            held.iter().find(same).map(|one| one.desired.clone())
+        };
+        if let Some(found) = find(held, &effective) {
+            return Ok(found);
         }
-        let desired: Arc<Desired> =
-            Arc::new(render::render(&parsed.objects, scope_of, namespace, &self.key)?.into());
-        held.push(Rendering { namespace: namespace.to_owned(), scopes, desired: desired.clone() });
+        let changes = Changes { overrides: &parsed.overrides, effective: &effective, cluster };
+        let changes = (effective != Effective::default()).then_some(changes);
+        let objects = &parsed.objects;
+        let mut desired: Desired =
+            render::render_with(objects, scope_of, namespace, &self.key, changes)?.into();
+        if changes.is_some() {
+            if let Some(plain) =
+                find(held, &Effective::default()).or_else(|| held.first().map(|one| one.desired.clone()))
+            {
+                desired.share(&plain);
+            }
+            // What an earlier label of a cluster led to, and no member has any more.
+            held.retain(|one| one.effective == Effective::default() || Arc::strong_count(&one.desired) > 1);
+        }
+        let desired = Arc::new(desired);
+        held.push(Rendering { namespace: namespace.to_owned(), scopes, effective, desired: desired.clone() });
         Ok(desired)
     }
 
@@ -244,63 +293,4 @@ pub fn resource_key(resource: &VidraResource) -> ResourceKey {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use serde_json::json;
-
-    fn content(manifest: &str) -> Content {
-        Content {
-            manifest: manifest.into(),
-            manifests: Vec::new(),
-            sources: Vec::new(),
-            create_namespaces: true,
-        }
-    }
-
-    fn source(name: &str, text: &str) -> Source {
-        Source { name: name.into(), text: text.into() }
-    }
-
-    #[test]
-    fn what_has_only_a_manifest_keeps_the_name_of_its_revision_and_all_else_changes_it() {
-        let key = HashKey::new([7; 32]);
-        let plain = content("a: 1");
-        assert_eq!(plain.revision(&key), render::revision_of(["a: 1", "createNamespaces"], &key));
-        let object = json!({"kind": "ConfigMap", "x": [1, null]});
-        let all = [
-            plain.clone(),
-            Content { create_namespaces: false, ..plain.clone() },
-            Content { manifests: vec![object.clone()], ..plain.clone() },
-            Content { manifests: vec![object.clone(), object.clone()], ..plain.clone() },
-            Content { sources: vec![source("a", "b")], ..plain.clone() },
-            Content { sources: vec![source("a", "c")], ..plain.clone() },
-            Content { manifests: vec![object], sources: vec![source("a", "b")], ..plain.clone() },
-            content("a: 2"),
-        ];
-        let names: std::collections::BTreeSet<_> = all.iter().map(|one| one.revision(&key)).collect();
-        assert_eq!(names.len(), all.len());
-    }
-
-    #[test]
-    fn objects_come_in_the_order_of_the_fields_and_know_their_place() {
-        let object =
-            |name: &str| json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}});
-        let all = Content {
-            manifest: object("one").to_string(),
-            manifests: vec![object("two"), object("three")],
-            sources: vec![source("Secret s, key k", &format!("---\n---\n{}", object("four")))],
-            create_namespaces: true,
-        };
-        let objects = all.objects().unwrap();
-        let found: Vec<_> = objects.iter().map(|one| format!("{}: {}", one.name, one.place)).collect();
-        assert_eq!(
-            found,
-            [
-                "one: spec.manifest, document 1 (line 1)",
-                "two: spec.manifests, document 1",
-                "three: spec.manifests, document 2",
-                "four: Secret s, key k, document 2 (line 3)",
-            ]
-        );
-    }
-}
+mod tests;

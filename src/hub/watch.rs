@@ -12,14 +12,17 @@ use kube::{
     Api, Client, Resource, ResourceExt,
     runtime::watcher::{self, Event},
 };
+use parking_lot::Mutex;
 use serde::de::DeserializeOwned;
 use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
 use vidra_api::{MemberCluster, VidraInventory, VidraResource, VidraTarget, labels::REGISTRATION_LABEL};
 
 use super::catalog::{Catalog, Listed};
 use crate::{
     queue::{ResourceKey, TargetKey},
     seams::Rng,
+    settings::tuning::Tuning,
     tasks::Pauses,
 };
 
@@ -92,18 +95,37 @@ impl From<Secret> for Registration {
     }
 }
 
+/// What becomes of a hub whose first lists fail.
+pub struct Startup {
+    /// What can be changed while the hub runs.
+    pub tuning: Arc<Tuning>,
+    /// What failed, where that ends the hub.
+    pub failed: Mutex<Option<String>>,
+    /// Ends the hub.
+    pub stop: CancellationToken,
+}
+
+impl Startup {
+    /// A first list failed: the hub tries again, or ends.
+    fn failed(&self, kind: &str, error: &watcher::Error) {
+        if self.tuning.now().stop_on_startup_error {
+            *self.failed.lock() = Some(format!("the first list of {kind} failed: {}", brief(error)));
+            self.stop.cancel();
+        }
+    }
+}
+
 /// Follows everything until cancelled; `synced` turns true when each first list is complete.
 pub async fn follow_all(
     client: Client,
     namespace: &str,
     catalog: Arc<Catalog>,
     rng: &dyn Rng,
+    startup: &Startup,
     synced: watch::Sender<bool>,
 ) {
-    let to = Into { catalog: &catalog, rng, done: watch::Sender::new(BTreeSet::new()) };
-    let secrets: Api<Secret> = Api::namespaced(client.clone(), namespace);
+    let to = Into { catalog: &catalog, rng, startup, done: watch::Sender::new(BTreeSet::new()) };
     let any = watcher::Config::default().timeout(200);
-    let registrations = any.clone().labels(REGISTRATION_LABEL);
     let all_listed = async {
         let mut listed = to.done.subscribe();
         // Never fails: the sender outlives this.
@@ -111,13 +133,84 @@ pub async fn follow_all(
         synced.send_replace(true);
     };
     tokio::join!(
-        follow(Api::<VidraResource>::all(client.clone()), any.clone(), Listed::Resources, &to),
-        follow(Api::<VidraTarget>::all(client.clone()), any.clone(), Listed::Targets, &to),
-        follow(Api::<VidraInventory>::all(client.clone()), any.clone(), Listed::Inventories, &to),
-        follow(Api::<MemberCluster>::all(client.clone()), any, Listed::Members, &to),
-        follow(secrets, registrations, Listed::Registrations, &to),
+        follow(Api::<VidraResource>::all(client.clone()), any.clone(), Scope::all(Listed::Resources), &to),
+        follow(Api::<VidraTarget>::all(client.clone()), any.clone(), Scope::all(Listed::Targets), &to),
+        follow(Api::<VidraInventory>::all(client.clone()), any.clone(), Scope::all(Listed::Inventories), &to),
+        follow(Api::<MemberCluster>::all(client.clone()), any.clone(), Scope::all(Listed::Members), &to),
+        follow_registrations(&client, namespace, &any, &to),
         all_listed,
     );
+}
+
+/// Follows the registration Secrets of the hub's namespace and of those that the settings name, anew whenever
+/// these change.
+async fn follow_registrations(client: &Client, own: &str, config: &watcher::Config, to: &Into<'_>) {
+    let config = config.clone().labels(REGISTRATION_LABEL);
+    let mut live = to.startup.tuning.follow();
+    loop {
+        let mut namespaces = live.borrow_and_update().registration_namespaces.clone();
+        namespaces.insert(own.to_owned());
+        to.catalog.register_from(&namespaces);
+        let listed = watch::Sender::new(BTreeSet::new());
+        let each = namespaces.iter().map(|namespace| {
+            let api: Api<Secret> = Api::namespaced(client.clone(), namespace);
+            let (within, optional) = (Some((namespace.as_str(), &listed)), namespace != own);
+            let scope = Scope { kind: Listed::Registrations, within, optional };
+            follow(api, config.clone(), scope, to)
+        });
+        let all_listed = async {
+            let all = namespaces.len();
+            let _ = listed.subscribe().wait_for(|listed: &BTreeSet<String>| listed.len() == all).await;
+            to.done(Listed::Registrations);
+            std::future::pending::<()>().await;
+        };
+        let changed = live.wait_for(|live| {
+            let mut wanted = live.registration_namespaces.clone();
+            wanted.insert(own.to_owned());
+            wanted != namespaces
+        });
+        tokio::select! {
+            biased;
+            _ = futures::future::join_all(each) => {}
+            () = all_listed => {}
+            _ = changed => {}
+        }
+    }
+}
+
+/// What one watch follows.
+#[derive(Clone, Copy)]
+struct Scope<'a> {
+    kind: Listed,
+    /// One namespace of several, and which of them have answered.
+    within: Option<(&'a str, &'a watch::Sender<BTreeSet<String>>)>,
+    /// A failure holds nothing up.
+    optional: bool,
+}
+
+impl Scope<'_> {
+    fn all(kind: Listed) -> Self {
+        Self { kind, within: None, optional: false }
+    }
+
+    /// The first list is complete.
+    fn done(&self, to: &Into<'_>) {
+        match self.within {
+            None => to.done(self.kind),
+            Some((namespace, listed)) => listed.send_modify(|listed| {
+                listed.insert(namespace.to_owned());
+            }),
+        }
+    }
+
+    /// A list or watch failed.
+    fn failed(&self, kind: &str, error: &watcher::Error, to: &Into<'_>) {
+        if self.optional {
+            self.done(to);
+        } else if !to.done.borrow().contains(&self.kind) {
+            to.startup.failed(kind, error);
+        }
+    }
 }
 
 /// How one kind is folded.
@@ -130,14 +223,24 @@ trait Fold: Sized {
 struct Into<'a> {
     catalog: &'a Catalog,
     rng: &'a dyn Rng,
+    startup: &'a Startup,
     done: watch::Sender<BTreeSet<Listed>>,
 }
 
-async fn follow<K>(api: Api<K>, config: watcher::Config, kind: Listed, to: &Into<'_>)
+impl Into<'_> {
+    fn done(&self, kind: Listed) {
+        self.done.send_modify(|kinds| {
+            kinds.insert(kind);
+        });
+    }
+}
+
+async fn follow<K>(api: Api<K>, config: watcher::Config, scope: Scope<'_>, to: &Into<'_>)
 where
     K: Resource<DynamicType = ()> + Fold + Clone + DeserializeOwned + Debug + Send + 'static,
 {
-    let catalog = to.catalog;
+    let (catalog, kind) = (to.catalog, scope.kind);
+    let within = scope.within.map(|(namespace, _)| namespace);
     let mut pauses = Pauses::default();
     loop {
         let mut events = std::pin::pin!(watcher::watcher(api.clone(), config.clone()));
@@ -153,12 +256,10 @@ where
                     object.fold(catalog);
                 }
                 Ok(Event::InitDone) => {
-                    catalog.listed(kind, &seen);
+                    catalog.listed(kind, within, &seen);
                     seen.clear();
                     pauses.reset();
-                    to.done.send_modify(|kinds| {
-                        kinds.insert(kind);
-                    });
+                    scope.done(to);
                 }
                 Ok(Event::Apply(object)) => {
                     pauses.reset();
@@ -173,12 +274,11 @@ where
                     if crate::mutants::is(crate::mutants::Mutant::DeleteOnFailedList)
                         && matches!(error, watcher::Error::InitialListFailed(_))
                     {
-                        catalog.listed(kind, &seen);
-                        to.done.send_modify(|kinds| {
-                            kinds.insert(kind);
-                        });
+                        catalog.listed(kind, within, &seen);
+                        scope.done(to);
                     }
                     tracing::warn!(kind = %K::kind(&()), error = %brief(&error), "watch on the hub failed; it is tried again");
+                    scope.failed(&K::kind(&()), &error, to);
                     pauses.pause(to.rng).await;
                     if is_expired(&error) {
                         break;
@@ -190,12 +290,12 @@ where
 }
 
 /// A watcher that met an expired resourceVersion would ask with it for ever.
-pub(super) fn is_expired(error: &watcher::Error) -> bool {
+pub fn is_expired(error: &watcher::Error) -> bool {
     matches!(error, watcher::Error::WatchStartFailed(kube::Error::Api(status)) if status.code == 410)
 }
 
 /// Never the body: a Secret may be in it.
-pub(super) fn brief(error: &watcher::Error) -> String {
+pub fn brief(error: &watcher::Error) -> String {
     match error {
         watcher::Error::InitialListFailed(kube::Error::Api(status))
         | watcher::Error::WatchStartFailed(kube::Error::Api(status)) => {

@@ -21,7 +21,10 @@ use kube::{
     runtime::watcher::{self, Event},
 };
 use parking_lot::Mutex;
-use tokio::sync::OwnedSemaphorePermit;
+use tokio::{
+    sync::{OwnedSemaphorePermit, watch},
+    time::Instant,
+};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use vidra_core::object::{Gvk, ObjectKey};
 
@@ -30,10 +33,12 @@ use super::{
     error::{CallError, Class},
     live::Live,
     records::{Records, Source},
+    session::SessionDeps,
 };
 use crate::{
     queue::{Key, Priority, Queue, TargetKey},
     seams::Rng,
+    settings::tuning::Tuning,
     tasks::{Pauses, supervised},
 };
 
@@ -66,7 +71,10 @@ pub struct Informers {
     queue: Arc<Queue>,
     rng: Arc<dyn Rng>,
     turns: Shared,
+    tuning: Arc<Tuning>,
     tasks: TaskTracker,
+    /// Why one of them could not start, where that is to end the contact.
+    startup: watch::Sender<Option<String>>,
     /// Ends every informer.
     stop: CancellationToken,
     running: Mutex<BTreeMap<Gvk, Informer>>,
@@ -87,13 +95,13 @@ impl Informers {
         selector: String,
         client: Client,
         records: Arc<Records>,
-        queue: Arc<Queue>,
-        rng: Arc<dyn Rng>,
-        turns: Shared,
+        deps: &SessionDeps,
         tasks: TaskTracker,
         stop: CancellationToken,
     ) -> Arc<Self> {
-        let running = Mutex::default();
+        let (queue, rng, tuning) = (deps.queue.clone(), deps.rng.clone(), deps.tuning.clone());
+        let turns = deps.calls.clone();
+        let (running, startup) = (Mutex::default(), watch::Sender::new(None));
         Arc::new(Self {
             selector,
             client,
@@ -101,7 +109,9 @@ impl Informers {
             queue,
             rng,
             turns,
+            tuning,
             tasks,
+            startup,
             stop,
             running,
             next_id: AtomicU64::new(0),
@@ -142,8 +152,20 @@ impl Informers {
         self.require(target, &BTreeMap::new());
     }
 
+    /// Ends when an informer could not start and the settings say that this ends the contact.
+    pub async fn cannot_start(&self) -> CallError {
+        let mut startup = self.startup.subscribe();
+        let why = startup.wait_for(Option::is_some).await.map(|why| why.clone());
+        match why {
+            Ok(why) => CallError { class: Class::Server, message: why.unwrap_or_default() },
+            // The sender lives as long as this.
+            Err(_) => std::future::pending().await,
+        }
+    }
+
     /// Begins every informer anew: after the member was out of reach.
     pub fn restart(self: &Arc<Self>) {
+        self.startup.send_replace(None);
         let mut running = self.running.lock();
         let kinds: Vec<_> =
             running.iter().map(|(gvk, informer)| (gvk.clone(), informer.resource.clone())).collect();
@@ -219,13 +241,22 @@ impl Informers {
     }
 
     fn set_state(&self, gvk: &Gvk, id: u64, state: State) {
-        let users = match self.running.lock().get_mut(gvk) {
+        let (users, starting) = match self.running.lock().get_mut(gvk) {
             Some(informer) if informer.id == id && informer.state != state => {
-                informer.state = state;
-                informer.users.clone()
+                let before = std::mem::replace(&mut informer.state, state.clone());
+                (informer.users.clone(), before == State::Syncing)
             }
             _ => return,
         };
+        if let State::Denied(why) | State::Failing(why) = &state
+            && starting
+            && self.tuning.now().stop_on_startup_error
+        {
+            let why = format!(
+                "the informer of {gvk} could not start, and the setting informer.onStartupError is Stop: {why}"
+            );
+            self.startup.send_replace(Some(why));
+        }
         for user in users {
             self.queue.add(Key::Target(user), Priority::Resync);
         }
@@ -263,7 +294,21 @@ impl Run {
         let mut turn = registry.turns.list().await.ok();
         // Told at the list's end: until then a plan would have to wait for it.
         let mut woken = BTreeSet::new();
-        while let Some(event) = next(&mut events, &mut turn).await {
+        let within = registry.tuning.now().cache_sync_timeout;
+        let mut listing = Some(Instant::now() + within);
+        loop {
+            let event = match listing {
+                Some(end) => tokio::time::timeout_at(end, next(&mut events, &mut turn)).await,
+                None => Ok(next(&mut events, &mut turn).await),
+            };
+            let Ok(event) = event else {
+                // It goes on all the same: begun anew, a long list would never end.
+                let why = format!("its first list takes longer than {within:?}");
+                registry.set_state(&self.gvk, self.id, State::Failing(why));
+                listing = None;
+                continue;
+            };
+            let Some(event) = event else { return };
             match event {
                 Ok(Event::Init) => {
                     seen.clear();
@@ -279,6 +324,7 @@ impl Run {
                     seen.clear();
                     turn = None;
                     pauses.reset();
+                    listing = None;
                     registry.set_state(&self.gvk, self.id, State::Synced);
                 }
                 Ok(Event::Apply(live)) => {

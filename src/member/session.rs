@@ -24,6 +24,7 @@ use crate::{
     queue::{Key, Priority, Queue, TargetKey, jittered},
     seams::{Clock, Rng},
     serve::metrics::Metrics,
+    settings::tuning::Tuning,
     tasks::supervised,
 };
 
@@ -41,8 +42,6 @@ const FIRST_RETRY: Duration = Duration::from_secs(1);
 const LAST_RETRY: Duration = Duration::from_secs(120);
 /// Discovery is asked for again, for a kind that is not known, at most this often.
 const DISCOVER_EVERY: Duration = Duration::from_secs(1);
-/// A call must end within this time, all stages together.
-pub const CALL_WITHIN: Duration = Duration::from_secs(15);
 
 /// How the session stands with its member.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -98,6 +97,8 @@ pub struct SessionDeps {
     pub metrics: Metrics,
     /// The calls that all members share.
     pub calls: Shared,
+    /// What can be changed while the hub runs.
+    pub tuning: Arc<Tuning>,
     /// Wakes all targets of a cluster.
     pub wake_targets: Arc<dyn Fn(&str) + Send + Sync>,
 }
@@ -140,16 +141,8 @@ impl Session {
         let (stop, tasks) = (CancellationToken::new(), TaskTracker::new());
         let records = Arc::new(Records::new(deps.hub.clone()));
         let selector = format!("{}={}", vidra_api::labels::HUB_LABEL, deps.hub);
-        let informers = Informers::new(
-            selector,
-            client.clone(),
-            records.clone(),
-            deps.queue.clone(),
-            deps.rng.clone(),
-            deps.calls.clone(),
-            tasks.clone(),
-            stop.clone(),
-        );
+        let informers =
+            Informers::new(selector, client.clone(), records.clone(), &deps, tasks.clone(), stop.clone());
         let state = State {
             contact: Contact::Connecting,
             admitted: None,
@@ -265,9 +258,11 @@ impl Session {
         let closed = || CallError { class: Class::Transport, message: "the session has ended".into() };
         let answered = async {
             let _permit = self.budget.permit().await.map_err(|_| closed())?;
-            match tokio::time::timeout(CALL_WITHIN, call).await {
+            // All stages together.
+            let within = self.deps.tuning.now().apply_timeout;
+            match tokio::time::timeout(within, call).await {
                 Ok(answer) => answer.map_err(CallError::from),
-                Err(_) => Err(CallError::deadline(CALL_WITHIN)),
+                Err(_) => Err(CallError::deadline(within)),
             }
         };
         let answer = self.stop.run_until_cancelled(answered).await.unwrap_or_else(|| Err(closed()));
@@ -369,6 +364,7 @@ impl Session {
             let pause = if misses == 0 { PROBE_EVERY } else { PROBE_AGAIN };
             tokio::select! {
                 biased;
+                error = self.informers.cannot_start() => return error,
                 () = self.suspicion.notified() => {}
                 () = tokio::time::sleep(pause) => {}
             }

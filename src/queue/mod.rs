@@ -54,7 +54,6 @@ pub struct Queue {
     inner: Mutex<Inner>,
     wake: Notify,
     timer: mpsc::UnboundedSender<(Key, Instant)>,
-    limits: Limits,
     rng: Arc<dyn Rng>,
     metrics: QueueMetrics,
 }
@@ -65,8 +64,9 @@ pub struct Timer {
     requests: mpsc::UnboundedReceiver<(Key, Instant)>,
 }
 
-#[derive(Default)]
 struct Inner {
+    limits: Limits,
+    first_retry: Duration,
     lanes: BTreeMap<Lane, LaneState>,
     /// Lanes that have a ready key and room for it.
     eligible: BTreeSet<Lane>,
@@ -98,10 +98,9 @@ impl Queue {
     pub fn new(limits: Limits, rng: Arc<dyn Rng>, metrics: QueueMetrics) -> (Arc<Self>, Timer) {
         let (timer, requests) = mpsc::unbounded_channel();
         let queue = Arc::new(Self {
-            inner: Mutex::new(Inner::default()),
+            inner: Mutex::new(Inner::new(limits)),
             wake: Notify::new(),
             timer,
-            limits,
             rng,
             metrics,
         });
@@ -121,7 +120,21 @@ impl Queue {
             Some(KeyState::Ready(held)) => inner.remove_ready(&key, held),
             None => self.metrics.added(key.loop_name()),
         }
-        inner.push(key, priority, self.limits);
+        inner.push(key, priority);
+        drop(inner);
+        self.wake.notify_one();
+    }
+
+    /// Changes how many keys of a member are worked on at once, and the first pause after a failure.
+    pub fn tune(&self, per_member: usize, first_retry: Duration) {
+        let mut inner = self.inner.lock();
+        inner.limits.per_member = per_member;
+        inner.first_retry = first_retry;
+        let limits = inner.limits;
+        let has_room = |(lane, state): (&Lane, &LaneState)| {
+            (!state.is_empty() && state.running < lane.limit(limits)).then(|| lane.clone())
+        };
+        inner.eligible = inner.lanes.iter().filter_map(has_room).collect();
         drop(inner);
         self.wake.notify_one();
     }
@@ -144,7 +157,7 @@ impl Queue {
     pub async fn next(&self) -> Key {
         loop {
             let notified = self.wake.notified();
-            if let Some(key) = self.inner.lock().pop(self.limits) {
+            if let Some(key) = self.inner.lock().pop() {
                 return key;
             }
             notified.await;
@@ -155,16 +168,17 @@ impl Queue {
     pub fn done(&self, key: &Key, verdict: Verdict) {
         let delay = {
             let mut inner = self.inner.lock();
-            let again = inner.finish(key, self.limits);
+            let again = inner.finish(key);
             let delay = match verdict {
                 Verdict::Done(delay) => {
                     inner.failures.remove(key);
                     delay
                 }
                 Verdict::Retry(most) => {
+                    let first = inner.first_retry;
                     let failures = inner.failures.entry(key.clone()).or_default();
                     *failures = failures.saturating_add(1);
-                    let exponential = FIRST_RETRY.saturating_mul(1 << (*failures - 1).min(20));
+                    let exponential = first.saturating_mul(1 << (*failures - 1).min(20));
                     self.metrics.retried(key.loop_name());
                     Some(jittered(exponential.min(most), self.rng.as_ref()))
                 }
@@ -199,7 +213,21 @@ pub fn jittered(delay: Duration, rng: &dyn Rng) -> Duration {
 }
 
 impl Inner {
-    fn push(&mut self, key: Key, priority: Priority, limits: Limits) {
+    fn new(limits: Limits) -> Self {
+        Self {
+            limits,
+            first_retry: FIRST_RETRY,
+            lanes: BTreeMap::new(),
+            eligible: BTreeSet::new(),
+            cursor: None,
+            keys: BTreeMap::new(),
+            failures: BTreeMap::new(),
+            delayed: BTreeMap::new(),
+        }
+    }
+
+    fn push(&mut self, key: Key, priority: Priority) {
+        let limits = self.limits;
         let lane = key.lane();
         let state = self.lanes.entry(lane.clone()).or_default();
         state.ready[priority as usize].push_back(key.clone());
@@ -215,7 +243,8 @@ impl Inner {
         }
     }
 
-    fn pop(&mut self, limits: Limits) -> Option<Key> {
+    fn pop(&mut self) -> Option<Key> {
+        let limits = self.limits;
         let after = self.cursor.as_ref().map_or(Bound::Unbounded, Bound::Excluded);
         let lane = self
             .eligible
@@ -235,19 +264,20 @@ impl Inner {
     }
 
     /// Returns whether the key became ready again.
-    fn finish(&mut self, key: &Key, limits: Limits) -> bool {
+    fn finish(&mut self, key: &Key) -> bool {
         let lane = key.lane();
         let mut drained = false;
         if let Some(state) = self.lanes.get_mut(&lane) {
             state.running = state.running.saturating_sub(1);
-            if !state.is_empty() {
+            // The limit may have become smaller meanwhile.
+            if !state.is_empty() && state.running < lane.limit(self.limits) {
                 self.eligible.insert(lane.clone());
             }
             drained = state.is_empty() && state.running == 0;
         }
         match self.keys.remove(key) {
             Some(KeyState::Dirty(priority)) => {
-                self.push(key.clone(), priority, limits);
+                self.push(key.clone(), priority);
                 true
             }
             _ => {

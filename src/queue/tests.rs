@@ -99,3 +99,29 @@ async fn a_failing_key_backs_off_up_to_its_limit_and_starts_afresh_after_success
     queue.next().await;
     assert!(start.elapsed() < Duration::from_millis(300));
 }
+
+#[tokio::test(start_paused = true)]
+async fn places_and_first_pauses_can_be_changed_while_keys_wait() {
+    let (queue, timer) = queue(1);
+    let stop = CancellationToken::new();
+    let mut tasks = tokio::task::JoinSet::new();
+    tasks.spawn(timer.run(stop.clone()));
+    for resource in ["a", "b", "c"] {
+        queue.add(target(resource, "berlin"), Priority::Drift);
+    }
+    let first = queue.next().await;
+    assert!(tokio::time::timeout(Duration::from_secs(60), queue.next()).await.is_err(), "one place");
+    queue.tune(2, Duration::from_secs(20));
+    let second = queue.next().await;
+    assert_eq!([&first, &second], [&target("a", "berlin"), &target("b", "berlin")]);
+    // With fewer places, one that becomes free is not given out again.
+    queue.tune(1, Duration::from_secs(20));
+    queue.done(&first, Verdict::Done(None));
+    assert!(tokio::time::timeout(Duration::from_secs(60), queue.next()).await.is_err(), "one place, taken");
+    queue.done(&second, Verdict::Retry(Duration::from_secs(60)));
+    assert_eq!(queue.next().await, target("c", "berlin"));
+    queue.done(&target("c", "berlin"), Verdict::Done(None));
+    let start = Instant::now();
+    assert_eq!(queue.next().await, second);
+    assert!((18..=22).contains(&start.elapsed().as_secs()), "{:?}", start.elapsed());
+}

@@ -24,7 +24,7 @@ use crate::{
     queue::{Key, Priority, Queue, ResourceKey, TargetKey, Verdict},
     seams::{Clock, Connect, Rng},
     serve::metrics::Metrics,
-    settings::Settings,
+    settings::{Settings, tuning::Tuning},
 };
 
 /// A status of one object is written at most once in this time, and once more when it ends what a passing one
@@ -41,6 +41,8 @@ const RETRY_RARELY: Duration = Duration::from_secs(300);
 pub struct Hub {
     /// Flags.
     pub settings: Settings,
+    /// What can be changed while the hub runs.
+    pub tuning: Arc<Tuning>,
     /// Who this hub is.
     pub identity: Identity,
     /// What is declared.
@@ -101,6 +103,7 @@ impl Hub {
             rng: self.rng.clone(),
             metrics: self.metrics.clone(),
             calls: self.calls.clone(),
+            tuning: self.tuning.clone(),
             wake_targets: Arc::new(move |cluster| wake_targets(&catalog, &queue, cluster)),
         }
     }

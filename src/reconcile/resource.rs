@@ -20,26 +20,25 @@ use futures::{StreamExt, TryStreamExt, stream};
 use kube::ResourceExt;
 use tokio::sync::OnceCell;
 use vidra_api::{
-    VidraResource, VidraTarget, VidraTargetSpec,
+    OverrideInputs, VidraResource, VidraTarget, VidraTargetSpec,
     labels::{APPROVE_REMOVAL, FINALIZER, RECONCILE_REQUESTED_AT},
     names::{OwnerHash, revision_in_secret_name},
     target::Desired as Wish,
 };
 use vidra_core::{
     guard::{self, Removal},
+    overrides::Cluster,
     select::{self, Member, Selection},
     status::Problem,
 };
 
 use super::{Hub, after_hub_error};
 use crate::{
-    hub::{ending::Ending, events::Severity},
+    hub::{ending::Ending, events::Severity, revisions::Parsed},
     member::error::CallError,
     queue::{Key, Priority, ResourceKey, TargetKey, Verdict},
 };
 
-/// Percent of the targets that may be lost at once without a person's word.
-const REMOVAL_GUARD: u8 = 20;
 /// Revisions that are kept beyond those in use.
 const REVISIONS_KEPT: usize = 5;
 /// VidraTargets written side by side.
@@ -108,8 +107,8 @@ impl Pass<'_> {
                 let problem = match self.guard(&selection) {
                     Some(held) => Some(held),
                     None => {
-                        self.deliver(&parsed.name, &selection).await?;
-                        self.complaint(&selection)
+                        self.deliver(&parsed, &selection).await?;
+                        self.complaint(&selection).or_else(|| self.unmatched(&parsed, &selection))
                     }
                 };
                 self.prune_revisions(&parsed.name).await?;
@@ -169,7 +168,7 @@ impl Pass<'_> {
             .collect();
         let approved = self.resource.annotations().get(APPROVE_REMOVAL).map(String::as_str);
         let Removal::Held { hash, why } =
-            guard::targets(&existing, &leaving, &underway, REMOVAL_GUARD, approved)
+            guard::targets(&existing, &leaving, &underway, self.hub.tuning.now().removal_guard, approved)
         else {
             return None;
         };
@@ -185,7 +184,7 @@ impl Pass<'_> {
     }
 
     /// Brings the VidraTargets to what is selected.
-    async fn deliver(&self, revision: &str, selection: &Selection) -> Result<(), CallError> {
+    async fn deliver(&self, revision: &Parsed, selection: &Selection) -> Result<(), CallError> {
         let existing = self.hub.catalog.targets_of(self.key);
         let placed = selection.targets.iter().map(|(cluster, namespace)| {
             let spec = self.spec(cluster, namespace, revision);
@@ -194,7 +193,7 @@ impl Pass<'_> {
         let placed: Vec<_> = placed.collect();
         stream::iter(placed).buffered(SIDE_BY_SIDE).try_collect::<()>().await?;
         #[cfg(vidra_mutants)]
-        self.write_foreign_statuses(&existing, revision).await;
+        self.write_foreign_statuses(&existing, &revision.name).await;
         self.leave_unselected(&existing, selection).await
     }
 
@@ -239,19 +238,31 @@ impl Pass<'_> {
         self.hub.catalog.member(cluster).is_none_or(|member| member.metadata.deletion_timestamp.is_some())
     }
 
-    fn spec(&self, cluster: &str, namespace: &str, revision: &str) -> VidraTargetSpec {
+    /// What the overrides of a revision use of a member.
+    fn inputs(&self, cluster: &str, revision: &Parsed) -> Option<OverrideInputs> {
+        let member = self.hub.catalog.member(cluster)?;
+        let none = BTreeMap::new();
+        revision.overrides.inputs(&Cluster {
+            name: cluster,
+            labels: member.metadata.labels.as_ref().unwrap_or(&none),
+            values: &member.spec.values,
+        })
+    }
+
+    fn spec(&self, cluster: &str, namespace: &str, revision: &Parsed) -> VidraTargetSpec {
         let spec = &self.resource.spec;
         VidraTargetSpec {
             resource: self.key.name.to_string(),
             cluster: cluster.to_owned(),
-            revision: revision.to_owned(),
+            revision: revision.name.clone(),
             desired: Wish::Present,
             namespace: namespace.to_owned(),
+            overrides: self.inputs(cluster, revision),
             prune: spec.prune,
             deletion_policy: spec.deletion_policy,
             namespace_and_crd_deletion: spec.namespace_and_crd_deletion,
             conflicts: spec.conflicts,
-            removal_approved: self.approves(revision, namespace),
+            removal_approved: self.approves(&revision.name, namespace),
             reconcile: spec.reconcile.clone().unwrap_or_default(),
             suspend: false,
             generation: self.resource.metadata.generation.unwrap_or_default(),

@@ -64,7 +64,7 @@ pub async fn reconcile(hub: &Hub, key: &TargetKey) -> Verdict {
     };
     let pass = Pass { hub, key, target: &target };
     match pass.run().await {
-        Ok(verdict) => verdict,
+        Ok(verdict) => pass.tuned(verdict),
         Err(error) => after_hub_error(&Key::Target(key.clone()), &error),
     }
 }
@@ -174,7 +174,7 @@ impl Pass<'_> {
     async fn desired(&self, session: &Session) -> Result<(Arc<Desired>, bool), Delivery> {
         let spec = &self.target.spec;
         let failed = |error: RevisionError| Delivery::Failed {
-            reason: "RevisionUnavailable",
+            reason: error.unavailable(),
             message: error.to_string(),
             stalled: !matches!(&error, RevisionError::Call { source, .. } if source.is_transient()),
         };
@@ -183,7 +183,8 @@ impl Pass<'_> {
             self.hub.revisions.get(&self.hub.api, &resource, &spec.revision).await.map_err(failed)?;
         let render = |kinds: &crate::member::kinds::Kinds| {
             let scope_of = |gvk: &Gvk| kinds.get(gvk).map(|(_, scope)| *scope);
-            self.hub.revisions.render(&resource, &parsed, &spec.namespace, &scope_of)
+            let cluster = (&*self.key.cluster, spec.overrides.as_ref());
+            self.hub.revisions.render(&resource, &parsed, &spec.namespace, &scope_of, cluster)
         };
         let mut desired = render(&session.kinds()).map_err(failed)?;
         if !desired.unresolved.is_empty()
@@ -403,7 +404,7 @@ impl Pass<'_> {
     }
 
     fn follows_events(&self) -> bool {
-        self.target.spec.reconcile.on_events.unwrap_or(self.hub.settings.on_events)
+        self.target.spec.reconcile.on_events.unwrap_or(self.hub.tuning.now().on_events)
     }
 
     /// How long applied objects may take to become healthy.
@@ -414,6 +415,19 @@ impl Pass<'_> {
 
     fn interval(&self) -> Duration {
         let own = self.target.spec.reconcile.interval.as_deref().and_then(|text| parse_interval(text).ok());
-        jittered(own.unwrap_or(self.hub.settings.interval), self.hub.rng.as_ref())
+        jittered(own.unwrap_or(self.hub.tuning.now().interval), self.hub.rng.as_ref())
+    }
+
+    /// Failures are tried again as the VidraResource says, else as the settings do.
+    fn tuned(&self, verdict: Verdict) -> Verdict {
+        let Verdict::Retry(most) = verdict else { return verdict };
+        let live = self.hub.tuning.now();
+        let own = self.target.spec.reconcile.retry_interval.as_deref();
+        match own.and_then(|text| parse_interval(text).ok()) {
+            Some(own) => Verdict::Retry(own),
+            None if !live.retry => Verdict::Done(Some(self.interval())),
+            None if most == RETRY_RARELY => Verdict::Retry(live.retry_max),
+            None => Verdict::Retry(most.min(live.retry_max)),
+        }
     }
 }

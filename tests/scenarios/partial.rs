@@ -7,7 +7,7 @@ use vidra_api::TargetState;
 use crate::{config_map, object, scenario};
 
 /// Lets the limited identity do all that delivering ConfigMaps needs, and see Secrets.
-async fn allow_config_maps(world: &World, admin: &Access) {
+pub async fn allow_config_maps(world: &World, admin: &Access) {
     let name = format!("{}-limited", world.ns);
     let rules = json!([
         {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["*"]},

@@ -8,8 +8,7 @@ use tokio::{sync::watch, task::JoinHandle};
 use tokio_util::sync::CancellationToken;
 use vidra_core::kubeconfig::Allow;
 use vidra_hub::{
-    app::{self, Deps},
-    hub::identity::IdentityError,
+    app::{self, Deps, RunError},
     member::connect::TlsConnect,
     seams::{SeededRng, SystemClock},
     serve::metrics::Metrics,
@@ -19,7 +18,7 @@ use vidra_hub::{
 /// A running hub; dropping it ends it without waiting, [`RunningHub::stop`] waits.
 pub struct RunningHub {
     stop: CancellationToken,
-    task: Option<JoinHandle<Result<(), IdentityError>>>,
+    task: Option<JoinHandle<Result<(), RunError>>>,
     /// Its counters.
     pub metrics: Metrics,
 }

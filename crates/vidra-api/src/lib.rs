@@ -11,6 +11,7 @@ pub mod inventory;
 pub mod labels;
 pub mod member;
 pub mod names;
+pub mod overrides;
 pub mod resource;
 pub mod rights;
 mod schema;
@@ -24,6 +25,7 @@ pub use inventory::{InventoryEntry, VidraInventory, VidraInventorySpec};
 pub use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 pub use member::{KubeconfigSecretRef, MemberCluster, MemberClusterSpec, MemberClusterStatus, OnLeave};
 pub use names::{ClusterName, HubId, NameError, OwnerHash, Revision};
+pub use overrides::{JsonPatchOperation, Override, OverrideInputs, OverrideTarget, PatchOp, SetField};
 pub use resource::{
     ClusterSummary, DeletionPolicy, LeftBehind, ReconcileSpec, Summary, TargetSelector, VidraResource,
     VidraResourceSpec, VidraResourceStatus,

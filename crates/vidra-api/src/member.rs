@@ -1,5 +1,7 @@
 //! MemberCluster: a cluster that the hub delivers to.
 
+use std::collections::BTreeMap;
+
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kube::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
@@ -43,6 +45,11 @@ pub struct MemberClusterSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::namespaces")]
     pub allowed_namespaces: Option<Vec<String>>,
+    /// Texts that overrides may use as cluster.values, such as URLs, which labels cannot hold. Not for
+    /// secrets: whoever may read MemberClusters or VidraTargets can read them.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(schema_with = "schema::values")]
+    pub values: BTreeMap<String, String>,
     /// What becomes of the objects in the member when this MemberCluster is deleted. Orphan leaves them
     /// there without our labels, Delete removes them first.
     #[serde(default)]
@@ -128,6 +135,7 @@ mod tests {
             "spec": {
                 "kubeconfigSecretRef": {"namespace": "vidra", "name": "berlin", "key": "value"},
                 "suspend": true, "allowedNamespaces": ["team-a"], "onLeave": "Delete",
+                "values": {"registry": "https://eu.registry.example"},
             },
             "status": {
                 "observedGeneration": 1, "uid": "u", "version": "v1.36.3",

@@ -6,6 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::conflicts::{Conflicts, ContainerDeletion};
+use crate::overrides::{OVERRIDES_MAX, Override};
 use crate::schema;
 use crate::selector::LabelSelector;
 use crate::sources::{self, ManifestSource};
@@ -65,6 +66,11 @@ pub struct VidraResourceSpec {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "schema::cluster_names")]
     pub exclude_clusters: Vec<String>,
+    /// Changes to the objects for some clusters, in this order, each to what the ones before it made. They
+    /// cannot change apiVersion, kind, metadata.name and metadata.namespace.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = OVERRIDES_MAX), extend("x-kubernetes-list-type" = "atomic"))]
+    pub overrides: Vec<Override>,
     /// Whether namespaces that the objects need and the member lacks are made. They are never deleted.
     #[serde(default = "yes")]
     pub create_namespaces: bool,
@@ -103,6 +109,7 @@ impl Default for VidraResourceSpec {
             manifests_from: Vec::new(),
             targets: Vec::new(),
             exclude_clusters: Vec::new(),
+            overrides: Vec::new(),
             create_namespaces: true,
             reconcile: None,
             prune: true,
@@ -155,6 +162,11 @@ pub struct ReconcileSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::interval")]
     pub timeout: Option<String>,
+    /// The longest pause between two tries of a delivery that failed, as a duration such as 30s. The first
+    /// pauses are shorter.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "schema::interval")]
+    pub retry_interval: Option<String>,
 }
 
 /// What becomes of delivered objects that are no longer wanted in a member.
@@ -314,8 +326,9 @@ mod tests {
                     {"clusterSelector": {"matchLabels": {"env": "prod"}}},
                 ],
                 "excludeClusters": ["paris"],
+                "overrides": [{"target": {"kind": "ConfigMap"}, "mergePatch": {"data": {"key": "value"}}}],
                 "createNamespaces": false,
-                "reconcile": {"interval": "10m", "onEvents": true, "timeout": "5m"},
+                "reconcile": {"interval": "10m", "onEvents": true, "timeout": "5m", "retryInterval": "30s"},
                 "prune": false,
                 "deletionPolicy": "Orphan",
                 "namespaceAndCRDDeletion": "WhenEmpty",

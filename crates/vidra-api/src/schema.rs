@@ -23,8 +23,15 @@ const NAME_LIST_MAX: usize = 1000;
 /// Most clusters that one entry of targets names. The API server multiplies the bounds from the root
 /// down: 100 targets of 400 names use five sixths of what one rule may cost, 476 would use all of it.
 const TARGET_CLUSTERS_MAX: usize = 400;
+/// Most clusters that one entry of overrides names: 50 entries of 100 names cost an eighth of what targets may.
+const OVERRIDE_CLUSTERS_MAX: usize = 100;
 /// Most values of one requirement: 100 targets of 10 requirements of 30 values stay within the cost.
 const LABEL_VALUES_MAX: usize = 30;
+
+/// Longest path of a field.
+const PATH_MAX: usize = 512;
+/// Longest value of a member: most URLs are shorter.
+const VALUE_MAX: usize = 2048;
 
 const DNS_LABEL: &str = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$";
 const DNS_SUBDOMAIN: &str = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*$";
@@ -67,6 +74,11 @@ pub(crate) fn cluster_names(_: &mut SchemaGenerator) -> Schema {
 /// Member clusters by name, for one entry of targets.
 pub(crate) fn target_cluster_names(_: &mut SchemaGenerator) -> Schema {
     clusters(TARGET_CLUSTERS_MAX)
+}
+
+/// Member clusters by name, for one entry of overrides.
+pub(crate) fn override_cluster_names(_: &mut SchemaGenerator) -> Schema {
+    clusters(OVERRIDE_CLUSTERS_MAX)
 }
 
 /// A list of namespaces of the hub.
@@ -124,6 +136,59 @@ pub(crate) fn interval(_: &mut SchemaGenerator) -> Schema {
     let check = format!("self.matches('{DURATION}') && duration(self) >= duration('1s')");
     let message = "write a duration of one second or more with its units, such as 30s, 10m or 1h30m";
     json_schema!({ "type": "string", "maxLength": 16, "x-kubernetes-validations": rule(&check, message) })
+}
+
+/// Any object; what is in it is not looked at here.
+pub(crate) fn any_object(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({ "type": "object", "maxProperties": 1000, "x-kubernetes-preserve-unknown-fields": true })
+}
+
+/// Any value at all.
+pub(crate) fn anything(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({ "x-kubernetes-preserve-unknown-fields": true })
+}
+
+/// A JSON Pointer, RFC 6901.
+pub(crate) fn pointer(_: &mut SchemaGenerator) -> Schema {
+    let message =
+        "write a JSON Pointer that begins with '/', such as /spec/replicas or /metadata/labels/a~1b";
+    json_schema!({
+        "type": "string",
+        "maxLength": PATH_MAX,
+        "x-kubernetes-validations": rule("self == '' || self.startsWith('/')", message),
+    })
+}
+
+/// The path of a field, as the API server writes it in conflicts.
+pub(crate) fn field_path(_: &mut SchemaGenerator) -> Schema {
+    let message =
+        "write the path from the root of the object, beginning with '.', such as .metadata.labels.region";
+    json_schema!({
+        "type": "string",
+        "maxLength": PATH_MAX,
+        "x-kubernetes-validations": rule("self.startsWith('.')", message),
+    })
+}
+
+/// Texts of a cluster that expressions use, by their keys.
+pub(crate) fn inputs(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({
+        "type": "object",
+        "maxProperties": crate::overrides::INPUTS_MAX,
+        "additionalProperties": { "type": "string", "maxLength": VALUE_MAX },
+    })
+}
+
+/// Values of a member, by their keys. A schema cannot bound the keys of a map, so a rule does.
+pub(crate) fn values(_: &mut SchemaGenerator) -> Schema {
+    let check = format!("self.all(key, size(key) <= {LABEL_MAX} && key.matches('{CONFIG_KEY}'))");
+    let message = "use keys of at most 63 letters, digits, '-', '_' and '.'";
+    json_schema!({
+        "type": "object",
+        "maxProperties": 64,
+        "additionalProperties": { "type": "string", "maxLength": VALUE_MAX },
+        "x-kubernetes-validations": rule(&check, message),
+    })
 }
 
 const LABEL_KEY_MAX: usize = SUBDOMAIN_MAX + 1 + LABEL_MAX;

@@ -7,6 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::conflicts::{Conflicts, ContainerDeletion};
+use crate::overrides::OverrideInputs;
 use crate::resource::{DeletionPolicy, ReconcileSpec, yes};
 use crate::schema;
 
@@ -57,6 +58,9 @@ pub struct VidraTargetSpec {
     /// The namespace in the member of namespaced objects that name none.
     #[schemars(length(max = schema::LABEL_MAX))]
     pub namespace: String,
+    /// What the revision's overrides use of the cluster. Unset: none of them is for this cluster.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub overrides: Option<OverrideInputs>,
     /// Whether an object that the revision no longer has is deleted.
     #[serde(default = "yes")]
     pub prune: bool,
@@ -92,6 +96,7 @@ impl Default for VidraTargetSpec {
             revision: String::new(),
             desired: Desired::default(),
             namespace: String::new(),
+            overrides: None,
             prune: true,
             deletion_policy: DeletionPolicy::default(),
             namespace_and_crd_deletion: ContainerDeletion::default(),
@@ -243,7 +248,7 @@ mod tests {
             "metadata": {"name": "shop.berlin", "namespace": "team-a"},
             "spec": {
                 "resource": "shop", "cluster": "berlin", "revision": "00ff", "desired": "Orphaned",
-                "namespace": "shop", "prune": false, "deletionPolicy": "Orphan",
+                "namespace": "shop", "overrides": {"apply": [1], "labels": {"region": "eu"}}, "prune": false, "deletionPolicy": "Orphan",
                 "namespaceAndCRDDeletion": "WhenEmpty", "conflicts": {"existing": "Adopt", "fields": "Fail"},
                 "removalApproved": true,
                 "reconcile": {"interval": "10m"}, "suspend": true, "generation": 7,

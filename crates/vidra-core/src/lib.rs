@@ -8,6 +8,7 @@ pub mod health;
 pub mod kubeconfig;
 pub mod manifest;
 pub mod object;
+pub mod overrides;
 pub mod plan;
 pub mod render;
 pub mod select;

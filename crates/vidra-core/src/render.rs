@@ -21,6 +21,7 @@ pub use stamp::{Stamp, compose};
 use crate::directives::{BadDirective, Directives};
 use crate::manifest::{ManifestObject, Place};
 use crate::object::{Gvk, ObjectKey, Scope};
+use crate::overrides::{Effective, OverrideError, Overrides};
 
 /// What a target is to have.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -98,6 +99,20 @@ pub enum RenderError {
         /// The annotation, and what it must be.
         bad: BadDirective,
     },
+    /// An override cannot be done on this cluster.
+    #[error("{0}")]
+    Override(#[from] OverrideError),
+}
+
+/// What is changed of the objects for one cluster.
+#[derive(Clone, Copy, Debug)]
+pub struct Changes<'a> {
+    /// The revision's overrides.
+    pub overrides: &'a Overrides,
+    /// Those that are for the cluster, and what they use of it.
+    pub effective: &'a Effective,
+    /// The cluster.
+    pub cluster: &'a str,
 }
 
 /// Renders the objects for one target. `scope_of` tells the scope of a kind in the member, None for a kind
@@ -113,6 +128,21 @@ pub fn render(
     scope_of: &dyn Fn(&Gvk) -> Option<Scope>,
     default_namespace: &str,
     key: &HashKey,
+) -> Result<Rendered, RenderError> {
+    render_with(objects, scope_of, default_namespace, key, None)
+}
+
+/// As [`render`], with changes for one cluster: they are made to objects that have their namespace, and hashes
+/// are of what they make.
+///
+/// # Errors
+/// Those of [`render`], and the first change that cannot be made.
+pub fn render_with(
+    objects: &[ManifestObject],
+    scope_of: &dyn Fn(&Gvk) -> Option<Scope>,
+    default_namespace: &str,
+    key: &HashKey,
+    changes: Option<Changes<'_>>,
 ) -> Result<Rendered, RenderError> {
     let mut rendered = Rendered::default();
     let mut seen: BTreeMap<ObjectKey, &Place> = BTreeMap::new();
@@ -133,12 +163,12 @@ pub fn render(
             });
         }
         match scope {
-            Some(scope) => rendered.objects.push(declare(object, object_key, scope, key)?),
+            Some(scope) => rendered.objects.push(declare(object, object_key, scope, key, changes)?),
             None => rendered.unresolved.push(Unresolved {
                 place: object.place.clone(),
                 gvk: object.gvk.clone(),
                 name: object.name.clone(),
-                wave: directives(object, &object_key)?.wave,
+                wave: directives(&object.place, &object.value, &object_key)?.wave,
             }),
         }
     }
@@ -147,9 +177,9 @@ pub fn render(
     Ok(rendered)
 }
 
-fn directives(object: &ManifestObject, key: &ObjectKey) -> Result<Directives, RenderError> {
-    Directives::of(&object.value).map_err(|bad| RenderError::Directive {
-        place: object.place.clone(),
+fn directives(place: &Place, object: &Value, key: &ObjectKey) -> Result<Directives, RenderError> {
+    Directives::of(object).map_err(|bad| RenderError::Directive {
+        place: place.clone(),
         object: key.to_string(),
         bad,
     })
@@ -160,6 +190,7 @@ fn declare(
     object_key: ObjectKey,
     scope: Scope,
     key: &HashKey,
+    changes: Option<Changes<'_>>,
 ) -> Result<Declared, RenderError> {
     let mut body = object.value.clone();
     if let Some(metadata) = body.get_mut("metadata").and_then(Value::as_object_mut) {
@@ -172,8 +203,11 @@ fn declare(
             }
         }
     }
+    if let Some(Changes { overrides, effective, cluster }) = changes {
+        overrides.apply(effective, cluster, &object.gvk, &object_key, &mut body)?;
+    }
     stamp::unmark(&mut body);
-    let directives = directives(object, &object_key)?;
+    let directives = directives(&object.place, &body, &object_key)?;
     Directives::strip(&mut body);
     let hash = DeclaredHash::of(&body, key);
     prepare::prepare(&object.gvk, &mut body).map_err(|bad| RenderError::PrepareSecret {

@@ -137,6 +137,7 @@ mod tests {
             manifests: vec![json!({"kind": "ConfigMap", "n": 1.5})],
             sources: Vec::new(),
             create_namespaces: true,
+            overrides: Vec::new(),
         };
         assert_eq!(round_trip(&content), ["shop.00ff"]);
         // Text that does not pack.

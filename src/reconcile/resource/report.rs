@@ -13,7 +13,7 @@ use vidra_core::{
 
 use super::Pass;
 use crate::{
-    hub::events::Severity,
+    hub::{events::Severity, revisions::Parsed},
     member::error::CallError,
     queue::{Key, Verdict},
     reconcile::RETRY_MOST,
@@ -40,6 +40,23 @@ impl Pass<'_> {
         } else {
             return None;
         };
+        self.hub.events.say(self.resource, Severity::Warning, reason, &message);
+        Some(Problem { reason, message, stalled: false })
+    }
+
+    /// Overrides that change nothing, most likely by mistake.
+    pub(super) fn unmatched(&self, revision: &Parsed, selection: &Selection) -> Option<Problem> {
+        let namespaces = selection.targets.values().cloned().collect();
+        let unmatched = revision.overrides.unmatched(&revision.objects, &namespaces);
+        let first = unmatched.first()?;
+        let more = match unmatched.len() {
+            1 => String::new(),
+            count => format!(", nor do those of {} more", count - 1),
+        };
+        let message = format!(
+            "the target of spec.overrides[{first}] matches no object of the manifest{more}; correct its target, or remove the entry"
+        );
+        let reason = "OverrideMatchesNothing";
         self.hub.events.say(self.resource, Severity::Warning, reason, &message);
         Some(Problem { reason, message, stalled: false })
     }

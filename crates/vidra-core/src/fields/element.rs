@@ -64,6 +64,11 @@ impl Element {
         }
     }
 
+    /// The index of the list item that this element names and that bears all of its keys.
+    pub(crate) fn position(&self, items: &[Value]) -> Option<usize> {
+        items.iter().enumerate().position(|(index, item)| self.names(index, item) == Match::Whole)
+    }
+
     /// The value that this element names below `value`, keys with a default allowed to be absent.
     pub(super) fn find<'a>(&self, value: &'a Value) -> Option<&'a Value> {
         match (self, value) {

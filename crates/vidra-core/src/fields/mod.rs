@@ -28,6 +28,7 @@ mod literal;
 mod moves;
 mod set;
 mod taken;
+mod text;
 
 #[cfg(test)]
 mod tests;
@@ -43,6 +44,7 @@ pub use literal::{Literal, Real};
 pub use moves::{EARLIER_APPLIERS, absorbed, claimed, has_no_entries, parted};
 pub use set::FieldSet;
 pub use taken::taken_empties;
+pub use text::PathError;
 
 /// The annotations that carry our own stamps: changing them is never drift of values.
 pub const STAMP_PREFIX: &str = "owner.vidra.dev/";

@@ -1,0 +1,357 @@
+//! What of the declared objects differs from cluster to cluster. Entries are checked once, whatever the
+//! cluster; then, for one cluster, changed objects are a function of the objects, the entries that are for it,
+//! its name, and those labels and values of it that the expressions name.
+
+mod error;
+mod expression;
+mod patch;
+mod set;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use json_patch::PatchOperation;
+use serde_json::Value;
+use vidra_api::{
+    LabelSelector, Override, OverrideInputs, OverrideTarget, SetField,
+    overrides::{INPUTS_MAX, OVERRIDES_MAX},
+};
+
+pub use error::{InvalidOverride, OverrideError, Subject};
+
+use self::expression::{Expression, Inputs, Uses};
+use crate::{
+    fields::Path,
+    manifest::{self, ManifestObject},
+    object::{Gvk, ObjectKey},
+    select::selects,
+};
+
+/// The overrides of one revision, checked.
+#[derive(Debug, Default)]
+pub struct Overrides {
+    entries: Vec<Entry>,
+}
+
+#[derive(Debug)]
+struct Entry {
+    /// `None`: every cluster, unless the selector says otherwise.
+    names: Option<BTreeSet<String>>,
+    selector: Option<LabelSelector>,
+    target: OverrideTarget,
+    change: Change,
+}
+
+#[derive(Debug)]
+enum Change {
+    Patch(Vec<PatchOperation>),
+    Merge(Value),
+    Set(Vec<(Path, Expression)>),
+}
+
+/// A cluster, as far as overrides may look at it.
+#[derive(Clone, Copy, Debug)]
+pub struct Cluster<'a> {
+    /// Its name.
+    pub name: &'a str,
+    /// The labels of its MemberCluster.
+    pub labels: &'a BTreeMap<String, String>,
+    /// The values of its MemberCluster.
+    pub values: &'a BTreeMap<String, String>,
+}
+
+/// All that the changed objects of a cluster depend on: clusters for which it is equal share them. The default
+/// is no override at all.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Effective {
+    inputs: OverrideInputs,
+    /// Only if an expression uses it.
+    name: Option<String>,
+}
+
+impl Overrides {
+    /// Checks the entries of a VidraResource.
+    ///
+    /// # Errors
+    /// The first thing that is wrong on every cluster, by its place.
+    pub fn compile(declared: &[Override]) -> Result<Self, InvalidOverride> {
+        let invalid = |place: String, why: String| InvalidOverride { place, why };
+        if declared.len() > OVERRIDES_MAX {
+            let why = format!("there are more than {OVERRIDES_MAX} entries; join some");
+            return Err(invalid("spec.overrides".to_owned(), why));
+        }
+        let entries: Vec<Entry> = declared
+            .iter()
+            .enumerate()
+            .map(|(index, one)| {
+                let place = format!("spec.overrides[{index}]");
+                Entry::compile(one, &place)
+            })
+            .collect::<Result<_, _>>()?;
+        let overrides = Self { entries };
+        let uses = overrides.uses(|_| true);
+        for (map, used) in [("labels", uses.labels.len()), ("values", uses.values.len())] {
+            if used > INPUTS_MAX {
+                let why =
+                    format!("the expressions use more than {INPUTS_MAX} keys of cluster.{map}; use fewer");
+                return Err(invalid("spec.overrides".to_owned(), why));
+            }
+        }
+        Ok(overrides)
+    }
+
+    /// What a VidraTarget is to hold for this cluster; `None` when no entry is for it.
+    pub fn inputs(&self, cluster: &Cluster<'_>) -> Option<OverrideInputs> {
+        let apply: Vec<i32> = (0..)
+            .zip(&self.entries)
+            .filter(|(_, entry)| entry.is_for(cluster))
+            .map(|(index, _)| index)
+            .collect();
+        if apply.is_empty() {
+            return None;
+        }
+        let uses = self.uses(|index| apply.contains(&index));
+        let pick = |used: &BTreeSet<String>, has: &BTreeMap<String, String>| {
+            has.iter()
+                .filter(|(key, _)| used.contains(*key))
+                .map(|(key, value)| (key.clone(), value.clone()))
+                .collect()
+        };
+        Some(OverrideInputs {
+            labels: pick(&uses.labels, cluster.labels),
+            values: pick(&uses.values, cluster.values),
+            apply,
+        })
+    }
+
+    /// All that the changed objects of a cluster depend on.
+    pub fn effective(&self, cluster: &str, inputs: Option<&OverrideInputs>) -> Effective {
+        let Some(inputs) = inputs else { return Effective::default() };
+        let uses = self.uses(|index| inputs.apply.contains(&index));
+        Effective { inputs: inputs.clone(), name: uses.name.then(|| cluster.to_owned()) }
+    }
+
+    fn uses(&self, applies: impl Fn(i32) -> bool) -> Uses {
+        let mut all = Uses::default();
+        let entries = (0..).zip(&self.entries).filter(|(index, _)| applies(*index));
+        for (_, entry) in entries {
+            let Change::Set(fields) = &entry.change else { continue };
+            for (_, expression) in fields {
+                all.name |= expression.uses.name;
+                all.labels.extend(expression.uses.labels.iter().cloned());
+                all.values.extend(expression.uses.values.iter().cloned());
+            }
+        }
+        all
+    }
+
+    /// Entries, by index, whose target holds for none of the objects, wherever they may go: `namespaces` are
+    /// those that objects which name none may be put into.
+    pub fn unmatched(&self, objects: &[ManifestObject], namespaces: &BTreeSet<String>) -> Vec<usize> {
+        let holds = |entry: &Entry, object: &ManifestObject| {
+            let placed = |namespace: &str| {
+                entry.target_holds(&object.gvk, &ObjectKey::new(&object.gvk, namespace, &object.name))
+            };
+            match &object.namespace {
+                Some(namespace) => placed(namespace),
+                None => placed("") || namespaces.iter().any(|namespace| placed(namespace)),
+            }
+        };
+        let unmatched = |entry: &Entry| !objects.iter().any(|object| holds(entry, object));
+        self.entries
+            .iter()
+            .enumerate()
+            .filter(|(_, entry)| unmatched(entry))
+            .map(|(index, _)| index)
+            .collect()
+    }
+
+    /// Changes one object for a cluster; `object` has its namespace already. Whether it was changed.
+    ///
+    /// # Errors
+    /// The first entry that cannot be done; `object` is of no use then.
+    pub fn apply(
+        &self,
+        effective: &Effective,
+        cluster: &str,
+        gvk: &Gvk,
+        key: &ObjectKey,
+        object: &mut Value,
+    ) -> Result<bool, OverrideError> {
+        let mut changed = false;
+        for index in &effective.inputs.apply {
+            let entry = usize::try_from(*index).ok().and_then(|at| self.entries.get(at));
+            let Some(entry) = entry else {
+                return Err(OverrideError::Unknown { index: *index, cluster: cluster.to_owned() });
+            };
+            if !entry.target_holds(gvk, key) {
+                continue;
+            }
+            changed = true;
+            let place = format!("spec.overrides[{index}]");
+            let subject = Doing { place, key, cluster };
+            entry.apply(&effective.inputs, &subject, object)?;
+            subject.check(gvk, object)?;
+        }
+        Ok(changed)
+    }
+}
+
+impl Entry {
+    fn compile(declared: &Override, place: &str) -> Result<Self, InvalidOverride> {
+        let invalid = |place: String, why: &str| InvalidOverride { place, why: why.to_owned() };
+        if declared.cluster_names.is_some() && declared.cluster_selector.is_some() {
+            return Err(invalid(place.to_owned(), "set at most one of clusterNames and clusterSelector"));
+        }
+        let change = match (&declared.json_patch, &declared.merge_patch, &declared.set) {
+            (Some(operations), None, None) => {
+                let numbered = operations.iter().enumerate().map(|(index, one)| {
+                    patch::operation(one)
+                        .map_err(|(field, why)| invalid(format!("{place}.jsonPatch[{index}].{field}"), &why))
+                });
+                Change::Patch(numbered.collect::<Result<_, _>>()?)
+            }
+            (None, Some(patch), None) => Change::Merge(Value::Object(patch.clone())),
+            (None, None, Some(fields)) => {
+                let numbered = fields
+                    .iter()
+                    .enumerate()
+                    .map(|(index, one)| assignment(one, &format!("{place}.set[{index}]")));
+                Change::Set(numbered.collect::<Result<_, _>>()?)
+            }
+            _ => return Err(invalid(place.to_owned(), "set exactly one of jsonPatch, mergePatch and set")),
+        };
+        Ok(Self {
+            names: declared.cluster_names.as_ref().map(|names| names.iter().cloned().collect()),
+            selector: declared.cluster_selector.clone(),
+            target: declared.target.clone(),
+            change,
+        })
+    }
+
+    fn is_for(&self, cluster: &Cluster<'_>) -> bool {
+        self.names.as_ref().is_none_or(|names| names.contains(cluster.name))
+            && self.selector.as_ref().is_none_or(|selector| selects(selector, cluster.labels))
+    }
+
+    fn target_holds(&self, gvk: &Gvk, key: &ObjectKey) -> bool {
+        let same = |wanted: &Option<String>, is: &str| wanted.as_deref().is_none_or(|wanted| wanted == is);
+        same(&self.target.group, &gvk.group)
+            && same(&self.target.version, &gvk.version)
+            && same(&self.target.kind, &gvk.kind)
+            && same(&self.target.namespace, &key.namespace)
+            && same(&self.target.name, &key.name)
+    }
+
+    fn apply(
+        &self,
+        inputs: &OverrideInputs,
+        subject: &Doing<'_>,
+        object: &mut Value,
+    ) -> Result<(), OverrideError> {
+        match &self.change {
+            Change::Merge(patch) => json_patch::merge(object, patch),
+            Change::Patch(operations) => {
+                for (index, one) in operations.iter().enumerate() {
+                    json_patch::patch(object, std::slice::from_ref(one))
+                        .map_err(|error| subject.patch_failed(index, one, &error.kind))?;
+                    if matches!(one, PatchOperation::Copy(_) | PatchOperation::Move(_)) {
+                        subject.check_size(object)?;
+                    }
+                }
+            }
+            Change::Set(fields) => {
+                let cluster =
+                    Inputs { name: subject.cluster, labels: &inputs.labels, values: &inputs.values };
+                for (index, (path, expression)) in fields.iter().enumerate() {
+                    let value =
+                        expression.evaluate(&cluster).map_err(|why| subject.gives_nothing(index, why))?;
+                    set::set(object, path, value).map_err(|error| subject.not_set(index, &error))?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+fn assignment(field: &SetField, place: &str) -> Result<(Path, Expression), InvalidOverride> {
+    let path = field.path.parse().map_err(|error: crate::fields::PathError| InvalidOverride {
+        place: format!("{place}.path"),
+        why: error.to_string(),
+    })?;
+    let expression = Expression::compile(&field.expression)
+        .map_err(|why| InvalidOverride { place: format!("{place}.expression"), why })?;
+    Ok((path, expression))
+}
+
+/// What one entry is being done to.
+struct Doing<'a> {
+    place: String,
+    key: &'a ObjectKey,
+    cluster: &'a str,
+}
+
+impl Doing<'_> {
+    fn of(&self) -> Box<Subject> {
+        Box::new(Subject {
+            place: self.place.clone(),
+            object: self.key.clone(),
+            cluster: self.cluster.to_owned(),
+        })
+    }
+
+    fn patch_failed(
+        &self,
+        index: usize,
+        operation: &PatchOperation,
+        kind: &json_patch::PatchErrorKind,
+    ) -> OverrideError {
+        OverrideError::Patch {
+            of: self.of(),
+            index,
+            op: patch::name(operation),
+            path: operation.path().to_string(),
+            why: patch::why(operation, kind),
+        }
+    }
+
+    fn gives_nothing(&self, index: usize, why: String) -> OverrideError {
+        OverrideError::Evaluate { of: self.of(), index, why }
+    }
+
+    fn not_set(&self, index: usize, error: &set::SetError) -> OverrideError {
+        OverrideError::Set { of: self.of(), index, at: error.at.to_string(), why: error.why }
+    }
+
+    fn check_size(&self, object: &Value) -> Result<(), OverrideError> {
+        if patch::is_in_bounds(object) { Ok(()) } else { Err(OverrideError::TooLarge { of: self.of() }) }
+    }
+
+    /// What came out is the same object still, and can be delivered. What only a server writes is taken off.
+    fn check(&self, gvk: &Gvk, object: &mut Value) -> Result<(), OverrideError> {
+        self.check_size(object)?;
+        let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str);
+        let namespace = (!self.key.namespace.is_empty()).then_some(&*self.key.namespace);
+        let kept = [
+            ("apiVersion", text("/apiVersion") == Some(gvk.api_version().as_str())),
+            ("kind", text("/kind") == Some(&*gvk.kind)),
+            ("metadata.name", text("/metadata/name") == Some(&*self.key.name)),
+            ("metadata.namespace", text("/metadata/namespace") == namespace),
+        ];
+        if let Some((field, _)) = kept.iter().find(|(_, same)| !same) {
+            return Err(OverrideError::Renamed { of: self.of(), field });
+        }
+        let undeliverable = |why: String| OverrideError::Undeliverable { of: self.of(), why };
+        let mut checked = manifest::from_value(1, std::mem::take(object)).map_err(|error| {
+            undeliverable(error.to_string().trim_start_matches("document 1: ").to_owned())
+        })?;
+        match (checked.pop(), checked.is_empty()) {
+            (Some(one), true) => {
+                *object = one.value;
+                Ok(())
+            }
+            _ => Err(undeliverable("it has become a list".to_owned())),
+        }
+    }
+}

@@ -1,0 +1,337 @@
+//! What the ConfigMap of settings says: read key by key, so that one that is missing or wrong costs nothing but
+//! itself. Pure: no I/O, no clock.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
+
+use vidra_api::ClusterName;
+
+use super::{Settings, parse_interval};
+
+/// Each has a watch of its own.
+const NAMESPACES_MAX: usize = 50;
+
+/// What can be changed while the hub runs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Live {
+    /// Between two comparisons of a target to which nothing happened.
+    pub interval: Duration,
+    /// Whether events make targets look.
+    pub on_events: bool,
+    /// Whether a delivery that failed is tried again before the interval.
+    pub retry: bool,
+    /// The first pause after a failure; each is twice the one before.
+    pub retry_base: Duration,
+    /// The longest pause after failures.
+    pub retry_max: Duration,
+    /// A call to a member must end within this time, all stages together.
+    pub apply_timeout: Duration,
+    /// The first list of a kind in a member must end within this time.
+    pub cache_sync_timeout: Duration,
+    /// Whether an informer that cannot start stops what it belongs to: the process, or a member's session.
+    pub stop_on_startup_error: bool,
+    /// Percent of the targets that may be lost at once without a person's word.
+    pub removal_guard: u8,
+    /// Targets that are worked on side by side on one member.
+    pub cluster_concurrency: usize,
+    /// Namespaces whose Secrets register members, besides the hub's own.
+    pub registration_namespaces: BTreeSet<String>,
+}
+
+impl Live {
+    /// What holds where the ConfigMap says nothing.
+    pub fn defaults(settings: &Settings) -> Self {
+        Self {
+            interval: settings.interval,
+            on_events: settings.on_events,
+            retry: true,
+            retry_base: Duration::from_millis(200),
+            retry_max: Duration::from_secs(300),
+            apply_timeout: Duration::from_secs(15),
+            cache_sync_timeout: Duration::from_secs(120),
+            stop_on_startup_error: false,
+            removal_guard: 20,
+            cluster_concurrency: 4,
+            registration_namespaces: BTreeSet::new(),
+        }
+    }
+}
+
+/// What was made of a ConfigMap.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reading {
+    /// What holds now.
+    pub live: Live,
+    /// Keys with a value that cannot be used: the key, and a sentence.
+    pub faults: Vec<(String, String)>,
+    /// Keys that mean nothing here.
+    pub unknown: Vec<String>,
+}
+
+/// One setting: its key, its other name, and how its value is taken.
+struct Setting {
+    key: &'static str,
+    alias: Option<&'static str>,
+    take: fn(&mut Live, &str) -> Result<(), String>,
+    /// Puts one set of values into the other: what held before, or the default.
+    put: fn(&mut Live, &Live),
+}
+
+const SETTINGS: [Setting; 11] = [
+    Setting {
+        key: "interval",
+        alias: Some("requeueResourcesAfter"),
+        take: |live, text| put(&mut live.interval, duration(text, 1_000, 7 * 24 * 3_600_000)),
+        put: |live, other| live.interval = other.interval,
+    },
+    Setting {
+        key: "reconcileOnEvents",
+        alias: Some("eventBasedReconcile"),
+        take: |live, text| put(&mut live.on_events, switch(text)),
+        put: |live, other| live.on_events = other.on_events,
+    },
+    Setting {
+        key: "retry.enabled",
+        alias: None,
+        take: |live, text| put(&mut live.retry, switch(text)),
+        put: |live, other| live.retry = other.retry,
+    },
+    Setting {
+        key: "retry.base",
+        alias: None,
+        take: |live, text| put(&mut live.retry_base, duration(text, 10, 3_600_000)),
+        put: |live, other| live.retry_base = other.retry_base,
+    },
+    Setting {
+        key: "retry.max",
+        alias: None,
+        take: |live, text| put(&mut live.retry_max, duration(text, 1_000, 24 * 3_600_000)),
+        put: |live, other| live.retry_max = other.retry_max,
+    },
+    Setting {
+        key: "apply.timeout",
+        alias: None,
+        take: |live, text| put(&mut live.apply_timeout, duration(text, 1_000, 600_000)),
+        put: |live, other| live.apply_timeout = other.apply_timeout,
+    },
+    Setting {
+        key: "informer.cacheSyncTimeout",
+        alias: None,
+        take: |live, text| put(&mut live.cache_sync_timeout, duration(text, 1_000, 3_600_000)),
+        put: |live, other| live.cache_sync_timeout = other.cache_sync_timeout,
+    },
+    Setting {
+        key: "informer.onStartupError",
+        alias: None,
+        take: |live, text| {
+            put(
+                &mut live.stop_on_startup_error,
+                match text {
+                    "Continue" => Ok(false),
+                    "Stop" => Ok(true),
+                    _ => Err("write Continue or Stop".to_owned()),
+                },
+            )
+        },
+        put: |live, other| live.stop_on_startup_error = other.stop_on_startup_error,
+    },
+    Setting {
+        key: "removalGuard",
+        alias: None,
+        take: |live, text| put(&mut live.removal_guard, whole(text.trim_end_matches('%').trim_end(), 0, 100)),
+        put: |live, other| live.removal_guard = other.removal_guard,
+    },
+    Setting {
+        key: "clusterConcurrency",
+        alias: None,
+        take: |live, text| put(&mut live.cluster_concurrency, whole(text, 1, 64)),
+        put: |live, other| live.cluster_concurrency = other.cluster_concurrency,
+    },
+    Setting {
+        key: "registrationNamespaces",
+        alias: None,
+        take: |live, text| put(&mut live.registration_namespaces, namespaces(text)),
+        put: |live, other| live.registration_namespaces.clone_from(&other.registration_namespaces),
+    },
+];
+
+/// Reads the ConfigMap's data. A key that is not there means the default, one that cannot be used leaves what
+/// `last` has.
+pub fn read(data: &BTreeMap<String, String>, last: &Live, defaults: &Live) -> Reading {
+    let mut live = defaults.clone();
+    let mut faults = Vec::new();
+    for setting in &SETTINGS {
+        let own = data.get_key_value(setting.key);
+        let given = own.or_else(|| setting.alias.and_then(|alias| data.get_key_value(alias)));
+        if let Some((key, text)) = given
+            && let Err(why) = (setting.take)(&mut live, text.trim())
+        {
+            (setting.put)(&mut live, last);
+            faults.push((key.clone(), why));
+        }
+    }
+    let is_known = |key: &str| SETTINGS.iter().any(|one| one.key == key || one.alias == Some(key));
+    let unknown = data.keys().filter(|key| !is_known(key)).cloned().collect();
+    Reading { live, faults, unknown }
+}
+
+/// The keys that mean something.
+pub fn keys() -> impl Iterator<Item = &'static str> {
+    SETTINGS.iter().map(|setting| setting.key)
+}
+
+fn put<T>(place: &mut T, value: Result<T, String>) -> Result<(), String> {
+    *place = value?;
+    Ok(())
+}
+
+fn switch(text: &str) -> Result<bool, String> {
+    match text {
+        "true" => Ok(true),
+        "false" => Ok(false),
+        _ => Err("write true or false".to_owned()),
+    }
+}
+
+fn whole<T: TryFrom<u64>>(text: &str, least: u64, most: u64) -> Result<T, String> {
+    let wrong = || format!("write a whole number from {least} to {most}");
+    let number =
+        text.parse::<u64>().ok().filter(|number| (least..=most).contains(number)).ok_or_else(wrong)?;
+    T::try_from(number).map_err(|_| wrong())
+}
+
+/// Names apart by commas or white space.
+fn namespaces(text: &str) -> Result<BTreeSet<String>, String> {
+    let names = text.split(|c: char| c == ',' || c.is_whitespace()).filter(|name| !name.is_empty());
+    let names: BTreeSet<String> = names.map(str::to_owned).collect();
+    // Both are DNS labels.
+    let is_name = |name: &String| ClusterName::try_from(name.as_str()).is_ok();
+    if names.len() > NAMESPACES_MAX || !names.iter().all(is_name) {
+        return Err(format!("write at most {NAMESPACES_MAX} names of namespaces, apart by commas or spaces"));
+    }
+    Ok(names)
+}
+
+fn duration(text: &str, least: u64, most: u64) -> Result<Duration, String> {
+    let (least, most) = (Duration::from_millis(least), Duration::from_millis(most));
+    let read = parse_interval(text).ok().filter(|duration| (least..=most).contains(duration));
+    read.ok_or_else(|| {
+        format!("write a duration from {least:?} to {most:?} with its units, such as 30s, 10m or 1h30m")
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use vidra_core::kubeconfig::Allow;
+
+    use super::*;
+
+    fn defaults() -> Live {
+        Live::defaults(&Settings {
+            namespace: "vidra-system".to_owned(),
+            hub_id: None,
+            interval: Duration::from_secs(600),
+            on_events: true,
+            allow: Allow { loopback: false, http: false, proxy: false },
+        })
+    }
+
+    fn data(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
+        pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
+    }
+
+    fn live(pairs: &[(&str, &str)]) -> Live {
+        let reading = read(&data(pairs), &defaults(), &defaults());
+        assert_eq!((reading.faults, reading.unknown), (vec![], vec![]), "{pairs:?}");
+        reading.live
+    }
+
+    /// A key, a value, and what it changes.
+    type Row = (&'static str, &'static str, fn(&mut Live));
+
+    #[test]
+    fn each_key_sets_its_value_and_nothing_else() {
+        let seconds = Duration::from_secs;
+        let rows: [Row; 14] = [
+            ("interval", "30s", |live| live.interval = Duration::from_secs(30)),
+            ("requeueResourcesAfter", " 1h30m\n", |live| live.interval = Duration::from_secs(5400)),
+            ("reconcileOnEvents", "false", |live| live.on_events = false),
+            ("eventBasedReconcile", "false", |live| live.on_events = false),
+            ("retry.enabled", "false", |live| live.retry = false),
+            ("retry.base", "50ms", |live| live.retry_base = Duration::from_millis(50)),
+            ("retry.max", "1h", |live| live.retry_max = Duration::from_secs(3600)),
+            ("apply.timeout", "1m", |live| live.apply_timeout = Duration::from_secs(60)),
+            ("informer.cacheSyncTimeout", "5s", |live| live.cache_sync_timeout = Duration::from_secs(5)),
+            ("informer.onStartupError", "Stop", |live| live.stop_on_startup_error = true),
+            ("removalGuard", "35", |live| live.removal_guard = 35),
+            ("removalGuard", "35 %", |live| live.removal_guard = 35),
+            ("clusterConcurrency", "16", |live| live.cluster_concurrency = 16),
+            ("registrationNamespaces", "a, b\nc", |live| {
+                live.registration_namespaces = ["a", "b", "c"].map(str::to_owned).into();
+            }),
+        ];
+        for (key, text, set) in rows {
+            let mut expected = defaults();
+            set(&mut expected);
+            assert_ne!(expected, defaults(), "{key}");
+            assert_eq!(live(&[(key, text)]), expected, "{key}: {text}");
+        }
+        assert_eq!(live(&[]), defaults());
+        assert_eq!(live(&[("interval", "1m"), ("requeueResourcesAfter", "2m")]).interval, seconds(60));
+    }
+
+    #[test]
+    fn a_bad_value_keeps_the_last_good_one_and_leaves_the_others_alone() {
+        for (key, text, why) in [
+            ("interval", "10", "write a duration from 1s to"),
+            ("interval", "0s", "write a duration"),
+            ("interval", "999ms", "write a duration"),
+            ("interval", "8000h", "write a duration"),
+            ("requeueResourcesAfter", "", "write a duration"),
+            ("reconcileOnEvents", "yes", "write true or false"),
+            ("retry.enabled", "True", "write true or false"),
+            ("retry.base", "1ms", "write a duration from 10ms"),
+            ("retry.max", "-1m", "write a duration"),
+            ("apply.timeout", "1h", "write a duration"),
+            ("informer.cacheSyncTimeout", "never", "write a duration"),
+            ("informer.onStartupError", "stop", "write Continue or Stop"),
+            ("removalGuard", "101", "write a whole number from 0 to 100"),
+            ("removalGuard", "a lot", "write a whole number"),
+            ("clusterConcurrency", "0", "write a whole number from 1 to 64"),
+            ("registrationNamespaces", "team-a, Team-B", "write at most 50 names"),
+        ] {
+            let last = Live {
+                interval: Duration::from_secs(7),
+                on_events: false,
+                retry: false,
+                retry_base: Duration::from_secs(7),
+                retry_max: Duration::from_secs(7),
+                apply_timeout: Duration::from_secs(7),
+                cache_sync_timeout: Duration::from_secs(7),
+                stop_on_startup_error: true,
+                removal_guard: 7,
+                cluster_concurrency: 7,
+                registration_namespaces: BTreeSet::from(["seven".to_owned()]),
+            };
+            let reading = read(&data(&[(key, text)]), &last, &defaults());
+            assert_eq!(reading.faults.len(), 1, "{key}: {text}");
+            assert!(reading.faults[0].0 == key && reading.faults[0].1.contains(why), "{:?}", reading.faults);
+            // The other keys are not there, so they are as by default; this one is as it was.
+            let setting = SETTINGS.iter().find(|one| one.key == key || one.alias == Some(key)).unwrap();
+            let mut expected = defaults();
+            (setting.put)(&mut expected, &last);
+            assert_eq!(reading.live, expected, "{key}: {text}");
+            assert_ne!(reading.live, defaults());
+        }
+    }
+
+    #[test]
+    fn keys_that_mean_nothing_are_named_and_the_rest_is_used() {
+        let reading = read(&data(&[("intervall", "1m"), ("retry.max", "1m")]), &defaults(), &defaults());
+        assert_eq!(reading.unknown, ["intervall"]);
+        assert_eq!(reading.live.retry_max, Duration::from_secs(60));
+        assert_eq!(reading.faults, []);
+    }
+}

@@ -1,0 +1,219 @@
+//! The ConfigMap of settings: what it changes, at once, and what a wrong one does not.
+
+use serde_json::{Value, json};
+use testkit::world::{At, Who, World, wait_for};
+use vidra_api::TargetState;
+
+use crate::{config_map, object, partial::allow_config_maps, says, scenario};
+
+fn settings_at(world: &World) -> At {
+    At::config_map(&world.settings.namespace, "vidra-hub")
+}
+
+/// Applies the ConfigMap with these settings and no others.
+async fn set(world: &World, data: Value) {
+    let object = json!({
+        "apiVersion": "v1", "kind": "ConfigMap", "data": data,
+        "metadata": {"name": "vidra-hub", "namespace": world.settings.namespace},
+    });
+    world.hub.apply(&object, true).await.expect("the ConfigMap is taken");
+}
+
+async fn informers(world: &World, count: f64) {
+    wait_for(&format!("{count} informers"), testkit::world::SOON, async || {
+        let now = world.metric("vidra_informers{cluster=\"berlin\"}");
+        if now == count { Ok(()) } else { Err(format!("{now}")) }
+    })
+    .await;
+}
+
+/// Waits for an Event about the ConfigMap; what it says.
+async fn said(world: &World, reason: &str) -> String {
+    let events = At::new("events.k8s.io/v1", "Event", "", "");
+    wait_for(&format!("an Event {reason}"), testkit::world::SOON, async || {
+        let all = world.hub.list(&events).await;
+        let is = |event: &&Value| {
+            event["reason"] == reason
+                && event["regarding"]["name"] == "vidra-hub"
+                && event["regarding"]["namespace"] == world.settings.namespace.as_str()
+        };
+        let found = all.iter().find(is).and_then(|event| event["note"].as_str().map(str::to_owned));
+        found.ok_or_else(|| format!("{} others", all.len()))
+    })
+    .await
+}
+
+#[test]
+fn interval_and_events_change_while_the_hub_runs_and_go_back_when_the_config_map_goes() {
+    scenario(async |world| {
+        world.register(&["berlin"]).await;
+        world.deliver("shop", &["berlin"], &config_map("settings", "one")).await;
+        world.ready("shop").await;
+        let (alice, at) = (world.alice("berlin").await, At::config_map(&world.ns, "settings"));
+        informers(&world, 1.0).await;
+
+        // Without events nothing is watched, and an hour's interval heals nothing.
+        set(&world, json!({"reconcileOnEvents": "false"})).await;
+        informers(&world, 0.0).await;
+        alice.merge(&at, json!({"data": {"key": "evil"}})).await;
+        assert!(says("evil")(&alice.live(&at).await));
+        set(&world, json!({"reconcileOnEvents": "false", "interval": "1s"})).await;
+        alice.when(&at, "healed by the interval", says("one")).await;
+        alice.merge(&at, json!({"data": {"key": "evil"}})).await;
+        alice.when(&at, "healed by the next interval", says("one")).await;
+
+        world.hub.delete(&settings_at(&world)).await;
+        informers(&world, 1.0).await;
+        alice.merge(&at, json!({"data": {"key": "evil"}})).await;
+        alice.when(&at, "healed by the event", says("one")).await;
+        world.end().await;
+    });
+}
+
+#[test]
+fn a_bad_value_keeps_the_last_good_one_and_unknown_keys_are_named() {
+    scenario(async |world| {
+        world.register(&["berlin"]).await;
+        world.deliver("shop", &["berlin"], &config_map("settings", "one")).await;
+        world.ready("shop").await;
+        let (alice, at) = (world.alice("berlin").await, At::config_map(&world.ns, "settings"));
+        // The names that Vidra gave them.
+        set(&world, json!({"requeueResourcesAfter": "1s", "eventBasedReconcile": "false"})).await;
+        informers(&world, 0.0).await;
+
+        set(&world, json!({"requeueResourcesAfter": "soon", "eventBasedReconcile": "no", "intervall": "1s"}))
+            .await;
+        let note = said(&world, "SettingInvalid").await;
+        assert!(note.contains("write a duration") || note.contains("write true or false"), "{note}");
+        let note = said(&world, "SettingUnknown").await;
+        assert!(note.contains("intervall") && note.contains("retry.max"), "{note}");
+        alice.merge(&at, json!({"data": {"key": "evil"}})).await;
+        alice.when(&at, "healed by the interval that was", says("one")).await;
+        informers(&world, 0.0).await;
+        world.hub.delete(&settings_at(&world)).await;
+        world.end().await;
+    });
+}
+
+#[test]
+fn retries_can_be_switched_off_and_a_resource_can_have_its_own() {
+    scenario(async |mut world| {
+        set(&world, json!({"retry.enabled": "false"})).await;
+        world.restart_hub().await;
+        world.register(&["berlin"]).await;
+        let service = json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "invalid"},
+            "spec": {"ports": [{"port": 99999}]}});
+        let invalid = At::new("v1", "Service", &world.ns, "invalid");
+        let targets = json!([{"clusterNames": ["berlin"]}]);
+        let mark = world.mark();
+        world.deliver_with("broken", &object(&service), json!({"targets": targets})).await;
+        world.target_is("broken", "berlin", TargetState::Failed, "Invalid").await;
+        // Seconds in which it would have been tried many times.
+        let often = json!({"targets": targets, "reconcile": {"interval": "1s"}});
+        world.deliver_with("often", &config_map("often", "one"), often).await;
+        world.ready("often").await;
+        world.after_passes(4).await;
+        let tries = world.requests_for(&invalid, "berlin", &mark).len();
+        assert!(tries <= 2, "{tries} tries");
+
+        let own = json!({"targets": targets, "reconcile": {"retryInterval": "1s"}});
+        world.deliver_with("broken", &object(&service), own).await;
+        wait_for("more tries", testkit::world::SOON, async || {
+            let now = world.requests_for(&invalid, "berlin", &mark).len();
+            if now >= tries + 4 { Ok(()) } else { Err(format!("{now}")) }
+        })
+        .await;
+        world.hub.delete(&settings_at(&world)).await;
+        world.end().await;
+    });
+}
+
+#[test]
+fn an_informer_that_cannot_start_ends_the_contact_where_the_settings_say_so() {
+    scenario(async |mut world| {
+        set(&world, json!({"informer.onStartupError": "Stop"})).await;
+        world.restart_hub().await;
+        let admin = world.cluster("berlin", Who::Admin).await;
+        allow_config_maps(&world, &admin).await;
+        world.register_as("berlin", &world.kubeconfig("berlin", Who::Limited), json!({})).await;
+        world.member_says("berlin", "Ready", "True").await;
+        let service = json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "unseen"},
+            "spec": {"ports": [{"port": 80}]}});
+        world.deliver("blind", &["berlin"], &object(&service)).await;
+        let message = world.target_is("blind", "berlin", TargetState::Unknown, "MemberUnreachable").await;
+        assert!(message.contains("the informer of v1 Service could not start"), "{message}");
+
+        world.hub.delete(&settings_at(&world)).await;
+        world.target_is("blind", "berlin", TargetState::Failed, "CannotWatch").await;
+        world.end().await;
+    });
+}
+
+#[test]
+fn members_register_from_the_namespaces_that_the_settings_name() {
+    scenario(async |world| {
+        let team = format!("{}-team", world.ns);
+        world.hub.create(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": team}})).await;
+        let secret = json!({
+            "apiVersion": "v1", "kind": "Secret",
+            "metadata": {"name": "berlin", "namespace": team, "labels": {"vidra.dev/member-cluster": "berlin"}},
+            "stringData": {"kubeconfig": world.kubeconfig("berlin", Who::VidraHub)},
+        });
+        world.hub.apply(&secret, true).await.expect("the Secret is taken");
+        world.register(&["tokyo"]).await;
+        assert!(world.member("berlin").await.is_none());
+
+        // One that is not there holds nothing up.
+        set(&world, json!({"registrationNamespaces": format!("{team}, missing")})).await;
+        world.member_says("berlin", "Ready", "True").await;
+        world.deliver("shop", &["berlin", "tokyo"], &config_map("settings", "one")).await;
+        world.ready("shop").await;
+        let at = At::config_map(&world.ns, "settings");
+        let made = world.alice("berlin").await.live(&at).await;
+
+        // A namespace that is no longer named is no wish to leave.
+        world.hub.delete(&settings_at(&world)).await;
+        world.member_says("berlin", "CredentialsValid", "False").await;
+        world.target_is("shop", "berlin", TargetState::Unknown, "NoCredentials").await;
+        assert_eq!(world.alice("berlin").await.live(&at).await, made);
+        world.member_says("tokyo", "Ready", "True").await;
+
+        set(&world, json!({"registrationNamespaces": team})).await;
+        world.ready("shop").await;
+        world.remove("shop").await;
+        world.hub.delete(&world.member_at("berlin")).await;
+        world.hub.gone(&world.member_at("berlin")).await;
+        world.hub.delete(&settings_at(&world)).await;
+        world.hub.delete(&At::new("v1", "Namespace", "", &team)).await;
+        world.end().await;
+    });
+}
+
+#[test]
+fn a_hub_that_may_not_list_its_own_kinds_ends_where_the_settings_say_so() {
+    scenario(async |mut world| {
+        set(&world, json!({"informer.onStartupError": "Stop"})).await;
+        world.stop_hub().await;
+        let (api, namespace) = ("rbac.authorization.k8s.io/v1", world.settings.namespace.clone());
+        let rules = json!([{"apiGroups": [""], "resources": ["secrets", "configmaps"], "verbs": ["*"]}]);
+        let metadata = json!({"name": "limited", "namespace": namespace});
+        world
+            .hub
+            .create(json!({"apiVersion": api, "kind": "Role", "metadata": metadata, "rules": rules}))
+            .await;
+        world
+            .hub
+            .create(json!({
+                "apiVersion": api, "kind": "RoleBinding", "metadata": metadata,
+                "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "limited"},
+                "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "limited"}],
+            }))
+            .await;
+        let client = world.bed().client("hub", Who::Limited).await.expect("a client");
+        let started = world.bed().start_hub(client, world.settings.clone()).await;
+        assert!(started.is_err(), "it knows its objects, which it may not see");
+        world.hub.delete(&settings_at(&world)).await;
+        world.start_hub().await;
+        world.end().await;
+    });
+}
