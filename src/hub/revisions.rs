@@ -65,8 +65,8 @@ pub enum RevisionError {
 }
 
 impl RevisionError {
-    /// A condition reason for people.
-    pub fn reason(&self) -> &'static str {
+    /// Why a VidraResource has no revision, in one CamelCase word.
+    pub fn invalid(&self) -> &'static str {
         match self {
             Self::Source(error) => error.reason(),
             _ => "ManifestInvalid",
