@@ -70,7 +70,7 @@ pub enum RevisionError {
 
 impl RevisionError {
     /// Why a VidraResource has no revision, in one CamelCase word.
-    pub fn reason(&self) -> &'static str {
+    pub fn invalid(&self) -> &'static str {
         match self {
             Self::Source(error) => error.reason(),
             Self::Overrides(_) => "OverridesInvalid",

@@ -96,7 +96,8 @@ impl Pass<'_> {
         match self.revision().await? {
             // Nothing that was delivered is touched for a manifest that cannot be read.
             Err(error) => {
-                let (reason, message) = (error.reason(), error.to_string());
+                let message = error.to_string();
+                let reason = error.invalid();
                 self.hub.events.say(self.resource, Severity::Warning, reason, &message);
                 let problem = Problem { reason, message, stalled: true };
                 self.tend().await?;

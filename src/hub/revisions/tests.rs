@@ -77,13 +77,13 @@ fn an_override_that_is_wrong_is_told_from_a_manifest_that_is() {
     let revisions = revisions();
     let broken = json!([{"target": {}, "set": [{"path": ".data.key", "expression": "1 +"}]}]);
     assert_eq!(
-        revisions.parse(&resource(broken), Vec::new()).err().map(|error| error.reason()),
+        revisions.parse(&resource(broken), Vec::new()).err().map(|error| error.invalid()),
         Some("OverridesInvalid")
     );
     let mut empty = resource(json!([]));
     empty.spec.manifest = None;
     assert_eq!(
-        revisions.parse(&empty, Vec::new()).err().map(|error| error.reason()),
+        revisions.parse(&empty, Vec::new()).err().map(|error| error.invalid()),
         Some("ManifestInvalid")
     );
 }

@@ -100,10 +100,22 @@ fn the_longest_names_fit_into_an_object_name() {
         target_name(&resource, cluster.as_str()),
         inventory_name(&resource, cluster.as_str(), 99_999_999),
         revision_secret_name(&resource, revision.as_str()),
+        revision_part_name(&resource, revision.as_str(), 99),
     ] {
         assert!(name.len() <= SUBDOMAIN_MAX, "{} characters: {name}", name.len());
     }
     assert!(field_manager(&hub(&"h".repeat(63)), &"n".repeat(63), &resource).len() <= 128);
+}
+
+#[test]
+fn a_revision_is_read_off_the_names_of_all_its_secrets_and_of_no_others() {
+    for resource in ["shop", "shop.eu", "shop.00ff"] {
+        for name in [revision_secret_name(resource, "00ff"), revision_part_name(resource, "00ff", 2)] {
+            assert_eq!(revision_in_secret_name(resource, &name), Some("00ff"), "{name}");
+        }
+    }
+    assert_eq!(revision_in_secret_name("shop", "shopping.00ff"), None);
+    assert_eq!(revision_in_secret_name("shop", "shop"), None);
 }
 
 #[test]
