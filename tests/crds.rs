@@ -157,6 +157,8 @@ fn good() -> Vec<Value> {
         resource(json!({"targets": [{"clusterSelector": {}}], "manifest": "kind: ConfigMap\n"})),
         target(json!({"clusterNames": ["berlin", "paris-2"], "namespace": "shop"})),
         target(json!({"clusterNames": []})),
+        resource(json!({"targets": [], "conflicts": {"existing": "AdoptIfEqual", "fields": "Fail"},
+            "namespaceAndCRDDeletion": "WhenEmpty", "allowEmpty": true})),
         target(json!({"clusterSelector": {"matchLabels": {"example.com/env": "prod", "empty": ""}}})),
         expression(json!({"key": "example.com/tier", "operator": "NotIn", "values": ["db", "v1.2_x"]})),
         expression(json!({"key": "tier", "operator": "Exists"})),
@@ -246,6 +248,19 @@ fn bad() -> Vec<(Value, [&'static str; 2])> {
             resource(json!({"targets": [], "deletionPolicy": "Keep"})),
             ["spec.deletionPolicy", "supported values: \"Delete\", \"Orphan\""],
         ),
+        (
+            resource(json!({"targets": [], "conflicts": {"existing": "adopt"}})),
+            ["spec.conflicts.existing", "supported values: \"Fail\", \"AdoptIfEqual\", \"Adopt\""],
+        ),
+        (
+            resource(json!({"targets": [], "conflicts": {"fields": "Take"}})),
+            ["spec.conflicts.fields", "supported values: \"Fail\", \"Force\""],
+        ),
+        (
+            resource(json!({"targets": [], "namespaceAndCRDDeletion": "Delete"})),
+            ["spec.namespaceAndCRDDeletion", "supported values: \"Retain\", \"WhenEmpty\""],
+        ),
+        (resource(json!({"targets": [], "allowEmpty": "yes"})), ["spec.allowEmpty", "boolean"]),
         (
             object("VidraResource", &"r".repeat(181), json!({"targets": []})),
             ["metadata.name", "choose a metadata.name of at most 180 characters"],

@@ -53,7 +53,7 @@ async fn is_quiet(world: &mut World) {
 fn a_quantity_in_two_spellings_is_shared_and_another_quantity_is_refused_by_path() {
     scenario(async |mut world| {
         world.register(&["berlin"]).await;
-        for (name, cpu) in [("first", "1000m"), ("second", "1000m"), ("third", "1")] {
+        for (name, cpu) in [("first", "1"), ("second", "1000m"), ("third", "1000m")] {
             world.deliver(name, &["berlin"], &object(&deployment(cpu, &["X"]))).await;
             world.ready(name).await;
         }

@@ -19,7 +19,9 @@ pub fn with_live_values(
     let mut body = declared.clone();
     let paths: Vec<Path> =
         set.paths().into_iter().filter(|path| contested.contains(&path.to_string())).collect();
-    if paths.len() < contested.len() {
+    // A field that two managers hold is contested twice.
+    let known: Vec<String> = paths.iter().map(Path::to_string).collect();
+    if !contested.iter().all(|path| known.contains(path)) {
         return None;
     }
     for path in &paths {
@@ -67,6 +69,9 @@ mod tests {
         let contested = vec![r#".spec.containers[name="b"].resources.limits.cpu"#.to_owned()];
         let sent = with_live_values(&pod(json!("1000m")), &pod(json!("1")), &set, &contested);
         assert_eq!(sent, Some(pod(json!("1"))));
+        let twice = [contested.clone(), contested].concat();
+        let sent = with_live_values(&pod(json!("1000m")), &pod(json!("1")), &set, &twice);
+        assert_eq!(sent, Some(pod(json!("1"))), "two managers hold it");
         let unknown = vec![".spec.other".to_owned()];
         assert_eq!(with_live_values(&pod(json!("1000m")), &pod(json!("1")), &set, &unknown), None);
     }
