@@ -150,9 +150,10 @@ fn an_informer_that_cannot_start_ends_the_contact_where_the_settings_say_so() {
 
 #[test]
 fn members_register_from_the_namespaces_that_the_settings_name() {
-    scenario(async |world| {
+    scenario(async |mut world| {
         let team = format!("{}-team", world.ns);
         world.hub.create(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": team}})).await;
+        world.give_registration_rights(&team).await;
         let secret = json!({
             "apiVersion": "v1", "kind": "Secret",
             "metadata": {"name": "berlin", "namespace": team, "labels": {"vidra.dev/member-cluster": "berlin"}},

@@ -132,6 +132,11 @@ pub const OWN_NAMESPACE: &[Right] = &[
     Right::new("coordination.k8s.io", &["leases"], &["create"], "The Lease, at the first start."),
 ];
 
+/// The hub's rights in a namespace that the setting `registrationNamespaces` names. It lists and watches Secrets
+/// there by [`EVERYWHERE`] already.
+pub const REGISTRATIONS: &[Right] =
+    &[Right::new("", &["secrets"], &["patch"], "The mark on a registration whose member has left.")];
+
 /// A ClusterRole for people, to be bound by itself or through Kubernetes' own role of that name.
 #[derive(Clone, Copy, Debug)]
 pub struct UserRole {
@@ -196,6 +201,21 @@ pub fn hub_objects(namespace: &str) -> Vec<Value> {
         binding("ClusterRoleBinding", &everywhere, "ClusterRole"),
         role("Role", &inside, OWN_NAMESPACE),
         binding("RoleBinding", &inside, "Role"),
+    ]
+}
+
+/// What gives the hub its rights in a namespace of registrations.
+#[must_use]
+pub fn registration_objects(namespace: &str, hub_namespace: &str) -> Vec<Value> {
+    let metadata = json!({"name": "vidra-hub-registrations", "namespace": namespace});
+    let rules: Value = REGISTRATIONS.iter().map(Right::rule).collect();
+    vec![
+        json!({"apiVersion": format!("{RBAC}/v1"), "kind": "Role", "metadata": metadata, "rules": rules}),
+        json!({
+            "apiVersion": format!("{RBAC}/v1"), "kind": "RoleBinding", "metadata": metadata,
+            "roleRef": {"apiGroup": RBAC, "kind": "Role", "name": "vidra-hub-registrations"},
+            "subjects": [{"kind": "ServiceAccount", "name": NAME, "namespace": hub_namespace}],
+        }),
     ]
 }
 

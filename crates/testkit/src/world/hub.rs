@@ -41,6 +41,8 @@ pub struct World {
     began: Instant,
     /// Before the hub's first request.
     pub(super) first: Mark,
+    /// Namespaces of registrations in which it was given rights.
+    pub(super) registrations: Vec<String>,
     _turn: OwnedMutexGuard<Turns>,
 }
 
@@ -68,7 +70,17 @@ impl World {
             hub.create(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})).await;
         }
         let (began, first) = (Instant::now(), Mark::of(&*bed));
-        let mut world = Self { bed, ns, hub, settings, running: None, began, first, _turn: turn };
+        let mut world = Self {
+            bed,
+            ns,
+            hub,
+            settings,
+            running: None,
+            began,
+            first,
+            registrations: Vec::new(),
+            _turn: turn,
+        };
         world.give_rights().await;
         world.first = world.mark();
         world.start_hub().await;

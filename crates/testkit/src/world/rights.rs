@@ -3,7 +3,7 @@
 
 use kube::Client;
 use serde_json::json;
-use vidra_api::rights::{self, EVERYWHERE, OWN_NAMESPACE, Right};
+use vidra_api::rights::{self, EVERYWHERE, OWN_NAMESPACE, REGISTRATIONS, Right};
 
 use super::{
     access::Access,
@@ -54,6 +54,14 @@ impl World {
         .await;
     }
 
+    /// Gives the hub its rights in a namespace of registrations.
+    pub async fn give_registration_rights(&mut self, namespace: &str) {
+        for object in rights::registration_objects(namespace, &self.settings.namespace) {
+            self.hub.apply(&object, true).await.expect("the role or binding is taken");
+        }
+        self.registrations.push(namespace.to_owned());
+    }
+
     /// Every request of the hub in its own cluster is one that its rights name.
     pub(super) fn no_right_was_missing(&self) {
         for request in self.requests("hub", &self.first) {
@@ -94,7 +102,8 @@ impl World {
     /// The rights that allow a request as this verb, the narrowest first.
     fn rights_for(&self, request: &Request, verb: &str) -> impl Iterator<Item = &'static Right> {
         let own = (request.namespace == self.settings.namespace).then_some(OWN_NAMESPACE);
-        let all = own.into_iter().flatten().chain(EVERYWHERE);
+        let registers = self.registrations.contains(&request.namespace).then_some(REGISTRATIONS);
+        let all = own.into_iter().chain(registers).flatten().chain(EVERYWHERE);
         all.filter(move |right| {
             right.group == request.group
                 && right.resources.contains(&request.resource.as_str())
