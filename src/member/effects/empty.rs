@@ -6,7 +6,7 @@ use kube::{
     api::ListParams,
     core::{ApiResource, PartialObjectMeta},
 };
-use vidra_core::object::{Gvk, Scope};
+use vidra_core::object::{Gvk, ObjectKey, Scope};
 
 use super::Actor;
 use crate::member::{error::CallError, kinds::Kinds, live::Live};
@@ -53,7 +53,8 @@ impl Actor<'_> {
                 if is_made_by_the_server(gvk, item.metadata.name.as_deref().unwrap_or_default()) {
                     continue;
                 }
-                match item.metadata.deletion_timestamp.is_some() || belongs(&item, &kinds) {
+                let goes = item.metadata.deletion_timestamp.is_some() || belongs(&item, &kinds);
+                match goes || !self.is_there(gvk, resource, &item).await? {
                     true => going = Some(what),
                     false => return Ok(Contents::Foreign(what)),
                 }
@@ -76,7 +77,8 @@ impl Actor<'_> {
             Ok(items) => {
                 for item in items {
                     let what = format!("{} {}", gvk.kind, item.metadata.name.as_deref().unwrap_or_default());
-                    match item.metadata.deletion_timestamp.is_some() {
+                    let goes = item.metadata.deletion_timestamp.is_some();
+                    match goes || !self.is_there(&gvk, resource, &item).await? {
                         true => going = Some(what),
                         false => return Ok(Contents::Foreign(what)),
                     }
@@ -84,6 +86,23 @@ impl Actor<'_> {
             }
         }
         Ok(going.map_or(Contents::None, Contents::Going))
+    }
+
+    /// A list may be of a moment ago. What it shows, and is gone, is only being forgotten.
+    async fn is_there(
+        &self,
+        gvk: &Gvk,
+        resource: &ApiResource,
+        item: &PartialObjectMeta<Live>,
+    ) -> Result<bool, CallError> {
+        let namespace = item.metadata.namespace.as_deref().unwrap_or_default();
+        let key = ObjectKey::new(gvk, namespace, item.metadata.name.as_deref().unwrap_or_default());
+        let api = self.api(&key, (resource.clone(), key.scope()));
+        match self.get(&api, &key.name).await {
+            Ok(live) => Ok(live.is_some_and(|live| !live.is_terminating())),
+            Err(error) if error.is_transient() => Err(error),
+            Err(_) => Ok(true),
+        }
     }
 
     /// All objects of a kind, in one namespace or in all; or why nobody can tell.
