@@ -85,7 +85,10 @@ fn acts_survive_events_that_are_not_seen() {
 #[test]
 fn harms_survive_events_that_are_not_seen() {
     disturbed(&harm::ALL, unobserved);
-    disturbed(&parting::ALL, unobserved);
+    // Whether the hub owns beside somebody what that one has put back depends on whether it looked in between.
+    let others: Vec<_> =
+        parting::ALL.into_iter().filter(|parting| *parting != parting::Parting::Hold).collect();
+    disturbed(&others, unobserved);
 }
 
 #[test]
