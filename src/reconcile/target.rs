@@ -33,7 +33,7 @@ use self::{
     perform::Report,
     regain::{Regained, with_found},
     report::is_done,
-    waiting::{awaited, complaint, unplannable},
+    waiting::{Blind, Unseen, awaited, complaint, unplannable},
 };
 use super::{Hub, RETRY_MOST, RETRY_RARELY, after_hub_error};
 use crate::{
@@ -312,6 +312,9 @@ impl Pass<'_> {
             // Nothing tells when a kind comes to be served.
             report.verdict.get_or_insert(Verdict::Retry(RETRY_MOST));
         }
+        if blind.values().any(|unseen| unseen.passes) {
+            report.verdict.get_or_insert(Verdict::Retry(RETRY_MOST));
+        }
         report.compared = blind.is_empty();
         report.applied_generation = generations.highest;
         let delivery = report.delivery.take().unwrap_or(Delivery::Applied);
@@ -321,14 +324,14 @@ impl Pass<'_> {
 
     /// Asks for the informers that this target needs. `None`: some have not listed yet, and will say so.
     /// Else the kinds that cannot be seen, and why.
-    async fn follow(&self, session: &Arc<Session>, desired: &Desired) -> Option<BTreeMap<Gvk, String>> {
+    async fn follow(&self, session: &Arc<Session>, desired: &Desired) -> Option<Blind> {
         let kinds = session.kinds();
         let declared: BTreeSet<&Gvk> = desired.wants.values().map(|want| &want.gvk).collect();
         let needed: BTreeMap<Gvk, ApiResource> = declared
             .into_iter()
             .filter_map(|gvk| kinds.get(gvk).map(|(kind, _)| (gvk.clone(), kind.clone())))
             .collect();
-        let mut blind = BTreeMap::new();
+        let mut blind = Blind::new();
         let states = if self.follows_events() {
             session.informers.require(self.key, &needed)
         } else {
@@ -340,14 +343,14 @@ impl Pass<'_> {
                 State::Synced => {}
                 State::Syncing => return None,
                 State::Denied(why) => {
-                    blind.insert(gvk, why);
+                    blind.insert(gvk, Unseen { why, passes: false });
                 }
                 // Where no watch tells, one list does.
                 State::Failing(_) => {
                     if let Some(resource) = needed.get(&gvk)
                         && let Err(error) = session.informers.list_now(&gvk, resource).await
                     {
-                        blind.insert(gvk, error.message);
+                        blind.insert(gvk, error.into());
                     }
                 }
             }

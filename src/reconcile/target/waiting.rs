@@ -9,10 +9,27 @@ use vidra_core::{
     status::Delivery,
 };
 
-use crate::desired::Desired;
+use crate::{desired::Desired, member::error::CallError};
+
+/// Why objects of a kind cannot be seen.
+pub(super) struct Unseen {
+    /// In words.
+    pub(super) why: String,
+    /// It may pass by itself.
+    pub(super) passes: bool,
+}
+
+impl From<CallError> for Unseen {
+    fn from(error: CallError) -> Self {
+        Self { passes: error.is_transient(), why: error.message }
+    }
+}
+
+/// The kinds that cannot be seen.
+pub(super) type Blind = BTreeMap<Gvk, Unseen>;
 
 /// The first wave with an object that cannot be planned.
-pub(super) fn unplannable(desired: &Desired, blind: &BTreeMap<Gvk, String>) -> Option<i32> {
+pub(super) fn unplannable(desired: &Desired, blind: &Blind) -> Option<i32> {
     let unseen = desired.wants.values().filter(|want| blind.contains_key(&want.gvk));
     let unknown = desired.unresolved.iter().map(|unresolved| unresolved.wave);
     unseen.map(|want| want.directives.wave).chain(unknown).min()
@@ -31,7 +48,7 @@ pub(super) fn awaited(plan: &Plan, desired: &Desired) -> Option<i32> {
 pub(super) fn complaint(
     plan: &Plan,
     desired: &Desired,
-    blind: &BTreeMap<Gvk, String>,
+    blind: &Blind,
     note: impl Fn(&ObjectKey) -> Option<String>,
 ) -> Option<Delivery> {
     if let Some(refusal) = plan.refusals.first() {
@@ -45,10 +62,15 @@ pub(super) fn complaint(
         };
         return Some(Delivery::Failed { reason: "NotOurs", message, stalled: true });
     }
-    if let Some((gvk, why)) = blind.first_key_value() {
+    // What a person must mend comes first.
+    if let Some((gvk, Unseen { why, .. })) = blind.iter().find(|(_, unseen)| !unseen.passes) {
         let message =
             format!("{gvk} cannot be listed and watched: {why}; grant the hub list and watch on it");
         return Some(Delivery::Failed { reason: "CannotWatch", message, stalled: true });
+    }
+    if let Some((gvk, Unseen { why, .. })) = blind.first_key_value() {
+        let message = format!("{gvk} could not be listed: {why}; it is tried again");
+        return Some(Delivery::Waiting { reason: "ListFailed", message });
     }
     if let Some(wait) = plan.waits.first() {
         let note = |key: &ObjectKey| note(key).map_or_else(String::new, |note| format!(": {note}"));

@@ -39,7 +39,7 @@ pub struct Judge {
     /// When the calls on the hub that write statuses began.
     begun: BTreeMap<u64, Instant>,
     /// When a life last wrote an object's status, by the object's uid.
-    statuses: BTreeMap<(Arc<str>, String), Instant>,
+    statuses: BTreeMap<(Arc<str>, String), (Instant, bool)>,
     /// Since when a life is at work, if one is.
     at_work: Option<Instant>,
     /// Which life called last, and when.
@@ -131,8 +131,10 @@ impl Judge {
         let Some(begun) = self.begun.remove(&call.index) else { return };
         let of = changed.after().unwrap_or_default();
         let key = (call.user.clone(), uid(&of).to_owned());
-        if let Some(before) = self.statuses.insert(key, begun)
+        let passing = call.resource == "vidraresources" && is_passing(&of);
+        if let Some((before, was_passing)) = self.statuses.insert(key, (begun, passing))
             && begun.duration_since(before) < BETWEEN_STATUSES
+            && (passing || !was_passing)
         {
             let after = begun.duration_since(before);
             self.breaches.push(format!("{call}: {after:?} after another write of this status: two write it"));
@@ -343,6 +345,13 @@ impl Judge {
 }
 
 /// The generation for which a VidraResource says Ready.
+/// Its status tells of work that goes on; the end of it may follow at once.
+fn is_passing(resource: &Value) -> bool {
+    let conditions = resource["status"]["conditions"].as_array().into_iter().flatten();
+    let ready = conditions.into_iter().find(|one| one["type"] == "Ready");
+    ready.is_some_and(|ready| matches!(ready["reason"].as_str(), Some("Progressing" | "TargetsWaiting")))
+}
+
 fn ready_generation(resource: &Value) -> Option<i64> {
     let mut conditions = resource["status"]["conditions"].as_array().into_iter().flatten();
     let ready = conditions.find(|one| one["type"] == "Ready" && one["status"] == "True")?;
