@@ -170,7 +170,7 @@ impl Actor<'_> {
     }
 
     async fn apply_body(&self, declared: &Declared, body: &Value, uid: &str, why: Why, force: bool) -> Step {
-        let corrected = why != Why::Changed;
+        let corrected = !matches!(why, Why::Changed | Why::Joined);
         match self.send(declared, body, force).await {
             Ok(uid) => Ok(Outcome::Applied { uid, corrected }),
             Err(error) => match &error.class {
@@ -221,15 +221,39 @@ impl Actor<'_> {
                 class: Class::Conflict,
                 message: "an object of this name is being deleted".into(),
             }),
-            Standing::Ours | Standing::Shared => {
-                Box::pin(self.apply(declared, &uid, Why::Changed, false)).await
-            }
+            Standing::Ours => Box::pin(self.apply(declared, &uid, Why::Changed, false)).await,
+            Standing::Shared => Box::pin(self.join_shared(declared, &live)).await,
             Standing::OtherHub(hub) => Ok(Outcome::Refused {
                 reason: "OwnedByOtherHub",
                 message: format!("{key} belongs to the hub {hub:?}; release it there first"),
             }),
             Standing::Controlled => Ok(controlled(key)),
             Standing::Foreign => self.meet(declared, live).await,
+        }
+    }
+
+    /// It is another resource's, and from then on ours too: exactly what was read, for that one may let it go
+    /// meanwhile, and it would be nobody's of ours.
+    async fn join_shared(&self, declared: &Declared, live: &Live) -> Step {
+        let uid = live.uid();
+        if let Some(outcome) = self.disturbs(declared, uid, Why::Joined).await? {
+            return Ok(outcome);
+        }
+        let mut body = self.body(declared);
+        body["metadata"]["uid"] = uid.into();
+        body["metadata"]["resourceVersion"] = live.resource_version().into();
+        match self.send(declared, &body, false).await {
+            Ok(uid) => Ok(Outcome::Applied { uid, corrected: false }),
+            Err(error) => match &error.class {
+                Class::FieldConflict(fields) => {
+                    self.contest(declared, uid, Why::Joined, fields, &error).await
+                }
+                Class::InvalidFields(fields) => {
+                    let fields = fields.join(", ");
+                    self.change_immutable(declared, uid, &fields, error).await
+                }
+                _ => Err(error),
+            },
         }
     }
 

@@ -131,6 +131,8 @@ pub struct PlanInput<'a> {
 pub enum Why {
     /// It is declared otherwise than it was applied.
     Changed,
+    /// Another VidraResource has it, and this one joins: found while making it, never planned.
+    Joined,
     /// Its live values differ.
     Drifted,
     /// The inventory knows it and the member does not show it: deleted, or hidden by a lost label.

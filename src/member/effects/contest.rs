@@ -8,7 +8,7 @@ use super::{Actor, Outcome, Step};
 use crate::member::{
     error::{CallError, Class},
     live::Live,
-    owner::{other_owners_of, rival},
+    owner::{Standing, other_owners_of, rival, standing},
 };
 
 /// So many paths are named.
@@ -29,6 +29,12 @@ impl Actor<'_> {
         error: &CallError,
     ) -> Step {
         let live = self.the_same(declared, uid).await?;
+        if why == Why::Joined
+            && !matches!(standing(&live.json, self.owner), Standing::Ours | Standing::Shared)
+        {
+            let message = "the other VidraResource has let it go meanwhile; trying again".to_owned();
+            return Err(CallError { class: Class::Conflict, message });
+        }
         let shared = rival(&live.json, self.owner, contested, |_| false).is_some();
         if shared && let Some(outcome) = self.in_live_words(declared, &live, why, contested).await? {
             return Ok(outcome);
@@ -77,7 +83,9 @@ impl Actor<'_> {
         body["metadata"]["uid"] = live.uid().into();
         body["metadata"]["resourceVersion"] = live.resource_version().into();
         match self.send(declared, &body, false).await {
-            Ok(uid) => Ok(Some(Outcome::Applied { uid, corrected: why != Why::Changed })),
+            Ok(uid) => {
+                Ok(Some(Outcome::Applied { uid, corrected: !matches!(why, Why::Changed | Why::Joined) }))
+            }
             Err(error) if matches!(error.class, Class::FieldConflict(_)) => Ok(None),
             Err(error) => Err(error),
         }

@@ -115,3 +115,25 @@ pub fn of_failed_lists() -> Vec<String> {
 fn a_list_that_fails_is_not_an_empty_one() {
     assert_eq!(of_failed_lists(), [""; 0]);
 }
+
+/// What is wrong after an edit that no watch shows, for it came between an expired watch and the next list.
+pub fn of_expired_watches() -> Vec<String> {
+    run(25, || async {
+        let world = World::new(Shape::new(25)).await;
+        delivered(&world, &manifest("one", "one")).await;
+        world.cluster("tokyo").expire_watches();
+        world.patch("tokyo", &config_map("a"), json!({"data": {"key": "mine"}})).await;
+        tokio::time::sleep(SOON * 4).await;
+        let mut wrong = world.observer.breaches();
+        if world.data("tokyo", "a") != Some(json!({"key": "one"})) {
+            wrong.push("an edit that a relist showed was not undone".to_owned());
+        }
+        world.end_hub().await;
+        wrong
+    })
+}
+
+#[test]
+fn an_edit_that_only_a_relist_shows_is_undone() {
+    assert_eq!(of_expired_watches(), [""; 0]);
+}

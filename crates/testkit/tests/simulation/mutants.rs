@@ -5,7 +5,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use vidra_hub::mutants::{self, Mutant};
 
-use crate::{found::of_failed_lists, walk::many::walk_of};
+use crate::{
+    found::{of_expired_watches, of_failed_lists},
+    walk::many::walk_of,
+};
 
 /// A mutant must be noticed within so many walks.
 const WALKS: u64 = 60;
@@ -17,6 +20,11 @@ fn kill(mutant: Mutant) -> u64 {
     if let Some(first) = of_failed_lists().first() {
         mutants::choose(None);
         eprintln!("{mutant:?} is noticed in the scenario of a list that fails: {first}");
+        return 0;
+    }
+    if let Some(first) = of_expired_watches().first() {
+        mutants::choose(None);
+        eprintln!("{mutant:?} is noticed in the scenario of a watch that expires: {first}");
         return 0;
     }
     for seed in 0..WALKS {
@@ -31,7 +39,7 @@ fn kill(mutant: Mutant) -> u64 {
     panic!("{mutant:?} lives through {WALKS} walks: no rule of the simulation notices it");
 }
 
-/// The hub as it is passes the scenario among the others, and here as many walks as any mutant took.
+/// The hub as it is passes the scenarios among the others, and here as many walks as any mutant took.
 #[test]
 fn every_mutant_is_noticed_and_the_hub_passes_what_kills_it() {
     let most = AtomicU64::new(0);

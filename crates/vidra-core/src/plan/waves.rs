@@ -114,7 +114,7 @@ fn repairs(key: &ObjectKey, action: &Action, input: &PlanInput<'_>) -> bool {
         Action::Create => {
             input.delivered && input.inventory.get(key).is_some_and(|held| !held.uid.is_empty())
         }
-        Action::Apply { why: Why::Changed, .. }
+        Action::Apply { why: Why::Changed | Why::Joined, .. }
         | Action::Delete { .. }
         | Action::DeleteEmpty { .. }
         | Action::Release { .. } => false,
