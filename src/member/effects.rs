@@ -170,7 +170,7 @@ impl Actor<'_> {
     }
 
     async fn apply_body(&self, declared: &Declared, body: &Value, uid: &str, why: Why, force: bool) -> Step {
-        let corrected = !matches!(why, Why::Changed | Why::Joined);
+        let corrected = why.is_drift();
         match self.send(declared, body, force).await {
             Ok(uid) => Ok(Outcome::Applied { uid, corrected }),
             Err(error) => match &error.class {

@@ -1,7 +1,7 @@
 //! What is lost with a hub, and what comes back with a backup, destroys nothing in the members.
 
 use serde_json::{Value, json};
-use testkit::world::{At, World};
+use testkit::world::{At, Mark, World};
 use vidra_api::TargetState;
 
 use crate::{config_map, says, scenario};
@@ -44,6 +44,15 @@ async fn delivered_and_lost(world: &mut World) {
     lose_all_but_the_identity(world).await;
 }
 
+/// The hub begins anew with the first of the two declarations, and holds its writes: since when, and what it says.
+async fn behind(world: &mut World) -> (Mark, String) {
+    delivered_and_lost(world).await;
+    let mark = world.mark();
+    world.deliver("shop", &["berlin"], &manifest("one")).await;
+    world.start_hub().await;
+    (mark, world.target_is("shop", "berlin", TargetState::Failed, "HubRestored").await)
+}
+
 async fn all_say(world: &World, value: &str) {
     let berlin = world.alice("berlin").await;
     for number in 0..OBJECTS {
@@ -74,11 +83,7 @@ fn a_hub_built_anew_from_the_same_declarations_knows_its_objects_and_writes_noth
 #[test]
 fn a_hub_that_is_behind_its_members_holds_its_writes_until_a_person_confirms() {
     scenario(async |mut world| {
-        delivered_and_lost(&mut world).await;
-        let mark = world.mark();
-        world.deliver("shop", &["berlin"], &manifest("one")).await;
-        world.start_hub().await;
-        let message = world.target_is("shop", "berlin", TargetState::Failed, "HubRestored").await;
+        let (mark, message) = behind(&mut world).await;
         assert!(message.contains("vidra.dev/confirm=restore") && message.contains("settings-0"), "{message}");
         world.resource_says("shop", "Stalled", "True", "TargetsFailed").await;
         // Neither a look now nor a restart gets round it.
@@ -106,11 +111,7 @@ fn a_hub_that_is_behind_its_members_holds_its_writes_until_a_person_confirms() {
 #[test]
 fn a_hub_that_is_behind_goes_on_by_itself_when_the_later_declarations_are_applied() {
     scenario(async |mut world| {
-        delivered_and_lost(&mut world).await;
-        let mark = world.mark();
-        world.deliver("shop", &["berlin"], &manifest("one")).await;
-        world.start_hub().await;
-        world.target_is("shop", "berlin", TargetState::Failed, "HubRestored").await;
+        let (mark, _) = behind(&mut world).await;
         world.deliver("shop", &["berlin"], &manifest("two")).await;
         world.ready("shop").await;
         assert_eq!(world.writes("berlin", &mark), []);

@@ -139,6 +139,13 @@ pub enum Why {
     Missing,
 }
 
+impl Why {
+    /// The live object is not as it was left: applying it undoes that.
+    pub fn is_drift(self) -> bool {
+        matches!(self, Self::Drifted | Self::Missing)
+    }
+}
+
 /// One thing to do to one object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {

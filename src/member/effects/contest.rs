@@ -83,9 +83,7 @@ impl Actor<'_> {
         body["metadata"]["uid"] = live.uid().into();
         body["metadata"]["resourceVersion"] = live.resource_version().into();
         match self.send(declared, &body, false).await {
-            Ok(uid) => {
-                Ok(Some(Outcome::Applied { uid, corrected: !matches!(why, Why::Changed | Why::Joined) }))
-            }
+            Ok(uid) => Ok(Some(Outcome::Applied { uid, corrected: why.is_drift() })),
             Err(error) if matches!(error.class, Class::FieldConflict(_)) => Ok(None),
             Err(error) => Err(error),
         }

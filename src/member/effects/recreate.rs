@@ -6,11 +6,11 @@
 //! it answers that the name is taken when nothing but the live object is in the way, and refuses it again when
 //! the object itself is at fault. Nothing is deleted that could not be made again.
 
-use kube::api::{DeleteParams, PostParams, Preconditions, PropagationPolicy};
+use kube::api::PostParams;
 use serde_json::Value;
 use vidra_core::{directives::OnImmutable, object::Gvk, render::Declared};
 
-use super::{Actor, Outcome, Step};
+use super::{Actor, Outcome, Step, remove::Deletion};
 use crate::member::{
     error::{CallError, Class},
     live::Live,
@@ -85,24 +85,10 @@ impl Actor<'_> {
             self.fold(&declared.gvk, live, Source::Read);
             return Ok(Outcome::Leaving);
         }
-        let preconditions = Preconditions {
-            uid: Some(live.uid().to_owned()),
-            resource_version: Some(live.resource_version().to_owned()),
-        };
-        let params = DeleteParams {
-            preconditions: Some(preconditions),
-            propagation_policy: Some(PropagationPolicy::Background),
-            ..DeleteParams::default()
-        };
         let api = self.api(key, self.resource(&declared.gvk)?);
         tracing::info!(cluster = %self.session.cluster, object = %key, fields, "deleted to be made anew");
-        match self.session.call("delete", api.delete(&key.name, &params)).await {
-            Ok(answer) if answer.as_ref().left().is_some_and(Live::is_terminating) => {
-                return Ok(Outcome::Leaving);
-            }
-            Ok(_) => {}
-            Err(error) if error.class == Class::NotFound => {}
-            Err(error) => return Err(error),
+        if let Deletion::Going = self.delete_exactly(&api, &live).await? {
+            return Ok(Outcome::Leaving);
         }
         self.forget_record(key, live.uid());
         match self.create(declared, false).await? {

@@ -14,7 +14,7 @@ use vidra_core::{
 
 use super::{Actor, Outcome, Step, empty::Contents};
 use crate::member::{
-    error::Class,
+    error::CallError,
     live::Live,
     owner::{Standing, other_owners, standing},
     records::Source,
@@ -28,6 +28,16 @@ pub(super) enum Parting {
     DeleteEmpty,
     /// Let go: it stays as it is, without our marks.
     Release,
+}
+
+/// How a delete ended.
+pub(super) enum Deletion {
+    /// The object is gone.
+    Done,
+    /// It goes when its finalizers have run.
+    Going,
+    /// It was gone before.
+    WasGone,
 }
 
 impl Actor<'_> {
@@ -77,6 +87,18 @@ impl Actor<'_> {
                 }
             }
         }
+        match self.delete_exactly(&api, &live).await? {
+            Deletion::Going => Ok(Outcome::Removing),
+            Deletion::Done => {
+                self.forget_record(key, live.uid());
+                Ok(Outcome::Gone)
+            }
+            Deletion::WasGone => Ok(Outcome::Gone),
+        }
+    }
+
+    /// Deletes exactly the object that was read, in the background. The one way in which a member's object is deleted.
+    pub(super) async fn delete_exactly(&self, api: &Api<Live>, live: &Live) -> Result<Deletion, CallError> {
         let preconditions = Preconditions {
             uid: Some(live.uid().to_owned()),
             resource_version: Some(live.resource_version().to_owned()),
@@ -91,13 +113,10 @@ impl Actor<'_> {
             propagation_policy: Some(PropagationPolicy::Background),
             ..DeleteParams::default()
         };
-        match self.session.call("delete", api.delete(&key.name, &params)).await {
-            Ok(answer) if answer.as_ref().left().is_some_and(Live::is_terminating) => Ok(Outcome::Removing),
-            Ok(_) => {
-                self.forget_record(key, live.uid());
-                Ok(Outcome::Gone)
-            }
-            Err(error) if error.is_gone() => Ok(Outcome::Gone),
+        match self.session.call("delete", api.delete(live.meta_text("name"), &params)).await {
+            Ok(answer) if answer.as_ref().left().is_some_and(Live::is_terminating) => Ok(Deletion::Going),
+            Ok(_) => Ok(Deletion::Done),
+            Err(error) if error.is_gone() => Ok(Deletion::WasGone),
             Err(error) => Err(error),
         }
     }
@@ -125,9 +144,7 @@ impl Actor<'_> {
                 self.fold(gvk, answer, Source::Read);
                 Ok(Outcome::Gone)
             }
-            Err(error) if matches!(error.class, Class::Invalid | Class::InvalidFields(_)) => {
-                self.release(api, gvk, key, &live, true).await
-            }
+            Err(error) if error.is_invalid() => self.release(api, gvk, key, &live, true).await,
             Err(error) if error.is_gone() => Ok(Outcome::Gone),
             Err(error) => Err(error),
         }

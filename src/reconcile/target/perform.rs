@@ -5,7 +5,7 @@ use std::time::Duration;
 use futures::{StreamExt, stream::FuturesOrdered};
 use vidra_api::target::Desired as Wish;
 use vidra_core::{
-    plan::{Action, Effect, Held, Plan, Want, Why},
+    plan::{Action, Effect, Held, Plan, Want},
     status::Delivery,
 };
 
@@ -120,7 +120,7 @@ impl Pass<'_> {
         if let Some(want) = want {
             outcome::enter(key, want, &outcome, inventory);
         }
-        let repairs = matches!(&effect.action, Action::Apply { why: Why::Drifted | Why::Missing, .. });
+        let repairs = matches!(&effect.action, Action::Apply { why, .. } if why.is_drift());
         let done = matches!(
             outcome,
             Outcome::Applied { .. } | Outcome::Adopted { .. } | Outcome::Recreated { .. } | Outcome::Present

@@ -56,32 +56,18 @@ pub fn left(progress: &Progress, timeout: Duration, now: &Time) -> Option<Durati
 
 #[cfg(test)]
 mod tests {
-    use k8s_openapi::jiff::Timestamp;
     use vidra_api::{VidraTargetStatus, condition::STALLED, find};
 
     use super::*;
+    use crate::status::target::{self, tests::at};
     use crate::status::target_status;
-
-    fn at(second: i64) -> Time {
-        Time(Timestamp::from_second(second).unwrap())
-    }
 
     fn facts(delivery: Delivery, unready: Option<(&str, bool)>, second: i64) -> TargetFacts<'static> {
         TargetFacts {
-            generation: 3,
-            revision: "r1",
-            leaving: false,
-            delivery,
-            objects: 2,
             ready: 1,
-            drifted: 0,
             unready: unready.map(|(message, failed)| (message.to_owned(), failed)),
-            corrected: 0,
-            compared: true,
-            applied_generation: 1,
             awaited: Some(0),
-            timeout: Duration::from_secs(300),
-            now: at(second),
+            ..target::tests::facts(delivery, second)
         }
     }
 

@@ -179,15 +179,15 @@ pub(super) fn state(facts: &TargetFacts<'_>) -> (TargetState, &'static str, Stri
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use k8s_openapi::jiff::Timestamp;
 
-    fn at(second: i64) -> Time {
+    pub(in crate::status) fn at(second: i64) -> Time {
         Time(Timestamp::from_second(second).unwrap())
     }
 
-    fn facts(delivery: Delivery, second: i64) -> TargetFacts<'static> {
+    pub(in crate::status) fn facts(delivery: Delivery, second: i64) -> TargetFacts<'static> {
         TargetFacts {
             generation: 3,
             revision: "r1",
