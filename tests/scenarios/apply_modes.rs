@@ -1,7 +1,7 @@
 //! Objects that are not simply kept as declared: made where there is none, applied once, made anew.
 
 use serde_json::{Value, json};
-use testkit::world::At;
+use testkit::world::{At, SOON, wait_for};
 use vidra_api::{DriftState, TargetState};
 
 use crate::{config_map, config_map_in, object, says, scenario, uid};
@@ -55,13 +55,19 @@ fn an_object_that_is_wanted_where_there_is_none_is_made_and_never_changed() {
         assert_eq!((status.drift, status.objects, status.ready), (Some(DriftState::InSync), 2, 2));
 
         // Without its label no watch shows it: it is looked at once.
+        let mark = world.mark();
         alice.merge(&ours, json!({"metadata": {"labels": {"vidra.dev/hub": null}}})).await;
-        world.reconcile_now("shop", "without its label").await;
-        world.after_passes(2).await;
+        wait_for("a look at what is hidden", SOON, async || {
+            match world.requests_for(&ours, "berlin", &mark) {
+                none if none.is_empty() => Err("no call".to_owned()),
+                _ => Ok(()),
+            }
+        })
+        .await;
+        world.look("shop", "to the end of that", 1).await;
         assert!(says("edited")(&alice.live(&ours).await));
         let mark = world.mark();
-        world.reconcile_now("shop", "once more").await;
-        world.after_passes(1).await;
+        world.look("shop", "once more", 1).await;
         assert!(world.requests_for(&ours, "berlin", &mark).is_empty());
         alice.merge(&ours, json!({"metadata": {"labels": {"vidra.dev/hub": world.ns}}})).await;
 
@@ -116,8 +122,7 @@ fn an_object_that_is_applied_once_stays_gone_over_a_restart_until_its_content_ch
         alice
             .merge(&at, json!({"metadata": {"labels": {"note": "mine"}}, "spec": {"backoffLimit": 3}}))
             .await;
-        world.reconcile_now("shop", "look").await;
-        world.after_passes(1).await;
+        world.look("shop", "look", 1).await;
         assert!(world.writes_to(&at, "berlin", &mark).is_empty());
         world.end().await;
         alice.gone(&at).await;

@@ -89,7 +89,7 @@ fn a_hub_that_is_behind_its_members_holds_its_writes_until_a_person_confirms() {
         // Neither a look now nor a restart gets round it.
         world.reconcile_now("shop", "1").await;
         world.restart_hub().await;
-        tokio::join!(world.after_passes(1), world.reconcile_now("shop", "2"));
+        world.look("shop", "2", 1).await;
         world.target_is("shop", "berlin", TargetState::Failed, "HubRestored").await;
         assert_eq!(world.writes("berlin", &mark), []);
         all_say(&world, "two").await;

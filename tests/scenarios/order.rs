@@ -177,8 +177,7 @@ fn an_object_that_is_late_is_named_after_the_timeout_over_a_restart_and_recovers
         let version = |target: Value| target["metadata"]["resourceVersion"].clone();
         let before = version(world.hub.live(&at).await);
         world.restart_hub().await;
-        world.reconcile_now("shop", "look").await;
-        world.after_passes(1).await;
+        world.look("shop", "look", 1).await;
         assert_eq!(version(world.hub.live(&at).await), before, "nothing is new");
 
         gadgets.set_ready(&world, &alice, true).await;
@@ -261,8 +260,7 @@ fn an_object_that_is_refused_holds_the_next_wave_back_and_the_hub_is_quiet() {
         alice.live(&At::config_map(&world.ns, "beside")).await;
         assert!(alice.get(&At::config_map(&world.ns, "behind")).await.is_none());
         let (mark, passes) = (world.mark(), world.passes());
-        world.reconcile_now("shop", "look").await;
-        world.after_passes(1).await;
+        world.look("shop", "look", 1).await;
         assert_eq!(world.writes("berlin", &mark), []);
         assert!(world.passes() < passes + 10, "it goes round");
         alice.delete(&At::config_map(&world.ns, "copied")).await;

@@ -51,8 +51,7 @@ fn each_cluster_gets_what_its_labels_and_values_say_and_a_change_of_them_reaches
         let mark = world.mark();
         label(&world, "berlin", json!({"unrelated": "x"})).await;
         world.restart_hub().await;
-        world.reconcile_now("shop", "look").await;
-        world.after_passes(2).await;
+        world.look("shop", "look", 2).await;
         world.ready("shop").await;
         for cluster in ["berlin", "tokyo"] {
             assert_eq!(world.writes(cluster, &mark), [], "{cluster}");

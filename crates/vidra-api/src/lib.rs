@@ -7,6 +7,7 @@
 pub mod condition;
 pub mod conflicts;
 pub mod crds;
+pub mod drift;
 pub mod inventory;
 pub mod labels;
 pub mod member;
@@ -21,6 +22,7 @@ pub mod target;
 
 pub use condition::{ConditionStatus, clip, find, set_condition};
 pub use conflicts::{Conflicts, ContainerDeletion, ExistingPolicy, FieldPolicy};
+pub use drift::{Change, ChangeKind, ChangedField, DriftPolicy};
 pub use inventory::{InventoryEntry, VidraInventory, VidraInventorySpec};
 pub use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 pub use member::{KubeconfigSecretRef, MemberCluster, MemberClusterSpec, MemberClusterStatus, OnLeave};

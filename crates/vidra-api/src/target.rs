@@ -7,6 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::conflicts::{Conflicts, ContainerDeletion};
+use crate::drift::{self, Change};
 use crate::overrides::OverrideInputs;
 use crate::resource::{DeletionPolicy, ReconcileSpec, yes};
 use crate::schema;
@@ -189,6 +190,13 @@ pub struct VidraTargetStatus {
     /// Objects that differ from what is declared, or are missing.
     #[serde(default)]
     pub drifted: i64,
+    /// What differs, first the worst, and what was undone last; at most 100 entries.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = drift::CHANGES_MAX), extend("x-kubernetes-list-type" = "atomic"))]
+    pub changes: Vec<Change>,
+    /// How many entries changes would have without its bound. Unset: all are there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub changes_total: Option<i64>,
     /// Repairs made here so far.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub corrections: Option<Corrections>,
@@ -257,6 +265,13 @@ mod tests {
                 "observedGeneration": 2, "state": "Waiting", "drift": "InSync", "revision": "00ff",
                 "appliedGeneration": 7,
                 "objects": 12, "ready": 11, "drifted": 1,
+                "changes": [{
+                    "group": "apps", "version": "v1", "kind": "Deployment", "namespace": "shop", "name": "web",
+                    "change": "Modified", "detectedAt": "2026-01-02T03:04:05Z", "corrected": "2026-01-02T03:04:06Z",
+                    "fields": [{"path": ".spec.replicas", "expected": "3", "actual": "5", "manager": "kubectl-edit",
+                        "operation": "Update", "notAfter": "2026-01-02T03:04:05Z"}],
+                }],
+                "changesTotal": 120,
                 "corrections": {"count": 4, "last": "2026-01-02T03:04:05Z"},
                 "progress": {"revision": "00ff", "wave": 1, "since": "2026-01-02T03:04:05Z"},
                 "reason": "Gate", "message": "waits", "since": "2026-01-02T03:04:05Z",

@@ -136,10 +136,14 @@ impl World {
         self.metric("workqueue_work_duration_seconds_count{name=\"target\"}") as u64
     }
 
-    /// Waits until the hub has looked at targets so many times more.
+    /// Waits until the hub has looked at targets so many times more. For hubs that look by themselves; where it has
+    /// to be asked, [`World::look`] counts from before that.
     pub async fn after_passes(&self, more: u64) {
-        let enough = self.passes() + more;
-        wait_for(&format!("{more} more looks at targets"), SOON, async || match self.passes() {
+        self.when_passes(self.passes() + more).await;
+    }
+
+    pub(super) async fn when_passes(&self, enough: u64) {
+        wait_for(&format!("{enough} looks at targets"), SOON, async || match self.passes() {
             seen if seen >= enough => Ok(()),
             seen => Err(format!("{} to go", enough - seen)),
         })

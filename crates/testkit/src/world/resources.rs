@@ -53,6 +53,14 @@ impl World {
         self.hub.merge(&self.resource_at(name), patch).await;
     }
 
+    /// Has the hub look at a VidraResource's targets again, and waits until it has looked so many times: counted
+    /// from before it is asked, for it may be done before anybody can count.
+    pub async fn look(&self, name: &str, token: &str, looks: u64) {
+        let enough = self.passes() + looks;
+        self.reconcile_now(name, token).await;
+        self.when_passes(enough).await;
+    }
+
     /// Waits until a condition of a VidraResource has this status and reason for its present generation.
     pub async fn resource_says(
         &self,

@@ -1,0 +1,101 @@
+//! Drift: what a member has otherwise than it was delivered, and what the hub does about it.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::schema;
+
+/// Most entries in `status.changes` of a VidraTarget.
+pub const CHANGES_MAX: usize = 100;
+/// Most fields in one entry.
+pub const FIELDS_MAX: usize = 20;
+/// Longest path or value of a field in bytes; a longer value is a digest.
+pub const FIELD_VALUE_MAX: usize = 256;
+
+/// What the hub does about drift.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+pub enum DriftPolicy {
+    /// It is undone, and reported.
+    #[default]
+    Correct,
+    /// It is reported and left as it is. What a new revision changes is applied all the same.
+    Report,
+    /// It is neither looked for nor undone.
+    Ignore,
+}
+
+/// One object that is not as it was delivered.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Change {
+    /// The object's API group; empty for the core group.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    #[schemars(length(max = schema::SUBDOMAIN_MAX))]
+    pub group: String,
+    /// Its version.
+    #[schemars(length(max = schema::LABEL_MAX))]
+    pub version: String,
+    /// Its kind.
+    #[schemars(length(max = schema::LABEL_MAX))]
+    pub kind: String,
+    /// Its namespace; empty where its kind lives in none.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    #[schemars(length(max = schema::LABEL_MAX))]
+    pub namespace: String,
+    /// Its name.
+    #[schemars(length(max = schema::SUBDOMAIN_MAX))]
+    pub name: String,
+    /// What is otherwise.
+    pub change: ChangeKind,
+    /// When the hub first saw it.
+    pub detected_at: Time,
+    /// When the hub undid it. Unset: it is still so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub corrected: Option<Time>,
+    /// The fields, at most 20.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = FIELDS_MAX), extend("x-kubernetes-list-type" = "atomic"))]
+    pub fields: Vec<ChangedField>,
+}
+
+/// What is otherwise about an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+pub enum ChangeKind {
+    /// Values that were delivered are others now.
+    Modified,
+    /// It is gone.
+    Missing,
+    /// Its values are as delivered, and the hub's marks or its entry in managedFields are not there.
+    OwnershipLost,
+    /// It bears the hub's labels, and the hub never made it.
+    Extra,
+}
+
+/// One field that is otherwise.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ChangedField {
+    /// Its path, as the API server writes paths in conflicts.
+    #[schemars(length(max = FIELD_VALUE_MAX))]
+    pub path: String,
+    /// What was delivered, as JSON; a digest where it is secret or long. Unset: nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = FIELD_VALUE_MAX))]
+    pub expected: Option<String>,
+    /// What is there, as JSON; a digest where it is secret or long. Unset: nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = FIELD_VALUE_MAX))]
+    pub actual: Option<String>,
+    /// The field manager that holds it; clients choose this name themselves. "unknown": the server names nobody.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    #[schemars(length(max = FIELD_VALUE_MAX))]
+    pub manager: String,
+    /// How: Apply or Update, and through which subresource, such as Update/scale.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    #[schemars(length(max = schema::LABEL_MAX))]
+    pub operation: String,
+    /// When that manager last wrote: the change is no younger.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub not_after: Option<Time>,
+}
