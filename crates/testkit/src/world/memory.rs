@@ -1,9 +1,9 @@
 //! The bed in memory: clusters of memkube in this process, on tokio's paused clock, without a socket. Each
 //! scenario has its own.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, path::PathBuf, sync::Arc, time::Duration};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use bytes::Bytes;
 use futures::future::BoxFuture;
 use http::{Response, StatusCode, header};
@@ -113,6 +113,10 @@ impl Bed for Memory {
             metrics: Metrics::default(),
         };
         Box::pin(RunningHub::start_with(deps, settings))
+    }
+
+    fn kubectl(&self) -> Result<(PathBuf, PathBuf)> {
+        bail!("these clusters have no socket")
     }
 
     fn freeze(&self, cluster: &str) -> Result<()> {
