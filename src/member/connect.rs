@@ -9,22 +9,16 @@ use std::{
 };
 
 use http::{HeaderValue, Request, Response, StatusCode, header};
-use hyper::body::Incoming;
-use hyper_util::{
-    client::legacy::{
-        Client as HyperClient,
-        connect::{
-            HttpConnector,
-            dns::{GaiResolver, Name},
-        },
-    },
-    rt::{TokioExecutor, TokioTimer},
+use hyper_util::client::legacy::connect::{
+    HttpConnector,
+    dns::{GaiResolver, Name},
 };
 use kube::{Client, client::Body};
 use rustls::{ClientConfig, RootCertStore, pki_types::ServerName};
 use tower::{BoxError, Service, ServiceExt, service_fn, util::BoxCloneService};
 use vidra_core::kubeconfig::{Allow, ClientAuth, MemberConfig, check_address};
 
+use super::lanes::{Counted, Lanes};
 use crate::seams::{Connect, ConnectError};
 
 /// A response must have begun within this time; watches begin at once too.
@@ -94,15 +88,12 @@ impl Connect for TlsConnect {
             }
             None => builder,
         }
-        .enable_http1()
+        .enable_all_versions()
         .wrap_connector(http);
-        let client: HyperClient<_, Body> = HyperClient::builder(TokioExecutor::new())
-            .pool_idle_timeout(Duration::from_secs(60))
-            .pool_timer(TokioTimer::new())
-            .build(https);
+        let lanes = Arc::new(Lanes::new(https));
         let service = service_fn(move |request: Request<Body>| {
-            let client = client.clone();
-            async move { client.request(request).await.map_err(BoxError::from) }
+            let lanes = lanes.clone();
+            async move { lanes.send(request).await.map_err(BoxError::from) }
         });
         let target = Target::new(config)?;
         Ok(Client::new(guarded(service.boxed_clone(), target), "default"))
@@ -158,7 +149,7 @@ impl Target {
     }
 }
 
-type Transport = BoxCloneService<Request<Body>, Response<Incoming>, BoxError>;
+type Transport = BoxCloneService<Request<Body>, Response<Counted>, BoxError>;
 
 /// Addresses each request, waits for its headers within a limit, and refuses redirects.
 fn guarded(transport: Transport, target: Target) -> Transport {
