@@ -84,16 +84,20 @@ impl Pass<'_> {
         if self.resource.metadata.deletion_timestamp.is_some() {
             return self.take_away().await;
         }
-        if !self.resource.finalizers().iter().any(|one| one == FINALIZER) {
-            self.hub.api.resource_finalizer(self.resource, true).await?;
-            return Ok(Verdict::Done(None));
-        }
         let handled = self.heed_request();
         if self.resource.spec.suspend {
+            if !self.mark().await? {
+                return Ok(Verdict::Done(None));
+            }
             self.suspend_targets().await?;
             return self.report(None, None, handled).await;
         }
-        match self.revision().await? {
+        // The revision is owned by the VidraResource and needs no mark on it; the targets do.
+        let (marked, revision) = tokio::join!(self.mark(), self.revision());
+        if !marked? {
+            return Ok(Verdict::Done(None));
+        }
+        match revision? {
             // Nothing that was delivered is touched for a manifest that cannot be read.
             Err(error) => {
                 let message = error.to_string();
@@ -116,6 +120,19 @@ impl Pass<'_> {
                 self.report(Some(&parsed.name), problem, handled).await
             }
         }
+    }
+
+    /// Puts our finalizer on it. Returns whether it is still there, and is to stay.
+    async fn mark(&self) -> Result<bool, CallError> {
+        let is_marked = |resource: &VidraResource| resource.finalizers().iter().any(|one| one == FINALIZER);
+        if is_marked(self.resource) {
+            return Ok(true);
+        }
+        self.hub.api.resource_finalizer(self.resource, true).await?;
+        Ok(self.hub.catalog.resource(self.key).is_some_and(|now| {
+            let same = now.metadata.uid == self.resource.metadata.uid;
+            same && is_marked(&now) && now.metadata.deletion_timestamp.is_none()
+        }))
     }
 
     /// A request to reconcile now, by annotation: every target looks again.

@@ -297,6 +297,7 @@ impl Pass<'_> {
         };
         if report.undone == 0 && plan.waits.iter().filter_map(Wait::gate).any(is_current) {
             self.count_corrections(&report);
+            self.settle(&mut report).await?;
             return Ok(Verdict::Done(Some(Duration::ZERO)));
         }
         if report.delivery.is_none() {
@@ -318,8 +319,9 @@ impl Pass<'_> {
         report.compared = blind.is_empty();
         report.applied_generation = generations.highest;
         let delivery = report.delivery.take().unwrap_or(Delivery::Applied);
-        let verdict = self.conclude(delivery, desired, Some(session), &report).await?;
-        Ok(report.verdict.unwrap_or(verdict))
+        let concluded = self.conclude(delivery, desired, Some(session), &report).await;
+        self.settle(&mut report).await?;
+        Ok(report.verdict.unwrap_or(concluded?))
     }
 
     /// Asks for the informers that this target needs. `None`: some have not listed yet, and will say so.
@@ -397,7 +399,8 @@ impl Pass<'_> {
         });
         let actor = Actor { session, owner: &owner, desired: &desired };
         let held = inventory::joined(&chunks);
-        let report = self.perform(&actor, &plan, held, inventory).await?;
+        let mut report = self.perform(&actor, &plan, held, inventory).await?;
+        self.settle(&mut report).await?;
         let delivery = report.delivery.clone().unwrap_or(Delivery::TornDown);
         if delivery == Delivery::TornDown {
             session.records.forget(&owner.hash);
