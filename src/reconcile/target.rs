@@ -284,6 +284,10 @@ impl Pass<'_> {
             }
             Regained::NotLost | Regained::All(_) => self.perform(&actor, &plan, held, inventory).await?,
         };
+        if self.lost_a_kind(session, desired, &report).await {
+            self.count_corrections(&report);
+            return Ok(Verdict::Done(Some(Duration::ZERO)));
+        }
         // An answer is no event: nothing else would tell that what was waited for, and was applied just now, is
         // there.
         let is_current = |key: &ObjectKey| {

@@ -6,9 +6,12 @@ use std::{
     time::Duration,
 };
 
-use vidra_core::object::{Gvk, ObjectKey};
+use vidra_core::{
+    object::{Gvk, ObjectKey},
+    status::Delivery,
+};
 
-use super::Pass;
+use super::{Pass, perform::Report};
 use crate::{
     desired::Desired,
     member::{
@@ -124,5 +127,16 @@ impl Pass<'_> {
     /// The member does not know the kind any more: from now on that is known.
     async fn is_served_no_more(&self, session: &Session, gvk: &Gvk) -> bool {
         session.rediscover().await.is_ok_and(|kinds| kinds.get(gvk).is_none() && !kinds.is_stale(gvk))
+    }
+
+    /// Effects failed for the member serves a kind no more: nothing else would tell, for a watch may go on.
+    pub(super) async fn lost_a_kind(&self, session: &Session, desired: &Desired, report: &Report) -> bool {
+        let told = matches!(&report.delivery, Some(Delivery::Failed { reason: "NotFound" | "Conflict", .. }));
+        if !told {
+            return false;
+        }
+        let Ok(kinds) = session.rediscover().await else { return false };
+        let is_lost = |gvk: &Gvk| kinds.get(gvk).is_none() && !kinds.is_stale(gvk);
+        desired.wants.values().any(|want| is_lost(&want.gvk))
     }
 }
