@@ -9,6 +9,7 @@ use std::{
 };
 
 use http::{HeaderValue, Request, Response, StatusCode, header};
+use http_body_util::{Either, Limited};
 use hyper_util::client::legacy::connect::{
     HttpConnector,
     dns::{GaiResolver, Name},
@@ -18,7 +19,10 @@ use rustls::{ClientConfig, RootCertStore, pki_types::ServerName};
 use tower::{BoxError, Service, ServiceExt, service_fn, util::BoxCloneService};
 use vidra_core::kubeconfig::{Allow, ClientAuth, MemberConfig, check_address};
 
-use super::lanes::{Counted, Lanes};
+use super::{
+    informers::MOST,
+    lanes::{Counted, Lanes, is_watch},
+};
 use crate::seams::{Connect, ConnectError};
 
 /// A response must have begun within this time; watches begin at once too.
@@ -150,17 +154,26 @@ impl Target {
 }
 
 type Transport = BoxCloneService<Request<Body>, Response<Counted>, BoxError>;
+/// An answer with an end, which is bounded, or a watch, whose reader bounds its events.
+type Bounded = Either<Limited<Counted>, Counted>;
 
-/// Addresses each request, waits for its headers within a limit, and refuses redirects.
-fn guarded(transport: Transport, target: Target) -> Transport {
+/// Addresses each request, waits for its headers within a limit, bounds its answer, and refuses redirects.
+fn guarded(
+    transport: Transport,
+    target: Target,
+) -> BoxCloneService<Request<Body>, Response<Bounded>, BoxError> {
     service_fn(move |mut request: Request<Body>| {
         let (transport, target) = (transport.clone(), target.clone());
         async move {
+            let is_watch = is_watch(&request);
             target.address(&mut request)?;
             let response = tokio::time::timeout(HEADERS_WITHIN, transport.oneshot(request))
                 .await
                 .map_err(|_| BoxError::from(format!("no answer within {} s", HEADERS_WITHIN.as_secs())))??;
-            refuse_redirect(response)
+            Ok(refuse_redirect(response)?.map(|body| match is_watch {
+                true => Either::Right(body),
+                false => Either::Left(Limited::new(body, MOST)),
+            }))
         }
     })
     .boxed_clone()

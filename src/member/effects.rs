@@ -320,9 +320,9 @@ impl Actor<'_> {
         match self.session.call("create", api.create(&PostParams::default(), &namespace)).await {
             Ok(_) => Ok(()),
             Err(error) if error.class == Class::Conflict => Ok(()),
-            Err(error) if error.class == Class::Forbidden => {
-                Err(missing(format!("namespace {name:?} is missing and may not be created: {error}")))
-            }
+            Err(error) if error.class == Class::Forbidden => Err(missing(format!(
+                "namespace {name:?} is missing and the hub may not create it; create it in the member: {error}"
+            ))),
             Err(error) => Err(error),
         }
     }

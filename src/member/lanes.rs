@@ -90,7 +90,8 @@ fn client<C: Connect + Clone + Send + Sync + 'static>(connector: C) -> HyperClie
         .build(connector)
 }
 
-fn is_watch(request: &Request<Body>) -> bool {
+/// It asks for a watch.
+pub(super) fn is_watch(request: &Request<Body>) -> bool {
     let query = request.uri().query().unwrap_or_default();
     query.split('&').any(|part| matches!(part, "watch=true" | "watch=1"))
 }

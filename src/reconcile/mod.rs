@@ -15,7 +15,13 @@ use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use crate::{
-    hub::{api::HubApi, catalog::Catalog, events::Events, identity::Identity, revisions::Revisions},
+    hub::{
+        api::HubApi,
+        catalog::Catalog,
+        events::{Events, Severity},
+        identity::Identity,
+        revisions::Revisions,
+    },
     member::{
         budget::Shared,
         error::CallError,
@@ -54,7 +60,7 @@ pub struct Hub {
     /// Revisions, parsed and rendered.
     pub revisions: Revisions,
     /// Events.
-    pub events: Events,
+    pub events: Arc<Events>,
     /// Wall time.
     pub clock: Arc<dyn Clock>,
     /// Chance.
@@ -96,6 +102,7 @@ impl Hub {
     /// What a new session needs.
     pub fn session_deps(&self) -> SessionDeps {
         let (catalog, queue) = (self.catalog.clone(), self.queue.clone());
+        let (known, events) = (self.catalog.clone(), self.events.clone());
         SessionDeps {
             hub: self.identity.hub.clone(),
             queue: self.queue.clone(),
@@ -105,6 +112,11 @@ impl Hub {
             calls: self.calls.clone(),
             tuning: self.tuning.clone(),
             wake_targets: Arc::new(move |cluster| wake_targets(&catalog, &queue, cluster)),
+            warn: Arc::new(move |cluster, reason, note| {
+                if let Some(member) = known.member(cluster) {
+                    events.say(member.as_ref(), Severity::Warning, reason, note);
+                }
+            }),
         }
     }
 

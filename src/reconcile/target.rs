@@ -1,6 +1,7 @@
 //! The target loop: one pass of one (VidraResource, member cluster) pair. It gathers, lets vidra-core plan,
 //! performs, and writes the inventory and the VidraTarget's status; nothing else.
 
+mod follow;
 mod held;
 mod outcome;
 mod perform;
@@ -9,13 +10,8 @@ mod report;
 mod restored;
 mod waiting;
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::Arc,
-    time::Duration,
-};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-use kube::core::ApiResource;
 use vidra_api::{
     ContainerDeletion, ExistingPolicy, FieldPolicy, MemberCluster, VidraTarget,
     names::{OwnerHash, field_manager},
@@ -33,7 +29,7 @@ use self::{
     perform::Report,
     regain::{Regained, with_found},
     report::is_done,
-    waiting::{Blind, Unseen, awaited, complaint, unplannable},
+    waiting::{awaited, complaint, unplannable},
 };
 use super::{Hub, RETRY_MOST, RETRY_RARELY, after_hub_error};
 use crate::{
@@ -42,7 +38,6 @@ use crate::{
     member::{
         effects::Actor,
         error::CallError,
-        informers::State,
         owner::Owner,
         recover,
         session::{Contact, Session},
@@ -228,13 +223,13 @@ impl Pass<'_> {
         let owner = self.owner(create_namespaces);
         session.records.declare(owner.hash.clone(), self.key.clone(), desired.clone());
         let blind = match self.follow(session, desired).await {
-            Some(blind) => blind,
-            None => return Ok(Verdict::Done(None)),
+            Ok(blind) => blind,
+            Err(verdict) => return Ok(verdict),
         };
         let wants: BTreeMap<_, _> = desired
             .wants
             .iter()
-            .filter(|(_, want)| !blind.contains_key(&want.gvk))
+            .filter(|(key, want)| !blind.hides(key, &want.gvk))
             .map(|(key, want)| (key.clone(), want.clone()))
             .collect();
         let live: BTreeMap<_, _> = wants
@@ -289,6 +284,10 @@ impl Pass<'_> {
             }
             Regained::NotLost | Regained::All(_) => self.perform(&actor, &plan, held, inventory).await?,
         };
+        if self.lost_a_kind(session, desired, &report).await {
+            self.count_corrections(&report);
+            return Ok(Verdict::Done(Some(Duration::ZERO)));
+        }
         // An answer is no event: nothing else would tell that what was waited for, and was applied just now, is
         // there.
         let is_current = |key: &ObjectKey| {
@@ -313,7 +312,7 @@ impl Pass<'_> {
             // Nothing tells when a kind comes to be served.
             report.verdict.get_or_insert(Verdict::Retry(RETRY_MOST));
         }
-        if blind.values().any(|unseen| unseen.passes) {
+        if blind.passes() {
             report.verdict.get_or_insert(Verdict::Retry(RETRY_MOST));
         }
         report.compared = blind.is_empty();
@@ -322,42 +321,6 @@ impl Pass<'_> {
         let concluded = self.conclude(delivery, desired, Some(session), &report).await;
         self.settle(&mut report).await?;
         Ok(report.verdict.unwrap_or(concluded?))
-    }
-
-    /// Asks for the informers that this target needs. `None`: some have not listed yet, and will say so.
-    /// Else the kinds that cannot be seen, and why.
-    async fn follow(&self, session: &Arc<Session>, desired: &Desired) -> Option<Blind> {
-        let kinds = session.kinds();
-        let declared: BTreeSet<&Gvk> = desired.wants.values().map(|want| &want.gvk).collect();
-        let needed: BTreeMap<Gvk, ApiResource> = declared
-            .into_iter()
-            .filter_map(|gvk| kinds.get(gvk).map(|(kind, _)| (gvk.clone(), kind.clone())))
-            .collect();
-        let mut blind = Blind::new();
-        let states = if self.follows_events() {
-            session.informers.require(self.key, &needed)
-        } else {
-            session.informers.release(self.key);
-            needed.keys().map(|gvk| (gvk.clone(), State::Failing("not watched".into()))).collect()
-        };
-        for (gvk, state) in states {
-            match state {
-                State::Synced => {}
-                State::Syncing => return None,
-                State::Denied(why) => {
-                    blind.insert(gvk, Unseen { why, passes: false });
-                }
-                // Where no watch tells, one list does.
-                State::Failing(_) => {
-                    if let Some(resource) = needed.get(&gvk)
-                        && let Err(error) = session.informers.list_now(&gvk, resource).await
-                    {
-                        blind.insert(gvk, error.into());
-                    }
-                }
-            }
-        }
-        Some(blind)
     }
 
     /// Deletes or lets go what the inventory holds.

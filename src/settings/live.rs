@@ -30,6 +30,8 @@ pub struct Live {
     pub apply_timeout: Duration,
     /// The first list of a kind in a member must end within this time.
     pub cache_sync_timeout: Duration,
+    /// Every so often all is listed although a watch tells; zero: never.
+    pub verify_interval: Duration,
     /// Whether an informer that cannot start stops what it belongs to: the process, or a member's session.
     pub stop_on_startup_error: bool,
     /// Percent of the targets that may be lost at once without a person's word.
@@ -51,6 +53,7 @@ impl Live {
             retry_max: Duration::from_secs(300),
             apply_timeout: Duration::from_secs(15),
             cache_sync_timeout: Duration::from_secs(120),
+            verify_interval: Duration::from_secs(3600),
             stop_on_startup_error: false,
             removal_guard: 20,
             cluster_concurrency: 4,
@@ -79,7 +82,7 @@ struct Setting {
     put: fn(&mut Live, &Live),
 }
 
-const SETTINGS: [Setting; 11] = [
+const SETTINGS: [Setting; 12] = [
     Setting {
         key: "interval",
         alias: Some("requeueResourcesAfter"),
@@ -121,6 +124,18 @@ const SETTINGS: [Setting; 11] = [
         alias: None,
         take: |live, text| put(&mut live.cache_sync_timeout, duration(text, 1_000, 3_600_000)),
         put: |live, other| live.cache_sync_timeout = other.cache_sync_timeout,
+    },
+    Setting {
+        key: "verifyInterval",
+        alias: None,
+        take: |live, text| match text {
+            "0" | "0s" => put(&mut live.verify_interval, Ok(Duration::ZERO)),
+            text => put(
+                &mut live.verify_interval,
+                duration(text, 60_000, 7 * 24 * 3_600_000).map_err(|why| format!("{why}; 0s is never")),
+            ),
+        },
+        put: |live, other| live.verify_interval = other.verify_interval,
     },
     Setting {
         key: "informer.onStartupError",
@@ -254,7 +269,7 @@ mod tests {
     #[test]
     fn each_key_sets_its_value_and_nothing_else() {
         let seconds = Duration::from_secs;
-        let rows: [Row; 14] = [
+        let rows: [Row; 16] = [
             ("interval", "30s", |live| live.interval = Duration::from_secs(30)),
             ("requeueResourcesAfter", " 1h30m\n", |live| live.interval = Duration::from_secs(5400)),
             ("reconcileOnEvents", "false", |live| live.on_events = false),
@@ -264,6 +279,8 @@ mod tests {
             ("retry.max", "1h", |live| live.retry_max = Duration::from_secs(3600)),
             ("apply.timeout", "1m", |live| live.apply_timeout = Duration::from_secs(60)),
             ("informer.cacheSyncTimeout", "5s", |live| live.cache_sync_timeout = Duration::from_secs(5)),
+            ("verifyInterval", "30m", |live| live.verify_interval = Duration::from_secs(1800)),
+            ("verifyInterval", "0s", |live| live.verify_interval = Duration::ZERO),
             ("informer.onStartupError", "Stop", |live| live.stop_on_startup_error = true),
             ("removalGuard", "35", |live| live.removal_guard = 35),
             ("removalGuard", "35 %", |live| live.removal_guard = 35),
@@ -296,6 +313,7 @@ mod tests {
             ("retry.max", "-1m", "write a duration"),
             ("apply.timeout", "1h", "write a duration"),
             ("informer.cacheSyncTimeout", "never", "write a duration"),
+            ("verifyInterval", "30s", "write a duration from 60s to 604800s"),
             ("informer.onStartupError", "stop", "write Continue or Stop"),
             ("removalGuard", "101", "write a whole number from 0 to 100"),
             ("removalGuard", "a lot", "write a whole number"),
@@ -310,6 +328,7 @@ mod tests {
                 retry_max: Duration::from_secs(7),
                 apply_timeout: Duration::from_secs(7),
                 cache_sync_timeout: Duration::from_secs(7),
+                verify_interval: Duration::from_secs(7),
                 stop_on_startup_error: true,
                 removal_guard: 7,
                 cluster_concurrency: 7,

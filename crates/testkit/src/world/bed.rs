@@ -72,6 +72,10 @@ pub trait Bed: Send + Sync {
     fn thaw(&self, cluster: &str) -> Result<()>;
     /// A point in a cluster's record of requests.
     fn mark(&self, cluster: &str) -> Result<u64>;
+    /// A cluster of the bed in memory, for faults that no real server has; `None`: this bed has servers.
+    fn memory(&self, _cluster: &str) -> Option<memkube::Cluster> {
+        None
+    }
     /// The requests that ended since.
     fn requests_since(&self, cluster: &str, mark: u64) -> Result<Vec<Request>>;
 }

@@ -129,6 +129,10 @@ impl Bed for Memory {
         Ok(())
     }
 
+    fn memory(&self, cluster: &str) -> Option<Cluster> {
+        self.clusters.get(cluster).cloned()
+    }
+
     fn mark(&self, cluster: &str) -> Result<u64> {
         Ok(self.cluster(cluster)?.requests().last().map_or(0, |call| call.index + 1))
     }
