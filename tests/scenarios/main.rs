@@ -26,6 +26,7 @@ mod others;
 mod outages;
 mod overrides;
 mod partial;
+mod proxies;
 mod real;
 mod removal;
 mod rights;
