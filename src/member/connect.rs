@@ -8,11 +8,13 @@ use std::{
     time::Duration,
 };
 
-use http::{HeaderValue, Request, Response, StatusCode, header};
+use http::{HeaderValue, Request, Response, StatusCode, Uri, header};
 use http_body_util::{Either, Limited};
+use hyper::rt::{Read, Write};
 use hyper_util::client::legacy::connect::{
-    HttpConnector,
+    Connection, HttpConnector,
     dns::{GaiResolver, Name},
+    proxy::{SocksV5, Tunnel},
 };
 use kube::{Client, client::Body};
 use rustls::{ClientConfig, RootCertStore, pki_types::ServerName};
@@ -77,31 +79,50 @@ impl Service<Name> for CheckedResolver {
 
 impl Connect for TlsConnect {
     fn connect(&self, config: &MemberConfig) -> Result<Client, ConnectError> {
-        let tls = tls_config(config)?;
         let resolver = CheckedResolver { resolver: GaiResolver::new(), allow: self.allow };
-        let mut http = HttpConnector::new_with_resolver(resolver);
-        http.enforce_http(false);
-        http.set_nodelay(true);
-        http.set_connect_timeout(Some(CONNECT_WITHIN));
-        let builder = hyper_rustls::HttpsConnectorBuilder::new().with_tls_config(tls).https_or_http();
-        let https = match &config.tls_server_name {
-            Some(name) => {
-                let name = ServerName::try_from(name.clone())
-                    .map_err(|error| ConnectError::Server(format!("tls-server-name: {error}")))?;
-                builder.with_server_name_resolver(hyper_rustls::FixedServerNameResolver::new(name))
+        let mut tcp = HttpConnector::new_with_resolver(resolver);
+        tcp.enforce_http(false);
+        tcp.set_nodelay(true);
+        tcp.set_connect_timeout(Some(CONNECT_WITHIN));
+        // The proxy resolves the member's name then; its own address is checked as a member's is.
+        let transport = match &config.proxy_url {
+            None => transport(config, tcp),
+            Some(proxy) if proxy.scheme_str() == Some("socks5") => {
+                transport(config, SocksV5::new(proxy.clone(), tcp))
             }
-            None => builder,
-        }
-        .enable_all_versions()
-        .wrap_connector(http);
-        let lanes = Arc::new(Lanes::new(https));
-        let service = service_fn(move |request: Request<Body>| {
-            let lanes = lanes.clone();
-            async move { lanes.send(request).await.map_err(BoxError::from) }
-        });
+            Some(proxy) => transport(config, Tunnel::new(proxy.clone(), tcp)),
+        }?;
         let target = Target::new(config)?;
-        Ok(Client::new(guarded(service.boxed_clone(), target), "default"))
+        Ok(Client::new(guarded(transport, target), "default"))
     }
+}
+
+/// TLS, and HTTP in it, over connections that `connector` makes.
+fn transport<C>(config: &MemberConfig, connector: C) -> Result<Transport, ConnectError>
+where
+    C: Service<Uri> + Clone + Send + Sync + 'static,
+    C::Response: Connection + Read + Write + Send + Unpin + 'static,
+    C::Future: Send + 'static,
+    C::Error: Into<BoxError>,
+{
+    let tls = tls_config(config)?;
+    let builder = hyper_rustls::HttpsConnectorBuilder::new().with_tls_config(tls).https_or_http();
+    let https = match &config.tls_server_name {
+        Some(name) => {
+            let name = ServerName::try_from(name.clone())
+                .map_err(|error| ConnectError::Server(format!("tls-server-name: {error}")))?;
+            builder.with_server_name_resolver(hyper_rustls::FixedServerNameResolver::new(name))
+        }
+        None => builder,
+    }
+    .enable_all_versions()
+    .wrap_connector(connector);
+    let lanes = Arc::new(Lanes::new(https));
+    let service = service_fn(move |request: Request<Body>| {
+        let lanes = lanes.clone();
+        async move { lanes.send(request).await.map_err(BoxError::from) }
+    });
+    Ok(service.boxed_clone())
 }
 
 /// Where requests go and who they say they are.

@@ -83,6 +83,10 @@ pub struct Memo {
     /// When a status was written last, and whether that one was passing.
     status_written: BTreeMap<Key, (Instant, bool)>,
     corrections: BTreeMap<TargetKey, i64>,
+    /// VidraTargets that this process made, until they have a status.
+    made: BTreeSet<TargetKey>,
+    /// VidraTargets of others' making that were met without a status: what was delivered for them is not known.
+    untold: BTreeSet<TargetKey>,
     /// Members whose credentials the cluster loop has looked at since the start.
     judged: BTreeSet<String>,
     /// The revision of a VidraResource that is known to be kept.
@@ -129,6 +133,8 @@ impl Hub {
     fn forget_target(&self, key: &TargetKey) {
         let mut memo = self.memo.lock();
         memo.corrections.remove(key);
+        memo.made.remove(key);
+        memo.untold.remove(key);
         memo.status_written.remove(&Key::Target(key.clone()));
     }
 

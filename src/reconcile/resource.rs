@@ -32,7 +32,7 @@ use vidra_core::{
     status::Problem,
 };
 
-use super::{Hub, after_hub_error};
+use super::{Hub, RETRY_MOST, after_hub_error};
 use crate::{
     hub::{ending::Ending, events::Severity, revisions::Parsed},
     member::error::CallError,
@@ -105,7 +105,9 @@ impl Pass<'_> {
                 self.hub.events.say(self.resource, Severity::Warning, reason, &message);
                 let problem = Problem { reason, message, stalled: true };
                 self.tend().await?;
-                self.report(None, Some(problem), handled).await
+                let verdict = self.report(None, Some(problem), handled).await?;
+                // Nothing tells when a right was given.
+                Ok(if error.is_forbidden() { Verdict::Retry(RETRY_MOST) } else { verdict })
             }
             Ok(parsed) => {
                 let selection = self.select();
@@ -222,7 +224,11 @@ impl Pass<'_> {
         spec: VidraTargetSpec,
     ) -> Result<(), CallError> {
         match target {
-            None => self.create(cluster, spec).await,
+            None => {
+                // Known before its first pass.
+                self.hub.memo.lock().made.insert(self.target_key(cluster));
+                self.create(cluster, spec).await
+            }
             Some(target) => self.update(cluster, target, spec).await,
         }
     }

@@ -12,8 +12,10 @@ mod waiting;
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
+use kube::ResourceExt;
 use vidra_api::{
     ContainerDeletion, ExistingPolicy, FieldPolicy, MemberCluster, VidraTarget,
+    labels::TAKE_OVER_FROM,
     names::{OwnerHash, field_manager},
     target::Desired as Wish,
 };
@@ -89,6 +91,7 @@ struct Pass<'a> {
 
 impl Pass<'_> {
     async fn run(&self) -> Result<Verdict, CallError> {
+        self.note_past();
         let spec = &self.target.spec;
         let leaving = spec.desired != Wish::Present;
         if spec.desired == Wish::Forgotten {
@@ -132,9 +135,7 @@ impl Pass<'_> {
     /// Nothing was ever delivered, or all of it is gone. A lost inventory is no empty one.
     fn has_nothing(&self) -> bool {
         let chunks = self.hub.catalog.inventory(self.key);
-        let status = self.target.status.clone().unwrap_or_default();
-        let never = status.objects == 0 && status.revision.is_none();
-        inventory::is_empty(&chunks) && (never || !chunks.is_empty())
+        inventory::is_empty(&chunks) && (!self.may_have_delivered() || !chunks.is_empty())
     }
 
     /// The session, if it may be worked with; `None` while it, or its first answer, is awaited.
@@ -193,6 +194,7 @@ impl Pass<'_> {
     fn owner(&self, create_namespaces: bool) -> Owner {
         let hub = &self.hub.identity.hub;
         let (namespace, resource) = (&*self.key.namespace, &*self.key.resource);
+        let member = self.hub.catalog.member(&self.key.cluster);
         Owner {
             hub: hub.clone(),
             hash: OwnerHash::new(hub, namespace, resource),
@@ -201,6 +203,7 @@ impl Pass<'_> {
             generation: self.target.spec.generation,
             create_namespaces,
             conflicts: self.target.spec.conflicts,
+            take_over_from: member.and_then(|member| member.annotations().get(TAKE_OVER_FROM).cloned()),
         }
     }
 
@@ -328,10 +331,9 @@ impl Pass<'_> {
         let owner = self.owner(false);
         session.informers.release(self.key);
         let chunks = self.hub.catalog.inventory(self.key);
-        let status = self.target.status.clone().unwrap_or_default();
         let desired = Desired::default();
         let mut inventory = inventory::joined(&chunks);
-        if chunks.is_empty() && (status.objects > 0 || status.revision.is_some()) && !is_done(self.target) {
+        if chunks.is_empty() && self.may_have_delivered() && !is_done(self.target) {
             // The inventory is written before the first object, so here it was lost.
             match recover::find_own(session, &owner).await {
                 Ok(found) => inventory = found,

@@ -96,7 +96,8 @@ impl Pass<'_> {
             let held = self.hub.catalog.resource(self.key);
             self.hub.api.resource_status(held.as_deref().unwrap_or(self.resource), status).await?;
         }
-        Ok(Verdict::Done(facts.deleting.then_some(RETRY_MOST)))
+        let waiting = facts.deleting.then_some(RETRY_MOST);
+        Ok(Verdict::Done(waiting.into_iter().chain(self.soonest_given_up()).min()))
     }
 }
 

@@ -61,6 +61,7 @@ impl Pass<'_> {
         if target.status.as_ref() != Some(&status) && self.hub.status_is_due(&queue_key, false) {
             self.tell(&before, &status);
             self.hub.api.target_status(target, status).await?;
+            self.hub.memo.lock().made.remove(self.key);
             self.forget_corrections(corrections);
         }
         // When it is late, nothing else tells.

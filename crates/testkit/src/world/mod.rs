@@ -24,7 +24,7 @@ pub use access::{Access, At, Refused};
 pub use bed::{Bed, Who};
 pub use hub::World;
 pub use members::{Frozen, two_contexts};
-pub use memory::in_memory;
+pub use memory::{Backups, in_memory, in_memory_with_backups};
 pub use real::on_real_servers;
 pub use record::Mark;
 pub use wait::{LONG, SOON, wait_for};

@@ -28,7 +28,7 @@ fn text<'a>(entry: &'a Value, field: &str) -> Option<&'a str> {
 }
 
 /// The manager of an entry that was made by apply on the object itself.
-fn applier(entry: &Value) -> Option<&str> {
+pub(super) fn applier(entry: &Value) -> Option<&str> {
     let whole = text(entry, "operation") == Some("Apply") && text(entry, "subresource").is_none();
     if whole { text(entry, "manager") } else { None }
 }

@@ -10,7 +10,7 @@
 //!     ├── missing_leaves(declared, set)      what is declared and no longer ours?
 //!     ├── taken_empties(live, declared, ..)  which declared {} or [] did another manager fill as a whole?
 //!     ├── holders(live, path)                who holds a path?
-//!     ├── absorbed(..), parted(..)           what earlier appliers own becomes ours
+//!     ├── absorbed(..), parted(..)           what earlier appliers own becomes ours; inherited(..): another hub's
 //!     └── with_live_values(..)               the same value in the live spelling
 //! ```
 //!
@@ -41,7 +41,7 @@ pub use entries::{Holder, contenders, holders, other_vidra_managers, own_apply_e
 pub use feed::raw_fingerprint;
 pub use hash::values_hash;
 pub use literal::{Literal, Real};
-pub use moves::{EARLIER_APPLIERS, absorbed, claimed, has_no_entries, parted};
+pub use moves::{EARLIER_APPLIERS, absorbed, claimed, has_no_entries, inherited, is_of_hub, parted};
 pub use set::FieldSet;
 pub use taken::taken_empties;
 pub use text::PathError;
