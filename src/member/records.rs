@@ -7,6 +7,7 @@
 mod agree;
 mod flight;
 mod later;
+mod traces;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -61,6 +62,7 @@ struct Inner {
     sets: BTreeSet<Arc<FieldSet>>,
     folds: u64,
     flights: BTreeMap<ObjectKey, flight::Calls>,
+    traces: traces::Traces,
 }
 
 /// A target that has told what it declares.
@@ -172,6 +174,7 @@ impl Records {
         }
         inner.folds += 1;
         let views = self.views(&key, &live, source, before, resource_version, &inner.owners, &mut inner.sets);
+        inner.trace(&self.hub, &key, &live.json, &views);
         let record = Record {
             uid: live.uid().into(),
             resource_version,

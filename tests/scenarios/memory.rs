@@ -3,6 +3,7 @@
 
 mod adopting;
 mod apply_modes;
+mod clockwork;
 mod common;
 mod conformance;
 mod counts;
@@ -12,6 +13,7 @@ mod delivery;
 mod disaster;
 mod drift;
 mod emptying;
+mod fights;
 mod foreign;
 mod forgetting;
 mod identity;
@@ -23,6 +25,7 @@ mod overrides;
 mod partial;
 mod removal;
 mod rights;
+mod rollup;
 mod settings;
 mod shared;
 mod sources;
