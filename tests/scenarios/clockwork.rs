@@ -18,7 +18,7 @@ fn an_hour_of_a_fight_costs_twenty_repairs_at_most_and_it_ends_by_itself() {
         let manifest = config_map("settings", "one") + &config_map("other", "one");
         world.deliver("shop", &["berlin"], &manifest).await;
         world.ready("shop").await;
-        let (alice, tokyo) = (world.alice("berlin").await, world.mark());
+        let (alice, mark) = (world.alice("berlin").await, world.mark());
         let (settings, other) = (At::config_map(&world.ns, "settings"), At::config_map(&world.ns, "other"));
         let (began, mut undone) = (Instant::now(), 0);
         while began.elapsed() < Duration::from_secs(3600) {
@@ -28,12 +28,12 @@ fn an_hour_of_a_fight_costs_twenty_repairs_at_most_and_it_ends_by_itself() {
             }
             sleep(SECOND).await;
         }
-        let repairs = world.writes_to(&settings, "berlin", &tokyo).len();
+        let repairs = world.writes_to(&settings, "berlin", &mark).len();
         assert!((6..=20).contains(&repairs), "{repairs} repairs");
-        assert_eq!(world.requests_for(&settings, "berlin", &tokyo).len(), repairs, "and no other call");
-        assert_eq!(world.writes_to(&other, "berlin", &tokyo), [], "the other object was as declared");
+        assert_eq!(world.requests_for(&settings, "berlin", &mark).len(), repairs, "and no other call");
+        assert_eq!(world.writes_to(&other, "berlin", &mark), [], "the other object was as declared");
         world.resource_says("shop", "Stalled", "True", "Contention").await;
-        let writes = world.writes("hub", &tokyo).len();
+        let writes = world.writes("hub", &mark).len();
         assert!(writes < 12 * repairs, "{writes} writes to the hub for {repairs} repairs");
 
         // Alice stops: the next repair holds.

@@ -2,7 +2,7 @@
 //! is tended as ever. What takes hours is in `clockwork.rs`.
 
 use serde_json::json;
-use testkit::world::{Access, At, World};
+use testkit::world::{Access, At, SOON, World, wait_for};
 use vidra_api::{DriftState, TargetState, VidraTargetStatus, condition::STALLED, find};
 
 use crate::{config_map, events, says, scenario};
@@ -57,7 +57,12 @@ fn who_undoes_each_repair_is_named_and_everything_else_is_tended() {
         assert_eq!(world.requests_for(&settings, "berlin", &quiet), []);
         assert_eq!(world.writes_to(&settings, "berlin", &mark).len(), 5);
         assert_eq!(world.writes_to(&other, "berlin", &quiet).len(), 3);
-        let notes = events(&world, "Contention").await;
+        let notes =
+            wait_for("an Event Contention", SOON, async || match events(&world, "Contention").await {
+                notes if notes.is_empty() => Err("none".into()),
+                notes => Ok(notes),
+            })
+            .await;
         assert_eq!(notes.len(), 1, "{notes:?}");
         assert!(notes[0].contains("settings on berlin") && notes[0].contains("alice-edit"), "{notes:?}");
         world.end().await;
