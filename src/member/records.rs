@@ -8,6 +8,7 @@ mod agree;
 mod extent;
 mod flight;
 mod later;
+mod traces;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -62,6 +63,7 @@ struct Inner {
     sets: BTreeSet<Arc<FieldSet>>,
     folds: u64,
     flights: BTreeMap<ObjectKey, flight::Calls>,
+    traces: traces::Traces,
 }
 
 /// A target that has told what it declares.
@@ -173,6 +175,7 @@ impl Records {
         }
         inner.folds += 1;
         let views = self.views(&key, &live, source, before, resource_version, &inner.owners, &mut inner.sets);
+        inner.trace(&self.hub, &key, &live.json, &views);
         let record = Record {
             uid: live.uid().into(),
             resource_version,

@@ -144,7 +144,9 @@ impl Pass<'_> {
             self.resource.status.as_ref().and_then(|status| status.last_handled_reconcile_at.as_ref());
         if handled != Some(&asked) {
             for cluster in self.hub.catalog.targets_of(self.key).keys() {
-                self.hub.queue.add(Key::Target(self.target_key(cluster)), Priority::User);
+                let key = self.target_key(cluster);
+                self.hub.ask_again(&key, &asked);
+                self.hub.queue.add(Key::Target(key), Priority::User);
             }
         }
         Some(asked)

@@ -1,6 +1,7 @@
 //! The target loop: one pass of one (VidraResource, member cluster) pair. It gathers, lets vidra-core plan,
 //! performs, and writes the inventory and the VidraTarget's status; nothing else.
 
+mod fights;
 mod follow;
 mod held;
 mod outcome;
@@ -244,16 +245,14 @@ impl Pass<'_> {
         let prune = self.target.spec.prune;
         let held =
             inventory::part(&self.hub.catalog.inventory(self.key), |key| prune || wants.contains_key(key));
-        let before = self.target.status.as_ref();
-        let delivered =
-            before.and_then(|status| status.revision.as_deref()) == Some(&*self.target.spec.revision);
+        let delivered = self.is_delivered();
         let regained = self.regain(session, &owner, &live).await?;
         let known = match &regained {
             Regained::All(found) => with_found(held.clone(), found.clone()),
             Regained::NotLost | Regained::Unknown(_) => held.clone(),
         };
         let inventory = proven(known, &wants, &live);
-        let plan = plan::plan(&PlanInput {
+        let input = PlanInput {
             wish: plan::Wish::Present,
             wants: &wants,
             inventory: &inventory,
@@ -263,7 +262,8 @@ impl Pass<'_> {
             delivered,
             unplannable: unplannable(desired, &blind),
             policy: self.policy(),
-        });
+        };
+        let (plan, found) = self.plan(&input, session, &owner);
         if let Some(held) = behind.filter(|_| !plan.is_empty()) {
             return self.conclude(held, desired, Some(session), &Report::default()).await;
         }
@@ -289,8 +289,10 @@ impl Pass<'_> {
         };
         if self.lost_a_kind(session, desired, &report).await {
             self.count_corrections(&report);
+            self.settle(&mut report).await?;
             return Ok(Verdict::Done(Some(Duration::ZERO)));
         }
+        self.conclude_drift(&found, desired, &mut report);
         // An answer is no event: nothing else would tell that what was waited for, and was applied just now, is
         // there.
         let is_current = |key: &ObjectKey| {
@@ -329,6 +331,7 @@ impl Pass<'_> {
     /// Deletes or lets go what the inventory holds.
     async fn leave(&self, session: &Arc<Session>) -> Result<Verdict, CallError> {
         let owner = self.owner(false);
+        self.hub.forget_drift(self.key);
         session.informers.release(self.key);
         let chunks = self.hub.catalog.inventory(self.key);
         let desired = Desired::default();
@@ -372,6 +375,12 @@ impl Pass<'_> {
         }
         self.conclude(delivery, &desired, None, &report).await?;
         Ok(report.verdict.unwrap_or(Verdict::Done(None)))
+    }
+
+    /// This very revision was applied whole before.
+    fn is_delivered(&self) -> bool {
+        let status = self.target.status.as_ref();
+        status.and_then(|status| status.revision.as_deref()) == Some(&*self.target.spec.revision)
     }
 
     fn follows_events(&self) -> bool {

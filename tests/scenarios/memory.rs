@@ -3,6 +3,7 @@
 
 mod adopting;
 mod apply_modes;
+mod clockwork;
 mod common;
 mod conformance;
 mod counts;
@@ -12,6 +13,7 @@ mod delivery;
 mod disaster;
 mod drift;
 mod emptying;
+mod fights;
 mod foreign;
 mod forgetting;
 mod identity;
@@ -28,6 +30,7 @@ mod patience;
 mod removal;
 mod restored;
 mod rights;
+mod rollup;
 mod served;
 mod settings;
 mod shared;

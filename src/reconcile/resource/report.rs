@@ -8,7 +8,7 @@ use vidra_api::{
 };
 use vidra_core::{
     select::Selection,
-    status::{Problem, ResourceFacts, TargetView, resource_status},
+    status::{Problem, ResourceFacts, Stall, TargetView, first_drift, resource_status},
 };
 
 use super::Pass;
@@ -109,7 +109,10 @@ fn view(cluster: &str, target: &VidraTarget) -> TargetView {
         cluster: cluster.to_owned(),
         state: status.state.filter(|_| current),
         drift: status.drift,
-        stalled: current && find(&status.conditions, STALLED).is_some_and(|stalled| stalled.status == "True"),
+        stalled: find(&status.conditions, STALLED)
+            .filter(|stalled| current && stalled.status == "True")
+            .map(|stalled| Stall { reason: stalled.reason.clone(), message: stalled.message.clone() }),
+        first_drift: first_drift(&status.changes),
         reason: status.reason.filter(|_| current),
         message: status.message.filter(|_| current),
         revision: status.revision,

@@ -1,10 +1,11 @@
 //! Performing a plan: intent first, stage by stage, removals last. What the inventory is then comes with the report.
 
-use std::time::Duration;
+use std::{collections::BTreeSet, time::Duration};
 
 use futures::{StreamExt, stream::FuturesOrdered};
 use vidra_api::target::Desired as Wish;
 use vidra_core::{
+    object::ObjectKey,
     plan::{Action, Effect, Held, Plan, Want},
     status::Delivery,
 };
@@ -12,7 +13,7 @@ use vidra_core::{
 use super::{Pass, outcome};
 use crate::{
     hub::{
-        events::Severity,
+        events::{self, Severity},
         inventory::{self, Inventory},
     },
     member::{
@@ -33,6 +34,10 @@ const LOOK_AGAIN: Duration = Duration::from_secs(2);
 pub(super) struct Report {
     pub(super) delivery: Option<Delivery>,
     pub(super) corrected: i64,
+    /// What was applied again though it had been applied as it is declared, and what a look found to differ.
+    pub(super) reapplied: BTreeSet<ObjectKey>,
+    /// Of these, those of which drift was undone.
+    pub(super) corrected_keys: BTreeSet<ObjectKey>,
     /// Objects that differ and could not be repaired.
     pub(super) drifted: i64,
     /// Objects whose effect did not succeed.
@@ -132,14 +137,16 @@ impl Pass<'_> {
         if repairs && !done {
             report.drifted += 1;
         }
+        let corrected = matches!(outcome, Outcome::Applied { corrected: true, .. });
+        let again = matches!(effect.action, Action::Apply { .. } | Action::Create) && self.is_delivered();
+        if done && (repairs || corrected || again) {
+            report.reapplied.insert(key.clone());
+        }
         match outcome {
             Outcome::Applied { corrected: true, .. } => {
                 report.corrected += 1;
-                self.say(
-                    Severity::Normal,
-                    "DriftCorrected",
-                    &format!("{key} on {cluster} was not as declared and was applied again"),
-                );
+                report.corrected_keys.insert(key.clone());
+                self.gather(events::CORRECTED, key, &[]);
             }
             Outcome::Applied { .. } | Outcome::Present => {}
             Outcome::Recreated { fields, .. } => {
@@ -153,10 +160,7 @@ impl Pass<'_> {
                 report.delivery.get_or_insert(Delivery::Waiting { reason: "ObjectTerminating", message });
                 report.verdict.get_or_insert(Verdict::Done(Some(LOOK_AGAIN)));
             }
-            Outcome::Adopted { .. } => {
-                let note = format!("{key} on {cluster} was there before and was taken over");
-                self.say(Severity::Normal, "Adopted", &note);
-            }
+            Outcome::Adopted { .. } => self.gather(events::ADOPTED, key, &[]),
             Outcome::Gone => {
                 inventory.remove(key);
             }

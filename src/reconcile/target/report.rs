@@ -48,6 +48,7 @@ impl Pass<'_> {
             objects,
             ready,
             drifted: report.drifted,
+            contention: self.contention(),
             unready,
             corrected: corrections,
             compared: report.compared,

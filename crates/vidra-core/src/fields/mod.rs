@@ -10,6 +10,7 @@
 //!     ├── missing_leaves(declared, set)      what is declared and no longer ours?
 //!     ├── taken_empties(live, declared, ..)  which declared {} or [] did another manager fill as a whole?
 //!     ├── holders(live, path)                who holds a path?
+//!     ├── taken(live, manager, set)          what has our entry lost, and to whom?
 //!     ├── absorbed(..), parted(..)           what earlier appliers own becomes ours; inherited(..): another hub's
 //!     └── with_live_values(..)               the same value in the live spelling
 //! ```
@@ -26,6 +27,7 @@ mod feed;
 mod hash;
 mod literal;
 mod moves;
+mod rivals;
 mod set;
 mod taken;
 mod text;
@@ -42,6 +44,7 @@ pub use feed::raw_fingerprint;
 pub use hash::values_hash;
 pub use literal::{Literal, Real};
 pub use moves::{EARLIER_APPLIERS, absorbed, claimed, has_no_entries, inherited, is_of_hub, parted};
+pub use rivals::{Taken, manager_name, taken};
 pub use set::FieldSet;
 pub use taken::taken_empties;
 pub use text::PathError;
