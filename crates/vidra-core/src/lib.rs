@@ -5,6 +5,7 @@ pub mod directives;
 pub mod fields;
 pub mod guard;
 pub mod health;
+pub mod ignore;
 pub mod kubeconfig;
 pub mod manifest;
 pub mod object;
