@@ -13,8 +13,10 @@ use std::{
 
 use parking_lot::Mutex;
 use tokio::time::Instant;
+use vidra_api::DriftSpec;
 use vidra_core::{
     fights::{Fights, Now},
+    ignore::Unused,
     object::ObjectKey,
 };
 
@@ -103,6 +105,8 @@ pub struct Memo {
     kept_revision: BTreeMap<ResourceKey, String>,
     /// Revisions made since a VidraResource's superfluous ones were looked for.
     new_revisions: BTreeMap<ResourceKey, usize>,
+    /// What of the ignored paths matched nothing in a target, and of which rules that was said.
+    unused: BTreeMap<TargetKey, (DriftSpec, Vec<Unused>)>,
     /// Since when a status that may pass by itself waits to be written.
     settling: BTreeMap<Key, Instant>,
 }
@@ -169,6 +173,20 @@ impl Hub {
         memo.drifting.remove(key);
     }
 
+    /// A target tells what of the ignored paths matches nothing in it; `None`: none are ignored. Whether that is
+    /// news.
+    fn note_unused(&self, key: &TargetKey, unused: Option<(DriftSpec, Vec<Unused>)>) -> bool {
+        let mut memo = self.memo.lock();
+        match unused {
+            None => memo.unused.remove(key).is_some(),
+            Some(unused) if memo.unused.get(key) == Some(&unused) => false,
+            Some(unused) => {
+                memo.unused.insert(key.clone(), unused);
+                true
+            }
+        }
+    }
+
     /// The same of a VidraTarget.
     fn forget_target(&self, key: &TargetKey) {
         self.forget_drift(key);
@@ -176,6 +194,7 @@ impl Hub {
         memo.corrections.remove(key);
         memo.made.remove(key);
         memo.untold.remove(key);
+        memo.unused.remove(key);
         memo.status_written.remove(&Key::Target(key.clone()));
     }
 

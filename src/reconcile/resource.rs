@@ -7,6 +7,7 @@
 mod approve;
 mod ending;
 mod forget;
+mod ignored;
 mod leaving;
 mod report;
 mod revision;
@@ -111,7 +112,7 @@ impl Pass<'_> {
             }
             Ok(parsed) => {
                 let selection = self.select();
-                let problem = match self.guard(&selection) {
+                let problem = match self.guard(&selection).or_else(|| self.misread()) {
                     Some(held) => Some(held),
                     None => {
                         self.deliver(&parsed, &selection).await?;
@@ -284,6 +285,7 @@ impl Pass<'_> {
             desired: Wish::Present,
             namespace: namespace.to_owned(),
             overrides: self.inputs(cluster, revision),
+            drift: spec.drift.clone(),
             prune: spec.prune,
             deletion_policy: spec.deletion_policy,
             namespace_and_crd_deletion: spec.namespace_and_crd_deletion,

@@ -4,6 +4,7 @@
 mod fights;
 mod follow;
 mod held;
+mod ignored;
 mod outcome;
 mod perform;
 mod regain;
@@ -225,7 +226,14 @@ impl Pass<'_> {
         create_namespaces: bool,
     ) -> Result<Verdict, CallError> {
         let owner = self.owner(create_namespaces);
-        session.records.declare(owner.hash.clone(), self.key.clone(), desired.clone());
+        let sparing = match self.sparing(desired) {
+            Ok(sparing) => sparing,
+            Err(delivery) => {
+                self.conclude(delivery, desired, None, &Report::default()).await?;
+                return Ok(Verdict::Retry(RETRY_RARELY));
+            }
+        };
+        session.records.declare(owner.hash.clone(), self.key.clone(), desired.clone(), sparing);
         let blind = match self.follow(session, desired).await {
             Ok(blind) => blind,
             Err(verdict) => return Ok(verdict),

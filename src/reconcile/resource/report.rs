@@ -86,7 +86,8 @@ impl Pass<'_> {
             handled,
             now: self.hub.clock.time(),
         };
-        let status = resource_status(&before, &facts);
+        let mut status = resource_status(&before, &facts);
+        self.warn(&mut status);
         let passing = find(&status.conditions, READY)
             .is_some_and(|ready| matches!(&*ready.reason, "Progressing" | "TargetsWaiting"));
         if self.resource.status.as_ref() != Some(&status)

@@ -98,6 +98,15 @@ pub fn holders(live: &Value, path: &Path) -> Vec<Holder> {
     holders
 }
 
+/// Whether one of those whom `who` (manager, subresource) means holds `path`, as [`holders`] tells it. Only their
+/// entries are read.
+pub fn is_held(live: &Value, path: &Path, who: impl Fn(&str, Option<&str>) -> bool) -> bool {
+    entries(live)
+        .filter(|entry| who(text(entry, "manager").unwrap_or_default(), text(entry, "subresource")))
+        .filter_map(|entry| FieldSet::from_fields_v1(entry.get("fieldsV1")?).ok())
+        .any(|set| set.holds(path))
+}
+
 /// The field sets of all entries but the one that `manager` applied; one that cannot be read is left out.
 pub(super) fn sets_of_others(live: &Value, manager: &str) -> Vec<FieldSet> {
     entries(live)
