@@ -259,6 +259,7 @@ impl Pass<'_> {
             desired: Wish::Present,
             namespace: namespace.to_owned(),
             overrides: self.inputs(cluster, revision),
+            drift: spec.drift.clone(),
             prune: spec.prune,
             deletion_policy: spec.deletion_policy,
             namespace_and_crd_deletion: spec.namespace_and_crd_deletion,

@@ -13,6 +13,15 @@ pub const FIELDS_MAX: usize = 20;
 /// Longest path or value of a field in bytes; a longer value is a digest.
 pub const FIELD_VALUE_MAX: usize = 256;
 
+/// How drift is dealt with: what a member has otherwise than it was delivered.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct DriftSpec {
+    /// What the hub does about drift. Correct undoes and reports it. Report leaves it as it is and reports it;
+    /// what a new revision changes is applied all the same. Ignore neither looks for it nor undoes it.
+    pub policy: DriftPolicy,
+}
+
 /// What the hub does about drift.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 pub enum DriftPolicy {
