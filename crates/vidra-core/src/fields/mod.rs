@@ -10,6 +10,7 @@
 //!     ├── missing_leaves(declared, set)      what is declared and no longer ours?
 //!     ├── taken_empties(live, declared, ..)  which declared {} or [] did another manager fill as a whole?
 //!     ├── holders(live, path)                who holds a path?
+//!     ├── entry_sets(live)                   who holds what?
 //!     ├── absorbed(..), parted(..)           what earlier appliers own becomes ours
 //!     └── with_live_values(..)               the same value in the live spelling
 //! ```
@@ -37,7 +38,7 @@ pub use borrow::with_live_values;
 pub use declared::{has_empties, missing_leaves};
 pub use differ::differing;
 pub use element::{Element, Path};
-pub use entries::{Holder, contenders, holders, other_vidra_managers, own_apply_entry, owns_label};
+pub use entries::{Holder, contenders, entry_sets, holders, other_vidra_managers, own_apply_entry, owns_label};
 pub use feed::raw_fingerprint;
 pub use hash::values_hash;
 pub use literal::{Literal, Real};
