@@ -117,9 +117,8 @@ fn is_stamp(path: &Path) -> bool {
 fn outermost(paths: Vec<Path>, live: &Value) -> Vec<Path> {
     let mut kept: Vec<Path> = Vec::new();
     for path in paths.into_iter().collect::<BTreeSet<_>>() {
-        let within = |outer: &Path| {
-            path.elements().starts_with(outer.elements()) && outer.find(live).is_none()
-        };
+        let within =
+            |outer: &Path| path.elements().starts_with(outer.elements()) && outer.find(live).is_none();
         if !kept.last().is_some_and(within) {
             kept.push(path);
         }
@@ -158,9 +157,11 @@ impl Suspect<'_> {
         if let Some(set) = self.set {
             let reordered = fields::differing(self.declared, self.live, set, Some(self.declared));
             let is_list = |path: &Path, in_: &Value| path.find(in_).is_some_and(Value::is_array);
-            paths.extend(reordered.into_iter().filter(|path| {
-                is_list(path, self.declared) && is_list(path, self.live) && has_parts(path)
-            }));
+            paths.extend(
+                reordered.into_iter().filter(|path| {
+                    is_list(path, self.declared) && is_list(path, self.live) && has_parts(path)
+                }),
+            );
         }
         paths.extend(fields::taken_empties(self.live, self.declared, self.manager));
         paths

@@ -50,7 +50,9 @@ impl Redactions {
             }
             let bad = |why: String| BadRule { line: index + 1, why };
             let Some((kind, path)) = line.split_once(char::is_whitespace) else {
-                return Err(bad("write a kind and a path, such as Deployment.apps .spec.template".to_owned()));
+                return Err(
+                    bad("write a kind and a path, such as Deployment.apps .spec.template".to_owned()),
+                );
             };
             let path = path.trim();
             path.parse::<Path>().map_err(|error| bad(format!("{path}: {error}")))?;
@@ -183,7 +185,12 @@ mod tests {
             ("", "ConfigMap", ".data.app.config", false),
             ("", "ConfigMap", ".data.other", false),
             ("", "ConfigMap", ".data.app.co…", true),
-            ("apps", "Deployment", ".spec.template.spec.containers[name=\"db\"].env[name=\"P]W\"].value", true),
+            (
+                "apps",
+                "Deployment",
+                ".spec.template.spec.containers[name=\"db\"].env[name=\"P]W\"].value",
+                true,
+            ),
             ("apps", "Deployment", ".spec.template.spec.containers[name=\"app\"]", true),
             ("apps", "Deployment", ".spec.template.spec.containers[name=\"app\"].image", false),
             ("other.io", "Deployment", ".spec.template", false),

@@ -38,7 +38,9 @@ pub use borrow::with_live_values;
 pub use declared::{has_empties, missing_leaves};
 pub use differ::differing;
 pub use element::{Element, Path};
-pub use entries::{Holder, contenders, entry_sets, holders, other_vidra_managers, own_apply_entry, owns_label};
+pub use entries::{
+    Holder, contenders, entry_sets, holders, other_vidra_managers, own_apply_entry, owns_label,
+};
 pub use feed::raw_fingerprint;
 pub use hash::values_hash;
 pub use literal::{Literal, Real};

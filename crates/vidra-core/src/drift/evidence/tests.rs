@@ -100,7 +100,8 @@ fn no_value_of_a_secret_or_of_a_field_to_redact_is_told() {
 
 #[test]
 fn what_was_removed_is_told_once_and_names_nobody() {
-    let containers = |names: &[&str]| names.iter().map(|n| json!({"name": n, "image": "i"})).collect::<Vec<_>>();
+    let containers =
+        |names: &[&str]| names.iter().map(|n| json!({"name": n, "image": "i"})).collect::<Vec<_>>();
     let item = json!({".": {}, "f:name": {}, "f:image": {}});
     let ours = |items: &[&str]| {
         let items: serde_json::Map<_, _> =
@@ -118,7 +119,10 @@ fn what_was_removed_is_told_once_and_names_nobody() {
     });
     let [field] = &found.fields[..] else { panic!("{found:?}") };
     assert_eq!((&*field.path, &*field.manager), (".spec.containers[name=\"b\"]", UNKNOWN));
-    assert_eq!((field.actual.as_deref(), field.expected.as_deref()), (None, Some(r#"{"image":"i","name":"b"}"#)));
+    assert_eq!(
+        (field.actual.as_deref(), field.expected.as_deref()),
+        (None, Some(r#"{"image":"i","name":"b"}"#))
+    );
 }
 
 #[test]
@@ -150,7 +154,10 @@ fn equal_values_without_our_label_or_our_entry_are_lost_ownership() {
         redact: "",
     };
     let found = judge(&reset);
-    assert_eq!((found.change, &*found.fields[0].path), (ChangeKind::OwnershipLost, ".metadata.managedFields"));
+    assert_eq!(
+        (found.change, &*found.fields[0].path),
+        (ChangeKind::OwnershipLost, ".metadata.managedFields")
+    );
     assert_eq!(judge(&Case { set: None, ..reset }), found, "after a restart too");
     // The owner's label was taken off.
     let mut without = live(data, json!([]));
@@ -163,14 +170,19 @@ fn equal_values_without_our_label_or_our_entry_are_lost_ownership() {
         let found = judge(&Case { kind: "ConfigMap", live, declared, set, modified, redact: "" });
         assert_eq!(found.change, ChangeKind::OwnershipLost, "{found:?}");
         let [field] = &found.fields[..] else { panic!("{found:?}") };
-        assert_eq!((&*field.path, field.expected.as_deref()), (&*format!(".metadata.labels.{LABEL}"), Some("\"\"")));
+        assert_eq!(
+            (&*field.path, field.expected.as_deref()),
+            (&*format!(".metadata.labels.{LABEL}"), Some("\"\""))
+        );
     }
 }
 
 #[test]
 fn evidence_is_bounded_whatever_a_member_sends() {
     let names: Vec<String> = (0..500).map(|n| format!("k{n:03}{}", "x".repeat(400))).collect();
-    let of = |value: &str| names.iter().map(|n| (n.clone(), Value::from(value.repeat(500)))).collect::<serde_json::Map<_, _>>();
+    let of = |value: &str| {
+        names.iter().map(|n| (n.clone(), Value::from(value.repeat(500)))).collect::<serde_json::Map<_, _>>()
+    };
     let ours: serde_json::Map<_, _> = names.iter().map(|n| (format!("f:{n}"), json!({}))).collect();
     let mut theirs = entry(&"m\u{1b}".repeat(400), "Update", json!({"f:data": ours}));
     theirs["subresource"] = "s".repeat(400).into();
@@ -184,7 +196,8 @@ fn evidence_is_bounded_whatever_a_member_sends() {
     });
     assert_eq!(found.fields.len(), FIELDS_MAX);
     for field in &found.fields {
-        let texts = [&field.path, &field.manager, field.expected.as_ref().unwrap(), field.actual.as_ref().unwrap()];
+        let texts =
+            [&field.path, &field.manager, field.expected.as_ref().unwrap(), field.actual.as_ref().unwrap()];
         assert!(texts.iter().all(|text| text.len() <= 256 && !text.contains('\u{1b}')), "{field:?}");
         assert!(field.operation.chars().count() <= 63, "{field:?}");
     }
