@@ -5,12 +5,15 @@
 //! status depends on. Everything else is dropped here, so that a busy member costs nothing.
 
 mod agree;
+mod base;
 mod flight;
 mod later;
+mod trace;
+mod vanished;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    sync::Arc,
+    sync::{Arc, atomic::AtomicUsize},
 };
 
 use parking_lot::Mutex;
@@ -20,6 +23,7 @@ use vidra_api::{
     names::{self, HubId, OwnerHash},
 };
 use vidra_core::{
+    drift::Evidence,
     fields::{self, FieldSet},
     health::{self, HealthStatus},
     object::{Gvk, ObjectKey},
@@ -27,8 +31,10 @@ use vidra_core::{
     render::{DeclaredHash, Stamp},
 };
 
+use base::Base;
 pub use flight::Flight;
 pub use later::{Generations, Later};
+pub use trace::Secrecy;
 
 use super::live::Live;
 use crate::{desired::Desired, queue::TargetKey};
@@ -50,6 +56,9 @@ pub enum Source<'a> {
 pub struct Records {
     hub: HubId,
     manager_prefix: String,
+    secrecy: Secrecy,
+    /// Bytes of evidence that are kept.
+    room: Arc<AtomicUsize>,
     inner: Mutex<Inner>,
 }
 
@@ -61,6 +70,10 @@ struct Inner {
     sets: BTreeSet<Arc<FieldSet>>,
     folds: u64,
     flights: BTreeMap<ObjectKey, flight::Calls>,
+    vanished: BTreeMap<ObjectKey, vanished::Vanished>,
+    strays: vanished::Strays,
+    /// What own answers have undone, until it is asked for.
+    healed: BTreeMap<(OwnerHash, ObjectKey), Evidence>,
 }
 
 /// A target that has told what it declares.
@@ -89,34 +102,32 @@ struct View {
     /// What was declared at our last apply, and the VidraResource's generation then.
     applied: Option<(DeclaredHash, i64)>,
     base: Base,
-}
-
-/// What the live values are compared with.
-enum Base {
-    /// The values of our last apply over its field set.
-    Known { set: Arc<FieldSet>, values: u64, drifted: bool },
-    /// Seen, not compared yet: the values over what our entry owns now. `exact`: what is declared was
-    /// known when they were hashed, so that what it leaves empty was left out.
-    Seen { set: Arc<FieldSet>, values: u64, exact: bool },
-    /// Our entry is gone.
-    Lost,
+    /// While it is not as it was left.
+    trace: Option<Box<trace::Trace>>,
 }
 
 impl Records {
     /// No records yet.
-    pub fn new(hub: HubId) -> Self {
+    pub fn new(hub: HubId, secrecy: Secrecy) -> Self {
         let manager_prefix = format!("vidra/{hub}/");
-        Self { hub, manager_prefix, inner: Mutex::new(Inner::default()) }
+        Self { hub, manager_prefix, secrecy, room: Arc::default(), inner: Mutex::new(Inner::default()) }
     }
 
     /// Says what a target declares, before its objects are folded.
     pub fn declare(&self, owner: OwnerHash, target: TargetKey, desired: Arc<Desired>) {
-        self.inner.lock().owners.insert(owner, Owner { target, desired });
+        let mut inner = self.inner.lock();
+        let same = inner.owners.get(&owner).is_some_and(|known| Arc::ptr_eq(&known.desired, &desired));
+        inner.owners.insert(owner, Owner { target, desired });
+        if !same {
+            inner.forget_unwanted();
+        }
     }
 
     /// Forgets a target that is gone.
     pub fn forget(&self, owner: &OwnerHash) {
-        self.inner.lock().owners.remove(owner);
+        let mut inner = self.inner.lock();
+        inner.owners.remove(owner);
+        inner.forget_unwanted();
     }
 
     /// The target of an owner.
@@ -134,6 +145,7 @@ impl Records {
             && let Some(view) = record.views.iter_mut().find(|view| view.owner == *owner)
         {
             view.base = Base::known_now(live, set, Some(declared));
+            view.trace = None;
         }
     }
 
@@ -171,7 +183,21 @@ impl Records {
             return Vec::new();
         }
         inner.folds += 1;
-        let views = self.views(&key, &live, source, before, resource_version, &inner.owners, &mut inner.sets);
+        let kept = inner.vanished.get(&key).filter(|vanished| *vanished.uid == *live.uid());
+        let known = before.map(|before| &before.views[..]).or(kept.map(|vanished| &vanished.views[..]));
+        let same_version = before.is_some_and(|before| before.resource_version == resource_version);
+        let known = (known.unwrap_or_default(), same_version);
+        let views = self.views(&key, &live, source, known, &inner.owners, &mut inner.sets);
+        if let Source::Answer(own) = source {
+            let undone = trace::undone(self, own, live.uid(), before, inner.vanished.get(&key));
+            let place = (own.clone(), key.clone());
+            match undone {
+                Some(evidence) => inner.healed.insert(place, evidence),
+                None => inner.healed.remove(&place),
+            };
+        }
+        inner.vanished.remove(&key);
+        let labelled: BTreeSet<OwnerHash> = labelled_owners(&live.json["metadata"]).collect();
         let record = Record {
             uid: live.uid().into(),
             resource_version,
@@ -183,73 +209,13 @@ impl Records {
             views,
         };
         let replaced = inner.objects.insert(key.clone(), record);
+        inner.note_strays(gvk, &key, &labelled);
         let Some(record) = inner.objects.get(&key) else { return Vec::new() };
         let mut owners = changed_for(replaced.as_ref(), record);
         if let Source::Answer(own) = source {
             owners.remove(own);
         }
         targets_of(&owners, &inner.owners)
-    }
-
-    /// Folds a deletion: a watch's DELETED with its resourceVersion, or a call that found the object gone
-    /// (resourceVersion empty: certain).
-    ///
-    /// On a label selector DELETED may also mean that the object lost the label: the plan finds out.
-    pub fn fold_gone(&self, key: &ObjectKey, uid: &str, resource_version: &str) -> Vec<TargetKey> {
-        let at = resource_version.parse().unwrap_or(u64::MAX);
-        let mut inner = self.inner.lock();
-        if inner.defer_gone(key, uid, resource_version) {
-            return Vec::new();
-        }
-        match inner.objects.get(key) {
-            Some(record) if *record.uid == *uid && record.resource_version <= at => {}
-            _ => return Vec::new(),
-        }
-        inner.folds += 1;
-        let owners = inner.objects.remove(key).map(|record| record.owners()).unwrap_or_default();
-        targets_of(&owners, &inner.owners)
-    }
-
-    /// Ends a list of one kind (in one namespace, unless empty) that began at `mark`: what was not listed
-    /// and not folded since is gone.
-    pub fn listed(
-        &self,
-        gvk: &Gvk,
-        namespace: &str,
-        seen: &BTreeSet<ObjectKey>,
-        mark: u64,
-    ) -> Vec<TargetKey> {
-        let mut inner = self.inner.lock();
-        let inner = &mut *inner;
-        let of_kind = |key: &ObjectKey| {
-            *key.group == *gvk.group
-                && *key.kind == *gvk.kind
-                && (namespace.is_empty() || *key.namespace == *namespace)
-        };
-        let mut owners = BTreeSet::new();
-        inner.objects.retain(|key, record| {
-            let kept = !of_kind(key) || seen.contains(key) || record.folded > mark;
-            if !kept {
-                owners.extend(record.owners());
-            }
-            kept
-        });
-        targets_of(&owners, &inner.owners)
-    }
-
-    /// Forgets every object.
-    pub fn clear(&self) {
-        let mut inner = self.inner.lock();
-        inner.objects.clear();
-        inner.forget_news(|_| true);
-    }
-
-    /// Drops the records of a kind whose informer has ended.
-    pub fn drop_kind(&self, gvk: &Gvk) {
-        let of_kind = |key: &ObjectKey| *key.group == *gvk.group && *key.kind == *gvk.kind;
-        let mut inner = self.inner.lock();
-        inner.objects.retain(|key, _| !of_kind(key));
-        inner.forget_news(of_kind);
     }
 
     /// One object as a plan of this owner sees it. A baseline that can be had without a call is taken:
@@ -288,14 +254,12 @@ impl Records {
         Some((record.health, record.note.as_deref().map(str::to_owned)))
     }
 
-    #[expect(clippy::too_many_arguments, reason = "parts of one lock's content, borrowed apart")]
     fn views(
         &self,
         key: &ObjectKey,
         live: &Live,
         source: Source<'_>,
-        before: Option<&Record>,
-        resource_version: u64,
+        (before, same_version): (&[View], bool),
         owners: &BTreeMap<OwnerHash, Owner>,
         sets: &mut BTreeSet<Arc<FieldSet>>,
     ) -> Vec<View> {
@@ -303,8 +267,7 @@ impl Records {
         let mut entries = self.own_entries(&live.json, sets);
         let mut all: BTreeSet<OwnerHash> = entries.keys().cloned().collect();
         all.extend(labelled_owners(metadata));
-        all.extend(before.iter().flat_map(|before| before.owners()));
-        let same_version = before.is_some_and(|before| before.resource_version == resource_version);
+        all.extend(before.iter().map(|view| view.owner.clone()));
         all.into_iter()
             .map(|owner| {
                 let declared = owners.get(&owner).and_then(|known| known.desired.objects.get(key));
@@ -315,14 +278,12 @@ impl Records {
                     && !metadata["labels"][&label].is_null();
                 let stamp = metadata["annotations"][&label].as_str().and_then(Stamp::parse);
                 let applied = stamp.map(|stamp| (stamp.hash, stamp.generation));
-                let was = before
-                    .and_then(|before| before.views.iter().find(|view| view.owner == owner))
-                    .and_then(|view| view.base.known());
+                let was = before.iter().find(|view| view.owner == owner).and_then(|view| view.base.known());
                 let base = match (entry, was) {
                     (Some(set), _) if source == Source::Answer(&owner) => {
                         Base::known_now(&live.json, set, body)
                     }
-                    (None, _) => Base::Lost,
+                    (None, was) => Base::Lost { was: was.map(|(set, values, _)| (set, values)) },
                     // A new default or another served version, without a write: a new baseline.
                     (Some(_), Some((set, _, false))) if same_version => {
                         Base::known_now(&live.json, set, body)
@@ -340,7 +301,10 @@ impl Records {
                         }
                     }
                 };
-                View { owner, proof, applied, base }
+                let known = owners.get(&owner);
+                let mut view = View { owner, proof, applied, base, trace: None };
+                view.trace = self.trace(key, &live.json, &view, known, None);
+                view
             })
             .collect()
     }
@@ -380,37 +344,6 @@ impl Records {
 impl Record {
     fn owners(&self) -> BTreeSet<OwnerHash> {
         self.views.iter().map(|view| view.owner.clone()).collect()
-    }
-}
-
-impl Base {
-    fn known_now(live: &Value, set: Arc<FieldSet>, body: Option<&Value>) -> Self {
-        let values = fields::values_hash(live, &set, body);
-        Base::Known { set, values, drifted: false }
-    }
-
-    fn known(&self) -> Option<(Arc<FieldSet>, u64, bool)> {
-        match self {
-            Base::Known { set, values, drifted } => Some((set.clone(), *values, *drifted)),
-            Base::Seen { .. } | Base::Lost => None,
-        }
-    }
-
-    fn settle(&mut self, declared: &Value) {
-        if let Base::Seen { set, values, exact } = self
-            && (*exact || !fields::has_empties(declared))
-            && fields::missing_leaves(declared, set).is_empty()
-        {
-            *self = Base::Known { set: set.clone(), values: *values, drifted: false };
-        }
-    }
-
-    fn drift(&self) -> Drift {
-        match self {
-            Base::Known { drifted: false, .. } => Drift::None,
-            Base::Known { drifted: true, .. } | Base::Lost => Drift::Differs,
-            Base::Seen { .. } => Drift::Unsure,
-        }
     }
 }
 
@@ -461,9 +394,11 @@ fn changed_for(before: Option<&Record>, now: &Record) -> BTreeSet<OwnerHash> {
     if common || before.views.len() != now.views.len() {
         return &before.owners() | &now.owners();
     }
-    let standing = |view: &View| (view.owner.clone(), view.proof, view.base.drift());
+    fn standing(view: &View) -> (&OwnerHash, bool, Drift, Option<&Evidence>) {
+        (&view.owner, view.proof, view.base.drift(), view.trace.as_ref().map(|trace| &trace.evidence))
+    }
     let (old, new) = (before.views.iter().map(standing), now.views.iter().map(standing));
-    old.zip(new).filter(|(old, new)| old != new).map(|(_, new)| new.0).collect()
+    old.zip(new).filter(|(old, new)| old != new).map(|(_, new)| new.0.clone()).collect()
 }
 
 fn targets_of(owners: &BTreeSet<OwnerHash>, known: &BTreeMap<OwnerHash, Owner>) -> Vec<TargetKey> {

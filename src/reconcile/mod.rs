@@ -13,6 +13,7 @@ use std::{
 
 use parking_lot::Mutex;
 use tokio::time::Instant;
+use vidra_api::Change;
 
 use crate::{
     hub::{api::HubApi, catalog::Catalog, events::Events, identity::Identity, revisions::Revisions},
@@ -77,6 +78,8 @@ pub struct Memo {
     /// When a status was written last, and whether that one was passing.
     status_written: BTreeMap<Key, (Instant, bool)>,
     corrections: BTreeMap<TargetKey, i64>,
+    /// What was repaired since the status that was written last; the newest.
+    mended: BTreeMap<TargetKey, Vec<Change>>,
     /// Members whose credentials the cluster loop has looked at since the start.
     judged: BTreeSet<String>,
     /// The revision of a VidraResource that is known to be kept.
@@ -98,6 +101,7 @@ impl Hub {
         let (catalog, queue) = (self.catalog.clone(), self.queue.clone());
         SessionDeps {
             hub: self.identity.hub.clone(),
+            salt: self.identity.key.clone(),
             queue: self.queue.clone(),
             clock: self.clock.clone(),
             rng: self.rng.clone(),
@@ -117,6 +121,7 @@ impl Hub {
     fn forget_target(&self, key: &TargetKey) {
         let mut memo = self.memo.lock();
         memo.corrections.remove(key);
+        memo.mended.remove(key);
         memo.status_written.remove(&Key::Target(key.clone()));
     }
 

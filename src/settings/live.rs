@@ -7,6 +7,7 @@ use std::{
 };
 
 use vidra_api::ClusterName;
+use vidra_core::drift::Redactions;
 
 use super::{Settings, parse_interval};
 
@@ -38,6 +39,8 @@ pub struct Live {
     pub cluster_concurrency: usize,
     /// Namespaces whose Secrets register members, besides the hub's own.
     pub registration_namespaces: BTreeSet<String>,
+    /// Fields whose values are never written, besides those of Secrets.
+    pub redact: Redactions,
 }
 
 impl Live {
@@ -55,6 +58,7 @@ impl Live {
             removal_guard: 20,
             cluster_concurrency: 4,
             registration_namespaces: BTreeSet::new(),
+            redact: Redactions::default(),
         }
     }
 }
@@ -79,7 +83,7 @@ struct Setting {
     put: fn(&mut Live, &Live),
 }
 
-const SETTINGS: [Setting; 11] = [
+const SETTINGS: [Setting; 12] = [
     Setting {
         key: "interval",
         alias: Some("requeueResourcesAfter"),
@@ -154,6 +158,12 @@ const SETTINGS: [Setting; 11] = [
         alias: None,
         take: |live, text| put(&mut live.registration_namespaces, namespaces(text)),
         put: |live, other| live.registration_namespaces.clone_from(&other.registration_namespaces),
+    },
+    Setting {
+        key: "redact",
+        alias: None,
+        take: |live, text| put(&mut live.redact, Redactions::parse(text).map_err(|bad| bad.to_string())),
+        put: |live, other| live.redact.clone_from(&other.redact),
     },
 ];
 
@@ -254,7 +264,7 @@ mod tests {
     #[test]
     fn each_key_sets_its_value_and_nothing_else() {
         let seconds = Duration::from_secs;
-        let rows: [Row; 14] = [
+        let rows: [Row; 15] = [
             ("interval", "30s", |live| live.interval = Duration::from_secs(30)),
             ("requeueResourcesAfter", " 1h30m\n", |live| live.interval = Duration::from_secs(5400)),
             ("reconcileOnEvents", "false", |live| live.on_events = false),
@@ -270,6 +280,9 @@ mod tests {
             ("clusterConcurrency", "16", |live| live.cluster_concurrency = 16),
             ("registrationNamespaces", "a, b\nc", |live| {
                 live.registration_namespaces = ["a", "b", "c"].map(str::to_owned).into();
+            }),
+            ("redact", "ConfigMap .data.password", |live| {
+                live.redact = Redactions::parse("ConfigMap .data[\"password\"]").unwrap();
             }),
         ];
         for (key, text, set) in rows {
@@ -301,6 +314,7 @@ mod tests {
             ("removalGuard", "a lot", "write a whole number"),
             ("clusterConcurrency", "0", "write a whole number from 1 to 64"),
             ("registrationNamespaces", "team-a, Team-B", "write at most 50 names"),
+            ("redact", "ConfigMap data.password", "line 1: data.password: at character 1"),
         ] {
             let last = Live {
                 interval: Duration::from_secs(7),
@@ -314,6 +328,7 @@ mod tests {
                 removal_guard: 7,
                 cluster_concurrency: 7,
                 registration_namespaces: BTreeSet::from(["seven".to_owned()]),
+                redact: Redactions::parse("Seven .seven").unwrap(),
             };
             let reading = read(&data(&[(key, text)]), &last, &defaults());
             assert_eq!(reading.faults.len(), 1, "{key}: {text}");

@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use futures::{StreamExt, stream::FuturesOrdered};
-use vidra_api::target::Desired as Wish;
+use vidra_api::{Change, target::Desired as Wish};
 use vidra_core::{
     plan::{Action, Effect, Held, Plan, Want},
     status::Delivery,
 };
 
-use super::{Pass, outcome};
+use super::{Pass, drifting::Left, outcome};
 use crate::{
     hub::{
         events::Severity,
@@ -33,8 +33,12 @@ const LOOK_AGAIN: Duration = Duration::from_secs(2);
 pub(super) struct Report {
     pub(super) delivery: Option<Delivery>,
     pub(super) corrected: i64,
-    /// Objects that differ and could not be repaired.
-    pub(super) drifted: i64,
+    /// What was repaired, with what was otherwise.
+    pub(super) mended: Vec<Change>,
+    /// What is otherwise when everything was done.
+    pub(super) found: Vec<Change>,
+    /// Objects that are not there and are left so.
+    pub(super) left: Left,
     /// Objects whose effect did not succeed.
     pub(super) undone: usize,
     pub(super) verdict: Option<Verdict>,
@@ -103,6 +107,10 @@ impl Pass<'_> {
             waiting.by_ref().take(SIDE_BY_SIDE).map(|effect| actor.perform(effect)).collect();
         while let (Some(outcome), Some(effect)) = (working.next().await, done.next()) {
             let want = actor.desired.wants.get(&effect.key);
+            let healed = actor.session.records.take_healed(&actor.owner.hash, &effect.key);
+            if let Outcome::Applied { uid, corrected: true } = &outcome {
+                report.mended.push(self.mended(actor.session, effect, uid, healed));
+            }
             self.account(effect, want, outcome, inventory, report);
             working.extend(waiting.next().map(|effect| actor.perform(effect)));
         }
@@ -120,14 +128,6 @@ impl Pass<'_> {
         if let Some(want) = want {
             outcome::enter(key, want, &outcome, inventory);
         }
-        let repairs = matches!(&effect.action, Action::Apply { why, .. } if why.is_drift());
-        let done = matches!(
-            outcome,
-            Outcome::Applied { .. } | Outcome::Adopted { .. } | Outcome::Recreated { .. } | Outcome::Present
-        );
-        if repairs && !done {
-            report.drifted += 1;
-        }
         match outcome {
             Outcome::Applied { corrected: true, .. } => {
                 report.corrected += 1;
@@ -137,7 +137,7 @@ impl Pass<'_> {
                     &format!("{key} on {cluster} was not as declared and was applied again"),
                 );
             }
-            Outcome::Applied { .. } | Outcome::Present => {}
+            Outcome::Applied { .. } | Outcome::Present | Outcome::Seen => {}
             Outcome::Recreated { fields, .. } => {
                 let note =
                     format!("{key} on {cluster} was deleted and made anew: {fields} could not be changed");
@@ -199,6 +199,7 @@ fn failure(effect: &Effect, error: &CallError) -> String {
     let doing = match &effect.action {
         Action::Create => "creating",
         Action::Apply { .. } | Action::Verify { .. } => "applying",
+        Action::Look { .. } => "looking at",
         Action::Delete { .. } | Action::DeleteEmpty { .. } => "deleting",
         Action::Release { .. } => "releasing",
     };
