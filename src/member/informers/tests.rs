@@ -5,10 +5,11 @@ use std::sync::atomic::AtomicUsize;
 use http_body_util::Full;
 use kube::client::Body;
 use serde_json::{Value, json};
-use vidra_core::kubeconfig::Allow;
+use vidra_core::{kubeconfig::Allow, render::HashKey};
 
 use super::*;
 use crate::{
+    member::records::Secrecy,
     queue::Limits,
     seams::{SeededRng, SystemClock},
     settings::Settings,
@@ -30,6 +31,7 @@ fn deps(said: Arc<Mutex<Vec<String>>>) -> SessionDeps {
     let (queue, _) = Queue::new(Limits::default(), rng.clone(), metrics.queue());
     SessionDeps {
         hub: HubId::try_from("h1").unwrap(),
+        salt: HashKey::new([7; 32]),
         queue,
         clock: Arc::new(SystemClock),
         rng,
@@ -84,7 +86,8 @@ fn member(items: Vec<String>, calls: Arc<AtomicUsize>) -> Client {
 async fn listed(items: Vec<String>) -> (Arc<Informers>, Vec<String>, usize) {
     let (said, calls) = (Arc::new(Mutex::new(Vec::new())), Arc::new(AtomicUsize::new(0)));
     let deps = deps(said.clone());
-    let records = Arc::new(Records::new(deps.hub.clone()));
+    let secrecy = Secrecy { salt: deps.salt.clone(), tuning: deps.tuning.clone() };
+    let records = Arc::new(Records::new(deps.hub.clone(), secrecy));
     let client = member(items, calls.clone());
     let informers =
         Informers::new("berlin".into(), client, records, &deps, TaskTracker::new(), CancellationToken::new());
