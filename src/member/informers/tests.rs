@@ -1,6 +1,6 @@
 //! Informers of a member that is made up: large pages, objects that nobody can read.
 
-use std::sync::atomic::AtomicUsize;
+use std::{sync::atomic::AtomicUsize, time::Duration};
 
 use http_body_util::Full;
 use kube::client::Body;
