@@ -1,5 +1,7 @@
 //! Counters and gauges, under the field's usual names where there are any.
 
+mod drift;
+
 use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
@@ -15,6 +17,8 @@ use prometheus_client::{
     registry::Registry,
 };
 use tokio::time::Instant;
+
+pub use self::drift::DriftMetrics;
 
 use crate::{
     queue::{Key, Verdict},
@@ -69,6 +73,7 @@ pub struct Metrics {
     calls: Family<CallLabels, Counter>,
     watches: Family<WatchLabels, Counter>,
     queue: QueueMetrics,
+    drift: DriftMetrics,
     work: Family<QueueLabels, Histogram>,
     hub: Arc<Mutex<Weak<Hub>>>,
 }
@@ -78,6 +83,7 @@ impl Default for Metrics {
         let calls = Family::default();
         let watches = Family::<WatchLabels, Counter>::default();
         let queue = QueueMetrics::default();
+        let drift = DriftMetrics::default();
         let work: Family<QueueLabels, Histogram> =
             Family::new_with_constructor(|| Histogram::new(exponential_buckets(0.001, 4.0, 9)));
         let hub = Arc::new(Mutex::new(Weak::new()));
@@ -88,8 +94,8 @@ impl Default for Metrics {
         registry.register("workqueue_adds", "Keys made ready", queue.adds.clone());
         registry.register("workqueue_retries", "Keys whose work failed", queue.retries.clone());
         registry.register("workqueue_work_duration_seconds", "Time of one key's work", work.clone());
-        registry.register_collector(Box::new(State { hub: hub.clone() }));
-        Self { registry: Arc::new(registry), calls, watches, queue, work, hub }
+        registry.register_collector(Box::new(State { hub: hub.clone(), drift: drift.clone() }));
+        Self { registry: Arc::new(registry), calls, watches, queue, drift, work, hub }
     }
 }
 
@@ -97,6 +103,11 @@ impl Metrics {
     /// The queue's part.
     pub fn queue(&self) -> QueueMetrics {
         self.queue.clone()
+    }
+
+    /// The counters of drift.
+    pub fn drift(&self) -> &DriftMetrics {
+        &self.drift
     }
 
     /// A call ended.
@@ -143,6 +154,7 @@ impl Metrics {
 /// Gauges, read when asked for.
 struct State {
     hub: Arc<Mutex<Weak<Hub>>>,
+    drift: DriftMetrics,
 }
 
 impl std::fmt::Debug for State {
@@ -154,6 +166,7 @@ impl std::fmt::Debug for State {
 impl Collector for State {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), std::fmt::Error> {
         let Some(hub) = self.hub.lock().upgrade() else { return Ok(()) };
+        self.drift.encode(&hub, &mut encoder)?;
         let mut gauge = |name: &str, help: &str, values: Vec<(Vec<(String, String)>, i64)>| {
             let first = ConstGauge::<i64>::new(0);
             let mut family = encoder.encode_descriptor(name, help, None, first.metric_type())?;

@@ -40,8 +40,6 @@ fn the_manifests_of_members_agree_on_kinds_and_the_one_for_looking_writes_nothin
 /// Gives the limited identity what a manifest of `clusters/` gives the hub, `namespace` in place of the chosen one.
 /// Returns what to take away in the end: users' rights outlive a scenario.
 async fn give(world: &World, admin: &Access, file: &str, namespace: &str) -> Vec<At> {
-    let path = format!("{}/clusters/{file}", env!("CARGO_MANIFEST_DIR"));
-    let documents: Vec<Value> = serde_saphyr::from_multiple(&std::fs::read_to_string(path).unwrap()).unwrap();
     let name = format!("{}-{}", world.ns, file.trim_end_matches(".yaml"));
     let mut given = Vec::new();
     for mut document in manifest(file) {

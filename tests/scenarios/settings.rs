@@ -6,7 +6,7 @@ use vidra_api::TargetState;
 
 use crate::{config_map, object, partial::allow_config_maps, says, scenario};
 
-fn settings_at(world: &World) -> At {
+pub fn settings_at(world: &World) -> At {
     At::config_map(&world.settings.namespace, "vidra-hub")
 }
 
@@ -28,7 +28,7 @@ async fn informers(world: &World, count: f64) {
 }
 
 /// Waits for an Event about the ConfigMap; what it says.
-async fn said(world: &World, reason: &str) -> String {
+pub async fn said(world: &World, reason: &str) -> String {
     let events = At::new("events.k8s.io/v1", "Event", "", "");
     wait_for(&format!("an Event {reason}"), testkit::world::SOON, async || {
         let all = world.hub.list(&events).await;

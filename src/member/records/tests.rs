@@ -64,7 +64,7 @@ pub(super) fn live(version: u64, mode: &str, owned: bool) -> Live {
 
 fn records() -> Records {
     let records = Records::new(hub());
-    records.declare(owner(), target(), desired());
+    records.declare(owner(), target(), desired(), Arc::default());
     records
 }
 
