@@ -211,3 +211,46 @@ fn with_rights_to_look_only_nothing_is_written_and_what_differs_is_said() {
         world.end().await;
     });
 }
+
+#[test]
+fn an_inventory_that_is_lost_where_not_everything_can_be_listed_is_not_taken_for_an_empty_one() {
+    scenario(async |mut world| {
+        let admin = world.cluster("tokyo", Who::Admin).await;
+        admin.create(namespace(&world.ns)).await;
+        let given = give(&world, &admin, "member-namespaces.yaml", &world.ns).await;
+        world.register_as("tokyo", &world.kubeconfig("tokyo", Who::Limited), json!({})).await;
+        world.member_says("tokyo", "Ready", "True").await;
+        world.deliver("shop", &["tokyo"], &(config_map("kept", "one") + &config_map("dropped", "one"))).await;
+        world.ready("shop").await;
+
+        world.stop_hub().await;
+        let inventories = At::new("vidra.dev/v1alpha1", "VidraInventory", &world.ns, "");
+        for inventory in world.hub.list(&inventories).await {
+            let at = At::of(&inventory);
+            world.hub.merge(&at, json!({"metadata": {"finalizers": null}})).await;
+            world.hub.delete(&at).await;
+            world.hub.gone(&at).await;
+        }
+        world.deliver("shop", &["tokyo"], &(config_map("kept", "one") + &config_map("new", "one"))).await;
+        let mark = world.mark();
+        world.start_hub().await;
+        let message = world.target_is("shop", "tokyo", TargetState::Failed, "InventoryMissing").await;
+        assert!(message.contains("forbidden") && message.contains("nothing is pruned"), "{message}");
+        let kept = At::config_map(&world.ns, "kept");
+        admin.merge(&kept, json!({"data": {"key": "evil"}})).await;
+        admin.when(&kept, "as declared", says("one")).await;
+        for (name, is_there) in [("dropped", true), ("new", false)] {
+            assert_eq!(admin.get(&At::config_map(&world.ns, name)).await.is_some(), is_there, "{name}");
+        }
+        let by_limited = world.requests_by(Who::Limited, "tokyo", &mark);
+        assert!(by_limited.iter().all(|one| one.verb != "delete"), "{by_limited:?}");
+
+        // With rights to list everything it is found again.
+        world.register_as("tokyo", &world.kubeconfig("tokyo", Who::VidraHub), json!({})).await;
+        admin.gone(&At::config_map(&world.ns, "dropped")).await;
+        world.ready("shop").await;
+        take_back(&admin, &given).await;
+        world.remove("shop").await;
+        world.end().await;
+    });
+}
