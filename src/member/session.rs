@@ -83,6 +83,9 @@ impl From<&CallError> for CallErrorNote {
     }
 }
 
+/// Takes a cluster, a reason, and a sentence.
+pub type Warn = Arc<dyn Fn(&str, &str, &str) + Send + Sync>;
+
 /// What a session needs of the house.
 #[derive(Clone)]
 pub struct SessionDeps {
@@ -105,7 +108,7 @@ pub struct SessionDeps {
     /// Wakes all targets of a cluster.
     pub wake_targets: Arc<dyn Fn(&str) + Send + Sync>,
     /// Says of a cluster, for a reason, what somebody should look at.
-    pub warn: Arc<dyn Fn(&str, &str, &str) + Send + Sync>,
+    pub warn: Warn,
 }
 
 /// See the module.
