@@ -166,8 +166,8 @@ pub struct JoinFlags {
     /// Its context; default: the current one.
     #[arg(long, value_name = "CONTEXT")]
     pub member_context: Option<String>,
-    /// What the hub may do there: `full` (clusters/member-full.yaml), `kinds` (clusters/member-kinds.yaml), or a
-    /// file of that form.
+    /// What the hub may do there: `full`, `kinds` or `report`, as clusters/member-*.yaml have it, or a file of that
+    /// form.
     #[arg(long, default_value = "kinds")]
     pub rights: String,
     /// The member's address as the hub reaches it; default: that of its kubeconfig.

@@ -261,12 +261,26 @@ fn settings(question: &Question<'_>) -> String {
         }
         spec
     };
-    let then = rest(&question.then.spec);
-    match question.now.map(|now| rest(&now.spec)) {
-        None => format!("+ VidraResource {}/{}\n", question.namespace, name(question)),
-        Some(now) if now == then => String::new(),
-        Some(now) => format!("~ its spec\n{}", unified(Some(&now), &then, question.file)),
+    let Some(now) = question.now else {
+        return format!("+ VidraResource {}/{}\n", question.namespace, name(question));
+    };
+    let (mut now, mut then) = (rest(&now.spec), rest(&question.then.spec));
+    if now == then {
+        return String::new();
     }
+    // Only the fields that differ.
+    if let (Some(now), Some(then)) = (now.as_object_mut(), then.as_object_mut()) {
+        let same: Vec<_> = then
+            .iter()
+            .filter(|(key, value)| now.get(*key) == Some(value))
+            .map(|(key, _)| key.clone())
+            .collect();
+        for key in same {
+            now.remove(&key);
+            then.remove(&key);
+        }
+    }
+    format!("~ its spec\n{}", unified(Some(&now), &then, question.file))
 }
 
 fn name<'a>(question: &Question<'a>) -> &'a str {
