@@ -79,7 +79,13 @@ impl Cluster {
         let (url, tls_server_name) = (config.cluster_url.to_string(), config.tls_server_name.clone());
         let ca = config.root_cert.clone().unwrap_or_default();
         let namespace = place.namespace.clone().unwrap_or_else(|| config.default_namespace.clone());
-        let client = Client::try_from(config).map_err(|why| bad(&why))?;
+        let client = Client::try_from(config).map_err(|why| match why {
+            // Its address may hold a password.
+            kube::Error::ProxyProtocolDisabled { .. } | kube::Error::ProxyProtocolUnsupported { .. } => {
+                bad(&"it goes through a proxy (proxy-url, or HTTPS_PROXY), which this plug-in cannot do: go without where the cluster can be reached directly")
+            }
+            why => bad(&why),
+        })?;
         let url = url.trim_end_matches('/').to_owned();
         Ok(Self { client, namespace, name: format!("the {role} at {url}"), url, tls_server_name, ca })
     }

@@ -33,6 +33,12 @@ pub async fn run(place: &Place, flags: &JoinFlags) -> Ended {
     let uid = member::uid(&joining).await?;
     let registration = registration::check(&hub, &flags.hub_namespace, name, &uid).await?;
     let secret = format!("Secret {}/{}", registration.secret.namespace, registration.secret.name);
+    let server = flags.server.as_deref();
+    // Before anything is written, unless only the token comes with a CA.
+    let known = !joining.ca.is_empty();
+    if known {
+        usable(&member::kubeconfig(&joining, server, &member::Token::unknown()))?;
+    }
     if flags.dry_run {
         for object in &rights.objects {
             progress.print(&format!("member: {} would be applied", member::name(object)))?;
@@ -47,8 +53,10 @@ pub async fn run(place: &Place, flags: &JoinFlags) -> Ended {
     }
     progress.say("waiting for the token");
     let token = member::token(&joining, &rights, flags.timeout).await?;
-    let kubeconfig = member::kubeconfig(&joining, flags.server.as_deref(), &token);
-    usable(&kubeconfig)?;
+    let kubeconfig = member::kubeconfig(&joining, server, &token);
+    if !known {
+        usable(&kubeconfig)?;
+    }
     registration::write(&hub, &registration, name, &flags.labels, &kubeconfig).await?;
     let word = if registration.exists { "applied again" } else { "made" };
     progress.print(&format!("hub: {secret} {word}"))?;

@@ -173,6 +173,13 @@ pub struct Token {
     ca: String,
 }
 
+impl Token {
+    /// Stands for one that is not there yet.
+    pub fn unknown() -> Self {
+        Self { token: "unknown".to_owned(), ca: String::new() }
+    }
+}
+
 /// A kubeconfig with which the hub reaches the member: the address and CA of the person's own, this token.
 pub fn kubeconfig(member: &Cluster, server: Option<&str>, token: &Token) -> String {
     let authority = if member.ca.is_empty() { token.ca.clone() } else { pem(&member.ca) };

@@ -137,7 +137,12 @@ impl Bed {
     pub fn command(&self, user: &str, arguments: &str) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_kubectl-vidra"));
         command.arg("--kubeconfig").arg(self.file(user)).arg("--context").arg("hub");
-        command.args(arguments.split_whitespace()).env_remove("KUBECONFIG").stdin(Stdio::null());
+        command
+            .args(arguments.split_whitespace())
+            .env_remove("KUBECONFIG")
+            .env_remove("HTTPS_PROXY")
+            .env_remove("https_proxy")
+            .stdin(Stdio::null());
         command
     }
 

@@ -129,6 +129,8 @@ async fn joining_overwrites_nothing_that_is_not_this_members_registration() -> R
         .refused(&["the kubeconfig of the member cannot be used", "--member-context"])?;
     bed.run("admin", &format!("{} --rights {file}", join("berlin", "berlin")))?.refused(&["the rights"])?;
     bed.run("plain", &join("berlin", "berlin"))?.refused(&["cannot read Secret berlin", "forbidden"])?;
+    bed.run("admin", &format!("{} --server ftp://berlin", join("berlin", "berlin")))?
+        .refused(&["the hub could not use this member"])?;
     ensure!(bed.members[0].revision() == before, "nothing was written into the member");
 
     // Nobody puts a token into the Secret here.

@@ -1,9 +1,9 @@
 //! Without a hub, its kinds or rights: one line that says what to do, and 2.
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use memkube::Down;
 
-use crate::bed::Bed;
+use crate::bed::{Bed, Ran};
 
 const READS: [&str; 5] = ["drift -A", "status -A", "status shop", "clusters", "diff shop"];
 
@@ -59,6 +59,10 @@ async fn missing_rights_credentials_and_objects_are_one_line() -> Result<()> {
     let token = bed.server.endpoint("hub").and_then(|hub| hub.token("plain")).unwrap_or_default();
     std::fs::write(bed.file("stranger"), stranger.replace(token, "no-token-of-anybody"))?;
     bed.run("stranger", "drift")?.refused(&["does not accept your credentials"])?;
+    let mut proxied = bed.command("plain", "drift");
+    let ran = Ran::of(proxied.env("HTTPS_PROXY", "http://me:secret@127.0.0.1:1").output()?)?;
+    ensure!(!ran.err.contains("secret"), "{ran:?}");
+    ran.refused(&["it goes through a proxy"])?;
     bed.server.stop().await;
     Ok(())
 }

@@ -109,6 +109,24 @@ async fn who_may_only_read_is_told_all_and_writes_nothing() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn more_targets_than_a_page_holds_are_all_counted() -> Result<()> {
+    let bed = Bed::start(&[]).await?;
+    for number in 0..520 {
+        let cluster = format!("member-{number:03}");
+        let target = json!({
+            "apiVersion": "vidra.dev/v1alpha1", "kind": "VidraTarget",
+            "metadata": {"name": format!("shop.{cluster}"), "namespace": "team-a"},
+            "spec": {"resource": "shop", "cluster": cluster, "revision": "aa", "desired": "Present", "namespace": "shop", "generation": 1},
+        });
+        bed.put(&target).await?;
+    }
+    let told = bed.run("plain", "drift -A --exit-code")?.ended(0)?;
+    told.says(&["No drift. 0 targets looked at.\nNobody knows of 520 targets whether there is drift: "])?;
+    bed.server.stop().await;
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_reader_that_goes_and_a_person_that_interrupts_are_no_faults() -> Result<()> {
     let bed = Bed::start(&[]).await?;
     fleet(&bed, 2).await?;
