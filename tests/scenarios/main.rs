@@ -6,6 +6,7 @@
 
 mod adopting;
 mod apply_modes;
+mod canary;
 mod common;
 mod conformance;
 mod counts;
@@ -26,6 +27,7 @@ mod overrides;
 mod partial;
 mod real;
 mod removal;
+mod reporting;
 mod rights;
 mod settings;
 mod shared;

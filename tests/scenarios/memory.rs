@@ -3,6 +3,7 @@
 
 mod adopting;
 mod apply_modes;
+mod canary;
 mod common;
 mod conformance;
 mod counts;
@@ -22,6 +23,7 @@ mod outages;
 mod overrides;
 mod partial;
 mod removal;
+mod reporting;
 mod rights;
 mod settings;
 mod shared;

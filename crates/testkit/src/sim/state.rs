@@ -24,7 +24,7 @@ const HUB_KINDS: [(&str, &str); 5] = [
 ];
 
 /// Fields that differ between runs that are alike.
-const TRANSIENT: [&str; 11] = [
+const TRANSIENT: [&str; 13] = [
     "appliedGeneration",
     "uid",
     "resourceVersion",
@@ -34,6 +34,8 @@ const TRANSIENT: [&str; 11] = [
     "lastTransitionTime",
     "since",
     "corrections",
+    "detectedAt",
+    "notAfter",
     "lastContactTime",
     "vidra.dev/left-at",
 ];
