@@ -1,5 +1,7 @@
 //! What the fold lets through and what it drops.
 
+mod drift;
+
 use std::time::Duration;
 
 use serde_json::json;

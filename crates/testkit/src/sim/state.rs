@@ -115,6 +115,13 @@ fn hub_object(clusters: &Clusters, plural: &str, mut object: Value) -> Value {
     for left in object["status"]["leftBehind"].as_array_mut().into_iter().flatten() {
         left["at"] = json!("set");
     }
+    if let Some(changes) = object["status"]["changes"].as_array_mut() {
+        // What was repaired is told as the counts of repairs are.
+        changes.retain(|change| change["corrected"].is_null());
+    }
+    if object["status"]["changes"] == json!([]) {
+        object["status"].as_object_mut().map(|status| status.remove("changes"));
+    }
     if plural == "memberclusters" && object["status"]["uid"].is_string() {
         object["status"]["joined"] = json!(true);
     }
