@@ -6,6 +6,7 @@
 
 mod adopting;
 mod apply_modes;
+mod canary;
 mod common;
 mod conformance;
 mod counts;
@@ -31,6 +32,7 @@ mod partial;
 mod proxies;
 mod real;
 mod removal;
+mod reporting;
 mod rights;
 mod rollup;
 mod served;

@@ -3,6 +3,7 @@
 
 mod adopting;
 mod apply_modes;
+mod canary;
 mod clockwork;
 mod common;
 mod conformance;
@@ -28,6 +29,7 @@ mod overrides;
 mod partial;
 mod patience;
 mod removal;
+mod reporting;
 mod restored;
 mod rights;
 mod rollup;

@@ -1,5 +1,7 @@
 //! What the fold lets through and what it drops.
 
+mod drift;
+
 use std::time::Duration;
 
 use serde_json::json;
@@ -111,7 +113,8 @@ fn another_value_is_drift_and_wakes_once() {
     let records = applied();
     assert_eq!(records.fold(&gvk(), live(11, "slow", false), Source::Watch), [target()]);
     assert_eq!(drift(&records), Drift::Differs);
-    assert_eq!(records.fold(&gvk(), live(12, "slower", false), Source::Watch), [], "it is known already");
+    assert_eq!(records.fold(&gvk(), live(12, "slow", false), Source::Watch), [], "it is known already");
+    assert_eq!(records.fold(&gvk(), live(12, "slow", false), Source::Watch), [], "and no news");
     assert_eq!(records.fold(&gvk(), live(13, "fast", true), Source::Answer(&owner())), []);
     assert_eq!(drift(&records), Drift::None);
 }
