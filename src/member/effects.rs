@@ -287,7 +287,7 @@ impl Actor<'_> {
             Some(Drift::Differs) => return self.bring_boxed(declared, &drifted).await,
             _ => {}
         }
-        let mut body = self.marked(declared, plain);
+        let mut body = self.marked(declared, &plain);
         body["metadata"]["uid"] = uid.into();
         let params = PatchParams { dry_run: true, ..self.params(true) };
         let api = self.api(&declared.key, self.resource(&declared.gvk)?);

@@ -18,6 +18,7 @@ mod emptying;
 mod foreign;
 mod forgetting;
 mod identity;
+mod ignoring;
 mod labels;
 mod order;
 mod others;

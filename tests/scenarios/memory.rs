@@ -15,6 +15,7 @@ mod emptying;
 mod foreign;
 mod forgetting;
 mod identity;
+mod ignoring;
 mod labels;
 mod order;
 mod others;
