@@ -4,6 +4,7 @@
 mod adopt;
 mod contest;
 mod empty;
+mod inherit;
 mod present;
 mod recreate;
 mod remove;
@@ -162,6 +163,11 @@ impl Actor<'_> {
             Some(spared) => self.apply_sparing(declared, spared, uid, why, force).await,
             None => self.apply_body(declared, &body, uid, why, force).await,
         };
+        self.or_change_immutable(declared, uid, step).await
+    }
+
+    /// A step that was refused for fields that cannot be changed.
+    async fn or_change_immutable(&self, declared: &Declared, uid: &str, step: Step) -> Step {
         match step {
             Err(error) => match &error.class {
                 Class::InvalidFields(fields) => {
@@ -237,10 +243,7 @@ impl Actor<'_> {
             }),
             Standing::Ours => Box::pin(self.apply(declared, &uid, Why::Changed, false)).await,
             Standing::Shared => Box::pin(self.join_shared(declared, &live)).await,
-            Standing::OtherHub(hub) => Ok(Outcome::Refused {
-                reason: "OwnedByOtherHub",
-                message: format!("{key} belongs to the hub {hub:?}; release it there first"),
-            }),
+            Standing::OtherHub(hub) => self.meet_other_hub(declared, live, &hub).await,
             Standing::Controlled => Ok(controlled(key)),
             Standing::Foreign => self.meet(declared, live).await,
         }
@@ -254,19 +257,16 @@ impl Actor<'_> {
             return Ok(outcome);
         }
         let body = self.body_for(declared, live);
-        match self.send(declared, &body, false).await {
+        let step = match self.send(declared, &body, false).await {
             Ok(uid) => Ok(Outcome::Applied { uid, corrected: false }),
             Err(error) => match &error.class {
                 Class::FieldConflict(fields) => {
                     self.contest(declared, uid, Why::Joined, fields, &error).await
                 }
-                Class::InvalidFields(fields) => {
-                    let fields = fields.join(", ");
-                    self.change_immutable(declared, uid, &fields, error).await
-                }
                 _ => Err(error),
             },
-        }
+        };
+        self.or_change_immutable(declared, uid, step).await
     }
 
     /// Asks what an apply would change, and applies only when it would change a value.
@@ -336,9 +336,9 @@ impl Actor<'_> {
         match self.session.call("create", api.create(&PostParams::default(), &namespace)).await {
             Ok(_) => Ok(()),
             Err(error) if error.class == Class::Conflict => Ok(()),
-            Err(error) if error.class == Class::Forbidden => {
-                Err(missing(format!("namespace {name:?} is missing and may not be created: {error}")))
-            }
+            Err(error) if error.class == Class::Forbidden => Err(missing(format!(
+                "namespace {name:?} is missing and the hub may not create it; create it in the member: {error}"
+            ))),
             Err(error) => Err(error),
         }
     }

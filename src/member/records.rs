@@ -6,9 +6,11 @@
 
 mod agree;
 mod base;
+mod extent;
 mod flight;
 mod later;
 mod spare;
+mod traces;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -65,6 +67,7 @@ struct Inner {
     sets: BTreeSet<Arc<FieldSet>>,
     folds: u64,
     flights: BTreeMap<ObjectKey, flight::Calls>,
+    traces: traces::Traces,
 }
 
 /// A target that has told what it declares.
@@ -166,6 +169,7 @@ impl Records {
         }
         inner.folds += 1;
         let views = self.views(&key, &live, source, before, resource_version, &inner.owners, &mut inner.sets);
+        inner.trace(&self.hub, &key, &live.json, &views);
         let record = Record {
             uid: live.uid().into(),
             resource_version,
@@ -204,46 +208,11 @@ impl Records {
         targets_of(&owners, &inner.owners)
     }
 
-    /// Ends a list of one kind (in one namespace, unless empty) that began at `mark`: what was not listed
-    /// and not folded since is gone.
-    pub fn listed(
-        &self,
-        gvk: &Gvk,
-        namespace: &str,
-        seen: &BTreeSet<ObjectKey>,
-        mark: u64,
-    ) -> Vec<TargetKey> {
-        let mut inner = self.inner.lock();
-        let inner = &mut *inner;
-        let of_kind = |key: &ObjectKey| {
-            *key.group == *gvk.group
-                && *key.kind == *gvk.kind
-                && (namespace.is_empty() || *key.namespace == *namespace)
-        };
-        let mut owners = BTreeSet::new();
-        inner.objects.retain(|key, record| {
-            let kept = !of_kind(key) || seen.contains(key) || record.folded > mark;
-            if !kept {
-                owners.extend(record.owners());
-            }
-            kept
-        });
-        targets_of(&owners, &inner.owners)
-    }
-
     /// Forgets every object.
     pub fn clear(&self) {
         let mut inner = self.inner.lock();
         inner.objects.clear();
         inner.forget_news(|_| true);
-    }
-
-    /// Drops the records of a kind whose informer has ended.
-    pub fn drop_kind(&self, gvk: &Gvk) {
-        let of_kind = |key: &ObjectKey| *key.group == *gvk.group && *key.kind == *gvk.kind;
-        let mut inner = self.inner.lock();
-        inner.objects.retain(|key, _| !of_kind(key));
-        inner.forget_news(of_kind);
     }
 
     /// One object as a plan of this owner sees it. A baseline that can be had without a call is taken:
@@ -442,5 +411,7 @@ fn targets_of(owners: &BTreeSet<OwnerHash>, known: &BTreeMap<OwnerHash, Owner>) 
     owners.iter().filter_map(|owner| known.get(owner)).map(|owner| owner.target.clone()).collect()
 }
 
+#[cfg(test)]
+mod arbitrary;
 #[cfg(test)]
 mod tests;

@@ -13,7 +13,7 @@ use vidra_api::{
     labels::{CONFIRM, CONFIRM_RESTORE, MEMBER_FINALIZER},
     set_condition,
 };
-use vidra_core::kubeconfig;
+use vidra_core::kubeconfig::{self, Allow};
 
 use super::{Hub, RETRY_MOST, after_hub_error};
 use crate::{
@@ -41,6 +41,7 @@ async fn pass(hub: &Hub, name: &str) -> Result<Verdict, CallError> {
     let candidates = hub.catalog.registrations_for(name);
     let Some(member) = hub.catalog.member(name) else {
         end_session(hub, name).await;
+        hub.metrics.drift().forget(name);
         if let Some(registration) = candidates.iter().find(|one| !one.left) {
             register(hub, registration).await?;
         }
@@ -207,7 +208,8 @@ fn config(
             format!("Secret {namespace}/{name} has no key {:?}; add it", key.unwrap_or(KUBECONFIG_KEYS[0]));
         ("KubeconfigMissing", message)
     })?;
-    kubeconfig::parse(bytes, &hub.settings.allow).map_err(|error| ("KubeconfigInvalid", error.to_string()))
+    let allow = Allow { proxy: hub.tuning.now().allow_proxy, ..hub.settings.allow };
+    kubeconfig::parse(bytes, &allow).map_err(|error| ("KubeconfigInvalid", error.to_string()))
 }
 
 async fn end_session(hub: &Hub, name: &str) {

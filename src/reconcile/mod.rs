@@ -14,10 +14,20 @@ use std::{
 use parking_lot::Mutex;
 use tokio::time::Instant;
 use vidra_api::DriftSpec;
-use vidra_core::ignore::Unused;
+use vidra_core::{
+    fights::{Fights, Now},
+    ignore::Unused,
+    object::ObjectKey,
+};
 
 use crate::{
-    hub::{api::HubApi, catalog::Catalog, events::Events, identity::Identity, revisions::Revisions},
+    hub::{
+        api::HubApi,
+        catalog::Catalog,
+        events::{Events, Severity},
+        identity::Identity,
+        revisions::Revisions,
+    },
     member::{
         budget::Shared,
         error::CallError,
@@ -56,7 +66,7 @@ pub struct Hub {
     /// Revisions, parsed and rendered.
     pub revisions: Revisions,
     /// Events.
-    pub events: Events,
+    pub events: Arc<Events>,
     /// Wall time.
     pub clock: Arc<dyn Clock>,
     /// Chance.
@@ -79,6 +89,16 @@ pub struct Memo {
     /// When a status was written last, and whether that one was passing.
     status_written: BTreeMap<Key, (Instant, bool)>,
     corrections: BTreeMap<TargetKey, i64>,
+    /// VidraTargets that this process made, until they have a status.
+    made: BTreeSet<TargetKey>,
+    /// VidraTargets of others' making that were met without a status: what was delivered for them is not known.
+    untold: BTreeSet<TargetKey>,
+    /// Repairs of late, and those who undo them.
+    fights: BTreeMap<TargetKey, Fights>,
+    /// What was found not to be as declared, was told, and is not repaired.
+    drifting: BTreeMap<TargetKey, BTreeSet<ObjectKey>>,
+    /// Since when this process counts time.
+    origin: Option<Instant>,
     /// Members whose credentials the cluster loop has looked at since the start.
     judged: BTreeSet<String>,
     /// The revision of a VidraResource that is known to be kept.
@@ -100,6 +120,7 @@ impl Hub {
     /// What a new session needs.
     pub fn session_deps(&self) -> SessionDeps {
         let (catalog, queue) = (self.catalog.clone(), self.queue.clone());
+        let (known, events) = (self.catalog.clone(), self.events.clone());
         SessionDeps {
             hub: self.identity.hub.clone(),
             queue: self.queue.clone(),
@@ -109,12 +130,47 @@ impl Hub {
             calls: self.calls.clone(),
             tuning: self.tuning.clone(),
             wake_targets: Arc::new(move |cluster| wake_targets(&catalog, &queue, cluster)),
+            warn: Arc::new(move |cluster, reason, note| {
+                if let Some(member) = known.member(cluster) {
+                    events.say(member.as_ref(), Severity::Warning, reason, note);
+                }
+            }),
         }
     }
 
     /// Makes every target on a cluster look again.
     pub fn wake_targets(&self, cluster: &str) {
         wake_targets(&self.catalog, &self.queue, cluster);
+    }
+
+    /// Now, for counting repairs.
+    fn now(&self) -> Now {
+        let now = Instant::now();
+        let origin = *self.memo.lock().origin.get_or_insert(now);
+        Now { elapsed: now.duration_since(origin), wall: self.clock.now() }
+    }
+
+    /// A person asks that repairs which wait for somebody to stop undoing them are tried at once.
+    fn ask_again(&self, key: &TargetKey, word: &str) {
+        if let Some(fights) = self.memo.lock().fights.get_mut(key) {
+            fights.ask(word);
+        }
+    }
+
+    /// How many objects somebody changes back again and again, by cluster.
+    pub fn contentions(&self) -> BTreeMap<String, i64> {
+        let mut counts = BTreeMap::new();
+        for (key, fights) in &self.memo.lock().fights {
+            *counts.entry(key.cluster.to_string()).or_default() += fights.contentions().count() as i64;
+        }
+        counts
+    }
+
+    /// Nothing is kept as declared of this target any more.
+    fn forget_drift(&self, key: &TargetKey) {
+        let mut memo = self.memo.lock();
+        memo.fights.remove(key);
+        memo.drifting.remove(key);
     }
 
     /// A target tells what of the ignored paths matches nothing in it; `None`: none are ignored. Whether that is
@@ -133,8 +189,11 @@ impl Hub {
 
     /// The same of a VidraTarget.
     fn forget_target(&self, key: &TargetKey) {
+        self.forget_drift(key);
         let mut memo = self.memo.lock();
         memo.corrections.remove(key);
+        memo.made.remove(key);
+        memo.untold.remove(key);
         memo.unused.remove(key);
         memo.status_written.remove(&Key::Target(key.clone()));
     }

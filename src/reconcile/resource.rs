@@ -33,7 +33,7 @@ use vidra_core::{
     status::Problem,
 };
 
-use super::{Hub, after_hub_error};
+use super::{Hub, RETRY_MOST, after_hub_error};
 use crate::{
     hub::{ending::Ending, events::Severity, revisions::Parsed},
     member::error::CallError,
@@ -85,16 +85,20 @@ impl Pass<'_> {
         if self.resource.metadata.deletion_timestamp.is_some() {
             return self.take_away().await;
         }
-        if !self.resource.finalizers().iter().any(|one| one == FINALIZER) {
-            self.hub.api.resource_finalizer(self.resource, true).await?;
-            return Ok(Verdict::Done(None));
-        }
         let handled = self.heed_request();
         if self.resource.spec.suspend {
+            if !self.mark().await? {
+                return Ok(Verdict::Done(None));
+            }
             self.suspend_targets().await?;
             return self.report(None, None, handled).await;
         }
-        match self.revision().await? {
+        // The revision is owned by the VidraResource and needs no mark on it; the targets do.
+        let (marked, revision) = tokio::join!(self.mark(), self.revision());
+        if !marked? {
+            return Ok(Verdict::Done(None));
+        }
+        match revision? {
             // Nothing that was delivered is touched for a manifest that cannot be read.
             Err(error) => {
                 let message = error.to_string();
@@ -102,7 +106,9 @@ impl Pass<'_> {
                 self.hub.events.say(self.resource, Severity::Warning, reason, &message);
                 let problem = Problem { reason, message, stalled: true };
                 self.tend().await?;
-                self.report(None, Some(problem), handled).await
+                let verdict = self.report(None, Some(problem), handled).await?;
+                // Nothing tells when a right was given.
+                Ok(if error.is_forbidden() { Verdict::Retry(RETRY_MOST) } else { verdict })
             }
             Ok(parsed) => {
                 let selection = self.select();
@@ -119,6 +125,19 @@ impl Pass<'_> {
         }
     }
 
+    /// Puts our finalizer on it. Returns whether it is still there, and is to stay.
+    async fn mark(&self) -> Result<bool, CallError> {
+        let is_marked = |resource: &VidraResource| resource.finalizers().iter().any(|one| one == FINALIZER);
+        if is_marked(self.resource) {
+            return Ok(true);
+        }
+        self.hub.api.resource_finalizer(self.resource, true).await?;
+        Ok(self.hub.catalog.resource(self.key).is_some_and(|now| {
+            let same = now.metadata.uid == self.resource.metadata.uid;
+            same && is_marked(&now) && now.metadata.deletion_timestamp.is_none()
+        }))
+    }
+
     /// A request to reconcile now, by annotation: every target looks again.
     fn heed_request(&self) -> Option<String> {
         let asked = vidra_api::clip(self.resource.annotations().get(RECONCILE_REQUESTED_AT)?, 64);
@@ -126,7 +145,9 @@ impl Pass<'_> {
             self.resource.status.as_ref().and_then(|status| status.last_handled_reconcile_at.as_ref());
         if handled != Some(&asked) {
             for cluster in self.hub.catalog.targets_of(self.key).keys() {
-                self.hub.queue.add(Key::Target(self.target_key(cluster)), Priority::User);
+                let key = self.target_key(cluster);
+                self.hub.ask_again(&key, &asked);
+                self.hub.queue.add(Key::Target(key), Priority::User);
             }
         }
         Some(asked)
@@ -206,7 +227,11 @@ impl Pass<'_> {
         spec: VidraTargetSpec,
     ) -> Result<(), CallError> {
         match target {
-            None => self.create(cluster, spec).await,
+            None => {
+                // Known before its first pass.
+                self.hub.memo.lock().made.insert(self.target_key(cluster));
+                self.create(cluster, spec).await
+            }
             Some(target) => self.update(cluster, target, spec).await,
         }
     }

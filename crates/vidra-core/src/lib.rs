@@ -3,6 +3,7 @@
 
 pub mod directives;
 pub mod fields;
+pub mod fights;
 pub mod guard;
 pub mod health;
 pub mod ignore;

@@ -8,7 +8,7 @@ use vidra_api::{
 };
 use vidra_core::{
     select::Selection,
-    status::{Problem, ResourceFacts, TargetView, resource_status},
+    status::{Problem, ResourceFacts, Stall, TargetView, first_drift, resource_status},
 };
 
 use super::Pass;
@@ -97,7 +97,8 @@ impl Pass<'_> {
             let held = self.hub.catalog.resource(self.key);
             self.hub.api.resource_status(held.as_deref().unwrap_or(self.resource), status).await?;
         }
-        Ok(Verdict::Done(facts.deleting.then_some(RETRY_MOST)))
+        let waiting = facts.deleting.then_some(RETRY_MOST);
+        Ok(Verdict::Done(waiting.into_iter().chain(self.soonest_given_up()).min()))
     }
 }
 
@@ -109,7 +110,10 @@ fn view(cluster: &str, target: &VidraTarget) -> TargetView {
         cluster: cluster.to_owned(),
         state: status.state.filter(|_| current),
         drift: status.drift,
-        stalled: current && find(&status.conditions, STALLED).is_some_and(|stalled| stalled.status == "True"),
+        stalled: find(&status.conditions, STALLED)
+            .filter(|stalled| current && stalled.status == "True")
+            .map(|stalled| Stall { reason: stalled.reason.clone(), message: stalled.message.clone() }),
+        first_drift: first_drift(&status.changes),
         reason: status.reason.filter(|_| current),
         message: status.message.filter(|_| current),
         revision: status.revision,

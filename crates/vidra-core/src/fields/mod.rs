@@ -10,7 +10,8 @@
 //!     ├── missing_leaves(declared, set)      what is declared and no longer ours?
 //!     ├── taken_empties(live, declared, ..)  which declared {} or [] did another manager fill as a whole?
 //!     ├── holders(live, path)                who holds a path?
-//!     ├── absorbed(..), parted(..)           what earlier appliers own becomes ours
+//!     ├── taken(live, manager, set)          what has our entry lost, and to whom?
+//!     ├── absorbed(..), parted(..)           what earlier appliers own becomes ours; inherited(..): another hub's
 //!     ├── with_live_values(..)               the same value in the live spelling
 //!     ├── masked(value, paths)               without what is left alone
 //!     └── keeping(declared, live, ..)        what is declared, leaving alone what is live
@@ -30,6 +31,7 @@ mod keep;
 mod literal;
 mod mask;
 mod moves;
+mod rivals;
 mod set;
 mod taken;
 mod text;
@@ -47,7 +49,8 @@ pub use hash::values_hash;
 pub use keep::keeping;
 pub use literal::{Literal, Real};
 pub use mask::{masked, put};
-pub use moves::{EARLIER_APPLIERS, absorbed, claimed, has_no_entries, parted};
+pub use moves::{EARLIER_APPLIERS, absorbed, claimed, has_no_entries, inherited, is_of_hub, parted};
+pub use rivals::{Taken, manager_name, taken};
 pub use set::FieldSet;
 pub use taken::taken_empties;
 pub use text::PathError;
