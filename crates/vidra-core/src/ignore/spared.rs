@@ -80,6 +80,11 @@ impl Spared {
         fields::keeping(declared, live, manager, self.now(live))
     }
 
+    /// Whether a path is, or lies in, what is left alone in this live object.
+    pub fn covers(&self, path: &Path, live: &Value) -> bool {
+        self.now(live).any(|spared| path.is_within(spared))
+    }
+
     fn now(&self, live: &Value) -> impl Iterator<Item = &Path> {
         self.ignored.iter().chain(self.yielding.iter().filter(move |path| is_taken(path, live)))
     }
