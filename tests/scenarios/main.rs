@@ -20,6 +20,7 @@ mod fights;
 mod foreign;
 mod forgetting;
 mod identity;
+mod ignoring;
 mod inheriting;
 mod labels;
 mod limits;
