@@ -11,7 +11,7 @@ use kube::ResourceExt;
 use parking_lot::RwLock;
 use vidra_api::{
     MemberCluster, VidraInventory, VidraResource, VidraTarget,
-    labels::{CONFIRM, FORGET},
+    labels::{CONFIRM, FORGET, TAKE_OVER_FROM},
 };
 
 use super::{
@@ -245,9 +245,12 @@ impl Catalog {
                 member.spec.values.clone(),
             )
         };
+        let differs =
+            |held: &MemberCluster, key| held.annotations().get(key) != member.annotations().get(key);
         let rests = held.is_some_and(|held| {
             held.spec.suspend != member.spec.suspend
-                || held.annotations().get(CONFIRM) != member.annotations().get(CONFIRM)
+                || differs(held, CONFIRM)
+                || differs(held, TAKE_OVER_FROM)
         });
         let (own, selection) = match held {
             None => (true, true),
@@ -256,6 +259,7 @@ impl Catalog {
                     || held.metadata.generation != member.metadata.generation
                     || held.metadata.deletion_timestamp != member.metadata.deletion_timestamp
                     || held.metadata.annotations != member.metadata.annotations
+                    || held.metadata.finalizers != member.metadata.finalizers
                     || held.metadata.labels != member.metadata.labels,
                 selected(held) != selected(&member),
             ),

@@ -19,10 +19,12 @@ pub enum Ending {
     Held(String),
     /// One is, and a person said that the members are to be left alone.
     Orphan,
+    /// The hub may not read this one, so it cannot tell: a sentence. It goes on as if none were being deleted.
+    Unseen(String),
 }
 
 impl HubApi {
-    /// Looks at the CRDs. Where the hub may not read them it goes on as if none were being deleted.
+    /// Looks at the CRDs.
     pub async fn ending(&self) -> Result<Ending, CallError> {
         let api: Api<CustomResourceDefinition> = Api::all(self.client.clone());
         for kind in KINDS {
@@ -30,8 +32,11 @@ impl HubApi {
             let crd = match self.call("get", api.get_metadata_opt(&name)).await {
                 Ok(crd) => crd,
                 Err(error) if error.class == Class::Forbidden => {
-                    tracing::warn!(crd = name, %error, "whether the CRD is being deleted cannot be told");
-                    return Ok(Ending::No);
+                    let why = format!(
+                        "the hub may not read the CustomResourceDefinition {name} ({error}): while it is being deleted, every object of its kind that goes with it counts as deleted by a person, and what it stands for is removed in the members; grant the hub get on it"
+                    );
+                    tracing::warn!(%why, "CRDUnreadable");
+                    return Ok(Ending::Unseen(why));
                 }
                 Err(error) => return Err(error),
             };

@@ -78,6 +78,11 @@ impl RevisionError {
         }
     }
 
+    /// A source may not be read: it is not what it says that keeps the revision from being made.
+    pub fn is_forbidden(&self) -> bool {
+        matches!(self, Self::Source(SourceError::Forbidden { .. }))
+    }
+
     /// Why a target has nothing to deliver, in one CamelCase word.
     pub fn unavailable(&self) -> &'static str {
         match self {

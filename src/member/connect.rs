@@ -8,23 +8,23 @@ use std::{
     time::Duration,
 };
 
-use http::{HeaderValue, Request, Response, StatusCode, header};
-use hyper::body::Incoming;
-use hyper_util::{
-    client::legacy::{
-        Client as HyperClient,
-        connect::{
-            HttpConnector,
-            dns::{GaiResolver, Name},
-        },
-    },
-    rt::{TokioExecutor, TokioTimer},
+use http::{HeaderValue, Request, Response, StatusCode, Uri, header};
+use http_body_util::{Either, Limited};
+use hyper::rt::{Read, Write};
+use hyper_util::client::legacy::connect::{
+    Connection, HttpConnector,
+    dns::{GaiResolver, Name},
+    proxy::{SocksV5, Tunnel},
 };
 use kube::{Client, client::Body};
 use rustls::{ClientConfig, RootCertStore, pki_types::ServerName};
 use tower::{BoxError, Service, ServiceExt, service_fn, util::BoxCloneService};
 use vidra_core::kubeconfig::{Allow, ClientAuth, MemberConfig, check_address};
 
+use super::{
+    informers::MOST,
+    lanes::{Counted, Lanes, is_watch},
+};
 use crate::seams::{Connect, ConnectError};
 
 /// A response must have begun within this time; watches begin at once too.
@@ -79,34 +79,50 @@ impl Service<Name> for CheckedResolver {
 
 impl Connect for TlsConnect {
     fn connect(&self, config: &MemberConfig) -> Result<Client, ConnectError> {
-        let tls = tls_config(config)?;
         let resolver = CheckedResolver { resolver: GaiResolver::new(), allow: self.allow };
-        let mut http = HttpConnector::new_with_resolver(resolver);
-        http.enforce_http(false);
-        http.set_nodelay(true);
-        http.set_connect_timeout(Some(CONNECT_WITHIN));
-        let builder = hyper_rustls::HttpsConnectorBuilder::new().with_tls_config(tls).https_or_http();
-        let https = match &config.tls_server_name {
-            Some(name) => {
-                let name = ServerName::try_from(name.clone())
-                    .map_err(|error| ConnectError::Server(format!("tls-server-name: {error}")))?;
-                builder.with_server_name_resolver(hyper_rustls::FixedServerNameResolver::new(name))
+        let mut tcp = HttpConnector::new_with_resolver(resolver);
+        tcp.enforce_http(false);
+        tcp.set_nodelay(true);
+        tcp.set_connect_timeout(Some(CONNECT_WITHIN));
+        // The proxy resolves the member's name then; its own address is checked as a member's is.
+        let transport = match &config.proxy_url {
+            None => transport(config, tcp),
+            Some(proxy) if proxy.scheme_str() == Some("socks5") => {
+                transport(config, SocksV5::new(proxy.clone(), tcp))
             }
-            None => builder,
-        }
-        .enable_http1()
-        .wrap_connector(http);
-        let client: HyperClient<_, Body> = HyperClient::builder(TokioExecutor::new())
-            .pool_idle_timeout(Duration::from_secs(60))
-            .pool_timer(TokioTimer::new())
-            .build(https);
-        let service = service_fn(move |request: Request<Body>| {
-            let client = client.clone();
-            async move { client.request(request).await.map_err(BoxError::from) }
-        });
+            Some(proxy) => transport(config, Tunnel::new(proxy.clone(), tcp)),
+        }?;
         let target = Target::new(config)?;
-        Ok(Client::new(guarded(service.boxed_clone(), target), "default"))
+        Ok(Client::new(guarded(transport, target), "default"))
     }
+}
+
+/// TLS, and HTTP in it, over connections that `connector` makes.
+fn transport<C>(config: &MemberConfig, connector: C) -> Result<Transport, ConnectError>
+where
+    C: Service<Uri> + Clone + Send + Sync + 'static,
+    C::Response: Connection + Read + Write + Send + Unpin + 'static,
+    C::Future: Send + 'static,
+    C::Error: Into<BoxError>,
+{
+    let tls = tls_config(config)?;
+    let builder = hyper_rustls::HttpsConnectorBuilder::new().with_tls_config(tls).https_or_http();
+    let https = match &config.tls_server_name {
+        Some(name) => {
+            let name = ServerName::try_from(name.clone())
+                .map_err(|error| ConnectError::Server(format!("tls-server-name: {error}")))?;
+            builder.with_server_name_resolver(hyper_rustls::FixedServerNameResolver::new(name))
+        }
+        None => builder,
+    }
+    .enable_all_versions()
+    .wrap_connector(connector);
+    let lanes = Arc::new(Lanes::new(https));
+    let service = service_fn(move |request: Request<Body>| {
+        let lanes = lanes.clone();
+        async move { lanes.send(request).await.map_err(BoxError::from) }
+    });
+    Ok(service.boxed_clone())
 }
 
 /// Where requests go and who they say they are.
@@ -158,18 +174,27 @@ impl Target {
     }
 }
 
-type Transport = BoxCloneService<Request<Body>, Response<Incoming>, BoxError>;
+type Transport = BoxCloneService<Request<Body>, Response<Counted>, BoxError>;
+/// An answer with an end, which is bounded, or a watch, whose reader bounds its events.
+type Bounded = Either<Limited<Counted>, Counted>;
 
-/// Addresses each request, waits for its headers within a limit, and refuses redirects.
-fn guarded(transport: Transport, target: Target) -> Transport {
+/// Addresses each request, waits for its headers within a limit, bounds its answer, and refuses redirects.
+fn guarded(
+    transport: Transport,
+    target: Target,
+) -> BoxCloneService<Request<Body>, Response<Bounded>, BoxError> {
     service_fn(move |mut request: Request<Body>| {
         let (transport, target) = (transport.clone(), target.clone());
         async move {
+            let is_watch = is_watch(&request);
             target.address(&mut request)?;
             let response = tokio::time::timeout(HEADERS_WITHIN, transport.oneshot(request))
                 .await
                 .map_err(|_| BoxError::from(format!("no answer within {} s", HEADERS_WITHIN.as_secs())))??;
-            refuse_redirect(response)
+            Ok(refuse_redirect(response)?.map(|body| match is_watch {
+                true => Either::Right(body),
+                false => Either::Left(Limited::new(body, MOST)),
+            }))
         }
     })
     .boxed_clone()

@@ -25,6 +25,8 @@ pub struct Owner {
     pub create_namespaces: bool,
     /// What to do where others were first.
     pub conflicts: Conflicts,
+    /// The id of the other hub whose objects in this member may be taken over, as a person wrote it.
+    pub take_over_from: Option<String>,
 }
 
 /// Whose a live object is, read off the object itself.

@@ -13,7 +13,7 @@ use vidra_api::{
     labels::{CONFIRM, CONFIRM_RESTORE, MEMBER_FINALIZER},
     set_condition,
 };
-use vidra_core::kubeconfig;
+use vidra_core::kubeconfig::{self, Allow};
 
 use super::{Hub, RETRY_MOST, after_hub_error};
 use crate::{
@@ -208,7 +208,8 @@ fn config(
             format!("Secret {namespace}/{name} has no key {:?}; add it", key.unwrap_or(KUBECONFIG_KEYS[0]));
         ("KubeconfigMissing", message)
     })?;
-    kubeconfig::parse(bytes, &hub.settings.allow).map_err(|error| ("KubeconfigInvalid", error.to_string()))
+    let allow = Allow { proxy: hub.tuning.now().allow_proxy, ..hub.settings.allow };
+    kubeconfig::parse(bytes, &allow).map_err(|error| ("KubeconfigInvalid", error.to_string()))
 }
 
 async fn end_session(hub: &Hub, name: &str) {

@@ -7,6 +7,7 @@
 mod approve;
 mod ending;
 mod forget;
+mod ignored;
 mod leaving;
 mod report;
 mod revision;
@@ -32,7 +33,7 @@ use vidra_core::{
     status::Problem,
 };
 
-use super::{Hub, after_hub_error};
+use super::{Hub, RETRY_MOST, after_hub_error};
 use crate::{
     hub::{ending::Ending, events::Severity, revisions::Parsed},
     member::error::CallError,
@@ -84,16 +85,20 @@ impl Pass<'_> {
         if self.resource.metadata.deletion_timestamp.is_some() {
             return self.take_away().await;
         }
-        if !self.resource.finalizers().iter().any(|one| one == FINALIZER) {
-            self.hub.api.resource_finalizer(self.resource, true).await?;
-            return Ok(Verdict::Done(None));
-        }
         let handled = self.heed_request();
         if self.resource.spec.suspend {
+            if !self.mark().await? {
+                return Ok(Verdict::Done(None));
+            }
             self.suspend_targets().await?;
             return self.report(None, None, handled).await;
         }
-        match self.revision().await? {
+        // The revision is owned by the VidraResource and needs no mark on it; the targets do.
+        let (marked, revision) = tokio::join!(self.mark(), self.revision());
+        if !marked? {
+            return Ok(Verdict::Done(None));
+        }
+        match revision? {
             // Nothing that was delivered is touched for a manifest that cannot be read.
             Err(error) => {
                 let message = error.to_string();
@@ -101,11 +106,13 @@ impl Pass<'_> {
                 self.hub.events.say(self.resource, Severity::Warning, reason, &message);
                 let problem = Problem { reason, message, stalled: true };
                 self.tend().await?;
-                self.report(None, Some(problem), handled).await
+                let verdict = self.report(None, Some(problem), handled).await?;
+                // Nothing tells when a right was given.
+                Ok(if error.is_forbidden() { Verdict::Retry(RETRY_MOST) } else { verdict })
             }
             Ok(parsed) => {
                 let selection = self.select();
-                let problem = match self.guard(&selection) {
+                let problem = match self.guard(&selection).or_else(|| self.misread()) {
                     Some(held) => Some(held),
                     None => {
                         self.deliver(&parsed, &selection).await?;
@@ -116,6 +123,19 @@ impl Pass<'_> {
                 self.report(Some(&parsed.name), problem, handled).await
             }
         }
+    }
+
+    /// Puts our finalizer on it. Returns whether it is still there, and is to stay.
+    async fn mark(&self) -> Result<bool, CallError> {
+        let is_marked = |resource: &VidraResource| resource.finalizers().iter().any(|one| one == FINALIZER);
+        if is_marked(self.resource) {
+            return Ok(true);
+        }
+        self.hub.api.resource_finalizer(self.resource, true).await?;
+        Ok(self.hub.catalog.resource(self.key).is_some_and(|now| {
+            let same = now.metadata.uid == self.resource.metadata.uid;
+            same && is_marked(&now) && now.metadata.deletion_timestamp.is_none()
+        }))
     }
 
     /// A request to reconcile now, by annotation: every target looks again.
@@ -207,7 +227,11 @@ impl Pass<'_> {
         spec: VidraTargetSpec,
     ) -> Result<(), CallError> {
         match target {
-            None => self.create(cluster, spec).await,
+            None => {
+                // Known before its first pass.
+                self.hub.memo.lock().made.insert(self.target_key(cluster));
+                self.create(cluster, spec).await
+            }
             Some(target) => self.update(cluster, target, spec).await,
         }
     }
@@ -261,6 +285,7 @@ impl Pass<'_> {
             desired: Wish::Present,
             namespace: namespace.to_owned(),
             overrides: self.inputs(cluster, revision),
+            drift: spec.drift.clone(),
             prune: spec.prune,
             deletion_policy: spec.deletion_policy,
             namespace_and_crd_deletion: spec.namespace_and_crd_deletion,

@@ -2,7 +2,9 @@
 //! performs, and writes the inventory and the VidraTarget's status; nothing else.
 
 mod fights;
+mod follow;
 mod held;
+mod ignored;
 mod outcome;
 mod perform;
 mod regain;
@@ -10,15 +12,12 @@ mod report;
 mod restored;
 mod waiting;
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::Arc,
-    time::Duration,
-};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-use kube::core::ApiResource;
+use kube::ResourceExt;
 use vidra_api::{
     ContainerDeletion, ExistingPolicy, FieldPolicy, MemberCluster, VidraTarget,
+    labels::TAKE_OVER_FROM,
     names::{OwnerHash, field_manager},
     target::Desired as Wish,
 };
@@ -34,7 +33,7 @@ use self::{
     perform::Report,
     regain::{Regained, with_found},
     report::is_done,
-    waiting::{Blind, Unseen, awaited, complaint, unplannable},
+    waiting::{awaited, complaint, unplannable},
 };
 use super::{Hub, RETRY_MOST, RETRY_RARELY, after_hub_error};
 use crate::{
@@ -43,7 +42,6 @@ use crate::{
     member::{
         effects::Actor,
         error::CallError,
-        informers::State,
         owner::Owner,
         recover,
         session::{Contact, Session},
@@ -95,6 +93,7 @@ struct Pass<'a> {
 
 impl Pass<'_> {
     async fn run(&self) -> Result<Verdict, CallError> {
+        self.note_past();
         let spec = &self.target.spec;
         let leaving = spec.desired != Wish::Present;
         if spec.desired == Wish::Forgotten {
@@ -138,9 +137,7 @@ impl Pass<'_> {
     /// Nothing was ever delivered, or all of it is gone. A lost inventory is no empty one.
     fn has_nothing(&self) -> bool {
         let chunks = self.hub.catalog.inventory(self.key);
-        let status = self.target.status.clone().unwrap_or_default();
-        let never = status.objects == 0 && status.revision.is_none();
-        inventory::is_empty(&chunks) && (never || !chunks.is_empty())
+        inventory::is_empty(&chunks) && (!self.may_have_delivered() || !chunks.is_empty())
     }
 
     /// The session, if it may be worked with; `None` while it, or its first answer, is awaited.
@@ -199,6 +196,7 @@ impl Pass<'_> {
     fn owner(&self, create_namespaces: bool) -> Owner {
         let hub = &self.hub.identity.hub;
         let (namespace, resource) = (&*self.key.namespace, &*self.key.resource);
+        let member = self.hub.catalog.member(&self.key.cluster);
         Owner {
             hub: hub.clone(),
             hash: OwnerHash::new(hub, namespace, resource),
@@ -207,6 +205,7 @@ impl Pass<'_> {
             generation: self.target.spec.generation,
             create_namespaces,
             conflicts: self.target.spec.conflicts,
+            take_over_from: member.and_then(|member| member.annotations().get(TAKE_OVER_FROM).cloned()),
         }
     }
 
@@ -227,15 +226,22 @@ impl Pass<'_> {
         create_namespaces: bool,
     ) -> Result<Verdict, CallError> {
         let owner = self.owner(create_namespaces);
-        session.records.declare(owner.hash.clone(), self.key.clone(), desired.clone());
+        let sparing = match self.sparing(desired) {
+            Ok(sparing) => sparing,
+            Err(delivery) => {
+                self.conclude(delivery, desired, None, &Report::default()).await?;
+                return Ok(Verdict::Retry(RETRY_RARELY));
+            }
+        };
+        session.records.declare(owner.hash.clone(), self.key.clone(), desired.clone(), sparing);
         let blind = match self.follow(session, desired).await {
-            Some(blind) => blind,
-            None => return Ok(Verdict::Done(None)),
+            Ok(blind) => blind,
+            Err(verdict) => return Ok(verdict),
         };
         let wants: BTreeMap<_, _> = desired
             .wants
             .iter()
-            .filter(|(_, want)| !blind.contains_key(&want.gvk))
+            .filter(|(key, want)| !blind.hides(key, &want.gvk))
             .map(|(key, want)| (key.clone(), want.clone()))
             .collect();
         let live: BTreeMap<_, _> = wants
@@ -289,6 +295,11 @@ impl Pass<'_> {
             }
             Regained::NotLost | Regained::All(_) => self.perform(&actor, &plan, held, inventory).await?,
         };
+        if self.lost_a_kind(session, desired, &report).await {
+            self.count_corrections(&report);
+            self.settle(&mut report).await?;
+            return Ok(Verdict::Done(Some(Duration::ZERO)));
+        }
         self.conclude_drift(&found, desired, &mut report);
         // An answer is no event: nothing else would tell that what was waited for, and was applied just now, is
         // there.
@@ -298,6 +309,7 @@ impl Pass<'_> {
         };
         if report.undone == 0 && plan.waits.iter().filter_map(Wait::gate).any(is_current) {
             self.count_corrections(&report);
+            self.settle(&mut report).await?;
             return Ok(Verdict::Done(Some(Duration::ZERO)));
         }
         if report.delivery.is_none() {
@@ -313,50 +325,15 @@ impl Pass<'_> {
             // Nothing tells when a kind comes to be served.
             report.verdict.get_or_insert(Verdict::Retry(RETRY_MOST));
         }
-        if blind.values().any(|unseen| unseen.passes) {
+        if blind.passes() {
             report.verdict.get_or_insert(Verdict::Retry(RETRY_MOST));
         }
         report.compared = blind.is_empty();
         report.applied_generation = generations.highest;
         let delivery = report.delivery.take().unwrap_or(Delivery::Applied);
-        let verdict = self.conclude(delivery, desired, Some(session), &report).await?;
-        Ok(report.verdict.unwrap_or(verdict))
-    }
-
-    /// Asks for the informers that this target needs. `None`: some have not listed yet, and will say so.
-    /// Else the kinds that cannot be seen, and why.
-    async fn follow(&self, session: &Arc<Session>, desired: &Desired) -> Option<Blind> {
-        let kinds = session.kinds();
-        let declared: BTreeSet<&Gvk> = desired.wants.values().map(|want| &want.gvk).collect();
-        let needed: BTreeMap<Gvk, ApiResource> = declared
-            .into_iter()
-            .filter_map(|gvk| kinds.get(gvk).map(|(kind, _)| (gvk.clone(), kind.clone())))
-            .collect();
-        let mut blind = Blind::new();
-        let states = if self.follows_events() {
-            session.informers.require(self.key, &needed)
-        } else {
-            session.informers.release(self.key);
-            needed.keys().map(|gvk| (gvk.clone(), State::Failing("not watched".into()))).collect()
-        };
-        for (gvk, state) in states {
-            match state {
-                State::Synced => {}
-                State::Syncing => return None,
-                State::Denied(why) => {
-                    blind.insert(gvk, Unseen { why, passes: false });
-                }
-                // Where no watch tells, one list does.
-                State::Failing(_) => {
-                    if let Some(resource) = needed.get(&gvk)
-                        && let Err(error) = session.informers.list_now(&gvk, resource).await
-                    {
-                        blind.insert(gvk, error.into());
-                    }
-                }
-            }
-        }
-        Some(blind)
+        let concluded = self.conclude(delivery, desired, Some(session), &report).await;
+        self.settle(&mut report).await?;
+        Ok(report.verdict.unwrap_or(concluded?))
     }
 
     /// Deletes or lets go what the inventory holds.
@@ -365,10 +342,9 @@ impl Pass<'_> {
         self.hub.forget_drift(self.key);
         session.informers.release(self.key);
         let chunks = self.hub.catalog.inventory(self.key);
-        let status = self.target.status.clone().unwrap_or_default();
         let desired = Desired::default();
         let mut inventory = inventory::joined(&chunks);
-        if chunks.is_empty() && (status.objects > 0 || status.revision.is_some()) && !is_done(self.target) {
+        if chunks.is_empty() && self.may_have_delivered() && !is_done(self.target) {
             // The inventory is written before the first object, so here it was lost.
             match recover::find_own(session, &owner).await {
                 Ok(found) => inventory = found,
@@ -399,7 +375,8 @@ impl Pass<'_> {
         });
         let actor = Actor { session, owner: &owner, desired: &desired };
         let held = inventory::joined(&chunks);
-        let report = self.perform(&actor, &plan, held, inventory).await?;
+        let mut report = self.perform(&actor, &plan, held, inventory).await?;
+        self.settle(&mut report).await?;
         let delivery = report.delivery.clone().unwrap_or(Delivery::TornDown);
         if delivery == Delivery::TornDown {
             session.records.forget(&owner.hash);

@@ -40,6 +40,13 @@ struct QueueLabels {
     name: String,
 }
 
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct WatchLabels {
+    cluster: String,
+    kind: String,
+    fault: String,
+}
+
 /// Counters of the queue.
 #[derive(Clone, Debug, Default)]
 pub struct QueueMetrics {
@@ -64,6 +71,7 @@ impl QueueMetrics {
 pub struct Metrics {
     registry: Arc<Registry>,
     calls: Family<CallLabels, Counter>,
+    watches: Family<WatchLabels, Counter>,
     queue: QueueMetrics,
     drift: DriftMetrics,
     work: Family<QueueLabels, Histogram>,
@@ -73,6 +81,7 @@ pub struct Metrics {
 impl Default for Metrics {
     fn default() -> Self {
         let calls = Family::default();
+        let watches = Family::<WatchLabels, Counter>::default();
         let queue = QueueMetrics::default();
         let drift = DriftMetrics::default();
         let work: Family<QueueLabels, Histogram> =
@@ -80,11 +89,13 @@ impl Default for Metrics {
         let hub = Arc::new(Mutex::new(Weak::new()));
         let mut registry = Registry::default();
         registry.register("vidra_calls", "Calls by cluster, verb and outcome", calls.clone());
+        let help = "What members showed that is not to be trusted, by cluster, kind and fault";
+        registry.register("vidra_watch_faults", help, watches.clone());
         registry.register("workqueue_adds", "Keys made ready", queue.adds.clone());
         registry.register("workqueue_retries", "Keys whose work failed", queue.retries.clone());
         registry.register("workqueue_work_duration_seconds", "Time of one key's work", work.clone());
         registry.register_collector(Box::new(State { hub: hub.clone(), drift: drift.clone() }));
-        Self { registry: Arc::new(registry), calls, queue, drift, work, hub }
+        Self { registry: Arc::new(registry), calls, watches, queue, drift, work, hub }
     }
 }
 
@@ -104,6 +115,12 @@ impl Metrics {
         let labels =
             CallLabels { cluster: cluster.to_owned(), verb: verb.to_owned(), outcome: outcome.to_owned() };
         self.calls.get_or_create(&labels).inc();
+    }
+
+    /// A watch or a list of a kind showed something that is not to be trusted.
+    pub fn distrusted(&self, cluster: &str, kind: &str, fault: &str) {
+        let (cluster, kind, fault) = (cluster.to_owned(), kind.to_owned(), fault.to_owned());
+        self.watches.get_or_create(&WatchLabels { cluster, kind, fault }).inc();
     }
 
     /// Times one key's work.

@@ -30,6 +30,8 @@ pub struct Live {
     pub apply_timeout: Duration,
     /// The first list of a kind in a member must end within this time.
     pub cache_sync_timeout: Duration,
+    /// Every so often all is listed although a watch tells; zero: never.
+    pub verify_interval: Duration,
     /// Whether an informer that cannot start stops what it belongs to: the process, or a member's session.
     pub stop_on_startup_error: bool,
     /// Percent of the targets that may be lost at once without a person's word.
@@ -38,6 +40,8 @@ pub struct Live {
     pub cluster_concurrency: usize,
     /// Namespaces whose Secrets register members, besides the hub's own.
     pub registration_namespaces: BTreeSet<String>,
+    /// Whether kubeconfigs of members may name a proxy.
+    pub allow_proxy: bool,
 }
 
 impl Live {
@@ -51,19 +55,26 @@ impl Live {
             retry_max: Duration::from_secs(300),
             apply_timeout: Duration::from_secs(15),
             cache_sync_timeout: Duration::from_secs(120),
+            verify_interval: Duration::from_secs(3600),
             stop_on_startup_error: false,
             removal_guard: 20,
             cluster_concurrency: 4,
             registration_namespaces: BTreeSet::new(),
+            allow_proxy: settings.allow.proxy,
         }
     }
 }
+
+/// The last text of each setting that could be used.
+pub type Texts = BTreeMap<&'static str, String>;
 
 /// What was made of a ConfigMap.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reading {
     /// What holds now.
     pub live: Live,
+    /// The texts that it was read from, by the settings' own keys.
+    pub good: Texts,
     /// Keys with a value that cannot be used: the key, and a sentence.
     pub faults: Vec<(String, String)>,
     /// Keys that mean nothing here.
@@ -75,52 +86,50 @@ struct Setting {
     key: &'static str,
     alias: Option<&'static str>,
     take: fn(&mut Live, &str) -> Result<(), String>,
-    /// Puts one set of values into the other: what held before, or the default.
-    put: fn(&mut Live, &Live),
 }
 
-const SETTINGS: [Setting; 11] = [
+const SETTINGS: [Setting; 13] = [
     Setting {
         key: "interval",
         alias: Some("requeueResourcesAfter"),
         take: |live, text| put(&mut live.interval, duration(text, 1_000, 7 * 24 * 3_600_000)),
-        put: |live, other| live.interval = other.interval,
     },
     Setting {
         key: "reconcileOnEvents",
         alias: Some("eventBasedReconcile"),
         take: |live, text| put(&mut live.on_events, switch(text)),
-        put: |live, other| live.on_events = other.on_events,
     },
-    Setting {
-        key: "retry.enabled",
-        alias: None,
-        take: |live, text| put(&mut live.retry, switch(text)),
-        put: |live, other| live.retry = other.retry,
-    },
+    Setting { key: "retry.enabled", alias: None, take: |live, text| put(&mut live.retry, switch(text)) },
     Setting {
         key: "retry.base",
         alias: None,
         take: |live, text| put(&mut live.retry_base, duration(text, 10, 3_600_000)),
-        put: |live, other| live.retry_base = other.retry_base,
     },
     Setting {
         key: "retry.max",
         alias: None,
         take: |live, text| put(&mut live.retry_max, duration(text, 1_000, 24 * 3_600_000)),
-        put: |live, other| live.retry_max = other.retry_max,
     },
     Setting {
         key: "apply.timeout",
         alias: None,
         take: |live, text| put(&mut live.apply_timeout, duration(text, 1_000, 600_000)),
-        put: |live, other| live.apply_timeout = other.apply_timeout,
     },
     Setting {
         key: "informer.cacheSyncTimeout",
         alias: None,
         take: |live, text| put(&mut live.cache_sync_timeout, duration(text, 1_000, 3_600_000)),
-        put: |live, other| live.cache_sync_timeout = other.cache_sync_timeout,
+    },
+    Setting {
+        key: "verifyInterval",
+        alias: None,
+        take: |live, text| match text {
+            "0" | "0s" => put(&mut live.verify_interval, Ok(Duration::ZERO)),
+            text => put(
+                &mut live.verify_interval,
+                duration(text, 60_000, 7 * 24 * 3_600_000).map_err(|why| format!("{why}; 0s is never")),
+            ),
+        },
     },
     Setting {
         key: "informer.onStartupError",
@@ -135,46 +144,48 @@ const SETTINGS: [Setting; 11] = [
                 },
             )
         },
-        put: |live, other| live.stop_on_startup_error = other.stop_on_startup_error,
     },
     Setting {
         key: "removalGuard",
         alias: None,
         take: |live, text| put(&mut live.removal_guard, whole(text.trim_end_matches('%').trim_end(), 0, 100)),
-        put: |live, other| live.removal_guard = other.removal_guard,
     },
     Setting {
         key: "clusterConcurrency",
         alias: None,
         take: |live, text| put(&mut live.cluster_concurrency, whole(text, 1, 64)),
-        put: |live, other| live.cluster_concurrency = other.cluster_concurrency,
     },
     Setting {
         key: "registrationNamespaces",
         alias: None,
         take: |live, text| put(&mut live.registration_namespaces, namespaces(text)),
-        put: |live, other| live.registration_namespaces.clone_from(&other.registration_namespaces),
     },
+    Setting { key: "allowProxy", alias: None, take: |live, text| put(&mut live.allow_proxy, switch(text)) },
 ];
 
-/// Reads the ConfigMap's data. A key that is not there means the default, one that cannot be used leaves what
-/// `last` has.
-pub fn read(data: &BTreeMap<String, String>, last: &Live, defaults: &Live) -> Reading {
+/// Reads the ConfigMap's data. A key that is not there means the default, one that cannot be used what `last`
+/// says.
+pub fn read(data: &BTreeMap<String, String>, last: &Texts, defaults: &Live) -> Reading {
     let mut live = defaults.clone();
-    let mut faults = Vec::new();
+    let (mut good, mut faults) = (Texts::new(), Vec::new());
     for setting in &SETTINGS {
         let own = data.get_key_value(setting.key);
         let given = own.or_else(|| setting.alias.and_then(|alias| data.get_key_value(alias)));
-        if let Some((key, text)) = given
-            && let Err(why) = (setting.take)(&mut live, text.trim())
-        {
-            (setting.put)(&mut live, last);
-            faults.push((key.clone(), why));
-        }
+        let Some((key, text)) = given else { continue };
+        let text = text.trim();
+        let holds = match (setting.take)(&mut live, text) {
+            Ok(()) => Some(text),
+            Err(why) => {
+                faults.push((key.clone(), why));
+                let before = last.get(setting.key).map(String::as_str);
+                before.filter(|before| (setting.take)(&mut live, before).is_ok())
+            }
+        };
+        good.extend(holds.map(|text| (setting.key, text.to_owned())));
     }
     let is_known = |key: &str| SETTINGS.iter().any(|one| one.key == key || one.alias == Some(key));
     let unknown = data.keys().filter(|key| !is_known(key)).cloned().collect();
-    Reading { live, faults, unknown }
+    Reading { live, good, faults, unknown }
 }
 
 /// The keys that mean something.
@@ -243,7 +254,7 @@ mod tests {
     }
 
     fn live(pairs: &[(&str, &str)]) -> Live {
-        let reading = read(&data(pairs), &defaults(), &defaults());
+        let reading = read(&data(pairs), &Texts::new(), &defaults());
         assert_eq!((reading.faults, reading.unknown), (vec![], vec![]), "{pairs:?}");
         reading.live
     }
@@ -254,7 +265,7 @@ mod tests {
     #[test]
     fn each_key_sets_its_value_and_nothing_else() {
         let seconds = Duration::from_secs;
-        let rows: [Row; 14] = [
+        let rows: [Row; 17] = [
             ("interval", "30s", |live| live.interval = Duration::from_secs(30)),
             ("requeueResourcesAfter", " 1h30m\n", |live| live.interval = Duration::from_secs(5400)),
             ("reconcileOnEvents", "false", |live| live.on_events = false),
@@ -264,6 +275,8 @@ mod tests {
             ("retry.max", "1h", |live| live.retry_max = Duration::from_secs(3600)),
             ("apply.timeout", "1m", |live| live.apply_timeout = Duration::from_secs(60)),
             ("informer.cacheSyncTimeout", "5s", |live| live.cache_sync_timeout = Duration::from_secs(5)),
+            ("verifyInterval", "30m", |live| live.verify_interval = Duration::from_secs(1800)),
+            ("verifyInterval", "0s", |live| live.verify_interval = Duration::ZERO),
             ("informer.onStartupError", "Stop", |live| live.stop_on_startup_error = true),
             ("removalGuard", "35", |live| live.removal_guard = 35),
             ("removalGuard", "35 %", |live| live.removal_guard = 35),
@@ -271,6 +284,7 @@ mod tests {
             ("registrationNamespaces", "a, b\nc", |live| {
                 live.registration_namespaces = ["a", "b", "c"].map(str::to_owned).into();
             }),
+            ("allowProxy", "true", |live| live.allow_proxy = true),
         ];
         for (key, text, set) in rows {
             let mut expected = defaults();
@@ -281,6 +295,23 @@ mod tests {
         assert_eq!(live(&[]), defaults());
         assert_eq!(live(&[("interval", "1m"), ("requeueResourcesAfter", "2m")]).interval, seconds(60));
     }
+
+    /// Each setting, with a value that is not its default.
+    const GOOD: [(&str, &str); 13] = [
+        ("interval", "7s"),
+        ("reconcileOnEvents", "false"),
+        ("retry.enabled", "false"),
+        ("retry.base", "7s"),
+        ("retry.max", "7s"),
+        ("apply.timeout", "7s"),
+        ("informer.cacheSyncTimeout", "7s"),
+        ("verifyInterval", "7m"),
+        ("informer.onStartupError", "Stop"),
+        ("removalGuard", "7"),
+        ("clusterConcurrency", "7"),
+        ("registrationNamespaces", "seven"),
+        ("allowProxy", "true"),
+    ];
 
     #[test]
     fn a_bad_value_keeps_the_last_good_one_and_leaves_the_others_alone() {
@@ -296,40 +327,30 @@ mod tests {
             ("retry.max", "-1m", "write a duration"),
             ("apply.timeout", "1h", "write a duration"),
             ("informer.cacheSyncTimeout", "never", "write a duration"),
+            ("verifyInterval", "30s", "write a duration from 60s to 604800s"),
             ("informer.onStartupError", "stop", "write Continue or Stop"),
             ("removalGuard", "101", "write a whole number from 0 to 100"),
             ("removalGuard", "a lot", "write a whole number"),
             ("clusterConcurrency", "0", "write a whole number from 1 to 64"),
             ("registrationNamespaces", "team-a, Team-B", "write at most 50 names"),
+            ("allowProxy", "yes", "write true or false"),
         ] {
-            let last = Live {
-                interval: Duration::from_secs(7),
-                on_events: false,
-                retry: false,
-                retry_base: Duration::from_secs(7),
-                retry_max: Duration::from_secs(7),
-                apply_timeout: Duration::from_secs(7),
-                cache_sync_timeout: Duration::from_secs(7),
-                stop_on_startup_error: true,
-                removal_guard: 7,
-                cluster_concurrency: 7,
-                registration_namespaces: BTreeSet::from(["seven".to_owned()]),
-            };
+            let last = GOOD.map(|(key, text)| (key, text.to_owned())).into();
             let reading = read(&data(&[(key, text)]), &last, &defaults());
             assert_eq!(reading.faults.len(), 1, "{key}: {text}");
             assert!(reading.faults[0].0 == key && reading.faults[0].1.contains(why), "{:?}", reading.faults);
             // The other keys are not there, so they are as by default; this one is as it was.
             let setting = SETTINGS.iter().find(|one| one.key == key || one.alias == Some(key)).unwrap();
-            let mut expected = defaults();
-            (setting.put)(&mut expected, &last);
-            assert_eq!(reading.live, expected, "{key}: {text}");
+            let before = last[setting.key].as_str();
+            assert_eq!(reading.live, live(&[(setting.key, before)]), "{key}: {text}");
+            assert_eq!(reading.good, Texts::from([(setting.key, before.to_owned())]));
             assert_ne!(reading.live, defaults());
         }
     }
 
     #[test]
     fn keys_that_mean_nothing_are_named_and_the_rest_is_used() {
-        let reading = read(&data(&[("intervall", "1m"), ("retry.max", "1m")]), &defaults(), &defaults());
+        let reading = read(&data(&[("intervall", "1m"), ("retry.max", "1m")]), &Texts::new(), &defaults());
         assert_eq!(reading.unknown, ["intervall"]);
         assert_eq!(reading.live.retry_max, Duration::from_secs(60));
         assert_eq!(reading.faults, []);

@@ -5,14 +5,15 @@ use std::{collections::BTreeMap, sync::Arc};
 use futures::StreamExt;
 use k8s_openapi::api::core::v1::{ConfigMap, ObjectReference};
 use kube::{
-    Api, Client, Resource,
+    Api, Client, Resource, ResourceExt,
     runtime::watcher::{self, Event},
 };
+use parking_lot::Mutex;
 use tokio::sync::watch;
 
 use super::{
     Settings,
-    live::{self, Live, Reading},
+    live::{self, Live, Reading, Texts},
 };
 use crate::{
     hub::{
@@ -31,6 +32,7 @@ pub const SETTINGS_NAME: &str = "vidra-hub";
 #[derive(Debug)]
 pub struct Tuning {
     now: watch::Sender<Arc<Live>>,
+    good: Mutex<Texts>,
     defaults: Live,
 }
 
@@ -38,7 +40,8 @@ impl Tuning {
     /// The flags' values, until a ConfigMap is read.
     pub fn new(settings: &Settings) -> Self {
         let defaults = Live::defaults(settings);
-        Self { now: watch::Sender::new(Arc::new(defaults.clone())), defaults }
+        let now = watch::Sender::new(Arc::new(defaults.clone()));
+        Self { now, good: Mutex::default(), defaults }
     }
 
     /// What holds now.
@@ -54,7 +57,9 @@ impl Tuning {
     /// Takes what a ConfigMap says; without one the defaults hold. Returns what held before, too.
     fn take(&self, data: &BTreeMap<String, String>) -> (Arc<Live>, Reading) {
         let before = self.now();
-        let reading = live::read(data, &before, &self.defaults);
+        let mut good = self.good.lock();
+        let reading = live::read(data, &good, &self.defaults);
+        good.clone_from(&reading.good);
         self.now.send_replace(Arc::new(reading.live.clone()));
         (before, reading)
     }
@@ -114,6 +119,11 @@ fn take(hub: &Hub, config_map: Option<&ConfigMap>) {
     if (now.interval, now.on_events) != (before.interval, before.on_events) {
         for target in hub.catalog.all_targets() {
             hub.queue.add(Key::Target(target), Priority::Resync);
+        }
+    }
+    if now.allow_proxy != before.allow_proxy {
+        for member in hub.catalog.members() {
+            hub.queue.add(Key::Cluster(member.name_any().as_str().into()), Priority::User);
         }
     }
     if now.removal_guard != before.removal_guard {

@@ -184,3 +184,37 @@ fn a_lost_inventory_is_found_again_in_the_member_before_anything_is_pruned() {
         world.end().await;
     });
 }
+
+/// VidraTargets as a restore brings them back: without their statuses.
+async fn lose_statuses(world: &World) {
+    for mut target in world.hub.list(&world.target_at("", "")).await {
+        let at = At::of(&target);
+        world.hub.merge(&at, json!({"metadata": {"finalizers": null}})).await;
+        world.hub.delete(&at).await;
+        world.hub.gone(&at).await;
+        target.as_object_mut().unwrap().remove("status");
+        for field in ["uid", "resourceVersion", "creationTimestamp", "managedFields"] {
+            target["metadata"].as_object_mut().unwrap().remove(field);
+        }
+        world.hub.create(target).await;
+    }
+}
+
+#[test]
+fn where_nobody_can_tell_whether_anything_was_delivered_the_member_is_searched_before_the_target_goes() {
+    scenario(async |mut world| {
+        let members = delivered(&world).await;
+        world.stop_hub().await;
+        lose(&world, "VidraInventory").await;
+        lose_statuses(&world).await;
+        let manifest = config_map("settings", "one") + &config_map("more", "one");
+        world.deliver("shop", &["berlin"], &manifest).await;
+        world.start_hub().await;
+        world.hub.gone(&world.target_at("shop", "tokyo")).await;
+        all_is_clean(&world, &members[1..]).await;
+        world.ready("shop").await;
+        world.remove("shop").await;
+        all_is_clean(&world, &members).await;
+        world.end().await;
+    });
+}

@@ -190,6 +190,43 @@ fn an_object_that_is_late_is_named_after_the_timeout_over_a_restart_and_recovers
 }
 
 #[test]
+fn a_wave_that_is_late_is_named_the_next_one_does_not_start_and_all_goes_on_by_itself() {
+    scenario(async |world| {
+        world.register(&["berlin"]).await;
+        let (gadgets, alice) = (Gadgets::of(&world), world.alice("berlin").await);
+        let manifest = |value: &str| {
+            object(&gadgets.crd())
+                + &in_wave(gadgets.one(), 1)
+                + &in_wave(config_map_in("", "behind", value), 2)
+        };
+        let spec = json!({"targets": [{"clusterNames": ["berlin"]}], "reconcile": {"timeout": "3s"}});
+        world.deliver_with("shop", &manifest("one"), spec.clone()).await;
+        world.ready("shop").await;
+        gadgets.set_ready(&world, &alice, false).await;
+        world.target_is("shop", "berlin", TargetState::Progressing, "ObjectsProgressing").await;
+        let more = in_wave(config_map_in("", "more", "two"), 3);
+        world.deliver_with("shop", &(manifest("two") + &more), spec).await;
+        world.target_is("shop", "berlin", TargetState::Waiting, "WaitingForWave").await;
+        let message = world.target_is("shop", "berlin", TargetState::Failed, "HealthCheckTimeout").await;
+        for word in ["wave 2 waits for", "of wave 1", "Gadget", "one", "reconcile.timeout (3 s)"] {
+            assert!(message.contains(word), "{message}");
+        }
+        world.resource_says("shop", "Ready", "False", "TargetsFailed").await;
+        world.look("shop", "look", 1).await;
+        let at = |name: &str| At::config_map(&world.ns, name);
+        assert!(says("one")(&alice.live(&at("behind")).await));
+        assert!(alice.get(&at("more")).await.is_none());
+
+        gadgets.set_ready(&world, &alice, true).await;
+        world.ready("shop").await;
+        assert!(says("two")(&alice.live(&at("behind")).await));
+        assert!(says("two")(&alice.live(&at("more")).await));
+        world.end().await;
+        gadgets.clear(&alice).await;
+    });
+}
+
+#[test]
 fn a_kind_that_comes_later_is_named_with_what_to_do_and_delivered_when_it_is_there() {
     scenario(async |world| {
         world.register(&["berlin"]).await;

@@ -6,12 +6,12 @@ use vidra_api::TargetState;
 
 use crate::{config_map, object, partial::allow_config_maps, says, scenario};
 
-fn settings_at(world: &World) -> At {
+pub fn settings_at(world: &World) -> At {
     At::config_map(&world.settings.namespace, "vidra-hub")
 }
 
 /// Applies the ConfigMap with these settings and no others.
-async fn set(world: &World, data: Value) {
+pub async fn set(world: &World, data: Value) {
     let object = json!({
         "apiVersion": "v1", "kind": "ConfigMap", "data": data,
         "metadata": {"name": "vidra-hub", "namespace": world.settings.namespace},
@@ -28,7 +28,7 @@ async fn informers(world: &World, count: f64) {
 }
 
 /// Waits for an Event about the ConfigMap; what it says.
-async fn said(world: &World, reason: &str) -> String {
+pub async fn said(world: &World, reason: &str) -> String {
     let events = At::new("events.k8s.io/v1", "Event", "", "");
     wait_for(&format!("an Event {reason}"), testkit::world::SOON, async || {
         let all = world.hub.list(&events).await;
@@ -140,7 +140,8 @@ fn an_informer_that_cannot_start_ends_the_contact_where_the_settings_say_so() {
             "spec": {"ports": [{"port": 80}]}});
         world.deliver("blind", &["berlin"], &object(&service)).await;
         let message = world.target_is("blind", "berlin", TargetState::Unknown, "MemberUnreachable").await;
-        assert!(message.contains("the informer of v1 Service could not start"), "{message}");
+        let words = ["the informer of v1 Service in namespace", "could not start"];
+        assert!(words.iter().all(|words| message.contains(words)), "{message}");
 
         world.hub.delete(&settings_at(&world)).await;
         world.target_is("blind", "berlin", TargetState::Failed, "CannotWatch").await;

@@ -309,3 +309,32 @@ fn a_bomb_is_refused_and_costs_nobody_else() {
         world.end().await;
     });
 }
+
+#[test]
+fn a_source_that_the_hub_may_not_read_is_named_changes_nothing_and_is_read_when_it_may() {
+    scenario(async |world| {
+        world.register(&["berlin"]).await;
+        let text = |value: &str| json!({"data": {"a": config_map("settings", value)}});
+        source(&world, "ConfigMap", "texts", text("one")).await;
+        deliver(&world, json!({"manifestsFrom": [{"configMapRef": {"name": "texts"}}]})).await;
+        world.ready("shop").await;
+        world.take_right("", "configmaps", "get", "texts").await;
+        let mark = world.mark();
+        source(&world, "ConfigMap", "texts", text("two")).await;
+        let message = refused(&world, "SourceForbidden", "texts").await;
+        for word in ["spec.manifestsFrom[0]", "grant the hub get, list and watch"] {
+            assert!(message.contains(word), "{message}");
+        }
+        assert_eq!(world.writes("berlin", &mark), []);
+        // What was delivered is kept as it was.
+        let (alice, settings) = (world.alice("berlin").await, At::config_map(&world.ns, "settings"));
+        alice.merge(&settings, json!({"data": {"key": "evil"}})).await;
+        alice.when(&settings, "repaired", says("one")).await;
+        assert_eq!(world.inventory("shop", "berlin").await.len(), 1);
+
+        world.give_rights().await;
+        alice.when(&settings, "as the source says", says("two")).await;
+        world.ready("shop").await;
+        world.end().await;
+    });
+}

@@ -66,3 +66,27 @@ fn while_a_crd_of_the_hub_is_being_deleted_nothing_is_torn_down_until_a_person_l
         world.end().await;
     });
 }
+
+#[test]
+fn a_hub_that_may_not_read_its_crds_says_so_when_something_is_deleted() {
+    scenario(async |world| {
+        world.register(&["berlin"]).await;
+        world.deliver("shop", &["berlin"], &config_map("settings", "one")).await;
+        world.ready("shop").await;
+        let crd = "vidraresources.vidra.dev";
+        world.take_right("apiextensions.k8s.io", "customresourcedefinitions", "get", crd).await;
+        world.remove("shop").await;
+        let events = At::new("events.k8s.io/v1", "Event", &world.ns, "");
+        let note = wait_for("an Event", SOON, async || {
+            let all = world.hub.list(&events).await;
+            let found = all.iter().find(|event| event["reason"] == "CRDUnreadable");
+            found
+                .and_then(|event| event["note"].as_str().map(str::to_owned))
+                .ok_or_else(|| format!("{all:?}"))
+        })
+        .await;
+        assert!(note.contains(crd) && note.contains("grant the hub get"), "{note}");
+        world.give_rights().await;
+        world.end().await;
+    });
+}

@@ -24,6 +24,8 @@ pub const APPROVE_ORPHANING: &str = "orphan";
 /// Annotation: ends the wait for a member that does not answer. On a VidraResource its value is the
 /// cluster, or several with commas; on a MemberCluster "true".
 pub const FORGET: &str = "vidra.dev/forget";
+/// Annotation on a MemberCluster: the id of another hub, whose objects there may be taken over.
+pub const TAKE_OVER_FROM: &str = "vidra.dev/take-over-from";
 /// Annotation on an object in a manifest or in a member: with the value "disabled" the hub never deletes it, but
 /// lets it go.
 pub const PRUNE: &str = "vidra.dev/prune";
@@ -101,6 +103,7 @@ mod tests {
             RECONCILE_REQUESTED_AT,
             APPROVE_REMOVAL,
             FORGET,
+            TAKE_OVER_FROM,
             PRUNE,
             CONFIRM,
             WAVE,

@@ -192,13 +192,19 @@ fn server(cluster: &Fields<'_>, allow: &Allow) -> Result<Uri, KubeconfigError> {
 fn proxy(cluster: &Fields<'_>, allow: &Allow) -> Result<Option<Uri>, KubeconfigError> {
     let Some(text) = cluster.text("proxy-url")? else { return Ok(None) };
     if !allow.proxy {
-        let mend = "a proxy sees where the hub goes; remove it";
+        let mend =
+            "a proxy sees where the hub goes; remove it, or set allowProxy in the ConfigMap of settings";
         return Err(cluster.refused("proxy-url", mend));
     }
     let uri = url(cluster, "proxy-url", text, allow)?;
     match uri.scheme_str() {
-        Some("http" | "https") => Ok(Some(uri)),
-        _ => Err(cluster.url("proxy-url", "is no URL of a proxy: write it as http://proxy.example:3128")),
+        Some("http") => Ok(Some(uri)),
+        // No client agrees with another on the port that goes without saying.
+        Some("socks5") if uri.port().is_some() => Ok(Some(uri)),
+        _ => Err(cluster.url(
+            "proxy-url",
+            "is no URL of a proxy: write it as http://proxy.example:3128 or socks5://proxy.example:1080",
+        )),
     }
 }
 

@@ -6,6 +6,7 @@ pub mod fields;
 pub mod fights;
 pub mod guard;
 pub mod health;
+pub mod ignore;
 pub mod kubeconfig;
 pub mod manifest;
 pub mod object;

@@ -44,11 +44,11 @@ impl Actor<'_> {
                     fields::parted(&live.json, manager, &api_version, ours)
                         .or_else(|| fields::claimed(&live.json, manager, &api_version, ours))
                 });
-                self.take_over(declared, live, entries).await
+                self.take_over(declared, live, entries, json!({})).await
             }
             ExistingPolicy::Adopt => {
                 if self.owner.conflicts.fields == FieldPolicy::Fail
-                    && let Some(refused) = self.others_hold(declared, &live).await?
+                    && let Some(refused) = self.others_hold(declared, &live, None).await?
                 {
                     return Ok(refused);
                 }
@@ -56,19 +56,28 @@ impl Actor<'_> {
                     None => fields::absorbed(&live.json, &self.owner.manager, &api_version),
                     claimed => claimed,
                 };
-                self.take_over(declared, live, entries).await
+                self.take_over(declared, live, entries, json!({})).await
             }
         }
     }
 
-    /// Whether managers other than those whose fields are taken over anyway hold what is declared otherwise.
-    async fn others_hold(&self, declared: &Declared, live: &Live) -> Result<Option<Outcome>, CallError> {
+    /// Whether managers other than those whose fields are taken over anyway (those of the hub `from` too) hold what is
+    /// declared otherwise.
+    pub(super) async fn others_hold(
+        &self,
+        declared: &Declared,
+        live: &Live,
+        from: Option<&str>,
+    ) -> Result<Option<Outcome>, CallError> {
         match self.rehearse(declared, live, false).await {
             Ok(_) => Ok(None),
             Err(error) => match &error.class {
                 Class::FieldConflict(contested) => {
                     let mut holders = fields::contenders(&live.json, &self.owner.manager, contested);
-                    holders.retain(|(manager, _)| !fields::EARLIER_APPLIERS.contains(&manager.as_str()));
+                    holders.retain(|(manager, _)| {
+                        !fields::EARLIER_APPLIERS.contains(&manager.as_str())
+                            && !from.is_some_and(|hub| fields::is_of_hub(manager, hub))
+                    });
                     Ok((!holders.is_empty()).then(|| contest::refused(&declared.key, &holders, contested)))
                 }
                 _ => Err(error),
@@ -76,22 +85,26 @@ impl Actor<'_> {
         }
     }
 
-    /// Makes `live`, and no other object, ours.
-    async fn take_over(&self, declared: &Declared, live: Live, entries: Option<Value>) -> Step {
-        let mut change = json!({});
+    /// Makes `live`, and no other object, ours: first its managedFields become `entries`, and `change` is done to its
+    /// metadata.
+    pub(super) async fn take_over(
+        &self,
+        declared: &Declared,
+        live: Live,
+        entries: Option<Value>,
+        mut change: Value,
+    ) -> Step {
         if let Some(entries) = entries {
             change["managedFields"] = entries;
         }
         if !live.json["metadata"]["annotations"][LAST_APPLIED].is_null() {
-            change["annotations"] = json!({LAST_APPLIED: null});
+            change["annotations"][LAST_APPLIED] = Value::Null;
         }
         let live = match change.as_object().is_some_and(|change| change.is_empty()) {
             true => live,
             false => self.rewrite(declared, &live, change).await?,
         };
-        let mut body = self.body(declared);
-        body["metadata"]["uid"] = live.uid().into();
-        body["metadata"]["resourceVersion"] = live.resource_version().into();
+        let body = self.body_for(declared, &live);
         let force = self.owner.conflicts.fields == FieldPolicy::Force;
         let uid = match self.send(declared, &body, force).await {
             Err(CallError { class: Class::FieldConflict(contested), .. }) => {
@@ -133,7 +146,7 @@ impl Actor<'_> {
     }
 
     /// The managedFields of an object that has none, with what is declared as ours.
-    async fn claim(&self, declared: &Declared, live: &Live) -> Result<Option<Value>, CallError> {
+    pub(super) async fn claim(&self, declared: &Declared, live: &Live) -> Result<Option<Value>, CallError> {
         if !fields::has_no_entries(&live.json) {
             return Ok(None);
         }
@@ -150,7 +163,7 @@ impl Actor<'_> {
         live: &Live,
         force: bool,
     ) -> Result<Live, CallError> {
-        let mut body = Value::clone(&declared.body);
+        let mut body = Value::clone(&self.plain_for(declared, &live.json));
         body["metadata"]["uid"] = live.uid().into();
         body["metadata"]["resourceVersion"] = live.resource_version().into();
         let params = PatchParams { dry_run: true, ..self.params(force) };

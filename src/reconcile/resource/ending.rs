@@ -18,7 +18,11 @@ impl Pass<'_> {
         if !deleted {
             return Ok(Ending::No);
         }
-        self.ending.get_or_try_init(|| self.hub.api.ending()).await.cloned()
+        let ending = self.ending.get_or_try_init(|| self.hub.api.ending()).await?;
+        if let Ending::Unseen(why) = ending {
+            self.hub.events.say(self.resource, Severity::Warning, "CRDUnreadable", why);
+        }
+        Ok(ending.clone())
     }
 
     /// What a person has to decide, if this pass has found it.

@@ -1,8 +1,15 @@
-//! Ending the wait for a member that does not answer: what stays behind there is written down first.
+//! Ending the wait for a member that does not answer, by a person's word or, where nothing is to be deleted there,
+//! after a while: what stays behind there is written down first.
 
+use std::time::Duration;
+
+use kube::ResourceExt;
 use vidra_api::{
     LeftBehind, VidraTarget, clip,
+    condition::READY,
+    find,
     labels::FORGET,
+    member::OnLeave,
     resource::CLUSTERS_MAX,
     target::{Desired as Wish, MESSAGE_MAX},
 };
@@ -11,32 +18,74 @@ use vidra_core::status::is_torn_down;
 use super::Pass;
 use crate::{
     hub::{events::Severity, inventory},
-    member::error::CallError,
+    member::{error::CallError, session::Contact},
     queue::Key,
+    reconcile::RETRY_MOST,
 };
 
+/// A member that leaves, and whose objects are only to be let go, is given up after so long without contact.
+const PATIENCE: Duration = Duration::from_secs(600);
 /// So many objects are named.
 const NAMED: usize = 10;
 
 impl Pass<'_> {
-    /// Whether a person gave up a target that is on its way out. It was tried first: a member that answers is cleaned
-    /// up, whatever an old annotation says.
+    /// Whether a target that is on its way out is not waited for any more. It was tried first: a member that answers
+    /// is cleaned up, whatever an old annotation says.
     pub(super) fn is_given_up(&self, cluster: &str, target: &VidraTarget) -> bool {
         let status = target.status.clone().unwrap_or_default();
         let generation = target.metadata.generation.unwrap_or_default();
         let tried = matches!(target.spec.desired, Wish::Absent | Wish::Orphaned)
             && status.observed_generation == Some(generation)
             && !is_torn_down(&status, generation);
+        tried
+            && (self.a_person_gives_up(cluster)
+                || self.patience_ends_in(cluster, target) == Some(Duration::ZERO))
+    }
+
+    fn a_person_gives_up(&self, cluster: &str) -> bool {
         let names_it = |all: &String| all.split(',').any(|one| one.trim() == cluster);
         let by_member = || {
             self.hub.catalog.member(cluster).is_some_and(|member| {
-                let annotations = member.metadata.annotations.as_ref();
                 member.metadata.deletion_timestamp.is_some()
-                    && annotations.and_then(|all| all.get(FORGET)).is_some_and(|value| value == "true")
+                    && member.annotations().get(FORGET).is_some_and(|value| value == "true")
             })
         };
-        let annotations = self.resource.metadata.annotations.as_ref();
-        tried && (annotations.and_then(|all| all.get(FORGET)).is_some_and(names_it) || by_member())
+        self.resource.annotations().get(FORGET).is_some_and(names_it) || by_member()
+    }
+
+    /// How long until a target is given up by itself: its member is leaving, its objects are only to be let go, and
+    /// the hub cannot work there. `None`: it is not.
+    fn patience_ends_in(&self, cluster: &str, target: &VidraTarget) -> Option<Duration> {
+        let member = self.hub.catalog.member(cluster)?;
+        let deleted = member.metadata.deletion_timestamp.as_ref()?;
+        if member.spec.on_leave != OnLeave::Orphan || target.spec.desired != Wish::Orphaned {
+            return None;
+        }
+        let is_known = match self.hub.session(cluster) {
+            Some(session) if session.is_open() => return None,
+            Some(session) => match session.contact() {
+                Contact::Connecting => false,
+                Contact::Up { .. } => session.dismissed().is_some(),
+                Contact::Down { .. } => true,
+            },
+            None => self.hub.memo.lock().judged.contains(cluster),
+        };
+        if !is_known {
+            return Some(RETRY_MOST);
+        }
+        // Kept in the status: a new process does not count anew.
+        let status = member.status.clone().unwrap_or_default();
+        let lost = find(&status.conditions, READY).filter(|ready| ready.status != "True");
+        let now = self.hub.clock.time();
+        let since = lost.map_or(&now, |ready| &ready.last_transition_time).max(deleted);
+        let silent = Duration::try_from(now.0.duration_since(since.0)).unwrap_or_default();
+        Some(PATIENCE.saturating_sub(silent))
+    }
+
+    /// When to look again for a target that is given up by itself.
+    pub(super) fn soonest_given_up(&self) -> Option<Duration> {
+        let targets = self.hub.catalog.targets_of(self.key);
+        targets.iter().filter_map(|(cluster, target)| self.patience_ends_in(cluster, target)).min()
     }
 
     /// Writes into the VidraResource's status what stays in the member; false: it is not its turn yet.
@@ -63,7 +112,12 @@ impl Pass<'_> {
         if !self.hub.status_is_due(&Key::Resource(self.key.clone()), false) {
             return Ok(false);
         }
-        let note = format!("{cluster} is forgotten; {} objects stay there: {}", left.objects, left.names);
+        let why = match self.a_person_gives_up(cluster) {
+            true => String::new(),
+            false => format!(", for it has not answered for {} minutes", PATIENCE.as_secs() / 60),
+        };
+        let note =
+            format!("{cluster} is forgotten{why}; {} objects stay there: {}", left.objects, left.names);
         status.left_behind.retain(|known| known.cluster != left.cluster);
         status.left_behind.push(left);
         let spare = status.left_behind.len().saturating_sub(CLUSTERS_MAX);

@@ -41,7 +41,7 @@ impl Pass<'_> {
         let desired = match target.spec.desired {
             Wish::Forgotten => return Ok(()),
             Wish::Present => match self.ending(cluster).await? {
-                Ending::No => self.parting(cluster),
+                Ending::No | Ending::Unseen(_) => self.parting(cluster),
                 Ending::Held(_) => return Ok(()),
                 Ending::Orphan => Wish::Forgotten,
             },

@@ -86,7 +86,8 @@ impl Pass<'_> {
             handled,
             now: self.hub.clock.time(),
         };
-        let status = resource_status(&before, &facts);
+        let mut status = resource_status(&before, &facts);
+        self.warn(&mut status);
         let passing = find(&status.conditions, READY)
             .is_some_and(|ready| matches!(&*ready.reason, "Progressing" | "TargetsWaiting"));
         if self.resource.status.as_ref() != Some(&status)
@@ -96,7 +97,8 @@ impl Pass<'_> {
             let held = self.hub.catalog.resource(self.key);
             self.hub.api.resource_status(held.as_deref().unwrap_or(self.resource), status).await?;
         }
-        Ok(Verdict::Done(facts.deleting.then_some(RETRY_MOST)))
+        let waiting = facts.deleting.then_some(RETRY_MOST);
+        Ok(Verdict::Done(waiting.into_iter().chain(self.soonest_given_up()).min()))
     }
 }
 

@@ -1,4 +1,4 @@
-//! Performing a plan: intent first, stage by stage, removals last, the inventory at the end.
+//! Performing a plan: intent first, stage by stage, removals last. What the inventory is then comes with the report.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -49,11 +49,13 @@ pub(super) struct Report {
     pub(super) applied_generation: i64,
     /// The wave up to which the revision is applied, if nothing but health keeps it from going on.
     pub(super) awaited: Option<i32>,
+    /// The whole inventory, where what was done changed it and that is not written yet.
+    pub(super) unwritten: Option<Inventory>,
 }
 
 impl Pass<'_> {
-    /// Performs a plan: intent first, then stage by stage, removals last, and the inventory at the end.
-    /// `before` is what is written of it, `inventory` what is known when the pass begins.
+    /// Performs a plan: intent first, then stage by stage, removals last. The inventory is to be written at the end
+    /// with [`Pass::settle`]. `before` is what is written of it, `inventory` what is known when the pass begins.
     pub(super) async fn perform(
         &self,
         actor: &Actor<'_>,
@@ -68,7 +70,9 @@ impl Pass<'_> {
                     inventory.entry(key.clone()).or_insert_with(|| Held::intended(&want.gvk.version));
                 }
             }
-            self.write_inventory(&before, &inventory).await?;
+            let chunks = self.hub.catalog.inventory(self.key);
+            report.unwritten = inventory::changed(&chunks, &before, &inventory);
+            self.settle(&mut report).await?;
         }
         for stage in &plan.stages {
             self.perform_stage(actor, stage, &mut inventory, &mut report).await;
@@ -82,16 +86,16 @@ impl Pass<'_> {
                 }
             }
         }
-        self.write_inventory(&before, &inventory).await?;
+        report.unwritten = inventory::changed(&self.hub.catalog.inventory(self.key), &before, &inventory);
         Ok(report)
     }
 
-    /// Writes what became of a part of the inventory, where that is anything new.
-    async fn write_inventory(&self, before: &Inventory, now: &Inventory) -> Result<(), CallError> {
-        let chunks = self.hub.catalog.inventory(self.key);
-        let Some(inventory) = inventory::changed(&chunks, before, now) else { return Ok(()) };
+    /// Writes what became of the inventory, where that is anything new. Until then our Apply entries are the proof
+    /// of what was made; so it may follow the status, for which people wait.
+    pub(super) async fn settle(&self, report: &mut Report) -> Result<(), CallError> {
+        let Some(inventory) = report.unwritten.take() else { return Ok(()) };
         let leaving = self.target.spec.desired != Wish::Present;
-        let writes = inventory::writes(&chunks, &inventory, leaving);
+        let writes = inventory::writes(&self.hub.catalog.inventory(self.key), &inventory, leaving);
         self.hub.api.write_inventory(self.key, &writes).await
     }
 

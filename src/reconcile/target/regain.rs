@@ -57,6 +57,22 @@ impl Pass<'_> {
         }
     }
 
+    /// A VidraTarget without a status that this process did not make: a restore drops statuses.
+    pub(super) fn note_past(&self) {
+        let told = self.target.status.as_ref().is_some_and(|status| status.observed_generation.is_some());
+        let mut memo = self.hub.memo.lock();
+        if !told && !memo.made.contains(self.key) {
+            memo.untold.insert(self.key.clone());
+        }
+    }
+
+    /// Something was delivered, or nobody can tell that nothing was.
+    pub(super) fn may_have_delivered(&self) -> bool {
+        let status = self.target.status.as_ref();
+        status.is_some_and(|status| status.objects > 0 || status.revision.is_some())
+            || self.hub.memo.lock().untold.contains(self.key)
+    }
+
     /// Repairs what is there, and writes no inventory: it would look complete.
     pub(super) async fn tend_only(
         &self,

@@ -1,9 +1,17 @@
 //! The bed in memory: clusters of memkube in this process, on tokio's paused clock, without a socket. Each
 //! scenario has its own.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{
+    collections::BTreeMap,
+    path::PathBuf,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use bytes::Bytes;
 use futures::future::BoxFuture;
 use http::{Response, StatusCode, header};
@@ -33,6 +41,11 @@ const EVERYBODY: [Who; 4] = [Who::Admin, Who::Alice, Who::VidraHub, Who::Limited
 
 /// Runs a scenario in memory; hours pass in milliseconds.
 pub fn in_memory(scenario: impl AsyncFnOnce(World)) {
+    in_memory_with_backups(async |world, _| scenario(world).await);
+}
+
+/// The same, with a way to take members back to what they were.
+pub fn in_memory_with_backups(scenario: impl AsyncFnOnce(World, Backups)) {
     // kube's back-off draws from the thread's generator.
     fastrand::seed(1);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
@@ -43,16 +56,33 @@ pub fn in_memory(scenario: impl AsyncFnOnce(World)) {
         });
         tokio::select! {
             biased;
-            () = async { scenario(World::start(bed.clone()).await).await } => {}
+            () = async { scenario(World::start(bed.clone()).await, Backups(bed.clusters.clone())).await } => {}
             _ = futures::future::join_all(workloads) => {}
         }
     });
+}
+
+/// Backups of clusters in memory; real servers would have to be stopped for that, all at once.
+pub struct Backups(Arc<BTreeMap<String, Cluster>>);
+
+impl Backups {
+    /// All that a cluster holds now.
+    pub fn take(&self, cluster: &str) -> memkube::Backup {
+        self.0[cluster].backup()
+    }
+
+    /// Takes a cluster back, as etcd's restore with a restart of the API server does.
+    pub fn restore(&self, cluster: &str, backup: &memkube::Backup) {
+        self.0[cluster].restore(backup);
+    }
 }
 
 struct Memory {
     clusters: Arc<BTreeMap<String, Cluster>>,
     clock: memkube::Clock,
     turns: Arc<Mutex<Turns>>,
+    /// Hubs started so far.
+    lives: AtomicU64,
 }
 
 impl Memory {
@@ -66,7 +96,7 @@ impl Memory {
             (name.to_owned(), cluster)
         };
         let clusters = MEMBERS.into_iter().chain(["hub"]).zip(1..).map(make).collect();
-        Self { clusters: Arc::new(clusters), clock, turns: Arc::default() }
+        Self { clusters: Arc::new(clusters), clock, turns: Arc::default(), lives: AtomicU64::new(0) }
     }
 
     fn cluster(&self, name: &str) -> Result<&Cluster> {
@@ -109,10 +139,15 @@ impl Bed for Memory {
             client,
             connect: Arc::new(InMemory(self.clusters.clone())),
             clock: Arc::new(SimClock(self.clock.clone())),
-            rng: Arc::new(SeededRng::new(1)),
+            // Each life has its own chance: names of Events are made of it.
+            rng: Arc::new(SeededRng::new(1 + self.lives.fetch_add(1, Ordering::Relaxed))),
             metrics: Metrics::default(),
         };
         Box::pin(RunningHub::start_with(deps, settings))
+    }
+
+    fn kubectl(&self) -> Result<(PathBuf, PathBuf)> {
+        bail!("these clusters have no socket")
     }
 
     fn freeze(&self, cluster: &str) -> Result<()> {
@@ -123,6 +158,10 @@ impl Bed for Memory {
     fn thaw(&self, cluster: &str) -> Result<()> {
         self.cluster(cluster)?.set_down(None);
         Ok(())
+    }
+
+    fn memory(&self, cluster: &str) -> Option<Cluster> {
+        self.clusters.get(cluster).cloned()
     }
 
     fn mark(&self, cluster: &str) -> Result<u64> {

@@ -6,7 +6,7 @@ use serde_json::json;
 use vidra_api::rights::{self, EVERYWHERE, OWN_NAMESPACE, REGISTRATIONS, Right};
 
 use super::{
-    access::Access,
+    access::{Access, At},
     hub::World,
     wait::{SOON, wait_for},
 };
@@ -28,7 +28,7 @@ impl World {
     }
 
     /// Installs the hub's rights for its namespace, and waits until the server goes by them.
-    pub(super) async fn give_rights(&self) {
+    pub async fn give_rights(&self) {
         for object in rights::hub_objects(&self.settings.namespace) {
             self.hub.apply(&object, true).await.expect("the role or binding is taken");
         }
@@ -54,6 +54,36 @@ impl World {
         .await;
     }
 
+    /// Takes one of the hub's rights in all namespaces until [`World::give_rights`], and waits until the server
+    /// goes by that: for the object of this name, in the scenario's namespace if it has one.
+    pub async fn take_right(&self, group: &str, resource: &str, verb: &str, name: &str) {
+        let at = At::new("rbac.authorization.k8s.io/v1", "ClusterRole", "", rights::NAME);
+        let mut rules = self.hub.live(&at).await["rules"].clone();
+        let all = rules.as_array_mut().expect("rules");
+        for rule in all.iter_mut() {
+            if rule["apiGroups"] == json!([group]) && rule["resources"] == json!([resource]) {
+                let verbs = rule["verbs"].as_array_mut().expect("verbs");
+                verbs.retain(|one| one != verb);
+            }
+        }
+        all.retain(|rule| rule["verbs"] != json!([]));
+        self.hub.merge(&at, json!({"rules": rules})).await;
+        let hub = Access::new(self.hub_client().await, rights::NAME);
+        let mut attributes = json!({"group": group, "resource": resource, "verb": verb, "name": name});
+        if group.is_empty() {
+            attributes["namespace"] = self.ns.as_str().into();
+        }
+        wait_for("the right is gone", SOON, async || {
+            let review = json!({
+                "apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview",
+                "spec": {"resourceAttributes": attributes},
+            });
+            let answer = hub.try_create(review).await.map_err(|refused| refused.to_string())?;
+            if answer["status"]["allowed"] == true { Err(answer["status"].to_string()) } else { Ok(()) }
+        })
+        .await;
+    }
+
     /// Gives the hub its rights in a namespace of registrations.
     pub async fn give_registration_rights(&mut self, namespace: &str) {
         for object in rights::registration_objects(namespace, &self.settings.namespace) {
@@ -67,7 +97,9 @@ impl World {
         for request in self.requests("hub", &self.first) {
             for verb in verbs(&request) {
                 assert!(
-                    request.resource.is_empty() || self.rights_for(&request, verb).next().is_some(),
+                    // Everybody may ask what they may do; the scenarios do so as the hub.
+                    matches!(request.resource.as_str(), "" | "selfsubjectaccessreviews")
+                        || self.rights_for(&request, verb).next().is_some(),
                     "the hub has no right to this; give it one in crates/vidra-api/src/rights.rs: {verb} of {request:?}"
                 );
             }

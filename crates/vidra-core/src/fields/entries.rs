@@ -28,7 +28,7 @@ fn text<'a>(entry: &'a Value, field: &str) -> Option<&'a str> {
 }
 
 /// The manager of an entry that was made by apply on the object itself.
-fn applier(entry: &Value) -> Option<&str> {
+pub(super) fn applier(entry: &Value) -> Option<&str> {
     let whole = text(entry, "operation") == Some("Apply") && text(entry, "subresource").is_none();
     if whole { text(entry, "manager") } else { None }
 }
@@ -96,6 +96,15 @@ pub fn holders(live: &Value, path: &Path) -> Vec<Holder> {
         .collect();
     holders.sort();
     holders
+}
+
+/// Whether one of those whom `who` (manager, subresource) means holds `path`, as [`holders`] tells it. Only their
+/// entries are read.
+pub fn is_held(live: &Value, path: &Path, who: impl Fn(&str, Option<&str>) -> bool) -> bool {
+    entries(live)
+        .filter(|entry| who(text(entry, "manager").unwrap_or_default(), text(entry, "subresource")))
+        .filter_map(|entry| FieldSet::from_fields_v1(entry.get("fieldsV1")?).ok())
+        .any(|set| set.holds(path))
 }
 
 /// The field sets of all entries but the one that `manager` applied; one that cannot be read is left out.

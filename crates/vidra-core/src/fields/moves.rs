@@ -5,7 +5,10 @@
 
 use serde_json::{Map, Value, json};
 
-use super::entries::is_apply_entry;
+use super::{
+    MANAGER_PREFIX, STAMP_PREFIX,
+    entries::{applier, is_apply_entry},
+};
 
 /// Managers whose Update entries are leftovers of an earlier way of applying: those that client-side `kubectl apply`
 /// leaves, and that the API server makes up at the first apply to an object without entries. The same as kubectl
@@ -19,13 +22,62 @@ pub fn absorbed(live: &Value, manager: &str, api_version: &str) -> Option<Value>
     let (moved, mut rest): (Vec<&Value>, Vec<&Value>) =
         entries.iter().partition(|entry| is_earlier(entry) && entry["apiVersion"] == *api_version);
     let first = moved.first()?;
+    let fields = gathered(&moved, &mut rest, manager);
+    let ours = apply_entry(manager, api_version, &first["time"], fields.into());
+    Some(rest.into_iter().cloned().chain([ours]).collect())
+}
+
+/// The managedFields of `live` after all that the hub `from`, and earlier appliers, applied in this apiVersion has become
+/// what `manager` applied, but for the marks of that hub's owners; and the keys of those marks, of labels and of
+/// annotations alike. What that hub applied in other versions is nobody's then. `None`: it has applied nothing.
+pub fn inherited(live: &Value, from: &str, manager: &str, api_version: &str) -> Option<(Value, Vec<String>)> {
+    let entries = live.pointer("/metadata/managedFields").and_then(Value::as_array)?;
+    let is_theirs = |entry: &Value| applier(entry).is_some_and(|applier| is_of_hub(applier, from));
+    let (theirs, rest): (Vec<&Value>, Vec<&Value>) = entries.iter().partition(|entry| is_theirs(entry));
+    let (earlier, mut rest): (Vec<&Value>, Vec<&Value>) =
+        rest.into_iter().partition(|entry| is_earlier(entry) && entry["apiVersion"] == *api_version);
+    let first = theirs.first()?;
+    let mut marks: Vec<String> = theirs.iter().flat_map(|entry| owner_keys(entry)).collect();
+    marks.sort();
+    marks.dedup();
+    let same = theirs.iter().copied().filter(|entry| entry["apiVersion"] == *api_version);
+    let moved: Vec<&Value> = same.chain(earlier).collect();
+    let mut fields = gathered(&moved, &mut rest, manager);
+    for place in MARKED {
+        let metadata = fields.get_mut("f:metadata").and_then(|metadata| metadata.get_mut(place));
+        if let Some(keys) = metadata.and_then(Value::as_object_mut) {
+            keys.retain(|key, _| !marks.iter().any(|mark| key.strip_prefix("f:") == Some(mark)));
+        }
+    }
+    let ours = apply_entry(manager, api_version, &first["time"], fields.into());
+    Some((rest.into_iter().cloned().chain([ours]).collect(), marks))
+}
+
+/// Whether a field manager is that of a VidraResource of this hub.
+pub fn is_of_hub(manager: &str, hub: &str) -> bool {
+    let rest = manager.strip_prefix(MANAGER_PREFIX).and_then(|rest| rest.strip_prefix(hub));
+    rest.is_some_and(|rest| rest.starts_with('/'))
+}
+
+/// Where owners leave their marks.
+const MARKED: [&str; 2] = ["f:labels", "f:annotations"];
+
+/// The keys of owners' marks that an entry holds.
+fn owner_keys(entry: &Value) -> impl Iterator<Item = String> + '_ {
+    let metadata = &entry["fieldsV1"]["f:metadata"];
+    let keys = MARKED.into_iter().flat_map(move |place| metadata[place].as_object()).flatten();
+    let keys = keys.filter_map(|(key, _)| key.strip_prefix("f:"));
+    keys.filter(|key| key.starts_with(STAMP_PREFIX)).map(str::to_owned)
+}
+
+/// What these entries and that of `manager`, which is taken out of the rest, own together.
+fn gathered(moved: &[&Value], rest: &mut Vec<&Value>, manager: &str) -> Map<String, Value> {
     let mut fields = Map::new();
     if let Some(at) = rest.iter().position(|entry| is_apply_entry(entry, manager)) {
         unite(&mut fields, rest.remove(at).get("fieldsV1"));
     }
     moved.iter().for_each(|entry| unite(&mut fields, entry.get("fieldsV1")));
-    let ours = apply_entry(manager, api_version, &first["time"], fields.into());
-    Some(rest.into_iter().cloned().chain([ours]).collect())
+    fields
 }
 
 /// The managedFields of `live` after what `ours` (a fieldsV1) owns was taken from earlier appliers in this
@@ -181,6 +233,41 @@ mod tests {
         assert_eq!(parted(&live(after), US, "v1", &ours), None);
         let all = live(json!([entry("kubectl-client-side-apply", "Update", ours.clone())]));
         assert_eq!(parted(&all, US, "v1", &ours), Some(json!([entry(US, "Apply", ours)])));
+    }
+
+    #[test]
+    fn what_another_hub_applied_becomes_ours_but_for_its_owners_marks() {
+        let of = |data: &str, mark: &str| {
+            let mark = format!("f:owner.vidra.dev/{mark}");
+            json!({"f:data": {data: {}}, "f:metadata": {
+                "f:annotations": {&mark: {}}, "f:labels": {"f:app": {}, "f:vidra.dev/hub": {}, &mark: {}}}})
+        };
+        let mut elder = entry("vidra/old/team/elder", "Apply", of("f:gone", "1e"));
+        elder["apiVersion"] = "v1beta1".into();
+        let kept = [
+            entry("vidra/older/team/shop", "Apply", of("f:theirs", "2e")),
+            entry("vidra/old/team/shop", "Update", json!({"f:data": {"f:update": {}}})),
+        ];
+        let before = live(json!([
+            entry("vidra/old/team/shop", "Apply", of("f:a", "1a")),
+            kept[0],
+            entry("vidra/old/1a2b", "Apply", of("f:b", "1b")),
+            elder,
+            kept[1],
+            entry("before-first-apply", "Update", json!({"f:data": {"f:first": {}}})),
+        ]));
+        let (after, marks) = inherited(&before, "old", US, "v1").expect("something moves");
+        assert_eq!(marks, ["owner.vidra.dev/1a", "owner.vidra.dev/1b", "owner.vidra.dev/1e"]);
+        let united = json!({"f:data": {"f:a": {}, "f:b": {}, "f:first": {}},
+            "f:metadata": {"f:annotations": {}, "f:labels": {"f:app": {}, "f:vidra.dev/hub": {}}}});
+        assert_eq!(after, json!([kept[0], kept[1], entry(US, "Apply", united)]));
+        assert_eq!(inherited(&live(after), "old", US, "v1"), None, "moving again moves nothing");
+        assert_eq!(inherited(&json!({"metadata": {}}), "old", US, "v1"), None);
+        assert!(
+            !is_of_hub("vidra/older/x", "old")
+                && !is_of_hub("alice", "old")
+                && !is_of_hub("vidra/old", "old")
+        );
     }
 
     #[test]

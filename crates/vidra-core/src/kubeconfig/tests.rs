@@ -141,6 +141,35 @@ fn each_allowance_opens_its_own_refusal_only() {
 }
 
 #[test]
+fn a_proxy_is_an_address_that_the_hub_may_call_of_a_kind_that_it_speaks() {
+    let allow = Allow { loopback: false, http: false, proxy: true };
+    let read = |url: &str| {
+        let cluster = with(good_cluster(), "proxy-url", json!(url));
+        read(&config(&cluster, &good_user()), &allow).map(|config| config.proxy_url.unwrap().to_string())
+    };
+    for url in ["http://proxy.example:3128/", "http://10.0.0.1/", "socks5://proxy.example:1080/"] {
+        assert_eq!(read(url).unwrap(), url);
+    }
+    for (url, expected) in [
+        ("https://proxy.example", "is no URL of a proxy: write it as http://"),
+        ("socks5://proxy.example", "or socks5://proxy.example:1080"),
+        ("socks4://proxy.example:1080", "is no URL of a proxy"),
+        ("proxy.example:3128", "is no URL that can be used"),
+        ("http://127.0.0.1:3128", "points at 127.0.0.1, a loopback address"),
+        ("socks5://169.254.169.254:80", "points at 169.254.169.254, a link-local"),
+        ("http://metadata.google.internal", "a cloud's metadata service"),
+        ("http://me:secret@proxy.example", "holds a user or password"),
+    ] {
+        let refused = read(url).unwrap_err();
+        assert!(
+            refused.starts_with("proxy-url of cluster \"berlin\"") && refused.contains(expected),
+            "{refused}"
+        );
+        assert!(!refused.contains("secret"));
+    }
+}
+
+#[test]
 fn fields_that_say_nothing_or_are_not_known_are_ignored() {
     let mut cluster = with(good_cluster(), "insecure-skip-tls-verify", json!(false));
     cluster["disable-compression"] = json!(true);

@@ -1,0 +1,53 @@
+//! Objects of another hub: refused, unless a person has named that hub on the MemberCluster. Then one that is declared
+//! here is taken over as `conflicts.existing: Adopt` takes over what kubectl applied.
+//!
+//! The label of the other hub stays until our apply puts ours in its place: a hub that dies in between meets an object of
+//! the other hub again, and begins anew.
+
+use serde_json::{Map, Value, json};
+use vidra_api::{FieldPolicy, labels::TAKE_OVER_FROM};
+use vidra_core::{fields, object::ObjectKey, render::Declared};
+
+use super::{Actor, Outcome, Step};
+use crate::member::live::Live;
+
+impl Actor<'_> {
+    /// An object with the label of the hub `other` bears the name.
+    pub(super) async fn meet_other_hub(&self, declared: &Declared, live: Live, other: &str) -> Step {
+        if self.owner.take_over_from.as_deref() != Some(other) {
+            return Ok(owned(&declared.key, other, self.owner.take_over_from.as_deref()));
+        }
+        if self.owner.conflicts.fields == FieldPolicy::Fail
+            && let Some(refused) = self.others_hold(declared, &live, Some(other)).await?
+        {
+            return Ok(refused);
+        }
+        let (manager, api_version) = (&self.owner.manager, declared.gvk.api_version());
+        let (entries, marks) = match self.claim(declared, &live).await? {
+            None => fields::inherited(&live.json, other, manager, &api_version).unzip(),
+            claimed => (claimed, None),
+        };
+        let nulls = |keys: Vec<String>| {
+            let nulls: Map<String, Value> = keys.into_iter().map(|key| (key, Value::Null)).collect();
+            json!({"labels": nulls, "annotations": nulls})
+        };
+        self.take_over(declared, live, entries, marks.map_or_else(|| json!({}), nulls)).await
+    }
+}
+
+fn owned(key: &ObjectKey, other: &str, named: Option<&str>) -> Outcome {
+    let named = match named {
+        None => String::new(),
+        Some(named) => {
+            let named: String = named.chars().filter(|c| !c.is_control()).take(63).collect();
+            format!("; the annotation names {named:?}, which is another")
+        }
+    };
+    Outcome::Refused {
+        reason: "OwnedByOtherHub",
+        message: format!(
+            "{key} belongs to the hub {other:?}; release it there first, or let this hub have what both declare in this \
+             member by an annotation of the MemberCluster: {TAKE_OVER_FROM}={other}{named}"
+        ),
+    }
+}

@@ -1,0 +1,120 @@
+//! The limits that the ConfigMap of settings draws, and that a bad value leaves the last good one.
+
+use serde_json::{Value, json};
+use testkit::world::World;
+use vidra_api::{TargetState, VidraTargetStatus};
+
+use crate::{
+    config_map, object, scenario,
+    settings::{said, set, settings_at},
+};
+
+/// Sets these, and waits until the hub has read them: it complains of a key that it does not know.
+async fn take(world: &World, mut data: Value) {
+    data["nothing"] = "nothing".into();
+    set(world, data).await;
+    said(world, "SettingUnknown").await;
+}
+
+fn secret(name: &str) -> String {
+    object(&json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name}}))
+}
+
+fn service(name: &str) -> String {
+    object(
+        &json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": name}, "spec": {"ports": [{"port": 80}]}}),
+    )
+}
+
+#[test]
+fn a_call_to_a_member_has_to_end_within_the_apply_timeout() {
+    scenario(async |world| {
+        world.register(&["berlin"]).await;
+        world.deliver("shop", &["berlin"], &config_map("settings", "one")).await;
+        world.ready("shop").await;
+        take(&world, json!({"apply.timeout": "1s"})).await;
+        for name in ["good", "bad"] {
+            if name == "bad" {
+                set(&world, json!({"apply.timeout": "a moment"})).await;
+                said(&world, "SettingInvalid").await;
+            }
+            let frozen = world.freeze("berlin");
+            world.deliver(name, &["berlin"], &config_map(name, "one")).await;
+            let ended = |status: &VidraTargetStatus| {
+                status.message.as_deref().is_some_and(|message| message.contains("no answer within 1 s"))
+            };
+            world.target_when(name, "berlin", "the call has ended", ended).await;
+            drop(frozen);
+            world.ready(name).await;
+        }
+        world.hub.delete(&settings_at(&world)).await;
+        world.end().await;
+    });
+}
+
+#[test]
+fn the_first_list_of_a_kind_has_to_end_within_the_cache_sync_timeout() {
+    scenario(async |world| {
+        world.register(&["berlin"]).await;
+        take(&world, json!({"informer.cacheSyncTimeout": "1s", "informer.onStartupError": "Stop"})).await;
+        for (name, manifest, kind) in
+            [("good", secret("good"), "v1 Secret"), ("bad", service("bad"), "v1 Service")]
+        {
+            if name == "bad" {
+                let bad = json!({"informer.cacheSyncTimeout": "never", "informer.onStartupError": "Stop"});
+                set(&world, bad).await;
+                said(&world, "SettingInvalid").await;
+            }
+            let frozen = world.freeze("berlin");
+            world.deliver(name, &["berlin"], &manifest).await;
+            let message = world.target_is(name, "berlin", TargetState::Unknown, "MemberUnreachable").await;
+            for word in [kind, "could not start", "longer than 1s"] {
+                assert!(message.contains(word), "{message}");
+            }
+            drop(frozen);
+            world.ready(name).await;
+        }
+        world.hub.delete(&settings_at(&world)).await;
+        world.end().await;
+    });
+}
+
+#[test]
+fn more_targets_than_the_removal_guard_says_are_not_lost_at_once() {
+    scenario(async |world| {
+        world.register(&["berlin"]).await;
+        let silent: Vec<String> = (1..6).map(|number| format!("silent-{number}")).collect();
+        for name in &silent {
+            let member = json!({"apiVersion": "vidra.dev/v1alpha1", "kind": "MemberCluster", "spec": {},
+                "metadata": {"name": name}});
+            world.hub.create(member).await;
+            world.member_says(name, "CredentialsValid", "False").await;
+        }
+        let manifest = config_map("settings", "one");
+        let deliver = async |count: usize| {
+            let names = silent[..count].iter().map(String::as_str).chain(["berlin"]).collect::<Vec<_>>();
+            world.deliver("shop", &names, &manifest).await;
+        };
+        let gone = async || world.hub.gone(&world.target_at("shop", "silent-5")).await;
+        let there = async || {
+            world.target_is("shop", "silent-5", TargetState::Unknown, "NoCredentials").await;
+        };
+        deliver(5).await;
+        there().await;
+        // Four of six.
+        deliver(1).await;
+        world.resource_says("shop", "Stalled", "True", "RemovalHeld").await;
+        there().await;
+        set(&world, json!({"removalGuard": "70"})).await;
+        gone().await;
+
+        deliver(5).await;
+        there().await;
+        set(&world, json!({"removalGuard": "101"})).await;
+        said(&world, "SettingInvalid").await;
+        deliver(1).await;
+        gone().await;
+        world.hub.delete(&settings_at(&world)).await;
+        world.end().await;
+    });
+}
