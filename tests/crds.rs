@@ -159,6 +159,8 @@ fn good() -> Vec<Value> {
         target(json!({"clusterNames": []})),
         resource(json!({"targets": [], "conflicts": {"existing": "AdoptIfEqual", "fields": "Fail"},
             "namespaceAndCRDDeletion": "WhenEmpty", "allowEmpty": true})),
+        resource(json!({"targets": [], "drift": {"policy": "Report"}})),
+        resource(json!({"targets": [], "drift": {}})),
         target(json!({"clusterSelector": {"matchLabels": {"example.com/env": "prod", "empty": ""}}})),
         expression(json!({"key": "example.com/tier", "operator": "NotIn", "values": ["db", "v1.2_x"]})),
         expression(json!({"key": "tier", "operator": "Exists"})),
@@ -255,6 +257,10 @@ fn bad() -> Vec<(Value, [&'static str; 2])> {
         (
             resource(json!({"targets": [], "conflicts": {"fields": "Take"}})),
             ["spec.conflicts.fields", "supported values: \"Fail\", \"Force\""],
+        ),
+        (
+            resource(json!({"targets": [], "drift": {"policy": "Repair"}})),
+            ["spec.drift.policy", "supported values: \"Correct\", \"Report\", \"Ignore\""],
         ),
         (
             resource(json!({"targets": [], "namespaceAndCRDDeletion": "Delete"})),

@@ -19,6 +19,9 @@ pub const FIELD_VALUE_MAX: usize = 256;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct DriftSpec {
+    /// What the hub does about drift. Correct undoes and reports it. Report leaves it as it is and reports it;
+    /// what a new revision changes is applied all the same. Ignore neither looks for it nor undoes it.
+    pub policy: DriftPolicy,
     /// Fields that are delivered when their object is made and then left to whoever changes them. What differs
     /// there is no drift, and no later apply puts it back. A path that matches nothing is told by the condition
     /// IgnoreUnmatched of the VidraResource.

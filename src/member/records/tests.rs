@@ -1,13 +1,17 @@
 //! What the fold lets through and what it drops.
 
+use std::time::Duration;
+
 use serde_json::json;
 use vidra_core::{
+    kubeconfig::Allow,
     manifest,
     object::Scope,
     render::{self, HashKey},
 };
 
 use super::*;
+use crate::settings::{Settings, tuning::Tuning};
 
 const NAMESPACE: &str = "team";
 const RESOURCE: &str = "shop";
@@ -63,9 +67,20 @@ pub(super) fn live(version: u64, mode: &str, owned: bool) -> Live {
 }
 
 fn records() -> Records {
-    let records = Records::new(hub());
+    let records = Records::new(hub(), secrecy());
     records.declare(owner(), target(), desired(), Arc::default());
     records
+}
+
+fn secrecy() -> Secrecy {
+    let settings = Settings {
+        namespace: "vidra-system".to_owned(),
+        hub_id: None,
+        interval: Duration::from_secs(600),
+        on_events: true,
+        allow: Allow { loopback: false, http: false, proxy: false },
+    };
+    Secrecy { salt: HashKey::new([7; 32]), tuning: Arc::new(Tuning::new(&settings)) }
 }
 
 /// Records after our own apply at version 10.
