@@ -46,7 +46,7 @@ impl Progress {
     /// A line that stays, on standard output.
     ///
     /// # Errors
-    /// As [`print`].
+    /// As the function above.
     pub fn print(&self, line: &str) -> Result<(), Failure> {
         self.0.suspend(|| print(&format!("{line}\n")))
     }
