@@ -35,7 +35,7 @@ fn shortened(text: &str) -> String {
         last = Some(c);
         match run {
             0..10 => short.push(c),
-            10 => short.push_str("…"),
+            10 => short.push('…'),
             _ => {}
         }
     }
