@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Prints a kubeconfig with which the hub reaches a member, made of a context of your own kubeconfig (address, CA)
-# and the token that clusters/member-full.yaml or member-kinds.yaml made there:
+# and the token that one of clusters/member-*.yaml made there:
 #   clusters/kubeconfig.sh CONTEXT > MEMBER.kubeconfig
 # KUBECTL names another kubectl. The address must be one that the hub reaches.
 set -euo pipefail
@@ -14,7 +14,7 @@ token='' tries=0
 # The cluster fills the Secret in a moment after it was made.
 until token=$(ask -n vidra-member get secret vidra-hub-token -o jsonpath='{.data.token}') && [[ -n $token ]]; do
 	tries=$((tries + 1))
-	[[ $tries -lt 30 ]] || { echo "the Secret vidra-member/vidra-hub-token has no token: apply clusters/member-full.yaml there first" >&2; exit 1; }
+	[[ $tries -lt 30 ]] || { echo "the Secret vidra-member/vidra-hub-token has no token: apply one of clusters/member-*.yaml there first" >&2; exit 1; }
 	sleep 1
 done
 # Where your own kubeconfig names no CA, the cluster's.

@@ -75,7 +75,7 @@ pub async fn run(
         identity,
         catalog,
         queue,
-        events,
+        events: Arc::new(events),
         clock,
         rng,
         connect,

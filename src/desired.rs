@@ -3,7 +3,10 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
+use parking_lot::Mutex;
+use vidra_api::DriftSpec;
 use vidra_core::{
+    ignore::{InvalidIgnore, Rules, Sparing},
     object::ObjectKey,
     plan::Want,
     render::{Declared, Rendered, Unresolved},
@@ -18,9 +21,26 @@ pub struct Desired {
     pub wants: BTreeMap<ObjectKey, Want>,
     /// Objects of kinds that the member does not know.
     pub unresolved: Vec<Unresolved>,
+    /// What was asked for last of [`Desired::sparing`]: the members that share this mostly ask alike.
+    sparing: Mutex<Option<(DriftSpec, Arc<Sparing>)>>,
 }
 
 impl Desired {
+    /// What of the declared objects is left alone.
+    ///
+    /// # Errors
+    /// A path that cannot be read.
+    pub fn sparing(&self, spec: &DriftSpec) -> Result<Arc<Sparing>, InvalidIgnore> {
+        let mut held = self.sparing.lock();
+        if let Some((_, sparing)) = held.as_ref().filter(|(of, _)| of == spec) {
+            return Ok(Arc::clone(sparing));
+        }
+        let objects = self.objects.values().map(|one| (&one.gvk, &one.key, &*one.body));
+        let sparing = Arc::new(Rules::compile(spec)?.sparing(objects, &self.unresolved));
+        *held = Some((spec.clone(), Arc::clone(&sparing)));
+        Ok(sparing)
+    }
+
     /// Keeps one copy of what came out as in `plain`.
     pub fn share(&mut self, plain: &Desired) {
         for (key, declared) in &mut self.objects {
@@ -48,6 +68,6 @@ impl From<Rendered> for Desired {
             })
             .collect();
         let objects = rendered.objects.into_iter().map(|declared| (declared.key.clone(), declared)).collect();
-        Self { objects, wants, unresolved: rendered.unresolved }
+        Self { objects, wants, unresolved: rendered.unresolved, ..Self::default() }
     }
 }

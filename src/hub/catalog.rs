@@ -106,6 +106,11 @@ impl Catalog {
         self.inner.read().targets.keys().cloned().collect()
     }
 
+    /// Every VidraTarget.
+    pub fn every_target(&self) -> BTreeMap<TargetKey, Arc<VidraTarget>> {
+        self.inner.read().targets.clone()
+    }
+
     /// How many targets are in each state, for metrics.
     pub fn target_states(&self) -> BTreeMap<String, i64> {
         let mut counts = BTreeMap::new();

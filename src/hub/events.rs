@@ -3,7 +3,13 @@
 //! Our own writer: kube's Recorder takes names from the wall clock and has no limit. One Event for the
 //! same words about the same object within ten minutes; a refused Event is only logged.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+mod burst;
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    sync::Arc,
+    time::Duration,
+};
 
 use k8s_openapi::{
     api::{core::v1::ObjectReference, events::v1::Event},
@@ -13,6 +19,9 @@ use kube::{Api, Client, Resource, api::PostParams};
 use parking_lot::Mutex;
 use tokio::{sync::mpsc, time::Instant};
 
+pub use self::burst::{ADOPTED, CONTENTION, CORRECTED, DETECTED, Saying};
+
+use self::burst::{Bursts, Group, MOMENT};
 use crate::seams::{Clock, Rng};
 
 const AGAIN_AFTER: Duration = Duration::from_secs(600);
@@ -36,8 +45,8 @@ pub enum Severity {
 
 /// Takes Events; the [`Writer`] writes them.
 pub struct Events {
-    sender: mpsc::Sender<Event>,
-    said: Mutex<BTreeMap<String, Instant>>,
+    sender: mpsc::Sender<Item>,
+    memory: Arc<Memory>,
     clock: Arc<dyn Clock>,
     rng: Arc<dyn Rng>,
 }
@@ -45,15 +54,34 @@ pub struct Events {
 /// Writes what [`Events`] took.
 pub struct Writer {
     client: Client,
-    receiver: mpsc::Receiver<Event>,
+    receiver: mpsc::Receiver<Item>,
+    memory: Arc<Memory>,
+    /// Groups whose moment is not over, the first first.
+    gathering: VecDeque<(Instant, Group)>,
+}
+
+/// What the writer is given.
+enum Item {
+    /// To be written.
+    Event(Box<Event>),
+    /// To be written when the moment of this group, which begins here, is over.
+    Group(Group, Instant),
+}
+
+/// What was said, and what is gathered.
+#[derive(Default)]
+struct Memory {
+    said: Mutex<BTreeMap<String, Instant>>,
+    bursts: Bursts,
 }
 
 impl Events {
     /// Takes Events, and the writer that writes them.
     pub fn new(client: Client, clock: Arc<dyn Clock>, rng: Arc<dyn Rng>) -> (Self, Writer) {
         let (sender, receiver) = mpsc::channel(WAITING);
-        let said = Mutex::default();
-        (Self { sender, said, clock, rng }, Writer { client, receiver })
+        let memory = Arc::<Memory>::default();
+        let writer = Writer { client, receiver, memory: memory.clone(), gathering: VecDeque::new() };
+        (Self { sender, memory, clock, rng }, writer)
     }
 
     /// Says something about an object, unless that was said a moment ago.
@@ -67,16 +95,37 @@ impl Events {
     /// As [`Events::say`], about a reference.
     pub fn say_of(&self, regarding: ObjectReference, severity: Severity, reason: &str, note: &str) {
         let uid = regarding.uid.as_deref().unwrap_or_default();
-        if !self.is_news(format!("{uid} {reason} {note}")) {
+        if !self.memory.is_news(format!("{uid} {reason} {note}")) {
             return;
         }
+        let mut event = self.event(regarding, severity, reason);
+        event.note = Some(vidra_api::clip(note, NOTE_MAX));
+        self.send(Item::Event(Box::new(event)), reason);
+    }
+
+    /// Says the same of one more object on a member, by these managers: what comes within a moment is one Event.
+    pub fn gather<K>(&self, about: &K, saying: Saying, cluster: &str, object: &str, by: &[String])
+    where
+        K: Resource<DynamicType = ()>,
+    {
+        let regarding = about.object_ref(&());
+        let uid = regarding.uid.clone().unwrap_or_default();
+        let group: Group = (uid, saying.reason, cluster.to_owned());
+        let event = || self.event(regarding, saying.severity, saying.reason);
+        if self.memory.bursts.add(&group, saying, object, by, event)
+            && !self.send(Item::Group(group.clone(), Instant::now()), saying.reason)
+        {
+            self.memory.bursts.take(&group);
+        }
+    }
+
+    fn event(&self, regarding: ObjectReference, severity: Severity, reason: &str) -> Event {
         let namespace = regarding.namespace.clone().unwrap_or_else(|| CLUSTER_SCOPED.to_owned());
         let name: String = regarding.name.as_deref().unwrap_or_default().chars().take(200).collect();
         let mut event = Event {
             event_time: Some(MicroTime(self.clock.now())),
             action: Some("Reconcile".to_owned()),
             reason: Some(reason.to_owned()),
-            note: Some(vidra_api::clip(note, NOTE_MAX)),
             type_: Some(if severity == Severity::Warning { "Warning" } else { "Normal" }.to_owned()),
             reporting_controller: Some("vidra.dev/hub".to_owned()),
             reporting_instance: Some("vidra-hub".to_owned()),
@@ -85,11 +134,20 @@ impl Events {
         };
         event.metadata.namespace = Some(namespace);
         event.metadata.name = Some(format!("{name}.{:016x}", self.rng.next()));
-        if self.sender.try_send(event).is_err() {
-            tracing::debug!(reason, "an Event was dropped: too many wait");
-        }
+        event
     }
 
+    /// False: too many wait.
+    fn send(&self, item: Item, reason: &str) -> bool {
+        let sent = self.sender.try_send(item).is_ok();
+        if !sent {
+            tracing::debug!(reason, "an Event was dropped: too many wait");
+        }
+        sent
+    }
+}
+
+impl Memory {
     fn is_news(&self, words: String) -> bool {
         let now = Instant::now();
         let mut said = self.said.lock();
@@ -110,18 +168,49 @@ impl Events {
 impl Writer {
     /// Writes until cancelled or until nobody can say anything any more.
     pub async fn run(mut self) {
-        while let Some(event) = self.receiver.recv().await {
-            let namespace = event.metadata.namespace.clone().unwrap_or_default();
-            let api: Api<Event> = Api::namespaced(self.client.clone(), &namespace);
-            let params = PostParams::default();
-            match tokio::time::timeout(Duration::from_secs(5), api.create(&params, &event)).await {
-                Ok(Ok(_)) => {}
-                Ok(Err(kube::Error::Api(status))) => {
-                    tracing::debug!(code = status.code, message = status.message, "an Event was refused");
-                }
-                Ok(Err(_)) | Err(_) => tracing::debug!("an Event could not be written"),
+        loop {
+            let over = self.gathering.front().map(|(since, _)| *since + MOMENT);
+            let taken = tokio::select! {
+                biased;
+                () = tokio::time::sleep_until(over.unwrap_or_else(Instant::now)), if over.is_some() => None,
+                item = self.receiver.recv() => match item {
+                    Some(item) => Some(item),
+                    None => break,
+                },
+            };
+            match taken {
+                Some(Item::Event(event)) => self.write(&event).await,
+                Some(Item::Group(group, since)) => self.gathering.push_back((since, group)),
+                None => self.tell_first().await,
             }
-            tokio::time::sleep(BETWEEN).await;
         }
+        while !self.gathering.is_empty() {
+            self.tell_first().await;
+        }
+    }
+
+    /// Writes what the first group has gathered.
+    async fn tell_first(&mut self) {
+        let Some((_, group)) = self.gathering.pop_front() else { return };
+        let Some((mut event, note)) = self.memory.bursts.take(&group) else { return };
+        let (uid, reason, _) = &group;
+        if self.memory.is_news(format!("{uid} {reason} {note}")) {
+            event.note = Some(vidra_api::clip(&note, NOTE_MAX));
+            self.write(&event).await;
+        }
+    }
+
+    async fn write(&self, event: &Event) {
+        let namespace = event.metadata.namespace.clone().unwrap_or_default();
+        let api: Api<Event> = Api::namespaced(self.client.clone(), &namespace);
+        let params = PostParams::default();
+        match tokio::time::timeout(Duration::from_secs(5), api.create(&params, event)).await {
+            Ok(Ok(_)) => {}
+            Ok(Err(kube::Error::Api(status))) => {
+                tracing::debug!(code = status.code, message = status.message, "an Event was refused");
+            }
+            Ok(Err(_)) | Err(_) => tracing::debug!("an Event could not be written"),
+        }
+        tokio::time::sleep(BETWEEN).await;
     }
 }

@@ -93,6 +93,17 @@ pub fn part(chunks: &Chunks, wanted: impl Fn(&ObjectKey) -> bool) -> Inventory {
     inventory
 }
 
+/// The part of a whole inventory that is asked for.
+pub fn chosen(inventory: &Inventory, wanted: impl Fn(&ObjectKey) -> bool) -> Inventory {
+    let part = inventory.iter().filter(|(key, _)| wanted(key));
+    part.map(|(key, held)| (key.clone(), held.clone())).collect()
+}
+
+/// How many objects of a whole inventory are known to be there.
+pub fn identified(inventory: &Inventory) -> usize {
+    inventory.values().filter(|held| !held.uid.is_empty()).count()
+}
+
 /// Nothing is held.
 pub fn is_empty(chunks: &Chunks) -> bool {
     chunks.values().all(|chunk| chunk.entries.is_empty())
@@ -103,7 +114,7 @@ pub fn known(chunks: &Chunks) -> usize {
     let of = |chunk: &Arc<Chunk>| chunk.entries.iter().filter(|(_, held)| !held.uid.is_empty()).count();
     match chunks.values().any(|chunk| chunk.deleting) {
         // What is being copied stands in two chunks.
-        true => joined(chunks).values().filter(|held| !held.uid.is_empty()).count(),
+        true => identified(&joined(chunks)),
         false => chunks.values().map(of).sum(),
     }
 }

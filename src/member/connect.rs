@@ -9,26 +9,22 @@ use std::{
 };
 
 use http::{HeaderValue, Request, Response, StatusCode, Uri, header};
-use hyper::{
-    body::Incoming,
-    rt::{Read, Write},
-};
-use hyper_util::{
-    client::legacy::{
-        Client as HyperClient,
-        connect::{
-            Connection, HttpConnector,
-            dns::{GaiResolver, Name},
-            proxy::{SocksV5, Tunnel},
-        },
-    },
-    rt::{TokioExecutor, TokioTimer},
+use http_body_util::{Either, Limited};
+use hyper::rt::{Read, Write};
+use hyper_util::client::legacy::connect::{
+    Connection, HttpConnector,
+    dns::{GaiResolver, Name},
+    proxy::{SocksV5, Tunnel},
 };
 use kube::{Client, client::Body};
 use rustls::{ClientConfig, RootCertStore, pki_types::ServerName};
 use tower::{BoxError, Service, ServiceExt, service_fn, util::BoxCloneService};
 use vidra_core::kubeconfig::{Allow, ClientAuth, MemberConfig, check_address};
 
+use super::{
+    informers::MOST,
+    lanes::{Counted, Lanes, is_watch},
+};
 use crate::seams::{Connect, ConnectError};
 
 /// A response must have begun within this time; watches begin at once too.
@@ -119,15 +115,12 @@ where
         }
         None => builder,
     }
-    .enable_http1()
+    .enable_all_versions()
     .wrap_connector(connector);
-    let client: HyperClient<_, Body> = HyperClient::builder(TokioExecutor::new())
-        .pool_idle_timeout(Duration::from_secs(60))
-        .pool_timer(TokioTimer::new())
-        .build(https);
+    let lanes = Arc::new(Lanes::new(https));
     let service = service_fn(move |request: Request<Body>| {
-        let client = client.clone();
-        async move { client.request(request).await.map_err(BoxError::from) }
+        let lanes = lanes.clone();
+        async move { lanes.send(request).await.map_err(BoxError::from) }
     });
     Ok(service.boxed_clone())
 }
@@ -181,18 +174,27 @@ impl Target {
     }
 }
 
-type Transport = BoxCloneService<Request<Body>, Response<Incoming>, BoxError>;
+type Transport = BoxCloneService<Request<Body>, Response<Counted>, BoxError>;
+/// An answer with an end, which is bounded, or a watch, whose reader bounds its events.
+type Bounded = Either<Limited<Counted>, Counted>;
 
-/// Addresses each request, waits for its headers within a limit, and refuses redirects.
-fn guarded(transport: Transport, target: Target) -> Transport {
+/// Addresses each request, waits for its headers within a limit, bounds its answer, and refuses redirects.
+fn guarded(
+    transport: Transport,
+    target: Target,
+) -> BoxCloneService<Request<Body>, Response<Bounded>, BoxError> {
     service_fn(move |mut request: Request<Body>| {
         let (transport, target) = (transport.clone(), target.clone());
         async move {
+            let is_watch = is_watch(&request);
             target.address(&mut request)?;
             let response = tokio::time::timeout(HEADERS_WITHIN, transport.oneshot(request))
                 .await
                 .map_err(|_| BoxError::from(format!("no answer within {} s", HEADERS_WITHIN.as_secs())))??;
-            refuse_redirect(response)
+            Ok(refuse_redirect(response)?.map(|body| match is_watch {
+                true => Either::Right(body),
+                false => Either::Left(Limited::new(body, MOST)),
+            }))
         }
     })
     .boxed_clone()

@@ -8,6 +8,7 @@ mod inherit;
 mod present;
 mod recreate;
 mod remove;
+mod spare;
 
 use k8s_openapi::api::core::v1::Namespace;
 use kube::{
@@ -158,7 +159,10 @@ impl Actor<'_> {
         {
             return Ok(outcome);
         }
-        let step = self.apply_body(declared, &body, uid, why, force).await;
+        let step = match self.sparing().objects.get(&declared.key) {
+            Some(spared) => self.apply_sparing(declared, spared, uid, why, force).await,
+            None => self.apply_body(declared, &body, uid, why, force).await,
+        };
         self.or_change_immutable(declared, uid, step).await
     }
 
@@ -177,33 +181,42 @@ impl Actor<'_> {
     }
 
     async fn apply_body(&self, declared: &Declared, body: &Value, uid: &str, why: Why, force: bool) -> Step {
-        let corrected = why.is_drift();
         match self.send(declared, body, force).await {
-            Ok(uid) => Ok(Outcome::Applied { uid, corrected }),
-            Err(error) => match &error.class {
-                Class::FieldConflict(fields) if !force => {
-                    self.contest(declared, uid, why, fields, &error).await
+            Ok(uid) => Ok(Outcome::Applied { uid, corrected: why.is_drift() }),
+            Err(error) => self.not_applied(declared, uid, why, force, error).await,
+        }
+    }
+
+    /// An apply to the object with this uid was refused.
+    async fn not_applied(
+        &self,
+        declared: &Declared,
+        uid: &str,
+        why: Why,
+        force: bool,
+        error: CallError,
+    ) -> Step {
+        match &error.class {
+            Class::FieldConflict(fields) if !force => self.contest(declared, uid, why, fields, &error).await,
+            // Another object, or none, bears the name now.
+            Class::Conflict | Class::NotFound if why == Why::Missing => {
+                self.forget_record(&declared.key, uid);
+                self.create(declared, true).await
+            }
+            Class::Namespace { terminating: false } => {
+                self.forget_record(&declared.key, uid);
+                self.create(declared, why.is_drift()).await
+            }
+            Class::Conflict | Class::NotFound => self.join(declared).await,
+            // A uid that differs answers 422 for some kinds: see whether the body is at fault.
+            _ if error.is_invalid() && why == Why::Missing => {
+                match self.read(&declared.key, &declared.gvk).await? {
+                    Some(live) if live.uid() == uid => Err(error),
+                    Some(_) => self.join(declared).await,
+                    None => self.create(declared, true).await,
                 }
-                // Another object, or none, bears the name now.
-                Class::Conflict | Class::NotFound if why == Why::Missing => {
-                    self.forget_record(&declared.key, uid);
-                    self.create(declared, true).await
-                }
-                Class::Namespace { terminating: false } => {
-                    self.forget_record(&declared.key, uid);
-                    self.create(declared, corrected).await
-                }
-                Class::Conflict | Class::NotFound => self.join(declared).await,
-                // A uid that differs answers 422 for some kinds: see whether the body is at fault.
-                _ if error.is_invalid() && why == Why::Missing => {
-                    match self.read(&declared.key, &declared.gvk).await? {
-                        Some(live) if live.uid() == uid => Err(error),
-                        Some(_) => self.join(declared).await,
-                        None => self.create(declared, true).await,
-                    }
-                }
-                _ => Err(error),
-            },
+            }
+            _ => Err(error),
         }
     }
 
@@ -243,9 +256,7 @@ impl Actor<'_> {
         if let Some(outcome) = self.disturbs(declared, uid, Why::Joined).await? {
             return Ok(outcome);
         }
-        let mut body = self.body(declared);
-        body["metadata"]["uid"] = uid.into();
-        body["metadata"]["resourceVersion"] = live.resource_version().into();
+        let body = self.body_for(declared, live);
         let step = match self.send(declared, &body, false).await {
             Ok(uid) => Ok(Outcome::Applied { uid, corrected: false }),
             Err(error) => match &error.class {
@@ -268,6 +279,7 @@ impl Actor<'_> {
             return self.create(declared, true).await;
         };
         let (live_uid, live_json) = (live.uid().to_owned(), live.json.clone());
+        let plain = self.plain_for(declared, &live.json);
         self.fold(&declared.gvk, live, Source::Read);
         let view = self.session.records.view(&self.owner.hash, &declared.key, self.desired);
         match view.map(|view| view.drift) {
@@ -275,7 +287,7 @@ impl Actor<'_> {
             Some(Drift::Differs) => return self.bring_boxed(declared, &drifted).await,
             _ => {}
         }
-        let mut body = self.body(declared);
+        let mut body = self.marked(declared, plain);
         body["metadata"]["uid"] = uid.into();
         let params = PatchParams { dry_run: true, ..self.params(true) };
         let api = self.api(&declared.key, self.resource(&declared.gvk)?);
@@ -284,7 +296,10 @@ impl Actor<'_> {
         let set = fields::own_apply_entry(&would.json, &self.owner.manager)
             .and_then(|entry| fields::FieldSet::from_fields_v1(entry).ok());
         let same = set.as_ref().is_some_and(|set| {
-            let values = |json: &Value| fields::values_hash(json, set, Some(&declared.body));
+            let values = |json: &Value| {
+                let compared = self.compared(declared, json, &live_json);
+                fields::values_hash(&compared, set, Some(&declared.body))
+            };
             values(&would.json) == values(&live_json)
         });
         match set {
@@ -321,9 +336,9 @@ impl Actor<'_> {
         match self.session.call("create", api.create(&PostParams::default(), &namespace)).await {
             Ok(_) => Ok(()),
             Err(error) if error.class == Class::Conflict => Ok(()),
-            Err(error) if error.class == Class::Forbidden => {
-                Err(missing(format!("namespace {name:?} is missing and may not be created: {error}")))
-            }
+            Err(error) if error.class == Class::Forbidden => Err(missing(format!(
+                "namespace {name:?} is missing and the hub may not create it; create it in the member: {error}"
+            ))),
             Err(error) => Err(error),
         }
     }

@@ -35,6 +35,8 @@ pub enum Class {
     Expired,
     /// The server failed (5xx). May be permanent: an undeclared field answers 500 too.
     Server,
+    /// The answer is larger than any that an API server gives.
+    Oversized,
 }
 
 /// A failed call, with what failed in a sentence.
@@ -91,6 +93,7 @@ impl CallError {
             Class::Invalid | Class::InvalidFields(_) => "Invalid",
             Class::Expired => "Expired",
             Class::Server => "ServerError",
+            Class::Oversized => "AnswerTooLarge",
         }
     }
 }
@@ -103,6 +106,10 @@ impl From<kube::Error> for CallError {
             kube::Error::SerdeError(_) | kube::Error::FromUtf8(_) => {
                 Self { class: Class::Server, message: "the answer could not be decoded".into() }
             }
+            other if is_oversized(&other) => Self {
+                class: Class::Oversized,
+                message: "the answer is larger than any that an API server gives".into(),
+            },
             other => Self { class: Class::Transport, message: root_cause(&other) },
         }
     }
@@ -126,12 +133,13 @@ impl From<Status> for CallError {
             }
             409 => Class::Conflict,
             410 => Class::Expired,
+            // Ahead of the server: 504 from kube-apiserver, other codes from servers behind it.
+            _ if has_cause("ResourceVersionTooLarge") => Class::Expired,
             429 => {
                 let seconds =
                     details.map(|details| details.retry_after_seconds).filter(|seconds| *seconds > 0);
                 Class::Throttled(seconds.map(|seconds| Duration::from_secs(u64::from(seconds.min(60)))))
             }
-            504 if has_cause("ResourceVersionTooLarge") => Class::Expired,
             422 if details
                 .is_some_and(|details| details.causes.iter().any(|cause| !cause.field.is_empty())) =>
             {
@@ -165,6 +173,18 @@ fn root_cause(error: &dyn std::error::Error) -> String {
         innermost = source;
     }
     trimmed(&innermost.to_string())
+}
+
+/// The transport's own bound was met.
+fn is_oversized(error: &(dyn std::error::Error + 'static)) -> bool {
+    let mut next = Some(error);
+    while let Some(error) = next {
+        if error.is::<http_body_util::LengthLimitError>() {
+            return true;
+        }
+        next = error.source();
+    }
+    false
 }
 
 /// Members' words are bounded and without control characters before they go anywhere.

@@ -6,6 +6,7 @@ pub mod effects;
 pub mod error;
 pub mod informers;
 pub mod kinds;
+mod lanes;
 pub mod live;
 pub mod owner;
 pub mod records;

@@ -5,8 +5,12 @@
 //! status depends on. Everything else is dropped here, so that a busy member costs nothing.
 
 mod agree;
+mod base;
+mod extent;
 mod flight;
 mod later;
+mod spare;
+mod traces;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -22,11 +26,13 @@ use vidra_api::{
 use vidra_core::{
     fields::{self, FieldSet},
     health::{self, HealthStatus},
+    ignore::Sparing,
     object::{Gvk, ObjectKey},
     plan::{self, Drift},
     render::{DeclaredHash, Stamp},
 };
 
+use base::Base;
 pub use flight::Flight;
 pub use later::{Generations, Later};
 
@@ -61,12 +67,14 @@ struct Inner {
     sets: BTreeSet<Arc<FieldSet>>,
     folds: u64,
     flights: BTreeMap<ObjectKey, flight::Calls>,
+    traces: traces::Traces,
 }
 
 /// A target that has told what it declares.
 struct Owner {
     target: TargetKey,
     desired: Arc<Desired>,
+    sparing: Arc<Sparing>,
 }
 
 struct Record {
@@ -88,18 +96,9 @@ struct View {
     proof: bool,
     /// What was declared at our last apply, and the VidraResource's generation then.
     applied: Option<(DeclaredHash, i64)>,
+    /// Somebody holds what is left to such.
+    yields: bool,
     base: Base,
-}
-
-/// What the live values are compared with.
-enum Base {
-    /// The values of our last apply over its field set.
-    Known { set: Arc<FieldSet>, values: u64, drifted: bool },
-    /// Seen, not compared yet: the values over what our entry owns now. `exact`: what is declared was
-    /// known when they were hashed, so that what it leaves empty was left out.
-    Seen { set: Arc<FieldSet>, values: u64, exact: bool },
-    /// Our entry is gone.
-    Lost,
 }
 
 impl Records {
@@ -107,11 +106,6 @@ impl Records {
     pub fn new(hub: HubId) -> Self {
         let manager_prefix = format!("vidra/{hub}/");
         Self { hub, manager_prefix, inner: Mutex::new(Inner::default()) }
-    }
-
-    /// Says what a target declares, before its objects are folded.
-    pub fn declare(&self, owner: OwnerHash, target: TargetKey, desired: Arc<Desired>) {
-        self.inner.lock().owners.insert(owner, Owner { target, desired });
     }
 
     /// Forgets a target that is gone.
@@ -133,7 +127,8 @@ impl Records {
             && Some(&*record.uid) == live["metadata"]["uid"].as_str()
             && let Some(view) = record.views.iter_mut().find(|view| view.owner == *owner)
         {
-            view.base = Base::known_now(live, set, Some(declared));
+            let spared = inner.owners.get(owner).and_then(|known| known.sparing.objects.get(key));
+            view.base = Base::known_now(&spare::seen(spared, live), set, Some(declared));
         }
     }
 
@@ -172,6 +167,7 @@ impl Records {
         }
         inner.folds += 1;
         let views = self.views(&key, &live, source, before, resource_version, &inner.owners, &mut inner.sets);
+        inner.trace(&self.hub, &key, &live.json, &views);
         let record = Record {
             uid: live.uid().into(),
             resource_version,
@@ -210,33 +206,6 @@ impl Records {
         targets_of(&owners, &inner.owners)
     }
 
-    /// Ends a list of one kind (in one namespace, unless empty) that began at `mark`: what was not listed
-    /// and not folded since is gone.
-    pub fn listed(
-        &self,
-        gvk: &Gvk,
-        namespace: &str,
-        seen: &BTreeSet<ObjectKey>,
-        mark: u64,
-    ) -> Vec<TargetKey> {
-        let mut inner = self.inner.lock();
-        let inner = &mut *inner;
-        let of_kind = |key: &ObjectKey| {
-            *key.group == *gvk.group
-                && *key.kind == *gvk.kind
-                && (namespace.is_empty() || *key.namespace == *namespace)
-        };
-        let mut owners = BTreeSet::new();
-        inner.objects.retain(|key, record| {
-            let kept = !of_kind(key) || seen.contains(key) || record.folded > mark;
-            if !kept {
-                owners.extend(record.owners());
-            }
-            kept
-        });
-        targets_of(&owners, &inner.owners)
-    }
-
     /// Forgets every object.
     pub fn clear(&self) {
         let mut inner = self.inner.lock();
@@ -244,18 +213,12 @@ impl Records {
         inner.forget_news(|_| true);
     }
 
-    /// Drops the records of a kind whose informer has ended.
-    pub fn drop_kind(&self, gvk: &Gvk) {
-        let of_kind = |key: &ObjectKey| *key.group == *gvk.group && *key.kind == *gvk.kind;
-        let mut inner = self.inner.lock();
-        inner.objects.retain(|key, _| !of_kind(key));
-        inner.forget_news(of_kind);
-    }
-
     /// One object as a plan of this owner sees it. A baseline that can be had without a call is taken:
     /// when every declared leaf is still owned, live is as it was left.
     pub fn view(&self, owner: &OwnerHash, key: &ObjectKey, desired: &Desired) -> Option<plan::Live> {
         let mut inner = self.inner.lock();
+        let inner = &mut *inner;
+        let spared = inner.owners.get(owner).and_then(|known| known.sparing.objects.get(key));
         let record = inner.objects.get_mut(key)?;
         let shared = record.views.iter().any(|view| view.owner != *owner && view.proof);
         let (mut proof, mut applied, mut drift) = (false, None, Drift::Unsure);
@@ -265,7 +228,7 @@ impl Records {
             if let Some(declared) = desired.objects.get(key)
                 && view.applied.is_some_and(|(hash, _)| hash == declared.hash)
             {
-                view.base.settle(&declared.body);
+                view.base.settle(&declared.body, spared, view.yields);
             }
             drift = view.base.drift();
         }
@@ -307,40 +270,46 @@ impl Records {
         let same_version = before.is_some_and(|before| before.resource_version == resource_version);
         all.into_iter()
             .map(|owner| {
-                let declared = owners.get(&owner).and_then(|known| known.desired.objects.get(key));
+                let known = owners.get(&owner);
+                let declared = known.and_then(|known| known.desired.objects.get(key));
                 let body = declared.map(|declared| &*declared.body);
+                let spared = known.and_then(|known| known.sparing.objects.get(key));
+                let seen = spare::seen(spared, &live.json);
+                let disturbed = |own: &FieldSet| {
+                    spared.zip(body).is_some_and(|(spared, body)| spared.is_disturbed(&live.json, body, own))
+                };
                 let label = owner.label_key();
                 let entry = entries.remove(&owner);
                 let proof = entry.as_ref().is_some_and(|set| fields::owns_label(set, &label))
                     && !metadata["labels"][&label].is_null();
                 let stamp = metadata["annotations"][&label].as_str().and_then(Stamp::parse);
                 let applied = stamp.map(|stamp| (stamp.hash, stamp.generation));
-                let was = before
-                    .and_then(|before| before.views.iter().find(|view| view.owner == owner))
-                    .and_then(|view| view.base.known());
+                let view = before.and_then(|before| before.views.iter().find(|view| view.owner == owner));
+                let was = view.and_then(|view| view.base.known());
+                let stale = view.is_some_and(|view| matches!(view.base, Base::Stale));
                 let base = match (entry, was) {
-                    (Some(set), _) if source == Source::Answer(&owner) => {
-                        Base::known_now(&live.json, set, body)
-                    }
+                    (Some(set), _) if source == Source::Answer(&owner) => Base::known_now(&seen, set, body),
                     (None, _) => Base::Lost,
+                    (Some(_), _) if stale => Base::Stale,
                     // A new default or another served version, without a write: a new baseline.
-                    (Some(_), Some((set, _, false))) if same_version => {
-                        Base::known_now(&live.json, set, body)
-                    }
+                    (Some(_), Some((set, _, false))) if same_version => Base::known_now(&seen, set, body),
                     (Some(entry), Some((set, values, _))) => {
-                        let drifted = fields::values_hash(&live.json, &set, body) != values
-                            || (entry != set && self.is_filled(&live.json, body, owners.get(&owner)));
+                        let drifted = (fields::values_hash(&seen, &set, body) != values
+                            && !spare::is_yielded(spared, &live.json, body, (&set, values)))
+                            || (entry != set && self.is_filled(&seen, body, known))
+                            || disturbed(&entry);
                         Base::Known { set, values, drifted }
                     }
                     (Some(set), None) => {
-                        let values = fields::values_hash(&live.json, &set, body);
-                        match self.is_filled(&live.json, body, owners.get(&owner)) {
+                        let values = fields::values_hash(&seen, &set, body);
+                        match self.is_filled(&seen, body, known) || disturbed(&set) {
                             true => Base::Known { set, values, drifted: true },
                             false => Base::Seen { set, values, exact: body.is_some() },
                         }
                     }
                 };
-                View { owner, proof, applied, base }
+                let yields = spared.is_some_and(|spared| spared.yields_now(&live.json));
+                View { owner, proof, applied, yields, base }
             })
             .collect()
     }
@@ -380,37 +349,6 @@ impl Records {
 impl Record {
     fn owners(&self) -> BTreeSet<OwnerHash> {
         self.views.iter().map(|view| view.owner.clone()).collect()
-    }
-}
-
-impl Base {
-    fn known_now(live: &Value, set: Arc<FieldSet>, body: Option<&Value>) -> Self {
-        let values = fields::values_hash(live, &set, body);
-        Base::Known { set, values, drifted: false }
-    }
-
-    fn known(&self) -> Option<(Arc<FieldSet>, u64, bool)> {
-        match self {
-            Base::Known { set, values, drifted } => Some((set.clone(), *values, *drifted)),
-            Base::Seen { .. } | Base::Lost => None,
-        }
-    }
-
-    fn settle(&mut self, declared: &Value) {
-        if let Base::Seen { set, values, exact } = self
-            && (*exact || !fields::has_empties(declared))
-            && fields::missing_leaves(declared, set).is_empty()
-        {
-            *self = Base::Known { set: set.clone(), values: *values, drifted: false };
-        }
-    }
-
-    fn drift(&self) -> Drift {
-        match self {
-            Base::Known { drifted: false, .. } => Drift::None,
-            Base::Known { drifted: true, .. } | Base::Lost => Drift::Differs,
-            Base::Seen { .. } => Drift::Unsure,
-        }
     }
 }
 
@@ -470,5 +408,7 @@ fn targets_of(owners: &BTreeSet<OwnerHash>, known: &BTreeMap<OwnerHash, Owner>) 
     owners.iter().filter_map(|owner| known.get(owner)).map(|owner| owner.target.clone()).collect()
 }
 
+#[cfg(test)]
+mod arbitrary;
 #[cfg(test)]
 mod tests;

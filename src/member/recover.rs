@@ -13,6 +13,9 @@ use super::{
 };
 use crate::hub::inventory::Inventory;
 
+/// Objects in a page.
+const PAGE: u32 = 500;
+
 /// Complete, or an error: a kind that cannot be listed may hide objects.
 pub async fn find_own(session: &Session, owner: &Owner) -> Result<Inventory, CallError> {
     let kinds = session.rediscover().await?;
@@ -24,11 +27,19 @@ pub async fn find_own(session: &Session, owner: &Owner) -> Result<Inventory, Cal
     let mut inventory = Inventory::new();
     for (gvk, resource) in kinds.deliverable() {
         let api: Api<Live> = Api::all_with(session.client.clone(), resource);
-        let params = ListParams::default().labels(&selector);
-        for live in session.call("list", api.list(&params)).await?.items {
-            let key = ObjectKey::new(gvk, live.meta_text("namespace"), live.meta_text("name"));
-            // Without uid: only our own Apply entry will prove it ours.
-            inventory.entry(key).or_insert_with(|| Held::intended(&gvk.version));
+        let mut params = ListParams::default().labels(&selector).limit(PAGE);
+        loop {
+            let page = session.call("list", api.list_metadata(&params)).await?;
+            for found in page.items {
+                let (namespace, name) = (found.metadata.namespace, found.metadata.name);
+                let key = ObjectKey::new(gvk, &namespace.unwrap_or_default(), &name.unwrap_or_default());
+                // Without uid: only our own Apply entry will prove it ours.
+                inventory.entry(key).or_insert_with(|| Held::intended(&gvk.version));
+            }
+            match page.metadata.continue_.filter(|token| !token.is_empty()) {
+                Some(token) => params = params.continue_token(&token),
+                None => break,
+            }
         }
     }
     Ok(inventory)

@@ -101,6 +101,8 @@ pub struct SessionDeps {
     pub tuning: Arc<Tuning>,
     /// Wakes all targets of a cluster.
     pub wake_targets: Arc<dyn Fn(&str) + Send + Sync>,
+    /// Says of a cluster, for a reason, what somebody should look at.
+    pub warn: Arc<dyn Fn(&str, &str, &str) + Send + Sync>,
 }
 
 /// See the module.
@@ -140,9 +142,14 @@ impl Session {
     pub fn start(cluster: &str, fingerprint: u64, client: Client, deps: SessionDeps) -> Arc<Self> {
         let (stop, tasks) = (CancellationToken::new(), TaskTracker::new());
         let records = Arc::new(Records::new(deps.hub.clone()));
-        let selector = format!("{}={}", vidra_api::labels::HUB_LABEL, deps.hub);
-        let informers =
-            Informers::new(selector, client.clone(), records.clone(), &deps, tasks.clone(), stop.clone());
+        let informers = Informers::new(
+            cluster.into(),
+            client.clone(),
+            records.clone(),
+            &deps,
+            tasks.clone(),
+            stop.clone(),
+        );
         let state = State {
             contact: Contact::Connecting,
             admitted: None,

@@ -13,9 +13,21 @@ use std::{
 
 use parking_lot::Mutex;
 use tokio::time::Instant;
+use vidra_api::DriftSpec;
+use vidra_core::{
+    fights::{Fights, Now},
+    ignore::Unused,
+    object::ObjectKey,
+};
 
 use crate::{
-    hub::{api::HubApi, catalog::Catalog, events::Events, identity::Identity, revisions::Revisions},
+    hub::{
+        api::HubApi,
+        catalog::Catalog,
+        events::{Events, Severity},
+        identity::Identity,
+        revisions::Revisions,
+    },
     member::{
         budget::Shared,
         error::CallError,
@@ -54,7 +66,7 @@ pub struct Hub {
     /// Revisions, parsed and rendered.
     pub revisions: Revisions,
     /// Events.
-    pub events: Events,
+    pub events: Arc<Events>,
     /// Wall time.
     pub clock: Arc<dyn Clock>,
     /// Chance.
@@ -81,12 +93,20 @@ pub struct Memo {
     made: BTreeSet<TargetKey>,
     /// VidraTargets of others' making that were met without a status: what was delivered for them is not known.
     untold: BTreeSet<TargetKey>,
+    /// Repairs of late, and those who undo them.
+    fights: BTreeMap<TargetKey, Fights>,
+    /// What was found not to be as declared, was told, and is not repaired.
+    drifting: BTreeMap<TargetKey, BTreeSet<ObjectKey>>,
+    /// Since when this process counts time.
+    origin: Option<Instant>,
     /// Members whose credentials the cluster loop has looked at since the start.
     judged: BTreeSet<String>,
     /// The revision of a VidraResource that is known to be kept.
     kept_revision: BTreeMap<ResourceKey, String>,
     /// Revisions made since a VidraResource's superfluous ones were looked for.
     new_revisions: BTreeMap<ResourceKey, usize>,
+    /// What of the ignored paths matched nothing in a target, and of which rules that was said.
+    unused: BTreeMap<TargetKey, (DriftSpec, Vec<Unused>)>,
     /// Since when a status that may pass by itself waits to be written.
     settling: BTreeMap<Key, Instant>,
 }
@@ -100,6 +120,7 @@ impl Hub {
     /// What a new session needs.
     pub fn session_deps(&self) -> SessionDeps {
         let (catalog, queue) = (self.catalog.clone(), self.queue.clone());
+        let (known, events) = (self.catalog.clone(), self.events.clone());
         SessionDeps {
             hub: self.identity.hub.clone(),
             queue: self.queue.clone(),
@@ -109,6 +130,11 @@ impl Hub {
             calls: self.calls.clone(),
             tuning: self.tuning.clone(),
             wake_targets: Arc::new(move |cluster| wake_targets(&catalog, &queue, cluster)),
+            warn: Arc::new(move |cluster, reason, note| {
+                if let Some(member) = known.member(cluster) {
+                    events.say(member.as_ref(), Severity::Warning, reason, note);
+                }
+            }),
         }
     }
 
@@ -117,12 +143,58 @@ impl Hub {
         wake_targets(&self.catalog, &self.queue, cluster);
     }
 
+    /// Now, for counting repairs.
+    fn now(&self) -> Now {
+        let now = Instant::now();
+        let origin = *self.memo.lock().origin.get_or_insert(now);
+        Now { elapsed: now.duration_since(origin), wall: self.clock.now() }
+    }
+
+    /// A person asks that repairs which wait for somebody to stop undoing them are tried at once.
+    fn ask_again(&self, key: &TargetKey, word: &str) {
+        if let Some(fights) = self.memo.lock().fights.get_mut(key) {
+            fights.ask(word);
+        }
+    }
+
+    /// How many objects somebody changes back again and again, by cluster.
+    pub fn contentions(&self) -> BTreeMap<String, i64> {
+        let mut counts = BTreeMap::new();
+        for (key, fights) in &self.memo.lock().fights {
+            *counts.entry(key.cluster.to_string()).or_default() += fights.contentions().count() as i64;
+        }
+        counts
+    }
+
+    /// Nothing is kept as declared of this target any more.
+    fn forget_drift(&self, key: &TargetKey) {
+        let mut memo = self.memo.lock();
+        memo.fights.remove(key);
+        memo.drifting.remove(key);
+    }
+
+    /// A target tells what of the ignored paths matches nothing in it; `None`: none are ignored. Whether that is
+    /// news.
+    fn note_unused(&self, key: &TargetKey, unused: Option<(DriftSpec, Vec<Unused>)>) -> bool {
+        let mut memo = self.memo.lock();
+        match unused {
+            None => memo.unused.remove(key).is_some(),
+            Some(unused) if memo.unused.get(key) == Some(&unused) => false,
+            Some(unused) => {
+                memo.unused.insert(key.clone(), unused);
+                true
+            }
+        }
+    }
+
     /// The same of a VidraTarget.
     fn forget_target(&self, key: &TargetKey) {
+        self.forget_drift(key);
         let mut memo = self.memo.lock();
         memo.corrections.remove(key);
         memo.made.remove(key);
         memo.untold.remove(key);
+        memo.unused.remove(key);
         memo.status_written.remove(&Key::Target(key.clone()));
     }
 

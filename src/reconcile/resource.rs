@@ -7,6 +7,7 @@
 mod approve;
 mod ending;
 mod forget;
+mod ignored;
 mod leaving;
 mod report;
 mod revision;
@@ -84,16 +85,20 @@ impl Pass<'_> {
         if self.resource.metadata.deletion_timestamp.is_some() {
             return self.take_away().await;
         }
-        if !self.resource.finalizers().iter().any(|one| one == FINALIZER) {
-            self.hub.api.resource_finalizer(self.resource, true).await?;
-            return Ok(Verdict::Done(None));
-        }
         let handled = self.heed_request();
         if self.resource.spec.suspend {
+            if !self.mark().await? {
+                return Ok(Verdict::Done(None));
+            }
             self.suspend_targets().await?;
             return self.report(None, None, handled).await;
         }
-        match self.revision().await? {
+        // The revision is owned by the VidraResource and needs no mark on it; the targets do.
+        let (marked, revision) = tokio::join!(self.mark(), self.revision());
+        if !marked? {
+            return Ok(Verdict::Done(None));
+        }
+        match revision? {
             // Nothing that was delivered is touched for a manifest that cannot be read.
             Err(error) => {
                 let message = error.to_string();
@@ -107,7 +112,7 @@ impl Pass<'_> {
             }
             Ok(parsed) => {
                 let selection = self.select();
-                let problem = match self.guard(&selection) {
+                let problem = match self.guard(&selection).or_else(|| self.misread()) {
                     Some(held) => Some(held),
                     None => {
                         self.deliver(&parsed, &selection).await?;
@@ -120,6 +125,19 @@ impl Pass<'_> {
         }
     }
 
+    /// Puts our finalizer on it. Returns whether it is still there, and is to stay.
+    async fn mark(&self) -> Result<bool, CallError> {
+        let is_marked = |resource: &VidraResource| resource.finalizers().iter().any(|one| one == FINALIZER);
+        if is_marked(self.resource) {
+            return Ok(true);
+        }
+        self.hub.api.resource_finalizer(self.resource, true).await?;
+        Ok(self.hub.catalog.resource(self.key).is_some_and(|now| {
+            let same = now.metadata.uid == self.resource.metadata.uid;
+            same && is_marked(&now) && now.metadata.deletion_timestamp.is_none()
+        }))
+    }
+
     /// A request to reconcile now, by annotation: every target looks again.
     fn heed_request(&self) -> Option<String> {
         let asked = vidra_api::clip(self.resource.annotations().get(RECONCILE_REQUESTED_AT)?, 64);
@@ -127,7 +145,9 @@ impl Pass<'_> {
             self.resource.status.as_ref().and_then(|status| status.last_handled_reconcile_at.as_ref());
         if handled != Some(&asked) {
             for cluster in self.hub.catalog.targets_of(self.key).keys() {
-                self.hub.queue.add(Key::Target(self.target_key(cluster)), Priority::User);
+                let key = self.target_key(cluster);
+                self.hub.ask_again(&key, &asked);
+                self.hub.queue.add(Key::Target(key), Priority::User);
             }
         }
         Some(asked)
@@ -265,6 +285,7 @@ impl Pass<'_> {
             desired: Wish::Present,
             namespace: namespace.to_owned(),
             overrides: self.inputs(cluster, revision),
+            drift: spec.drift.clone(),
             prune: spec.prune,
             deletion_policy: spec.deletion_policy,
             namespace_and_crd_deletion: spec.namespace_and_crd_deletion,

@@ -1,7 +1,10 @@
 //! The target loop: one pass of one (VidraResource, member cluster) pair. It gathers, lets vidra-core plan,
 //! performs, and writes the inventory and the VidraTarget's status; nothing else.
 
+mod fights;
+mod follow;
 mod held;
+mod ignored;
 mod outcome;
 mod perform;
 mod regain;
@@ -9,13 +12,9 @@ mod report;
 mod restored;
 mod waiting;
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::Arc,
-    time::Duration,
-};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-use kube::{ResourceExt, core::ApiResource};
+use kube::ResourceExt;
 use vidra_api::{
     ContainerDeletion, ExistingPolicy, FieldPolicy, MemberCluster, VidraTarget,
     labels::TAKE_OVER_FROM,
@@ -34,7 +33,7 @@ use self::{
     perform::Report,
     regain::{Regained, with_found},
     report::is_done,
-    waiting::{Blind, Unseen, awaited, complaint, unplannable},
+    waiting::{awaited, complaint, unplannable},
 };
 use super::{Hub, RETRY_MOST, RETRY_RARELY, after_hub_error};
 use crate::{
@@ -43,7 +42,6 @@ use crate::{
     member::{
         effects::Actor,
         error::CallError,
-        informers::State,
         owner::Owner,
         recover,
         session::{Contact, Session},
@@ -228,15 +226,22 @@ impl Pass<'_> {
         create_namespaces: bool,
     ) -> Result<Verdict, CallError> {
         let owner = self.owner(create_namespaces);
-        session.records.declare(owner.hash.clone(), self.key.clone(), desired.clone());
+        let sparing = match self.sparing(desired) {
+            Ok(sparing) => sparing,
+            Err(delivery) => {
+                self.conclude(delivery, desired, None, &Report::default()).await?;
+                return Ok(Verdict::Retry(RETRY_RARELY));
+            }
+        };
+        session.records.declare(owner.hash.clone(), self.key.clone(), desired.clone(), sparing);
         let blind = match self.follow(session, desired).await {
-            Some(blind) => blind,
-            None => return Ok(Verdict::Done(None)),
+            Ok(blind) => blind,
+            Err(verdict) => return Ok(verdict),
         };
         let wants: BTreeMap<_, _> = desired
             .wants
             .iter()
-            .filter(|(_, want)| !blind.contains_key(&want.gvk))
+            .filter(|(key, want)| !blind.hides(key, &want.gvk))
             .map(|(key, want)| (key.clone(), want.clone()))
             .collect();
         let live: BTreeMap<_, _> = wants
@@ -248,16 +253,14 @@ impl Pass<'_> {
         let prune = self.target.spec.prune;
         let held =
             inventory::part(&self.hub.catalog.inventory(self.key), |key| prune || wants.contains_key(key));
-        let before = self.target.status.as_ref();
-        let delivered =
-            before.and_then(|status| status.revision.as_deref()) == Some(&*self.target.spec.revision);
+        let delivered = self.is_delivered();
         let regained = self.regain(session, &owner, &live).await?;
         let known = match &regained {
             Regained::All(found) => with_found(held.clone(), found.clone()),
             Regained::NotLost | Regained::Unknown(_) => held.clone(),
         };
         let inventory = proven(known, &wants, &live);
-        let plan = plan::plan(&PlanInput {
+        let input = PlanInput {
             wish: plan::Wish::Present,
             wants: &wants,
             inventory: &inventory,
@@ -267,7 +270,8 @@ impl Pass<'_> {
             delivered,
             unplannable: unplannable(desired, &blind),
             policy: self.policy(),
-        });
+        };
+        let (plan, found) = self.plan(&input, session, &owner);
         if let Some(held) = behind.filter(|_| !plan.is_empty()) {
             return self.conclude(held, desired, Some(session), &Report::default()).await;
         }
@@ -291,6 +295,12 @@ impl Pass<'_> {
             }
             Regained::NotLost | Regained::All(_) => self.perform(&actor, &plan, held, inventory).await?,
         };
+        if self.lost_a_kind(session, desired, &report).await {
+            self.count_corrections(&report);
+            self.settle(&mut report).await?;
+            return Ok(Verdict::Done(Some(Duration::ZERO)));
+        }
+        self.conclude_drift(&found, desired, &mut report);
         // An answer is no event: nothing else would tell that what was waited for, and was applied just now, is
         // there.
         let is_current = |key: &ObjectKey| {
@@ -299,6 +309,7 @@ impl Pass<'_> {
         };
         if report.undone == 0 && plan.waits.iter().filter_map(Wait::gate).any(is_current) {
             self.count_corrections(&report);
+            self.settle(&mut report).await?;
             return Ok(Verdict::Done(Some(Duration::ZERO)));
         }
         if report.delivery.is_none() {
@@ -314,55 +325,21 @@ impl Pass<'_> {
             // Nothing tells when a kind comes to be served.
             report.verdict.get_or_insert(Verdict::Retry(RETRY_MOST));
         }
-        if blind.values().any(|unseen| unseen.passes) {
+        if blind.passes() {
             report.verdict.get_or_insert(Verdict::Retry(RETRY_MOST));
         }
         report.compared = blind.is_empty();
         report.applied_generation = generations.highest;
         let delivery = report.delivery.take().unwrap_or(Delivery::Applied);
-        let verdict = self.conclude(delivery, desired, Some(session), &report).await?;
-        Ok(report.verdict.unwrap_or(verdict))
-    }
-
-    /// Asks for the informers that this target needs. `None`: some have not listed yet, and will say so.
-    /// Else the kinds that cannot be seen, and why.
-    async fn follow(&self, session: &Arc<Session>, desired: &Desired) -> Option<Blind> {
-        let kinds = session.kinds();
-        let declared: BTreeSet<&Gvk> = desired.wants.values().map(|want| &want.gvk).collect();
-        let needed: BTreeMap<Gvk, ApiResource> = declared
-            .into_iter()
-            .filter_map(|gvk| kinds.get(gvk).map(|(kind, _)| (gvk.clone(), kind.clone())))
-            .collect();
-        let mut blind = Blind::new();
-        let states = if self.follows_events() {
-            session.informers.require(self.key, &needed)
-        } else {
-            session.informers.release(self.key);
-            needed.keys().map(|gvk| (gvk.clone(), State::Failing("not watched".into()))).collect()
-        };
-        for (gvk, state) in states {
-            match state {
-                State::Synced => {}
-                State::Syncing => return None,
-                State::Denied(why) => {
-                    blind.insert(gvk, Unseen { why, passes: false });
-                }
-                // Where no watch tells, one list does.
-                State::Failing(_) => {
-                    if let Some(resource) = needed.get(&gvk)
-                        && let Err(error) = session.informers.list_now(&gvk, resource).await
-                    {
-                        blind.insert(gvk, error.into());
-                    }
-                }
-            }
-        }
-        Some(blind)
+        let concluded = self.conclude(delivery, desired, Some(session), &report).await;
+        self.settle(&mut report).await?;
+        Ok(report.verdict.unwrap_or(concluded?))
     }
 
     /// Deletes or lets go what the inventory holds.
     async fn leave(&self, session: &Arc<Session>) -> Result<Verdict, CallError> {
         let owner = self.owner(false);
+        self.hub.forget_drift(self.key);
         session.informers.release(self.key);
         let chunks = self.hub.catalog.inventory(self.key);
         let desired = Desired::default();
@@ -398,13 +375,20 @@ impl Pass<'_> {
         });
         let actor = Actor { session, owner: &owner, desired: &desired };
         let held = inventory::joined(&chunks);
-        let report = self.perform(&actor, &plan, held, inventory).await?;
+        let mut report = self.perform(&actor, &plan, held, inventory).await?;
+        self.settle(&mut report).await?;
         let delivery = report.delivery.clone().unwrap_or(Delivery::TornDown);
         if delivery == Delivery::TornDown {
             session.records.forget(&owner.hash);
         }
         self.conclude(delivery, &desired, None, &report).await?;
         Ok(report.verdict.unwrap_or(Verdict::Done(None)))
+    }
+
+    /// This very revision was applied whole before.
+    fn is_delivered(&self) -> bool {
+        let status = self.target.status.as_ref();
+        status.and_then(|status| status.revision.as_deref()) == Some(&*self.target.spec.revision)
     }
 
     fn follows_events(&self) -> bool {

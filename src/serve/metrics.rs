@@ -1,5 +1,7 @@
 //! Counters and gauges, under the field's usual names where there are any.
 
+mod drift;
+
 use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
@@ -15,6 +17,8 @@ use prometheus_client::{
     registry::Registry,
 };
 use tokio::time::Instant;
+
+pub use self::drift::DriftMetrics;
 
 use crate::{
     queue::{Key, Verdict},
@@ -34,6 +38,13 @@ struct CallLabels {
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 struct QueueLabels {
     name: String,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct WatchLabels {
+    cluster: String,
+    kind: String,
+    fault: String,
 }
 
 /// Counters of the queue.
@@ -60,7 +71,9 @@ impl QueueMetrics {
 pub struct Metrics {
     registry: Arc<Registry>,
     calls: Family<CallLabels, Counter>,
+    watches: Family<WatchLabels, Counter>,
     queue: QueueMetrics,
+    drift: DriftMetrics,
     work: Family<QueueLabels, Histogram>,
     hub: Arc<Mutex<Weak<Hub>>>,
 }
@@ -68,17 +81,21 @@ pub struct Metrics {
 impl Default for Metrics {
     fn default() -> Self {
         let calls = Family::default();
+        let watches = Family::<WatchLabels, Counter>::default();
         let queue = QueueMetrics::default();
+        let drift = DriftMetrics::default();
         let work: Family<QueueLabels, Histogram> =
             Family::new_with_constructor(|| Histogram::new(exponential_buckets(0.001, 4.0, 9)));
         let hub = Arc::new(Mutex::new(Weak::new()));
         let mut registry = Registry::default();
         registry.register("vidra_calls", "Calls by cluster, verb and outcome", calls.clone());
+        let help = "What members showed that is not to be trusted, by cluster, kind and fault";
+        registry.register("vidra_watch_faults", help, watches.clone());
         registry.register("workqueue_adds", "Keys made ready", queue.adds.clone());
         registry.register("workqueue_retries", "Keys whose work failed", queue.retries.clone());
         registry.register("workqueue_work_duration_seconds", "Time of one key's work", work.clone());
-        registry.register_collector(Box::new(State { hub: hub.clone() }));
-        Self { registry: Arc::new(registry), calls, queue, work, hub }
+        registry.register_collector(Box::new(State { hub: hub.clone(), drift: drift.clone() }));
+        Self { registry: Arc::new(registry), calls, watches, queue, drift, work, hub }
     }
 }
 
@@ -88,11 +105,22 @@ impl Metrics {
         self.queue.clone()
     }
 
+    /// The counters of drift.
+    pub fn drift(&self) -> &DriftMetrics {
+        &self.drift
+    }
+
     /// A call ended.
     pub fn called(&self, cluster: &str, verb: &str, outcome: &str) {
         let labels =
             CallLabels { cluster: cluster.to_owned(), verb: verb.to_owned(), outcome: outcome.to_owned() };
         self.calls.get_or_create(&labels).inc();
+    }
+
+    /// A watch or a list of a kind showed something that is not to be trusted.
+    pub fn distrusted(&self, cluster: &str, kind: &str, fault: &str) {
+        let (cluster, kind, fault) = (cluster.to_owned(), kind.to_owned(), fault.to_owned());
+        self.watches.get_or_create(&WatchLabels { cluster, kind, fault }).inc();
     }
 
     /// Times one key's work.
@@ -126,6 +154,7 @@ impl Metrics {
 /// Gauges, read when asked for.
 struct State {
     hub: Arc<Mutex<Weak<Hub>>>,
+    drift: DriftMetrics,
 }
 
 impl std::fmt::Debug for State {
@@ -137,6 +166,7 @@ impl std::fmt::Debug for State {
 impl Collector for State {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), std::fmt::Error> {
         let Some(hub) = self.hub.lock().upgrade() else { return Ok(()) };
+        self.drift.encode(&hub, &mut encoder)?;
         let mut gauge = |name: &str, help: &str, values: Vec<(Vec<(String, String)>, i64)>| {
             let first = ConstGauge::<i64>::new(0);
             let mut family = encoder.encode_descriptor(name, help, None, first.metric_type())?;

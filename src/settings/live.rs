@@ -30,6 +30,8 @@ pub struct Live {
     pub apply_timeout: Duration,
     /// The first list of a kind in a member must end within this time.
     pub cache_sync_timeout: Duration,
+    /// Every so often all is listed although a watch tells; zero: never.
+    pub verify_interval: Duration,
     /// Whether an informer that cannot start stops what it belongs to: the process, or a member's session.
     pub stop_on_startup_error: bool,
     /// Percent of the targets that may be lost at once without a person's word.
@@ -53,6 +55,7 @@ impl Live {
             retry_max: Duration::from_secs(300),
             apply_timeout: Duration::from_secs(15),
             cache_sync_timeout: Duration::from_secs(120),
+            verify_interval: Duration::from_secs(3600),
             stop_on_startup_error: false,
             removal_guard: 20,
             cluster_concurrency: 4,
@@ -85,7 +88,7 @@ struct Setting {
     take: fn(&mut Live, &str) -> Result<(), String>,
 }
 
-const SETTINGS: [Setting; 12] = [
+const SETTINGS: [Setting; 13] = [
     Setting {
         key: "interval",
         alias: Some("requeueResourcesAfter"),
@@ -116,6 +119,17 @@ const SETTINGS: [Setting; 12] = [
         key: "informer.cacheSyncTimeout",
         alias: None,
         take: |live, text| put(&mut live.cache_sync_timeout, duration(text, 1_000, 3_600_000)),
+    },
+    Setting {
+        key: "verifyInterval",
+        alias: None,
+        take: |live, text| match text {
+            "0" | "0s" => put(&mut live.verify_interval, Ok(Duration::ZERO)),
+            text => put(
+                &mut live.verify_interval,
+                duration(text, 60_000, 7 * 24 * 3_600_000).map_err(|why| format!("{why}; 0s is never")),
+            ),
+        },
     },
     Setting {
         key: "informer.onStartupError",
@@ -251,7 +265,7 @@ mod tests {
     #[test]
     fn each_key_sets_its_value_and_nothing_else() {
         let seconds = Duration::from_secs;
-        let rows: [Row; 15] = [
+        let rows: [Row; 17] = [
             ("interval", "30s", |live| live.interval = Duration::from_secs(30)),
             ("requeueResourcesAfter", " 1h30m\n", |live| live.interval = Duration::from_secs(5400)),
             ("reconcileOnEvents", "false", |live| live.on_events = false),
@@ -261,6 +275,8 @@ mod tests {
             ("retry.max", "1h", |live| live.retry_max = Duration::from_secs(3600)),
             ("apply.timeout", "1m", |live| live.apply_timeout = Duration::from_secs(60)),
             ("informer.cacheSyncTimeout", "5s", |live| live.cache_sync_timeout = Duration::from_secs(5)),
+            ("verifyInterval", "30m", |live| live.verify_interval = Duration::from_secs(1800)),
+            ("verifyInterval", "0s", |live| live.verify_interval = Duration::ZERO),
             ("informer.onStartupError", "Stop", |live| live.stop_on_startup_error = true),
             ("removalGuard", "35", |live| live.removal_guard = 35),
             ("removalGuard", "35 %", |live| live.removal_guard = 35),
@@ -281,7 +297,7 @@ mod tests {
     }
 
     /// Each setting, with a value that is not its default.
-    const GOOD: [(&str, &str); 12] = [
+    const GOOD: [(&str, &str); 13] = [
         ("interval", "7s"),
         ("reconcileOnEvents", "false"),
         ("retry.enabled", "false"),
@@ -289,6 +305,7 @@ mod tests {
         ("retry.max", "7s"),
         ("apply.timeout", "7s"),
         ("informer.cacheSyncTimeout", "7s"),
+        ("verifyInterval", "7m"),
         ("informer.onStartupError", "Stop"),
         ("removalGuard", "7"),
         ("clusterConcurrency", "7"),
@@ -310,6 +327,7 @@ mod tests {
             ("retry.max", "-1m", "write a duration"),
             ("apply.timeout", "1h", "write a duration"),
             ("informer.cacheSyncTimeout", "never", "write a duration"),
+            ("verifyInterval", "30s", "write a duration from 60s to 604800s"),
             ("informer.onStartupError", "stop", "write Continue or Stop"),
             ("removalGuard", "101", "write a whole number from 0 to 100"),
             ("removalGuard", "a lot", "write a whole number"),

@@ -1,6 +1,7 @@
 //! Objects that scenarios deliver, and what they read of them.
 
 use serde_json::{Value, json};
+use testkit::world::{At, World};
 
 /// The manifest of a ConfigMap.
 pub fn config_map(name: &str, value: &str) -> String {
@@ -41,4 +42,11 @@ pub fn marks(object: &Value) -> Vec<String> {
     let managers =
         entries.filter_map(|entry| entry["manager"].as_str()).filter(|name| name.starts_with("vidra"));
     keys.chain(managers.map(str::to_owned)).collect()
+}
+
+/// What Events with this reason say in the scenario's namespace of the hub.
+pub async fn events(world: &World, reason: &str) -> Vec<String> {
+    let all = world.hub.list(&At::new("events.k8s.io/v1", "Event", &world.ns, "")).await;
+    let of_reason = all.iter().filter(|event| event["reason"] == reason);
+    of_reason.map(|event| event["note"].as_str().unwrap_or_default().to_owned()).collect()
 }

@@ -101,7 +101,8 @@ fn drift_of_objects_without_a_generation_is_seen_and_repaired_once() {
 fn a_second_drift_right_after_the_first_is_repaired_too() {
     scenario(async |world| {
         world.register(&["berlin"]).await;
-        world.deliver("shop", &["berlin"], &config_map("settings", "one")).await;
+        let manifest = config_map("settings", "one") + &config_map("more", "one");
+        world.deliver("shop", &["berlin"], &manifest).await;
         world.ready("shop").await;
         let alice = world.alice("berlin").await;
         let settings = At::config_map(&world.ns, "settings");
@@ -109,11 +110,12 @@ fn a_second_drift_right_after_the_first_is_repaired_too() {
             alice.merge(&settings, json!({"data": {"key": evil}})).await;
             alice.when(&settings, "as declared", says("one")).await;
         }
-        // Without a breath between them.
+        // Without a breath between them; and so few of each that it is no fight.
+        let more = At::config_map(&world.ns, "more");
         for evil in ["d", "e", "f", "g"] {
-            alice.merge(&settings, json!({"data": {"key": evil}})).await;
+            alice.merge(&more, json!({"data": {"key": evil}})).await;
         }
-        alice.when(&settings, "as declared", says("one")).await;
+        alice.when(&more, "as declared", says("one")).await;
         alice.delete(&settings).await;
         alice.when(&settings, "made again", says("one")).await;
         alice.delete(&settings).await;

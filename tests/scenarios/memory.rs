@@ -3,6 +3,7 @@
 
 mod adopting;
 mod apply_modes;
+mod clockwork;
 mod common;
 mod conformance;
 mod counts;
@@ -12,12 +13,14 @@ mod delivery;
 mod disaster;
 mod drift;
 mod emptying;
+mod fights;
 mod foreign;
 mod forgetting;
 mod identity;
 mod inheriting;
 mod labels;
 mod limits;
+mod namespaces;
 mod order;
 mod others;
 mod outages;
@@ -27,12 +30,15 @@ mod patience;
 mod removal;
 mod restored;
 mod rights;
+mod rollup;
+mod served;
 mod settings;
 mod shared;
 mod sources;
 mod spelling;
 mod terminating;
 mod uninstalling;
+mod watching;
 
 use common::*;
 use testkit::world::in_memory as scenario;

@@ -1,7 +1,7 @@
 //! What only real servers can show: kubectl, and controllers that memkube does not have.
 
 use serde_json::json;
-use testkit::world::{At, LONG, kubectl, wait_for};
+use testkit::world::{At, LONG, wait_for};
 
 use crate::{config_map, marks, object, scenario, uid};
 
@@ -10,7 +10,7 @@ fn kubectl_waits_until_a_resource_is_ready() {
     scenario(async |world| {
         world.register(&["berlin"]).await;
         world.deliver("shop", &["berlin"], &config_map("settings", "one")).await;
-        let (program, kubeconfig) = kubectl();
+        let (program, kubeconfig) = world.bed().kubectl().expect("kubectl");
         let output = std::process::Command::new(program)
             .arg(format!("--kubeconfig={}", kubeconfig.display()))
             .args(["--context=hub", "wait", "--for=condition=Ready", "--timeout=60s", "-n", &world.ns])

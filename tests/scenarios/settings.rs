@@ -140,7 +140,8 @@ fn an_informer_that_cannot_start_ends_the_contact_where_the_settings_say_so() {
             "spec": {"ports": [{"port": 80}]}});
         world.deliver("blind", &["berlin"], &object(&service)).await;
         let message = world.target_is("blind", "berlin", TargetState::Unknown, "MemberUnreachable").await;
-        assert!(message.contains("the informer of v1 Service could not start"), "{message}");
+        let words = ["the informer of v1 Service in namespace", "could not start"];
+        assert!(words.iter().all(|words| message.contains(words)), "{message}");
 
         world.hub.delete(&settings_at(&world)).await;
         world.target_is("blind", "berlin", TargetState::Failed, "CannotWatch").await;

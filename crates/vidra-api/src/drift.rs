@@ -6,12 +6,78 @@ use serde::{Deserialize, Serialize};
 
 use crate::schema;
 
+/// Most entries of `spec.drift.ignore`, and most paths of one.
+pub const IGNORES_MAX: usize = 32;
 /// Most entries in `status.changes` of a VidraTarget.
 pub const CHANGES_MAX: usize = 100;
 /// Most fields in one entry.
 pub const FIELDS_MAX: usize = 20;
 /// Longest path or value of a field in bytes; a longer value is a digest.
 pub const FIELD_VALUE_MAX: usize = 256;
+
+/// How drift is dealt with: what a member has otherwise than it was delivered.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct DriftSpec {
+    /// Fields that are delivered when their object is made and then left to whoever changes them. What differs
+    /// there is no drift, and no later apply puts it back. A path that matches nothing is told by the condition
+    /// IgnoreUnmatched of the VidraResource.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = IGNORES_MAX), extend("x-kubernetes-list-type" = "atomic"))]
+    pub ignore: Vec<IgnoreRule>,
+    /// Which fields are left to their controllers while these hold them. Standard leaves replicas that were set
+    /// through the scale subresource, as autoscalers do, and caBundle of webhooks, conversions and APIServices
+    /// that somebody else has set. None leaves nothing. The rules of aggregated ClusterRoles are never delivered.
+    #[serde(rename = "yield")]
+    pub yield_to: YieldPolicy,
+}
+
+/// Fields of some objects that are left alone once they are there.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct IgnoreRule {
+    /// Which objects: those for which every field given here holds.
+    pub target: IgnoreTarget,
+    /// The fields, each with all that is below it, at most 32.
+    #[schemars(schema_with = "schema::ignored_paths")]
+    pub paths: Vec<String>,
+}
+
+/// Objects, by what they are called. A field that is not given holds for every object.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(extend("x-kubernetes-validations" = schema::rule(
+    "has(self.group) || has(self.kind) || has(self.namespace) || has(self.name)",
+    "give at least one of group, kind, namespace and name",
+)))]
+pub struct IgnoreTarget {
+    /// The API group; an empty text is the core group.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = schema::SUBDOMAIN_MAX))]
+    pub group: Option<String>,
+    /// The kind, such as Deployment.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = schema::LABEL_MAX))]
+    pub kind: Option<String>,
+    /// The namespace in the member.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = schema::LABEL_MAX))]
+    pub namespace: Option<String>,
+    /// The name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = schema::SUBDOMAIN_MAX))]
+    pub name: Option<String>,
+}
+
+/// What is left to controllers that are known to own it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+pub enum YieldPolicy {
+    /// Replicas set through the scale subresource, and caBundle set by somebody else.
+    #[default]
+    Standard,
+    /// Nothing.
+    None,
+}
 
 /// What the hub does about drift.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]

@@ -22,7 +22,9 @@ pub mod target;
 
 pub use condition::{ConditionStatus, clip, find, set_condition};
 pub use conflicts::{Conflicts, ContainerDeletion, ExistingPolicy, FieldPolicy};
-pub use drift::{Change, ChangeKind, ChangedField, DriftPolicy};
+pub use drift::{
+    Change, ChangeKind, ChangedField, DriftPolicy, DriftSpec, IgnoreRule, IgnoreTarget, YieldPolicy,
+};
 pub use inventory::{InventoryEntry, VidraInventory, VidraInventorySpec};
 pub use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 pub use member::{KubeconfigSecretRef, MemberCluster, MemberClusterSpec, MemberClusterStatus, OnLeave};

@@ -6,6 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::conflicts::{Conflicts, ContainerDeletion};
+use crate::drift::DriftSpec;
 use crate::overrides::{OVERRIDES_MAX, Override};
 use crate::schema;
 use crate::selector::LabelSelector;
@@ -77,6 +78,9 @@ pub struct VidraResourceSpec {
     /// When the members are compared with what is declared. Unset: the hub's settings.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reconcile: Option<ReconcileSpec>,
+    /// How drift is dealt with: what a member has otherwise than it was delivered.
+    #[serde(default)]
+    pub drift: DriftSpec,
     /// Whether an object dropped from the manifest is deleted in the members.
     #[serde(default = "yes")]
     pub prune: bool,
@@ -112,6 +116,7 @@ impl Default for VidraResourceSpec {
             overrides: Vec::new(),
             create_namespaces: true,
             reconcile: None,
+            drift: DriftSpec::default(),
             prune: true,
             deletion_policy: DeletionPolicy::default(),
             namespace_and_crd_deletion: ContainerDeletion::default(),
@@ -329,6 +334,8 @@ mod tests {
                 "overrides": [{"target": {"kind": "ConfigMap"}, "mergePatch": {"data": {"key": "value"}}}],
                 "createNamespaces": false,
                 "reconcile": {"interval": "10m", "onEvents": true, "timeout": "5m", "retryInterval": "30s"},
+                "drift": {"ignore": [{"target": {"group": "apps", "kind": "Deployment"},
+                    "paths": [".spec.replicas"]}], "yield": "None"},
                 "prune": false,
                 "deletionPolicy": "Orphan",
                 "namespaceAndCRDDeletion": "WhenEmpty",

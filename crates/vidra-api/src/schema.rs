@@ -170,6 +170,36 @@ pub(crate) fn field_path(_: &mut SchemaGenerator) -> Schema {
     })
 }
 
+/// How such a path is made: names after dots, names in brackets and quotes, items of lists; what follows labels
+/// and annotations of metadata is one key. What the hub reads is told exactly by vidra-core's fields/text.rs.
+const FIELD_PATH: &str = r#"^[.]([^.\[\]"/]+([.][^.\[\]"/]+|\["([^"\\]|\\.)+"\]|\[[0-9]+\]|\[([^=\[\]",]+)?=("([^"\\]|\\.)*"|[-+.0-9eE]+|true|false)(,[^=\[\]",]+=("([^"\\]|\\.)*"|[-+.0-9eE]+|true|false))*\])*|(.+[.])?metadata[.](labels|annotations)[.].+)$"#;
+/// What an object is known by, and the root of its metadata.
+const IDENTITY_PATH: &str =
+    "^[.](apiVersion|kind|metadata([.](name|namespace|uid|resourceVersion|managedFields).*)?)$";
+
+/// Paths of fields that are left alone.
+pub(crate) fn ignored_paths(_: &mut SchemaGenerator) -> Schema {
+    let path = "write the path as the API server does in conflicts, beginning with '.', such as .spec.replicas, \
+                .data[\"app.conf\"] or .spec.template.spec.containers[name=\"app\"].image";
+    let identity = "choose a field below the root: what an object is called and what the server keeps of it cannot \
+                    be ignored";
+    json_schema!({
+        "type": "array",
+        "description": "The fields, each with all that is below it, at most 32.",
+        "maxItems": crate::drift::IGNORES_MAX,
+        "x-kubernetes-list-type": "atomic",
+        "items": {
+            "type": "string",
+            "maxLength": PATH_MAX,
+            "x-kubernetes-validations": [
+                { "rule": format!("self.matches(r'{FIELD_PATH}')"), "message": path },
+                { "rule": format!("!self.matches(r'{IDENTITY_PATH}')"), "message": identity },
+            ],
+        },
+        "x-kubernetes-validations": rule("size(self) > 0", "write at least one path"),
+    })
+}
+
 /// Texts of a cluster that expressions use, by their keys.
 pub(crate) fn inputs(_: &mut SchemaGenerator) -> Schema {
     json_schema!({

@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::conflicts::{Conflicts, ContainerDeletion};
-use crate::drift::{self, Change};
+use crate::drift::{self, Change, DriftSpec};
 use crate::overrides::OverrideInputs;
 use crate::resource::{DeletionPolicy, ReconcileSpec, yes};
 use crate::schema;
@@ -62,6 +62,9 @@ pub struct VidraTargetSpec {
     /// What the revision's overrides use of the cluster. Unset: none of them is for this cluster.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub overrides: Option<OverrideInputs>,
+    /// How drift is dealt with: what the member has otherwise than it was delivered.
+    #[serde(default)]
+    pub drift: DriftSpec,
     /// Whether an object that the revision no longer has is deleted.
     #[serde(default = "yes")]
     pub prune: bool,
@@ -98,6 +101,7 @@ impl Default for VidraTargetSpec {
             desired: Desired::default(),
             namespace: String::new(),
             overrides: None,
+            drift: DriftSpec::default(),
             prune: true,
             deletion_policy: DeletionPolicy::default(),
             namespace_and_crd_deletion: ContainerDeletion::default(),
@@ -256,7 +260,9 @@ mod tests {
             "metadata": {"name": "shop.berlin", "namespace": "team-a"},
             "spec": {
                 "resource": "shop", "cluster": "berlin", "revision": "00ff", "desired": "Orphaned",
-                "namespace": "shop", "overrides": {"apply": [1], "labels": {"region": "eu"}}, "prune": false, "deletionPolicy": "Orphan",
+                "namespace": "shop", "overrides": {"apply": [1], "labels": {"region": "eu"}},
+                "drift": {"ignore": [{"target": {"namespace": "a", "name": "b"}, "paths": [".spec"]}],
+                    "yield": "Standard"}, "prune": false, "deletionPolicy": "Orphan",
                 "namespaceAndCRDDeletion": "WhenEmpty", "conflicts": {"existing": "Adopt", "fields": "Fail"},
                 "removalApproved": true,
                 "reconcile": {"interval": "10m"}, "suspend": true, "generation": 7,

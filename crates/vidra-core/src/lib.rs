@@ -3,8 +3,10 @@
 
 pub mod directives;
 pub mod fields;
+pub mod fights;
 pub mod guard;
 pub mod health;
+pub mod ignore;
 pub mod kubeconfig;
 pub mod manifest;
 pub mod object;

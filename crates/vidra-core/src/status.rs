@@ -3,10 +3,12 @@
 //! A status is a view of facts, made anew each time. Nothing in it moves by itself: equal facts give an
 //! equal status, so that nothing is written while nothing changes.
 
+mod drifted;
 mod progress;
 mod resource;
 mod target;
 
+pub use drifted::{FirstDrift, first_drift};
 pub use progress::{HEALTH_CHECK_TIMEOUT, left};
-pub use resource::{Problem, ResourceFacts, TargetView, resource_status};
-pub use target::{Delivery, TORN_DOWN, TargetFacts, is_torn_down, target_status};
+pub use resource::{Problem, ResourceFacts, Stall, TargetView, resource_status};
+pub use target::{CONTENTION, Delivery, TORN_DOWN, TargetFacts, is_torn_down, target_status};

@@ -10,7 +10,7 @@ use crate::run::{cargo, cargo_program, succeed};
 pub fn run(name: &str, json: Option<&Path>, more: &[String]) -> Result<()> {
     // By itself: built together with the bench, it would share the features that the bench needs.
     cargo(&["build", "--release", "--package", "vidra-hub", "--bin", "vidra-hub"])?;
-    if name == "scale" {
+    if matches!(name, "scale" | "memory") {
         cargo(&["build", "--release", "--package", "memkube", "--bin", "memkube"])?;
     }
     let mut bench = cargo_program();

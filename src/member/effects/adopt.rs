@@ -104,9 +104,7 @@ impl Actor<'_> {
             true => live,
             false => self.rewrite(declared, &live, change).await?,
         };
-        let mut body = self.body(declared);
-        body["metadata"]["uid"] = live.uid().into();
-        body["metadata"]["resourceVersion"] = live.resource_version().into();
+        let body = self.body_for(declared, &live);
         let force = self.owner.conflicts.fields == FieldPolicy::Force;
         let uid = match self.send(declared, &body, force).await {
             Err(CallError { class: Class::FieldConflict(contested), .. }) => {
@@ -165,7 +163,7 @@ impl Actor<'_> {
         live: &Live,
         force: bool,
     ) -> Result<Live, CallError> {
-        let mut body = Value::clone(&declared.body);
+        let mut body = Value::clone(&self.plain_for(declared, &live.json));
         body["metadata"]["uid"] = live.uid().into();
         body["metadata"]["resourceVersion"] = live.resource_version().into();
         let params = PatchParams { dry_run: true, ..self.params(force) };

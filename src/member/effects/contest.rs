@@ -51,9 +51,7 @@ impl Actor<'_> {
                 return Ok(refused(&declared.key, &holders, contested));
             }
         }
-        let mut body = self.body(declared);
-        body["metadata"]["uid"] = uid.into();
-        body["metadata"]["resourceVersion"] = live.resource_version().into();
+        let body = self.body_for(declared, &live);
         Box::pin(self.apply_body(declared, &body, uid, why, true)).await
     }
 
@@ -76,12 +74,10 @@ impl Actor<'_> {
         if differing.iter().any(|path| contested.contains(&path.to_string())) {
             return Ok(None);
         }
-        let Some(mut body) = fields::with_live_values(&self.body(declared), &live.json, &set, contested)
-        else {
+        let body = self.body_for(declared, live);
+        let Some(body) = fields::with_live_values(&body, &live.json, &set, contested) else {
             return Ok(None);
         };
-        body["metadata"]["uid"] = live.uid().into();
-        body["metadata"]["resourceVersion"] = live.resource_version().into();
         match self.send(declared, &body, false).await {
             Ok(uid) => Ok(Some(Outcome::Applied { uid, corrected: why.is_drift() })),
             Err(error) if matches!(error.class, Class::FieldConflict(_)) => Ok(None),

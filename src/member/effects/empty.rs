@@ -11,6 +11,9 @@ use vidra_core::object::{Gvk, ObjectKey, Scope};
 use super::Actor;
 use crate::member::{error::CallError, kinds::Kinds, live::Live};
 
+/// Objects in a page of a list.
+const PAGE: u32 = 500;
+
 /// Namespaces that a cluster cannot do without.
 const SYSTEM: [&str; 4] = ["default", "kube-system", "kube-public", "kube-node-lease"];
 
@@ -116,10 +119,19 @@ impl Actor<'_> {
             Some(namespace) => Api::namespaced_with(client, namespace, resource),
             None => Api::all_with(client, resource),
         };
-        match self.session.call("list", api.list_metadata(&ListParams::default())).await {
-            Ok(list) => Ok(Ok(list.items)),
-            Err(error) if error.is_transient() => Err(error),
-            Err(error) => Ok(Err(format!("{} cannot be listed: {error}", resource.kind))),
+        let (mut all, mut params) = (Vec::new(), ListParams::default().limit(PAGE));
+        loop {
+            match self.session.call("list", api.list_metadata(&params)).await {
+                Ok(page) => {
+                    all.extend(page.items);
+                    match page.metadata.continue_.filter(|token| !token.is_empty()) {
+                        Some(token) => params = params.continue_token(&token),
+                        None => return Ok(Ok(all)),
+                    }
+                }
+                Err(error) if error.is_transient() => return Err(error),
+                Err(error) => return Ok(Err(format!("{} cannot be listed: {error}", resource.kind))),
+            }
         }
     }
 }

@@ -16,7 +16,7 @@ fn hub() -> HubId {
     HubId::try_from("h1").unwrap()
 }
 
-fn owner() -> OwnerHash {
+pub(super) fn owner() -> OwnerHash {
     OwnerHash::new(&hub(), NAMESPACE, RESOURCE)
 }
 
@@ -24,16 +24,16 @@ fn target() -> TargetKey {
     TargetKey::new(NAMESPACE, RESOURCE, "berlin")
 }
 
-fn gvk() -> Gvk {
+pub(super) fn gvk() -> Gvk {
     Gvk::new("", "v1", "ConfigMap")
 }
 
-fn key() -> ObjectKey {
+pub(super) fn key() -> ObjectKey {
     ObjectKey::new(&gvk(), NAMESPACE, "settings")
 }
 
 /// A target that declares one ConfigMap with `data.mode: fast`.
-fn desired() -> Arc<Desired> {
+pub(super) fn desired() -> Arc<Desired> {
     let text = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: settings}\ndata: {mode: fast}\n";
     let objects = manifest::parse(text).unwrap();
     let scope = |_: &Gvk| Some(Scope::Namespaced);
@@ -41,7 +41,7 @@ fn desired() -> Arc<Desired> {
 }
 
 /// The object as the API server shows it: the values, and what our entry owns.
-fn live(version: u64, mode: &str, owned: bool) -> Live {
+pub(super) fn live(version: u64, mode: &str, owned: bool) -> Live {
     let label = owner().label_key();
     let declared = desired().objects[&key()].hash;
     let mut fields = json!({"f:metadata": {"f:labels": {(format!("f:{label}")): {}}}});
@@ -64,12 +64,12 @@ fn live(version: u64, mode: &str, owned: bool) -> Live {
 
 fn records() -> Records {
     let records = Records::new(hub());
-    records.declare(owner(), target(), desired());
+    records.declare(owner(), target(), desired(), Arc::default());
     records
 }
 
 /// Records after our own apply at version 10.
-fn applied() -> Records {
+pub(super) fn applied() -> Records {
     let records = records();
     let woken = records.fold(&gvk(), live(10, "fast", true), Source::Answer(&owner()));
     assert_eq!(woken, [], "our own answer wakes nobody");

@@ -8,7 +8,7 @@ use vidra_api::{
 };
 use vidra_core::{
     select::Selection,
-    status::{Problem, ResourceFacts, TargetView, resource_status},
+    status::{Problem, ResourceFacts, Stall, TargetView, first_drift, resource_status},
 };
 
 use super::Pass;
@@ -86,7 +86,8 @@ impl Pass<'_> {
             handled,
             now: self.hub.clock.time(),
         };
-        let status = resource_status(&before, &facts);
+        let mut status = resource_status(&before, &facts);
+        self.warn(&mut status);
         let passing = find(&status.conditions, READY)
             .is_some_and(|ready| matches!(&*ready.reason, "Progressing" | "TargetsWaiting"));
         if self.resource.status.as_ref() != Some(&status)
@@ -109,7 +110,10 @@ fn view(cluster: &str, target: &VidraTarget) -> TargetView {
         cluster: cluster.to_owned(),
         state: status.state.filter(|_| current),
         drift: status.drift,
-        stalled: current && find(&status.conditions, STALLED).is_some_and(|stalled| stalled.status == "True"),
+        stalled: find(&status.conditions, STALLED)
+            .filter(|stalled| current && stalled.status == "True")
+            .map(|stalled| Stall { reason: stalled.reason.clone(), message: stalled.message.clone() }),
+        first_drift: first_drift(&status.changes),
         reason: status.reason.filter(|_| current),
         message: status.message.filter(|_| current),
         revision: status.revision,

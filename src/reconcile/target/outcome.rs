@@ -8,10 +8,7 @@ use vidra_core::{
     plan::{Held, Live, Want, is_settled},
 };
 
-use crate::{
-    hub::inventory::{self, Chunks, Inventory},
-    member::effects::Outcome,
-};
+use crate::{hub::inventory::Inventory, member::effects::Outcome};
 
 /// Enters what came of applying an object.
 pub(super) fn enter(key: &ObjectKey, want: &Want, outcome: &Outcome, inventory: &mut Inventory) {
@@ -72,15 +69,18 @@ pub(super) struct Settled {
 }
 
 impl Settled {
-    /// Of these wants, by this inventory.
-    pub(super) fn of(wants: &BTreeMap<ObjectKey, Want>, chunks: &Chunks) -> Self {
+    /// Of these wants, by the part of the inventory that is asked for.
+    pub(super) fn of(
+        wants: &BTreeMap<ObjectKey, Want>,
+        part: impl FnOnce(&dyn Fn(&ObjectKey) -> bool) -> Inventory,
+    ) -> Self {
         let (mut all, mut known) = (BTreeSet::new(), BTreeSet::new());
         // Most targets have none, and large inventories.
         if wants.values().any(|want| want.directives.apply != ApplyMode::Always) {
             let special = |key: &ObjectKey| {
                 wants.get(key).is_some_and(|want| want.directives.apply != ApplyMode::Always)
             };
-            for (key, held) in inventory::part(chunks, special) {
+            for (key, held) in part(&special) {
                 if wants.get(&key).is_some_and(|want| is_settled(want, &held)) {
                     if !held.uid.is_empty() {
                         known.insert(key.clone());

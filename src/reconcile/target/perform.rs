@@ -1,10 +1,11 @@
-//! Performing a plan: intent first, stage by stage, removals last, the inventory at the end.
+//! Performing a plan: intent first, stage by stage, removals last. What the inventory is then comes with the report.
 
-use std::time::Duration;
+use std::{collections::BTreeSet, time::Duration};
 
 use futures::{StreamExt, stream::FuturesOrdered};
 use vidra_api::target::Desired as Wish;
 use vidra_core::{
+    object::ObjectKey,
     plan::{Action, Effect, Held, Plan, Want},
     status::Delivery,
 };
@@ -12,7 +13,7 @@ use vidra_core::{
 use super::{Pass, outcome};
 use crate::{
     hub::{
-        events::Severity,
+        events::{self, Severity},
         inventory::{self, Inventory},
     },
     member::{
@@ -33,6 +34,10 @@ const LOOK_AGAIN: Duration = Duration::from_secs(2);
 pub(super) struct Report {
     pub(super) delivery: Option<Delivery>,
     pub(super) corrected: i64,
+    /// What was applied again though it had been applied as it is declared, and what a look found to differ.
+    pub(super) reapplied: BTreeSet<ObjectKey>,
+    /// Of these, those of which drift was undone.
+    pub(super) corrected_keys: BTreeSet<ObjectKey>,
     /// Objects that differ and could not be repaired.
     pub(super) drifted: i64,
     /// Objects whose effect did not succeed.
@@ -44,11 +49,13 @@ pub(super) struct Report {
     pub(super) applied_generation: i64,
     /// The wave up to which the revision is applied, if nothing but health keeps it from going on.
     pub(super) awaited: Option<i32>,
+    /// The whole inventory, where what was done changed it and that is not written yet.
+    pub(super) unwritten: Option<Inventory>,
 }
 
 impl Pass<'_> {
-    /// Performs a plan: intent first, then stage by stage, removals last, and the inventory at the end.
-    /// `before` is what is written of it, `inventory` what is known when the pass begins.
+    /// Performs a plan: intent first, then stage by stage, removals last. The inventory is to be written at the end
+    /// with [`Pass::settle`]. `before` is what is written of it, `inventory` what is known when the pass begins.
     pub(super) async fn perform(
         &self,
         actor: &Actor<'_>,
@@ -63,7 +70,9 @@ impl Pass<'_> {
                     inventory.entry(key.clone()).or_insert_with(|| Held::intended(&want.gvk.version));
                 }
             }
-            self.write_inventory(&before, &inventory).await?;
+            let chunks = self.hub.catalog.inventory(self.key);
+            report.unwritten = inventory::changed(&chunks, &before, &inventory);
+            self.settle(&mut report).await?;
         }
         for stage in &plan.stages {
             self.perform_stage(actor, stage, &mut inventory, &mut report).await;
@@ -77,16 +86,16 @@ impl Pass<'_> {
                 }
             }
         }
-        self.write_inventory(&before, &inventory).await?;
+        report.unwritten = inventory::changed(&self.hub.catalog.inventory(self.key), &before, &inventory);
         Ok(report)
     }
 
-    /// Writes what became of a part of the inventory, where that is anything new.
-    async fn write_inventory(&self, before: &Inventory, now: &Inventory) -> Result<(), CallError> {
-        let chunks = self.hub.catalog.inventory(self.key);
-        let Some(inventory) = inventory::changed(&chunks, before, now) else { return Ok(()) };
+    /// Writes what became of the inventory, where that is anything new. Until then our Apply entries are the proof
+    /// of what was made; so it may follow the status, for which people wait.
+    pub(super) async fn settle(&self, report: &mut Report) -> Result<(), CallError> {
+        let Some(inventory) = report.unwritten.take() else { return Ok(()) };
         let leaving = self.target.spec.desired != Wish::Present;
-        let writes = inventory::writes(&chunks, &inventory, leaving);
+        let writes = inventory::writes(&self.hub.catalog.inventory(self.key), &inventory, leaving);
         self.hub.api.write_inventory(self.key, &writes).await
     }
 
@@ -128,14 +137,16 @@ impl Pass<'_> {
         if repairs && !done {
             report.drifted += 1;
         }
+        let corrected = matches!(outcome, Outcome::Applied { corrected: true, .. });
+        let again = matches!(effect.action, Action::Apply { .. } | Action::Create) && self.is_delivered();
+        if done && (repairs || corrected || again) {
+            report.reapplied.insert(key.clone());
+        }
         match outcome {
             Outcome::Applied { corrected: true, .. } => {
                 report.corrected += 1;
-                self.say(
-                    Severity::Normal,
-                    "DriftCorrected",
-                    &format!("{key} on {cluster} was not as declared and was applied again"),
-                );
+                report.corrected_keys.insert(key.clone());
+                self.gather(events::CORRECTED, key, &[]);
             }
             Outcome::Applied { .. } | Outcome::Present => {}
             Outcome::Recreated { fields, .. } => {
@@ -149,10 +160,7 @@ impl Pass<'_> {
                 report.delivery.get_or_insert(Delivery::Waiting { reason: "ObjectTerminating", message });
                 report.verdict.get_or_insert(Verdict::Done(Some(LOOK_AGAIN)));
             }
-            Outcome::Adopted { .. } => {
-                let note = format!("{key} on {cluster} was there before and was taken over");
-                self.say(Severity::Normal, "Adopted", &note);
-            }
+            Outcome::Adopted { .. } => self.gather(events::ADOPTED, key, &[]),
             Outcome::Gone => {
                 inventory.remove(key);
             }

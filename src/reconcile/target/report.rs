@@ -30,11 +30,15 @@ impl Pass<'_> {
         let target = target.as_deref().unwrap_or(self.target);
         let before = target.status.clone().unwrap_or_default();
         let chunks = self.hub.catalog.inventory(self.key);
-        let settled = Settled::of(&desired.wants, &chunks);
+        let unwritten = report.unwritten.as_ref();
+        let settled = Settled::of(&desired.wants, |special| match unwritten {
+            Some(inventory) => inventory::chosen(inventory, special),
+            None => inventory::part(&chunks, special),
+        });
         let (ready, unready) = session.map_or((0, None), |session| healths(session, desired, &settled));
         let leaving = self.target.spec.desired != Wish::Present;
         // What is known to be there, not what is wanted.
-        let objects = inventory::known(&chunks) as i64;
+        let objects = unwritten.map_or_else(|| inventory::known(&chunks), inventory::identified) as i64;
         let corrections = self.hub.memo.lock().corrections.get(self.key).copied().unwrap_or(0);
         let facts = TargetFacts {
             generation: self.target.metadata.generation.unwrap_or_default(),
@@ -44,6 +48,7 @@ impl Pass<'_> {
             objects,
             ready,
             drifted: report.drifted,
+            contention: self.contention(),
             unready,
             corrected: corrections,
             compared: report.compared,

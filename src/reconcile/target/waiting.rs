@@ -1,7 +1,5 @@
 //! What keeps a plan that was performed without failure from being everything, in words.
 
-use std::collections::BTreeMap;
-
 use vidra_core::{
     object::{Gvk, ObjectKey},
     plan::{Plan, Refusal, Wait},
@@ -9,28 +7,12 @@ use vidra_core::{
     status::Delivery,
 };
 
-use crate::{desired::Desired, member::error::CallError};
-
-/// Why objects of a kind cannot be seen.
-pub(super) struct Unseen {
-    /// In words.
-    pub(super) why: String,
-    /// It may pass by itself.
-    pub(super) passes: bool,
-}
-
-impl From<CallError> for Unseen {
-    fn from(error: CallError) -> Self {
-        Self { passes: error.is_transient(), why: error.message }
-    }
-}
-
-/// The kinds that cannot be seen.
-pub(super) type Blind = BTreeMap<Gvk, Unseen>;
+use super::follow::{Blind, Unseen};
+use crate::desired::Desired;
 
 /// The first wave with an object that cannot be planned.
 pub(super) fn unplannable(desired: &Desired, blind: &Blind) -> Option<i32> {
-    let unseen = desired.wants.values().filter(|want| blind.contains_key(&want.gvk));
+    let unseen = desired.wants.iter().filter(|(key, want)| blind.hides(key, &want.gvk)).map(|(_, want)| want);
     let unknown = desired.unresolved.iter().map(|unresolved| unresolved.wave);
     unseen.map(|want| want.directives.wave).chain(unknown).min()
 }
@@ -63,13 +45,25 @@ pub(super) fn complaint(
         return Some(Delivery::Failed { reason: "NotOurs", message, stalled: true });
     }
     // What a person must mend comes first.
-    if let Some((gvk, Unseen { why, .. })) = blind.iter().find(|(_, unseen)| !unseen.passes) {
-        let message =
-            format!("{gvk} cannot be listed and watched: {why}; grant the hub list and watch on it");
+    if let Some((place, Unseen { why, .. })) = blind.places.iter().find(|(_, unseen)| !unseen.passes) {
+        let cure = match place.namespace.is_empty() {
+            true => "grant the hub list and watch on it",
+            false => {
+                "grant the hub list and watch on it there, or in all namespaces (clusters/member-namespaces.yaml has the \
+                 rights; a namespace that is missing has none)"
+            }
+        };
+        let message = format!("{place} cannot be listed and watched: {why}; {cure}");
         return Some(Delivery::Failed { reason: "CannotWatch", message, stalled: true });
     }
-    if let Some((gvk, Unseen { why, .. })) = blind.first_key_value() {
-        let message = format!("{gvk} could not be listed: {why}; it is tried again");
+    if let Some((key, why)) = blind.objects.first_key_value() {
+        let message = format!(
+            "{key} is there and the hub cannot read it: {why}. It is left as it is; mend it in the member, or delete it there"
+        );
+        return Some(Delivery::Failed { reason: "ObjectUnreadable", message, stalled: true });
+    }
+    if let Some((place, Unseen { why, .. })) = blind.places.first_key_value() {
+        let message = format!("{place} could not be listed: {why}; it is tried again");
         return Some(Delivery::Waiting { reason: "ListFailed", message });
     }
     if let Some(wait) = plan.waits.first() {

@@ -67,6 +67,14 @@ pub async fn apply(binary: &Path) -> Result<Report> {
     report.condition("objects/s of the loop", rate(&floor).round());
     report.condition("ms of CPU of the hub for an object", cpu(&hub));
     report.condition("ms of CPU of the loop for an object", cpu(&floor));
+    for (part, cpu) in PARTS.iter().enumerate() {
+        let median = |rounds: &[Cost]| {
+            let all: Vec<_> = rounds.iter().map(|cost| cost.servers[part]).collect();
+            quantile(&all, 0.5) * 1000.0 / (MEMBERS * OBJECTS) as f64
+        };
+        report.condition(&format!("ms of CPU of {cpu} for an object, hub"), median(&hub));
+        report.condition(&format!("ms of CPU of {cpu} for an object, loop"), median(&floor));
+    }
     report.condition("objects in each member", OBJECTS);
     report.condition("rounds", ROUNDS);
     report.condition("in flight, of the loop", IN_FLIGHT);
@@ -75,11 +83,16 @@ pub async fn apply(binary: &Path) -> Result<Report> {
     Ok(report)
 }
 
+/// Whose CPU is counted beside that of who applied.
+const PARTS: [&str; 3] = ["the members' API servers", "the hub's API server", "etcd"];
+
 /// What a round took.
 struct Cost {
     seconds: f64,
     /// CPU seconds of who applied.
     cpu: f64,
+    /// CPU seconds of the [`PARTS`].
+    servers: [f64; 3],
 }
 
 struct Bench<'a> {
@@ -94,7 +107,7 @@ impl Bench<'_> {
         let manifest: Vec<_> = (0..OBJECTS).map(|number| object(name, number).to_string()).collect();
         let declared = resource(name, &manifest.join("\n---\n"), json!({}));
         self.settled().await?;
-        let (began, cpu) = (Instant::now(), self.fleet.process.cpu_seconds()?);
+        let (began, cpu, servers) = (Instant::now(), self.fleet.process.cpu_seconds()?, self.servers()?);
         let applied = self.fleet.hub.apply(&declared, true).await;
         applied.map_err(|refused| anyhow::anyhow!("the VidraResource: {refused}"))?;
         let ready = |resource: &Value| is_true(resource, "Ready");
@@ -102,10 +115,20 @@ impl Bench<'_> {
         let seconds = began.elapsed().as_secs_f64();
         self.settled().await?;
         let cpu = self.fleet.process.cpu_seconds()? - cpu;
+        let servers = since(servers, self.servers()?);
         self.fleet.hub.delete(&resource_at(name)).await;
         self.fleet.hub.gone(&resource_at(name)).await;
         self.settled().await?;
-        Ok(Cost { seconds, cpu })
+        Ok(Cost { seconds, cpu, servers })
+    }
+
+    fn servers(&self) -> Result<[f64; 3]> {
+        let bed = &self.fleet.bed;
+        let mut members = 0.0;
+        for member in &bed.members {
+            members += cpu_seconds(member.pid)?;
+        }
+        Ok([members, cpu_seconds(bed.hub.pid)?, cpu_seconds(bed.etcd_pid)?])
     }
 
     async fn settled(&self) -> Result<()> {
@@ -118,7 +141,7 @@ impl Bench<'_> {
         let pairs =
             || self.floors.iter().flat_map(|member| objects.iter().map(move |object| (member, object)));
         let own = std::process::id();
-        let (began, cpu) = (Instant::now(), cpu_seconds(own)?);
+        let (began, cpu, servers) = (Instant::now(), cpu_seconds(own)?, self.servers()?);
         stream::iter(pairs())
             .map(|(member, object)| member.apply(object, true))
             .buffer_unordered(IN_FLIGHT)
@@ -126,10 +149,15 @@ impl Bench<'_> {
             .await
             .map_err(|refused| anyhow::anyhow!("the loop: {refused}"))?;
         let (seconds, cpu) = (began.elapsed().as_secs_f64(), cpu_seconds(own)? - cpu);
+        let servers = since(servers, self.servers()?);
         let deletes = pairs().map(|(member, object)| async move { member.delete(&At::of(object)).await });
         stream::iter(deletes).buffer_unordered(IN_FLIGHT).collect::<Vec<_>>().await;
-        Ok(Cost { seconds, cpu })
+        Ok(Cost { seconds, cpu, servers })
     }
+}
+
+fn since(before: [f64; 3], now: [f64; 3]) -> [f64; 3] {
+    std::array::from_fn(|part| now[part] - before[part])
 }
 
 fn object(name: &str, number: usize) -> Value {

@@ -1,7 +1,7 @@
 //! `calls`: how many requests the hub makes, by the API servers' own record.
 //!
-//! For one object at its member: to make it, to watch over it through ten intervals, to undo an edit and a
-//! deletion. For one target at the hub: to change a ConfigMap, and to make a workload that becomes ready. Of
+//! For one object at its member: to make it, to watch over it through ten intervals, to undo or only report an edit
+//! and a deletion. For one target at the hub: to change a ConfigMap, and to make a workload that becomes ready. Of
 //! several the worst counts.
 
 use std::{collections::BTreeMap, path::Path, time::Duration};
@@ -42,6 +42,7 @@ pub async fn calls(binary: &Path) -> Result<Report> {
     bench.create(&mut report).await?;
     bench.repair(&mut report).await?;
     bench.repair_delete(&mut report).await?;
+    bench.report(&mut report).await?;
     let shared_change = bench.change(&mut report).await?;
     let shared_create = bench.workload(&mut report).await?;
     bench.idle(&mut report).await?;
@@ -121,6 +122,45 @@ impl Bench<'_> {
         let seen = ledger::work(self.member, since)?;
         report.condition("at the member, repairing deletions", json!(ledger::sorts(&seen)));
         report.figure("repair_delete", worst(&seen, "object"), Some(2.0), "... to repair a deletion");
+        Ok(())
+    }
+
+    /// Edits, then deletions, where drift is only reported.
+    async fn report(&self, report: &mut Report) -> Result<()> {
+        let spec = json!({"drift": {"policy": "Report"}});
+        self.apply(resource("watched", &config_maps("watched", "as declared"), spec)).await?;
+        self.ready("watched").await?;
+        let mut step = async |delete: bool, reported: &str| {
+            tracing::info!("reporting {OBJECTS} {reported}");
+            let since = ledger::mark(self.member)?;
+            for number in 0..OBJECTS {
+                let at = At::config_map(NAMESPACE, &format!("watched-{number:02}"));
+                match delete {
+                    true => self.admin.delete(&at).await,
+                    false => drop(self.admin.merge(&at, json!({"data": {"value": "tampered with"}})).await),
+                }
+            }
+            let change = if delete { "Missing" } else { "Modified" };
+            let target = At::new(
+                "vidra.dev/v1alpha1",
+                "VidraTarget",
+                NAMESPACE,
+                &format!("watched.{}", self.member.name),
+            );
+            let all = |target: &Value| {
+                let changes = target["status"]["changes"].as_array().map(Vec::as_slice).unwrap_or_default();
+                changes.iter().filter(|one| one["change"] == change).count() == OBJECTS
+            };
+            self.fleet.hub.when(&target, "reports them all", all).await;
+            self.settled().await?;
+            let seen = ledger::work(self.member, since)?;
+            report.condition(&format!("at the member, reporting {reported}"), json!(ledger::sorts(&seen)));
+            Ok::<_, anyhow::Error>(worst(&seen, "watched"))
+        };
+        let edits = step(false, "edits").await?;
+        let deletions = step(true, "deletions").await?;
+        report.figure("report", edits, Some(0.0), "... to report an edit");
+        report.figure("report_delete", deletions, Some(1.0), "... to report a deletion");
         Ok(())
     }
 

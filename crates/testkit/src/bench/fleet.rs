@@ -54,6 +54,16 @@ impl Fleet {
         Ok(fleet)
     }
 
+    /// Ends the hub's process and starts it again; returns when that one began.
+    pub async fn restart(&mut self, binary: &Path) -> Result<Instant> {
+        self.process.end().await?;
+        let began = Instant::now();
+        let kubeconfig = self.bed.hub.kubeconfigs.get("vidra-hub").context("no identity vidra-hub")?;
+        self.process =
+            HubProcess::start(binary, kubeconfig, &self.bed.dir.join("vidra-hub-again.log")).await?;
+        Ok(began)
+    }
+
     async fn joined(&self) {
         let api: Api<MemberCluster> = Api::all(self.client());
         wait_for("all members are ready", LONG, async || {

@@ -27,8 +27,8 @@ use crate::world::{Access, At};
 
 /// Edits of each.
 const EDITS: usize = 500;
-/// Objects of each, edited in turn.
-const OBJECTS: usize = 20;
+/// Objects of each, edited in turn: each less often than makes the hub take it for a fight.
+const OBJECTS: usize = 125;
 const DECLARED: &str = "as declared";
 const SOON: Duration = Duration::from_secs(60);
 

@@ -2,7 +2,7 @@
 //! `scale`, whose clusters are in memory.
 //!
 //! ```text
-//! bin/bench -> apply | calls | heal | hubstate | scale -> Fleet (testbed, hub process, as administrator)
+//! bin/bench -> apply | calls | heal | hubstate | memory | quiet | restart | scale -> Fleet (testbed, hub process, as administrator)
 //!                              -> ledger (the API servers' own record of requests)
 //!                              -> Report (a table for people, JSON for programs)
 //! ```
@@ -15,13 +15,18 @@ mod heal;
 mod hubstate;
 mod ledger;
 mod machine;
+mod memkube;
+mod memory;
 mod process;
 mod report;
 mod scale;
+mod steady;
 
 pub use apply::apply;
 pub use calls::calls;
 pub use heal::heal;
 pub use hubstate::{Size, hubstate};
+pub use memory::memory;
 pub use report::Report;
 pub use scale::{Scale, scale};
+pub use steady::{quiet, restart};

@@ -85,6 +85,11 @@ impl HubProcess {
 
     /// Asks it to end, and waits until it has.
     pub async fn stop(mut self) -> Result<()> {
+        self.end().await
+    }
+
+    /// The same, of one that is to be replaced.
+    pub async fn end(&mut self) -> Result<()> {
         let status = Command::new("kill").arg(self.pid.to_string()).status().await?;
         if !status.success() {
             bail!("the hub had ended before; its log is {}", self.log.display());

@@ -42,6 +42,12 @@ enum Name {
     Heal,
     /// CPU, etcd and memory of the hub side with 1,000 targets and 1,000,000 inventory entries.
     Hubstate,
+    /// Memory for an object, an informer and a cluster, simulated.
+    Memory,
+    /// Writes and CPU while nothing changes.
+    Quiet,
+    /// Writes on members, and time, after a restart with everything in place.
+    Restart,
     /// Time and memory with 1,000 clusters and 1,000,000 objects, simulated.
     Scale,
 }
@@ -61,6 +67,9 @@ async fn main() -> Result<()> {
         Name::Heal => bench::heal(&hub).await?,
         Name::Calls => bench::calls(&hub).await?,
         Name::Hubstate => bench::hubstate(&hub, bench::Size { resources, entries }).await?,
+        Name::Memory => bench::memory(&hub, &memkube).await?,
+        Name::Quiet => bench::quiet(&hub).await?,
+        Name::Restart => bench::restart(&hub).await?,
         Name::Scale => bench::scale(&hub, &memkube, bench::Scale { clusters, objects }).await?,
     };
     println!("{report}");

@@ -1,6 +1,6 @@
 //! What a bed offers.
 
-use std::{fmt, sync::Arc};
+use std::{fmt, path::PathBuf, sync::Arc};
 
 use anyhow::Result;
 use futures::future::BoxFuture;
@@ -64,12 +64,18 @@ pub trait Bed: Send + Sync {
     fn kubeconfig(&self, cluster: &str, who: Who) -> Result<String>;
     /// Starts a hub; the members that it reaches are this bed's.
     fn start_hub(&self, client: Client, settings: Settings) -> BoxFuture<'_, Result<RunningHub>>;
+    /// Where kubectl is, and the kubeconfig to use with it: a context for each cluster, as administrator.
+    fn kubectl(&self) -> Result<(PathBuf, PathBuf)>;
     /// From now on a cluster takes connections and answers nothing.
     fn freeze(&self, cluster: &str) -> Result<()>;
     /// It answers again.
     fn thaw(&self, cluster: &str) -> Result<()>;
     /// A point in a cluster's record of requests.
     fn mark(&self, cluster: &str) -> Result<u64>;
+    /// A cluster of the bed in memory, for faults that no real server has; `None`: this bed has servers.
+    fn memory(&self, _cluster: &str) -> Option<memkube::Cluster> {
+        None
+    }
     /// The requests that ended since.
     fn requests_since(&self, cluster: &str, mark: u64) -> Result<Vec<Request>>;
 }

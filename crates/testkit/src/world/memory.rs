@@ -3,6 +3,7 @@
 
 use std::{
     collections::BTreeMap,
+    path::PathBuf,
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
@@ -10,7 +11,7 @@ use std::{
     time::Duration,
 };
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use bytes::Bytes;
 use futures::future::BoxFuture;
 use http::{Response, StatusCode, header};
@@ -145,6 +146,10 @@ impl Bed for Memory {
         Box::pin(RunningHub::start_with(deps, settings))
     }
 
+    fn kubectl(&self) -> Result<(PathBuf, PathBuf)> {
+        bail!("these clusters have no socket")
+    }
+
     fn freeze(&self, cluster: &str) -> Result<()> {
         self.cluster(cluster)?.set_down(Some(Down::Hang));
         Ok(())
@@ -153,6 +158,10 @@ impl Bed for Memory {
     fn thaw(&self, cluster: &str) -> Result<()> {
         self.cluster(cluster)?.set_down(None);
         Ok(())
+    }
+
+    fn memory(&self, cluster: &str) -> Option<Cluster> {
+        self.clusters.get(cluster).cloned()
     }
 
     fn mark(&self, cluster: &str) -> Result<u64> {

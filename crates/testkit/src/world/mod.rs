@@ -25,6 +25,6 @@ pub use bed::{Bed, Who};
 pub use hub::World;
 pub use members::{Frozen, two_contexts};
 pub use memory::{Backups, in_memory, in_memory_with_backups};
-pub use real::{kubectl, on_real_servers};
+pub use real::on_real_servers;
 pub use record::Mark;
 pub use wait::{LONG, SOON, wait_for};

@@ -1,13 +1,11 @@
-//! The real bed: kube-apiservers, started once for the test process.
+//! The real beds: kube-apiservers, at most two beds in a test process, each started once.
 
-use std::{
-    path::PathBuf,
-    sync::{Arc, OnceLock},
-};
+use std::{path::PathBuf, sync::Arc};
 
 use anyhow::Result;
 use futures::future::BoxFuture;
 use kube::Client;
+use parking_lot::{Condvar, Mutex as Lock};
 use tokio::sync::Mutex;
 use vidra_hub::settings::Settings;
 
@@ -20,33 +18,60 @@ use crate::{
     testbed::{Request, Testbed, binary},
 };
 
+/// Beds at most. Scenarios wait most of their time, so two side by side take little more than half of it.
+const BEDS: usize = 2;
+
 /// Real API servers: a hub and three members.
 struct Real {
     testbed: Testbed,
     turns: Arc<Mutex<Turns>>,
 }
 
-static REAL: OnceLock<Arc<Real>> = OnceLock::new();
-
-/// The real bed. Started at the first call; it ends with the process.
-fn real() -> Arc<Real> {
-    let start = || {
-        let testbed = Testbed::start(&["--members", "3"]).expect("the testbed starts");
-        Arc::new(Real { testbed, turns: Arc::default() })
-    };
-    REAL.get_or_init(start).clone()
+/// Beds that were started and that no scenario uses. They end with the process.
+#[derive(Default)]
+struct Beds {
+    free: Vec<Arc<Real>>,
+    started: usize,
 }
 
-/// Runs a scenario on the real bed, in real time.
+static BEDS_OF_PROCESS: (Lock<Beds>, Condvar) =
+    (Lock::new(Beds { free: Vec::new(), started: 0 }), Condvar::new());
+
+/// A bed while a scenario has it.
+struct Taken(Arc<Real>);
+
+impl Taken {
+    /// A free bed; started where all are in use and there may be another, else waited for.
+    fn one() -> Self {
+        let (beds, freed) = &BEDS_OF_PROCESS;
+        let mut beds = beds.lock();
+        loop {
+            if let Some(bed) = beds.free.pop() {
+                return Self(bed);
+            }
+            if beds.started < BEDS {
+                let testbed = Testbed::start(&["--members", "3"]).expect("the testbed starts");
+                beds.started += 1;
+                return Self(Arc::new(Real { testbed, turns: Arc::default() }));
+            }
+            freed.wait(&mut beds);
+        }
+    }
+}
+
+impl Drop for Taken {
+    fn drop(&mut self) {
+        let (beds, freed) = &BEDS_OF_PROCESS;
+        beds.lock().free.push(self.0.clone());
+        freed.notify_one();
+    }
+}
+
+/// Runs a scenario on a real bed, in real time.
 pub fn on_real_servers(scenario: impl AsyncFnOnce(World)) {
+    let bed = Taken::one();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("a runtime");
-    runtime.block_on(async { scenario(World::start(real()).await).await });
-}
-
-/// Where kubectl is, and the kubeconfig to use with it: a context for each cluster, as administrator.
-pub fn kubectl() -> (PathBuf, PathBuf) {
-    let binary = binary().expect("the testbed's binary");
-    (binary.with_file_name("kubectl"), real().testbed.kubeconfig.clone())
+    runtime.block_on(async { scenario(World::start(bed.0.clone()).await).await });
 }
 
 impl Bed for Real {
@@ -72,6 +97,10 @@ impl Bed for Real {
 
     fn start_hub(&self, client: Client, settings: Settings) -> BoxFuture<'_, Result<RunningHub>> {
         Box::pin(RunningHub::start(client, settings))
+    }
+
+    fn kubectl(&self) -> Result<(PathBuf, PathBuf)> {
+        Ok((binary()?.with_file_name("kubectl"), self.testbed.kubeconfig.clone()))
     }
 
     fn freeze(&self, cluster: &str) -> Result<()> {

@@ -5,7 +5,8 @@
 
 use serde_json::Value;
 
-use super::element::{Element, Match, Path};
+use super::element::{Element, Path};
+use super::mask::position;
 use super::set::FieldSet;
 
 /// `declared` with the live values at those paths of `set` that are `contested` (as the API server writes paths).
@@ -36,14 +37,11 @@ pub fn with_live_values(
     Some(body)
 }
 
-fn find_mut<'a>(element: &Element, value: &'a mut Value) -> Option<&'a mut Value> {
+pub(super) fn find_mut<'a>(element: &Element, value: &'a mut Value) -> Option<&'a mut Value> {
     match (element, value) {
         (Element::Field(name), Value::Object(map)) => map.get_mut(name.as_ref()),
         (_, Value::Array(items)) => {
-            let named = |wanted: Match| {
-                items.iter().enumerate().position(|(index, item)| element.names(index, item) == wanted)
-            };
-            let at = named(Match::Whole).or_else(|| named(Match::Partial))?;
+            let at = position(element, items)?;
             items.get_mut(at)
         }
         _ => None,

@@ -166,6 +166,13 @@ impl Path {
         Path(names.into_iter().map(|name| Element::Field(name.into())).collect())
     }
 
+    /// The path through the item that bears this `name`, in the list `list` of the object.
+    pub fn of_item<'a>(list: &str, name: &Value, below: impl IntoIterator<Item = &'a str>) -> Path {
+        let item = Element::keyed([("name", name)].into_iter());
+        let below = below.into_iter().map(|name| Element::Field(name.into()));
+        Path([Element::Field(list.into()), item].into_iter().chain(below).collect())
+    }
+
     /// The steps from the object down.
     pub fn elements(&self) -> &[Element] {
         &self.0

@@ -10,8 +10,11 @@
 //!     ├── missing_leaves(declared, set)      what is declared and no longer ours?
 //!     ├── taken_empties(live, declared, ..)  which declared {} or [] did another manager fill as a whole?
 //!     ├── holders(live, path)                who holds a path?
+//!     ├── taken(live, manager, set)          what has our entry lost, and to whom?
 //!     ├── absorbed(..), parted(..)           what earlier appliers own becomes ours; inherited(..): another hub's
-//!     └── with_live_values(..)               the same value in the live spelling
+//!     ├── with_live_values(..)               the same value in the live spelling
+//!     ├── masked(value, paths)               without what is left alone
+//!     └── keeping(declared, live, ..)        what is declared, leaving alone what is live
 //! ```
 //!
 //! Objects are plain JSON. No schema is needed: an entry says itself which lists are keyed, which are sets, and which
@@ -24,8 +27,11 @@ mod element;
 mod entries;
 mod feed;
 mod hash;
+mod keep;
 mod literal;
+mod mask;
 mod moves;
+mod rivals;
 mod set;
 mod taken;
 mod text;
@@ -37,11 +43,14 @@ pub use borrow::with_live_values;
 pub use declared::{has_empties, missing_leaves};
 pub use differ::differing;
 pub use element::{Element, Path};
-pub use entries::{Holder, contenders, holders, other_vidra_managers, own_apply_entry, owns_label};
+pub use entries::{Holder, contenders, holders, is_held, other_vidra_managers, own_apply_entry, owns_label};
 pub use feed::raw_fingerprint;
 pub use hash::values_hash;
+pub use keep::keeping;
 pub use literal::{Literal, Real};
+pub use mask::{masked, put};
 pub use moves::{EARLIER_APPLIERS, absorbed, claimed, has_no_entries, inherited, is_of_hub, parted};
+pub use rivals::{Taken, manager_name, taken};
 pub use set::FieldSet;
 pub use taken::taken_empties;
 pub use text::PathError;

@@ -159,7 +159,7 @@ impl Node {
     }
 
     /// The child under this element, or the first one whose keys contain those of a partial key.
-    fn find(&self, element: &Element) -> Option<&Node> {
+    pub(super) fn find(&self, element: &Element) -> Option<&Node> {
         if let Some(child) = self.child(element) {
             return Some(child);
         }

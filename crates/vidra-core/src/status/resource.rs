@@ -1,5 +1,7 @@
 //! The status of a VidraResource: the roll-up of its targets.
 
+use super::drifted::{FirstDrift, drifted};
+use super::target::CONTENTION;
 use vidra_api::{
     ClusterSummary, DriftState, Summary, TargetState, Time, VidraResourceStatus, clip,
     condition::{DRIFTED, READY, RECONCILING, STALLED},
@@ -17,6 +19,15 @@ pub struct Problem {
     pub message: String,
     /// It will not move without a person.
     pub stalled: bool,
+}
+
+/// Why a target will not move without a person.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stall {
+    /// The reason of its condition.
+    pub reason: String,
+    /// What is so, and what to do.
+    pub message: String,
 }
 
 /// One target, as far as the roll-up needs it.
@@ -39,7 +50,9 @@ pub struct TargetView {
     /// It is being removed from its member.
     pub leaving: bool,
     /// It needs a person.
-    pub stalled: bool,
+    pub stalled: Option<Stall>,
+    /// What differed there first, and still does.
+    pub first_drift: Option<FirstDrift>,
     /// Objects in it.
     pub objects: i64,
 }
@@ -97,12 +110,9 @@ pub fn resource_status(before: &VidraResourceStatus, facts: &ResourceFacts<'_>) 
         Some((reason, message)) => set(STALLED, true, reason, &message),
         None => set(STALLED, false, "Moving", ""),
     }
-    match summary.drifted {
-        0 => set(DRIFTED, false, "InSync", ""),
-        count => {
-            set(DRIFTED, true, "TargetsDrifted", &format!("{count} targets differ from what is declared"))
-        }
-    }
+    let (drift, why, which) = drifted(facts.targets);
+    let (generation, now) = (Some(facts.generation), facts.now.clone());
+    set_condition(&mut status.conditions, DRIFTED, drift, why, &which, generation, now);
     status.summary = Some(summary);
     status
 }
@@ -170,13 +180,13 @@ fn stalled(facts: &ResourceFacts<'_>) -> Option<(&'static str, String)> {
     if let Some(problem) = facts.problem.as_ref().filter(|problem| problem.stalled) {
         return Some((problem.reason, problem.message.clone()));
     }
-    let target = facts.targets.iter().find(|target| target.stalled)?;
-    let message = target.message.as_deref().unwrap_or_default();
-    let reason = match target.reason.as_deref() {
-        Some("RemovalHeld") => "RemovalHeld",
+    let (target, stall) = facts.targets.iter().find_map(|target| Some((target, target.stalled.as_ref()?)))?;
+    let reason = match stall.reason.as_str() {
+        "RemovalHeld" => "RemovalHeld",
+        CONTENTION => CONTENTION,
         _ => "TargetsFailed",
     };
-    Some((reason, format!("{}: {message}", target.cluster)))
+    Some((reason, format!("{}: {}", target.cluster, stall.message)))
 }
 
 /// The first cluster in that state, by name, with its message.
@@ -244,7 +254,8 @@ mod tests {
             revision: Some(revision.into()),
             since: None,
             leaving: false,
-            stalled: false,
+            stalled: None,
+            first_drift: None,
             objects: 1,
         }
     }
@@ -322,5 +333,22 @@ mod tests {
         let status = status(&[target("a", Some(TargetState::Ready), "new"), gone], None);
         assert_eq!(condition(&status, READY).0, "True");
         assert_eq!(status.summary.unwrap().terminating, 1);
+    }
+
+    #[test]
+    fn a_fight_on_a_cluster_stalls_the_resource_and_a_worse_stall_keeps_its_reason() {
+        let stalled = |reason: &str| {
+            let mut one = target("berlin", Some(TargetState::Ready), "new");
+            one.stalled = Some(Stall { reason: reason.into(), message: "bob did it".into() });
+            status(&[target("austin", Some(TargetState::Ready), "new"), one], None)
+        };
+        for (reason, told) in
+            [("Contention", "Contention"), ("RemovalHeld", "RemovalHeld"), ("Invalid", "TargetsFailed")]
+        {
+            let status = stalled(reason);
+            assert_eq!(condition(&status, STALLED), ("True".into(), told.into()));
+            assert_eq!(find(&status.conditions, STALLED).unwrap().message, "berlin: bob did it");
+        }
+        assert_eq!(condition(&stalled("Contention"), READY).0, "True");
     }
 }

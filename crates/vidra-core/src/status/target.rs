@@ -10,6 +10,10 @@ use vidra_api::{
 };
 
 use super::progress;
+use crate::fights::Told;
+
+/// The reason of a target of which somebody undoes repairs.
+pub const CONTENTION: &str = "Contention";
 
 /// Condition of a VidraTarget: what its inventory held is gone or let go, and the inventory is empty.
 pub const TORN_DOWN: &str = "TornDown";
@@ -70,6 +74,8 @@ pub struct TargetFacts<'a> {
     pub ready: i64,
     /// Of these, found to differ and not repaired.
     pub drifted: i64,
+    /// Repairs that somebody undoes again and again.
+    pub contention: Option<Told>,
     /// The first object that is not healthy: what and why, and whether it has failed.
     pub unready: Option<(String, bool)>,
     /// Corrections made in this pass.
@@ -142,15 +148,21 @@ fn conditions(
         TargetState::Unknown => ConditionStatus::Unknown,
         _ => ConditionStatus::False,
     };
-    let stalled = matches!(facts.delivery, Delivery::Failed { stalled: true, .. });
+    let stalled = match (&facts.delivery, &facts.contention) {
+        (Delivery::Failed { stalled: true, .. }, _) => Some((reason, message)),
+        (Delivery::Applied | Delivery::Waiting { .. } | Delivery::Failed { .. }, Some(told)) => {
+            Some((CONTENTION, &*told.message))
+        }
+        _ => None,
+    };
     let generation = Some(facts.generation);
     let mut set = |type_: &str, value: ConditionStatus, reason: &str, message: &str| {
         set_condition(&mut status.conditions, type_, value, reason, message, generation, facts.now.clone())
     };
     set(READY, ready, reason, message);
     match stalled {
-        true => set(STALLED, ConditionStatus::True, reason, message),
-        false => set(STALLED, ConditionStatus::False, "Moving", ""),
+        Some((reason, message)) => set(STALLED, ConditionStatus::True, reason, message),
+        None => set(STALLED, ConditionStatus::False, "Moving", ""),
     };
     if facts.delivery == Delivery::TornDown {
         set(TORN_DOWN, ConditionStatus::True, "Removed", "");
@@ -168,6 +180,9 @@ pub(super) fn state(facts: &TargetFacts<'_>) -> (TargetState, &'static str, Stri
             (TargetState::Terminating, reason, message.clone())
         }
         Delivery::Unreachable { reason, message } => (TargetState::Unknown, reason, message.clone()),
+        Delivery::Applied | Delivery::Waiting { .. } if let Some(told) = unrepaired(facts) => {
+            (TargetState::Failed, CONTENTION, told.message.clone())
+        }
         Delivery::Waiting { reason, message } => (TargetState::Waiting, reason, message.clone()),
         Delivery::Failed { reason, message, .. } => (TargetState::Failed, reason, message.clone()),
         Delivery::Applied => match &facts.unready {
@@ -176,6 +191,11 @@ pub(super) fn state(facts: &TargetFacts<'_>) -> (TargetState, &'static str, Stri
             Some((message, false)) => (TargetState::Progressing, "ObjectsProgressing", message.clone()),
         },
     }
+}
+
+/// A fight in which an object is left as somebody else made it.
+fn unrepaired<'a>(facts: &'a TargetFacts<'_>) -> Option<&'a Told> {
+    facts.contention.as_ref().filter(|told| told.unrepaired)
 }
 
 #[cfg(test)]
@@ -196,6 +216,7 @@ pub(super) mod tests {
             objects: 2,
             ready: 2,
             drifted: 0,
+            contention: None,
             unready: None,
             corrected: 0,
             compared: true,
@@ -258,5 +279,36 @@ pub(super) mod tests {
         assert!(is_torn_down(&gone, 3) && !is_torn_down(&gone, 4));
         let back = target_status(&gone, &facts(Delivery::Applied, 11));
         assert!(!is_torn_down(&back, 3));
+    }
+
+    #[test]
+    fn a_fight_stalls_its_target_and_fails_it_only_while_something_is_not_repaired() {
+        let told = |unrepaired| Some(Told { message: "bob did it".into(), unrepaired });
+        let waiting = Delivery::Waiting { reason: "WaitingForWave", message: String::new() };
+        let refused = Delivery::Failed { reason: "Invalid", message: "no".into(), stalled: true };
+        let silent = Delivery::Unreachable { reason: "NoAnswer", message: String::new() };
+        let cases = [
+            (Delivery::Applied, true, TargetState::Failed, "Contention", Some("Contention")),
+            (Delivery::Applied, false, TargetState::Ready, "Ready", Some("Contention")),
+            (waiting.clone(), true, TargetState::Failed, "Contention", Some("Contention")),
+            (waiting, false, TargetState::Waiting, "WaitingForWave", Some("Contention")),
+            (refused, true, TargetState::Failed, "Invalid", Some("Invalid")),
+            (silent, true, TargetState::Unknown, "NoAnswer", None),
+            (Delivery::Suspended, true, TargetState::Suspended, "Suspended", None),
+        ];
+        for (delivery, unrepaired, state, reason, stalled) in cases {
+            let facts = TargetFacts {
+                contention: told(unrepaired),
+                drifted: i64::from(unrepaired),
+                ..facts(delivery.clone(), 1)
+            };
+            let status = target_status(&VidraTargetStatus::default(), &facts);
+            assert_eq!((status.state, status.reason.as_deref()), (Some(state), Some(reason)), "{delivery:?}");
+            let found = find(&status.conditions, STALLED).unwrap();
+            let seen = (found.status == "True").then_some(found.reason.as_str());
+            assert_eq!(seen, stalled, "{delivery:?}, unrepaired: {unrepaired}");
+            let over = target_status(&status, &self::facts(Delivery::Applied, 9));
+            assert_eq!(find(&over.conditions, STALLED).unwrap().status, "False", "{delivery:?}");
+        }
     }
 }

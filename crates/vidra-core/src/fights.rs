@@ -1,0 +1,263 @@
+//! Fights: an object that is repaired again and again because somebody changes it back again and again. Repairs
+//! are counted; after a few of the same kind the object is left alone for a while, each time longer, and the other
+//! side is named. The rest of its target is tended as ever.
+//!
+//! What is the same kind: the same object, as it is declared now, and the same [`Cause`]. Nothing here knows the
+//! time: it is handed in, twice, for deciding by a clock that only goes on, and for telling people.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::time::Duration;
+
+use k8s_openapi::jiff::Timestamp;
+
+use crate::object::ObjectKey;
+
+mod words;
+
+pub use words::Told;
+
+/// So many repairs of the same kind within [`WINDOW`] are a fight.
+pub const IDENTICAL: usize = 5;
+/// A fight is over when its object has been as declared for so long; repairs that are older do not count.
+pub const WINDOW: Duration = Duration::from_secs(600);
+/// How long the object is left alone first; each time twice as long.
+pub const FIRST_PAUSE: Duration = Duration::from_secs(60);
+/// It is left alone no longer than this.
+pub const LONGEST_PAUSE: Duration = Duration::from_secs(1800);
+/// So many causes are told apart for one object. Whoever invents more is in a fight over all of them together.
+const CAUSES: usize = 8;
+
+/// What was otherwise about an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Cause {
+    /// It was gone, or our label was taken from it.
+    Missing,
+    /// Our marks were off it, or our entry in managedFields was gone.
+    Marks,
+    /// Values differed: a number that is the same for the same set of paths.
+    Values(u64),
+    /// Something differed that was not seen happening.
+    Unseen,
+}
+
+/// What a pass found about an object that is not as declared.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Suspect {
+    /// What is otherwise.
+    pub cause: Cause,
+    /// The field managers that did it, as messages may show them. Empty: the server names nobody.
+    pub by: Vec<String>,
+}
+
+/// Now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Now {
+    /// Since any fixed moment, by a clock that is never set back.
+    pub elapsed: Duration,
+    /// For people.
+    pub wall: Timestamp,
+}
+
+/// What is remembered of the repairs of one target's objects.
+#[derive(Clone, Debug, Default)]
+pub struct Fights {
+    bouts: BTreeMap<ObjectKey, Bout>,
+    /// The last word of a person that asked to try at once.
+    asked: Option<String>,
+}
+
+/// One object that was repaired lately.
+#[derive(Clone, Debug)]
+struct Bout {
+    /// The hash of what was declared.
+    declared: Box<str>,
+    /// When it was repaired, by cause; of each the last few.
+    repairs: BTreeMap<Cause, VecDeque<Duration>>,
+    /// When it was last repaired, or seen not to be as declared.
+    trouble: Duration,
+    /// It was not as declared when it was looked at last.
+    drifted: bool,
+    contention: Option<Contention>,
+}
+
+/// What a pass has to know of the fights of its target.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Review {
+    /// These are left alone now.
+    pub left_alone: BTreeSet<ObjectKey>,
+    /// Their fight begins now: they were repaired often enough, and are not as declared again.
+    pub begun: Vec<ObjectKey>,
+}
+
+/// A fight.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Contention {
+    /// How many times the object was repaired.
+    pub repairs: u32,
+    /// What was otherwise last.
+    pub cause: Cause,
+    /// Who did it last, as far as anybody was ever named.
+    pub by: Vec<String>,
+    /// When it was repaired last.
+    pub repaired: Timestamp,
+    /// It is left alone until then.
+    pub until: Timestamp,
+    pause: Duration,
+    over: Duration,
+    /// The object was found changed back after it was repaired often enough. Before that it is no fight.
+    begun: bool,
+}
+
+impl Fights {
+    /// Takes what a pass found: `declared` gives the hash of what is declared now, `found` is all that is not as
+    /// declared. Forgets what is over or declared otherwise.
+    pub fn review<'a>(
+        &mut self,
+        declared: impl Fn(&ObjectKey) -> Option<&'a str>,
+        found: &BTreeMap<ObjectKey, Suspect>,
+        now: Now,
+    ) -> Review {
+        let mut review = Review::default();
+        self.bouts.retain(|key, bout| {
+            if declared(key) != Some(&*bout.declared) {
+                return false;
+            }
+            let suspect = found.get(key);
+            bout.drifted = suspect.is_some();
+            match suspect {
+                Some(suspect) if bout.seen(suspect, now) => review.begun.push(key.clone()),
+                Some(_) => {}
+                None if now.elapsed.saturating_sub(bout.trouble) >= WINDOW => return false,
+                None => {}
+            }
+            if bout.drifted && bout.is_paused(now) {
+                review.left_alone.insert(key.clone());
+            }
+            true
+        });
+        review
+    }
+
+    /// An object was repaired.
+    pub fn repaired(&mut self, key: &ObjectKey, declared: &str, suspect: &Suspect, now: Now) {
+        let bout = self.bouts.entry(key.clone()).or_insert_with(|| Bout::new(declared));
+        if *bout.declared != *declared {
+            *bout = Bout::new(declared);
+        }
+        bout.repaired(suspect, now);
+    }
+
+    /// A person asks to try at once; the same word counts once.
+    pub fn ask(&mut self, word: &str) {
+        if self.bouts.is_empty() || self.asked.as_deref() == Some(word) {
+            return;
+        }
+        self.asked = Some(word.to_owned());
+        for contention in self.bouts.values_mut().filter_map(|bout| bout.contention.as_mut()) {
+            contention.over = Duration::ZERO;
+        }
+    }
+
+    /// How long until there is something to do about a fight without anything happening before.
+    pub fn next_look(&self, now: Now) -> Option<Duration> {
+        let of = |bout: &Bout| {
+            let contention = bout.fight()?;
+            let at = if bout.drifted { contention.over } else { bout.trouble + WINDOW };
+            at.checked_sub(now.elapsed).filter(|wait| !wait.is_zero())
+        };
+        self.bouts.values().filter_map(of).min()
+    }
+
+    /// The fights, and whether their object is not as declared now.
+    pub fn contentions(&self) -> impl Iterator<Item = (&ObjectKey, &Contention, bool)> {
+        self.bouts.iter().filter_map(|(key, bout)| Some((key, bout.fight()?, bout.drifted)))
+    }
+
+    /// Nothing is remembered.
+    pub fn is_empty(&self) -> bool {
+        self.bouts.is_empty()
+    }
+}
+
+impl Bout {
+    fn new(declared: &str) -> Self {
+        Self {
+            declared: declared.into(),
+            repairs: BTreeMap::new(),
+            trouble: Duration::ZERO,
+            drifted: false,
+            contention: None,
+        }
+    }
+
+    fn is_paused(&self, now: Now) -> bool {
+        self.contention.as_ref().is_some_and(|contention| now.elapsed < contention.over)
+    }
+
+    fn fight(&self) -> Option<&Contention> {
+        self.contention.as_ref().filter(|contention| contention.begun)
+    }
+
+    /// True: with this the fight begins.
+    fn seen(&mut self, suspect: &Suspect, now: Now) -> bool {
+        self.trouble = now.elapsed;
+        let Some(contention) = &mut self.contention else { return false };
+        contention.note(suspect);
+        !std::mem::replace(&mut contention.begun, true)
+    }
+
+    fn repaired(&mut self, suspect: &Suspect, now: Now) {
+        self.trouble = now.elapsed;
+        self.drifted = false;
+        if let Some(contention) = &mut self.contention {
+            contention.note(suspect);
+            contention.repairs = contention.repairs.saturating_add(1);
+            contention.rest((contention.pause * 2).min(LONGEST_PAUSE), now);
+            return;
+        }
+        let known = self.repairs.contains_key(&suspect.cause) || self.repairs.len() < CAUSES;
+        let cause = if known { suspect.cause } else { Cause::Unseen };
+        let times = self.repairs.entry(cause).or_default();
+        times.push_back(now.elapsed);
+        while times.len() > IDENTICAL {
+            times.pop_front();
+        }
+        let first = times.front().copied().unwrap_or_default();
+        if times.len() < IDENTICAL || now.elapsed.saturating_sub(first) > WINDOW {
+            return;
+        }
+        let mut contention = Contention {
+            repairs: IDENTICAL as u32,
+            cause: suspect.cause,
+            by: suspect.by.clone(),
+            repaired: now.wall,
+            until: now.wall,
+            pause: Duration::ZERO,
+            over: now.elapsed,
+            begun: false,
+        };
+        contention.rest(FIRST_PAUSE, now);
+        self.contention = Some(contention);
+        self.repairs.clear();
+    }
+}
+
+impl Contention {
+    fn note(&mut self, suspect: &Suspect) {
+        self.cause = suspect.cause;
+        if !suspect.by.is_empty() {
+            self.by.clone_from(&suspect.by);
+        }
+    }
+
+    /// Repaired now: left alone for a while.
+    fn rest(&mut self, pause: Duration, now: Now) {
+        self.pause = pause;
+        self.over = now.elapsed + pause;
+        self.repaired = now.wall;
+        self.until = now.wall.checked_add(pause).unwrap_or(now.wall);
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,247 @@
+//! Fights by tables and by properties: what begins one, how long an object is left alone, what ends it.
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::object::Gvk;
+
+fn key(name: &str) -> ObjectKey {
+    ObjectKey::new(&Gvk::new("", "v1", "ConfigMap"), "shop", name)
+}
+
+fn at(second: u64) -> Now {
+    Now { elapsed: Duration::from_secs(second), wall: Timestamp::from_second(second as i64).unwrap() }
+}
+
+fn suspect(cause: Cause) -> Suspect {
+    Suspect { cause, by: vec!["alice-edit".into()] }
+}
+
+fn found(names: &[&str]) -> BTreeMap<ObjectKey, Suspect> {
+    names.iter().map(|name| (key(name), suspect(Cause::Values(1)))).collect()
+}
+
+fn same(_: &ObjectKey) -> Option<&'static str> {
+    Some("one")
+}
+
+/// After five repairs, the last one at second 5, and not as declared again at once.
+fn fought() -> Fights {
+    let mut fights = repaired(5);
+    assert_eq!(fights.review(same, &found(&["a"]), at(5)).begun, [key("a")]);
+    fights
+}
+
+/// Repaired so many times, once a second.
+fn repaired(times: u64) -> Fights {
+    let mut fights = Fights::default();
+    for second in 1..=times {
+        fights.repaired(&key("a"), "one", &suspect(Cause::Values(1)), at(second));
+    }
+    fights
+}
+
+fn left_alone(fights: &mut Fights, found: &BTreeMap<ObjectKey, Suspect>, second: u64) -> BTreeSet<ObjectKey> {
+    fights.review(same, found, at(second)).left_alone
+}
+
+/// Somebody who undoes each repair at once: the seconds at which it is repaired.
+fn repairs_of_an_endless_fight(seconds: u64) -> Vec<u64> {
+    let mut fights = Fights::default();
+    let mut repaired = Vec::new();
+    for second in 0..seconds {
+        if left_alone(&mut fights, &found(&["a"]), second).is_empty() {
+            fights.repaired(&key("a"), "one", &suspect(Cause::Values(1)), at(second));
+            repaired.push(second);
+        }
+    }
+    repaired
+}
+
+#[test]
+fn a_fight_backs_off_to_half_an_hour_and_costs_little() {
+    let repaired = repairs_of_an_endless_fight(4 * 3600);
+    let pauses: Vec<u64> = repaired.windows(2).map(|two| two[1] - two[0]).collect();
+    assert_eq!(pauses, [1, 1, 1, 1, 60, 120, 240, 480, 960, 1800, 1800, 1800, 1800, 1800, 1800]);
+    assert!(repairs_of_an_endless_fight(3600).len() <= 20);
+}
+
+#[test]
+fn what_is_no_fight_is_repaired_at_once() {
+    let cases: [(&str, Vec<(u64, Cause)>); 4] = [
+        (
+            "four times",
+            vec![(1, Cause::Missing), (2, Cause::Missing), (3, Cause::Missing), (4, Cause::Missing)],
+        ),
+        ("five times, the first too long ago", (0..5).map(|n| (n * 151, Cause::Values(1))).collect()),
+        ("other paths each time", (0..5).map(|n| (n, Cause::Values(n))).collect()),
+        (
+            "gone and changed by turns",
+            (0..8).map(|n| (n, if n % 2 == 0 { Cause::Missing } else { Cause::Values(1) })).collect(),
+        ),
+    ];
+    for (what, repairs) in cases {
+        let mut fights = Fights::default();
+        for (second, cause) in repairs {
+            fights.repaired(&key("a"), "one", &suspect(cause), at(second));
+        }
+        let last = at(700);
+        assert_eq!(fights.review(same, &found(&["a"]), last), Review::default(), "{what}");
+        assert_eq!((fights.next_look(last), fights.told()), (None, None), "{what}");
+    }
+}
+
+#[test]
+fn whoever_invents_causes_is_in_a_fight_all_the_same() {
+    let mut fights = Fights::default();
+    let begun = (0..100).position(|n| {
+        fights.repaired(&key("a"), "one", &suspect(Cause::Values(n)), at(n));
+        !fights.review(same, &found(&["a"]), at(n)).begun.is_empty()
+    });
+    assert_eq!(begun, Some(CAUSES + IDENTICAL - 1));
+}
+
+#[test]
+fn five_repairs_that_hold_are_no_fight() {
+    let mut fights = repaired(5);
+    let nothing = BTreeMap::new();
+    assert_eq!(fights.review(same, &nothing, at(6)), Review::default());
+    assert_eq!((fights.told(), fights.next_look(at(6))), (None, None));
+    fights.review(same, &nothing, at(605));
+    assert!(fights.is_empty());
+}
+
+#[test]
+fn an_object_is_left_alone_until_its_time_and_others_are_not() {
+    let mut fights = fought();
+    let both = found(&["a", "b"]);
+    assert_eq!(left_alone(&mut fights, &both, 6), BTreeSet::from([key("a")]));
+    assert_eq!(fights.next_look(at(6)), Some(Duration::from_secs(59)));
+    assert_eq!(left_alone(&mut fights, &both, 64), BTreeSet::from([key("a")]));
+    assert_eq!(left_alone(&mut fights, &both, 65), BTreeSet::new());
+    assert_eq!(fights.next_look(at(65)), None, "its time has come");
+    fights.repaired(&key("a"), "one", &suspect(Cause::Values(1)), at(65));
+    assert_eq!(fights.review(same, &both, at(65)).begun, [], "no new fight");
+    assert_eq!(left_alone(&mut fights, &both, 66), BTreeSet::from([key("a")]));
+    assert_eq!(fights.next_look(at(66)), Some(Duration::from_secs(119)));
+    assert_eq!(fights.contentions().next().unwrap().1.repairs, 6);
+}
+
+#[test]
+fn it_ends_when_a_repair_holds_for_a_window() {
+    let mut fights = fought();
+    let nothing = BTreeMap::new();
+    fights.review(same, &found(&["a"]), at(30));
+    fights.repaired(&key("a"), "one", &suspect(Cause::Values(1)), at(65));
+    assert!(left_alone(&mut fights, &nothing, 66).is_empty());
+    assert_eq!(fights.next_look(at(66)), Some(Duration::from_secs(599)));
+    fights.review(same, &nothing, at(664));
+    assert_eq!(fights.contentions().count(), 1);
+    fights.review(same, &nothing, at(665));
+    assert!(fights.is_empty());
+    assert_eq!(fights.next_look(at(665)), None);
+}
+
+#[test]
+fn drift_that_comes_back_within_the_window_goes_on_with_the_fight() {
+    let mut fights = fought();
+    fights.review(same, &BTreeMap::new(), at(500));
+    assert!(left_alone(&mut fights, &found(&["a"]), 590).is_empty(), "its pause is over");
+    fights.repaired(&key("a"), "one", &suspect(Cause::Values(1)), at(590));
+    assert_eq!(left_alone(&mut fights, &found(&["a"]), 600).len(), 1);
+    // Put right by the other side: quiet from when it was seen otherwise last.
+    fights.review(same, &BTreeMap::new(), at(1199));
+    assert_eq!(fights.contentions().count(), 1);
+    fights.review(same, &BTreeMap::new(), at(1200));
+    assert!(fights.is_empty());
+}
+
+#[test]
+fn a_new_declaration_begins_anew_and_what_is_no_longer_declared_is_forgotten() {
+    let mut fights = fought();
+    assert!(fights.review(|_| Some("two"), &found(&["a"]), at(6)).left_alone.is_empty());
+    assert!(fights.is_empty());
+    let mut fights = fought();
+    fights.repaired(&key("a"), "two", &suspect(Cause::Values(1)), at(6));
+    assert_eq!(fights.contentions().count(), 0);
+    let mut fights = fought();
+    assert!(fights.review(|_| None, &found(&["a"]), at(6)).left_alone.is_empty());
+    assert!(fights.is_empty());
+}
+
+#[test]
+fn a_person_may_have_it_tried_at_once_and_each_word_counts_once() {
+    let mut fights = fought();
+    let drifted = found(&["a"]);
+    assert_eq!(left_alone(&mut fights, &drifted, 6).len(), 1);
+    fights.ask("now");
+    assert!(left_alone(&mut fights, &drifted, 7).is_empty());
+    fights.repaired(&key("a"), "one", &suspect(Cause::Values(1)), at(7));
+    fights.ask("now");
+    assert_eq!(left_alone(&mut fights, &drifted, 8).len(), 1);
+    fights.ask("now, please");
+    assert!(left_alone(&mut fights, &drifted, 9).is_empty());
+}
+
+#[test]
+fn the_other_side_is_named_and_the_words_move_only_with_the_facts() {
+    let mut fights = fought();
+    fights.review(same, &found(&["a"]), at(6));
+    let told = fights.told().unwrap();
+    assert!(told.unrepaired);
+    let expected = "ConfigMap shop/a was repaired 5 times and \"alice-edit\" changed it back each time; it is left as it \
+         is until 1970-01-01T00:01:05Z";
+    assert!(told.message.starts_with(expected), "{}", told.message);
+    fights.review(same, &found(&["a"]), at(50));
+    assert_eq!(fights.told(), Some(told));
+    let gone = Suspect { cause: Cause::Missing, by: Vec::new() };
+    fights.repaired(&key("a"), "one", &gone, at(70));
+    let told = fights.told().unwrap();
+    assert!(!told.unrepaired);
+    assert!(told.message.contains("6 times and \"alice-edit\" deleted it again"), "{}", told.message);
+    assert!(told.message.contains("as declared since 1970-01-01T00:01:10Z"), "{}", told.message);
+}
+
+proptest! {
+    /// Whatever is done to an object, in whatever rhythm: in any hour it is repaired a bounded number of times, and
+    /// never sooner than a pause after a repair of a fight.
+    #[test]
+    fn no_rhythm_makes_a_fight_expensive(steps in prop::collection::vec((0u64..40, 0u64..12), 1..300)) {
+        let mut fights = Fights::default();
+        let mut second = 0;
+        let mut repaired: Vec<u64> = Vec::new();
+        for (wait, cause) in steps {
+            second += wait;
+            let suspect = suspect(Cause::Values(cause));
+            let drifted = BTreeMap::from([(key("a"), suspect.clone())]);
+            let paused = fights.contentions().next().map(|(_, contention, _)| contention.over);
+            let left_alone = left_alone(&mut fights, &drifted, second);
+            if paused.is_some_and(|over| at(second).elapsed < over) {
+                prop_assert!(!left_alone.is_empty());
+            }
+            if left_alone.is_empty() {
+                fights.repaired(&key("a"), "one", &suspect, at(second));
+                repaired.push(second);
+            }
+        }
+        for from in &repaired {
+            let within = repaired.iter().filter(|at| (*from..*from + 3600).contains(*at)).count();
+            prop_assert!(within <= (CAUSES + 1) * IDENTICAL * 6 + 6, "{within} within an hour");
+        }
+    }
+
+    /// Whatever came before: once it stays as declared, nothing is left of it after a window.
+    #[test]
+    fn every_fight_ends_by_itself(seconds in prop::collection::vec(1u64..200, 0..60)) {
+        let mut fights = Fights::default();
+        let mut second = 0;
+        for wait in seconds {
+            second += wait;
+            if left_alone(&mut fights, &found(&["a"]), second).is_empty() {
+                fights.repaired(&key("a"), "one", &suspect(Cause::Values(1)), at(second));
+            }
+        }
+        fights.review(same, &BTreeMap::new(), at(second + 600));
+        prop_assert!(fights.is_empty());
+    }
+}

@@ -1,0 +1,445 @@
+//! One informer's task: lists, watches, and lists again when the watch cannot be trusted.
+//!
+//! ```text
+//! list -> watch, one session after another, each from where the last one was
+//!   ^       |  its position has expired; it was silent; it has lost events; nothing was heard of the server's state
+//!   +-------+
+//! ```
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    pin::pin,
+    sync::Arc,
+    time::Duration,
+};
+
+use futures::future::BoxFuture;
+use tokio::{
+    sync::OwnedSemaphorePermit,
+    time::{Instant, sleep_until, timeout, timeout_at},
+};
+use vidra_core::object::{ObjectKey, Scope};
+
+use super::{
+    Informers, Place, State, WatchFault,
+    verify::{Found, Verification, verify},
+    wire::{Broken, Item, Line, Page, Wire},
+};
+use crate::{
+    member::{
+        error::{CallError, Class},
+        records::Source,
+    },
+    tasks::Pauses,
+};
+
+/// Watches end after this long and are begun anew, before load balancers drop them as idle (240 s).
+const WATCH_SECONDS: u32 = 200;
+/// A watch that goes on for longer than it was asked to is dead: nobody closes it.
+const WATCH_MOST: Duration = Duration::from_secs(210);
+/// A watch must have begun within this time.
+const WATCH_OPENS: Duration = Duration::from_secs(30);
+/// One that ends sooner, with nothing said, is not asked for again at once.
+const WATCH_LEAST: Duration = Duration::from_secs(5);
+/// A page of a list must be there within this time.
+pub(super) const PAGE_WITHIN: Duration = Duration::from_secs(60);
+/// Objects in a page; fewer where they are too large.
+pub(super) const PAGE: u32 = 500;
+/// A list that has shown nothing for so long gives its turn to another.
+const SILENT_LIST: Duration = Duration::from_secs(2);
+
+/// See the module.
+pub(super) struct Run {
+    pub(super) registry: Arc<Informers>,
+    pub(super) place: Place,
+    pub(super) wire: Wire,
+    pub(super) scope: Scope,
+    pub(super) id: u64,
+}
+
+/// What an informer knows of its own way.
+pub(super) struct Course {
+    /// Objects in a page.
+    pub(super) page: u32,
+    /// The highest resourceVersion that was seen: only a member that was restored shows a list that is older.
+    highest: u64,
+    /// Watches in a row that ended as they should and said nothing.
+    silent: u32,
+    /// The last watch was dead: what is recorded counts for nothing until one lives.
+    down: bool,
+    /// When all was listed last.
+    pub(super) verified: Instant,
+    /// The part of verifyInterval after which it is listed again.
+    pub(super) spread: f64,
+    pauses: Pauses,
+}
+
+/// Why a watch is not gone on with.
+enum After {
+    /// A list is due.
+    List,
+    /// It cannot see anything.
+    Blind(CallError),
+}
+
+impl Run {
+    /// Follows until it is cancelled, or is of no use any more.
+    pub(super) async fn follow(self: Arc<Self>) {
+        // Those that begin together do not list together for ever.
+        let spread = 0.5 + self.registry.chance() * 0.5;
+        let mut course = Course {
+            page: PAGE,
+            highest: 0,
+            silent: 0,
+            down: false,
+            verified: Instant::now(),
+            spread,
+            pauses: Pauses::default(),
+        };
+        loop {
+            let blind = match self.list_in_time(&mut course).await {
+                Ok(version) => {
+                    course.pauses.reset();
+                    if !course.down {
+                        self.set_state(State::Synced);
+                    }
+                    match self.watch(&mut course, version).await {
+                        After::List => continue,
+                        After::Blind(error) => error,
+                    }
+                }
+                Err(error) => error,
+            };
+            tracing::debug!(place = %self.place, error = %blind, "informer");
+            if blind.class == Class::Forbidden && self.registry.confine(&self.place, self.id, self.scope) {
+                return;
+            }
+            match blind.class {
+                Class::Expired => {}
+                Class::Forbidden | Class::Unauthenticated => self.set_state(State::Denied(blind.message)),
+                _ => self.set_state(State::Failing(blind.message)),
+            }
+            course.pauses.pause(self.registry.rng.as_ref()).await;
+        }
+    }
+
+    fn set_state(&self, state: State) {
+        self.registry.set_state(&self.place, self.id, state);
+    }
+
+    /// Lists all, and says so when it takes long. It goes on all the same: begun anew, a long list would never end.
+    async fn list_in_time(&self, course: &mut Course) -> Result<String, CallError> {
+        let within = self.registry.tuning.now().cache_sync_timeout;
+        let mut listing = pin!(self.list(course));
+        match timeout(within, &mut listing).await {
+            Ok(listed) => listed,
+            Err(_) => {
+                let why = format!("its first list takes longer than {within:?}");
+                self.set_state(State::Failing(why));
+                listing.await
+            }
+        }
+    }
+
+    /// Lists all and folds it; the resourceVersion behind which to watch.
+    async fn list(&self, course: &mut Course) -> Result<String, CallError> {
+        let registry = &self.registry;
+        // Never fails: turns do not end.
+        let mut turn = registry.turns.list().await.ok();
+        let mark = registry.records.mark();
+        // Told at the list's end: until then a plan would have to wait for it.
+        let (mut seen, mut woken) = (BTreeSet::new(), BTreeSet::new());
+        let mut broken = BTreeMap::new();
+        let mut from: Option<String> = None;
+        let version = loop {
+            let text = match self.page(&mut course.page, from.as_deref(), &mut turn).await {
+                Ok(text) => text,
+                Err(error) => {
+                    registry.notify_of_list(woken);
+                    return Err(error);
+                }
+            };
+            let page = Page::read(&text)?;
+            for raw in page.items() {
+                match self.wire.item(raw) {
+                    Item::Object(key, live) => {
+                        seen.insert(key);
+                        woken.extend(registry.records.fold(&self.place.gvk, *live, Source::List(mark)));
+                    }
+                    Item::Broken(one) => {
+                        self.name_broken(&one);
+                        if let Some(key) = one.key {
+                            // It is there: that it cannot be read is no reason to think it gone.
+                            seen.insert(key.clone());
+                            broken.insert(key, one.why);
+                        }
+                    }
+                }
+            }
+            match page.next() {
+                Some(next) => from = Some(next.to_owned()),
+                None => break page.version().to_owned(),
+            }
+        };
+        if version.is_empty() {
+            registry.notify_of_list(woken);
+            let message = "the member sends no resourceVersion".to_owned();
+            return Err(CallError { class: Class::Server, message });
+        }
+        let number = version.parse().unwrap_or(0);
+        let before = std::mem::replace(&mut course.highest, number);
+        if number < before && registry.restored(&self.place) {
+            // It, too, is begun anew: nothing is decided from what is half old.
+            return std::future::pending().await;
+        }
+        woken.extend(registry.records.listed(&self.place.gvk, &self.place.namespace, &seen, mark));
+        woken.extend(registry.set_broken(&self.place, broken));
+        registry.notify_of_list(woken);
+        course.verified = Instant::now();
+        Ok(version)
+    }
+
+    /// A page; where objects are so large that it is too much, with fewer of them.
+    pub(super) async fn page(
+        &self,
+        size: &mut u32,
+        from: Option<&str>,
+        turn: &mut Option<OwnedSemaphorePermit>,
+    ) -> Result<String, CallError> {
+        loop {
+            let mut page = pin!(self.wire.page(*size, from, PAGE_WITHIN));
+            let answer = match turn {
+                Some(_) => match timeout(SILENT_LIST, &mut page).await {
+                    Ok(answer) => answer,
+                    Err(_) => {
+                        *turn = None;
+                        page.await
+                    }
+                },
+                None => page.await,
+            };
+            match answer {
+                Err(error) if error.class == Class::Oversized && *size > 1 => *size = (*size / 5).max(1),
+                answer => return answer,
+            }
+        }
+    }
+
+    /// When all is to be listed although the watch tells; `None`: never.
+    fn verify_at(&self, course: &Course) -> Option<Instant> {
+        let interval = self.registry.tuning.now().verify_interval;
+        (!interval.is_zero()).then(|| course.verified + interval.mul_f64(course.spread))
+    }
+
+    /// Watches, one session after another, until a list is due.
+    async fn watch(&self, course: &mut Course, mut version: String) -> After {
+        loop {
+            let began = Instant::now();
+            let opened = self.wire.watch(&version, WATCH_SECONDS, WATCH_OPENS).await;
+            let ended = match opened {
+                Ok(lines) => self.session(course, &mut version, lines).await,
+                Err(error) => Ended::Broken(error),
+            };
+            match ended {
+                Ended::Due => return After::List,
+                Ended::InOrder { heard } => {
+                    if course.down {
+                        course.down = false;
+                        self.set_state(State::Synced);
+                    }
+                    if !heard && began.elapsed() < WATCH_LEAST {
+                        course.pauses.pause(self.registry.rng.as_ref()).await;
+                        continue;
+                    }
+                    course.silent = if heard { 0 } else { course.silent + 1 };
+                    // A server that has seen nothing of a kind since it started sends no bookmarks either.
+                    if course.silent.is_power_of_two() {
+                        return After::List;
+                    }
+                }
+                Ended::Dead => {
+                    course.down = true;
+                    self.registry.complain(&self.place, &WatchFault::Silent, 0);
+                    let why = format!("its watch shows nothing and does not end within {WATCH_MOST:?}");
+                    self.set_state(State::Failing(why));
+                    return After::List;
+                }
+                Ended::Broken(error) => match error.class {
+                    Class::Expired | Class::Oversized => return After::List,
+                    // The kind has gone, or is not yet served.
+                    Class::Forbidden | Class::Unauthenticated | Class::NotFound => {
+                        return After::Blind(error);
+                    }
+                    _ => {
+                        tracing::debug!(place = %self.place, %error, "watch");
+                        course.pauses.pause(self.registry.rng.as_ref()).await;
+                        // A server that was restored would be silent until it is as far again.
+                        let reaches = self.wire.reaches(&version, PAGE_WITHIN).await;
+                        if reaches.is_err_and(|error| error.class == Class::Expired) {
+                            return After::List;
+                        }
+                    }
+                },
+            }
+        }
+    }
+
+    /// One watch from its beginning to its end.
+    async fn session(
+        &self,
+        course: &mut Course,
+        version: &mut String,
+        mut lines: super::wire::Lines,
+    ) -> Ended {
+        let registry = &self.registry;
+        let end = Instant::now() + WATCH_MOST;
+        let mut heard = false;
+        let mut verifying: Option<BoxFuture<'_, Result<Found, CallError>>> = None;
+        let mut verification = Verification::default();
+        loop {
+            let wait_until = verification.judged_at().or_else(|| {
+                let due = self.verify_at(course);
+                due.filter(|_| verifying.is_none())
+            });
+            tokio::select! {
+                biased;
+                line = timeout_at(end, lines.next()) => {
+                    let text = match line {
+                        Err(_) if heard => return Ended::InOrder { heard },
+                        Err(_) => return Ended::Dead,
+                        Ok(Ok(None)) => return Ended::InOrder { heard },
+                        Ok(Ok(Some(text))) => text,
+                        Ok(Err(error)) => return Ended::Broken(error),
+                    };
+                    let line = match self.wire.line(&text) {
+                        Ok(Line::Error(error)) => return Ended::Broken(error),
+                        Ok(line) => line,
+                        // What it said is lost.
+                        Err(error) => {
+                            tracing::warn!(place = %self.place, %error, "a watch cannot be read; all is listed");
+                            course.pauses.pause(registry.rng.as_ref()).await;
+                            return Ended::Due;
+                        }
+                    };
+                    if !std::mem::replace(&mut heard, true) && course.down {
+                        course.down = false;
+                        self.set_state(State::Synced);
+                    }
+                    self.take(course, version, line, &mut verification);
+                }
+                found = some(&mut verifying) => {
+                    verifying = None;
+                    self.next_verification(course);
+                    match found {
+                        Ok(found) => verification.found(found),
+                        Err(error) => tracing::debug!(place = %self.place, %error, "verifying"),
+                    }
+                }
+                () = until(wait_until) => {
+                    if verification.judged_at().is_none() {
+                        if registry.is_confined(&self.place.gvk) {
+                            self.try_everywhere().await;
+                        }
+                        verification = Verification::begun();
+                        verifying = Some(Box::pin(verify(self, course.page)));
+                        continue;
+                    }
+                    let lost = std::mem::take(&mut verification).lost(self);
+                    if lost > 0 {
+                        registry.complain(&self.place, &WatchFault::Lost, lost);
+                        return Ended::Due;
+                    }
+                }
+            }
+        }
+    }
+
+    fn next_verification(&self, course: &mut Course) {
+        course.verified = Instant::now();
+        course.spread = 0.9 + self.registry.chance() * 0.2;
+    }
+
+    /// Rights may have come since.
+    async fn try_everywhere(&self) {
+        let wire = self.registry.wire(&Place::everywhere(&self.place.gvk), &self.wire.resource);
+        if wire.page(1, None, PAGE_WITHIN).await.is_ok() {
+            self.registry.unconfine(&self.place.gvk);
+        }
+    }
+
+    fn take(&self, course: &mut Course, version: &mut String, line: Line, verification: &mut Verification) {
+        let (registry, gvk) = (&self.registry, &self.place.gvk);
+        let mut reach = |reached: &str| {
+            if !reached.is_empty() {
+                reached.clone_into(version);
+                course.highest = course.highest.max(reached.parse().unwrap_or(0));
+            }
+        };
+        match line {
+            Line::Applied(Item::Object(key, live)) => {
+                reach(live.resource_version());
+                verification.touch(&key);
+                registry.notify(registry.records.fold(gvk, *live, Source::Watch));
+                registry.notify(registry.is_read(&key));
+            }
+            Line::Deleted(Item::Object(key, live)) => {
+                reach(live.resource_version());
+                verification.touch(&key);
+                registry.notify(registry.records.fold_gone(&key, live.uid(), live.resource_version()));
+                registry.notify(registry.is_read(&key));
+            }
+            Line::Applied(Item::Broken(one)) => {
+                reach(&one.version);
+                self.name_broken(&one);
+                if let Some(key) = one.key {
+                    verification.touch(&key);
+                    registry.notify(registry.add_broken(&self.place, key, one.why));
+                }
+            }
+            Line::Deleted(Item::Broken(one)) => {
+                reach(&one.version);
+                self.name_broken(&one);
+                if let Some(key) = one.key {
+                    verification.touch(&key);
+                    registry.notify(registry.records.fold_gone(&key, &one.uid, &one.version));
+                    registry.notify(registry.is_read(&key));
+                }
+            }
+            Line::Bookmark(reached) => reach(&reached),
+            Line::Error(_) => {}
+        }
+        course.pauses.reset();
+    }
+
+    fn name_broken(&self, one: &Broken) {
+        let of_key = |key: &ObjectKey| key.to_string();
+        let name = one.key.as_ref().map_or_else(|| "without a name".to_owned(), of_key);
+        self.registry.complain(&self.place, &WatchFault::Unreadable(format!("{name}: {}", one.why)), 0);
+    }
+}
+
+/// How a watch ended.
+enum Ended {
+    /// The server ended it, as was asked; whether it said anything before.
+    InOrder { heard: bool },
+    /// It neither says anything nor ends.
+    Dead,
+    /// All has to be listed.
+    Due,
+    /// The connection broke, or the server refused it.
+    Broken(CallError),
+}
+
+async fn some<T>(future: &mut Option<BoxFuture<'_, T>>) -> T {
+    match future {
+        Some(future) => future.await,
+        None => std::future::pending().await,
+    }
+}
+
+async fn until(at: Option<Instant>) {
+    match at {
+        Some(at) => sleep_until(at).await,
+        None => std::future::pending().await,
+    }
+}

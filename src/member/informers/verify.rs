@@ -1,0 +1,107 @@
+//! Comparing what a watch has told with what a list shows: a watch that is live and loses events tells of nothing
+//! by itself.
+//!
+//! A list is ahead of the watch by a moment. So what differs is only remembered, and judged after the watch has had
+//! time to tell of it.
+
+use std::{collections::BTreeSet, time::Duration};
+
+use tokio::time::Instant;
+use vidra_core::object::ObjectKey;
+
+use super::{
+    run::Run,
+    wire::{Item, Page},
+};
+use crate::member::error::CallError;
+
+/// How long a watch may be behind a list.
+const BEHIND: Duration = Duration::from_secs(15);
+
+/// What a list shows otherwise than the records.
+#[derive(Debug, Default)]
+pub(super) struct Found {
+    /// Unknown, or known in an older version: which version the list shows.
+    newer: Vec<(ObjectKey, u64)>,
+    /// Recorded, and not in the list.
+    ghosts: Vec<ObjectKey>,
+    /// Where the list began in the order of folds.
+    mark: u64,
+}
+
+/// One comparison under way.
+#[derive(Debug, Default)]
+pub(super) struct Verification {
+    running: bool,
+    /// What the watch has told of since.
+    touched: BTreeSet<ObjectKey>,
+    found: Option<(Found, Instant)>,
+}
+
+impl Verification {
+    /// From now on what the watch tells is noted.
+    pub(super) fn begun() -> Self {
+        Self { running: true, ..Self::default() }
+    }
+
+    /// The watch has told of this object.
+    pub(super) fn touch(&mut self, key: &ObjectKey) {
+        if self.running {
+            self.touched.insert(key.clone());
+        }
+    }
+
+    /// Takes what the list shows.
+    pub(super) fn found(&mut self, found: Found) {
+        self.found = Some((found, Instant::now() + BEHIND));
+    }
+
+    /// When to judge.
+    pub(super) fn judged_at(&self) -> Option<Instant> {
+        self.found.as_ref().map(|(_, at)| *at)
+    }
+
+    /// How many objects the watch should have told of and has not.
+    pub(super) fn lost(self, run: &Run) -> usize {
+        let Some((found, _)) = self.found else { return 0 };
+        let records = &run.registry.records;
+        let is_behind = |(key, version): &&(ObjectKey, u64)| {
+            !self.touched.contains(key) && records.version(key).is_none_or(|known| known < *version)
+        };
+        let is_ghost =
+            |key: &&ObjectKey| !self.touched.contains(*key) && records.is_known_since(key, found.mark);
+        found.newer.iter().filter(is_behind).count() + found.ghosts.iter().filter(is_ghost).count()
+    }
+}
+
+/// Lists all and compares, page by page; nothing is folded.
+pub(super) async fn verify(run: &Run, mut size: u32) -> Result<Found, CallError> {
+    let registry = &run.registry;
+    let mut turn = registry.turns.list().await.ok();
+    let mark = registry.records.mark();
+    let mut seen = BTreeSet::new();
+    let mut found = Found { mark, ..Found::default() };
+    let mut from: Option<String> = None;
+    loop {
+        let text = run.page(&mut size, from.as_deref(), &mut turn).await?;
+        let page = Page::read(&text)?;
+        for raw in page.items() {
+            match run.wire.item(raw) {
+                Item::Object(key, live) => {
+                    let version = live.resource_version().parse().unwrap_or(0);
+                    if registry.records.version(&key).is_none_or(|known| known < version) {
+                        found.newer.push((key.clone(), version));
+                    }
+                    seen.insert(key);
+                }
+                Item::Broken(one) => seen.extend(one.key),
+            }
+        }
+        match page.next() {
+            Some(next) => from = Some(next.to_owned()),
+            None => break,
+        }
+    }
+    found.ghosts = registry.records.unseen(&run.place.gvk, &run.place.namespace, &seen, mark);
+    Ok(found)
+}

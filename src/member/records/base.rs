@@ -1,0 +1,66 @@
+//! What one owner's live values are compared with.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+use vidra_core::{
+    fields::{self, FieldSet},
+    ignore::Spared,
+    plan::Drift,
+};
+
+/// See the module.
+pub(super) enum Base {
+    /// The values of our last apply over its field set.
+    Known { set: Arc<FieldSet>, values: u64, drifted: bool },
+    /// Seen, not compared yet: the values over what our entry owns now. `exact`: what is declared was
+    /// known when they were hashed, so that what it leaves empty, and what is ignored, was left out.
+    Seen { set: Arc<FieldSet>, values: u64, exact: bool },
+    /// What is left alone has changed since it was seen: only a dry run tells.
+    Stale,
+    /// Our entry is gone.
+    Lost,
+}
+
+impl Base {
+    pub(super) fn known_now(live: &Value, set: Arc<FieldSet>, body: Option<&Value>) -> Self {
+        let values = fields::values_hash(live, &set, body);
+        Base::Known { set, values, drifted: false }
+    }
+
+    pub(super) fn known(&self) -> Option<(Arc<FieldSet>, u64, bool)> {
+        match self {
+            Base::Known { set, values, drifted } => Some((set.clone(), *values, *drifted)),
+            Base::Seen { .. } | Base::Stale | Base::Lost => None,
+        }
+    }
+
+    /// What is left alone is otherwise from now on.
+    pub(super) fn doubt(&mut self) {
+        if !matches!(self, Base::Lost) {
+            *self = Base::Stale;
+        }
+    }
+
+    /// Takes what was seen for a baseline, where that needs no call. `yields`: somebody holds what is left to such.
+    pub(super) fn settle(&mut self, declared: &Value, spared: Option<&Spared>, yields: bool) {
+        let Base::Seen { set, values, exact } = self else { return };
+        let comparable = *exact || (!spared.is_some_and(Spared::ignores) && !fields::has_empties(declared));
+        let is_owned = |declared: &Value| fields::missing_leaves(declared, set).is_empty();
+        let owned = match spared {
+            Some(spared) => is_owned(&spared.expected(declared, yields)),
+            None => is_owned(declared),
+        };
+        if comparable && owned {
+            *self = Base::Known { set: set.clone(), values: *values, drifted: false };
+        }
+    }
+
+    pub(super) fn drift(&self) -> Drift {
+        match self {
+            Base::Known { drifted: false, .. } => Drift::None,
+            Base::Known { drifted: true, .. } | Base::Lost => Drift::Differs,
+            Base::Seen { .. } | Base::Stale => Drift::Unsure,
+        }
+    }
+}

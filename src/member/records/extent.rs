@@ -1,0 +1,79 @@
+//! Records by kind and namespace: what a list has shown of them, and what goes when nobody looks any more.
+
+use std::collections::BTreeSet;
+
+use vidra_core::object::{Gvk, ObjectKey};
+
+use super::{Records, targets_of};
+use crate::queue::TargetKey;
+
+/// Is this an object of the kind, in the namespace (empty: in any)?
+fn is_within(key: &ObjectKey, gvk: &Gvk, namespace: &str) -> bool {
+    *key.group == *gvk.group
+        && *key.kind == *gvk.kind
+        && (namespace.is_empty() || *key.namespace == *namespace)
+}
+
+impl Records {
+    /// Ends a list of one kind (in one namespace, unless empty) that began at `mark`: what was not listed
+    /// and not folded since is gone.
+    pub fn listed(
+        &self,
+        gvk: &Gvk,
+        namespace: &str,
+        seen: &BTreeSet<ObjectKey>,
+        mark: u64,
+    ) -> Vec<TargetKey> {
+        let mut inner = self.inner.lock();
+        let inner = &mut *inner;
+        let mut owners = BTreeSet::new();
+        inner.objects.retain(|key, record| {
+            let kept = !is_within(key, gvk, namespace) || seen.contains(key) || record.folded > mark;
+            if !kept {
+                owners.extend(record.owners());
+            }
+            kept
+        });
+        targets_of(&owners, &inner.owners)
+    }
+
+    /// What [`Records::listed`] would take for gone.
+    pub fn unseen(
+        &self,
+        gvk: &Gvk,
+        namespace: &str,
+        seen: &BTreeSet<ObjectKey>,
+        mark: u64,
+    ) -> Vec<ObjectKey> {
+        let inner = self.inner.lock();
+        let unseen = inner.objects.iter().filter(|(key, record)| {
+            is_within(key, gvk, namespace) && !seen.contains(*key) && record.folded <= mark
+        });
+        unseen.map(|(key, _)| key.clone()).collect()
+    }
+
+    /// The resourceVersion under which an object is recorded.
+    pub fn version(&self, key: &ObjectKey) -> Option<u64> {
+        self.inner.lock().objects.get(key).map(|record| record.resource_version)
+    }
+
+    /// It is recorded, and nothing was folded of it since `mark`.
+    pub fn is_known_since(&self, key: &ObjectKey, mark: u64) -> bool {
+        self.inner.lock().objects.get(key).is_some_and(|record| record.folded <= mark)
+    }
+
+    /// The targets that declare an object.
+    pub fn wanting(&self, key: &ObjectKey) -> Vec<TargetKey> {
+        let inner = self.inner.lock();
+        let wanting = inner.owners.values().filter(|owner| owner.desired.objects.contains_key(key));
+        wanting.map(|owner| owner.target.clone()).collect()
+    }
+
+    /// Drops the records of a kind in the namespaces that nobody follows any more.
+    pub fn drop_kind(&self, gvk: &Gvk, is_followed: impl Fn(&str) -> bool) {
+        let goes = |key: &ObjectKey| is_within(key, gvk, "") && !is_followed(&key.namespace);
+        let mut inner = self.inner.lock();
+        inner.objects.retain(|key, _| !goes(key));
+        inner.forget_news(goes);
+    }
+}

@@ -1,0 +1,182 @@
+//! Drift that a pass finds, what of it is left alone because somebody keeps undoing repairs (vidra-core decides), and
+//! who is told.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use vidra_api::ChangeKind;
+use vidra_core::{
+    fights::{Cause, Fights, Review, Suspect, Told},
+    object::ObjectKey,
+    plan::{self, Action, Drift, Effect, Live, Plan, PlanInput, Why},
+};
+
+use super::{Pass, perform::Report};
+use crate::{
+    desired::Desired,
+    hub::events::{self, Saying},
+    member::{owner::Owner, session::Session},
+    queue::Key,
+};
+
+/// What a pass found not to be as declared.
+#[derive(Default)]
+pub(super) struct Found {
+    /// All that a plan would bring back to what was applied before.
+    suspects: BTreeMap<ObjectKey, Suspect>,
+    /// Of these, what may be as declared all the same, or is declared otherwise than before: it is no drift as long
+    /// as nobody has looked.
+    doubtful: BTreeSet<ObjectKey>,
+    /// Left alone for now.
+    left_alone: BTreeSet<ObjectKey>,
+}
+
+impl Pass<'_> {
+    /// Plans, without what is to be left alone for now: neither is it acted on, nor does a wave wait for it, unless
+    /// it is missing.
+    pub(super) fn plan(&self, input: &PlanInput<'_>, session: &Session, owner: &Owner) -> (Plan, Found) {
+        let plan = plan::plan(input);
+        let mut found = Found::default();
+        for effect in plan.stages.iter().flatten() {
+            found.enter(effect, input, session, owner);
+        }
+        let Review { left_alone, begun } = self.review(&found, input);
+        for key in &begun {
+            let by = found.suspects.get(key).map(|suspect| suspect.by.clone()).unwrap_or_default();
+            self.gather(events::CONTENTION, key, &by);
+        }
+        if left_alone.is_empty() {
+            return (plan, found);
+        }
+        found.left_alone = left_alone;
+        let masked = masked(input, &found.left_alone);
+        let mut plan = plan::plan(&PlanInput { live: &masked, ..*input });
+        for stage in &mut plan.stages {
+            stage.retain(|effect| !found.left_alone.contains(&effect.key));
+        }
+        plan.stages.retain(|stage| !stage.is_empty());
+        if plan.stages.is_empty() {
+            plan.intent = None;
+        }
+        (plan, found)
+    }
+
+    fn review(&self, found: &Found, input: &PlanInput<'_>) -> Review {
+        let now = self.hub.now();
+        let mut memo = self.hub.memo.lock();
+        let Some(fights) = memo.fights.get_mut(self.key) else { return Review::default() };
+        let declared = |key: &ObjectKey| input.wants.get(key).map(|want| want.hash.as_str());
+        let review = fights.review(declared, &found.suspects, now);
+        if fights.is_empty() {
+            memo.fights.remove(self.key);
+        }
+        review
+    }
+
+    /// Takes what became of what was found: counts repairs, tells of drift that is new, and has the target looked
+    /// at again when a fight asks for it.
+    pub(super) fn conclude_drift(&self, found: &Found, desired: &Desired, report: &mut Report) {
+        report.drifted += found.left_alone.len() as i64;
+        let now = self.hub.now();
+        let mut news: Vec<(&ObjectKey, &Suspect)> = Vec::new();
+        let next = {
+            let mut memo = self.hub.memo.lock();
+            for key in &report.reapplied {
+                let (Some(suspect), Some(want)) = (found.suspects.get(key), desired.wants.get(key)) else {
+                    continue;
+                };
+                let fights = memo.fights.entry(self.key.clone()).or_default();
+                fights.repaired(key, &want.hash, suspect, now);
+            }
+            let known = memo.drifting.remove(self.key).unwrap_or_default();
+            let verified = |key: &ObjectKey| report.corrected_keys.contains(key);
+            let mut drifting = BTreeSet::new();
+            for (key, suspect) in &found.suspects {
+                if found.doubtful.contains(key) && !verified(key) {
+                    continue;
+                }
+                if !known.contains(key) {
+                    news.push((key, suspect));
+                }
+                if !report.reapplied.contains(key) {
+                    drifting.insert(key.clone());
+                }
+            }
+            if !drifting.is_empty() {
+                memo.drifting.insert(self.key.clone(), drifting);
+            }
+            memo.fights.get(self.key).and_then(|fights| fights.next_look(now))
+        };
+        for (key, suspect) in news {
+            self.hub.metrics.drift().detected(&self.key.cluster, change_kind(suspect.cause));
+            self.gather(events::DETECTED, key, &suspect.by);
+        }
+        self.hub.metrics.drift().corrected(&self.key.cluster, report.corrected);
+        if let Some(wait) = next {
+            self.hub.queue.add_after(Key::Target(self.key.clone()), wait);
+        }
+    }
+
+    /// What the status says of this target's fights.
+    pub(super) fn contention(&self) -> Option<Told> {
+        self.hub.memo.lock().fights.get(self.key).and_then(Fights::told)
+    }
+
+    /// Tells of one more object; what comes within a moment is one Event.
+    pub(super) fn gather(&self, saying: Saying, key: &ObjectKey, by: &[String]) {
+        if let Some(resource) = self.hub.catalog.resource(&self.key.resource_key()) {
+            self.hub.events.gather(resource.as_ref(), saying, &self.key.cluster, &key.to_string(), by);
+        }
+    }
+}
+
+impl Found {
+    fn enter(&mut self, effect: &Effect, input: &PlanInput<'_>, session: &Session, owner: &Owner) {
+        let key = &effect.key;
+        let live = input.live.get(key);
+        let held = input.inventory.get(key).is_some_and(|held| !held.uid.is_empty());
+        let (cause, by, doubtful) = match &effect.action {
+            Action::Apply { why: Why::Missing, .. } => (Cause::Missing, Vec::new(), false),
+            Action::Create if input.delivered && held && live.is_none() => {
+                (Cause::Missing, Vec::new(), false)
+            }
+            Action::Apply { why: Why::Drifted, .. } => {
+                match session.records.taken(&owner.hash, key).filter(|_| live.is_some_and(|live| live.proof))
+                {
+                    Some(taken) => (Cause::Values(taken.paths), taken.by, false),
+                    None => (Cause::Marks, Vec::new(), false),
+                }
+            }
+            // It was applied as it is declared now: somebody took our stamp off, or put an older one back.
+            Action::Apply { why: Why::Changed, .. } if input.delivered => {
+                (Cause::Marks, Vec::new(), live.is_some_and(|live| live.applied.is_some()))
+            }
+            Action::Verify { .. } => (Cause::Unseen, Vec::new(), true),
+            _ => return,
+        };
+        if doubtful {
+            self.doubtful.insert(key.clone());
+        }
+        self.suspects.insert(key.clone(), Suspect { cause, by });
+    }
+}
+
+/// The member as if these objects were as declared.
+fn masked(input: &PlanInput<'_>, as_declared: &BTreeSet<ObjectKey>) -> BTreeMap<ObjectKey, Live> {
+    let mut live = input.live.clone();
+    for key in as_declared {
+        if let (Some(live), Some(want)) = (live.get_mut(key), input.wants.get(key)) {
+            live.proof = true;
+            live.applied = Some(want.hash.clone());
+            live.drift = Drift::None;
+        }
+    }
+    live
+}
+
+fn change_kind(cause: Cause) -> ChangeKind {
+    match cause {
+        Cause::Missing => ChangeKind::Missing,
+        Cause::Marks => ChangeKind::OwnershipLost,
+        Cause::Values(_) | Cause::Unseen => ChangeKind::Modified,
+    }
+}

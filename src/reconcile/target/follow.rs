@@ -1,0 +1,142 @@
+//! What a pass asks to see of the member, and what it cannot see.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
+
+use vidra_core::{
+    object::{Gvk, ObjectKey},
+    status::Delivery,
+};
+
+use super::{Pass, perform::Report};
+use crate::{
+    desired::Desired,
+    member::{
+        error::{CallError, Class},
+        informers::{Need, Place, State},
+        kinds::Kinds,
+        session::Session,
+    },
+    queue::Verdict,
+};
+
+/// Why objects cannot be seen.
+pub(super) struct Unseen {
+    /// In words.
+    pub(super) why: String,
+    /// It may pass by itself.
+    pub(super) passes: bool,
+}
+
+impl From<CallError> for Unseen {
+    fn from(error: CallError) -> Self {
+        Self { passes: error.is_transient(), why: error.message }
+    }
+}
+
+/// What cannot be seen: nothing is planned for it.
+#[derive(Default)]
+pub(super) struct Blind {
+    /// Kinds, everywhere or in a namespace.
+    pub(super) places: BTreeMap<Place, Unseen>,
+    /// Objects that are there and cannot be read, and why.
+    pub(super) objects: BTreeMap<ObjectKey, String>,
+}
+
+impl Blind {
+    /// Nothing is hidden.
+    pub(super) fn is_empty(&self) -> bool {
+        self.places.is_empty() && self.objects.is_empty()
+    }
+
+    /// Is this object hidden?
+    pub(super) fn hides(&self, key: &ObjectKey, gvk: &Gvk) -> bool {
+        let place = |namespace: &Arc<str>| Place { gvk: gvk.clone(), namespace: namespace.clone() };
+        !self.is_empty()
+            && (self.objects.contains_key(key)
+                || self.places.contains_key(&Place::everywhere(gvk))
+                || self.places.contains_key(&place(&key.namespace)))
+    }
+
+    /// Some of it may be seen later, and nothing tells when.
+    pub(super) fn passes(&self) -> bool {
+        self.places.values().any(|unseen| unseen.passes)
+    }
+}
+
+fn needs(desired: &Desired, kinds: &Kinds) -> BTreeMap<Gvk, Need> {
+    let mut needs = BTreeMap::new();
+    for (key, want) in &desired.wants {
+        if let Some((resource, scope)) = kinds.get(&want.gvk) {
+            let need = || Need { resource: resource.clone(), scope: *scope, namespaces: BTreeSet::new() };
+            let need = needs.entry(want.gvk.clone()).or_insert_with(need);
+            if !need.namespaces.contains(&key.namespace) {
+                need.namespaces.insert(key.namespace.clone());
+            }
+        }
+    }
+    needs
+}
+
+impl Pass<'_> {
+    /// Asks for the informers that this target needs; what it cannot see all the same.
+    ///
+    /// # Errors
+    /// The pass ends here: some have not listed yet, and will say so; or what the member serves has changed.
+    pub(super) async fn follow(&self, session: &Arc<Session>, desired: &Desired) -> Result<Blind, Verdict> {
+        let needs = needs(desired, &session.kinds());
+        let informers = &session.informers;
+        let states = if self.follows_events() {
+            informers.require(self.key, &needs)
+        } else {
+            informers.release(self.key);
+            let unwatched = || State::Failing("not watched".into());
+            informers.places(&needs).into_iter().map(|place| (place, unwatched())).collect()
+        };
+        if states.values().any(|state| *state == State::Syncing) {
+            return Err(Verdict::Done(None));
+        }
+        let mut blind = Blind::default();
+        for (place, state) in states {
+            match state {
+                State::Synced | State::Syncing => {}
+                State::Denied(why) => {
+                    blind.places.insert(place, Unseen { why, passes: false });
+                }
+                // Where no watch tells, one list does.
+                State::Failing(_) => {
+                    let Some(need) = needs.get(&place.gvk) else { continue };
+                    for (place, error) in informers.list_now(&place, need).await {
+                        if error.class == Class::NotFound && self.is_served_no_more(session, &place.gvk).await
+                        {
+                            return Err(Verdict::Done(Some(Duration::ZERO)));
+                        }
+                        let passes = error.class == Class::NotFound || error.is_transient();
+                        blind.places.insert(place, Unseen { passes, why: error.message });
+                    }
+                }
+            }
+        }
+        blind.objects = informers.unread(desired.wants.keys());
+        Ok(blind)
+    }
+
+    /// The member does not know the kind any more: from now on that is known.
+    async fn is_served_no_more(&self, session: &Session, gvk: &Gvk) -> bool {
+        session.rediscover().await.is_ok_and(|kinds| kinds.get(gvk).is_none() && !kinds.is_stale(gvk))
+    }
+
+    /// Effects failed for the member serves a kind no more: nothing else would tell, for a watch may go on.
+    pub(super) async fn lost_a_kind(&self, session: &Session, desired: &Desired, report: &Report) -> bool {
+        let told = matches!(&report.delivery, Some(Delivery::Failed { reason: "NotFound" | "Conflict", .. }));
+        if !told {
+            return false;
+        }
+        let Ok(kinds) = session.rediscover().await else { return false };
+        let is_lost = |gvk: &Gvk| kinds.get(gvk).is_none() && !kinds.is_stale(gvk);
+        desired.wants.values().any(|want| is_lost(&want.gvk))
+    }
+}

@@ -1,0 +1,235 @@
+//! What of the fleet is not as declared: gauges read off the VidraTargets' statuses when asked for, and counters by
+//! member, which go when the member goes.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use jiff::Timestamp;
+use parking_lot::Mutex;
+use prometheus_client::{
+    encoding::{DescriptorEncoder, EncodeMetric},
+    metrics::{counter::ConstCounter, gauge::ConstGauge},
+};
+use vidra_api::{ChangeKind, DriftState, VidraTarget};
+
+use crate::{queue::TargetKey, reconcile::Hub};
+
+/// Counters. Cheap to clone.
+#[derive(Clone, Debug, Default)]
+pub struct DriftMetrics {
+    counts: Arc<Mutex<Counts>>,
+}
+
+#[derive(Debug, Default)]
+struct Counts {
+    detections: BTreeMap<(String, ChangeKind), u64>,
+    corrections: BTreeMap<String, u64>,
+}
+
+impl DriftMetrics {
+    /// Drift of one object was found.
+    pub fn detected(&self, cluster: &str, change: ChangeKind) {
+        *self.counts.lock().detections.entry((cluster.to_owned(), change)).or_default() += 1;
+    }
+
+    /// Drift of so many objects was undone.
+    pub fn corrected(&self, cluster: &str, objects: i64) {
+        if let Ok(objects @ 1..) = u64::try_from(objects) {
+            *self.counts.lock().corrections.entry(cluster.to_owned()).or_default() += objects;
+        }
+    }
+
+    /// The member is gone.
+    pub fn forget(&self, cluster: &str) {
+        let mut counts = self.counts.lock();
+        counts.detections.retain(|(of, _), _| of != cluster);
+        counts.corrections.remove(cluster);
+    }
+
+    /// Writes counters and gauges.
+    pub(super) fn encode(
+        &self,
+        hub: &Hub,
+        encoder: &mut DescriptorEncoder<'_>,
+    ) -> Result<(), std::fmt::Error> {
+        let (detections, corrections) = {
+            let counts = self.counts.lock();
+            (counts.detections.clone(), counts.corrections.clone())
+        };
+        let detections = detections.into_iter().map(|((cluster, change), count)| {
+            (vec![("cluster", cluster), ("change", format!("{change:?}"))], count)
+        });
+        counter(encoder, "vidra_drift_detections", "Objects found not to be as declared", detections)?;
+        let corrections = corrections.into_iter().map(|(cluster, count)| (vec![("cluster", cluster)], count));
+        counter(encoder, "vidra_drift_corrections", "Objects of which drift was undone", corrections)?;
+        let fleet = Fleet::of(hub.catalog.every_target().iter().map(|(key, target)| (key, target.as_ref())));
+        let by_policy = |read: fn(&Group) -> i64| {
+            fleet.groups.iter().map(move |((cluster, policy), group)| {
+                (vec![("cluster", cluster.clone()), ("policy", policy.clone())], read(group))
+            })
+        };
+        gauge(
+            encoder,
+            "vidra_drifted_targets",
+            "Targets that are not as declared",
+            by_policy(|one| one.targets),
+        )?;
+        gauge(
+            encoder,
+            "vidra_drifted_objects",
+            "Objects that are not as declared",
+            by_policy(|one| one.objects),
+        )?;
+        let now = hub.clock.now();
+        let ages = fleet.oldest.iter().map(|(cluster, since)| {
+            (vec![("cluster", cluster.clone())], now.as_second().saturating_sub(since.as_second()).max(0))
+        });
+        gauge(encoder, "vidra_drift_oldest_seconds", "Age of the oldest drift that is not undone", ages)?;
+        let fights =
+            hub.contentions().into_iter().map(|(cluster, count)| (vec![("cluster", cluster)], count));
+        gauge(encoder, "vidra_contentions", "Objects that somebody changes back after each repair", fights)
+    }
+}
+
+/// The targets of one member under one policy.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Group {
+    targets: i64,
+    objects: i64,
+}
+
+/// What all targets say.
+#[derive(Debug, Default)]
+struct Fleet {
+    /// By cluster and policy.
+    groups: BTreeMap<(String, String), Group>,
+    /// Since when the oldest of what is not corrected was there, by cluster.
+    oldest: BTreeMap<String, Timestamp>,
+}
+
+impl Fleet {
+    fn of<'a>(targets: impl Iterator<Item = (&'a TargetKey, &'a VidraTarget)>) -> Self {
+        let mut fleet = Self::default();
+        for (key, target) in targets {
+            let cluster = key.cluster.to_string();
+            let group = fleet.groups.entry((cluster.clone(), policy(target))).or_default();
+            let Some(status) = target.status.as_ref().filter(|one| one.drift == Some(DriftState::Drifted))
+            else {
+                continue;
+            };
+            group.targets += 1;
+            group.objects += status.drifted;
+            let open = status.changes.iter().filter(|change| change.corrected.is_none());
+            if let Some(first) = open.map(|change| change.detected_at.0).min() {
+                let oldest = fleet.oldest.entry(cluster).or_insert(first);
+                *oldest = first.min(*oldest);
+            }
+        }
+        fleet
+    }
+}
+
+/// What is done about drift of a target.
+fn policy(_target: &VidraTarget) -> String {
+    format!("{:?}", vidra_api::DriftPolicy::Correct)
+}
+
+type Labels = Vec<(&'static str, String)>;
+
+fn counter(
+    encoder: &mut DescriptorEncoder<'_>,
+    name: &str,
+    help: &str,
+    values: impl Iterator<Item = (Labels, u64)>,
+) -> Result<(), std::fmt::Error> {
+    let kind = ConstCounter::<u64>::new(0).metric_type();
+    let mut family = encoder.encode_descriptor(name, help, None, kind)?;
+    for (labels, value) in values {
+        ConstCounter::<u64>::new(value).encode(family.encode_family(&labels)?)?;
+    }
+    Ok(())
+}
+
+fn gauge(
+    encoder: &mut DescriptorEncoder<'_>,
+    name: &str,
+    help: &str,
+    values: impl Iterator<Item = (Labels, i64)>,
+) -> Result<(), std::fmt::Error> {
+    let kind = ConstGauge::<i64>::new(0).metric_type();
+    let mut family = encoder.encode_descriptor(name, help, None, kind)?;
+    for (labels, value) in values {
+        ConstGauge::<i64>::new(value).encode(family.encode_family(&labels)?)?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+    use vidra_api::{Change, VidraTargetSpec, VidraTargetStatus};
+
+    fn change(detected: i64, corrected: bool) -> Change {
+        let at = |second| Time(Timestamp::from_second(second).unwrap());
+        Change {
+            group: String::new(),
+            version: "v1".into(),
+            kind: "ConfigMap".into(),
+            namespace: "shop".into(),
+            name: "settings".into(),
+            change: ChangeKind::Modified,
+            detected_at: at(detected),
+            corrected: corrected.then(|| at(detected + 1)),
+            fields: Vec::new(),
+        }
+    }
+
+    fn target(
+        cluster: &str,
+        drift: DriftState,
+        drifted: i64,
+        changes: Vec<Change>,
+    ) -> (TargetKey, VidraTarget) {
+        let mut target = VidraTarget::new("shop", VidraTargetSpec::default());
+        target.status =
+            Some(VidraTargetStatus { drift: Some(drift), drifted, changes, ..VidraTargetStatus::default() });
+        (TargetKey::new("team-a", "shop", cluster), target)
+    }
+
+    #[test]
+    fn drift_is_added_up_by_member_and_the_oldest_that_is_open_counts() {
+        let all = [
+            target(
+                "berlin",
+                DriftState::Drifted,
+                3,
+                vec![change(50, true), change(200, false), change(100, false)],
+            ),
+            target("berlin", DriftState::Drifted, 1, vec![change(150, false)]),
+            target("tokyo", DriftState::InSync, 0, vec![change(10, true)]),
+            target("austin", DriftState::Unknown, 7, vec![change(5, false)]),
+        ];
+        let fleet = Fleet::of(all.iter().map(|(key, target)| (key, target)));
+        let group = |cluster: &str| fleet.groups[&(cluster.to_owned(), "Correct".to_owned())];
+        assert_eq!(group("berlin"), Group { targets: 2, objects: 4 });
+        assert_eq!((group("tokyo"), group("austin")), (Group::default(), Group::default()));
+        let oldest: Vec<_> =
+            fleet.oldest.iter().map(|(name, since)| (name.as_str(), since.as_second())).collect();
+        assert_eq!(oldest, [("berlin", 100)]);
+    }
+
+    #[test]
+    fn what_is_counted_of_a_member_goes_with_it() {
+        let metrics = DriftMetrics::default();
+        for cluster in ["berlin", "tokyo"] {
+            metrics.detected(cluster, ChangeKind::Missing);
+            metrics.detected(cluster, ChangeKind::Missing);
+            metrics.corrected(cluster, 2);
+            metrics.corrected(cluster, 0);
+        }
+        metrics.forget("tokyo");
+        let counts = metrics.counts.lock();
+        assert_eq!(counts.detections, BTreeMap::from([(("berlin".to_owned(), ChangeKind::Missing), 2)]));
+        assert_eq!(counts.corrections, BTreeMap::from([("berlin".to_owned(), 2)]));
+    }
+}

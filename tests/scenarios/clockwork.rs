@@ -1,0 +1,96 @@
+//! What takes hours, or is a matter of a moment: on the paused clock only, so in memory only.
+
+use std::time::Duration;
+
+use serde_json::json;
+use testkit::world::At;
+use tokio::time::{Instant, sleep};
+use vidra_api::{DriftState, VidraTargetStatus};
+
+use crate::{config_map, events, says, scenario};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+#[test]
+fn an_hour_of_a_fight_costs_twenty_repairs_at_most_and_it_ends_by_itself() {
+    scenario(async |world| {
+        world.register(&["berlin"]).await;
+        let manifest = config_map("settings", "one") + &config_map("other", "one");
+        world.deliver("shop", &["berlin"], &manifest).await;
+        world.ready("shop").await;
+        let (alice, mark) = (world.alice("berlin").await, world.mark());
+        let (settings, other) = (At::config_map(&world.ns, "settings"), At::config_map(&world.ns, "other"));
+        let (began, mut undone) = (Instant::now(), 0);
+        while began.elapsed() < Duration::from_secs(3600) {
+            if says("one")(&alice.live(&settings).await) {
+                alice.merge(&settings, json!({"data": {"key": format!("evil {undone}")}})).await;
+                undone += 1;
+            }
+            sleep(SECOND).await;
+        }
+        let repairs = world.writes_to(&settings, "berlin", &mark).len();
+        assert!((6..=20).contains(&repairs), "{repairs} repairs");
+        assert_eq!(world.requests_for(&settings, "berlin", &mark).len(), repairs, "and no other call");
+        assert_eq!(world.writes_to(&other, "berlin", &mark), [], "the other object was as declared");
+        world.resource_says("shop", "Stalled", "True", "Contention").await;
+        let writes = world.writes("hub", &mark).len();
+        assert!(writes < 12 * repairs, "{writes} writes to the hub for {repairs} repairs");
+
+        // Alice stops: the next repair holds.
+        while !says("one")(&alice.live(&settings).await) {
+            sleep(SECOND).await;
+            assert!(began.elapsed() < Duration::from_secs(3600 + 1900), "it is repaired in the end");
+        }
+        let repaired = Instant::now();
+        world.resource_says("shop", "Drifted", "False", "InSync").await;
+        sleep(Duration::from_secs(590) - repaired.elapsed()).await;
+        world.resource_says("shop", "Stalled", "True", "Contention").await;
+        sleep(Duration::from_secs(15)).await;
+        world.resource_says("shop", "Stalled", "False", "Moving").await;
+        assert!(repaired.elapsed() < Duration::from_secs(620));
+        world.ready("shop").await;
+        assert_eq!(world.metric("vidra_contentions{cluster=\"berlin\"}"), 0.0);
+
+        // It is over: the next edit is undone at once, and then nothing is left to do.
+        alice.merge(&settings, json!({"data": {"key": "evil once more"}})).await;
+        alice.when(&settings, "as declared", says("one")).await;
+        world.corrected("shop", "berlin", repairs as i64 + 2).await;
+        sleep(SECOND * 5).await;
+        let quiet = world.mark();
+        sleep(Duration::from_secs(3600)).await;
+        assert_eq!((world.writes("berlin", &quiet), world.writes("hub", &quiet)), (vec![], vec![]));
+        world.end().await;
+    });
+}
+
+#[test]
+fn fifty_objects_that_drift_at_once_are_one_event_each_of_what_was_found_and_what_was_done() {
+    scenario(async |world| {
+        world.register(&["berlin"]).await;
+        let name = |number: usize| format!("c{number:02}");
+        let manifest: String = (0..50).map(|number| config_map(&name(number), "one")).collect();
+        world.deliver("shop", &["berlin"], &manifest).await;
+        world.ready("shop").await;
+        let alice = world.alice("berlin").await;
+        for number in 0..50 {
+            let at = At::config_map(&world.ns, &name(number));
+            alice.merge(&at, json!({"data": {"key": "evil"}})).await;
+        }
+        world.corrected("shop", "berlin", 50).await;
+        sleep(SECOND * 5).await;
+        for (reason, rest) in [("DriftDetected", "; by \"alice-edit\""), ("DriftCorrected", "")] {
+            let notes = events(&world, reason).await;
+            assert_eq!(notes.len(), 1, "{notes:?}");
+            assert!(notes[0].starts_with("50 objects on berlin"), "{notes:?}");
+            assert!(notes[0].ends_with(&format!(" and 47 more{rest}")), "{notes:?}");
+        }
+        assert_eq!(world.metric("vidra_drift_corrections_total{cluster=\"berlin\"}"), 50.0);
+        assert_eq!(
+            world.metric("vidra_drift_detections_total{cluster=\"berlin\",change=\"Modified\"}"),
+            50.0
+        );
+        let in_sync = |status: &VidraTargetStatus| status.drift == Some(DriftState::InSync);
+        world.target_when("shop", "berlin", "as declared", in_sync).await;
+        world.end().await;
+    });
+}

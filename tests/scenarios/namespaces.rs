@@ -1,0 +1,177 @@
+//! Members that allow less than everything: chosen namespaces only, or looking only. The rights are those of
+//! `clusters/`, to the letter.
+
+use serde_json::{Value, json};
+use testkit::world::{Access, At, SOON, Who, World, wait_for};
+use vidra_api::TargetState;
+
+use crate::{config_map, config_map_in, object, says, scenario, uid};
+
+const RBAC: &str = "rbac.authorization.k8s.io";
+
+/// Gives the limited identity what a manifest of `clusters/` gives the hub, `namespace` in place of the chosen one.
+/// Returns what to take away in the end: users' rights outlive a scenario.
+async fn give(world: &World, admin: &Access, file: &str, namespace: &str) -> Vec<At> {
+    let path = format!("{}/clusters/{file}", env!("CARGO_MANIFEST_DIR"));
+    let documents: Vec<Value> = serde_saphyr::from_multiple(&std::fs::read_to_string(path).unwrap()).unwrap();
+    let name = format!("{}-{}", world.ns, file.trim_end_matches(".yaml"));
+    let mut given = Vec::new();
+    for mut document in documents {
+        if !document["apiVersion"].as_str().unwrap().starts_with(RBAC) {
+            continue;
+        }
+        document["metadata"]["name"] = name.as_str().into();
+        if document["metadata"]["namespace"] == "shop" {
+            document["metadata"]["namespace"] = namespace.into();
+        }
+        if document["roleRef"].is_object() {
+            document["roleRef"]["name"] = name.as_str().into();
+            document["subjects"] = json!([{"apiGroup": RBAC, "kind": "User", "name": "limited"}]);
+        }
+        given.push(At::of(&document));
+        admin.create(document).await;
+    }
+    let limited = world.cluster("tokyo", Who::Limited).await;
+    wait_for("the rights are there", SOON, async || {
+        limited.try_list(&At::config_map(namespace, "")).await.map_err(|refused| refused.to_string())
+    })
+    .await;
+    given
+}
+
+async fn take_back(admin: &Access, given: &[At]) {
+    for at in given {
+        admin.delete(at).await;
+    }
+}
+
+fn namespace(name: &str) -> Value {
+    json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+}
+
+#[test]
+fn with_rights_in_chosen_namespaces_all_goes_well_there_and_nothing_elsewhere() {
+    scenario(async |world| {
+        let admin = world.cluster("tokyo", Who::Admin).await;
+        let other = format!("{}-other", world.ns);
+        admin.create(namespace(&world.ns)).await;
+        admin.create(namespace(&other)).await;
+        let given = give(&world, &admin, "member-namespaces.yaml", &world.ns).await;
+        let mark = world.mark();
+        world.register_as("tokyo", &world.kubeconfig("tokyo", Who::Limited), json!({})).await;
+        world.member_says("tokyo", "Ready", "True").await;
+
+        let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "password"},
+            "stringData": {"key": "one"}});
+        let all = config_map("settings", "one") + &config_map("more", "one") + &object(&secret);
+        world.deliver("shop", &["tokyo"], &all).await;
+        world.ready("shop").await;
+        let (settings, more) = (At::config_map(&world.ns, "settings"), At::config_map(&world.ns, "more"));
+        let made = admin.live(&settings).await;
+
+        // Watched, namespace by namespace: an edit and a deletion are repaired at once.
+        admin.merge(&settings, json!({"data": {"key": "evil"}})).await;
+        admin.when(&settings, "as declared", says("one")).await;
+        assert_eq!(uid(&admin.live(&settings).await), uid(&made));
+        admin.delete(&settings).await;
+        admin.when(&settings, "made again", says("one")).await;
+
+        // Dropped: pruned.
+        world.deliver("shop", &["tokyo"], &(config_map("settings", "two") + &object(&secret))).await;
+        admin.gone(&more).await;
+        world.ready("shop").await;
+
+        // What lies elsewhere is refused in words that name it, and keeps nothing else back.
+        let stray = config_map_in(&other, "stray", "one");
+        world.deliver("both", &["tokyo"], &(config_map("beside", "one") + &object(&stray))).await;
+        let message = world.target_is("both", "tokyo", TargetState::Failed, "CannotWatch").await;
+        for word in [&*other, "ConfigMap", "list and watch", "member-namespaces.yaml"] {
+            assert!(message.contains(word), "{word}: {message}");
+        }
+        let beside = At::config_map(&world.ns, "beside");
+        admin.when(&beside, "delivered", says("one")).await;
+        admin.merge(&beside, json!({"data": {"key": "evil"}})).await;
+        admin.when(&beside, "as declared", says("one")).await;
+        assert!(admin.get(&At::config_map(&other, "stray")).await.is_none());
+        // So is what has no namespace.
+        let role = json!({"apiVersion": format!("{RBAC}/v1"), "kind": "ClusterRole",
+            "metadata": {"name": format!("{}-reader", world.ns)}, "rules": []});
+        world.deliver("wide", &["tokyo"], &(config_map("wide", "one") + &object(&role))).await;
+        let message = world.target_is("wide", "tokyo", TargetState::Failed, "CannotWatch").await;
+        assert!(message.contains("ClusterRole"), "{message}");
+        admin.when(&At::config_map(&world.ns, "wide"), "delivered", says("one")).await;
+
+        // Rights that come later are found by themselves.
+        let more_given = give_again(&world, &admin, &other).await;
+        world.look("both", "now", 1).await;
+        admin.when(&At::config_map(&other, "stray"), "delivered", says("one")).await;
+        world.ready("both").await;
+
+        let requests = world.requests_by(Who::Limited, "tokyo", &mark);
+        let refused: Vec<_> = requests
+            .iter()
+            .filter(|one| one.code == 403 && !matches!(one.verb.as_str(), "list" | "watch" | "get"))
+            .collect();
+        assert!(refused.is_empty(), "nothing is tried where nothing can be seen: {refused:?}");
+
+        for name in ["shop", "both", "wide"] {
+            world.remove(name).await;
+        }
+        for at in [&settings, &beside, &At::config_map(&other, "stray")] {
+            assert!(admin.get(at).await.is_none(), "{at}");
+        }
+        take_back(&admin, &given).await;
+        take_back(&admin, &more_given).await;
+        world.end().await;
+    });
+}
+
+/// The Role and its binding once more, for another namespace.
+async fn give_again(world: &World, admin: &Access, namespace: &str) -> Vec<At> {
+    let name = format!("{}-member-namespaces", world.ns);
+    let mut given = Vec::new();
+    for kind in ["Role", "RoleBinding"] {
+        let mut copy = admin.live(&At::new(&format!("{RBAC}/v1"), kind, &world.ns, &name)).await;
+        copy["metadata"] = json!({"name": name, "namespace": namespace});
+        given.push(At::of(&copy));
+        admin.create(copy).await;
+    }
+    given
+}
+
+#[test]
+fn with_rights_to_look_only_nothing_is_written_and_what_differs_is_said() {
+    scenario(async |world| {
+        let admin = world.cluster("tokyo", Who::Admin).await;
+        world.register(&["tokyo"]).await;
+        world.deliver("shop", &["tokyo"], &config_map("settings", "one")).await;
+        world.ready("shop").await;
+        let given = give(&world, &admin, "member-report.yaml", &world.ns).await;
+        world.register_as("tokyo", &world.kubeconfig("tokyo", Who::Limited), json!({})).await;
+        let mark = world.mark();
+        let limited = async || {
+            let requests = world.requests_by(Who::Limited, "tokyo", &mark);
+            match requests.iter().any(|one| one.verb == "watch" && one.resource == "configmaps") {
+                true => Ok(()),
+                false => Err(format!("{requests:?}")),
+            }
+        };
+        wait_for("the new credentials are used", SOON, limited).await;
+        world.ready("shop").await;
+
+        let settings = At::config_map(&world.ns, "settings");
+        admin.merge(&settings, json!({"data": {"key": "evil"}})).await;
+        let message = world.target_is("shop", "tokyo", TargetState::Failed, "Forbidden").await;
+        assert!(message.contains("settings") && message.contains("grant"), "{message}");
+        assert!(says("evil")(&admin.live(&settings).await), "nothing was written");
+        admin.merge(&settings, json!({"data": {"key": "one"}})).await;
+        world.look("shop", "again", 1).await;
+        world.ready("shop").await;
+
+        // To take it away needs the rights.
+        world.register_as("tokyo", &world.kubeconfig("tokyo", Who::VidraHub), json!({})).await;
+        world.remove("shop").await;
+        take_back(&admin, &given).await;
+        world.end().await;
+    });
+}

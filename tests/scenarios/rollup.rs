@@ -1,0 +1,71 @@
+//! What a VidraResource and the metrics say of drift in the fleet.
+
+use serde_json::json;
+use testkit::world::{At, SOON, wait_for};
+use vidra_api::{condition::DRIFTED, find};
+
+use crate::{config_map, events, scenario};
+
+#[test]
+fn drift_that_stays_is_told_by_condition_event_and_metrics_until_it_is_gone() {
+    scenario(async |world| {
+        world.register(&["berlin", "tokyo"]).await;
+        world
+            .deliver_with(
+                "shop",
+                &config_map("settings", "one"),
+                json!({"targets": [{"clusterNames": ["berlin", "tokyo"]}], "conflicts": {"fields": "Fail"}}),
+            )
+            .await;
+        world.ready("shop").await;
+        world.resource_says("shop", "Drifted", "False", "InSync").await;
+        let alice = world.alice("tokyo").await;
+        let settings = At::config_map(&world.ns, "settings");
+        alice.merge(&settings, json!({"data": {"key": "evil"}})).await;
+
+        let resource = world.resource_says("shop", "Drifted", "True", "TargetsDrifted").await;
+        let status = resource.status.unwrap_or_default();
+        let message = &find(&status.conditions, DRIFTED).unwrap().message;
+        assert!(message.starts_with("1 of 2 targets differ from what is declared: tokyo"), "{message}");
+        assert_eq!(status.summary.unwrap_or_default().drifted, 1);
+        let drifted = |what: &str, cluster: &str| {
+            world.metric(&format!("vidra_drifted_{what}{{cluster=\"{cluster}\",policy=\"Correct\"}}"))
+        };
+        assert_eq!((drifted("targets", "tokyo"), drifted("objects", "tokyo")), (1.0, 1.0));
+        assert_eq!((drifted("targets", "berlin"), drifted("objects", "berlin")), (0.0, 0.0));
+        let found = "vidra_drift_detections_total{cluster=\"tokyo\",change=\"Modified\"}";
+        assert_eq!(world.metric(found), 1.0);
+        wait_for("an Event DriftDetected", SOON, async || {
+            let notes = events(&world, "DriftDetected").await;
+            let told = |note: &String| note.contains("settings on tokyo") && note.contains("alice-edit");
+            if notes.iter().any(told) { Ok(()) } else { Err(format!("{notes:?}")) }
+        })
+        .await;
+
+        // Looked at again, it is no news.
+        world.look("shop", "again", 2).await;
+        assert_eq!(world.metric(found), 1.0);
+        alice.merge(&settings, json!({"data": {"key": "one"}})).await;
+        world.resource_says("shop", "Drifted", "False", "InSync").await;
+        assert_eq!((drifted("targets", "tokyo"), drifted("objects", "tokyo")), (0.0, 0.0));
+        assert_eq!(world.metric("vidra_drift_corrections_total{cluster=\"tokyo\"}"), 0.0);
+        world.end().await;
+    });
+}
+
+#[test]
+fn a_member_that_does_not_answer_leaves_open_whether_anything_drifted() {
+    scenario(async |world| {
+        world.register(&["berlin", "tokyo"]).await;
+        world.deliver("shop", &["berlin", "tokyo"], &config_map("settings", "one")).await;
+        world.ready("shop").await;
+        let frozen = world.freeze("tokyo");
+        let resource = world.resource_says("shop", "Drifted", "Unknown", "NotCompared").await;
+        let status = resource.status.unwrap_or_default();
+        let message = &find(&status.conditions, DRIFTED).unwrap().message;
+        assert_eq!(message, "1 of 2 targets are not compared: tokyo");
+        drop(frozen);
+        world.resource_says("shop", "Drifted", "False", "InSync").await;
+        world.end().await;
+    });
+}

@@ -1,0 +1,115 @@
+//! What a member serves changes while objects of it are delivered: kinds go, come back, and change their version.
+
+use serde_json::{Value, json};
+use testkit::world::{Access, At, LONG, World, wait_for};
+use vidra_api::TargetState;
+
+use crate::{object, scenario, uid};
+
+fn group(world: &World) -> String {
+    format!("{}.example.com", world.ns)
+}
+
+fn crd_at(world: &World) -> At {
+    let name = format!("gadgets.{}", group(world));
+    At::new("apiextensions.k8s.io/v1", "CustomResourceDefinition", "", &name)
+}
+
+/// A definition that serves these versions; the last is stored.
+fn crd(world: &World, versions: &[&str]) -> Value {
+    let group = group(world);
+    let version = |name: &&str| {
+        json!({"name": name, "served": true, "storage": Some(name) == versions.last(),
+            "schema": {"openAPIV3Schema": {"type": "object", "properties": {"size": {"type": "integer"}}}}})
+    };
+    let all: Vec<Value> = versions.iter().map(version).collect();
+    json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": format!("gadgets.{group}")},
+        "spec": {"group": group, "scope": "Namespaced", "names": {"kind": "Gadget", "plural": "gadgets"}, "versions": all},
+    })
+}
+
+fn gadget(world: &World, version: &str, size: u32) -> String {
+    let api_version = format!("{}/{version}", group(world));
+    object(&json!({"apiVersion": api_version, "kind": "Gadget", "metadata": {"name": "one"}, "size": size}))
+}
+
+fn gadget_at(world: &World, version: &str) -> At {
+    At::new(&format!("{}/{version}", group(world)), "Gadget", &world.ns, "one")
+}
+
+async fn install(world: &World, alice: &Access, versions: &[&str]) {
+    alice.apply(&crd(world, versions), true).await.expect("the CRD is taken");
+    for version in versions {
+        let of_kind = gadget_at(world, version);
+        wait_for("the kind is served", LONG, async || {
+            alice.try_list(&of_kind).await.map_err(|refused| refused.to_string())
+        })
+        .await;
+    }
+}
+
+#[test]
+fn a_kind_that_goes_and_comes_back_is_delivered_again_without_a_restart() {
+    scenario(async |world| {
+        let alice = world.alice("berlin").await;
+        install(&world, &alice, &["v1"]).await;
+        world.register(&["berlin"]).await;
+        world.deliver("shop", &["berlin"], &gadget(&world, "v1", 7)).await;
+        world.ready("shop").await;
+        let at = gadget_at(&world, "v1");
+        let before = alice.live(&at).await;
+
+        alice.delete(&crd_at(&world)).await;
+        alice.gone(&crd_at(&world)).await;
+        let message = world.target_is("shop", "berlin", TargetState::Failed, "KindUnknown").await;
+        assert!(message.contains("Gadget") && message.contains("install its CRD"), "{message}");
+
+        install(&world, &alice, &["v1"]).await;
+        world.ready("shop").await;
+        let after = alice.live(&at).await;
+        assert_ne!(uid(&after), uid(&before));
+        // It is watched again.
+        alice.merge(&at, json!({"size": 8})).await;
+        alice.when(&at, "as declared", |live| live["size"] == 7).await;
+        world.remove("shop").await;
+        alice.gone(&at).await;
+        alice.delete(&crd_at(&world)).await;
+        world.end().await;
+    });
+}
+
+#[test]
+fn a_version_that_is_not_served_any_more_is_said_and_the_next_one_keeps_the_object() {
+    scenario(async |world| {
+        let alice = world.alice("berlin").await;
+        install(&world, &alice, &["v1alpha1", "v1"]).await;
+        world.register(&["berlin"]).await;
+        world.deliver("shop", &["berlin"], &gadget(&world, "v1alpha1", 7)).await;
+        world.ready("shop").await;
+        let before = alice.live(&gadget_at(&world, "v1")).await;
+        let mark = world.mark();
+
+        install(&world, &alice, &["v1"]).await;
+        // What notices it is the next thing that asks for it.
+        world.look("shop", "now", 1).await;
+        let at = gadget_at(&world, "v1");
+        alice.merge(&at, json!({"size": 8})).await;
+        let message = world.target_is("shop", "berlin", TargetState::Failed, "KindUnknown").await;
+        assert!(message.contains("v1alpha1"), "{message}");
+
+        world.deliver("shop", &["berlin"], &gadget(&world, "v1", 9)).await;
+        world.ready("shop").await;
+        let after = alice.live(&at).await;
+        assert_eq!((uid(&after), after["size"].as_i64()), (uid(&before), Some(9)));
+        let deletes: Vec<_> =
+            world.writes("berlin", &mark).into_iter().filter(|one| one.verb == "delete").collect();
+        assert_eq!(deletes, []);
+        alice.merge(&at, json!({"size": 8})).await;
+        alice.when(&at, "as declared", |live| live["size"] == 9).await;
+        world.remove("shop").await;
+        alice.delete(&crd_at(&world)).await;
+        world.end().await;
+    });
+}

@@ -1,0 +1,219 @@
+//! Watches that lie, fall silent, or follow a member that has gone back in time: what only clusters in memory can
+//! be made to do, and hours that pass at once.
+
+use std::{sync::Arc, time::Duration};
+
+use memkube::{Call, Cluster, Fault, Verb, WatchFault};
+use serde_json::{Value, json};
+use testkit::world::{At, World};
+use vidra_api::TargetState;
+
+use crate::{config_map, says, scenario, settings::set};
+
+fn berlin(world: &World) -> Cluster {
+    world.bed().memory("berlin").expect("this bed is in memory")
+}
+
+fn is_of_maps(call: &Call) -> bool {
+    call.resource == "configmaps" && &*call.user == "vidra-hub"
+}
+
+/// Berlin's watches say nothing of these events of ConfigMaps.
+fn lose(world: &World, kind: &'static str) {
+    let hook = move |call: &Call, event: &Value| match is_of_maps(call) && event["type"] == kind {
+        true => WatchFault::Lose,
+        false => WatchFault::None,
+    };
+    berlin(world).set_watch_fault(Some(Arc::new(hook)));
+}
+
+async fn hours(count: u64) {
+    tokio::time::sleep(Duration::from_secs(count * 3600)).await;
+}
+
+fn faults(world: &World, fault: &str) -> f64 {
+    world.metric(&format!(
+        "vidra_watch_faults_total{{cluster=\"berlin\",kind=\"v1 ConfigMap\",fault=\"{fault}\"}}"
+    ))
+}
+
+/// What Events with this reason say.
+async fn said(world: &World, reason: &str) -> Vec<String> {
+    let all = world.hub.list(&At::new("events.k8s.io/v1", "Event", "", "")).await;
+    let of_reason = all.iter().filter(|event| event["reason"] == reason);
+    of_reason.map(|event| event["note"].as_str().unwrap().to_owned()).collect()
+}
+
+/// How often the hub has listed ConfigMaps of berlin.
+fn lists(world: &World, since: &testkit::world::Mark) -> usize {
+    let requests = world.requests("berlin", since);
+    requests.iter().filter(|one| one.verb == "list" && one.resource == "configmaps").count()
+}
+
+#[test]
+fn a_watch_that_loses_events_is_found_out_by_the_next_verification() {
+    scenario(async |world| {
+        world.register(&["berlin"]).await;
+        let all = config_map("edited", "one") + &config_map("deleted", "one") + &config_map("quiet", "one");
+        world.deliver("shop", &["berlin"], &all).await;
+        world.ready("shop").await;
+        let alice = world.alice("berlin").await;
+        let at = |name: &str| At::config_map(&world.ns, name);
+        // While nothing changes, it is the only thing that lists: once in an hour, a tenth more or less.
+        let mark = world.mark();
+        hours(10).await;
+        let listed = lists(&world, &mark);
+        assert!((9..=12).contains(&listed), "{listed}");
+        assert_eq!(world.writes("berlin", &mark), []);
+        assert_eq!(said(&world, "WatchLied").await, [""; 0]);
+
+        for (name, kind) in [("edited", "MODIFIED"), ("deleted", "DELETED")] {
+            let before = faults(&world, "lost");
+            lose(&world, kind);
+            match name {
+                "edited" => drop(alice.merge(&at(name), json!({"data": {"key": "evil"}})).await),
+                _ => alice.delete(&at(name)).await,
+            }
+            tokio::time::sleep(Duration::from_secs(60)).await;
+            berlin(&world).set_watch_fault(None);
+            assert!(!alice.get(&at(name)).await.is_some_and(|live| says("one")(&live)), "nobody knows of it");
+            hours(2).await;
+            assert!(says("one")(&alice.live(&at(name)).await), "{name} is as declared");
+            assert_eq!(faults(&world, "lost"), before + 1.0, "{name}");
+        }
+        let notes = said(&world, "WatchLied").await;
+        assert!(
+            notes.iter().any(|note| note.contains("v1 ConfigMap") && note.contains("1 objects")),
+            "{notes:?}"
+        );
+        world.ready("shop").await;
+
+        // Switched off, nothing lists and nothing is found.
+        set(&world, json!({"verifyInterval": "0s"})).await;
+        tokio::time::sleep(Duration::from_secs(300)).await;
+        let mark = world.mark();
+        lose(&world, "MODIFIED");
+        alice.merge(&at("edited"), json!({"data": {"key": "evil"}})).await;
+        hours(10).await;
+        assert_eq!(lists(&world, &mark), 0);
+        assert!(says("evil")(&alice.live(&at("edited")).await));
+        berlin(&world).set_watch_fault(None);
+        set(&world, json!({"verifyInterval": "5m"})).await;
+        hours(1).await;
+        assert!(says("one")(&alice.live(&at("edited")).await));
+        world.end().await;
+    });
+}
+
+#[test]
+fn a_watch_that_is_silent_and_does_not_end_counts_for_nothing() {
+    scenario(async |world| {
+        world.register(&["berlin"]).await;
+        set(&world, json!({"verifyInterval": "0s", "interval": "30s"})).await;
+        world.deliver("shop", &["berlin"], &config_map("settings", "one")).await;
+        world.ready("shop").await;
+        let (alice, settings) = (world.alice("berlin").await, At::config_map(&world.ns, "settings"));
+        berlin(&world).set_fault(Arc::new(|call: &Call| {
+            match is_of_maps(call) && call.verb == Verb::Watch {
+                true => Fault::Silent,
+                false => Fault::None,
+            }
+        }));
+        berlin(&world).cut_watches();
+        tokio::time::sleep(Duration::from_secs(30)).await;
+        for _ in 0..3 {
+            alice.merge(&settings, json!({"data": {"key": "evil"}})).await;
+            tokio::time::sleep(Duration::from_secs(300)).await;
+            assert!(
+                says("one")(&alice.live(&settings).await),
+                "within its timeout, a grace, and an interval"
+            );
+        }
+        assert!(faults(&world, "silent") >= 1.0);
+        assert!(said(&world, "WatchSilent").await[0].contains("v1 ConfigMap"));
+
+        // It speaks again: nothing is listed any more.
+        berlin(&world).clear_fault();
+        berlin(&world).cut_watches();
+        tokio::time::sleep(Duration::from_secs(600)).await;
+        let mark = world.mark();
+        tokio::time::sleep(Duration::from_secs(600)).await;
+        assert_eq!(lists(&world, &mark), 0);
+        alice.merge(&settings, json!({"data": {"key": "evil"}})).await;
+        alice.when(&settings, "as declared", says("one")).await;
+        world.end().await;
+    });
+}
+
+#[test]
+fn a_member_that_was_restored_from_a_backup_is_listed_anew_and_loses_nothing() {
+    scenario(async |world| {
+        world.register(&["berlin"]).await;
+        set(&world, json!({"verifyInterval": "0s"})).await;
+        let both = |value: &str| config_map("settings", value) + &config_map("more", value);
+        world.deliver("shop", &["berlin"], &both("one")).await;
+        world.ready("shop").await;
+        let alice = world.alice("berlin").await;
+        let at = |name: &str| At::config_map(&world.ns, name);
+        let backup = berlin(&world).backup();
+        let before = alice.live(&at("settings")).await;
+
+        world.deliver("shop", &["berlin"], &(both("two") + &config_map("new", "two"))).await;
+        world.ready("shop").await;
+        alice.when(&at("new"), "made", says("two")).await;
+        let mark = world.mark();
+        berlin(&world).restore(&backup);
+        // No connection but the watches' has broken: only the versions tell.
+        for name in ["settings", "more", "new"] {
+            alice.when(&at(name), "as declared", says("two")).await;
+        }
+        world.ready("shop").await;
+        assert_eq!(alice.live(&at("settings")).await["metadata"]["uid"], before["metadata"]["uid"]);
+        assert!(said(&world, "MemberRestored").await[0].contains("restored from a backup"));
+        let deletes: Vec<_> =
+            world.writes("berlin", &mark).into_iter().filter(|one| one.verb == "delete").collect();
+        assert_eq!(deletes, []);
+        // And it is followed: what happens now is seen at once.
+        alice.merge(&at("more"), json!({"data": {"key": "evil"}})).await;
+        alice.when(&at("more"), "as declared", says("two")).await;
+        world.end().await;
+    });
+}
+
+#[test]
+fn watches_whose_position_has_expired_or_lies_ahead_are_begun_anew() {
+    scenario(async |world| {
+        world.register(&["berlin"]).await;
+        set(&world, json!({"verifyInterval": "0s"})).await;
+        world.deliver("shop", &["berlin"], &config_map("settings", "one")).await;
+        world.ready("shop").await;
+        let (alice, settings) = (world.alice("berlin").await, At::config_map(&world.ns, "settings"));
+        // In the stream; at the start, with a history that is gone; at the start, by its status.
+        let compact: fn(&Cluster) = |cluster| {
+            cluster.cut_watches();
+            cluster.compact();
+        };
+        let status: fn(&Cluster) = |cluster| {
+            let spent = std::sync::atomic::AtomicBool::new(false);
+            cluster.set_fault(Arc::new(move |call: &Call| {
+                let first = is_of_maps(call)
+                    && call.verb == Verb::Watch
+                    && !spent.swap(true, std::sync::atomic::Ordering::Relaxed);
+                if first { Fault::Status(410, "Expired") } else { Fault::None }
+            }));
+            cluster.cut_watches();
+        };
+        for (turn, expire) in [Cluster::expire_watches, compact, status].into_iter().enumerate() {
+            let mark = world.mark();
+            alice.merge(&settings, json!({"metadata": {"annotations": {"turn": turn.to_string()}}})).await;
+            expire(&berlin(&world));
+            alice.merge(&settings, json!({"data": {"key": "evil"}})).await;
+            alice.when(&settings, "as declared", says("one")).await;
+            berlin(&world).clear_fault();
+            assert!((1..=2).contains(&lists(&world, &mark)), "{turn}: {}", lists(&world, &mark));
+        }
+        assert_eq!(said(&world, "MemberRestored").await, [""; 0]);
+        world.target_is("shop", "berlin", TargetState::Ready, "Ready").await;
+        world.end().await;
+    });
+}
