@@ -1,6 +1,16 @@
 //! What a real API server makes of the CRDs: it takes them, takes good objects, and refuses bad ones
 //! with a sentence that says how to mend them. Only it can tell what a CEL rule costs.
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking, in its helpers too")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test fails by panicking, in its helpers too"
+)]
+
+#[path = "crds/fields.rs"]
+mod fields;
+#[path = "crds/golden.rs"]
+mod golden;
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
