@@ -1,10 +1,10 @@
 //! Drift that is reported and left as it is: what, where, since when and by whom.
 
 use serde_json::{Value, json};
-use testkit::world::{Access, At, World};
+use testkit::world::{Access, At, SOON, World, wait_for};
 use vidra_api::{Change, ChangeKind, DriftState, TargetState, VidraTargetStatus};
 
-use crate::{config_map, object, says, scenario};
+use crate::{config_map, events, object, says, scenario};
 
 fn spec(policy: &str) -> Value {
     json!({"targets": [{"clusterNames": ["berlin"]}], "drift": {"policy": policy}, "reconcile": {"interval": "1s"}})
@@ -61,7 +61,18 @@ fn an_edit_is_told_with_its_author_and_left_over_intervals_restarts_and_applying
                 .is_some_and(|time| time.0 <= first.detected_at.0 + jiff::Span::new().seconds(2))
         );
 
+        let detections = "vidra_drift_detections_total{cluster=\"berlin\",change=\"Modified\"}";
+        assert_eq!(world.metric(detections), 1.0);
+        wait_for("an Event DriftDetected", SOON, async || {
+            let notes = events(&world, "DriftDetected").await;
+            let is = |note: &String| note.contains("settings on berlin") && note.contains("alice-edit");
+            if notes.iter().any(is) { Ok(()) } else { Err(format!("{notes:?}")) }
+        })
+        .await;
         world.after_passes(3).await;
+        assert_eq!(world.metric(detections), 1.0, "it is no news");
+        assert_eq!(world.metric("vidra_drifted_objects{cluster=\"berlin\",policy=\"Report\"}"), 1.0);
+        world.resource_says("shop", "Drifted", "True", "TargetsDrifted").await;
         assert_eq!(
             world.requests_for(&settings, "berlin", &mark),
             [],

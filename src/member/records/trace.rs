@@ -121,7 +121,6 @@ impl Records {
         set: FieldSet,
         declared: &Declared,
     ) {
-        let told = fields::differing(live, would, &set, Some(&declared.body));
         let mut inner = self.inner.lock();
         let inner = &mut *inner;
         let set = intern(&mut inner.sets, set);
@@ -130,7 +129,11 @@ impl Records {
             && Some(&*record.uid) == live["metadata"]["uid"].as_str()
             && let Some(view) = record.views.iter_mut().find(|view| view.owner == *owner)
         {
-            let values = fields::values_hash(would, &set, Some(&declared.body));
+            let spared = known.and_then(|known| known.sparing.objects.get(key));
+            let values = fields::values_hash(&spare::seen(spared, would), &set, Some(&declared.body));
+            let compared =
+                |value: &Value| spared.map_or_else(|| value.clone(), |one| one.compared(value, live));
+            let told = fields::differing(&compared(live), &compared(would), &set, Some(&declared.body));
             view.base = Base::Known { set, values, drifted: true };
             view.trace = self.trace(key, live, view, known, Some(&told));
         }

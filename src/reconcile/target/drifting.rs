@@ -151,14 +151,19 @@ impl Pass<'_> {
         let live = self.hub.tuning.now();
         let cover = Cover { redactions: &live.redact, salt: &self.hub.identity.key };
         for change in changes {
-            let key = ObjectKey {
-                group: change.group.as_str().into(),
-                kind: change.kind.as_str().into(),
-                namespace: change.namespace.as_str().into(),
-                name: change.name.as_str().into(),
-            };
+            let key = key_of(change);
             change.fields.iter_mut().for_each(|field| cover.cover(&key, field));
         }
+    }
+}
+
+/// The object that a change is about.
+pub(super) fn key_of(change: &Change) -> ObjectKey {
+    ObjectKey {
+        group: change.group.as_str().into(),
+        kind: change.kind.as_str().into(),
+        namespace: change.namespace.as_str().into(),
+        name: change.name.as_str().into(),
     }
 }
 

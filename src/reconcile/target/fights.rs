@@ -3,14 +3,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use vidra_api::ChangeKind;
+use vidra_api::{Change, ChangeKind, DriftPolicy};
 use vidra_core::{
+    drift::UNKNOWN,
     fights::{Cause, Fights, Review, Suspect, Told},
     object::ObjectKey,
     plan::{self, Action, Drift, Effect, Live, Plan, PlanInput, Why},
 };
 
-use super::{Pass, perform::Report};
+use super::{Pass, drifting, perform::Report};
 use crate::{
     desired::Desired,
     hub::events::{self, Saying},
@@ -77,6 +78,7 @@ impl Pass<'_> {
     pub(super) fn conclude_drift(&self, found: &Found, desired: &Desired, report: &Report) {
         let now = self.hub.now();
         let mut news: Vec<(&ObjectKey, &Suspect)> = Vec::new();
+        let mut left: Vec<(ObjectKey, &Change)> = Vec::new();
         let next = {
             let mut memo = self.hub.memo.lock();
             for key in &report.reapplied {
@@ -100,11 +102,25 @@ impl Pass<'_> {
                     drifting.insert(key.clone());
                 }
             }
+            // What nobody acts on: it is left as it is, or is not the hub's.
+            for change in report.found.iter().filter(|_| self.tells_drift()) {
+                let key = drifting::key_of(change);
+                if !found.suspects.contains_key(&key) {
+                    if !known.contains(&key) {
+                        left.push((key.clone(), change));
+                    }
+                    drifting.insert(key);
+                }
+            }
             if !drifting.is_empty() {
                 memo.drifting.insert(self.key.clone(), drifting);
             }
             memo.fights.get(self.key).and_then(|fights| fights.next_look(now))
         };
+        for (key, change) in left {
+            self.hub.metrics.drift().detected(&self.key.cluster, change.change);
+            self.gather(events::DETECTED, &key, &managers(change));
+        }
         for (key, suspect) in news {
             self.hub.metrics.drift().detected(&self.key.cluster, change_kind(suspect.cause));
             self.gather(events::DETECTED, key, &suspect.by);
@@ -113,6 +129,10 @@ impl Pass<'_> {
         if let Some(wait) = next {
             self.hub.queue.add_after(Key::Target(self.key.clone()), wait);
         }
+    }
+
+    fn tells_drift(&self) -> bool {
+        self.target.spec.drift.policy != DriftPolicy::Ignore
     }
 
     /// What the status says of this target's fights.
@@ -170,6 +190,12 @@ fn masked(input: &PlanInput<'_>, as_declared: &BTreeSet<ObjectKey>) -> BTreeMap<
         }
     }
     live
+}
+
+/// Who holds the fields that are otherwise, as far as the server says.
+fn managers(change: &Change) -> Vec<String> {
+    let named = change.fields.iter().map(|field| &field.manager).filter(|manager| *manager != UNKNOWN);
+    named.collect::<BTreeSet<_>>().into_iter().cloned().collect()
 }
 
 fn change_kind(cause: Cause) -> ChangeKind {
