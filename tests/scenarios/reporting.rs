@@ -258,6 +258,11 @@ fn what_correct_undid_is_told_with_its_evidence() {
         });
         let manifest = config_map("settings", "one") + &object(&web);
         let (alice, settings) = delivered(&world, "Correct", &manifest).await;
+        // Else replicas that are scaled are left to who scales them.
+        let mut all = spec("Correct");
+        all["drift"]["yield"] = "None".into();
+        world.deliver_with("shop", &manifest, all).await;
+        world.look("shop", "nothing yields", 1).await;
         let undone = async |count: i64, name: &str| {
             world.corrected("shop", "berlin", count).await;
             let status = when(&world, "InSync", |status| status.drift == Some(DriftState::InSync)).await;
