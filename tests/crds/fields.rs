@@ -81,11 +81,12 @@ fn of(kind: &str, name: &str, spec: Value) -> Value {
 
 /// A wrong value for rules in CEL on what is no text: by the end of the path, and a part of the rule's message where
 /// there are several. Of texts, none is "not right!".
-const WRONG: [(&str, &str, &str); 13] = [
+const WRONG: [(&str, &str, &str); 14] = [
     (".targets[]", "", "{}"),
     (".manifests[]", "", "{}"),
     (".manifestsFrom[]", "", "{}"),
     (".keys", "", "[]"),
+    (".paths", "", "[]"),
     (".matchLabels", "label key", r#"{"not right!": "a"}"#),
     (".values", "keys", r#"{"not right!": "a"}"#),
     (".matchExpressions[]", "", r#"{"key": "a", "operator": "In"}"#),
