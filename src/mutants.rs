@@ -17,16 +17,22 @@ pub enum Mutant {
     EventsLostAtRelist,
     /// Ready is written before anything is applied.
     ReadyBeforeApplied,
+    /// An object that others made is taken over, whether that is asked for or not.
+    AdoptUnasked,
+    /// An object that is to be kept is deleted all the same.
+    PruneKept,
 }
 
 impl Mutant {
     /// Each.
-    pub const ALL: [Mutant; 5] = [
+    pub const ALL: [Mutant; 7] = [
         Mutant::DeleteOnFailedList,
         Mutant::NoUidPrecondition,
         Mutant::SecondStatusWriter,
         Mutant::EventsLostAtRelist,
         Mutant::ReadyBeforeApplied,
+        Mutant::AdoptUnasked,
+        Mutant::PruneKept,
     ];
 }
 

@@ -83,3 +83,16 @@ fn chores_link_no_client_and_releases_link_no_test_bed() {
     assert!(!dependencies("xtask").iter().any(|name| name.starts_with("kube")), "xtask is built with kube");
     assert!(!dependencies("vidra-hub").iter().any(|name| name == "testkit"), "the hub is built with testkit");
 }
+
+#[test]
+fn the_plug_in_is_built_without_the_hub_and_the_hub_without_the_plug_in() {
+    let plugin = dependencies("kubectl-vidra");
+    assert!(plugin.iter().any(|name| name == "vidra-core"), "the tree was read");
+    for forbidden in ["vidra-hub", "testkit", "memkube"] {
+        assert!(!plugin.iter().any(|name| name == forbidden), "kubectl-vidra is built with {forbidden}");
+    }
+    assert!(
+        !dependencies("vidra-hub").iter().any(|name| name == "kubectl-vidra"),
+        "the hub is built with it"
+    );
+}

@@ -166,6 +166,8 @@ impl Catalog {
                 || held.metadata.deletion_timestamp != resource.metadata.deletion_timestamp
                 || held.metadata.annotations != resource.metadata.annotations
                 || held.metadata.finalizers != resource.metadata.finalizers
+                // Erased: its own writes leave one.
+                || held.status.is_some() && resource.status.is_none()
         });
         self.sources.declare(&key, &resource);
         inner.resources.insert(key.clone(), Arc::new(resource));
@@ -193,7 +195,9 @@ impl Catalog {
             Some(held) => (
                 held.uid() != target.uid()
                     || held.spec != target.spec
-                    || held.metadata.deletion_timestamp != target.metadata.deletion_timestamp,
+                    || held.metadata.deletion_timestamp != target.metadata.deletion_timestamp
+                    // Erased: its own writes leave one.
+                    || held.status.is_some() && target.status.is_none(),
                 held.status != target.status
                     || held.metadata.deletion_timestamp != target.metadata.deletion_timestamp,
             ),

@@ -5,6 +5,7 @@ mod adopt;
 mod contest;
 mod empty;
 mod inherit;
+mod look;
 mod present;
 mod recreate;
 mod remove;
@@ -19,7 +20,6 @@ use kube::{
 use serde_json::Value;
 use vidra_core::{
     directives::ApplyMode,
-    fields,
     object::{Gvk, ObjectKey, Scope},
     plan::{Action, Drift, Effect, Why},
     render::{self, Declared},
@@ -57,6 +57,8 @@ pub enum Outcome {
     Leaving,
     /// It is wanted only where there is none, and somebody else has made one.
     Present,
+    /// It was looked at; what was found is in the records.
+    Seen,
     /// It was made by others, and is ours and as declared from now on.
     Adopted {
         /// Its uid.
@@ -115,6 +117,7 @@ impl Actor<'_> {
             Action::Create => self.create(declared, false).await,
             Action::Apply { uid, why, force } => self.apply(declared, uid, *why, *force).await,
             Action::Verify { uid, force } => self.verify(declared, uid, *force).await,
+            Action::Look { uid } => self.look(declared, uid).await,
             Action::Delete { .. } | Action::DeleteEmpty { .. } | Action::Release { .. } => Ok(Outcome::Gone),
         }
     }
@@ -279,7 +282,6 @@ impl Actor<'_> {
             return self.create(declared, true).await;
         };
         let (live_uid, live_json) = (live.uid().to_owned(), live.json.clone());
-        let plain = self.plain_for(declared, &live.json);
         self.fold(&declared.gvk, live, Source::Read);
         let view = self.session.records.view(&self.owner.hash, &declared.key, self.desired);
         match view.map(|view| view.drift) {
@@ -287,27 +289,9 @@ impl Actor<'_> {
             Some(Drift::Differs) => return self.bring_boxed(declared, &drifted).await,
             _ => {}
         }
-        let mut body = self.marked(declared, plain);
-        body["metadata"]["uid"] = uid.into();
-        let params = PatchParams { dry_run: true, ..self.params(true) };
-        let api = self.api(&declared.key, self.resource(&declared.gvk)?);
-        let would =
-            self.session.call("verify", api.patch(&declared.key.name, &params, &Patch::Apply(&body))).await?;
-        let set = fields::own_apply_entry(&would.json, &self.owner.manager)
-            .and_then(|entry| fields::FieldSet::from_fields_v1(entry).ok());
-        let same = set.as_ref().is_some_and(|set| {
-            let values = |json: &Value| {
-                let compared = self.compared(declared, json, &live_json);
-                fields::values_hash(&compared, set, Some(&declared.body))
-            };
-            values(&would.json) == values(&live_json)
-        });
-        match set {
-            Some(set) if same => {
-                self.session.records.rebase(&self.owner.hash, &declared.key, &live_json, set, &declared.body);
-                Ok(Outcome::Applied { uid: live_uid, corrected: false })
-            }
-            _ => self.bring_boxed(declared, &drifted).await,
+        match self.is_as_left(declared, uid, &live_json).await? {
+            true => Ok(Outcome::Applied { uid: live_uid, corrected: false }),
+            false => self.bring_boxed(declared, &drifted).await,
         }
     }
 

@@ -59,7 +59,12 @@ impl CallError {
     pub fn is_transient(&self) -> bool {
         matches!(
             self.class,
-            Class::Transport | Class::Throttled(_) | Class::Expired | Class::Server | Class::Conflict
+            Class::Transport
+                | Class::Throttled(_)
+                | Class::Expired
+                | Class::Server
+                | Class::Conflict
+                | Class::Oversized
         )
     }
 

@@ -10,11 +10,13 @@ mod extent;
 mod flight;
 mod later;
 mod spare;
+mod trace;
 mod traces;
+mod vanished;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    sync::Arc,
+    sync::{Arc, atomic::AtomicUsize},
 };
 
 use parking_lot::Mutex;
@@ -24,6 +26,7 @@ use vidra_api::{
     names::{self, HubId, OwnerHash},
 };
 use vidra_core::{
+    drift::Evidence,
     fields::{self, FieldSet},
     health::{self, HealthStatus},
     ignore::Sparing,
@@ -35,6 +38,7 @@ use vidra_core::{
 use base::Base;
 pub use flight::Flight;
 pub use later::{Generations, Later};
+pub use trace::Secrecy;
 
 use super::live::Live;
 use crate::{desired::Desired, queue::TargetKey};
@@ -56,6 +60,9 @@ pub enum Source<'a> {
 pub struct Records {
     hub: HubId,
     manager_prefix: String,
+    secrecy: Secrecy,
+    /// Bytes of evidence that are kept.
+    room: Arc<AtomicUsize>,
     inner: Mutex<Inner>,
 }
 
@@ -68,6 +75,10 @@ struct Inner {
     folds: u64,
     flights: BTreeMap<ObjectKey, flight::Calls>,
     traces: traces::Traces,
+    vanished: BTreeMap<ObjectKey, vanished::Vanished>,
+    strays: vanished::Strays,
+    /// What own answers have undone, until it is asked for.
+    healed: BTreeMap<(OwnerHash, ObjectKey), Evidence>,
 }
 
 /// A target that has told what it declares.
@@ -98,19 +109,25 @@ struct View {
     applied: Option<(DeclaredHash, i64)>,
     /// Somebody holds what is left to such.
     yields: bool,
+    /// See [`Stamp::kept`].
+    kept: bool,
     base: Base,
+    /// While it is not as it was left.
+    trace: Option<Box<trace::Trace>>,
 }
 
 impl Records {
     /// No records yet.
-    pub fn new(hub: HubId) -> Self {
+    pub fn new(hub: HubId, secrecy: Secrecy) -> Self {
         let manager_prefix = format!("vidra/{hub}/");
-        Self { hub, manager_prefix, inner: Mutex::new(Inner::default()) }
+        Self { hub, manager_prefix, secrecy, room: Arc::default(), inner: Mutex::new(Inner::default()) }
     }
 
     /// Forgets a target that is gone.
     pub fn forget(&self, owner: &OwnerHash) {
-        self.inner.lock().owners.remove(owner);
+        let mut inner = self.inner.lock();
+        inner.owners.remove(owner);
+        inner.forget_unwanted();
     }
 
     /// The target of an owner.
@@ -129,6 +146,7 @@ impl Records {
         {
             let spared = inner.owners.get(owner).and_then(|known| known.sparing.objects.get(key));
             view.base = Base::known_now(&spare::seen(spared, live), set, Some(declared));
+            view.trace = None;
         }
     }
 
@@ -166,8 +184,22 @@ impl Records {
             return Vec::new();
         }
         inner.folds += 1;
-        let views = self.views(&key, &live, source, before, resource_version, &inner.owners, &mut inner.sets);
+        let kept = inner.vanished.get(&key).filter(|vanished| *vanished.uid == *live.uid());
+        let known = before.map(|before| &before.views[..]).or(kept.map(|vanished| &vanished.views[..]));
+        let same_version = before.is_some_and(|before| before.resource_version == resource_version);
+        let known = (known.unwrap_or_default(), same_version);
+        let views = self.views(&key, &live, source, known, &inner.owners, &mut inner.sets);
+        if let Source::Answer(own) = source {
+            let undone = trace::undone(self, own, live.uid(), before, inner.vanished.get(&key));
+            let place = (own.clone(), key.clone());
+            match undone {
+                Some(evidence) => inner.healed.insert(place, evidence),
+                None => inner.healed.remove(&place),
+            };
+        }
         inner.trace(&self.hub, &key, &live.json, &views);
+        inner.vanished.remove(&key);
+        let labelled: BTreeSet<OwnerHash> = labelled_owners(&live.json["metadata"]).collect();
         let record = Record {
             uid: live.uid().into(),
             resource_version,
@@ -179,38 +211,13 @@ impl Records {
             views,
         };
         let replaced = inner.objects.insert(key.clone(), record);
+        inner.note_strays(gvk, &key, &labelled);
         let Some(record) = inner.objects.get(&key) else { return Vec::new() };
         let mut owners = changed_for(replaced.as_ref(), record);
         if let Source::Answer(own) = source {
             owners.remove(own);
         }
         targets_of(&owners, &inner.owners)
-    }
-
-    /// Folds a deletion: a watch's DELETED with its resourceVersion, or a call that found the object gone
-    /// (resourceVersion empty: certain).
-    ///
-    /// On a label selector DELETED may also mean that the object lost the label: the plan finds out.
-    pub fn fold_gone(&self, key: &ObjectKey, uid: &str, resource_version: &str) -> Vec<TargetKey> {
-        let at = resource_version.parse().unwrap_or(u64::MAX);
-        let mut inner = self.inner.lock();
-        if inner.defer_gone(key, uid, resource_version) {
-            return Vec::new();
-        }
-        match inner.objects.get(key) {
-            Some(record) if *record.uid == *uid && record.resource_version <= at => {}
-            _ => return Vec::new(),
-        }
-        inner.folds += 1;
-        let owners = inner.objects.remove(key).map(|record| record.owners()).unwrap_or_default();
-        targets_of(&owners, &inner.owners)
-    }
-
-    /// Forgets every object.
-    pub fn clear(&self) {
-        let mut inner = self.inner.lock();
-        inner.objects.clear();
-        inner.forget_news(|_| true);
     }
 
     /// One object as a plan of this owner sees it. A baseline that can be had without a call is taken:
@@ -228,7 +235,7 @@ impl Records {
             if let Some(declared) = desired.objects.get(key)
                 && view.applied.is_some_and(|(hash, _)| hash == declared.hash)
             {
-                view.base.settle(&declared.body, spared, view.yields);
+                view.base.settle(&declared.body, spared, view.yields, view.kept);
             }
             drift = view.base.drift();
         }
@@ -251,14 +258,12 @@ impl Records {
         Some((record.health, record.note.as_deref().map(str::to_owned)))
     }
 
-    #[expect(clippy::too_many_arguments, reason = "parts of one lock's content, borrowed apart")]
     fn views(
         &self,
         key: &ObjectKey,
         live: &Live,
         source: Source<'_>,
-        before: Option<&Record>,
-        resource_version: u64,
+        (before, same_version): (&[View], bool),
         owners: &BTreeMap<OwnerHash, Owner>,
         sets: &mut BTreeSet<Arc<FieldSet>>,
     ) -> Vec<View> {
@@ -266,8 +271,7 @@ impl Records {
         let mut entries = self.own_entries(&live.json, sets);
         let mut all: BTreeSet<OwnerHash> = entries.keys().cloned().collect();
         all.extend(labelled_owners(metadata));
-        all.extend(before.iter().flat_map(|before| before.owners()));
-        let same_version = before.is_some_and(|before| before.resource_version == resource_version);
+        all.extend(before.iter().map(|view| view.owner.clone()));
         all.into_iter()
             .map(|owner| {
                 let known = owners.get(&owner);
@@ -283,13 +287,14 @@ impl Records {
                 let proof = entry.as_ref().is_some_and(|set| fields::owns_label(set, &label))
                     && !metadata["labels"][&label].is_null();
                 let stamp = metadata["annotations"][&label].as_str().and_then(Stamp::parse);
+                let kept = stamp.as_ref().is_some_and(|stamp| stamp.kept);
                 let applied = stamp.map(|stamp| (stamp.hash, stamp.generation));
-                let view = before.and_then(|before| before.views.iter().find(|view| view.owner == owner));
+                let view = before.iter().find(|view| view.owner == owner);
                 let was = view.and_then(|view| view.base.known());
                 let stale = view.is_some_and(|view| matches!(view.base, Base::Stale));
                 let base = match (entry, was) {
                     (Some(set), _) if source == Source::Answer(&owner) => Base::known_now(&seen, set, body),
-                    (None, _) => Base::Lost,
+                    (None, was) => Base::Lost { was: was.map(|(set, values, _)| (set, values)) },
                     (Some(_), _) if stale => Base::Stale,
                     // A new default or another served version, without a write: a new baseline.
                     (Some(_), Some((set, _, false))) if same_version => Base::known_now(&seen, set, body),
@@ -309,7 +314,9 @@ impl Records {
                     }
                 };
                 let yields = spared.is_some_and(|spared| spared.yields_now(&live.json));
-                View { owner, proof, applied, yields, base }
+                let mut view = View { owner, proof, applied, yields, kept, base, trace: None };
+                view.trace = self.trace(key, &live.json, &view, known, None);
+                view
             })
             .collect()
     }
@@ -399,9 +406,11 @@ fn changed_for(before: Option<&Record>, now: &Record) -> BTreeSet<OwnerHash> {
     if common || before.views.len() != now.views.len() {
         return &before.owners() | &now.owners();
     }
-    let standing = |view: &View| (view.owner.clone(), view.proof, view.base.drift());
+    fn standing(view: &View) -> (&OwnerHash, bool, Drift, Option<&Evidence>) {
+        (&view.owner, view.proof, view.base.drift(), view.trace.as_ref().map(|trace| &trace.evidence))
+    }
     let (old, new) = (before.views.iter().map(standing), now.views.iter().map(standing));
-    old.zip(new).filter(|(old, new)| old != new).map(|(_, new)| new.0).collect()
+    old.zip(new).filter(|(old, new)| old != new).map(|(_, new)| new.0.clone()).collect()
 }
 
 fn targets_of(owners: &BTreeSet<OwnerHash>, known: &BTreeMap<OwnerHash, Owner>) -> Vec<TargetKey> {

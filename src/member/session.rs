@@ -12,13 +12,14 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use vidra_api::names::{HubId, OwnerHash};
+use vidra_core::render::HashKey;
 
 use super::{
     budget::{Budget, Shared},
     error::{CallError, Class},
     informers::Informers,
     kinds::Kinds,
-    records::{Later, Records},
+    records::{Later, Records, Secrecy},
 };
 use crate::{
     queue::{Key, Priority, Queue, TargetKey, jittered},
@@ -82,11 +83,16 @@ impl From<&CallError> for CallErrorNote {
     }
 }
 
+/// Takes a cluster, a reason, and a sentence.
+pub type Warn = Arc<dyn Fn(&str, &str, &str) + Send + Sync>;
+
 /// What a session needs of the house.
 #[derive(Clone)]
 pub struct SessionDeps {
     /// This hub.
     pub hub: HubId,
+    /// The salt of what stands for secret values.
+    pub salt: HashKey,
     /// Where contact lost and found is told.
     pub queue: Arc<Queue>,
     /// Wall time.
@@ -102,7 +108,7 @@ pub struct SessionDeps {
     /// Wakes all targets of a cluster.
     pub wake_targets: Arc<dyn Fn(&str) + Send + Sync>,
     /// Says of a cluster, for a reason, what somebody should look at.
-    pub warn: Arc<dyn Fn(&str, &str, &str) + Send + Sync>,
+    pub warn: Warn,
 }
 
 /// See the module.
@@ -141,7 +147,8 @@ impl Session {
     /// A session that runs until [`Session::end`].
     pub fn start(cluster: &str, fingerprint: u64, client: Client, deps: SessionDeps) -> Arc<Self> {
         let (stop, tasks) = (CancellationToken::new(), TaskTracker::new());
-        let records = Arc::new(Records::new(deps.hub.clone()));
+        let secrecy = Secrecy { salt: deps.salt.clone(), tuning: deps.tuning.clone() };
+        let records = Arc::new(Records::new(deps.hub.clone(), secrecy));
         let informers = Informers::new(
             cluster.into(),
             client.clone(),
@@ -333,6 +340,7 @@ impl Session {
     fn found(&self, contact: Contact) {
         tracing::info!(cluster = %self.cluster, ?contact, "member answers");
         self.state.lock().contact = contact;
+        self.records.ask_again();
         if self.is_open() {
             self.informers.restart();
         }

@@ -13,7 +13,7 @@ use std::{
 
 use parking_lot::Mutex;
 use tokio::time::Instant;
-use vidra_api::DriftSpec;
+use vidra_api::{Change, DriftSpec};
 use vidra_core::{
     fights::{Fights, Now},
     ignore::Unused,
@@ -99,6 +99,8 @@ pub struct Memo {
     drifting: BTreeMap<TargetKey, BTreeSet<ObjectKey>>,
     /// Since when this process counts time.
     origin: Option<Instant>,
+    /// What was repaired since the status that was written last; the newest.
+    mended: BTreeMap<TargetKey, Vec<Change>>,
     /// Members whose credentials the cluster loop has looked at since the start.
     judged: BTreeSet<String>,
     /// The revision of a VidraResource that is known to be kept.
@@ -123,6 +125,7 @@ impl Hub {
         let (known, events) = (self.catalog.clone(), self.events.clone());
         SessionDeps {
             hub: self.identity.hub.clone(),
+            salt: self.identity.key.clone(),
             queue: self.queue.clone(),
             clock: self.clock.clone(),
             rng: self.rng.clone(),
@@ -195,6 +198,7 @@ impl Hub {
         memo.made.remove(key);
         memo.untold.remove(key);
         memo.unused.remove(key);
+        memo.mended.remove(key);
         memo.status_written.remove(&Key::Target(key.clone()));
     }
 

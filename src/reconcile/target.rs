@@ -1,6 +1,7 @@
 //! The target loop: one pass of one (VidraResource, member cluster) pair. It gathers, lets vidra-core plan,
 //! performs, and writes the inventory and the VidraTarget's status; nothing else.
 
+mod drifting;
 mod fights;
 mod follow;
 mod held;
@@ -29,6 +30,7 @@ use vidra_core::{
 };
 
 use self::{
+    drifting::Suspects,
     outcome::proven,
     perform::Report,
     regain::{Regained, with_found},
@@ -170,6 +172,11 @@ impl Pass<'_> {
 
     /// Renders the revision for this member.
     async fn desired(&self, session: &Session) -> Result<(Arc<Desired>, bool), Delivery> {
+        self.rendered(session, &self.target.spec.revision).await
+    }
+
+    /// The same of any revision.
+    async fn rendered(&self, session: &Session, revision: &str) -> Result<(Arc<Desired>, bool), Delivery> {
         let spec = &self.target.spec;
         let failed = |error: RevisionError| Delivery::Failed {
             reason: error.unavailable(),
@@ -177,8 +184,7 @@ impl Pass<'_> {
             stalled: !matches!(&error, RevisionError::Call { source, .. } if source.is_transient()),
         };
         let resource = self.key.resource_key();
-        let parsed =
-            self.hub.revisions.get(&self.hub.api, &resource, &spec.revision).await.map_err(failed)?;
+        let parsed = self.hub.revisions.get(&self.hub.api, &resource, revision).await.map_err(failed)?;
         let render = |kinds: &crate::member::kinds::Kinds| {
             let scope_of = |gvk: &Gvk| kinds.get(gvk).map(|(_, scope)| *scope);
             let cluster = (&*self.key.cluster, spec.overrides.as_ref());
@@ -215,6 +221,7 @@ impl Pass<'_> {
             adopt: spec.conflicts.existing != ExistingPolicy::Fail,
             force: spec.conflicts.fields == FieldPolicy::Force,
             when_empty: spec.namespace_and_crd_deletion == ContainerDeletion::WhenEmpty,
+            drift: spec.drift.policy,
         }
     }
 
@@ -260,11 +267,14 @@ impl Pass<'_> {
             Regained::NotLost | Regained::Unknown(_) => held.clone(),
         };
         let inventory = proven(known, &wants, &live);
+        let suspects = Suspects::of(&wants, &live, &inventory);
+        let vanished = self.vanished(session, &owner, &suspects, &live, delivered).await;
         let input = PlanInput {
             wish: plan::Wish::Present,
             wants: &wants,
             inventory: &inventory,
             live: &live,
+            vanished: &vanished,
             prune,
             complete: desired.unresolved.is_empty() && blind.is_empty(),
             delivered,
@@ -300,7 +310,8 @@ impl Pass<'_> {
             self.settle(&mut report).await?;
             return Ok(Verdict::Done(Some(Duration::ZERO)));
         }
-        self.conclude_drift(&found, desired, &mut report);
+        self.find_drift(session, &owner, desired, &suspects, &mut report);
+        self.conclude_drift(&found, desired, &report);
         // An answer is no event: nothing else would tell that what was waited for, and was applied just now, is
         // there.
         let is_current = |key: &ObjectKey| {
@@ -361,12 +372,13 @@ impl Pass<'_> {
             Wish::Orphaned => plan::Wish::Orphaned,
             _ => plan::Wish::Absent,
         };
-        let (wants, live) = (BTreeMap::new(), BTreeMap::new());
+        let (wants, live, vanished) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
         let plan = plan::plan(&PlanInput {
             wish,
             wants: &wants,
             inventory: &inventory,
             live: &live,
+            vanished: &vanished,
             prune: true,
             complete: true,
             delivered: false,

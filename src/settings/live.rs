@@ -7,6 +7,7 @@ use std::{
 };
 
 use vidra_api::ClusterName;
+use vidra_core::drift::Redactions;
 
 use super::{Settings, parse_interval};
 
@@ -42,6 +43,8 @@ pub struct Live {
     pub registration_namespaces: BTreeSet<String>,
     /// Whether kubeconfigs of members may name a proxy.
     pub allow_proxy: bool,
+    /// Fields whose values are never written, besides those of Secrets.
+    pub redact: Redactions,
 }
 
 impl Live {
@@ -61,6 +64,7 @@ impl Live {
             cluster_concurrency: 4,
             registration_namespaces: BTreeSet::new(),
             allow_proxy: settings.allow.proxy,
+            redact: Redactions::default(),
         }
     }
 }
@@ -88,7 +92,7 @@ struct Setting {
     take: fn(&mut Live, &str) -> Result<(), String>,
 }
 
-const SETTINGS: [Setting; 13] = [
+const SETTINGS: [Setting; 14] = [
     Setting {
         key: "interval",
         alias: Some("requeueResourcesAfter"),
@@ -161,6 +165,11 @@ const SETTINGS: [Setting; 13] = [
         take: |live, text| put(&mut live.registration_namespaces, namespaces(text)),
     },
     Setting { key: "allowProxy", alias: None, take: |live, text| put(&mut live.allow_proxy, switch(text)) },
+    Setting {
+        key: "redact",
+        alias: None,
+        take: |live, text| put(&mut live.redact, Redactions::parse(text).map_err(|bad| bad.to_string())),
+    },
 ];
 
 /// Reads the ConfigMap's data. A key that is not there means the default, one that cannot be used what `last`
@@ -265,7 +274,7 @@ mod tests {
     #[test]
     fn each_key_sets_its_value_and_nothing_else() {
         let seconds = Duration::from_secs;
-        let rows: [Row; 17] = [
+        let rows: [Row; 18] = [
             ("interval", "30s", |live| live.interval = Duration::from_secs(30)),
             ("requeueResourcesAfter", " 1h30m\n", |live| live.interval = Duration::from_secs(5400)),
             ("reconcileOnEvents", "false", |live| live.on_events = false),
@@ -285,6 +294,9 @@ mod tests {
                 live.registration_namespaces = ["a", "b", "c"].map(str::to_owned).into();
             }),
             ("allowProxy", "true", |live| live.allow_proxy = true),
+            ("redact", "ConfigMap .data.password", |live| {
+                live.redact = Redactions::parse("ConfigMap .data[\"password\"]").unwrap();
+            }),
         ];
         for (key, text, set) in rows {
             let mut expected = defaults();
@@ -297,7 +309,7 @@ mod tests {
     }
 
     /// Each setting, with a value that is not its default.
-    const GOOD: [(&str, &str); 13] = [
+    const GOOD: [(&str, &str); 14] = [
         ("interval", "7s"),
         ("reconcileOnEvents", "false"),
         ("retry.enabled", "false"),
@@ -311,6 +323,7 @@ mod tests {
         ("clusterConcurrency", "7"),
         ("registrationNamespaces", "seven"),
         ("allowProxy", "true"),
+        ("redact", "ConfigMap .data.password"),
     ];
 
     #[test]
@@ -334,6 +347,7 @@ mod tests {
             ("clusterConcurrency", "0", "write a whole number from 1 to 64"),
             ("registrationNamespaces", "team-a, Team-B", "write at most 50 names"),
             ("allowProxy", "yes", "write true or false"),
+            ("redact", "ConfigMap data.password", "line 1: data.password: at character 1"),
         ] {
             let last = GOOD.map(|(key, text)| (key, text.to_owned())).into();
             let reading = read(&data(&[(key, text)]), &last, &defaults());

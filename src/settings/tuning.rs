@@ -116,7 +116,7 @@ fn take(hub: &Hub, config_map: Option<&ConfigMap>) {
     }
     tracing::info!(settings = ?now, "settings changed");
     hub.queue.tune(now.cluster_concurrency, now.retry_base);
-    if (now.interval, now.on_events) != (before.interval, before.on_events) {
+    if (now.interval, now.on_events, &now.redact) != (before.interval, before.on_events, &before.redact) {
         for target in hub.catalog.all_targets() {
             hub.queue.add(Key::Target(target), Priority::Resync);
         }

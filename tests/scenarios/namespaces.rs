@@ -9,14 +9,40 @@ use crate::{config_map, config_map_in, object, says, scenario, uid};
 
 const RBAC: &str = "rbac.authorization.k8s.io";
 
+/// The documents of a manifest of `clusters/`.
+fn manifest(file: &str) -> Vec<Value> {
+    let path = format!("{}/clusters/{file}", env!("CARGO_MANIFEST_DIR"));
+    serde_saphyr::from_multiple(&std::fs::read_to_string(path).unwrap()).unwrap()
+}
+
+#[test]
+fn the_manifests_of_members_agree_on_kinds_and_the_one_for_looking_writes_nothing() {
+    let rules = |file: &str| -> Vec<(Value, Value, Value)> {
+        let all = manifest(file);
+        let rules = all.iter().filter_map(|one| one["rules"].as_array()).flatten();
+        let of_kinds =
+            rules.filter(|rule| rule["resources"].is_array() && rule["resources"][0] != "namespaces");
+        let of_kinds = of_kinds
+            .map(|rule| (rule["apiGroups"].clone(), rule["resources"].clone(), rule["verbs"].clone()));
+        of_kinds.collect()
+    };
+    let usual = rules("member-kinds.yaml");
+    assert_eq!(usual.len(), 6);
+    assert_eq!(rules("member-namespaces.yaml"), usual);
+    let report = rules("member-report.yaml");
+    assert!(report.iter().all(|(_, _, verbs)| *verbs == json!(["get", "list", "watch"])), "{report:?}");
+    let kinds = |rules: &[(Value, Value, Value)]| {
+        rules.iter().map(|(groups, kinds, _)| (groups.clone(), kinds.clone())).collect::<Vec<_>>()
+    };
+    assert_eq!(kinds(&report), kinds(&usual));
+}
+
 /// Gives the limited identity what a manifest of `clusters/` gives the hub, `namespace` in place of the chosen one.
 /// Returns what to take away in the end: users' rights outlive a scenario.
 async fn give(world: &World, admin: &Access, file: &str, namespace: &str) -> Vec<At> {
-    let path = format!("{}/clusters/{file}", env!("CARGO_MANIFEST_DIR"));
-    let documents: Vec<Value> = serde_saphyr::from_multiple(&std::fs::read_to_string(path).unwrap()).unwrap();
     let name = format!("{}-{}", world.ns, file.trim_end_matches(".yaml"));
     let mut given = Vec::new();
-    for mut document in documents {
+    for mut document in manifest(file) {
         if !document["apiVersion"].as_str().unwrap().starts_with(RBAC) {
             continue;
         }
@@ -45,6 +71,14 @@ async fn take_back(admin: &Access, given: &[At]) {
     }
 }
 
+async fn informers(world: &World, count: f64) {
+    wait_for(&format!("{count} informers"), SOON, async || {
+        let now = world.metric("vidra_informers{cluster=\"tokyo\"}");
+        if now == count { Ok(()) } else { Err(format!("{now}")) }
+    })
+    .await;
+}
+
 fn namespace(name: &str) -> Value {
     json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
 }
@@ -70,6 +104,7 @@ fn with_rights_in_chosen_namespaces_all_goes_well_there_and_nothing_elsewhere() 
         let made = admin.live(&settings).await;
 
         // Watched, namespace by namespace: an edit and a deletion are repaired at once.
+        informers(&world, 2.0).await;
         admin.merge(&settings, json!({"data": {"key": "evil"}})).await;
         admin.when(&settings, "as declared", says("one")).await;
         assert_eq!(uid(&admin.live(&settings).await), uid(&made));
@@ -117,6 +152,7 @@ fn with_rights_in_chosen_namespaces_all_goes_well_there_and_nothing_elsewhere() 
         for name in ["shop", "both", "wide"] {
             world.remove(name).await;
         }
+        informers(&world, 0.0).await;
         for at in [&settings, &beside, &At::config_map(&other, "stray")] {
             assert!(admin.get(at).await.is_none(), "{at}");
         }
@@ -172,6 +208,49 @@ fn with_rights_to_look_only_nothing_is_written_and_what_differs_is_said() {
         world.register_as("tokyo", &world.kubeconfig("tokyo", Who::VidraHub), json!({})).await;
         world.remove("shop").await;
         take_back(&admin, &given).await;
+        world.end().await;
+    });
+}
+
+#[test]
+fn an_inventory_that_is_lost_where_not_everything_can_be_listed_is_not_taken_for_an_empty_one() {
+    scenario(async |mut world| {
+        let admin = world.cluster("tokyo", Who::Admin).await;
+        admin.create(namespace(&world.ns)).await;
+        let given = give(&world, &admin, "member-namespaces.yaml", &world.ns).await;
+        world.register_as("tokyo", &world.kubeconfig("tokyo", Who::Limited), json!({})).await;
+        world.member_says("tokyo", "Ready", "True").await;
+        world.deliver("shop", &["tokyo"], &(config_map("kept", "one") + &config_map("dropped", "one"))).await;
+        world.ready("shop").await;
+
+        world.stop_hub().await;
+        let inventories = At::new("vidra.dev/v1alpha1", "VidraInventory", &world.ns, "");
+        for inventory in world.hub.list(&inventories).await {
+            let at = At::of(&inventory);
+            world.hub.merge(&at, json!({"metadata": {"finalizers": null}})).await;
+            world.hub.delete(&at).await;
+            world.hub.gone(&at).await;
+        }
+        world.deliver("shop", &["tokyo"], &(config_map("kept", "one") + &config_map("new", "one"))).await;
+        let mark = world.mark();
+        world.start_hub().await;
+        let message = world.target_is("shop", "tokyo", TargetState::Failed, "InventoryMissing").await;
+        assert!(message.contains("forbidden") && message.contains("nothing is pruned"), "{message}");
+        let kept = At::config_map(&world.ns, "kept");
+        admin.merge(&kept, json!({"data": {"key": "evil"}})).await;
+        admin.when(&kept, "as declared", says("one")).await;
+        for (name, is_there) in [("dropped", true), ("new", false)] {
+            assert_eq!(admin.get(&At::config_map(&world.ns, name)).await.is_some(), is_there, "{name}");
+        }
+        let by_limited = world.requests_by(Who::Limited, "tokyo", &mark);
+        assert!(by_limited.iter().all(|one| one.verb != "delete"), "{by_limited:?}");
+
+        // With rights to list everything it is found again.
+        world.register_as("tokyo", &world.kubeconfig("tokyo", Who::VidraHub), json!({})).await;
+        admin.gone(&At::config_map(&world.ns, "dropped")).await;
+        world.ready("shop").await;
+        take_back(&admin, &given).await;
+        world.remove("shop").await;
         world.end().await;
     });
 }

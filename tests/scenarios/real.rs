@@ -63,3 +63,58 @@ fn endpoint_slices_that_the_controller_manager_made_with_our_labels_are_never_to
         world.end().await;
     });
 }
+
+/// A merge patch as text: what comes back is too deep for the client that scenarios use.
+async fn patch_text(alice: &testkit::world::Access, path: &str, body: String) {
+    let request = http::Request::patch(path).header("content-type", "application/merge-patch+json");
+    let request = request.body(body.into_bytes()).unwrap();
+    alice.client.request_text(request).await.expect("it is patched");
+}
+
+#[test]
+fn an_object_that_is_nested_too_deep_is_named_and_holds_no_other_back() {
+    scenario(async |world| {
+        let alice = world.alice("berlin").await;
+        let group = format!("{}.example.com", world.ns);
+        let crd = json!({
+            "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+            "metadata": {"name": format!("gadgets.{group}")},
+            "spec": {
+                "group": group, "scope": "Namespaced", "names": {"kind": "Gadget", "plural": "gadgets"},
+                "versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": {
+                    "type": "object", "x-kubernetes-preserve-unknown-fields": true}}}],
+            },
+        });
+        let gadget = |name: &str| {
+            object(&json!({"apiVersion": format!("{group}/v1"), "kind": "Gadget",
+                "metadata": {"name": name}, "spec": {"size": 1}}))
+        };
+        world.register(&["berlin"]).await;
+        world.deliver("shop", &["berlin"], &(object(&crd) + &gadget("deep") + &gadget("other"))).await;
+        world.ready("shop").await;
+
+        let path = format!("/apis/{group}/v1/namespaces/{}/gadgets/deep?fieldManager=alice-edit", world.ns);
+        let deep = format!("{}1{}", "[".repeat(300), "]".repeat(300));
+        patch_text(&alice, &path, format!("{{\"deep\":{deep}}}")).await;
+        let message =
+            world.target_is("shop", "berlin", vidra_api::TargetState::Failed, "ObjectUnreadable").await;
+        assert!(message.contains("deep") && message.contains("left as it is"), "{message}");
+        // The other one is kept as declared.
+        let other = At::new(&format!("{group}/v1"), "Gadget", &world.ns, "other");
+        alice.merge(&other, json!({"spec": {"size": 2}})).await;
+        alice.when(&other, "as declared", |live| live["spec"]["size"] == 1).await;
+
+        patch_text(&alice, &path, "{\"deep\":null}".to_owned()).await;
+        world.ready("shop").await;
+        world.remove("shop").await;
+        alice
+            .delete(&At::new(
+                "apiextensions.k8s.io/v1",
+                "CustomResourceDefinition",
+                "",
+                &format!("gadgets.{group}"),
+            ))
+            .await;
+        world.end().await;
+    });
+}

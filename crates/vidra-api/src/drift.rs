@@ -6,8 +6,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::schema;
 
-/// Most entries of `spec.drift.ignore`, and most paths of one.
+/// Most entries of `spec.drift.ignore`.
 pub const IGNORES_MAX: usize = 32;
+/// Most paths of one: 32 entries of 16 paths use three fifths of what the rule for a path may cost.
+pub const IGNORED_PATHS_MAX: usize = 16;
 /// Most entries in `status.changes` of a VidraTarget.
 pub const CHANGES_MAX: usize = 100;
 /// Most fields in one entry.
@@ -19,6 +21,9 @@ pub const FIELD_VALUE_MAX: usize = 256;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct DriftSpec {
+    /// What the hub does about drift. Correct undoes and reports it. Report leaves it as it is and reports it;
+    /// what a new revision changes is applied all the same. Ignore neither looks for it nor undoes it.
+    pub policy: DriftPolicy,
     /// Fields that are delivered when their object is made and then left to whoever changes them. What differs
     /// there is no drift, and no later apply puts it back. A path that matches nothing is told by the condition
     /// IgnoreUnmatched of the VidraResource.
@@ -38,7 +43,7 @@ pub struct DriftSpec {
 pub struct IgnoreRule {
     /// Which objects: those for which every field given here holds.
     pub target: IgnoreTarget,
-    /// The fields, each with all that is below it, at most 32.
+    /// The fields, each with all that is below it, at most 16.
     #[schemars(schema_with = "schema::ignored_paths")]
     pub paths: Vec<String>,
 }

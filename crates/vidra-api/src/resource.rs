@@ -334,7 +334,7 @@ mod tests {
                 "overrides": [{"target": {"kind": "ConfigMap"}, "mergePatch": {"data": {"key": "value"}}}],
                 "createNamespaces": false,
                 "reconcile": {"interval": "10m", "onEvents": true, "timeout": "5m", "retryInterval": "30s"},
-                "drift": {"ignore": [{"target": {"group": "apps", "kind": "Deployment"},
+                "drift": {"policy": "Report", "ignore": [{"target": {"group": "apps", "kind": "Deployment"},
                     "paths": [".spec.replicas"]}], "yield": "None"},
                 "prune": false,
                 "deletionPolicy": "Orphan",

@@ -261,7 +261,8 @@ mod tests {
             "spec": {
                 "resource": "shop", "cluster": "berlin", "revision": "00ff", "desired": "Orphaned",
                 "namespace": "shop", "overrides": {"apply": [1], "labels": {"region": "eu"}},
-                "drift": {"ignore": [{"target": {"namespace": "a", "name": "b"}, "paths": [".spec"]}],
+                "drift": {"policy": "Report",
+                    "ignore": [{"target": {"namespace": "a", "name": "b"}, "paths": [".spec"]}],
                     "yield": "Standard"}, "prune": false, "deletionPolicy": "Orphan",
                 "namespaceAndCRDDeletion": "WhenEmpty", "conflicts": {"existing": "Adopt", "fields": "Fail"},
                 "removalApproved": true,

@@ -5,6 +5,7 @@
 //! Apply entry owns our owner label, and no controller owns it. Everything else is foreign: it is never
 //! written and never deleted. What the inventory does not hold is never deleted.
 
+mod drift;
 mod policy;
 
 use std::{
@@ -14,6 +15,7 @@ use std::{
 
 mod waves;
 
+pub use drift::Vanished;
 pub use policy::Policy;
 pub use waves::is_settled;
 
@@ -114,6 +116,8 @@ pub struct PlanInput<'a> {
     /// What the member has, for keys of the two above. A key that is absent here was not seen in a
     /// complete list.
     pub live: &'a BTreeMap<ObjectKey, Live>,
+    /// What is known of objects that the inventory knows by a uid and that are not in `live`.
+    pub vanished: &'a BTreeMap<ObjectKey, Vanished>,
     /// An object that left the declaration is deleted.
     pub prune: bool,
     /// Every declared object's kind is known: otherwise what is not wanted cannot be told, nothing is pruned.
@@ -166,6 +170,11 @@ pub enum Action {
         uid: String,
         /// As in `Apply`, should it come to that.
         force: bool,
+    },
+    /// A read, and where that does not tell a dry run, say whether the object is there and as it was left.
+    Look {
+        /// The object's uid.
+        uid: String,
     },
     /// Delete, after a live read that proves it ours.
     Delete {
@@ -294,15 +303,17 @@ fn decide(key: &ObjectKey, want: &Want, input: &PlanInput<'_>) -> Decision {
     let held = input.inventory.get(key);
     let known = held.filter(|held| !held.uid.is_empty());
     let Some(live) = input.live.get(key) else {
-        return Decision::Act(match known {
-            // Unseen, so without evidence: whose fields they are is asked when they are refused.
-            Some(held) => Action::Apply { uid: held.uid.clone(), why: Why::Missing, force: false },
-            None => Action::Create,
-        });
+        return match known {
+            Some(held) => drift::missing(key, want, held, input),
+            None => Decision::Act(Action::Create),
+        };
     };
     let ours = live.proof || known.is_some_and(|held| held.uid == live.uid);
     if live.controlled {
         return Decision::Refuse(Refusal::Controlled(key.clone()));
+    }
+    if !ours && known.is_some() && drift::is_left(None, want, input) {
+        return Decision::Nothing;
     }
     if !ours {
         // A shared object that another VidraResource applies first, or one that may be taken over: that needs a
@@ -314,6 +325,9 @@ fn decide(key: &ObjectKey, want: &Want, input: &PlanInput<'_>) -> Decision {
         } else {
             Decision::Refuse(Refusal::NotOurs(key.clone()))
         };
+    }
+    if drift::is_left(live.applied.as_deref(), want, input) {
+        return drift::look(live, input);
     }
     if live.terminating {
         return Decision::Wait;

@@ -3,11 +3,13 @@
 //! A status is a view of facts, made anew each time. Nothing in it moves by itself: equal facts give an
 //! equal status, so that nothing is written while nothing changes.
 
+mod changes;
 mod drifted;
 mod progress;
 mod resource;
 mod target;
 
+pub use changes::{Changes, changes};
 pub use drifted::{FirstDrift, first_drift};
 pub use progress::{HEALTH_CHECK_TIMEOUT, left};
 pub use resource::{Problem, ResourceFacts, Stall, TargetView, resource_status};

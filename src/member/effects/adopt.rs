@@ -25,7 +25,13 @@ impl Actor<'_> {
     /// A foreign object bears the name.
     pub(super) async fn meet(&self, declared: &Declared, live: Live) -> Step {
         let api_version = declared.gvk.api_version();
-        match self.owner.conflicts.existing {
+        let existing = self.owner.conflicts.existing;
+        #[cfg(vidra_mutants)]
+        let existing = match crate::mutants::is(crate::mutants::Mutant::AdoptUnasked) {
+            true => ExistingPolicy::Adopt,
+            false => existing,
+        };
+        match existing {
             ExistingPolicy::Fail => Ok(Outcome::Refused {
                 reason: "AlreadyExists",
                 message: format!(

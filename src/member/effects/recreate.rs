@@ -8,6 +8,7 @@
 
 use kube::api::PostParams;
 use serde_json::Value;
+use vidra_api::labels::PRUNE;
 use vidra_core::{directives::OnImmutable, object::Gvk, render::Declared};
 
 use super::{Actor, Outcome, Step, remove::Deletion};
@@ -100,6 +101,9 @@ impl Actor<'_> {
 
 /// Why an object is not deleted, whatever the manifest says.
 fn must_stay(gvk: &Gvk, live: &Value) -> Option<&'static str> {
+    if live["metadata"]["annotations"][PRUNE] == "disabled" {
+        return Some("it is annotated vidra.dev/prune: disabled");
+    }
     match (&*gvk.group, &*gvk.kind) {
         ("", "Namespace") | ("apiextensions.k8s.io", "CustomResourceDefinition") => {
             Some("what others have put into it would go with it")
@@ -133,6 +137,7 @@ mod tests {
             (Gvk::new("apps", "v1", "StatefulSet"), drops, true),
             (Gvk::new("batch", "v1", "Job"), json!({}), false),
             (Gvk::new("example.com", "v1", "Namespace"), json!({}), false),
+            (Gvk::new("batch", "v1", "Job"), json!({"metadata": {"annotations": {PRUNE: "disabled"}}}), true),
         ];
         for (gvk, live, stays) in cases {
             assert_eq!(must_stay(&gvk, &live).is_some(), stays, "{gvk}");

@@ -7,23 +7,22 @@
 //! ```
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
-    pin::pin,
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering},
+    },
     time::Duration,
 };
 
 use futures::future::BoxFuture;
-use tokio::{
-    sync::OwnedSemaphorePermit,
-    time::{Instant, sleep_until, timeout, timeout_at},
-};
+use tokio::time::{Instant, sleep_until, timeout_at};
 use vidra_core::object::{ObjectKey, Scope};
 
 use super::{
     Informers, Place, State, WatchFault,
+    list::{PAGE, PAGE_WITHIN},
     verify::{Found, Verification, verify},
-    wire::{Broken, Item, Line, Page, Wire},
+    wire::{Broken, Item, Line, Wire},
 };
 use crate::{
     member::{
@@ -39,14 +38,10 @@ const WATCH_SECONDS: u32 = 200;
 const WATCH_MOST: Duration = Duration::from_secs(210);
 /// A watch must have begun within this time.
 const WATCH_OPENS: Duration = Duration::from_secs(30);
-/// One that ends sooner, with nothing said, is not asked for again at once.
+/// One that ends sooner is not asked for again at once.
 const WATCH_LEAST: Duration = Duration::from_secs(5);
-/// A page of a list must be there within this time.
-pub(super) const PAGE_WITHIN: Duration = Duration::from_secs(60);
-/// Objects in a page; fewer where they are too large.
-pub(super) const PAGE: u32 = 500;
-/// A list that has shown nothing for so long gives its turn to another.
-const SILENT_LIST: Duration = Duration::from_secs(2);
+/// So many objects that cannot be read are named by one informer.
+const NAMED_MOST: u32 = 100;
 
 /// See the module.
 pub(super) struct Run {
@@ -55,6 +50,8 @@ pub(super) struct Run {
     pub(super) wire: Wire,
     pub(super) scope: Scope,
     pub(super) id: u64,
+    /// Objects that were named because they cannot be read.
+    pub(super) named: AtomicU32,
 }
 
 /// What an informer knows of its own way.
@@ -62,7 +59,7 @@ pub(super) struct Course {
     /// Objects in a page.
     pub(super) page: u32,
     /// The highest resourceVersion that was seen: only a member that was restored shows a list that is older.
-    highest: u64,
+    pub(super) highest: u64,
     /// Watches in a row that ended as they should and said nothing.
     silent: u32,
     /// The last watch was dead: what is recorded counts for nothing until one lives.
@@ -99,7 +96,6 @@ impl Run {
         loop {
             let blind = match self.list_in_time(&mut course).await {
                 Ok(version) => {
-                    course.pauses.reset();
                     if !course.down {
                         self.set_state(State::Synced);
                     }
@@ -123,106 +119,8 @@ impl Run {
         }
     }
 
-    fn set_state(&self, state: State) {
+    pub(super) fn set_state(&self, state: State) {
         self.registry.set_state(&self.place, self.id, state);
-    }
-
-    /// Lists all, and says so when it takes long. It goes on all the same: begun anew, a long list would never end.
-    async fn list_in_time(&self, course: &mut Course) -> Result<String, CallError> {
-        let within = self.registry.tuning.now().cache_sync_timeout;
-        let mut listing = pin!(self.list(course));
-        match timeout(within, &mut listing).await {
-            Ok(listed) => listed,
-            Err(_) => {
-                let why = format!("its first list takes longer than {within:?}");
-                self.set_state(State::Failing(why));
-                listing.await
-            }
-        }
-    }
-
-    /// Lists all and folds it; the resourceVersion behind which to watch.
-    async fn list(&self, course: &mut Course) -> Result<String, CallError> {
-        let registry = &self.registry;
-        // Never fails: turns do not end.
-        let mut turn = registry.turns.list().await.ok();
-        let mark = registry.records.mark();
-        // Told at the list's end: until then a plan would have to wait for it.
-        let (mut seen, mut woken) = (BTreeSet::new(), BTreeSet::new());
-        let mut broken = BTreeMap::new();
-        let mut from: Option<String> = None;
-        let version = loop {
-            let text = match self.page(&mut course.page, from.as_deref(), &mut turn).await {
-                Ok(text) => text,
-                Err(error) => {
-                    registry.notify_of_list(woken);
-                    return Err(error);
-                }
-            };
-            let page = Page::read(&text)?;
-            for raw in page.items() {
-                match self.wire.item(raw) {
-                    Item::Object(key, live) => {
-                        seen.insert(key);
-                        woken.extend(registry.records.fold(&self.place.gvk, *live, Source::List(mark)));
-                    }
-                    Item::Broken(one) => {
-                        self.name_broken(&one);
-                        if let Some(key) = one.key {
-                            // It is there: that it cannot be read is no reason to think it gone.
-                            seen.insert(key.clone());
-                            broken.insert(key, one.why);
-                        }
-                    }
-                }
-            }
-            match page.next() {
-                Some(next) => from = Some(next.to_owned()),
-                None => break page.version().to_owned(),
-            }
-        };
-        if version.is_empty() {
-            registry.notify_of_list(woken);
-            let message = "the member sends no resourceVersion".to_owned();
-            return Err(CallError { class: Class::Server, message });
-        }
-        let number = version.parse().unwrap_or(0);
-        let before = std::mem::replace(&mut course.highest, number);
-        if number < before && registry.restored(&self.place) {
-            // It, too, is begun anew: nothing is decided from what is half old.
-            return std::future::pending().await;
-        }
-        woken.extend(registry.records.listed(&self.place.gvk, &self.place.namespace, &seen, mark));
-        woken.extend(registry.set_broken(&self.place, broken));
-        registry.notify_of_list(woken);
-        course.verified = Instant::now();
-        Ok(version)
-    }
-
-    /// A page; where objects are so large that it is too much, with fewer of them.
-    pub(super) async fn page(
-        &self,
-        size: &mut u32,
-        from: Option<&str>,
-        turn: &mut Option<OwnedSemaphorePermit>,
-    ) -> Result<String, CallError> {
-        loop {
-            let mut page = pin!(self.wire.page(*size, from, PAGE_WITHIN));
-            let answer = match turn {
-                Some(_) => match timeout(SILENT_LIST, &mut page).await {
-                    Ok(answer) => answer,
-                    Err(_) => {
-                        *turn = None;
-                        page.await
-                    }
-                },
-                None => page.await,
-            };
-            match answer {
-                Err(error) if error.class == Class::Oversized && *size > 1 => *size = (*size / 5).max(1),
-                answer => return answer,
-            }
-        }
     }
 
     /// When all is to be listed although the watch tells; `None`: never.
@@ -247,7 +145,7 @@ impl Run {
                         course.down = false;
                         self.set_state(State::Synced);
                     }
-                    if !heard && began.elapsed() < WATCH_LEAST {
+                    if began.elapsed() < WATCH_LEAST {
                         course.pauses.pause(self.registry.rng.as_ref()).await;
                         continue;
                     }
@@ -265,7 +163,10 @@ impl Run {
                     return After::List;
                 }
                 Ended::Broken(error) => match error.class {
-                    Class::Expired | Class::Oversized => return After::List,
+                    Class::Expired | Class::Oversized => {
+                        course.pauses.pause(self.registry.rng.as_ref()).await;
+                        return After::List;
+                    }
                     // The kind has gone, or is not yet served.
                     Class::Forbidden | Class::Unauthenticated | Class::NotFound => {
                         return After::Blind(error);
@@ -411,7 +312,11 @@ impl Run {
         course.pauses.reset();
     }
 
-    fn name_broken(&self, one: &Broken) {
+    pub(super) fn name_broken(&self, one: &Broken) {
+        // A member that makes up objects does not fill the log.
+        if self.named.fetch_add(1, Ordering::Relaxed) >= NAMED_MOST {
+            return;
+        }
         let of_key = |key: &ObjectKey| key.to_string();
         let name = one.key.as_ref().map_or_else(|| "without a name".to_owned(), of_key);
         self.registry.complain(&self.place, &WatchFault::Unreadable(format!("{name}: {}", one.why)), 0);

@@ -1,14 +1,19 @@
 //! Informers of a member that is made up: large pages, objects that nobody can read.
 
-use std::sync::atomic::AtomicUsize;
+use std::{
+    sync::atomic::{AtomicBool, AtomicUsize},
+    time::Duration,
+};
 
-use http_body_util::Full;
+use http_body_util::{Full, StreamBody};
+use hyper::body::Frame;
 use kube::client::Body;
 use serde_json::{Value, json};
-use vidra_core::kubeconfig::Allow;
+use vidra_core::{kubeconfig::Allow, render::HashKey};
 
 use super::*;
 use crate::{
+    member::records::Secrecy,
     queue::Limits,
     seams::{SeededRng, SystemClock},
     settings::Settings,
@@ -16,6 +21,16 @@ use crate::{
 
 fn gvk() -> Gvk {
     Gvk::new("", "v1", "ConfigMap")
+}
+
+fn resource() -> ApiResource {
+    ApiResource {
+        group: String::new(),
+        version: "v1".into(),
+        api_version: "v1".into(),
+        kind: "ConfigMap".into(),
+        plural: "configmaps".into(),
+    }
 }
 
 fn deps(said: Arc<Mutex<Vec<String>>>) -> SessionDeps {
@@ -30,6 +45,7 @@ fn deps(said: Arc<Mutex<Vec<String>>>) -> SessionDeps {
     let (queue, _) = Queue::new(Limits::default(), rng.clone(), metrics.queue());
     SessionDeps {
         hub: HubId::try_from("h1").unwrap(),
+        salt: HashKey::new([7; 32]),
         queue,
         clock: Arc::new(SystemClock),
         rng,
@@ -80,23 +96,121 @@ fn member(items: Vec<String>, calls: Arc<AtomicUsize>) -> Client {
     Client::new(tower::service_fn(move |request| Box::pin(answer(request))), "default")
 }
 
+/// A member that allows lists in these namespaces, and in all of them once that is switched on. Its watches say each
+/// minute how far they are, and end when they should.
+fn guarded(allowed: &'static [&'static str], everywhere: Arc<AtomicBool>) -> Client {
+    let answer = move |request: http::Request<Body>| {
+        let everywhere = everywhere.clone();
+        async move {
+            let (path, query) = (request.uri().path(), request.uri().query().unwrap_or_default());
+            let may = everywhere.load(Ordering::Relaxed)
+                || allowed.iter().any(|namespace| path.contains(&format!("/namespaces/{namespace}/")));
+            let (code, body) = match may {
+                false => (403, json!({"kind": "Status", "code": 403, "message": "you may not"}).to_string()),
+                true => (200, "{\"metadata\":{\"resourceVersion\":\"9\"},\"items\":null}".to_owned()),
+            };
+            let is_watch = may && query.contains("watch=true");
+            let frames = futures::stream::unfold(0, move |minute| {
+                let body = body.clone();
+                async move {
+                    if !is_watch {
+                        let frame = Frame::data(bytes::Bytes::from(body));
+                        return (minute == 0).then_some((Ok::<_, std::io::Error>(frame), 1));
+                    }
+                    tokio::time::sleep(Duration::from_secs(60)).await;
+                    let bookmark =
+                        "{\"type\":\"BOOKMARK\",\"object\":{\"metadata\":{\"resourceVersion\":\"9\"}}}\n";
+                    (minute < 3).then_some((Ok(Frame::data(bytes::Bytes::from(bookmark))), minute + 1))
+                }
+            });
+            let response = http::Response::builder().status(code);
+            response.body(StreamBody::new(Box::pin(frames)))
+        }
+    };
+    Client::new(tower::service_fn(move |request| Box::pin(answer(request))), "default")
+}
+
+fn place(namespace: &str) -> Place {
+    Place { gvk: gvk(), namespace: namespace.into() }
+}
+
+fn needs(namespaces: &[&str]) -> BTreeMap<Gvk, Need> {
+    let namespaces = namespaces.iter().map(|namespace| Arc::from(*namespace)).collect();
+    BTreeMap::from([(gvk(), Need { resource: resource(), scope: Scope::Namespaced, namespaces })])
+}
+
+/// Asks until nothing is under way any more.
+async fn settled(
+    informers: &Arc<Informers>,
+    target: &TargetKey,
+    needs: &BTreeMap<Gvk, Need>,
+) -> BTreeMap<Place, State> {
+    loop {
+        let states = informers.require(target, needs);
+        if !states.values().any(|state| *state == State::Syncing) {
+            return states;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
+
+fn informers(client: Client, said: Arc<Mutex<Vec<String>>>) -> Arc<Informers> {
+    let deps = deps(said);
+    let records = Arc::new(Records::new(
+        deps.hub.clone(),
+        Secrecy { salt: deps.salt.clone(), tuning: deps.tuning.clone() },
+    ));
+    Informers::new("berlin".into(), client, records, &deps, TaskTracker::new(), CancellationToken::new())
+}
+
+#[tokio::test(start_paused = true)]
+async fn where_all_namespaces_are_forbidden_each_in_use_has_an_informer_counted_by_its_users() {
+    let everywhere = Arc::new(AtomicBool::new(false));
+    let informers = informers(guarded(&["a", "b"], everywhere.clone()), Arc::default());
+    let (one, two) = (TargetKey::new("t", "one", "berlin"), TargetKey::new("t", "two", "berlin"));
+    let states = settled(&informers, &one, &needs(&["a", "c"])).await;
+    assert_eq!(states[&place("a")], State::Synced);
+    assert!(matches!(&states[&place("c")], State::Denied(why) if why.contains("you may not")), "{states:?}");
+    assert!(!states.contains_key(&place("")));
+    settled(&informers, &two, &needs(&["a", "b"])).await;
+    assert_eq!(informers.counts(), (3, 2));
+    // Each ends with its last user.
+    informers.require(&one, &needs(&["b"]));
+    assert_eq!(informers.counts().0, 2);
+    informers.release(&two);
+    assert_eq!(informers.counts(), (1, 1));
+
+    // Rights that come are found with the next verification, and after contact was lost.
+    everywhere.store(true, Ordering::Relaxed);
+    tokio::time::sleep(Duration::from_secs(2 * 3600)).await;
+    let states = settled(&informers, &one, &needs(&["b"])).await;
+    assert_eq!(states, BTreeMap::from([(place(""), State::Synced)]));
+    assert_eq!(informers.counts(), (1, 1));
+    everywhere.store(false, Ordering::Relaxed);
+    informers.restart();
+    let states = settled(&informers, &one, &needs(&["b"])).await;
+    assert_eq!(states, BTreeMap::from([(place("b"), State::Synced)]));
+    everywhere.store(true, Ordering::Relaxed);
+    informers.restart();
+    let states = settled(&informers, &one, &needs(&["b"])).await;
+    assert_eq!(states, BTreeMap::from([(place(""), State::Synced)]));
+    informers.stop.cancel();
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_watches_too_a_list_goes_by_namespaces_where_it_must() {
+    let informers = informers(guarded(&["a"], Arc::default()), Arc::default());
+    let needs = needs(&["a", "b"]);
+    let failed = informers.list_now(&place(""), &needs[&gvk()]).await;
+    assert_eq!(failed.keys().collect::<Vec<_>>(), [&place("b")]);
+    assert_eq!(informers.places(&needs), BTreeSet::from([place("a"), place("b")]));
+}
+
 /// Informers of a member once they have listed it.
 async fn listed(items: Vec<String>) -> (Arc<Informers>, Vec<String>, usize) {
     let (said, calls) = (Arc::new(Mutex::new(Vec::new())), Arc::new(AtomicUsize::new(0)));
-    let deps = deps(said.clone());
-    let records = Arc::new(Records::new(deps.hub.clone()));
-    let client = member(items, calls.clone());
-    let informers =
-        Informers::new("berlin".into(), client, records, &deps, TaskTracker::new(), CancellationToken::new());
-    let resource = ApiResource {
-        group: String::new(),
-        version: "v1".into(),
-        api_version: "v1".into(),
-        kind: "ConfigMap".into(),
-        plural: "configmaps".into(),
-    };
-    let need = Need { resource, scope: Scope::Namespaced, namespaces: BTreeSet::from(["team".into()]) };
-    let needs = BTreeMap::from([(gvk(), need)]);
+    let informers = informers(member(items, calls.clone()), said.clone());
+    let needs = needs(&["team"]);
     let target = TargetKey::new("team", "shop", "berlin");
     loop {
         let states = informers.require(&target, &needs);

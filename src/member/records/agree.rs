@@ -33,7 +33,7 @@ impl Records {
     pub fn has_lost_entry(&self, key: &ObjectKey, own: &OwnerHash) -> bool {
         let inner = self.inner.lock();
         inner.objects.get(key).is_some_and(|record| {
-            record.views.iter().any(|view| view.owner == *own && matches!(view.base, Base::Lost))
+            record.views.iter().any(|view| view.owner == *own && matches!(view.base, Base::Lost { .. }))
         })
     }
 }

@@ -18,8 +18,8 @@ pub(super) enum Base {
     Seen { set: Arc<FieldSet>, values: u64, exact: bool },
     /// What is left alone has changed since it was seen: only a dry run tells.
     Stale,
-    /// Our entry is gone.
-    Lost,
+    /// Our entry is gone; what was known before.
+    Lost { was: Option<(Arc<FieldSet>, u64)> },
 }
 
 impl Base {
@@ -31,21 +31,27 @@ impl Base {
     pub(super) fn known(&self) -> Option<(Arc<FieldSet>, u64, bool)> {
         match self {
             Base::Known { set, values, drifted } => Some((set.clone(), *values, *drifted)),
-            Base::Seen { .. } | Base::Stale | Base::Lost => None,
+            Base::Lost { was: Some((set, values)) } => Some((set.clone(), *values, true)),
+            Base::Seen { .. } | Base::Stale | Base::Lost { was: None } => None,
         }
     }
 
     /// What is left alone is otherwise from now on.
     pub(super) fn doubt(&mut self) {
-        if !matches!(self, Base::Lost) {
+        if !matches!(self, Base::Lost { .. }) {
             *self = Base::Stale;
         }
     }
 
     /// Takes what was seen for a baseline, where that needs no call. `yields`: somebody holds what is left to such.
-    pub(super) fn settle(&mut self, declared: &Value, spared: Option<&Spared>, yields: bool) {
+    /// `kept`: not all that our entry owns is as declared, which is as it should be only while something is ignored.
+    pub(super) fn settle(&mut self, declared: &Value, spared: Option<&Spared>, yields: bool, kept: bool) {
         let Base::Seen { set, values, exact } = self else { return };
-        let comparable = *exact || (!spared.is_some_and(Spared::ignores) && !fields::has_empties(declared));
+        let ignores = spared.is_some_and(Spared::ignores);
+        let comparable = match ignores {
+            true => *exact,
+            false => !kept && (*exact || !fields::has_empties(declared)),
+        };
         let is_owned = |declared: &Value| fields::missing_leaves(declared, set).is_empty();
         let owned = match spared {
             Some(spared) => is_owned(&spared.expected(declared, yields)),
@@ -59,8 +65,19 @@ impl Base {
     pub(super) fn drift(&self) -> Drift {
         match self {
             Base::Known { drifted: false, .. } => Drift::None,
-            Base::Known { drifted: true, .. } | Base::Lost => Drift::Differs,
+            Base::Known { drifted: true, .. } | Base::Lost { .. } => Drift::Differs,
             Base::Seen { .. } | Base::Stale => Drift::Unsure,
+        }
+    }
+
+    /// Whether values differ from those of our last apply, where they are known: `None` without them.
+    pub(super) fn is_modified(&self, live: &Value, declared: &Value) -> Option<bool> {
+        match self {
+            Base::Known { drifted, .. } => Some(*drifted),
+            Base::Lost { was: Some((set, values)) } => {
+                Some(fields::values_hash(live, set, Some(declared)) != *values)
+            }
+            Base::Seen { .. } | Base::Stale | Base::Lost { was: None } => None,
         }
     }
 }

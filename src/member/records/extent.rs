@@ -2,9 +2,10 @@
 
 use std::collections::BTreeSet;
 
+use vidra_api::names::OwnerHash;
 use vidra_core::object::{Gvk, ObjectKey};
 
-use super::{Records, targets_of};
+use super::{Record, Records, targets_of};
 use crate::queue::TargetKey;
 
 /// Is this an object of the kind, in the namespace (empty: in any)?
@@ -26,14 +27,11 @@ impl Records {
     ) -> Vec<TargetKey> {
         let mut inner = self.inner.lock();
         let inner = &mut *inner;
-        let mut owners = BTreeSet::new();
-        inner.objects.retain(|key, record| {
-            let kept = !is_within(key, gvk, namespace) || seen.contains(key) || record.folded > mark;
-            if !kept {
-                owners.extend(record.owners());
-            }
-            kept
-        });
+        let is_gone = |(key, record): &(&ObjectKey, &Record)| {
+            is_within(key, gvk, namespace) && !seen.contains(*key) && record.folded <= mark
+        };
+        let gone: Vec<ObjectKey> = inner.objects.iter().filter(is_gone).map(|(key, _)| key.clone()).collect();
+        let owners: BTreeSet<OwnerHash> = gone.iter().flat_map(|key| inner.vanish(key)).collect();
         targets_of(&owners, &inner.owners)
     }
 
@@ -74,6 +72,9 @@ impl Records {
         let goes = |key: &ObjectKey| is_within(key, gvk, "") && !is_followed(&key.namespace);
         let mut inner = self.inner.lock();
         inner.objects.retain(|key, _| !goes(key));
+        inner.vanished.retain(|key, _| !goes(key));
+        inner.strays.values_mut().for_each(|strays| strays.retain(|key, _| !goes(key)));
+        inner.strays.retain(|_, strays| !strays.is_empty());
         inner.forget_news(goes);
     }
 }

@@ -55,7 +55,11 @@ impl Records {
                 }
             }
         }
+        let same = inner.owners.get(&owner).is_some_and(|known| Arc::ptr_eq(&known.desired, &desired));
         inner.owners.insert(owner, Owner { target, desired, sparing });
+        if !same {
+            inner.forget_unwanted();
+        }
     }
 
     /// What of a target's objects is left alone, as it said last.

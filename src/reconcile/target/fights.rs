@@ -74,8 +74,7 @@ impl Pass<'_> {
 
     /// Takes what became of what was found: counts repairs, tells of drift that is new, and has the target looked
     /// at again when a fight asks for it.
-    pub(super) fn conclude_drift(&self, found: &Found, desired: &Desired, report: &mut Report) {
-        report.drifted += found.left_alone.len() as i64;
+    pub(super) fn conclude_drift(&self, found: &Found, desired: &Desired, report: &Report) {
         let now = self.hub.now();
         let mut news: Vec<(&ObjectKey, &Suspect)> = Vec::new();
         let next = {

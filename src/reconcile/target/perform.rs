@@ -3,14 +3,14 @@
 use std::{collections::BTreeSet, time::Duration};
 
 use futures::{StreamExt, stream::FuturesOrdered};
-use vidra_api::target::Desired as Wish;
+use vidra_api::{Change, target::Desired as Wish};
 use vidra_core::{
     object::ObjectKey,
     plan::{Action, Effect, Held, Plan, Want},
     status::Delivery,
 };
 
-use super::{Pass, outcome};
+use super::{Pass, drifting::Left, outcome};
 use crate::{
     hub::{
         events::{self, Severity},
@@ -38,8 +38,12 @@ pub(super) struct Report {
     pub(super) reapplied: BTreeSet<ObjectKey>,
     /// Of these, those of which drift was undone.
     pub(super) corrected_keys: BTreeSet<ObjectKey>,
-    /// Objects that differ and could not be repaired.
-    pub(super) drifted: i64,
+    /// What was repaired, with what was otherwise.
+    pub(super) mended: Vec<Change>,
+    /// What is otherwise when everything was done.
+    pub(super) found: Vec<Change>,
+    /// Objects that are not there and are left so.
+    pub(super) left: Left,
     /// Objects whose effect did not succeed.
     pub(super) undone: usize,
     pub(super) verdict: Option<Verdict>,
@@ -112,6 +116,10 @@ impl Pass<'_> {
             waiting.by_ref().take(SIDE_BY_SIDE).map(|effect| actor.perform(effect)).collect();
         while let (Some(outcome), Some(effect)) = (working.next().await, done.next()) {
             let want = actor.desired.wants.get(&effect.key);
+            let healed = actor.session.records.take_healed(&actor.owner.hash, &effect.key);
+            if let Outcome::Applied { uid, corrected: true } = &outcome {
+                report.mended.push(self.mended(actor.session, effect, uid, healed));
+            }
             self.account(effect, want, outcome, inventory, report);
             working.extend(waiting.next().map(|effect| actor.perform(effect)));
         }
@@ -134,9 +142,6 @@ impl Pass<'_> {
             outcome,
             Outcome::Applied { .. } | Outcome::Adopted { .. } | Outcome::Recreated { .. } | Outcome::Present
         );
-        if repairs && !done {
-            report.drifted += 1;
-        }
         let corrected = matches!(outcome, Outcome::Applied { corrected: true, .. });
         let again = matches!(effect.action, Action::Apply { .. } | Action::Create) && self.is_delivered();
         if done && (repairs || corrected || again) {
@@ -148,7 +153,7 @@ impl Pass<'_> {
                 report.corrected_keys.insert(key.clone());
                 self.gather(events::CORRECTED, key, &[]);
             }
-            Outcome::Applied { .. } | Outcome::Present => {}
+            Outcome::Applied { .. } | Outcome::Present | Outcome::Seen => {}
             Outcome::Recreated { fields, .. } => {
                 let note =
                     format!("{key} on {cluster} was deleted and made anew: {fields} could not be changed");
@@ -207,6 +212,7 @@ fn failure(effect: &Effect, error: &CallError) -> String {
     let doing = match &effect.action {
         Action::Create => "creating",
         Action::Apply { .. } | Action::Verify { .. } => "applying",
+        Action::Look { .. } => "looking at",
         Action::Delete { .. } | Action::DeleteEmpty { .. } => "deleting",
         Action::Release { .. } => "releasing",
     };

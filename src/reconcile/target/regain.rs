@@ -83,7 +83,9 @@ impl Pass<'_> {
         plan.intent = None;
         plan.removals.clear();
         for stage in &mut plan.stages {
-            stage.retain(|effect| matches!(effect.action, Action::Apply { .. } | Action::Verify { .. }));
+            stage.retain(|effect| {
+                matches!(effect.action, Action::Apply { .. } | Action::Verify { .. } | Action::Look { .. })
+            });
         }
         let mut report = Report::default();
         let mut known = inventory;

@@ -1,12 +1,12 @@
 //! What a pass tells: the VidraTarget's status, coalesced, and Events.
 
-use vidra_api::{TargetState, VidraTarget, VidraTargetStatus, target::Desired as Wish};
+use vidra_api::{DriftPolicy, TargetState, VidraTarget, VidraTargetStatus, target::Desired as Wish};
 use vidra_core::{
     health::HealthStatus,
     status::{Delivery, HEALTH_CHECK_TIMEOUT, TargetFacts, is_torn_down, left, target_status},
 };
 
-use super::{Pass, outcome::Settled, perform::Report};
+use super::{Pass, drifting::Left, outcome::Settled, perform::Report};
 use crate::{
     desired::Desired,
     hub::{events::Severity, inventory},
@@ -35,7 +35,8 @@ impl Pass<'_> {
             Some(inventory) => inventory::chosen(inventory, special),
             None => inventory::part(&chunks, special),
         });
-        let (ready, unready) = session.map_or((0, None), |session| healths(session, desired, &settled));
+        let (ready, unready) =
+            session.map_or((0, None), |session| healths(session, desired, &settled, &report.left));
         let leaving = self.target.spec.desired != Wish::Present;
         // What is known to be there, not what is wanted.
         let objects = unwritten.map_or_else(|| inventory::known(&chunks), inventory::identified) as i64;
@@ -47,7 +48,8 @@ impl Pass<'_> {
             delivery,
             objects,
             ready,
-            drifted: report.drifted,
+            found: (self.target.spec.drift.policy != DriftPolicy::Ignore).then(|| report.found.clone()),
+            undone: self.hub.memo.lock().mended.get(self.key).cloned().unwrap_or_default(),
             contention: self.contention(),
             unready,
             corrected: corrections,
@@ -57,7 +59,8 @@ impl Pass<'_> {
             timeout: self.timeout(),
             now: self.hub.clock.time(),
         };
-        let status = target_status(&before, &facts);
+        let mut status = target_status(&before, &facts);
+        self.cover(&mut status.changes);
         let late_in = status.progress.as_ref().and_then(|progress| left(progress, facts.timeout, &facts.now));
         if target.status.as_ref() != Some(&status) && self.hub.status_is_due(&queue_key, false) {
             self.tell(&before, &status);
@@ -76,10 +79,12 @@ impl Pass<'_> {
         if report.corrected > 0 {
             *self.hub.memo.lock().corrections.entry(self.key.clone()).or_default() += report.corrected;
         }
+        self.hub.note_mended(self.key, &report.mended);
     }
 
     fn forget_corrections(&self, written: i64) {
         let mut memo = self.hub.memo.lock();
+        memo.mended.remove(self.key);
         if let Some(count) = memo.corrections.get_mut(self.key) {
             *count -= written;
             if *count <= 0 {
@@ -122,7 +127,12 @@ pub(super) fn is_done(target: &VidraTarget) -> bool {
 }
 
 /// How many objects are healthy, and the first that is not, with whether it has failed.
-fn healths(session: &Session, desired: &Desired, settled: &Settled) -> (i64, Option<(String, bool)>) {
+fn healths(
+    session: &Session,
+    desired: &Desired,
+    settled: &Settled,
+    left: &Left,
+) -> (i64, Option<(String, bool)>) {
     let mut ready = 0;
     let mut first: Option<(String, bool)> = None;
     for key in desired.objects.keys() {
@@ -136,6 +146,7 @@ fn healths(session: &Session, desired: &Desired, settled: &Settled) -> (i64, Opt
                 }
             }
             None if settled.all.contains(key) => ready += i64::from(settled.known.contains(key)),
+            None if left.contains(key) => {}
             None => {
                 first.get_or_insert_with(|| (format!("{key} is not there yet"), false));
             }

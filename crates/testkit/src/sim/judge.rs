@@ -1,5 +1,7 @@
 //! What must hold at all times, judged at each effect of each of the hub's calls.
 
+mod deeds;
+
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
@@ -12,7 +14,8 @@ use tokio::time::Instant;
 use vidra_api::labels::HUB_LABEL;
 
 use super::{
-    index::{Doc, Index, Key, key_of},
+    doc::Doc,
+    index::{Index, Key, Target},
     observer::HUB_ID,
 };
 
@@ -50,6 +53,8 @@ pub struct Judge {
     holder: Option<String>,
     /// A person has made the hub forget; until the end nothing is said about it.
     forgetful: bool,
+    /// Revisions that targets have named, by resource.
+    named: BTreeSet<(String, String)>,
 }
 
 impl Judge {
@@ -158,6 +163,9 @@ impl Judge {
                 self.judge_change(call, changed, now);
             }
             self.index.take(&call.cluster, changed, now);
+            if ours && changed.plural == "vidratargets" && call.subresource.is_empty() {
+                self.judge_revision(call, changed, now);
+            }
             if ours && &*call.cluster == "hub" && call.subresource == "status" {
                 self.judge_writer(call, changed);
                 self.judge_status(call, changed, now);
@@ -183,96 +191,73 @@ impl Judge {
         }
     }
 
-    /// A change that the hub made in a member.
-    fn judge_change(&mut self, call: &Call, changed: &Changed, now: Instant) {
-        let Some(key) = key_of(&call.cluster, changed) else { return };
-        let (Some(old), new) = (changed.before(), changed.after()) else { return };
-        let name = key.join("/");
-        if self.foreign.contains(uid(&old)) {
-            self.breaches.push(format!("{call}: {name} is none of the hub's business: {old}"));
-        }
-        let proof = is_applied(&old) || self.index.holds_uid(uid(&old));
-        let ends = |object: &Value| !object["metadata"]["deletionTimestamp"].is_null();
-        match &new {
-            Some(new) if !ends(new) || ends(&old) => {
-                if labelled(&old) && !labelled(new) {
-                    self.released.insert(uid(new).to_owned());
-                }
-                if is_applied(new) && !proof && !self.forgetful {
-                    self.breaches.push(format!("{call}: {name} was taken without proof: {old}"));
-                }
-            }
-            _ => self.judge_deletion(call, &key, &old, proof, now),
-        }
-    }
-
-    fn judge_deletion(&mut self, call: &Call, key: &Key, old: &Value, proof: bool, now: Instant) {
-        let name = key.join("/");
-        // What goes with its namespace is nobody's call.
-        if call.verb != Verb::Delete || call.name != key[4] {
+    /// What a target is to have is what people have declared, and not something that they have once declared.
+    fn judge_revision(&mut self, call: &Call, changed: &Changed, now: Instant) {
+        let Some(Target { resource, revision, generation, .. }) = self.index.targets.get(&changed.name)
+        else {
+            return;
+        };
+        if !self.named.insert((resource.clone(), revision.clone())) {
             return;
         }
-        if !proof && !self.forgetful {
-            self.breaches.push(format!("{call}: {name} was deleted without proof: {old}"));
-        }
-        let place = (call.user.clone(), call.cluster.clone(), call.path.clone());
-        if self.read.get(&place).map(String::as_str) != Some(uid(old)) {
-            self.breaches.push(format!("{call}: {name} was deleted without a read of it"));
-        }
-        let sight = self.sight(now, SIGHT);
-        let owners = appliers(old);
-        let wanted = self.index.wanted_since(key).filter(|(resource, since)| {
-            *since < sight && owners.iter().any(|owner| owner.ends_with(&format!("/{resource}")))
-        });
-        if let Some((resource, _)) = wanted.last().filter(|_| !self.index.may_be_made_anew(key)) {
-            self.breaches.push(format!("{call}: {name} was deleted and is wanted by {resource}"));
+        if !self.index.declared.is_of(resource, revision, *generation, self.sight(now, SIGHT)) {
+            let what =
+                format!("{call}: {revision} is not what {resource} declares in generation {generation}");
+            self.breaches.push(what);
         }
     }
 
     /// Ready is said of a revision: each object that it declares was so at the member, at some instant that
     /// the hub may speak of.
     fn judge_status(&mut self, call: &Call, changed: &Changed, now: Instant) {
-        match changed.plural.as_str() {
+        let wrong = match changed.plural.as_str() {
             "vidratargets" => {
-                let Some(target) = self.index.targets.get(&changed.name) else { return };
-                let Some(revision) = &target.ready else { return };
-                let docs = self.index.revision(&target.resource, revision);
-                let wrong = self.lies(docs.as_deref(), &target.cluster, &target.namespace, SIGHT, now);
-                self.tell_lies(call, wrong);
+                self.index.targets.get(&changed.name).map(|target| self.claims(target, SIGHT, now))
             }
             "vidraresources" => {
-                let Some(generation) = changed.after().as_ref().and_then(ready_generation) else { return };
-                let docs = self.index.manifest(&changed.name, generation);
-                let mut wrong = Vec::new();
-                for target in self.index.targets.values() {
-                    if target.resource == changed.name && target.present {
-                        let (member, namespace) = (&target.cluster, &target.namespace);
-                        wrong.extend(self.lies(docs.as_deref(), member, namespace, SIGHT * 2, now));
-                    }
-                }
-                self.tell_lies(call, wrong);
+                changed.after().map(|resource| self.claims_of_all(&changed.name, &resource, now))
             }
-            _ => {}
-        }
-    }
-
-    fn tell_lies(&mut self, call: &Call, wrong: Vec<String>) {
-        self.breaches.extend(wrong.into_iter().map(|what| format!("{call} says Ready: {what}")));
-    }
-
-    fn lies(
-        &self,
-        docs: Option<&[Doc]>,
-        member: &str,
-        namespace: &str,
-        sight: Duration,
-        now: Instant,
-    ) -> Vec<String> {
-        let Some(docs) = docs else {
-            return vec!["nobody knows what this revision declares".to_owned()];
+            _ => None,
         };
-        let since = self.sight(now, sight);
-        let wrong = docs.iter().map(|doc| (doc.key(member, namespace), doc));
+        let wrong = wrong.into_iter().flatten().map(|what| format!("{call} says Ready: {what}"));
+        let wrong: Vec<_> = wrong.collect();
+        self.breaches.extend(wrong);
+    }
+
+    /// What is wrong with a target's claim to be ready.
+    fn claims(&self, target: &Target, sight: Duration, now: Instant) -> Vec<String> {
+        let Some((revision, inputs)) = &target.ready else { return Vec::new() };
+        let docs = self.index.declared.revision_with(&target.resource, revision, &target.cluster, inputs);
+        self.lies(docs.as_deref(), target, self.sight(now, sight))
+    }
+
+    /// What is wrong with a VidraResource's claim that all its targets are ready.
+    fn claims_of_all(&self, name: &str, resource: &Value, now: Instant) -> Vec<String> {
+        let Some(generation) = ready_generation(resource) else { return Vec::new() };
+        let (declared, since) = (&self.index.declared, self.sight(now, SIGHT * 2));
+        let revision = resource["status"]["revision"].as_str().unwrap_or_default();
+        let mut wrong = Vec::new();
+        if !declared.is_of(name, revision, generation, since) {
+            wrong.push(format!("{revision} is not what it declares in generation {generation}"));
+        }
+        let targets = self.index.targets.values();
+        for target in targets.filter(|target| target.resource == name && target.present) {
+            // The cluster may have been another one within that time.
+            let variants = declared.revision_lately(name, revision, &target.cluster, since);
+            let mut lies = variants.iter().map(|docs| self.lies(Some(docs), target, since));
+            let first = lies.next().unwrap_or_else(|| self.lies(None, target, since));
+            if !first.is_empty() && lies.all(|lies| !lies.is_empty()) {
+                wrong.extend(first);
+            }
+        }
+        wrong
+    }
+
+    fn lies(&self, docs: Option<&[Doc]>, target: &Target, since: Instant) -> Vec<String> {
+        let Some(docs) = docs else {
+            return vec!["nobody knows what this revision declares there".to_owned()];
+        };
+        let wrong = docs.iter().map(|doc| (doc.key(&target.cluster, &target.namespace), doc));
         let wrong = wrong.filter(|(key, doc)| !self.index.was_as_declared(key, doc, since));
         wrong
             .map(|(key, doc)| {
@@ -288,11 +273,10 @@ impl Judge {
         if self.at_work.is_none_or(|since| since + most > now) {
             return wrong;
         }
-        for (name, target) in self.index.targets.iter().filter(|(_, target)| target.present) {
-            let Some(revision) = &target.ready else { continue };
-            let docs = self.index.revision(&target.resource, revision);
-            let lies = self.lies(docs.as_deref(), &target.cluster, &target.namespace, most, now);
-            wrong.extend(lies.into_iter().map(|what| format!("{name} goes on saying Ready: {what}")));
+        let long = |target: &Target| target.present && target.since + most <= now;
+        for (name, target) in self.index.targets.iter().filter(|(_, target)| long(target)) {
+            let lies = self.claims(target, most, now).into_iter();
+            wrong.extend(lies.map(|what| format!("{name} goes on saying Ready: {what}")));
         }
         wrong
     }
@@ -301,7 +285,7 @@ impl Judge {
     /// except for Namespaces and CRDs.
     pub fn differs(&self) -> Vec<String> {
         let mut wrong = Vec::new();
-        for (key, doc) in self.index.wanted() {
+        for (key, doc) in self.index.declared.wanted() {
             if !self.index.is_as_declared(key, doc) {
                 wrong.push(format!(
                     "{}: wanted {}, found {:?}",
@@ -313,7 +297,7 @@ impl Judge {
         }
         for key in self.index.labelled() {
             let foreign = self.index.live(key).is_some_and(|live| self.foreign.contains(uid(&live)));
-            if self.index.wanted_since(key).next().is_none() && !foreign {
+            if self.index.declared.wanted_since(key).next().is_none() && !foreign {
                 wrong.push(format!("{} is there and not wanted", key.join("/")));
             }
         }
@@ -326,14 +310,15 @@ impl Judge {
         let among = |uids: &BTreeSet<String>, key: &Key| {
             self.index.live(key).is_some_and(|live| uids.contains(uid(&live)))
         };
-        let wanted = self.index.wanted().map(|(key, _)| key);
+        let wanted = self.index.declared.wanted().filter(|(_, doc)| !doc.yields()).map(|(key, _)| key);
         let unproved = |key: &Key| {
             self.index.live(key).is_some_and(|live| !is_applied(&live) && !self.index.holds_uid(uid(&live)))
         };
+        let wanted = wanted.filter(|key| !self.is_to_be_taken(key));
         let held =
             wanted.filter(|key| among(&self.foreign, key) || among(&self.released, key) || unproved(key));
         let spare = self.index.unknown().into_iter().filter(|key| {
-            restored && self.index.wanted_since(key).next().is_none() && !among(&self.foreign, key)
+            restored && self.index.declared.wanted_since(key).next().is_none() && !among(&self.foreign, key)
         });
         held.chain(spare).cloned().collect()
     }
@@ -344,7 +329,6 @@ impl Judge {
     }
 }
 
-/// The generation for which a VidraResource says Ready.
 /// Its status tells of work that goes on; the end of it may follow at once.
 fn is_passing(resource: &Value) -> bool {
     let conditions = resource["status"]["conditions"].as_array().into_iter().flatten();
@@ -352,6 +336,7 @@ fn is_passing(resource: &Value) -> bool {
     ready.is_some_and(|ready| matches!(ready["reason"].as_str(), Some("Progressing" | "TargetsWaiting")))
 }
 
+/// The generation for which a VidraResource says Ready.
 fn ready_generation(resource: &Value) -> Option<i64> {
     let mut conditions = resource["status"]["conditions"].as_array().into_iter().flatten();
     let ready = conditions.find(|one| one["type"] == "Ready" && one["status"] == "True")?;

@@ -4,7 +4,7 @@
 //! ```text
 //! crash (scenario x call) -> World (clusters, users) -> Life (app::run as its own user)
 //!                               \-> Observer (each call: counted, delayed, cut off) <-/
-//!                               |       \-> Judge (what must hold) -> Index (what is declared, what is there)
+//!                               |       \-> Judge (what must hold) -> Index (what is there) -> Declared (what is to be)
 //!                               \-> state (what is stored, without uids and times)
 //! ```
 //!
@@ -13,6 +13,8 @@
 //! that died.
 
 pub mod crash;
+pub mod declared;
+pub mod doc;
 pub mod index;
 pub mod judge;
 pub mod kinds;
@@ -22,6 +24,7 @@ pub mod seams;
 pub mod state;
 mod strike;
 pub mod trouble;
+mod vary;
 pub mod world;
 
 pub use crash::{Moment, Run, Scenario};

@@ -14,6 +14,7 @@ use crate::{
     parting::{self, Parting},
     scenarios::{self, Act},
     turns::{self, Turn},
+    wishes::{self, Wish},
 };
 
 pub const SEED: u64 = 1;
@@ -129,6 +130,15 @@ at_every_call! {
     a_forgotten_member_survives_a_crash_at_every_call: Parting::Forget,
     a_changed_source_survives_a_crash_at_every_call: Harm::ChangeSource,
     a_lost_source_survives_a_crash_at_every_call: Harm::LoseSource,
+    a_change_of_labels_survives_a_crash_at_every_call: Wish::Relabel,
+    a_change_of_values_survives_a_crash_at_every_call: Wish::Revalue,
+    a_changed_secret_source_survives_a_crash_at_every_call: Wish::SecretSource,
+    changed_settings_survive_a_crash_at_every_call: Wish::Settings,
+    adopting_late_survives_a_crash_at_every_call: Wish::AdoptLater,
+    erased_statuses_survive_a_crash_at_every_call: Wish::EraseStatuses,
+    all_managed_fields_reset_survive_a_crash_at_every_call: Wish::ResetAll,
+    a_kept_live_object_survives_a_crash_at_every_call: Wish::KeepLive,
+    dropping_without_pruning_survives_a_crash_at_every_call: Wish::Unpruned,
 }
 
 /// With latencies calls side by side end in other orders; the crashes come where the seed says.
@@ -168,6 +178,11 @@ fn harms_survive_two_crashes_in_interleavings_by_seed() {
 #[test]
 fn turns_survive_two_crashes_in_interleavings_by_seed() {
     with_two_crashes(&turns::ALL);
+}
+
+#[test]
+fn wishes_survive_two_crashes_in_interleavings_by_seed() {
+    with_two_crashes(&wishes::ALL);
 }
 
 #[test]

@@ -137,3 +137,30 @@ pub fn of_expired_watches() -> Vec<String> {
 fn an_edit_that_only_a_relist_shows_is_undone() {
     assert_eq!(of_expired_watches(), [""; 0]);
 }
+
+/// Made anew, it was deleted, whatever its annotation said.
+#[test]
+fn an_object_that_somebody_keeps_is_not_deleted_to_be_made_anew() {
+    run(26, || async {
+        let world = World::new(Shape::new(26)).await;
+        let fixed = |value: &str| {
+            let annotations = json!({"vidra.dev/on-immutable": "Recreate"});
+            json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "annotations": annotations},
+                "data": {"key": value}, "immutable": true})
+            .to_string()
+        };
+        delivered(&world, &fixed("one")).await;
+        let keeps = |kept: Option<&str>| json!({"metadata": {"annotations": {"vidra.dev/prune": kept}}});
+        world.patch("tokyo", &config_map("a"), keeps(Some("disabled"))).await;
+        world.patch("hub", &shop(), json!({"spec": {"manifest": fixed("two")}})).await;
+        let refused =
+            || world.target("shop", "tokyo").unwrap_or_default()["status"]["reason"] == "ImmutableField";
+        world.until("it is told", SOON, refused).await;
+        has(&world, "tokyo", "a", "one");
+        has(&world, "berlin", "a", "two");
+        world.patch("tokyo", &config_map("a"), keeps(None)).await;
+        world.until("it is made anew", Duration::from_secs(330), || ready(&world, "shop")).await;
+        has(&world, "tokyo", "a", "two");
+        ended(world).await;
+    });
+}

@@ -24,3 +24,4 @@ mod sieve;
 mod turns;
 mod walk;
 mod whole;
+mod wishes;

@@ -113,8 +113,6 @@ impl Scenario for Parting {
                 let (policy, value) =
                     if *self == Parting::Adopt { ("Adopt", "theirs") } else { ("AdoptIfEqual", "one") };
                 shop["spec"]["conflicts"] = json!({"existing": policy});
-                // It takes what it cannot prove its own, for that is asked of it.
-                world.observer.excuse_unknown();
                 applied_by_kubectl(world, value).await;
             }
             Parting::Inherit => {

@@ -6,7 +6,7 @@ use crate::{
     crashes::undisturbed,
     harm, parting,
     scenarios::{self, Act},
-    turns,
+    turns, wishes,
 };
 
 #[test]
@@ -15,6 +15,7 @@ fn two_runs_of_a_seed_have_the_same_calls_and_the_same_end() {
     twice(&harm::ALL);
     twice(&turns::ALL);
     twice(&parting::ALL);
+    twice(&wishes::ALL);
 }
 
 fn twice<S: Scenario>(acts: &[S]) {
@@ -68,12 +69,14 @@ fn replay() {
     let harm = harm::ALL.into_iter().find(|harm| harm.name() == name);
     let turn = turns::ALL.into_iter().find(|turn| turn.name() == name);
     let parting = parting::ALL.into_iter().find(|parting| parting.name() == name);
-    match (act, harm, parting, turn) {
+    let wish = wishes::ALL.into_iter().find(|wish| wish.name() == name);
+    match (act, harm, parting, turn, wish) {
         (Some(act), ..) => show(act, shape, &trouble),
-        (None, Some(harm), ..) => show(harm, shape, &trouble),
-        (None, None, Some(parting), _) => show(parting, shape, &trouble),
-        (None, None, None, Some(turn)) => show(turn, shape, &trouble),
-        (None, None, None, None) => panic!("there is no scenario {name:?}; VIDRA_SIM=<scenario>:<trouble>"),
+        (_, Some(harm), ..) => show(harm, shape, &trouble),
+        (_, _, Some(parting), ..) => show(parting, shape, &trouble),
+        (_, _, _, Some(turn), _) => show(turn, shape, &trouble),
+        (_, _, _, _, Some(wish)) => show(wish, shape, &trouble),
+        _ => panic!("there is no scenario {name:?}; VIDRA_SIM=<scenario>:<trouble>"),
     }
 }
 

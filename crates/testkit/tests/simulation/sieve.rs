@@ -9,7 +9,7 @@ use testkit::sim::{Crash, Lost, Scenario, Stale, Trouble, crash::Run, crash::onc
 
 use crate::{
     crashes::{SEED, name_of, undisturbed},
-    harm, parting, scenarios, turns,
+    harm, parting, scenarios, turns, wishes,
 };
 
 const EVENTS: usize = 8;
@@ -115,4 +115,19 @@ fn turns_survive_events_that_are_not_seen() {
 #[test]
 fn turns_survive_a_restart_into_the_past() {
     disturbed(&turns::ALL, stale);
+}
+
+#[test]
+fn wishes_survive_a_restart_after_each_effective_write() {
+    disturbed(&wishes::ALL, restless);
+}
+
+#[test]
+fn wishes_survive_events_that_are_not_seen() {
+    disturbed(&wishes::ALL, unobserved);
+}
+
+#[test]
+fn wishes_survive_a_restart_into_the_past() {
+    disturbed(&wishes::ALL, stale);
 }

@@ -79,6 +79,21 @@ pub fn owns_label(set: &FieldSet, label_key: &str) -> bool {
     labels.and_then(|labels| labels.field(label_key)).is_some_and(|label| label.owned)
 }
 
+/// Every entry that can be read, with what it owns; ours among them, in the order of the object.
+pub fn entry_sets(live: &Value) -> Vec<(Holder, FieldSet)> {
+    let read = |entry: &Value| Some((holder(entry), FieldSet::from_fields_v1(entry.get("fieldsV1")?).ok()?));
+    entries(live).filter_map(read).collect()
+}
+
+fn holder(entry: &Value) -> Holder {
+    Holder {
+        manager: text(entry, "manager").unwrap_or_default().to_owned(),
+        operation: text(entry, "operation").unwrap_or_default().to_owned(),
+        subresource: text(entry, "subresource").map(str::to_owned),
+        time: text(entry, "time").map(str::to_owned),
+    }
+}
+
 /// Who holds `path`: every entry that owns it, something under it, or a value whole in which it lies; ours among
 /// them. An entry that cannot be read holds nothing. Sorted.
 pub fn holders(live: &Value, path: &Path) -> Vec<Holder> {
@@ -87,12 +102,7 @@ pub fn holders(live: &Value, path: &Path) -> Vec<Holder> {
             let set = entry.get("fieldsV1").map(FieldSet::from_fields_v1);
             matches!(set, Some(Ok(set)) if set.holds(path))
         })
-        .map(|entry| Holder {
-            manager: text(entry, "manager").unwrap_or_default().to_owned(),
-            operation: text(entry, "operation").unwrap_or_default().to_owned(),
-            subresource: text(entry, "subresource").map(str::to_owned),
-            time: text(entry, "time").map(str::to_owned),
-        })
+        .map(holder)
         .collect();
     holders.sort();
     holders

@@ -10,6 +10,7 @@
 //!     ├── missing_leaves(declared, set)      what is declared and no longer ours?
 //!     ├── taken_empties(live, declared, ..)  which declared {} or [] did another manager fill as a whole?
 //!     ├── holders(live, path)                who holds a path?
+//!     ├── entry_sets(live)                   who holds what?
 //!     ├── taken(live, manager, set)          what has our entry lost, and to whom?
 //!     ├── absorbed(..), parted(..)           what earlier appliers own becomes ours; inherited(..): another hub's
 //!     ├── with_live_values(..)               the same value in the live spelling
@@ -43,7 +44,9 @@ pub use borrow::with_live_values;
 pub use declared::{has_empties, missing_leaves};
 pub use differ::differing;
 pub use element::{Element, Path};
-pub use entries::{Holder, contenders, holders, is_held, other_vidra_managers, own_apply_entry, owns_label};
+pub use entries::{
+    Holder, contenders, entry_sets, holders, is_held, other_vidra_managers, own_apply_entry, owns_label,
+};
 pub use feed::raw_fingerprint;
 pub use hash::values_hash;
 pub use keep::keeping;

@@ -1,5 +1,7 @@
 //! What a VidraResource allows a plan to do beyond what is proved its own.
 
+use vidra_api::DriftPolicy;
+
 /// See the module.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Policy {
@@ -9,11 +11,13 @@ pub struct Policy {
     pub force: bool,
     /// Declared Namespaces and CustomResourceDefinitions are deleted when nothing is in them.
     pub when_empty: bool,
+    /// What is done about an object that is not as it was left.
+    pub drift: DriftPolicy,
 }
 
 impl Default for Policy {
     /// As the API's defaults.
     fn default() -> Self {
-        Self { adopt: false, force: true, when_empty: false }
+        Self { adopt: false, force: true, when_empty: false, drift: DriftPolicy::Correct }
     }
 }

@@ -1,8 +1,10 @@
 //! The rules of planning, as tables, and its great property: a plan that was performed leaves nothing to plan.
 
+mod drift;
 mod waves;
 
 use proptest::prelude::*;
+use vidra_api::DriftPolicy;
 
 use super::*;
 
@@ -46,6 +48,7 @@ struct State {
     wants: BTreeMap<ObjectKey, Want>,
     inventory: BTreeMap<ObjectKey, Held>,
     live: BTreeMap<ObjectKey, Live>,
+    vanished: BTreeMap<ObjectKey, Vanished>,
     delivered: bool,
     unplannable: Option<i32>,
 }
@@ -72,9 +75,18 @@ impl State {
     fn plan_under(&self, wish: Wish, prune: bool, complete: bool, policy: Policy) -> Plan {
         let (wants, inventory, live) = (&self.wants, &self.inventory, &self.live);
         let (delivered, unplannable) = (self.delivered, self.unplannable);
-        let input =
-            PlanInput { wish, wants, inventory, live, prune, complete, delivered, unplannable, policy };
-        super::plan(&input)
+        super::plan(&PlanInput {
+            wish,
+            wants,
+            inventory,
+            live,
+            vanished: &self.vanished,
+            prune,
+            complete,
+            delivered,
+            unplannable,
+            policy,
+        })
     }
 }
 
@@ -280,6 +292,13 @@ fn perform(state: &mut State, plan: &Plan) {
     }
     for effect in plan.stages.iter().flatten() {
         let hash = &state.wants[&effect.key].hash;
+        if let Action::Look { .. } = effect.action {
+            match state.live.get_mut(&effect.key) {
+                Some(live) => live.drift = Drift::Differs,
+                None => state.vanished.entry(effect.key.clone()).or_default().told = true,
+            }
+            continue;
+        }
         let uid = match &effect.action {
             Action::Apply { uid, why: Why::Changed | Why::Drifted, .. } | Action::Verify { uid, .. } => {
                 uid.clone()
@@ -323,9 +342,9 @@ fn any_state() -> impl Strategy<Value = State> {
         Just("CustomResourceDefinition")
     ];
     let object = (kind, "[a-c]", any::<[bool; 2]>(), "h[01]", "[ab]?", proptest::option::of(any_live()));
-    proptest::collection::vec(object, 0..12).prop_map(|objects| {
+    (proptest::collection::vec(object, 0..12), any::<bool>()).prop_map(|(objects, delivered)| {
         objects.into_iter().fold(
-            State::default(),
+            State { delivered, ..State::default() },
             |mut state, (kind, name, [wanted, known], hash, uid, seen)| {
                 if wanted {
                     state = state.want(kind, &name, &hash);
@@ -343,7 +362,13 @@ fn any_state() -> impl Strategy<Value = State> {
 }
 
 fn any_policy() -> impl Strategy<Value = Policy> {
-    any::<[bool; 3]>().prop_map(|[adopt, force, when_empty]| Policy { adopt, force, when_empty })
+    let drift = prop_oneof![Just(DriftPolicy::Correct), Just(DriftPolicy::Report), Just(DriftPolicy::Ignore)];
+    (any::<[bool; 3]>(), drift).prop_map(|([adopt, force, when_empty], drift)| Policy {
+        adopt,
+        force,
+        when_empty,
+        drift,
+    })
 }
 
 proptest! {

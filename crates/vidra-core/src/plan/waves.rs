@@ -6,6 +6,8 @@
 
 use std::collections::BTreeMap;
 
+use vidra_api::DriftPolicy;
+
 use super::{Action, Decision, Effect, Held, Plan, PlanInput, Wait, Want, Why, decide};
 use crate::{directives::ApplyMode, object::ObjectKey, render::Stage};
 
@@ -77,7 +79,10 @@ pub(super) fn apply_stages(input: &PlanInput<'_>, plan: &mut Plan) {
                 held_back.get_or_insert(want.directives.wave);
             }
             Decision::Act(action) => {
-                walk.note_late(key, want);
+                // A look changes nothing: what is there is waited for, or not, as it is.
+                if !matches!(action, Action::Look { .. }) || !is_current(key, want, input) {
+                    walk.note_late(key, want);
+                }
                 let effect = Effect { key: key.clone(), gvk: want.gvk.clone(), action };
                 stages.entry((want.directives.wave, want.stage)).or_default().push(effect);
             }
@@ -108,7 +113,7 @@ fn in_order(wants: &BTreeMap<ObjectKey, Want>) -> Vec<(&ObjectKey, &Want)> {
 /// What keeps to its turn is what was never there, or is declared otherwise than it was applied.
 fn repairs(key: &ObjectKey, action: &Action, input: &PlanInput<'_>) -> bool {
     match action {
-        Action::Apply { why: Why::Drifted, .. } | Action::Verify { .. } => true,
+        Action::Apply { why: Why::Drifted, .. } | Action::Verify { .. } | Action::Look { .. } => true,
         // What it was applied as went with it.
         Action::Apply { why: Why::Missing, .. } => input.delivered,
         Action::Create => {
@@ -124,6 +129,8 @@ fn repairs(key: &ObjectKey, action: &Action, input: &PlanInput<'_>) -> bool {
 fn is_current(key: &ObjectKey, want: &Want, input: &PlanInput<'_>) -> bool {
     match input.live.get(key) {
         Some(live) => live.current,
+        // Drift that is left as it is holds nothing back.
+        None if input.policy.drift != DriftPolicy::Correct => true,
         None => input.inventory.get(key).is_some_and(|held| is_settled(want, held)),
     }
 }
@@ -136,7 +143,12 @@ fn decide_by_mode(key: &ObjectKey, want: &Want, input: &PlanInput<'_>) -> Decisi
     if input.inventory.get(key).is_some_and(|held| is_settled(want, held)) {
         return Decision::Nothing;
     }
-    let Some(live) = input.live.get(key) else { return Decision::Act(Action::Create) };
+    let Some(live) = input.live.get(key) else {
+        return match decide(key, want, input) {
+            Decision::Act(Action::Apply { .. }) => Decision::Act(Action::Create),
+            decision => decision,
+        };
+    };
     match (mode, decide(key, want, input)) {
         // Another VidraResource's, which this one may join.
         (_, Decision::Act(Action::Create)) => Decision::Act(Action::Create),

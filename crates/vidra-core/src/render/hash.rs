@@ -26,6 +26,13 @@ impl HashKey {
         bytes.try_into().ok().map(Self)
     }
 
+    /// 12 hex digits over parts, in their order, for one purpose.
+    pub fn digest<P: AsRef<[u8]>>(&self, purpose: &[u8], parts: impl IntoIterator<Item = P>) -> String {
+        let mut mac = self.start(purpose);
+        parts.into_iter().for_each(|bytes| part(&mut mac, bytes.as_ref()));
+        mac.finalize().into_bytes().iter().take(6).map(|byte| format!("{byte:02x}")).collect()
+    }
+
     /// An HMAC for one purpose: what is made for one never equals what is made for another.
     fn start(&self, purpose: &[u8]) -> HmacSha256 {
         // HMAC pads a short key with zeros to its block of 64 bytes; done here, no length can be wrong.

@@ -3,13 +3,16 @@
 use std::time::Duration;
 
 use vidra_api::{
-    ConditionStatus, Corrections, DriftState, TargetState, Time, VidraTargetStatus, clip,
+    Change, ConditionStatus, Corrections, DriftState, TargetState, Time, VidraTargetStatus, clip,
     condition::{READY, STALLED},
     find, set_condition,
     target::MESSAGE_MAX,
 };
 
-use super::progress;
+use super::{
+    changes::{Changes, changes},
+    progress,
+};
 use crate::fights::Told;
 
 /// The reason of a target of which somebody undoes repairs.
@@ -72,8 +75,10 @@ pub struct TargetFacts<'a> {
     pub objects: i64,
     /// Of these, healthy.
     pub ready: i64,
-    /// Of these, found to differ and not repaired.
-    pub drifted: i64,
+    /// What is otherwise than it was delivered, detected now. `None`: nobody asks.
+    pub found: Option<Vec<Change>>,
+    /// What was repaired since the status before, with the time.
+    pub undone: Vec<Change>,
     /// Repairs that somebody undoes again and again.
     pub contention: Option<Told>,
     /// The first object that is not healthy: what and why, and whether it has failed.
@@ -109,15 +114,17 @@ pub fn target_status(before: &VidraTargetStatus, facts: &TargetFacts<'_>) -> Vid
     status.message = (!message.is_empty()).then(|| clip(&message, MESSAGE_MAX));
     let known = !matches!(facts.delivery, Delivery::Unreachable { .. } | Delivery::Suspended);
     if known {
-        (status.objects, status.ready, status.drifted) = (facts.objects, facts.ready, facts.drifted);
+        (status.objects, status.ready) = (facts.objects, facts.ready);
     }
     if facts.delivery == Delivery::Applied && !facts.leaving {
         status.revision = Some(facts.revision.to_owned());
         status.applied_generation = Some(facts.applied_generation);
     }
+    let compared = known && facts.compared && facts.found.is_some();
+    drift(&mut status, facts, compared);
     // What was never delivered cannot have drifted.
-    status.drift = Some(match known && facts.compared && status.revision.is_some() {
-        true if facts.drifted > 0 => DriftState::Drifted,
+    status.drift = Some(match compared && status.revision.is_some() {
+        true if status.drifted > 0 => DriftState::Drifted,
         true => DriftState::InSync,
         false => DriftState::Unknown,
     });
@@ -128,6 +135,23 @@ pub fn target_status(before: &VidraTargetStatus, facts: &TargetFacts<'_>) -> Vid
     }
     conditions(&mut status, facts, state, reason, &message);
     status
+}
+
+/// What was last known stands while nobody can look.
+fn drift(status: &mut VidraTargetStatus, facts: &TargetFacts<'_>, compared: bool) {
+    let now = match &facts.found {
+        Some(found) if !facts.leaving => {
+            let is_open = |change: &&Change| change.corrected.is_none();
+            let found = match compared {
+                true => found.clone(),
+                false if facts.undone.is_empty() => return,
+                false => status.changes.iter().filter(is_open).cloned().collect(),
+            };
+            changes(&status.changes, found, facts.undone.clone())
+        }
+        _ => Changes::default(),
+    };
+    (status.changes, status.changes_total, status.drifted) = (now.entries, now.total, now.drifted);
 }
 
 /// The member is free of this target, as of the VidraTarget's current generation.
@@ -215,7 +239,8 @@ pub(super) mod tests {
             delivery,
             objects: 2,
             ready: 2,
-            drifted: 0,
+            found: Some(Vec::new()),
+            undone: Vec::new(),
             contention: None,
             unready: None,
             corrected: 0,
@@ -281,6 +306,37 @@ pub(super) mod tests {
         assert!(!is_torn_down(&back, 3));
     }
 
+    fn changed(name: &str) -> Change {
+        let text = format!(
+            r#"{{"version": "v1", "kind": "ConfigMap", "name": "{name}", "change": "Modified", "detectedAt": "1970-01-01T00:00:05Z"}}"#
+        );
+        serde_json::from_str(&text).unwrap()
+    }
+
+    #[test]
+    fn drift_is_told_beside_the_state_and_stands_while_nobody_can_look() {
+        let found = |names: &[&str]| Some(names.iter().map(|name| changed(name)).collect());
+        let drifted = target_status(
+            &VidraTargetStatus::default(),
+            &TargetFacts { found: found(&["a", "b"]), ..facts(Delivery::Applied, 5) },
+        );
+        assert_eq!((drifted.state, drifted.drift), (Some(TargetState::Ready), Some(DriftState::Drifted)));
+        assert_eq!((drifted.drifted, drifted.changes.len()), (2, 2));
+        let silent = Delivery::Unreachable { reason: "NoAnswer", message: "no answer".into() };
+        let unknown = target_status(&drifted, &TargetFacts { compared: false, ..facts(silent, 50) });
+        assert_eq!(
+            (unknown.drift, unknown.drifted, unknown.changes.len()),
+            (Some(DriftState::Unknown), 2, 2)
+        );
+        let ignored = target_status(&drifted, &TargetFacts { found: None, ..facts(Delivery::Applied, 60) });
+        assert_eq!(
+            (ignored.drift, ignored.drifted, ignored.changes.len()),
+            (Some(DriftState::Unknown), 0, 0)
+        );
+        let back = target_status(&drifted, &facts(Delivery::Applied, 70));
+        assert_eq!((back.drift, back.changes.len()), (Some(DriftState::InSync), 0));
+    }
+
     #[test]
     fn a_fight_stalls_its_target_and_fails_it_only_while_something_is_not_repaired() {
         let told = |unrepaired| Some(Told { message: "bob did it".into(), unrepaired });
@@ -299,7 +355,7 @@ pub(super) mod tests {
         for (delivery, unrepaired, state, reason, stalled) in cases {
             let facts = TargetFacts {
                 contention: told(unrepaired),
-                drifted: i64::from(unrepaired),
+                found: Some(if unrepaired { vec![changed("a")] } else { Vec::new() }),
                 ..facts(delivery.clone(), 1)
             };
             let status = target_status(&VidraTargetStatus::default(), &facts);

@@ -3,22 +3,24 @@
 use std::time::Duration;
 
 use serde_json::json;
-use testkit::sim::{
-    kinds::plural_of,
-    world::{HUB_NAMESPACE, MEMBERS, TARGET_NAMESPACE, hub_path, member_path},
-};
+use testkit::sim::world::{HUB_NAMESPACE, MEMBERS, TARGET_NAMESPACE, hub_path, member_path};
 use tokio::time::{Instant, sleep};
 use vidra_api::labels::APPROVE_REMOVAL;
 
-use super::{Walk, model::manifest};
+use super::{Walk, model::manifest, wishes::path_of};
 use crate::scenarios::ready;
 
 /// All must be as declared within this.
 const MENDS_WITHIN: Duration = Duration::from_secs(450);
 
+/// What was lost is found again within this.
+const FINDS_WITHIN: Duration = Duration::from_secs(60);
+
 impl Walk {
     /// What people put right in the end.
     pub(super) async fn put_right(&mut self) {
+        self.put_wishes_right().await;
+        self.describe_members().await;
         let told = self.declared["shop"].get("s").copied();
         if let (Some(value), Some(bank)) = (told, self.declared.get_mut("bank")) {
             bank.insert("s", value);
@@ -63,18 +65,9 @@ impl Walk {
     }
 
     /// What stands where the hub is to put something, and is not the hub's: people's own, and what it let go.
-    async fn clear_the_way(&self) {
-        for key in self.world.observer.in_the_way(self.restored) {
-            let [member, group, kind, namespace, name] = &key;
-            let api = match group.is_empty() {
-                true => "/api/v1".to_owned(),
-                false => format!("/apis/{group}/v1"),
-            };
-            let within = match namespace.is_empty() {
-                true => String::new(),
-                false => format!("/namespaces/{namespace}"),
-            };
-            self.world.try_delete(member, &format!("{api}{within}/{}/{name}", plural_of(kind))).await;
+    async fn clear_the_way(&self, spare: bool) {
+        for key in self.world.observer.in_the_way(spare) {
+            self.world.try_delete(&key[0], &path_of(&key)).await;
         }
     }
 
@@ -98,7 +91,9 @@ impl Walk {
         }
         for (key, object) in self.world.state().iter().filter(|(key, _)| key.contains("/vidrainventories/")) {
             let entries = object["spec"]["entries"].as_array().into_iter().flatten();
-            for entry in entries.filter(|entry| entry["identity"] != "the live object's") {
+            // What is settled may be gone, or another's.
+            let kept = entries.filter(|entry| entry["settled"].is_null());
+            for entry in kept.filter(|entry| entry["identity"] != "the live object's") {
                 wrong.push(format!("{key}: {entry}"));
             }
         }
@@ -121,7 +116,9 @@ impl Walk {
                 return Err(format!("not mended after {MENDS_WITHIN:?}:\n{}", differs.join("\n")));
             }
             self.come_back().await;
-            self.clear_the_way().await;
+            // The hub finds again what it can prove.
+            self.clear_the_way(self.restored && began.elapsed() > FINDS_WITHIN).await;
+            self.describe_members().await;
             self.approve_what_is_held().await;
             sleep(Duration::from_secs(2)).await;
         }

@@ -8,6 +8,7 @@ mod end;
 pub mod many;
 mod model;
 mod steps;
+mod wishes;
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -23,6 +24,8 @@ struct Walk {
     chance: fastrand::Rng,
     /// What each VidraResource that there is declares.
     declared: BTreeMap<&'static str, Docs>,
+    /// What of the shop differs from cluster to cluster, by the slot that it changes.
+    overrides: Vec<(&'static str, serde_json::Value)>,
     backups: BTreeMap<&'static str, memkube::Backup>,
     /// A member was put back to what it was: what it has from then that nobody wants is for people to remove.
     restored: bool,
@@ -40,7 +43,7 @@ impl Walk {
         }
         world.start_hub();
         let (chance, backups) = (fastrand::Rng::with_seed(seed), BTreeMap::new());
-        Self { world, chance, declared, backups, restored: false, told }
+        Self { world, chance, declared, overrides: Vec::new(), backups, restored: false, told }
     }
 
     fn pick<T: Copy>(&mut self, from: &[T]) -> T {

@@ -6,7 +6,8 @@ use serde_json::{Value, json};
 use testkit::sim::world::{TARGET_NAMESPACE, document, resource};
 
 /// What may be declared, by a name for it.
-pub const SLOTS: [&str; 10] = ["a", "b", "d", "s", "key", "web", "app", "own", "role", "book"];
+pub const SLOTS: [&str; 13] =
+    ["a", "b", "d", "s", "key", "web", "app", "own", "role", "book", "keep", "once", "absent"];
 /// With what value.
 pub const VALUES: [&str; 3] = ["one", "two", "three"];
 
@@ -71,6 +72,9 @@ fn text(slot: &str, value: &str) -> String {
             object["immutable"] = json!(true);
             one(object)
         }
+        "keep" => one(asking("keep", value, json!({"vidra.dev/prune": "disabled"}))),
+        "once" => one(asking("once", value, json!({"vidra.dev/apply": "Once"}))),
+        "absent" => one(asking("absent", value, json!({"vidra.dev/apply": "IfAbsent"}))),
         plain => document(plain, value),
     }
 }

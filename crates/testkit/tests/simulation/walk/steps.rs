@@ -4,9 +4,7 @@ use std::time::Duration;
 
 use memkube::Down;
 use serde_json::{Value, json};
-use testkit::sim::world::{
-    HUB_NAMESPACE, MEMBERS, TARGET_NAMESPACE, config_map, config_maps, hub_path, member_path, registration,
-};
+use testkit::sim::world::{HUB_NAMESPACE, MEMBERS, TARGET_NAMESPACE, hub_path, member_path, registration};
 use tokio::time::sleep;
 use vidra_api::labels::HUB_LABEL;
 
@@ -20,7 +18,7 @@ impl Walk {
         let (member, slot) = (self.pick(&MEMBERS), self.some_slot());
         let (path, tampered) = place(slot);
         let some = Duration::from_millis(self.chance.u64(..20_000));
-        let step = self.chance.u8(..40);
+        let step = self.chance.u8(..60);
         self.tell(&format!("step {step}: {member} {slot} {some:?}"));
         match step {
             0..=4 => self.edit().await,
@@ -77,6 +75,7 @@ impl Walk {
                 self.world.observer.lose_events(None);
                 self.world.observer.enlighten();
             }
+            40.. => self.wish(step - 40, member, &path, some).await,
             31 | 32 => {
                 self.world.observer.strikes(Some(self.chance.fork()));
                 self.edit().await;
@@ -100,7 +99,12 @@ impl Walk {
     /// One that is declared, mostly.
     fn some_slot(&mut self) -> &'static str {
         let shop: Vec<_> = self.declared["shop"].keys().copied().collect();
-        if self.chance.u8(..4) == 0 { self.pick(&SLOTS) } else { self.pick(&shop) }
+        match self.chance.u8(..8) {
+            0 => self.pick(&["e", "g"]),
+            1 | 2 => self.pick(&SLOTS),
+            _ if shop.is_empty() => "a",
+            _ => self.pick(&shop),
+        }
     }
 
     fn pick_cluster(&mut self) -> &'static str {
@@ -128,7 +132,7 @@ impl Walk {
         self.patch_resource(name, json!({"manifest": text})).await;
     }
 
-    async fn change_resource(&mut self, spec: Value) {
+    pub(super) async fn change_resource(&mut self, spec: Value) {
         let name = self.pick(&["shop", "shop", "bank"]);
         self.patch_resource(name, spec).await;
     }
@@ -224,20 +228,6 @@ impl Walk {
         {
             self.declared.insert("bank", bank());
         }
-    }
-
-    /// Somebody takes a name that the hub wants. The hub would be faster, so it is down.
-    async fn squat(&mut self, member: &'static str) {
-        let name = self.pick(&["a", "b", "c", "d", "s"]);
-        let body = json!({"metadata": {"name": name}, "data": {"whose": "theirs"}});
-        self.world.crash_hub().await;
-        self.world.try_delete(member, &config_map(name)).await;
-        if self.world.try_create(member, &config_maps(TARGET_NAMESPACE), body).await
-            && let Some(made) = self.world.object(member, "", "configmaps", TARGET_NAMESPACE, name)
-        {
-            self.world.observer.guard(&made);
-        }
-        self.world.start_hub();
     }
 
     /// Other credentials, as good as the ones before.

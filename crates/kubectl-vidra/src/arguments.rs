@@ -1,0 +1,226 @@
+//! The command line.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+use crate::cluster::Place;
+
+/// See the fields.
+#[derive(Clone, Debug, Parser)]
+#[command(
+    name = "kubectl-vidra",
+    bin_name = "kubectl vidra",
+    version,
+    about = "What a Vidra hub knows of its fleet: drift, status, members.",
+    after_help = "Exit codes: 0; 1 for drift (with --exit-code), a difference, or what was not reached; 2 when it could not be done."
+)]
+pub struct Arguments {
+    /// The hub's kubeconfig; default: KUBECONFIG, or ~/.kube/config.
+    #[arg(long, global = true, value_name = "FILE")]
+    kubeconfig: Option<PathBuf>,
+    /// The hub's context in it; default: the current one.
+    #[arg(long, global = true)]
+    context: Option<String>,
+    /// The namespace on the hub; default: that of the context.
+    #[arg(short, long, global = true)]
+    namespace: Option<String>,
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+impl Arguments {
+    /// Which hub, and where in it.
+    pub fn place(&self) -> Place {
+        Place {
+            kubeconfig: self.kubeconfig.clone(),
+            context: self.context.clone(),
+            namespace: self.namespace.clone(),
+        }
+    }
+}
+
+/// What to do.
+#[derive(Clone, Debug, Subcommand)]
+pub enum Command {
+    /// What differs from what was delivered, on which clusters, since when, and who changed it.
+    Drift(DriftFlags),
+    /// VidraResources as trees: their targets, and what is not well.
+    Status(StatusFlags),
+    /// What the hub would do now, or with a changed VidraResource, by cluster. 1: something.
+    Diff(DiffFlags),
+    /// The member clusters, and how what is delivered to them fares.
+    Clusters(ClustersFlags),
+    /// Has the hub look at all targets of VidraResources again, and waits until it has.
+    Reconcile(ReconcileFlags),
+    /// Registers a member: its ServiceAccount and rights in the member, then the Secret on the hub.
+    Join(JoinFlags),
+}
+
+/// Flags of `drift`.
+#[derive(Clone, Debug, Args)]
+pub struct DriftFlags {
+    /// In all namespaces.
+    #[arg(short = 'A', long)]
+    pub all_namespaces: bool,
+    /// On this cluster only.
+    #[arg(long)]
+    pub cluster: Option<String>,
+    /// How it is shown.
+    #[arg(short, long, value_enum, default_value_t)]
+    pub output: Format,
+    /// Also what the hub has undone.
+    #[arg(long)]
+    pub corrected: bool,
+    /// Exit with 1 when there is drift.
+    #[arg(long)]
+    pub exit_code: bool,
+}
+
+/// How a report is shown.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// For people.
+    #[default]
+    Table,
+    /// For people with wide screens: all clusters, all fields.
+    Wide,
+    /// For programs.
+    Json,
+    /// For programs.
+    Yaml,
+}
+
+/// Flags of `status`.
+#[derive(Clone, Debug, Args)]
+pub struct StatusFlags {
+    /// The VidraResource; default: all.
+    pub name: Option<String>,
+    /// In all namespaces.
+    #[arg(short = 'A', long, conflicts_with = "name")]
+    pub all_namespaces: bool,
+}
+
+/// Flags of `diff`.
+#[derive(Clone, Debug, Args)]
+#[command(group = clap::ArgGroup::new("what").required(true).args(["name", "file"]))]
+pub struct DiffFlags {
+    /// The VidraResource as it is on the hub.
+    pub name: Option<String>,
+    /// VidraResources in a file, `-` for standard input.
+    #[arg(short, long = "filename", value_name = "FILE")]
+    pub file: Option<PathBuf>,
+    /// On this cluster only.
+    #[arg(long)]
+    pub cluster: Option<String>,
+}
+
+/// Flags of `clusters`.
+#[derive(Clone, Debug, Args)]
+pub struct ClustersFlags {
+    /// More columns with `wide`.
+    #[arg(short, long, value_enum, default_value_t)]
+    pub output: Width,
+}
+
+/// How wide a table is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum Width {
+    /// The usual columns.
+    #[default]
+    Table,
+    /// All columns.
+    Wide,
+}
+
+/// Flags of `reconcile`.
+#[derive(Clone, Debug, Args)]
+pub struct ReconcileFlags {
+    /// The VidraResources.
+    #[arg(required_unless_present = "all")]
+    pub names: Vec<String>,
+    /// All of the namespace.
+    #[arg(long, conflicts_with = "names")]
+    pub all: bool,
+    /// With --all: of all namespaces.
+    #[arg(short = 'A', long, requires = "all")]
+    pub all_namespaces: bool,
+    /// Wait until the hub has looked and they are Ready, or will not be.
+    #[arg(long, default_value_t = true, default_missing_value = "true", num_args = 0..=1, require_equals = true, action = clap::ArgAction::Set)]
+    pub wait: bool,
+    /// How long to wait.
+    #[arg(long, default_value = "5m", value_parser = duration)]
+    pub timeout: Duration,
+}
+
+/// Flags of `join`.
+#[derive(Clone, Debug, Args)]
+pub struct JoinFlags {
+    /// What the member is to be called.
+    pub name: String,
+    /// A kubeconfig with which you may make roles in the member; it is not kept.
+    #[arg(long, value_name = "FILE")]
+    pub member_kubeconfig: PathBuf,
+    /// Its context; default: the current one.
+    #[arg(long, value_name = "CONTEXT")]
+    pub member_context: Option<String>,
+    /// What the hub may do there: `full`, `kinds` or `report`, as clusters/member-*.yaml have it, or a file of that
+    /// form.
+    #[arg(long, default_value = "kinds")]
+    pub rights: String,
+    /// The member's address as the hub reaches it; default: that of its kubeconfig.
+    #[arg(long, value_name = "URL")]
+    pub server: Option<String>,
+    /// Labels of the member, which clusterSelector selects by: k=v,...
+    #[arg(long, value_delimiter = ',', value_parser = label)]
+    pub labels: Vec<(String, String)>,
+    /// The hub's own namespace.
+    #[arg(long, default_value = "vidra-system")]
+    pub hub_namespace: String,
+    /// Say what would be done, and do nothing.
+    #[arg(long)]
+    pub dry_run: bool,
+    /// How long to wait for the token, and for the member to be Ready.
+    #[arg(long, default_value = "2m", value_parser = duration)]
+    pub timeout: Duration,
+}
+
+fn duration(text: &str) -> Result<Duration, String> {
+    let bad = || format!("{text:?} is no duration; write it like 30s, 5m or 1h30m");
+    let span: jiff::SignedDuration = text.parse().map_err(|_| bad())?;
+    Duration::try_from(span).map_err(|_| bad())
+}
+
+fn label(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),
+        _ => Err(format!("{text:?} is no label; write it like env=prod")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_well_formed() {
+        Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn reconcile_waits_unless_it_is_told_not_to() {
+        let waits = |more: &[&str]| {
+            let all = ["kubectl-vidra", "reconcile", "shop"].iter().chain(more);
+            match Arguments::try_parse_from(all).unwrap().command {
+                Command::Reconcile(flags) => (flags.wait, flags.timeout),
+                other => panic!("{other:?}"),
+            }
+        };
+        assert_eq!(waits(&[]), (true, Duration::from_secs(300)));
+        assert_eq!(waits(&["--wait=false", "--timeout", "1h30m"]), (false, Duration::from_secs(5400)));
+    }
+}

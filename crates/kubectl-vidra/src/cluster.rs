@@ -1,0 +1,166 @@
+//! A cluster as a person's kubeconfig names it: the hub, and for `join` the member.
+
+use std::fmt::Debug;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use k8s_openapi::NamespaceResourceScope;
+use kube::api::{Api, ListParams};
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::{Client, Config, Resource};
+use serde::de::DeserializeOwned;
+
+use crate::error::{Doing, Failure, MEMBERS, READING, is_missing};
+
+/// Objects in one answer of a list.
+const PAGE: u32 = 500;
+const CONNECT_WITHIN: Duration = Duration::from_secs(10);
+const ANSWER_WITHIN: Duration = Duration::from_secs(60);
+
+/// Which cluster, and where in it.
+#[derive(Clone, Debug, Default)]
+pub struct Place {
+    /// The kubeconfig; default: as kubectl.
+    pub kubeconfig: Option<PathBuf>,
+    /// The context; default: the current one.
+    pub context: Option<String>,
+    /// The namespace; default: that of the context.
+    pub namespace: Option<String>,
+}
+
+/// A cluster to speak with.
+pub struct Cluster {
+    /// Speaks with it.
+    pub client: Client,
+    /// Where commands look.
+    pub namespace: String,
+    /// For messages: `the hub at https://…`.
+    pub name: String,
+    /// Its address, of the kubeconfig.
+    pub url: String,
+    /// The name in its certificate, where that is not the host's.
+    pub tls_server_name: Option<String>,
+    /// Its CA, as DER.
+    pub ca: Vec<Vec<u8>>,
+}
+
+impl Cluster {
+    /// The hub, as kubectl would find it.
+    ///
+    /// # Errors
+    /// The kubeconfig cannot be used.
+    pub async fn hub(place: &Place) -> Result<Self, Failure> {
+        Self::open(place, "hub", "--kubeconfig and --context").await
+    }
+
+    /// The member to join.
+    ///
+    /// # Errors
+    /// The kubeconfig cannot be used.
+    pub async fn member(kubeconfig: &Path, context: Option<&str>) -> Result<Self, Failure> {
+        let place = Place {
+            kubeconfig: Some(kubeconfig.to_owned()),
+            context: context.map(str::to_owned),
+            namespace: None,
+        };
+        Self::open(&place, "member", "--member-kubeconfig and --member-context").await
+    }
+
+    async fn open(place: &Place, role: &'static str, flags: &'static str) -> Result<Self, Failure> {
+        let bad = |why: &dyn std::fmt::Display| Failure::Kubeconfig {
+            role,
+            why: crate::text::brief(&why.to_string(), 300),
+            flags,
+        };
+        let mut config = config(place).await.map_err(|why| bad(&why))?;
+        config.connect_timeout = Some(CONNECT_WITHIN);
+        config.read_timeout = Some(ANSWER_WITHIN);
+        config.default_retry = false;
+        let (url, tls_server_name) = (config.cluster_url.to_string(), config.tls_server_name.clone());
+        let ca = config.root_cert.clone().unwrap_or_default();
+        let namespace = place.namespace.clone().unwrap_or_else(|| config.default_namespace.clone());
+        let client = Client::try_from(config).map_err(|why| match why {
+            // Its address may hold a password.
+            kube::Error::ProxyProtocolDisabled { .. } | kube::Error::ProxyProtocolUnsupported { .. } => {
+                bad(&"it goes through a proxy (proxy-url, or HTTPS_PROXY), which this plug-in cannot do: go without where the cluster can be reached directly")
+            }
+            why => bad(&why),
+        })?;
+        let url = url.trim_end_matches('/').to_owned();
+        Ok(Self { client, namespace, name: format!("the {role} at {url}"), url, tls_server_name, ca })
+    }
+
+    /// For messages of failed calls.
+    pub fn doing<'a>(&'a self, action: &'a str, rights: &'static str) -> Doing<'a> {
+        Doing { action, cluster: &self.name, rights }
+    }
+
+    /// Objects of a kind in the namespace, or in all.
+    pub fn api<K>(&self, all_namespaces: bool) -> Api<K>
+    where
+        K: Resource<Scope = NamespaceResourceScope, DynamicType = ()>,
+    {
+        if all_namespaces {
+            Api::all(self.client.clone())
+        } else {
+            Api::namespaced(self.client.clone(), &self.namespace)
+        }
+    }
+
+    /// Lists in pages; once more in one piece where the pages have grown too old meanwhile.
+    ///
+    /// # Errors
+    /// A call fails.
+    pub async fn list<K>(&self, api: &Api<K>, fields: &str) -> Result<Vec<K>, Failure>
+    where
+        K: Clone + DeserializeOwned + Debug + Resource<DynamicType = ()>,
+    {
+        let action = format!("list {}s", K::kind(&()));
+        let rights = if K::kind(&()) == "MemberCluster" { MEMBERS } else { READING };
+        let doing = self.doing(&action, rights);
+        let params = || ListParams {
+            field_selector: (!fields.is_empty()).then(|| fields.to_owned()),
+            ..ListParams::default()
+        };
+        let mut page = params().limit(PAGE);
+        let mut all = Vec::new();
+        loop {
+            let list = match api.list(&page).await {
+                Err(kube::Error::Api(status)) if status.code == 410 => {
+                    return Ok(api.list(&params()).await.map_err(|error| doing.failed(error))?.items);
+                }
+                list => list.map_err(|error| doing.failed(error))?,
+            };
+            all.extend(list.items);
+            match list.metadata.continue_.filter(|token| !token.is_empty()) {
+                Some(token) => page = params().limit(PAGE).continue_token(&token),
+                None => return Ok(all),
+            }
+        }
+    }
+
+    /// Reads one object; none where it is not there.
+    ///
+    /// # Errors
+    /// The call fails.
+    pub async fn find<K>(&self, api: &Api<K>, name: &str, rights: &'static str) -> Result<Option<K>, Failure>
+    where
+        K: Clone + DeserializeOwned + Debug + Resource<DynamicType = ()>,
+    {
+        let action = format!("read {} {name}", K::kind(&()));
+        match api.get(name).await {
+            Ok(object) => Ok(Some(object)),
+            Err(error) if is_missing(&error) => Ok(None),
+            Err(error) => Err(self.doing(&action, rights).failed(error)),
+        }
+    }
+}
+
+async fn config(place: &Place) -> Result<Config, Box<dyn std::error::Error>> {
+    let options = KubeConfigOptions { context: place.context.clone(), ..KubeConfigOptions::default() };
+    Ok(match &place.kubeconfig {
+        Some(path) => Config::from_custom_kubeconfig(Kubeconfig::read_from(path)?, &options).await?,
+        None if place.context.is_some() => Config::from_kubeconfig(&options).await?,
+        None => Config::infer().await?,
+    })
+}

@@ -1,0 +1,82 @@
+//! `kubectl vidra join`: what a person would do with clusters/member-kinds.yaml, kubeconfig.sh and
+//! registration.yaml, looked at first, and safe to do again.
+
+use vidra_api::ClusterName;
+use vidra_api::labels::REGISTRATION_LABEL;
+use vidra_core::kubeconfig::{self, Allow};
+
+use super::{member, registration};
+use crate::arguments::JoinFlags;
+use crate::cluster::{Cluster, Place};
+use crate::error::Failure;
+use crate::output::{Progress, complain};
+use crate::{DONE, Ended, OTHERWISE};
+
+/// Makes the ServiceAccount in the member and the Secret on the hub, and waits until the member is Ready.
+///
+/// # Errors
+/// Something is refused, or would overwrite what is not a registration of this member.
+pub async fn run(place: &Place, flags: &JoinFlags) -> Ended {
+    let name = flags.name.as_str();
+    ClusterName::try_from(name)
+        .map_err(|error| Failure::Input(format!("{name:?} cannot be a member's name: {error}")))?;
+    if flags.labels.iter().any(|(key, _)| key == REGISTRATION_LABEL) {
+        return Err(Failure::Input(format!(
+            "the label {REGISTRATION_LABEL} is the registration itself; choose another one"
+        )));
+    }
+    let rights = member::rights(&flags.rights)?;
+    let hub = Cluster::hub(place).await?;
+    let joining = Cluster::member(&flags.member_kubeconfig, flags.member_context.as_deref()).await?;
+    let progress = Progress::new();
+    progress.say("looking at both clusters");
+    let uid = member::uid(&joining).await?;
+    let registration = registration::check(&hub, &flags.hub_namespace, name, &uid).await?;
+    let secret = format!("Secret {}/{}", registration.secret.namespace, registration.secret.name);
+    let server = flags.server.as_deref();
+    // Before anything is written, unless only the token comes with a CA.
+    let known = !joining.ca.is_empty();
+    if known {
+        usable(&member::kubeconfig(&joining, server, &member::Token::unknown()))?;
+    }
+    if flags.dry_run {
+        for object in &rights.objects {
+            progress.print(&format!("member: {} would be applied", member::name(object)))?;
+        }
+        let word = if registration.exists { "changed" } else { "made" };
+        progress.print(&format!("hub: {secret} would be {word}, for {}", joining.url))?;
+        return Ok(DONE);
+    }
+    for object in &rights.objects {
+        let done = member::apply(&joining, object).await?;
+        progress.print(&format!("member: {} {done}", member::name(object)))?;
+    }
+    progress.say("waiting for the token");
+    let token = member::token(&joining, &rights, flags.timeout).await?;
+    let kubeconfig = member::kubeconfig(&joining, server, &token);
+    if !known {
+        usable(&kubeconfig)?;
+    }
+    registration::write(&hub, &registration, name, &flags.labels, &kubeconfig).await?;
+    let word = if registration.exists { "applied again" } else { "made" };
+    progress.print(&format!("hub: {secret} {word}"))?;
+    let ready = registration::wait(&hub, name, flags.timeout, &progress).await?;
+    if let Err(said) = ready {
+        drop(progress);
+        complain(&format!("MemberCluster {name}: not Ready within {:?}: {said}", flags.timeout));
+        return Ok(OTHERWISE);
+    }
+    progress.print(&format!("hub: MemberCluster {name} is Ready"))?;
+    Ok(DONE)
+}
+
+/// Whether the hub will take it; what only a hub for development takes is told.
+fn usable(kubeconfig: &str) -> Result<(), Failure> {
+    let lenient = Allow { loopback: true, http: true, proxy: false };
+    kubeconfig::parse(kubeconfig.as_bytes(), &lenient)
+        .map_err(|error| Failure::Input(format!("the hub could not use this member: {error}")))?;
+    if let Err(error) = kubeconfig::parse(kubeconfig.as_bytes(), &Allow::default()) {
+        complain(&format!("note: a hub refuses this unless its flags allow it: {error}; see --server"));
+    }
+    Ok(())
+}

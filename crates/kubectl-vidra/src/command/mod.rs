@@ -1,0 +1,10 @@
+//! The commands: calls, and nothing that could be a function.
+
+pub mod clusters;
+pub mod diff;
+pub mod drift;
+pub mod join;
+pub mod member;
+pub mod reconcile;
+pub mod registration;
+pub mod status;

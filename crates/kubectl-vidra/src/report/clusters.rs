@@ -1,0 +1,94 @@
+//! The members, and how what is delivered to them fares.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use vidra_api::condition::{CREDENTIALS_VALID, IDENTITY_CONFIRMED, REACHABLE, READY};
+use vidra_api::{DriftState, MemberCluster, TargetState, VidraTarget, find};
+
+use crate::table::table;
+use crate::text::{age, age_or_dash, brief};
+
+#[derive(Default)]
+struct Counts {
+    all: usize,
+    ready: usize,
+    failed: usize,
+    drifted: usize,
+}
+
+/// A table of the members; counts are of these targets.
+pub fn text(members: &[MemberCluster], targets: &[VidraTarget], wide: bool, now: Timestamp) -> String {
+    if members.is_empty() {
+        return "No member clusters. `kubectl vidra join` registers one.\n".to_owned();
+    }
+    let mut counts: BTreeMap<&str, Counts> = BTreeMap::new();
+    for target in targets {
+        let counts = counts.entry(&target.spec.cluster).or_default();
+        counts.all += 1;
+        let Some(status) = &target.status else { continue };
+        counts.ready += usize::from(status.state == Some(TargetState::Ready));
+        counts.failed += usize::from(status.state == Some(TargetState::Failed));
+        counts.drifted += usize::from(status.drift == Some(DriftState::Drifted));
+    }
+    let mut header =
+        vec!["NAME", "READY", "REASON", "VERSION", "TARGETS", "FAILED", "DRIFTED", "LAST CONTACT", "AGE"];
+    if wide {
+        header.extend(["REACHABLE", "CREDENTIALS", "IDENTITY", "LABELS", "MESSAGE"]);
+    }
+    let none = Counts::default();
+    let mut members: Vec<_> = members.iter().collect();
+    members.sort_by_key(|member| member.metadata.name.clone());
+    let rows = members.into_iter().map(|member| {
+        let name = member.metadata.name.clone().unwrap_or_default();
+        let counts = counts.get(name.as_str()).unwrap_or(&none);
+        let mut row = vec![
+            name,
+            condition(member, READY),
+            found(member, READY, |ready| ready.reason.clone()),
+            member.status.as_ref().and_then(|status| status.version.clone()).unwrap_or_default(),
+            format!("{}/{}", counts.ready, counts.all),
+            counts.failed.to_string(),
+            counts.drifted.to_string(),
+            contact(member, now),
+            age_or_dash(member.metadata.creation_timestamp.as_ref(), now),
+        ];
+        if wide {
+            let labels = member.metadata.labels.iter().flatten();
+            row.extend([
+                condition(member, REACHABLE),
+                condition(member, CREDENTIALS_VALID),
+                condition(member, IDENTITY_CONFIRMED),
+                labels.map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>().join(","),
+                found(member, READY, |ready| brief(&ready.message, 300)),
+            ]);
+        }
+        row.iter().map(|cell| brief(cell, 400)).collect()
+    });
+    table(&header, rows)
+}
+
+fn found(member: &MemberCluster, condition: &str, of: impl Fn(&vidra_api::Condition) -> String) -> String {
+    let conditions = member.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
+    find(conditions, condition).map(of).unwrap_or_default()
+}
+
+/// True, False or Unknown, and Suspended for Ready where a person stopped it.
+fn condition(member: &MemberCluster, condition: &str) -> String {
+    let status = found(member, condition, |condition| condition.status.clone());
+    match status.as_str() {
+        "" => "Unknown".to_owned(),
+        _ if condition == READY && member.spec.suspend => format!("{status}, suspended"),
+        _ => status,
+    }
+}
+
+/// `lastContactTime` is set while there is none.
+fn contact(member: &MemberCluster, now: Timestamp) -> String {
+    let lost = member.status.as_ref().and_then(|status| status.last_contact_time.as_ref());
+    match lost {
+        Some(lost) => format!("{} ago", age(lost, now)),
+        None if found(member, REACHABLE, |reachable| reachable.status.clone()) == "True" => "now".to_owned(),
+        None => "never".to_owned(),
+    }
+}

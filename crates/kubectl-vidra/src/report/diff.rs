@@ -1,0 +1,314 @@
+//! What a changed VidraResource would change: which clusters, which objects, how. Compared is what is declared
+//! with what would be; the members are not asked.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::{Value, json};
+use similar::TextDiff;
+use vidra_api::{
+    DeletionPolicy, Desired, MemberCluster, VidraResource, VidraResourceSpec, VidraTarget,
+    labels::APPROVE_REMOVAL,
+};
+use vidra_core::guard::{self, Removal};
+use vidra_core::object::ObjectKey;
+
+use super::declared::{Declared, Objects, declared};
+use crate::text::{brief, clean, some_of};
+
+/// The removal guard where no setting says otherwise, in percent.
+const GUARD: u8 = 20;
+
+/// All that a comparison needs.
+pub struct Question<'a> {
+    /// The VidraResource as it is; none: it is new.
+    pub now: Option<&'a VidraResource>,
+    /// As it would be.
+    pub then: &'a VidraResource,
+    /// Its namespace.
+    pub namespace: &'a str,
+    /// The file, for headers.
+    pub file: &'a str,
+    /// All members.
+    pub members: &'a [MemberCluster],
+    /// The targets that it has.
+    pub targets: &'a [VidraTarget],
+    /// This cluster only.
+    pub cluster: Option<&'a str>,
+}
+
+/// What is said, and whether something would change.
+pub struct Answer {
+    /// For people.
+    pub text: String,
+    /// Something would.
+    pub differs: bool,
+}
+
+/// Compares.
+///
+/// # Errors
+/// What would be cannot be read, in a sentence.
+pub fn diff(question: &Question<'_>) -> Result<Answer, String> {
+    let then = declared(question.namespace, &question.then.spec, question.members)?;
+    let (now, unreadable) =
+        match question.now.map(|now| declared(question.namespace, &now.spec, question.members)) {
+            None => (Declared::default(), None),
+            Some(Ok(now)) => (now, None),
+            Some(Err(why)) => (Declared::default(), Some(why)),
+        };
+    let mut text = settings(question);
+    text.push_str(&clusters(question, &then));
+    if let Some(why) = &unreadable {
+        text.push_str(&format!(
+            "What is declared now cannot be read ({}); all objects are shown as new.\n",
+            brief(why, 300)
+        ));
+    }
+    text.push_str(&objects(question, &now, &then));
+    let differs = !text.is_empty() || unreadable.is_some();
+    if !differs {
+        text.push_str("No differences.\n");
+    }
+    text.push_str(&overrides(&then));
+    text.push_str(&unknown(question));
+    Ok(Answer { text, differs })
+}
+
+/// Clusters that would come and go.
+fn clusters(question: &Question<'_>, then: &Declared) -> String {
+    let present: BTreeMap<&str, &VidraTarget> = question
+        .targets
+        .iter()
+        .filter(|target| target.spec.desired == Desired::Present)
+        .map(|target| (target.spec.cluster.as_str(), target))
+        .collect();
+    let mut text = String::new();
+    for (cluster, namespace) in then.selection.targets.iter().filter(|(name, _)| is_asked(question, name)) {
+        match present.get(cluster.as_str()) {
+            None => text.push_str(&format!("+ cluster {cluster}, namespace {namespace}\n")),
+            Some(target) if target.spec.namespace != *namespace => {
+                text.push_str(&format!(
+                    "~ cluster {cluster}, namespace {} -> {namespace}\n",
+                    target.spec.namespace
+                ));
+            }
+            Some(_) => {}
+        }
+    }
+    let leaving: BTreeSet<String> = present
+        .keys()
+        .filter(|name| !then.selection.targets.contains_key(**name))
+        .map(|name| (*name).to_owned())
+        .collect();
+    let fate = match question.then.spec.deletion_policy {
+        DeletionPolicy::Delete => "are deleted there",
+        DeletionPolicy::Orphan => "stay there, without the hub's marks",
+    };
+    for cluster in leaving.iter().filter(|name| is_asked(question, name)) {
+        let objects = present
+            .get(cluster.as_str())
+            .and_then(|target| target.status.as_ref())
+            .map_or(0, |status| status.objects);
+        text.push_str(&format!("- cluster {cluster}: its {objects} objects {fate}\n"));
+    }
+    let existing = present.keys().map(|name| (*name).to_owned()).collect();
+    let approved = question.then.metadata.annotations.as_ref().and_then(|all| all.get(APPROVE_REMOVAL));
+    let removal = guard::targets(&existing, &leaving, &BTreeSet::new(), GUARD, approved.map(String::as_str));
+    if let Removal::Held { why, .. } = removal {
+        text.push_str(&format!(
+            "! the removal guard holds all of it until it is approved: {why} (RemovalHeld)\n"
+        ));
+    }
+    for cluster in &then.selection.unknown {
+        text.push_str(&format!(
+            "! spec.targets names the cluster {}, and there is none of that name\n",
+            brief(cluster, 80)
+        ));
+    }
+    for cluster in &then.selection.forbidden {
+        text.push_str(&format!(
+            "! the cluster {cluster} does not allow the namespace {}\n",
+            question.namespace
+        ));
+    }
+    text
+}
+
+fn is_asked(question: &Question<'_>, cluster: &str) -> bool {
+    question.cluster.is_none_or(|asked| asked == cluster)
+}
+
+/// The difference of one object.
+type Delta = (Option<Value>, Option<Value>);
+
+/// Identical differences once, with the clusters.
+fn objects(question: &Question<'_>, now: &Declared, then: &Declared) -> String {
+    // Clusters that have their renderings in common are compared once.
+    let mut pairs: BTreeMap<(Option<usize>, Option<usize>), Vec<String>> = BTreeMap::new();
+    let names: BTreeSet<_> = now.clusters.keys().chain(then.clusters.keys()).collect();
+    for name in names.into_iter().filter(|name| is_asked(question, name)) {
+        let pair = (now.clusters.get(name).copied(), then.clusters.get(name).copied());
+        pairs.entry(pair).or_default().push(name.clone());
+    }
+    let none: Objects = Ok(BTreeMap::new());
+    let mut groups: BTreeMap<(ObjectKey, String), (Delta, Vec<String>)> = BTreeMap::new();
+    let mut text = String::new();
+    for ((before, after), clusters) in pairs {
+        let rendering = |declared: &'_ Declared, place: Option<usize>| {
+            place.and_then(|place| declared.renderings.get(place)).cloned().unwrap_or_else(|| none.clone())
+        };
+        // A cluster that goes is told of above; what it loses is all that it has.
+        if after.is_none() {
+            continue;
+        }
+        let after = match rendering(then, after) {
+            Ok(after) => after,
+            Err(why) => {
+                text.push_str(&format!("! not on {}: {}\n", some_of(&clusters, false), brief(&why, 400)));
+                continue;
+            }
+        };
+        let before = rendering(now, before).unwrap_or_default();
+        let keys: BTreeSet<_> = before.keys().chain(after.keys()).collect();
+        for key in keys {
+            let delta = (before.get(key).cloned(), after.get(key).cloned());
+            if delta.0 != delta.1 {
+                let identity = json!([delta.0, delta.1]).to_string();
+                let (_, on) = groups.entry((key.clone(), identity)).or_insert_with(|| (delta, Vec::new()));
+                on.extend(clusters.iter().cloned());
+            }
+        }
+    }
+    for ((key, _), (delta, mut clusters)) in groups {
+        clusters.sort();
+        text.push_str(&object(question, &key, delta, &clusters));
+    }
+    text
+}
+
+fn object(question: &Question<'_>, key: &ObjectKey, delta: Delta, clusters: &[String]) -> String {
+    let name = clean(&key.to_string());
+    let on = some_of(clusters, false);
+    let sign = match &delta {
+        (None, _) => format!("+ {name} on {on}"),
+        (Some(before), None) => format!("- {name} on {on}: {}", fate(&question.then.spec, key, before)),
+        _ => format!("~ {name} on {on}"),
+    };
+    let (before, after) = mask(key, delta);
+    let lines = match (before, after) {
+        (before, Some(after)) => unified(before.as_ref(), &after, question.file),
+        _ => String::new(),
+    };
+    format!("{sign}\n{lines}")
+}
+
+/// What becomes of an object that is declared no more.
+fn fate(spec: &VidraResourceSpec, key: &ObjectKey, before: &Value) -> &'static str {
+    let container = matches!(&*key.kind, "Namespace" | "CustomResourceDefinition");
+    let kept = before["metadata"]["annotations"][vidra_api::labels::PRUNE] == "disabled";
+    let retained = container && spec.namespace_and_crd_deletion == vidra_api::ContainerDeletion::Retain;
+    match () {
+        () if !spec.prune => "stays (prune: false)",
+        () if kept => "is let go (vidra.dev/prune: disabled)",
+        () if retained => "is let go (namespaceAndCRDDeletion: Retain)",
+        () if container => "is deleted when nothing is in it",
+        () => "is deleted",
+    }
+}
+
+/// Values of Secrets are not shown.
+fn mask(key: &ObjectKey, (mut before, mut after): Delta) -> Delta {
+    if !(key.group.is_empty() && &*key.kind == "Secret") {
+        return (before, after);
+    }
+    for field in ["data", "stringData"] {
+        let value = |side: &Option<Value>, key: &str| side.as_ref().map(|side| side[field][key].clone());
+        let keys: BTreeSet<String> = [&before, &after]
+            .into_iter()
+            .flatten()
+            .filter_map(|side| side[field].as_object())
+            .flat_map(|fields| fields.keys().cloned())
+            .collect();
+        for key in keys {
+            let same = before.is_none() || value(&before, &key) == value(&after, &key);
+            for (side, word) in [(&mut before, "*** (before)"), (&mut after, "*** (after)")] {
+                let shown = if same { "***" } else { word };
+                if let Some(slot) = side.as_mut().and_then(|side| side[field].get_mut(&key)) {
+                    *slot = Value::from(shown);
+                }
+            }
+        }
+    }
+    (before, after)
+}
+
+fn unified(before: Option<&Value>, after: &Value, file: &str) -> String {
+    let yaml = |value: &Value| serde_saphyr::to_string(value).unwrap_or_default();
+    let (before, after) = (before.map(yaml).unwrap_or_default(), yaml(after));
+    let diff = TextDiff::from_lines(&before, &after);
+    let text = diff.unified_diff().context_radius(3).header("declared now", file).to_string();
+    text.lines().map(|line| format!("    {}\n", clean(line))).collect()
+}
+
+/// What else of the spec changes; overrides show in the objects, and could hold what is secret.
+fn settings(question: &Question<'_>) -> String {
+    let rest = |spec: &VidraResourceSpec| {
+        let mut spec = serde_json::to_value(spec).unwrap_or_default();
+        if let Some(fields) = spec.as_object_mut() {
+            for told in ["manifest", "manifests", "overrides"] {
+                fields.remove(told);
+            }
+        }
+        spec
+    };
+    let Some(now) = question.now else {
+        return format!("+ VidraResource {}/{}\n", question.namespace, name(question));
+    };
+    let (mut now, mut then) = (rest(&now.spec), rest(&question.then.spec));
+    if now == then {
+        return String::new();
+    }
+    // Only the fields that differ.
+    if let (Some(now), Some(then)) = (now.as_object_mut(), then.as_object_mut()) {
+        let same: Vec<_> = then
+            .iter()
+            .filter(|(key, value)| now.get(*key) == Some(value))
+            .map(|(key, _)| key.clone())
+            .collect();
+        for key in same {
+            now.remove(&key);
+            then.remove(&key);
+        }
+    }
+    format!("~ its spec\n{}", unified(Some(&now), &then, question.file))
+}
+
+fn name<'a>(question: &Question<'a>) -> &'a str {
+    question.then.metadata.name.as_deref().unwrap_or_default()
+}
+
+fn overrides(then: &Declared) -> String {
+    let mut text = String::new();
+    for (entry, clusters) in &then.overridden {
+        text.push_str(&format!("spec.overrides[{entry}] is for {}\n", some_of(clusters, false)));
+    }
+    for entry in &then.unmatched {
+        text.push_str(&format!(
+            "! the target of spec.overrides[{entry}] matches no object of the manifest\n"
+        ));
+    }
+    text
+}
+
+/// What the comparison does not cover.
+fn unknown(question: &Question<'_>) -> String {
+    let mut text = String::from(
+        "This compares what is declared; the members were not asked, for only the hub has their credentials. \
+         See `kubectl vidra drift` for what differs there.\n",
+    );
+    let sources = [Some(&question.then.spec), question.now.map(|now| &now.spec)];
+    if sources.into_iter().flatten().any(|spec| !spec.manifests_from.is_empty()) {
+        text.push_str("Objects from spec.manifestsFrom were not read and are not compared.\n");
+    }
+    text
+}

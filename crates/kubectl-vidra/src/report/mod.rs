@@ -1,0 +1,9 @@
+//! What is said: functions of what the hub's API answered and of the time. No I/O.
+
+pub mod change;
+pub mod clusters;
+pub mod declared;
+pub mod diff;
+pub mod drift;
+pub mod pending;
+pub mod status;

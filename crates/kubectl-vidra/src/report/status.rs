@@ -1,0 +1,172 @@
+//! VidraResources as trees: their targets, and what of the objects is not well.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use termtree::Tree;
+use vidra_api::condition::{READY, STALLED};
+use vidra_api::{Desired, DriftState, TargetState, VidraResource, VidraTarget, find};
+
+use super::change;
+use crate::text::{age, age_or_dash, brief, count};
+
+/// Longest message in a line.
+const MESSAGE_MAX: usize = 300;
+
+/// Trees of these VidraResources; `all`: also the targets that are well, one by one.
+pub fn text(resources: &[VidraResource], targets: &[VidraTarget], all: bool, now: Timestamp) -> String {
+    let mut by_resource: BTreeMap<(&str, &str), Vec<&VidraTarget>> = BTreeMap::new();
+    for target in targets {
+        let namespace = target.metadata.namespace.as_deref().unwrap_or_default();
+        by_resource.entry((namespace, &target.spec.resource)).or_default().push(target);
+    }
+    let mut text = String::new();
+    for resource in resources {
+        let namespace = resource.metadata.namespace.as_deref().unwrap_or_default();
+        let name = resource.metadata.name.as_deref().unwrap_or_default();
+        let mut own = by_resource.remove(&(namespace, name)).unwrap_or_default();
+        own.sort_by_key(|target| (rank(target), target.spec.cluster.clone()));
+        text.push_str(&tree(resource, &own, all, now).to_string());
+    }
+    // Their VidraResource went while this was read.
+    for ((namespace, name), own) in by_resource {
+        text.push_str(&format!(
+            "VidraResource {namespace}/{name} is not there, and has {}\n",
+            count(own.len(), "target")
+        ));
+    }
+    text
+}
+
+fn tree(resource: &VidraResource, targets: &[&VidraTarget], all: bool, now: Timestamp) -> Tree<String> {
+    let (well, unwell): (Vec<&VidraTarget>, Vec<_>) =
+        targets.iter().copied().partition(|target| rank(target) == WELL);
+    let mut tree = Tree::new(head(resource, now));
+    for target in unwell {
+        tree.push(Tree::new(line(target, now)).with_leaves(details(target, now)));
+    }
+    if all {
+        tree.extend(well.iter().map(|target| Tree::new(line(target, now))));
+    } else if !well.is_empty() {
+        tree.push(Tree::new(format!("{}: Ready", count(well.len(), "cluster"))));
+    }
+    if targets.is_empty() {
+        tree.push(Tree::new("no targets".to_owned()));
+    }
+    tree
+}
+
+fn head(resource: &VidraResource, now: Timestamp) -> String {
+    let namespace = resource.metadata.namespace.as_deref().unwrap_or_default();
+    let name = resource.metadata.name.as_deref().unwrap_or_default();
+    let status = resource.status.clone().unwrap_or_default();
+    let mut text = format!("VidraResource {namespace}/{name}");
+    let Some(ready) = find(&status.conditions, READY) else {
+        text.push_str(": the hub has not looked at it yet");
+        return text;
+    };
+    let word =
+        if ready.status == "True" { "Ready".to_owned() } else { format!("not Ready ({})", ready.reason) };
+    text.push_str(&format!(": {word} for {}", age(&ready.last_transition_time, now)));
+    if let Some(ready) = &status.targets_ready {
+        text.push_str(&format!(", {ready} targets"));
+    }
+    if let Some(revision) = &status.revision {
+        text.push_str(&format!(", revision {revision}"));
+    }
+    if status.observed_generation != resource.metadata.generation {
+        text.push_str(", and changed since");
+    }
+    if find(&status.conditions, STALLED).is_some_and(|stalled| stalled.status == "True") {
+        text.push_str(", stalled");
+    }
+    if ready.status != "True" {
+        text.push_str(&format!(": {}", brief(&ready.message, MESSAGE_MAX)));
+    }
+    crate::text::clean(&text)
+}
+
+fn line(target: &VidraTarget, now: Timestamp) -> String {
+    let status = target.status.clone().unwrap_or_default();
+    let mut text = target.spec.cluster.clone();
+    let Some(state) = status.state else { return format!("{text}: the hub has not looked at it yet") };
+    text.push_str(&format!(": {state:?}"));
+    let reason = status.reason.unwrap_or_default();
+    if reason != format!("{state:?}") && !reason.is_empty() {
+        text.push_str(&format!(" ({reason})"));
+    }
+    text.push_str(&format!(" for {}", age_or_dash(status.since.as_ref(), now)));
+    text.push_str(&format!(", {}/{} objects", status.ready, status.objects));
+    match status.drift {
+        Some(DriftState::Drifted) => text.push_str(&format!(", {} drifted", status.drifted)),
+        Some(DriftState::InSync) => {}
+        Some(DriftState::Unknown) | None => text.push_str(", drift unknown"),
+    }
+    match target.spec.desired {
+        Desired::Present => {}
+        Desired::Absent => text.push_str(", to be removed"),
+        Desired::Orphaned => text.push_str(", to be let go"),
+        Desired::Forgotten => text.push_str(", forgotten"),
+    }
+    if rank(target) != WELL
+        && let Some(message) = &status.message
+    {
+        text.push_str(&format!(": {}", brief(message, MESSAGE_MAX)));
+    }
+    crate::text::clean(&text)
+}
+
+/// What hangs below a target that is not well.
+fn details(target: &VidraTarget, now: Timestamp) -> Vec<String> {
+    let status = target.status.clone().unwrap_or_default();
+    let mut lines = Vec::new();
+    if status.revision.as_deref() != Some(&target.spec.revision) && target.spec.desired == Desired::Present {
+        let has = status.revision.as_deref().unwrap_or("none");
+        lines.push(format!("is to have revision {}, has {}", target.spec.revision, has));
+    }
+    if let Some(progress) = &status.progress {
+        let since = age_or_dash(progress.since.as_ref(), now);
+        lines.push(format!(
+            "waits for what was applied up to wave {} to get healthy, for {since}",
+            progress.wave
+        ));
+    }
+    let open: Vec<_> = status.changes.iter().filter(|change| change.corrected.is_none()).collect();
+    for change in &open {
+        let mut line = change::what(change, false);
+        match change::by(change).as_str() {
+            "" => {}
+            by => line.push_str(&format!(", by {by}")),
+        }
+        line.push_str(&format!(", {}", age(&change.detected_at, now)));
+        lines.push(line);
+    }
+    let all = status.changes_total.and_then(|total| usize::try_from(total).ok()).unwrap_or_default();
+    if all > status.changes.len() {
+        lines.push(format!("and {} more", all - status.changes.len()));
+    }
+    lines.iter().map(|line| crate::text::clean(line)).collect()
+}
+
+const WELL: u8 = 9;
+
+/// The worst first.
+fn rank(target: &VidraTarget) -> u8 {
+    let status = target.status.as_ref();
+    match status.and_then(|status| status.state) {
+        Some(TargetState::Failed) => 0,
+        Some(TargetState::Unknown) => 1,
+        Some(TargetState::Waiting) => 2,
+        None => 3,
+        Some(TargetState::Progressing) => 4,
+        Some(TargetState::Terminating) => 5,
+        Some(TargetState::Suspended) => 6,
+        Some(TargetState::Ready) => {
+            let open =
+                status.is_some_and(|status| status.changes.iter().any(|change| change.corrected.is_none()));
+            let in_sync = status.and_then(|status| status.drift) == Some(DriftState::InSync);
+            let current = status.and_then(|status| status.revision.as_deref()) == Some(&target.spec.revision);
+            if in_sync && !open && current { WELL } else { 7 }
+        }
+    }
+}

@@ -1,0 +1,169 @@
+//! Texts as a terminal may show them: what members and servers say without control characters, cut; ages as
+//! kubectl writes them.
+
+use jiff::Timestamp;
+use vidra_api::Time;
+
+/// Characters that move the cursor, colour, reorder or hide what stands beside them.
+fn is_unseen(c: char) -> bool {
+    c.is_control()
+        || matches!(c, '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}')
+        || matches!(c, '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
+}
+
+/// One line without control characters, those that reorder text among them: each is written out.
+pub fn clean(text: &str) -> String {
+    let mut cleaned = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '\n' => cleaned.push_str("\\n"),
+            '\t' => cleaned.push_str("\\t"),
+            '\r' => cleaned.push_str("\\r"),
+            c if is_unseen(c) => cleaned.push_str(&format!("\\u{{{:x}}}", u32::from(c))),
+            c => cleaned.push(c),
+        }
+    }
+    cleaned
+}
+
+/// [`clean`], and at most so many characters of it.
+pub fn brief(text: &str, most: usize) -> String {
+    let cleaned = clean(text);
+    if cleaned.chars().count() <= most {
+        return cleaned;
+    }
+    cleaned.chars().take(most.saturating_sub(1)).chain(['…']).collect()
+}
+
+/// JSON with everything outside of what a terminal may show escaped: it reads back as the same.
+pub fn json(value: &serde_json::Value) -> String {
+    let text = serde_json::to_string_pretty(value).unwrap_or_default();
+    let mut escaped = String::with_capacity(text.len() + 1);
+    for c in text.chars() {
+        if is_unseen(c) && c != '\n' {
+            let mut units = [0; 2];
+            for unit in c.encode_utf16(&mut units) {
+                escaped.push_str(&format!("\\u{unit:04x}"));
+            }
+        } else {
+            escaped.push(c);
+        }
+    }
+    escaped.push('\n');
+    escaped
+}
+
+/// YAML of a value whose texts are [`clean`].
+pub fn yaml(value: &serde_json::Value) -> String {
+    serde_saphyr::to_string(&cleaned(value)).unwrap_or_default()
+}
+
+fn cleaned(value: &serde_json::Value) -> serde_json::Value {
+    use serde_json::Value;
+    match value {
+        Value::String(text) => Value::String(clean(text)),
+        Value::Array(items) => items.iter().map(cleaned).collect(),
+        Value::Object(fields) => {
+            Value::Object(fields.iter().map(|(key, value)| (clean(key), cleaned(value))).collect())
+        }
+        other => other.clone(),
+    }
+}
+
+/// How long ago, in kubectl's words.
+/// Source: k8s.io/apimachinery/pkg/util/duration, HumanDuration.
+pub fn age(then: &Time, now: Timestamp) -> String {
+    let seconds = now.as_second().saturating_sub(then.0.as_second()).max(0);
+    let (minutes, hours, days) = (seconds / 60, seconds / 3600, seconds / 86_400);
+    let two = |large: i64, unit: &str, small: i64, of: &str| match small {
+        0 => format!("{large}{unit}"),
+        small => format!("{large}{unit}{small}{of}"),
+    };
+    match seconds {
+        ..120 => format!("{seconds}s"),
+        120..600 => two(minutes, "m", seconds % 60, "s"),
+        600..10_800 => format!("{minutes}m"),
+        10_800..28_800 => two(hours, "h", minutes % 60, "m"),
+        28_800..172_800 => format!("{hours}h"),
+        172_800..691_200 => two(days, "d", hours % 24, "h"),
+        691_200..63_072_000 => format!("{days}d"),
+        _ => two(days / 365, "y", days % 365, "d"),
+    }
+}
+
+/// [`age`], and "-" of what never was.
+pub fn age_or_dash(then: Option<&Time>, now: Timestamp) -> String {
+    then.map_or_else(|| "-".to_owned(), |then| age(then, now))
+}
+
+/// The instant, to the second.
+pub fn instant(time: &Time) -> String {
+    Timestamp::from_second(time.0.as_second()).unwrap_or(time.0).to_string()
+}
+
+/// `1 cluster`, `2 clusters`.
+pub fn count(many: usize, one: &str) -> String {
+    if many == 1 { format!("1 {one}") } else { format!("{many} {one}s") }
+}
+
+/// The first few: `austin, berlin, +48`; all of them where `all` is wished.
+pub fn names(names: &[String], all: bool) -> String {
+    const SHOWN: usize = 3;
+    let most = if all || names.len() <= SHOWN { names.len() } else { SHOWN - 1 };
+    let mut shown: Vec<String> = names.iter().take(most).cloned().collect();
+    if most < names.len() {
+        shown.push(format!("+{}", names.len() - most));
+    }
+    shown.join(", ")
+}
+
+/// How many, and [`names`]: `50: austin, berlin, +48`.
+pub fn some_of(all_names: &[String], all: bool) -> String {
+    format!("{}: {}", all_names.len(), names(all_names, all))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ages_are_written_as_kubectl_writes_them() {
+        for (seconds, words) in [
+            (-5, "0s"),
+            (0, "0s"),
+            (119, "119s"),
+            (120, "2m"),
+            (125, "2m5s"),
+            (600, "10m"),
+            (3 * 3600, "3h"),
+            (3 * 3600 + 61, "3h1m"),
+            (47 * 3600, "47h"),
+            (50 * 3600, "2d2h"),
+            (10 * 86_400, "10d"),
+            (2 * 365 * 86_400 + 86_400, "2y1d"),
+        ] {
+            let then = Time(Timestamp::UNIX_EPOCH);
+            assert_eq!(age(&then, Timestamp::from_second(seconds).unwrap()), words);
+        }
+    }
+
+    #[test]
+    fn what_would_move_a_terminal_is_written_out() {
+        assert_eq!(clean("a\u{1b}[31mred\u{7}\nb\u{202e}c"), "a\\u{1b}[31mred\\u{7}\\nb\\u{202e}c");
+        assert_eq!(brief("abcdef", 4), "abc…");
+        assert_eq!(brief("abcd", 4), "abcd");
+        let hostile = serde_json::json!({"k": "\u{9b}31m\u{202e}\u{1b}\u{e0041}"});
+        let text = json(&hostile);
+        assert!(text.chars().all(|c| c == '\n' || (' '..='~').contains(&c)), "{text:?}");
+        assert_eq!(serde_json::from_str::<serde_json::Value>(&text).unwrap(), hostile);
+        assert!(yaml(&hostile).chars().all(|c| c == '\n' || (' '..='~').contains(&c)));
+    }
+
+    #[test]
+    fn many_names_are_counted() {
+        let names: Vec<String> = ["a", "b", "c", "d"].map(str::to_owned).to_vec();
+        assert_eq!(some_of(&names, false), "4: a, b, +2");
+        assert_eq!(some_of(&names, true), "4: a, b, c, d");
+        assert_eq!(some_of(&names[..3], false), "3: a, b, c");
+    }
+}

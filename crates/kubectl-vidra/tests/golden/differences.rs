@@ -1,0 +1,150 @@
+//! diff.
+
+use insta::assert_snapshot;
+use kubectl_vidra::report::diff::{Answer, Question, diff};
+use kubectl_vidra::report::pending::pending;
+use serde_json::{Value, json};
+use vidra_api::{Desired, VidraResource, VidraTarget};
+
+use crate::fleet::{drifted, member, now, resource, says, scaled, target, well};
+
+const MANIFEST: &str = "
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: settings}
+data: {colour: red, size: '1'}
+---
+apiVersion: v1
+kind: Secret
+metadata: {name: key}
+stringData: {password: hunter2, other: same}
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: old}
+---
+apiVersion: v1
+kind: Namespace
+metadata: {name: shop}
+";
+
+fn spec(manifest: &str) -> Value {
+    json!({"manifest": manifest, "targets": [{"clusterSelector": {"matchLabels": {"env": "prod"}}, "namespace": "shop"}]})
+}
+
+fn ask(
+    now: Option<&VidraResource>,
+    then: &VidraResource,
+    targets: &[VidraTarget],
+    cluster: Option<&str>,
+) -> Result<Answer, String> {
+    let members = [member("austin", "prod"), member("berlin", "prod"), member("tokyo", "test")];
+    diff(&Question { now, then, namespace: "team-a", file: "shop.yaml", members: &members, targets, cluster })
+}
+
+fn shop(spec: Value) -> VidraResource {
+    resource("shop", spec, says("True", "Ready", "", "2/2"))
+}
+
+fn delivered() -> [VidraTarget; 2] {
+    [target("austin", well()), target("berlin", well())]
+}
+
+#[test]
+fn nothing_differs_from_itself() {
+    let shop = shop(spec(MANIFEST));
+    let answer = ask(Some(&shop), &shop, &delivered(), None).unwrap();
+    assert!(!answer.differs);
+    assert_snapshot!("diff_of_nothing", answer.text);
+}
+
+#[test]
+fn objects_that_come_go_and_change_are_told_once_for_all_clusters_and_secrets_are_not_shown() {
+    let now = shop(spec(MANIFEST));
+    let manifest = MANIFEST
+        .replace("colour: red", "colour: blue")
+        .replace("hunter2", "correct-horse")
+        .replace("kind: ConfigMap\nmetadata: {name: old}", "kind: ConfigMap\nmetadata: {name: new}")
+        .replace("---\napiVersion: v1\nkind: Namespace\nmetadata: {name: shop}\n", "");
+    let mut changed = spec(&manifest);
+    changed["overrides"] = json!([
+        {"clusterNames": ["berlin"], "target": {"kind": "ConfigMap", "name": "settings"}, "mergePatch": {"data": {"size": "9"}}},
+        {"target": {"kind": "Deployment"}, "mergePatch": {"metadata": {"labels": {"a": "b"}}}},
+    ]);
+    changed["targets"][0]["clusterSelector"] = json!({});
+    changed["excludeClusters"] = json!(["austin"]);
+    changed["manifestsFrom"] = json!([{"configMapRef": {"name": "more"}}]);
+    let answer = ask(Some(&now), &shop(changed), &delivered(), None).unwrap();
+    assert!(answer.differs);
+    for secret in ["hunter2", "correct-horse", "aHVudGVyMg", "Y29ycmVjdC1ob3JzZQ"] {
+        assert!(!answer.text.contains(secret), "{}", answer.text);
+    }
+    assert_snapshot!("diff_of_much", answer.text);
+}
+
+#[test]
+fn a_new_one_shows_all_of_its_objects_and_one_cluster_can_be_asked_for() {
+    let answer = ask(None, &shop(spec(MANIFEST)), &[], Some("berlin")).unwrap();
+    assert!(answer.differs);
+    assert_snapshot!("diff_of_new", answer.text);
+}
+
+#[test]
+fn losing_every_cluster_names_the_guard() {
+    let now = shop(spec(MANIFEST));
+    let mut changed = spec(MANIFEST);
+    changed["targets"] = json!([{"clusterNames": ["paris"]}]);
+    changed["deletionPolicy"] = json!("Orphan");
+    assert_snapshot!("diff_of_all_gone", ask(Some(&now), &shop(changed), &delivered(), None).unwrap().text);
+}
+
+#[test]
+fn what_cannot_be_read_is_said() {
+    let wrong = |spec: Value| ask(None, &shop(spec), &[], None).err().unwrap();
+    assert!(wrong(spec("kind: [")).starts_with("spec.manifest: "));
+    let mut bad = spec(MANIFEST);
+    bad["overrides"] = json!([{"target": {}, "set": [{"path": "x", "expression": "1"}]}]);
+    assert!(wrong(bad).contains("spec.overrides[0]"));
+    let mut bad = spec("");
+    bad["manifests"] = json!([{"kind": "X"}]);
+    assert!(wrong(bad).starts_with("spec.manifests[0]: "));
+}
+
+#[test]
+fn what_the_hub_is_about_to_do_is_told_by_cluster() {
+    let members = [
+        member("austin", "prod"),
+        member("berlin", "prod"),
+        member("cairo", "prod"),
+        member("tokyo", "test"),
+    ];
+    let mut moves = well();
+    moves["revision"] = json!("99");
+    moves["state"] = json!("Waiting");
+    moves["reason"] = json!("WaitingForWave");
+    moves["message"] = json!("wave 1 waits for Deployment.apps shop/web");
+    let mut leaving = target("tokyo", well());
+    leaving.spec.desired = Desired::Absent;
+    let targets = [
+        target("austin", moves),
+        target("berlin", drifted(json!([scaled("2026-03-01T11:50:00Z")]))),
+        leaving,
+    ];
+    let mut shop = shop(spec(MANIFEST));
+    let answer = pending(&shop, &targets, Some(&members), None, now());
+    assert!(answer.differs);
+    assert_snapshot!("pending", answer.text);
+    let settled = [target("berlin", well())];
+    let answer = pending(&shop, &settled, Some(&members[1..2]), None, now());
+    assert!(!answer.differs);
+    assert_snapshot!("pending_nothing", answer.text);
+    let answer = pending(&shop, &settled, None, None, now());
+    assert!(answer.text.contains("you may not list MemberClusters"), "{}", answer.text);
+    let status = shop.status.as_mut().unwrap();
+    let mut stalled = status.conditions[0].clone();
+    stalled.type_ = "Stalled".to_owned();
+    stalled.reason = "RemovalHeld".to_owned();
+    stalled.message = "approve it with vidra.dev/approve-removal=5f".to_owned();
+    status.conditions.push(stalled);
+    assert_snapshot!("pending_held", pending(&shop, &settled, Some(&members), Some("berlin"), now()).text);
+}

@@ -1,0 +1,161 @@
+//! drift, status, clusters.
+
+use insta::assert_snapshot;
+use kubectl_vidra::report::drift::Report;
+use kubectl_vidra::report::{clusters, status};
+use kubectl_vidra::text;
+use serde_json::json;
+use vidra_api::VidraTarget;
+
+use crate::fleet::{drifted, member, now, resource, says, scaled, target, target_of, well};
+
+/// 100 members; on every other one the same edit, at different times.
+fn tampered() -> Vec<VidraTarget> {
+    (0..100)
+        .map(|number| {
+            let detected = format!("2026-03-01T11:{:02}:00Z", 10 + number / 4);
+            let status = if number % 2 == 0 { drifted(json!([scaled(&detected)])) } else { well() };
+            target(&format!("member-{number:02}"), status)
+        })
+        .collect()
+}
+
+#[test]
+fn the_same_edit_on_fifty_members_is_one_line() {
+    let report = Report::of(&tampered(), false);
+    assert_eq!(report.groups.len(), 1);
+    assert_eq!(report.groups[0].cluster_count, 50);
+    assert!(report.has_drift());
+    assert_snapshot!("drift_of_fifty", report.text(false, false, now()));
+    assert_snapshot!("drift_of_fifty_wide", report.text(true, false, now()));
+}
+
+fn mixed() -> Vec<VidraTarget> {
+    let object = |kind: &str, name: &str, change: &str, fields| {
+        json!({"version": "v1", "kind": kind, "namespace": "shop", "name": name, "change": change,
+            "detectedAt": "2026-03-01T11:00:00Z", "fields": fields})
+    };
+    let field = |path: &str, expected, actual, manager: &str| json!({"path": path, "expected": expected, "actual": actual, "manager": manager, "operation": "Update"});
+    let mut undone = scaled("2026-03-01T11:30:00Z");
+    undone["corrected"] = json!("2026-03-01T11:30:01Z");
+    let hostile = "\"\u{1b}[31m<b>red</b>\u{7}\n\u{202e}\u{9b}1m\"";
+    let two = json!([
+        field(".data.colour", json!("\"red\""), json!(hostile), "kubectl\u{1b}[2J"),
+        field(".data.size", json!("\"1\""), json!(null), "unknown"),
+    ]);
+    let mut crowded = drifted(json!([object("ConfigMap", "settings", "Modified", two)]));
+    crowded["changesTotal"] = json!(140);
+    let mut lost = drifted(json!([scaled("2026-03-01T09:00:00Z")]));
+    lost["drift"] = json!("Unknown");
+    lost["state"] = json!("Unknown");
+    let mut unnamed = well();
+    unnamed["drift"] = json!("Drifted");
+    unnamed["drifted"] = json!(2);
+    let mut leaving = target("paris", drifted(json!([scaled("2026-03-01T09:00:00Z")])));
+    leaving.spec.desired = vidra_api::Desired::Absent;
+    vec![
+        target("austin", drifted(json!([object("Secret", "a", "Missing", json!([])), undone]))),
+        target("berlin", crowded),
+        target("cairo", lost),
+        target("delhi", json!(null)),
+        target_of("crds", "berlin", unnamed),
+        target_of(
+            "crds",
+            "cairo",
+            drifted(json!([
+                object("Service", "x", "Extra", json!([])),
+                object("Service", "y", "OwnershipLost", json!([])),
+            ])),
+        ),
+        target("tokyo", well()),
+        leaving,
+    ]
+}
+
+#[test]
+fn all_kinds_of_drift_are_told_escaped_and_what_is_unknown_is_counted() {
+    let report = Report::of(&mixed(), true);
+    assert_snapshot!("drift_mixed", report.text(false, true, now()));
+    assert_snapshot!("drift_mixed_wide", report.text(true, true, now()));
+    let value = serde_json::to_value(&report).unwrap();
+    assert_snapshot!("drift_mixed_json", text::json(&value));
+    assert_snapshot!("drift_mixed_yaml", text::yaml(&value));
+    for shown in [report.text(true, true, now()), text::json(&value), text::yaml(&value)] {
+        assert!(shown.chars().all(|c| c == '\n' || !c.is_control()), "{shown:?}");
+        assert!(!shown.contains('\u{202e}'), "{shown:?}");
+    }
+    let without = Report::of(&mixed(), false);
+    assert_eq!(without.groups.len() + 1, report.groups.len());
+}
+
+#[test]
+fn no_drift_is_said_with_how_many_were_looked_at_and_of_how_many_nobody_knows() {
+    let one = [target("tokyo", well())];
+    assert_eq!(Report::of(&one, false).text(false, false, now()), "No drift. 1 target looked at.\n");
+    let mut lost = well();
+    lost["drift"] = json!("Unknown");
+    let two = [target("tokyo", well()), target("cairo", lost), target("delhi", json!(null))];
+    let report = Report::of(&two, false);
+    assert!(!report.has_drift());
+    assert_snapshot!("drift_none_and_unknown", report.text(false, false, now()));
+}
+
+#[test]
+fn a_tree_shows_what_is_not_well_and_counts_the_rest() {
+    let mut failed = drifted(json!([scaled("2026-03-01T11:50:00Z")]));
+    failed["state"] = json!("Failed");
+    failed["reason"] = json!("Forbidden");
+    failed["message"] = json!("deployments.apps is forbidden\n\u{1b}[31m");
+    let mut waits = well();
+    waits["state"] = json!("Progressing");
+    waits["reason"] = json!("ObjectsProgressing");
+    waits["revision"] = json!("99");
+    waits["progress"] = json!({"revision": "aa", "wave": 1, "since": "2026-03-01T11:58:00Z"});
+    waits["message"] = json!("Deployment.apps shop/web: 1 of 3 replicas");
+    let mut lost = well();
+    lost["state"] = json!("Unknown");
+    lost["reason"] = json!("MemberUnreachable");
+    lost["drift"] = json!("Unknown");
+    let targets = [
+        target("austin", well()),
+        target("berlin", failed),
+        target("cairo", waits),
+        target("delhi", lost),
+        target("tokyo", well()),
+        target("zurich", drifted(json!([scaled("2026-03-01T11:50:00Z")]))),
+        target_of("gone", "tokyo", well()),
+    ];
+    let shop =
+        resource("shop", json!({"targets": []}), says("False", "TargetsFailed", "berlin: Forbidden", "3/6"));
+    let crds = resource("crds", json!({"targets": []}), says("True", "Ready", "", "0/0"));
+    let fresh = resource("fresh", json!({"targets": []}), json!(null));
+    let resources = [crds, fresh, shop.clone()];
+    assert_snapshot!("status_all", status::text(&resources, &targets, false, now()));
+    assert_snapshot!("status_one", status::text(&[shop], &targets[..6], true, now()));
+}
+
+#[test]
+fn members_are_listed_with_what_is_delivered_to_them() {
+    let mut lost = member("cairo", "test");
+    let status = lost.status.as_mut().unwrap();
+    status.last_contact_time = Some(serde_json::from_value(json!("2026-03-01T11:00:00Z")).unwrap());
+    for condition in &mut status.conditions {
+        condition.status = "False".to_owned();
+        condition.reason = "NoAnswer".to_owned();
+        condition.message = "connection refused".to_owned();
+    }
+    let mut fresh = member("delhi", "test");
+    fresh.status = None;
+    fresh.spec.suspend = true;
+    let mut failed = well();
+    failed["state"] = json!("Failed");
+    let targets = [
+        target("berlin", well()),
+        target_of("crds", "berlin", drifted(json!([scaled("2026-03-01T11:50:00Z")]))),
+        target("cairo", failed),
+    ];
+    let members = [member("tokyo", "prod"), lost, member("berlin", "prod"), fresh];
+    assert_snapshot!("clusters", clusters::text(&members, &targets, false, now()));
+    assert_snapshot!("clusters_wide", clusters::text(&members, &targets, true, now()));
+    assert_snapshot!("clusters_none", clusters::text(&[], &[], false, now()));
+}

@@ -1,0 +1,143 @@
+//! Members that join, and what is delivered to them, with a hub that runs.
+
+use anyhow::{Result, ensure};
+use serde_json::json;
+use tokio::task::JoinSet;
+
+use crate::bed::{Bed, apply, until};
+
+fn hello() -> serde_json::Value {
+    json!({
+        "apiVersion": "vidra.dev/v1alpha1", "kind": "VidraResource",
+        "metadata": {"name": "hello", "namespace": "team-a"},
+        "spec": {
+            "targets": [{"clusterSelector": {"matchLabels": {"env": "prod"}}, "namespace": "hello"}],
+            "manifest": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: hello}\ndata: {greeting: Welcome}\n",
+        },
+    })
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_member_joins_by_one_command_gets_what_is_delivered_and_keeps_it() -> Result<()> {
+    let bed = Bed::start(&["berlin"]).await?;
+    let mut tasks = JoinSet::new();
+    tasks.spawn(bed.fill_tokens());
+    let hub = bed.run_hub().await?;
+    let member = bed.file("admin").display().to_string();
+    let join = format!(
+        "join berlin --member-kubeconfig {member} --member-context berlin --labels env=prod,region=eu --timeout 60s"
+    );
+
+    let (before_hub, before_member) =
+        (bed.hub.object("", "secrets", "vidra-system", "berlin"), bed.members[0].revision());
+    let would = bed.run("admin", &format!("{join} --dry-run"))?.ended(0)?;
+    would.says(&[
+        "member: ClusterRole vidra-hub-member would be applied",
+        "hub: Secret vidra-system/berlin would be made",
+    ])?;
+    ensure!(before_hub.is_none() && bed.hub.object("", "secrets", "vidra-system", "berlin").is_none());
+    ensure!(bed.members[0].revision() == before_member);
+
+    let joined = bed.run("admin", &join)?.ended(0)?;
+    joined.says(&[
+        "member: Namespace vidra-member made\n",
+        "member: Secret vidra-member/vidra-hub-token made\n",
+        "hub: Secret vidra-system/berlin made\n",
+        "hub: MemberCluster berlin is Ready\n",
+    ])?;
+    ensure!(
+        !joined.out.contains("token:") && joined.err.lines().all(|line| line.starts_with("note: ")),
+        "{joined:?}"
+    );
+
+    // Again, without labels: what it has stays.
+    let again = format!("join berlin --member-kubeconfig {member} --member-context berlin");
+    let again = bed.run("admin", &again)?.ended(0)?;
+    again.says(&[
+        "member: ClusterRole vidra-hub-member is there\n",
+        "hub: Secret vidra-system/berlin applied again\n",
+    ])?;
+    let labels = bed
+        .hub
+        .object("", "secrets", "vidra-system", "berlin")
+        .map(|secret| secret["metadata"]["labels"].clone());
+    ensure!(
+        labels == Some(json!({"env": "prod", "region": "eu", "vidra.dev/member-cluster": "berlin"})),
+        "{labels:?}"
+    );
+
+    bed.put(&hello()).await?;
+    let ready = bed.run("admin", "reconcile hello -n team-a --timeout 60s")?.ended(0)?;
+    ready.says(&["VidraResource team-a/hello: Ready, 1/1 targets\n"])?;
+    let greeting = || {
+        bed.members[0].object("", "configmaps", "hello", "hello").map(|live| live["data"]["greeting"].clone())
+    };
+    ensure!(greeting() == Some(json!("Welcome")));
+
+    let tamper = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "hello", "namespace": "hello"}, "data": {"greeting": "no"}});
+    apply(&bed.members[0], &tamper, "").await?;
+    until("the edit is undone", || greeting() == Some(json!("Welcome"))).await?;
+
+    bed.run("admin", "reconcile --all -A")?.ended(0)?.says(&["team-a/hello: Ready"])?;
+    let asked = bed.run("admin", "reconcile hello -n team-a --wait=false")?.ended(0)?;
+    asked.says(&["1 VidraResource asked for\n"])?;
+    bed.run("plain", "clusters")?.ended(0)?.says(&["berlin   True", "1/1", "now"])?;
+    bed.run("plain", "status hello -n team-a")?
+        .ended(0)?
+        .says(&["VidraResource team-a/hello: Ready for", "└── berlin: Ready for"])?;
+    bed.run("plain", "diff hello -n team-a")?
+        .ended(0)?
+        .says(&["Nothing to do: every target is as declared."])?;
+    bed.run("plain", "drift -A --exit-code")?.ended(0)?.says(&["No drift. 1 target looked at.\n"])?;
+
+    tasks.shutdown().await;
+    hub.stop().await?;
+    bed.server.stop().await;
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn joining_overwrites_nothing_that_is_not_this_members_registration() -> Result<()> {
+    let bed = Bed::start(&["berlin", "tokyo"]).await?;
+    let file = bed.file("admin").display().to_string();
+    let join = |name: &str, context: &str| {
+        format!("join {name} --member-kubeconfig {file} --member-context {context} --timeout 1s")
+    };
+    let secret = |name: &str, labels| json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name, "namespace": "vidra-system", "labels": labels}});
+    let before = bed.members[0].revision();
+
+    bed.put(&secret("taken", json!({}))).await?;
+    bed.run("admin", &join("taken", "berlin"))?
+        .refused(&["vidra-system/taken is there and does not register taken"])?;
+    bed.put(&secret("elsewhere", json!({"vidra.dev/member-cluster": "rome"}))).await?;
+    bed.run("admin", &join("rome", "berlin"))?.refused(&["vidra-system/elsewhere registers rome already"])?;
+
+    let uid = |cluster: &memkube::Cluster| {
+        cluster.object("", "namespaces", "", "kube-system").map(|one| one["metadata"]["uid"].clone())
+    };
+    let mut known = json!({"apiVersion": "vidra.dev/v1alpha1", "kind": "MemberCluster", "metadata": {"name": "tokyo"}, "spec": {}});
+    bed.put(&known).await?;
+    known["status"] = json!({"uid": uid(&bed.members[1])});
+    known.as_object_mut().map(|object| object.remove("spec"));
+    bed.put_status(&known).await?;
+    bed.run("admin", &join("tokyo", "berlin"))?
+        .refused(&["the member tokyo is another cluster", "--member-context"])?;
+    bed.run("admin", &join("kyoto", "tokyo"))?.refused(&["this cluster is the member tokyo already"])?;
+
+    bed.run("admin", &join("Berlin.1", "berlin"))?.refused(&["cannot be a member's name"])?;
+    bed.run("admin", &join("berlin", "paris"))?
+        .refused(&["the kubeconfig of the member cannot be used", "--member-context"])?;
+    bed.run("admin", &format!("{} --rights {file}", join("berlin", "berlin")))?.refused(&["the rights"])?;
+    bed.run("plain", &join("berlin", "berlin"))?.refused(&["cannot read Secret berlin", "forbidden"])?;
+    bed.run("admin", &format!("{} --server ftp://berlin", join("berlin", "berlin")))?
+        .refused(&["the hub could not use this member"])?;
+    ensure!(bed.members[0].revision() == before, "nothing was written into the member");
+
+    // Nobody puts a token into the Secret here.
+    bed.run("admin", &join("berlin", "berlin"))?
+        .ended(2)?
+        .says(&["member: ServiceAccount vidra-member/vidra-hub made"])?;
+    ensure!(bed.hub.object("", "secrets", "vidra-system", "berlin").is_none());
+    bed.server.stop().await;
+    Ok(())
+}

@@ -1,0 +1,6 @@
+//! The plug-in as a process, against clusters in memory over HTTPS.
+
+mod bed;
+mod joining;
+mod refusals;
+mod telling;

@@ -1,0 +1,341 @@
+//! What is declared on the hub: VidraResources with their sources, the fleet with its labels and values, and what
+//! revisions stand for; what follows from it for each member; and what was so a while ago.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use k8s_openapi::ByteString;
+use memkube::Changed;
+use serde_json::{Value, json};
+use tokio::time::Instant;
+use vidra_api::{TargetSelector, names::revision_secret_name};
+use vidra_core::{manifest::unpack::unpack, select};
+
+use super::{
+    doc::{self, Doc},
+    index::Key,
+    vary::{View, vary},
+};
+
+const UNPACKED_MAX: usize = 64 << 20;
+
+/// What was so from this instant on, until the next.
+pub type Past<T> = Vec<(Instant, T)>;
+
+/// What was so at some instant since then.
+pub fn since<T>(past: &[(Instant, T)], then: Instant) -> impl Iterator<Item = &T> {
+    let ends = past.iter().skip(1).map(|(from, _)| Some(*from)).chain([None]);
+    past.iter().zip(ends).filter(move |(_, end)| end.is_none_or(|end| end >= then)).map(|((_, what), _)| what)
+}
+
+/// What a VidraResource or a revision says, sources read.
+#[derive(Debug, Default)]
+struct Content {
+    docs: Arc<[Doc]>,
+    overrides: Value,
+    manifest: Value,
+    /// Name and text of each source.
+    sources: Vec<(String, String)>,
+}
+
+/// See the module.
+#[derive(Default)]
+pub struct Declared {
+    resources: BTreeMap<String, Value>,
+    /// Specs by resource and generation.
+    specs: BTreeMap<(String, i64), Value>,
+    /// Specs of a resource, one after the other; null when it was not there.
+    said: BTreeMap<String, Past<Value>>,
+    /// What each source of manifests holds: keys and texts, by `ConfigMap <name>` or `Secret <name>`.
+    sources: BTreeMap<String, Past<Option<BTreeMap<String, String>>>>,
+    fleet: BTreeMap<String, Value>,
+    views: BTreeMap<String, Past<View>>,
+    /// What a revision's Secret holds, by the Secret's name.
+    revisions: BTreeMap<String, Arc<Content>>,
+    /// What each said when it could last be read.
+    readable: BTreeMap<String, Arc<Content>>,
+    /// And what it was for a member when overrides could last be done there.
+    varied: BTreeMap<(String, String), Arc<[Doc]>>,
+    /// What is to be in members: for which VidraResources, and since when.
+    wanted: BTreeMap<Key, BTreeMap<String, (Instant, Doc)>>,
+    /// What was so, until when.
+    unwanted: BTreeMap<(Key, String), Instant>,
+}
+
+impl Declared {
+    /// Takes a change on the hub in.
+    pub fn take(&mut self, changed: &Changed, now: Instant) {
+        match (changed.plural.as_str(), changed.namespace.as_str()) {
+            ("vidraresources", _) => self.resource(changed, now),
+            ("memberclusters", _) => self.member(changed, now),
+            ("configmaps", super::world::TEAM) => self.source("ConfigMap", changed, now),
+            ("secrets", super::world::TEAM) => match changed.after() {
+                Some(secret) if secret["type"] == "vidra.dev/revision" => {
+                    self.revision(&changed.name, &secret)
+                }
+                _ => self.source("Secret", changed, now),
+            },
+            _ => {}
+        }
+    }
+
+    fn resource(&mut self, changed: &Changed, now: Instant) {
+        let (name, new) = (&changed.name, changed.after());
+        let known = self.resources.get(name);
+        let wish = |of: &Value| (of["spec"].clone(), of["metadata"]["deletionTimestamp"].clone());
+        let same = known.map(wish) == new.as_ref().map(wish);
+        match &new {
+            Some(new) => {
+                let generation = new["metadata"]["generation"].as_i64().unwrap_or_default();
+                self.specs.insert((name.clone(), generation), new["spec"].clone());
+                self.resources.insert(name.clone(), new.clone());
+            }
+            None => drop(self.resources.remove(name)),
+        }
+        if same {
+            return;
+        }
+        let spec = new.as_ref().map_or(Value::Null, |new| new["spec"].clone());
+        self.said.entry(name.clone()).or_default().push((now, spec));
+        if new.is_none() {
+            self.readable.remove(name);
+        }
+        self.read(name);
+        self.select(now);
+    }
+
+    fn member(&mut self, changed: &Changed, now: Instant) {
+        match changed.after() {
+            Some(new) => {
+                let view = View::of(&changed.name, &new);
+                let past = self.views.entry(changed.name.clone()).or_default();
+                if past.last().is_none_or(|(_, last)| *last != view) {
+                    past.push((now, view));
+                }
+                self.fleet.insert(changed.name.clone(), new);
+            }
+            None => drop(self.fleet.remove(&changed.name)),
+        }
+        self.select(now);
+    }
+
+    fn source(&mut self, kind: &str, changed: &Changed, now: Instant) {
+        let text = |value: &Value| match kind {
+            "ConfigMap" => value.as_str().map(str::to_owned),
+            _ => serde_json::from_value(value.clone())
+                .ok()
+                .and_then(|bytes: ByteString| String::from_utf8(bytes.0).ok()),
+        };
+        let texts = changed.after().map(|new| {
+            let data = new["data"].as_object().into_iter().flatten();
+            data.filter_map(|(key, value)| Some((key.clone(), text(value)?))).collect()
+        });
+        self.sources.entry(format!("{kind} {}", changed.name)).or_default().push((now, texts));
+        let names: Vec<String> = self.resources.keys().cloned().collect();
+        names.iter().for_each(|name| self.read(name));
+        self.select(now);
+    }
+
+    fn revision(&mut self, name: &str, secret: &Value) {
+        let packed = serde_json::from_value(secret["data"]["revision.json.zst"].clone()).ok();
+        let json = packed.and_then(|packed: ByteString| unpack(&packed.0, UNPACKED_MAX).ok());
+        let Some(says) = json.and_then(|json| serde_json::from_str::<Value>(&json).ok()) else { return };
+        let sources = says["sources"].as_array().into_iter().flatten();
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let sources = sources.map(|one| (text(&one["name"]), text(&one["text"]))).collect();
+        let content = content(&says["manifest"], &says["overrides"], sources);
+        self.revisions.extend(content.map(|content| (name.to_owned(), Arc::new(content))));
+    }
+
+    /// What was delivered stays where a manifest or a source cannot be read.
+    fn read(&mut self, name: &str) {
+        let Some(spec) = self.resources.get(name).map(|resource| &resource["spec"]) else { return };
+        let sources = self.texts(spec);
+        let content = sources.and_then(|sources| content(&spec["manifest"], &spec["overrides"], sources));
+        let empty = spec["allowEmpty"] == true;
+        if let Some(content) = content.filter(|content| empty || !content.docs.is_empty()) {
+            self.readable.insert(name.to_owned(), Arc::new(content));
+        }
+    }
+
+    /// What the sources of a VidraResource hold now; `None`: one is missing.
+    fn texts(&self, spec: &Value) -> Option<Vec<(String, String)>> {
+        let mut texts = Vec::new();
+        for entry in spec["manifestsFrom"].as_array().into_iter().flatten() {
+            let source = source_of(entry);
+            let (_, held) = self.sources.get(&source)?.last()?;
+            let held = held.as_ref().filter(|held| !held.is_empty())?;
+            texts.extend(held.iter().map(|(key, text)| (format!("{source}, key {key}"), text.clone())));
+        }
+        Some(texts)
+    }
+
+    /// Who is selected, by the hub's own rules of selection; and what it is to have.
+    fn select(&mut self, now: Instant) {
+        let mut wanted: BTreeMap<Key, BTreeMap<String, (Instant, Doc)>> = BTreeMap::new();
+        let views: BTreeMap<_, _> =
+            self.fleet.iter().map(|(name, member)| (name, View::of(name, member))).collect();
+        let members = self.fleet.iter().map(|(name, member)| select::Member {
+            name,
+            labels: &views[name].labels,
+            allowed_namespaces: None,
+            leaving: !member["metadata"]["deletionTimestamp"].is_null(),
+        });
+        let members: Vec<_> = members.collect();
+        for (name, resource) in &self.resources {
+            let (metadata, spec) = (&resource["metadata"], &resource["spec"]);
+            let Some(content) = self.readable.get(name).filter(|_| metadata["deletionTimestamp"].is_null())
+            else {
+                continue;
+            };
+            let targets: Vec<TargetSelector> =
+                serde_json::from_value(spec["targets"].clone()).unwrap_or_default();
+            let excluded: Vec<String> =
+                serde_json::from_value(spec["excludeClusters"].clone()).unwrap_or_default();
+            let namespace = metadata["namespace"].as_str().unwrap_or_default();
+            for (member, destination) in select::select(namespace, &targets, &excluded, &members).targets {
+                let slot = (name.clone(), member.clone());
+                if let Some(docs) = views.get(&member).and_then(|view| content.for_cluster(view)) {
+                    self.varied.insert(slot.clone(), docs);
+                }
+                for doc in self.varied.get(&slot).into_iter().flat_map(|docs| docs.iter()) {
+                    let key = doc.key(&member, &destination);
+                    let before = self.wanted.get(&key).and_then(|wanted| wanted.get(name));
+                    let since = before.map_or(now, |(since, _)| *since);
+                    wanted.entry(key).or_default().insert(name.clone(), (since, doc.clone()));
+                }
+            }
+        }
+        for (key, by) in &self.wanted {
+            for name in by.keys().filter(|name| !wanted.get(key).is_some_and(|by| by.contains_key(*name))) {
+                self.unwanted.insert((key.clone(), name.clone()), now);
+            }
+        }
+        self.wanted = wanted;
+    }
+
+    /// For which VidraResources this is to be in its member, and since when.
+    pub fn wanted_since(&self, key: &Key) -> impl Iterator<Item = (&String, Instant, &Doc)> {
+        self.wanted.get(key).into_iter().flatten().map(|(resource, (since, doc))| (resource, *since, doc))
+    }
+
+    /// What is to be in members, and where.
+    pub fn wanted(&self) -> impl Iterator<Item = (&Key, &Doc)> {
+        self.wanted.iter().flat_map(|(key, wanted)| wanted.values().map(move |(_, doc)| (key, doc)))
+    }
+
+    /// The VidraResources that have wanted this at some instant since then.
+    pub fn wanted_lately(&self, key: &Key, then: Instant) -> Vec<&String> {
+        let now = self.wanted_since(key).map(|(name, ..)| name);
+        let before = self.unwanted.iter().filter(|((of, _), until)| of == key && **until >= then);
+        now.chain(before.map(|((_, name), _)| name)).collect()
+    }
+
+    /// What a VidraResource's spec has said at some instant since then; null while there was none.
+    pub fn said_since(&self, resource: &str, then: Instant) -> impl Iterator<Item = &Value> {
+        self.said.get(resource).into_iter().flat_map(move |past| since(past, then))
+    }
+
+    /// What a VidraResource's spec says now.
+    pub fn said(&self, resource: &str) -> Option<&Value> {
+        self.resources.get(resource).map(|resource| &resource["spec"])
+    }
+
+    /// Is there the VidraResource, and not on its way out?
+    pub fn is_alive(&self, resource: &str) -> bool {
+        self.resources.get(resource).is_some_and(|one| one["metadata"]["deletionTimestamp"].is_null())
+    }
+
+    /// What a revision stands for on a member for which these of its overrides are, with what they use of it.
+    /// `None`: nobody knows.
+    pub fn revision_with(
+        &self,
+        resource: &str,
+        revision: &str,
+        cluster: &str,
+        inputs: &Value,
+    ) -> Option<Arc<[Doc]>> {
+        let content = self.revisions.get(&revision_secret_name(resource, revision))?;
+        let map = |value: &Value| serde_json::from_value(value.clone()).unwrap_or_default();
+        let view =
+            View { name: cluster.to_owned(), labels: map(&inputs["labels"]), values: map(&inputs["values"]) };
+        let meant = inputs["apply"].as_array().cloned().unwrap_or_default();
+        content.varied(&view, |at, _| meant.contains(&json!(at)))
+    }
+
+    /// What a revision stands for on a member as it was at some instant since then.
+    pub fn revision_lately(
+        &self,
+        resource: &str,
+        revision: &str,
+        cluster: &str,
+        then: Instant,
+    ) -> Vec<Arc<[Doc]>> {
+        let Some(content) = self.revisions.get(&revision_secret_name(resource, revision)) else {
+            return Vec::new();
+        };
+        let views = self.views.get(cluster).into_iter().flat_map(|past| since(past, then));
+        views.filter_map(|view| content.for_cluster(view)).collect()
+    }
+
+    /// Does the revision hold what the VidraResource declared in this generation, with what its sources held at some
+    /// instant since then?
+    pub fn is_of(&self, resource: &str, revision: &str, generation: i64, then: Instant) -> bool {
+        let content = self.revisions.get(&revision_secret_name(resource, revision));
+        let spec = self.specs.get(&(resource.to_owned(), generation));
+        let (Some(content), Some(spec)) = (content, spec) else { return false };
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let none = |value: &Value| value.as_array().is_none_or(Vec::is_empty);
+        let entries = spec["manifestsFrom"].as_array().map(Vec::as_slice).unwrap_or_default();
+        let names: Vec<_> = entries.iter().map(source_of).collect();
+        let held = |(read, said): &(String, String)| {
+            names.iter().any(|source| {
+                let Some(key) = key_of(source, read) else { return false };
+                let mut past =
+                    self.sources.get(source).into_iter().flat_map(|past| since(past, then)).flatten();
+                past.any(|texts| texts.get(key) == Some(said))
+            })
+        };
+        let all =
+            names.iter().all(|source| content.sources.iter().any(|(read, _)| key_of(source, read).is_some()));
+        text(&content.manifest) == text(&spec["manifest"])
+            && (content.overrides == spec["overrides"]
+                || none(&content.overrides) && none(&spec["overrides"]))
+            && content.sources.iter().all(held)
+            && all
+    }
+}
+
+impl Content {
+    fn for_cluster(&self, view: &View) -> Option<Arc<[Doc]>> {
+        self.varied(view, |_, entry| view.is_meant(entry))
+    }
+
+    fn varied(&self, view: &View, applies: impl Fn(usize, &Value) -> bool) -> Option<Arc<[Doc]>> {
+        match self.overrides.as_array().is_none_or(Vec::is_empty) {
+            true => Some(self.docs.clone()),
+            false => vary(&self.docs, &self.overrides, view, applies).map(Into::into),
+        }
+    }
+}
+
+/// `None`: some of it cannot be read.
+fn content(manifest: &Value, overrides: &Value, sources: Vec<(String, String)>) -> Option<Content> {
+    let texts = sources.iter().map(|(_, text)| text.as_str());
+    let texts = [manifest.as_str().unwrap_or_default()].into_iter().chain(texts);
+    let docs = texts.map(doc::read).collect::<Option<Vec<_>>>()?.concat();
+    Some(Content { docs: docs.into(), overrides: overrides.clone(), manifest: manifest.clone(), sources })
+}
+
+/// An entry of manifestsFrom, as messages name it.
+fn source_of(entry: &Value) -> String {
+    let name = |kind: &str| entry[kind]["name"].as_str();
+    match (name("configMapRef"), name("secretRef")) {
+        (Some(name), _) => format!("ConfigMap {name}"),
+        (_, name) => format!("Secret {}", name.unwrap_or_default()),
+    }
+}
+
+/// The key that a text was read from, if it was read from this source.
+fn key_of<'a>(source: &str, read: &'a str) -> Option<&'a str> {
+    read.strip_prefix(source)?.strip_prefix(", key ")
+}

@@ -1,0 +1,175 @@
+//! What the hub does to objects in members: to those of others, to those that it takes over, lets go and deletes.
+
+use memkube::{Call, Changed, Verb};
+use serde_json::Value;
+use tokio::time::Instant;
+use vidra_api::labels::{HUB_LABEL, PRUNE};
+
+use super::{Judge, SIGHT, appliers, is_applied, labelled, uid};
+use crate::sim::index::{Key, key_of};
+
+impl Judge {
+    /// A change that the hub made in a member.
+    pub(super) fn judge_change(&mut self, call: &Call, changed: &Changed, now: Instant) {
+        let Some(key) = key_of(&call.cluster, changed) else { return };
+        let (Some(old), new) = (changed.before(), changed.after()) else { return };
+        let ends = |object: &Value| !object["metadata"]["deletionTimestamp"].is_null();
+        let stays = new.as_ref().filter(|new| !ends(new) || ends(&old));
+        let proof = is_applied(&old) || self.index.holds_uid(uid(&old));
+        let foreign = self.foreign.contains(uid(&old));
+        let Some(new) = stays else {
+            if foreign {
+                self.note_foreign(call, &key, &old);
+            }
+            return self.judge_deletion(call, &key, &old, proof, now);
+        };
+        if labelled(&old) && !labelled(new) {
+            self.released.insert(uid(new).to_owned());
+        }
+        if foreign || is_applied(new) && !proof {
+            self.judge_taking(call, &key, (&old, new), foreign, now);
+        }
+    }
+
+    fn note_foreign(&mut self, call: &Call, key: &Key, old: &Value) {
+        let name = key.join("/");
+        self.breaches.push(format!("{call}: {name} is none of the hub's business: {old}"));
+    }
+
+    /// What the hub cannot prove to be its own it may take where a VidraResource that wants it says so; until it bears
+    /// the hub's label it stays what it was.
+    fn judge_taking(
+        &mut self,
+        call: &Call,
+        key: &Key,
+        (old, new): (&Value, &Value),
+        foreign: bool,
+        now: Instant,
+    ) {
+        let allowed = self.may_take(key, now);
+        let changes = content(old) != content(new);
+        match allowed {
+            None if foreign => self.note_foreign(call, key, old),
+            None if self.forgetful => {}
+            None => {
+                let what = format!("{call}: {} was taken without proof: {old}", key.join("/"));
+                self.breaches.push(what);
+            }
+            Some(Taking::AsItIs) if changes => {
+                let what = format!("{call}: {} was changed and not only taken: {old}", key.join("/"));
+                self.breaches.push(what);
+            }
+            Some(_) if changes && !labelled(new) => self.note_foreign(call, key, old),
+            Some(_) => {}
+        }
+        if labelled(new) && allowed.is_some() {
+            self.foreign.remove(uid(old));
+            self.released.remove(uid(old));
+        }
+    }
+
+    /// How far those may go that want this.
+    fn may_take(&self, key: &Key, now: Instant) -> Option<Taking> {
+        let (declared, then) = (&self.index.declared, self.sight(now, SIGHT));
+        let said =
+            declared.wanted_lately(key, then).into_iter().flat_map(|name| declared.said_since(name, then));
+        let said = said.filter_map(|spec| match spec["conflicts"]["existing"].as_str() {
+            Some("Adopt") => Some(Taking::ToChange),
+            Some("AdoptIfEqual") => Some(Taking::AsItIs),
+            _ => None,
+        });
+        said.max()
+    }
+
+    /// Is it to be taken over as it is declared now, so that nobody has to clear the way?
+    pub(super) fn is_to_be_taken(&self, key: &Key) -> bool {
+        let declared = &self.index.declared;
+        let live = self.index.live(key).unwrap_or_default();
+        if !labelled(&live) && !live["metadata"]["labels"][HUB_LABEL].is_null() {
+            return false;
+        }
+        declared.wanted_since(key).any(|(name, ..)| {
+            declared.said(name).is_some_and(|spec| spec["conflicts"]["existing"] == "Adopt")
+        })
+    }
+
+    fn judge_deletion(&mut self, call: &Call, key: &Key, old: &Value, proof: bool, now: Instant) {
+        // What goes with its namespace is nobody's call.
+        if call.verb != Verb::Delete || call.name != key[4] {
+            return;
+        }
+        let mut wrong = Vec::new();
+        if !proof {
+            wrong.push("without proof".to_owned());
+        }
+        let place = (call.user.clone(), call.cluster.clone(), call.path.clone());
+        if self.read.get(&place).map(String::as_str) != Some(uid(old)) {
+            wrong.push("without a read of it".to_owned());
+        }
+        if old["metadata"]["annotations"][PRUNE] == "disabled" {
+            wrong.push("and was to be kept".to_owned());
+        }
+        let then = self.sight(now, SIGHT);
+        let owners: Vec<String> =
+            appliers(old).iter().filter_map(|owner| owner.rsplit('/').next()).map(str::to_owned).collect();
+        let remakes = self.index.may_be_made_anew(key);
+        let wanted = self
+            .index
+            .declared
+            .wanted_since(key)
+            .filter(|(resource, since, _)| *since < then && owners.contains(resource));
+        if let Some((resource, ..)) = wanted.last().filter(|_| !remakes) {
+            wrong.push(format!("and is wanted by {resource}"));
+        }
+        wrong.extend(
+            owners.iter().filter(|_| !remakes).filter_map(|owner| self.keeps_pruned(owner, &key[0], then)),
+        );
+        if matches!(key[2].as_str(), "Namespace" | "CustomResourceDefinition") {
+            wrong.extend(self.holds_others(key, &owners, then));
+        }
+        let name = key.join("/");
+        self.breaches
+            .extend(wrong.into_iter().map(|what| format!("{call}: {name} was deleted {what}: {old}")));
+    }
+
+    /// A VidraResource that goes on having this target, and says that nothing is to be pruned.
+    fn keeps_pruned(&self, resource: &str, cluster: &str, then: Instant) -> Option<String> {
+        let declared = &self.index.declared;
+        let stays = |target: &&super::Target| target.resource == resource && target.cluster == cluster;
+        let target = self.index.targets.values().find(stays)?;
+        let present = target.present && target.since < then && declared.is_alive(resource);
+        let keeps = declared.said_since(resource, then).all(|spec| spec["prune"] == false);
+        (present && keeps).then(|| format!("and {resource} does not prune"))
+    }
+
+    /// A Namespace or CRD goes only where that is asked for, and nothing of others is in it.
+    fn holds_others(&self, key: &Key, owners: &[String], then: Instant) -> Option<String> {
+        let declared = &self.index.declared;
+        let asks = |owner: &String| {
+            declared.said_since(owner, then).any(|spec| spec["namespaceAndCRDDeletion"] == "WhenEmpty")
+        };
+        if !owners.is_empty() && !owners.iter().any(asks) {
+            return Some("and was to be retained".to_owned());
+        }
+        let mut foreign = self.index.contents(key, then).filter(|(_, live)| self.foreign.contains(uid(live)));
+        foreign.next().map(|(within, _)| format!("with {} in it", within.join("/")))
+    }
+}
+
+/// How far taking over may go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Taking {
+    /// No value may change.
+    AsItIs,
+    /// It may be made as declared.
+    ToChange,
+}
+
+/// What an object says beside its metadata and its status.
+fn content(object: &Value) -> Value {
+    let mut content = object.clone();
+    if let Some(content) = content.as_object_mut() {
+        content.retain(|field, _| field != "metadata" && field != "status");
+    }
+    content
+}

@@ -1,0 +1,11 @@
+//! Drift with names: what about a live object is otherwise than it was delivered, and who holds it now.
+//!
+//! [`evidence`] is made by the fold that sees drift, from the event itself, and is all that is kept of it: what is
+//! secret is a digest before it is kept anywhere.
+
+mod evidence;
+mod redact;
+mod value;
+
+pub use evidence::{Evidence, Suspect, UNKNOWN, evidence};
+pub use redact::{BadRule, Cover, RULES_MAX, Redactions};

@@ -1,0 +1,50 @@
+//! Drift that is left as it is: what the policies Report and Ignore do instead of a repair.
+//!
+//! What is declared otherwise than it was applied is no drift: it is applied under every policy.
+
+use vidra_api::DriftPolicy;
+
+use super::{Action, Decision, Drift, Held, Live, PlanInput, Want, Why};
+use crate::object::ObjectKey;
+
+/// What is known of an object that the inventory knows by its uid and the member does not show: it is gone, or
+/// hidden by a lost label.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Vanished {
+    /// The hash that was declared when it was applied last, where anybody has seen it.
+    pub applied: Option<String>,
+    /// A read has told what became of it, and nothing was seen since.
+    pub told: bool,
+}
+
+/// Whether an object stays as it is although it may have drifted. `applied` is the hash that it was applied as; where
+/// nobody knows it, a revision that was applied whole declares it as it was applied.
+pub(super) fn is_left(applied: Option<&str>, want: &Want, input: &PlanInput<'_>) -> bool {
+    input.policy.drift != DriftPolicy::Correct
+        && applied.map_or(input.delivered, |applied| applied == want.hash)
+}
+
+/// The inventory knows it, and the member does not show it.
+pub(super) fn missing(key: &ObjectKey, want: &Want, held: &Held, input: &PlanInput<'_>) -> Decision {
+    let vanished = input.vanished.get(key);
+    let applied = vanished.and_then(|vanished| vanished.applied.as_deref());
+    if !is_left(applied, want, input) {
+        // Unseen, so without evidence: whose fields they are is asked when they are refused.
+        return Decision::Act(Action::Apply { uid: held.uid.clone(), why: Why::Missing, force: false });
+    }
+    match input.policy.drift {
+        DriftPolicy::Report if !vanished.is_some_and(|vanished| vanished.told) => {
+            Decision::Act(Action::Look { uid: held.uid.clone() })
+        }
+        _ => Decision::Nothing,
+    }
+}
+
+/// It is there and is left as it is: where nobody knows whether it is as it was left, a look tells.
+pub(super) fn look(live: &Live, input: &PlanInput<'_>) -> Decision {
+    let unsure = live.proof && live.drift == Drift::Unsure && !live.terminating;
+    match unsure && input.policy.drift == DriftPolicy::Report {
+        true => Decision::Act(Action::Look { uid: live.uid.clone() }),
+        false => Decision::Nothing,
+    }
+}

@@ -1,0 +1,115 @@
+//! What is left as it is, and what is not, under the policies that repair nothing.
+
+use super::*;
+
+fn under(drift: DriftPolicy, state: &State) -> Plan {
+    state.plan_under(Wish::Present, true, true, Policy { drift, ..Policy::default() })
+}
+
+/// One ConfigMap of a revision that was delivered whole, known by the uid u.
+fn delivered() -> State {
+    State { delivered: true, ..State::default().want("ConfigMap", "a", "h1").hold("ConfigMap", "a", "u") }
+}
+
+fn seen(change: impl Fn(&mut Live)) -> State {
+    let mut live = live("u", "h1");
+    change(&mut live);
+    delivered().live("ConfigMap", "a", live)
+}
+
+fn vanished(applied: Option<&str>, told: bool) -> State {
+    let mut state = delivered();
+    let known = Vanished { applied: applied.map(str::to_owned), told };
+    state.vanished.insert(key("ConfigMap", "a"), known);
+    state
+}
+
+#[test]
+fn report_looks_where_nobody_knows_and_writes_nothing() {
+    let look = || Some(Action::Look { uid: "u".into() });
+    let cases = [
+        ("values differ", seen(|live| live.drift = Drift::Differs), None),
+        ("marks are lost", seen(|live| live.proof = false), None),
+        (
+            "marks and stamp are lost",
+            seen(|live| {
+                live.proof = false;
+                live.applied = None;
+            }),
+            None,
+        ),
+        ("not known without asking", seen(|live| live.drift = Drift::Unsure), look()),
+        ("it is being deleted", seen(|live| live.terminating = true), None),
+        ("replaced by another", seen(|live| (live.uid, live.proof) = ("other".into(), false)), None),
+        ("not shown, after a restart", delivered(), look()),
+        ("not shown", vanished(Some("h1"), false), look()),
+        ("not shown, and a look has told", vanished(Some("h1"), true), None),
+        ("not shown since before a restart, and a look has told", vanished(None, true), None),
+    ];
+    for (name, state, action) in cases {
+        let plan = under(DriftPolicy::Report, &state);
+        let planned = plan.stages.iter().flatten().map(|effect| effect.action.clone()).next();
+        assert_eq!((planned, plan.waits, plan.refusals), (action, vec![], vec![]), "{name}");
+        assert!(under(DriftPolicy::Ignore, &state).is_empty(), "{name}: ignored");
+    }
+}
+
+#[test]
+fn what_is_declared_otherwise_is_applied_under_every_policy() {
+    let applies = |why, force| Action::Apply { uid: "u".into(), why, force };
+    let mut new = delivered();
+    new.delivered = false;
+    let cases = [
+        ("drifted and changed", seen(|live| live.applied = Some("h0".into())), applies(Why::Changed, true)),
+        ("gone and changed", vanished(Some("h0"), true), applies(Why::Missing, false)),
+        ("gone, and nobody knows as what it was applied", new, applies(Why::Missing, false)),
+        ("new", State::default().want("ConfigMap", "a", "h1"), Action::Create),
+    ];
+    for (name, state, action) in cases {
+        for policy in [DriftPolicy::Correct, DriftPolicy::Report, DriftPolicy::Ignore] {
+            assert_eq!(*only(&under(policy, &state)), action, "{name}, {policy:?}");
+        }
+    }
+    let mut other = vanished(Some("h1"), true);
+    other.delivered = false;
+    assert!(under(DriftPolicy::Report, &other).is_empty(), "a revision that changes other objects");
+}
+
+#[test]
+fn what_was_dropped_is_removed_under_every_policy() {
+    let state = seen(|live| live.drift = Drift::Differs).hold("ConfigMap", "dropped", "d");
+    for policy in [DriftPolicy::Report, DriftPolicy::Ignore] {
+        assert_eq!(under(policy, &state).deletions(), 1);
+    }
+}
+
+#[test]
+fn drift_that_is_left_holds_no_wave_back_and_what_is_not_current_does() {
+    let two = |state: State| {
+        let mut state = state.want("ConfigMap", "b", "h");
+        state.wants.get_mut(&key("ConfigMap", "b")).unwrap().directives.wave = 1;
+        state
+    };
+    for policy in [DriftPolicy::Report, DriftPolicy::Ignore] {
+        for state in
+            [vanished(Some("h1"), true), vanished(None, true), seen(|live| live.drift = Drift::Differs)]
+        {
+            let plan = under(policy, &two(state));
+            assert_eq!((only(&plan).clone(), plan.waits.len()), (Action::Create, 0), "{policy:?}");
+        }
+        let plan = under(policy, &two(seen(|live| live.current = false)));
+        assert!(plan.stages.is_empty() && plan.waits.len() == 1, "{plan:?}");
+    }
+}
+
+#[test]
+fn an_object_that_is_wanted_only_where_there_is_none_is_not_made_again_under_report() {
+    let mode = |mut state: State| {
+        let want = state.wants.get_mut(&key("ConfigMap", "a")).unwrap();
+        want.directives.apply = crate::directives::ApplyMode::IfAbsent;
+        state
+    };
+    let state = mode(vanished(Some("h1"), true));
+    assert!(under(DriftPolicy::Report, &state).is_empty());
+    assert_eq!(*only(&under(DriftPolicy::Correct, &state)), Action::Create);
+}

@@ -1,0 +1,69 @@
+//! Looks that write nothing: what became of an object that is not seen, and whether one that was not compared yet is
+//! as it was left.
+
+use serde_json::Value;
+use vidra_api::labels::HUB_LABEL;
+use vidra_core::{fields, plan::Drift, render::Declared};
+
+use super::{Actor, Outcome, Patch, PatchParams, Step};
+use crate::member::{
+    error::CallError,
+    records::{Flight, Source},
+};
+
+impl Actor<'_> {
+    /// One read, and where that does not tell one dry run; the answer is kept in the records.
+    pub(super) async fn look(&self, declared: &Declared, uid: &str) -> Step {
+        // Until what is read is compared: a baseline from it must not hide a later change.
+        let _flight = Flight::begin(self.session, &declared.key);
+        let records = &self.session.records;
+        let live = self.read(&declared.key, &declared.gvk).await?;
+        let Some(live) = live.filter(|live| live.uid() == uid) else {
+            let targets = records.tell_gone(&declared.key, uid);
+            self.session.wake(targets, Some(&self.owner.hash));
+            return Ok(Outcome::Seen);
+        };
+        if live.json["metadata"]["labels"][HUB_LABEL] != *self.owner.hub.as_ref() {
+            records.tell_hidden(&declared.gvk, live);
+            return Ok(Outcome::Seen);
+        }
+        let json = live.json.clone();
+        self.fold(&declared.gvk, live, Source::Read);
+        let view = records.view(&self.owner.hash, &declared.key, self.desired);
+        if view.is_some_and(|view| view.proof && view.drift == Drift::Unsure) {
+            self.is_as_left(declared, uid, &json).await?;
+        }
+        Ok(Outcome::Seen)
+    }
+
+    /// Whether an apply would change a value of what was read. Either way it is known from then on what an apply
+    /// would leave.
+    pub(super) async fn is_as_left(
+        &self,
+        declared: &Declared,
+        uid: &str,
+        live: &Value,
+    ) -> Result<bool, CallError> {
+        let mut body = self.marked(declared, &self.plain_for(declared, live));
+        body["metadata"]["uid"] = uid.into();
+        let params = PatchParams { dry_run: true, ..self.params(true) };
+        let api = self.api(&declared.key, self.resource(&declared.gvk)?);
+        let would =
+            self.session.call("verify", api.patch(&declared.key.name, &params, &Patch::Apply(&body))).await?;
+        let entry = fields::own_apply_entry(&would.json, &self.owner.manager);
+        let Some(set) = entry.and_then(|entry| fields::FieldSet::from_fields_v1(entry).ok()) else {
+            return Ok(false);
+        };
+        let values = |json: &Value| {
+            let compared = self.compared(declared, json, live);
+            fields::values_hash(&compared, &set, Some(&declared.body))
+        };
+        let same = values(&would.json) == values(live);
+        let (records, owner, key) = (&self.session.records, &self.owner.hash, &declared.key);
+        match same {
+            true => records.rebase(owner, key, live, set, &declared.body),
+            false => records.differs(owner, key, live, &would.json, set, declared),
+        }
+        Ok(same)
+    }
+}

@@ -1,0 +1,79 @@
+//! What a member shows and is not to be trusted: said in the log, as a metric and as an Event, and what follows on
+//! a member that was restored from a backup.
+
+use std::{sync::Arc, time::Duration};
+
+use tokio::time::Instant;
+
+use super::{Informers, Place};
+
+/// Everything is listed anew for a restore at most this often: a server whose versions go to and fro is no reason
+/// to list for ever.
+const RESTORED_EVERY: Duration = Duration::from_secs(60);
+
+/// What is wrong with what a member shows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum WatchFault {
+    /// A watch has lost events.
+    Lost,
+    /// A watch was dead.
+    Silent,
+    /// A list was older than what had been seen.
+    Restored,
+    /// An object cannot be read: which, and why.
+    Unreadable(String),
+}
+
+impl Informers {
+    /// A list was older than what was seen: the member was restored from a backup. True: everything is listed
+    /// anew, and until then no target plans anything.
+    pub(super) fn restored(self: &Arc<Self>, place: &Place) -> bool {
+        {
+            let mut state = self.state.lock();
+            if state.restored.is_some_and(|at| at.elapsed() < RESTORED_EVERY) {
+                return false;
+            }
+            state.restored = Some(Instant::now());
+        }
+        self.complain(place, &WatchFault::Restored, 0);
+        self.restart();
+        true
+    }
+
+    /// Says what is wrong with what the member shows: in the log, as a metric, and as an Event.
+    pub(super) fn complain(&self, place: &Place, fault: &WatchFault, objects: usize) {
+        let (word, reason, note) = match fault {
+            WatchFault::Lost => (
+                "lost",
+                "WatchLied",
+                format!(
+                    "the watch of {place} has not told of {objects} objects that a list shows otherwise; all is listed anew. \
+                     Look at what is between the hub and the API server"
+                ),
+            ),
+            WatchFault::Silent => (
+                "silent",
+                "WatchSilent",
+                format!(
+                    "the watch of {place} showed nothing and did not end when it should; it is begun anew"
+                ),
+            ),
+            WatchFault::Restored => (
+                "restored",
+                "MemberRestored",
+                format!(
+                    "a list of {place} is older than what was seen before: the member was restored from a backup. All kinds \
+                     are listed anew, and nothing is changed or deleted until that is done"
+                ),
+            ),
+            WatchFault::Unreadable(which) => (
+                "unreadable",
+                "ObjectUnreadable",
+                format!("of {place} an object cannot be read and is left as it is: {which}"),
+            ),
+        };
+        tracing::warn!(cluster = %self.cluster, %note, "what the member shows is not to be trusted");
+        self.metrics.distrusted(&self.cluster, &place.gvk.to_string(), word);
+        (self.warn)(&self.cluster, reason, &note);
+    }
+}

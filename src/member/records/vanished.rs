@@ -1,0 +1,172 @@
+//! Objects that are not seen any more: gone, or hidden by a lost label. What was known of those that somebody still
+//! wants is kept, and what a read told of them, so that nobody asks twice.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use vidra_api::names::OwnerHash;
+use vidra_core::{
+    drift::Evidence,
+    object::{Gvk, ObjectKey},
+    plan,
+};
+
+use super::{Inner, Record, Records, Source, View, complete_type, targets_of};
+use crate::{member::live::Live, queue::TargetKey};
+
+/// See the module.
+pub(super) struct Vanished {
+    pub(super) uid: Box<str>,
+    pub(super) views: Vec<View>,
+    told: Option<Told>,
+}
+
+/// What a read has told.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Told {
+    Gone,
+    Hidden,
+}
+
+impl Vanished {
+    pub(super) fn is_hidden(&self) -> bool {
+        self.told == Some(Told::Hidden)
+    }
+
+    pub(super) fn evidence(&self, owner: &OwnerHash) -> Option<Evidence> {
+        let view = self.views.iter().find(|view| view.owner == *owner)?;
+        view.trace.as_ref().map(|trace| trace.evidence.clone())
+    }
+}
+
+impl Inner {
+    /// Takes a record away; what is known of an object that somebody wants is kept.
+    pub(super) fn vanish(&mut self, key: &ObjectKey) -> BTreeSet<OwnerHash> {
+        let Some(record) = self.objects.remove(key) else { return BTreeSet::new() };
+        self.forget_strays(key);
+        let owners = record.owners();
+        if self.is_wanted(key, &record.views) {
+            let Record { uid, views, .. } = record;
+            self.vanished.insert(key.clone(), Vanished { uid, views, told: None });
+        }
+        owners
+    }
+
+    fn is_wanted(&self, key: &ObjectKey, views: &[View]) -> bool {
+        let mut owners = views.iter().filter_map(|view| self.owners.get(&view.owner));
+        owners.any(|owner| owner.desired.objects.contains_key(key))
+    }
+
+    /// What nobody wants any more is not kept.
+    pub(super) fn forget_unwanted(&mut self) {
+        let mut vanished = std::mem::take(&mut self.vanished);
+        let wanted =
+            |key: &ObjectKey| self.owners.values().any(|owner| owner.desired.objects.contains_key(key));
+        vanished.retain(|key, _| wanted(key));
+        self.vanished = vanished;
+    }
+}
+
+impl Records {
+    /// Folds a deletion: a watch's DELETED with its resourceVersion, or a call that found the object gone
+    /// (resourceVersion empty: certain).
+    ///
+    /// On a label selector DELETED may also mean that the object lost the label: the plan finds out.
+    pub fn fold_gone(&self, key: &ObjectKey, uid: &str, resource_version: &str) -> Vec<TargetKey> {
+        let at = resource_version.parse().unwrap_or(u64::MAX);
+        let mut inner = self.inner.lock();
+        if inner.defer_gone(key, uid, resource_version) {
+            return Vec::new();
+        }
+        match inner.objects.get(key) {
+            Some(record) if *record.uid == *uid && record.resource_version <= at => {}
+            _ => return Vec::new(),
+        }
+        inner.folds += 1;
+        let owners = inner.vanish(key);
+        targets_of(&owners, &inner.owners)
+    }
+
+    /// Forgets every object.
+    pub fn clear(&self) {
+        let mut inner = self.inner.lock();
+        inner.objects.clear();
+        inner.vanished.clear();
+        inner.strays.clear();
+        inner.forget_news(|_| true);
+    }
+
+    /// What is known of an owner's object with this uid that is not seen.
+    pub fn vanished(&self, owner: &OwnerHash, key: &ObjectKey, uid: &str) -> plan::Vanished {
+        let inner = self.inner.lock();
+        let Some(vanished) = inner.vanished.get(key).filter(|vanished| *vanished.uid == *uid) else {
+            return plan::Vanished::default();
+        };
+        let view = vanished.views.iter().find(|view| view.owner == *owner);
+        let applied = view.and_then(|view| view.applied).map(|(hash, _)| hash.to_string());
+        plan::Vanished { applied, told: vanished.told.is_some() }
+    }
+
+    /// A read found no object with this uid.
+    pub fn tell_gone(&self, key: &ObjectKey, uid: &str) -> Vec<TargetKey> {
+        let targets = self.fold_gone(key, uid, "");
+        let mut inner = self.inner.lock();
+        if !inner.objects.get(key).is_some_and(|record| *record.uid == *uid) {
+            let views = inner.vanished.remove(key).filter(|vanished| *vanished.uid == *uid);
+            let views = views.map_or_else(Vec::new, |vanished| vanished.views);
+            inner.vanished.insert(key.clone(), Vanished { uid: uid.into(), views, told: Some(Told::Gone) });
+        }
+        targets
+    }
+
+    /// A read found the object without the label by which it is seen.
+    pub fn tell_hidden(&self, gvk: &Gvk, mut live: Live) {
+        complete_type(gvk, &mut live.json);
+        let key = ObjectKey::new(gvk, live.meta_text("namespace"), live.meta_text("name"));
+        let mut inner = self.inner.lock();
+        let inner = &mut *inner;
+        let uid: Box<str> = live.uid().into();
+        let recorded = inner.objects.get(&key).filter(|record| record.uid == uid);
+        let kept = inner.vanished.get(&key).filter(|vanished| vanished.uid == uid);
+        let before = recorded.map(|record| &record.views[..]).or(kept.map(|vanished| &vanished.views[..]));
+        let before = before.unwrap_or_default();
+        let views = self.views(&key, &live, Source::Read, (before, false), &inner.owners, &mut inner.sets);
+        inner.vanish(&key);
+        inner.vanished.insert(key, Vanished { uid, views, told: Some(Told::Hidden) });
+    }
+
+    /// Contact was lost: what a read told before may not be so any more.
+    pub fn ask_again(&self) {
+        self.inner.lock().vanished.values_mut().for_each(|vanished| vanished.told = None);
+    }
+}
+
+/// Objects that bear an owner's label and are not proved to be its own, by owner, each with its version.
+pub(super) type Strays = BTreeMap<OwnerHash, BTreeMap<ObjectKey, std::sync::Arc<str>>>;
+
+impl Inner {
+    fn forget_strays(&mut self, key: &ObjectKey) {
+        self.strays.retain(|_, strays| {
+            strays.remove(key);
+            !strays.is_empty()
+        });
+    }
+
+    /// Notes for whom an object is a stray now.
+    pub(super) fn note_strays(&mut self, gvk: &Gvk, key: &ObjectKey, labelled: &BTreeSet<OwnerHash>) {
+        self.forget_strays(key);
+        let Some(record) = self.objects.get(key).filter(|record| !record.controlled && !record.terminating)
+        else {
+            return;
+        };
+        for view in record.views.iter().filter(|view| !view.proof && labelled.contains(&view.owner)) {
+            self.strays.entry(view.owner.clone()).or_default().insert(key.clone(), gvk.version.clone());
+        }
+    }
+}
+
+impl Records {
+    /// Objects with this owner's label that nothing proves to be its own, each with its version.
+    pub fn strays(&self, owner: &OwnerHash) -> BTreeMap<ObjectKey, std::sync::Arc<str>> {
+        self.inner.lock().strays.get(owner).cloned().unwrap_or_default()
+    }
+}

@@ -1,0 +1,190 @@
+//! What a pass finds otherwise than it was delivered, and what it undid: as the status tells it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use vidra_api::{Change, ChangeKind, DriftPolicy, clip};
+use vidra_core::{
+    directives::ApplyMode,
+    drift::{Cover, Evidence},
+    object::ObjectKey,
+    plan::{Action, Drift, Effect, Live, Vanished, Want, Why},
+};
+
+use super::{Pass, perform::Report};
+use crate::{
+    desired::Desired,
+    hub::inventory::{self, Inventory},
+    member::{owner::Owner, session::Session},
+    queue::TargetKey,
+    reconcile::Hub,
+};
+
+/// Longest name of an object that a status tells.
+const NAME_MAX: usize = 253;
+/// So many repairs are remembered until a status tells them.
+const MENDED_MOST: usize = 20;
+
+/// Objects that may be otherwise, each with the uid under which the target has it.
+pub(super) struct Suspects(Vec<(ObjectKey, String)>);
+
+impl Suspects {
+    /// Those of the wants that are not known to be as they were left.
+    pub(super) fn of(
+        wants: &BTreeMap<ObjectKey, Want>,
+        live: &BTreeMap<ObjectKey, Live>,
+        inventory: &Inventory,
+    ) -> Self {
+        let suspicious = |key: &ObjectKey, want: &Want, uid: &str| match live.get(key) {
+            _ if want.directives.apply == ApplyMode::Once => false,
+            None => true,
+            Some(_) if want.directives.apply == ApplyMode::IfAbsent => false,
+            Some(live) => !live.proof || live.uid != uid || live.drift != Drift::None,
+        };
+        let known = wants.iter().filter_map(|(key, want)| {
+            let uid = inventory.get(key).map(|held| held.uid.as_str()).filter(|uid| !uid.is_empty())?;
+            suspicious(key, want, uid).then(|| (key.clone(), uid.to_owned()))
+        });
+        Self(known.collect())
+    }
+}
+
+impl Pass<'_> {
+    /// What is known of wanted objects that the inventory knows and the member does not show.
+    pub(super) async fn vanished(
+        &self,
+        session: &Session,
+        owner: &Owner,
+        suspects: &Suspects,
+        live: &BTreeMap<ObjectKey, Live>,
+        delivered: bool,
+    ) -> BTreeMap<ObjectKey, Vanished> {
+        let unseen = suspects.0.iter().filter(|(key, _)| !live.contains_key(key));
+        let mut vanished: BTreeMap<ObjectKey, Vanished> =
+            unseen.map(|(key, uid)| (key.clone(), session.records.vanished(&owner.hash, key, uid))).collect();
+        let policy = self.target.spec.drift.policy;
+        let unknown = vanished.values().any(|vanished| vanished.applied.is_none());
+        if policy == DriftPolicy::Correct || delivered || !unknown {
+            return vanished;
+        }
+        // Gone since before the hub was started, and the revision is another: it tells what was declared then.
+        let before = self.target.status.as_ref().and_then(|status| status.revision.as_deref());
+        if let Some(before) = before
+            && let Ok((before, _)) = self.rendered(session, before).await
+        {
+            for (key, vanished) in vanished.iter_mut().filter(|(_, vanished)| vanished.applied.is_none()) {
+                vanished.applied = before.objects.get(key).map(|declared| declared.hash.to_string());
+            }
+        }
+        vanished
+    }
+
+    /// What is otherwise when everything was done.
+    pub(super) fn find_drift(
+        &self,
+        session: &Session,
+        owner: &Owner,
+        desired: &Desired,
+        suspects: &Suspects,
+        report: &mut Report,
+    ) {
+        let policy = self.target.spec.drift.policy;
+        for (key, uid) in &suspects.0 {
+            let Some(want) = desired.wants.get(key) else { continue };
+            let Some(found) = session.records.found(&owner.hash, key, uid) else { continue };
+            if policy != DriftPolicy::Correct && session.records.uid(key).is_none() {
+                report.left.insert(key.clone());
+            }
+            report.found.push(self.change(key, &want.gvk.version, found));
+        }
+        let strays = session.records.strays(&owner.hash);
+        if strays.is_empty() {
+            return;
+        }
+        let held = inventory::part(&self.hub.catalog.inventory(self.key), |key| strays.contains_key(key));
+        let copied = |key: &ObjectKey| is_copy(key, desired);
+        for (key, version) in &strays {
+            if !desired.wants.contains_key(key) && !held.contains_key(key) && !copied(key) {
+                let extra = Evidence { change: ChangeKind::Extra, fields: Vec::new() };
+                report.found.push(self.change(key, version, extra));
+            }
+        }
+    }
+
+    /// What a repair undid; `uid` is the object's after it.
+    pub(super) fn mended(
+        &self,
+        session: &Session,
+        effect: &Effect,
+        uid: &str,
+        healed: Option<Evidence>,
+    ) -> Change {
+        let bare = |change| Evidence { change, fields: Vec::new() };
+        let found = healed.unwrap_or_else(|| match &effect.action {
+            // It was there all the time, and not seen.
+            Action::Apply { uid: before, why: Why::Missing, .. } if before == uid => {
+                session.records.hidden(None)
+            }
+            Action::Apply { why: Why::Missing, .. } | Action::Create => bare(ChangeKind::Missing),
+            _ => bare(ChangeKind::Modified),
+        });
+        let mut change = self.change(&effect.key, &effect.gvk.version, found);
+        change.corrected = Some(change.detected_at.clone());
+        change
+    }
+
+    fn change(&self, key: &ObjectKey, version: &str, found: Evidence) -> Change {
+        Change {
+            group: key.group.to_string(),
+            version: version.to_owned(),
+            kind: key.kind.to_string(),
+            namespace: key.namespace.to_string(),
+            name: clip(&key.name, NAME_MAX),
+            change: found.change,
+            detected_at: self.hub.clock.time(),
+            corrected: None,
+            fields: found.fields,
+        }
+    }
+
+    /// Takes out what must not be written now, though it was allowed when it was found.
+    pub(super) fn cover(&self, changes: &mut [Change]) {
+        let live = self.hub.tuning.now();
+        let cover = Cover { redactions: &live.redact, salt: &self.hub.identity.key };
+        for change in changes {
+            let key = ObjectKey {
+                group: change.group.as_str().into(),
+                kind: change.kind.as_str().into(),
+                namespace: change.namespace.as_str().into(),
+                name: change.name.as_str().into(),
+            };
+            change.fields.iter_mut().for_each(|field| cover.cover(&key, field));
+        }
+    }
+}
+
+/// Endpoints bear the labels of their Service, and no ownerReference tells whose they are.
+fn is_copy(key: &ObjectKey, desired: &Desired) -> bool {
+    let is = |kind: &str, other: &ObjectKey| {
+        other.group.is_empty()
+            && *other.kind == *kind
+            && other.namespace == key.namespace
+            && other.name == key.name
+    };
+    is("Endpoints", key) && desired.wants.keys().any(|want| is("Service", want))
+}
+
+impl Hub {
+    /// Repairs that the next status tells.
+    pub(super) fn note_mended(&self, key: &TargetKey, mended: &[Change]) {
+        if mended.is_empty() {
+            return;
+        }
+        let mut memo = self.memo.lock();
+        let all = memo.mended.entry(key.clone()).or_default();
+        all.extend_from_slice(mended);
+        all.drain(..all.len().saturating_sub(MENDED_MOST));
+    }
+}
+
+/// Nothing of the kind is waited for.
+pub(super) type Left = BTreeSet<ObjectKey>;
