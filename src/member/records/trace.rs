@@ -130,7 +130,8 @@ impl Records {
             && Some(&*record.uid) == live["metadata"]["uid"].as_str()
             && let Some(view) = record.views.iter_mut().find(|view| view.owner == *owner)
         {
-            let values = fields::values_hash(would, &set, Some(&declared.body));
+            let spared = known.and_then(|known| known.sparing.objects.get(key));
+            let values = fields::values_hash(&spare::seen(spared, would), &set, Some(&declared.body));
             view.base = Base::Known { set, values, drifted: true };
             view.trace = self.trace(key, live, view, known, Some(&told));
         }
