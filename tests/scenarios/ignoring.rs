@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 use testkit::world::{Access, At, Mark, World};
-use vidra_api::condition::IGNORE_UNMATCHED;
+use vidra_api::{DriftState, VidraTargetStatus, condition::IGNORE_UNMATCHED};
 
 use crate::{config_map, object, says, scenario};
 
@@ -342,6 +342,37 @@ fn a_bundle_that_was_injected_is_left_alone() {
         assert!(is(bundle, "aW5qZWN0ZWQ=")(&alice.live(&at).await));
         deliver(&world, "shop", &hooks("c2Vjb25k", "two"), json!({"yield": "None"})).await;
         alice.when(&at, "as declared", is(bundle, "c2Vjb25k")).await;
+        world.end().await;
+    });
+}
+
+#[test]
+fn what_is_ignored_is_not_reported_beside_what_is() {
+    scenario(async |mut world| {
+        world.register(&["berlin"]).await;
+        let mut drift = ignoring(json!({"kind": "ConfigMap"}), &[".data.key"]);
+        drift["policy"] = "Report".into();
+        deliver(&world, "shop", &two_keys("one", "one"), drift).await;
+        world.ready("shop").await;
+        let (alice, at) = (world.alice("berlin").await, settings(&world));
+        let only_other = |status: &VidraTargetStatus| {
+            let fields = status.changes.iter().flat_map(|change| &change.fields);
+            status.drift == Some(DriftState::Drifted)
+                && fields.map(|field| &*field.path).collect::<Vec<_>>() == [".data.other"]
+        };
+        let in_sync = |status: &VidraTargetStatus| status.drift == Some(DriftState::InSync);
+
+        alice.merge(&at, json!({"data": {"key": "alice's"}})).await;
+        world.look("shop", "edited", 1).await;
+        world.target_when("shop", "berlin", "in sync", in_sync).await;
+        alice.merge(&at, json!({"data": {"other": "alice's"}})).await;
+        world.target_when("shop", "berlin", "the other is told", only_other).await;
+        world.restart_hub().await;
+        world.look("shop", "restarted", 1).await;
+        world.target_when("shop", "berlin", "the other is told", only_other).await;
+        alice.merge(&at, json!({"data": {"other": "one"}})).await;
+        world.target_when("shop", "berlin", "in sync", in_sync).await;
+        assert!(says("alice's")(&alice.live(&at).await));
         world.end().await;
     });
 }

@@ -41,6 +41,7 @@ impl Pass<'_> {
         // What is known to be there, not what is wanted.
         let objects = unwritten.map_or_else(|| inventory::known(&chunks), inventory::identified) as i64;
         let corrections = self.hub.memo.lock().corrections.get(self.key).copied().unwrap_or(0);
+        // Outside of the facts: a lock taken in there is held until they are complete.
         let undone = self.hub.memo.lock().mended.get(self.key).cloned().unwrap_or_default();
         let facts = TargetFacts {
             generation: self.target.metadata.generation.unwrap_or_default(),
