@@ -129,8 +129,8 @@ impl Fleet {
 }
 
 /// What is done about drift of a target.
-fn policy(_target: &VidraTarget) -> String {
-    format!("{:?}", vidra_api::DriftPolicy::Correct)
+fn policy(target: &VidraTarget) -> String {
+    format!("{:?}", target.spec.drift.policy)
 }
 
 type Labels = Vec<(&'static str, String)>;
