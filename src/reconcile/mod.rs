@@ -13,7 +13,7 @@ use std::{
 
 use parking_lot::Mutex;
 use tokio::time::Instant;
-use vidra_api::{Change, DriftSpec};
+use vidra_api::{Change, ChangeKind, DriftSpec};
 use vidra_core::{
     fights::{Fights, Now},
     ignore::Unused,
@@ -96,7 +96,7 @@ pub struct Memo {
     /// Repairs of late, and those who undo them.
     fights: BTreeMap<TargetKey, Fights>,
     /// What was found not to be as declared, was told, and is not repaired.
-    drifting: BTreeMap<TargetKey, BTreeSet<ObjectKey>>,
+    drifting: BTreeMap<TargetKey, BTreeSet<(ObjectKey, ChangeKind)>>,
     /// Since when this process counts time.
     origin: Option<Instant>,
     /// What was repaired since the status that was written last; the newest.

@@ -54,6 +54,48 @@ fn drift_that_stays_is_told_by_condition_event_and_metrics_until_it_is_gone() {
 }
 
 #[test]
+fn reported_drift_is_told_with_its_object_its_age_and_its_author_and_leaves_ready_alone() {
+    scenario(async |mut world| {
+        world.register(&["berlin", "tokyo"]).await;
+        let spec = json!({"targets": [{"clusterNames": ["berlin", "tokyo"]}], "drift": {"policy": "Report"}});
+        world.deliver_with("shop", &config_map("settings", "one"), spec).await;
+        world.ready("shop").await;
+        let alice = world.alice("tokyo").await;
+        let settings = At::config_map(&world.ns, "settings");
+        alice.merge(&settings, json!({"data": {"key": "evil"}})).await;
+
+        let resource = world.resource_says("shop", "Drifted", "True", "TargetsDrifted").await;
+        let conditions = resource.status.unwrap_or_default().conditions;
+        let message = &find(&conditions, DRIFTED).unwrap().message;
+        let object = format!("tokyo, ConfigMap {}/settings since ", world.ns);
+        assert!(message.contains(&object) && message.ends_with(", by \"alice-edit\""), "{message}");
+        world.ready("shop").await;
+        let gauge = "vidra_drifted_objects{cluster=\"tokyo\",policy=\"Report\"}";
+        let found = "vidra_drift_detections_total{cluster=\"tokyo\",change=\"Modified\"}";
+        assert_eq!((world.metric(gauge), world.metric(found)), (1.0, 1.0));
+        wait_for("the drift grows old", SOON, async || {
+            match world.metric("vidra_drift_oldest_seconds{cluster=\"tokyo\"}") {
+                age if age >= 1.0 => Ok(()),
+                age => Err(format!("{age}")),
+            }
+        })
+        .await;
+        wait_for("an Event DriftDetected", SOON, async || {
+            let notes = events(&world, "DriftDetected").await;
+            let told = |note: &String| note.contains("settings on tokyo") && note.contains("alice-edit");
+            if notes.iter().any(told) { Ok(()) } else { Err(format!("{notes:?}")) }
+        })
+        .await;
+
+        // To a hub that starts anew it is no news.
+        world.restart_hub().await;
+        world.look("shop", "again", 2).await;
+        assert_eq!((world.metric(gauge), world.metric(found)), (1.0, 0.0));
+        world.end().await;
+    });
+}
+
+#[test]
 fn a_member_that_does_not_answer_leaves_open_whether_anything_drifted() {
     scenario(async |world| {
         world.register(&["berlin", "tokyo"]).await;

@@ -3,15 +3,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use vidra_api::{Change, ChangeKind, DriftPolicy};
+use vidra_api::{Change, DriftPolicy};
 use vidra_core::{
-    drift::UNKNOWN,
     fights::{Cause, Fights, Review, Suspect, Told},
     object::ObjectKey,
     plan::{self, Action, Drift, Effect, Live, Plan, PlanInput, Why},
+    status::managers,
 };
 
-use super::{Pass, drifting, perform::Report};
+use super::{Pass, drifting::key_of, perform::Report};
 use crate::{
     desired::Desired,
     hub::events::{self, Saying},
@@ -24,9 +24,6 @@ use crate::{
 pub(super) struct Found {
     /// All that a plan would bring back to what was applied before.
     suspects: BTreeMap<ObjectKey, Suspect>,
-    /// Of these, what may be as declared all the same, or is declared otherwise than before: it is no drift as long
-    /// as nobody has looked.
-    doubtful: BTreeSet<ObjectKey>,
     /// Left alone for now.
     left_alone: BTreeSet<ObjectKey>,
 }
@@ -77,8 +74,6 @@ impl Pass<'_> {
     /// at again when a fight asks for it.
     pub(super) fn conclude_drift(&self, found: &Found, desired: &Desired, report: &Report) {
         let now = self.hub.now();
-        let mut news: Vec<(&ObjectKey, &Suspect)> = Vec::new();
-        let mut left: Vec<(ObjectKey, &Change)> = Vec::new();
         let next = {
             let mut memo = self.hub.memo.lock();
             for key in &report.reapplied {
@@ -88,42 +83,11 @@ impl Pass<'_> {
                 let fights = memo.fights.entry(self.key.clone()).or_default();
                 fights.repaired(key, &want.hash, suspect, now);
             }
-            let known = memo.drifting.remove(self.key).unwrap_or_default();
-            let verified = |key: &ObjectKey| report.corrected_keys.contains(key);
-            let mut drifting = BTreeSet::new();
-            for (key, suspect) in &found.suspects {
-                if found.doubtful.contains(key) && !verified(key) {
-                    continue;
-                }
-                if !known.contains(key) {
-                    news.push((key, suspect));
-                }
-                if !report.reapplied.contains(key) {
-                    drifting.insert(key.clone());
-                }
-            }
-            // What nobody acts on: it is left as it is, or is not the hub's.
-            for change in report.found.iter().filter(|_| self.tells_drift()) {
-                let key = drifting::key_of(change);
-                if !found.suspects.contains_key(&key) {
-                    if !known.contains(&key) {
-                        left.push((key.clone(), change));
-                    }
-                    drifting.insert(key);
-                }
-            }
-            if !drifting.is_empty() {
-                memo.drifting.insert(self.key.clone(), drifting);
-            }
             memo.fights.get(self.key).and_then(|fights| fights.next_look(now))
         };
-        for (key, change) in left {
+        for change in self.news(report) {
             self.hub.metrics.drift().detected(&self.key.cluster, change.change);
-            self.gather(events::DETECTED, &key, &managers(change));
-        }
-        for (key, suspect) in news {
-            self.hub.metrics.drift().detected(&self.key.cluster, change_kind(suspect.cause));
-            self.gather(events::DETECTED, key, &suspect.by);
+            self.gather(events::DETECTED, &key_of(change), &managers(change));
         }
         self.hub.metrics.drift().corrected(&self.key.cluster, report.corrected);
         if let Some(wait) = next {
@@ -131,8 +95,28 @@ impl Pass<'_> {
         }
     }
 
-    fn tells_drift(&self) -> bool {
-        self.target.spec.drift.policy != DriftPolicy::Ignore
+    /// Drift that was not found before: by this process, or by the one before it as the status tells.
+    fn news<'r>(&self, report: &'r Report) -> Vec<&'r Change> {
+        if self.target.spec.drift.policy == DriftPolicy::Ignore {
+            return Vec::new();
+        }
+        let id = |change: &Change| (key_of(change), change.change);
+        let told = || {
+            let status = self.target.status.as_ref();
+            let changes = status.into_iter().flat_map(|status| &status.changes);
+            changes.filter(|change| change.corrected.is_none()).map(id).collect()
+        };
+        let open: BTreeSet<_> = report.found.iter().map(id).collect();
+        let known = {
+            let mut memo = self.hub.memo.lock();
+            let known = memo.drifting.remove(self.key);
+            if !open.is_empty() {
+                memo.drifting.insert(self.key.clone(), open);
+            }
+            known
+        };
+        let mut known: BTreeSet<_> = known.unwrap_or_else(told);
+        report.mended.iter().chain(&report.found).filter(|change| known.insert(id(change))).collect()
     }
 
     /// What the status says of this target's fights.
@@ -153,28 +137,21 @@ impl Found {
         let key = &effect.key;
         let live = input.live.get(key);
         let held = input.inventory.get(key).is_some_and(|held| !held.uid.is_empty());
-        let (cause, by, doubtful) = match &effect.action {
-            Action::Apply { why: Why::Missing, .. } => (Cause::Missing, Vec::new(), false),
-            Action::Create if input.delivered && held && live.is_none() => {
-                (Cause::Missing, Vec::new(), false)
-            }
+        let (cause, by) = match &effect.action {
+            Action::Apply { why: Why::Missing, .. } => (Cause::Missing, Vec::new()),
+            Action::Create if input.delivered && held && live.is_none() => (Cause::Missing, Vec::new()),
             Action::Apply { why: Why::Drifted, .. } => {
                 match session.records.taken(&owner.hash, key).filter(|_| live.is_some_and(|live| live.proof))
                 {
-                    Some(taken) => (Cause::Values(taken.paths), taken.by, false),
-                    None => (Cause::Marks, Vec::new(), false),
+                    Some(taken) => (Cause::Values(taken.paths), taken.by),
+                    None => (Cause::Marks, Vec::new()),
                 }
             }
             // It was applied as it is declared now: somebody took our stamp off, or put an older one back.
-            Action::Apply { why: Why::Changed, .. } if input.delivered => {
-                (Cause::Marks, Vec::new(), live.is_some_and(|live| live.applied.is_some()))
-            }
-            Action::Verify { .. } => (Cause::Unseen, Vec::new(), true),
+            Action::Apply { why: Why::Changed, .. } if input.delivered => (Cause::Marks, Vec::new()),
+            Action::Verify { .. } => (Cause::Unseen, Vec::new()),
             _ => return,
         };
-        if doubtful {
-            self.doubtful.insert(key.clone());
-        }
         self.suspects.insert(key.clone(), Suspect { cause, by });
     }
 }
@@ -190,18 +167,4 @@ fn masked(input: &PlanInput<'_>, as_declared: &BTreeSet<ObjectKey>) -> BTreeMap<
         }
     }
     live
-}
-
-/// Who holds the fields that are otherwise, as far as the server says.
-fn managers(change: &Change) -> Vec<String> {
-    let named = change.fields.iter().map(|field| &field.manager).filter(|manager| *manager != UNKNOWN);
-    named.collect::<BTreeSet<_>>().into_iter().cloned().collect()
-}
-
-fn change_kind(cause: Cause) -> ChangeKind {
-    match cause {
-        Cause::Missing => ChangeKind::Missing,
-        Cause::Marks => ChangeKind::OwnershipLost,
-        Cause::Values(_) | Cause::Unseen => ChangeKind::Modified,
-    }
 }

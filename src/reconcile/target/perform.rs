@@ -36,8 +36,6 @@ pub(super) struct Report {
     pub(super) corrected: i64,
     /// What was applied again though it had been applied as it is declared, and what a look found to differ.
     pub(super) reapplied: BTreeSet<ObjectKey>,
-    /// Of these, those of which drift was undone.
-    pub(super) corrected_keys: BTreeSet<ObjectKey>,
     /// What was repaired, with what was otherwise.
     pub(super) mended: Vec<Change>,
     /// What is otherwise when everything was done.
@@ -150,7 +148,6 @@ impl Pass<'_> {
         match outcome {
             Outcome::Applied { corrected: true, .. } => {
                 report.corrected += 1;
-                report.corrected_keys.insert(key.clone());
                 self.gather(events::CORRECTED, key, &[]);
             }
             Outcome::Applied { .. } | Outcome::Present | Outcome::Seen => {}

@@ -3,6 +3,7 @@
 use vidra_api::{Change, ConditionStatus, DriftState, Time};
 
 use super::resource::TargetView;
+use crate::drift::UNKNOWN;
 use crate::fields::manager_name;
 
 /// So many managers are named.
@@ -26,14 +27,19 @@ pub fn first_drift(changes: &[Change]) -> Option<FirstDrift> {
     let dot = if change.group.is_empty() { "" } else { "." };
     let slash = if change.namespace.is_empty() { "" } else { "/" };
     let Change { kind, group, namespace, name, .. } = change;
-    let managers = change.fields.iter().map(|field| field.manager.as_str());
+    let object = format!("{kind}{dot}{group} {namespace}{slash}{name}");
+    Some(FirstDrift { object, since: change.detected_at.clone(), by: managers(change) })
+}
+
+/// The managers that hold what differs, as messages may show them: the first few, sorted.
+pub fn managers(change: &Change) -> Vec<String> {
+    let named = change.fields.iter().map(|field| field.manager.as_str());
     let mut by: Vec<String> =
-        managers.filter(|name| !name.is_empty() && *name != "unknown").map(manager_name).collect();
+        named.filter(|name| !name.is_empty() && *name != UNKNOWN).map(manager_name).collect();
     by.sort();
     by.dedup();
     by.truncate(MANAGERS);
-    let object = format!("{kind}{dot}{group} {namespace}{slash}{name}");
-    Some(FirstDrift { object, since: change.detected_at.clone(), by })
+    by
 }
 
 /// Status, reason and message of the condition.
