@@ -1,6 +1,16 @@
 //! What a real API server makes of the CRDs: it takes them, takes good objects, and refuses bad ones
 //! with a sentence that says how to mend them. Only it can tell what a CEL rule costs.
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking, in its helpers too")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test fails by panicking, in its helpers too"
+)]
+
+#[path = "crds/fields.rs"]
+mod fields;
+#[path = "crds/golden.rs"]
+mod golden;
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -129,6 +139,57 @@ fn bad_sources() -> Vec<(Value, [&'static str; 2])> {
     ]
 }
 
+fn ignoring(target: Value, paths: Value) -> Value {
+    resource(json!({"targets": [], "drift": {"ignore": [{"target": target, "paths": paths}]}}))
+}
+
+/// Bad rules of what is left alone, each with the field and the sentence that the user reads.
+fn bad_ignores() -> Vec<(Value, [&'static str; 2])> {
+    let write =
+        "write the path as the API server does in conflicts, beginning with '.', such as .spec.replicas";
+    let choose = "choose a field below the root: what an object is called";
+    let path = |path: &str| ignoring(json!({"kind": "A"}), json!([".ok", path]));
+    let mut rows: Vec<_> = [
+        "",
+        "spec",
+        ".",
+        ".spec.",
+        ".spec..a",
+        ".data.a/b",
+        ".a[name=app]",
+        ".a[name=\"app\"",
+        ".a[]",
+        ".a[0",
+        ".a b[",
+    ]
+    .into_iter()
+    .map(|text| (path(text), ["spec.drift.ignore[0].paths[1]", write]))
+    .collect();
+    rows.extend(
+        [".apiVersion", ".kind", ".metadata", ".metadata.name", ".metadata.managedFields[0]"]
+            .into_iter()
+            .map(|text| (path(text), ["spec.drift.ignore[0].paths[1]", choose])),
+    );
+    let (target, paths) = ("spec.drift.ignore[0].target", "spec.drift.ignore[0].paths");
+    rows.extend([
+        (
+            ignoring(json!({}), json!([".a"])),
+            [target, "give at least one of group, kind, namespace and name"],
+        ),
+        (ignoring(json!({"kind": "A"}), json!([])), [paths, "write at least one path"]),
+        (ignoring(json!({"kind": "A"}), json!(vec![".a"; 17])), [paths, "must have at most 16 items"]),
+        (
+            resource(json!({"targets": [], "drift": {"ignore": [{"paths": [".a"]}]}})),
+            [target, "Required value"],
+        ),
+        (
+            resource(json!({"targets": [], "drift": {"yield": "All"}})),
+            ["spec.drift.yield", "supported values: \"Standard\", \"None\""],
+        ),
+    ]);
+    rows
+}
+
 fn member(spec: Value) -> Value {
     object("MemberCluster", "berlin", spec)
 }
@@ -174,6 +235,23 @@ fn good() -> Vec<Value> {
             json!([{"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "a", "labels": {"b": "c"}},
             "spec": {"replicas": 1, "deep": [{"any": [null, 1.5, "x", true]}]}}, {"apiVersion": "v1", "kind": "List", "items": []}]),
         ),
+        ignoring(
+            json!({"group": "", "kind": "ConfigMap", "namespace": "a", "name": "b"}),
+            json!([
+                ".spec.replicas",
+                ".data[\"app.conf\"]",
+                ".metadata.annotations.example.com/a[b]",
+                ".a[0].b",
+                ".a[=\"x]\"].b",
+                ".spec.template.spec.containers[name=\"app\"].image",
+                ".spec.ports[port=80,protocol=\"TCP\"].targetPort",
+                ".spec.template.metadata.labels.app.kubernetes.io/name",
+                ".a[b=true,c=-1.5e3].d",
+                ".metadata.labels",
+            ]),
+        ),
+        resource(json!({"targets": [], "drift": {"ignore": vec![json!({"target": {"name": "a"},
+            "paths": vec![".a"; 16]}); 32], "yield": "None"}})),
         member(json!({})),
         member(
             json!({"kubeconfigSecretRef": {"namespace": "vidra", "name": "berlin.eu"}, "allowedNamespaces": []}),
@@ -344,7 +422,7 @@ fn an_api_server_takes_the_crds_and_good_objects_and_refuses_bad_ones_helpfully(
             wrong.push(format!("refused: {object}\n  {refusal}"));
         }
     }
-    for (object, expected) in bad().into_iter().chain(bad_sources()) {
+    for (object, expected) in bad().into_iter().chain(bad_sources()).chain(bad_ignores()) {
         match try_create(&object) {
             Ok(_) => wrong.push(format!("accepted: {object}")),
             Err(refusal) if expected.iter().all(|part| refusal.contains(part)) => {}

@@ -91,5 +91,8 @@ fn the_plug_in_is_built_without_the_hub_and_the_hub_without_the_plug_in() {
     for forbidden in ["vidra-hub", "testkit", "memkube"] {
         assert!(!plugin.iter().any(|name| name == forbidden), "kubectl-vidra is built with {forbidden}");
     }
-    assert!(!dependencies("vidra-hub").iter().any(|name| name == "kubectl-vidra"), "the hub is built with it");
+    assert!(
+        !dependencies("vidra-hub").iter().any(|name| name == "kubectl-vidra"),
+        "the hub is built with it"
+    );
 }

@@ -109,6 +109,8 @@ struct View {
     applied: Option<(DeclaredHash, i64)>,
     /// Somebody holds what is left to such.
     yields: bool,
+    /// See [`Stamp::kept`].
+    kept: bool,
     base: Base,
     /// While it is not as it was left.
     trace: Option<Box<trace::Trace>>,
@@ -233,7 +235,7 @@ impl Records {
             if let Some(declared) = desired.objects.get(key)
                 && view.applied.is_some_and(|(hash, _)| hash == declared.hash)
             {
-                view.base.settle(&declared.body, spared, view.yields);
+                view.base.settle(&declared.body, spared, view.yields, view.kept);
             }
             drift = view.base.drift();
         }
@@ -285,6 +287,7 @@ impl Records {
                 let proof = entry.as_ref().is_some_and(|set| fields::owns_label(set, &label))
                     && !metadata["labels"][&label].is_null();
                 let stamp = metadata["annotations"][&label].as_str().and_then(Stamp::parse);
+                let kept = stamp.as_ref().is_some_and(|stamp| stamp.kept);
                 let applied = stamp.map(|stamp| (stamp.hash, stamp.generation));
                 let view = before.iter().find(|view| view.owner == owner);
                 let was = view.and_then(|view| view.base.known());
@@ -311,7 +314,7 @@ impl Records {
                     }
                 };
                 let yields = spared.is_some_and(|spared| spared.yields_now(&live.json));
-                let mut view = View { owner, proof, applied, yields, base, trace: None };
+                let mut view = View { owner, proof, applied, yields, kept, base, trace: None };
                 view.trace = self.trace(key, &live.json, &view, known, None);
                 view
             })

@@ -75,6 +75,7 @@ fn fifty_objects_that_drift_at_once_are_one_event_each_of_what_was_found_and_wha
         for number in 0..50 {
             let at = At::config_map(&world.ns, &name(number));
             alice.merge(&at, json!({"data": {"key": "evil"}})).await;
+            sleep(SECOND / 50).await;
         }
         world.corrected("shop", "berlin", 50).await;
         sleep(SECOND * 5).await;

@@ -2,6 +2,7 @@
 
 use serde_json::json;
 use testkit::world::At;
+use vidra_api::{ChangeKind, VidraTargetStatus};
 
 use crate::{config_map, says, scenario};
 
@@ -41,6 +42,50 @@ fn creating_takes_one_request_idling_none_a_repair_one_and_a_lost_object_two() {
         world.corrected("shop", "berlin", 2).await;
         world.after_passes(2).await;
         assert_eq!(verbs(&mark), ["patch", "patch"], "making again");
+        world.end().await;
+    });
+}
+
+#[test]
+fn reporting_an_edit_takes_no_request_and_a_lost_object_one() {
+    scenario(async |world| {
+        world.register(&["berlin"]).await;
+        let alice = world.alice("berlin").await;
+        let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": world.ns}});
+        alice.create(namespace).await;
+        let settings = At::config_map(&world.ns, "settings");
+        let spec = json!({"targets": [{"clusterNames": ["berlin"]}], "reconcile": {"interval": "1s"},
+            "drift": {"policy": "Report"}});
+        let verbs = |mark: &testkit::world::Mark| -> Vec<String> {
+            world.requests_for(&settings, "berlin", mark).into_iter().map(|one| one.verb).collect()
+        };
+        let drifted = async |what: ChangeKind| {
+            let is = |status: &VidraTargetStatus| status.changes.iter().any(|one| one.change == what);
+            world.target_when("shop", "berlin", "told", is).await;
+        };
+        let mark = world.mark();
+        world.deliver_with("shop", &config_map("settings", "one"), spec).await;
+        world.ready("shop").await;
+        assert_eq!(verbs(&mark), ["patch"], "creating");
+
+        let mark = world.mark();
+        alice.merge(&settings, json!({"data": {"key": "evil"}})).await;
+        drifted(ChangeKind::Modified).await;
+        // The VidraResource has said so too.
+        world.after_passes(3).await;
+        let quiet = world.mark();
+        world.after_passes(3).await;
+        assert_eq!(verbs(&mark), [""; 0], "reporting");
+        assert_eq!(world.writes("hub", &quiet), [], "three intervals");
+
+        let mark = world.mark();
+        alice.delete(&settings).await;
+        drifted(ChangeKind::Missing).await;
+        world.after_passes(3).await;
+        let quiet = world.mark();
+        world.after_passes(3).await;
+        assert_eq!(verbs(&mark), ["get"], "reporting a lost object");
+        assert_eq!(world.writes("hub", &quiet), [], "three intervals");
         world.end().await;
     });
 }

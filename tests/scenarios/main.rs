@@ -6,6 +6,7 @@
 
 mod adopting;
 mod apply_modes;
+mod canary;
 mod common;
 mod conformance;
 mod counts;
@@ -19,6 +20,7 @@ mod fights;
 mod foreign;
 mod forgetting;
 mod identity;
+mod ignoring;
 mod inheriting;
 mod labels;
 mod limits;
@@ -31,6 +33,7 @@ mod partial;
 mod proxies;
 mod real;
 mod removal;
+mod reporting;
 mod rights;
 mod rollup;
 mod served;

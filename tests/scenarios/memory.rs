@@ -3,6 +3,7 @@
 
 mod adopting;
 mod apply_modes;
+mod canary;
 mod clockwork;
 mod common;
 mod conformance;
@@ -17,6 +18,7 @@ mod fights;
 mod foreign;
 mod forgetting;
 mod identity;
+mod ignoring;
 mod inheriting;
 mod labels;
 mod limits;
@@ -28,6 +30,7 @@ mod overrides;
 mod partial;
 mod patience;
 mod removal;
+mod reporting;
 mod restored;
 mod rights;
 mod rollup;

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use testkit::world::{At, SOON, World, wait_for};
+use testkit::world::{At, SOON, Who, World, wait_for};
 use vidra_api::TargetState;
 
 use crate::{config_map, marks, says, scenario};
@@ -92,6 +92,22 @@ fn a_deleted_member_without_credentials_is_let_go_by_itself_ten_minutes_later() 
 }
 
 #[test]
+fn a_deleted_member_for_which_another_cluster_answers_is_let_go_by_itself_ten_minutes_later() {
+    scenario(async |world| {
+        delivered(&world).await;
+        world.register_as("austin", &world.kubeconfig("tokyo", Who::VidraHub), json!({})).await;
+        world.member_says("austin", "IdentityConfirmed", "False").await;
+        world.hub.delete(&world.member_at("austin")).await;
+        world.target_is("shop", "austin", TargetState::Terminating, "IdentityNotConfirmed").await;
+        minutes(9).await;
+        assert!(is_there(&world).await);
+        minutes(2).await;
+        is_let_go(&world).await;
+        clean_up(world).await;
+    });
+}
+
+#[test]
 fn a_deleted_member_that_answers_in_time_is_cleaned_up() {
     scenario(async |world| {
         delivered(&world).await;
@@ -100,8 +116,10 @@ fn a_deleted_member_that_answers_in_time_is_cleaned_up() {
         minutes(60).await;
         world.hub.delete(&world.member_at("austin")).await;
         world.target_is("shop", "austin", TargetState::Terminating, "MemberUnreachable").await;
-        minutes(7).await;
+        minutes(6).await;
         drop(frozen);
+        // It is tried again every two minutes by now.
+        minutes(3).await;
         world.hub.gone(&world.member_at("austin")).await;
         let (alice, settings) = (world.alice("austin").await, At::config_map(&world.ns, "settings"));
         assert_eq!(marks(&alice.live(&settings).await), [""; 0]);

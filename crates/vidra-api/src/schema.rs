@@ -185,8 +185,8 @@ pub(crate) fn ignored_paths(_: &mut SchemaGenerator) -> Schema {
                     be ignored";
     json_schema!({
         "type": "array",
-        "description": "The fields, each with all that is below it, at most 32.",
-        "maxItems": crate::drift::IGNORES_MAX,
+        "description": "The fields, each with all that is below it, at most 16.",
+        "maxItems": crate::drift::IGNORED_PATHS_MAX,
         "x-kubernetes-list-type": "atomic",
         "items": {
             "type": "string",

@@ -16,7 +16,7 @@ use thiserror::Error;
 
 pub use hash::{DeclaredHash, HashKey, revision_of};
 pub use stage::Stage;
-pub use stamp::{Stamp, compose};
+pub use stamp::{Stamp, compose, compose_kept};
 
 use crate::directives::{BadDirective, Directives};
 use crate::manifest::{ManifestObject, Place};

@@ -44,7 +44,7 @@ impl Actor<'_> {
         uid: &str,
         live: &Value,
     ) -> Result<bool, CallError> {
-        let mut body = self.marked(declared, self.plain_for(declared, live));
+        let mut body = self.marked(declared, &self.plain_for(declared, live));
         body["metadata"]["uid"] = uid.into();
         let params = PatchParams { dry_run: true, ..self.params(true) };
         let api = self.api(&declared.key, self.resource(&declared.gvk)?);

@@ -7,7 +7,7 @@ use serde_json::Value;
 use vidra_core::{
     ignore::{Spared, Sparing},
     plan::Why,
-    render::Declared,
+    render::{self, Declared, Stamp},
 };
 
 use super::{Actor, Outcome, Step};
@@ -68,7 +68,7 @@ impl Actor<'_> {
 
     /// The body to apply to exactly this live object.
     pub(super) fn body_for(&self, declared: &Declared, live: &Live) -> Value {
-        let mut body = self.marked(declared, self.plain_for(declared, &live.json));
+        let mut body = self.marked(declared, &self.plain_for(declared, &live.json));
         body["metadata"]["uid"] = live.uid().into();
         body["metadata"]["resourceVersion"] = live.resource_version().into();
         body
@@ -83,8 +83,13 @@ impl Actor<'_> {
     }
 
     /// Puts our marks on what [`Actor::plain_for`] gave.
-    pub(super) fn marked(&self, declared: &Declared, plain: Arc<Value>) -> Value {
-        self.body(&Declared { body: plain, ..declared.clone() })
+    pub(super) fn marked(&self, declared: &Declared, plain: &Value) -> Value {
+        let owner = self.owner;
+        let sparing = self.sparing();
+        let kept = sparing.objects.get(&declared.key).is_some_and(|one| one.is_kept(plain, &declared.body));
+        let (name, generation) = (owner.name.clone(), owner.generation);
+        let stamp = Stamp { owner: name, generation, hash: declared.hash, kept };
+        render::compose_kept(plain, &owner.hub, &owner.hash, &stamp)
     }
 
     /// `value` without what is left alone in this live object.

@@ -44,9 +44,14 @@ impl Base {
     }
 
     /// Takes what was seen for a baseline, where that needs no call. `yields`: somebody holds what is left to such.
-    pub(super) fn settle(&mut self, declared: &Value, spared: Option<&Spared>, yields: bool) {
+    /// `kept`: not all that our entry owns is as declared, which is as it should be only while something is ignored.
+    pub(super) fn settle(&mut self, declared: &Value, spared: Option<&Spared>, yields: bool, kept: bool) {
         let Base::Seen { set, values, exact } = self else { return };
-        let comparable = *exact || (!spared.is_some_and(Spared::ignores) && !fields::has_empties(declared));
+        let ignores = spared.is_some_and(Spared::ignores);
+        let comparable = match ignores {
+            true => *exact,
+            false => !kept && (*exact || !fields::has_empties(declared)),
+        };
         let is_owned = |declared: &Value| fields::missing_leaves(declared, set).is_empty();
         let owned = match spared {
             Some(spared) => is_owned(&spared.expected(declared, yields)),

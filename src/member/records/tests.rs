@@ -1,5 +1,7 @@
 //! What the fold lets through and what it drops.
 
+mod drift;
+
 use std::time::Duration;
 
 use serde_json::json;
@@ -111,7 +113,8 @@ fn another_value_is_drift_and_wakes_once() {
     let records = applied();
     assert_eq!(records.fold(&gvk(), live(11, "slow", false), Source::Watch), [target()]);
     assert_eq!(drift(&records), Drift::Differs);
-    assert_eq!(records.fold(&gvk(), live(12, "slower", false), Source::Watch), [], "it is known already");
+    assert_eq!(records.fold(&gvk(), live(12, "slow", false), Source::Watch), [], "it is known already");
+    assert_eq!(records.fold(&gvk(), live(12, "slow", false), Source::Watch), [], "and no news");
     assert_eq!(records.fold(&gvk(), live(13, "fast", true), Source::Answer(&owner())), []);
     assert_eq!(drift(&records), Drift::None);
 }
@@ -210,4 +213,62 @@ fn an_end_that_overtakes_the_answer_of_the_creation_is_not_forgotten() {
     assert_eq!(records.land(&key()), [target()]);
     assert!(records.view(&owner(), &key(), &desired()).is_none());
     assert!(records.inner.lock().flights.is_empty());
+}
+
+/// What is left alone when `data.mode` is ignored.
+fn mode_ignored() -> Arc<Sparing> {
+    let spec = serde_json::from_value(
+        json!({"ignore": [{"target": {"kind": "ConfigMap"}, "paths": [".data.mode"]}]}),
+    );
+    desired().sparing(&spec.unwrap()).unwrap()
+}
+
+#[test]
+fn another_value_of_what_is_ignored_wakes_nobody_also_after_a_start() {
+    let records = Records::new(hub(), secrecy());
+    records.declare(owner(), target(), desired(), mode_ignored());
+    records.fold(&gvk(), live(10, "fast", true), Source::Answer(&owner()));
+    assert_eq!(records.fold(&gvk(), live(11, "slow", false), Source::Watch), []);
+    assert_eq!(drift(&records), Drift::None);
+
+    let records = Records::new(hub(), secrecy());
+    records.declare(owner(), target(), desired(), mode_ignored());
+    records.fold(&gvk(), live(11, "slow", false), Source::List(records.mark()));
+    assert_eq!(drift(&records), Drift::None);
+}
+
+#[test]
+fn what_is_left_alone_otherwise_is_unsure_until_an_apply_or_a_dry_run_tells() {
+    let records = Records::new(hub(), secrecy());
+    records.declare(owner(), target(), desired(), mode_ignored());
+    records.fold(&gvk(), live(10, "fast", true), Source::Answer(&owner()));
+    records.declare(owner(), target(), desired(), mode_ignored());
+    assert_eq!(drift(&records), Drift::None, "nothing has changed");
+
+    records.declare(owner(), target(), desired(), Arc::default());
+    assert_eq!(drift(&records), Drift::Unsure);
+    assert!(records.is_stale(&owner(), &key()));
+    // The entry owns all that is declared, but what was sent may have been what was live.
+    records.fold(&gvk(), live(11, "fast", true), Source::Watch);
+    assert_eq!(drift(&records), Drift::Unsure);
+    records.fold(&gvk(), live(12, "fast", true), Source::Answer(&owner()));
+    assert_eq!(drift(&records), Drift::None);
+
+    records.declare(owner(), target(), desired(), mode_ignored());
+    assert_eq!(drift(&records), Drift::Unsure);
+    let set = FieldSet::from_fields_v1(&json!({"f:data": {"f:mode": {}}})).unwrap();
+    records.rebase(&owner(), &key(), &live(12, "slow", false).json, set, &desired().objects[&key()].body);
+    assert_eq!(drift(&records), Drift::None);
+    assert_eq!(records.fold(&gvk(), live(13, "slower", false), Source::Watch), []);
+}
+
+#[test]
+fn what_was_seen_before_anything_was_declared_is_compared_when_it_is() {
+    let records = Records::new(hub(), secrecy());
+    records.fold(&gvk(), live(10, "slow", false), Source::List(records.mark()));
+    records.declare(owner(), target(), desired(), mode_ignored());
+    assert_eq!(drift(&records), Drift::Unsure, "what was hashed held what is ignored");
+    assert!(!records.is_stale(&owner(), &key()), "a read tells, no dry run is needed");
+    records.fold(&gvk(), live(10, "slow", false), Source::Read);
+    assert_eq!(drift(&records), Drift::None);
 }

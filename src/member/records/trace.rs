@@ -151,6 +151,12 @@ impl Records {
         if !proof && *record.uid != *uid {
             return missing();
         }
+        let declared = inner.owners.get(owner).and_then(|known| known.desired.objects.get(key));
+        let applied = view.and_then(|view| view.applied);
+        if applied.zip(declared).is_some_and(|((hash, _), declared)| hash != declared.hash) {
+            // It is about to be applied otherwise.
+            return None;
+        }
         let drift = view.map_or(Drift::Differs, |view| view.base.drift());
         if record.terminating || (proof && drift != Drift::Differs) {
             return None;

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 use vidra_api::names::{self, HubId, OwnerHash};
 use vidra_core::{
-    fields::{self, Taken},
+    fields::{self, Path, Taken},
     object::ObjectKey,
 };
 
@@ -28,9 +28,11 @@ impl Inner {
     pub(super) fn trace(&mut self, hub: &HubId, key: &ObjectKey, live: &Value, views: &[View]) {
         let lost = |view: &View| {
             let Base::Known { set, drifted: true, .. } = &view.base else { return None };
-            let target = &self.owners.get(&view.owner)?.target;
-            let manager = names::field_manager(hub, &target.namespace, &target.resource);
-            Some((view.owner.clone(), fields::taken(live, &manager, set)))
+            let owner = self.owners.get(&view.owner)?;
+            let manager = names::field_manager(hub, &owner.target.namespace, &owner.target.resource);
+            let spared = owner.sparing.objects.get(key);
+            let left_alone = |path: &Path| spared.is_some_and(|spared| spared.covers(path, live));
+            Some((view.owner.clone(), fields::taken(live, &manager, set, left_alone)))
         };
         let found: Vec<_> = views.iter().filter_map(lost).collect();
         if found.is_empty() {

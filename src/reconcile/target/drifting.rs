@@ -157,10 +157,7 @@ impl Pass<'_> {
                 namespace: change.namespace.as_str().into(),
                 name: change.name.as_str().into(),
             };
-            for field in &mut change.fields {
-                cover.cover(&key, &field.path, &mut field.expected);
-                cover.cover(&key, &field.path, &mut field.actual);
-            }
+            change.fields.iter_mut().for_each(|field| cover.cover(&key, field));
         }
     }
 }

@@ -24,7 +24,7 @@ const HUB_KINDS: [(&str, &str); 5] = [
 ];
 
 /// Fields that differ between runs that are alike.
-const TRANSIENT: [&str; 11] = [
+const TRANSIENT: [&str; 13] = [
     "appliedGeneration",
     "uid",
     "resourceVersion",
@@ -34,6 +34,8 @@ const TRANSIENT: [&str; 11] = [
     "lastTransitionTime",
     "since",
     "corrections",
+    "detectedAt",
+    "notAfter",
     "lastContactTime",
     "vidra.dev/left-at",
 ];
@@ -112,6 +114,13 @@ fn hub_object(clusters: &Clusters, plural: &str, mut object: Value) -> Value {
     }
     for left in object["status"]["leftBehind"].as_array_mut().into_iter().flatten() {
         left["at"] = json!("set");
+    }
+    if let Some(changes) = object["status"]["changes"].as_array_mut() {
+        // What was repaired is told as the counts of repairs are.
+        changes.retain(|change| change["corrected"].is_null());
+    }
+    if object["status"]["changes"] == json!([]) {
+        object["status"].as_object_mut().map(|status| status.remove("changes"));
     }
     if plural == "memberclusters" && object["status"]["uid"].is_string() {
         object["status"]["joined"] = json!(true);

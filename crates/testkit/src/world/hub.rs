@@ -11,6 +11,7 @@ use vidra_hub::settings::Settings;
 use super::{
     access::{Access, At},
     bed::{Bed, Turns, Who},
+    logs::Tee,
     record::Mark,
     wait::{LONG, SOON, wait_for},
 };
@@ -54,7 +55,7 @@ impl World {
             .with_env_filter(tracing_subscriber::EnvFilter::new(
                 std::env::var("RUST_LOG").unwrap_or_else(|_| "vidra_hub=debug,testkit=info".into()),
             ))
-            .with_test_writer()
+            .with_writer(Tee)
             .try_init();
         let hub = Access::new(bed.client("hub", Who::Admin).await.expect("a client"), "kubectl");
         if !turn.installed {
@@ -150,9 +151,14 @@ impl World {
         .await;
     }
 
+    /// All of the running hub's metrics, as they are scraped.
+    pub fn metrics(&self) -> String {
+        self.running.as_ref().expect("the hub runs").metrics.render()
+    }
+
     /// One value of the running hub's metrics, by its name and labels as they are written; 0: not there.
     pub fn metric(&self, name: &str) -> f64 {
-        let text = self.running.as_ref().expect("the hub runs").metrics.render();
+        let text = self.metrics();
         let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
         line.and_then(|value| value.parse().ok()).unwrap_or(0.0)
     }

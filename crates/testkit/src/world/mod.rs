@@ -12,6 +12,7 @@
 mod access;
 mod bed;
 mod hub;
+mod logs;
 mod members;
 mod memory;
 mod real;
@@ -23,6 +24,7 @@ mod wait;
 pub use access::{Access, At, Refused};
 pub use bed::{Bed, Who};
 pub use hub::World;
+pub use logs::Logs;
 pub use members::{Frozen, two_contexts};
 pub use memory::{Backups, in_memory, in_memory_with_backups};
 pub use real::on_real_servers;

@@ -126,6 +126,7 @@ at_every_call! {
     a_field_that_is_held_survives_a_crash_at_every_call: Parting::Hold,
     adopting_survives_a_crash_at_every_call: Parting::Adopt,
     adopting_what_is_equal_survives_a_crash_at_every_call: Parting::AdoptEqual,
+    what_another_hub_delivered_survives_a_crash_at_every_call: Parting::Inherit,
     a_forgotten_member_survives_a_crash_at_every_call: Parting::Forget,
     a_changed_source_survives_a_crash_at_every_call: Harm::ChangeSource,
     a_lost_source_survives_a_crash_at_every_call: Harm::LoseSource,

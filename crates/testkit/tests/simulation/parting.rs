@@ -6,9 +6,9 @@ use memkube::Down;
 use serde_json::{Value, json};
 use testkit::sim::{
     Moment, Scenario, World,
-    world::{TARGET_NAMESPACE, config_map, config_maps, document, hub_path, resource},
+    world::{TARGET_NAMESPACE, config_map, config_maps, document, hub_path, member_path, resource},
 };
-use vidra_api::labels::{APPROVE_REMOVAL, FORGET};
+use vidra_api::labels::{APPROVE_REMOVAL, FORGET, TAKE_OVER_FROM};
 
 use crate::scenarios::{has, manifest, ready, shop};
 
@@ -29,11 +29,13 @@ pub enum Parting {
     Adopt,
     /// An object that is as declared is taken over.
     AdoptEqual,
+    /// An object of another hub is taken over.
+    Inherit,
     /// A silent member is deselected and given up.
     Forget,
 }
 
-pub const ALL: [Parting; 8] = [
+pub const ALL: [Parting; 9] = [
     Parting::ApproveObjects,
     Parting::Empty,
     Parting::Keep,
@@ -41,6 +43,7 @@ pub const ALL: [Parting; 8] = [
     Parting::Hold,
     Parting::Adopt,
     Parting::AdoptEqual,
+    Parting::Inherit,
     Parting::Forget,
 ];
 
@@ -66,6 +69,18 @@ async fn applied_by_kubectl(world: &World, value: &str) {
     let entry = json!({"manager": "kubectl-client-side-apply", "operation": "Update", "apiVersion": "v1",
         "fieldsType": "FieldsV1", "fieldsV1": {"f:data": {".": {}, "f:key": {}, "f:old": {}}}});
     let body = json!({"metadata": {"name": "b"}, "data": {"key": value, "old": "x"}});
+    world.create("berlin", &config_maps(TARGET_NAMESPACE), body).await;
+    world.patch("berlin", &config_map("b"), json!({"metadata": {"managedFields": [entry]}})).await;
+}
+
+/// What another hub has delivered.
+async fn delivered_by_another(world: &World) {
+    let mark = "owner.vidra.dev/0123456789abcdef0123456789abcdef";
+    let marks = json!({format!("f:{mark}"): {}, "f:vidra.dev/hub": {}});
+    let entry = json!({"manager": "vidra/other/team/shop", "operation": "Apply", "apiVersion": "v1",
+        "fieldsType": "FieldsV1", "fieldsV1": {"f:data": {"f:key": {}, "f:old": {}}, "f:metadata": {"f:labels": marks}}});
+    let body = json!({"metadata": {"name": "b", "labels": {mark: "", "vidra.dev/hub": "other"}},
+        "data": {"key": "theirs", "old": "x"}});
     world.create("berlin", &config_maps(TARGET_NAMESPACE), body).await;
     world.patch("berlin", &config_map("b"), json!({"metadata": {"managedFields": [entry]}})).await;
 }
@@ -100,6 +115,10 @@ impl Scenario for Parting {
                 shop["spec"]["conflicts"] = json!({"existing": policy});
                 applied_by_kubectl(world, value).await;
             }
+            Parting::Inherit => {
+                world.observer.excuse_unknown();
+                delivered_by_another(world).await;
+            }
             Parting::Forget => {}
         }
         world.create("hub", &hub_path("vidraresources"), shop).await;
@@ -124,6 +143,10 @@ impl Scenario for Parting {
             }
             Parting::Empty => edit(json!({"manifest": "# nothing", "allowEmpty": true})).await,
             Parting::Keep => edit(json!({"manifest": document("a", "one")})).await,
+            Parting::Inherit => {
+                let word = json!({"metadata": {"annotations": {TAKE_OVER_FROM: "other"}}});
+                world.patch("hub", &member_path("berlin"), word).await;
+            }
             Parting::EmptyNamespace => world.delete("hub", &shop()).await,
             Parting::Hold => {
                 world.patch("berlin", &config_map("a"), json!({"data": {"key": "mine"}})).await;
@@ -184,6 +207,9 @@ impl Scenario for Parting {
                 }
                 Parting::AdoptEqual if member == "berlin" => {
                     assert_eq!(world.data(member, "b"), Some(json!({"key": "one", "old": "x"})));
+                }
+                Parting::Inherit if member == "berlin" => {
+                    assert_eq!(world.data(member, "b"), Some(json!({"key": "one"})));
                 }
                 Parting::Forget if member == "tokyo" => {}
                 _ => has(world, member, "b", "one"),

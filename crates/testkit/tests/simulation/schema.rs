@@ -45,6 +45,9 @@ fn others(path: &str) -> Vec<Value> {
             "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "inline"}, "data": {"key": "one"},
         }])],
         "manifestsFrom" => vec![json!([{"configMapRef": {"name": "missing"}}])],
+        "drift.ignore" => {
+            vec![json!([{"target": {"kind": "ConfigMap"}, "paths": [".data.key", ".metadata.labels"]}])]
+        }
         "overrides" => {
             let target = json!({"kind": "ConfigMap", "name": "a"});
             let set = json!([{"path": ".data.key", "expression": "cluster.name"}]);

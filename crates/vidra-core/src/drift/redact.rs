@@ -2,8 +2,10 @@
 
 use std::collections::BTreeSet;
 
+use vidra_api::ChangedField;
+
 use crate::{
-    fields::{self, Element, Path},
+    fields::{Element, Path},
     object::ObjectKey,
     render::HashKey,
 };
@@ -25,6 +27,8 @@ struct Rule {
     group: Option<String>,
     /// With every bracket emptied: it covers each item.
     path: String,
+    /// How many steps lead to it, its last field included.
+    depth: usize,
 }
 
 /// A line that is no rule.
@@ -55,12 +59,14 @@ impl Redactions {
                 );
             };
             let path = path.trim();
-            path.parse::<Path>().map_err(|error| bad(format!("{path}: {error}")))?;
+            let steps = path.parse::<Path>().map_err(|error| bad(format!("{path}: {error}")))?;
+            let is_field = |step: &Element| matches!(step, Element::Field(_));
+            let depth = steps.elements().iter().rposition(is_field).map_or(0, |last| last + 1);
             let (kind, group) = match kind.split_once('.') {
                 Some((kind, group)) => (kind, Some(group.to_owned())),
                 None => (kind, None),
             };
-            rules.insert(Rule { kind: kind.to_owned(), group, path: emptied(path) });
+            rules.insert(Rule { kind: kind.to_owned(), group, path: emptied(path), depth });
             if rules.len() > RULES_MAX {
                 return Err(bad(format!("write at most {RULES_MAX} lines")));
             }
@@ -68,21 +74,23 @@ impl Redactions {
         Ok(Self(rules))
     }
 
-    /// Whether the value at a path of an object, as paths are shown, must not be written.
-    pub fn covers(&self, group: &str, kind: &str, path: &str) -> bool {
+    /// Whether the value at a path of an object, as paths are shown, must not be written: after so many steps of the
+    /// path what is secret begins.
+    fn covers(&self, group: &str, kind: &str, path: &str) -> Option<usize> {
         if kind == "Secret" && group.is_empty() {
             // A copy of the whole of it stands in one annotation.
             let plain = touches(".metadata", path) && !touches(LAST_APPLIED, path);
             if !plain {
-                return true;
+                return Some(1);
             }
         }
         let path = emptied(path);
-        self.0.iter().any(|rule| {
+        let matching = self.0.iter().filter(|rule| {
             rule.kind == kind
                 && rule.group.as_deref().is_none_or(|of| of == group)
                 && touches(&rule.path, &path)
-        })
+        });
+        matching.map(|rule| rule.depth).min()
     }
 }
 
@@ -142,32 +150,42 @@ pub struct Cover<'a> {
 }
 
 impl Cover<'_> {
-    /// Whether the value at a path of an object must not be written.
-    pub fn covers(&self, key: &ObjectKey, path: &Path) -> bool {
-        self.redactions.covers(&key.group, &key.kind, &path.to_string())
+    /// The path of a value that must not be written, as it may be shown: what names an item of a list in it may be
+    /// secret too. `None`: it may be written.
+    pub(super) fn covered(&self, key: &ObjectKey, path: &Path) -> Option<Path> {
+        let depth = self.redactions.covers(&key.group, &key.kind, &path.to_string())?;
+        let is_shown = |(at, step): &(usize, &Element)| match step {
+            Element::Field(_) => true,
+            Element::Key(_) => *at < depth,
+            Element::Member(_) | Element::Index(_) => false,
+        };
+        let steps = path.elements().iter().enumerate().take_while(is_shown);
+        Some(Path::from(steps.map(|(_, step)| step.clone()).collect::<Vec<_>>()))
     }
 
     /// The digest of a value's JSON text at this path, as it is shown.
-    pub fn digest(&self, key: &ObjectKey, path: &str, json: &str) -> String {
+    pub(super) fn digest(&self, key: &ObjectKey, path: &str, json: &str) -> String {
         let place: [&str; 6] = [&key.group, &key.kind, &key.namespace, &key.name, path, json];
         format!("{DIGEST}{}", self.salt.digest(b"changed value", place))
     }
 
-    /// The text of a value that was kept before: a digest where it must not be written now.
-    pub fn cover(&self, key: &ObjectKey, path: &str, text: &mut Option<String>) {
-        if let Some(json) = text
-            && !json.starts_with(DIGEST)
-            && self.redactions.covers(&key.group, &key.kind, path)
-        {
-            *json = self.digest(key, path, json);
+    /// Takes out of a field that was told before what must not be written now.
+    pub fn cover(&self, key: &ObjectKey, field: &mut ChangedField) {
+        if self.redactions.covers(&key.group, &key.kind, &field.path).is_none() {
+            return;
+        }
+        let mut plain = field.path.contains("[=");
+        for text in [&mut field.expected, &mut field.actual].into_iter().flatten() {
+            if !text.starts_with(DIGEST) {
+                *text = self.digest(key, &field.path, text);
+                plain = true;
+            }
+        }
+        if plain {
+            // What names an item may be a value.
+            field.path = emptied(&field.path);
         }
     }
-}
-
-/// The path of a covered value as it may be shown: items of sets are values themselves.
-pub(super) fn without_values(path: &Path) -> Path {
-    let is_name = |element: &&Element| !matches!(element, Element::Member(_));
-    fields::Path::from(path.elements().iter().take_while(is_name).cloned().collect::<Vec<_>>())
 }
 
 #[cfg(test)]
@@ -201,7 +219,7 @@ mod tests {
             ("", "Secret", ".metadata.annotations", true),
             ("other.io", "Secret", ".spec.name", false),
         ] {
-            assert_eq!(rules.covers(group, kind, path), covered, "{kind}.{group} {path}");
+            assert_eq!(rules.covers(group, kind, path).is_some(), covered, "{kind}.{group} {path}");
         }
     }
 
@@ -230,13 +248,18 @@ mod tests {
         assert_ne!(one, cover.digest(&key, ".data.password", "\"two\""));
         assert_ne!(one, cover.digest(&key, ".data.other", "\"one\""), "no guessing across fields");
         assert!(one.len() == 17 && one.starts_with("hmac:"), "{one}");
-        let mut text = Some("\"one\"".to_owned());
-        cover.cover(&key, ".data.password", &mut text);
-        assert_eq!(text.as_deref(), Some(&*one));
-        cover.cover(&key, ".data.password", &mut text);
-        assert_eq!(text.as_deref(), Some(&*one), "twice is once");
-        let mut plain = Some("\"one\"".to_owned());
-        cover.cover(&key, ".data.mode", &mut plain);
-        assert_eq!(plain.as_deref(), Some("\"one\""));
+        let told = |path: &str| ChangedField {
+            path: path.into(),
+            expected: Some("\"one\"".into()),
+            ..ChangedField::default()
+        };
+        let mut field = told(".data.password");
+        for _ in 0..2 {
+            cover.cover(&key, &mut field);
+            assert_eq!(field.expected.as_deref(), Some(&*one), "twice is once");
+        }
+        let mut plain = told(".data.mode");
+        cover.cover(&key, &mut plain);
+        assert_eq!(plain, told(".data.mode"));
     }
 }

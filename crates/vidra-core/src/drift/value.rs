@@ -3,7 +3,7 @@
 use serde_json::Value;
 use vidra_api::drift::FIELD_VALUE_MAX;
 
-use super::redact::{Cover, without_values};
+use super::redact::Cover;
 use crate::{fields::Path, object::ObjectKey};
 
 /// One value at one path of one object.
@@ -17,9 +17,9 @@ pub(super) struct Shown<'a> {
 
 impl<'a> Shown<'a> {
     pub(super) fn new(cover: Cover<'a>, key: &'a ObjectKey, path: &Path) -> Self {
-        let covered = cover.covers(key, path);
-        let text = if covered { without_values(path).to_string() } else { path.to_string() };
-        Self { cover, key, covered, path: capped(&text) }
+        let covered = cover.covered(key, path);
+        let text = covered.as_ref().unwrap_or(path).to_string();
+        Self { cover, key, covered: covered.is_some(), path: capped(&text) }
     }
 
     /// The value as JSON; a digest where it is secret or long.
@@ -68,12 +68,18 @@ mod tests {
     #[test]
     fn of_what_is_secret_neither_value_nor_item_is_shown() {
         let salt = HashKey::new([7; 32]);
-        let redactions = Redactions::parse("Gate.example.com .spec.tokens").unwrap();
+        let redactions = Redactions::parse("Gate .spec.tokens\nGate .spec.doors[name=\"x\"].code").unwrap();
         let cover = Cover { redactions: &redactions, salt: &salt };
         let key = ObjectKey::new(&Gvk::new("example.com", "v1", "Gate"), "shop", "front");
-        let path: Path = ".spec.tokens[=\"hush\"]".parse().unwrap();
-        let shown = Shown::new(cover, &key, &path);
-        assert_eq!(shown.path, ".spec.tokens");
-        assert!(!shown.value(&json!("hush")).contains("hush"));
+        for (path, told) in [
+            (".spec.tokens[=\"hush\"]", ".spec.tokens"),
+            (".spec.tokens[token=\"hush\"].ttl", ".spec.tokens"),
+            (".spec.doors[name=\"a\"].code", ".spec.doors[name=\"a\"].code"),
+            (".spec.doors[name=\"a\"]", ".spec.doors[name=\"a\"]"),
+        ] {
+            let shown = Shown::new(cover, &key, &path.parse().unwrap());
+            assert_eq!(shown.path, told);
+            assert!(!shown.value(&json!("hush")).contains("hush"));
+        }
     }
 }

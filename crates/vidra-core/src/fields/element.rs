@@ -178,6 +178,15 @@ impl Path {
         &self.0
     }
 
+    /// Whether this path is `other`, or lies below it. A key of `other` may lack keys that have a default.
+    pub fn is_within(&self, other: &Path) -> bool {
+        let same = |(mine, theirs): (&Element, &Element)| match (mine, theirs) {
+            (Element::Key(mine), Element::Key(theirs)) => theirs.iter().all(|pair| mine.contains(pair)),
+            (mine, theirs) => mine == theirs,
+        };
+        self.0.len() >= other.0.len() && self.0.iter().zip(&other.0).all(same)
+    }
+
     /// The live value at this path.
     pub fn find<'a>(&self, object: &'a Value) -> Option<&'a Value> {
         self.0.iter().try_fold(object, |value, element| element.find(value))
@@ -240,6 +249,21 @@ mod tests {
         ];
         for (raw, text) in cases {
             assert_eq!(&path(raw).to_string(), text);
+        }
+    }
+
+    #[test]
+    fn a_path_lies_within_itself_and_those_above_it_also_by_some_of_the_keys() {
+        let port = path(&["f:ports", r#"k:{"port":80,"protocol":"TCP"}"#, "f:name"]);
+        for (other, within) in [
+            (path(&["f:ports", r#"k:{"port":80,"protocol":"TCP"}"#, "f:name"]), true),
+            (path(&["f:ports", r#"k:{"port":80}"#]), true),
+            (path(&["f:ports"]), true),
+            (path(&["f:ports", r#"k:{"port":81}"#]), false),
+            (path(&["f:port"]), false),
+            (path(&["f:ports", r#"k:{"port":80}"#, "f:name", "f:more"]), false),
+        ] {
+            assert_eq!(port.is_within(&other), within, "{other}");
         }
     }
 

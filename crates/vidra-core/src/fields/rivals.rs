@@ -24,12 +24,14 @@ pub struct Taken {
     pub by: Vec<String>,
 }
 
-/// What the entry that `manager` applied has lost of what it `had`, and who holds that now.
+/// What the entry that `manager` applied has lost of what it `had`, and who holds that now; without what `left_alone`
+/// says is nobody's loss.
 ///
 /// The names are claims: clients choose them.
-pub fn taken(live: &Value, manager: &str, had: &FieldSet) -> Taken {
+pub fn taken(live: &Value, manager: &str, had: &FieldSet, left_alone: impl Fn(&Path) -> bool) -> Taken {
     let now = own_apply_entry(live, manager).and_then(|entry| FieldSet::from_fields_v1(entry).ok());
-    let lost = now.map_or_else(|| had.paths(), |now| had.lost_in(&now));
+    let mut lost = now.map_or_else(|| had.paths(), |now| had.lost_in(&now));
+    lost.retain(|path| !left_alone(path));
     let mut hash = Xxh3::new();
     for path in &lost {
         hash.update(path.to_string().as_bytes());
@@ -69,6 +71,10 @@ mod tests {
         ]}})
     }
 
+    fn taken(live: &Value, manager: &str, had: &FieldSet) -> Taken {
+        super::taken(live, manager, had, |_| false)
+    }
+
     fn had() -> FieldSet {
         FieldSet::from_fields_v1(&json!({"f:data": {"f:a": {}, "f:b": {}}})).unwrap()
     }
@@ -104,6 +110,14 @@ mod tests {
         assert_eq!(both.by, [""; 0], "nothing was lost");
         let gone = taken(&json!({}), OURS, &had());
         assert_eq!(gone.by, [""; 0], "our entry itself is gone");
+    }
+
+    #[test]
+    fn who_holds_what_is_left_alone_is_not_named() {
+        let live = live(json!({}), "autoscaler", json!({"f:data": {"f:a": {}}}));
+        let found = super::taken(&live, OURS, &had(), |path| *path == Path::of_fields(["data", "a"]));
+        assert_eq!(found.by, [""; 0]);
+        assert_ne!(found.paths, taken(&live, OURS, &had()).paths);
     }
 
     #[test]

@@ -69,9 +69,20 @@ impl Spared {
         fields::masked(value, self.now(live))
     }
 
+    /// Whether what is sent holds another value than is declared at a path that is left alone.
+    pub fn is_kept(&self, sent: &Value, declared: &Value) -> bool {
+        let mut paths = self.ignored.iter().chain(&self.yielding);
+        paths.any(|path| path.find(sent).is_some_and(|sent| Some(sent) != path.find(declared)))
+    }
+
     /// `declared` as `manager` is to apply it to exactly this live object.
     pub fn keeping(&self, declared: &Value, live: &Value, manager: &str) -> Value {
         fields::keeping(declared, live, manager, self.now(live))
+    }
+
+    /// Whether a path is, or lies in, what is left alone in this live object.
+    pub fn covers(&self, path: &Path, live: &Value) -> bool {
+        self.now(live).any(|spared| path.is_within(spared))
     }
 
     fn now(&self, live: &Value) -> impl Iterator<Item = &Path> {

@@ -10,7 +10,7 @@ use vidra_api::names::{HubId, OwnerHash};
 use super::{Declared, DeclaredHash};
 
 /// What the annotation of an owner says: who applied, at which generation, and what.
-/// Written `team-a/shop 7 3f9c…`.
+/// Written `team-a/shop 7 3f9c…`, with ` kept` behind it where live values were sent that are not as declared.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stamp {
     /// The VidraResource, as `namespace/name`.
@@ -19,7 +19,13 @@ pub struct Stamp {
     pub generation: i64,
     /// The hash of the object as it was declared.
     pub hash: DeclaredHash,
+    /// Something that was left alone was sent with its live value, and not as it was declared: that our entry owns
+    /// it does not tell that it is as declared.
+    pub kept: bool,
 }
+
+/// What is written behind a stamp of such an apply.
+const KEPT: &str = "kept";
 
 impl Stamp {
     /// Reads what [`fmt::Display`] writes; None when it is anything else.
@@ -27,6 +33,11 @@ impl Stamp {
         let mut words = text.split(' ');
         let (owner, generation, hash) = (words.next()?, words.next()?, words.next()?);
         let (namespace, name) = owner.split_once('/')?;
+        let kept = match words.next() {
+            None => false,
+            Some(KEPT) => true,
+            Some(_) => return None,
+        };
         if words.next().is_some() || namespace.is_empty() || name.is_empty() || name.contains('/') {
             return None;
         }
@@ -34,6 +45,7 @@ impl Stamp {
             owner: owner.to_owned(),
             generation: generation.parse().ok()?,
             hash: DeclaredHash::parse(hash)?,
+            kept,
         };
         Some(stamp)
     }
@@ -41,7 +53,8 @@ impl Stamp {
 
 impl fmt::Display for Stamp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {} {}", self.owner, self.generation, self.hash)
+        write!(f, "{} {} {}", self.owner, self.generation, self.hash)?;
+        if self.kept { write!(f, " {KEPT}") } else { Ok(()) }
     }
 }
 
@@ -55,8 +68,13 @@ pub fn compose(
     owner_name: &str,
     generation: i64,
 ) -> Value {
-    let mut body = Value::clone(&declared.body);
-    let stamp = Stamp { owner: owner_name.to_owned(), generation, hash: declared.hash };
+    let stamp = Stamp { owner: owner_name.to_owned(), generation, hash: declared.hash, kept: false };
+    compose_kept(&declared.body, hub, owner, &stamp)
+}
+
+/// As [`compose`], for what is sent in place of the prepared object.
+pub fn compose_kept(sent: &Value, hub: &HubId, owner: &OwnerHash, stamp: &Stamp) -> Value {
+    let mut body = sent.clone();
     if let Some(metadata) = body.as_object_mut().and_then(|fields| mapping(fields, "metadata")) {
         if let Some(labels) = mapping(metadata, "labels") {
             labels

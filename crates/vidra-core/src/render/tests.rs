@@ -305,11 +305,14 @@ fn a_composed_body_bears_our_marks_beside_those_of_the_user() {
 #[test]
 fn a_stamp_that_says_anything_else_is_none() {
     let hash = "0123456789abcdef0123456789abcdef";
-    assert!(Stamp::parse(&format!("a/b 1 {hash}")).is_some());
+    assert!(!Stamp::parse(&format!("a/b 1 {hash}")).unwrap().kept);
+    assert!(Stamp::parse(&format!("a/b 1 {hash} kept")).unwrap().kept);
     for text in [
         String::new(),
         format!("a/b {hash}"),
         format!("a/b 1 {hash} "),
+        format!("a/b 1 {hash} keep"),
+        format!("a/b 1 {hash} kept kept"),
         format!("a/b  1 {hash}"),
         format!("a 1 {hash}"),
         format!("a/b/c 1 {hash}"),
@@ -343,10 +346,10 @@ fn any_json() -> impl Strategy<Value = Value> {
 proptest! {
     #[test]
     fn a_stamp_reads_back_as_it_was_written(
-        namespace in "[a-z0-9-]{1,63}", name in "[a-z0-9.-]{1,180}", generation: i64, value in any_json(),
+        namespace in "[a-z0-9-]{1,63}", name in "[a-z0-9.-]{1,180}", generation: i64, value in any_json(), kept: bool,
     ) {
         let hash = DeclaredHash::of(&value, &key());
-        let stamp = Stamp { owner: format!("{namespace}/{name}"), generation, hash };
+        let stamp = Stamp { owner: format!("{namespace}/{name}"), generation, hash, kept };
         prop_assert_eq!(Stamp::parse(&stamp.to_string()), Some(stamp));
     }
 

@@ -1,0 +1,145 @@
+//! What is kept of drift, for how long, and what is kept of objects that are not seen any more.
+
+use std::sync::atomic::Ordering;
+
+use vidra_api::ChangeKind;
+
+use super::*;
+
+fn kept_bytes(records: &Records) -> usize {
+    records.room.load(Ordering::Relaxed)
+}
+
+fn found(records: &Records) -> Option<(ChangeKind, Vec<String>)> {
+    let evidence = records.found(&owner(), &key(), "u1")?;
+    Some((evidence.change, evidence.fields.into_iter().map(|field| field.path).collect()))
+}
+
+/// The same without the hub's label, as a read shows it.
+fn unlabelled(version: u64, mode: &str, owned: bool) -> Live {
+    let mut json = live(version, mode, owned).json;
+    json["metadata"]["labels"].as_object_mut().unwrap().remove("vidra.dev/hub");
+    json.into()
+}
+
+#[test]
+fn evidence_is_kept_while_the_drift_lasts_and_no_longer() {
+    let records = applied();
+    assert_eq!((found(&records), kept_bytes(&records)), (None, 0));
+    records.fold(&gvk(), live(11, "slow", false), Source::Watch);
+    assert_eq!(found(&records), Some((ChangeKind::Modified, vec![".data.mode".into()])));
+    assert!(kept_bytes(&records) > 0);
+    assert_eq!(records.fold(&gvk(), live(12, "slower", false), Source::Watch), [target()], "it is told anew");
+    // Put back by hand.
+    assert_eq!(records.fold(&gvk(), live(13, "fast", false), Source::Watch), [target()]);
+    assert_eq!((found(&records), kept_bytes(&records)), (None, 0));
+}
+
+#[test]
+fn an_own_answer_tells_once_what_it_undid() {
+    let records = applied();
+    records.fold(&gvk(), live(11, "slow", false), Source::Watch);
+    records.fold(&gvk(), live(12, "fast", true), Source::Answer(&owner()));
+    let healed = records.take_healed(&owner(), &key()).unwrap();
+    assert_eq!((healed.change, &*healed.fields[0].path), (ChangeKind::Modified, ".data.mode"));
+    assert!(records.take_healed(&owner(), &key()).is_none());
+    records.fold(&gvk(), live(13, "fast", true), Source::Answer(&owner()));
+    assert!(records.take_healed(&owner(), &key()).is_none(), "nothing was otherwise");
+    // Made again under another uid, and healed under its own.
+    for (uid, change) in [("u2", ChangeKind::Missing), ("u1", ChangeKind::OwnershipLost)] {
+        let records = applied();
+        records.fold_gone(&key(), "u1", "20");
+        let mut made = live(21, "fast", true).json;
+        made["metadata"]["uid"] = uid.into();
+        records.fold(&gvk(), made.into(), Source::Answer(&owner()));
+        assert_eq!(records.take_healed(&owner(), &key()).unwrap().change, change);
+    }
+}
+
+#[test]
+fn what_a_read_told_of_an_object_that_is_not_seen_is_kept_until_something_is_seen() {
+    let told = |records: &Records| records.vanished(&owner(), &key(), "u1");
+    let hash = Some(desired().objects[&key()].hash.to_string());
+    let records = applied();
+    records.fold_gone(&key(), "u1", "11");
+    assert_eq!(told(&records), plan::Vanished { applied: hash.clone(), told: false });
+    records.tell_gone(&key(), "u1");
+    assert_eq!(told(&records), plan::Vanished { applied: hash.clone(), told: true });
+    assert_eq!(found(&records), Some((ChangeKind::Missing, vec![])));
+    // A list shows nothing new of it.
+    records.listed(&gvk(), "", &BTreeSet::new(), records.mark());
+    assert!(told(&records).told);
+    records.ask_again();
+    assert!(!told(&records).told, "contact was lost");
+
+    // It is there, hidden, and compared with what was known; seen again it is compared too.
+    records.tell_hidden(&gvk(), unlabelled(12, "fast", true));
+    let label = ".metadata.labels.vidra.dev/hub".to_owned();
+    assert_eq!(found(&records), Some((ChangeKind::OwnershipLost, vec![label])));
+    records.tell_hidden(&gvk(), unlabelled(13, "slow", false));
+    assert_eq!(found(&records), Some((ChangeKind::Modified, vec![".data.mode".into()])));
+    records.fold(&gvk(), live(14, "slow", false), Source::Watch);
+    assert_eq!(drift(&records), Drift::Differs, "without a call");
+    assert_eq!(told(&records), plan::Vanished::default());
+    records.fold(&gvk(), live(15, "fast", false), Source::Watch);
+    assert_eq!(drift(&records), Drift::None);
+
+    // After a restart nothing is known, and another uid says nothing of this one.
+    let fresh = self::records();
+    assert_eq!(told(&fresh), plan::Vanished::default());
+    fresh.tell_gone(&key(), "u0");
+    assert_eq!(told(&fresh), plan::Vanished::default());
+    fresh.tell_gone(&key(), "u1");
+    assert!(told(&fresh).told);
+}
+
+#[test]
+fn nothing_is_kept_of_objects_that_nobody_wants() {
+    let kept = |records: &Records| {
+        let inner = records.inner.lock();
+        inner.vanished.len() + inner.strays.len() + inner.healed.len()
+    };
+    let records = applied();
+    records.fold_gone(&key(), "u1", "11");
+    assert_eq!(kept(&records), 1);
+    records.declare(owner(), target(), Arc::default(), Arc::default());
+    assert_eq!(kept(&records), 0);
+    let records = applied();
+    records.forget(&owner());
+    records.fold_gone(&key(), "u1", "11");
+    assert_eq!(kept(&records), 0);
+}
+
+#[test]
+fn an_object_with_labels_alone_is_a_stray_until_it_goes_or_is_proved_or_a_controller_has_it() {
+    let records = records();
+    let copy = |version: u64, change: &dyn Fn(&mut Value)| {
+        let mut json = live(version, "fast", true).json;
+        (json["metadata"]["name"], json["metadata"]["uid"]) = (json!("copy"), json!("u9"));
+        json["metadata"]["managedFields"] = json!([]);
+        change(&mut json);
+        Live::from(json)
+    };
+    let strays = |records: &Records| records.strays(&owner()).len();
+    records.fold(&gvk(), live(10, "fast", true), Source::Answer(&owner()));
+    assert_eq!(strays(&records), 0);
+    records.fold(&gvk(), copy(11, &|_| ()), Source::Watch);
+    assert_eq!(strays(&records), 1);
+    let controlled = |json: &mut Value| json["metadata"]["ownerReferences"] = json!([{"controller": true}]);
+    records.fold(&gvk(), copy(12, &controlled), Source::Watch);
+    assert_eq!(strays(&records), 0);
+    records.fold(&gvk(), copy(13, &|_| ()), Source::Watch);
+    records.fold_gone(&ObjectKey::new(&gvk(), NAMESPACE, "copy"), "u9", "14");
+    assert_eq!(strays(&records), 0);
+    records.fold(&gvk(), copy(15, &|_| ()), Source::Watch);
+    records.drop_kind(&gvk(), |_| false);
+    assert_eq!(strays(&records), 0);
+}
+
+#[test]
+fn beyond_what_a_member_may_take_drift_is_told_without_its_fields() {
+    let records = applied();
+    records.room.store(8 << 20, Ordering::Relaxed);
+    records.fold(&gvk(), live(11, "slow", false), Source::Watch);
+    assert_eq!(found(&records), Some((ChangeKind::Modified, vec![])));
+}

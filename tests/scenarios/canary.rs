@@ -1,0 +1,115 @@
+//! Values that are secret are written nowhere: planted in Secrets and in fields to redact, declared and tampered with,
+//! they are looked for in all that the hub says.
+
+use serde_json::{Value, json};
+use testkit::world::{At, Logs, World};
+use vidra_api::{ChangeKind, VidraTargetStatus};
+
+use crate::scenario;
+
+/// What is planted, and the same as a Secret holds it.
+const CANARIES: [(&str, &str); 4] = [
+    ("canary-declared-5up3r", "Y2FuYXJ5LWRlY2xhcmVkLTV1cDNy"),
+    ("canary-tampered-5up3r", "Y2FuYXJ5LXRhbXBlcmVkLTV1cDNy"),
+    ("canary-redacted-5up3r", "Y2FuYXJ5LXJlZGFjdGVkLTV1cDNy"),
+    ("canary-retracted-5up3r", "Y2FuYXJ5LXJldHJhY3RlZC01dXAzcg=="),
+];
+
+/// All that the hub has said, wherever people or programs read it.
+async fn said(world: &World, logs: &Logs) -> String {
+    let mut all = logs.text() + &world.metrics();
+    let kinds = ["VidraResource", "VidraTarget", "VidraInventory", "MemberCluster"];
+    for kind in kinds {
+        all += &Value::from(world.hub.list(&At::new("vidra.dev/v1alpha1", kind, "", "")).await).to_string();
+    }
+    for (api_version, kind) in [("events.k8s.io/v1", "Event"), ("v1", "ConfigMap")] {
+        all += &Value::from(world.hub.list(&At::new(api_version, kind, "", "")).await).to_string();
+    }
+    all
+}
+
+#[test]
+fn no_secret_value_is_in_logs_events_metrics_or_statuses() {
+    scenario(async |mut world| {
+        let logs = Logs::capture();
+        let settings = json!({
+            "apiVersion": "v1", "kind": "ConfigMap", "data": {"redact": "# tokens\nConfigMap .data.token"},
+            "metadata": {"name": "vidra-hub", "namespace": world.settings.namespace},
+        });
+        world.hub.apply(&settings, true).await.expect("the ConfigMap is taken");
+        world.restart_hub().await;
+        world.register(&["berlin"]).await;
+        let [declared, tampered, redacted, retracted] = CANARIES;
+        let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "password"},
+            "stringData": {"key": declared.0, "other": declared.0}});
+        let config = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "settings"},
+            "data": {"token": redacted.0, "plain": "not secret"}});
+        let source = json!({"apiVersion": "v1", "kind": "Secret", "stringData": {"objects": format!("---\n{secret}\n---\n{config}\n")},
+            "metadata": {"name": "source", "namespace": world.ns}});
+        world.hub.apply(&source, true).await.expect("the Secret is taken");
+        let spec = |policy: &str| {
+            json!({"targets": [{"clusterNames": ["berlin"]}], "drift": {"policy": policy},
+                "manifestsFrom": [{"secretRef": {"name": "source"}}]})
+        };
+        world.deliver_with("shop", "", spec("Report")).await;
+        world.ready("shop").await;
+
+        let alice = world.alice("berlin").await;
+        let password = At::new("v1", "Secret", &world.ns, "password");
+        let config = At::config_map(&world.ns, "settings");
+        let tamper = async || {
+            alice.merge(&password, json!({"data": {"key": tampered.1, "other": null}})).await;
+            let data = json!({"token": retracted.0, "plain": "alice's"});
+            alice.merge(&config, json!({"data": data})).await;
+        };
+        tamper().await;
+        let both = |status: &VidraTargetStatus| {
+            status
+                .changes
+                .iter()
+                .filter(|one| one.change == ChangeKind::Modified && one.corrected.is_none())
+                .count()
+                == 2
+        };
+        let status = world.target_when("shop", "berlin", "both are told", both).await.status.unwrap();
+        let fields: Vec<_> = status.changes.iter().flat_map(|one| &one.fields).collect();
+        for (path, plain) in [(".data.key", false), (".data.token", false), (".data.plain", true)] {
+            let field = fields
+                .iter()
+                .find(|field| field.path == path)
+                .unwrap_or_else(|| panic!("{path}: {fields:?}"));
+            for value in [field.expected.as_deref().unwrap(), field.actual.as_deref().unwrap()] {
+                assert_eq!(value.starts_with("hmac:"), !plain, "{path}: {value}");
+            }
+            assert_ne!(field.expected, field.actual, "{path}");
+        }
+        world.restart_hub().await;
+        world.look("shop", "again", 1).await;
+        world.deliver_with("shop", "", spec("Correct")).await;
+        world.corrected("shop", "berlin", 2).await;
+        tamper().await;
+        world.corrected("shop", "berlin", 4).await;
+        alice.delete(&password).await;
+        world.corrected("shop", "berlin", 5).await;
+
+        let all = said(&world, &logs).await;
+        assert!(all.contains("not secret") && all.contains("shop.berlin"), "the right things are searched");
+        for (plain, encoded) in CANARIES {
+            for text in [plain, encoded] {
+                let at = all.find(text).map(|at| &all[at.saturating_sub(300)..(at + 100).min(all.len())]);
+                assert_eq!(at, None, "{text} was said");
+            }
+        }
+        // What was told plainly before a rule came is covered at the next look.
+        let more = json!({"data": {"redact": "ConfigMap .data"}});
+        world.hub.merge(&At::config_map(&world.settings.namespace, "vidra-hub"), more).await;
+        let covered = |status: &VidraTargetStatus| {
+            let plain =
+                |value: &Option<String>| value.as_deref().is_some_and(|value| value.contains("not secret"));
+            !status.changes.iter().flat_map(|one| &one.fields).any(|field| plain(&field.expected))
+        };
+        world.target_when("shop", "berlin", "covered", covered).await;
+        world.hub.delete(&At::config_map(&world.settings.namespace, "vidra-hub")).await;
+        world.end().await;
+    });
+}

@@ -1,0 +1,357 @@
+//! Drift that is reported and left as it is: what, where, since when and by whom.
+
+use serde_json::{Value, json};
+use testkit::world::{Access, At, World};
+use vidra_api::{Change, ChangeKind, DriftState, TargetState, VidraTargetStatus};
+
+use crate::{config_map, object, says, scenario};
+
+fn spec(policy: &str) -> Value {
+    json!({"targets": [{"clusterNames": ["berlin"]}], "drift": {"policy": policy}, "reconcile": {"interval": "1s"}})
+}
+
+async fn delivered(world: &World, policy: &str, manifest: &str) -> (Access, At) {
+    world.register(&["berlin"]).await;
+    world.deliver_with("shop", manifest, spec(policy)).await;
+    world.ready("shop").await;
+    (world.alice("berlin").await, At::config_map(&world.ns, "settings"))
+}
+
+async fn when(world: &World, what: &str, is: impl Fn(&VidraTargetStatus) -> bool) -> VidraTargetStatus {
+    world.target_when("shop", "berlin", what, is).await.status.unwrap()
+}
+
+/// Waits until these, and no others, are told not to be as delivered.
+async fn told(world: &World, changes: &[(&str, ChangeKind)]) -> Vec<Change> {
+    let is = |status: &VidraTargetStatus| {
+        open(status).map(|one| (one.name.as_str(), one.change)).eq(changes.iter().copied())
+    };
+    let status = when(world, &format!("{changes:?}"), is).await;
+    let drift = if changes.is_empty() { DriftState::InSync } else { DriftState::Drifted };
+    assert_eq!((status.drift, status.drifted), (Some(drift), changes.len() as i64), "{status:?}");
+    assert_eq!(status.state, Some(TargetState::Ready), "{status:?}");
+    open(&status).cloned().collect()
+}
+
+fn open(status: &VidraTargetStatus) -> impl Iterator<Item = &Change> {
+    status.changes.iter().filter(|change| change.corrected.is_none())
+}
+
+fn edited(value: &str) -> Value {
+    json!({"data": {"key": value}})
+}
+
+#[test]
+fn an_edit_is_told_with_its_author_and_left_over_intervals_restarts_and_applying_again() {
+    scenario(async |mut world| {
+        let (alice, settings) = delivered(&world, "Report", &config_map("settings", "one")).await;
+        let mark = world.mark();
+        alice.merge(&settings, edited("evil")).await;
+        let first = told(&world, &[("settings", ChangeKind::Modified)]).await.remove(0);
+        let [field] = &first.fields[..] else { panic!("{first:?}") };
+        assert_eq!(
+            (&*field.path, field.expected.as_deref(), field.actual.as_deref()),
+            (".data.key", Some("\"one\""), Some("\"evil\""))
+        );
+        assert_eq!((&*field.manager, &*field.operation), ("alice-edit", "Update"));
+        assert!(
+            field
+                .not_after
+                .as_ref()
+                .is_some_and(|time| time.0 <= first.detected_at.0 + jiff::Span::new().seconds(2))
+        );
+
+        world.after_passes(3).await;
+        assert_eq!(
+            world.requests_for(&settings, "berlin", &mark),
+            [],
+            "nothing is asked, nothing is written"
+        );
+        alice.merge(&settings, edited("worse")).await;
+        let says_worse = |status: &VidraTargetStatus| {
+            open(status)
+                .any(|one| one.fields.iter().any(|field| field.actual.as_deref() == Some("\"worse\"")))
+        };
+        let second = when(&world, "the second edit", says_worse).await;
+        assert_eq!(second.changes[0].detected_at, first.detected_at, "still the first detection");
+
+        world.restart_hub().await;
+        world.after_passes(2).await;
+        world.deliver_with("shop", &config_map("settings", "one"), spec("Report")).await;
+        world.look("shop", "again", 1).await;
+        let after = told(&world, &[("settings", ChangeKind::Modified)]).await.remove(0);
+        assert_eq!(after, second.changes[0], "a restart finds the same");
+        assert_eq!(world.writes_to(&settings, "berlin", &mark), []);
+        assert!(says("worse")(&alice.live(&settings).await));
+        world.ready("shop").await;
+
+        alice.merge(&settings, edited("one")).await;
+        told(&world, &[]).await;
+        // The VidraResource has said so too.
+        world.after_passes(3).await;
+        let quiet = world.mark();
+        world.after_passes(3).await;
+        assert_eq!(
+            (world.requests_for(&settings, "berlin", &quiet), world.writes("hub", &quiet)),
+            (vec![], vec![])
+        );
+        world.end().await;
+    });
+}
+
+#[test]
+fn a_deletion_is_told_after_one_look_and_not_undone() {
+    scenario(async |mut world| {
+        let manifest = config_map("beside", "one") + &config_map("settings", "one");
+        let (alice, settings) = delivered(&world, "Report", &manifest).await;
+        let mark = world.mark();
+        alice.delete(&settings).await;
+        let missing = told(&world, &[("settings", ChangeKind::Missing)]).await;
+        world.after_passes(3).await;
+        let verbs = |mark| world.requests_for(&settings, "berlin", mark).into_iter().map(|one| one.verb);
+        assert_eq!(verbs(&mark).collect::<Vec<_>>(), ["get"]);
+        world.ready("shop").await;
+
+        world.restart_hub().await;
+        let mark = world.mark();
+        world.after_passes(3).await;
+        assert_eq!(told(&world, &[("settings", ChangeKind::Missing)]).await, missing);
+        assert!(world.requests_for(&settings, "berlin", &mark).len() <= 1);
+        assert_eq!(alice.get(&settings).await, None);
+        assert_eq!(world.writes_to(&settings, "berlin", &mark), []);
+
+        // A revision that changes something else leaves it so; one that changes it makes it.
+        world.restart_hub().await;
+        let beside = config_map("beside", "two");
+        world.deliver_with("shop", &(beside.clone() + &config_map("settings", "one")), spec("Report")).await;
+        alice.when(&At::config_map(&world.ns, "beside"), "changed", says("two")).await;
+        world.ready("shop").await;
+        assert_eq!(alice.get(&settings).await, None);
+        world.deliver_with("shop", &(beside + &config_map("settings", "two")), spec("Report")).await;
+        alice.when(&settings, "made", says("two")).await;
+        told(&world, &[]).await;
+        world.end().await;
+    });
+}
+
+#[test]
+fn lost_labels_and_managed_fields_that_were_reset_are_lost_ownership() {
+    scenario(async |mut world| {
+        let (alice, settings) = delivered(&world, "Report", &config_map("settings", "one")).await;
+        let mark = world.mark();
+        let made = alice.live(&settings).await;
+        let hub = made["metadata"]["labels"]["vidra.dev/hub"].clone();
+        let label = |value: &Value| json!({"metadata": {"labels": {"vidra.dev/hub": value}}});
+
+        alice.merge(&settings, label(&Value::Null)).await;
+        let lost = told(&world, &[("settings", ChangeKind::OwnershipLost)]).await;
+        assert_eq!(lost[0].fields[0].path, ".metadata.labels.vidra.dev/hub", "{lost:?}");
+        world.after_passes(2).await;
+        assert_eq!(world.requests_for(&settings, "berlin", &mark).len(), 1, "one look");
+        world.restart_hub().await;
+        world.after_passes(2).await;
+        let again = told(&world, &[("settings", ChangeKind::OwnershipLost)]).await;
+        assert_eq!(again[0].detected_at, lost[0].detected_at);
+        alice.merge(&settings, label(&hub)).await;
+        told(&world, &[]).await;
+
+        // Out of sight and changed.
+        alice
+            .merge(
+                &settings,
+                json!({"metadata": {"labels": {"vidra.dev/hub": null}}, "data": {"key": "evil"}}),
+            )
+            .await;
+        let hidden = told(&world, &[("settings", ChangeKind::Modified)]).await;
+        assert!(hidden[0].fields.iter().any(|field| field.path == ".data.key"), "{hidden:?}");
+        let mut back = label(&hub);
+        back["data"] = json!({"key": "one"});
+        alice.merge(&settings, back).await;
+        told(&world, &[]).await;
+
+        alice.merge(&settings, json!({"metadata": {"managedFields": [{}]}})).await;
+        let reset = told(&world, &[("settings", ChangeKind::OwnershipLost)]).await;
+        assert_eq!(reset[0].fields[0].path, ".metadata.managedFields", "{reset:?}");
+        assert_eq!(world.writes_to(&settings, "berlin", &mark), []);
+        world.end().await;
+    });
+}
+
+#[test]
+fn an_object_that_only_bears_the_labels_is_extra_and_never_touched() {
+    scenario(async |world| {
+        let (alice, settings) = delivered(&world, "Correct", &config_map("settings", "one")).await;
+        let made = alice.live(&settings).await;
+        let copy = At::config_map(&world.ns, "copy");
+        let mark = world.mark();
+        let planted = alice
+            .create(json!({
+                "apiVersion": "v1", "kind": "ConfigMap", "data": {"key": "alice's"},
+                "metadata": {"name": "copy", "namespace": world.ns, "labels": made["metadata"]["labels"]},
+            }))
+            .await;
+        told(&world, &[("copy", ChangeKind::Extra)]).await;
+        world.after_passes(2).await;
+        assert_eq!((alice.live(&copy).await, world.requests_for(&copy, "berlin", &mark)), (planted, vec![]));
+        alice.delete(&copy).await;
+        told(&world, &[]).await;
+        world.end().await;
+    });
+}
+
+#[test]
+fn a_change_of_policy_acts_at_once_and_what_was_undone_is_told() {
+    scenario(async |world| {
+        let manifest = config_map("beside", "one") + &config_map("settings", "one");
+        let (alice, settings) = delivered(&world, "Report", &manifest).await;
+        alice.merge(&settings, edited("evil")).await;
+        alice.delete(&At::config_map(&world.ns, "beside")).await;
+        let all = [("beside", ChangeKind::Missing), ("settings", ChangeKind::Modified)];
+        let found = told(&world, &all).await;
+
+        world.deliver_with("shop", &manifest, spec("Correct")).await;
+        alice.when(&settings, "repaired", says("one")).await;
+        alice.when(&At::config_map(&world.ns, "beside"), "made again", says("one")).await;
+        told(&world, &[]).await;
+        world.corrected("shop", "berlin", 2).await;
+        let status = world.target("shop", "berlin").await.unwrap().status.unwrap();
+        for before in &found {
+            let undone = status.changes.iter().find(|one| one.name == before.name).unwrap();
+            assert!(undone.corrected.is_some());
+            assert_eq!(
+                (undone.change, &undone.fields, &undone.detected_at),
+                (before.change, &before.fields, &before.detected_at)
+            );
+        }
+
+        world.deliver_with("shop", &manifest, spec("Report")).await;
+        world.look("shop", "report", 1).await;
+        let mark = world.mark();
+        alice.merge(&settings, edited("evil")).await;
+        told(&world, &[("settings", ChangeKind::Modified)]).await;
+        world.after_passes(2).await;
+        assert_eq!(world.writes_to(&settings, "berlin", &mark), []);
+        world.end().await;
+    });
+}
+
+#[test]
+fn what_correct_undid_is_told_with_its_evidence() {
+    scenario(async |world| {
+        let web = json!({
+            "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"},
+            "spec": {"replicas": 0, "selector": {"matchLabels": {"app": "web"}}, "template": {
+                "metadata": {"labels": {"app": "web"}},
+                "spec": {"containers": [{"name": "web", "image": "web:1", "resources": {"limits": {"cpu": "1000m"}}}]},
+            }},
+        });
+        let manifest = config_map("settings", "one") + &object(&web);
+        let (alice, settings) = delivered(&world, "Correct", &manifest).await;
+        let undone = async |count: i64, name: &str| {
+            world.corrected("shop", "berlin", count).await;
+            let status = when(&world, "InSync", |status| status.drift == Some(DriftState::InSync)).await;
+            status.changes.into_iter().find(|one| one.name == name && one.corrected.is_some()).unwrap()
+        };
+        alice.merge(&settings, edited("evil")).await;
+        let edit = undone(1, "settings").await;
+        assert_eq!((edit.change, &*edit.fields[0].manager), (ChangeKind::Modified, "alice-edit"));
+        assert_eq!(edit.fields[0].actual.as_deref(), Some("\"evil\""));
+
+        let at = At::new("apps/v1", "Deployment", &world.ns, "web");
+        alice.scale(&at, 3).await;
+        let scaled = undone(2, "web").await;
+        let [field] = &scaled.fields[..] else { panic!("{scaled:?}") };
+        assert_eq!((&*field.path, &*field.operation), (".spec.replicas", "Update/scale"), "{field:?}");
+        assert_eq!((field.expected.as_deref(), field.actual.as_deref()), (Some("0"), Some("3")));
+
+        alice.merge(&settings, json!({"metadata": {"labels": {"vidra.dev/hub": null}}})).await;
+        world.corrected("shop", "berlin", 3).await;
+        let kinds = |status: &VidraTargetStatus, kind| status.changes.iter().any(|one| one.change == kind);
+        when(&world, "a lost label", |status| kinds(status, ChangeKind::OwnershipLost)).await;
+        alice.delete(&settings).await;
+        world.corrected("shop", "berlin", 4).await;
+        let last = when(&world, "a deletion", |status| kinds(status, ChangeKind::Missing)).await;
+        assert!(last.changes.iter().all(|one| one.corrected.is_some()), "{last:?}");
+        world.end().await;
+    });
+}
+
+#[test]
+fn a_new_revision_changes_only_what_it_changes() {
+    scenario(async |world| {
+        let manifest = |changed: &str| {
+            ["changed", "settings"]
+                .map(|name| config_map(name, if name == "changed" { changed } else { "one" }))
+                .concat()
+        };
+        let first = manifest("one") + &config_map("dropped", "one");
+        let (alice, settings) = delivered(&world, "Report", &first).await;
+        let changed = At::config_map(&world.ns, "changed");
+        for at in [&settings, &changed] {
+            alice.merge(at, edited("evil")).await;
+        }
+        told(&world, &[("changed", ChangeKind::Modified), ("settings", ChangeKind::Modified)]).await;
+        let mark = world.mark();
+        world.deliver_with("shop", &(manifest("two") + &config_map("new", "one")), spec("Report")).await;
+        alice.when(&changed, "applied whole", says("two")).await;
+        alice.when(&At::config_map(&world.ns, "new"), "made", says("one")).await;
+        alice.gone(&At::config_map(&world.ns, "dropped")).await;
+        told(&world, &[("settings", ChangeKind::Modified)]).await;
+        assert_eq!(world.requests_for(&settings, "berlin", &mark), []);
+        assert!(says("evil")(&alice.live(&settings).await));
+        world.end().await;
+    });
+}
+
+#[test]
+fn under_ignore_nothing_is_compared_told_or_undone() {
+    scenario(async |mut world| {
+        let manifest = config_map("gone", "one") + &config_map("settings", "one");
+        let (alice, settings) = delivered(&world, "Ignore", &manifest).await;
+        let mark = world.mark();
+        alice.merge(&settings, edited("evil")).await;
+        let gone = At::config_map(&world.ns, "gone");
+        alice.delete(&gone).await;
+        world.after_passes(3).await;
+        world.restart_hub().await;
+        world.after_passes(3).await;
+        let status = when(&world, "Unknown", |status| status.drift == Some(DriftState::Unknown)).await;
+        assert_eq!((status.state, status.drifted, status.changes), (Some(TargetState::Ready), 0, vec![]));
+        for at in [&settings, &gone] {
+            assert_eq!(world.requests_for(at, "berlin", &mark), []);
+        }
+        world.ready("shop").await;
+        world
+            .deliver_with(
+                "shop",
+                &(config_map("gone", "two") + &config_map("settings", "one")),
+                spec("Ignore"),
+            )
+            .await;
+        alice.when(&gone, "declared otherwise", says("two")).await;
+        assert!(says("evil")(&alice.live(&settings).await));
+        world.deliver_with("shop", &config_map("settings", "one"), spec("Report")).await;
+        told(&world, &[("settings", ChangeKind::Modified)]).await;
+        world.end().await;
+    });
+}
+
+#[test]
+fn a_burst_is_told_within_bounds() {
+    scenario(async |world| {
+        let names: Vec<String> = (0..105).map(|n| format!("c{n:03}")).collect();
+        let manifest: String = names.iter().map(|name| config_map(name, "one")).collect();
+        let (alice, _) = delivered(&world, "Report", &manifest).await;
+        for name in &names {
+            alice.merge(&At::config_map(&world.ns, name), edited(&"<b>\u{1b}".repeat(500))).await;
+        }
+        let status = when(&world, "all of them", |status| status.drifted == 105).await;
+        assert_eq!((status.changes.len(), status.changes_total), (100, Some(105)));
+        let size = serde_json::to_vec(&status).unwrap().len();
+        assert!(size < 256 * 1024, "{size}");
+        let values =
+            status.changes.iter().flat_map(|one| &one.fields).filter_map(|field| field.actual.as_deref());
+        assert!(values.clone().all(|value| value.starts_with("hmac:")) && values.count() == 100);
+        world.end().await;
+    });
+}
