@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use vidra_api::condition::{READY, STALLED};
-use vidra_api::{Desired, MemberCluster, TargetState, VidraResource, VidraTarget, find};
+use vidra_api::{Desired, DriftPolicy, MemberCluster, TargetState, VidraResource, VidraTarget, find};
 
 use super::diff::Answer;
 use super::{declared, drift};
@@ -46,6 +46,13 @@ pub fn pending(
     let drift = drift::Report::of(&own, false);
     if drift.has_drift() || !drift.unknown.is_empty() {
         text.push_str(&drift.text(false, false, now));
+        match resource.spec.drift.policy {
+            DriftPolicy::Report if drift.has_drift() => {
+                text.push_str("It is left as it is: spec.drift.policy is Report.\n");
+            }
+            DriftPolicy::Ignore => text.push_str("Nobody looks for drift: spec.drift.policy is Ignore.\n"),
+            _ => {}
+        }
     }
     let differs = !text.is_empty();
     if !differs {

@@ -134,6 +134,10 @@ fn what_the_hub_is_about_to_do_is_told_by_cluster() {
     let answer = pending(&shop, &targets, Some(&members), None, now());
     assert!(answer.differs);
     assert_snapshot!("pending", answer.text);
+    let mut left = shop.clone();
+    left.spec.drift.policy = vidra_api::DriftPolicy::Report;
+    let answer = pending(&left, &targets[1..2], None, None, now());
+    assert!(answer.text.contains("It is left as it is: spec.drift.policy is Report."), "{}", answer.text);
     let settled = [target("berlin", well())];
     let answer = pending(&shop, &settled, Some(&members[1..2]), None, now());
     assert!(!answer.differs);

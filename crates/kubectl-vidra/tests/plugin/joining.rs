@@ -78,7 +78,7 @@ async fn a_member_joins_by_one_command_gets_what_is_delivered_and_keeps_it() -> 
     apply(&bed.members[0], &tamper, "").await?;
     until("the edit is undone", || greeting() == Some(json!("Welcome"))).await?;
 
-    bed.run("admin", "reconcile --all -A")?.ended(0)?.says(&["team-a/hello: Ready"])?;
+    bed.run("admin", "reconcile --all -A --timeout 20s")?.ended(0)?.says(&["team-a/hello: Ready"])?;
     let asked = bed.run("admin", "reconcile hello -n team-a --wait=false")?.ended(0)?;
     asked.says(&["1 VidraResource asked for\n"])?;
     bed.run("plain", "clusters")?.ended(0)?.says(&["berlin   True", "1/1", "now"])?;
@@ -89,6 +89,40 @@ async fn a_member_joins_by_one_command_gets_what_is_delivered_and_keeps_it() -> 
         .ended(0)?
         .says(&["Nothing to do: every target is as declared."])?;
     bed.run("plain", "drift -A --exit-code")?.ended(0)?.says(&["No drift. 1 target looked at.\n"])?;
+
+    // What was undone is kept, and what is only to be reported stays and is told.
+    let undone = bed.run("plain", "drift -A --corrected --exit-code")?.ended(0)?;
+    undone.says(&[
+        "ConfigMap hello/hello .data.greeting \"Welcome\" -> \"no\"",
+        "1: berlin",
+        "kubectl (Apply)",
+        "UNDONE",
+    ])?;
+    let mut reported = hello();
+    reported["spec"]["drift"] = json!({"policy": "Report"});
+    bed.put(&reported).await?;
+    bed.run("admin", "reconcile hello -n team-a --timeout 20s")?.ended(0)?;
+    apply(&bed.members[0], &tamper, "").await?;
+    let told = || bed.run("plain", "drift -A --exit-code").is_ok_and(|ran| ran.code == Some(1));
+    until("the edit is told", told).await?;
+    let drift = bed.run("plain", "drift -A")?.ended(0)?;
+    drift.says(&[
+        "ConfigMap hello/hello .data.greeting \"Welcome\" -> \"no\"",
+        "1: berlin",
+        "kubectl (Apply)",
+        "team-a/hello",
+    ])?;
+    ensure!(greeting() == Some(json!("no")));
+    bed.run("plain", "status -A")?.ended(0)?.says(&[
+        "1 drifted",
+        "ConfigMap hello/hello .data.greeting \"Welcome\" -> \"no\", by kubectl (Apply)",
+    ])?;
+    bed.run("plain", "diff hello -n team-a")?
+        .ended(1)?
+        .says(&["It is left as it is: spec.drift.policy is Report."])?;
+    bed.run("plain", "clusters")?
+        .ended(0)?
+        .says(&["berlin   True    Ready    v1.36.3   1/1       0        1"])?;
 
     tasks.shutdown().await;
     hub.stop().await?;
