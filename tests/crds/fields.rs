@@ -18,6 +18,10 @@ pub fn good() -> [Value; 4] {
         "matchLabels": {"env": "prod"},
         "matchExpressions": [{"key": "tier", "operator": "In", "values": ["web"]}],
     });
+    let drift = json!({
+        "policy": "Correct", "yield": "None",
+        "ignore": [{"target": {"kind": "ConfigMap"}, "paths": [".data.a"]}],
+    });
     let spec = json!({
         "targets": [{"clusterNames": ["berlin"], "namespace": "shop"}, {"clusterSelector": selector}],
         "excludeClusters": ["tokyo"],
@@ -36,6 +40,7 @@ pub fn good() -> [Value; 4] {
         ],
         "reconcile": {"interval": "1m", "retryInterval": "1m", "timeout": "1m", "onEvents": true},
         "conflicts": {"existing": "Fail", "fields": "Force"},
+        "drift": drift,
     });
     [
         of("VidraResource", "shop", spec),
@@ -56,6 +61,7 @@ pub fn good() -> [Value; 4] {
                 "namespace": "shop", "generation": 1,
                 "overrides": {"apply": [0], "labels": {"env": "prod"}, "values": {"registry": "eu.example"}},
                 "reconcile": {"interval": "1m", "retryInterval": "1m", "timeout": "1m", "onEvents": true},
+                "drift": drift,
             }),
         ),
         of(
@@ -79,16 +85,13 @@ fn of(kind: &str, name: &str, spec: Value) -> Value {
     object
 }
 
-/// A wrong value for rules in CEL on what is no text: by the end of the path, and a part of the rule's message where
-/// there are several. Of texts, none is "not right!".
-const WRONG: [(&str, &str, &str); 13] = [
-    (".targets[]", "", "{}"),
-    (".manifests[]", "", "{}"),
-    (".manifestsFrom[]", "", "{}"),
-    (".keys", "", "[]"),
+/// A wrong value for rules in CEL that neither an empty one nor the text "not right!" breaks: by the end of the path,
+/// and a part of the rule's message where there are several.
+const WRONG: [(&str, &str, &str); 10] = [
     (".matchLabels", "label key", r#"{"not right!": "a"}"#),
     (".values", "keys", r#"{"not right!": "a"}"#),
     (".matchExpressions[]", "", r#"{"key": "a", "operator": "In"}"#),
+    (".paths[]", "below the root", r#"".metadata.name""#),
     (".jsonPatch[]", "", r#"{"op": "move", "path": "/a"}"#),
     (
         ".overrides[]",
@@ -204,14 +207,14 @@ impl Field<'_> {
 
     /// A value that breaks the rule with this message.
     fn against(&self, schema: &Value, message: &str) -> Value {
-        if schema["type"] == "string" {
-            return "not right!".into();
-        }
         let path = self.to_string();
         let row = WRONG.iter().find(|(end, part, _)| path.ends_with(end) && message.contains(part));
-        let (_, _, value) =
-            row.unwrap_or_else(|| panic!("give WRONG a value that breaks a rule of {path}: {message}"));
-        let value: Value = serde_json::from_str(value).unwrap();
+        let value: Value = match (row, schema["type"].as_str()) {
+            (Some((_, _, value)), _) => serde_json::from_str(value).unwrap(),
+            (None, Some("string")) => "not right!".into(),
+            (None, Some("array")) => json!([]),
+            (None, _) => json!({}),
+        };
         match (self.path.is_empty(), value.as_u64()) {
             // The rule is about the name.
             (true, Some(length)) => {

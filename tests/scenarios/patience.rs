@@ -116,8 +116,10 @@ fn a_deleted_member_that_answers_in_time_is_cleaned_up() {
         minutes(60).await;
         world.hub.delete(&world.member_at("austin")).await;
         world.target_is("shop", "austin", TargetState::Terminating, "MemberUnreachable").await;
-        minutes(7).await;
+        minutes(6).await;
         drop(frozen);
+        // It is tried again every two minutes by now.
+        minutes(3).await;
         world.hub.gone(&world.member_at("austin")).await;
         let (alice, settings) = (world.alice("austin").await, At::config_map(&world.ns, "settings"));
         assert_eq!(marks(&alice.live(&settings).await), [""; 0]);

@@ -39,8 +39,19 @@ pub struct Target {
     pub inputs: Value,
     /// Since when all this is so; a generation alone is no change.
     pub since: Instant,
-    /// The status says that they are there: of this revision, with these inputs.
-    pub ready: Option<(String, Value)>,
+    /// The status says that they are there.
+    pub ready: Option<Claim>,
+}
+
+/// What a VidraTarget's status says is there, by the spec that it speaks of: another one may have come since.
+#[derive(Clone, Debug)]
+pub struct Claim {
+    /// The revision.
+    pub revision: String,
+    /// The destination namespace.
+    pub namespace: String,
+    /// What the overrides take of the cluster.
+    pub inputs: Value,
 }
 
 /// See the module.
@@ -50,6 +61,8 @@ pub struct Index {
     pub declared: Declared,
     /// VidraTargets by name.
     pub targets: BTreeMap<String, Target>,
+    /// Destination namespaces and inputs of VidraTargets by name and generation.
+    spoken: BTreeMap<(String, i64), (String, Value)>,
     /// What was at a place.
     past: BTreeMap<Key, Past<Option<Arc<Value>>>>,
     /// Keys and uids of each inventory, by its name.
@@ -92,11 +105,13 @@ impl Index {
         if let Some(before) = before.filter(|before| wish(before) == wish(&target)) {
             target.since = before.since;
         }
+        let of_spec = |generation: &Value| (changed.name.clone(), generation.as_i64().unwrap_or_default());
+        let spoken = (target.namespace.clone(), target.inputs.clone());
+        self.spoken.insert(of_spec(&new["metadata"]["generation"]), spoken);
         if status["state"] == "Ready" {
-            let says = text(&status["revision"]);
-            let said = before.and_then(|before| before.ready.clone()).filter(|(said, _)| *said == says);
-            let of_spec = || Some((says.clone(), target.inputs.clone()));
-            target.ready = if says == target.revision { of_spec() } else { said.or_else(of_spec) };
+            let spoken = self.spoken.get(&of_spec(&status["observedGeneration"])).cloned();
+            let (namespace, inputs) = spoken.unwrap_or_default();
+            target.ready = Some(Claim { revision: text(&status["revision"]), namespace, inputs });
         }
         self.targets.insert(changed.name.clone(), target);
     }

@@ -15,7 +15,7 @@ use vidra_api::labels::HUB_LABEL;
 
 use super::{
     doc::Doc,
-    index::{Index, Key, Target},
+    index::{Claim, Index, Key, Target},
     observer::HUB_ID,
 };
 
@@ -226,9 +226,9 @@ impl Judge {
 
     /// What is wrong with a target's claim to be ready.
     fn claims(&self, target: &Target, sight: Duration, now: Instant) -> Vec<String> {
-        let Some((revision, inputs)) = &target.ready else { return Vec::new() };
+        let Some(Claim { revision, namespace, inputs }) = &target.ready else { return Vec::new() };
         let docs = self.index.declared.revision_with(&target.resource, revision, &target.cluster, inputs);
-        self.lies(docs.as_deref(), target, self.sight(now, sight))
+        self.lies(docs.as_deref(), (&target.cluster, namespace), self.sight(now, sight))
     }
 
     /// What is wrong with a VidraResource's claim that all its targets are ready.
@@ -242,10 +242,11 @@ impl Judge {
         }
         let targets = self.index.targets.values();
         for target in targets.filter(|target| target.resource == name && target.present) {
+            let place = (target.cluster.as_str(), target.namespace.as_str());
             // The cluster may have been another one within that time.
             let variants = declared.revision_lately(name, revision, &target.cluster, since);
-            let mut lies = variants.iter().map(|docs| self.lies(Some(docs), target, since));
-            let first = lies.next().unwrap_or_else(|| self.lies(None, target, since));
+            let mut lies = variants.iter().map(|docs| self.lies(Some(docs), place, since));
+            let first = lies.next().unwrap_or_else(|| self.lies(None, place, since));
             if !first.is_empty() && lies.all(|lies| !lies.is_empty()) {
                 wrong.extend(first);
             }
@@ -253,11 +254,11 @@ impl Judge {
         wrong
     }
 
-    fn lies(&self, docs: Option<&[Doc]>, target: &Target, since: Instant) -> Vec<String> {
+    fn lies(&self, docs: Option<&[Doc]>, (cluster, namespace): (&str, &str), since: Instant) -> Vec<String> {
         let Some(docs) = docs else {
             return vec!["nobody knows what this revision declares there".to_owned()];
         };
-        let wrong = docs.iter().map(|doc| (doc.key(&target.cluster, &target.namespace), doc));
+        let wrong = docs.iter().map(|doc| (doc.key(cluster, namespace), doc));
         let wrong = wrong.filter(|(key, doc)| !self.index.was_as_declared(key, doc, since));
         wrong
             .map(|(key, doc)| {

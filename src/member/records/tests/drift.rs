@@ -102,7 +102,7 @@ fn nothing_is_kept_of_objects_that_nobody_wants() {
     let records = applied();
     records.fold_gone(&key(), "u1", "11");
     assert_eq!(kept(&records), 1);
-    records.declare(owner(), target(), Arc::default());
+    records.declare(owner(), target(), Arc::default(), Arc::default());
     assert_eq!(kept(&records), 0);
     let records = applied();
     records.forget(&owner());
@@ -132,7 +132,7 @@ fn an_object_with_labels_alone_is_a_stray_until_it_goes_or_is_proved_or_a_contro
     records.fold_gone(&ObjectKey::new(&gvk(), NAMESPACE, "copy"), "u9", "14");
     assert_eq!(strays(&records), 0);
     records.fold(&gvk(), copy(15, &|_| ()), Source::Watch);
-    records.drop_kind(&gvk());
+    records.drop_kind(&gvk(), |_| false);
     assert_eq!(strays(&records), 0);
 }
 

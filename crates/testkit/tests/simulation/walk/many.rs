@@ -90,6 +90,7 @@ fn simulate() {
         let wrong = walk(seed, false).wrong;
         if !wrong.is_empty() {
             failing.fetch_add(1, Ordering::Relaxed);
+            println!("seed {seed} fails");
         }
         wrong
     };
