@@ -41,6 +41,8 @@ impl Pass<'_> {
         // What is known to be there, not what is wanted.
         let objects = unwritten.map_or_else(|| inventory::known(&chunks), inventory::identified) as i64;
         let corrections = self.hub.memo.lock().corrections.get(self.key).copied().unwrap_or(0);
+        // Apart: what a lock gives within an expression is held to the expression's end.
+        let undone = self.hub.memo.lock().mended.get(self.key).cloned().unwrap_or_default();
         let facts = TargetFacts {
             generation: self.target.metadata.generation.unwrap_or_default(),
             revision: &self.target.spec.revision,
@@ -49,7 +51,7 @@ impl Pass<'_> {
             objects,
             ready,
             found: (self.target.spec.drift.policy != DriftPolicy::Ignore).then(|| report.found.clone()),
-            undone: self.hub.memo.lock().mended.get(self.key).cloned().unwrap_or_default(),
+            undone,
             contention: self.contention(),
             unready,
             corrected: corrections,
