@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 use testkit::world::{Access, At, SOON, Who, World, wait_for};
-use vidra_api::TargetState;
+use vidra_api::{DriftState, TargetState, VidraTargetStatus};
 
 use crate::{config_map, config_map_in, object, says, scenario, uid};
 
@@ -203,6 +203,25 @@ fn with_rights_to_look_only_nothing_is_written_and_what_differs_is_said() {
         admin.merge(&settings, json!({"data": {"key": "one"}})).await;
         world.look("shop", "again", 1).await;
         world.ready("shop").await;
+
+        // Under the policy that reports nothing is missed: what differs is told, and nothing is tried.
+        let spec = json!({"targets": [{"clusterNames": ["tokyo"]}], "drift": {"policy": "Report"}});
+        world.deliver_with("shop", &config_map("settings", "one"), spec).await;
+        world.ready("shop").await;
+        let mark = world.mark();
+        admin.merge(&settings, json!({"data": {"key": "evil"}})).await;
+        let told = |status: &VidraTargetStatus| {
+            status.drift == Some(DriftState::Drifted) && status.state == Some(TargetState::Ready)
+        };
+        world.target_when("shop", "tokyo", "Ready, Drifted", told).await;
+        world.look("shop", "reported", 1).await;
+        let refused: Vec<_> = world
+            .requests_by(Who::Limited, "tokyo", &mark)
+            .into_iter()
+            .filter(|one| one.code >= 400)
+            .collect();
+        assert_eq!(refused, []);
+        assert!(says("evil")(&admin.live(&settings).await), "nothing was written");
 
         // To take it away needs the rights.
         world.register_as("tokyo", &world.kubeconfig("tokyo", Who::VidraHub), json!({})).await;
