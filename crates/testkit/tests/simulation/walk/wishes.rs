@@ -235,7 +235,7 @@ impl Walk {
 
     async fn erase_statuses(&mut self, member: &str) {
         let nothing = json!({"status": null});
-        for path in [format!("vidraresources/shop"), format!("vidratargets/shop.{member}")] {
+        for path in ["vidraresources/shop".to_owned(), format!("vidratargets/shop.{member}")] {
             let path = format!("{}/status", hub_path(&path));
             self.world.try_patch("hub", &path, nothing.clone()).await;
         }
