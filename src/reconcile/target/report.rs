@@ -40,6 +40,9 @@ impl Pass<'_> {
         let leaving = self.target.spec.desired != Wish::Present;
         // What is known to be there, not what is wanted.
         let objects = unwritten.map_or_else(|| inventory::known(&chunks), inventory::identified) as i64;
+        // Locked here: within the literal below a lock would be held until its end.
+        let contention = self.contention();
+        let undone = self.hub.memo.lock().mended.get(self.key).cloned().unwrap_or_default();
         let corrections = self.hub.memo.lock().corrections.get(self.key).copied().unwrap_or(0);
         // Outside of the facts: a lock taken in there is held until they are complete.
         let undone = self.hub.memo.lock().mended.get(self.key).cloned().unwrap_or_default();
