@@ -44,8 +44,6 @@ impl Pass<'_> {
         let contention = self.contention();
         let undone = self.hub.memo.lock().mended.get(self.key).cloned().unwrap_or_default();
         let corrections = self.hub.memo.lock().corrections.get(self.key).copied().unwrap_or(0);
-        // Outside of the facts: a lock taken in there is held until they are complete.
-        let undone = self.hub.memo.lock().mended.get(self.key).cloned().unwrap_or_default();
         let facts = TargetFacts {
             generation: self.target.metadata.generation.unwrap_or_default(),
             revision: &self.target.spec.revision,
@@ -55,7 +53,7 @@ impl Pass<'_> {
             ready,
             found: (self.target.spec.drift.policy != DriftPolicy::Ignore).then(|| report.found.clone()),
             undone,
-            contention: self.contention(),
+            contention,
             unready,
             corrected: corrections,
             compared: report.compared,
