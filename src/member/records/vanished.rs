@@ -110,7 +110,7 @@ impl Records {
     pub fn tell_gone(&self, key: &ObjectKey, uid: &str) -> Vec<TargetKey> {
         let targets = self.fold_gone(key, uid, "");
         let mut inner = self.inner.lock();
-        if !inner.objects.get(key).is_some_and(|record| *record.uid == *uid) {
+        if inner.objects.get(key).is_none_or(|record| *record.uid != *uid) {
             let views = inner.vanished.remove(key).filter(|vanished| *vanished.uid == *uid);
             let views = views.map_or_else(Vec::new, |vanished| vanished.views);
             inner.vanished.insert(key.clone(), Vanished { uid: uid.into(), views, told: Some(Told::Gone) });
