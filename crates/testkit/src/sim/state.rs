@@ -129,7 +129,28 @@ fn hub_object(clusters: &Clusters, plural: &str, mut object: Value) -> Value {
         metadata.remove("managedFields");
     }
     without_transients(&mut object);
+    without_times(&mut object["status"]);
     object
+}
+
+/// Messages name times, as `2026-01-02T03:04:05Z`.
+fn without_times(value: &mut Value) {
+    const FORM: &[u8] = b"0000-00-00T00:00:00Z";
+    let is_time = |bytes: &[u8]| {
+        let alike =
+            |(form, byte): (&u8, &u8)| if *form == b'0' { byte.is_ascii_digit() } else { form == byte };
+        FORM.iter().zip(bytes).all(alike)
+    };
+    match value {
+        Value::Object(map) => map.values_mut().for_each(without_times),
+        Value::Array(list) => list.iter_mut().for_each(without_times),
+        Value::String(text) => {
+            while let Some(at) = text.as_bytes().windows(FORM.len()).position(is_time) {
+                text.replace_range(at..at + FORM.len(), "(a time)");
+            }
+        }
+        _ => {}
+    }
 }
 
 /// An entry's uid is that of the live object, another one, or none.

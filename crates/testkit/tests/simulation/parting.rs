@@ -153,7 +153,8 @@ impl Scenario for Parting {
                 let told = || reason(world, "berlin") == "FieldConflict";
                 world.until("it is told", SOON, told).await;
                 has(world, "berlin", "a", "mine");
-                world.patch("berlin", &config_map("a"), json!({"data": {"key": "one"}})).await;
+                // Taken away, not put back: whoever tries in that moment would own the value too, or not.
+                world.patch("berlin", &config_map("a"), json!({"data": {"key": null}})).await;
                 world.until("it is well again", Duration::from_secs(330), || ready(world, "shop")).await;
             }
             Parting::Forget => {
