@@ -305,7 +305,9 @@ impl Informers {
             let why = format!(
                 "the informer of {place} could not start, and the setting informer.onStartupError is Stop: {why}"
             );
+            // The contact ends, and that wakes the targets: woken now, they would ask a member that does not answer.
             self.startup.send_replace(Some(why));
+            return;
         }
         self.wake(users);
     }
