@@ -147,12 +147,6 @@ impl Actor<'_> {
     }
 
     async fn apply(&self, declared: &Declared, uid: &str, why: Why, force: bool) -> Step {
-        let mut body = self.body(declared);
-        body["metadata"]["uid"] = uid.into();
-        #[cfg(vidra_mutants)]
-        if crate::mutants::is(crate::mutants::Mutant::NoUidPrecondition) {
-            body["metadata"]["uid"].take();
-        }
         if self.session.records.has_lost_entry(&declared.key, &self.owner.hash) {
             self.reclaim(declared, uid).await?;
         }
@@ -164,7 +158,15 @@ impl Actor<'_> {
         }
         let step = match self.sparing().objects.get(&declared.key) {
             Some(spared) => self.apply_sparing(declared, spared, uid, why, force).await,
-            None => self.apply_body(declared, &body, uid, why, force).await,
+            None => {
+                let mut body = self.body(declared);
+                body["metadata"]["uid"] = uid.into();
+                #[cfg(vidra_mutants)]
+                if crate::mutants::is(crate::mutants::Mutant::NoUidPrecondition) {
+                    body["metadata"]["uid"].take();
+                }
+                self.apply_body(declared, &body, uid, why, force).await
+            }
         };
         self.or_change_immutable(declared, uid, step).await
     }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use vidra_api::names::OwnerHash;
 use vidra_core::object::{Gvk, ObjectKey};
 
-use super::{Record, Records, targets_of};
+use super::{Inner, Records, targets_of};
 use crate::queue::TargetKey;
 
 /// Is this an object of the kind, in the namespace (empty: in any)?
@@ -13,6 +13,16 @@ fn is_within(key: &ObjectKey, gvk: &Gvk, namespace: &str) -> bool {
     *key.group == *gvk.group
         && *key.kind == *gvk.kind
         && (namespace.is_empty() || *key.namespace == *namespace)
+}
+
+impl Inner {
+    /// What a list of one kind that began at `mark` did not show, and nothing else has shown since.
+    fn unseen(&self, gvk: &Gvk, namespace: &str, seen: &BTreeSet<ObjectKey>, mark: u64) -> Vec<ObjectKey> {
+        let unseen = self.objects.iter().filter(|(key, record)| {
+            is_within(key, gvk, namespace) && !seen.contains(*key) && record.folded <= mark
+        });
+        unseen.map(|(key, _)| key.clone()).collect()
+    }
 }
 
 impl Records {
@@ -27,10 +37,7 @@ impl Records {
     ) -> Vec<TargetKey> {
         let mut inner = self.inner.lock();
         let inner = &mut *inner;
-        let is_gone = |(key, record): &(&ObjectKey, &Record)| {
-            is_within(key, gvk, namespace) && !seen.contains(*key) && record.folded <= mark
-        };
-        let gone: Vec<ObjectKey> = inner.objects.iter().filter(is_gone).map(|(key, _)| key.clone()).collect();
+        let gone = inner.unseen(gvk, namespace, seen, mark);
         let owners: BTreeSet<OwnerHash> = gone.iter().flat_map(|key| inner.vanish(key)).collect();
         targets_of(&owners, &inner.owners)
     }
@@ -43,11 +50,7 @@ impl Records {
         seen: &BTreeSet<ObjectKey>,
         mark: u64,
     ) -> Vec<ObjectKey> {
-        let inner = self.inner.lock();
-        let unseen = inner.objects.iter().filter(|(key, record)| {
-            is_within(key, gvk, namespace) && !seen.contains(*key) && record.folded <= mark
-        });
-        unseen.map(|(key, _)| key.clone()).collect()
+        self.inner.lock().unseen(gvk, namespace, seen, mark)
     }
 
     /// The resourceVersion under which an object is recorded.
