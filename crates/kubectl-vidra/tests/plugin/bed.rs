@@ -17,7 +17,9 @@ use tokio_util::sync::CancellationToken;
 /// The hub's ServiceAccount in a member, which `join` makes.
 const ACCOUNT: &str = "system:serviceaccount:vidra-member:vidra-hub";
 /// Who may do what on the hub.
-pub const USERS: [&str; 4] = ["admin", "plain", "nobody", ACCOUNT];
+pub const USERS: [&str; 5] = ["admin", "plain", "nobody", ACCOUNT, HUB_IN_MEMBERS];
+/// The hub in members that were registered by a Secret: it may do everything.
+pub const HUB_IN_MEMBERS: &str = "hub";
 /// Longer than anything here takes.
 pub const SOON: Duration = Duration::from_secs(60);
 

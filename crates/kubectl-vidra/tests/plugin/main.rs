@@ -3,4 +3,5 @@
 mod bed;
 mod joining;
 mod refusals;
+mod tampering;
 mod telling;
