@@ -3,6 +3,7 @@
 
 pub mod bench;
 pub mod hub;
+pub mod proxy;
 pub mod sim;
 pub mod testbed;
 pub mod world;

@@ -3,6 +3,7 @@
 use std::{
     collections::BTreeMap,
     io::{BufRead, BufReader},
+    net::SocketAddr,
     path::{Path, PathBuf},
     process::{Child, ChildStdin, Command, Stdio},
 };
@@ -159,6 +160,12 @@ impl Cluster {
         let mut config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
         config.default_retry = false;
         Ok(config)
+    }
+
+    /// Where it listens, for a proxy before it.
+    pub fn address(&self) -> Result<SocketAddr> {
+        let address = self.url.trim_start_matches("https://").trim_end_matches('/');
+        address.parse().with_context(|| format!("{} is no address and port", self.url))
     }
 
     /// The text of an identity's kubeconfig.
