@@ -1,188 +1,209 @@
-//! `heal`: how soon an edit in a member is undone, beside a bare loop that watches and applies.
+//! `heal`: how soon an edit and a deletion in a member are undone, one at a time and a hundred edits at once, beside
+//! a bare loop that watches and applies.
 //!
-//! Edits come one at a time, in turn to an object of the hub, of one loop and of a second loop: the two loops
-//! beside each other give the spread of the machine. Timed is from the edit's request to the watch event that
-//! shows the object as declared again, seen by one observer for all.
+//! They come in turn to objects of the hub, of one loop and of a second loop: the two loops beside each other give
+//! the spread of the machine. Timed is from the first request that does harm to the watch event that shows an
+//! object as declared again, seen by one observer for all.
 
 use std::{path::Path, time::Duration};
 
-use anyhow::{Context, Result, bail};
-use futures::{StreamExt, TryStreamExt, stream::BoxStream};
-use k8s_openapi::api::core::v1::ConfigMap;
-use kube::{
-    Api, Client,
-    api::{Patch, PatchParams, WatchEvent, WatchParams},
-};
+use anyhow::{Context, Result};
+use futures::{StreamExt, stream};
 use serde_json::{Value, json};
-use tokio::{
-    task::JoinSet,
-    time::{Instant, timeout},
-};
+use tokio::{task::JoinSet, time::Instant};
 
 use super::{
     fleet::{Fleet, NAMESPACE, is_true, resource, resource_at},
+    floor,
     report::{Report, quantile},
+    watched::{Events, object, undone, watch},
 };
 use crate::world::{Access, At};
 
-/// Edits of each.
-const EDITS: usize = 500;
-/// Objects of each, edited in turn: each less often than makes the hub take it for a fight.
+/// Edits, and deletions, of each.
+const TIMES: usize = 500;
+/// Objects of each that take turns: each less often than makes the hub take it for a fight.
 const OBJECTS: usize = 125;
-const DECLARED: &str = "as declared";
-const SOON: Duration = Duration::from_secs(60);
+/// Objects of a burst.
+const BURST: usize = 100;
+/// Bursts of each that count; one before them opens connections.
+const BURSTS: usize = 7;
+/// Two bursts' objects take turns, for the same reason.
+const SETS: usize = 2;
+const SETTLE: Duration = Duration::from_secs(120);
+
+/// In the order in which they take turns.
+const OWNERS: [&str; 3] = ["loop", "hub", "other"];
+
+/// What is done to objects.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Harm {
+    Edit,
+    Delete,
+    Burst,
+}
+
+impl Harm {
+    const ALL: [Self; 3] = [Self::Edit, Self::Delete, Self::Burst];
+
+    fn word(self) -> &'static str {
+        match self {
+            Self::Edit => "edit",
+            Self::Delete => "delete",
+            Self::Burst => "burst",
+        }
+    }
+
+    fn keys(self) -> [&'static str; 2] {
+        match self {
+            Self::Edit => ["ratio_p50", "ratio_p99"],
+            Self::Delete => ["delete_ratio_p50", "delete_ratio_p99"],
+            Self::Burst => ["burst_ratio_p50", "burst_ratio_p99"],
+        }
+    }
+
+    fn what(self) -> &'static str {
+        match self {
+            Self::Edit => "from an edit to the repaired object, over a bare watch-and-apply loop",
+            Self::Delete => "from a deletion to the object made again, over a bare watch-and-create loop",
+            Self::Burst => {
+                "from 100 edits at once to each repaired object, over a bare loop with 32 in flight"
+            }
+        }
+    }
+
+    fn objects(self) -> usize {
+        if self == Self::Burst { SETS * BURST } else { OBJECTS }
+    }
+
+    fn name(self, owner: &str, number: usize) -> String {
+        format!("{owner}-{}-{number:03}", self.word())
+    }
+}
+
+/// Milliseconds of each of the [`OWNERS`].
+type Times = [Vec<f64>; 3];
 
 /// Runs it.
 pub async fn heal(binary: &Path) -> Result<Report> {
     let fleet = Fleet::start(binary, 1).await?;
     let member = fleet.bed.members.first().context("no member")?;
-    let editor = Access::new(member.client("admin").await?, "bench-edit");
-    let manifest: Vec<_> = (0..OBJECTS).map(|number| object("hub", number).to_string()).collect();
-    let applied = fleet.hub.apply(&resource("heal", &manifest.join("\n---\n"), json!({})), true).await;
-    applied.map_err(|refused| anyhow::anyhow!("the VidraResource: {refused}"))?;
-    fleet.hub.when(&resource_at("heal"), "is ready", |resource: &Value| is_true(resource, "Ready")).await;
+    deliver(&fleet).await?;
     let mut loops = JoinSet::new();
-    for name in ["loop", "other"] {
+    for owner in ["loop", "other"] {
         let client = member.client("admin").await?;
-        for number in 0..OBJECTS {
-            put(&client, name, number).await?;
+        for harm in Harm::ALL {
+            for number in 0..harm.objects() {
+                floor::put(&client, owner, &harm.name(owner, number)).await?;
+            }
         }
-        let events = watch(&client, Some(name)).await?;
-        loops.spawn(repair(client, name, events));
+        let events = watch(&client, Some(owner)).await?;
+        loops.spawn(floor::keep(client, owner, events));
     }
-    fleet.settled(SOON, || Ok(())).await?;
+    fleet.settled(SETTLE, || Ok(())).await?;
 
-    let mut observer = watch(&member.client("admin").await?, None).await?;
-    let (mut hub, mut floor, mut other) = (Vec::new(), Vec::new(), Vec::new());
-    for edit in 0..EDITS {
-        for (name, times) in [("loop", &mut floor), ("hub", &mut hub), ("other", &mut other)] {
-            times.push(edited(&editor, &mut observer, &object_name(name, edit % OBJECTS), edit).await?);
-        }
-        if edit % 100 == 99 {
-            tracing::info!("{} edits of {EDITS}", edit + 1);
-        }
+    let observer = watch(&member.client("admin").await?, None).await?;
+    let editor = Access::new(member.client("admin").await?, "bench-edit");
+    let mut bench = Bench { fleet: &fleet, editor, observer };
+    let mut report = Report::new("heal");
+    for harm in Harm::ALL {
+        let times = match harm {
+            Harm::Burst => bench.bursts().await?,
+            harm => bench.one_by_one(harm).await?,
+        };
+        tell(&mut report, harm, &times);
     }
     loops.shutdown().await;
-
-    let mut report = Report::new("heal");
-    for (key, share, bound) in [("ratio_p50", 0.5, 2.0), ("ratio_p99", 0.99, 2.0)] {
-        let ratio = quantile(&hub, share) / quantile(&floor, share);
-        report.figure(
-            key,
-            ratio,
-            Some(bound),
-            "from an edit to the repaired object, over a bare watch-and-apply loop",
-        );
-        let word = if share > 0.9 { "P99" } else { "P50" };
-        report.condition(&format!("ms {word} of the hub"), quantile(&hub, share));
-        report.condition(&format!("ms {word} of the loop"), quantile(&floor, share));
-        let spread = quantile(&other, share) / quantile(&floor, share);
-        report.condition(&format!("{word}, loop over loop: the spread"), spread);
-    }
-    report.condition("edits of each", EDITS);
+    report.condition("edits, deletions of each", TIMES);
+    report.condition("bursts of each", BURSTS);
     report.condition("bed", fleet.describe().await?);
     fleet.stop().await?;
     Ok(report)
 }
 
-type Events = BoxStream<'static, kube::Result<WatchEvent<ConfigMap>>>;
-
-/// The ConfigMaps of the bench, or of one loop, from now on.
-async fn watch(client: &Client, of: Option<&str>) -> Result<Events> {
-    let api: Api<ConfigMap> = Api::namespaced(client.clone(), NAMESPACE);
-    let mut params = WatchParams::default().timeout(290);
-    if let Some(name) = of {
-        params = params.labels(&format!("bench={name}"));
+/// What is the hub's, a VidraResource for each sort of harm.
+async fn deliver(fleet: &Fleet) -> Result<()> {
+    for harm in Harm::ALL {
+        let manifest: Vec<_> =
+            (0..harm.objects()).map(|number| object("hub", &harm.name("hub", number)).to_string()).collect();
+        let applied =
+            fleet.hub.apply(&resource(harm.word(), &manifest.join("\n---\n"), json!({})), true).await;
+        applied.map_err(|refused| anyhow::anyhow!("the VidraResource: {refused}"))?;
     }
-    let version = api.list(&Default::default()).await?.metadata.resource_version.unwrap_or_default();
-    let stream = async_stream(api, params, version);
-    Ok(stream)
+    for harm in Harm::ALL {
+        let ready = |resource: &Value| is_true(resource, "Ready");
+        fleet.hub.when(&resource_at(harm.word()), "is ready", ready).await;
+    }
+    Ok(())
 }
 
-/// A watch that is opened again where it ended, as servers end them after some minutes.
-fn async_stream(api: Api<ConfigMap>, params: WatchParams, version: String) -> Events {
-    let again = move |version: String| {
-        let (api, params) = (api.clone(), params.clone());
-        async move {
-            let events = api.watch(&params, &version).await?.boxed();
-            Ok::<_, kube::Error>(events)
+fn tell(report: &mut Report, harm: Harm, [floor, hub, other]: &Times) {
+    for (key, share, word) in [(harm.keys()[0], 0.5, "P50"), (harm.keys()[1], 0.99, "P99")] {
+        report.figure(key, quantile(hub, share) / quantile(floor, share), Some(1.3), harm.what());
+        let what = harm.word();
+        report.condition(&format!("{what}: ms {word} of the hub"), quantile(hub, share));
+        report.condition(&format!("{what}: ms {word} of the loop"), quantile(floor, share));
+        let spread = quantile(other, share) / quantile(floor, share);
+        report.condition(&format!("{what}: {word}, loop over loop: the spread"), spread);
+    }
+}
+
+struct Bench<'a> {
+    fleet: &'a Fleet,
+    editor: Access,
+    observer: Events,
+}
+
+impl Bench<'_> {
+    async fn one_by_one(&mut self, harm: Harm) -> Result<Times> {
+        let mut times = Times::default();
+        for turn in 0..TIMES {
+            for (owner, times) in OWNERS.into_iter().zip(&mut times) {
+                let name = harm.name(owner, turn % OBJECTS);
+                times.extend(self.harmed(harm, &[name], turn).await?);
+            }
+            if turn % 100 == 99 {
+                tracing::info!("{}: {} of {TIMES}", harm.word(), turn + 1);
+            }
         }
-    };
-    futures::stream::try_unfold((None::<Events>, version), move |(mut open, mut version)| {
-        let again = again.clone();
-        async move {
-            loop {
-                let mut events = match open.take() {
-                    Some(events) => events,
-                    None => again(version.clone()).await?,
-                };
-                if let Some(event) = events.try_next().await? {
-                    if let WatchEvent::Added(object) | WatchEvent::Modified(object) = &event {
-                        version = object.metadata.resource_version.clone().unwrap_or(version);
-                    }
-                    return Ok(Some((event, (Some(events), version))));
+        Ok(times)
+    }
+
+    async fn bursts(&mut self) -> Result<Times> {
+        let mut times = Times::default();
+        for turn in 0..=BURSTS {
+            let first = turn % SETS * BURST;
+            for (owner, times) in OWNERS.into_iter().zip(&mut times) {
+                let names: Vec<_> =
+                    (first..first + BURST).map(|number| Harm::Burst.name(owner, number)).collect();
+                let found = self.harmed(Harm::Burst, &names, turn).await?;
+                if turn > 0 {
+                    times.extend(found);
+                }
+                if owner == "hub" {
+                    // What it writes behind its repairs is not to stand in the next one's way.
+                    self.fleet.settled(SETTLE, || Ok(())).await?;
                 }
             }
+            tracing::info!("bursts: {turn} of {BURSTS}");
         }
-    })
-    .boxed()
-}
-
-/// Edits an object; milliseconds until the observer sees it as declared again.
-async fn edited(editor: &Access, observer: &mut Events, name: &str, edit: usize) -> Result<f64> {
-    let began = Instant::now();
-    editor.merge(&At::config_map(NAMESPACE, name), json!({"data": {"value": format!("edit {edit}")}})).await;
-    let healed = async {
-        let mut was_edited = false;
-        while let Some(event) = observer.try_next().await? {
-            let (WatchEvent::Added(object) | WatchEvent::Modified(object)) = event else { continue };
-            if object.metadata.name.as_deref() != Some(name) {
-                continue;
-            }
-            let is_declared = value(&object) == Some(DECLARED);
-            was_edited |= !is_declared;
-            if was_edited && is_declared {
-                return Ok(began.elapsed().as_secs_f64() * 1000.0);
-            }
-        }
-        bail!("the observer's watch ended")
-    };
-    timeout(SOON, healed).await.with_context(|| format!("{name} was not healed"))?
-}
-
-/// The bare loop: what differs is applied.
-async fn repair(client: Client, name: &'static str, mut events: Events) -> Result<()> {
-    while let Some(event) = events.try_next().await? {
-        if let WatchEvent::Modified(object) = event
-            && value(&object) != Some(DECLARED)
-            && let Some(number) =
-                object.metadata.name.as_deref().and_then(|name| name.rsplit('-').next()?.parse().ok())
-        {
-            put(&client, name, number).await?;
-        }
+        Ok(times)
     }
-    Ok(())
-}
 
-async fn put(client: &Client, name: &str, number: usize) -> Result<()> {
-    let api: Api<ConfigMap> = Api::namespaced(client.clone(), NAMESPACE);
-    let params = PatchParams::apply(name).force();
-    api.patch(&object_name(name, number), &params, &Patch::Apply(object(name, number))).await?;
-    Ok(())
-}
-
-fn value(object: &ConfigMap) -> Option<&str> {
-    object.data.as_ref()?.get("value").map(String::as_str)
-}
-
-fn object_name(name: &str, number: usize) -> String {
-    format!("{name}-{number:02}")
-}
-
-fn object(name: &str, number: usize) -> Value {
-    json!({
-        "apiVersion": "v1", "kind": "ConfigMap",
-        "metadata": {"name": object_name(name, number), "namespace": NAMESPACE, "labels": {"bench": name}},
-        "data": {"value": DECLARED, "filling": "x".repeat(256)},
-    })
+    /// Does harm to these objects, all at once; milliseconds until each is as declared again.
+    async fn harmed(&mut self, harm: Harm, names: &[String], turn: usize) -> Result<Vec<f64>> {
+        let began = Instant::now();
+        let editor = &self.editor;
+        let harms = stream::iter(names).for_each_concurrent(None, |name| async move {
+            let at = At::config_map(NAMESPACE, name);
+            match harm {
+                Harm::Delete => editor.delete(&at).await,
+                Harm::Edit | Harm::Burst => {
+                    editor.merge(&at, json!({"data": {"value": format!("edit {turn}")}})).await;
+                }
+            }
+        });
+        let ((), undone) = tokio::join!(harms, undone(&mut self.observer, began, names));
+        undone
+    }
 }

@@ -11,6 +11,7 @@ mod apply;
 mod calls;
 mod etcd;
 mod fleet;
+mod floor;
 mod heal;
 mod hubstate;
 mod ledger;
@@ -21,6 +22,7 @@ mod process;
 mod report;
 mod scale;
 mod steady;
+mod watched;
 
 pub use apply::apply;
 pub use calls::calls;

@@ -38,7 +38,7 @@ enum Name {
     Apply,
     /// Requests for an object, and hub writes for a target.
     Calls,
-    /// From an edit in a member to the repaired object, beside a bare watch-and-apply loop.
+    /// From an edit, a deletion, a hundred edits in a member to the repaired objects, beside a bare watch-and-apply loop.
     Heal,
     /// CPU, etcd and memory of the hub side with 1,000 targets and 1,000,000 inventory entries.
     Hubstate,
