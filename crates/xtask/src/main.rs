@@ -47,7 +47,7 @@ enum Chore {
         #[arg(long, value_name = "SEED", conflicts_with_all = ["seeds", "from"])]
         replay: Option<u64>,
     },
-    /// Measures: calls, hubstate, scale.
+    /// Measures: apply, calls, heal, hubstate, isolation, memory, quiet, restart, scale.
     Bench {
         /// Which.
         name: String,

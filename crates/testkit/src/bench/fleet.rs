@@ -34,6 +34,15 @@ impl Fleet {
     /// Starts one, and waits until the members are ready.
     pub async fn start(binary: &Path, members: usize) -> Result<Self> {
         let bed = Testbed::start(&["--members", &members.to_string()])?;
+        Self::on(binary, bed, |member| member.kubeconfig("vidra-hub")).await
+    }
+
+    /// The same on a bed that is there, the members registered with these kubeconfigs.
+    pub async fn on(
+        binary: &Path,
+        bed: Testbed,
+        kubeconfig_of: impl Fn(&Cluster) -> Result<String>,
+    ) -> Result<Self> {
         let hub = Access::new(bed.hub.client("admin").await?, "bench");
         for crd in vidra_api::crds::all() {
             let crd = serde_json::to_value(crd)?;
@@ -45,7 +54,7 @@ impl Fleet {
         }
         for member in &bed.members {
             Access::new(member.client("admin").await?, "bench").create(namespace(NAMESPACE)).await;
-            hub.create(registration(member)?).await;
+            hub.create(registration(member, &kubeconfig_of(member)?)).await;
         }
         let kubeconfig = bed.hub.kubeconfigs.get("vidra-hub").context("no identity vidra-hub")?;
         let process = HubProcess::start(binary, kubeconfig, &bed.dir.join("vidra-hub.log")).await?;
@@ -64,7 +73,8 @@ impl Fleet {
         Ok(began)
     }
 
-    async fn joined(&self) {
+    /// Waits until all members are ready.
+    pub async fn joined(&self) {
         let api: Api<MemberCluster> = Api::all(self.client());
         wait_for("all members are ready", LONG, async || {
             let members = api.list(&Default::default()).await.map_err(|error| error.to_string())?.items;
@@ -158,11 +168,11 @@ fn namespace(name: &str) -> Value {
     json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
 }
 
-fn registration(member: &Cluster) -> Result<Value> {
+fn registration(member: &Cluster, kubeconfig: &str) -> Value {
     let labels = json!({"vidra.dev/member-cluster": member.name});
-    Ok(json!({
+    json!({
         "apiVersion": "v1", "kind": "Secret",
         "metadata": {"name": member.name, "namespace": "vidra-system", "labels": labels},
-        "stringData": {"kubeconfig": member.kubeconfig("vidra-hub")?},
-    }))
+        "stringData": {"kubeconfig": kubeconfig},
+    })
 }

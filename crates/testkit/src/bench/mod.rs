@@ -2,7 +2,7 @@
 //! `scale`, whose clusters are in memory.
 //!
 //! ```text
-//! bin/bench -> apply | calls | heal | hubstate | memory | quiet | restart | scale -> Fleet (testbed, hub process, as administrator)
+//! bin/bench -> apply | calls | heal | hubstate | isolation | memory | quiet | restart | scale -> Fleet (testbed, hub process, as administrator)
 //!                              -> ledger (the API servers' own record of requests)
 //!                              -> Report (a table for people, JSON for programs)
 //! ```
@@ -14,6 +14,7 @@ mod fleet;
 mod floor;
 mod heal;
 mod hubstate;
+mod isolation;
 mod ledger;
 mod machine;
 mod memkube;
@@ -28,6 +29,7 @@ pub use apply::apply;
 pub use calls::calls;
 pub use heal::heal;
 pub use hubstate::{Size, hubstate};
+pub use isolation::{Isolation, isolation};
 pub use memory::memory;
 pub use report::Report;
 pub use scale::{Scale, scale};

@@ -3,7 +3,7 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 use futures::{StreamExt, TryStreamExt, stream::BoxStream};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::{
@@ -111,4 +111,20 @@ pub async fn undone(events: &mut Events, began: Instant, names: &[String]) -> Re
         Err(_) => bail!("after {SOON:?} these were not as declared again: {:?}", waiting.keys()),
     }
     Ok(times)
+}
+
+/// Milliseconds from `began` until this object says so.
+pub async fn says(events: &mut Events, began: Instant, name: &str, wanted: &str) -> Result<f64> {
+    let seen = async {
+        while let Some(event) = events.try_next().await? {
+            if let WatchEvent::Added(object) | WatchEvent::Modified(object) = event
+                && object.metadata.name.as_deref() == Some(name)
+                && value(&object) == Some(wanted)
+            {
+                return Ok(began.elapsed().as_secs_f64() * 1000.0);
+            }
+        }
+        bail!("the observer's watch ended")
+    };
+    timeout(SOON, seen).await.with_context(|| format!("{name} does not say {wanted:?}"))?
 }
