@@ -42,6 +42,7 @@ mod shared;
 mod sources;
 mod spelling;
 mod terminating;
+mod transport;
 mod uninstalling;
 
 use common::*;
