@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::{
-    fleet::{Fleet, NAMESPACE, is_true, resource, resource_at},
+    fleet::{Fleet, NAMESPACE, resource, resource_at},
     report::{Report, quantile},
 };
 use crate::{
@@ -110,8 +110,7 @@ impl Bench<'_> {
         let (began, cpu, servers) = (Instant::now(), self.fleet.process.cpu_seconds()?, self.servers()?);
         let applied = self.fleet.hub.apply(&declared, true).await;
         applied.map_err(|refused| anyhow::anyhow!("the VidraResource: {refused}"))?;
-        let ready = |resource: &Value| is_true(resource, "Ready");
-        self.fleet.hub.when(&resource_at(name), "is ready", ready).await;
+        self.fleet.ready(name).await?;
         let seconds = began.elapsed().as_secs_f64();
         self.settled().await?;
         let cpu = self.fleet.process.cpu_seconds()? - cpu;
