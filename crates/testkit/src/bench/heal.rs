@@ -9,11 +9,11 @@ use std::{path::Path, time::Duration};
 
 use anyhow::{Context, Result};
 use futures::{StreamExt, stream};
-use serde_json::{Value, json};
+use serde_json::json;
 use tokio::{task::JoinSet, time::Instant};
 
 use super::{
-    fleet::{Fleet, NAMESPACE, is_true, resource, resource_at},
+    fleet::{Fleet, NAMESPACE, resource},
     floor,
     report::{Report, quantile},
     watched::{Events, object, undone, watch},
@@ -131,8 +131,7 @@ async fn deliver(fleet: &Fleet) -> Result<()> {
         applied.map_err(|refused| anyhow::anyhow!("the VidraResource: {refused}"))?;
     }
     for harm in Harm::ALL {
-        let ready = |resource: &Value| is_true(resource, "Ready");
-        fleet.hub.when(&resource_at(harm.word()), "is ready", ready).await;
+        fleet.ready(harm.word()).await?;
     }
     Ok(())
 }

@@ -8,11 +8,11 @@
 use std::{path::Path, time::Duration};
 
 use anyhow::{Context, Result};
-use serde_json::{Value, json};
+use serde_json::json;
 use tokio::time::{Instant, sleep};
 
 use super::{
-    fleet::{Fleet, NAMESPACE, is_true, resource, resource_at},
+    fleet::{Fleet, NAMESPACE, resource},
     report::{Report, quantile},
     watched::{Events, object, says, undone, watch},
 };
@@ -173,8 +173,7 @@ impl<'a> Bench<'a> {
             self.apply(&format!("kept-{part}"), &manifest.join("\n---\n")).await?;
         }
         for part in 0..parts.len() {
-            let ready = |resource: &Value| is_true(resource, "Ready");
-            self.fleet.hub.when(&resource_at(&format!("kept-{part}")), "is ready", ready).await;
+            self.fleet.ready(&format!("kept-{part}")).await?;
         }
         self.change(&mut Times::default()).await?;
         self.recovered().await
@@ -192,8 +191,7 @@ impl<'a> Bench<'a> {
     /// Waits until all members are ready and have everything, and the hub has settled.
     async fn recovered(&self) -> Result<()> {
         self.fleet.joined().await;
-        let ready = |resource: &Value| is_true(resource, "Ready");
-        self.fleet.hub.when(&resource_at("changing"), "is ready", ready).await;
+        self.fleet.ready("changing").await?;
         self.fleet.settled(SETTLE, || Ok(())).await
     }
 
