@@ -17,3 +17,4 @@ pub mod render;
 pub mod select;
 pub mod status;
 pub mod uid;
+pub mod unseen;
