@@ -6,7 +6,7 @@ use std::{borrow::Borrow, collections::BTreeSet, sync::Arc};
 use parking_lot::Mutex;
 use vidra_core::{fields::FieldSet, object::ObjectKey};
 
-use crate::hub::inventory::Terms;
+use crate::{hub::inventory::Terms, member::records::Applied};
 
 /// Fewer are not looked through for those that nobody holds.
 const FEW: usize = 1024;
@@ -18,6 +18,8 @@ pub struct Interned {
     pub keys: Interner<ObjectKey>,
     /// What our entries own: it depends on what is declared and on the schema only.
     pub sets: Interner<Arc<FieldSet>>,
+    /// What objects were applied from.
+    pub applied: Interner<Arc<Applied>>,
     /// What inventories say of objects.
     pub terms: Interner<Arc<Terms>>,
 }

@@ -106,12 +106,15 @@ struct Record {
 /// Mostly one.
 type Views = SmallVec<[View; 1]>;
 
+/// What was declared at an apply, and the VidraResource's generation then.
+pub type Applied = (DeclaredHash, i64);
+
 /// One owner's standing in an object.
 struct View {
     owner: OwnerHash,
     proof: bool,
-    /// What was declared at our last apply, and the VidraResource's generation then.
-    applied: Option<(DeclaredHash, i64)>,
+    /// Our last apply.
+    applied: Option<Arc<Applied>>,
     /// Somebody holds what is left to such.
     yields: bool,
     /// See [`Stamp::kept`].
@@ -243,9 +246,9 @@ impl Records {
         let (mut proof, mut applied, mut drift) = (false, None, Drift::Unsure);
         if let Some(view) = record.views.iter_mut().find(|view| view.owner == *owner) {
             proof = view.proof;
-            applied = view.applied.map(|(hash, _)| hash.to_string());
+            applied = view.applied().map(|(hash, _)| hash.to_string());
             if let Some(declared) = desired.objects.get(key)
-                && view.applied.is_some_and(|(hash, _)| hash == declared.hash)
+                && view.applied().is_some_and(|(hash, _)| hash == declared.hash)
             {
                 view.base.settle(&declared.body, spared, view.yields, view.kept);
             }
@@ -299,7 +302,7 @@ impl Records {
                     && !metadata["labels"][&label].is_null();
                 let stamp = metadata["annotations"][&label].as_str().and_then(Stamp::parse);
                 let kept = stamp.as_ref().is_some_and(|stamp| stamp.kept);
-                let applied = stamp.map(|stamp| (stamp.hash, stamp.generation));
+                let applied = stamp.map(|stamp| self.interned.applied.share((stamp.hash, stamp.generation)));
                 let view = before.iter().find(|view| view.owner == owner);
                 let was = view.and_then(|view| view.base.known());
                 let stale = view.is_some_and(|view| matches!(view.base, Base::Stale));
@@ -357,6 +360,12 @@ impl Records {
                 Some((owner, self.interned.sets.share(set)))
             })
             .collect()
+    }
+}
+
+impl View {
+    fn applied(&self) -> Option<Applied> {
+        self.applied.as_deref().copied()
     }
 }
 

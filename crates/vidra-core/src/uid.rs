@@ -87,9 +87,10 @@ mod tests {
             let uid = Uid::from(text.as_str());
             assert_eq!(uid.to_string(), *text);
             assert_eq!(uid.is_empty(), text.is_empty());
-            for (other, text) in texts.iter().enumerate() {
-                assert_eq!(uid == *text.as_str(), nth == other, "{uid} and {text}");
-                assert_eq!(uid == Uid::from(text.as_str()), nth == other, "{uid} and {text}");
+            for (nth_other, text) in texts.iter().enumerate() {
+                let other = Uid::from(text.as_str());
+                assert_eq!(uid == *text.as_str(), nth == nth_other, "{uid} and {text}");
+                assert_eq!(uid == other, nth == nth_other, "{uid} and {text}");
             }
         }
     }

@@ -83,7 +83,7 @@ impl Records {
         }
         let owner = owner?;
         let declared = owner.desired.objects.get(key)?;
-        if view.applied.is_some_and(|(hash, _)| hash != declared.hash) {
+        if view.applied().is_some_and(|(hash, _)| hash != declared.hash) {
             // It is about to be applied otherwise.
             return None;
         }
@@ -155,7 +155,7 @@ impl Records {
             return missing();
         }
         let declared = inner.owners.get(owner).and_then(|known| known.desired.objects.get(key));
-        let applied = view.and_then(|view| view.applied);
+        let applied = view.and_then(View::applied);
         if applied.zip(declared).is_some_and(|((hash, _), declared)| hash != declared.hash) {
             // It is about to be applied otherwise.
             return None;

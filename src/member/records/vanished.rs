@@ -103,7 +103,7 @@ impl Records {
             return plan::Vanished::default();
         };
         let view = vanished.views.iter().find(|view| view.owner == *owner);
-        let applied = view.and_then(|view| view.applied).map(|(hash, _)| hash.to_string());
+        let applied = view.and_then(View::applied).map(|(hash, _)| hash.to_string());
         plan::Vanished { applied, told: vanished.told.is_some() }
     }
 
