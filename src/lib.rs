@@ -6,6 +6,7 @@ pub mod app;
 pub mod demo;
 pub mod desired;
 pub mod hub;
+pub mod interned;
 pub mod keeper;
 pub mod lease;
 pub mod member;

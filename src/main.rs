@@ -6,6 +6,10 @@ use std::process::ExitCode;
 use clap::Parser;
 use vidra_hub::{process, settings::Flags, telemetry};
 
+/// Chosen by measurement: docs/decisions/0017-allocator.md.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> ExitCode {
     let flags = Flags::parse();
     telemetry::start(flags.json_logs, flags.default_log());

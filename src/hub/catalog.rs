@@ -19,12 +19,16 @@ use super::{
     sources::index::SourceIndex,
     watch::Registration,
 };
-use crate::queue::{Key, Priority, Queue, ResourceKey, TargetKey};
+use crate::{
+    interned::Interned,
+    queue::{Key, Priority, Queue, ResourceKey, TargetKey},
+};
 
 /// See the module.
 pub struct Catalog {
     queue: Arc<Queue>,
     sources: SourceIndex,
+    interned: Arc<Interned>,
     inner: RwLock<Inner>,
 }
 
@@ -64,12 +68,22 @@ fn same_version<K: ResourceExt>(held: &K, now: &K) -> bool {
 impl Catalog {
     /// Nothing is declared yet.
     pub fn new(queue: Arc<Queue>) -> Self {
-        Self { sources: SourceIndex::new(queue.clone()), queue, inner: RwLock::default() }
+        Self {
+            sources: SourceIndex::new(queue.clone()),
+            queue,
+            interned: Arc::default(),
+            inner: RwLock::default(),
+        }
     }
 
     /// Which VidraResource reads which ConfigMaps and Secrets.
     pub fn sources(&self) -> &SourceIndex {
         &self.sources
+    }
+
+    /// What this hub keeps one copy of.
+    pub fn interned(&self) -> &Arc<Interned> {
+        &self.interned
     }
 
     /// One VidraResource.
@@ -217,7 +231,7 @@ impl Catalog {
     pub fn fold_inventory(&self, inventory: VidraInventory, own: bool) {
         let namespace = inventory.namespace().unwrap_or_default();
         let key = TargetKey::new(&namespace, &inventory.spec.resource, &inventory.spec.cluster);
-        let chunk = Chunk::from(inventory);
+        let chunk = Chunk::read(inventory, &self.interned);
         let mut inner = self.inner.write();
         let chunks = inner.inventories.entry(key.clone()).or_default();
         let held = chunks.get(&chunk.name);

@@ -7,9 +7,13 @@ use std::{
 
 use kube::ResourceExt;
 use vidra_api::{InventoryEntry, VidraInventory, VidraInventorySpec, inventory::ENTRIES_MAX};
-use vidra_core::{object::ObjectKey, plan::Held};
+use vidra_core::{
+    object::{KeyParts, ObjectKey},
+    plan::Held,
+    uid::Uid,
+};
 
-use crate::queue::TargetKey;
+use crate::{interned::Interned, queue::TargetKey};
 
 /// One entry: the object, and what is held of it.
 pub type Entry = (ObjectKey, Held);
@@ -28,7 +32,65 @@ pub struct Chunk {
     /// It has a deletionTimestamp.
     pub deleting: bool,
     /// Its entries, by key.
-    entries: Arc<[Entry]>,
+    entries: Arc<[Kept]>,
+}
+
+/// An entry as it is kept: hundreds of thousands of them, with most of it alike on every member.
+#[derive(Clone, Debug, PartialEq)]
+struct Kept {
+    key: ObjectKey,
+    uid: Uid,
+    terms: Arc<Terms>,
+}
+
+/// What an inventory says of an object, apart from its uid.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Terms {
+    version: Arc<str>,
+    adopted: bool,
+    wave: i32,
+    settled: Option<Box<str>>,
+}
+
+impl Kept {
+    fn read(entry: InventoryEntry, texts: &mut BTreeSet<Arc<str>>, interned: &Interned) -> Self {
+        let mut shared = |text: String| match texts.get(text.as_str()) {
+            Some(held) => held.clone(),
+            None => {
+                let text: Arc<str> = text.into();
+                texts.insert(text.clone());
+                text
+            }
+        };
+        let key = KeyParts {
+            group: shared(entry.group),
+            kind: shared(entry.kind),
+            namespace: shared(entry.namespace),
+            name: entry.name.into(),
+        };
+        let settled = (!entry.settled.is_empty()).then(|| entry.settled.into_boxed_str());
+        let (version, adopted, wave) = (shared(entry.version), entry.adopted, entry.wave);
+        Self {
+            key: interned.keys.share(key.into()),
+            uid: Uid::from(entry.uid.as_str()),
+            terms: interned.terms.share(Terms { version, adopted, wave, settled }),
+        }
+    }
+
+    fn held(&self) -> Held {
+        Held {
+            version: self.terms.version.clone(),
+            uid: self.uid.to_string(),
+            adopted: self.terms.adopted,
+            wave: self.terms.wave,
+            settled: self.terms.settled.clone(),
+        }
+    }
+
+    /// It says the same as this entry.
+    fn is(&self, (key, held): &Entry) -> bool {
+        self.key == *key && self.held() == *held
+    }
 }
 
 /// The chunks of one target, by object name.
@@ -37,38 +99,19 @@ pub type Chunks = BTreeMap<String, Arc<Chunk>>;
 /// What a target's inventory holds, by object key.
 pub type Inventory = BTreeMap<ObjectKey, Held>;
 
-impl From<VidraInventory> for Chunk {
-    fn from(inventory: VidraInventory) -> Self {
+impl Chunk {
+    /// Takes from a VidraInventory what is kept of it.
+    pub fn read(inventory: VidraInventory, interned: &Interned) -> Self {
         let version = inventory.resource_version().and_then(|version| version.parse().ok()).unwrap_or(0);
         let (name, uid) = (inventory.name_any(), inventory.uid().unwrap_or_default());
         let deleting = inventory.metadata.deletion_timestamp.is_some();
         // The same few kinds, versions and namespaces stand in all entries.
         let mut texts = BTreeSet::new();
-        let mut entries: Vec<Entry> =
-            inventory.spec.entries.into_iter().map(|entry| read(entry, &mut texts)).collect();
-        entries.sort_by(|a, b| a.0.cmp(&b.0));
+        let entries = inventory.spec.entries.into_iter();
+        let mut entries: Vec<_> = entries.map(|entry| Kept::read(entry, &mut texts, interned)).collect();
+        entries.sort_by(|a, b| a.key.cmp(&b.key));
         Self { name, uid, version, index: inventory.spec.chunk, deleting, entries: entries.into() }
     }
-}
-
-fn read(entry: InventoryEntry, texts: &mut BTreeSet<Arc<str>>) -> Entry {
-    let mut shared = |text: String| match texts.get(text.as_str()) {
-        Some(held) => held.clone(),
-        None => {
-            let text: Arc<str> = text.into();
-            texts.insert(text.clone());
-            text
-        }
-    };
-    let key = ObjectKey {
-        group: shared(entry.group),
-        kind: shared(entry.kind),
-        namespace: shared(entry.namespace),
-        name: entry.name.into(),
-    };
-    let settled = (!entry.settled.is_empty()).then(|| entry.settled.into_boxed_str());
-    let (version, wave) = (shared(entry.version), entry.wave);
-    (key, Held { version, uid: entry.uid, adopted: entry.adopted, wave, settled })
 }
 
 /// Joins chunks. An entry that stands in two (a chunk that is being replaced) is one.
@@ -79,14 +122,11 @@ pub fn joined(chunks: &Chunks) -> Inventory {
 /// The part of an inventory that is asked for.
 pub fn part(chunks: &Chunks, wanted: impl Fn(&ObjectKey) -> bool) -> Inventory {
     let mut inventory = Inventory::new();
-    for (key, held) in chunks.values().flat_map(|chunk| chunk.entries.iter()) {
-        if !wanted(key) {
-            continue;
-        }
-        match inventory.get(key) {
-            Some(known) if !known.uid.is_empty() && held.uid.is_empty() => {}
+    for kept in chunks.values().flat_map(|chunk| chunk.entries.iter()).filter(|kept| wanted(&kept.key)) {
+        match inventory.get(&kept.key) {
+            Some(known) if !known.uid.is_empty() && kept.uid.is_empty() => {}
             _ => {
-                inventory.insert(key.clone(), held.clone());
+                inventory.insert(kept.key.clone(), kept.held());
             }
         }
     }
@@ -111,7 +151,7 @@ pub fn is_empty(chunks: &Chunks) -> bool {
 
 /// How many objects are known to be there.
 pub fn known(chunks: &Chunks) -> usize {
-    let of = |chunk: &Arc<Chunk>| chunk.entries.iter().filter(|(_, held)| !held.uid.is_empty()).count();
+    let of = |chunk: &Arc<Chunk>| chunk.entries.iter().filter(|kept| !kept.uid.is_empty()).count();
     match chunks.values().any(|chunk| chunk.deleting) {
         // What is being copied stands in two chunks.
         true => identified(&joined(chunks)),
@@ -169,7 +209,7 @@ pub fn writes(chunks: &Chunks, inventory: &Inventory, leaving: bool) -> Vec<Chun
     let stays = |chunk: &Chunk| !chunk.deleting || (leaving && !inventory.is_empty());
     let first = chunks.values().filter(|chunk| stays(chunk)).map(|chunk| chunk.index).min();
     for chunk in chunks.values().filter(|chunk| stays(chunk)) {
-        let entries = chunk.entries.iter().filter_map(|(key, _)| left.remove_entry(key)).collect();
+        let entries = chunk.entries.iter().filter_map(|kept| left.remove_entry(&kept.key)).collect();
         places.push((chunk, entries));
     }
     let mut rest: Vec<Entry> = left.into_iter().collect();
@@ -186,7 +226,9 @@ pub fn writes(chunks: &Chunks, inventory: &Inventory, leaving: bool) -> Vec<Chun
     for (chunk, entries) in places {
         if entries.is_empty() && !(inventory.is_empty() && Some(chunk.index) == first) {
             writes.push(ChunkWrite::Remove { name: chunk.name.clone() });
-        } else if *entries != *chunk.entries {
+        } else if entries.len() != chunk.entries.len()
+            || chunk.entries.iter().zip(&entries).any(|(kept, entry)| !kept.is(entry))
+        {
             let (name, index, version) = (chunk.name.clone(), chunk.index, chunk.version);
             writes.push(ChunkWrite::Update { name, index, version, entries: written(&entries) });
         }
@@ -251,7 +293,7 @@ mod tests {
             };
             let key = TargetKey::new("team", "shop", "berlin");
             let object = VidraInventory::new(&name, spec(&key, *index, entries.clone()));
-            chunks.insert(name, Arc::new(Chunk::from(object)));
+            chunks.insert(name, Arc::new(Chunk::read(object, &Interned::default())));
         }
     }
 

@@ -95,6 +95,9 @@ impl From<Secret> for Registration {
     }
 }
 
+/// Objects in a page of a list, of kinds whose objects are large: each page is decoded whole.
+const PAGE_OF_LARGE: u32 = 50;
+
 /// What becomes of a hub whose first lists fail.
 pub struct Startup {
     /// What can be changed while the hub runs.
@@ -126,6 +129,7 @@ pub async fn follow_all(
 ) {
     let to = Into { catalog: &catalog, rng, startup, done: watch::Sender::new(BTreeSet::new()) };
     let any = watcher::Config::default().timeout(200);
+    let large = any.clone().page_size(PAGE_OF_LARGE);
     let all_listed = async {
         let mut listed = to.done.subscribe();
         // Never fails: the sender outlives this.
@@ -133,9 +137,9 @@ pub async fn follow_all(
         synced.send_replace(true);
     };
     tokio::join!(
-        follow(Api::<VidraResource>::all(client.clone()), any.clone(), Scope::all(Listed::Resources), &to),
+        follow(Api::<VidraResource>::all(client.clone()), large.clone(), Scope::all(Listed::Resources), &to),
         follow(Api::<VidraTarget>::all(client.clone()), any.clone(), Scope::all(Listed::Targets), &to),
-        follow(Api::<VidraInventory>::all(client.clone()), any.clone(), Scope::all(Listed::Inventories), &to),
+        follow(Api::<VidraInventory>::all(client.clone()), large, Scope::all(Listed::Inventories), &to),
         follow(Api::<MemberCluster>::all(client.clone()), any.clone(), Scope::all(Listed::Members), &to),
         follow_registrations(&client, namespace, &any, &to),
         all_listed,

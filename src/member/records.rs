@@ -21,6 +21,7 @@ use std::{
 
 use parking_lot::Mutex;
 use serde_json::Value;
+use smallvec::SmallVec;
 use vidra_api::{
     labels,
     names::{self, HubId, OwnerHash},
@@ -33,6 +34,7 @@ use vidra_core::{
     object::{Gvk, ObjectKey},
     plan::{self, Drift},
     render::{DeclaredHash, Stamp},
+    uid::Uid,
 };
 
 use base::Base;
@@ -41,7 +43,7 @@ pub use later::{Generations, Later};
 pub use trace::Secrecy;
 
 use super::live::Live;
-use crate::{desired::Desired, queue::TargetKey};
+use crate::{desired::Desired, interned::Interned, queue::TargetKey};
 
 /// Where an object that is folded comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,6 +63,7 @@ pub struct Records {
     hub: HubId,
     manager_prefix: String,
     secrecy: Secrecy,
+    interned: Arc<Interned>,
     /// Bytes of evidence that are kept.
     room: Arc<AtomicUsize>,
     inner: Mutex<Inner>,
@@ -68,10 +71,9 @@ pub struct Records {
 
 #[derive(Default)]
 struct Inner {
-    objects: BTreeMap<ObjectKey, Record>,
+    /// Boxed: a map's nodes are half empty.
+    objects: BTreeMap<ObjectKey, Box<Record>>,
     owners: BTreeMap<OwnerHash, Owner>,
-    /// Field sets depend on what is declared and on the schema only: the same few serve all objects.
-    sets: BTreeSet<Arc<FieldSet>>,
     folds: u64,
     flights: BTreeMap<ObjectKey, flight::Calls>,
     traces: traces::Traces,
@@ -89,7 +91,7 @@ struct Owner {
 }
 
 struct Record {
-    uid: Box<str>,
+    uid: Uid,
     resource_version: u64,
     /// When it was folded last, in folds: tells whether a list that misses it began before.
     folded: u64,
@@ -98,15 +100,21 @@ struct Record {
     health: HealthStatus,
     /// Why it is not current; for people.
     note: Option<Box<str>>,
-    views: Vec<View>,
+    views: Views,
 }
+
+/// Mostly one.
+type Views = SmallVec<[View; 1]>;
+
+/// What was declared at an apply, and the VidraResource's generation then.
+pub type Applied = (DeclaredHash, i64);
 
 /// One owner's standing in an object.
 struct View {
     owner: OwnerHash,
     proof: bool,
-    /// What was declared at our last apply, and the VidraResource's generation then.
-    applied: Option<(DeclaredHash, i64)>,
+    /// Our last apply.
+    applied: Option<Arc<Applied>>,
     /// Somebody holds what is left to such.
     yields: bool,
     /// See [`Stamp::kept`].
@@ -118,9 +126,9 @@ struct View {
 
 impl Records {
     /// No records yet.
-    pub fn new(hub: HubId, secrecy: Secrecy) -> Self {
+    pub fn new(hub: HubId, secrecy: Secrecy, interned: Arc<Interned>) -> Self {
         let manager_prefix = format!("vidra/{hub}/");
-        Self { hub, manager_prefix, secrecy, room: Arc::default(), inner: Mutex::new(Inner::default()) }
+        Self { hub, manager_prefix, secrecy, interned, room: Arc::default(), inner: Mutex::default() }
     }
 
     /// Forgets a target that is gone.
@@ -139,15 +147,20 @@ impl Records {
     pub fn rebase(&self, owner: &OwnerHash, key: &ObjectKey, live: &Value, set: FieldSet, declared: &Value) {
         let mut inner = self.inner.lock();
         let inner = &mut *inner;
-        let set = intern(&mut inner.sets, set);
+        let set = self.interned.sets.share(set);
         if let Some(record) = inner.objects.get_mut(key)
-            && Some(&*record.uid) == live["metadata"]["uid"].as_str()
+            && live["metadata"]["uid"].as_str().is_some_and(|uid| record.uid == *uid)
             && let Some(view) = record.views.iter_mut().find(|view| view.owner == *owner)
         {
             let spared = inner.owners.get(owner).and_then(|known| known.sparing.objects.get(key));
             view.base = Base::known_now(&spare::seen(spared, live), set, Some(declared));
             view.trace = None;
         }
+    }
+
+    /// The one copy of a key, for those who keep many.
+    pub fn shared(&self, key: ObjectKey) -> ObjectKey {
+        self.interned.keys.share(key)
     }
 
     /// A point in the order of folds, to be taken before a list is asked for.
@@ -178,17 +191,18 @@ impl Records {
         let mut inner = self.inner.lock();
         let inner = &mut *inner;
         let Some(live) = inner.defer(&key, gvk, live, source) else { return Vec::new() };
-        let before = inner.objects.get(&key).filter(|record| *record.uid == *live.uid());
+        let before = inner.objects.get(&key).filter(|record| record.uid == *live.uid()).map(Box::as_ref);
         let resource_version = live.resource_version().parse().unwrap_or(0);
         if before.is_some_and(|before| is_old_news(before, resource_version, source)) {
             return Vec::new();
         }
         inner.folds += 1;
-        let kept = inner.vanished.get(&key).filter(|vanished| *vanished.uid == *live.uid());
+        let is_new = !inner.objects.contains_key(&key);
+        let kept = inner.vanished.get(&key).filter(|vanished| vanished.uid == *live.uid());
         let known = before.map(|before| &before.views[..]).or(kept.map(|vanished| &vanished.views[..]));
         let same_version = before.is_some_and(|before| before.resource_version == resource_version);
         let known = (known.unwrap_or_default(), same_version);
-        let views = self.views(&key, &live, source, known, &inner.owners, &mut inner.sets);
+        let views = self.views(&key, &live, source, known, &inner.owners);
         if let Source::Answer(own) = source {
             let undone = trace::undone(self, own, live.uid(), before, inner.vanished.get(&key));
             let place = (own.clone(), key.clone());
@@ -210,10 +224,11 @@ impl Records {
             note: (health.status != HealthStatus::Current).then(|| health.message.into_boxed_str()),
             views,
         };
-        let replaced = inner.objects.insert(key.clone(), record);
+        let key = if is_new { self.interned.keys.share(key) } else { key };
+        let replaced = inner.objects.insert(key.clone(), Box::new(record));
         inner.note_strays(gvk, &key, &labelled);
         let Some(record) = inner.objects.get(&key) else { return Vec::new() };
-        let mut owners = changed_for(replaced.as_ref(), record);
+        let mut owners = changed_for(replaced.as_deref(), record);
         if let Source::Answer(own) = source {
             owners.remove(own);
         }
@@ -231,9 +246,9 @@ impl Records {
         let (mut proof, mut applied, mut drift) = (false, None, Drift::Unsure);
         if let Some(view) = record.views.iter_mut().find(|view| view.owner == *owner) {
             proof = view.proof;
-            applied = view.applied.map(|(hash, _)| hash.to_string());
+            applied = view.applied().map(|(hash, _)| hash.to_string());
             if let Some(declared) = desired.objects.get(key)
-                && view.applied.is_some_and(|(hash, _)| hash == declared.hash)
+                && view.applied().is_some_and(|(hash, _)| hash == declared.hash)
             {
                 view.base.settle(&declared.body, spared, view.yields, view.kept);
             }
@@ -265,10 +280,9 @@ impl Records {
         source: Source<'_>,
         (before, same_version): (&[View], bool),
         owners: &BTreeMap<OwnerHash, Owner>,
-        sets: &mut BTreeSet<Arc<FieldSet>>,
-    ) -> Vec<View> {
+    ) -> Views {
         let metadata = &live.json["metadata"];
-        let mut entries = self.own_entries(&live.json, sets);
+        let mut entries = self.own_entries(&live.json);
         let mut all: BTreeSet<OwnerHash> = entries.keys().cloned().collect();
         all.extend(labelled_owners(metadata));
         all.extend(before.iter().map(|view| view.owner.clone()));
@@ -288,7 +302,7 @@ impl Records {
                     && !metadata["labels"][&label].is_null();
                 let stamp = metadata["annotations"][&label].as_str().and_then(Stamp::parse);
                 let kept = stamp.as_ref().is_some_and(|stamp| stamp.kept);
-                let applied = stamp.map(|stamp| (stamp.hash, stamp.generation));
+                let applied = stamp.map(|stamp| self.interned.applied.share((stamp.hash, stamp.generation)));
                 let view = before.iter().find(|view| view.owner == owner);
                 let was = view.and_then(|view| view.base.known());
                 let stale = view.is_some_and(|view| matches!(view.base, Base::Stale));
@@ -329,11 +343,7 @@ impl Records {
     }
 
     /// The Apply entries of this hub's resources, by owner.
-    fn own_entries(
-        &self,
-        live: &Value,
-        sets: &mut BTreeSet<Arc<FieldSet>>,
-    ) -> BTreeMap<OwnerHash, Arc<FieldSet>> {
+    fn own_entries(&self, live: &Value) -> BTreeMap<OwnerHash, Arc<FieldSet>> {
         let entries = live["metadata"]["managedFields"].as_array().map(Vec::as_slice).unwrap_or_default();
         entries
             .iter()
@@ -347,9 +357,15 @@ impl Records {
                     None => OwnerHash::from_label_key(&format!("{}{rest}", labels::OWNER_PREFIX))?,
                 };
                 let set = FieldSet::from_fields_v1(&entry["fieldsV1"]).ok()?;
-                Some((owner, intern(sets, set)))
+                Some((owner, self.interned.sets.share(set)))
             })
             .collect()
+    }
+}
+
+impl View {
+    fn applied(&self) -> Option<Applied> {
+        self.applied.as_deref().copied()
     }
 }
 
@@ -379,15 +395,6 @@ fn is_old_news(before: &Record, resource_version: u64, source: Source<'_>) -> bo
     }
 }
 
-fn intern(sets: &mut BTreeSet<Arc<FieldSet>>, set: FieldSet) -> Arc<FieldSet> {
-    if let Some(held) = sets.get(&set) {
-        return held.clone();
-    }
-    let set = Arc::new(set);
-    sets.insert(set.clone());
-    set
-}
-
 fn labelled_owners(metadata: &Value) -> impl Iterator<Item = OwnerHash> {
     let labels = metadata["labels"].as_object();
     labels.into_iter().flat_map(|labels| labels.keys()).filter_map(|key| OwnerHash::from_label_key(key))
@@ -401,8 +408,8 @@ fn is_controlled(live: &Value) -> bool {
 /// The owners for whom a plan or a status could come out otherwise than before.
 fn changed_for(before: Option<&Record>, now: &Record) -> BTreeSet<OwnerHash> {
     let Some(before) = before else { return now.owners() };
-    let common = (&*before.uid, before.terminating, before.controlled, before.health, before.note.as_deref())
-        != (&*now.uid, now.terminating, now.controlled, now.health, now.note.as_deref());
+    let common = (&before.uid, before.terminating, before.controlled, before.health, before.note.as_deref())
+        != (&now.uid, now.terminating, now.controlled, now.health, now.note.as_deref());
     if common || before.views.len() != now.views.len() {
         return &before.owners() | &now.owners();
     }

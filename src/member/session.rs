@@ -22,6 +22,7 @@ use super::{
     records::{Later, Records, Secrecy},
 };
 use crate::{
+    interned::Interned,
     queue::{Key, Priority, Queue, TargetKey, jittered},
     seams::{Clock, Rng},
     serve::metrics::Metrics,
@@ -103,6 +104,8 @@ pub struct SessionDeps {
     pub metrics: Metrics,
     /// The calls that all members share.
     pub calls: Shared,
+    /// What all members have alike.
+    pub interned: Arc<Interned>,
     /// What can be changed while the hub runs.
     pub tuning: Arc<Tuning>,
     /// Wakes all targets of a cluster.
@@ -148,7 +151,7 @@ impl Session {
     pub fn start(cluster: &str, fingerprint: u64, client: Client, deps: SessionDeps) -> Arc<Self> {
         let (stop, tasks) = (CancellationToken::new(), TaskTracker::new());
         let secrecy = Secrecy { salt: deps.salt.clone(), tuning: deps.tuning.clone() };
-        let records = Arc::new(Records::new(deps.hub.clone(), secrecy));
+        let records = Arc::new(Records::new(deps.hub.clone(), secrecy, deps.interned.clone()));
         let informers = Informers::new(
             cluster.into(),
             client.clone(),

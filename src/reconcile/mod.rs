@@ -131,6 +131,7 @@ impl Hub {
             rng: self.rng.clone(),
             metrics: self.metrics.clone(),
             calls: self.calls.clone(),
+            interned: self.catalog.interned().clone(),
             tuning: self.tuning.clone(),
             wake_targets: Arc::new(move |cluster| wake_targets(&catalog, &queue, cluster)),
             warn: Arc::new(move |cluster, reason, note| {

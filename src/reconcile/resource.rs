@@ -377,7 +377,7 @@ impl Pass<'_> {
             };
             *made = 0;
         }
-        let all = self.hub.api.revisions_of(self.key, self.owner().as_str()).await?;
+        let all = self.hub.api.revisions_of(self.key, &self.owner().to_string()).await?;
         // A revision may take several Secrets.
         let mut spare: Vec<&str> = Vec::new();
         let names: Vec<_> = all.iter().map(|secret| (secret.name_any(), secret.uid())).collect();

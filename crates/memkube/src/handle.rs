@@ -316,11 +316,15 @@ fn list(
     let from = after.map_or(Bound::Unbounded, Bound::Excluded);
     let mut rest = table
         .range::<Place, _>((from.as_ref(), Bound::Unbounded))
-        .filter(|(place, _)| address.namespace.is_empty() || place.namespace == address.namespace)
-        .filter_map(|(place, stored)| Some((place, selector.read(stored)?)));
+        .filter(|(place, _)| address.namespace.is_empty() || place.namespace == address.namespace);
     let limit = asked.param("limit").parse().ok().filter(|limit| *limit > 0).unwrap_or(usize::MAX);
-    let page: Vec<_> = rest.by_ref().take(limit).collect();
-    let remaining = rest.count();
+    let selected = rest.by_ref().filter_map(|(place, stored)| Some((place, selector.read(stored)?)));
+    let page: Vec<_> = selected.take(limit).collect();
+    let remaining = match selector.is_empty() {
+        true => rest.count(),
+        // The number is not told: one is enough, and each that is looked at has to be read.
+        false => usize::from(rest.any(|(_, stored)| selector.read(stored).is_some())),
+    };
 
     let mut metadata = json!({"resourceVersion": revision.to_string()});
     if let Some((last, _)) = page.last().filter(|_| remaining > 0) {

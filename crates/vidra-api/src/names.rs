@@ -143,8 +143,7 @@ parsed_text!(Revision, is_revision, ParseRevision);
 
 /// Stands for one VidraResource of one hub where a name must be short: 32 lower-case hex digits.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct OwnerHash(Arc<str>);
-shared_text!(OwnerHash);
+pub struct OwnerHash([u8; OWNER_HASH_LEN / 2]);
 
 impl OwnerHash {
     /// The first 16 bytes, in hex, of a SHA-256 over hub id, namespace and name, each after its
@@ -156,22 +155,31 @@ impl OwnerHash {
             hasher.update((part.len() as u64).to_be_bytes());
             hasher.update(part.as_bytes());
         }
-        let digest = hasher.finalize();
-        let hex: String = digest.iter().take(OWNER_HASH_LEN / 2).map(|byte| format!("{byte:02x}")).collect();
-        Self(Arc::from(hex))
+        let mut hash = [0; OWNER_HASH_LEN / 2];
+        for (to, from) in hash.iter_mut().zip(hasher.finalize()) {
+            *to = from;
+        }
+        Self(hash)
     }
 
     /// The key of the label and annotation that this owner puts on an object.
     #[must_use]
     pub fn label_key(&self) -> String {
-        format!("{OWNER_PREFIX}{}", self.0)
+        format!("{OWNER_PREFIX}{self}")
     }
 
     /// The owner that a label's key names; None for any other key.
     #[must_use]
     pub fn from_label_key(key: &str) -> Option<Self> {
         let hash = key.strip_prefix(OWNER_PREFIX)?;
-        (hash.len() == OWNER_HASH_LEN && is_hex(hash)).then(|| Self(Arc::from(hash)))
+        let digits = (hash.len() == OWNER_HASH_LEN && is_hex(hash)).then_some(hash)?;
+        u128::from_str_radix(digits, 16).ok().map(|number| Self(number.to_be_bytes()))
+    }
+}
+
+impl fmt::Display for OwnerHash {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:032x}", u128::from_be_bytes(self.0))
     }
 }
 

@@ -16,4 +16,5 @@ pub mod plan;
 pub mod render;
 pub mod select;
 pub mod status;
+pub mod uid;
 pub mod unseen;

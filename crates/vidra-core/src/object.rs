@@ -1,7 +1,9 @@
 //! Names of Kubernetes objects: group, version and kind, and the key that one object has in a cluster.
 //! Not for their contents.
 
+use std::cmp::Ordering;
 use std::fmt;
+use std::ops::Deref;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -65,9 +67,9 @@ fn is_dns_like(text: &str) -> bool {
         && text.chars().all(|c| c.is_ascii_alphanumeric() || c == '.' || c == '-')
 }
 
-/// What one object is called in one cluster, whatever version it is read in.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub struct ObjectKey {
+/// The four names of which a key is made.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct KeyParts {
     /// The API group; empty for the core group.
     pub group: Arc<str>,
     /// The kind, such as `Deployment`.
@@ -78,15 +80,49 @@ pub struct ObjectKey {
     pub name: Arc<str>,
 }
 
+/// What one object is called in one cluster, whatever version it is read in.
+///
+/// One pointer: a clone shares the names. Keys are compared by their names, shared or not.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct ObjectKey(Arc<KeyParts>);
+
+impl From<KeyParts> for ObjectKey {
+    fn from(parts: KeyParts) -> Self {
+        Self(Arc::new(parts))
+    }
+}
+
+impl Deref for ObjectKey {
+    type Target = KeyParts;
+
+    fn deref(&self) -> &KeyParts {
+        &self.0
+    }
+}
+
+impl Ord for ObjectKey {
+    fn cmp(&self, other: &Self) -> Ordering {
+        // In one process most equal keys are clones of one.
+        if Arc::ptr_eq(&self.0, &other.0) { Ordering::Equal } else { self.0.cmp(&other.0) }
+    }
+}
+
+impl PartialOrd for ObjectKey {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
 impl ObjectKey {
     /// The key of the object of this kind; `namespace` is empty for a cluster-scoped one.
     pub fn new(gvk: &Gvk, namespace: &str, name: &str) -> Self {
-        Self {
-            group: gvk.group.clone(),
-            kind: gvk.kind.clone(),
-            namespace: namespace.into(),
-            name: name.into(),
-        }
+        let (group, kind) = (gvk.group.clone(), gvk.kind.clone());
+        KeyParts { group, kind, namespace: namespace.into(), name: name.into() }.into()
+    }
+
+    /// Clones of it are held elsewhere.
+    pub fn is_shared(&self) -> bool {
+        Arc::strong_count(&self.0) > 1
     }
 
     /// The scope that the key tells: with a namespace or without.
@@ -146,6 +182,18 @@ mod tests {
         for kind in ["", "a/b", "7up", "Thing?", "Thing Thing", "../x"] {
             assert_eq!(Gvk::from_api_version("v1", kind), None, "{kind}");
         }
+    }
+
+    #[test]
+    fn keys_are_equal_and_sorted_by_their_names_whether_they_share_them_or_not() {
+        let gvk = Gvk::new("", "v1", "ConfigMap");
+        let key = |name| ObjectKey::new(&gvk, "shop", name);
+        let (one, other) = (key("a"), key("a"));
+        assert_eq!((&one, one.cmp(&other)), (&other, Ordering::Equal));
+        assert!(!one.is_shared());
+        let clone = one.clone();
+        assert_eq!((&clone, clone.cmp(&one)), (&one, Ordering::Equal));
+        assert!(one.is_shared() && key("a") < key("b"));
     }
 
     #[test]

@@ -72,7 +72,7 @@ impl Run {
             for raw in page.items() {
                 match self.wire.item(raw) {
                     Item::Object(key, live) => {
-                        seen.insert(key);
+                        seen.insert(registry.records.shared(key));
                         woken.extend(registry.records.fold(&self.place.gvk, *live, Source::List(mark)));
                     }
                     Item::Broken(one) => {
@@ -154,7 +154,7 @@ impl Informers {
             for raw in page.items() {
                 match wire.item(raw) {
                     Item::Object(key, live) => {
-                        seen.insert(key);
+                        seen.insert(self.records.shared(key));
                         let targets = self.records.fold(&place.gvk, *live, Source::List(mark));
                         self.notify(targets);
                     }

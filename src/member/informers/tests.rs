@@ -51,6 +51,7 @@ fn deps(said: Arc<Mutex<Vec<String>>>) -> SessionDeps {
         rng,
         metrics,
         calls: Shared::default(),
+        interned: Arc::default(),
         tuning: Arc::new(Tuning::new(&settings)),
         wake_targets: Arc::new(|_| {}),
         warn: Arc::new(move |_, reason, note| said.lock().push(format!("{reason}: {note}"))),
@@ -159,6 +160,7 @@ fn informers(client: Client, said: Arc<Mutex<Vec<String>>>) -> Arc<Informers> {
     let records = Arc::new(Records::new(
         deps.hub.clone(),
         Secrecy { salt: deps.salt.clone(), tuning: deps.tuning.clone() },
+        deps.interned.clone(),
     ));
     Informers::new("berlin".into(), client, records, &deps, TaskTracker::new(), CancellationToken::new())
 }

@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 use vidra_api::names::OwnerHash;
 use vidra_core::object::ObjectKey;
 
-use super::Records;
+use super::{Records, View};
 use crate::{desired::Desired, queue::TargetKey};
 
 /// What a target's live objects say of the declarations that they were applied from.
@@ -30,7 +30,7 @@ impl Records {
         for (key, declared) in &desired.objects {
             let views = inner.objects.get(key).map(|record| record.views.as_slice()).unwrap_or_default();
             let own = views.iter().find(|view| view.owner == *owner && view.proof);
-            let Some((hash, generation)) = own.and_then(|view| view.applied) else { continue };
+            let Some((hash, generation)) = own.and_then(View::applied) else { continue };
             found.highest = found.highest.max(generation);
             if generation > known && hash != declared.hash {
                 found.later += 1;

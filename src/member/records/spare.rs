@@ -70,7 +70,7 @@ impl Records {
     /// The resourceVersion under which nobody held what is left to such, in the object with this uid.
     pub fn unyielded(&self, owner: &OwnerHash, key: &ObjectKey, uid: &str) -> Option<String> {
         let inner = self.inner.lock();
-        let record = inner.objects.get(key).filter(|record| *record.uid == *uid)?;
+        let record = inner.objects.get(key).filter(|record| record.uid == *uid)?;
         let view = record.views.iter().find(|view| view.owner == *owner)?;
         (!view.yields && record.resource_version > 0).then(|| record.resource_version.to_string())
     }

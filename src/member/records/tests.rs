@@ -69,7 +69,7 @@ pub(super) fn live(version: u64, mode: &str, owned: bool) -> Live {
 }
 
 fn records() -> Records {
-    let records = Records::new(hub(), secrecy());
+    let records = Records::new(hub(), secrecy(), Arc::default());
     records.declare(owner(), target(), desired(), Arc::default());
     records
 }
@@ -225,13 +225,13 @@ fn mode_ignored() -> Arc<Sparing> {
 
 #[test]
 fn another_value_of_what_is_ignored_wakes_nobody_also_after_a_start() {
-    let records = Records::new(hub(), secrecy());
+    let records = Records::new(hub(), secrecy(), Arc::default());
     records.declare(owner(), target(), desired(), mode_ignored());
     records.fold(&gvk(), live(10, "fast", true), Source::Answer(&owner()));
     assert_eq!(records.fold(&gvk(), live(11, "slow", false), Source::Watch), []);
     assert_eq!(drift(&records), Drift::None);
 
-    let records = Records::new(hub(), secrecy());
+    let records = Records::new(hub(), secrecy(), Arc::default());
     records.declare(owner(), target(), desired(), mode_ignored());
     records.fold(&gvk(), live(11, "slow", false), Source::List(records.mark()));
     assert_eq!(drift(&records), Drift::None);
@@ -239,7 +239,7 @@ fn another_value_of_what_is_ignored_wakes_nobody_also_after_a_start() {
 
 #[test]
 fn what_is_left_alone_otherwise_is_unsure_until_an_apply_or_a_dry_run_tells() {
-    let records = Records::new(hub(), secrecy());
+    let records = Records::new(hub(), secrecy(), Arc::default());
     records.declare(owner(), target(), desired(), mode_ignored());
     records.fold(&gvk(), live(10, "fast", true), Source::Answer(&owner()));
     records.declare(owner(), target(), desired(), mode_ignored());
@@ -264,7 +264,7 @@ fn what_is_left_alone_otherwise_is_unsure_until_an_apply_or_a_dry_run_tells() {
 
 #[test]
 fn what_was_seen_before_anything_was_declared_is_compared_when_it_is() {
-    let records = Records::new(hub(), secrecy());
+    let records = Records::new(hub(), secrecy(), Arc::default());
     records.fold(&gvk(), live(10, "slow", false), Source::List(records.mark()));
     records.declare(owner(), target(), desired(), mode_ignored());
     assert_eq!(drift(&records), Drift::Unsure, "what was hashed held what is ignored");

@@ -20,7 +20,7 @@ use vidra_core::{
     render::{Declared, HashKey},
 };
 
-use super::{Base, Owner, Record, Records, View, intern, spare};
+use super::{Base, Owner, Record, Records, View, spare};
 use crate::settings::tuning::Tuning;
 
 /// Evidence of one member: what comes beyond is told without its fields.
@@ -83,7 +83,7 @@ impl Records {
         }
         let owner = owner?;
         let declared = owner.desired.objects.get(key)?;
-        if view.applied.is_some_and(|(hash, _)| hash != declared.hash) {
+        if view.applied().is_some_and(|(hash, _)| hash != declared.hash) {
             // It is about to be applied otherwise.
             return None;
         }
@@ -123,10 +123,10 @@ impl Records {
     ) {
         let mut inner = self.inner.lock();
         let inner = &mut *inner;
-        let set = intern(&mut inner.sets, set);
+        let set = self.interned.sets.share(set);
         let known = inner.owners.get(owner);
         if let Some(record) = inner.objects.get_mut(key)
-            && Some(&*record.uid) == live["metadata"]["uid"].as_str()
+            && live["metadata"]["uid"].as_str().is_some_and(|uid| record.uid == *uid)
             && let Some(view) = record.views.iter_mut().find(|view| view.owner == *owner)
         {
             let spared = known.and_then(|known| known.sparing.objects.get(key));
@@ -144,18 +144,18 @@ impl Records {
         let inner = self.inner.lock();
         let missing = || Some(Evidence { change: ChangeKind::Missing, fields: Vec::new() });
         let Some(record) = inner.objects.get(key) else {
-            return match inner.vanished.get(key).filter(|vanished| *vanished.uid == *uid) {
+            return match inner.vanished.get(key).filter(|vanished| vanished.uid == *uid) {
                 Some(vanished) if vanished.is_hidden() => Some(self.hidden(vanished.evidence(owner))),
                 _ => missing(),
             };
         };
         let view = record.views.iter().find(|view| view.owner == *owner);
         let proof = view.is_some_and(|view| view.proof);
-        if !proof && *record.uid != *uid {
+        if !proof && record.uid != *uid {
             return missing();
         }
         let declared = inner.owners.get(owner).and_then(|known| known.desired.objects.get(key));
-        let applied = view.and_then(|view| view.applied);
+        let applied = view.and_then(View::applied);
         if applied.zip(declared).is_some_and(|((hash, _), declared)| hash != declared.hash) {
             // It is about to be applied otherwise.
             return None;
@@ -200,7 +200,7 @@ pub(super) fn undone(
         return view.trace.as_ref().map(|trace| trace.evidence.clone());
     }
     let vanished = vanished?;
-    Some(match *vanished.uid == *uid {
+    Some(match vanished.uid == *uid {
         true => records.hidden(vanished.evidence(own)),
         false => Evidence { change: ChangeKind::Missing, fields: Vec::new() },
     })

@@ -8,15 +8,16 @@ use vidra_core::{
     drift::Evidence,
     object::{Gvk, ObjectKey},
     plan,
+    uid::Uid,
 };
 
-use super::{Inner, Record, Records, Source, View, complete_type, targets_of};
+use super::{Inner, Record, Records, Source, View, Views, complete_type, targets_of};
 use crate::{member::live::Live, queue::TargetKey};
 
 /// See the module.
 pub(super) struct Vanished {
-    pub(super) uid: Box<str>,
-    pub(super) views: Vec<View>,
+    pub(super) uid: Uid,
+    pub(super) views: Views,
     told: Option<Told>,
 }
 
@@ -45,7 +46,7 @@ impl Inner {
         self.forget_strays(key);
         let owners = record.owners();
         if self.is_wanted(key, &record.views) {
-            let Record { uid, views, .. } = record;
+            let Record { uid, views, .. } = *record;
             self.vanished.insert(key.clone(), Vanished { uid, views, told: None });
         }
         owners
@@ -78,7 +79,7 @@ impl Records {
             return Vec::new();
         }
         match inner.objects.get(key) {
-            Some(record) if *record.uid == *uid && record.resource_version <= at => {}
+            Some(record) if record.uid == *uid && record.resource_version <= at => {}
             _ => return Vec::new(),
         }
         inner.folds += 1;
@@ -98,11 +99,11 @@ impl Records {
     /// What is known of an owner's object with this uid that is not seen.
     pub fn vanished(&self, owner: &OwnerHash, key: &ObjectKey, uid: &str) -> plan::Vanished {
         let inner = self.inner.lock();
-        let Some(vanished) = inner.vanished.get(key).filter(|vanished| *vanished.uid == *uid) else {
+        let Some(vanished) = inner.vanished.get(key).filter(|vanished| vanished.uid == *uid) else {
             return plan::Vanished::default();
         };
         let view = vanished.views.iter().find(|view| view.owner == *owner);
-        let applied = view.and_then(|view| view.applied).map(|(hash, _)| hash.to_string());
+        let applied = view.and_then(View::applied).map(|(hash, _)| hash.to_string());
         plan::Vanished { applied, told: vanished.told.is_some() }
     }
 
@@ -110,9 +111,9 @@ impl Records {
     pub fn tell_gone(&self, key: &ObjectKey, uid: &str) -> Vec<TargetKey> {
         let targets = self.fold_gone(key, uid, "");
         let mut inner = self.inner.lock();
-        if inner.objects.get(key).is_none_or(|record| *record.uid != *uid) {
-            let views = inner.vanished.remove(key).filter(|vanished| *vanished.uid == *uid);
-            let views = views.map_or_else(Vec::new, |vanished| vanished.views);
+        if inner.objects.get(key).is_none_or(|record| record.uid != *uid) {
+            let views = inner.vanished.remove(key).filter(|vanished| vanished.uid == *uid);
+            let views = views.map_or_else(Views::new, |vanished| vanished.views);
             inner.vanished.insert(key.clone(), Vanished { uid: uid.into(), views, told: Some(Told::Gone) });
         }
         targets
@@ -124,12 +125,12 @@ impl Records {
         let key = ObjectKey::new(gvk, live.meta_text("namespace"), live.meta_text("name"));
         let mut inner = self.inner.lock();
         let inner = &mut *inner;
-        let uid: Box<str> = live.uid().into();
+        let uid = Uid::from(live.uid());
         let recorded = inner.objects.get(&key).filter(|record| record.uid == uid);
         let kept = inner.vanished.get(&key).filter(|vanished| vanished.uid == uid);
         let before = recorded.map(|record| &record.views[..]).or(kept.map(|vanished| &vanished.views[..]));
         let before = before.unwrap_or_default();
-        let views = self.views(&key, &live, Source::Read, (before, false), &inner.owners, &mut inner.sets);
+        let views = self.views(&key, &live, Source::Read, (before, false), &inner.owners);
         inner.vanish(&key);
         inner.vanished.insert(key, Vanished { uid, views, told: Some(Told::Hidden) });
     }

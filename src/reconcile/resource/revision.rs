@@ -65,7 +65,7 @@ impl Pass<'_> {
 
     async fn store(&self, content: &Content, name: &str) -> Result<Result<(), RevisionError>, CallError> {
         let owner = self.owner();
-        match self.hub.revisions.secrets(self.resource, owner.as_str(), content, name) {
+        match self.hub.revisions.secrets(self.resource, &owner.to_string(), content, name) {
             Ok(secrets) => {
                 for secret in &secrets {
                     self.hub.api.create_revision(secret).await?;

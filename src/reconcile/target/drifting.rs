@@ -6,7 +6,7 @@ use vidra_api::{Change, ChangeKind, DriftPolicy, clip};
 use vidra_core::{
     directives::ApplyMode,
     drift::{Cover, Evidence},
-    object::ObjectKey,
+    object::{KeyParts, ObjectKey},
     plan::{Action, Drift, Effect, Live, Vanished, Want, Why},
 };
 
@@ -159,12 +159,13 @@ impl Pass<'_> {
 
 /// The object that a change is about.
 pub(super) fn key_of(change: &Change) -> ObjectKey {
-    ObjectKey {
+    let key = KeyParts {
         group: change.group.as_str().into(),
         kind: change.kind.as_str().into(),
         namespace: change.namespace.as_str().into(),
         name: change.name.as_str().into(),
-    }
+    };
+    key.into()
 }
 
 /// Endpoints bear the labels of their Service, and no ownerReference tells whose they are.

@@ -50,7 +50,10 @@ fn an_error_shows_the_text_and_says_what_to_write() {
 #[test]
 fn an_owner_hash_is_what_other_programs_compute() {
     // printf '\0\0\0\0\0\0\0\4main\0\0\0\0\0\0\0\6team-a\0\0\0\0\0\0\0\4shop' | sha256sum | cut -c1-32
-    assert_eq!(OwnerHash::new(&hub("main"), "team-a", "shop").as_str(), "2da128378a04a5dabe2adb1d0f939249");
+    assert_eq!(
+        OwnerHash::new(&hub("main"), "team-a", "shop").to_string(),
+        "2da128378a04a5dabe2adb1d0f939249"
+    );
 }
 
 #[test]
