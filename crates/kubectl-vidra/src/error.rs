@@ -94,8 +94,7 @@ pub enum Failure {
 /// Which rights are to be asked for.
 pub const READING: &str = "such as the ClusterRole vidra-view on the hub, or choose the namespace with -n";
 /// To see the members, which are in no namespace.
-pub const MEMBERS: &str =
-    "get, list and watch on memberclusters.vidra.dev, by a ClusterRoleBinding on the hub";
+pub const MEMBERS: &str = "by a ClusterRoleBinding to the ClusterRole vidra-members on the hub";
 /// To change VidraResources.
 pub const EDITING: &str = "such as the ClusterRole vidra-edit on the hub";
 /// To register members.

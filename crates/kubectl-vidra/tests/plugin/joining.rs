@@ -4,7 +4,7 @@ use anyhow::{Result, ensure};
 use serde_json::json;
 use tokio::task::JoinSet;
 
-use crate::bed::{Bed, apply, until};
+use crate::bed::{Bed, apply};
 
 fn hello() -> serde_json::Value {
     json!({
@@ -76,7 +76,7 @@ async fn a_member_joins_by_one_command_gets_what_is_delivered_and_keeps_it() -> 
 
     let tamper = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "hello", "namespace": "hello"}, "data": {"greeting": "no"}});
     apply(&bed.members[0], &tamper, "").await?;
-    until("the edit is undone", || greeting() == Some(json!("Welcome"))).await?;
+    bed.until("the edit is undone", || greeting() == Some(json!("Welcome"))).await?;
 
     bed.run("admin", "reconcile --all -A --timeout 20s")?.ended(0)?.says(&["team-a/hello: Ready"])?;
     let asked = bed.run("admin", "reconcile hello -n team-a --wait=false")?.ended(0)?;
@@ -104,7 +104,7 @@ async fn a_member_joins_by_one_command_gets_what_is_delivered_and_keeps_it() -> 
     bed.run("admin", "reconcile hello -n team-a --timeout 20s")?.ended(0)?;
     apply(&bed.members[0], &tamper, "").await?;
     let told = || bed.run("plain", "drift -A --exit-code").is_ok_and(|ran| ran.code == Some(1));
-    until("the edit is told", told).await?;
+    bed.until("the edit is told", told).await?;
     let drift = bed.run("plain", "drift -A")?.ended(0)?;
     drift.says(&[
         "ConfigMap hello/hello .data.greeting \"Welcome\" -> \"no\"",

@@ -4,3 +4,4 @@ mod bed;
 mod joining;
 mod refusals;
 mod telling;
+mod viewing;
