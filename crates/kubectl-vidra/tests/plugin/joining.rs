@@ -1,6 +1,7 @@
 //! Members that join, and what is delivered to them, with a hub that runs.
 
 use anyhow::{Result, ensure};
+use memkube::Down;
 use serde_json::json;
 use tokio::task::JoinSet;
 
@@ -163,6 +164,18 @@ async fn joining_overwrites_nothing_that_is_not_this_members_registration() -> R
         .refused(&["the kubeconfig of the member cannot be used", "--member-context"])?;
     bed.run("admin", &format!("{} --rights {file}", join("berlin", "berlin")))?.refused(&["the rights"])?;
     bed.run("plain", &join("berlin", "berlin"))?.refused(&["cannot read Secret berlin", "forbidden"])?;
+    let nobody = bed.file("nobody").display().to_string();
+    let by_nobody = join("berlin", "berlin").replace(&file, &nobody);
+    bed.run("admin", &by_nobody)?.refused(&["forbidden", "have somebody join the member who may do that"])?;
+    bed.run("admin", &join("berlin", "berlin").replace(&file, "none.yaml"))?
+        .refused(&["the kubeconfig of the member cannot be used", "--member-kubeconfig"])?;
+    bed.members[0].set_down(Some(Down::Refuse));
+    bed.run("admin", &join("berlin", "berlin"))?.refused(&[
+        "the member at https://127.0.0.1:",
+        "does not answer",
+        "--member-context",
+    ])?;
+    bed.members[0].set_down(None);
     bed.run("admin", &format!("{} --server ftp://berlin", join("berlin", "berlin")))?
         .refused(&["the hub could not use this member"])?;
     ensure!(bed.members[0].revision() == before, "nothing was written into the member");
