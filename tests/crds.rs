@@ -438,7 +438,7 @@ fn an_api_server_fills_in_the_defaults_and_nothing_else() {
     let taken: Value = serde_json::from_str(&try_create(&resource(json!({"targets": []}))).unwrap()).unwrap();
     let defaults = serde_json::to_value(vidra_api::VidraResourceSpec::default()).unwrap();
     assert_eq!(taken["spec"], defaults);
-    let entries = json!([{"version": "v1", "kind": "Node", "name": "n"}]);
+    let entries = json!(["/v1/Node//n/intended/"]);
     let inventory = json!({"resource": "shop", "cluster": "berlin", "chunk": 0, "entries": entries});
     let taken = try_create(&object("VidraInventory", "shop.berlin.0", inventory.clone())).unwrap();
     assert_eq!(serde_json::from_str::<Value>(&taken).unwrap()["spec"], inventory);

@@ -43,7 +43,7 @@ use crate::{
 /// announced; the last one always.
 const BETWEEN_STATUSES: Duration = Duration::from_secs(1);
 /// How long a passing status waits for the next.
-const SETTLE: Duration = Duration::from_millis(400);
+const SETTLE: Duration = Duration::from_secs(1);
 /// A failure that may mend itself is tried again at least this often.
 const RETRY_MOST: Duration = Duration::from_secs(30);
 /// A failure that probably needs a person is looked at again at least this often.

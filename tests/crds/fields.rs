@@ -69,7 +69,7 @@ pub fn good() -> [Value; 4] {
             "shop.berlin.0",
             json!({
                 "resource": "shop", "cluster": "berlin", "chunk": 0,
-                "entries": [{"version": "v1", "kind": "ConfigMap", "namespace": "shop", "name": "a", "uid": "u"}],
+                "entries": ["/v1/ConfigMap/shop/a/done/u"],
             }),
         ),
     ]

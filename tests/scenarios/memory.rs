@@ -21,6 +21,7 @@ mod identity;
 mod ignoring;
 mod inheriting;
 mod labels;
+mod lies;
 mod limits;
 mod namespaces;
 mod order;

@@ -16,3 +16,4 @@ pub mod plan;
 pub mod render;
 pub mod select;
 pub mod status;
+pub mod unseen;

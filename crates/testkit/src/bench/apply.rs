@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::{
-    fleet::{Fleet, NAMESPACE, is_true, resource, resource_at},
+    fleet::{Fleet, NAMESPACE, resource, resource_at},
     report::{Report, quantile},
 };
 use crate::{
@@ -54,7 +54,7 @@ pub async fn apply(binary: &Path) -> Result<Report> {
     report.figure_at_least(
         "ratio",
         rate(&hub) / rate(&floor),
-        0.6,
+        0.8,
         "objects/s, over a bare loop of the same applies",
     );
     report.figure(
@@ -91,7 +91,7 @@ struct Cost {
     seconds: f64,
     /// CPU seconds of who applied.
     cpu: f64,
-    /// CPU seconds of the [`PARTS`].
+    /// CPU seconds of the [`PARTS`] in that time.
     servers: [f64; 3],
 }
 
@@ -110,12 +110,10 @@ impl Bench<'_> {
         let (began, cpu, servers) = (Instant::now(), self.fleet.process.cpu_seconds()?, self.servers()?);
         let applied = self.fleet.hub.apply(&declared, true).await;
         applied.map_err(|refused| anyhow::anyhow!("the VidraResource: {refused}"))?;
-        let ready = |resource: &Value| is_true(resource, "Ready");
-        self.fleet.hub.when(&resource_at(name), "is ready", ready).await;
-        let seconds = began.elapsed().as_secs_f64();
+        self.fleet.ready(name).await?;
+        let (seconds, servers) = (began.elapsed().as_secs_f64(), since(servers, self.servers()?));
         self.settled().await?;
         let cpu = self.fleet.process.cpu_seconds()? - cpu;
-        let servers = since(servers, self.servers()?);
         self.fleet.hub.delete(&resource_at(name)).await;
         self.fleet.hub.gone(&resource_at(name)).await;
         self.settled().await?;

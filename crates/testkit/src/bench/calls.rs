@@ -15,7 +15,7 @@ use kube::{
 use serde_json::{Value, json};
 
 use super::{
-    fleet::{Fleet, NAMESPACE, is_true, resource, resource_at},
+    fleet::{Fleet, NAMESPACE, resource},
     ledger::{self, Mark, is_write},
     report::Report,
 };
@@ -70,8 +70,7 @@ impl Bench<'_> {
 
     /// Waits until it is ready as it is declared now, and the hub has settled.
     async fn ready(&self, name: &str) -> Result<()> {
-        let ready = |resource: &Value| is_true(resource, "Ready");
-        self.fleet.hub.when(&resource_at(name), "is ready", ready).await;
+        self.fleet.ready(name).await?;
         self.settled().await
     }
 

@@ -3,10 +3,10 @@
 use std::{path::Path, time::Duration};
 
 use anyhow::{Context, Result};
-use kube::{Api, Client};
+use kube::{Api, Client, runtime::wait::await_condition};
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
-use vidra_api::{MemberCluster, find};
+use vidra_api::{MemberCluster, VidraResource, find};
 
 use super::{ledger, process::HubProcess};
 use crate::{
@@ -76,6 +76,22 @@ impl Fleet {
             if ready == self.bed.members.len() { Ok(()) } else { Err(format!("{ready} are")) }
         })
         .await;
+    }
+
+    /// Waits until a VidraResource is ready as it is declared now. By a watch, as `kubectl wait` does: asking
+    /// again and again for an object with its manifests keeps the hub's API server busy.
+    pub async fn ready(&self, name: &str) -> Result<()> {
+        let api: Api<VidraResource> = Api::namespaced(self.client(), NAMESPACE);
+        let ready = |resource: Option<&VidraResource>| {
+            let conditions = resource.and_then(|resource| resource.status.as_ref());
+            let generation = resource.and_then(|resource| resource.metadata.generation);
+            find(conditions.map_or(&[], |status| &status.conditions), "Ready")
+                .is_some_and(|ready| ready.status == "True" && ready.observed_generation == generation)
+        };
+        tokio::time::timeout(LONG, await_condition(api, name, ready))
+            .await
+            .with_context(|| format!("{name} was not ready within {LONG:?}"))??;
+        Ok(())
     }
 
     /// The hub's cluster, as administrator.

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 
 use super::{
-    fleet::{Fleet, NAMESPACE, is_true, resource, resource_at},
+    fleet::{Fleet, NAMESPACE, resource},
     ledger::{self, Mark, is_write},
     report::Report,
 };
@@ -108,8 +108,7 @@ async fn delivered(binary: &Path) -> Result<Fleet> {
         applied.map_err(|refused| anyhow::anyhow!("{name}: {refused}"))?;
     }
     for number in 0..RESOURCES {
-        let ready = |resource: &Value| is_true(resource, "Ready");
-        fleet.hub.when(&resource_at(&format!("steady-{number}")), "is ready", ready).await;
+        fleet.ready(&format!("steady-{number}")).await?;
     }
     fleet.settled(SETTLE, || Ok(())).await?;
     Ok(fleet)

@@ -159,11 +159,10 @@ impl Index {
         let cluster = new["spec"]["cluster"].as_str().unwrap_or_default();
         let (mut keys, mut uids) = (Vec::new(), Vec::new());
         for entry in new["spec"]["entries"].as_array().into_iter().flatten() {
-            let text = |field: &str| entry[field].as_str().unwrap_or_default();
-            keys.push(
-                [cluster, text("group"), text("kind"), text("namespace"), text("name")].map(str::to_owned),
-            );
-            uids.push(text("uid").to_owned());
+            let parts: Vec<_> = entry.as_str().unwrap_or_default().splitn(7, '/').collect();
+            let [group, _, kind, namespace, name, _, uid] = parts[..] else { continue };
+            keys.push([cluster, group, kind, namespace, name].map(str::to_owned));
+            uids.push(uid.to_owned());
         }
         self.inventories.insert(changed.name.clone(), (keys, uids));
     }

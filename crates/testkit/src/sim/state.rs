@@ -158,21 +158,19 @@ fn uids_as_facts(clusters: &Clusters, inventory: &mut Value) {
     let cluster = inventory["spec"]["cluster"].as_str().unwrap_or_default().to_owned();
     let member = clusters.members.get(&cluster);
     for entry in inventory["spec"]["entries"].as_array_mut().into_iter().flatten() {
-        let text = |field: &str| entry[field].as_str().unwrap_or_default();
-        let plural = plural_of(text("kind"));
-        let live =
-            member.and_then(|member| member.object(text("group"), plural, text("namespace"), text("name")));
-        let fact = match (text("uid"), live) {
+        let parts: Vec<_> = entry.as_str().unwrap_or_default().splitn(7, '/').collect();
+        let [group, version, kind, namespace, name, state, uid] = parts[..] else { continue };
+        let live = member.and_then(|member| member.object(group, plural_of(kind), namespace, name));
+        let fact = match (uid, live) {
             ("", _) => "none",
             (uid, Some(live)) if live["metadata"]["uid"] == uid => "the live object's",
             (_, Some(_)) => "another object's",
             (_, None) => "of an object that is gone",
         };
-        entry["identity"] = json!(fact);
         // Noted from the answer of the call that took it over: a hub that dies in that moment does not know it.
-        if let Some(entry) = entry.as_object_mut() {
-            entry.remove("adopted");
-        }
+        let state = state.replace(",adopted", "");
+        let object = [group, version, kind, namespace, name].join("/");
+        *entry = json!({"object": object, "state": state, "identity": fact});
     }
 }
 

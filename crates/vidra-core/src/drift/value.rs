@@ -4,7 +4,7 @@ use serde_json::Value;
 use vidra_api::drift::FIELD_VALUE_MAX;
 
 use super::redact::Cover;
-use crate::{fields::Path, object::ObjectKey};
+use crate::{fields::Path, object::ObjectKey, unseen};
 
 /// One value at one path of one object.
 pub(super) struct Shown<'a> {
@@ -25,17 +25,18 @@ impl<'a> Shown<'a> {
     /// The value as JSON; a digest where it is secret or long.
     pub(super) fn value(&self, value: &Value) -> String {
         let json = value.to_string();
-        if self.covered || json.len() > FIELD_VALUE_MAX {
+        let shown = unseen::escaped_json(&json);
+        if self.covered || shown.len() > FIELD_VALUE_MAX {
             self.cover.digest(self.key, &self.path, &json)
         } else {
-            json
+            shown
         }
     }
 }
 
 /// Text from a member: without control characters, and no longer than a report allows. What was cut ends with "…".
 pub(super) fn capped(text: &str) -> String {
-    let clean: String = text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect();
+    let clean: String = text.chars().map(|c| if unseen::is_unseen(c) { '\u{fffd}' } else { c }).collect();
     if clean.len() <= FIELD_VALUE_MAX {
         return clean;
     }
@@ -59,6 +60,7 @@ mod tests {
         let shown = Shown::new(cover, &key, &Path::of_fields(["data", "a\u{1b}[31m"]));
         assert_eq!(shown.path, ".data.a\u{fffd}[31m");
         assert_eq!(shown.value(&json!("line\n\u{1}<b>")), "\"line\\n\\u0001<b>\"");
+        assert_eq!(shown.value(&json!("\u{9b}2J\u{202e}")), "\"\\u009b2J\\u202e\"");
         assert!(shown.value(&json!("x".repeat(300))).starts_with("hmac:"));
         assert_eq!(shown.value(&json!("x".repeat(254))).len(), 256);
         let long = capped(&"ü".repeat(300));

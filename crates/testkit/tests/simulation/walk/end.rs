@@ -97,7 +97,8 @@ impl Walk {
         for (key, object) in inventories {
             let entries = object["spec"]["entries"].as_array().into_iter().flatten();
             // What is settled may be gone, or another's.
-            let kept = entries.filter(|entry| entry["settled"].is_null());
+            let kept = entries
+                .filter(|entry| !entry["state"].as_str().is_some_and(|state| state.contains("settled")));
             for entry in kept.filter(|entry| entry["identity"] != "the live object's") {
                 wrong.push(format!("{key}: {entry}"));
             }

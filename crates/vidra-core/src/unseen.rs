@@ -1,0 +1,37 @@
+//! Characters that a person does not see, but a terminal or a page obeys.
+
+/// Characters that move the cursor, colour, reorder or hide what stands beside them.
+pub fn is_unseen(c: char) -> bool {
+    c.is_control()
+        || matches!(c, '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}')
+        || matches!(c, '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
+}
+
+/// A text of JSON that reads back as the same, with each of them escaped.
+pub fn escaped_json(json: &str) -> String {
+    let mut escaped = String::with_capacity(json.len());
+    for c in json.chars() {
+        match is_unseen(c) {
+            true => c
+                .encode_utf16(&mut [0; 2])
+                .iter()
+                .for_each(|unit| escaped.push_str(&format!("\\u{unit:04x}"))),
+            false => escaped.push(c),
+        }
+    }
+    escaped
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+
+    #[test]
+    fn json_reads_back_as_the_same_without_what_is_not_seen() {
+        let value = json!("a\n\u{1b}\u{9b}2J\u{202e}\u{e0041}ü");
+        let escaped = escaped_json(&value.to_string());
+        assert_eq!(escaped, "\"a\\n\\u001b\\u009b2J\\u202e\\udb40\\udc41ü\"");
+        assert_eq!(serde_json::from_str::<Value>(&escaped).unwrap(), value);
+    }
+}
