@@ -21,11 +21,15 @@ pub enum Mutant {
     AdoptUnasked,
     /// An object that is to be kept is deleted all the same.
     PruneKept,
+    /// Drift that is only to be told is undone at the next look, such as that of the interval.
+    ReportRepairs,
+    /// An apply to a live object writes what is to be left to others.
+    WriteIgnored,
 }
 
 impl Mutant {
     /// Each.
-    pub const ALL: [Mutant; 7] = [
+    pub const ALL: [Mutant; 9] = [
         Mutant::DeleteOnFailedList,
         Mutant::NoUidPrecondition,
         Mutant::SecondStatusWriter,
@@ -33,6 +37,8 @@ impl Mutant {
         Mutant::ReadyBeforeApplied,
         Mutant::AdoptUnasked,
         Mutant::PruneKept,
+        Mutant::ReportRepairs,
+        Mutant::WriteIgnored,
     ];
 }
 

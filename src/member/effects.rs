@@ -156,7 +156,13 @@ impl Actor<'_> {
         {
             return Ok(outcome);
         }
-        let step = match self.sparing().objects.get(&declared.key) {
+        let sparing = self.sparing();
+        #[cfg(vidra_mutants)]
+        let sparing = match crate::mutants::is(crate::mutants::Mutant::WriteIgnored) {
+            true => std::sync::Arc::default(),
+            false => sparing,
+        };
+        let step = match sparing.objects.get(&declared.key) {
             Some(spared) => self.apply_sparing(declared, spared, uid, why, force).await,
             None => {
                 let mut body = self.body(declared);

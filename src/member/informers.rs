@@ -183,7 +183,8 @@ impl Informers {
             needed
         });
         for gvk in ended {
-            self.records.drop_kind(&gvk, |namespace| state.sees(&gvk, namespace));
+            let targets = self.records.drop_kind(&gvk, |namespace| state.sees(&gvk, namespace));
+            self.wake(targets.into_iter().collect());
         }
         states
     }

@@ -25,6 +25,7 @@ use vidra_api::{
 use vidra_core::{
     health::HealthStatus,
     object::{Gvk, ObjectKey},
+    overrides::Cluster,
     plan::{self, PlanInput, Policy, Wait},
     status::Delivery,
 };
@@ -185,9 +186,17 @@ impl Pass<'_> {
         };
         let resource = self.key.resource_key();
         let parsed = self.hub.revisions.get(&self.hub.api, &resource, revision).await.map_err(failed)?;
+        // Inputs are for the overrides of one revision; for an earlier one they are those that it takes now.
+        let inputs = match revision == spec.revision {
+            true => spec.overrides.clone(),
+            false => self.hub.catalog.member(&self.key.cluster).and_then(|member| {
+                let (name, labels) = (&*self.key.cluster, member.labels());
+                parsed.overrides.inputs(&Cluster { name, labels, values: &member.spec.values })
+            }),
+        };
         let render = |kinds: &crate::member::kinds::Kinds| {
             let scope_of = |gvk: &Gvk| kinds.get(gvk).map(|(_, scope)| *scope);
-            let cluster = (&*self.key.cluster, spec.overrides.as_ref());
+            let cluster = (&*self.key.cluster, inputs.as_ref());
             self.hub.revisions.render(&resource, &parsed, &spec.namespace, &scope_of, cluster)
         };
         let mut desired = render(&session.kinds()).map_err(failed)?;
@@ -217,11 +226,20 @@ impl Pass<'_> {
 
     fn policy(&self) -> Policy {
         let spec = &self.target.spec;
+        let drift = spec.drift.policy;
+        #[cfg(vidra_mutants)]
+        let drift = match crate::mutants::is(crate::mutants::Mutant::ReportRepairs)
+            && self.target.status.as_ref().and_then(|status| status.drift)
+                == Some(vidra_api::DriftState::Drifted)
+        {
+            true => vidra_api::DriftPolicy::Correct,
+            false => drift,
+        };
         Policy {
             adopt: spec.conflicts.existing != ExistingPolicy::Fail,
             force: spec.conflicts.fields == FieldPolicy::Force,
             when_empty: spec.namespace_and_crd_deletion == ContainerDeletion::WhenEmpty,
-            drift: spec.drift.policy,
+            drift,
         }
     }
 

@@ -1,23 +1,30 @@
 //! How many requests things cost, as the member's server counted them.
 
 use serde_json::json;
-use testkit::world::At;
+use testkit::world::{Access, At, Mark, World};
 use vidra_api::{ChangeKind, VidraTargetStatus};
 
 use crate::{config_map, says, scenario};
 
+/// Berlin has joined, and the namespace is there; somebody in it, and where the ConfigMap will be.
+async fn begun(world: &World) -> (Access, At) {
+    world.register(&["berlin"]).await;
+    let alice = world.alice("berlin").await;
+    let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": world.ns}});
+    alice.create(namespace).await;
+    (alice, At::config_map(&world.ns, "settings"))
+}
+
+fn verbs(world: &World, at: &At, since: &Mark) -> Vec<String> {
+    world.requests_for(at, "berlin", since).into_iter().map(|one| one.verb).collect()
+}
+
 #[test]
 fn creating_takes_one_request_idling_none_a_repair_one_and_a_lost_object_two() {
     scenario(async |world| {
-        world.register(&["berlin"]).await;
-        let alice = world.alice("berlin").await;
-        let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": world.ns}});
-        alice.create(namespace).await;
-        let settings = At::config_map(&world.ns, "settings");
+        let (alice, settings) = begun(&world).await;
         let spec = json!({"targets": [{"clusterNames": ["berlin"]}], "reconcile": {"interval": "1s"}});
-        let verbs = |mark: &testkit::world::Mark| -> Vec<String> {
-            world.requests_for(&settings, "berlin", mark).into_iter().map(|one| one.verb).collect()
-        };
+        let verbs = |mark: &Mark| verbs(&world, &settings, mark);
 
         let mark = world.mark();
         world.deliver_with("shop", &config_map("settings", "one"), spec).await;
@@ -49,16 +56,10 @@ fn creating_takes_one_request_idling_none_a_repair_one_and_a_lost_object_two() {
 #[test]
 fn reporting_an_edit_takes_no_request_and_a_lost_object_one() {
     scenario(async |world| {
-        world.register(&["berlin"]).await;
-        let alice = world.alice("berlin").await;
-        let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": world.ns}});
-        alice.create(namespace).await;
-        let settings = At::config_map(&world.ns, "settings");
+        let (alice, settings) = begun(&world).await;
         let spec = json!({"targets": [{"clusterNames": ["berlin"]}], "reconcile": {"interval": "1s"},
             "drift": {"policy": "Report"}});
-        let verbs = |mark: &testkit::world::Mark| -> Vec<String> {
-            world.requests_for(&settings, "berlin", mark).into_iter().map(|one| one.verb).collect()
-        };
+        let verbs = |mark: &Mark| verbs(&world, &settings, mark);
         let drifted = async |what: ChangeKind| {
             let is = |status: &VidraTargetStatus| status.changes.iter().any(|one| one.change == what);
             world.target_when("shop", "berlin", "told", is).await;

@@ -27,6 +27,14 @@ async fn deliver(world: &World, name: &str, manifest: &str, drift: Value) {
     world.deliver_with(name, manifest, json!({"targets": targets, "drift": drift})).await;
 }
 
+/// Delivers it to berlin; somebody there, and its ConfigMap.
+async fn delivered(world: &World, manifest: &str, drift: Value) -> (Access, At) {
+    world.register(&["berlin"]).await;
+    deliver(world, "shop", manifest, drift).await;
+    world.ready("shop").await;
+    (world.alice("berlin").await, settings(world))
+}
+
 /// A Deployment that starts no pod, so that it is ready where nothing runs them.
 fn deployment(app: &str, side: &str) -> String {
     object(&json!({
@@ -64,12 +72,9 @@ fn made_by(world: &World, at: &At, since: &Mark) -> usize {
 #[test]
 fn an_ignored_field_is_delivered_and_an_edit_of_it_is_no_drift_and_costs_no_call() {
     scenario(async |mut world| {
-        world.register(&["berlin"]).await;
         let mark = world.mark();
         let drift = ignoring(json!({"kind": "ConfigMap"}), &[".data.key"]);
-        deliver(&world, "shop", &config_map("settings", "one"), drift).await;
-        world.ready("shop").await;
-        let (alice, at) = (world.alice("berlin").await, settings(&world));
+        let (alice, at) = delivered(&world, &config_map("settings", "one"), drift).await;
         assert!(says("one")(&alice.live(&at).await));
         assert_eq!(made_by(&world, &at, &mark), 1, "it was made by one call");
 
@@ -93,11 +98,8 @@ fn an_ignored_field_is_delivered_and_an_edit_of_it_is_no_drift_and_costs_no_call
 #[test]
 fn a_repair_of_another_field_and_a_new_revision_leave_the_ignored_one_as_it_is() {
     scenario(async |world| {
-        world.register(&["berlin"]).await;
         let drift = || ignoring(json!({"name": "settings"}), &[".data.key"]);
-        deliver(&world, "shop", &two_keys("one", "one"), drift()).await;
-        world.ready("shop").await;
-        let (alice, at) = (world.alice("berlin").await, settings(&world));
+        let (alice, at) = delivered(&world, &two_keys("one", "one"), drift()).await;
         let other = |value: &'static str| is("/data/other", value);
 
         // Nobody has changed it: it is the hub's, and stays so.
@@ -156,11 +158,8 @@ fn what_is_no_longer_ignored_is_repaired_when_the_hub_was_down_too() {
 #[test]
 fn what_is_no_longer_ignored_is_repaired_at_once_and_what_is_ignored_from_now_on_is_not() {
     scenario(async |world| {
-        world.register(&["berlin"]).await;
         let drift = || ignoring(json!({"kind": "ConfigMap"}), &[".data.key"]);
-        deliver(&world, "shop", &two_keys("one", "one"), drift()).await;
-        world.ready("shop").await;
-        let (alice, at) = (world.alice("berlin").await, settings(&world));
+        let (alice, at) = delivered(&world, &two_keys("one", "one"), drift()).await;
         alice.merge(&at, json!({"data": {"key": "alice's"}})).await;
         world.look("shop", "edited", 1).await;
         assert!(says("alice's")(&alice.live(&at).await));

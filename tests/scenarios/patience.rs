@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use testkit::world::{At, SOON, Who, World, wait_for};
+use testkit::world::{At, Frozen, SOON, Who, World, wait_for};
 use vidra_api::TargetState;
 
 use crate::{config_map, marks, says, scenario};
@@ -18,6 +18,17 @@ async fn delivered(world: &World) {
     world.register(&["berlin", "austin"]).await;
     world.deliver("shop", &["berlin", "austin"], &config_map("settings", "one")).await;
     world.ready("shop").await;
+}
+
+/// The same, and austin is deleted an hour after it has fallen silent.
+async fn deleted_while_silent(world: &World) -> Frozen {
+    delivered(world).await;
+    let frozen = world.freeze("austin");
+    world.target_is("shop", "austin", TargetState::Unknown, "MemberUnreachable").await;
+    minutes(60).await;
+    world.hub.delete(&world.member_at("austin")).await;
+    world.target_is("shop", "austin", TargetState::Terminating, "MemberUnreachable").await;
+    frozen
 }
 
 async fn is_there(world: &World) -> bool {
@@ -56,12 +67,7 @@ async fn clean_up(world: World) {
 #[test]
 fn a_silent_member_that_is_deleted_is_let_go_by_itself_ten_minutes_later() {
     scenario(async |mut world| {
-        delivered(&world).await;
-        let frozen = world.freeze("austin");
-        world.target_is("shop", "austin", TargetState::Unknown, "MemberUnreachable").await;
-        minutes(60).await;
-        world.hub.delete(&world.member_at("austin")).await;
-        world.target_is("shop", "austin", TargetState::Terminating, "MemberUnreachable").await;
+        let frozen = deleted_while_silent(&world).await;
         minutes(5).await;
         // A new process does not count anew.
         world.restart_hub().await;
@@ -110,12 +116,7 @@ fn a_deleted_member_for_which_another_cluster_answers_is_let_go_by_itself_ten_mi
 #[test]
 fn a_deleted_member_that_answers_in_time_is_cleaned_up() {
     scenario(async |world| {
-        delivered(&world).await;
-        let frozen = world.freeze("austin");
-        world.target_is("shop", "austin", TargetState::Unknown, "MemberUnreachable").await;
-        minutes(60).await;
-        world.hub.delete(&world.member_at("austin")).await;
-        world.target_is("shop", "austin", TargetState::Terminating, "MemberUnreachable").await;
+        let frozen = deleted_while_silent(&world).await;
         minutes(6).await;
         drop(frozen);
         // It is tried again every two minutes by now.

@@ -42,6 +42,8 @@ pub struct Cluster {
     pub tls_server_name: Option<String>,
     /// Its CA, as DER.
     pub ca: Vec<Vec<u8>>,
+    /// What names it on the command line.
+    flags: &'static str,
 }
 
 impl Cluster {
@@ -87,12 +89,12 @@ impl Cluster {
             why => bad(&why),
         })?;
         let url = url.trim_end_matches('/').to_owned();
-        Ok(Self { client, namespace, name: format!("the {role} at {url}"), url, tls_server_name, ca })
+        Ok(Self { client, namespace, name: format!("the {role} at {url}"), url, tls_server_name, ca, flags })
     }
 
     /// For messages of failed calls.
     pub fn doing<'a>(&'a self, action: &'a str, rights: &'static str) -> Doing<'a> {
-        Doing { action, cluster: &self.name, rights }
+        Doing { action, cluster: &self.name, rights, flags: self.flags }
     }
 
     /// Objects of a kind in the namespace, or in all.

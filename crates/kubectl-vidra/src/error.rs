@@ -21,9 +21,7 @@ pub enum Failure {
         flags: &'static str,
     },
     /// No answer came.
-    #[error(
-        "cannot {action}: {cluster} does not answer: {why}; see that it runs, and that --context names it"
-    )]
+    #[error("cannot {action}: {cluster} does not answer: {why}; see that it runs, and that {flags} name it")]
     NoAnswer {
         /// What was to be done.
         action: String,
@@ -31,6 +29,8 @@ pub enum Failure {
         cluster: String,
         /// Why.
         why: String,
+        /// What names it.
+        flags: &'static str,
     },
     /// The kinds of the hub are not there.
     #[error(
@@ -44,13 +44,15 @@ pub enum Failure {
     },
     /// 401.
     #[error(
-        "cannot {action}: {cluster} does not accept your credentials; log in again, or choose others with --context"
+        "cannot {action}: {cluster} does not accept your credentials; log in again, or choose others with {flags}"
     )]
     Unauthorized {
         /// What was to be done.
         action: String,
         /// Which cluster.
         cluster: String,
+        /// What names it.
+        flags: &'static str,
     },
     /// 403.
     #[error("cannot {action}: {why}; ask for the right, {hint}")]
@@ -94,8 +96,7 @@ pub enum Failure {
 /// Which rights are to be asked for.
 pub const READING: &str = "such as the ClusterRole vidra-view on the hub, or choose the namespace with -n";
 /// To see the members, which are in no namespace.
-pub const MEMBERS: &str =
-    "get, list and watch on memberclusters.vidra.dev, by a ClusterRoleBinding on the hub";
+pub const MEMBERS: &str = "by a ClusterRoleBinding to the ClusterRole vidra-members on the hub";
 /// To change VidraResources.
 pub const EDITING: &str = "such as the ClusterRole vidra-edit on the hub";
 /// To register members.
@@ -109,6 +110,8 @@ pub struct Doing<'a> {
     pub cluster: &'a str,
     /// Which rights are to be asked for.
     pub rights: &'static str,
+    /// What names the cluster on the command line.
+    pub flags: &'static str,
 }
 
 impl Doing<'_> {
@@ -125,7 +128,7 @@ impl Doing<'_> {
                     SAID_MAX,
                 ),
             },
-            error => Failure::NoAnswer { action, cluster, why: cause(&error) },
+            error => Failure::NoAnswer { action, cluster, why: cause(&error), flags: self.flags },
         }
     }
 
@@ -134,7 +137,7 @@ impl Doing<'_> {
         let why = brief(&status.message, SAID_MAX);
         let names_something = status.details.as_ref().is_some_and(|details| !details.name.is_empty());
         match status.code {
-            401 => Failure::Unauthorized { action, cluster },
+            401 => Failure::Unauthorized { action, cluster, flags: self.flags },
             403 => Failure::Forbidden { action, why, hint: self.rights },
             404 if !names_something => Failure::NotInstalled { action, cluster },
             _ => Failure::Refused { action, cluster, why },

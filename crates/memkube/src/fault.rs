@@ -65,6 +65,8 @@ pub struct Call {
     pub namespace: String,
     /// Empty for lists, watches and creates.
     pub name: String,
+    /// The field manager that a write names, or the program that asks.
+    pub manager: String,
     /// The request asked for a dry run in its query.
     pub dry_run: bool,
     /// The answer's HTTP status; 0 while there is none, and for ever when the connection broke.

@@ -75,6 +75,7 @@ impl Inner {
             subresource: address.subresource,
             namespace: address.namespace,
             name: address.name,
+            manager: asked.manager().to_owned(),
             dry_run: asked.dry_run(),
             status: 0,
         };

@@ -137,11 +137,13 @@ pub const OWN_NAMESPACE: &[Right] = &[
 pub const REGISTRATIONS: &[Right] =
     &[Right::new("", &["secrets"], &["patch"], "The mark on a registration whose member has left.")];
 
-/// A ClusterRole for people, to be bound by itself or through Kubernetes' own role of that name.
+/// A ClusterRole for people, named `vidra-<of>`.
 #[derive(Clone, Copy, Debug)]
 pub struct UserRole {
-    /// admin, edit or view.
+    /// admin, edit, view, or what else it is for.
     pub of: &'static str,
+    /// It is part of Kubernetes' own role of that name too.
+    pub aggregates: bool,
     /// What it gives.
     pub rights: &'static [Right],
 }
@@ -154,6 +156,7 @@ const TARGETS: Right = Right::new(crate::GROUP, &["vidratargets"], READ, "Only t
 pub const USERS: &[UserRole] = &[
     UserRole {
         of: "admin",
+        aggregates: true,
         rights: &[
             Right::new(crate::GROUP, &["vidraresources"], WRITE, "Declare what members are to have."),
             TARGETS,
@@ -162,6 +165,7 @@ pub const USERS: &[UserRole] = &[
     },
     UserRole {
         of: "edit",
+        aggregates: true,
         rights: &[
             Right::new(crate::GROUP, &["vidraresources"], WRITE, "Declare what members are to have."),
             TARGETS,
@@ -169,10 +173,21 @@ pub const USERS: &[UserRole] = &[
     },
     UserRole {
         of: "view",
+        aggregates: true,
         rights: &[
             Right::new(crate::GROUP, &["vidraresources"], READ, "See what members are to have."),
             TARGETS,
         ],
+    },
+    UserRole {
+        of: "members",
+        aggregates: false,
+        rights: &[Right::new(
+            crate::GROUP,
+            &["memberclusters"],
+            READ,
+            "See the fleet: members are in no namespace, so this takes a ClusterRoleBinding.",
+        )],
     },
 ];
 

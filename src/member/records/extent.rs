@@ -70,14 +70,23 @@ impl Records {
         wanting.map(|owner| owner.target.clone()).collect()
     }
 
-    /// Drops the records of a kind in the namespaces that nobody follows any more.
-    pub fn drop_kind(&self, gvk: &Gvk, is_followed: impl Fn(&str) -> bool) {
+    /// Drops the records of a kind in the namespaces that nobody follows any more; returns the targets that have told
+    /// of a stray among them.
+    pub fn drop_kind(&self, gvk: &Gvk, is_followed: impl Fn(&str) -> bool) -> Vec<TargetKey> {
         let goes = |key: &ObjectKey| is_within(key, gvk, "") && !is_followed(&key.namespace);
         let mut inner = self.inner.lock();
         inner.objects.retain(|key, _| !goes(key));
         inner.vanished.retain(|key, _| !goes(key));
-        inner.strays.values_mut().for_each(|strays| strays.retain(|key, _| !goes(key)));
+        let mut owners = BTreeSet::new();
+        for (owner, strays) in &mut inner.strays {
+            let before = strays.len();
+            strays.retain(|key, _| !goes(key));
+            if strays.len() < before {
+                owners.insert(owner.clone());
+            }
+        }
         inner.strays.retain(|_, strays| !strays.is_empty());
         inner.forget_news(goes);
+        targets_of(&owners, &inner.owners)
     }
 }

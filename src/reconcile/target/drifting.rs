@@ -100,7 +100,10 @@ impl Pass<'_> {
         if strays.is_empty() {
             return;
         }
-        let held = inventory::part(&self.hub.catalog.inventory(self.key), |key| strays.contains_key(key));
+        let held = match &report.unwritten {
+            Some(inventory) => inventory::chosen(inventory, |key| strays.contains_key(key)),
+            None => inventory::part(&self.hub.catalog.inventory(self.key), |key| strays.contains_key(key)),
+        };
         let copied = |key: &ObjectKey| is_copy(key, desired);
         for (key, version) in &strays {
             if !desired.wants.contains_key(key) && !held.contains_key(key) && !copied(key) {

@@ -65,9 +65,17 @@ async fn of_a_file(
     let note = dry_run(hub, name, raw).await?;
     let now: Option<VidraResource> = hub.find(&hub.api(false), name, READING).await?;
     let targets: Vec<VidraTarget> = hub.list(&hub.api(false), &format!("spec.resource={name}")).await?;
+    let has = super::sources::read(hub, &then.spec).await?;
+    let had = match &now {
+        Some(now) if now.spec.manifests_from != then.spec.manifests_from => {
+            super::sources::read(hub, &now.spec).await?
+        }
+        _ => has.clone(),
+    };
     let question = Question {
         now: now.as_ref(),
         then,
+        sources: (&had, &has),
         namespace: &hub.namespace,
         file,
         members,

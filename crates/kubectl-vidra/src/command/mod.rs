@@ -7,4 +7,5 @@ pub mod join;
 pub mod member;
 pub mod reconcile;
 pub mod registration;
+pub mod sources;
 pub mod status;

@@ -1,5 +1,5 @@
-//! What a VidraResource declares for each cluster, as far as its own text tells: what ConfigMaps and Secrets hold
-//! is not read, and the scope of a kind is taken from a list, since members are not asked.
+//! What a VidraResource declares for each cluster, with what its sources hold as far as the user may read them. The
+//! scope of a kind is taken from a list, since members are not asked.
 
 use std::collections::BTreeMap;
 
@@ -29,6 +29,15 @@ pub struct Declared {
     pub unmatched: Vec<usize>,
 }
 
+/// What the sources of a spec hold.
+#[derive(Clone, Debug, Default)]
+pub struct Sources {
+    /// Each text with where it stood, in words: `ConfigMap shop-crds, key crds.yaml.gz`.
+    pub texts: Vec<(String, String)>,
+    /// A line for each source that could not be read.
+    pub unread: Vec<String>,
+}
+
 /// Renders a spec for the members that it selects.
 ///
 /// # Errors
@@ -36,9 +45,10 @@ pub struct Declared {
 pub fn declared(
     namespace: &str,
     spec: &VidraResourceSpec,
+    sources: &Sources,
     members: &[MemberCluster],
 ) -> Result<Declared, String> {
-    let objects = objects(spec)?;
+    let objects = objects(spec, sources)?;
     let overrides = Overrides::compile(&spec.overrides).map_err(|invalid| invalid.to_string())?;
     let selection = selection(namespace, spec, members);
     let scopes = Scopes::of(&objects);
@@ -90,7 +100,7 @@ pub fn selection(namespace: &str, spec: &VidraResourceSpec, members: &[MemberClu
     select(namespace, &spec.targets, &spec.exclude_clusters, &members)
 }
 
-fn objects(spec: &VidraResourceSpec) -> Result<Vec<ManifestObject>, String> {
+fn objects(spec: &VidraResourceSpec, sources: &Sources) -> Result<Vec<ManifestObject>, String> {
     let mut reader = Reader::default();
     if let Some(text) = &spec.manifest {
         reader.read_text(None, text).map_err(|error| format!("spec.manifest: {error}"))?;
@@ -98,6 +108,9 @@ fn objects(spec: &VidraResourceSpec) -> Result<Vec<ManifestObject>, String> {
     for (index, value) in spec.manifests.iter().enumerate() {
         let read = reader.read_value(None, index + 1, value.clone());
         read.map_err(|error| format!("spec.manifests[{index}]: {error}"))?;
+    }
+    for (name, text) in &sources.texts {
+        reader.read_text(None, text).map_err(|error| format!("{name}: {error}"))?;
     }
     Ok(reader.finish())
 }

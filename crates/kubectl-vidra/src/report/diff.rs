@@ -12,7 +12,7 @@ use vidra_api::{
 use vidra_core::guard::{self, Removal};
 use vidra_core::object::ObjectKey;
 
-use super::declared::{Declared, Objects, declared};
+use super::declared::{Declared, Objects, Sources, declared};
 use crate::text::{brief, clean, some_of};
 
 /// The removal guard where no setting says otherwise, in percent.
@@ -24,6 +24,8 @@ pub struct Question<'a> {
     pub now: Option<&'a VidraResource>,
     /// As it would be.
     pub then: &'a VidraResource,
+    /// What its sources hold: of what it is, and of what it would be.
+    pub sources: (&'a Sources, &'a Sources),
     /// Its namespace.
     pub namespace: &'a str,
     /// The file, for headers.
@@ -49,9 +51,10 @@ pub struct Answer {
 /// # Errors
 /// What would be cannot be read, in a sentence.
 pub fn diff(question: &Question<'_>) -> Result<Answer, String> {
-    let then = declared(question.namespace, &question.then.spec, question.members)?;
+    let (had, has) = question.sources;
+    let then = declared(question.namespace, &question.then.spec, has, question.members)?;
     let (now, unreadable) =
-        match question.now.map(|now| declared(question.namespace, &now.spec, question.members)) {
+        match question.now.map(|now| declared(question.namespace, &now.spec, had, question.members)) {
             None => (Declared::default(), None),
             Some(Ok(now)) => (now, None),
             Some(Err(why)) => (Declared::default(), Some(why)),
@@ -306,9 +309,10 @@ fn unknown(question: &Question<'_>) -> String {
         "This compares what is declared; the members were not asked, for only the hub has their credentials. \
          See `kubectl vidra drift` for what differs there.\n",
     );
-    let sources = [Some(&question.then.spec), question.now.map(|now| &now.spec)];
-    if sources.into_iter().flatten().any(|spec| !spec.manifests_from.is_empty()) {
-        text.push_str("Objects from spec.manifestsFrom were not read and are not compared.\n");
+    let (had, has) = question.sources;
+    let unread: BTreeSet<&String> = had.unread.iter().chain(&has.unread).collect();
+    for line in unread {
+        text.push_str(&format!("! {line}\n"));
     }
     text
 }

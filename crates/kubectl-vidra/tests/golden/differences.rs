@@ -1,6 +1,7 @@
 //! diff.
 
 use insta::assert_snapshot;
+use kubectl_vidra::report::declared::Sources;
 use kubectl_vidra::report::diff::{Answer, Question, diff};
 use kubectl_vidra::report::pending::pending;
 use serde_json::{Value, json};
@@ -38,8 +39,21 @@ fn ask(
     targets: &[VidraTarget],
     cluster: Option<&str>,
 ) -> Result<Answer, String> {
+    let none = Sources::default();
+    ask_with(now, then, (&none, &none), targets, cluster)
+}
+
+fn ask_with(
+    now: Option<&VidraResource>,
+    then: &VidraResource,
+    sources: (&Sources, &Sources),
+    targets: &[VidraTarget],
+    cluster: Option<&str>,
+) -> Result<Answer, String> {
     let members = [member("austin", "prod"), member("berlin", "prod"), member("tokyo", "test")];
-    diff(&Question { now, then, namespace: "team-a", file: "shop.yaml", members: &members, targets, cluster })
+    let namespace = "team-a";
+    let file = "shop.yaml";
+    diff(&Question { now, then, sources, namespace, file, members: &members, targets, cluster })
 }
 
 fn shop(spec: Value) -> VidraResource {
@@ -87,6 +101,26 @@ fn a_new_one_shows_all_of_its_objects_and_one_cluster_can_be_asked_for() {
     let answer = ask(None, &shop(spec(MANIFEST)), &[], Some("berlin")).unwrap();
     assert!(answer.differs);
     assert_snapshot!("diff_of_new", answer.text);
+}
+
+#[test]
+fn what_sources_hold_is_compared_and_one_that_was_not_read_is_told() {
+    let now = shop(spec(MANIFEST));
+    let mut changed = spec(MANIFEST);
+    changed["manifestsFrom"] = json!([{"configMapRef": {"name": "more"}}, {"secretRef": {"name": "keys"}}]);
+    let text = "apiVersion: v1\nkind: Secret\nmetadata: {name: token}\nstringData: {token: hunter2}\n";
+    let has = Sources {
+        texts: vec![("ConfigMap more, key a.yaml".to_owned(), text.to_owned())],
+        unread: vec!["spec.manifestsFrom[1], Secret keys, is not compared: it is not there".to_owned()],
+    };
+    let none = Sources::default();
+    let answer = ask_with(Some(&now), &shop(changed.clone()), (&none, &has), &delivered(), None).unwrap();
+    assert!(answer.differs && !answer.text.contains("hunter2"), "{}", answer.text);
+    assert_snapshot!("diff_of_sources", answer.text);
+    let broken =
+        Sources { texts: vec![("ConfigMap more, key a.yaml".to_owned(), "[".to_owned())], ..none.clone() };
+    let wrong = ask_with(Some(&now), &shop(changed), (&none, &broken), &[], None).err().unwrap();
+    assert!(wrong.starts_with("ConfigMap more, key a.yaml: "), "{wrong}");
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
@@ -12,12 +13,13 @@ use memkube::listen::{Server, Settings, User};
 use memkube::{Cluster, Options, tokio_clock};
 use serde_json::{Value, json};
 use testkit::hub::{RunningHub, settings};
+use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 /// The hub's ServiceAccount in a member, which `join` makes.
 const ACCOUNT: &str = "system:serviceaccount:vidra-member:vidra-hub";
 /// Who may do what on the hub.
-pub const USERS: [&str; 5] = ["admin", "plain", "nobody", ACCOUNT, HUB_IN_MEMBERS];
+pub const USERS: [&str; 6] = ["admin", "plain", "viewer", "nobody", ACCOUNT, HUB_IN_MEMBERS];
 /// The hub in members that were registered by a Secret: it may do everything.
 pub const HUB_IN_MEMBERS: &str = "hub";
 /// Longer than anything here takes.
@@ -32,6 +34,8 @@ pub struct Bed {
     /// Serves them.
     pub server: Server,
     directory: tempfile::TempDir,
+    /// Told of every call to any cluster after its effect.
+    changed: Arc<Notify>,
 }
 
 impl Bed {
@@ -71,8 +75,12 @@ impl Bed {
         let all = std::iter::once(&hub).chain(&members).cloned().collect();
         let listen = Settings { users: USERS.map(User::named).to_vec(), ..Settings::default() };
         let server = Server::start(all, &listen, &CancellationToken::new()).await?;
-        let directory = tempfile::tempdir()?;
-        let bed = Self { hub, members, server, directory };
+        let (directory, changed) = (tempfile::tempdir()?, Arc::new(Notify::new()));
+        for cluster in std::iter::once(&hub).chain(&members) {
+            let changed = changed.clone();
+            cluster.set_witness(Some(Arc::new(move |_, _| changed.notify_waiters())));
+        }
+        let bed = Self { hub, members, server, directory, changed };
         for user in USERS {
             let file = bed.file(user);
             bed.server.write_kubeconfig(&file, user)?;
@@ -99,9 +107,11 @@ impl Bed {
                 (member.clone(), token.to_owned())
             })
             .collect();
-        let ca = self.server.ca().to_owned();
+        let (ca, changed) = (self.server.ca().to_owned(), self.changed.clone());
         async move {
             loop {
+                let mut next = std::pin::pin!(changed.notified());
+                next.as_mut().enable();
                 for (member, token) in &members {
                     let secret = member.object("", "secrets", "vidra-member", "vidra-hub-token");
                     if secret.is_some_and(|secret| secret["data"]["token"].is_null()) {
@@ -115,9 +125,44 @@ impl Bed {
                             api.patch("vidra-hub-token", &PatchParams::default(), &Patch::Merge(data)).await;
                     }
                 }
-                tokio::time::sleep(Duration::from_millis(20)).await;
+                next.await;
             }
         }
+    }
+
+    /// Waits until this is so: it is looked at after every call to any cluster.
+    pub async fn until(&self, what: &str, is: impl Fn() -> bool) -> Result<()> {
+        let wait = async {
+            loop {
+                let mut next = std::pin::pin!(self.changed.notified());
+                next.as_mut().enable();
+                if is() {
+                    return;
+                }
+                next.await;
+            }
+        };
+        tokio::time::timeout(SOON, wait).await.with_context(|| format!("not within {SOON:?}: {what}"))
+    }
+
+    /// Gives `viewer` what deploy/ has for people who only look: vidra-view in team-a, and vidra-members.
+    pub async fn admit_viewer(&self) -> Result<()> {
+        let users = concat!(env!("CARGO_MANIFEST_DIR"), "/../../deploy/kustomize/users.yaml");
+        for object in vidra_core::manifest::parse(&std::fs::read_to_string(users)?)? {
+            self.put(&object.value).await?;
+        }
+        let rbac = "rbac.authorization.k8s.io";
+        let binding = |kind: &str, role: &str| {
+            json!({
+                "apiVersion": format!("{rbac}/v1"), "kind": kind, "metadata": {"name": role},
+                "roleRef": {"apiGroup": rbac, "kind": "ClusterRole", "name": role},
+                "subjects": [{"apiGroup": rbac, "kind": "User", "name": "viewer"}],
+            })
+        };
+        let mut view = binding("RoleBinding", "vidra-view");
+        view["metadata"]["namespace"] = json!("team-a");
+        self.put(&view).await?;
+        self.put(&binding("ClusterRoleBinding", "vidra-members")).await
     }
 
     /// A file of this bed; a user's name is its kubeconfig.
@@ -216,14 +261,4 @@ impl Ran {
             Some(missing) => bail!("{missing:?} is not in {self:#?}"),
         }
     }
-}
-
-/// Waits until this is so.
-pub async fn until(what: &str, is: impl Fn() -> bool) -> Result<()> {
-    let wait = async {
-        while !is() {
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
-    };
-    tokio::time::timeout(SOON, wait).await.with_context(|| format!("not within {SOON:?}: {what}"))
 }

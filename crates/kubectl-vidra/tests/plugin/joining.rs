@@ -1,10 +1,11 @@
 //! Members that join, and what is delivered to them, with a hub that runs.
 
 use anyhow::{Result, ensure};
+use memkube::Down;
 use serde_json::json;
 use tokio::task::JoinSet;
 
-use crate::bed::{Bed, apply, until};
+use crate::bed::{Bed, apply};
 
 fn hello() -> serde_json::Value {
     json!({
@@ -76,7 +77,7 @@ async fn a_member_joins_by_one_command_gets_what_is_delivered_and_keeps_it() -> 
 
     let tamper = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "hello", "namespace": "hello"}, "data": {"greeting": "no"}});
     apply(&bed.members[0], &tamper, "").await?;
-    until("the edit is undone", || greeting() == Some(json!("Welcome"))).await?;
+    bed.until("the edit is undone", || greeting() == Some(json!("Welcome"))).await?;
 
     bed.run("admin", "reconcile --all -A --timeout 20s")?.ended(0)?.says(&["team-a/hello: Ready"])?;
     let asked = bed.run("admin", "reconcile hello -n team-a --wait=false")?.ended(0)?;
@@ -104,7 +105,7 @@ async fn a_member_joins_by_one_command_gets_what_is_delivered_and_keeps_it() -> 
     bed.run("admin", "reconcile hello -n team-a --timeout 20s")?.ended(0)?;
     apply(&bed.members[0], &tamper, "").await?;
     let told = || bed.run("plain", "drift -A --exit-code").is_ok_and(|ran| ran.code == Some(1));
-    until("the edit is told", told).await?;
+    bed.until("the edit is told", told).await?;
     let drift = bed.run("plain", "drift -A")?.ended(0)?;
     drift.says(&[
         "ConfigMap hello/hello .data.greeting \"Welcome\" -> \"no\"",
@@ -163,6 +164,18 @@ async fn joining_overwrites_nothing_that_is_not_this_members_registration() -> R
         .refused(&["the kubeconfig of the member cannot be used", "--member-context"])?;
     bed.run("admin", &format!("{} --rights {file}", join("berlin", "berlin")))?.refused(&["the rights"])?;
     bed.run("plain", &join("berlin", "berlin"))?.refused(&["cannot read Secret berlin", "forbidden"])?;
+    let nobody = bed.file("nobody").display().to_string();
+    let by_nobody = join("berlin", "berlin").replace(&file, &nobody);
+    bed.run("admin", &by_nobody)?.refused(&["forbidden", "have somebody join the member who may do that"])?;
+    bed.run("admin", &join("berlin", "berlin").replace(&file, "none.yaml"))?
+        .refused(&["the kubeconfig of the member cannot be used", "--member-kubeconfig"])?;
+    bed.members[0].set_down(Some(Down::Refuse));
+    bed.run("admin", &join("berlin", "berlin"))?.refused(&[
+        "the member at https://127.0.0.1:",
+        "does not answer",
+        "--member-context",
+    ])?;
+    bed.members[0].set_down(None);
     bed.run("admin", &format!("{} --server ftp://berlin", join("berlin", "berlin")))?
         .refused(&["the hub could not use this member"])?;
     ensure!(bed.members[0].revision() == before, "nothing was written into the member");

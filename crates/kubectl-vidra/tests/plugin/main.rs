@@ -5,3 +5,4 @@ mod joining;
 mod refusals;
 mod tampering;
 mod telling;
+mod viewing;

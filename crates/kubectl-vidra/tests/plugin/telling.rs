@@ -6,7 +6,7 @@ use std::process::Stdio;
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 
-use crate::bed::{Bed, Ran, until};
+use crate::bed::{Bed, Ran};
 
 fn resource() -> Value {
     json!({
@@ -145,7 +145,7 @@ async fn a_reader_that_goes_and_a_person_that_interrupts_are_no_faults() -> Resu
         let shop = bed.hub.object("vidra.dev", "vidraresources", "team-a", "shop").unwrap_or_default();
         shop["metadata"]["annotations"]["vidra.dev/reconcile-requested-at"].is_string()
     };
-    until("it has asked", asked).await?;
+    bed.until("it has asked", asked).await?;
     let killed = std::process::Command::new("kill").args(["-INT", &waiting.id().to_string()]).status()?;
     ensure!(killed.success());
     let ran = Ran::of(waiting.wait_with_output()?)?.ended(130)?;

@@ -218,9 +218,13 @@ impl Declared {
         self.wanted.get(key).into_iter().flatten().map(|(resource, (since, doc))| (resource, *since, doc))
     }
 
-    /// What is to be in members, and where.
-    pub fn wanted(&self) -> impl Iterator<Item = (&Key, &Doc)> {
-        self.wanted.iter().flat_map(|(key, wanted)| wanted.values().map(move |(_, doc)| (key, doc)))
+    /// What is to be in members, where, and for which VidraResource.
+    pub fn wanted(&self) -> impl Iterator<Item = (&Key, &String, &Doc)> {
+        let each = |(key, wanted)| {
+            let wanted: &BTreeMap<String, (Instant, Doc)> = wanted;
+            wanted.iter().map(move |(name, (_, doc))| (key, name, doc))
+        };
+        self.wanted.iter().flat_map(each)
     }
 
     /// The VidraResources that have wanted this at some instant since then.

@@ -6,7 +6,7 @@ use vidra_core::{
     manifest,
 };
 
-use super::{index::Key, kinds::is_cluster_scoped};
+use super::{index::Key, kinds::is_cluster_scoped, sparing::Path};
 
 /// See the module.
 #[derive(Clone, Debug)]
@@ -53,9 +53,19 @@ impl Doc {
         self.directives.on_immutable == OnImmutable::Recreate
     }
 
-    /// Is the live object as declared, and healthy?
-    pub fn is_met_by(&self, live: &Value) -> bool {
-        holds(&self.body, live) && is_current(live)
+    /// Is the live object as declared but for what is spared, and healthy?
+    pub fn is_met_by(&self, live: &Value, spared: &[Path]) -> bool {
+        self.is_held_by(live, spared) && is_current(live)
+    }
+
+    /// Is it as declared but for what is spared?
+    pub fn is_held_by(&self, live: &Value, spared: &[Path]) -> bool {
+        if spared.is_empty() {
+            return holds(&self.body, live);
+        }
+        let mut body = self.body.clone();
+        spared.iter().for_each(|path| path.take_out(&mut body));
+        holds(&body, live)
     }
 }
 

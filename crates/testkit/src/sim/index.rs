@@ -15,6 +15,7 @@ use super::{
     declared::{Declared, Past, since},
     doc::Doc,
     kinds::kind_of,
+    sparing::spared,
 };
 
 /// An object in a member: cluster, group, kind, namespace, name.
@@ -41,6 +42,25 @@ pub struct Target {
     pub since: Instant,
     /// The status says that they are there.
     pub ready: Option<Claim>,
+    /// What the status says of drift.
+    pub drift: String,
+    /// What it tells of and is still so: the kind of change, and where.
+    pub open: Vec<(String, Key)>,
+}
+
+/// What a VidraTarget is to bring to its member.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Aim {
+    /// The revision.
+    pub revision: String,
+    /// The destination namespace.
+    pub namespace: String,
+    /// What the overrides take of the cluster.
+    pub inputs: Value,
+    /// The VidraTarget's generation with which this came.
+    pub generation: i64,
+    /// Its spec.
+    pub spec: Value,
 }
 
 /// What a VidraTarget's status says is there, by the spec that it speaks of: another one may have come since.
@@ -63,6 +83,8 @@ pub struct Index {
     pub targets: BTreeMap<String, Target>,
     /// Destination namespaces and inputs of VidraTargets by name and generation.
     spoken: BTreeMap<(String, i64), (String, Value)>,
+    /// What targets were to bring, by VidraResource and member.
+    aims: BTreeMap<(String, String), Past<Aim>>,
     /// What was at a place.
     past: BTreeMap<Key, Past<Option<Arc<Value>>>>,
     /// Keys and uids of each inventory, by its name.
@@ -99,7 +121,20 @@ impl Index {
             inputs: spec["overrides"].clone(),
             since: now,
             ready: None,
+            drift: text(&status["drift"]),
+            open: open(spec["cluster"].as_str().unwrap_or_default(), status),
         };
+        let aim = Aim {
+            revision: target.revision.clone(),
+            namespace: target.namespace.clone(),
+            inputs: target.inputs.clone(),
+            generation: new["metadata"]["generation"].as_i64().unwrap_or_default(),
+            spec: spec.clone(),
+        };
+        let aims = self.aims.entry((target.resource.clone(), target.cluster.clone())).or_default();
+        if aims.last().is_none_or(|(_, last)| last.spec != aim.spec) {
+            aims.push((now, aim));
+        }
         let before = self.targets.get(&changed.name);
         let wish = |of: &Target| (of.present, of.namespace.clone(), of.revision.clone(), of.inputs.clone());
         if let Some(before) = before.filter(|before| wish(before) == wish(&target)) {
@@ -166,21 +201,37 @@ impl Index {
         self.labelled.iter()
     }
 
-    /// Is the object there as declared, and healthy?
-    pub fn is_as_declared(&self, key: &Key, doc: &Doc) -> bool {
-        match doc.is_kept() {
-            true => self.live(key).is_some_and(|live| doc.is_met_by(&live)),
-            false => self.was_there(key, doc),
-        }
+    /// What a VidraResource's target in this member was to bring, at any instant since then, from this generation on.
+    pub fn aims_since(
+        &self,
+        resource: &str,
+        member: &str,
+        (then, seen): (Instant, i64),
+    ) -> impl Iterator<Item = &Aim> {
+        let past = self.aims.get(&(resource.to_owned(), member.to_owned()));
+        past.into_iter().flat_map(move |past| since(past, then)).filter(move |aim| aim.generation >= seen)
     }
 
-    /// Was the object there as declared, and healthy, at any instant since then?
-    pub fn was_as_declared(&self, key: &Key, doc: &Doc, then: Instant) -> bool {
+    /// Is the object there as the VidraResource declares it but for what that leaves alone, and healthy?
+    pub fn is_as_declared(&self, resource: &str, key: &Key, doc: &Doc) -> bool {
+        if !doc.is_kept() {
+            return self.was_there(key, doc);
+        }
+        let (said, live) = (self.declared.said(resource), self.live(key));
+        let (Some(spec), Some(live)) = (said, live) else { return false };
+        doc.is_met_by(&live, &spared(spec, key, &live))
+    }
+
+    /// Was it so at any instant since then?
+    pub fn was_as_declared(&self, resource: &str, key: &Key, doc: &Doc, then: Instant) -> bool {
         if !doc.is_kept() {
             return self.was_there(key, doc);
         }
         let mut past = self.past.get(key).into_iter().flat_map(|past| since(past, then)).flatten();
-        past.any(|live| doc.is_met_by(live))
+        past.any(|live| {
+            let mut said = self.declared.said_since(resource, then);
+            said.any(|spec| doc.is_met_by(live, &spared(spec, key, live)))
+        })
     }
 
     /// Of what is not kept as declared: was it there at any time, and so, where it is applied for each content?
@@ -224,6 +275,18 @@ impl Index {
             Some((key, now.as_ref()?))
         })
     }
+}
+
+/// What a VidraTarget's status tells of that is still so.
+fn open(cluster: &str, status: &Value) -> Vec<(String, Key)> {
+    let changes = status["changes"].as_array().into_iter().flatten();
+    let open = changes.filter(|change| change["corrected"].is_null());
+    let each = open.map(|change| {
+        let text = |field: &str| change[field].as_str().unwrap_or_default().to_owned();
+        let key = [cluster.to_owned(), text("group"), text("kind"), text("namespace"), text("name")];
+        (text("change"), key)
+    });
+    each.collect()
 }
 
 /// Where a changed object is, if its kind is one that scenarios deliver.

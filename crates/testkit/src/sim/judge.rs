@@ -1,6 +1,7 @@
 //! What must hold at all times, judged at each effect of each of the hub's calls.
 
 mod deeds;
+mod rest;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -55,6 +56,9 @@ pub struct Judge {
     forgetful: bool,
     /// Revisions that targets have named, by resource.
     named: BTreeSet<(String, String)>,
+    deliveries: rest::Deliveries,
+    /// Of which generation of a VidraTarget a life has last told.
+    seen: BTreeMap<(Arc<str>, String), i64>,
 }
 
 impl Judge {
@@ -161,12 +165,15 @@ impl Judge {
             }
             if ours && &*call.cluster != "hub" {
                 self.judge_change(call, changed, now);
+                self.judge_rest(call, changed, now);
             }
+            self.note_lost(changed, now);
             self.index.take(&call.cluster, changed, now);
             if ours && changed.plural == "vidratargets" && call.subresource.is_empty() {
                 self.judge_revision(call, changed, now);
             }
             if ours && &*call.cluster == "hub" && call.subresource == "status" {
+                self.note_seen(call, changed);
                 self.judge_writer(call, changed);
                 self.judge_status(call, changed, now);
             }
@@ -228,7 +235,8 @@ impl Judge {
     fn claims(&self, target: &Target, sight: Duration, now: Instant) -> Vec<String> {
         let Some(Claim { revision, namespace, inputs }) = &target.ready else { return Vec::new() };
         let docs = self.index.declared.revision_with(&target.resource, revision, &target.cluster, inputs);
-        self.lies(docs.as_deref(), (&target.cluster, namespace), self.sight(now, sight))
+        let place = (target.resource.as_str(), target.cluster.as_str(), namespace.as_str());
+        self.lies(docs.as_deref(), place, self.sight(now, sight))
     }
 
     /// What is wrong with a VidraResource's claim that all its targets are ready.
@@ -242,7 +250,7 @@ impl Judge {
         }
         let targets = self.index.targets.values();
         for target in targets.filter(|target| target.resource == name && target.present) {
-            let place = (target.cluster.as_str(), target.namespace.as_str());
+            let place = (name, target.cluster.as_str(), target.namespace.as_str());
             // The cluster may have been another one within that time.
             let variants = declared.revision_lately(name, revision, &target.cluster, since);
             let mut lies = variants.iter().map(|docs| self.lies(Some(docs), place, since));
@@ -254,12 +262,19 @@ impl Judge {
         wrong
     }
 
-    fn lies(&self, docs: Option<&[Doc]>, (cluster, namespace): (&str, &str), since: Instant) -> Vec<String> {
+    fn lies(
+        &self,
+        docs: Option<&[Doc]>,
+        (resource, cluster, namespace): (&str, &str, &str),
+        since: Instant,
+    ) -> Vec<String> {
         let Some(docs) = docs else {
             return vec!["nobody knows what this revision declares there".to_owned()];
         };
         let wrong = docs.iter().map(|doc| (doc.key(cluster, namespace), doc));
-        let wrong = wrong.filter(|(key, doc)| !self.index.was_as_declared(key, doc, since));
+        let wrong = wrong.filter(|(key, doc)| {
+            !self.index.was_as_declared(resource, key, doc, since) && !self.is_left(resource, key, doc, since)
+        });
         wrong
             .map(|(key, doc)| {
                 let live = self.index.live(&key);
@@ -284,10 +299,10 @@ impl Judge {
 
     /// What in members is not as declared; empty when all is. What is declared and then not any more goes,
     /// except for Namespaces and CRDs.
-    pub fn differs(&self) -> Vec<String> {
+    pub fn differs(&self, now: Instant) -> Vec<String> {
         let mut wrong = Vec::new();
-        for (key, doc) in self.index.declared.wanted() {
-            if !self.index.is_as_declared(key, doc) {
+        for (key, resource, doc) in self.index.declared.wanted() {
+            if !self.index.is_as_declared(resource, key, doc) && !self.is_left(resource, key, doc, now) {
                 wrong.push(format!(
                     "{}: wanted {}, found {:?}",
                     key.join("/"),
@@ -311,9 +326,12 @@ impl Judge {
         let among = |uids: &BTreeSet<String>, key: &Key| {
             self.index.live(key).is_some_and(|live| uids.contains(uid(&live)))
         };
-        let wanted = self.index.declared.wanted().filter(|(_, doc)| !doc.yields()).map(|(key, _)| key);
+        let wanted = self.index.declared.wanted().filter(|(.., doc)| !doc.yields()).map(|(key, ..)| key);
         let unproved = |key: &Key| {
-            self.index.live(key).is_some_and(|live| !is_applied(&live) && !self.index.holds_uid(uid(&live)))
+            let label = |live: &Value| !labelled(live) && !live["metadata"]["labels"][HUB_LABEL].is_null();
+            self.index.live(key).is_some_and(|live| {
+                (!is_applied(&live) || self.forgetful && label(&live)) && !self.index.holds_uid(uid(&live))
+            })
         };
         let wanted = wanted.filter(|key| !self.is_to_be_taken(key));
         let held =
@@ -346,6 +364,11 @@ fn ready_generation(resource: &Value) -> Option<i64> {
 
 fn labelled(object: &Value) -> bool {
     object["metadata"]["labels"][HUB_LABEL] == HUB_ID
+}
+
+/// As what a VidraResource applies.
+fn manager(resource: &str) -> String {
+    format!("vidra/{HUB_ID}/{}/{resource}", super::world::TEAM)
 }
 
 /// The hub's managers that have applied to it.

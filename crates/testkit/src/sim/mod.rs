@@ -21,6 +21,7 @@ pub mod kinds;
 pub mod life;
 pub mod observer;
 pub mod seams;
+mod sparing;
 pub mod state;
 mod strike;
 pub mod trouble;

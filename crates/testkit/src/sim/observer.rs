@@ -182,7 +182,9 @@ impl Observer {
     pub fn restore(&self, member: &str, backup: &Backup) {
         let cluster = &self.clusters.members[member];
         cluster.restore(backup);
-        self.state.lock().judge.index.look_again(cluster, Instant::now());
+        let mut state = self.state.lock();
+        state.judge.index.look_again(cluster, Instant::now());
+        state.judge.restored(member, Instant::now());
     }
 
     /// Events of the hub's watches since it was armed.
@@ -294,7 +296,12 @@ impl Observer {
 
     /// What in members is not as declared on the hub; empty when all is.
     pub fn differs(&self) -> Vec<String> {
-        self.state.lock().judge.differs()
+        self.state.lock().judge.differs(Instant::now())
+    }
+
+    /// What targets tell of drift that is not so, and what is so and not told, when all is quiet.
+    pub fn misreports(&self) -> Vec<String> {
+        self.state.lock().judge.misreports()
     }
 
     /// Where the hub is to put something and may not: what stands there is people's, or was let go. After a

@@ -164,3 +164,33 @@ fn an_object_that_somebody_keeps_is_not_deleted_to_be_made_anew() {
         ended(world).await;
     });
 }
+
+fn drift(world: &World, member: &str) -> String {
+    let target = world.target("shop", member).unwrap_or_default();
+    target["status"]["drift"].as_str().unwrap_or_default().to_owned()
+}
+
+/// What the earlier revision declared was asked with the overrides of the new one, which it does not have.
+#[test]
+fn a_deletion_that_is_reported_stays_after_a_restart_and_a_revision_with_more_overrides() {
+    run(27, || async {
+        let world = World::new(Shape::new(27)).await;
+        delivered(&world, &manifest("one", "one")).await;
+        world.patch("hub", &shop(), json!({"spec": {"drift": {"policy": "Report"}}})).await;
+        world.settle().await;
+        world.delete("tokyo", &config_map("b")).await;
+        world.until("it is told", SOON, || drift(&world, "tokyo") == "Drifted").await;
+        world.settle().await;
+        world.crash_hub().await;
+        world.start_hub();
+        world.settle().await;
+        let of_a =
+            json!({"target": {"kind": "ConfigMap", "name": "a"}, "mergePatch": {"data": {"key": "two"}}});
+        world.patch("hub", &shop(), json!({"spec": {"overrides": [of_a]}})).await;
+        let changed = || world.data("tokyo", "a") == Some(json!({"key": "two"})) && ready(&world, "shop");
+        world.until("what is declared otherwise is applied", SOON, changed).await;
+        world.settle().await;
+        assert_eq!(world.data("tokyo", "b"), None, "it is only reported");
+        ended(world).await;
+    });
+}

@@ -13,6 +13,7 @@
 mod crashes;
 mod found;
 mod harm;
+mod leniency;
 mod members;
 #[cfg(vidra_mutants)]
 mod mutants;

@@ -7,25 +7,34 @@ use vidra_hub::mutants::{self, Mutant};
 
 use crate::{
     found::{of_expired_watches, of_failed_lists},
+    leniency::{of_ignored_field, of_reported_drift},
     walk::many::walk_of,
 };
 
 /// A mutant must be noticed within so many walks.
 const WALKS: u64 = 60;
 
+/// What is wrong at the end of a scenario.
+type Scenario = fn() -> Vec<String>;
+
+/// Tried first.
+const SCENARIOS: [(&str, Scenario); 4] = [
+    ("a list that fails", of_failed_lists),
+    ("a watch that expires", of_expired_watches),
+    ("drift that is only reported", of_reported_drift),
+    ("a field that is ignored", of_ignored_field),
+];
+
 /// The walks that it takes; 0: a scenario is enough, which comes first.
 #[allow(clippy::print_stderr, reason = "the figures are for people")]
 fn kill(mutant: Mutant) -> u64 {
     mutants::choose(Some(mutant));
-    if let Some(first) = of_failed_lists().first() {
-        mutants::choose(None);
-        eprintln!("{mutant:?} is noticed in the scenario of a list that fails: {first}");
-        return 0;
-    }
-    if let Some(first) = of_expired_watches().first() {
-        mutants::choose(None);
-        eprintln!("{mutant:?} is noticed in the scenario of a watch that expires: {first}");
-        return 0;
+    for (of, scenario) in SCENARIOS {
+        if let Some(first) = scenario().first() {
+            mutants::choose(None);
+            eprintln!("{mutant:?} is noticed in the scenario of {of}: {first}");
+            return 0;
+        }
     }
     for seed in 0..WALKS {
         let wrong = walk_of(seed);

@@ -132,7 +132,7 @@ fn an_object_with_labels_alone_is_a_stray_until_it_goes_or_is_proved_or_a_contro
     records.fold_gone(&ObjectKey::new(&gvk(), NAMESPACE, "copy"), "u9", "14");
     assert_eq!(strays(&records), 0);
     records.fold(&gvk(), copy(15, &|_| ()), Source::Watch);
-    records.drop_kind(&gvk(), |_| false);
+    assert_eq!(records.drop_kind(&gvk(), |_| false), [target()], "it has told of the stray");
     assert_eq!(strays(&records), 0);
 }
 

@@ -166,7 +166,7 @@ enum Taking {
 }
 
 /// What an object says beside its metadata and its status.
-fn content(object: &Value) -> Value {
+pub(super) fn content(object: &Value) -> Value {
     let mut content = object.clone();
     if let Some(content) = content.as_object_mut() {
         content.retain(|field, _| field != "metadata" && field != "status");

@@ -3,9 +3,12 @@
 use std::time::Duration;
 
 use serde_json::json;
-use testkit::sim::world::{HUB_NAMESPACE, MEMBERS, TARGET_NAMESPACE, hub_path, member_path};
+use testkit::sim::{
+    state::differences,
+    world::{HUB_NAMESPACE, MEMBERS, TARGET_NAMESPACE, hub_path, member_path},
+};
 use tokio::time::{Instant, sleep};
-use vidra_api::labels::APPROVE_REMOVAL;
+use vidra_api::labels::{APPROVE_REMOVAL, RECONCILE_REQUESTED_AT};
 
 use super::{Walk, model::manifest, wishes::path_of};
 use crate::scenarios::ready;
@@ -75,7 +78,7 @@ impl Walk {
     fn differs(&self) -> Vec<String> {
         let mut wrong = self.world.observer.differs();
         for name in self.declared.keys() {
-            if !ready(&self.world, name) {
+            if !ready(&self.world, name) && (self.corrects || !self.is_unproved(name)) {
                 let status = self.world.resource(name).unwrap_or_default()["status"].clone();
                 wrong.push(format!("{name} is not ready: {status}"));
             }
@@ -89,7 +92,9 @@ impl Walk {
         if self.world.resource("bank").is_some() != self.declared.contains_key("bank") {
             wrong.push("the bank is there, or is not".to_owned());
         }
-        for (key, object) in self.world.state().iter().filter(|(key, _)| key.contains("/vidrainventories/")) {
+        let state = self.world.state();
+        let inventories = state.iter().filter(|(key, _)| self.corrects && key.contains("/vidrainventories/"));
+        for (key, object) in inventories {
             let entries = object["spec"]["entries"].as_array().into_iter().flatten();
             // What is settled may be gone, or another's.
             let kept = entries
@@ -101,8 +106,50 @@ impl Walk {
         wrong
     }
 
-    /// Waits until all is as declared, and stays so without a write. The error says what is not.
+    /// It may not join an object whose marks another has lost, and leaves so.
+    fn is_unproved(&self, name: &str) -> bool {
+        let status = self.world.resource(name).unwrap_or_default()["status"].clone();
+        let mut reasons =
+            status["clusters"].as_array().into_iter().flatten().map(|cluster| &cluster["reason"]);
+        reasons.any(|reason| reason == "NotOurs")
+    }
+
+    /// Nobody is told when another VidraResource has put its marks on what they share.
+    async fn ask_again(&self) {
+        let at = format!("{:?}", self.world.observer.elapsed());
+        for name in self.declared.keys().filter(|name| self.is_unproved(name)) {
+            let path = format!("{}/{name}", hub_path("vidraresources"));
+            let word = json!({"metadata": {"annotations": {RECONCILE_REQUESTED_AT: at}}});
+            self.world.try_patch("hub", &path, word).await;
+        }
+    }
+
+    /// Waits until all is as declared or is left as it is; then until all is as declared, and stays so without a
+    /// write. The error says what is not.
     pub(super) async fn mend(&mut self) -> Result<(), String> {
+        self.come_to_rest().await?;
+        self.tell("at rest");
+        self.correct().await;
+        self.corrects = true;
+        self.come_to_rest().await?;
+        self.tell("mended");
+        self.world.arm(&[]);
+        let before = self.world.state();
+        sleep(self.world.shape.interval * 2).await;
+        self.still("after two intervals in which nothing happened")?;
+        // A retry that was due brings one look, and no write.
+        let writes =
+            self.world.observer.trace().into_iter().filter(|seen| !seen.is_idle() && seen.is_write());
+        let writes: Vec<_> = writes.map(|seen| seen.to_string()).collect();
+        if writes.is_empty() {
+            return Ok(());
+        }
+        let changes = differences(&before, &self.world.state());
+        Err(format!("it goes on writing:\n{}\n{changes}", writes.join("\n")))
+    }
+
+    /// Waits until nothing is left to do, and targets tell what is so.
+    async fn come_to_rest(&mut self) -> Result<(), String> {
         let began = Instant::now();
         loop {
             self.roll_out(true).await;
@@ -121,17 +168,11 @@ impl Walk {
             self.clear_the_way(self.restored && began.elapsed() > FINDS_WITHIN).await;
             self.describe_members().await;
             self.approve_what_is_held().await;
+            self.ask_again().await;
             sleep(Duration::from_secs(2)).await;
         }
-        self.tell("mended");
-        self.world.arm(&[]);
-        sleep(self.world.shape.interval * 2).await;
-        self.still("after two intervals in which nothing happened")?;
-        // A retry that was due brings one look, and no write.
-        let writes =
-            self.world.observer.trace().into_iter().filter(|seen| !seen.is_idle() && seen.is_write());
-        let writes: Vec<_> = writes.map(|seen| seen.to_string()).collect();
-        if writes.is_empty() { Ok(()) } else { Err(format!("it goes on writing:\n{}", writes.join("\n"))) }
+        let misreports = self.world.observer.misreports();
+        if misreports.is_empty() { Ok(()) } else { Err(misreports.join("\n")) }
     }
 
     fn still(&self, when: &str) -> Result<(), String> {

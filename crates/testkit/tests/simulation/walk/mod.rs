@@ -5,6 +5,7 @@
 //! `cargo xtask simulate` runs many; `VIDRA_SIM_WALK=<seed>` one, with what happens in it and the hub's logs.
 
 mod end;
+mod leniency;
 pub mod many;
 mod model;
 mod steps;
@@ -29,6 +30,8 @@ struct Walk {
     backups: BTreeMap<&'static str, memkube::Backup>,
     /// A member was put back to what it was: what it has from then that nobody wants is for people to remove.
     restored: bool,
+    /// From now on nothing that is gone stays so.
+    corrects: bool,
     told: bool,
 }
 
@@ -43,7 +46,16 @@ impl Walk {
         }
         world.start_hub();
         let (chance, backups) = (fastrand::Rng::with_seed(seed), BTreeMap::new());
-        Self { world, chance, declared, overrides: Vec::new(), backups, restored: false, told }
+        Self {
+            world,
+            chance,
+            declared,
+            overrides: Vec::new(),
+            backups,
+            restored: false,
+            corrects: false,
+            told,
+        }
     }
 
     fn pick<T: Copy>(&mut self, from: &[T]) -> T {

@@ -18,7 +18,7 @@ impl Walk {
         let (member, slot) = (self.pick(&MEMBERS), self.some_slot());
         let (path, tampered) = place(slot);
         let some = Duration::from_millis(self.chance.u64(..20_000));
-        let step = self.chance.u8(..60);
+        let step = self.chance.u8(..70);
         self.tell(&format!("step {step}: {member} {slot} {some:?}"));
         match step {
             0..=4 => self.edit().await,
@@ -75,7 +75,8 @@ impl Walk {
                 self.world.observer.lose_events(None);
                 self.world.observer.enlighten();
             }
-            40.. => self.wish(step - 40, member, &path, some).await,
+            40..60 => self.wish(step - 40, member, &path, some).await,
+            60.. => self.leave_alone(step - 60, member, &path, some).await,
             31 | 32 => {
                 self.world.observer.strikes(Some(self.chance.fork()));
                 self.edit().await;
@@ -97,7 +98,7 @@ impl Walk {
     }
 
     /// One that is declared, mostly.
-    fn some_slot(&mut self) -> &'static str {
+    pub(super) fn some_slot(&mut self) -> &'static str {
         let shop: Vec<_> = self.declared["shop"].keys().copied().collect();
         match self.chance.u8(..8) {
             0 => self.pick(&["e", "g"]),
@@ -142,7 +143,7 @@ impl Walk {
         self.world.try_patch("hub", &path, json!({"spec": spec})).await;
     }
 
-    fn of_labels(&mut self) -> Value {
+    pub(super) fn of_labels(&mut self) -> Value {
         match self.chance.u8(..4) {
             0 | 1 => json!({"metadata": {"labels": {HUB_LABEL: null}}}),
             2 => json!({"metadata": {"labels": {HUB_LABEL: "another"}, "annotations": {"note": "mine"}}}),

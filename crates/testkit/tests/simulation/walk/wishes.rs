@@ -212,6 +212,7 @@ impl Walk {
             json!({"clusterConcurrency": "1", "apply.timeout": "5s"}),
             json!({"removalGuard": "0", "nonsense": "yes"}),
             json!({"removalGuard": "100"}),
+            json!({"verifyInterval": "1m", "interval": "20s"}),
         ];
         let which = self.chance.usize(..all.len());
         self.put_settings(all[which].clone()).await;
@@ -285,7 +286,8 @@ impl Walk {
         self.patch_resource("shop", json!({"manifest": super::model::manifest(&shop)})).await;
         self.declare_overrides().await;
         for name in ["shop", "bank"] {
-            self.patch_resource(name, json!({"conflicts": {"fields": "Force"}, "prune": true})).await;
+            let usual = json!({"conflicts": {"fields": "Force"}, "prune": true, "reconcile": null});
+            self.patch_resource(name, usual).await;
         }
     }
 

@@ -1,0 +1,240 @@
+//! What the hub leaves as it is: what has drifted where a VidraResource only reports or ignores that, ignored fields,
+//! and fields that are held by those to whom they are left. And what it tells of it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use memkube::{Call, Changed, Verb};
+use serde_json::Value;
+use tokio::time::Instant;
+use vidra_api::{
+    labels::object_labels,
+    names::{HubId, OwnerHash, target_name},
+};
+
+use super::{Judge, SIGHT, appliers, deeds::content, labelled, uid};
+use crate::sim::{
+    declared::{Past, since},
+    doc::Doc,
+    index::{Aim, Key, Target, key_of},
+    observer::HUB_ID,
+    sparing::{ignored, leaves, spared, tells, yielded},
+    world::TEAM,
+};
+
+/// What a VidraResource last had applied to an object.
+#[derive(Clone, Debug, PartialEq)]
+enum Delivered {
+    /// Nothing, or it is gone by the hub's own hand.
+    Nothing,
+    /// Nobody knows, for the member was put back to what it was.
+    Unknown,
+    /// One of these bodies: several were meant at that time.
+    These(Vec<Value>),
+}
+
+/// What was applied to objects, for which VidraResource, and when.
+#[derive(Default)]
+pub struct Deliveries(BTreeMap<(Key, String), Past<Delivered>>);
+
+impl Deliveries {
+    fn put(&mut self, key: &Key, resource: &str, now: Instant, what: Delivered) {
+        self.0.entry((key.clone(), resource.to_owned())).or_default().push((now, what));
+    }
+
+    fn last(&self, key: &Key, resource: &str) -> Option<&(Instant, Delivered)> {
+        self.0.get(&(key.clone(), resource.to_owned()))?.last()
+    }
+
+    fn put_all(&mut self, which: impl Fn(&Key, &str) -> bool, now: Instant, what: &Delivered) {
+        for (_, past) in self.0.iter_mut().filter(|((key, resource), _)| which(key, resource)) {
+            past.push((now, what.clone()));
+        }
+    }
+}
+
+impl Judge {
+    /// A member was put back to what it was.
+    pub fn restored(&mut self, member: &str, now: Instant) {
+        self.deliveries.put_all(|key, _| key[0] == member, now, &Delivered::Unknown);
+    }
+
+    /// A VidraTarget, or its status, is lost: what it had delivered is not known any more.
+    pub(super) fn note_lost(&mut self, changed: &Changed, now: Instant) {
+        let revision = |of: Option<Value>| of.is_some_and(|of| of["status"]["revision"].is_string());
+        if changed.plural == "vidratargets"
+            && revision(changed.before())
+            && !revision(changed.after())
+            && let Some(Target { resource, cluster, .. }) = self.index.targets.get(&changed.name)
+        {
+            let is = |key: &Key, of: &str| key[0] == *cluster && of == resource;
+            self.deliveries.put_all(is, now, &Delivered::Unknown);
+            self.seen.retain(|(_, target), _| *target != changed.name);
+        }
+    }
+
+    /// A change that the hub made in a member, before it is taken in.
+    pub(super) fn judge_rest(&mut self, call: &Call, changed: &Changed, now: Instant) {
+        let Some(key) = key_of(&call.cluster, changed) else { return };
+        let (old, new) = (changed.before(), changed.after());
+        let stays = new.as_ref().filter(|new| new["metadata"]["deletionTimestamp"].is_null());
+        let Some(new) = stays else {
+            // Who only ignores that its marks are lost is none that this asks.
+            let owners = old.as_ref().map(appliers).unwrap_or_default();
+            let is = |of: &Key, resource: &str| *of == key && owners.contains(&super::manager(resource));
+            return self.deliveries.put_all(is, now, &Delivered::Nothing);
+        };
+        let applies = call.verb == Verb::Apply && call.subresource.is_empty() && call.name == key[4];
+        let Some(resource) =
+            call.manager.strip_prefix(&format!("vidra/{HUB_ID}/{TEAM}/")).filter(|_| applies)
+        else {
+            return;
+        };
+        // What this life has told of it has seen.
+        let target = target_name(resource, &key[0]);
+        let seen = self.seen.get(&(call.user.clone(), target)).copied().unwrap_or_default();
+        let aims: Vec<Aim> =
+            self.index.aims_since(resource, &key[0], (self.sight(now, SIGHT), seen)).cloned().collect();
+        let bodies = self.meant(resource, &key, &aims);
+        if bodies.is_empty() || !is_marked(new, resource) {
+            return self.deliveries.put(&key, resource, now, Delivered::Nothing);
+        }
+        let said: Vec<&Value> = aims.iter().map(|aim| &aim.spec).collect();
+        let wrong = self.not_left(resource, &key, (old.as_ref(), new), &bodies, &said);
+        self.breaches.extend(wrong.map(|what| format!("{call}: {} {what}: {old:?}", key.join("/"))));
+        self.deliveries.put(&key, resource, now, Delivered::These(bodies));
+    }
+
+    /// What a VidraResource was to have there.
+    fn meant(&self, resource: &str, key: &Key, aims: &[Aim]) -> Vec<Value> {
+        let mut bodies: Vec<Value> = Vec::new();
+        for aim in aims {
+            bodies.extend(self.of_aim(resource, key, aim).filter(|body| !bodies.contains(body)));
+        }
+        bodies
+    }
+
+    fn was_always_meant(&self, resource: &str, key: &Key, then: Instant) -> bool {
+        let mut aims = self.index.aims_since(resource, &key[0], (then, 0));
+        aims.all(|aim| self.of_aim(resource, key, aim).is_some())
+    }
+
+    /// A life has written a VidraTarget's status: it has seen the spec of which that speaks.
+    pub(super) fn note_seen(&mut self, call: &Call, changed: &Changed) {
+        let told = changed.after().and_then(|new| new["status"]["observedGeneration"].as_i64());
+        if let Some(told) = told.filter(|_| changed.plural == "vidratargets") {
+            self.seen.insert((call.user.clone(), changed.name.clone()), told);
+        }
+    }
+
+    fn of_aim(&self, resource: &str, key: &Key, aim: &Aim) -> Option<Value> {
+        let declared = &self.index.declared;
+        let docs = declared.revision_with(resource, &aim.revision, &key[0], &aim.inputs)?;
+        let doc = docs.iter().find(|doc| doc.key(&key[0], &aim.namespace) == *key)?;
+        Some(doc.body.clone())
+    }
+
+    /// What of this object was to be left as it was, and is not.
+    fn not_left(
+        &self,
+        resource: &str,
+        key: &Key,
+        (old, new): (Option<&Value>, &Value),
+        bodies: &[Value],
+        said: &[&Value],
+    ) -> Option<String> {
+        let Some((at, Delivered::These(before))) = self.deliveries.last(key, resource) else { return None };
+        let changes = old.is_none_or(|old| content(old) != content(new) || !labelled(old));
+        let again = before.len() == 1 && before == bodies && self.was_always_meant(resource, key, *at);
+        // An inventory that was lost tells of nothing that is not seen.
+        let seen = old.is_some_and(labelled) || !self.forgetful;
+        if said.iter().all(|spec| leaves(spec)) && again && changes && seen {
+            return Some(format!("was repaired, and {resource} is not to"));
+        }
+        let old = old.filter(|old| appliers(old).contains(&super::manager(resource)))?;
+        let (first, rest) = said.split_first()?;
+        let same = |path: &&_| rest.iter().all(|spec| ignored(spec, key).contains(path));
+        let held = |path: &&_| rest.iter().all(|spec| yielded(spec, old).contains(path));
+        let (ignored, yielded) = (ignored(first, key), yielded(first, old));
+        let mut paths = ignored.iter().filter(same).chain(yielded.iter().filter(held));
+        let written = paths.find(|path| path.of(old) != path.of(new))?;
+        Some(format!("was changed at {written:?}, which {resource} leaves to others"))
+    }
+
+    /// May this differ from what is declared, for it was applied so, at some instant since then, and what came of it
+    /// is only reported or ignored?
+    pub(super) fn is_left(&self, resource: &str, key: &Key, doc: &Doc, then: Instant) -> bool {
+        let past = self.deliveries.0.get(&(key.clone(), resource.to_owned()));
+        let mut past = past.into_iter().flat_map(|past| since(past, then));
+        self.index.declared.said_since(resource, then).any(leaves)
+            && past.any(|delivered| match delivered {
+                Delivered::Nothing => false,
+                Delivered::Unknown => true,
+                Delivered::These(bodies) => bodies.contains(&doc.body),
+            })
+    }
+
+    /// What targets tell, when nothing more happens, that is not so, and what is so and not told.
+    pub fn misreports(&self) -> Vec<String> {
+        let present = self.index.targets.iter().filter(|(_, target)| target.present);
+        present.filter_map(|(name, target)| Some(format!("{name} {}", self.misreport(target)?))).collect()
+    }
+
+    fn misreport(&self, target: &Target) -> Option<String> {
+        let spec = self.index.declared.said(&target.resource)?;
+        let told: BTreeSet<Key> = target.open.iter().map(|(_, key)| key.clone()).collect();
+        if !tells(spec) {
+            let silent = target.drift == "Unknown" && told.is_empty();
+            return (!silent).then(|| format!("ignores drift, and says {} of {told:?}", target.drift));
+        }
+        let expected = if told.is_empty() { "InSync" } else { "Drifted" };
+        if target.drift != expected {
+            return Some(format!("is {}, and tells of {told:?}", target.drift));
+        }
+        let wanted: BTreeMap<&Key, &Doc> = (self.index.declared.wanted())
+            .filter(|(key, resource, _)| **resource == target.resource && key[0] == target.cluster)
+            .map(|(key, _, doc)| (key, doc))
+            .collect();
+        let is_there = |key: &Key| {
+            let last = self.deliveries.last(key, &target.resource);
+            last.is_some_and(|(_, last)| *last != Delivered::Nothing)
+        };
+        for (key, doc) in wanted.iter().filter(|(key, _)| is_there(key)) {
+            let differs = self.how_it_differs(&target.resource, spec, key, doc);
+            match differs {
+                Some(how) if !told.contains(*key) => {
+                    return Some(format!("does not tell that {} {how}", key.join("/")));
+                }
+                None if told.contains(*key) && doc.is_kept() => {
+                    return Some(format!("tells of {}, which is as declared", key.join("/")));
+                }
+                _ => {}
+            }
+        }
+        let strays =
+            target.open.iter().filter(|(change, key)| change != "Extra" && !wanted.contains_key(key));
+        let stray = strays
+            .map(|(change, key)| format!("tells that {} is {change}, which nobody wants", key.join("/")));
+        stray.into_iter().next()
+    }
+
+    /// How what is there differs from what is declared, beside what is left alone.
+    fn how_it_differs(&self, resource: &str, spec: &Value, key: &Key, doc: &Doc) -> Option<String> {
+        if !doc.is_kept() {
+            return None;
+        }
+        let Some(live) = self.index.live(key) else { return Some("is missing".to_owned()) };
+        if !doc.is_held_by(&live, &spared(spec, key, &live)) {
+            return Some(format!("has other values: {live}"));
+        }
+        let marked = is_marked(&live, resource);
+        let applied = appliers(&live).contains(&super::manager(resource));
+        (!marked || !applied).then(|| format!("has lost its marks (uid {})", uid(&live)))
+    }
+}
+
+/// Has it the labels of a VidraResource's objects?
+fn is_marked(object: &Value, resource: &str) -> bool {
+    let Ok(hub) = HubId::try_from(HUB_ID) else { return false };
+    let marks = object_labels(&hub, &OwnerHash::new(&hub, TEAM, resource));
+    marks.iter().all(|(label, value)| object["metadata"]["labels"][label] == value.as_str())
+}

@@ -1,0 +1,77 @@
+//! What is to be left alone, in the two shortest ways to it: drift that is only reported, and a field that is ignored.
+
+use std::time::Duration;
+
+use serde_json::json;
+use testkit::sim::{
+    World, run,
+    world::{Shape, config_map, hub_path, resource},
+};
+
+use crate::scenarios::{manifest, ready, shop};
+
+const SOON: Duration = Duration::from_secs(5);
+
+async fn delivered(world: &World, drift: serde_json::Value) {
+    let mut resource = resource("shop", &manifest("one", "one"));
+    resource["spec"]["drift"] = drift;
+    world.create("hub", &hub_path("vidraresources"), resource).await;
+    world.start_hub();
+    world.until("it is delivered", SOON, || ready(world, "shop")).await;
+    world.settle().await;
+}
+
+/// What is wrong after an edit and a deletion that are only to be told: over an interval, and a restart.
+pub fn of_reported_drift() -> Vec<String> {
+    run(31, || async {
+        let world = World::new(Shape::new(31)).await;
+        delivered(&world, json!({"policy": "Report"})).await;
+        world.patch("tokyo", &config_map("a"), json!({"data": {"key": "mine"}})).await;
+        world.delete("tokyo", &config_map("b")).await;
+        world.settle().await;
+        let told = world.observer.misreports();
+        tokio::time::sleep(world.shape.interval * 2).await;
+        world.crash_hub().await;
+        world.start_hub();
+        world.settle().await;
+        let mut wrong = world.observer.breaches();
+        wrong.extend(told.into_iter().chain(world.observer.misreports()));
+        let left = world.data("tokyo", "a") == Some(json!({"key": "mine"}));
+        if !left || world.data("tokyo", "b").is_some() {
+            wrong.push("what was only to be reported was repaired".to_owned());
+        }
+        world.end_hub().await;
+        wrong
+    })
+}
+
+#[test]
+fn what_is_only_reported_stays_over_intervals_and_restarts() {
+    assert_eq!(of_reported_drift(), [""; 0]);
+}
+
+/// What is wrong after a revision that changes a field which somebody has, and another beside it.
+pub fn of_ignored_field() -> Vec<String> {
+    run(32, || async {
+        let world = World::new(Shape::new(32)).await;
+        let rule = json!({"target": {"kind": "ConfigMap", "name": "a"}, "paths": [".data.key"]});
+        delivered(&world, json!({"ignore": [rule]})).await;
+        world.patch("tokyo", &config_map("a"), json!({"data": {"key": "mine"}})).await;
+        let other = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"},
+            "data": {"key": "two", "more": "two"}});
+        world.patch("hub", &shop(), json!({"spec": {"manifest": other.to_string()}})).await;
+        world.settle().await;
+        let mut wrong = world.observer.breaches();
+        wrong.extend(world.observer.differs());
+        if world.data("tokyo", "a") != Some(json!({"key": "mine", "more": "two"})) {
+            wrong.push("an ignored field was written, or the one beside it was not".to_owned());
+        }
+        world.end_hub().await;
+        wrong
+    })
+}
+
+#[test]
+fn an_ignored_field_stays_as_somebody_has_set_it_when_another_is_changed() {
+    assert_eq!(of_ignored_field(), [""; 0]);
+}
