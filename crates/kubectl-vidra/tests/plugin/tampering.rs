@@ -8,7 +8,7 @@ use kube::api::{Patch, PatchParams};
 use memkube::{Call, Cluster, Verb};
 use serde_json::{Value, json};
 
-use crate::bed::{Bed, HUB_IN_MEMBERS, until};
+use crate::bed::{Bed, HUB_IN_MEMBERS};
 
 const MEMBERS: usize = 100;
 const MANAGER: &str = "night-shift";
@@ -40,7 +40,7 @@ async fn register(bed: &Bed) -> Result<()> {
         let mut conditions = member["status"]["conditions"].as_array().into_iter().flatten();
         conditions.any(|one| one["type"] == "Ready" && one["status"] == "True")
     };
-    until("all members are ready", || {
+    bed.until("all members are ready", || {
         bed.hub.objects("vidra.dev", "memberclusters").iter().filter(|member| is_ready(member)).count()
             == MEMBERS
     })
@@ -85,7 +85,7 @@ async fn the_same_edit_on_fifty_of_a_hundred_members_is_one_line_and_costs_the_m
     let hub = bed.run_hub().await?;
     register(&bed).await?;
     bed.put(&shop("Report")).await?;
-    until("all targets are ready", || targets_with(&bed, "state", "Ready") == MEMBERS).await?;
+    bed.until("all targets are ready", || targets_with(&bed, "state", "Ready") == MEMBERS).await?;
     bed.run("plain", "drift -A --exit-code")?.ended(0)?.says(&["No drift. 100 targets looked at.\n"])?;
 
     // Every other member, in two goes, so that the edits are not all of the same second.
@@ -96,9 +96,9 @@ async fn the_same_edit_on_fifty_of_a_hundred_members_is_one_line_and_costs_the_m
         for member in some {
             edit(member).await?;
         }
-        until("the edits are told", || targets_with(&bed, "drift", "Drifted") == told).await?;
+        bed.until("the edits are told", || targets_with(&bed, "drift", "Drifted") == told).await?;
         let shown = || bed.run("plain", "drift -A").map(|ran| ran.out).unwrap_or_default();
-        until("the times move on", || shown().contains("2s") || told == 50).await?;
+        bed.until("the times move on", || shown().contains("2s") || told == 50).await?;
     }
     let seen: BTreeSet<String> = statuses(&bed)
         .iter()
@@ -136,8 +136,8 @@ async fn the_same_edit_on_fifty_of_a_hundred_members_is_one_line_and_costs_the_m
     // From then on it is to be as declared: one call for each that is not, none for the others.
     bed.put(&shop("Correct")).await?;
     let healed = || bed.members.iter().all(|member| replicas(member).as_deref() == Some("3"));
-    until("all are as declared", healed).await?;
-    until("nothing differs any more", || targets_with(&bed, "drift", "InSync") == MEMBERS).await?;
+    bed.until("all are as declared", healed).await?;
+    bed.until("nothing differs any more", || targets_with(&bed, "drift", "InSync") == MEMBERS).await?;
     bed.run("plain", "drift -A --exit-code")?.ended(0)?.says(&["No drift. 100 targets looked at.\n"])?;
     for (number, member) in bed.members.iter().enumerate() {
         let calls: Vec<_> = asked(member).iter().map(|call| call.verb).collect();
