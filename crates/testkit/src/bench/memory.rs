@@ -153,6 +153,9 @@ fn object(version: &str, kind: &str) -> Value {
         "PriorityClass" => object["value"] = json!(1),
         "RuntimeClass" => object["handler"] = json!("bench"),
         "ControllerRevision" => object["revision"] = json!(1),
+        "PodTemplate" => {
+            object["template"] = json!({"spec": {"containers": [{"name": "bench", "image": "bench"}]}});
+        }
         _ => {}
     }
     object
