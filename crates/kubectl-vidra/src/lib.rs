@@ -3,9 +3,9 @@
 //! ```text
 //! main -> arguments -> command/* (calls) -> report/* (functions of what was answered, and of the time) -> output
 //! ```
-//! It reads the kinds of vidra.dev and nothing else; `reconcile` sets an annotation, `join` writes into the member
-//! that it is given credentials for, and a registration Secret on the hub. It knows nothing that plain kubectl could
-//! not show, and has no credentials of members but those that `join` is given.
+//! It reads the kinds of vidra.dev, and for `diff -f` what `spec.manifestsFrom` names; `reconcile` sets an annotation,
+//! `join` writes into the member that it is given credentials for, and a registration Secret on the hub. It knows
+//! nothing that plain kubectl could not show, and has no credentials of members but those that `join` is given.
 
 pub mod arguments;
 pub mod cluster;

@@ -3,13 +3,7 @@
 
 use jiff::Timestamp;
 use vidra_api::Time;
-
-/// Characters that move the cursor, colour, reorder or hide what stands beside them.
-fn is_unseen(c: char) -> bool {
-    c.is_control()
-        || matches!(c, '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}')
-        || matches!(c, '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
-}
+use vidra_core::unseen::{escaped_json, is_unseen};
 
 /// One line without control characters, those that reorder text among them: each is written out.
 pub fn clean(text: &str) -> String {
@@ -38,19 +32,7 @@ pub fn brief(text: &str, most: usize) -> String {
 /// JSON with everything outside of what a terminal may show escaped: it reads back as the same.
 pub fn json(value: &serde_json::Value) -> String {
     let text = serde_json::to_string_pretty(value).unwrap_or_default();
-    let mut escaped = String::with_capacity(text.len() + 1);
-    for c in text.chars() {
-        if is_unseen(c) && c != '\n' {
-            let mut units = [0; 2];
-            for unit in c.encode_utf16(&mut units) {
-                escaped.push_str(&format!("\\u{unit:04x}"));
-            }
-        } else {
-            escaped.push(c);
-        }
-    }
-    escaped.push('\n');
-    escaped
+    escaped_json(&text) + "\n"
 }
 
 /// YAML of a value whose texts are [`clean`].

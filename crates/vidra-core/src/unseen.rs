@@ -7,11 +7,11 @@ pub fn is_unseen(c: char) -> bool {
         || matches!(c, '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
 }
 
-/// A text of JSON that reads back as the same, with each of them escaped.
+/// A text of JSON that reads back as the same, with each of them escaped, but for the ends of its lines.
 pub fn escaped_json(json: &str) -> String {
     let mut escaped = String::with_capacity(json.len());
     for c in json.chars() {
-        match is_unseen(c) {
+        match is_unseen(c) && c != '\n' {
             true => c
                 .encode_utf16(&mut [0; 2])
                 .iter()
