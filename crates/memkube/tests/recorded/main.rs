@@ -146,6 +146,23 @@ async fn generated_sequences_get_the_answers_of_the_real_server() -> Result<()> 
     }
 }
 
+/// The answers of a real server. Times in managedFields are whole seconds, and which manager is the oldest depends on
+/// them: a sequence that is answered otherwise and ran into the next second is run again.
+#[expect(clippy::disallowed_methods, reason = "it is the real server's clock that counts")]
+async fn within_a_second(bed: &Bed, steps: &[Step]) -> Result<Vec<Value>> {
+    let second = || jiff::Timestamp::now().as_second();
+    let mut tries = 5;
+    loop {
+        let began = second();
+        let answers = run(bed, false, steps).await?;
+        tries -= 1;
+        let is_equal = steps.iter().zip(&answers).all(|(step, answer)| step.answer == *answer);
+        if is_equal || second() == began || tries == 0 {
+            return Ok(answers);
+        }
+    }
+}
+
 /// Holds the recordings to the real server, or makes them anew.
 #[tokio::test]
 async fn the_real_server_still_answers_as_recorded() -> Result<()> {
@@ -153,7 +170,7 @@ async fn the_real_server_still_answers_as_recorded() -> Result<()> {
     let record = std::env::var_os("MEMKUBE_RECORD").is_some();
     for file in files()? {
         let mut steps = steps_of(&file)?;
-        let answers = run(&bed, false, &steps).await.with_context(|| format!("{}", file.display()))?;
+        let answers = within_a_second(&bed, &steps).await.with_context(|| format!("{}", file.display()))?;
         for (number, (step, answer)) in steps.iter_mut().zip(answers).enumerate() {
             if !record && step.answer != answer {
                 bail!("{} step {number}: recorded {}, now {answer}", file.display(), step.answer);
