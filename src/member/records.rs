@@ -191,13 +191,14 @@ impl Records {
         let mut inner = self.inner.lock();
         let inner = &mut *inner;
         let Some(live) = inner.defer(&key, gvk, live, source) else { return Vec::new() };
-        let before = inner.objects.get(&key).filter(|record| record.uid == *live.uid()).map(Box::as_ref);
+        let held = inner.objects.get(&key);
+        let is_new = held.is_none();
+        let before = held.filter(|record| record.uid == *live.uid()).map(Box::as_ref);
         let resource_version = live.resource_version().parse().unwrap_or(0);
         if before.is_some_and(|before| is_old_news(before, resource_version, source)) {
             return Vec::new();
         }
         inner.folds += 1;
-        let is_new = !inner.objects.contains_key(&key);
         let kept = inner.vanished.get(&key).filter(|vanished| vanished.uid == *live.uid());
         let known = before.map(|before| &before.views[..]).or(kept.map(|vanished| &vanished.views[..]));
         let same_version = before.is_some_and(|before| before.resource_version == resource_version);
