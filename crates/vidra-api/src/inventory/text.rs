@@ -11,7 +11,7 @@ use super::InventoryEntry;
 /// What the schema lets pass is read without an error.
 const FORM: &str = concat!(
     "^[^/]*/[^/]+/[^/]+/[^/]*/[^/]+",
-    "/(intended|done)(,adopted)?(,wave=-?[0-9]{1,4})?(,settled=[^,/]+)?/.*$"
+    "/(intended|done)(,adopted)?(,wave=-?(1000|[1-9][0-9]{0,2}))?(,settled=[0-9a-f]{1,64})?/.{0,128}$"
 );
 /// The longest parts together.
 const MAX: usize = 1800;
