@@ -6,20 +6,19 @@ mod contest;
 mod empty;
 mod inherit;
 mod look;
+mod make;
 mod present;
 mod recreate;
 mod remove;
 mod spare;
 
-use k8s_openapi::api::core::v1::Namespace;
 use kube::{
     Api,
-    api::{Patch, PatchParams, PostParams, ValidationDirective},
+    api::{Patch, PatchParams, ValidationDirective},
     core::ApiResource,
 };
 use serde_json::Value;
 use vidra_core::{
-    directives::ApplyMode,
     object::{Gvk, ObjectKey, Scope},
     plan::{Action, Drift, Effect, Why},
     render::{self, Declared},
@@ -115,34 +114,11 @@ impl Actor<'_> {
     async fn bring(&self, declared: &Declared, action: &Action) -> Step {
         match action {
             Action::Create => self.create(declared, false).await,
+            Action::Apply { uid, why: Why::Missing, force } => self.make_again(declared, uid, *force).await,
             Action::Apply { uid, why, force } => self.apply(declared, uid, *why, *force).await,
             Action::Verify { uid, force } => self.verify(declared, uid, *force).await,
             Action::Look { uid } => self.look(declared, uid).await,
             Action::Delete { .. } | Action::DeleteEmpty { .. } | Action::Release { .. } => Ok(Outcome::Gone),
-        }
-    }
-
-    /// Create-only: a resourceVersion that no object can have makes the server refuse when one is there.
-    async fn create(&self, declared: &Declared, corrected: bool) -> Step {
-        let mut body = self.body(declared);
-        body["metadata"]["resourceVersion"] = "1".into();
-        match self.send(declared, &body, false).await {
-            Ok(uid) => Ok(Outcome::Applied { uid, corrected }),
-            // The server looks at the fields' managers before it looks at the resourceVersion.
-            Err(error) if matches!(error.class, Class::Conflict | Class::FieldConflict(_)) => {
-                match declared.directives.apply {
-                    ApplyMode::IfAbsent => self.leave_present(declared).await,
-                    ApplyMode::Always | ApplyMode::Once => self.join(declared).await,
-                }
-            }
-            Err(error) if error.class == (Class::Namespace { terminating: false }) => {
-                self.create_namespace(&declared.key.namespace).await?;
-                match self.send(declared, &body, false).await {
-                    Ok(uid) => Ok(Outcome::Applied { uid, corrected }),
-                    Err(error) => Err(error),
-                }
-            }
-            Err(error) => Err(error),
         }
     }
 
@@ -209,10 +185,10 @@ impl Actor<'_> {
     ) -> Step {
         match &error.class {
             Class::FieldConflict(fields) if !force => self.contest(declared, uid, why, fields, &error).await,
-            // Another object, or none, bears the name now.
+            // Another object bears the name now.
             Class::Conflict | Class::NotFound if why == Why::Missing => {
                 self.forget_record(&declared.key, uid);
-                self.create(declared, true).await
+                self.join(declared).await
             }
             Class::Namespace { terminating: false } => {
                 self.forget_record(&declared.key, uid);
@@ -305,34 +281,6 @@ impl Actor<'_> {
 
     async fn bring_boxed(&self, declared: &Declared, action: &Action) -> Step {
         Box::pin(self.bring(declared, action)).await
-    }
-
-    /// Plain, unlabelled, outside the inventory: it is not ours and is never deleted.
-    async fn create_namespace(&self, name: &str) -> Result<(), CallError> {
-        let missing = |message: String| CallError { class: Class::Namespace { terminating: false }, message };
-        if !self.owner.create_namespaces {
-            return Err(missing(format!(
-                "namespace {name:?} is missing; create it in the member, or set createNamespaces: true"
-            )));
-        }
-        // Its own apply failed or is under way: made here, it would be somebody else's for ever.
-        let declared = ObjectKey::new(&Gvk::new("", "v1", "Namespace"), "", name);
-        if self.desired.objects.contains_key(&declared) {
-            return Err(missing(format!(
-                "namespace {name:?} is declared and is not there yet; trying again"
-            )));
-        }
-        let mut namespace = Namespace::default();
-        namespace.metadata.name = Some(name.to_owned());
-        let api: Api<Namespace> = Api::all(self.session.client.clone());
-        match self.session.call("create", api.create(&PostParams::default(), &namespace)).await {
-            Ok(_) => Ok(()),
-            Err(error) if error.class == Class::Conflict => Ok(()),
-            Err(error) if error.class == Class::Forbidden => Err(missing(format!(
-                "namespace {name:?} is missing and the hub may not create it; create it in the member: {error}"
-            ))),
-            Err(error) => Err(error),
-        }
     }
 
     fn body(&self, declared: &Declared) -> Value {

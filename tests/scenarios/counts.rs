@@ -20,7 +20,7 @@ fn verbs(world: &World, at: &At, since: &Mark) -> Vec<String> {
 }
 
 #[test]
-fn creating_takes_one_request_idling_none_a_repair_one_and_a_lost_object_two() {
+fn creating_takes_one_request_idling_none_and_a_repair_one_of_a_lost_object_too() {
     scenario(async |world| {
         let (alice, settings) = begun(&world).await;
         let spec = json!({"targets": [{"clusterNames": ["berlin"]}], "reconcile": {"interval": "1s"}});
@@ -29,6 +29,7 @@ fn creating_takes_one_request_idling_none_a_repair_one_and_a_lost_object_two() {
         let mark = world.mark();
         world.deliver_with("shop", &config_map("settings", "one"), spec).await;
         world.ready("shop").await;
+        world.recorded("shop", &["berlin"]).await;
         assert_eq!(verbs(&mark), ["patch"], "creating");
 
         let mark = world.mark();
@@ -48,7 +49,13 @@ fn creating_takes_one_request_idling_none_a_repair_one_and_a_lost_object_two() {
         alice.when(&settings, "made again", says("one")).await;
         world.corrected("shop", "berlin", 2).await;
         world.after_passes(2).await;
-        assert_eq!(verbs(&mark), ["patch", "patch"], "making again");
+        assert_eq!(verbs(&mark), ["patch"], "making again");
+
+        let mark = world.mark();
+        alice.merge(&settings, json!({"metadata": {"labels": {"vidra.dev/hub": null}}})).await;
+        world.corrected("shop", "berlin", 3).await;
+        world.after_passes(2).await;
+        assert_eq!(verbs(&mark), ["patch", "patch"], "one that lost its label is not made: then it is applied");
         world.end().await;
     });
 }

@@ -86,6 +86,7 @@ fn a_restart_with_everything_in_place_writes_nothing_to_any_member() {
         let spec = json!({"targets": [{"clusterSelector": {}}], "reconcile": {"interval": "1s"}});
         world.deliver_with("shop", &shop(&world.ns), spec).await;
         world.ready("shop").await;
+        world.recorded("shop", &all).await;
         world.stop_hub().await;
         let mark = world.mark();
         world.start_hub().await;

@@ -120,7 +120,7 @@ impl Bench<'_> {
         self.settled().await?;
         let seen = ledger::work(self.member, since)?;
         report.condition("at the member, repairing deletions", json!(ledger::sorts(&seen)));
-        report.figure("repair_delete", worst(&seen, "object"), Some(2.0), "... to repair a deletion");
+        report.figure("repair_delete", worst(&seen, "object"), Some(1.0), "... to repair a deletion");
         Ok(())
     }
 

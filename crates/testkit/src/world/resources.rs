@@ -9,7 +9,7 @@ use vidra_api::{
 use super::{
     access::At,
     hub::World,
-    wait::{LONG, wait_for},
+    wait::{LONG, SOON, wait_for},
 };
 
 impl World {
@@ -131,6 +131,21 @@ impl World {
         let counted = |status: &VidraTargetStatus| status.corrections.as_ref().map_or(0, |all| all.count);
         self.target_when(name, cluster, &format!("{count} corrections"), |status| counted(status) == count)
             .await;
+    }
+
+    /// Waits until the inventories tell the uid of every object on these clusters. The hub writes that after the
+    /// status for which [`World::ready`] waits.
+    pub async fn recorded(&self, name: &str, clusters: &[&str]) {
+        for cluster in clusters {
+            wait_for(&format!("{name} on {cluster} is recorded"), SOON, async || {
+                let entries = self.inventory(name, cluster).await;
+                match !entries.is_empty() && entries.iter().all(|entry| !entry.uid.is_empty()) {
+                    true => Ok(()),
+                    false => Err(format!("{entries:?}")),
+                }
+            })
+            .await;
+        }
     }
 
     /// What a target's inventory holds.

@@ -1,0 +1,84 @@
+//! Making objects: create-only, so that nothing foreign is ever overwritten, in a namespace that is made where it may be.
+
+use k8s_openapi::api::core::v1::Namespace;
+use kube::{Api, api::PostParams};
+use vidra_core::{
+    directives::ApplyMode,
+    object::{Gvk, ObjectKey},
+    plan::Why,
+    render::Declared,
+};
+
+use super::{Actor, Outcome, Step};
+use crate::member::error::{CallError, Class};
+
+impl Actor<'_> {
+    /// Makes it, unless something bears its name: then that is joined, or left, or refused.
+    pub(super) async fn create(&self, declared: &Declared, corrected: bool) -> Step {
+        match self.create_only(declared).await {
+            Ok(uid) => Ok(Outcome::Applied { uid, corrected }),
+            Err(error) if is_taken(&error) => match declared.directives.apply {
+                ApplyMode::IfAbsent => self.leave_present(declared).await,
+                ApplyMode::Always | ApplyMode::Once => self.join(declared).await,
+            },
+            Err(error) => Err(error),
+        }
+    }
+
+    /// A resourceVersion that no object can have makes the server refuse when one is there. Returns the new uid.
+    async fn create_only(&self, declared: &Declared) -> Result<String, CallError> {
+        let mut body = self.body(declared);
+        body["metadata"]["resourceVersion"] = "1".into();
+        match self.send(declared, &body, false).await {
+            Err(error) if error.class == (Class::Namespace { terminating: false }) => {
+                self.create_namespace(&declared.key.namespace).await?;
+                self.send(declared, &body, false).await
+            }
+            answer => answer,
+        }
+    }
+
+    /// It was there under this uid and is not seen: deleted, most often, or hidden by a lost label. Create-only tells
+    /// which, and where the name is taken, the uid tells by whom.
+    pub(super) async fn make_again(&self, declared: &Declared, uid: &str, force: bool) -> Step {
+        match self.create_only(declared).await {
+            Ok(uid) => Ok(Outcome::Applied { uid, corrected: true }),
+            Err(error) if is_taken(&error) => self.apply(declared, uid, Why::Missing, force).await,
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Plain, unlabelled, outside the inventory: it is not ours and is never deleted.
+    async fn create_namespace(&self, name: &str) -> Result<(), CallError> {
+        let missing = |message: String| CallError { class: Class::Namespace { terminating: false }, message };
+        if !self.owner.create_namespaces {
+            return Err(missing(format!(
+                "namespace {name:?} is missing; create it in the member, or set createNamespaces: true"
+            )));
+        }
+        // Its own apply failed or is under way: made here, it would be somebody else's for ever.
+        let declared = ObjectKey::new(&Gvk::new("", "v1", "Namespace"), "", name);
+        if self.desired.objects.contains_key(&declared) {
+            return Err(missing(format!(
+                "namespace {name:?} is declared and is not there yet; trying again"
+            )));
+        }
+        let mut namespace = Namespace::default();
+        namespace.metadata.name = Some(name.to_owned());
+        let api: Api<Namespace> = Api::all(self.session.client.clone());
+        match self.session.call("create", api.create(&PostParams::default(), &namespace)).await {
+            Ok(_) => Ok(()),
+            Err(error) if error.class == Class::Conflict => Ok(()),
+            Err(error) if error.class == Class::Forbidden => Err(missing(format!(
+                "namespace {name:?} is missing and the hub may not create it; create it in the member: {error}"
+            ))),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// A create-only apply found an object of the name: the server looks at the fields' managers before it looks at the
+/// resourceVersion.
+fn is_taken(error: &CallError) -> bool {
+    matches!(error.class, Class::Conflict | Class::FieldConflict(_))
+}
