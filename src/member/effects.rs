@@ -158,7 +158,7 @@ impl Actor<'_> {
         match step {
             Err(error) => match &error.class {
                 Class::InvalidFields(fields) => {
-                    let fields = fields.join(", ");
+                    let fields = contest::some(fields, contest::PATHS);
                     Box::pin(self.change_immutable(declared, uid, &fields, error)).await
                 }
                 _ => Err(error),

@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use kube::core::{Status, response::StatusDetails};
+use vidra_core::unseen;
 
 /// How a failed call is to be taken.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,9 +26,10 @@ pub enum Class {
     NotFound,
     /// A precondition did not hold, or the object exists already (409).
     Conflict,
-    /// These fields are held by other managers (409 with causes), as the server writes paths.
+    /// These fields are held by other managers (409 with causes), as the server writes paths: for comparing; what is
+    /// told of them is to be cleaned.
     FieldConflict(Vec<String>),
-    /// These fields make the object, or the change of it, invalid (422 with causes), as the server writes paths.
+    /// These fields make the object, or the change of it, invalid (422 with causes), likewise.
     InvalidFields(Vec<String>),
     /// The object is not valid (400, 422), too large (413), or of a kind that takes no such call (405, 415).
     Invalid,
@@ -158,14 +160,13 @@ impl From<Status> for CallError {
     }
 }
 
-/// The fields of causes with such a reason, each once, in the server's order.
+/// The fields of causes with such a reason, each once, in the server's order: as it says them, for they are compared.
 fn fields(details: Option<&StatusDetails>, wanted: impl Fn(&str) -> bool) -> Vec<String> {
     let causes = details.map(|details| details.causes.as_slice()).unwrap_or_default();
     let mut fields = Vec::new();
     for cause in causes.iter().filter(|cause| wanted(&cause.reason) && !cause.field.is_empty()) {
-        let field = trimmed(&cause.field);
-        if !fields.contains(&field) {
-            fields.push(field);
+        if !fields.contains(&cause.field) {
+            fields.push(cause.field.clone());
         }
     }
     fields
@@ -192,14 +193,9 @@ fn is_oversized(error: &(dyn std::error::Error + 'static)) -> bool {
     false
 }
 
-/// Members' words are bounded and without control characters before they go anywhere.
+/// Members' words are bounded and clean before they go anywhere.
 fn trimmed(text: &str) -> String {
-    const MOST: usize = 512;
-    let mut clean: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).take(MOST).collect();
-    if text.chars().nth(MOST).is_some() {
-        clean.push('…');
-    }
-    clean
+    unseen::shown(text, 512)
 }
 
 #[cfg(test)]
@@ -246,12 +242,13 @@ mod tests {
     }
 
     #[test]
-    fn members_words_are_bounded_and_bear_no_control_characters() {
+    fn members_words_are_bounded_and_bear_nothing_that_is_not_seen() {
         let status: Status = serde_json::from_value(
-            json!({"code": 500, "message": format!("\u{1b}[31m{}", "x".repeat(2000))}),
+            json!({"code": 500, "message": format!("\u{1b}[31m\u{2066}a\nb{}", "x".repeat(2000))}),
         )
         .unwrap();
         let error = CallError::from(status);
-        assert!(error.message.chars().count() < 600 && !error.message.contains('\u{1b}'));
+        assert!(error.message.chars().count() < 600 && error.message.contains("a b"), "{error}");
+        assert!(!error.message.chars().any(unseen::is_unseen), "{error}");
     }
 }

@@ -3,7 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use kube::{Client, core::ApiResource};
-use vidra_core::object::{Gvk, Scope};
+use vidra_core::{
+    object::{Gvk, Scope},
+    unseen,
+};
+
+/// Longer than any group version is.
+const STALE_MAX: usize = 512;
 
 /// What a kind must serve for the hub to deliver it.
 const DELIVERS: [&str; 3] = ["patch", "list", "delete"];
@@ -18,7 +24,7 @@ pub struct Kinds {
     known: BTreeMap<Gvk, (ApiResource, Scope)>,
     deliverable: BTreeSet<Gvk>,
     content: BTreeSet<Gvk>,
-    /// Group versions that the member could not tell about: their kinds are unknown, not gone.
+    /// Group versions that the member could not tell about: their kinds are unknown, not gone. As messages may show them.
     pub stale: Vec<String>,
 }
 
@@ -33,7 +39,7 @@ impl Kinds {
             for version in group.versions {
                 let version_name = version.version.unwrap_or_default();
                 if version.freshness.as_deref() == Some("Stale") {
-                    kinds.stale.push(format!("{name}/{version_name}"));
+                    kinds.stale.push(unseen::shown(&format!("{name}/{version_name}"), STALE_MAX));
                 }
                 for resource in version.resources {
                     let Some(plural) = resource.resource else { continue };

@@ -34,6 +34,7 @@ pub(super) enum Standing {
     Ours,
     /// Another resource of this hub proves it its own.
     Shared,
+    /// Its id as the label has it: for comparing; what is told of it is to be cleaned.
     OtherHub(String),
     Controlled,
     Foreign,
@@ -48,7 +49,7 @@ pub(super) fn standing(live: &Value, owner: &Owner) -> Standing {
     if let Some(hub) = metadata["labels"][HUB_LABEL].as_str()
         && hub != owner.hub.as_ref()
     {
-        return Standing::OtherHub(hub.chars().filter(|c| !c.is_control()).take(63).collect());
+        return Standing::OtherHub(hub.to_owned());
     }
     if proves(live, &owner.manager, &owner.hash) {
         Standing::Ours

@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use vidra_api::names::{HubId, OwnerHash};
-use vidra_core::render::HashKey;
+use vidra_core::{render::HashKey, unseen};
 
 use super::{
     budget::{Budget, Shared},
@@ -30,6 +30,8 @@ use crate::{
     tasks::supervised,
 };
 
+/// Longest version that a member may say to have.
+const VERSION_MAX: usize = 128;
 /// Between two probes of a member that answers.
 const PROBE_EVERY: Duration = Duration::from_secs(10);
 /// A probe that takes longer is a miss.
@@ -337,7 +339,7 @@ impl Session {
         state.kinds = Arc::new(kinds);
         state.discovered = Some(tokio::time::Instant::now());
         let uid = system.metadata.uid.unwrap_or_default();
-        Ok(Contact::Up { uid, version: version.git_version })
+        Ok(Contact::Up { uid, version: unseen::shown(&version.git_version, VERSION_MAX) })
     }
 
     fn found(&self, contact: Contact) {

@@ -13,7 +13,10 @@ use vidra_api::{
     labels::{CONFIRM, CONFIRM_RESTORE, MEMBER_FINALIZER},
     set_condition,
 };
-use vidra_core::kubeconfig::{self, Allow};
+use vidra_core::{
+    kubeconfig::{self, Allow},
+    unseen,
+};
 
 use super::{Hub, RETRY_MOST, after_hub_error};
 use crate::{
@@ -28,6 +31,9 @@ use crate::{
     },
     queue::{Key, Verdict},
 };
+
+/// Longest uid that is told.
+const UID_MAX: usize = 128;
 
 /// One pass.
 pub async fn reconcile(hub: &Hub, name: &Arc<str>) -> Verdict {
@@ -369,7 +375,8 @@ fn identity(member: &MemberCluster, members: &[Arc<MemberCluster>], uid: &str) -
         }
         Some(own) => Identity::Refused(format!(
             "another cluster answers (kube-system uid {uid}, joined with {own}); nothing is written. If it is meant to \
-             replace the old one, annotate the MemberCluster with {CONFIRM}={uid}"
+             replace the old one, annotate the MemberCluster with {CONFIRM}={uid}",
+            uid = unseen::shown(uid, UID_MAX),
         )),
     }
 }

@@ -38,6 +38,7 @@ mod rollup;
 mod served;
 mod settings;
 mod shared;
+mod slander;
 mod sources;
 mod spelling;
 mod terminating;

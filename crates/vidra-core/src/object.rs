@@ -8,6 +8,11 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use crate::unseen;
+
+/// Longer than any key of an API server is.
+const SHOWN_MAX: usize = 1000;
+
 /// Group, version and kind, as `apiVersion` and `kind` spell them.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Gvk {
@@ -133,16 +138,12 @@ impl ObjectKey {
 
 /// `Deployment.apps shop/frontend`, `ConfigMap shop/settings`, `Namespace shop`.
 impl fmt::Display for ObjectKey {
+    /// For messages: a member may have objects with names that hide something.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.kind)?;
-        if !self.group.is_empty() {
-            write!(f, ".{}", self.group)?;
-        }
-        f.write_str(" ")?;
-        if !self.namespace.is_empty() {
-            write!(f, "{}/", self.namespace)?;
-        }
-        f.write_str(&self.name)
+        let KeyParts { group, kind, namespace, name } = &**self;
+        let dot = if group.is_empty() { "" } else { "." };
+        let slash = if namespace.is_empty() { "" } else { "/" };
+        f.write_str(&unseen::shown(&format!("{kind}{dot}{group} {namespace}{slash}{name}"), SHOWN_MAX))
     }
 }
 

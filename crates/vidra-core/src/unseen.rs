@@ -7,6 +7,20 @@ pub fn is_unseen(c: char) -> bool {
         || matches!(c, '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
 }
 
+/// What others say, members and their clients among them, as conditions, Events and messages may show it: on one line,
+/// with U+FFFD for what is not seen, and at most so many characters; what was cut ends with "…".
+///
+/// For showing only: names that are compared are compared as they are.
+pub fn shown(text: &str, most: usize) -> String {
+    let seen = |c: char| match c {
+        '\n' | '\r' | '\t' | '\u{2028}' | '\u{2029}' => ' ',
+        c if is_unseen(c) => '\u{fffd}',
+        c => c,
+    };
+    let begins: String = text.chars().take(most.saturating_add(1)).map(seen).collect();
+    vidra_api::clip(&begins, most)
+}
+
 /// A text of JSON that reads back as the same, with each of them escaped, but for the ends of its lines.
 pub fn escaped_json(json: &str) -> String {
     let mut escaped = String::with_capacity(json.len());
@@ -26,6 +40,20 @@ pub fn escaped_json(json: &str) -> String {
 mod tests {
     use super::*;
     use serde_json::{Value, json};
+
+    #[test]
+    fn what_is_shown_is_one_short_line_and_bears_nothing_that_is_not_seen() {
+        for (text, most, told) in [
+            ("plain ü", 9, "plain ü"),
+            ("two\nlines\tand\u{2028}three", 99, "two lines and three"),
+            ("\u{1b}[2J\u{202e}\u{2066}\u{ad}\u{e0041}x", 99, "\u{fffd}[2J\u{fffd}\u{fffd}\u{fffd}\u{fffd}x"),
+            ("abcd", 4, "abcd"),
+            ("abcde", 4, "abc…"),
+            ("", 0, ""),
+        ] {
+            assert_eq!(shown(text, most), told);
+        }
+    }
 
     #[test]
     fn json_reads_back_as_the_same_without_what_is_not_seen() {

@@ -18,8 +18,6 @@ use crate::member::{
 
 /// What client-side `kubectl apply` keeps; it would be of yesterday from now on.
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
-/// So many differing paths are named.
-const PATHS: usize = 5;
 
 impl Actor<'_> {
     /// A foreign object bears the name.
@@ -190,7 +188,7 @@ fn differs(key: &ObjectKey, paths: &[String]) -> Outcome {
         reason: "ExistingDiffers",
         message: format!(
             "{key} exists, was not made by the hub, and differs from what is declared at {}; make them equal, or set conflicts.existing to Adopt",
-            contest::some(paths, PATHS)
+            contest::some(paths, contest::PATHS)
         ),
     }
 }

@@ -2,7 +2,7 @@
 //! force, unless it declares the object just so itself.
 
 use vidra_api::FieldPolicy;
-use vidra_core::{fields, object::ObjectKey, plan::Why, render::Declared};
+use vidra_core::{fields, object::ObjectKey, plan::Why, render::Declared, unseen};
 
 use super::{Actor, Outcome, Step};
 use crate::member::{
@@ -12,7 +12,11 @@ use crate::member::{
 };
 
 /// So many paths are named.
-const PATHS: usize = 5;
+pub(super) const PATHS: usize = 5;
+/// Longest name of a manager, as the API server has it.
+const MANAGER_MAX: usize = 128;
+/// Longest text of one that is named.
+const NAMED_MAX: usize = 512;
 /// So many managers are named.
 const MANAGERS: usize = 3;
 
@@ -138,8 +142,7 @@ pub(super) fn refused(key: &ObjectKey, holders: &[(String, Vec<String>)], contes
     let named: Vec<String> = holders
         .iter()
         .map(|(manager, paths)| {
-            let manager: String = manager.chars().filter(|c| !c.is_control()).take(128).collect();
-            format!("{manager:?} holds {}", some(paths, PATHS))
+            format!("{:?} holds {}", unseen::shown(manager, MANAGER_MAX), some(paths, PATHS))
         })
         .collect();
     let who = match named.is_empty() {
@@ -154,9 +157,9 @@ pub(super) fn refused(key: &ObjectKey, holders: &[(String, Vec<String>)], contes
     }
 }
 
-/// The first few of a list, and how many more there are.
+/// The first few of a list of members' words, and how many more there are.
 pub(super) fn some(all: &[String], most: usize) -> String {
-    let named = all.iter().take(most).map(String::as_str).collect::<Vec<_>>().join(", ");
+    let named = all.iter().take(most).map(|one| unseen::shown(one, NAMED_MAX)).collect::<Vec<_>>().join(", ");
     match all.len().saturating_sub(most) {
         0 => named,
         more => format!("{named} and {more} more"),
@@ -164,6 +167,7 @@ pub(super) fn some(all: &[String], most: usize) -> String {
 }
 
 fn shared_conflict(key: &ObjectKey, holder: &str, what: &str) -> Outcome {
+    let holder = unseen::shown(holder, MANAGER_MAX);
     Outcome::Refused {
         reason: "SharedObjectConflict",
         message: format!(

@@ -6,7 +6,7 @@
 
 use serde_json::{Map, Value, json};
 use vidra_api::{FieldPolicy, labels::TAKE_OVER_FROM};
-use vidra_core::{fields, object::ObjectKey, render::Declared};
+use vidra_core::{fields, object::ObjectKey, render::Declared, unseen};
 
 use super::{Actor, Outcome, Step};
 use crate::member::live::Live;
@@ -36,13 +36,12 @@ impl Actor<'_> {
 }
 
 fn owned(key: &ObjectKey, other: &str, named: Option<&str>) -> Outcome {
-    let named = match named {
-        None => String::new(),
-        Some(named) => {
-            let named: String = named.chars().filter(|c| !c.is_control()).take(63).collect();
-            format!("; the annotation names {named:?}, which is another")
-        }
-    };
+    /// Longest value of a label.
+    const MOST: usize = 63;
+    let other = unseen::shown(other, MOST);
+    let named = named.map_or_else(String::new, |named| {
+        format!("; the annotation names {:?}, which is another", unseen::shown(named, MOST))
+    });
     Outcome::Refused {
         reason: "OwnedByOtherHub",
         message: format!(

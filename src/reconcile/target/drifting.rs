@@ -2,12 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use vidra_api::{Change, ChangeKind, DriftPolicy, clip};
+use vidra_api::{Change, ChangeKind, DriftPolicy};
 use vidra_core::{
     directives::ApplyMode,
     drift::{Cover, Evidence},
     object::{KeyParts, ObjectKey},
     plan::{Action, Drift, Effect, Live, Vanished, Want, Why},
+    unseen,
 };
 
 use super::{Pass, perform::Report};
@@ -140,8 +141,8 @@ impl Pass<'_> {
             group: key.group.to_string(),
             version: version.to_owned(),
             kind: key.kind.to_string(),
-            namespace: key.namespace.to_string(),
-            name: clip(&key.name, NAME_MAX),
+            namespace: unseen::shown(&key.namespace, NAME_MAX),
+            name: unseen::shown(&key.name, NAME_MAX),
             change: found.change,
             detected_at: self.hub.clock.time(),
             corrected: None,

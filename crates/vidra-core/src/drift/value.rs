@@ -34,9 +34,9 @@ impl<'a> Shown<'a> {
     }
 }
 
-/// Text from a member: without control characters, and no longer than a report allows. What was cut ends with "…".
+/// Text from a member as [`unseen::shown`] gives it, no longer than a report allows. What was cut ends with "…".
 pub(super) fn capped(text: &str) -> String {
-    let clean: String = text.chars().map(|c| if unseen::is_unseen(c) { '\u{fffd}' } else { c }).collect();
+    let clean = unseen::shown(text, FIELD_VALUE_MAX);
     if clean.len() <= FIELD_VALUE_MAX {
         return clean;
     }

@@ -6,6 +6,7 @@ use xxhash_rust::xxh3::Xxh3;
 use super::element::Path;
 use super::entries::{own_apply_entry, sets_of_others_named};
 use super::set::FieldSet;
+use crate::unseen;
 
 /// So many of the paths are looked for in the entries of others.
 const LOOKED_FOR: usize = 16;
@@ -48,13 +49,9 @@ pub fn taken(live: &Value, manager: &str, had: &FieldSet, left_alone: impl Fn(&P
     Taken { paths: hash.digest(), by }
 }
 
-/// A manager's name as it may stand in messages: short, on one line, with nothing that a terminal would act on.
+/// A manager's name as it may stand in messages, between quotes: see [`unseen::shown`].
 pub fn manager_name(name: &str) -> String {
-    let mut shown: String = name.chars().take(MANAGER_MAX).flat_map(char::escape_debug).collect();
-    if name.chars().nth(MANAGER_MAX).is_some() {
-        shown.push('…');
-    }
-    shown
+    unseen::shown(name, MANAGER_MAX).escape_debug().to_string()
 }
 
 #[cfg(test)]
@@ -121,11 +118,11 @@ mod tests {
     }
 
     #[test]
-    fn a_wild_name_is_cut_and_escaped() {
+    fn a_wild_name_is_cut_and_has_no_way_out_of_its_quotes() {
         let name = format!("evil\u{1b}[31m\n\u{202e}{}", "x".repeat(100));
         let shown = manager_name(&name);
-        assert!(shown.starts_with("evil\\u{1b}[31m\\n\\u{202e}xxx") && shown.ends_with('…'), "{shown}");
+        assert!(shown.starts_with("evil\u{fffd}[31m \u{fffd}xxx") && shown.ends_with('…'), "{shown}");
         assert!(shown.chars().count() < 100, "{shown}");
-        assert!(!shown.chars().any(char::is_control));
+        assert_eq!(manager_name("a\", \"b"), "a\\\", \\\"b", "no second name");
     }
 }

@@ -8,6 +8,7 @@ use super::error::{ManifestError, Place};
 use super::{MAX_OBJECTS, ManifestObject};
 use crate::directives::Directives;
 use crate::object::Gvk;
+use crate::unseen;
 
 /// Lists within lists: kubectl flattens one level, and nobody needs more than a few.
 const MAX_LIST_DEPTH: usize = 4;
@@ -280,10 +281,9 @@ fn describe(fields: &Map<String, Value>, at: &At) -> String {
     }
 }
 
-/// Names go into messages, statuses and logs: cut when they are too long to be names, and no control
-/// characters.
+/// Names go into messages, statuses and logs: cut when they are too long to be names.
 fn short(text: &str) -> String {
-    text.chars().filter(|c| !c.is_control()).take(253).collect()
+    unseen::shown(text, 253)
 }
 
 fn text_or_empty<'a>(fields: &'a Map<String, Value>, key: &str) -> &'a str {

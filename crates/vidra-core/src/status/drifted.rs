@@ -130,7 +130,7 @@ mod tests {
         ];
         let first = first_drift(&changes).unwrap();
         assert_eq!((first.object.as_str(), first.since.clone()), ("Deployment.apps shop/a", at(100)));
-        assert_eq!(first.by, ["alice", "carol\\n"]);
+        assert_eq!(first.by, ["alice", "carol "]);
         assert_eq!(first_drift(&changes[2..]), None);
         assert_eq!(first_drift(&[]), None);
     }
