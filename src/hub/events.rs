@@ -19,7 +19,7 @@ use kube::{Api, Client, Resource, api::PostParams};
 use parking_lot::Mutex;
 use tokio::{sync::mpsc, time::Instant};
 
-pub use self::burst::{ADOPTED, CONTENTION, CORRECTED, DETECTED, Saying};
+pub use self::burst::{ADOPTED, CONTENTION, CORRECTED, DETECTED, One, Saying};
 
 use self::burst::{Bursts, Group, MOMENT};
 use crate::seams::{Clock, Rng};
@@ -29,7 +29,7 @@ const REMEMBERED: usize = 4096;
 const WAITING: usize = 256;
 const BETWEEN: Duration = Duration::from_millis(50);
 /// events.k8s.io/v1: `note` at most 1024 bytes.
-const NOTE_MAX: usize = 1000;
+const NOTE_MAX: usize = 1024;
 /// Where Events about cluster-scoped objects go; any other namespace is refused.
 /// Source: k8s.io/kubernetes/pkg/apis/core/validation/events.go, legacyValidateEvent.
 const CLUSTER_SCOPED: &str = "default";
@@ -99,12 +99,12 @@ impl Events {
             return;
         }
         let mut event = self.event(regarding, severity, reason);
-        event.note = Some(vidra_api::clip(note, NOTE_MAX));
+        event.note = Some(cut(note));
         self.send(Item::Event(Box::new(event)), reason);
     }
 
-    /// Says the same of one more object on a member, by these managers: what comes within a moment is one Event.
-    pub fn gather<K>(&self, about: &K, saying: Saying, cluster: &str, object: &str, by: &[String])
+    /// Says it of one more object on a member: what comes within a moment is one Event.
+    pub fn gather<K>(&self, about: &K, saying: Saying, cluster: &str, one: One<'_>)
     where
         K: Resource<DynamicType = ()>,
     {
@@ -112,7 +112,7 @@ impl Events {
         let uid = regarding.uid.clone().unwrap_or_default();
         let group: Group = (uid, saying.reason, cluster.to_owned());
         let event = || self.event(regarding, saying.severity, saying.reason);
-        if self.memory.bursts.add(&group, saying, object, by, event)
+        if self.memory.bursts.add(&group, saying, one, event)
             && !self.send(Item::Group(group.clone(), Instant::now()), saying.reason)
         {
             self.memory.bursts.take(&group);
@@ -145,6 +145,16 @@ impl Events {
         }
         sent
     }
+}
+
+/// As much of a note as an Event takes.
+fn cut(note: &str) -> String {
+    if note.len() <= NOTE_MAX {
+        return note.to_owned();
+    }
+    let room = NOTE_MAX - '…'.len_utf8();
+    let end = (0..=room).rev().find(|at| note.is_char_boundary(*at)).unwrap_or(0);
+    format!("{}…", &note[..end])
 }
 
 impl Memory {
@@ -195,7 +205,7 @@ impl Writer {
         let Some((mut event, note)) = self.memory.bursts.take(&group) else { return };
         let (uid, reason, _) = &group;
         if self.memory.is_news(format!("{uid} {reason} {note}")) {
-            event.note = Some(vidra_api::clip(&note, NOTE_MAX));
+            event.note = Some(cut(&note));
             self.write(&event).await;
         }
     }

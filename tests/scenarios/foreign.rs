@@ -4,7 +4,44 @@ use serde_json::json;
 use testkit::world::{At, LONG, wait_for};
 use vidra_api::TargetState;
 
-use crate::{config_map, config_map_in, says, scenario, uid};
+use crate::{config_map, config_map_in, events, says, scenario, uid};
+
+#[test]
+fn fifty_foreign_objects_are_told_in_few_events_and_a_single_one_in_all_words() {
+    scenario(async |world| {
+        world.register(&["berlin"]).await;
+        let berlin = world.alice("berlin").await;
+        let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": world.ns}});
+        berlin.create(namespace).await;
+        let name = |number: usize| format!("c{number:02}");
+        for number in 0..50 {
+            berlin.create(config_map_in(&world.ns, &name(number), "alice's")).await;
+        }
+        world.deliver("one", &["berlin"], &config_map(&name(7), "ours")).await;
+        let message = world.target_is("one", "berlin", TargetState::Failed, "AlreadyExists").await;
+        let whole = |notes: &[String]| notes.iter().any(|note| *note == format!("berlin: {message}"));
+        told(&world, "the whole message", whole).await;
+
+        let manifest: String = (0..50).map(|number| config_map(&name(number), "ours")).collect();
+        world.deliver("many", &["berlin"], &manifest).await;
+        world.target_is("many", "berlin", TargetState::Failed, "AlreadyExists").await;
+        let first = format!("objects on berlin: (1) ConfigMap {}/c00 exists and was not made by", world.ns);
+        let notes = told(&world, "the first", |notes| notes.iter().any(|note| note.contains(&first))).await;
+        world.look("many", "again", 1).await;
+        let notes = notes.max(told(&world, "no more", |_| true).await);
+        assert!(notes <= 4, "{notes} Events of fifty objects and of one");
+        world.end().await;
+    });
+}
+
+/// Waits until the Events of foreign objects say so; how many there are.
+async fn told(world: &testkit::world::World, what: &str, so: impl Fn(&[String]) -> bool) -> usize {
+    wait_for(what, LONG, async || {
+        let notes = events(world, "AlreadyExists").await;
+        if so(&notes) { Ok(notes.len()) } else { Err(format!("{notes:?}")) }
+    })
+    .await
+}
 
 #[test]
 fn a_foreign_object_is_not_overwritten_at_the_first_or_any_later_attempt() {

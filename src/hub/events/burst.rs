@@ -1,10 +1,14 @@
 //! Events of one kind about many objects at once are one Event: what comes within a moment is told together, with
-//! how many there are and the names of the first.
+//! how many there are and the names of the first, or what there is to say of the first.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 use k8s_openapi::api::events::v1::Event;
 use parking_lot::Mutex;
+use vidra_api::clip;
 
 use super::Severity;
 
@@ -14,6 +18,8 @@ pub(super) const MOMENT: Duration = Duration::from_secs(2);
 const NAMED: usize = 3;
 /// So many field managers are named.
 const MANAGERS: usize = 3;
+/// So many characters of what is said of one of several objects, so that all who are named find room in a note.
+const EACH_MAX: usize = 290;
 
 /// One kind of thing to say about objects of a member.
 #[derive(Clone, Copy, Debug)]
@@ -22,10 +28,28 @@ pub struct Saying {
     pub severity: Severity,
     /// The Event's reason.
     pub reason: &'static str,
-    /// What follows "OBJECT on CLUSTER ".
+    /// What follows "OBJECT on CLUSTER "; empty: of each object there is something else to say.
     pub one: &'static str,
     /// What follows "N objects on CLUSTER ".
     pub many: &'static str,
+}
+
+impl Saying {
+    /// A call for an object failed, or it was refused.
+    pub const fn failure(reason: &'static str) -> Self {
+        Self { severity: Severity::Warning, reason, one: "", many: "" }
+    }
+}
+
+/// One object of which something is said.
+#[derive(Clone, Copy, Debug)]
+pub struct One<'a> {
+    /// The object.
+    pub object: &'a str,
+    /// The field managers who did it.
+    pub by: &'a [String],
+    /// What there is to say of this object, in a sentence that names it, where that is not the same of each.
+    pub message: &'a str,
 }
 
 /// Drift was found.
@@ -71,8 +95,9 @@ struct Gathered {
     event: Event,
     saying: Saying,
     cluster: String,
-    names: Vec<String>,
-    count: usize,
+    objects: BTreeSet<String>,
+    /// Of the first: their names, or what is said of them.
+    first: Vec<String>,
     by: Vec<String>,
 }
 
@@ -83,8 +108,7 @@ impl Bursts {
         &self,
         group: &Group,
         saying: Saying,
-        name: &str,
-        by: &[String],
+        one: One<'_>,
         event: impl FnOnce() -> Event,
     ) -> bool {
         let mut groups = self.0.lock();
@@ -93,15 +117,15 @@ impl Bursts {
             event: event(),
             saying,
             cluster: group.2.clone(),
-            names: Vec::new(),
-            count: 0,
+            objects: BTreeSet::new(),
+            first: Vec::new(),
             by: Vec::new(),
         });
-        gathered.count += 1;
-        if gathered.names.len() < NAMED {
-            gathered.names.push(name.to_owned());
+        if gathered.objects.insert(one.object.to_owned()) && gathered.first.len() < NAMED {
+            let said = if saying.one.is_empty() { one.message } else { one.object };
+            gathered.first.push(said.to_owned());
         }
-        for manager in by {
+        for manager in one.by {
             if gathered.by.len() < MANAGERS && !gathered.by.contains(manager) {
                 gathered.by.push(manager.clone());
             }
@@ -120,7 +144,11 @@ impl Bursts {
 
 impl Gathered {
     fn note(&self) -> String {
-        let Self { saying, cluster, names, count, by, .. } = self;
+        let Self { saying, cluster, objects, first, by, .. } = self;
+        let (count, more) = (objects.len(), objects.len() - first.len());
+        if saying.one.is_empty() {
+            return each(cluster, count, first);
+        }
         let by = match by.is_empty() {
             true => String::new(),
             false => {
@@ -128,13 +156,27 @@ impl Gathered {
                 format!("; by {}", quoted.join(", "))
             }
         };
-        let listed = names.join(", ");
-        match count - names.len() {
-            0 if *count == 1 => format!("{listed} on {cluster} {}{by}", saying.one),
+        let listed = first.join(", ");
+        match more {
+            0 if count == 1 => format!("{listed} on {cluster} {}{by}", saying.one),
             0 => format!("{count} objects on {cluster} {}: {listed}{by}", saying.many),
             more => format!("{count} objects on {cluster} {}: {listed} and {more} more{by}", saying.many),
         }
     }
+}
+
+/// What is said of the first of so many objects.
+fn each(cluster: &str, count: usize, first: &[String]) -> String {
+    if let ([one], 1) = (first, count) {
+        return format!("{cluster}: {one}");
+    }
+    let said = |(at, message): (usize, &String)| format!("({}) {}", at + 1, clip(message, EACH_MAX));
+    let said: Vec<String> = first.iter().enumerate().map(said).collect();
+    let more = match count - first.len() {
+        0 => String::new(),
+        more => format!("; and {more} more"),
+    };
+    format!("{count} objects on {cluster}: {}{more}", said.join("; "))
 }
 
 #[cfg(test)]
@@ -147,7 +189,9 @@ mod tests {
         for number in 0..objects {
             let by: Vec<String> = by.iter().map(|name| (*name).to_owned()).collect();
             let name = format!("ConfigMap shop/c{number}");
-            assert_eq!(bursts.add(&group, CORRECTED, &name, &by, Event::default), number == 0);
+            let one = One { object: &name, by: &by, message: "" };
+            assert_eq!(bursts.add(&group, CORRECTED, one, Event::default), number == 0);
+            assert!(!bursts.add(&group, CORRECTED, one, Event::default), "it is counted once");
         }
         let (_, note) = bursts.take(&group).unwrap();
         assert!(bursts.take(&group).is_none());
@@ -168,5 +212,33 @@ mod tests {
         assert!(
             told(100, &["bob", "alice"]).ends_with("ConfigMap shop/c2 and 97 more; by \"alice\", \"bob\"")
         );
+    }
+    fn failed(objects: usize, message: impl Fn(usize) -> String) -> String {
+        let bursts = Bursts::default();
+        let group = ("uid".to_owned(), "AlreadyExists", "berlin".to_owned());
+        for number in 0..objects {
+            let (object, message) = (format!("ConfigMap shop/c{number}"), message(number));
+            let one = One { object: &object, by: &[], message: &message };
+            bursts.add(&group, Saying::failure("AlreadyExists"), one, Event::default);
+        }
+        bursts.take(&group).unwrap().1
+    }
+
+    #[test]
+    fn of_one_failure_all_is_told_and_of_many_what_the_first_are() {
+        let exists = |number: usize| format!("c{number} exists; delete it");
+        assert_eq!(failed(1, exists), "berlin: c0 exists; delete it");
+        assert_eq!(
+            failed(2, exists),
+            "2 objects on berlin: (1) c0 exists; delete it; (2) c1 exists; delete it"
+        );
+        assert_eq!(
+            failed(50, exists),
+            "50 objects on berlin: (1) c0 exists; delete it; (2) c1 exists; delete it; (3) c2 exists; delete it; and 47 more"
+        );
+        let long = |_| "x".repeat(800);
+        assert!(failed(1, long).ends_with(&long(0)));
+        let many = failed(50, long);
+        assert!(many.chars().count() <= 1000 && many.ends_with("; and 47 more"), "{many}");
     }
 }

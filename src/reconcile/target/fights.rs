@@ -14,7 +14,7 @@ use vidra_core::{
 use super::{Pass, drifting::key_of, perform::Report};
 use crate::{
     desired::Desired,
-    hub::events::{self, Saying},
+    hub::events::{self, One, Saying},
     member::{owner::Owner, session::Session},
     queue::Key,
 };
@@ -126,8 +126,17 @@ impl Pass<'_> {
 
     /// Tells of one more object; what comes within a moment is one Event.
     pub(super) fn gather(&self, saying: Saying, key: &ObjectKey, by: &[String]) {
+        self.gather_one(saying, One { object: &key.to_string(), by, message: "" });
+    }
+
+    /// Tells of one more object that was refused, or for which a call failed: likewise.
+    pub(super) fn gather_failure(&self, reason: &'static str, key: &ObjectKey, message: &str) {
+        self.gather_one(Saying::failure(reason), One { object: &key.to_string(), by: &[], message });
+    }
+
+    fn gather_one(&self, saying: Saying, one: One<'_>) {
         if let Some(resource) = self.hub.catalog.resource(&self.key.resource_key()) {
-            self.hub.events.gather(resource.as_ref(), saying, &self.key.cluster, &key.to_string(), by);
+            self.hub.events.gather(resource.as_ref(), saying, &self.key.cluster, one);
         }
     }
 }

@@ -176,7 +176,7 @@ impl Pass<'_> {
             }
             Outcome::Refused { reason, message } => {
                 report.undone += 1;
-                self.say(Severity::Warning, reason, &format!("{cluster}: {message}"));
+                self.gather_failure(reason, key, &message);
                 report.delivery.get_or_insert(Delivery::Failed { reason, message, stalled: true });
                 report.verdict.get_or_insert(Verdict::Retry(RETRY_RARELY));
             }
@@ -185,7 +185,7 @@ impl Pass<'_> {
                 let message = failure(effect, &error);
                 tracing::info!(%cluster, target = %self.key, %message, "an effect failed");
                 if !error.is_transport() {
-                    self.say(Severity::Warning, error.reason(), &format!("{cluster}: {message}"));
+                    self.gather_failure(error.reason(), key, &message);
                 }
                 let stalled = error.class == Class::Forbidden || error.is_invalid();
                 let reason = error.reason();
