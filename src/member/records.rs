@@ -11,7 +11,6 @@ mod flight;
 mod later;
 mod spare;
 mod trace;
-mod traces;
 mod vanished;
 
 use std::{
@@ -76,7 +75,6 @@ struct Inner {
     owners: BTreeMap<OwnerHash, Owner>,
     folds: u64,
     flights: BTreeMap<ObjectKey, flight::Calls>,
-    traces: traces::Traces,
     vanished: BTreeMap<ObjectKey, vanished::Vanished>,
     strays: vanished::Strays,
     /// What own answers have undone, until it is asked for.
@@ -212,7 +210,6 @@ impl Records {
                 None => inner.healed.remove(&place),
             };
         }
-        inner.trace(&self.hub, &key, &live.json, &views);
         inner.vanished.remove(&key);
         let labelled: BTreeSet<OwnerHash> = labelled_owners(&live.json["metadata"]).collect();
         let record = Record {

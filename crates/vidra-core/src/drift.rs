@@ -4,8 +4,10 @@
 //! secret is a digest before it is kept anywhere.
 
 mod evidence;
+mod managers;
 mod redact;
 mod value;
 
 pub use evidence::{Evidence, Suspect, UNKNOWN, evidence};
+pub use managers::managers;
 pub use redact::{BadRule, Cover, RULES_MAX, Redactions};

@@ -10,7 +10,13 @@ use std::time::Duration;
 
 use k8s_openapi::jiff::Timestamp;
 
-use crate::object::ObjectKey;
+use vidra_api::{ChangeKind, ChangedField};
+use xxhash_rust::xxh3::Xxh3;
+
+use crate::{
+    drift::{Evidence, managers},
+    object::ObjectKey,
+};
 
 mod words;
 
@@ -34,7 +40,7 @@ pub enum Cause {
     Missing,
     /// Our marks were off it, or our entry in managedFields was gone.
     Marks,
-    /// Values differed: a number that is the same for the same set of paths.
+    /// Values differed: a number that is the same for the same paths, as far as evidence tells them.
     Values(u64),
     /// Something differed that was not seen happening.
     Unseen,
@@ -47,6 +53,28 @@ pub struct Suspect {
     pub cause: Cause,
     /// The field managers that did it, as messages may show them. Empty: the server names nobody.
     pub by: Vec<String>,
+}
+
+impl Suspect {
+    /// What the evidence against an object says.
+    pub fn of(evidence: &Evidence) -> Self {
+        let cause = match evidence.change {
+            ChangeKind::Missing => Cause::Missing,
+            ChangeKind::Modified => Cause::Values(paths(&evidence.fields)),
+            ChangeKind::OwnershipLost | ChangeKind::Extra => Cause::Marks,
+        };
+        Self { cause, by: managers(&evidence.fields) }
+    }
+}
+
+/// Equal for equal paths, whatever their values.
+fn paths(fields: &[ChangedField]) -> u64 {
+    let mut hash = Xxh3::new();
+    for field in fields {
+        hash.update(field.path.as_bytes());
+        hash.update(&[0]);
+    }
+    hash.digest()
 }
 
 /// Now.

@@ -10,7 +10,7 @@ mod resource;
 mod target;
 
 pub use changes::{Changes, changes};
-pub use drifted::{FirstDrift, first_drift, managers};
+pub use drifted::{FirstDrift, first_drift};
 pub use progress::{HEALTH_CHECK_TIMEOUT, left};
 pub use resource::{Problem, ResourceFacts, Stall, TargetView, resource_status};
 pub use target::{CONTENTION, Delivery, TORN_DOWN, TargetFacts, is_torn_down, target_status};

@@ -5,10 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use vidra_api::{Change, DriftPolicy};
 use vidra_core::{
+    drift::managers,
     fights::{Cause, Fights, Review, Suspect, Told},
     object::ObjectKey,
     plan::{self, Action, Drift, Effect, Live, Plan, PlanInput, Why},
-    status::managers,
 };
 
 use super::{Pass, drifting::key_of, perform::Report};
@@ -87,7 +87,7 @@ impl Pass<'_> {
         };
         for change in self.news(report) {
             self.hub.metrics.drift().detected(&self.key.cluster, change.change);
-            self.gather(events::DETECTED, &key_of(change), &managers(change));
+            self.gather(events::DETECTED, &key_of(change), &managers(&change.fields));
         }
         self.hub.metrics.drift().corrected(&self.key.cluster, report.corrected);
         if let Some(wait) = next {
@@ -146,22 +146,20 @@ impl Found {
         let key = &effect.key;
         let live = input.live.get(key);
         let held = input.inventory.get(key).is_some_and(|held| !held.uid.is_empty());
-        let (cause, by) = match &effect.action {
-            Action::Apply { why: Why::Missing, .. } => (Cause::Missing, Vec::new()),
-            Action::Create if input.delivered && held && live.is_none() => (Cause::Missing, Vec::new()),
-            Action::Apply { why: Why::Drifted, .. } => {
-                match session.records.taken(&owner.hash, key).filter(|_| live.is_some_and(|live| live.proof))
-                {
-                    Some(taken) => (Cause::Values(taken.paths), taken.by),
-                    None => (Cause::Marks, Vec::new()),
-                }
+        let of = |cause| Suspect { cause, by: Vec::new() };
+        let suspect = match &effect.action {
+            Action::Apply { why: Why::Missing, .. } => of(Cause::Missing),
+            Action::Create if input.delivered && held && live.is_none() => of(Cause::Missing),
+            Action::Apply { uid, why: Why::Drifted, .. } => {
+                let evidence = session.records.found(&owner.hash, key, uid);
+                evidence.map_or_else(|| of(Cause::Marks), |evidence| Suspect::of(&evidence))
             }
             // It was applied as it is declared now: somebody took our stamp off, or put an older one back.
-            Action::Apply { why: Why::Changed, .. } if input.delivered => (Cause::Marks, Vec::new()),
-            Action::Verify { .. } => (Cause::Unseen, Vec::new()),
+            Action::Apply { why: Why::Changed, .. } if input.delivered => of(Cause::Marks),
+            Action::Verify { .. } => of(Cause::Unseen),
             _ => return,
         };
-        self.suspects.insert(key.clone(), Suspect { cause, by });
+        self.suspects.insert(key.clone(), suspect);
     }
 }
 

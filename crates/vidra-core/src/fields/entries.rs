@@ -124,20 +124,3 @@ pub(super) fn sets_of_others(live: &Value, manager: &str) -> Vec<FieldSet> {
         .filter_map(|entry| FieldSet::from_fields_v1(entry.get("fieldsV1")?).ok())
         .collect()
 }
-
-/// The field sets of all entries but the one that `manager` applied, each with its manager and, in brackets, the
-/// subresource that it wrote through; one that cannot be read is left out.
-pub(super) fn sets_of_others_named<'a>(
-    live: &'a Value,
-    manager: &'a str,
-) -> impl Iterator<Item = (String, FieldSet)> + 'a {
-    entries(live).filter(move |entry| applier(entry) != Some(manager)).filter_map(|entry| {
-        let set = FieldSet::from_fields_v1(entry.get("fieldsV1")?).ok()?;
-        let name = text(entry, "manager").unwrap_or_default();
-        let name = match text(entry, "subresource") {
-            Some(subresource) => format!("{name} ({subresource})"),
-            None => name.to_owned(),
-        };
-        Some((name, set))
-    })
-}

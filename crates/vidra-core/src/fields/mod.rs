@@ -11,7 +11,6 @@
 //!     ├── taken_empties(live, declared, ..)  which declared {} or [] did another manager fill as a whole?
 //!     ├── holders(live, path)                who holds a path?
 //!     ├── entry_sets(live)                   who holds what?
-//!     ├── taken(live, manager, set)          what has our entry lost, and to whom?
 //!     ├── absorbed(..), parted(..)           what earlier appliers own becomes ours; inherited(..): another hub's
 //!     ├── with_live_values(..)               the same value in the live spelling
 //!     ├── masked(value, paths)               without what is left alone
@@ -32,7 +31,6 @@ mod keep;
 mod literal;
 mod mask;
 mod moves;
-mod rivals;
 mod set;
 mod taken;
 mod text;
@@ -53,7 +51,6 @@ pub use keep::keeping;
 pub use literal::{Literal, Real};
 pub use mask::{masked, put};
 pub use moves::{EARLIER_APPLIERS, absorbed, claimed, has_no_entries, inherited, is_of_hub, parted};
-pub use rivals::{Taken, manager_name, taken};
 pub use set::FieldSet;
 pub use taken::taken_empties;
 pub use text::PathError;

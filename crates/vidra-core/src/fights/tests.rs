@@ -17,6 +17,38 @@ fn suspect(cause: Cause) -> Suspect {
     Suspect { cause, by: vec!["alice-edit".into()] }
 }
 
+fn evidence(change: ChangeKind, fields: &[(&str, &str, &str)]) -> Evidence {
+    let field = |(path, actual, manager): &(&str, &str, &str)| ChangedField {
+        path: (*path).to_owned(),
+        actual: Some((*actual).to_owned()),
+        manager: (*manager).to_owned(),
+        ..ChangedField::default()
+    };
+    Evidence { change, fields: fields.iter().map(field).collect() }
+}
+
+#[test]
+fn the_same_paths_are_the_same_cause_whoever_changed_them_to_whatever() {
+    let of = |fields: &[_]| Suspect::of(&evidence(ChangeKind::Modified, fields));
+    let first = of(&[(".data.a", "1", "alice-edit")]);
+    assert_eq!(first.by, ["alice-edit"]);
+    let again = of(&[(".data.a", "2", "bob")]);
+    assert_eq!((first.cause, again.by), (again.cause, vec!["bob".to_owned()]));
+    for other in [of(&[(".data.b", "1", "alice-edit")]), of(&[(".data.a", "1", "x"), (".data.b", "1", "x")])]
+    {
+        assert_ne!(first.cause, other.cause);
+    }
+    let removed = of(&[(".data.a", "", "unknown")]);
+    assert_eq!((removed.cause, removed.by.len()), (first.cause, 0));
+}
+
+#[test]
+fn what_is_gone_and_lost_marks_are_causes_of_their_own() {
+    let of = |change| Suspect::of(&evidence(change, &[(".metadata.labels.x", "", "bob")])).cause;
+    assert_eq!(of(ChangeKind::Missing), Cause::Missing);
+    assert_eq!(of(ChangeKind::OwnershipLost), Cause::Marks);
+}
+
 fn found(names: &[&str]) -> BTreeMap<ObjectKey, Suspect> {
     names.iter().map(|name| (key(name), suspect(Cause::Values(1)))).collect()
 }

@@ -3,11 +3,7 @@
 use vidra_api::{Change, ConditionStatus, DriftState, Time};
 
 use super::resource::TargetView;
-use crate::drift::UNKNOWN;
-use crate::fields::manager_name;
-
-/// So many managers are named.
-const MANAGERS: usize = 3;
+use crate::drift::managers;
 
 /// What differed first of a target, and still does.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,18 +24,7 @@ pub fn first_drift(changes: &[Change]) -> Option<FirstDrift> {
     let slash = if change.namespace.is_empty() { "" } else { "/" };
     let Change { kind, group, namespace, name, .. } = change;
     let object = format!("{kind}{dot}{group} {namespace}{slash}{name}");
-    Some(FirstDrift { object, since: change.detected_at.clone(), by: managers(change) })
-}
-
-/// The managers that hold what differs, as messages may show them: the first few, sorted.
-pub fn managers(change: &Change) -> Vec<String> {
-    let named = change.fields.iter().map(|field| field.manager.as_str());
-    let mut by: Vec<String> =
-        named.filter(|name| !name.is_empty() && *name != UNKNOWN).map(manager_name).collect();
-    by.sort();
-    by.dedup();
-    by.truncate(MANAGERS);
-    by
+    Some(FirstDrift { object, since: change.detected_at.clone(), by: managers(&change.fields) })
 }
 
 /// Status, reason and message of the condition.
