@@ -40,6 +40,7 @@ mod settings;
 mod shared;
 mod sources;
 mod spelling;
+mod tally;
 mod terminating;
 mod uninstalling;
 mod watching;
