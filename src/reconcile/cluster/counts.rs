@@ -154,7 +154,11 @@ mod tests {
         let (mut settling, start) = (Settling::default(), Instant::now());
         settling.due(&objects(1), objects(2), start);
         assert_eq!(settling.due(&objects(1), objects(1), start + s(1)), Due::Never);
-        assert_eq!(settling.due(&objects(1), objects(2), start + s(2)), Due::In(s(2)), "as if for the first time");
+        assert_eq!(
+            settling.due(&objects(1), objects(2), start + s(2)),
+            Due::In(s(2)),
+            "as if for the first time"
+        );
     }
 
     #[test]
