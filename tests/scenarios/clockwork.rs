@@ -131,3 +131,49 @@ fn an_idle_hub_and_one_that_is_started_again_count_the_same_and_write_nothing() 
         world.end().await;
     });
 }
+
+#[test]
+fn a_silent_member_keeps_its_counts_over_a_restart_too_and_when_it_answers_nothing_is_counted_anew() {
+    scenario(async |mut world| {
+        world.register(&["austin"]).await;
+        let manifest = config_map("settings", "one") + &config_map("more", "one");
+        world.deliver("shop", &["austin"], &manifest).await;
+        world.ready("shop").await;
+        world.counted(&["austin"]).await;
+        let austin = world.member_at("austin");
+        let counted = async || {
+            let status = world.member("austin").await.unwrap().status.unwrap();
+            (status.targets, status.targets_ready, status.watches, status.objects)
+        };
+        let before = counted().await;
+        let mark = world.mark();
+        let frozen = world.freeze("austin");
+        world.target_is("shop", "austin", TargetState::Unknown, "MemberUnreachable").await;
+        sleep(SECOND * 60).await;
+        assert_eq!(counted().await, before, "it is silent");
+        drop(frozen);
+        world.member_says("austin", "Reachable", "True").await;
+        sleep(SECOND * 60).await;
+        assert_eq!(counted().await, before, "it answers again");
+        // A probe has no answer, then the next try to begin, which waits longer; and then there is one.
+        assert_eq!(world.writes_to(&austin, "hub", &mark).len(), 3, "contact lost, contact found");
+
+        let frozen = world.freeze("austin");
+        world.member_says("austin", "Reachable", "False").await;
+        world.target_is("shop", "austin", TargetState::Unknown, "MemberUnreachable").await;
+        sleep(SECOND * 60).await;
+        let mark = world.mark();
+        world.restart_hub().await;
+        sleep(SECOND * 60).await;
+        drop(frozen);
+        world.member_says("austin", "Reachable", "True").await;
+        world.ready("shop").await;
+        sleep(SECOND * 60).await;
+        let status = world.member("austin").await.unwrap().status.unwrap();
+        let after = (status.targets, status.targets_ready, status.watches, status.objects);
+        assert_eq!(after, before, "the hub was started again meanwhile");
+        let writes = world.writes_to(&austin, "hub", &mark);
+        assert_eq!(writes.len(), 1, "contact found: {writes:?}");
+        world.end().await;
+    });
+}

@@ -94,34 +94,3 @@ fn twenty_changes_at_once_cost_a_member_a_write_of_its_status_in_ten_seconds() {
         world.end().await;
     });
 }
-
-#[test]
-fn a_silent_member_keeps_its_counts_and_so_does_one_that_answers_again() {
-    scenario(async |world| {
-        world.register(&["austin"]).await;
-        let manifest = config_map("settings", "one") + &config_map("more", "one");
-        world.deliver("shop", &["austin"], &manifest).await;
-        world.ready("shop").await;
-        world.counted(&["austin"]).await;
-        let counted = async || {
-            let status = world.member("austin").await.unwrap().status.unwrap();
-            (status.targets, status.targets_ready, status.watches, status.objects)
-        };
-        let before = counted().await;
-        let frozen = world.freeze("austin");
-        world.target_is("shop", "austin", TargetState::Unknown, "MemberUnreachable").await;
-        world.member_says("austin", "Reachable", "False").await;
-        assert_eq!(counted().await, before);
-        drop(frozen);
-        world.member_says("austin", "Reachable", "True").await;
-        assert_eq!(counted().await, before);
-        let mark = world.mark();
-        world.ready("shop").await;
-        // What changes then is counted, and nothing was before.
-        world.deliver("shop", &["austin"], &config_map("settings", "one")).await;
-        world.counts_when("austin", "one object", async |status| status.objects == Some(1)).await;
-        let writes = world.writes_to(&world.member_at("austin"), "hub", &mark);
-        assert_eq!(writes.len(), 1, "{writes:?}");
-        world.end().await;
-    });
-}
