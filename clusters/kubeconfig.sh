@@ -2,7 +2,8 @@
 # Prints a kubeconfig with which the hub reaches a member, made of a context of your own kubeconfig (address, CA)
 # and the token that one of clusters/member-*.yaml made there:
 #   clusters/kubeconfig.sh CONTEXT > MEMBER.kubeconfig
-# KUBECTL names another kubectl. The address must be one that the hub reaches.
+# KUBECTL names another kubectl. The address must be one that the hub reaches; tls-server-name and proxy-url of your
+# own are not carried over.
 set -euo pipefail
 umask 077
 context=${1:?give the context of the member in your kubeconfig}

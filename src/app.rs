@@ -69,7 +69,7 @@ pub async fn run(
     let (events, event_writer) = Events::new(client.clone(), clock.clone(), rng.clone());
     let hub = Arc::new(Hub {
         api: HubApi::new(client.clone(), catalog.clone(), metrics.clone()),
-        revisions: Revisions::new(identity.key.clone()),
+        revisions: Revisions::new(identity.key.clone(), catalog.interned().clone()),
         settings,
         tuning: tuning.clone(),
         identity,

@@ -12,6 +12,8 @@ use vidra_core::{
     render::{Declared, Rendered, Unresolved},
 };
 
+use crate::interned::Interned;
+
 /// See the module.
 #[derive(Debug, Default)]
 pub struct Desired {
@@ -51,8 +53,12 @@ impl Desired {
     }
 }
 
-impl From<Rendered> for Desired {
-    fn from(rendered: Rendered) -> Self {
+impl Desired {
+    /// What was rendered, under the keys that all that is kept of its objects shares.
+    pub fn new(mut rendered: Rendered, interned: &Interned) -> Self {
+        for declared in &mut rendered.objects {
+            declared.key = interned.key(declared.key.clone());
+        }
         let wants = rendered
             .objects
             .iter()

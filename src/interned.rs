@@ -4,7 +4,10 @@
 use std::{borrow::Borrow, collections::BTreeSet, sync::Arc};
 
 use parking_lot::Mutex;
-use vidra_core::{fields::FieldSet, object::ObjectKey};
+use vidra_core::{
+    fields::FieldSet,
+    object::{KeyParts, ObjectKey},
+};
 
 use crate::{hub::inventory::Terms, member::records::Applied};
 
@@ -14,14 +17,25 @@ const FEW: usize = 1024;
 /// What a hub keeps one copy of.
 #[derive(Default)]
 pub struct Interned {
-    /// Keys of objects.
-    pub keys: Interner<ObjectKey>,
+    keys: Interner<ObjectKey>,
+    texts: Interner<Arc<str>>,
     /// What our entries own: it depends on what is declared and on the schema only.
     pub sets: Interner<Arc<FieldSet>>,
     /// What objects were applied from.
     pub applied: Interner<Arc<Applied>>,
     /// What inventories say of objects.
     pub terms: Interner<Arc<Terms>>,
+}
+
+impl Interned {
+    /// The one copy of a key. Keys share what they have in common, which makes comparing them cheap.
+    pub fn key(&self, key: ObjectKey) -> ObjectKey {
+        self.keys.share_as(key, |key| {
+            let shared = |text: &Arc<str>| self.texts.share(text.clone());
+            let (group, kind, namespace) = (shared(&key.group), shared(&key.kind), shared(&key.namespace));
+            KeyParts { group, kind, namespace, name: key.name.clone() }.into()
+        })
+    }
 }
 
 /// A pointer to something that is not changed.
@@ -36,7 +50,7 @@ impl Shared for ObjectKey {
     }
 }
 
-impl<T: Ord> Shared for Arc<T> {
+impl<T: Ord + ?Sized> Shared for Arc<T> {
     fn is_shared(&self) -> bool {
         Arc::strong_count(self) > 1
     }
@@ -63,6 +77,14 @@ impl<T: Shared> Interner<T> {
     where
         T: Borrow<Q> + From<Q>,
     {
+        self.share_as(one, T::from)
+    }
+
+    /// The one copy of this, which is made so where there is none.
+    fn share_as<Q: Ord>(&self, one: Q, make: impl FnOnce(Q) -> T) -> T
+    where
+        T: Borrow<Q>,
+    {
         let mut copies = self.0.lock();
         if let Some(held) = copies.all.get(&one) {
             return held.clone();
@@ -71,7 +93,7 @@ impl<T: Shared> Interner<T> {
             copies.all.retain(T::is_shared);
             copies.swept_at = (copies.all.len() * 2).max(FEW);
         }
-        let copy = T::from(one);
+        let copy = make(one);
         copies.all.insert(copy.clone());
         copy
     }

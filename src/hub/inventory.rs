@@ -1,9 +1,6 @@
 //! Inventories as the hub's process holds them: compact chunks, and the view of a target over its chunks.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::Arc,
-};
+use std::{collections::BTreeMap, sync::Arc};
 
 use kube::ResourceExt;
 use vidra_api::{InventoryEntry, VidraInventory, VidraInventorySpec, inventory::ENTRIES_MAX};
@@ -53,25 +50,17 @@ pub struct Terms {
 }
 
 impl Kept {
-    fn read(entry: InventoryEntry, texts: &mut BTreeSet<Arc<str>>, interned: &Interned) -> Self {
-        let mut shared = |text: String| match texts.get(text.as_str()) {
-            Some(held) => held.clone(),
-            None => {
-                let text: Arc<str> = text.into();
-                texts.insert(text.clone());
-                text
-            }
-        };
+    fn read(entry: InventoryEntry, interned: &Interned) -> Self {
         let key = KeyParts {
-            group: shared(entry.group),
-            kind: shared(entry.kind),
-            namespace: shared(entry.namespace),
+            group: entry.group.into(),
+            kind: entry.kind.into(),
+            namespace: entry.namespace.into(),
             name: entry.name.into(),
         };
         let settled = (!entry.settled.is_empty()).then(|| entry.settled.into_boxed_str());
-        let (version, adopted, wave) = (shared(entry.version), entry.adopted, entry.wave);
+        let (version, adopted, wave) = (entry.version.into(), entry.adopted, entry.wave);
         Self {
-            key: interned.keys.share(key.into()),
+            key: interned.key(key.into()),
             uid: Uid::from(entry.uid.as_str()),
             terms: interned.terms.share(Terms { version, adopted, wave, settled }),
         }
@@ -105,10 +94,8 @@ impl Chunk {
         let version = inventory.resource_version().and_then(|version| version.parse().ok()).unwrap_or(0);
         let (name, uid) = (inventory.name_any(), inventory.uid().unwrap_or_default());
         let deleting = inventory.metadata.deletion_timestamp.is_some();
-        // The same few kinds, versions and namespaces stand in all entries.
-        let mut texts = BTreeSet::new();
         let entries = inventory.spec.entries.into_iter();
-        let mut entries: Vec<_> = entries.map(|entry| Kept::read(entry, &mut texts, interned)).collect();
+        let mut entries: Vec<_> = entries.map(|entry| Kept::read(entry, interned)).collect();
         entries.sort_by(|a, b| a.key.cmp(&b.key));
         Self { name, uid, version, index: inventory.spec.chunk, deleting, entries: entries.into() }
     }
@@ -121,16 +108,11 @@ pub fn joined(chunks: &Chunks) -> Inventory {
 
 /// The part of an inventory that is asked for.
 pub fn part(chunks: &Chunks, wanted: impl Fn(&ObjectKey) -> bool) -> Inventory {
-    let mut inventory = Inventory::new();
-    for kept in chunks.values().flat_map(|chunk| chunk.entries.iter()).filter(|kept| wanted(&kept.key)) {
-        match inventory.get(&kept.key) {
-            Some(known) if !known.uid.is_empty() && kept.uid.is_empty() => {}
-            _ => {
-                inventory.insert(kept.key.clone(), kept.held());
-            }
-        }
-    }
-    inventory
+    let mut all: Vec<&Kept> = chunks.values().flat_map(|chunk| chunk.entries.iter()).collect();
+    all.retain(|kept| wanted(&kept.key));
+    // Of two that are one, the one that knows the uid; of two such, the one that stands later: it is collected last.
+    all.sort_by(|a, b| a.key.cmp(&b.key).then_with(|| b.uid.is_empty().cmp(&a.uid.is_empty())));
+    all.into_iter().map(|kept| (kept.key.clone(), kept.held())).collect()
 }
 
 /// The part of a whole inventory that is asked for.

@@ -23,7 +23,7 @@ use super::{
     api::HubApi,
     sources::{Source, SourceError},
 };
-use crate::{desired::Desired, member::error::CallError, queue::ResourceKey};
+use crate::{desired::Desired, interned::Interned, member::error::CallError, queue::ResourceKey};
 
 /// Why a revision could not be made or had.
 #[derive(Debug, thiserror::Error)]
@@ -160,6 +160,7 @@ pub struct Parsed {
 /// See the module.
 pub struct Revisions {
     key: HashKey,
+    interned: Arc<Interned>,
     parsed: Mutex<BTreeMap<(ResourceKey, String), Arc<Parsed>>>,
     rendered: Mutex<BTreeMap<(ResourceKey, String), Vec<Rendering>>>,
 }
@@ -173,8 +174,8 @@ struct Rendering {
 
 impl Revisions {
     /// Revisions named and hashed with this key.
-    pub fn new(key: HashKey) -> Self {
-        Self { key, parsed: Mutex::default(), rendered: Mutex::default() }
+    pub fn new(key: HashKey, interned: Arc<Interned>) -> Self {
+        Self { key, interned, parsed: Mutex::default(), rendered: Mutex::default() }
     }
 
     /// Parses what a VidraResource declares now, with what its sources said.
@@ -253,7 +254,9 @@ impl Revisions {
         scope_of: &dyn Fn(&Gvk) -> Option<Scope>,
         (cluster, inputs): (&str, Option<&OverrideInputs>),
     ) -> Result<Arc<Desired>, RevisionError> {
-        let scopes: Vec<_> = parsed.objects.iter().map(|object| scope_of(&object.gvk)).collect();
+        let mut last = None;
+        let scopes: Vec<_> =
+            parsed.objects.iter().map(|object| scope_after(&mut last, &object.gvk, scope_of)).collect();
         let effective = parsed.overrides.effective(cluster, inputs);
         let mut rendered = self.rendered.lock();
         let held = rendered.entry((key.clone(), parsed.name.clone())).or_default();
@@ -269,8 +272,8 @@ impl Revisions {
         let changes = Changes { overrides: &parsed.overrides, effective: &effective, cluster };
         let changes = (effective != Effective::default()).then_some(changes);
         let objects = &parsed.objects;
-        let mut desired: Desired =
-            render::render_with(objects, scope_of, namespace, &self.key, changes)?.into();
+        let rendered = render::render_with(objects, scope_of, namespace, &self.key, changes)?;
+        let mut desired = Desired::new(rendered, &self.interned);
         if changes.is_some() {
             if let Some(plain) =
                 find(held, &Effective::default()).or_else(|| held.first().map(|one| one.desired.clone()))
@@ -289,6 +292,18 @@ impl Revisions {
     pub fn keep(&self, key: &ResourceKey, names: &std::collections::BTreeSet<String>) {
         self.parsed.lock().retain(|(of, name), _| of != key || names.contains(name));
         self.rendered.lock().retain(|(of, name), _| of != key || names.contains(name));
+    }
+}
+
+/// The scope of a kind; objects of one kind mostly stand together.
+fn scope_after<'a>(
+    last: &mut Option<(&'a Gvk, Option<Scope>)>,
+    gvk: &'a Gvk,
+    scope_of: &dyn Fn(&Gvk) -> Option<Scope>,
+) -> Option<Scope> {
+    match last {
+        Some((held, scope)) if *held == gvk => *scope,
+        _ => last.insert((gvk, scope_of(gvk))).1,
     }
 }
 

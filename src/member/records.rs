@@ -30,10 +30,10 @@ use vidra_core::{
     drift::Evidence,
     fields::{self, FieldSet},
     health::{self, HealthStatus},
-    ignore::Sparing,
+    ignore::{Spared, Sparing},
     object::{Gvk, ObjectKey},
     plan::{self, Drift},
-    render::{DeclaredHash, Stamp},
+    render::{Declared, DeclaredHash, Stamp},
     uid::Uid,
 };
 
@@ -160,7 +160,7 @@ impl Records {
 
     /// The one copy of a key, for those who keep many.
     pub fn shared(&self, key: ObjectKey) -> ObjectKey {
-        self.interned.keys.share(key)
+        self.interned.key(key)
     }
 
     /// A point in the order of folds, to be taken before a list is asked for.
@@ -225,7 +225,7 @@ impl Records {
             note: (health.status != HealthStatus::Current).then(|| health.message.into_boxed_str()),
             views,
         };
-        let key = if is_new { self.interned.keys.share(key) } else { key };
+        let key = if is_new { self.interned.key(key) } else { key };
         let replaced = inner.objects.insert(key.clone(), Box::new(record));
         inner.note_strays(gvk, &key, &labelled);
         let Some(record) = inner.objects.get(&key) else { return Vec::new() };
@@ -236,35 +236,41 @@ impl Records {
         targets_of(&owners, &inner.owners)
     }
 
-    /// One object as a plan of this owner sees it. A baseline that can be had without a call is taken:
-    /// when every declared leaf is still owned, live is as it was left.
-    pub fn view(&self, owner: &OwnerHash, key: &ObjectKey, desired: &Desired) -> Option<plan::Live> {
+    /// Objects as a plan of this owner sees them. A baseline that can be had without a call is taken: when every
+    /// declared leaf is still owned, live is as it was left.
+    pub fn views_of<'k>(
+        &self,
+        owner: &OwnerHash,
+        keys: impl Iterator<Item = &'k ObjectKey>,
+        desired: &Desired,
+    ) -> BTreeMap<ObjectKey, plan::Live> {
         let mut inner = self.inner.lock();
         let inner = &mut *inner;
-        let spared = inner.owners.get(owner).and_then(|known| known.sparing.objects.get(key));
-        let record = inner.objects.get_mut(key)?;
-        let shared = record.views.iter().any(|view| view.owner != *owner && view.proof);
-        let (mut proof, mut applied, mut drift) = (false, None, Drift::Unsure);
-        if let Some(view) = record.views.iter_mut().find(|view| view.owner == *owner) {
-            proof = view.proof;
-            applied = view.applied().map(|(hash, _)| hash.to_string());
-            if let Some(declared) = desired.objects.get(key)
-                && view.applied().is_some_and(|(hash, _)| hash == declared.hash)
-            {
-                view.base.settle(&declared.body, spared, view.yields, view.kept);
-            }
-            drift = view.base.drift();
-        }
-        Some(plan::Live {
-            uid: record.uid.to_string(),
-            proof,
-            controlled: record.controlled,
-            terminating: record.terminating,
-            shared,
-            applied,
-            drift,
-            current: record.health == HealthStatus::Current,
+        let known = inner.owners.get(owner);
+        keys.filter_map(|key| {
+            let spared = known.and_then(|known| known.sparing.objects.get(key));
+            let record = inner.objects.get_mut(key)?;
+            Some((key.clone(), record.view(owner, desired.objects.get(key), spared)))
         })
+        .collect()
+    }
+
+    /// One of them.
+    pub fn view(&self, owner: &OwnerHash, key: &ObjectKey, desired: &Desired) -> Option<plan::Live> {
+        self.views_of(owner, std::iter::once(key), desired).remove(key)
+    }
+
+    /// The health of each of these, and why it is not current, where it is recorded.
+    pub fn healths<'k>(
+        &self,
+        keys: impl Iterator<Item = &'k ObjectKey>,
+        mut each: impl FnMut(&'k ObjectKey, Option<(HealthStatus, Option<&str>)>),
+    ) {
+        let inner = self.inner.lock();
+        for key in keys {
+            let record = inner.objects.get(key);
+            each(key, record.map(|record| (record.health, record.note.as_deref())));
+        }
     }
 
     /// An object's health, and why it is not current.
@@ -371,6 +377,36 @@ impl View {
 }
 
 impl Record {
+    fn view(
+        &mut self,
+        owner: &OwnerHash,
+        declared: Option<&Declared>,
+        spared: Option<&Spared>,
+    ) -> plan::Live {
+        let shared = self.views.iter().any(|view| view.owner != *owner && view.proof);
+        let (mut proof, mut applied, mut drift) = (false, None, Drift::Unsure);
+        if let Some(view) = self.views.iter_mut().find(|view| view.owner == *owner) {
+            proof = view.proof;
+            applied = view.applied().map(|(hash, _)| hash.to_string());
+            if let Some(declared) = declared
+                && view.applied().is_some_and(|(hash, _)| hash == declared.hash)
+            {
+                view.base.settle(&declared.body, spared, view.yields, view.kept);
+            }
+            drift = view.base.drift();
+        }
+        plan::Live {
+            uid: self.uid.to_string(),
+            proof,
+            controlled: self.controlled,
+            terminating: self.terminating,
+            shared,
+            applied,
+            drift,
+            current: self.health == HealthStatus::Current,
+        }
+    }
+
     fn owners(&self) -> BTreeSet<OwnerHash> {
         self.views.iter().map(|view| view.owner.clone()).collect()
     }

@@ -13,7 +13,7 @@ mod report;
 mod restored;
 mod waiting;
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{borrow::Cow, collections::BTreeMap, sync::Arc, time::Duration};
 
 use kube::ResourceExt;
 use vidra_api::{
@@ -264,16 +264,11 @@ impl Pass<'_> {
             Ok(blind) => blind,
             Err(verdict) => return Ok(verdict),
         };
-        let wants: BTreeMap<_, _> = desired
-            .wants
-            .iter()
-            .filter(|(key, want)| !blind.hides(key, &want.gvk))
-            .map(|(key, want)| (key.clone(), want.clone()))
-            .collect();
-        let live: BTreeMap<_, _> = wants
-            .keys()
-            .filter_map(|key| Some((key.clone(), session.records.view(&owner.hash, key, desired)?)))
-            .collect();
+        let wants = match blind.is_empty() {
+            true => Cow::Borrowed(&desired.wants),
+            false => Cow::Owned(blind.seen(&desired.wants)),
+        };
+        let live = session.records.views_of(&owner.hash, wants.keys(), desired);
         let generations = session.records.generations(&owner.hash, desired, self.known_generation());
         let behind = self.restored(session, &generations);
         let prune = self.target.spec.prune;

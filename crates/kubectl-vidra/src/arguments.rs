@@ -14,7 +14,7 @@ use crate::cluster::Place;
     bin_name = "kubectl vidra",
     version,
     about = "What a Vidra hub knows of its fleet: drift, status, members.",
-    after_help = "Exit codes: 0; 1 for drift (with --exit-code), a difference, or what was not reached; 2 when it could not be done."
+    after_help = "Exit codes: 0; 1 for drift (with --exit-code), a difference, or what is not Ready at the end; 2 when it could not be done."
 )]
 pub struct Arguments {
     /// The hub's kubeconfig; default: KUBECONFIG, or ~/.kube/config.
@@ -45,11 +45,11 @@ impl Arguments {
 /// What to do.
 #[derive(Clone, Debug, Subcommand)]
 pub enum Command {
-    /// What differs from what was delivered, on which clusters, since when, and who changed it.
+    /// What differs from what was delivered, on which clusters, since when, and which field manager holds it now.
     Drift(DriftFlags),
     /// VidraResources as trees: their targets, and what is not well.
     Status(StatusFlags),
-    /// What the hub would do now, or with a changed VidraResource, by cluster. 1: something.
+    /// What the hub is about to do, or would do with a changed VidraResource, by cluster. Exit code 1: something.
     Diff(DiffFlags),
     /// The member clusters, and how what is delivered to them fares.
     Clusters(ClustersFlags),
@@ -71,7 +71,7 @@ pub struct DriftFlags {
     /// How it is shown.
     #[arg(short, long, value_enum, default_value_t)]
     pub output: Format,
-    /// Also what the hub has undone.
+    /// Also drift that the hub has undone.
     #[arg(long)]
     pub corrected: bool,
     /// Exit with 1 when there is drift.
@@ -87,9 +87,9 @@ pub enum Format {
     Table,
     /// For people with wide screens: all clusters, all fields.
     Wide,
-    /// For programs.
+    /// For programs, as JSON.
     Json,
-    /// For programs.
+    /// For programs, as YAML.
     Yaml,
 }
 
@@ -107,9 +107,9 @@ pub struct StatusFlags {
 #[derive(Clone, Debug, Args)]
 #[command(group = clap::ArgGroup::new("what").required(true).args(["name", "file"]))]
 pub struct DiffFlags {
-    /// The VidraResource as it is on the hub.
+    /// The VidraResource, as it is on the hub: what is still to be done for it.
     pub name: Option<String>,
-    /// VidraResources in a file, `-` for standard input.
+    /// VidraResources in a file, `-` for standard input: what applying them would change.
     #[arg(short, long = "filename", value_name = "FILE")]
     pub file: Option<PathBuf>,
     /// On this cluster only.

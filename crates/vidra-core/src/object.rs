@@ -68,7 +68,7 @@ fn is_dns_like(text: &str) -> bool {
 }
 
 /// The four names of which a key is made.
-#[derive(Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct KeyParts {
     /// The API group; empty for the core group.
     pub group: Arc<str>,
@@ -78,6 +78,26 @@ pub struct KeyParts {
     pub namespace: Arc<str>,
     /// `metadata.name`.
     pub name: Arc<str>,
+}
+
+impl Ord for KeyParts {
+    fn cmp(&self, other: &Self) -> Ordering {
+        // Compared a hundred times for each object of a pass; most keys have all but their names in common.
+        let by_text = |one: &Arc<str>, other: &Arc<str>| match Arc::ptr_eq(one, other) {
+            true => Ordering::Equal,
+            false => one.cmp(other),
+        };
+        by_text(&self.group, &other.group)
+            .then_with(|| by_text(&self.kind, &other.kind))
+            .then_with(|| by_text(&self.namespace, &other.namespace))
+            .then_with(|| by_text(&self.name, &other.name))
+    }
+}
+
+impl PartialOrd for KeyParts {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
 }
 
 /// What one object is called in one cluster, whatever version it is read in.

@@ -354,6 +354,9 @@ fn removals(input: &PlanInput<'_>, plan: &mut Plan) {
     if !removes {
         return;
     }
+    if input.inventory.keys().all(|key| input.wants.contains_key(key)) {
+        return;
+    }
     // Objects that resolve to a uid which another declared key has are that very object.
     let kept: BTreeSet<&str> = input
         .wants

@@ -43,7 +43,8 @@ pub(super) fn desired() -> Arc<Desired> {
     let text = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: settings}\ndata: {mode: fast}\n";
     let objects = manifest::parse(text).unwrap();
     let scope = |_: &Gvk| Some(Scope::Namespaced);
-    Arc::new(render::render(&objects, &scope, NAMESPACE, &HashKey::new([7; 32])).unwrap().into())
+    let rendered = render::render(&objects, &scope, NAMESPACE, &HashKey::new([7; 32])).unwrap();
+    Arc::new(Desired::new(rendered, &Interned::default()))
 }
 
 /// The object as the API server shows it: the values, and what our entry owns.

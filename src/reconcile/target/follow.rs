@@ -8,6 +8,7 @@ use std::{
 
 use vidra_core::{
     object::{Gvk, ObjectKey},
+    plan::Want,
     status::Delivery,
 };
 
@@ -61,6 +62,12 @@ impl Blind {
                 || self.places.contains_key(&place(&key.namespace)))
     }
 
+    /// Those of the wants that are not hidden.
+    pub(super) fn seen(&self, wants: &BTreeMap<ObjectKey, Want>) -> BTreeMap<ObjectKey, Want> {
+        let seen = wants.iter().filter(|(key, want)| !self.hides(key, &want.gvk));
+        seen.map(|(key, want)| (key.clone(), want.clone())).collect()
+    }
+
     /// Some of it may be seen later, and nothing tells when.
     pub(super) fn passes(&self) -> bool {
         self.places.values().any(|unseen| unseen.passes)
@@ -69,7 +76,12 @@ impl Blind {
 
 fn needs(desired: &Desired, kinds: &Kinds) -> BTreeMap<Gvk, Need> {
     let mut needs = BTreeMap::new();
+    let mut last = None;
     for (key, want) in &desired.wants {
+        // They stand together, by the order of their keys.
+        if last.replace((&want.gvk, &key.namespace)) == Some((&want.gvk, &key.namespace)) {
+            continue;
+        }
         if let Some((resource, scope)) = kinds.get(&want.gvk) {
             let need = || Need { resource: resource.clone(), scope: *scope, namespaces: BTreeSet::new() };
             let need = needs.entry(want.gvk.clone()).or_insert_with(need);

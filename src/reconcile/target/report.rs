@@ -148,22 +148,20 @@ fn healths(
 ) -> (i64, Option<(String, bool)>) {
     let mut ready = 0;
     let mut first: Option<(String, bool)> = None;
-    for key in desired.objects.keys() {
-        match session.records.health(key) {
-            Some((HealthStatus::Current, _)) => ready += 1,
-            Some((status, note)) => {
-                let failed = status == HealthStatus::Failed;
-                if first.as_ref().is_none_or(|(_, worse)| failed && !worse) {
-                    let note = note.map_or_else(String::new, |note| format!(": {note}"));
-                    first = Some((format!("{key} is not ready{note}"), failed));
-                }
-            }
-            None if settled.all.contains(key) => ready += i64::from(settled.known.contains(key)),
-            None if left.contains(key) => {}
-            None => {
-                first.get_or_insert_with(|| (format!("{key} is not there yet"), false));
+    session.records.healths(desired.objects.keys(), |key, health| match health {
+        Some((HealthStatus::Current, _)) => ready += 1,
+        Some((status, note)) => {
+            let failed = status == HealthStatus::Failed;
+            if first.as_ref().is_none_or(|(_, worse)| failed && !worse) {
+                let note = note.map_or_else(String::new, |note| format!(": {note}"));
+                first = Some((format!("{key} is not ready{note}"), failed));
             }
         }
-    }
+        None if settled.all.contains(key) => ready += i64::from(settled.known.contains(key)),
+        None if left.contains(key) => {}
+        None => {
+            first.get_or_insert_with(|| (format!("{key} is not there yet"), false));
+        }
+    });
     (ready, first)
 }

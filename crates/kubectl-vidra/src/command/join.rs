@@ -44,7 +44,8 @@ pub async fn run(place: &Place, flags: &JoinFlags) -> Ended {
             progress.print(&format!("member: {} would be applied", member::name(object)))?;
         }
         let word = if registration.exists { "changed" } else { "made" };
-        progress.print(&format!("hub: {secret} would be {word}, for {}", joining.url))?;
+        let address = server.unwrap_or(&joining.url);
+        progress.print(&format!("hub: {secret} would be {word}, for {address}"))?;
         return Ok(DONE);
     }
     for object in &rights.objects {

@@ -43,12 +43,12 @@ pub async fn run(place: &Place, flags: &ReconcileFlags) -> Ended {
     let progress = Progress::new();
     let mut pending = BTreeMap::new();
     for (namespace, name) in names {
-        progress.say(&format!("asking for {namespace}/{name}"));
+        progress.say(&format!("asking the hub to look at {namespace}/{name}"));
         ask(&hub, &namespace, &name, &token).await?;
         pending.insert((namespace, name), "the hub has not looked yet".to_owned());
     }
     if !flags.wait {
-        progress.print(&format!("{} asked for", count(pending.len(), "VidraResource")))?;
+        progress.print(&format!("the hub is asked to look at {}", count(pending.len(), "VidraResource")))?;
         return Ok(DONE);
     }
     let mut well = true;

@@ -81,7 +81,7 @@ async fn a_member_joins_by_one_command_gets_what_is_delivered_and_keeps_it() -> 
 
     bed.run("admin", "reconcile --all -A --timeout 20s")?.ended(0)?.says(&["team-a/hello: Ready"])?;
     let asked = bed.run("admin", "reconcile hello -n team-a --wait=false")?.ended(0)?;
-    asked.says(&["1 VidraResource asked for\n"])?;
+    asked.says(&["the hub is asked to look at 1 VidraResource\n"])?;
     bed.run("plain", "clusters")?.ended(0)?.says(&["berlin   True", "1/1", "now"])?;
     bed.run("plain", "status hello -n team-a")?
         .ended(0)?
