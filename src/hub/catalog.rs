@@ -2,6 +2,8 @@
 //!
 //! Mapping a change to keys is a lookup here. It does no I/O, so it cannot fail.
 
+mod counts;
+
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
@@ -13,6 +15,7 @@ use vidra_api::{
     MemberCluster, VidraInventory, VidraResource, VidraTarget,
     labels::{CONFIRM, FORGET, TAKE_OVER_FROM},
 };
+use vidra_core::status::counted;
 
 use super::{
     inventory::{Chunk, Chunks},
@@ -204,8 +207,8 @@ impl Catalog {
         if held.is_some_and(|held| is_older(held.as_ref(), &target) || same_version(held.as_ref(), &target)) {
             return;
         }
-        let (spec, status) = match held {
-            None => (true, true),
+        let (spec, status, counts) = match held {
+            None => (true, true, true),
             Some(held) => (
                 held.uid() != target.uid()
                     || held.spec != target.spec
@@ -214,6 +217,7 @@ impl Catalog {
                     || held.status.is_some() && target.status.is_none(),
                 held.status != target.status
                     || held.metadata.deletion_timestamp != target.metadata.deletion_timestamp,
+                counted(held.status.as_ref()) != counted(target.status.as_ref()),
             ),
         };
         inner.targets.insert(key.clone(), Arc::new(target));
@@ -221,6 +225,9 @@ impl Catalog {
         drop(inner);
         if status {
             self.queue.add(Key::Resource(key.resource_key()), Priority::Drift);
+        }
+        if counts {
+            self.queue.recount(&key.cluster);
         }
         if spec {
             self.queue.add(Key::Target(key), Priority::User);

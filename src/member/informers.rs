@@ -6,9 +6,10 @@
 //! that is forbidden, there is one for each namespace in use.
 //!
 //! `run` and `list` are what one of them does, `wire` what it reads, `places` where there is one, `verify` how it
-//! finds out that a watch lies, `faults` what is said of that, `broken` what is known of objects that cannot be read.
+//! finds out that a watch lies, `faults` what is said of that, `broken` what is known of objects that cannot be read, `counts` what a status tells.
 
 mod broken;
+mod counts;
 mod faults;
 mod list;
 mod places;
@@ -92,6 +93,8 @@ struct Registry {
     /// Objects that cannot be read.
     broken: broken::Unread,
     restored: Option<Instant>,
+    /// Targets that have said what they need.
+    looked: BTreeSet<TargetKey>,
 }
 
 struct Informer {
@@ -182,6 +185,9 @@ impl Informers {
             }
             needed
         });
+        if !ended.is_empty() {
+            self.queue.recount(&self.cluster);
+        }
         for gvk in ended {
             let targets = self.records.drop_kind(&gvk, |namespace| state.sees(&gvk, namespace));
             self.wake(targets.into_iter().collect());
@@ -299,6 +305,7 @@ impl Informers {
             }
             _ => return,
         };
+        self.queue.recount(&self.cluster);
         if let State::Denied(why) | State::Failing(why) = &state
             && starting
             && self.tuning.now().stop_on_startup_error

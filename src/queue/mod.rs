@@ -93,6 +93,9 @@ enum KeyState {
 
 const FIRST_RETRY: Duration = Duration::from_millis(200);
 
+/// What a member's counts are has to hold for so long before it is written.
+pub const COUNTS_SETTLE: Duration = Duration::from_secs(2);
+
 impl Queue {
     /// A queue and the timer that ends its delays.
     pub fn new(limits: Limits, rng: Arc<dyn Rng>, metrics: QueueMetrics) -> (Arc<Self>, Timer) {
@@ -151,6 +154,11 @@ impl Queue {
         }
         // Sending fails only when the timer is gone, and then the process is ending.
         let _ = self.timer.send((key, at));
+    }
+
+    /// Something changed that a member's status counts: the member's key comes when that may have settled.
+    pub fn recount(&self, cluster: &Arc<str>) {
+        self.add_after(Key::Cluster(cluster.clone()), COUNTS_SETTLE);
     }
 
     /// The next key in turn. Pass it to [`Queue::done`] when its work has ended.

@@ -2,7 +2,9 @@
 //! recorded before anything is written there.
 //!
 //! Writes MemberClusters; starts and ends sessions. A Secret that vanishes is no wish to leave: leaving is
-//! deleting the MemberCluster.
+//! deleting the MemberCluster. `counts.rs` counts what is on it.
+
+pub(super) mod counts;
 
 use std::sync::Arc;
 
@@ -48,6 +50,7 @@ async fn pass(hub: &Hub, name: &str) -> Result<Verdict, CallError> {
     let Some(member) = hub.catalog.member(name) else {
         end_session(hub, name).await;
         hub.metrics.drift().forget(name);
+        hub.memo.lock().counts.remove(name);
         if let Some(registration) = candidates.iter().find(|one| !one.left) {
             register(hub, registration).await?;
         }
@@ -95,6 +98,7 @@ async fn pass(hub: &Hub, name: &str) -> Result<Verdict, CallError> {
             hub.api.member_unannotate(&member, CONFIRM).await?;
         }
     }
+    counts::settle(hub, name).await?;
     Ok(Verdict::Done(None))
 }
 

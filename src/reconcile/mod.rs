@@ -109,6 +109,8 @@ pub struct Memo {
     new_revisions: BTreeMap<ResourceKey, usize>,
     /// What of the ignored paths matched nothing in a target, and of which rules that was said.
     unused: BTreeMap<TargetKey, (DriftSpec, Vec<Unused>)>,
+    /// How the counts of a MemberCluster's status settle.
+    counts: BTreeMap<String, cluster::counts::Settling>,
     /// Since when a status that may pass by itself waits to be written.
     settling: BTreeMap<Key, Instant>,
 }

@@ -75,6 +75,7 @@ pub async fn reconcile(hub: &Hub, key: &TargetKey) -> Verdict {
 async fn departed(hub: &Hub, key: &TargetKey) -> Result<(), CallError> {
     if let Some(session) = hub.session(&key.cluster) {
         session.informers.release(key);
+        session.informers.forget(key);
         session.later.forget(key);
         session.records.forget(&OwnerHash::new(&hub.identity.hub, &key.namespace, &key.resource));
     }

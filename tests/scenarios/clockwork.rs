@@ -5,9 +5,9 @@ use std::time::Duration;
 use serde_json::json;
 use testkit::world::At;
 use tokio::time::{Instant, sleep};
-use vidra_api::{DriftState, VidraTargetStatus};
+use vidra_api::{DriftState, TargetState, VidraTargetStatus};
 
-use crate::{config_map, events, says, scenario};
+use crate::{config_map, events, object, says, scenario};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -56,6 +56,7 @@ fn an_hour_of_a_fight_costs_twenty_repairs_at_most_and_it_ends_by_itself() {
         alice.when(&settings, "as declared", says("one")).await;
         world.corrected("shop", "berlin", repairs as i64 + 2).await;
         sleep(SECOND * 5).await;
+        world.counted(&["berlin"]).await;
         let quiet = world.mark();
         sleep(Duration::from_secs(3600)).await;
         assert_eq!((world.writes("berlin", &quiet), world.writes("hub", &quiet)), (vec![], vec![]));
@@ -92,6 +93,87 @@ fn fifty_objects_that_drift_at_once_are_one_event_each_of_what_was_found_and_wha
         );
         let in_sync = |status: &VidraTargetStatus| status.drift == Some(DriftState::InSync);
         world.target_when("shop", "berlin", "as declared", in_sync).await;
+        world.end().await;
+    });
+}
+
+#[test]
+fn an_idle_hub_and_one_that_is_started_again_count_the_same_and_write_nothing() {
+    scenario(async |mut world| {
+        let all = ["berlin", "tokyo", "austin"];
+        world.register(&all).await;
+        let kinds = object(&json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "password"}}))
+            + &config_map("settings", "one");
+        world.deliver("shop", &all, &kinds).await;
+        world.deliver("other", &["tokyo"], &config_map("other", "one")).await;
+        // One that was suspended has its informers until a restart.
+        let spec = |suspend: bool| json!({"targets": [{"clusterNames": ["austin"]}], "suspend": suspend});
+        let role = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
+            "metadata": {"name": format!("{}-reader", world.ns)}});
+        world.deliver_with("resting", &object(&role), spec(false)).await;
+        for name in ["shop", "other", "resting"] {
+            world.ready(name).await;
+        }
+        world.counted(&all).await;
+        world.deliver_with("resting", &object(&role), spec(true)).await;
+        world.target_is("resting", "austin", TargetState::Suspended, "Suspended").await;
+        sleep(SECOND * 30).await;
+        let status = world.member("austin").await.unwrap().status.unwrap();
+        assert_eq!(status.targets_ready.as_deref(), Some("1/2"));
+        assert_eq!(status.watches.unwrap().total, 2, "of what is not suspended");
+
+        let quiet = world.mark();
+        sleep(Duration::from_secs(3 * 3600)).await;
+        assert_eq!(world.writes("hub", &quiet), [], "three intervals");
+        world.restart_hub().await;
+        sleep(Duration::from_secs(3 * 3600)).await;
+        assert_eq!(world.writes("hub", &quiet), [], "a restart");
+        world.end().await;
+    });
+}
+
+#[test]
+fn a_silent_member_keeps_its_counts_over_a_restart_too_and_when_it_answers_nothing_is_counted_anew() {
+    scenario(async |mut world| {
+        world.register(&["austin"]).await;
+        let manifest = config_map("settings", "one") + &config_map("more", "one");
+        world.deliver("shop", &["austin"], &manifest).await;
+        world.ready("shop").await;
+        world.counted(&["austin"]).await;
+        let austin = world.member_at("austin");
+        let counted = async || {
+            let status = world.member("austin").await.unwrap().status.unwrap();
+            (status.targets, status.targets_ready, status.watches, status.objects)
+        };
+        let before = counted().await;
+        let mark = world.mark();
+        let frozen = world.freeze("austin");
+        world.target_is("shop", "austin", TargetState::Unknown, "MemberUnreachable").await;
+        sleep(SECOND * 60).await;
+        assert_eq!(counted().await, before, "it is silent");
+        drop(frozen);
+        world.member_says("austin", "Reachable", "True").await;
+        sleep(SECOND * 60).await;
+        assert_eq!(counted().await, before, "it answers again");
+        // A probe has no answer, then the next try to begin, which waits longer; and then there is one.
+        assert_eq!(world.writes_to(&austin, "hub", &mark).len(), 3, "contact lost, contact found");
+
+        let frozen = world.freeze("austin");
+        world.member_says("austin", "Reachable", "False").await;
+        world.target_is("shop", "austin", TargetState::Unknown, "MemberUnreachable").await;
+        sleep(SECOND * 60).await;
+        let mark = world.mark();
+        world.restart_hub().await;
+        sleep(SECOND * 60).await;
+        drop(frozen);
+        world.member_says("austin", "Reachable", "True").await;
+        world.ready("shop").await;
+        sleep(SECOND * 60).await;
+        let status = world.member("austin").await.unwrap().status.unwrap();
+        let after = (status.targets, status.targets_ready, status.watches, status.objects);
+        assert_eq!(after, before, "the hub was started again meanwhile");
+        let writes = world.writes_to(&austin, "hub", &mark);
+        assert_eq!(writes.len(), 1, "contact found: {writes:?}");
         world.end().await;
     });
 }

@@ -30,6 +30,7 @@ fn creating_takes_one_request_idling_none_and_a_repair_one_of_a_lost_object_too(
         world.deliver_with("shop", &config_map("settings", "one"), spec).await;
         world.ready("shop").await;
         world.recorded("shop", &["berlin"]).await;
+        world.counted(&["berlin"]).await;
         assert_eq!(verbs(&mark), ["patch"], "creating");
 
         let mark = world.mark();
@@ -79,8 +80,9 @@ fn reporting_an_edit_takes_no_request_and_a_lost_object_one() {
         let mark = world.mark();
         alice.merge(&settings, json!({"data": {"key": "evil"}})).await;
         drifted(ChangeKind::Modified).await;
-        // The VidraResource has said so too.
+        // The VidraResource and the MemberCluster have said so too.
         world.after_passes(3).await;
+        world.counted(&["berlin"]).await;
         let quiet = world.mark();
         world.after_passes(3).await;
         assert_eq!(verbs(&mark), [""; 0], "reporting");
@@ -90,6 +92,7 @@ fn reporting_an_edit_takes_no_request_and_a_lost_object_one() {
         alice.delete(&settings).await;
         drifted(ChangeKind::Missing).await;
         world.after_passes(3).await;
+        world.counted(&["berlin"]).await;
         let quiet = world.mark();
         world.after_passes(3).await;
         assert_eq!(verbs(&mark), ["get"], "reporting a lost object");

@@ -42,6 +42,7 @@ mod settings;
 mod shared;
 mod sources;
 mod spelling;
+mod tally;
 mod terminating;
 mod transport;
 mod uninstalling;

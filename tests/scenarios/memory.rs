@@ -41,6 +41,7 @@ mod shared;
 mod slander;
 mod sources;
 mod spelling;
+mod tally;
 mod terminating;
 mod uninstalling;
 mod watching;

@@ -87,6 +87,7 @@ fn a_restart_with_everything_in_place_writes_nothing_to_any_member() {
         world.deliver_with("shop", &shop(&world.ns), spec).await;
         world.ready("shop").await;
         world.recorded("shop", &all).await;
+        world.counted(&all).await;
         world.stop_hub().await;
         let mark = world.mark();
         world.start_hub().await;

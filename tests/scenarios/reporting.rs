@@ -98,8 +98,9 @@ fn an_edit_is_told_with_its_author_and_left_over_intervals_restarts_and_applying
 
         alice.merge(&settings, edited("one")).await;
         told(&world, &[]).await;
-        // The VidraResource has said so too.
+        // The VidraResource and the MemberCluster have said so too.
         world.after_passes(3).await;
+        world.counted(&["berlin"]).await;
         let quiet = world.mark();
         world.after_passes(3).await;
         assert_eq!(

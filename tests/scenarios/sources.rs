@@ -146,6 +146,7 @@ fn a_changed_key_is_delivered_with_one_apply_and_other_changes_cost_nothing() {
 
         // A change that is none of the text is read once and goes no further.
         settled(&world, "three").await;
+        world.counted(&["berlin"]).await;
         let mark = world.mark();
         world.hub.merge(&at, json!({"metadata": {"labels": {"team": "shop"}}})).await;
         wait_for("the source is read again", LONG, async || {

@@ -27,7 +27,10 @@ pub use drift::{
 };
 pub use inventory::{InventoryEntry, VidraInventory, VidraInventorySpec};
 pub use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
-pub use member::{KubeconfigSecretRef, MemberCluster, MemberClusterSpec, MemberClusterStatus, OnLeave};
+pub use member::{
+    KubeconfigSecretRef, MemberCluster, MemberClusterSpec, MemberClusterStatus, MemberTargets, MemberWatches,
+    OnLeave,
+};
 pub use names::{ClusterName, HubId, NameError, OwnerHash, Revision};
 pub use overrides::{JsonPatchOperation, Override, OverrideInputs, OverrideTarget, PatchOp, SetField};
 pub use resource::{

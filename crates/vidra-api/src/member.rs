@@ -27,9 +27,14 @@ fn kubeconfig_key() -> String {
     doc = "A cluster that the hub delivers to. Deleting it is leaving: see spec.onLeave.",
     validation = Rule::new("size(self.metadata.name) <= 63 && self.metadata.name.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')").message("choose a metadata.name of at most 63 lower-case letters, digits and '-', beginning and ending with a letter or digit; it may have no dot, because VidraTargets are named <resource>.<cluster>"),
     printcolumn(name = "Ready", type_ = "string", json_path = r#".status.conditions[?(@.type=="Ready")].status"#, description = "Whether the hub can deliver to it."),
+    printcolumn(name = "Targets", type_ = "string", json_path = ".status.targetsReady", description = "VidraTargets on it that are ready, of all."),
+    printcolumn(name = "Drifted", type_ = "integer", json_path = ".status.targets.drifted", description = "VidraTargets on it that differ from what is declared."),
+    printcolumn(name = "Objects", type_ = "integer", json_path = ".status.objects", description = "Objects that the hub delivered to it."),
     printcolumn(name = "Version", type_ = "string", json_path = ".status.version", description = "The version of its API server."),
     printcolumn(name = "Reason", type_ = "string", json_path = r#".status.conditions[?(@.type=="Ready")].reason"#, description = "Why it is ready or not."),
     printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp"),
+    printcolumn(name = "Watches", type_ = "integer", json_path = ".status.watches.total", priority = 1, description = "Watches that the hub needs there."),
+    printcolumn(name = "Denied", type_ = "integer", json_path = ".status.watches.denied", priority = 1, description = "Watches that the member forbids."),
     printcolumn(name = "Message", type_ = "string", json_path = r#".status.conditions[?(@.type=="Ready")].message"#, priority = 1, description = "Why it is ready or not, in a sentence.")
 )]
 #[serde(rename_all = "camelCase")]
@@ -106,6 +111,56 @@ pub struct MemberClusterStatus {
     /// When it last answered; written only when contact is lost.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_contact_time: Option<Time>,
+    /// Targets that are ready, of all, for people: 2/3.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 32))]
+    pub targets_ready: Option<String>,
+    /// The VidraTargets on it, counted. All counts are written a moment after they have changed; without contact
+    /// they stay what they were. Unset: not counted yet.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub targets: Option<MemberTargets>,
+    /// What the hub watches there, counted: a watch for each kind that is delivered, or one for each kind and
+    /// namespace where the member does not let the hub see all. Unset: not counted yet.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub watches: Option<MemberWatches>,
+    /// How many objects the hub delivered to it, as its VidraTargets tell; one that two of them share counts for
+    /// each. Unset: not counted yet.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0))]
+    pub objects: Option<i64>,
+}
+
+/// VidraTargets counted. Those that are neither ready nor failed are on their way, wait, are suspended or leave.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct MemberTargets {
+    /// All of them.
+    #[schemars(range(min = 0))]
+    pub total: i32,
+    /// Those that have their revision, applied and healthy.
+    #[schemars(range(min = 0))]
+    pub ready: i32,
+    /// Those that differ from what is declared, in whatever state.
+    #[schemars(range(min = 0))]
+    pub drifted: i32,
+    /// Those where something was refused or is broken.
+    #[schemars(range(min = 0))]
+    pub failed: i32,
+}
+
+/// Watches counted. Those that are neither synced nor denied fail and are tried again.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct MemberWatches {
+    /// All that targets need which are not suspended.
+    #[schemars(range(min = 0))]
+    pub total: i32,
+    /// Those that have listed all and are followed.
+    #[schemars(range(min = 0))]
+    pub synced: i32,
+    /// Those that the member forbids: grant list and watch there.
+    #[schemars(range(min = 0))]
+    pub denied: i32,
 }
 
 #[cfg(test)]
@@ -139,7 +194,9 @@ mod tests {
             },
             "status": {
                 "observedGeneration": 1, "uid": "u", "version": "v1.36.3",
-                "lastContactTime": "2026-01-02T03:04:05Z",
+                "lastContactTime": "2026-01-02T03:04:05Z", "targetsReady": "2/4",
+                "targets": {"total": 4, "ready": 2, "drifted": 1, "failed": 1},
+                "watches": {"total": 3, "synced": 2, "denied": 1}, "objects": 12,
             },
         });
         let read: MemberCluster = serde_json::from_value(full.clone()).unwrap();

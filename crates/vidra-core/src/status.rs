@@ -1,15 +1,18 @@
-//! What statuses say: of one target, and of a VidraResource over all its targets.
+//! What statuses say: of one target, of a VidraResource over all its targets, and of a member over all on
+//! it.
 //!
 //! A status is a view of facts, made anew each time. Nothing in it moves by itself: equal facts give an
 //! equal status, so that nothing is written while nothing changes.
 
 mod changes;
+mod counts;
 mod drifted;
 mod progress;
 mod resource;
 mod target;
 
 pub use changes::{Changes, changes};
+pub use counts::{counted, member_targets};
 pub use drifted::{FirstDrift, first_drift};
 pub use progress::{HEALTH_CHECK_TIMEOUT, left};
 pub use resource::{Problem, ResourceFacts, Stall, TargetView, resource_status};

@@ -9,6 +9,7 @@ use http_body_util::{Full, StreamBody};
 use hyper::body::Frame;
 use kube::client::Body;
 use serde_json::{Value, json};
+use vidra_api::{MemberWatches, TargetState, VidraTarget, VidraTargetSpec, VidraTargetStatus};
 use vidra_core::{kubeconfig::Allow, render::HashKey};
 
 use super::*;
@@ -196,6 +197,32 @@ async fn where_all_namespaces_are_forbidden_each_in_use_has_an_informer_counted_
     informers.restart();
     let states = settled(&informers, &one, &needs(&["b"])).await;
     assert_eq!(states, BTreeMap::from([(place(""), State::Synced)]));
+    informers.stop.cancel();
+}
+
+#[tokio::test(start_paused = true)]
+async fn watches_are_counted_when_all_targets_were_looked_at_and_nothing_is_listed_for_the_first_time() {
+    let informers = informers(guarded(&["a"], Arc::default()), Arc::default());
+    let (one, two) = (TargetKey::new("t", "one", "berlin"), TargetKey::new("t", "two", "berlin"));
+    let fleet = |second: TargetState| {
+        let of = |state| {
+            let mut target = VidraTarget::new("", VidraTargetSpec::default());
+            target.status = Some(VidraTargetStatus { state: Some(state), ..VidraTargetStatus::default() });
+            Arc::new(target)
+        };
+        BTreeMap::from([(one.clone(), of(TargetState::Ready)), (two.clone(), of(second))])
+    };
+    let counted = |total, synced, denied| Some(MemberWatches { total, synced, denied });
+    let ready = fleet(TargetState::Ready);
+    settled(&informers, &one, &needs(&["a"])).await;
+    informers.looked(&one);
+    assert_eq!(informers.watches(&ready), None, "one was not looked at");
+    settled(&informers, &two, &needs(&["a", "b"])).await;
+    informers.looked(&two);
+    assert_eq!(informers.watches(&ready), counted(2, 1, 1));
+    assert_eq!(informers.watches(&fleet(TargetState::Suspended)), counted(1, 1, 0));
+    informers.restart();
+    assert_eq!(informers.watches(&ready), None, "all is listed anew");
     informers.stop.cancel();
 }
 

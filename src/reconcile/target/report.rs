@@ -25,6 +25,7 @@ impl Pass<'_> {
     ) -> Result<Verdict, CallError> {
         let queue_key = Key::Target(self.key.clone());
         self.count_corrections(report);
+        self.note_looked(&delivery);
         // The newest: an answer may have been folded since the pass began.
         let target = self.hub.catalog.target(self.key);
         let target = target.as_deref().unwrap_or(self.target);
@@ -75,6 +76,15 @@ impl Pass<'_> {
         let interval = self.interval();
         let late_in = late_in.filter(|left| !left.is_zero());
         Ok(Verdict::Done(Some(late_in.map_or(interval, |left| left.min(interval)))))
+    }
+
+    /// What it needs of the member is known from here on.
+    fn note_looked(&self, delivery: &Delivery) {
+        if !matches!(delivery, Delivery::Unreachable { .. })
+            && let Some(session) = self.hub.session(&self.key.cluster)
+        {
+            session.informers.looked(self.key);
+        }
     }
 
     /// They are told with the next status.

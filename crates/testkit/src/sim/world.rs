@@ -28,9 +28,9 @@ pub const TEAM: &str = "team-a";
 pub const TARGET_NAMESPACE: &str = "shop";
 /// A process that died is started again after this.
 const RESTART_AFTER: Duration = Duration::from_millis(200);
-/// So long without a call of the hub, and nothing more comes: statuses are at most a second apart, and a
-/// removal is looked at again after two.
-pub const QUIET: Duration = Duration::from_secs(5);
+/// So long without a call of the hub, and nothing more comes: statuses are at most a second apart, a
+/// removal is looked at again after two, and counts on MemberClusters are written at most ten after others.
+pub const QUIET: Duration = Duration::from_secs(12);
 
 /// What a world is made with.
 #[derive(Clone, Copy, Debug)]

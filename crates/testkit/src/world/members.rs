@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use kube::Api;
 use serde_json::{Value, json};
-use vidra_api::{MemberCluster, find};
+use vidra_api::{
+    DriftState, MemberCluster, MemberClusterStatus, MemberTargets, TargetState, VidraTarget, find,
+};
 
 use super::{
     access::At,
@@ -66,6 +68,41 @@ impl World {
             }
         })
         .await
+    }
+
+    /// Waits until the counts of MemberClusters are those of their VidraTargets and of the hub's informers; nothing
+    /// may be suspended there. The hub writes them a moment after it has written what they count.
+    pub async fn counted(&self, names: &[&str]) {
+        for name in names {
+            self.counts_when(name, "all is counted", async |status| {
+                let api: Api<VidraTarget> = Api::all(self.client());
+                let all = api.list(&Default::default()).await.expect("a list").items;
+                let (mut targets, mut objects) = (MemberTargets::default(), 0);
+                for target in all.iter().filter(|target| target.spec.cluster == *name) {
+                    let own = target.status.clone().unwrap_or_default();
+                    targets.total += 1;
+                    targets.ready += i32::from(own.state == Some(TargetState::Ready));
+                    targets.failed += i32::from(own.state == Some(TargetState::Failed));
+                    targets.drifted += i32::from(own.drift == Some(DriftState::Drifted));
+                    objects += own.objects;
+                }
+                let metric = |metric: &str| self.metric(&format!("{metric}{{cluster=\"{name}\"}}")) as i32;
+                let watches = (metric("vidra_informers"), metric("vidra_informers_synced"));
+                status.targets == Some(targets)
+                    && status.objects == Some(objects)
+                    && status.watches.map(|counts| (counts.total, counts.synced)) == Some(watches)
+            })
+            .await;
+        }
+    }
+
+    /// Waits until the counts of a MemberCluster are as this says.
+    pub async fn counts_when(&self, name: &str, what: &str, are: impl AsyncFn(&MemberClusterStatus) -> bool) {
+        wait_for(&format!("MemberCluster {name}: {what}"), LONG, async || {
+            let status = self.member(name).await.and_then(|member| member.status).unwrap_or_default();
+            if are(&status).await { Ok(()) } else { Err(format!("{status:?}")) }
+        })
+        .await;
     }
 
     /// Stops a cluster from answering until what is returned is dropped.
