@@ -116,7 +116,8 @@ impl Pass<'_> {
                     Some(held) => Some(held),
                     None => {
                         self.deliver(&parsed, &selection).await?;
-                        self.complaint(&selection).or_else(|| self.unmatched(&parsed, &selection))
+                        let complaint = || self.complaint(&selection);
+                        self.undecided().or_else(complaint).or_else(|| self.unmatched(&parsed, &selection))
                     }
                 };
                 self.prune_revisions(&parsed.name).await?;
