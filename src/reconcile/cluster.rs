@@ -42,6 +42,7 @@ async fn pass(hub: &Hub, name: &str) -> Result<Verdict, CallError> {
     let Some(member) = hub.catalog.member(name) else {
         end_session(hub, name).await;
         hub.metrics.drift().forget(name);
+        hub.metrics.clusters().forget(name);
         if let Some(registration) = candidates.iter().find(|one| !one.left) {
             register(hub, registration).await?;
         }

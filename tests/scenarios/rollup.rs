@@ -111,3 +111,25 @@ fn a_member_that_does_not_answer_leaves_open_whether_anything_drifted() {
         world.end().await;
     });
 }
+
+#[test]
+fn what_was_counted_of_a_member_goes_with_it() {
+    scenario(async |world| {
+        world.register(&["berlin", "tokyo"]).await;
+        world.deliver("shop", &["berlin", "tokyo"], &config_map("settings", "one")).await;
+        world.ready("shop").await;
+        let counted =
+            |cluster: &str| world.metrics().contains(&format!("vidra_calls_total{{cluster=\"{cluster}\""));
+        assert!(counted("berlin") && counted("tokyo") && counted("hub"));
+        let tokyo = world.member_at("tokyo");
+        world.hub.delete(&tokyo).await;
+        world.hub.gone(&tokyo).await;
+        wait_for("the counters of tokyo are gone", SOON, async || match counted("tokyo") {
+            true => Err(world.metrics()),
+            false => Ok(()),
+        })
+        .await;
+        assert!(counted("berlin") && counted("hub"));
+        world.end().await;
+    });
+}
