@@ -113,6 +113,23 @@ fn a_member_that_does_not_answer_leaves_open_whether_anything_drifted() {
 }
 
 #[test]
+fn a_request_to_look_is_answered_with_its_whole_word() {
+    scenario(async |world| {
+        world.register(&["berlin"]).await;
+        world.deliver("shop", &["berlin"], &config_map("settings", "one")).await;
+        world.ready("shop").await;
+        let word = "a-token-of-a-plug-in.".repeat(10);
+        world.reconcile_now("shop", &word).await;
+        wait_for("the request is handled", SOON, async || {
+            let handled = world.ready("shop").await.status.unwrap_or_default().last_handled_reconcile_at;
+            if handled.as_ref() == Some(&word) { Ok(()) } else { Err(format!("{handled:?}")) }
+        })
+        .await;
+        world.end().await;
+    });
+}
+
+#[test]
 fn what_was_counted_of_a_member_goes_with_it() {
     scenario(async |world| {
         world.register(&["berlin", "tokyo"]).await;

@@ -17,6 +17,8 @@ use crate::target::{DriftState, MESSAGE_MAX, TargetState};
 pub const MANIFEST_MAX: usize = 1 << 20;
 /// Most entries in `status.clusters`.
 pub const CLUSTERS_MAX: usize = 50;
+/// Longest value of `vidra.dev/reconcile-requested-at` that is shown whole, in characters.
+pub const REQUEST_MAX: usize = 256;
 
 pub(crate) fn yes() -> bool {
     true
@@ -199,7 +201,7 @@ pub struct VidraResourceStatus {
     pub revision: Option<String>,
     /// The value of the annotation vidra.dev/reconcile-requested-at that was last acted upon.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(max = 256))]
+    #[schemars(length(max = REQUEST_MAX))]
     pub last_handled_reconcile_at: Option<String>,
     /// Targets that are ready, of all, for people: 2/3.
     #[serde(default, skip_serializing_if = "Option::is_none")]
