@@ -186,3 +186,13 @@ fn what_the_hub_is_about_to_do_is_told_by_cluster() {
     status.conditions.push(stalled);
     assert_snapshot!("pending_held", pending(&shop, &settled, Some(&members), Some("berlin"), now()).text);
 }
+
+#[test]
+fn a_suspended_target_says_just_that() {
+    let mut rests = well();
+    rests["state"] = json!("Suspended");
+    rests["reason"] = json!("Suspended");
+    let shop = shop(spec(MANIFEST));
+    let answer = pending(&shop, &[target("berlin", rests)], None, Some("berlin"), now());
+    assert!(answer.text.starts_with("! Suspended on 1: berlin\n"), "{}", answer.text);
+}
