@@ -68,7 +68,7 @@ pub async fn run(
     let tuning = Arc::new(Tuning::new(&settings));
     let (events, event_writer) = Events::new(client.clone(), clock.clone(), rng.clone());
     let hub = Arc::new(Hub {
-        api: HubApi::new(client.clone(), catalog.clone(), metrics.clone()),
+        api: HubApi::new(client.clone(), catalog.clone(), metrics.clusters().hub()),
         revisions: Revisions::new(identity.key.clone(), catalog.interned().clone()),
         settings,
         tuning: tuning.clone(),

@@ -24,7 +24,7 @@ use crate::{
     lease::Claim,
     member::connect::{TlsConnect, USER_AGENT},
     seams::{Clock, Rng, SeededRng, SystemClock},
-    serve::{self, metrics::Metrics},
+    serve::{self, Readiness, metrics::Metrics},
     settings::{Flags, Settings},
 };
 
@@ -74,10 +74,11 @@ pub async fn run(flags: Flags) -> Result<(), ProcessError> {
         .await
         .map_err(|source| ProcessError::Listen { address: flags.listen, source })?;
     let stop = stop_on_signal()?;
-    let (metrics, synced) = (Metrics::default(), watch::Sender::new(false));
+    let (metrics, leads, synced) = (Metrics::default(), watch::Sender::new(false), watch::Sender::new(false));
+    let ready = Readiness { leads: leads.subscribe(), synced: synced.subscribe() };
     let tasks = TaskTracker::new();
-    tasks.spawn(serve::serve(listener, metrics.clone(), synced.subscribe(), stop.clone()));
-    let ended = guarded(&flags, client, metrics, synced, &stop).await;
+    tasks.spawn(serve::serve(listener, metrics.clone(), ready, stop.clone()));
+    let ended = guarded(&flags, client, metrics, (leads, synced), &stop).await;
     stop.cancel();
     tasks.close();
     tasks.wait().await;
@@ -88,7 +89,7 @@ async fn guarded(
     flags: &Flags,
     client: Client,
     metrics: Metrics,
-    synced: watch::Sender<bool>,
+    (leads, synced): (watch::Sender<bool>, watch::Sender<bool>),
     stop: &CancellationToken,
 ) -> Result<(), ProcessError> {
     let settings = Settings::from(flags);
@@ -106,6 +107,7 @@ async fn guarded(
         KeeperError::Claim(error) => error,
     })?;
     let Some(mut keeper) = keeper else { return Ok(()) };
+    leads.send_replace(true);
     tracing::info!("the hub starts");
     let deps = Deps { client, connect: Arc::new(TlsConnect::new(settings.allow)), clock, rng, metrics };
     let (ended, held) = under_claim(keeper.held(), settings, deps, synced, stop).await;

@@ -52,7 +52,7 @@ pub struct Flags {
     /// Compare on the interval only; a VidraResource may say otherwise.
     #[arg(long)]
     pub no_events: bool,
-    /// Where /metrics, /healthz and /readyz are served.
+    /// Where /metrics, /healthz, /livez and /readyz are served.
     #[arg(long, default_value = "127.0.0.1:8080")]
     pub listen: SocketAddr,
     /// For development: members may be on this machine.

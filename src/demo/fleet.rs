@@ -28,7 +28,7 @@ use crate::{
     app::{self, Deps},
     member::connect::TlsConnect,
     seams::{Clock, Rng, SeededRng, SystemClock},
-    serve::{self, metrics::Metrics},
+    serve::{self, Readiness, metrics::Metrics},
     settings::Settings,
 };
 
@@ -155,8 +155,8 @@ impl Fleet {
         let (metrics, synced) = (Metrics::default(), watch::Sender::new(false));
         let listener = serve::listen(self.counters).await.map_err(DemoError::Serve)?;
         self.counters = listener.local_addr().map_err(DemoError::Serve)?;
-        let (shown, known) = (metrics.clone(), synced.subscribe());
-        self.tasks.spawn(serve::serve(listener, shown, known, self.stop.clone()));
+        let ready = Readiness { leads: watch::channel(true).1, synced: synced.subscribe() };
+        self.tasks.spawn(serve::serve(listener, metrics.clone(), ready, self.stop.clone()));
         let client = self.hub.client_as(HUB_USER);
         let deps = Deps { client, connect: Arc::new(TlsConnect::new(allow)), clock, rng, metrics };
         let mut known = synced.subscribe();

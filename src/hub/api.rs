@@ -26,7 +26,7 @@ use super::{
 use crate::{
     member::error::{CallError, Class},
     queue::{ResourceKey, TargetKey},
-    serve::metrics::Metrics,
+    serve::metrics::ClusterCounters,
 };
 
 const WITHIN: Duration = Duration::from_secs(15);
@@ -66,13 +66,13 @@ pub struct HubApi {
     /// The hub's client.
     pub client: Client,
     catalog: Arc<Catalog>,
-    metrics: Metrics,
+    counters: ClusterCounters,
 }
 
 impl HubApi {
     /// Writes through this client, folds into this catalog.
-    pub fn new(client: Client, catalog: Arc<Catalog>, metrics: Metrics) -> Self {
-        Self { client, catalog, metrics }
+    pub fn new(client: Client, catalog: Arc<Catalog>, counters: ClusterCounters) -> Self {
+        Self { client, catalog, counters }
     }
 
     fn namespaced<K>(&self, namespace: &str) -> Api<K>
@@ -92,7 +92,7 @@ impl HubApi {
             Ok(answer) => answer.map_err(CallError::from),
             Err(_) => Err(CallError::deadline(WITHIN)),
         };
-        self.metrics.called("hub", verb, answer.as_ref().err().map_or("ok", CallError::reason));
+        self.counters.called(verb, answer.as_ref().err().map_or("ok", CallError::reason));
         answer
     }
 

@@ -46,7 +46,7 @@ use super::{
 use crate::{
     queue::{Key, Priority, Queue, TargetKey},
     seams::Rng,
-    serve::metrics::Metrics,
+    serve::metrics::ClusterCounters,
     settings::tuning::Tuning,
     tasks::supervised,
 };
@@ -74,7 +74,7 @@ pub struct Informers {
     rng: Arc<dyn Rng>,
     turns: Shared,
     tuning: Arc<Tuning>,
-    metrics: Metrics,
+    counters: ClusterCounters,
     warn: Warn,
     tasks: TaskTracker,
     /// Why one of them could not start, where that is to end the contact.
@@ -132,6 +132,7 @@ impl Informers {
         stop: CancellationToken,
     ) -> Arc<Self> {
         Arc::new(Self {
+            counters: deps.metrics.clusters().of(&cluster),
             cluster,
             hub: deps.hub.clone(),
             client,
@@ -140,7 +141,6 @@ impl Informers {
             rng: deps.rng.clone(),
             turns: deps.calls.clone(),
             tuning: deps.tuning.clone(),
-            metrics: deps.metrics.clone(),
             warn: deps.warn.clone(),
             tasks,
             startup: watch::Sender::new(None),

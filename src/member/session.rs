@@ -25,7 +25,7 @@ use crate::{
     interned::Interned,
     queue::{Key, Priority, Queue, TargetKey, jittered},
     seams::{Clock, Rng},
-    serve::metrics::Metrics,
+    serve::metrics::{ClusterCounters, Metrics},
     settings::tuning::Tuning,
     tasks::supervised,
 };
@@ -131,6 +131,7 @@ pub struct Session {
     /// Its informers.
     pub informers: Arc<Informers>,
     deps: SessionDeps,
+    counters: ClusterCounters,
     state: Mutex<State>,
     budget: Budget,
     suspicion: Notify,
@@ -178,6 +179,7 @@ impl Session {
             records,
             later: Later::default(),
             informers,
+            counters: deps.metrics.clusters().of(cluster),
             deps,
             state: Mutex::new(state),
             budget,
@@ -286,7 +288,7 @@ impl Session {
         };
         let answer = self.stop.run_until_cancelled(answered).await.unwrap_or_else(|| Err(closed()));
         let outcome = answer.as_ref().err().map_or("ok", CallError::reason);
-        self.deps.metrics.called(&self.cluster, verb, outcome);
+        self.counters.called(verb, outcome);
         self.heed(answer.as_ref().err());
         answer
     }
@@ -411,11 +413,7 @@ impl Session {
             Err(_) => Err(CallError::deadline(PROBE_WITHIN)),
             Ok(answer) => answer.map(drop).map_err(CallError::from),
         };
-        self.deps.metrics.called(
-            &self.cluster,
-            "probe",
-            outcome.as_ref().err().map_or("ok", CallError::reason),
-        );
+        self.counters.called("probe", outcome.as_ref().err().map_or("ok", CallError::reason));
         match outcome {
             // It answers: that it is not well, or that the path is forbidden, is no silence.
             Err(error) if !error.is_transport() && error.class != Class::Unauthenticated => Ok(()),

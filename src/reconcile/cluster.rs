@@ -51,6 +51,7 @@ async fn pass(hub: &Hub, name: &str) -> Result<Verdict, CallError> {
         end_session(hub, name).await;
         hub.metrics.drift().forget(name);
         hub.memo.lock().counts.remove(name);
+        hub.metrics.clusters().forget(name);
         if let Some(registration) = candidates.iter().find(|one| !one.left) {
             register(hub, registration).await?;
         }
@@ -178,27 +179,28 @@ async fn credentials(
     registration: Option<&Registration>,
     member: &MemberCluster,
 ) -> Result<(), Unusable> {
-    match config(hub, registration, member) {
-        Err(unusable) => {
-            end_session(hub, name).await;
-            hub.events.say(member, Severity::Warning, unusable.0, &unusable.1);
-            if let Some(registration) = registration {
-                hub.events.say_of(registration.reference(), Severity::Warning, unusable.0, &unusable.1);
-            }
-            Err(unusable)
-        }
-        Ok(config) => {
-            if hub.session(name).is_some_and(|session| session.fingerprint == config.fingerprint) {
-                return Ok(());
-            }
-            end_session(hub, name).await;
-            let client =
-                hub.connect.connect(&config).map_err(|error| ("KubeconfigInvalid", error.to_string()))?;
-            let session = Session::start(name, config.fingerprint, client, hub.session_deps());
-            hub.sessions.lock().insert(name.to_owned(), session);
-            Ok(())
+    let config = config(hub, registration, member);
+    let known = |config: &kubeconfig::MemberConfig| {
+        hub.session(name).is_some_and(|session| session.fingerprint == config.fingerprint)
+    };
+    if config.as_ref().is_ok_and(known) {
+        return Ok(());
+    }
+    end_session(hub, name).await;
+    let opened = config.and_then(|config| {
+        let client = hub.connect.connect(&config);
+        let client = client.map_err(|error| ("KubeconfigInvalid", error.to_string()))?;
+        let session = Session::start(name, config.fingerprint, client, hub.session_deps());
+        hub.sessions.lock().insert(name.to_owned(), session);
+        Ok(())
+    });
+    if let Err((reason, message)) = &opened {
+        hub.events.say(member, Severity::Warning, reason, message);
+        if let Some(registration) = registration {
+            hub.events.say_of(registration.reference(), Severity::Warning, reason, message);
         }
     }
+    opened
 }
 
 fn config(

@@ -24,6 +24,7 @@ use vidra_api::{
     OverrideInputs, VidraResource, VidraTarget, VidraTargetSpec,
     labels::{APPROVE_REMOVAL, FINALIZER, RECONCILE_REQUESTED_AT},
     names::{OwnerHash, revision_in_secret_name},
+    resource::REQUEST_MAX,
     target::Desired as Wish,
 };
 use vidra_core::{
@@ -116,7 +117,8 @@ impl Pass<'_> {
                     Some(held) => Some(held),
                     None => {
                         self.deliver(&parsed, &selection).await?;
-                        self.complaint(&selection).or_else(|| self.unmatched(&parsed, &selection))
+                        let complaint = || self.complaint(&selection);
+                        self.undecided().or_else(complaint).or_else(|| self.unmatched(&parsed, &selection))
                     }
                 };
                 self.prune_revisions(&parsed.name).await?;
@@ -140,7 +142,7 @@ impl Pass<'_> {
 
     /// A request to reconcile now, by annotation: every target looks again.
     fn heed_request(&self) -> Option<String> {
-        let asked = vidra_api::clip(self.resource.annotations().get(RECONCILE_REQUESTED_AT)?, 64);
+        let asked = vidra_api::clip(self.resource.annotations().get(RECONCILE_REQUESTED_AT)?, REQUEST_MAX);
         let handled =
             self.resource.status.as_ref().and_then(|status| status.last_handled_reconcile_at.as_ref());
         if handled != Some(&asked) {

@@ -1,5 +1,6 @@
 //! Counters and gauges, under the field's usual names where there are any.
 
+mod clusters;
 mod drift;
 
 use std::sync::{Arc, Weak};
@@ -18,7 +19,10 @@ use prometheus_client::{
 };
 use tokio::time::Instant;
 
-pub use self::drift::DriftMetrics;
+pub use self::{
+    clusters::{ClusterCounters, ClusterMetrics},
+    drift::DriftMetrics,
+};
 
 use crate::{
     queue::{Key, Verdict},
@@ -29,22 +33,8 @@ use crate::{
 pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-struct CallLabels {
-    cluster: String,
-    verb: String,
-    outcome: String,
-}
-
-#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 struct QueueLabels {
     name: String,
-}
-
-#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-struct WatchLabels {
-    cluster: String,
-    kind: String,
-    fault: String,
 }
 
 /// Counters of the queue.
@@ -70,8 +60,7 @@ impl QueueMetrics {
 #[derive(Clone)]
 pub struct Metrics {
     registry: Arc<Registry>,
-    calls: Family<CallLabels, Counter>,
-    watches: Family<WatchLabels, Counter>,
+    clusters: ClusterMetrics,
     queue: QueueMetrics,
     drift: DriftMetrics,
     work: Family<QueueLabels, Histogram>,
@@ -80,22 +69,19 @@ pub struct Metrics {
 
 impl Default for Metrics {
     fn default() -> Self {
-        let calls = Family::default();
-        let watches = Family::<WatchLabels, Counter>::default();
+        let clusters = ClusterMetrics::default();
         let queue = QueueMetrics::default();
         let drift = DriftMetrics::default();
         let work: Family<QueueLabels, Histogram> =
             Family::new_with_constructor(|| Histogram::new(exponential_buckets(0.001, 4.0, 9)));
         let hub = Arc::new(Mutex::new(Weak::new()));
         let mut registry = Registry::default();
-        registry.register("vidra_calls", "Calls by cluster, verb and outcome", calls.clone());
-        let help = "What members showed that is not to be trusted, by cluster, kind and fault";
-        registry.register("vidra_watch_faults", help, watches.clone());
+        registry.register_collector(Box::new(clusters.clone()));
         registry.register("workqueue_adds", "Keys made ready", queue.adds.clone());
         registry.register("workqueue_retries", "Keys whose work failed", queue.retries.clone());
         registry.register("workqueue_work_duration_seconds", "Time of one key's work", work.clone());
         registry.register_collector(Box::new(State { hub: hub.clone(), drift: drift.clone() }));
-        Self { registry: Arc::new(registry), calls, watches, queue, drift, work, hub }
+        Self { registry: Arc::new(registry), clusters, queue, drift, work, hub }
     }
 }
 
@@ -110,17 +96,9 @@ impl Metrics {
         &self.drift
     }
 
-    /// A call ended.
-    pub fn called(&self, cluster: &str, verb: &str, outcome: &str) {
-        let labels =
-            CallLabels { cluster: cluster.to_owned(), verb: verb.to_owned(), outcome: outcome.to_owned() };
-        self.calls.get_or_create(&labels).inc();
-    }
-
-    /// A watch or a list of a kind showed something that is not to be trusted.
-    pub fn distrusted(&self, cluster: &str, kind: &str, fault: &str) {
-        let (cluster, kind, fault) = (cluster.to_owned(), kind.to_owned(), fault.to_owned());
-        self.watches.get_or_create(&WatchLabels { cluster, kind, fault }).inc();
+    /// The counters of clusters.
+    pub fn clusters(&self) -> &ClusterMetrics {
+        &self.clusters
     }
 
     /// Times one key's work.

@@ -1,4 +1,4 @@
-//! What the process serves about itself: /metrics, /healthz, /readyz.
+//! What the process serves about itself: /metrics, /healthz, /livez, /readyz.
 
 pub mod metrics;
 
@@ -17,19 +17,34 @@ use metrics::Metrics;
 /// A request's headers must arrive within this time.
 const HEADERS_WITHIN: std::time::Duration = std::time::Duration::from_secs(10);
 
+/// How far the process has come.
+#[derive(Clone)]
+pub struct Readiness {
+    /// It holds the Lease, or needs none.
+    pub leads: watch::Receiver<bool>,
+    /// It knows the hub's own objects.
+    pub synced: watch::Receiver<bool>,
+}
+
+impl Readiness {
+    /// What is waited for; `None`: it is ready.
+    fn lacks(&self) -> Option<&'static str> {
+        match (*self.leads.borrow(), *self.synced.borrow()) {
+            (_, true) => None,
+            (false, _) => Some("this process waits for the Lease, which another one may hold\n"),
+            (true, false) => Some("the hub's objects are not all known yet\n"),
+        }
+    }
+}
+
 /// Serves until `stop`.
-pub async fn serve(
-    listener: TcpListener,
-    metrics: Metrics,
-    ready: watch::Receiver<bool>,
-    stop: CancellationToken,
-) {
+pub async fn serve(listener: TcpListener, metrics: Metrics, ready: Readiness, stop: CancellationToken) {
     let connections = TaskTracker::new();
     while let Some(accepted) = stop.run_until_cancelled(listener.accept()).await {
         let Ok((stream, _)) = accepted else { continue };
         let (metrics, ready) = (metrics.clone(), ready.clone());
         let answer = service_fn(move |request: Request<Incoming>| {
-            let response = respond(request.uri().path(), &metrics, *ready.borrow());
+            let response = respond(request.uri().path(), &metrics, &ready);
             async move { Ok::<_, Infallible>(response) }
         });
         let connection = hyper::server::conn::http1::Builder::new()
@@ -51,20 +66,41 @@ pub async fn listen(address: SocketAddr) -> std::io::Result<TcpListener> {
     TcpListener::bind(address).await
 }
 
-fn respond(path: &str, metrics: &Metrics, ready: bool) -> Response<Full<Bytes>> {
+fn respond(path: &str, metrics: &Metrics, ready: &Readiness) -> Response<Full<Bytes>> {
     let (status, kind, body) = match path {
         "/healthz" | "/livez" => (StatusCode::OK, "text/plain", "ok\n".to_owned()),
-        "/readyz" if ready => (StatusCode::OK, "text/plain", "ok\n".to_owned()),
-        "/readyz" => (
-            StatusCode::SERVICE_UNAVAILABLE,
-            "text/plain",
-            "the hub's objects are not all known yet\n".to_owned(),
-        ),
+        "/readyz" => match ready.lacks() {
+            None => (StatusCode::OK, "text/plain", "ok\n".to_owned()),
+            Some(lacks) => (StatusCode::SERVICE_UNAVAILABLE, "text/plain", lacks.to_owned()),
+        },
         "/metrics" => (StatusCode::OK, metrics::CONTENT_TYPE, metrics.render()),
-        _ => (StatusCode::NOT_FOUND, "text/plain", "try /metrics, /healthz or /readyz\n".to_owned()),
+        _ => (StatusCode::NOT_FOUND, "text/plain", "try /metrics, /healthz, /livez or /readyz\n".to_owned()),
     };
     let mut response = Response::new(Full::new(Bytes::from(body)));
     *response.status_mut() = status;
     response.headers_mut().insert(http::header::CONTENT_TYPE, http::HeaderValue::from_static(kind));
     response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use http_body_util::BodyExt;
+
+    #[tokio::test]
+    async fn what_a_process_that_is_not_ready_waits_for_is_said() {
+        let metrics = Metrics::default();
+        for (leads, synced, code, words) in [
+            (false, false, 503, "waits for the Lease"),
+            (true, false, 503, "objects are not all known"),
+            (true, true, 200, "ok"),
+        ] {
+            let ready = Readiness { leads: watch::channel(leads).1, synced: watch::channel(synced).1 };
+            let response = respond("/readyz", &metrics, &ready);
+            assert_eq!(response.status(), code);
+            let body = response.into_body().collect().await.unwrap().to_bytes();
+            let body = std::str::from_utf8(&body).unwrap();
+            assert!(body.contains(words), "{body}");
+        }
+    }
 }

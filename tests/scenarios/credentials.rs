@@ -1,7 +1,7 @@
 //! Credentials change, break and vanish; delivered objects stay.
 
 use serde_json::{Value, json};
-use testkit::world::{At, Who, two_contexts};
+use testkit::world::{At, SOON, Who, two_contexts, wait_for};
 use vidra_api::TargetState;
 
 use crate::{config_map, says, scenario, uid};
@@ -104,6 +104,36 @@ fn a_vanished_registration_removes_nothing() {
         world.register(&["berlin"]).await;
         world.ready("shop").await;
         assert_eq!(world.writes("berlin", &mark), []);
+        world.end().await;
+    });
+}
+
+#[test]
+fn a_certificate_that_tls_cannot_use_is_told_to_the_member_and_to_its_secret() {
+    scenario(async |world| {
+        let (other, good) =
+            (world.kubeconfig("tokyo", Who::VidraHub), world.kubeconfig("berlin", Who::VidraHub));
+        let mut bad: Value = serde_json::from_str(&two_contexts(&other, &good)).unwrap();
+        // An empty DER sequence, as a certificate and as a key in PEM: enough for a parser.
+        let key = "LS0tLS1CRUdJTiBQUklWQVRFIEtFWS0tLS0tCk1BQT0KLS0tLS1FTkQgUFJJVkFURSBLRVktLS0tLQo=";
+        for user in bad["users"].as_array_mut().unwrap() {
+            user["user"] = json!({"client-certificate-data": "MAA=", "client-key-data": key});
+        }
+        world.register_as("berlin", &bad.to_string(), json!({})).await;
+        let message = world.member_says("berlin", "CredentialsValid", "False").await;
+        assert!(message.contains("TLS material cannot be used"), "{message}");
+        let member = world.hub.live(&world.member_at("berlin")).await;
+        let secret = world.hub.live(&world.registration("berlin")).await;
+        for (namespace, about) in [("default", &member), (&world.settings.namespace, &secret)] {
+            wait_for("an Event KubeconfigInvalid", SOON, async || {
+                let all = world.hub.list(&At::new("events.k8s.io/v1", "Event", namespace, "")).await;
+                let told = |event: &Value| {
+                    event["reason"] == "KubeconfigInvalid" && event["regarding"]["uid"] == uid(about)
+                };
+                if all.iter().any(told) { Ok(()) } else { Err(format!("{all:?}")) }
+            })
+            .await;
+        }
         world.end().await;
     });
 }

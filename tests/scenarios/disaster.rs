@@ -138,3 +138,38 @@ fn a_few_objects_from_later_declarations_hold_nothing() {
         world.end().await;
     });
 }
+
+/// Deletes the Secrets of all revisions by hand.
+async fn lose_revisions(world: &World) -> usize {
+    let all = world.hub.list(&At::new("v1", "Secret", &world.ns, "")).await;
+    let revisions: Vec<_> = all.iter().filter(|secret| secret["type"] == "vidra.dev/revision").collect();
+    for secret in &revisions {
+        world.hub.delete(&At::of(&with_kind(secret))).await;
+    }
+    revisions.len()
+}
+
+/// An item of a list does not say of what kind it is.
+fn with_kind(secret: &Value) -> Value {
+    json!({"apiVersion": "v1", "kind": "Secret", "metadata": secret["metadata"]})
+}
+
+#[test]
+fn a_revision_whose_secret_is_lost_is_repaired_before_and_after_a_restart() {
+    scenario(async |mut world| {
+        world.register(&["berlin"]).await;
+        world.deliver("shop", &["berlin"], &config_map("settings", "one")).await;
+        world.ready("shop").await;
+        let (alice, settings) = (world.alice("berlin").await, At::config_map(&world.ns, "settings"));
+        assert_eq!(lose_revisions(&world).await, 1);
+        for restarted in [false, true] {
+            if restarted {
+                world.restart_hub().await;
+            }
+            alice.merge(&settings, json!({"data": {"key": "evil"}})).await;
+            alice.when(&settings, "it is repaired", says("one")).await;
+            world.ready("shop").await;
+        }
+        world.end().await;
+    });
+}

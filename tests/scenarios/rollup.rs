@@ -111,3 +111,42 @@ fn a_member_that_does_not_answer_leaves_open_whether_anything_drifted() {
         world.end().await;
     });
 }
+
+#[test]
+fn a_request_to_look_is_answered_with_its_whole_word() {
+    scenario(async |world| {
+        world.register(&["berlin"]).await;
+        world.deliver("shop", &["berlin"], &config_map("settings", "one")).await;
+        world.ready("shop").await;
+        let word = "a-token-of-a-plug-in.".repeat(10);
+        world.reconcile_now("shop", &word).await;
+        wait_for("the request is handled", SOON, async || {
+            let handled = world.ready("shop").await.status.unwrap_or_default().last_handled_reconcile_at;
+            if handled.as_ref() == Some(&word) { Ok(()) } else { Err(format!("{handled:?}")) }
+        })
+        .await;
+        world.end().await;
+    });
+}
+
+#[test]
+fn what_was_counted_of_a_member_goes_with_it() {
+    scenario(async |world| {
+        world.register(&["berlin", "tokyo"]).await;
+        world.deliver("shop", &["berlin", "tokyo"], &config_map("settings", "one")).await;
+        world.ready("shop").await;
+        let counted =
+            |cluster: &str| world.metrics().contains(&format!("vidra_calls_total{{cluster=\"{cluster}\""));
+        assert!(counted("berlin") && counted("tokyo") && counted("hub"));
+        let tokyo = world.member_at("tokyo");
+        world.hub.delete(&tokyo).await;
+        world.hub.gone(&tokyo).await;
+        wait_for("the counters of tokyo are gone", SOON, async || match counted("tokyo") {
+            true => Err(world.metrics()),
+            false => Ok(()),
+        })
+        .await;
+        assert!(counted("berlin") && counted("hub"));
+        world.end().await;
+    });
+}

@@ -1,9 +1,23 @@
 //! The hub's own CRDs are deleted: no wish for what their objects stand for.
 
 use serde_json::json;
-use testkit::world::{At, SOON, wait_for};
+use testkit::world::{At, LONG, SOON, World, wait_for};
 
 use crate::{config_map, marks, says, scenario};
+
+fn crd(plural: &str) -> At {
+    let name = format!("{plural}.vidra.dev");
+    At::new("apiextensions.k8s.io/v1", "CustomResourceDefinition", "", &name)
+}
+
+/// Puts a finalizer of the scenario's on a CRD, or takes it off.
+async fn hold(world: &World, crd: &At, held: bool) {
+    let live = world.hub.live(crd).await;
+    let mut all = live["metadata"]["finalizers"].as_array().cloned().unwrap_or_default();
+    all.retain(|one| one != "example.com/hold");
+    all.extend(held.then(|| json!("example.com/hold")));
+    world.hub.merge(crd, json!({"metadata": {"finalizers": all}})).await;
+}
 
 #[test]
 fn while_a_crd_of_the_hub_is_being_deleted_nothing_is_torn_down_until_a_person_lets_it_go() {
@@ -13,16 +27,9 @@ fn while_a_crd_of_the_hub_is_being_deleted_nothing_is_torn_down_until_a_person_l
         world.ready("shop").await;
         let (alice, settings) = (world.alice("berlin").await, At::config_map(&world.ns, "settings"));
         let made = alice.live(&settings).await;
-        let crd =
-            At::new("apiextensions.k8s.io/v1", "CustomResourceDefinition", "", "vidraresources.vidra.dev");
+        let crd = crd("vidraresources");
         // It stays until the scenario is done with it.
-        let finalizers = |live: &serde_json::Value, held: bool| {
-            let mut all = live["metadata"]["finalizers"].as_array().cloned().unwrap_or_default();
-            all.retain(|one| one != "example.com/hold");
-            all.extend(held.then(|| json!("example.com/hold")));
-            json!({"metadata": {"finalizers": all}})
-        };
-        world.hub.merge(&crd, finalizers(&world.hub.live(&crd).await, true)).await;
+        hold(&world, &crd, true).await;
         let mark = world.mark();
         world.hub.delete(&crd).await;
         // As the server does with every object of the kind.
@@ -47,7 +54,7 @@ fn while_a_crd_of_the_hub_is_being_deleted_nothing_is_torn_down_until_a_person_l
         world.hub.gone(&world.member_at("berlin")).await;
         assert_eq!(alice.live(&settings).await, made);
         world.stop_hub().await;
-        world.hub.merge(&crd, finalizers(&world.hub.live(&crd).await, false)).await;
+        hold(&world, &crd, false).await;
         world.hub.gone(&crd).await;
         world.install_again().await;
         world.start_hub().await;
@@ -63,6 +70,52 @@ fn while_a_crd_of_the_hub_is_being_deleted_nothing_is_torn_down_until_a_person_l
         assert_eq!(known["metadata"]["uid"], made["metadata"]["uid"]);
         world.remove("shop").await;
         alice.gone(&settings).await;
+        world.end().await;
+    });
+}
+
+#[test]
+fn while_the_crd_of_members_is_being_deleted_their_resources_say_so_and_go_on_by_a_persons_word() {
+    scenario(async |mut world| {
+        world.register(&["berlin"]).await;
+        world.deliver("shop", &["berlin"], &config_map("settings", "one")).await;
+        world.ready("shop").await;
+        let (alice, settings) = (world.alice("berlin").await, At::config_map(&world.ns, "settings"));
+        let made = alice.live(&settings).await;
+        let (crd, berlin) = (crd("memberclusters"), world.member_at("berlin"));
+        hold(&world, &crd, true).await;
+        let mark = world.mark();
+        world.hub.delete(&crd).await;
+        // As the server does with every object of the kind.
+        world.hub.delete(&berlin).await;
+        let told = world.resource_says("shop", "Stalled", "True", "CRDTerminating").await;
+        assert!(
+            format!("{:?}", told.status)
+                .contains("memberclusters.vidra.dev vidra.dev/approve-removal=orphan")
+        );
+        assert_eq!(alice.live(&settings).await, made);
+
+        // Nothing else makes the hub look.
+        let word = json!({"metadata": {"annotations": {"vidra.dev/approve-removal": "orphan"}}});
+        world.hub.merge(&crd, word).await;
+        wait_for("the member leaves", LONG, async || match world.hub.get(&berlin).await {
+            None => Ok(()),
+            Some(member) => Err(member["metadata"].to_string()),
+        })
+        .await;
+        assert_eq!(alice.live(&settings).await, made);
+        assert_eq!(world.writes("berlin", &mark), []);
+        world.resource_says("shop", "Stalled", "False", "Moving").await;
+        world.stop_hub().await;
+        hold(&world, &crd, false).await;
+        world.hub.gone(&crd).await;
+        world.install_again().await;
+        world.start_hub().await;
+
+        let again = json!({"metadata": {"annotations": {"vidra.dev/left-at": null}}});
+        world.hub.merge(&world.registration("berlin"), again).await;
+        world.ready("shop").await;
+        assert_eq!(alice.live(&settings).await["metadata"]["uid"], made["metadata"]["uid"]);
         world.end().await;
     });
 }

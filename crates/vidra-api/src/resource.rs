@@ -17,6 +17,8 @@ use crate::target::{DriftState, MESSAGE_MAX, TargetState};
 pub const MANIFEST_MAX: usize = 1 << 20;
 /// Most entries in `status.clusters`.
 pub const CLUSTERS_MAX: usize = 50;
+/// Longest value of `vidra.dev/reconcile-requested-at` that is shown whole, in characters.
+pub const REQUEST_MAX: usize = 256;
 
 pub(crate) fn yes() -> bool {
     true
@@ -199,7 +201,7 @@ pub struct VidraResourceStatus {
     pub revision: Option<String>,
     /// The value of the annotation vidra.dev/reconcile-requested-at that was last acted upon.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(max = 256))]
+    #[schemars(length(max = REQUEST_MAX))]
     pub last_handled_reconcile_at: Option<String>,
     /// Targets that are ready, of all, for people: 2/3.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -208,7 +210,7 @@ pub struct VidraResourceStatus {
     /// How many targets are in which state.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub summary: Option<Summary>,
-    /// Ready, Reconciling, Stalled and Drifted.
+    /// Ready, Reconciling, Stalled and Drifted; IgnoreUnmatched while a rule of spec.drift.ignore matches nothing.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "schema::conditions")]
     pub conditions: Vec<Condition>,
@@ -238,11 +240,12 @@ pub struct LeftBehind {
     pub at: Time,
 }
 
-/// Targets counted by state. `drifted` counts across states, the others add up to `targets`.
+/// Targets counted by state. Those that are on their way out count in `terminating` and not in `targets`; `drifted`
+/// counts across all of them, the others add up to `targets`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Summary {
-    /// All targets.
+    /// All targets that are to stay.
     pub targets: i32,
     /// Targets that have the revision, applied and healthy.
     pub ready: i32,
@@ -258,7 +261,7 @@ pub struct Summary {
     pub suspended: i32,
     /// Targets that wait for something else.
     pub waiting: i32,
-    /// Targets whose objects are being removed.
+    /// Targets whose objects are being removed; not counted in targets.
     pub terminating: i32,
     /// Objects in all members together.
     pub objects: i64,

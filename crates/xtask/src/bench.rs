@@ -1,4 +1,5 @@
-//! `cargo xtask bench NAME`: builds the hub as it is released, and the bench beside it.
+//! `cargo xtask bench NAME`: builds the hub in the release profile, with its default features (the demo too,
+//! which images are built without), and the bench beside it.
 
 use std::path::Path;
 

@@ -73,7 +73,7 @@ impl Informers {
             ),
         };
         tracing::warn!(cluster = %self.cluster, %note, "what the member shows is not to be trusted");
-        self.metrics.distrusted(&self.cluster, &place.gvk.to_string(), word);
+        self.counters.distrusted(place.gvk.to_string(), word);
         (self.warn)(&self.cluster, reason, &note);
     }
 }

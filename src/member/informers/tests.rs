@@ -17,6 +17,7 @@ use crate::{
     member::records::Secrecy,
     queue::Limits,
     seams::{SeededRng, SystemClock},
+    serve::metrics::Metrics,
     settings::Settings,
 };
 

@@ -25,6 +25,11 @@ impl Pass<'_> {
         Ok(ending.clone())
     }
 
+    /// Whether this pass has found that a person has to decide.
+    pub(super) fn is_undecided(&self) -> bool {
+        matches!(self.ending.get(), Some(Ending::Held(_)))
+    }
+
     /// What a person has to decide, if this pass has found it.
     pub(super) fn undecided(&self) -> Option<Problem> {
         let Some(Ending::Held(crd)) = self.ending.get() else { return None };

@@ -97,7 +97,8 @@ impl Pass<'_> {
             let held = self.hub.catalog.resource(self.key);
             self.hub.api.resource_status(held.as_deref().unwrap_or(self.resource), status).await?;
         }
-        let waiting = facts.deleting.then_some(RETRY_MOST);
+        // Nothing tells of a person's word on a CRD.
+        let waiting = (facts.deleting || self.is_undecided()).then_some(RETRY_MOST);
         Ok(Verdict::Done(waiting.into_iter().chain(self.soonest_given_up()).min()))
     }
 }

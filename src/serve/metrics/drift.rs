@@ -135,7 +135,7 @@ fn policy(target: &VidraTarget) -> String {
 
 type Labels = Vec<(&'static str, String)>;
 
-fn counter(
+pub(super) fn counter(
     encoder: &mut DescriptorEncoder<'_>,
     name: &str,
     help: &str,

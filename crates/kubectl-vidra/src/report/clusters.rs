@@ -83,12 +83,13 @@ fn condition(member: &MemberCluster, condition: &str) -> String {
     }
 }
 
-/// `lastContactTime` is set while there is none.
+/// `lastContactTime` is set while a member does not answer, and not while there are no credentials to ask it with.
 fn contact(member: &MemberCluster, now: Timestamp) -> String {
     let lost = member.status.as_ref().and_then(|status| status.last_contact_time.as_ref());
     match lost {
         Some(lost) => format!("{} ago", age(lost, now)),
         None if found(member, REACHABLE, |reachable| reachable.status.clone()) == "True" => "now".to_owned(),
+        None if member.status.as_ref().is_some_and(|status| status.version.is_some()) => "unknown".to_owned(),
         None => "never".to_owned(),
     }
 }

@@ -15,9 +15,6 @@ use vidra_core::object::ObjectKey;
 use super::declared::{Declared, Objects, Sources, declared};
 use crate::text::{brief, clean, some_of};
 
-/// The removal guard where no setting says otherwise, in percent.
-const GUARD: u8 = 20;
-
 /// All that a comparison needs.
 pub struct Question<'a> {
     /// The VidraResource as it is; none: it is new.
@@ -114,14 +111,7 @@ fn clusters(question: &Question<'_>, then: &Declared) -> String {
             .map_or(0, |status| status.objects);
         text.push_str(&format!("- cluster {cluster}: its {objects} objects {fate}\n"));
     }
-    let existing = present.keys().map(|name| (*name).to_owned()).collect();
-    let approved = question.then.metadata.annotations.as_ref().and_then(|all| all.get(APPROVE_REMOVAL));
-    let removal = guard::targets(&existing, &leaving, &BTreeSet::new(), GUARD, approved.map(String::as_str));
-    if let Removal::Held { why, .. } = removal {
-        text.push_str(&format!(
-            "! the removal guard holds all of it until it is approved: {why} (RemovalHeld)\n"
-        ));
-    }
+    text.push_str(&guarded(question, &present, &leaving));
     for cluster in &then.selection.unknown {
         text.push_str(&format!(
             "! spec.targets names the cluster {}, and there is none of that name\n",
@@ -135,6 +125,37 @@ fn clusters(question: &Question<'_>, then: &Declared) -> String {
         ));
     }
     text
+}
+
+/// What the removal guard makes of targets that would go. Its share is a setting of the hub, which is not asked.
+fn guarded(
+    question: &Question<'_>,
+    present: &BTreeMap<&str, &VidraTarget>,
+    leaving: &BTreeSet<String>,
+) -> String {
+    // A member that is being deleted leaves by a person's word.
+    let stays = |name: &&&str| {
+        let mut members = question.members.iter();
+        members.any(|one| {
+            one.metadata.name.as_deref() == Some(**name) && one.metadata.deletion_timestamp.is_none()
+        })
+    };
+    let existing: BTreeSet<String> = present.keys().filter(stays).map(|name| (*name).to_owned()).collect();
+    let leaving = leaving & &existing;
+    let approved = question.then.metadata.annotations.as_ref().and_then(|all| all.get(APPROVE_REMOVAL));
+    let decided =
+        |share| guard::targets(&existing, &leaving, &BTreeSet::new(), share, approved.map(String::as_str));
+    match (decided(100), decided(0)) {
+        (Removal::Held { why, .. }, _) => {
+            format!("! the removal guard holds all of it until it is approved: {why} (RemovalHeld)\n")
+        }
+        (_, Removal::Held { .. }) => format!(
+            "! it would leave {} of {} clusters: where the hub's removalGuard is less than that (20 % unless it is set), all of it is held until it is approved (RemovalHeld)\n",
+            leaving.len(),
+            existing.len(),
+        ),
+        _ => String::new(),
+    }
 }
 
 fn is_asked(question: &Question<'_>, cluster: &str) -> bool {
@@ -153,6 +174,7 @@ fn objects(question: &Question<'_>, now: &Declared, then: &Declared) -> String {
         let pair = (now.clusters.get(name).copied(), then.clusters.get(name).copied());
         pairs.entry(pair).or_default().push(name.clone());
     }
+    let mut dropped: BTreeMap<(usize, usize), Vec<String>> = BTreeMap::new();
     let none: Objects = Ok(BTreeMap::new());
     let mut groups: BTreeMap<(ObjectKey, String), (Delta, Vec<String>)> = BTreeMap::new();
     let mut text = String::new();
@@ -172,6 +194,14 @@ fn objects(question: &Question<'_>, now: &Declared, then: &Declared) -> String {
             }
         };
         let before = rendering(now, before).unwrap_or_default();
+        let spec = &question.then.spec;
+        let gone =
+            before.iter().filter(|(key, object)| !after.contains_key(*key) && is_deleted(spec, key, object));
+        let gone = gone.count();
+        let meant = after.is_empty() && spec.allow_empty;
+        if !meant && guard::holds_objects(before.len(), gone) {
+            dropped.entry((gone, before.len())).or_default().extend(clusters.iter().cloned());
+        }
         let keys: BTreeSet<_> = before.keys().chain(after.keys()).collect();
         for key in keys {
             let delta = (before.get(key).cloned(), after.get(key).cloned());
@@ -185,6 +215,13 @@ fn objects(question: &Question<'_>, now: &Declared, then: &Declared) -> String {
     for ((key, _), (delta, mut clusters)) in groups {
         clusters.sort();
         text.push_str(&object(question, &key, delta, &clusters));
+    }
+    for ((gone, all), mut clusters) in dropped {
+        clusters.sort();
+        text.push_str(&format!(
+            "! {gone} of the {all} objects declared now would be deleted on {}: the removal guard holds that until it is approved, by what is really there (RemovalHeld)\n",
+            some_of(&clusters, false)
+        ));
     }
     text
 }
@@ -203,6 +240,10 @@ fn object(question: &Question<'_>, key: &ObjectKey, delta: Delta, clusters: &[St
         _ => String::new(),
     };
     format!("{sign}\n{lines}")
+}
+
+fn is_deleted(spec: &VidraResourceSpec, key: &ObjectKey, before: &Value) -> bool {
+    fate(spec, key, before).starts_with("is deleted")
 }
 
 /// What becomes of an object that is declared no more.

@@ -96,8 +96,14 @@ fn wish(resource: &VidraResource, target: &VidraTarget, selected: bool) -> Vec<S
         None => "the hub has not looked at it yet".to_owned(),
         Some(TargetState::Ready | TargetState::Unknown) => return wishes,
         Some(state) => {
-            let reason = status.reason.unwrap_or_default();
-            format!("{state:?}, {reason}: {}", brief(&status.message.unwrap_or_default(), 300))
+            let mut told = format!("{state:?}");
+            if let Some(reason) = status.reason.filter(|reason| *reason != told) {
+                told.push_str(&format!(", {reason}"));
+            }
+            if let Some(message) = status.message {
+                told.push_str(&format!(": {}", brief(&message, 300)));
+            }
+            told
         }
     };
     wishes.push(format!("! {state}"));

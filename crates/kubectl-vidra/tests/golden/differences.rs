@@ -186,3 +186,65 @@ fn what_the_hub_is_about_to_do_is_told_by_cluster() {
     status.conditions.push(stalled);
     assert_snapshot!("pending_held", pending(&shop, &settled, Some(&members), Some("berlin"), now()).text);
 }
+
+#[test]
+fn a_suspended_target_says_just_that() {
+    let mut rests = well();
+    rests["state"] = json!("Suspended");
+    rests["reason"] = json!("Suspended");
+    let shop = shop(spec(MANIFEST));
+    let answer = pending(&shop, &[target("berlin", rests)], None, Some("berlin"), now());
+    assert!(answer.text.starts_with("! Suspended on 1: berlin\n"), "{}", answer.text);
+}
+
+#[test]
+fn what_the_removal_guard_does_is_told_as_far_as_it_is_known() {
+    let names: Vec<String> = (0..10).map(|number| format!("c{number}")).collect();
+    let members: Vec<_> = names.iter().map(|name| member(name, "prod")).collect();
+    let targets: Vec<_> = names.iter().map(|name| target(name, well())).collect();
+    let config_maps = |count: usize| -> String {
+        (0..count)
+            .map(|n| format!("---\napiVersion: v1\nkind: ConfigMap\nmetadata: {{name: c{n}}}\n"))
+            .collect()
+    };
+    let of = |stay: usize, manifest: &str, allow_empty: bool| {
+        shop(
+            json!({"manifest": manifest, "targets": [{"clusterNames": names[..stay]}], "allowEmpty": allow_empty}),
+        )
+    };
+    let now = of(10, &config_maps(8), false);
+    let said = |then: VidraResource, members: &[vidra_api::MemberCluster]| {
+        let none = Sources::default();
+        let question = Question {
+            now: Some(&now),
+            then: &then,
+            sources: (&none, &none),
+            namespace: "team-a",
+            file: "shop.yaml",
+            members,
+            targets: &targets,
+            cluster: None,
+        };
+        let text = diff(&question).unwrap().text;
+        text.lines().filter(|line| line.contains("RemovalHeld")).map(str::to_owned).collect::<Vec<_>>()
+    };
+    let all = config_maps(8);
+    assert_eq!(said(of(7, &all, false), &members), Vec::<String>::new());
+    let some = said(of(6, &all, false), &members);
+    assert!(
+        some.len() == 1 && some[0].contains("4 of 10 clusters: where the hub's removalGuard is"),
+        "{some:?}"
+    );
+    let last = said(of(0, &all, false), &members);
+    assert!(last.len() == 1 && last[0].contains("holds all of it"), "{last:?}");
+    // One whose MemberCluster is gone has left already.
+    assert_eq!(said(of(6, &all, false), &members[..9]), Vec::<String>::new());
+
+    assert_eq!(said(of(10, &config_maps(4), false), &members), Vec::<String>::new());
+    let most = said(of(10, &config_maps(3), false), &members);
+    assert!(
+        most.len() == 1 && most[0].starts_with("! 5 of the 8 objects declared now would be deleted on 10: "),
+        "{most:?}"
+    );
+    assert_eq!(said(of(10, "", true), &members), Vec::<String>::new());
+}

@@ -157,5 +157,12 @@ fn members_are_listed_with_what_is_delivered_to_them() {
     let members = [member("tokyo", "prod"), lost, member("berlin", "prod"), fresh];
     assert_snapshot!("clusters", clusters::text(&members, &targets, false, now()));
     assert_snapshot!("clusters_wide", clusters::text(&members, &targets, true, now()));
+    // Its Secret is gone: it answered before.
+    let mut bare = member("tokyo", "prod");
+    for one in &mut bare.status.as_mut().unwrap().conditions {
+        one.status = if one.type_ == "Ready" { "False" } else { "Unknown" }.to_owned();
+    }
+    let shown = clusters::text(&[bare], &[], false, now());
+    assert!(shown.contains("unknown") && !shown.contains("never"), "{shown}");
     assert_snapshot!("clusters_none", clusters::text(&[], &[], false, now()));
 }
