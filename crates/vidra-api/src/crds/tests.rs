@@ -217,7 +217,7 @@ fn columns_are_as_documented_and_wide_ones_end_with_plus() {
         ("VidraResource", "Ready Targets Revision Message+ Age"),
         ("VidraTarget", "Cluster Resource State Drift Objects Since Revision+ Message+"),
         ("VidraInventory", "Cluster Resource Age"),
-        ("MemberCluster", "Ready Version Reason Age Message+"),
+        ("MemberCluster", "Ready Targets Drifted Objects Version Reason Age Watches+ Denied+ Message+"),
     ];
     for (kind, expected) in rows {
         let columns = version(kind)["additionalPrinterColumns"].clone();
