@@ -28,6 +28,29 @@ pub struct Desired {
 }
 
 impl Desired {
+    /// What was rendered, under the keys that all that is kept of its objects shares.
+    pub fn new(mut rendered: Rendered, interned: &Interned) -> Self {
+        for declared in &mut rendered.objects {
+            declared.key = interned.key(declared.key.clone());
+        }
+        let wants = rendered
+            .objects
+            .iter()
+            .map(|declared| {
+                let want = Want {
+                    gvk: declared.gvk.clone(),
+                    scope: declared.scope,
+                    stage: declared.stage,
+                    directives: declared.directives,
+                    hash: declared.hash.to_string(),
+                };
+                (declared.key.clone(), want)
+            })
+            .collect();
+        let objects = rendered.objects.into_iter().map(|declared| (declared.key.clone(), declared)).collect();
+        Self { objects, wants, unresolved: rendered.unresolved, ..Self::default() }
+    }
+
     /// What of the declared objects is left alone.
     ///
     /// # Errors
@@ -50,30 +73,5 @@ impl Desired {
                 declared.body = Arc::clone(&same.body);
             }
         }
-    }
-}
-
-impl Desired {
-    /// What was rendered, under the keys that all that is kept of its objects shares.
-    pub fn new(mut rendered: Rendered, interned: &Interned) -> Self {
-        for declared in &mut rendered.objects {
-            declared.key = interned.key(declared.key.clone());
-        }
-        let wants = rendered
-            .objects
-            .iter()
-            .map(|declared| {
-                let want = Want {
-                    gvk: declared.gvk.clone(),
-                    scope: declared.scope,
-                    stage: declared.stage,
-                    directives: declared.directives,
-                    hash: declared.hash.to_string(),
-                };
-                (declared.key.clone(), want)
-            })
-            .collect();
-        let objects = rendered.objects.into_iter().map(|declared| (declared.key.clone(), declared)).collect();
-        Self { objects, wants, unresolved: rendered.unresolved, ..Self::default() }
     }
 }

@@ -6,7 +6,8 @@
 //! that is forbidden, there is one for each namespace in use.
 //!
 //! `run` and `list` are what one of them does, `wire` what it reads, `places` where there is one, `verify` how it
-//! finds out that a watch lies, `faults` what is said of that, `broken` what is known of objects that cannot be read, `counts` what a status tells.
+//! finds out that a watch lies, `faults` what is said of that, `broken` what is known of objects that cannot be read,
+//! `counts` what a status tells.
 
 mod broken;
 mod counts;

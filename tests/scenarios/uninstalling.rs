@@ -1,7 +1,7 @@
 //! The hub's own CRDs are deleted: no wish for what their objects stand for.
 
 use serde_json::json;
-use testkit::world::{At, LONG, SOON, World, wait_for};
+use testkit::world::{Access, At, LONG, SOON, World, wait_for};
 
 use crate::{config_map, marks, says, scenario};
 
@@ -19,13 +19,35 @@ async fn hold(world: &World, crd: &At, held: bool) {
     world.hub.merge(crd, json!({"metadata": {"finalizers": all}})).await;
 }
 
+/// Berlin has what is declared; somebody in it, and the ConfigMap there.
+async fn delivered(world: &World) -> (Access, At) {
+    world.register(&["berlin"]).await;
+    world.deliver("shop", &["berlin"], &config_map("settings", "one")).await;
+    world.ready("shop").await;
+    (world.alice("berlin").await, At::config_map(&world.ns, "settings"))
+}
+
+/// A person's word that the objects stay where they are.
+async fn approve(world: &World, crd: &At) {
+    let word = json!({"metadata": {"annotations": {"vidra.dev/approve-removal": "orphan"}}});
+    world.hub.merge(crd, word).await;
+}
+
+/// The CRD goes, and with it all of its objects; then the hub is installed again, and berlin registered again.
+async fn install_again(world: &mut World, crd: &At) {
+    world.stop_hub().await;
+    hold(world, crd, false).await;
+    world.hub.gone(crd).await;
+    world.install_again().await;
+    world.start_hub().await;
+    let again = json!({"metadata": {"annotations": {"vidra.dev/left-at": null}}});
+    world.hub.merge(&world.registration("berlin"), again).await;
+}
+
 #[test]
 fn while_a_crd_of_the_hub_is_being_deleted_nothing_is_torn_down_until_a_person_lets_it_go() {
     scenario(async |mut world| {
-        world.register(&["berlin"]).await;
-        world.deliver("shop", &["berlin"], &config_map("settings", "one")).await;
-        world.ready("shop").await;
-        let (alice, settings) = (world.alice("berlin").await, At::config_map(&world.ns, "settings"));
+        let (alice, settings) = delivered(&world).await;
         let made = alice.live(&settings).await;
         let crd = crd("vidraresources");
         // It stays until the scenario is done with it.
@@ -48,20 +70,13 @@ fn while_a_crd_of_the_hub_is_being_deleted_nothing_is_torn_down_until_a_person_l
         assert_eq!(alice.live(&settings).await, made);
         assert_eq!(world.writes("berlin", &mark), []);
 
-        let word = json!({"metadata": {"annotations": {"vidra.dev/approve-removal": "orphan"}}});
-        world.hub.merge(&crd, word).await;
+        approve(&world, &crd).await;
         world.removed("shop").await;
         world.hub.gone(&world.member_at("berlin")).await;
         assert_eq!(alice.live(&settings).await, made);
-        world.stop_hub().await;
-        hold(&world, &crd, false).await;
-        world.hub.gone(&crd).await;
-        world.install_again().await;
-        world.start_hub().await;
+        install_again(&mut world, &crd).await;
 
-        // Installed again, the hub knows its objects.
-        let again = json!({"metadata": {"annotations": {"vidra.dev/left-at": null}}});
-        world.hub.merge(&world.registration("berlin"), again).await;
+        // It knows its objects.
         world.member_says("berlin", "Ready", "True").await;
         world.deliver("shop", &["berlin"], &config_map("settings", "one")).await;
         world.ready("shop").await;
@@ -77,10 +92,7 @@ fn while_a_crd_of_the_hub_is_being_deleted_nothing_is_torn_down_until_a_person_l
 #[test]
 fn while_the_crd_of_members_is_being_deleted_their_resources_say_so_and_go_on_by_a_persons_word() {
     scenario(async |mut world| {
-        world.register(&["berlin"]).await;
-        world.deliver("shop", &["berlin"], &config_map("settings", "one")).await;
-        world.ready("shop").await;
-        let (alice, settings) = (world.alice("berlin").await, At::config_map(&world.ns, "settings"));
+        let (alice, settings) = delivered(&world).await;
         let made = alice.live(&settings).await;
         let (crd, berlin) = (crd("memberclusters"), world.member_at("berlin"));
         hold(&world, &crd, true).await;
@@ -96,8 +108,7 @@ fn while_the_crd_of_members_is_being_deleted_their_resources_say_so_and_go_on_by
         assert_eq!(alice.live(&settings).await, made);
 
         // Nothing else makes the hub look.
-        let word = json!({"metadata": {"annotations": {"vidra.dev/approve-removal": "orphan"}}});
-        world.hub.merge(&crd, word).await;
+        approve(&world, &crd).await;
         wait_for("the member leaves", LONG, async || match world.hub.get(&berlin).await {
             None => Ok(()),
             Some(member) => Err(member["metadata"].to_string()),
@@ -106,14 +117,7 @@ fn while_the_crd_of_members_is_being_deleted_their_resources_say_so_and_go_on_by
         assert_eq!(alice.live(&settings).await, made);
         assert_eq!(world.writes("berlin", &mark), []);
         world.resource_says("shop", "Stalled", "False", "Moving").await;
-        world.stop_hub().await;
-        hold(&world, &crd, false).await;
-        world.hub.gone(&crd).await;
-        world.install_again().await;
-        world.start_hub().await;
-
-        let again = json!({"metadata": {"annotations": {"vidra.dev/left-at": null}}});
-        world.hub.merge(&world.registration("berlin"), again).await;
+        install_again(&mut world, &crd).await;
         world.ready("shop").await;
         assert_eq!(alice.live(&settings).await["metadata"]["uid"], made["metadata"]["uid"]);
         world.end().await;

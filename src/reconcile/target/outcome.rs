@@ -41,9 +41,7 @@ pub(super) fn proven(
     for (key, want) in wants {
         if let Some(live) = live.get(key).filter(|live| live.proof && !live.controlled) {
             let held = inventory.entry(key.clone()).or_insert_with(|| Held::intended(&want.gvk.version));
-            if held.uid != live.uid {
-                held.uid.clone_from(&live.uid);
-            }
+            held.uid.clone_from(&live.uid);
             let applied = live.applied.as_deref() == Some(&*want.hash);
             match want.directives.apply {
                 ApplyMode::Once if applied && !is_settled(want, held) => {
