@@ -17,6 +17,7 @@ mod emptying;
 mod fights;
 mod foreign;
 mod forgetting;
+mod hurried;
 mod identity;
 mod ignoring;
 mod inheriting;

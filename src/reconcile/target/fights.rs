@@ -142,6 +142,12 @@ impl Pass<'_> {
 }
 
 impl Found {
+    /// What a newer look has found beside it: the objects of which `is_new` is true, and what is left alone.
+    pub(super) fn join(&mut self, newer: Self, is_new: impl Fn(&ObjectKey) -> bool) {
+        self.suspects.extend(newer.suspects.into_iter().filter(|(key, _)| is_new(key)));
+        self.left_alone.extend(newer.left_alone);
+    }
+
     fn enter(&mut self, effect: &Effect, input: &PlanInput<'_>, session: &Session, owner: &Owner) {
         let key = &effect.key;
         let live = input.live.get(key);
