@@ -126,17 +126,20 @@ impl Pass<'_> {
 
     /// Tells of one more object; what comes within a moment is one Event.
     pub(super) fn gather(&self, saying: Saying, key: &ObjectKey, by: &[String]) {
-        self.gather_one(saying, One { object: &key.to_string(), by, message: "" });
+        let cluster = &self.key.cluster;
+        self.gather_one(saying, One { cluster, object: &key.to_string(), by, message: "" });
     }
 
     /// Tells of one more object that was refused, or for which a call failed: likewise.
     pub(super) fn gather_failure(&self, reason: &'static str, key: &ObjectKey, message: &str) {
-        self.gather_one(Saying::failure(reason), One { object: &key.to_string(), by: &[], message });
+        let cluster = &self.key.cluster;
+        let one = One { cluster, object: &key.to_string(), by: &[], message };
+        self.gather_one(Saying::failure(reason), one);
     }
 
     fn gather_one(&self, saying: Saying, one: One<'_>) {
         if let Some(resource) = self.hub.catalog.resource(&self.key.resource_key()) {
-            self.hub.events.gather(resource.as_ref(), saying, &self.key.cluster, one);
+            self.hub.events.gather(resource.as_ref(), saying, one);
         }
     }
 }
