@@ -35,7 +35,8 @@ pub(super) fn pack(
 ) -> Result<Vec<Secret>, RevisionError> {
     let damaged = |why: String| RevisionError::Damaged { name: name.to_owned(), why };
     let json = serde_json::to_vec(content).map_err(|error| damaged(error.to_string()))?;
-    let packed = zstd::encode_all(json.as_slice(), 9).map_err(|error| damaged(error.to_string()))?;
+    let packed = zstd::encode_all(json.as_slice(), zstd::DEFAULT_COMPRESSION_LEVEL)
+        .map_err(|error| damaged(error.to_string()))?;
     let pieces: Vec<_> = packed.chunks(PART_MAX).collect();
     if pieces.len() > PARTS_MAX {
         return Err(RevisionError::TooLarge(packed.len()));
@@ -154,7 +155,8 @@ mod tests {
     #[test]
     fn a_revision_of_the_first_release_is_still_read() {
         let old = json!({"manifest": "a: 1\n", "createNamespaces": false}).to_string();
-        let read = unpack(&zstd::encode_all(old.as_bytes(), 9).unwrap()).unwrap();
+        let read =
+            unpack(&zstd::encode_all(old.as_bytes(), zstd::DEFAULT_COMPRESSION_LEVEL).unwrap()).unwrap();
         assert_eq!((read.manifest.as_str(), read.create_namespaces), ("a: 1\n", false));
         assert!(read.sources.is_empty() && read.manifests.is_empty());
         // And what such a resource is kept as now is what was kept then.
