@@ -214,7 +214,8 @@ mod tests {
         let declared =
             json!({"data": {"pin": 5, "app.conf": "a", "app": "b", "5up3r": "x"}, "list": ["5up3r"]});
         let smd = "failed to create typed patch object (ns/n; /v1, Kind=Secret): .data.pin: expected string, got &value.valueUnstructured{Value:5up3r}";
-        let cases: [(&str, &[(&str, &str)], &str); 10] = [
+        type Case<'a> = (&'a str, &'a [(&'a str, &'a str)], &'a str);
+        let cases: [Case<'_>; 10] = [
             (smd, &[], "Invalid (422): at .data.pin;"),
             (
                 ".data.app.conf: 5up3r, .data.app: 5up3r",
