@@ -18,6 +18,7 @@ use vidra_api::{
     labels::{FINALIZER, MEMBER_FINALIZER},
     names::inventory_name,
 };
+use vidra_core::drift::{About, Does, Redactions};
 
 use super::{
     catalog::{Catalog, Listed},
@@ -84,13 +85,32 @@ impl HubApi {
     }
 
     /// One call: within the deadline, counted, its failure classified.
-    pub async fn call<T>(
+    pub fn call<T>(
         &self,
         verb: &'static str,
         call: impl Future<Output = Result<T, kube::Error>>,
+    ) -> impl Future<Output = Result<T, CallError>> {
+        self.counted(verb, call, CallError::from)
+    }
+
+    /// A call that sends what people declare, Secrets among it: a refusal is told without the server's words.
+    fn call_unquoted<T>(
+        &self,
+        verb: &'static str,
+        call: impl Future<Output = Result<T, kube::Error>>,
+    ) -> impl Future<Output = Result<T, CallError>> {
+        let about = About { group: "", kind: "Secret", does: Does::Writes(None) };
+        self.counted(verb, call, move |error| CallError::about(error, about, &Redactions::default()))
+    }
+
+    async fn counted<T>(
+        &self,
+        verb: &'static str,
+        call: impl Future<Output = Result<T, kube::Error>>,
+        telling: impl FnOnce(kube::Error) -> CallError,
     ) -> Result<T, CallError> {
         let answer = match tokio::time::timeout(WITHIN, call).await {
-            Ok(answer) => answer.map_err(CallError::from),
+            Ok(answer) => answer.map_err(telling),
             Err(_) => Err(CallError::deadline(WITHIN)),
         };
         self.counters.called(verb, answer.as_ref().err().map_or("ok", CallError::reason));
@@ -247,7 +267,7 @@ impl HubApi {
     /// Makes a revision Secret; one that is there already holds the same, for its name is its content's.
     pub async fn create_revision(&self, secret: &Secret) -> Result<(), CallError> {
         let api = self.namespaced::<Secret>(&secret.namespace().unwrap_or_default());
-        match self.call("create", api.create(&PostParams::default(), secret)).await {
+        match self.call_unquoted("create", api.create(&PostParams::default(), secret)).await {
             Ok(_) => Ok(()),
             Err(error) if error.class == Class::Conflict => Ok(()),
             Err(error) => Err(error),
@@ -339,7 +359,10 @@ impl HubApi {
             "uid": held.uid(), "resourceVersion": held.resource_version(), "finalizers": finalizers,
         }});
         match self
-            .call("patch", api.patch(&held.name_any(), &PatchParams::default(), &Patch::Merge(&body)))
+            .call_unquoted(
+                "patch",
+                api.patch(&held.name_any(), &PatchParams::default(), &Patch::Merge(&body)),
+            )
             .await
         {
             // The last finalizer of what is being deleted: it went with this write. Folded after the watch has

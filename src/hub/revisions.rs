@@ -4,7 +4,7 @@
 
 mod secret;
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{collections::BTreeMap, fmt, sync::Arc};
 
 use k8s_openapi::api::core::v1::Secret;
 use kube::ResourceExt;
@@ -93,7 +93,7 @@ impl RevisionError {
 }
 
 /// What a revision holds: all that shapes what is rendered, objects in the order of its fields.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Content {
     /// The text of `spec.manifest`.
@@ -109,6 +109,14 @@ pub struct Content {
     /// What differs from cluster to cluster.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub overrides: Vec<Override>,
+}
+
+/// Without what is declared, which may be a Secret.
+impl fmt::Debug for Content {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (text, objects) = (self.manifest.len(), self.manifests.len());
+        write!(f, "Content({text} bytes, {objects} objects, {:?})", self.sources)
+    }
 }
 
 impl Content {

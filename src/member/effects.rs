@@ -19,6 +19,7 @@ use kube::{
 };
 use serde_json::Value;
 use vidra_core::{
+    drift::{About, Does},
     object::{Gvk, ObjectKey, Scope},
     plan::{Action, Drift, Effect, Why},
     render::{self, Declared},
@@ -158,7 +159,7 @@ impl Actor<'_> {
         match step {
             Err(error) => match &error.class {
                 Class::InvalidFields(fields) => {
-                    let fields = contest::some(fields, contest::PATHS);
+                    let fields = self.some_paths(&declared.key, fields);
                     Box::pin(self.change_immutable(declared, uid, &fields, error)).await
                 }
                 _ => Err(error),
@@ -302,22 +303,39 @@ impl Actor<'_> {
         let _flight = Flight::begin(self.session, &declared.key);
         let api = self.api(&declared.key, self.resource(&declared.gvk)?);
         let (params, patch) = (self.params(force), Patch::Apply(body));
-        let live = self.session.call("apply", api.patch(&declared.key.name, &params, &patch)).await?;
+        let live = self
+            .session
+            .call("apply", self.changing(&declared.key), api.patch(&declared.key.name, &params, &patch))
+            .await?;
         let uid = live.uid().to_owned();
         self.fold(&declared.gvk, live, Source::Answer(&self.owner.hash));
         Ok(uid)
     }
 
     async fn read(&self, key: &ObjectKey, gvk: &Gvk) -> Result<Option<Live>, CallError> {
-        self.get(&self.api(key, self.resource(gvk)?), &key.name).await
+        self.get(&self.api(key, self.resource(gvk)?), key).await
     }
 
-    async fn get(&self, api: &Api<Live>, name: &str) -> Result<Option<Live>, CallError> {
-        match self.session.call("get", api.get(name)).await {
+    async fn get(&self, api: &Api<Live>, key: &ObjectKey) -> Result<Option<Live>, CallError> {
+        match self.session.call("get", reading(&key.group, &key.kind), api.get(&key.name)).await {
             Ok(live) => Ok(Some(live)),
             Err(error) if error.is_gone() => Ok(None),
             Err(error) => Err(error),
         }
+    }
+
+    /// Of a call that changes the object.
+    fn changing<'b>(&'b self, key: &'b ObjectKey) -> About<'b> {
+        let declared = self.desired.objects.get(key).map(|declared| &*declared.body);
+        About { group: &key.group, kind: &key.kind, does: Does::Writes(declared) }
+    }
+
+    /// The first few of these paths of the object, as messages may show them.
+    fn some_paths(&self, key: &ObjectKey, paths: &[String]) -> String {
+        let redact = &self.session.settings().redact;
+        let shown: Vec<String> =
+            paths.iter().map(|path| redact.shown_path(&key.group, &key.kind, path)).collect();
+        contest::some(&shown, contest::PATHS)
     }
 
     fn resource(&self, gvk: &Gvk) -> Result<(ApiResource, Scope), CallError> {
@@ -363,6 +381,11 @@ impl Actor<'_> {
         let targets = self.session.records.fold_gone(key, uid, "");
         self.session.wake(targets, Some(&self.owner.hash));
     }
+}
+
+/// Of a call that reads objects of a kind.
+fn reading<'b>(group: &'b str, kind: &'b str) -> About<'b> {
+    About { group, kind, does: Does::Reads }
 }
 
 fn controlled(key: &ObjectKey) -> Outcome {

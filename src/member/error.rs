@@ -4,7 +4,10 @@
 use std::time::Duration;
 
 use kube::core::{Status, response::StatusDetails};
-use vidra_core::unseen;
+use vidra_core::{
+    drift::{About, Redactions, Refusal},
+    unseen,
+};
 
 /// How a failed call is to be taken.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,7 +50,7 @@ pub enum Class {
 pub struct CallError {
     /// How to take it.
     pub class: Class,
-    /// What the server, or the transport, said. Holds no request or response body.
+    /// What the server, or the transport, said, as far as it may be told. Holds no request or response body.
     pub message: String,
 }
 
@@ -101,6 +104,29 @@ impl CallError {
             Class::Expired => "Expired",
             Class::Server => "ServerError",
             Class::Oversized => "AnswerTooLarge",
+        }
+    }
+}
+
+impl CallError {
+    /// Of a call about objects: where these hold values that are never written, without the member's words.
+    pub fn about(error: kube::Error, about: About<'_>, redactions: &Redactions) -> Self {
+        match error {
+            kube::Error::Api(status) => Self::of_status(*status, about, redactions),
+            other => other.into(),
+        }
+    }
+
+    /// The same of what the server has said.
+    pub fn of_status(status: Status, about: About<'_>, redactions: &Redactions) -> Self {
+        let causes = status.details.as_ref().map(|details| details.causes.as_slice()).unwrap_or_default();
+        let causes: Vec<(&str, &str)> = causes.iter().map(|cause| (&*cause.reason, &*cause.field)).collect();
+        let (code, reason, message) = (status.code, &*status.reason, &*status.message);
+        let told = redactions.withheld(about, &Refusal { code, reason, message, causes: &causes });
+        let error = Self::from(status);
+        match told {
+            Some(message) => Self { message, ..error },
+            None => error,
         }
     }
 }

@@ -251,6 +251,7 @@ impl Informers {
             resource: resource.clone(),
             namespace: place.namespace.clone(),
             hub: self.hub.clone(),
+            tuning: self.tuning.clone(),
         }
     }
 

@@ -2,7 +2,7 @@
 //!
 //! It lives only between the wire and the fold; nothing keeps it.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, fmt};
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::{
@@ -13,11 +13,18 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 
 /// See the module.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub struct Live {
     meta: ObjectMeta,
     /// The object.
     pub json: Value,
+}
+
+/// Without the object, which may be a Secret.
+impl fmt::Debug for Live {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Live({}/{} {})", self.meta_text("namespace"), self.meta_text("name"), self.uid())
+    }
 }
 
 impl Live {
@@ -98,5 +105,17 @@ impl Resource for Live {
 
     fn meta_mut(&mut self) -> &mut ObjectMeta {
         &mut self.meta
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn the_object_does_not_show_where_it_is_debugged() {
+        let live = Live::from(json!({"metadata": {"name": "a", "uid": "u"}, "data": {"pin": "5up3r"}}));
+        assert_eq!(format!("{live:?}"), "Live(/a u)");
     }
 }

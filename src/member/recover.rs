@@ -3,7 +3,11 @@
 
 use kube::{Api, api::ListParams};
 use vidra_api::labels::HUB_LABEL;
-use vidra_core::{object::ObjectKey, plan::Held};
+use vidra_core::{
+    drift::{About, Does},
+    object::ObjectKey,
+    plan::Held,
+};
 
 use super::{
     error::{CallError, Class},
@@ -29,7 +33,8 @@ pub async fn find_own(session: &Session, owner: &Owner) -> Result<Inventory, Cal
         let api: Api<Live> = Api::all_with(session.client.clone(), resource);
         let mut params = ListParams::default().labels(&selector).limit(PAGE);
         loop {
-            let page = session.call("list", api.list_metadata(&params)).await?;
+            let about = About { group: &gvk.group, kind: &gvk.kind, does: Does::Reads };
+            let page = session.call("list", about, api.list_metadata(&params)).await?;
             for found in page.items {
                 let (namespace, name) = (found.metadata.namespace, found.metadata.name);
                 let key = ObjectKey::new(gvk, &namespace.unwrap_or_default(), &name.unwrap_or_default());

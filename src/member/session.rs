@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use vidra_api::names::{HubId, OwnerHash};
-use vidra_core::{render::HashKey, unseen};
+use vidra_core::{drift::About, render::HashKey, unseen};
 
 use super::{
     budget::{Budget, Shared},
@@ -26,7 +26,7 @@ use crate::{
     queue::{Key, Priority, Queue, TargetKey, jittered},
     seams::{Clock, Rng},
     serve::metrics::{ClusterCounters, Metrics},
-    settings::tuning::Tuning,
+    settings::{live::Live, tuning::Tuning},
     tasks::supervised,
 };
 
@@ -262,19 +262,46 @@ impl Session {
                 return Ok(state.kinds.clone());
             }
         }
-        let kinds = Arc::new(self.call("discover", Kinds::discover(&self.client)).await?);
+        let kinds = Arc::new(self.ask("discover", Kinds::discover(&self.client)).await?);
         let mut state = self.state.lock();
         state.kinds = kinds.clone();
         state.discovered = Some(tokio::time::Instant::now());
         Ok(kinds)
     }
 
-    /// One call: within the member's budget and the deadline, counted, its failure classified, and a lack
-    /// of answers told to the breaker.
-    pub async fn call<T>(
+    /// One call: within the member's budget and the deadline, counted, its failure classified and cleared of what
+    /// may not be told of such objects, and a lack of answers told to the breaker.
+    ///
+    /// On the heap: it is large, and lies within all that leads to it.
+    pub fn call<T>(
+        &self,
+        verb: &'static str,
+        about: About<'_>,
+        call: impl Future<Output = Result<T, kube::Error>>,
+    ) -> impl Future<Output = Result<T, CallError>> {
+        let telling = move |error: kube::Error| CallError::about(error, about, &self.settings().redact);
+        self.counted(verb, Box::pin(call), telling)
+    }
+
+    /// The settings that hold now.
+    pub fn settings(&self) -> Arc<Live> {
+        self.deps.tuning.now()
+    }
+
+    /// A call about the member itself, and no object that anybody declares.
+    fn ask<T>(
         &self,
         verb: &'static str,
         call: impl Future<Output = Result<T, kube::Error>>,
+    ) -> impl Future<Output = Result<T, CallError>> {
+        self.counted(verb, Box::pin(call), CallError::from)
+    }
+
+    async fn counted<T>(
+        &self,
+        verb: &'static str,
+        call: impl Future<Output = Result<T, kube::Error>>,
+        telling: impl FnOnce(kube::Error) -> CallError,
     ) -> Result<T, CallError> {
         let closed = || CallError { class: Class::Transport, message: "the session has ended".into() };
         let answered = async {
@@ -282,7 +309,7 @@ impl Session {
             // All stages together.
             let within = self.deps.tuning.now().apply_timeout;
             match tokio::time::timeout(within, call).await {
-                Ok(answer) => answer.map_err(CallError::from),
+                Ok(answer) => answer.map_err(telling),
                 Err(_) => Err(CallError::deadline(within)),
             }
         };
@@ -333,10 +360,10 @@ impl Session {
 
     /// Who answers there, what it is, and what it serves.
     async fn meet(&self) -> Result<Contact, CallError> {
-        let version = self.call("version", self.client.apiserver_version()).await?;
+        let version = self.ask("version", self.client.apiserver_version()).await?;
         let namespaces: Api<Namespace> = Api::all(self.client.clone());
-        let system = self.call("get", namespaces.get("kube-system")).await?;
-        let kinds = self.call("discover", Kinds::discover(&self.client)).await?;
+        let system = self.ask("get", namespaces.get("kube-system")).await?;
+        let kinds = self.ask("discover", Kinds::discover(&self.client)).await?;
         let mut state = self.state.lock();
         state.kinds = Arc::new(kinds);
         state.discovered = Some(tokio::time::Instant::now());

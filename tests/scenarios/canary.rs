@@ -2,10 +2,10 @@
 //! they are looked for in all that the hub says.
 
 use serde_json::{Value, json};
-use testkit::world::{At, Logs, World};
-use vidra_api::{ChangeKind, VidraTargetStatus};
+use testkit::world::{At, LONG, Logs, World, wait_for};
+use vidra_api::{ChangeKind, TargetState, VidraTargetStatus};
 
-use crate::scenario;
+use crate::{events, scenario};
 
 /// What is planted, and the same as a Secret holds it.
 const CANARIES: [(&str, &str); 4] = [
@@ -14,6 +14,27 @@ const CANARIES: [(&str, &str); 4] = [
     ("canary-redacted-5up3r", "Y2FuYXJ5LXJlZGFjdGVkLTV1cDNy"),
     ("canary-retracted-5up3r", "Y2FuYXJ5LXJldHJhY3RlZC01dXAzcg=="),
 ];
+
+/// None of these texts is in what was said.
+fn silent_of<'a>(all: &str, texts: impl IntoIterator<Item = &'a str>) {
+    for text in texts {
+        let at = all.find(text).map(|at| {
+            let (from, to) = (at.saturating_sub(300), (at + 100).min(all.len()));
+            String::from_utf8_lossy(&all.as_bytes()[from..to])
+        });
+        assert_eq!(at, None, "{text} was said");
+    }
+}
+
+/// Has the hub keep back these fields from its start.
+async fn redact(world: &mut World, rules: &str) {
+    let settings = json!({
+        "apiVersion": "v1", "kind": "ConfigMap", "data": {"redact": rules},
+        "metadata": {"name": "vidra-hub", "namespace": world.settings.namespace},
+    });
+    world.hub.apply(&settings, true).await.expect("the ConfigMap is taken");
+    world.restart_hub().await;
+}
 
 /// All that the hub has said, wherever people or programs read it.
 async fn said(world: &World, logs: &Logs) -> String {
@@ -32,12 +53,7 @@ async fn said(world: &World, logs: &Logs) -> String {
 fn no_secret_value_is_in_logs_events_metrics_or_statuses() {
     scenario(async |mut world| {
         let logs = Logs::capture();
-        let settings = json!({
-            "apiVersion": "v1", "kind": "ConfigMap", "data": {"redact": "# tokens\nConfigMap .data.token"},
-            "metadata": {"name": "vidra-hub", "namespace": world.settings.namespace},
-        });
-        world.hub.apply(&settings, true).await.expect("the ConfigMap is taken");
-        world.restart_hub().await;
+        redact(&mut world, "# tokens\nConfigMap .data.token").await;
         world.register(&["berlin"]).await;
         let [declared, tampered, redacted, retracted] = CANARIES;
         let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "password"},
@@ -94,12 +110,7 @@ fn no_secret_value_is_in_logs_events_metrics_or_statuses() {
 
         let all = said(&world, &logs).await;
         assert!(all.contains("not secret") && all.contains("shop.berlin"), "the right things are searched");
-        for (plain, encoded) in CANARIES {
-            for text in [plain, encoded] {
-                let at = all.find(text).map(|at| &all[at.saturating_sub(300)..(at + 100).min(all.len())]);
-                assert_eq!(at, None, "{text} was said");
-            }
-        }
+        silent_of(&all, CANARIES.iter().flat_map(|(plain, encoded)| [*plain, *encoded]));
         // What was told plainly before a rule came is covered at the next look.
         let more = json!({"data": {"redact": "ConfigMap .data"}});
         world.hub.merge(&At::config_map(&world.settings.namespace, "vidra-hub"), more).await;
@@ -109,6 +120,92 @@ fn no_secret_value_is_in_logs_events_metrics_or_statuses() {
             !status.changes.iter().flat_map(|one| &one.fields).any(|field| plain(&field.expected))
         };
         world.target_when("shop", "berlin", "covered", covered).await;
+        world.hub.delete(&At::config_map(&world.settings.namespace, "vidra-hub")).await;
+        world.end().await;
+    });
+}
+
+/// A number that no program has by chance.
+const PIN: u64 = 918_273_645;
+
+#[test]
+fn what_a_member_says_of_what_it_refuses_is_told_without_the_values_that_it_quotes() {
+    scenario(async |mut world| {
+        let logs = Logs::capture();
+        let group = format!("{}.example.com", world.ns);
+        redact(&mut world, "Gadget .spec.pin").await;
+        let alice = world.alice("berlin").await;
+        let pin = json!({"type": "string", "minLength": 64});
+        let schema = json!({"type": "object", "properties": {
+            "spec": {"type": "object", "properties": {"pin": pin, "open": pin}}}});
+        let definition = alice
+            .create(json!({
+                "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+                "metadata": {"name": format!("gadgets.{group}")},
+                "spec": {
+                    "group": group, "scope": "Namespaced", "names": {"kind": "Gadget", "plural": "gadgets"},
+                    "versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": schema}}],
+                },
+            }))
+            .await;
+        let gadgets = At::of(&definition);
+        let served = |object: &Value| {
+            let conditions = object["status"]["conditions"].as_array().into_iter().flatten();
+            conditions.into_iter().any(|one| one["type"] == "Established" && one["status"] == "True")
+        };
+        alice.when(&gadgets, "established", served).await;
+        world.register(&["berlin"]).await;
+
+        let [declared, ..] = CANARIES;
+        let secret = |field: &str, value: Value| json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "password"}, field: {"pin": value}});
+        let gadget = json!({"apiVersion": format!("{group}/v1"), "kind": "Gadget",
+            "metadata": {"name": "one"}, "spec": {"pin": declared.0}});
+        let service = json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "web"},
+            "spec": {"type": "ExternalName", "externalName": 4711}});
+        let texts = json!({
+            "number": secret("data", json!(PIN)).to_string(), "gadget": gadget.to_string(),
+            "text": secret("stringData", json!(PIN)).to_string(), "service": service.to_string(),
+        });
+        let source = json!({"apiVersion": "v1", "kind": "Secret", "stringData": texts,
+            "metadata": {"name": "source", "namespace": world.ns}});
+        world.hub.apply(&source, true).await.expect("the Secret is taken");
+        for name in ["number", "gadget", "text", "service"] {
+            let from = json!([{"secretRef": {"name": "source", "keys": [name]}}]);
+            let spec = json!({"targets": [{"clusterNames": ["berlin"]}], "manifestsFrom": from});
+            world.deliver_with(name, "", spec).await;
+        }
+        let cases = [
+            ("number", "ServerError", format!("Secret {}/password", world.ns), ".data.pin;"),
+            ("gadget", "Invalid", format!("{}/one", world.ns), "FieldValueInvalid at spec.pin;"),
+        ];
+        for (name, reason, object, field) in &cases {
+            let told = world.target_is(name, "berlin", TargetState::Failed, reason).await;
+            let hint = told.contains("--dry-run=server") && told.contains("words are withheld");
+            assert!(told.contains(object) && told.contains(field) && hint, "{name}: {told}");
+            wait_for("an Event", LONG, async || {
+                let notes = events(&world, reason).await;
+                if notes.iter().any(|note| note.contains(object)) {
+                    Ok(())
+                } else {
+                    Err(format!("{notes:?}"))
+                }
+            })
+            .await;
+        }
+        let plain = world.target_is("service", "berlin", TargetState::Failed, "ServerError").await;
+        assert!(plain.contains(".spec.externalName: expected string") && plain.contains("4711"), "{plain}");
+        let own = |status: &VidraTargetStatus| {
+            status.message.as_deref().is_some_and(|message| message.contains("stringData[\"pin\"] of Secret"))
+        };
+        world.target_when("text", "berlin", "the hub itself refuses", own).await;
+
+        let all = said(&world, &logs).await;
+        assert!(all.contains("an effect failed") && all.contains("4711"), "the right things are searched");
+        silent_of(&all, [declared.0, declared.1, PIN.to_string().as_str()]);
+        for name in ["number", "gadget", "text", "service"] {
+            world.remove(name).await;
+        }
+        alice.delete(&gadgets).await;
         world.hub.delete(&At::config_map(&world.settings.namespace, "vidra-hub")).await;
         world.end().await;
     });

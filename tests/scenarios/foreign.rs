@@ -2,7 +2,7 @@
 
 use serde_json::json;
 use testkit::world::{At, LONG, wait_for};
-use vidra_api::TargetState;
+use vidra_api::{ChangeKind, DriftState, TargetState, VidraTargetStatus};
 
 use crate::{config_map, config_map_in, events, says, scenario, uid};
 
@@ -117,6 +117,43 @@ fn a_foreign_object_with_other_fields_is_neither_merged_with_nor_deleted_with_th
         world.remove("shop").await;
         berlin.gone(&At::config_map(&world.ns, "beside")).await;
         assert_eq!(berlin.live(&settings).await, foreign);
+        world.end().await;
+    });
+}
+
+#[test]
+fn drift_beside_a_foreign_object_is_reported_though_the_target_was_never_applied_whole() {
+    scenario(async |world| {
+        world.register(&["berlin"]).await;
+        let berlin = world.alice("berlin").await;
+        let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": world.ns}});
+        berlin.create(namespace).await;
+        berlin.create(config_map_in(&world.ns, "settings", "alice's")).await;
+        let spec = json!({"targets": [{"clusterNames": ["berlin"]}], "drift": {"policy": "Report"}});
+        let manifest = config_map("settings", "ours") + &config_map("beside", "ours");
+        world.deliver_with("shop", &manifest, spec).await;
+        world.target_is("shop", "berlin", TargetState::Failed, "AlreadyExists").await;
+        let beside = At::config_map(&world.ns, "beside");
+        berlin.when(&beside, "delivered", says("ours")).await;
+        let unknown = world.target("shop", "berlin").await.unwrap().status.unwrap();
+        assert_eq!((unknown.drift, unknown.revision), (Some(DriftState::Unknown), None));
+
+        berlin.merge(&beside, json!({"data": {"key": "bob's"}})).await;
+        let drifted = |status: &VidraTargetStatus| status.drift == Some(DriftState::Drifted);
+        let target = world.target_when("shop", "berlin", "drifted", drifted).await;
+        let status = target.status.unwrap();
+        let told: Vec<_> = status.changes.iter().map(|one| (one.name.as_str(), one.change)).collect();
+        assert_eq!((told, status.drifted), (vec![("beside", ChangeKind::Modified)], 1));
+        assert_eq!(
+            (status.state, status.reason.as_deref()),
+            (Some(TargetState::Failed), Some("AlreadyExists"))
+        );
+        world.resource_says("shop", "Drifted", "True", "TargetsDrifted").await;
+        assert!(says("bob's")(&berlin.live(&beside).await), "it is reported, not repaired");
+
+        berlin.merge(&beside, json!({"data": {"key": "ours"}})).await;
+        let over = |status: &VidraTargetStatus| status.drift == Some(DriftState::Unknown);
+        world.target_when("shop", "berlin", "as delivered again, and not whole", over).await;
         world.end().await;
     });
 }

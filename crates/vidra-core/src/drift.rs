@@ -7,7 +7,9 @@ mod evidence;
 mod managers;
 mod redact;
 mod value;
+mod withheld;
 
 pub use evidence::{Evidence, Suspect, UNKNOWN, evidence};
 pub use managers::managers;
 pub use redact::{BadRule, Cover, RULES_MAX, Redactions};
+pub use withheld::{About, Does, Refusal};

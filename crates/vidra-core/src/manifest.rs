@@ -11,7 +11,7 @@ mod tests;
 pub(crate) mod tree;
 pub mod unpack;
 
-use std::sync::Arc;
+use std::{fmt, sync::Arc};
 
 use serde_json::Value;
 
@@ -30,7 +30,7 @@ pub const MAX_OBJECTS: usize = 10_000;
 const MAX_VALUES: usize = 4 * MAX_TEXT;
 
 /// One object of a manifest.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, PartialEq)]
 pub struct ManifestObject {
     /// The document that it stands in, and where that begins; empty documents count.
     pub place: Place,
@@ -42,6 +42,15 @@ pub struct ManifestObject {
     pub name: String,
     /// All of it, without what only a server writes.
     pub value: Value,
+}
+
+/// Without its value, which may be a Secret.
+impl fmt::Debug for ManifestObject {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut told = f.debug_struct("ManifestObject");
+        told.field("place", &self.place).field("gvk", &self.gvk);
+        told.field("namespace", &self.namespace).field("name", &self.name).finish_non_exhaustive()
+    }
 }
 
 /// Reads one text, as [`Reader::read_text`] does.

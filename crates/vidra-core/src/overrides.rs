@@ -10,6 +10,7 @@ mod set;
 mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 
 use json_patch::PatchOperation;
 use serde_json::Value;
@@ -43,11 +44,21 @@ struct Entry {
     change: Change,
 }
 
-#[derive(Debug)]
 enum Change {
     Patch(Vec<PatchOperation>),
     Merge(Value),
     Set(Vec<(Path, Expression)>),
+}
+
+/// Without values: they may be for a Secret.
+impl fmt::Debug for Change {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Patch(_) => "Patch",
+            Self::Merge(_) => "Merge",
+            Self::Set(_) => "Set",
+        })
+    }
 }
 
 /// A cluster, as far as overrides may look at it.

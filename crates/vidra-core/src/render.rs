@@ -9,6 +9,7 @@ mod stamp;
 mod tests;
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::sync::Arc;
 
 use serde_json::Value;
@@ -33,7 +34,7 @@ pub struct Rendered {
 }
 
 /// One object that a target is to have.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, PartialEq)]
 pub struct Declared {
     /// Its key in the member.
     pub key: ObjectKey,
@@ -51,6 +52,16 @@ pub struct Declared {
     pub directives: Directives,
     /// The prepared object, without our marks; [`compose`] adds them.
     pub body: Arc<Value>,
+}
+
+/// Without its body, which may be a Secret.
+impl fmt::Debug for Declared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut told = f.debug_struct("Declared");
+        told.field("key", &self.key).field("gvk", &self.gvk).field("scope", &self.scope);
+        told.field("place", &self.place).field("hash", &self.hash).field("stage", &self.stage);
+        told.field("directives", &self.directives).finish_non_exhaustive()
+    }
 }
 
 /// An object of a kind whose scope nobody knows.

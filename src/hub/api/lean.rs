@@ -72,7 +72,8 @@ impl HubApi {
             },
         });
         let (name, params) = (held.name_any(), PatchParams::apply("vidra-hub"));
-        let made = self.call("apply", api.patch_metadata(&name, &params, &Patch::Apply(&body))).await?;
+        let made =
+            self.call_unquoted("apply", api.patch_metadata(&name, &params, &Patch::Apply(&body))).await?;
         let now = VidraResource { metadata: made.metadata, ..held.clone() };
         self.catalog.fold_resource(now);
         Ok(())
@@ -109,6 +110,6 @@ impl HubApi {
             request.headers_mut().insert(ACCEPT, METADATA);
             self.client.request::<PartialObjectMeta<K>>(request).await
         };
-        Ok(self.call("status", write).await?.metadata)
+        Ok(self.call_unquoted("status", write).await?.metadata)
     }
 }

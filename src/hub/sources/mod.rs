@@ -45,12 +45,19 @@ impl fmt::Display for SourceKind {
 }
 
 /// A text that was read from a source.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Source {
     /// Where it stood, in words: `ConfigMap shop-crds, key crds.yaml.gz`.
     pub name: String,
     /// What stood there, unpacked.
     pub text: String,
+}
+
+/// Without the text, which may be of a Secret.
+impl fmt::Debug for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Source({}, {} bytes)", self.name, self.text.len())
+    }
 }
 
 /// An entry of `spec.manifestsFrom`, for messages.

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use vidra_api::{ExistingPolicy, FieldPolicy};
 use vidra_core::{fields, object::ObjectKey, render::Declared};
 
-use super::{Actor, Outcome, Step, contest};
+use super::{Actor, Outcome, Step};
 use crate::member::{
     error::{CallError, Class},
     live::Live,
@@ -41,7 +41,7 @@ impl Actor<'_> {
                 let would = self.rehearse(declared, &live, true).await?;
                 let ours = fields::own_apply_entry(&would.json, &self.owner.manager);
                 if let Some(paths) = ours.and_then(|ours| differing(&live, &would, ours, &declared.body)) {
-                    return Ok(differs(&declared.key, &paths));
+                    return Ok(differs(&declared.key, &self.some_paths(&declared.key, &paths)));
                 }
                 let manager = &self.owner.manager;
                 let entries = ours.and_then(|ours| {
@@ -82,7 +82,7 @@ impl Actor<'_> {
                         !fields::EARLIER_APPLIERS.contains(&manager.as_str())
                             && !from.is_some_and(|hub| fields::is_of_hub(manager, hub))
                     });
-                    Ok((!holders.is_empty()).then(|| contest::refused(&declared.key, &holders, contested)))
+                    Ok((!holders.is_empty()).then(|| self.contested(&declared.key, &holders, contested)))
                 }
                 _ => Err(error),
             },
@@ -113,7 +113,7 @@ impl Actor<'_> {
         let uid = match self.send(declared, &body, force).await {
             Err(CallError { class: Class::FieldConflict(contested), .. }) => {
                 let holders = fields::contenders(&live.json, &self.owner.manager, &contested);
-                return Ok(contest::refused(&declared.key, &holders, &contested));
+                return Ok(self.contested(&declared.key, &holders, &contested));
             }
             sent => sent?,
         };
@@ -133,7 +133,8 @@ impl Actor<'_> {
         let api = self.api(&declared.key, self.resource(&declared.gvk)?);
         let params = PatchParams { field_manager: Some("vidra-hub".into()), ..PatchParams::default() };
         let patch = Patch::Merge(json!({"metadata": metadata}));
-        self.session.call("adopt", api.patch(&declared.key.name, &params, &patch)).await
+        let about = self.changing(&declared.key);
+        self.session.call("adopt", about, api.patch(&declared.key.name, &params, &patch)).await
     }
 
     /// Before an apply to an object of ours whose managedFields were reset: else the server would make up an entry
@@ -172,7 +173,8 @@ impl Actor<'_> {
         body["metadata"]["resourceVersion"] = live.resource_version().into();
         let params = PatchParams { dry_run: true, ..self.params(force) };
         let api = self.api(&declared.key, self.resource(&declared.gvk)?);
-        self.session.call("verify", api.patch(&declared.key.name, &params, &Patch::Apply(&body))).await
+        let (about, patch) = (self.changing(&declared.key), Patch::Apply(&body));
+        self.session.call("verify", about, api.patch(&declared.key.name, &params, &patch)).await
     }
 }
 
@@ -183,12 +185,11 @@ fn differing(live: &Live, would: &Live, ours: &Value, declared: &Value) -> Optio
     (!paths.is_empty()).then(|| paths.iter().map(ToString::to_string).collect())
 }
 
-fn differs(key: &ObjectKey, paths: &[String]) -> Outcome {
+fn differs(key: &ObjectKey, paths: &str) -> Outcome {
     Outcome::Refused {
         reason: "ExistingDiffers",
         message: format!(
-            "{key} exists, was not made by the hub, and differs from what is declared at {}; make them equal, or set conflicts.existing to Adopt",
-            contest::some(paths, contest::PATHS)
+            "{key} exists, was not made by the hub, and differs from what is declared at {paths}; make them equal, or set conflicts.existing to Adopt"
         ),
     }
 }

@@ -52,7 +52,7 @@ impl Actor<'_> {
             let known = !holders.is_empty();
             holders.retain(|(manager, _)| !manager.starts_with(fields::MANAGER_PREFIX));
             if !holders.is_empty() || !known {
-                return Ok(refused(&declared.key, &holders, contested));
+                return Ok(self.contested(&declared.key, &holders, contested));
             }
         }
         let body = self.body_for(declared, &live);
@@ -121,7 +121,7 @@ impl Actor<'_> {
             let paths = fields::differing(&live.json, &would.json, &set, None);
             if !paths.is_empty() {
                 let paths: Vec<String> = paths.iter().map(ToString::to_string).collect();
-                let what = format!("it would change {}", some(&paths, PATHS));
+                let what = format!("it would change {}", self.some_paths(&declared.key, &paths));
                 return Ok(Some(shared_conflict(&declared.key, holder, &what)));
             }
         }
@@ -135,25 +135,30 @@ impl Actor<'_> {
             message: "the object was replaced; trying again".to_owned(),
         })
     }
-}
 
-/// A field is not to be taken from who holds it.
-pub(super) fn refused(key: &ObjectKey, holders: &[(String, Vec<String>)], contested: &[String]) -> Outcome {
-    let named: Vec<String> = holders
-        .iter()
-        .map(|(manager, paths)| {
-            format!("{:?} holds {}", unseen::shown(manager, MANAGER_MAX), some(paths, PATHS))
-        })
-        .collect();
-    let who = match named.is_empty() {
-        true => format!("others hold {}", some(contested, PATHS)),
-        false => some(&named, MANAGERS),
-    };
-    Outcome::Refused {
-        reason: "FieldConflict",
-        message: format!(
-            "{key}: {who}, with other values; make them equal, drop the fields from the manifest, or set conflicts.fields to Force"
-        ),
+    /// A field is not to be taken from who holds it.
+    pub(super) fn contested(
+        &self,
+        key: &ObjectKey,
+        holders: &[(String, Vec<String>)],
+        contested: &[String],
+    ) -> Outcome {
+        let named: Vec<String> = holders
+            .iter()
+            .map(|(manager, paths)| {
+                format!("{:?} holds {}", unseen::shown(manager, MANAGER_MAX), self.some_paths(key, paths))
+            })
+            .collect();
+        let who = match named.is_empty() {
+            true => format!("others hold {}", self.some_paths(key, contested)),
+            false => some(&named, MANAGERS),
+        };
+        Outcome::Refused {
+            reason: "FieldConflict",
+            message: format!(
+                "{key}: {who}, with other values; make them equal, drop the fields from the manifest, or set conflicts.fields to Force"
+            ),
+        }
     }
 }
 

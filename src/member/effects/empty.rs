@@ -8,7 +8,7 @@ use kube::{
 };
 use vidra_core::object::{Gvk, ObjectKey, Scope};
 
-use super::Actor;
+use super::{Actor, reading};
 use crate::member::{error::CallError, kinds::Kinds, live::Live};
 
 /// Objects in a page of a list.
@@ -101,7 +101,7 @@ impl Actor<'_> {
         let namespace = item.metadata.namespace.as_deref().unwrap_or_default();
         let key = ObjectKey::new(gvk, namespace, item.metadata.name.as_deref().unwrap_or_default());
         let api = self.api(&key, (resource.clone(), key.scope()));
-        match self.get(&api, &key.name).await {
+        match self.get(&api, &key).await {
             Ok(live) => Ok(live.is_some_and(|live| !live.is_terminating())),
             Err(error) if error.is_transient() => Err(error),
             Err(_) => Ok(true),
@@ -121,7 +121,8 @@ impl Actor<'_> {
         };
         let (mut all, mut params) = (Vec::new(), ListParams::default().limit(PAGE));
         loop {
-            match self.session.call("list", api.list_metadata(&params)).await {
+            let about = reading(&resource.group, &resource.kind);
+            match self.session.call("list", about, api.list_metadata(&params)).await {
                 Ok(page) => {
                     all.extend(page.items);
                     match page.metadata.continue_.filter(|token| !token.is_empty()) {

@@ -66,7 +66,8 @@ impl Actor<'_> {
         let mut namespace = Namespace::default();
         namespace.metadata.name = Some(name.to_owned());
         let api: Api<Namespace> = Api::all(self.session.client.clone());
-        match self.session.call("create", api.create(&PostParams::default(), &namespace)).await {
+        let about = self.changing(&declared);
+        match self.session.call("create", about, api.create(&PostParams::default(), &namespace)).await {
             Ok(_) => Ok(()),
             Err(error) if error.class == Class::Conflict => Ok(()),
             Err(error) if error.class == Class::Forbidden => Err(missing(format!(

@@ -70,7 +70,7 @@ impl Actor<'_> {
         let api = self.api(&declared.key, self.resource(&declared.gvk)?);
         let params = PostParams { dry_run: true, field_manager: Some(self.owner.manager.clone()) };
         let body = Live::from(self.body(declared));
-        match self.session.call("verify", api.create(&params, &body)).await {
+        match self.session.call("verify", self.changing(&declared.key), api.create(&params, &body)).await {
             Ok(_) => Ok(true),
             Err(error) if error.class == Class::Conflict => Ok(true),
             Err(error) if error.is_transient() => Err(error),
@@ -88,7 +88,7 @@ impl Actor<'_> {
         }
         let api = self.api(key, self.resource(&declared.gvk)?);
         tracing::info!(cluster = %self.session.cluster, object = %key, fields, "deleted to be made anew");
-        if let Deletion::Going = self.delete_exactly(&api, &live).await? {
+        if let Deletion::Going = self.delete_exactly(&api, key, &live).await? {
             return Ok(Outcome::Leaving);
         }
         self.forget_record(key, live.uid());

@@ -48,7 +48,7 @@ impl Actor<'_> {
             return Ok(Outcome::Gone);
         };
         let api = self.api(key, resource);
-        let Some(live) = self.get(&api, &key.name).await? else {
+        let Some(live) = self.get(&api, key).await? else {
             self.forget_record(key, uid);
             return Ok(Outcome::Gone);
         };
@@ -89,7 +89,7 @@ impl Actor<'_> {
                 }
             }
         }
-        match self.delete_exactly(&api, &live).await? {
+        match self.delete_exactly(&api, key, &live).await? {
             Deletion::Going => Ok(Outcome::Removing),
             Deletion::Done => {
                 self.forget_record(key, live.uid());
@@ -100,7 +100,12 @@ impl Actor<'_> {
     }
 
     /// Deletes exactly the object that was read, in the background. The one way in which a member's object is deleted.
-    pub(super) async fn delete_exactly(&self, api: &Api<Live>, live: &Live) -> Result<Deletion, CallError> {
+    pub(super) async fn delete_exactly(
+        &self,
+        api: &Api<Live>,
+        key: &ObjectKey,
+        live: &Live,
+    ) -> Result<Deletion, CallError> {
         let preconditions = Preconditions {
             uid: Some(live.uid().to_owned()),
             resource_version: Some(live.resource_version().to_owned()),
@@ -115,7 +120,7 @@ impl Actor<'_> {
             propagation_policy: Some(PropagationPolicy::Background),
             ..DeleteParams::default()
         };
-        match self.session.call("delete", api.delete(live.meta_text("name"), &params)).await {
+        match self.session.call("delete", self.changing(key), api.delete(&key.name, &params)).await {
             Ok(answer) if answer.as_ref().left().is_some_and(Live::is_terminating) => Ok(Deletion::Going),
             Ok(_) => Ok(Deletion::Done),
             Err(error) if error.is_gone() => Ok(Deletion::WasGone),
@@ -136,11 +141,8 @@ impl Actor<'_> {
         if !key.namespace.is_empty() {
             body["metadata"]["namespace"] = (&*key.namespace).into();
         }
-        match self
-            .session
-            .call("release", api.patch(&key.name, &self.params(false), &Patch::Apply(&body)))
-            .await
-        {
+        let (params, patch, about) = (self.params(false), Patch::Apply(&body), self.changing(key));
+        match self.session.call("release", about, api.patch(&key.name, &params, &patch)).await {
             Ok(answer) if self.is_marked(&answer) => self.release(api, gvk, key, &answer, true).await,
             Ok(answer) => {
                 self.fold(gvk, answer, Source::Read);
@@ -177,7 +179,8 @@ impl Actor<'_> {
             "managedFields": if rest.is_empty() { json!([{}]) } else { json!(rest) },
         }});
         let params = PatchParams { field_manager: Some("vidra-hub".into()), ..PatchParams::default() };
-        match self.session.call("release", api.patch(&key.name, &params, &Patch::Merge(&body))).await {
+        let (about, patch) = (self.changing(key), Patch::Merge(&body));
+        match self.session.call("release", about, api.patch(&key.name, &params, &patch)).await {
             Ok(live) if others => {
                 self.fold(gvk, live, Source::Read);
                 Ok(Outcome::Gone)

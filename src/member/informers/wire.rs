@@ -16,11 +16,17 @@ use kube::{
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use vidra_api::{labels::HUB_LABEL, names::HubId};
-use vidra_core::object::{Gvk, ObjectKey};
+use vidra_core::{
+    drift::{About, Does},
+    object::{Gvk, ObjectKey},
+};
 
-use crate::member::{
-    error::{CallError, Class},
-    live::Live,
+use crate::{
+    member::{
+        error::{CallError, Class},
+        live::Live,
+    },
+    settings::tuning::Tuning,
 };
 
 /// No page, no event and no answer may be larger. An API server's own objects end at a few MiB: etcd takes 1.5 MiB.
@@ -38,6 +44,8 @@ pub(super) struct Wire {
     /// Empty: all.
     pub(super) namespace: Arc<str>,
     pub(super) hub: HubId,
+    /// What of objects is not to be told.
+    pub(super) tuning: Arc<Tuning>,
 }
 
 /// One object of a list or an event.
@@ -205,7 +213,12 @@ impl Wire {
         let text = read_whole(body, MOST_OF_ERROR).await?;
         let status = serde_json::from_str::<Status>(&text)
             .unwrap_or_else(|_| Status { message: text, ..Status::default() });
-        Err(Status { code: code.as_u16(), ..status }.into())
+        Err(self.failed(Status { code: code.as_u16(), ..status }))
+    }
+
+    fn failed(&self, status: Status) -> CallError {
+        let about = About { group: &self.gvk.group, kind: &self.gvk.kind, does: Does::Reads };
+        CallError::of_status(status, about, &self.tuning.now().redact)
     }
 
     /// Reads one object.
@@ -254,7 +267,7 @@ impl Wire {
                 Line::Bookmark(glance.metadata.resource_version.unwrap_or_default())
             }
             "ERROR" => match serde_json::from_str::<Status>(object) {
-                Ok(status) => Line::Error(status.into()),
+                Ok(status) => Line::Error(self.failed(status)),
                 Err(_) => return Err(undecodable("an error in a watch")),
             },
             _ => return Err(undecodable("an event of an unknown type")),

@@ -74,9 +74,11 @@ impl Report {
         report
     }
 
-    /// Whether something differs now.
+    /// Whether something differs now, or did when it was last seen and nobody has seen it since.
     pub fn has_drift(&self) -> bool {
-        self.not_listed > 0 || self.groups.iter().any(|group| group.undone.is_none())
+        self.not_listed > 0
+            || !self.last_seen_drifted.is_empty()
+            || self.groups.iter().any(|group| group.undone.is_none())
     }
 
     fn take(
@@ -137,8 +139,14 @@ impl Report {
     pub fn text(&self, wide: bool, corrected: bool, now: Timestamp) -> String {
         let mut text = String::new();
         if self.groups.is_empty() {
-            let among = count(self.targets - self.unknown.len(), "target");
-            text.push_str(&format!("No drift. {among} looked at.\n"));
+            let (looked, unknown) = (self.targets - self.unknown.len(), self.unknown.len());
+            let among = count(looked, "target");
+            match (looked, unknown) {
+                (_, 0) => text.push_str(&format!("No drift. {among} looked at.\n")),
+                // The line on these says all.
+                (0, _) => {}
+                _ => text.push_str(&format!("No drift seen: {among} looked at, {unknown} not.\n")),
+            }
         } else {
             text.push_str(&self.rows(wide, corrected, now));
         }

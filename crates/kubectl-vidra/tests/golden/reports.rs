@@ -101,6 +101,19 @@ fn no_drift_is_said_with_how_many_were_looked_at_and_of_how_many_nobody_knows() 
 }
 
 #[test]
+fn a_target_that_had_drifted_when_last_seen_counts_as_drift() {
+    let mut lost = drifted(json!([scaled("2026-03-01T11:50:00Z")]));
+    lost["drift"] = json!("Unknown");
+    let all = [target("cairo", lost.clone()), target("delhi", json!(null))];
+    let report = Report::of(&all, false);
+    assert!(report.has_drift() && report.groups.is_empty());
+    assert_snapshot!("drift_last_seen", report.text(false, false, now()));
+    lost["changes"] = json!([]);
+    lost["drifted"] = json!(0);
+    assert!(!Report::of(&[target("cairo", lost)], false).has_drift(), "in sync when last seen");
+}
+
+#[test]
 fn a_tree_shows_what_is_not_well_and_counts_the_rest() {
     let mut failed = drifted(json!([scaled("2026-03-01T11:50:00Z")]));
     failed["state"] = json!("Failed");

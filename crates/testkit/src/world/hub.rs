@@ -11,7 +11,7 @@ use vidra_hub::settings::Settings;
 use super::{
     access::{Access, At},
     bed::{Bed, Turns, Who},
-    logs::Tee,
+    logs,
     record::Mark,
     wait::{LONG, SOON, wait_for},
 };
@@ -51,12 +51,7 @@ impl World {
     /// Waits for its turn, and starts a hub that knows no member yet.
     pub async fn start(bed: Arc<dyn Bed>) -> Self {
         let mut turn = bed.turns().lock_owned().await;
-        let _ = tracing_subscriber::fmt()
-            .with_env_filter(tracing_subscriber::EnvFilter::new(
-                std::env::var("RUST_LOG").unwrap_or_else(|_| "vidra_hub=debug,testkit=info".into()),
-            ))
-            .with_writer(Tee)
-            .try_init();
+        logs::start();
         let hub = Access::new(bed.client("hub", Who::Admin).await.expect("a client"), "kubectl");
         if !turn.installed {
             install(&hub).await;

@@ -1,4 +1,4 @@
-//! What the hub logs, for tests that read it: kept beside what is printed, while somebody asks for it.
+//! What the hub logs, for tests that read it: kept while somebody asks for it.
 
 use std::{
     io::{self, Write},
@@ -6,7 +6,13 @@ use std::{
 };
 
 use parking_lot::Mutex;
-use tracing_subscriber::fmt::{MakeWriter, TestWriter};
+use tracing_subscriber::{
+    EnvFilter,
+    filter::{FilterExt, dynamic_filter_fn},
+    fmt::{self, MakeWriter, TestWriter},
+    prelude::*,
+};
+use vidra_hub::telemetry;
 
 type Kept = Arc<Mutex<Vec<u8>>>;
 
@@ -35,30 +41,37 @@ impl Drop for Logs {
     }
 }
 
-/// Prints as tests do, and keeps a copy for those who ask.
-pub(super) struct Tee;
+/// Prints as tests do, what RUST_LOG says; and keeps for those who ask all that the process would say at most: of the
+/// hub's own crates everything, of others what the product logs.
+pub(super) fn start() {
+    let printed = std::env::var("RUST_LOG").unwrap_or_else(|_| "vidra_hub=debug,testkit=info".into());
+    let printed = fmt::layer().with_writer(TestWriter::new).with_filter(EnvFilter::new(printed));
+    let product = telemetry::filtered(EnvFilter::new("info,vidra_hub=trace,vidra_core=trace,testkit=off"));
+    let asked = dynamic_filter_fn(|_, _| !CAPTURES.lock().is_empty());
+    let kept = fmt::layer().with_ansi(false).with_writer(Keep).with_filter(product.and(asked));
+    let _ = tracing_subscriber::registry().with(printed).with(kept).try_init();
+}
 
-impl<'a> MakeWriter<'a> for Tee {
-    type Writer = TeeWriter;
+/// Keeps a copy for each who asks.
+struct Keep;
 
-    fn make_writer(&'a self) -> TeeWriter {
-        TeeWriter(TestWriter::new())
+impl MakeWriter<'_> for Keep {
+    type Writer = Self;
+
+    fn make_writer(&self) -> Self {
+        Self
     }
 }
 
-/// See [`Tee`].
-pub(super) struct TeeWriter(TestWriter);
-
-impl Write for TeeWriter {
+impl Write for Keep {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let written = self.0.write(bytes)?;
         for kept in CAPTURES.lock().iter() {
-            kept.lock().extend_from_slice(&bytes[..written]);
+            kept.lock().extend_from_slice(bytes);
         }
-        Ok(written)
+        Ok(bytes.len())
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        self.0.flush()
+        Ok(())
     }
 }

@@ -74,6 +74,20 @@ impl Redactions {
         Ok(Self(rules))
     }
 
+    /// Whether objects of a kind may hold values that must not be written.
+    pub fn protects(&self, group: &str, kind: &str) -> bool {
+        let is_of = |rule: &Rule| rule.kind == kind && rule.group.as_deref().is_none_or(|of| of == group);
+        (kind == "Secret" && group.is_empty()) || self.0.iter().any(is_of)
+    }
+
+    /// A path of an object as messages may show it: what names an item of a list may be a value.
+    pub fn shown_path(&self, group: &str, kind: &str, path: &str) -> String {
+        match self.protects(group, kind) {
+            true => unnamed(path),
+            false => path.to_owned(),
+        }
+    }
+
     /// Whether the value at a path of an object, as paths are shown, must not be written: after so many steps of the
     /// path what is secret begins.
     fn covers(&self, group: &str, kind: &str, path: &str) -> Option<usize> {
@@ -119,6 +133,24 @@ fn emptied(path: &str) -> String {
             }
             None => out.push_str("[]"),
         }
+        rest = &rest[at + end..];
+    }
+    out + rest
+}
+
+/// The path with nothing in its brackets but numbers and quoted names of fields.
+fn unnamed(path: &str) -> String {
+    let mut out = String::with_capacity(path.len());
+    let mut rest = path;
+    while let Some(at) = rest.find('[') {
+        out.push_str(&rest[..at]);
+        let Some((end, quoted)) = bracket(&rest[at..]) else {
+            out.push_str("[]");
+            return out;
+        };
+        let inside = &rest[at + 1..at + end - 1];
+        let told = quoted.is_some() || inside.chars().all(|c| c.is_ascii_digit()) && inside.len() <= 6;
+        out.push_str(if told { &rest[at..at + end] } else { "[]" });
         rest = &rest[at + end..];
     }
     out + rest

@@ -279,6 +279,23 @@ fn a_revision_is_named_after_its_parts_and_where_they_end() {
     assert_eq!(format!("{:?}", key()), "HashKey(redacted)");
 }
 
+#[test]
+fn what_may_hold_a_secret_does_not_show_it_where_it_is_debugged() {
+    let text = "apiVersion: v1\nkind: Secret\nmetadata: {name: a}\nstringData: {pin: 5up3r}";
+    let encoded = "NXVwM3I=";
+    let parsed = parse(text).unwrap();
+    let patch: Result<Vec<vidra_api::Override>, _> = serde_json::from_value(
+        json!([{"target": {"kind": "Secret"}, "mergePatch": {"stringData": {"pin": "5up3r"}}},
+        {"target": {"kind": "Secret"}, "jsonPatch": [{"op": "add", "path": "/stringData/pin", "value": "5up3r"}]},
+        {"target": {"kind": "Secret"}, "set": [{"path": ".stringData.pin", "expression": "'5up3r'"}]}]),
+    );
+    let overrides = Overrides::compile(&patch.unwrap()).unwrap();
+    for shown in [format!("{parsed:?}"), format!("{:?}", rendered(text)), format!("{overrides:?}")] {
+        assert!(!shown.contains("5up3r") && !shown.contains(encoded), "{shown}");
+    }
+    assert!(one(text).body.to_string().contains(encoded), "it is there");
+}
+
 const KNOWN_REVISION: &str = "37af8314dbcf43a8";
 
 #[test]

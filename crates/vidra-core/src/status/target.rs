@@ -122,11 +122,12 @@ pub fn target_status(before: &VidraTargetStatus, facts: &TargetFacts<'_>) -> Vid
     }
     let compared = known && facts.compared && facts.found.is_some();
     drift(&mut status, facts, compared);
-    // What was never delivered cannot have drifted.
-    status.drift = Some(match compared && status.revision.is_some() {
-        true if status.drifted > 0 => DriftState::Drifted,
-        true => DriftState::InSync,
-        false => DriftState::Unknown,
+    // What is found is drift, whatever became of the rest; where nothing is, that says something only of a target that
+    // was delivered whole.
+    status.drift = Some(match (compared, status.drifted > 0, status.revision.is_some()) {
+        (true, true, _) => DriftState::Drifted,
+        (true, false, true) => DriftState::InSync,
+        _ => DriftState::Unknown,
     });
     if facts.corrected > 0 {
         let count = status.corrections.as_ref().map_or(0, |corrections| corrections.count);
@@ -335,6 +336,31 @@ pub(super) mod tests {
         );
         let back = target_status(&drifted, &facts(Delivery::Applied, 70));
         assert_eq!((back.drift, back.changes.len()), (Some(DriftState::InSync), 0));
+    }
+
+    #[test]
+    fn what_is_found_is_drift_though_the_rest_was_never_delivered() {
+        let refused = || Delivery::Failed { reason: "AlreadyExists", message: "no".into(), stalled: true };
+        let cases = [
+            (Delivery::Applied, false, true, 1, DriftState::Drifted),
+            (Delivery::Applied, false, true, 0, DriftState::InSync),
+            (refused(), false, true, 1, DriftState::Drifted),
+            (refused(), false, true, 0, DriftState::Unknown),
+            (refused(), false, false, 1, DriftState::Unknown),
+            (refused(), true, true, 1, DriftState::Drifted),
+            (refused(), true, true, 0, DriftState::InSync),
+        ];
+        for (delivery, whole_before, compared, found, drift) in cases {
+            let before = match whole_before {
+                true => target_status(&VidraTargetStatus::default(), &facts(Delivery::Applied, 1)),
+                false => VidraTargetStatus::default(),
+            };
+            let found = Some((0..found).map(|number| changed(&number.to_string())).collect());
+            let case = format!("{delivery:?}, before: {whole_before}, compared: {compared}, {found:?}");
+            let state = if delivery == Delivery::Applied { TargetState::Ready } else { TargetState::Failed };
+            let status = target_status(&before, &TargetFacts { found, compared, ..facts(delivery, 5) });
+            assert_eq!((status.drift, status.state), (Some(drift), Some(state)), "{case}");
+        }
     }
 
     #[test]
