@@ -116,6 +116,11 @@ impl Registry {
         })
     }
 
+    /// Does this target have informers?
+    fn follows(&self, target: &TargetKey) -> bool {
+        self.running.values().any(|informer| informer.users.contains(target))
+    }
+
     fn users_of(&self, gvk: &Gvk) -> BTreeSet<TargetKey> {
         let of_kind = self.running.iter().filter(|(place, _)| place.gvk == *gvk);
         of_kind.flat_map(|(_, informer)| informer.users.iter().cloned()).collect()
@@ -286,8 +291,14 @@ impl Informers {
         self.notify(targets);
     }
 
+    /// Tells those that follow events: the others' objects may be of a kind that somebody follows.
     fn notify(&self, targets: impl IntoIterator<Item = TargetKey>) {
-        for target in targets {
+        let mut targets = targets.into_iter().peekable();
+        if targets.peek().is_none() {
+            return;
+        }
+        let state = self.state.lock();
+        for target in targets.filter(|target| state.follows(target)) {
             self.queue.add(Key::Target(target), Priority::Drift);
         }
     }
