@@ -5,7 +5,7 @@
 //! that fails says so and tries on; it never stops another. Where a kind cannot be listed in all namespaces, for
 //! that is forbidden, there is one for each namespace in use.
 //!
-//! `run` and `list` are what one of them does, `wire` what it reads, `places` where there is one, `verify` how it
+//! `run` and `list` are what one of them does, `pages` how a list is asked for, `wire` what it reads, `places` where there is one, `verify` how it
 //! finds out that a watch lies, `faults` what is said of that, `broken` what is known of objects that cannot be read,
 //! `counts` what a status tells.
 
@@ -13,6 +13,7 @@ mod broken;
 mod counts;
 mod faults;
 mod list;
+mod pages;
 mod places;
 mod run;
 mod verify;

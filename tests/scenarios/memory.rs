@@ -29,6 +29,7 @@ mod order;
 mod others;
 mod outages;
 mod overrides;
+mod oversized;
 mod partial;
 mod patience;
 mod removal;
