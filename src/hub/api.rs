@@ -1,6 +1,8 @@
 //! Every write to the hub's API, each within a deadline and guarded by the resourceVersion that it was
 //! made from. The answer is folded into the catalog at once.
 
+mod lean;
+
 use std::{collections::BTreeMap, fmt::Debug, sync::Arc, time::Duration};
 
 use k8s_openapi::{NamespaceResourceScope, api::core::v1::Secret};
@@ -12,8 +14,7 @@ use kube::{
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::json;
 use vidra_api::{
-    MemberCluster, MemberClusterStatus, VidraInventory, VidraResource, VidraResourceStatus, VidraTarget,
-    VidraTargetStatus,
+    MemberCluster, VidraInventory, VidraResource, VidraTarget,
     labels::{FINALIZER, MEMBER_FINALIZER},
     names::inventory_name,
 };
@@ -140,38 +141,10 @@ impl HubApi {
         Ok(())
     }
 
-    /// Writes a VidraTarget's status.
-    pub async fn target_status(
-        &self,
-        held: &VidraTarget,
-        status: VidraTargetStatus,
-    ) -> Result<(), CallError> {
-        let target = VidraTarget { status: Some(status), ..held.clone() };
-        let api = self.namespaced::<VidraTarget>(&held.namespace().unwrap_or_default());
-        let (name, params) = (held.name_any(), PostParams::default());
-        let made = self.call("status", api.replace_status(&name, &params, &target)).await?;
-        self.catalog.fold_target(made);
-        Ok(())
-    }
-
-    /// Writes a VidraResource's status.
-    pub async fn resource_status(
-        &self,
-        held: &VidraResource,
-        status: VidraResourceStatus,
-    ) -> Result<(), CallError> {
-        let resource = VidraResource { status: Some(status), ..held.clone() };
+    /// Takes our finalizer off a VidraResource. Nothing else of a user's object is touched.
+    pub async fn release_resource(&self, held: &VidraResource) -> Result<(), CallError> {
         let api = self.namespaced::<VidraResource>(&held.namespace().unwrap_or_default());
-        let (name, params) = (held.name_any(), PostParams::default());
-        let made = self.call("status", api.replace_status(&name, &params, &resource)).await?;
-        self.catalog.fold_resource(made);
-        Ok(())
-    }
-
-    /// Puts our finalizer on a VidraResource, or takes it off. Nothing else of a user's object is touched.
-    pub async fn resource_finalizer(&self, held: &VidraResource, present: bool) -> Result<(), CallError> {
-        let api = self.namespaced::<VidraResource>(&held.namespace().unwrap_or_default());
-        if let Some(now) = self.set_finalizer(&api, held, FINALIZER, present).await? {
+        if let Some(now) = self.set_finalizer(&api, held, FINALIZER, false).await? {
             self.catalog.fold_resource(now);
         }
         Ok(())
@@ -222,20 +195,6 @@ impl HubApi {
         let (name, params) = (held.name_any(), PatchParams::default());
         let now = self.call("annotate", api.patch(&name, &params, &Patch::Merge(&body))).await?;
         self.catalog.fold_member(now);
-        Ok(())
-    }
-
-    /// Writes a MemberCluster's status.
-    pub async fn member_status(
-        &self,
-        held: &MemberCluster,
-        status: MemberClusterStatus,
-    ) -> Result<(), CallError> {
-        let member = MemberCluster { status: Some(status), ..held.clone() };
-        let api: Api<MemberCluster> = Api::all(self.client.clone());
-        let (name, params) = (held.name_any(), PostParams::default());
-        let made = self.call("status", api.replace_status(&name, &params, &member)).await?;
-        self.catalog.fold_member(made);
         Ok(())
     }
 

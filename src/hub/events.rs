@@ -104,13 +104,13 @@ impl Events {
     }
 
     /// Says it of one more object on a member: what comes within a moment is one Event.
-    pub fn gather<K>(&self, about: &K, saying: Saying, cluster: &str, one: One<'_>)
+    pub fn gather<K>(&self, about: &K, saying: Saying, one: One<'_>)
     where
         K: Resource<DynamicType = ()>,
     {
         let regarding = about.object_ref(&());
         let uid = regarding.uid.clone().unwrap_or_default();
-        let group: Group = (uid, saying.reason, cluster.to_owned());
+        let group: Group = (uid, saying.reason);
         let event = || self.event(regarding, saying.severity, saying.reason);
         if self.memory.bursts.add(&group, saying, one, event)
             && !self.send(Item::Group(group.clone(), Instant::now()), saying.reason)
@@ -203,7 +203,7 @@ impl Writer {
     async fn tell_first(&mut self) {
         let Some((_, group)) = self.gathering.pop_front() else { return };
         let Some((mut event, note)) = self.memory.bursts.take(&group) else { return };
-        let (uid, reason, _) = &group;
+        let (uid, reason) = &group;
         if self.memory.is_news(format!("{uid} {reason} {note}")) {
             event.note = Some(cut(&note));
             self.write(&event).await;

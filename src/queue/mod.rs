@@ -10,13 +10,14 @@ pub use key::{Key, Priority, ResourceKey, TargetKey};
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
     ops::Bound,
+    pin::pin,
     sync::Arc,
     time::Duration,
 };
 
 use futures::StreamExt;
 use key::Lane;
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 use tokio::{
     sync::{Notify, mpsc},
     time::Instant,
@@ -53,6 +54,7 @@ pub enum Verdict {
 pub struct Queue {
     inner: Mutex<Inner>,
     wake: Notify,
+    arrived: Notify,
     timer: mpsc::UnboundedSender<(Key, Instant)>,
     rng: Arc<dyn Rng>,
     metrics: QueueMetrics,
@@ -87,8 +89,8 @@ struct LaneState {
 enum KeyState {
     Ready(Priority),
     Running,
-    /// Running, and something arrived for it since it was started.
-    Dirty(Priority),
+    /// Running, and so many things arrived for it since it was started.
+    Dirty(Priority, u32),
 }
 
 const FIRST_RETRY: Duration = Duration::from_millis(200);
@@ -103,6 +105,7 @@ impl Queue {
         let queue = Arc::new(Self {
             inner: Mutex::new(Inner::new(limits)),
             wake: Notify::new(),
+            arrived: Notify::new(),
             timer,
             rng,
             metrics,
@@ -115,10 +118,10 @@ impl Queue {
         let mut inner = self.inner.lock();
         match inner.keys.get(&key).copied() {
             Some(KeyState::Ready(held)) if held <= priority => return,
-            Some(KeyState::Dirty(held)) if held <= priority => return,
-            Some(KeyState::Running | KeyState::Dirty(_)) => {
-                inner.keys.insert(key, KeyState::Dirty(priority));
-                return;
+            Some(KeyState::Running) => return self.arrived(inner, key, KeyState::Dirty(priority, 1)),
+            Some(KeyState::Dirty(held, times)) => {
+                let more = KeyState::Dirty(held.min(priority), times.saturating_add(1));
+                return self.arrived(inner, key, more);
             }
             Some(KeyState::Ready(held)) => inner.remove_ready(&key, held),
             None => self.metrics.added(key.loop_name()),
@@ -126,6 +129,34 @@ impl Queue {
         inner.push(key, priority);
         drop(inner);
         self.wake.notify_one();
+    }
+
+    fn arrived(&self, mut inner: MutexGuard<'_, Inner>, key: Key, state: KeyState) {
+        inner.keys.insert(key, state);
+        drop(inner);
+        self.arrived.notify_waiters();
+    }
+
+    /// How many things arrived for a key that is worked on since that work began: it is worked on again when it ends.
+    pub fn arrivals(&self, key: &Key) -> u32 {
+        match self.inner.lock().keys.get(key) {
+            Some(KeyState::Dirty(_, times)) => *times,
+            _ => 0,
+        }
+    }
+
+    /// The same, when it is more than `known`.
+    pub async fn more_arrivals(&self, key: &Key, known: u32) -> u32 {
+        loop {
+            let mut arrived = pin!(self.arrived.notified());
+            // From here on no arrival is missed.
+            arrived.as_mut().enable();
+            let times = self.arrivals(key);
+            if times > known {
+                return times;
+            }
+            arrived.await;
+        }
     }
 
     /// Changes how many keys of a member are worked on at once, and the first pause after a failure.
@@ -284,7 +315,7 @@ impl Inner {
             drained = state.is_empty() && state.running == 0;
         }
         match self.keys.remove(key) {
-            Some(KeyState::Dirty(priority)) => {
+            Some(KeyState::Dirty(priority, _)) => {
                 self.push(key.clone(), priority);
                 true
             }

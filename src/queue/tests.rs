@@ -34,6 +34,24 @@ async fn a_key_added_while_it_is_worked_on_comes_again() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_arrives_for_a_key_while_it_is_worked_on_is_told_at_once() {
+    let (queue, _timer) = queue(4);
+    queue.add(target("a", "berlin"), Priority::Drift);
+    let key = queue.next().await;
+    assert_eq!(queue.arrivals(&key), 0);
+    let mut more = Box::pin(queue.more_arrivals(&key, 0));
+    assert!(futures::poll!(&mut more).is_pending());
+    queue.add(target("b", "berlin"), Priority::Drift);
+    assert!(futures::poll!(&mut more).is_pending(), "that was another key");
+    queue.add(key.clone(), Priority::Drift);
+    assert_eq!(more.await, 1);
+    queue.add(key.clone(), Priority::Resync);
+    assert_eq!(queue.more_arrivals(&key, 1).await, 2);
+    queue.done(&key, Verdict::Done(None));
+    assert_eq!(queue.arrivals(&key), 0, "it waits for its turn now");
+}
+
+#[tokio::test(start_paused = true)]
 async fn members_take_turns_and_a_slow_one_keeps_only_its_own_places() {
     let (queue, _timer) = queue(2);
     for resource in ["a", "b", "c", "d"] {

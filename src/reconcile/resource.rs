@@ -133,7 +133,7 @@ impl Pass<'_> {
         if is_marked(self.resource) {
             return Ok(true);
         }
-        self.hub.api.resource_finalizer(self.resource, true).await?;
+        self.hub.api.mark_resource(self.resource).await?;
         Ok(self.hub.catalog.resource(self.key).is_some_and(|now| {
             let same = now.metadata.uid == self.resource.metadata.uid;
             same && is_marked(&now) && now.metadata.deletion_timestamp.is_none()

@@ -6,6 +6,8 @@ mod fights;
 mod follow;
 mod held;
 mod ignored;
+mod lately;
+mod look;
 mod outcome;
 mod perform;
 mod regain;
@@ -13,7 +15,7 @@ mod report;
 mod restored;
 mod waiting;
 
-use std::{borrow::Cow, collections::BTreeMap, sync::Arc, time::Duration};
+use std::{borrow::Cow, collections::BTreeMap, mem, sync::Arc, time::Duration};
 
 use kube::ResourceExt;
 use vidra_api::{
@@ -31,12 +33,12 @@ use vidra_core::{
 };
 
 use self::{
-    drifting::Suspects,
-    outcome::proven,
+    lately::Lately,
+    look::Scene,
     perform::Report,
     regain::{Regained, with_found},
     report::is_done,
-    waiting::{awaited, complaint, unplannable},
+    waiting::{awaited, complaint},
 };
 use super::{Hub, RETRY_MOST, RETRY_RARELY, after_hub_error};
 use crate::{
@@ -268,35 +270,21 @@ impl Pass<'_> {
             true => Cow::Borrowed(&desired.wants),
             false => Cow::Owned(blind.seen(&desired.wants)),
         };
-        let live = session.records.views_of(&owner.hash, wants.keys(), desired);
-        let generations = session.records.generations(&owner.hash, desired, self.known_generation());
-        let behind = self.restored(session, &generations);
-        let prune = self.target.spec.prune;
-        let held =
-            inventory::part(&self.hub.catalog.inventory(self.key), |key| prune || wants.contains_key(key));
         let delivered = self.is_delivered();
+        let scene = Scene { session, owner: &owner, desired, blind: &blind, wants, delivered };
+        let live = scene.live();
+        let prune = self.target.spec.prune;
+        let held = inventory::part(&self.hub.catalog.inventory(self.key), |key| {
+            prune || scene.wants.contains_key(key)
+        });
         let regained = self.regain(session, &owner, &live).await?;
-        let known = match &regained {
+        let mut inventory = match &regained {
             Regained::All(found) => with_found(held.clone(), found.clone()),
             Regained::NotLost | Regained::Unknown(_) => held.clone(),
         };
-        let inventory = proven(known, &wants, &live);
-        let suspects = Suspects::of(&wants, &live, &inventory);
-        let vanished = self.vanished(session, &owner, &suspects, &live, delivered).await;
-        let input = PlanInput {
-            wish: plan::Wish::Present,
-            wants: &wants,
-            inventory: &inventory,
-            live: &live,
-            vanished: &vanished,
-            prune,
-            complete: desired.unresolved.is_empty() && blind.is_empty(),
-            delivered,
-            unplannable: unplannable(desired, &blind),
-            policy: self.policy(),
-        };
-        let (plan, found) = self.plan(&input, session, &owner);
-        if let Some(held) = behind.filter(|_| !plan.is_empty()) {
+        let mut look = self.look(&scene, &live, &mut inventory).await;
+        let plan = mem::take(&mut look.plan);
+        if let Some(held) = look.behind.take_if(|_| !plan.is_empty()) {
             return self.conclude(held, desired, Some(session), &Report::default()).await;
         }
         if let Some(delivery) = self.held(desired, &plan, inventory.len()) {
@@ -317,15 +305,18 @@ impl Pass<'_> {
                 report.verdict.get_or_insert(Verdict::Retry(RETRY_MOST));
                 report
             }
-            Regained::NotLost | Regained::All(_) => self.perform(&actor, &plan, held, inventory).await?,
+            Regained::NotLost | Regained::All(_) => {
+                let lately = Lately::new(self, &scene, &plan, &mut look);
+                self.perform(&actor, &plan, held, inventory, Some(lately)).await?
+            }
         };
         if self.lost_a_kind(session, desired, &report).await {
             self.count_corrections(&report);
             self.settle(&mut report).await?;
             return Ok(Verdict::Done(Some(Duration::ZERO)));
         }
-        self.find_drift(session, &owner, desired, &suspects, &mut report);
-        self.conclude_drift(&found, desired, &report);
+        self.find_drift(session, &owner, desired, &look.suspects, &mut report);
+        self.conclude_drift(&look.found, desired, &report);
         // An answer is no event: nothing else would tell that what was waited for, and was applied just now, is
         // there.
         let is_current = |key: &ObjectKey| {
@@ -354,7 +345,7 @@ impl Pass<'_> {
             report.verdict.get_or_insert(Verdict::Retry(RETRY_MOST));
         }
         report.compared = blind.is_empty();
-        report.applied_generation = generations.highest;
+        report.applied_generation = look.generation;
         let delivery = report.delivery.take().unwrap_or(Delivery::Applied);
         let concluded = self.conclude(delivery, desired, Some(session), &report).await;
         self.settle(&mut report).await?;
@@ -401,7 +392,7 @@ impl Pass<'_> {
         });
         let actor = Actor { session, owner: &owner, desired: &desired };
         let held = inventory::joined(&chunks);
-        let mut report = self.perform(&actor, &plan, held, inventory).await?;
+        let mut report = self.perform(&actor, &plan, held, inventory, None).await?;
         self.settle(&mut report).await?;
         let delivery = report.delivery.clone().unwrap_or(Delivery::TornDown);
         if delivery == Delivery::TornDown {

@@ -65,34 +65,40 @@ fn an_hour_of_a_fight_costs_twenty_repairs_at_most_and_it_ends_by_itself() {
 }
 
 #[test]
-fn fifty_objects_that_drift_at_once_are_one_event_each_of_what_was_found_and_what_was_done() {
+fn fifty_objects_that_drift_at_once_on_two_members_are_one_event_each_of_what_was_found_and_what_was_done() {
     scenario(async |world| {
-        world.register(&["berlin"]).await;
+        let members = ["berlin", "tokyo"];
+        world.register(&members).await;
         let name = |number: usize| format!("c{number:02}");
         let manifest: String = (0..50).map(|number| config_map(&name(number), "one")).collect();
-        world.deliver("shop", &["berlin"], &manifest).await;
+        world.deliver("shop", &members, &manifest).await;
         world.ready("shop").await;
-        let alice = world.alice("berlin").await;
+        let alices = [world.alice("berlin").await, world.alice("tokyo").await];
         for number in 0..50 {
             let at = At::config_map(&world.ns, &name(number));
-            alice.merge(&at, json!({"data": {"key": "evil"}})).await;
+            alices[number % 2].merge(&at, json!({"data": {"key": "evil"}})).await;
             sleep(SECOND / 50).await;
         }
-        world.corrected("shop", "berlin", 50).await;
+        for member in members {
+            world.corrected("shop", member, 25).await;
+        }
         sleep(SECOND * 5).await;
         for (reason, rest) in [("DriftDetected", "; by \"alice-edit\""), ("DriftCorrected", "")] {
             let notes = events(&world, reason).await;
             assert_eq!(notes.len(), 1, "{notes:?}");
-            assert!(notes[0].starts_with("50 objects on berlin"), "{notes:?}");
+            assert!(notes[0].starts_with("50 objects on 2 clusters"), "{notes:?}");
             assert!(notes[0].ends_with(&format!(" and 47 more{rest}")), "{notes:?}");
         }
-        assert_eq!(world.metric("vidra_drift_corrections_total{cluster=\"berlin\"}"), 50.0);
-        assert_eq!(
-            world.metric("vidra_drift_detections_total{cluster=\"berlin\",change=\"Modified\"}"),
-            50.0
-        );
         let in_sync = |status: &VidraTargetStatus| status.drift == Some(DriftState::InSync);
-        world.target_when("shop", "berlin", "as declared", in_sync).await;
+        for member in members {
+            let counted = |what: &str| world.metric(&format!("vidra_drift_{what}"));
+            assert_eq!(counted(&format!("corrections_total{{cluster=\"{member}\"}}")), 25.0);
+            assert_eq!(
+                counted(&format!("detections_total{{cluster=\"{member}\",change=\"Modified\"}}")),
+                25.0
+            );
+            world.target_when("shop", member, "as declared", in_sync).await;
+        }
         world.end().await;
     });
 }

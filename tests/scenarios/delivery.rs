@@ -1,6 +1,6 @@
 //! What is declared on the hub comes to the members that are selected.
 
-use serde_json::json;
+use serde_json::{Value, json};
 use testkit::world::At;
 use vidra_api::TargetState;
 
@@ -118,6 +118,33 @@ fn a_manifest_that_cannot_be_read_changes_nothing_and_says_why() {
         world.deliver("shop", &["berlin"], &config_map("settings", "two")).await;
         world.ready("shop").await;
         assert!(says("two")(&world.alice("berlin").await.live(&At::config_map(&world.ns, "settings")).await));
+        world.end().await;
+    });
+}
+
+#[test]
+fn of_a_resource_the_hub_writes_its_status_and_its_finalizer_and_owns_nothing_else() {
+    scenario(async |world| {
+        world.register(&["berlin"]).await;
+        world.deliver("shop", &["berlin"], &config_map("settings", "one")).await;
+        world.ready("shop").await;
+        let resource = world.hub.get(&world.resource_at("shop")).await.expect("it is there");
+        assert_eq!(resource["spec"]["manifest"], config_map("settings", "one"));
+        let entries = resource["metadata"]["managedFields"].as_array().unwrap();
+        let of = |fields: &str| {
+            entries
+                .iter()
+                .filter(|entry| !entry.pointer(fields).is_none_or(Value::is_null))
+                .collect::<Vec<_>>()
+        };
+        let [declared] = of("/fieldsV1/f:spec/f:manifest")[..] else { panic!("one has it: {entries:?}") };
+        let [marked] = of("/fieldsV1/f:metadata/f:finalizers")[..] else { panic!("one put it: {entries:?}") };
+        let [told] = of("/fieldsV1/f:status")[..] else { panic!("one wrote it: {entries:?}") };
+        assert_eq!(marked["manager"], "vidra-hub");
+        let parts = |entry: &Value| entry["fieldsV1"].as_object().map_or(0, |parts| parts.len());
+        assert_eq!([marked, told].map(parts), [1, 1], "nothing else: {entries:?}");
+        assert_eq!(told["subresource"], "status");
+        assert_ne!(declared["manager"], marked["manager"]);
         world.end().await;
     });
 }

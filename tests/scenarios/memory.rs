@@ -18,6 +18,7 @@ mod emptying;
 mod fights;
 mod foreign;
 mod forgetting;
+mod hurried;
 mod identity;
 mod ignoring;
 mod inheriting;

@@ -1,8 +1,12 @@
 //! Drift that is reported and left as it is: what, where, since when and by whom.
 
+use kube::{
+    Api,
+    api::{Patch, PatchParams},
+};
 use serde_json::{Value, json};
 use testkit::world::{Access, At, SOON, World, wait_for};
-use vidra_api::{Change, ChangeKind, DriftState, TargetState, VidraTargetStatus};
+use vidra_api::{Change, ChangeKind, DriftState, TargetState, VidraTarget, VidraTargetStatus};
 
 use crate::{config_map, events, object, says, scenario};
 
@@ -142,6 +146,19 @@ fn a_deletion_is_told_after_one_look_and_not_undone() {
         world.deliver_with("shop", &(beside + &config_map("settings", "two")), spec("Report")).await;
         alice.when(&settings, "made", says("two")).await;
         told(&world, &[]).await;
+
+        // Nor is it made by a hub that was started anew and finds no status.
+        alice.delete(&settings).await;
+        told(&world, &[("settings", ChangeKind::Missing)]).await;
+        world.stop_hub().await;
+        let mark = world.mark();
+        let targets: Api<VidraTarget> = Api::namespaced(world.hub.client.clone(), &world.ns);
+        let erased = Patch::Merge(json!({"status": null}));
+        targets.patch_status("shop.berlin", &PatchParams::default(), &erased).await.unwrap();
+        world.start_hub().await;
+        told(&world, &[("settings", ChangeKind::Missing)]).await;
+        assert_eq!(alice.get(&settings).await, None);
+        assert_eq!(world.writes_to(&settings, "berlin", &mark), []);
         world.end().await;
     });
 }

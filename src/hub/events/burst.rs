@@ -1,5 +1,5 @@
-//! Events of one kind about many objects at once are one Event: what comes within a moment is told together, with
-//! how many there are and the names of the first, or what there is to say of the first.
+//! Events of one kind about many objects at once are one Event, on however many members: what comes within a moment is
+//! told together, with how many there are and the names of the first, or what there is to say of the first.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -21,7 +21,7 @@ const MANAGERS: usize = 3;
 /// So many characters of what is said of one of several objects, so that all who are named find room in a note.
 const EACH_MAX: usize = 290;
 
-/// One kind of thing to say about objects of a member.
+/// One kind of thing to say about objects of members.
 #[derive(Clone, Copy, Debug)]
 pub struct Saying {
     /// Normal or Warning.
@@ -30,7 +30,7 @@ pub struct Saying {
     pub reason: &'static str,
     /// What follows "OBJECT on CLUSTER "; empty: of each object there is something else to say.
     pub one: &'static str,
-    /// What follows "N objects on CLUSTER ".
+    /// What follows "N objects on CLUSTER ", or "N objects on M clusters ".
     pub many: &'static str,
 }
 
@@ -44,6 +44,8 @@ impl Saying {
 /// One object of which something is said.
 #[derive(Clone, Copy, Debug)]
 pub struct One<'a> {
+    /// The member that it is on.
+    pub cluster: &'a str,
     /// The object.
     pub object: &'a str,
     /// The field managers who did it.
@@ -84,8 +86,8 @@ pub const ADOPTED: Saying = Saying {
     many: "were there before and were taken over",
 };
 
-/// What belongs together: the uid of what it is about, the reason, the member.
-pub(super) type Group = (String, &'static str, String);
+/// What belongs together: the uid of what it is about, and the reason.
+pub(super) type Group = (String, &'static str);
 
 /// What is gathered until its moment is over.
 #[derive(Default)]
@@ -94,10 +96,10 @@ pub(super) struct Bursts(Mutex<BTreeMap<Group, Gathered>>);
 struct Gathered {
     event: Event,
     saying: Saying,
-    cluster: String,
-    objects: BTreeSet<String>,
-    /// Of the first: their names, or what is said of them.
-    first: Vec<String>,
+    /// By member.
+    objects: BTreeMap<String, BTreeSet<String>>,
+    /// Of the first: the member, and their names or what is said of them.
+    first: Vec<(String, String)>,
     by: Vec<String>,
 }
 
@@ -116,14 +118,14 @@ impl Bursts {
         let gathered = groups.entry(group.clone()).or_insert_with(|| Gathered {
             event: event(),
             saying,
-            cluster: group.2.clone(),
-            objects: BTreeSet::new(),
+            objects: BTreeMap::new(),
             first: Vec::new(),
             by: Vec::new(),
         });
-        if gathered.objects.insert(one.object.to_owned()) && gathered.first.len() < NAMED {
+        let there = gathered.objects.entry(one.cluster.to_owned()).or_default();
+        if there.insert(one.object.to_owned()) && gathered.first.len() < NAMED {
             let said = if saying.one.is_empty() { one.message } else { one.object };
-            gathered.first.push(said.to_owned());
+            gathered.first.push((one.cluster.to_owned(), said.to_owned()));
         }
         for manager in one.by {
             if gathered.by.len() < MANAGERS && !gathered.by.contains(manager) {
@@ -144,10 +146,16 @@ impl Bursts {
 
 impl Gathered {
     fn note(&self) -> String {
-        let Self { saying, cluster, objects, first, by, .. } = self;
-        let (count, more) = (objects.len(), objects.len() - first.len());
+        let Self { saying, objects, first, by, .. } = self;
+        let count = objects.values().map(BTreeSet::len).sum();
+        let more = match count - first.len() {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        let only = if objects.len() == 1 { objects.keys().next() } else { None };
+        let place = only.cloned().unwrap_or_else(|| format!("{} clusters", objects.len()));
         if saying.one.is_empty() {
-            return each(cluster, count, first);
+            return each(&place, only.is_some(), count, first, &more);
         }
         let by = match by.is_empty() {
             true => String::new(),
@@ -156,27 +164,33 @@ impl Gathered {
                 format!("; by {}", quoted.join(", "))
             }
         };
-        let listed = first.join(", ");
-        match more {
-            0 if count == 1 => format!("{listed} on {cluster} {}{by}", saying.one),
-            0 => format!("{count} objects on {cluster} {}: {listed}{by}", saying.many),
-            more => format!("{count} objects on {cluster} {}: {listed} and {more} more{by}", saying.many),
+        let named = |(cluster, object): &(String, String)| match only {
+            Some(_) => object.clone(),
+            None => format!("{object} on {cluster}"),
+        };
+        let listed = first.iter().map(named).collect::<Vec<_>>().join(", ");
+        match count {
+            1 => format!("{listed} on {place} {}{by}", saying.one),
+            _ => format!("{count} objects on {place} {}: {listed}{more}{by}", saying.many),
         }
     }
 }
 
-/// What is said of the first of so many objects.
-fn each(cluster: &str, count: usize, first: &[String]) -> String {
-    if let ([one], 1) = (first, count) {
+/// What is said of the first of so many objects, in this place.
+fn each(place: &str, is_one_cluster: bool, count: usize, first: &[(String, String)], more: &str) -> String {
+    if let ([(cluster, one)], 1) = (first, count) {
         return format!("{cluster}: {one}");
     }
-    let said = |(at, message): (usize, &String)| format!("({}) {}", at + 1, clip(message, EACH_MAX));
-    let said: Vec<String> = first.iter().enumerate().map(said).collect();
-    let more = match count - first.len() {
-        0 => String::new(),
-        more => format!("; and {more} more"),
+    let said = |(at, (cluster, message)): (usize, &(String, String))| {
+        let message = clip(message, EACH_MAX);
+        match is_one_cluster {
+            true => format!("({}) {message}", at + 1),
+            false => format!("({}) {cluster}: {message}", at + 1),
+        }
     };
-    format!("{count} objects on {cluster}: {}{more}", said.join("; "))
+    let said: Vec<String> = first.iter().enumerate().map(said).collect();
+    let more = if more.is_empty() { String::new() } else { format!(";{more}") };
+    format!("{count} objects on {place}: {}{more}", said.join("; "))
 }
 
 #[cfg(test)]
@@ -185,11 +199,11 @@ mod tests {
 
     fn told(objects: usize, by: &[&str]) -> String {
         let bursts = Bursts::default();
-        let group = ("uid".to_owned(), CORRECTED.reason, "berlin".to_owned());
+        let group = ("uid".to_owned(), CORRECTED.reason);
         for number in 0..objects {
             let by: Vec<String> = by.iter().map(|name| (*name).to_owned()).collect();
             let name = format!("ConfigMap shop/c{number}");
-            let one = One { object: &name, by: &by, message: "" };
+            let one = One { cluster: "berlin", object: &name, by: &by, message: "" };
             assert_eq!(bursts.add(&group, CORRECTED, one, Event::default), number == 0);
             assert!(!bursts.add(&group, CORRECTED, one, Event::default), "it is counted once");
         }
@@ -213,12 +227,38 @@ mod tests {
             told(100, &["bob", "alice"]).ends_with("ConfigMap shop/c2 and 97 more; by \"alice\", \"bob\"")
         );
     }
+
+    /// The same object, on each of so many clusters.
+    fn everywhere(saying: Saying, clusters: usize, message: &str) -> String {
+        let bursts = Bursts::default();
+        let group = ("uid".to_owned(), saying.reason);
+        for number in 0..clusters {
+            let cluster = format!("edge-{number:02}");
+            let one = One { cluster: &cluster, object: "ConfigMap shop/c", by: &["bob".to_owned()], message };
+            bursts.add(&group, saying, one, Event::default);
+        }
+        bursts.take(&group).unwrap().1
+    }
+
+    #[test]
+    fn what_is_so_on_many_clusters_is_told_once() {
+        assert_eq!(
+            everywhere(DETECTED, 50, ""),
+            "50 objects on 50 clusters are not as declared: ConfigMap shop/c on edge-00, ConfigMap shop/c on edge-01, \
+             ConfigMap shop/c on edge-02 and 47 more; by \"bob\""
+        );
+        assert_eq!(
+            everywhere(Saying::failure("AlreadyExists"), 2, "c exists; delete it"),
+            "2 objects on 2 clusters: (1) edge-00: c exists; delete it; (2) edge-01: c exists; delete it"
+        );
+    }
+
     fn failed(objects: usize, message: impl Fn(usize) -> String) -> String {
         let bursts = Bursts::default();
-        let group = ("uid".to_owned(), "AlreadyExists", "berlin".to_owned());
+        let group = ("uid".to_owned(), "AlreadyExists");
         for number in 0..objects {
             let (object, message) = (format!("ConfigMap shop/c{number}"), message(number));
-            let one = One { object: &object, by: &[], message: &message };
+            let one = One { cluster: "berlin", object: &object, by: &[], message: &message };
             bursts.add(&group, Saying::failure("AlreadyExists"), one, Event::default);
         }
         bursts.take(&group).unwrap().1

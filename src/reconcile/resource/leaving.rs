@@ -20,7 +20,7 @@ impl Pass<'_> {
             return self.report(None, self.undecided(), None).await;
         }
         if self.resource.finalizers().iter().any(|one| one == FINALIZER) {
-            self.hub.api.resource_finalizer(self.resource, false).await?;
+            self.hub.api.release_resource(self.resource).await?;
         }
         Ok(Verdict::Done(None))
     }

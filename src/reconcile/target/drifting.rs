@@ -26,7 +26,7 @@ const NAME_MAX: usize = 253;
 const MENDED_MOST: usize = 20;
 
 /// Objects that may be otherwise, each with the uid under which the target has it.
-pub(super) struct Suspects(Vec<(ObjectKey, String)>);
+pub(super) struct Suspects(BTreeMap<ObjectKey, String>);
 
 impl Suspects {
     /// Those of the wants that are not known to be as they were left.
@@ -46,6 +46,11 @@ impl Suspects {
             suspicious(key, want, uid).then(|| (key.clone(), uid.to_owned()))
         });
         Self(known.collect())
+    }
+
+    /// Those of a newer look beside them.
+    pub(super) fn join(&mut self, newer: Self) {
+        self.0.extend(newer.0);
     }
 }
 

@@ -126,22 +126,31 @@ impl Pass<'_> {
 
     /// Tells of one more object; what comes within a moment is one Event.
     pub(super) fn gather(&self, saying: Saying, key: &ObjectKey, by: &[String]) {
-        self.gather_one(saying, One { object: &key.to_string(), by, message: "" });
+        let cluster = &self.key.cluster;
+        self.gather_one(saying, One { cluster, object: &key.to_string(), by, message: "" });
     }
 
     /// Tells of one more object that was refused, or for which a call failed: likewise.
     pub(super) fn gather_failure(&self, reason: &'static str, key: &ObjectKey, message: &str) {
-        self.gather_one(Saying::failure(reason), One { object: &key.to_string(), by: &[], message });
+        let cluster = &self.key.cluster;
+        let one = One { cluster, object: &key.to_string(), by: &[], message };
+        self.gather_one(Saying::failure(reason), one);
     }
 
     fn gather_one(&self, saying: Saying, one: One<'_>) {
         if let Some(resource) = self.hub.catalog.resource(&self.key.resource_key()) {
-            self.hub.events.gather(resource.as_ref(), saying, &self.key.cluster, one);
+            self.hub.events.gather(resource.as_ref(), saying, one);
         }
     }
 }
 
 impl Found {
+    /// What a newer look has found beside it: the objects of which `is_new` is true, and what is left alone.
+    pub(super) fn join(&mut self, newer: Self, is_new: impl Fn(&ObjectKey) -> bool) {
+        self.suspects.extend(newer.suspects.into_iter().filter(|(key, _)| is_new(key)));
+        self.left_alone.extend(newer.left_alone);
+    }
+
     fn enter(&mut self, effect: &Effect, input: &PlanInput<'_>, session: &Session, owner: &Owner) {
         let key = &effect.key;
         let live = input.live.get(key);

@@ -31,13 +31,13 @@ pub(super) fn enter(key: &ObjectKey, want: &Want, outcome: &Outcome, inventory: 
     }
 }
 
-/// The inventory, with what the member proves to be ours: a hub that died may have applied it and not
+/// Enters what the member proves to be ours: a hub that died may have applied it and not
 /// written down its uid. And with what is declared of waves now, which no apply tells.
 pub(super) fn proven(
-    mut inventory: Inventory,
+    inventory: &mut Inventory,
     wants: &BTreeMap<ObjectKey, Want>,
     live: &BTreeMap<ObjectKey, Live>,
-) -> Inventory {
+) {
     for (key, want) in wants {
         if let Some(live) = live.get(key).filter(|live| live.proof && !live.controlled) {
             let held = inventory.entry(key.clone()).or_insert_with(|| Held::intended(&want.gvk.version));
@@ -56,7 +56,6 @@ pub(super) fn proven(
             held.wave = want.directives.wave;
         }
     }
-    inventory
 }
 
 /// Objects of which nobody waits to see them: they were applied once, or somebody else has made them. Those

@@ -1,8 +1,12 @@
 //! Performing a plan: intent first, stage by stage, removals last. What the inventory is then comes with the report.
 
-use std::{collections::BTreeSet, time::Duration};
+use std::{
+    collections::{BTreeSet, VecDeque},
+    future::pending,
+    time::Duration,
+};
 
-use futures::{StreamExt, stream::FuturesOrdered};
+use futures::{FutureExt, StreamExt, stream::FuturesUnordered};
 use vidra_api::{Change, target::Desired as Wish};
 use vidra_core::{
     object::ObjectKey,
@@ -10,7 +14,7 @@ use vidra_core::{
     status::Delivery,
 };
 
-use super::{Pass, drifting::Left, outcome};
+use super::{Pass, drifting::Left, lately::Lately, outcome};
 use crate::{
     hub::{
         events::{self, Severity},
@@ -58,12 +62,14 @@ pub(super) struct Report {
 impl Pass<'_> {
     /// Performs a plan: intent first, then stage by stage, removals last. The inventory is to be written at the end
     /// with [`Pass::settle`]. `before` is what is written of it, `inventory` what is known when the pass begins.
+    /// `lately` takes up what drifts meanwhile.
     pub(super) async fn perform(
         &self,
         actor: &Actor<'_>,
         plan: &Plan,
         before: Inventory,
         mut inventory: Inventory,
+        mut lately: Option<Lately<'_>>,
     ) -> Result<Report, CallError> {
         let mut report = Report::default();
         if let Some(keys) = &plan.intent {
@@ -77,12 +83,13 @@ impl Pass<'_> {
             self.settle(&mut report).await?;
         }
         for stage in &plan.stages {
-            self.perform_stage(actor, stage, &mut inventory, &mut report).await;
+            let lately = lately.as_mut();
+            self.perform_stage(actor, stage, &mut inventory, &mut report, lately).await;
         }
         if report.undone == 0 {
             for stage in &plan.removals {
                 let before = report.undone;
-                self.perform_stage(actor, stage, &mut inventory, &mut report).await;
+                self.perform_stage(actor, stage, &mut inventory, &mut report, None).await;
                 if report.undone > before {
                     break;
                 }
@@ -107,22 +114,17 @@ impl Pass<'_> {
         stage: &[Effect],
         inventory: &mut Inventory,
         report: &mut Report,
+        lately: Option<&mut Lately<'_>>,
     ) {
-        // Each made only when its turn is near: what waits in thousands of passes side by side adds up.
-        let (mut waiting, mut done) = (stage.iter(), stage.iter());
-        let mut working: FuturesOrdered<_> =
-            waiting.by_ref().take(SIDE_BY_SIDE).map(|effect| actor.perform(effect)).collect();
-        while let (Some(outcome), Some(effect)) = (working.next().await, done.next()) {
+        for (effect, outcome) in send(actor, stage, inventory, lately).await {
             let want = actor.desired.wants.get(&effect.key);
             let healed = actor.session.records.take_healed(&actor.owner.hash, &effect.key);
             if let Outcome::Applied { uid, corrected: true } = &outcome {
-                report.mended.push(self.mended(actor.session, effect, uid, healed));
+                report.mended.push(self.mended(actor.session, &effect, uid, healed));
             }
-            self.account(effect, want, outcome, inventory, report);
-            working.extend(waiting.next().map(|effect| actor.perform(effect)));
+            self.account(&effect, want, outcome, inventory, report);
         }
     }
-
     fn account(
         &self,
         effect: &Effect,
@@ -203,6 +205,51 @@ impl Pass<'_> {
             }
         }
     }
+}
+
+/// Sends the effects of a stage, and of what `lately` takes up beside it; how each ended, in the order in which they were
+/// planned: what is told of them does not depend on who answers first.
+async fn send(
+    actor: &Actor<'_>,
+    stage: &[Effect],
+    inventory: &mut Inventory,
+    lately: Option<&mut Lately<'_>>,
+) -> Vec<(Effect, Outcome)> {
+    let perform = |turn: usize, effect: Effect| async move {
+        let outcome = actor.perform(&effect).await;
+        (turn, effect, outcome)
+    };
+    let mut lately = lately.filter(|lately| lately.suits(stage));
+    let mut news = lately.as_ref().map_or_else(|| pending().boxed(), |lately| lately.news());
+    let mut more = VecDeque::new();
+    let (mut working, mut done) = (FuturesUnordered::new(), Vec::new());
+    let (mut planned, mut turns) = (stage.iter().cloned(), 0..);
+    loop {
+        // Each made only when its turn is near: what waits in thousands of passes side by side adds up.
+        while working.len() < SIDE_BY_SIDE
+            && let Some(effect) = planned.next().or_else(|| more.pop_front())
+            && let Some(turn) = turns.next()
+        {
+            working.push(perform(turn, effect));
+        }
+        let ended = tokio::select! {
+            biased;
+            ended = working.next() => ended,
+            () = &mut news => {
+                if let Some(lately) = &mut lately {
+                    more.extend(lately.more(inventory).await);
+                    news = lately.news();
+                }
+                continue;
+            }
+        };
+        match ended {
+            Some(ended) => done.push(ended),
+            None => break,
+        }
+    }
+    done.sort_by_key(|(turn, ..)| *turn);
+    done.into_iter().map(|(_, effect, outcome)| (effect, outcome)).collect()
 }
 
 fn failure(effect: &Effect, error: &CallError) -> String {

@@ -90,7 +90,7 @@ impl Pass<'_> {
         let mut report = Report::default();
         let mut known = inventory;
         for stage in &plan.stages {
-            self.perform_stage(actor, stage, &mut known, &mut report).await;
+            self.perform_stage(actor, stage, &mut known, &mut report, None).await;
         }
         Ok(report)
     }

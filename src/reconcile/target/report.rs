@@ -66,7 +66,9 @@ impl Pass<'_> {
         let mut status = target_status(&before, &facts);
         self.cover(&mut status.changes);
         let late_in = status.progress.as_ref().and_then(|progress| left(progress, facts.timeout, &facts.now));
-        if target.status.as_ref() != Some(&status) && self.hub.status_is_due(&queue_key, false) {
+        // Where more has arrived another pass comes at once, and may have more to tell.
+        let passing = self.hub.queue.arrivals(&queue_key) > 0;
+        if target.status.as_ref() != Some(&status) && self.hub.status_is_due(&queue_key, passing) {
             self.tell(&before, &status);
             self.hub.api.target_status(target, status).await?;
             self.hub.memo.lock().made.remove(self.key);

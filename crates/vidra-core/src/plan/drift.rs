@@ -27,8 +27,9 @@ pub(super) fn is_left(applied: Option<&str>, want: &Want, input: &PlanInput<'_>)
 /// The inventory knows it, and the member does not show it.
 pub(super) fn missing(key: &ObjectKey, want: &Want, held: &Held, input: &PlanInput<'_>) -> Decision {
     let vanished = input.vanished.get(key);
+    // It was applied, and nobody saying how is no reason to take it for declared otherwise.
     let applied = vanished.and_then(|vanished| vanished.applied.as_deref());
-    if !is_left(applied, want, input) {
+    if !is_left(applied.or(Some(&want.hash)), want, input) {
         // Unseen, so without evidence: whose fields they are is asked when they are refused.
         return Decision::Act(Action::Apply { uid: held.uid.clone(), why: Why::Missing, force: false });
     }

@@ -27,6 +27,8 @@ fn vanished(applied: Option<&str>, told: bool) -> State {
 #[test]
 fn report_looks_where_nobody_knows_and_writes_nothing() {
     let look = || Some(Action::Look { uid: "u".into() });
+    let mut untold = delivered();
+    untold.delivered = false;
     let cases = [
         ("values differ", seen(|live| live.drift = Drift::Differs), None),
         ("marks are lost", seen(|live| live.proof = false), None),
@@ -45,6 +47,7 @@ fn report_looks_where_nobody_knows_and_writes_nothing() {
         ("not shown", vanished(Some("h1"), false), look()),
         ("not shown, and a look has told", vanished(Some("h1"), true), None),
         ("not shown since before a restart, and a look has told", vanished(None, true), None),
+        ("not shown, after a restart, and no status tells how it was applied", untold, look()),
     ];
     for (name, state, action) in cases {
         let plan = under(DriftPolicy::Report, &state);
@@ -57,12 +60,9 @@ fn report_looks_where_nobody_knows_and_writes_nothing() {
 #[test]
 fn what_is_declared_otherwise_is_applied_under_every_policy() {
     let applies = |why, force| Action::Apply { uid: "u".into(), why, force };
-    let mut new = delivered();
-    new.delivered = false;
     let cases = [
         ("drifted and changed", seen(|live| live.applied = Some("h0".into())), applies(Why::Changed, true)),
         ("gone and changed", vanished(Some("h0"), true), applies(Why::Missing, false)),
-        ("gone, and nobody knows as what it was applied", new, applies(Why::Missing, false)),
         ("new", State::default().want("ConfigMap", "a", "h1"), Action::Create),
     ];
     for (name, state, action) in cases {

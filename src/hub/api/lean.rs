@@ -1,0 +1,114 @@
+//! Writes that send only what they change, and get back only metadata. A VidraResource may hold a megabyte of
+//! manifests: each time that the API server decodes or encodes them costs it milliseconds, and a write that sends and
+//! gets back all of it takes two to three times the CPU (docs/performance.md).
+
+use std::fmt::Debug;
+
+use http::{HeaderValue, header::ACCEPT};
+use kube::{
+    Api, Resource, ResourceExt,
+    api::{Patch, PatchParams, PostParams},
+    core::{ObjectMeta, PartialObjectMeta, Request},
+};
+use serde::{Serialize, de::DeserializeOwned};
+use serde_json::json;
+use vidra_api::{
+    MemberCluster, MemberClusterStatus, VidraResource, VidraResourceStatus, VidraTarget, VidraTargetStatus,
+    labels::FINALIZER,
+};
+
+use super::HubApi;
+use crate::member::error::CallError;
+
+const METADATA: HeaderValue =
+    HeaderValue::from_static("application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1");
+
+impl HubApi {
+    /// Writes a VidraTarget's status.
+    pub async fn target_status(
+        &self,
+        held: &VidraTarget,
+        status: VidraTargetStatus,
+    ) -> Result<(), CallError> {
+        let api = self.namespaced::<VidraTarget>(&held.namespace().unwrap_or_default());
+        let metadata = self.replace_status(&api, held, &status).await?;
+        self.catalog.fold_target(VidraTarget { metadata, spec: held.spec.clone(), status: Some(status) });
+        Ok(())
+    }
+
+    /// Writes a VidraResource's status.
+    pub async fn resource_status(
+        &self,
+        held: &VidraResource,
+        status: VidraResourceStatus,
+    ) -> Result<(), CallError> {
+        let api = self.namespaced::<VidraResource>(&held.namespace().unwrap_or_default());
+        let metadata = self.replace_status(&api, held, &status).await?;
+        self.catalog.fold_resource(VidraResource { metadata, spec: held.spec.clone(), status: Some(status) });
+        Ok(())
+    }
+
+    /// Writes a MemberCluster's status.
+    pub async fn member_status(
+        &self,
+        held: &MemberCluster,
+        status: MemberClusterStatus,
+    ) -> Result<(), CallError> {
+        let api: Api<MemberCluster> = Api::all(self.client.clone());
+        let metadata = self.replace_status(&api, held, &status).await?;
+        self.catalog.fold_member(MemberCluster { metadata, spec: held.spec.clone(), status: Some(status) });
+        Ok(())
+    }
+
+    /// Puts our finalizer on a VidraResource. Applied, it is the only one that is written: nothing else of a user's
+    /// object is touched. An object that is gone, or was made anew, is refused by its uid.
+    pub async fn mark_resource(&self, held: &VidraResource) -> Result<(), CallError> {
+        let api = self.namespaced::<VidraResource>(&held.namespace().unwrap_or_default());
+        let body = json!({
+            "apiVersion": VidraResource::api_version(&()), "kind": VidraResource::kind(&()),
+            "metadata": {
+                "name": held.name_any(), "namespace": held.namespace(),
+                "uid": held.uid(), "resourceVersion": held.resource_version(), "finalizers": [FINALIZER],
+            },
+        });
+        let (name, params) = (held.name_any(), PatchParams::apply("vidra-hub"));
+        let made = self.call("apply", api.patch_metadata(&name, &params, &Patch::Apply(&body))).await?;
+        let now = VidraResource { metadata: made.metadata, ..held.clone() };
+        self.catalog.fold_resource(now);
+        Ok(())
+    }
+
+    /// Writes a status over the one of this very version of an object; its metadata after that. A PUT of a status
+    /// changes nothing else, whatever it leaves out.
+    /// Source: k8s.io/apiextensions-apiserver/pkg/registry/customresource/status_strategy.go, PrepareForUpdate.
+    async fn replace_status<K>(
+        &self,
+        api: &Api<K>,
+        held: &K,
+        status: &impl Serialize,
+    ) -> Result<ObjectMeta, CallError>
+    where
+        K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug,
+    {
+        let body = json!({
+            "apiVersion": K::api_version(&()), "kind": K::kind(&()),
+            "metadata": {
+                "name": held.name_any(), "namespace": held.namespace(),
+                "uid": held.uid(), "resourceVersion": held.resource_version(),
+            },
+            "status": status,
+        });
+        let request = Request::new(api.resource_url()).replace_subresource(
+            "status",
+            &held.name_any(),
+            &PostParams::default(),
+            body.to_string().into_bytes(),
+        );
+        let write = async {
+            let mut request = request.map_err(kube::Error::BuildRequest)?;
+            request.headers_mut().insert(ACCEPT, METADATA);
+            self.client.request::<PartialObjectMeta<K>>(request).await
+        };
+        Ok(self.call("status", write).await?.metadata)
+    }
+}

@@ -1,0 +1,80 @@
+//! One look at the member: what is otherwise than declared, and what to do about it. A pass begins with one, and takes
+//! another where more drifts while it repairs.
+
+use std::{borrow::Cow, collections::BTreeMap};
+
+use vidra_core::{
+    object::ObjectKey,
+    plan::{self, Live, Plan, PlanInput, Want},
+    status::Delivery,
+};
+
+use super::{Pass, drifting::Suspects, fights::Found, follow::Blind, outcome::proven, waiting::unplannable};
+use crate::{
+    desired::Desired,
+    hub::inventory::Inventory,
+    member::{owner::Owner, session::Session},
+};
+
+/// What does not change while a pass is under way.
+pub(super) struct Scene<'a> {
+    pub(super) session: &'a Session,
+    pub(super) owner: &'a Owner,
+    pub(super) desired: &'a Desired,
+    /// What cannot be seen.
+    pub(super) blind: &'a Blind,
+    /// What is declared and can be seen.
+    pub(super) wants: Cow<'a, BTreeMap<ObjectKey, Want>>,
+    /// This very revision was applied whole before.
+    pub(super) delivered: bool,
+}
+
+impl Scene<'_> {
+    /// What the member has of it now.
+    pub(super) fn live(&self) -> BTreeMap<ObjectKey, Live> {
+        self.session.records.views_of(&self.owner.hash, self.wants.keys(), self.desired)
+    }
+}
+
+/// What came of it.
+pub(super) struct Look {
+    pub(super) plan: Plan,
+    /// Drift, and what of it is left alone.
+    pub(super) found: Found,
+    pub(super) suspects: Suspects,
+    /// The hub seems to be behind the member: nothing is written.
+    pub(super) behind: Option<Delivery>,
+    /// The highest generation of the VidraResource among the live objects.
+    pub(super) generation: i64,
+}
+
+impl Pass<'_> {
+    /// Looks, and enters in the inventory what the member proves to be ours.
+    pub(super) async fn look(
+        &self,
+        scene: &Scene<'_>,
+        live: &BTreeMap<ObjectKey, Live>,
+        inventory: &mut Inventory,
+    ) -> Look {
+        let Scene { session, owner, desired, blind, ref wants, delivered } = *scene;
+        let generations = session.records.generations(&owner.hash, desired, self.known_generation());
+        let behind = self.restored(session, &generations);
+        proven(inventory, wants, live);
+        let suspects = Suspects::of(wants, live, inventory);
+        let vanished = self.vanished(session, owner, &suspects, live, delivered).await;
+        let input = PlanInput {
+            wish: plan::Wish::Present,
+            wants,
+            inventory,
+            live,
+            vanished: &vanished,
+            prune: self.target.spec.prune,
+            complete: desired.unresolved.is_empty() && blind.is_empty(),
+            delivered,
+            unplannable: unplannable(desired, blind),
+            policy: self.policy(),
+        };
+        let (plan, found) = self.plan(&input, session, owner);
+        Look { plan, found, suspects, behind, generation: generations.highest }
+    }
+}

@@ -1,0 +1,56 @@
+//! What drifts while a repair is under way: only a cluster in memory keeps one call waiting and answers the others.
+
+use std::sync::Arc;
+
+use memkube::{Call, Cluster, Fault, Verb};
+use serde_json::json;
+use testkit::world::{At, SOON, wait_for};
+
+use crate::{config_map, says, scenario};
+
+/// How often the hub has applied it, answered or not.
+fn applies(berlin: &Cluster, at: u64, name: &str) -> usize {
+    let all = berlin.requests().into_iter();
+    all.filter(|call| call.index >= at && call.verb == Verb::Apply && call.name == name).count()
+}
+
+#[test]
+fn a_repair_that_is_not_answered_holds_up_no_other_of_its_target() {
+    scenario(async |world| {
+        world.register(&["berlin"]).await;
+        let names = ["first", "second", "third"];
+        let manifest: String = names.iter().map(|name| config_map(name, "one")).collect();
+        world.deliver("shop", &["berlin"], &manifest).await;
+        world.ready("shop").await;
+        world.recorded("shop", &["berlin"]).await;
+        let alice = world.alice("berlin").await;
+        let at = names.map(|name| At::config_map(&world.ns, name));
+        let berlin = world.bed().memory("berlin").expect("this bed is in memory");
+        let hook = |call: &Call| match call.verb == Verb::Apply && call.name == "first" {
+            true => Fault::Hang,
+            false => Fault::None,
+        };
+        let mark = berlin.requests().last().map_or(0, |call| call.index + 1);
+        berlin.set_fault(Arc::new(hook));
+        let edit = json!({"data": {"key": "evil"}});
+        alice.merge(&at[0], edit.clone()).await;
+        wait_for("the first repair", SOON, async || match applies(&berlin, mark, "first") {
+            0 => Err("none".into()),
+            _ => Ok(()),
+        })
+        .await;
+        for at in &at[1..] {
+            alice.merge(at, edit.clone()).await;
+            alice.when(at, "repaired", says("one")).await;
+        }
+        assert_eq!(applies(&berlin, mark, "first"), 1, "its first repair is still waited for");
+        berlin.clear_fault();
+        alice.when(&at[0], "repaired", says("one")).await;
+        world.corrected("shop", "berlin", 3).await;
+        let changes = world.target("shop", "berlin").await.unwrap().status.unwrap().changes;
+        let is_told = |name: &str| changes.iter().any(|one| one.name == name && one.corrected.is_some());
+        assert!(names.into_iter().all(is_told), "{changes:?}");
+        assert_eq!(["second", "third"].map(|name| applies(&berlin, mark, name)), [1, 1], "each once");
+        world.end().await;
+    });
+}
