@@ -3,6 +3,7 @@
 //! Mapping a change to keys is a lookup here. It does no I/O, so it cannot fail.
 
 mod counts;
+mod urgency;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -32,6 +33,7 @@ pub struct Catalog {
     queue: Arc<Queue>,
     sources: SourceIndex,
     interned: Arc<Interned>,
+    urgency: urgency::Urgency,
     inner: RwLock<Inner>,
 }
 
@@ -75,6 +77,7 @@ impl Catalog {
             sources: SourceIndex::new(queue.clone()),
             queue,
             interned: Arc::default(),
+            urgency: urgency::Urgency::default(),
             inner: RwLock::default(),
         }
     }
@@ -190,7 +193,7 @@ impl Catalog {
         inner.resources.insert(key.clone(), Arc::new(resource));
         drop(inner);
         if changed {
-            self.queue.add(Key::Resource(key), Priority::User);
+            self.queue.add(Key::Resource(key), self.urgency.of_change());
         }
     }
 
@@ -230,7 +233,7 @@ impl Catalog {
             self.queue.recount(&key.cluster);
         }
         if spec {
-            self.queue.add(Key::Target(key), Priority::User);
+            self.queue.add(Key::Target(key), self.urgency.of_change());
         }
     }
 
@@ -449,14 +452,6 @@ impl Catalog {
                 drop(inner);
                 gone.iter().for_each(|(namespace, name)| self.drop_registration(namespace, name));
             }
-        }
-    }
-
-    /// Makes every VidraResource look again.
-    pub fn all_resources(&self) {
-        let keys: Vec<_> = self.inner.read().resources.keys().cloned().collect();
-        for key in keys {
-            self.queue.add(Key::Resource(key), Priority::User);
         }
     }
 }

@@ -134,6 +134,7 @@ pub async fn follow_all(
         let mut listed = to.done.subscribe();
         // Never fails: the sender outlives this.
         let _ = listed.wait_for(|kinds: &BTreeSet<Listed>| kinds.len() == 5).await;
+        catalog.all_listed();
         synced.send_replace(true);
     };
     tokio::join!(

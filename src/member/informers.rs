@@ -5,7 +5,7 @@
 //! that fails says so and tries on; it never stops another. Where a kind cannot be listed in all namespaces, for
 //! that is forbidden, there is one for each namespace in use.
 //!
-//! `run` and `list` are what one of them does, `wire` what it reads, `places` where there is one, `verify` how it
+//! `run` and `list` are what one of them does, `pages` how a list is asked for, `wire` what it reads, `places` where there is one, `verify` how it
 //! finds out that a watch lies, `faults` what is said of that, `broken` what is known of objects that cannot be read,
 //! `counts` what a status tells.
 
@@ -13,6 +13,7 @@ mod broken;
 mod counts;
 mod faults;
 mod list;
+mod pages;
 mod places;
 mod run;
 mod verify;
@@ -114,6 +115,11 @@ impl Registry {
             (&place.gvk.group, &place.gvk.kind) == (&gvk.group, &gvk.kind)
                 && (place.namespace.is_empty() || *place.namespace == *namespace)
         })
+    }
+
+    /// Does this target have informers?
+    fn follows(&self, target: &TargetKey) -> bool {
+        self.running.values().any(|informer| informer.users.contains(target))
     }
 
     fn users_of(&self, gvk: &Gvk) -> BTreeSet<TargetKey> {
@@ -287,8 +293,14 @@ impl Informers {
         self.notify(targets);
     }
 
+    /// Tells those that follow events: the others' objects may be of a kind that somebody follows.
     fn notify(&self, targets: impl IntoIterator<Item = TargetKey>) {
-        for target in targets {
+        let mut targets = targets.into_iter().peekable();
+        if targets.peek().is_none() {
+            return;
+        }
+        let state = self.state.lock();
+        for target in targets.filter(|target| state.follows(target)) {
             self.queue.add(Key::Target(target), Priority::Drift);
         }
     }

@@ -183,3 +183,29 @@ fn a_silent_member_keeps_its_counts_over_a_restart_too_and_when_it_answers_nothi
         world.end().await;
     });
 }
+
+#[test]
+fn without_events_a_change_stays_until_the_interval_ends_and_the_resource_beside_it_does_not_wait() {
+    scenario(async |world| {
+        world.register(&["berlin"]).await;
+        let targets = json!([{"clusterNames": ["berlin"]}]);
+        for (name, on_events) in [("deaf", false), ("alert", true)] {
+            let reconcile = json!({"onEvents": on_events, "interval": "1h"});
+            let spec = json!({"targets": targets, "reconcile": reconcile});
+            world.deliver_with(name, &config_map(name, "one"), spec).await;
+            world.ready(name).await;
+        }
+        let alice = world.alice("berlin").await;
+        let (deaf, alert) = (At::config_map(&world.ns, "deaf"), At::config_map(&world.ns, "alert"));
+        for at in [&deaf, &alert] {
+            alice.merge(at, json!({"data": {"key": "evil"}})).await;
+        }
+        sleep(SECOND * 10).await;
+        assert!(says("one")(&alice.live(&alert).await), "an event");
+        sleep(Duration::from_secs(50 * 60)).await;
+        assert!(says("evil")(&alice.live(&deaf).await), "50 minutes");
+        sleep(Duration::from_secs(20 * 60)).await;
+        assert!(says("one")(&alice.live(&deaf).await), "70 minutes");
+        world.end().await;
+    });
+}

@@ -11,6 +11,7 @@ mod common;
 mod conformance;
 mod counts;
 mod credentials;
+mod deaf;
 mod deletion;
 mod delivery;
 mod disaster;

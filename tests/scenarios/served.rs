@@ -113,3 +113,60 @@ fn a_version_that_is_not_served_any_more_is_said_and_the_next_one_keeps_the_obje
         world.end().await;
     });
 }
+
+#[test]
+fn a_default_that_a_definition_gets_later_is_no_drift_and_costs_no_write() {
+    scenario(async |mut world| {
+        let alice = world.alice("berlin").await;
+        install(&world, &alice, &["v1"]).await;
+        world.register(&["berlin"]).await;
+        let served = crd(&world, &["v1"]);
+        let define = async |properties: Value| {
+            let mut definition = served.clone();
+            definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"] = properties;
+            alice.apply(&definition, true).await.expect("the CRD is taken");
+        };
+        let properties = |default: Option<(u32, u32, &str)>| {
+            let mut all = json!({"size": {"type": "integer"}, "speed": {"type": "integer"},
+                "limits": {"type": "object", "properties": {"colour": {"type": "string"}}}});
+            if let Some((size, speed, colour)) = default {
+                all["size"]["default"] = size.into();
+                all["speed"]["default"] = speed.into();
+                all["limits"]["properties"]["colour"]["default"] = colour.into();
+            }
+            all
+        };
+        define(properties(None)).await;
+        // What it owns: a value, and something empty into which a default will come.
+        let declared = json!({"apiVersion": format!("{}/v1", group(&world)), "kind": "Gadget",
+            "metadata": {"name": "one"}, "size": 7, "limits": {}});
+        let spec = json!({"targets": [{"clusterNames": ["berlin"]}], "reconcile": {"interval": "1s"}});
+        world.deliver_with("shop", &object(&declared), spec).await;
+        world.ready("shop").await;
+        world.recorded("shop", &["berlin"]).await;
+        world.counted(&["berlin"]).await;
+
+        let (at, mark) = (gadget_at(&world, "v1"), world.mark());
+        for (turn, defaults) in [(3, 5, "red"), (4, 6, "green")].into_iter().enumerate() {
+            define(properties(Some(defaults))).await;
+            // A server may show it at once, or from the next write on.
+            alice.merge(&at, json!({"metadata": {"annotations": {"turn": turn.to_string()}}})).await;
+            alice.when(&at, "the default is there", |live| !live["speed"].is_null()).await;
+            world.after_passes(2).await;
+            if turn == 1 {
+                world.restart_hub().await;
+            }
+            world.look("shop", &format!("turn {turn}"), 1).await;
+            world.after_passes(2).await;
+            let live = alice.live(&at).await;
+            assert!(live["size"] == 7 && live["limits"]["colour"].is_string(), "{live}");
+            let status = world.target("shop", "berlin").await.unwrap().status.unwrap();
+            assert_eq!((status.drifted, status.corrections), (0, None), "{:?}", status.changes);
+        }
+        assert_eq!(world.writes("berlin", &mark), []);
+        assert_eq!(world.requests_for(&at, "berlin", &mark), []);
+        world.remove("shop").await;
+        alice.delete(&crd_at(&world)).await;
+        world.end().await;
+    });
+}

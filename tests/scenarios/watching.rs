@@ -181,7 +181,7 @@ fn a_member_that_was_restored_from_a_backup_is_listed_anew_and_loses_nothing() {
 }
 
 #[test]
-fn watches_whose_position_has_expired_or_lies_ahead_are_begun_anew() {
+fn watches_whose_position_has_expired_are_begun_anew() {
     scenario(async |world| {
         world.register(&["berlin"]).await;
         set(&world, json!({"verifyInterval": "0s"})).await;

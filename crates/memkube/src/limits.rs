@@ -3,6 +3,7 @@
 use base64::Engine;
 use serde_json::Value;
 
+use super::Cluster;
 use super::failure::Failure;
 use super::kinds::Kind;
 use super::validate::Wrong;
@@ -15,6 +16,14 @@ const STORED: usize = 1536 * 1024;
 const VALUES: usize = 1024 * 1024;
 /// Bytes of all annotations.
 const ANNOTATIONS: usize = 256 * 1024;
+
+impl Cluster {
+    /// Lets objects and requests be as large as they like, or no more: as a server does that keeps its objects
+    /// elsewhere than in etcd. What the values of ConfigMaps and Secrets and annotations may be stays.
+    pub fn set_any_size(&self, on: bool) {
+        self.inner.store.lock().any_size = on;
+    }
+}
 
 pub(super) fn request(body: &[u8]) -> Result<(), Failure> {
     if body.len() <= REQUEST {

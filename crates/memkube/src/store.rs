@@ -109,6 +109,8 @@ pub(super) struct Store {
     pub rights: Option<Arc<Rights>>,
     /// Groups that a test made unavailable.
     pub unavailable: BTreeSet<String>,
+    /// Objects and requests may be as large as they like.
+    pub any_size: bool,
     tables: BTreeMap<Arc<Resource>, Table>,
     /// What names a uid as its owner, by that uid.
     dependents: BTreeMap<String, BTreeSet<Somewhere>>,
@@ -130,6 +132,7 @@ impl Store {
             working: false,
             rights: None,
             unavailable: BTreeSet::new(),
+            any_size: false,
             tables: BTreeMap::new(),
             dependents: BTreeMap::new(),
             // No object ever has resourceVersion 1, as on the real server: an apply with "1" creates only.

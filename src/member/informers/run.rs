@@ -20,7 +20,7 @@ use vidra_core::object::{ObjectKey, Scope};
 
 use super::{
     Informers, Place, State, WatchFault,
-    list::{PAGE, PAGE_WITHIN},
+    pages::{PAGE, PAGE_WITHIN},
     verify::{Found, Verification, verify},
     wire::{Broken, Item, Line, Wire},
 };
@@ -263,7 +263,7 @@ impl Run {
     /// Rights may have come since.
     async fn try_everywhere(&self) {
         let wire = self.registry.wire(&Place::everywhere(&self.place.gvk), &self.wire.resource);
-        if wire.page(1, None, PAGE_WITHIN).await.is_ok() {
+        if wire.page(1, None, false, PAGE_WITHIN).await.is_ok() {
             self.registry.unconfine(&self.place.gvk);
         }
     }

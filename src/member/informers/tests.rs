@@ -1,5 +1,7 @@
 //! Informers of a member that is made up: large pages, objects that nobody can read.
 
+mod sizes;
+
 use std::{
     sync::atomic::{AtomicBool, AtomicUsize},
     time::Duration,
@@ -66,6 +68,12 @@ fn item(name: &str, value: &Value) -> String {
     .to_string()
 }
 
+/// An object without its content.
+fn bare(item: &str) -> String {
+    let object: Value = serde_json::from_str(item).unwrap();
+    json!({"kind": "PartialObjectMetadata", "metadata": object["metadata"]}).to_string()
+}
+
 /// What `limit` asks for.
 fn limit(uri: &http::Uri) -> usize {
     let query = uri.query().unwrap_or_default();
@@ -89,9 +97,13 @@ fn member(items: Vec<String>, calls: Arc<AtomicUsize>) -> Client {
             let from: usize = from.and_then(|from| from.parse().ok()).unwrap_or(0);
             let to = from.saturating_add(limit(uri)).min(items.len());
             let next = if to < items.len() { to.to_string() } else { String::new() };
+            let accepted = request.headers().get("accept").and_then(|kinds| kinds.to_str().ok());
+            let shown = match accepted.is_some_and(|kinds| kinds.contains("as=PartialObjectMetadataList")) {
+                true => items[from..to].iter().map(|item| bare(item)).collect::<Vec<_>>().join(","),
+                false => items[from..to].join(","),
+            };
             let body = format!(
-                "{{\"metadata\":{{\"resourceVersion\":\"9\",\"continue\":\"{next}\"}},\"items\":[{}]}}",
-                items[from..to].join(",")
+                "{{\"metadata\":{{\"resourceVersion\":\"9\",\"continue\":\"{next}\"}},\"items\":[{shown}]}}"
             );
             Ok::<_, http::Error>(http::Response::new(Full::from(body)))
         }

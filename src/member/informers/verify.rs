@@ -9,10 +9,7 @@ use std::{collections::BTreeSet, time::Duration};
 use tokio::time::Instant;
 use vidra_core::object::ObjectKey;
 
-use super::{
-    run::Run,
-    wire::{Item, Page},
-};
+use super::{pages::Pages, run::Run, wire::Item};
 use crate::member::error::CallError;
 
 /// How long a watch may be behind a list.
@@ -77,31 +74,22 @@ impl Verification {
 /// Lists all and compares, page by page; nothing is folded.
 pub(super) async fn verify(run: &Run, mut size: u32) -> Result<Found, CallError> {
     let registry = &run.registry;
-    let mut turn = registry.turns.list().await.ok();
+    let turn = registry.turns.list().await.ok();
     let mark = registry.records.mark();
     let mut seen = BTreeSet::new();
     let mut found = Found { mark, ..Found::default() };
-    let mut from: Option<String> = None;
-    loop {
-        let text = run.page(&mut size, from.as_deref(), &mut turn).await?;
-        let page = Page::read(&text)?;
-        for raw in page.items() {
-            match run.wire.item(raw) {
-                Item::Object(key, live) => {
-                    let version = live.resource_version().parse().unwrap_or(0);
-                    if registry.records.version(&key).is_none_or(|known| known < version) {
-                        found.newer.push((key.clone(), version));
-                    }
-                    seen.insert(key);
-                }
-                Item::Broken(one) => seen.extend(one.key),
+    let mut pages = Pages::new(&run.wire, &mut size, turn);
+    let mut take = |item| match item {
+        Item::Object(key, live) => {
+            let version = live.resource_version().parse().unwrap_or(0);
+            if registry.records.version(&key).is_none_or(|known| known < version) {
+                found.newer.push((key.clone(), version));
             }
+            seen.insert(key);
         }
-        match page.next() {
-            Some(next) => from = Some(next.to_owned()),
-            None => break,
-        }
-    }
+        Item::Broken(one) => seen.extend(one.key),
+    };
+    while pages.next(&mut take).await? {}
     found.ghosts = registry.records.unseen(&run.place.gvk, &run.place.namespace, &seen, mark);
     Ok(found)
 }

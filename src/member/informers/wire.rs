@@ -31,6 +31,9 @@ use crate::{
 
 /// No page, no event and no answer may be larger. An API server's own objects end at a few MiB: etcd takes 1.5 MiB.
 pub const MOST: usize = 16 << 20;
+/// Why an object alone in its page is not read.
+const TOO_LARGE: &str = "it is larger than 16 MiB";
+const _: () = assert!(MOST == 16 << 20, "TOO_LARGE says how much");
 /// Of an answer that is an error.
 const MOST_OF_ERROR: usize = 1 << 20;
 /// The longest name of an object (a DNS subdomain); some kinds allow more signs, none more of them.
@@ -145,18 +148,21 @@ struct GlanceMeta {
 }
 
 impl Wire {
-    /// Asks for a page, and reads it whole within this time.
+    /// Asks for a page, and reads it whole within this time. `bare`: of each object only its metadata.
     pub(super) async fn page(
         &self,
         size: u32,
         from: Option<&str>,
+        bare: bool,
         within: Duration,
     ) -> Result<String, CallError> {
         let mut params = self.list_params().limit(size);
         if let Some(token) = from {
             params = params.continue_token(token);
         }
-        self.answer(&params, within).await
+        let request = Request::new(self.path());
+        let request = if bare { request.list_metadata(&params) } else { request.list(&params) };
+        self.answer(request, within).await
     }
 
     /// Whether the server is as far as this resourceVersion.
@@ -165,11 +171,15 @@ impl Wire {
     /// [`Class::Expired`]: it is not, or it has forgotten it.
     pub(super) async fn reaches(&self, version: &str, within: Duration) -> Result<(), CallError> {
         let params = self.list_params().at(version).matching(VersionMatch::NotOlderThan).limit(1);
-        self.answer(&params, within).await.map(drop)
+        self.answer(Request::new(self.path()).list(&params), within).await.map(drop)
     }
 
-    async fn answer(&self, params: &ListParams, within: Duration) -> Result<String, CallError> {
-        let request = Request::new(self.path()).list(params).map_err(malformed)?;
+    async fn answer(
+        &self,
+        request: Result<http::Request<Vec<u8>>, kube::core::request::Error>,
+        within: Duration,
+    ) -> Result<String, CallError> {
+        let request = request.map_err(malformed)?;
         let read = async {
             let body = self.send(request).await?;
             read_whole(body, MOST).await
@@ -221,19 +231,26 @@ impl Wire {
         CallError::of_status(status, about, &self.tuning.now().redact)
     }
 
+    /// One that is too large, of which this is the metadata.
+    pub(super) fn oversized_item(&self, text: &str) -> Item {
+        Item::Broken(self.broken(text, TOO_LARGE))
+    }
+
+    fn broken(&self, text: &str, why: &'static str) -> Broken {
+        let glance = serde_json::from_str::<Glance>(text).unwrap_or_default().metadata;
+        let namespace = glance.namespace.unwrap_or_default();
+        let named = glance.name.filter(|name| is_name(name) && self.holds(&namespace));
+        Broken {
+            key: named.map(|name| ObjectKey::new(&self.gvk, &namespace, &name)),
+            uid: glance.uid.unwrap_or_default(),
+            version: glance.resource_version.unwrap_or_default(),
+            why,
+        }
+    }
+
     /// Reads one object.
     pub(super) fn item(&self, text: &str) -> Item {
-        let broken = |why: &'static str| {
-            let glance = serde_json::from_str::<Glance>(text).unwrap_or_default().metadata;
-            let namespace = glance.namespace.unwrap_or_default();
-            let named = glance.name.filter(|name| is_name(name) && self.holds(&namespace));
-            Item::Broken(Broken {
-                key: named.map(|name| ObjectKey::new(&self.gvk, &namespace, &name)),
-                uid: glance.uid.unwrap_or_default(),
-                version: glance.resource_version.unwrap_or_default(),
-                why,
-            })
-        };
+        let broken = |why| Item::Broken(self.broken(text, why));
         let Ok(live) = serde_json::from_str::<Live>(text) else {
             return broken("its JSON cannot be read (too deep, or not JSON)");
         };
@@ -288,6 +305,9 @@ impl Lines {
     pub(super) async fn next(&mut self) -> Result<Option<String>, CallError> {
         loop {
             if let Some(end) = self.waiting[self.searched..].iter().position(|byte| *byte == b'\n') {
+                if self.searched + end > MOST {
+                    return Err(oversized(MOST));
+                }
                 let line = self.waiting.split_to(self.searched + end);
                 self.waiting.advance(1);
                 self.searched = 0;

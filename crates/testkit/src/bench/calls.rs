@@ -2,7 +2,9 @@
 //!
 //! For one object at its member: to make it, to watch over it through ten intervals, to undo or only report an edit
 //! and a deletion. For one target at the hub: to change a ConfigMap, and to make a workload that becomes ready. Of
-//! several the worst counts.
+//! several the worst counts. `still` is what is left alone: objects that are shared, and replicas of an autoscaler.
+
+mod still;
 
 use std::{collections::BTreeMap, path::Path, time::Duration};
 
@@ -46,6 +48,8 @@ pub async fn calls(binary: &Path) -> Result<Report> {
     let shared_change = bench.change(&mut report).await?;
     let shared_create = bench.workload(&mut report).await?;
     bench.idle(&mut report).await?;
+    bench.idle_shared(&mut report).await?;
+    bench.scaled(&mut report).await?;
     report.condition("hub_writes_shared, worst change", shared_change);
     report.condition("hub_writes_shared, worst workload", shared_create);
     report.condition("objects", OBJECTS);
@@ -168,15 +172,8 @@ impl Bench<'_> {
         let every_second = json!({"reconcile": {"interval": "1s"}});
         self.apply(resource("ticking", &config_maps("tick", "as declared"), every_second)).await?;
         self.ready("ticking").await?;
-        let (member, hub) = (ledger::mark(self.member)?, ledger::mark(&self.fleet.bed.hub)?);
-        let enough = self.fleet.passes().await? + INTERVALS as f64;
-        wait_for("the intervals have passed", LONG, async || match self.fleet.passes().await {
-            Ok(passes) if passes >= enough => Ok(()),
-            Ok(passes) => Err(format!("{} to go", enough - passes)),
-            Err(error) => Err(format!("{error:#}")),
-        })
-        .await;
-        let seen = ledger::work(self.member, member)?;
+        let hub = ledger::mark(&self.fleet.bed.hub)?;
+        let seen = self.through_intervals(1, async |_| Ok(())).await?;
         report.figure(
             "idle",
             seen.len() as f64,
@@ -186,6 +183,27 @@ impl Bench<'_> {
         let writes: Vec<_> = ledger::work(&self.fleet.bed.hub, hub)?.into_iter().filter(is_write).collect();
         report.condition("hub writes in ten intervals", writes.len());
         Ok(())
+    }
+
+    /// What the hub asks of the member while each of these VidraResources, compared every second, has been compared
+    /// so often; `meanwhile` is done again and again.
+    async fn through_intervals(
+        &self,
+        resources: usize,
+        meanwhile: impl AsyncFn(usize) -> Result<()>,
+    ) -> Result<Vec<Request>> {
+        let since = ledger::mark(self.member)?;
+        let enough = self.fleet.passes().await? + (INTERVALS * resources) as f64;
+        for round in 0.. {
+            meanwhile(round).await?;
+            // Events have them compared sooner: that many seconds have to pass as well.
+            if round >= INTERVALS * 5 && self.fleet.passes().await? >= enough {
+                break;
+            }
+            anyhow::ensure!(round < 600, "the intervals have not passed in a time that is enough for many");
+            tokio::time::sleep(Duration::from_millis(200)).await;
+        }
+        ledger::work(self.member, since)
     }
 
     async fn change(&self, report: &mut Report) -> Result<usize> {
@@ -217,7 +235,7 @@ impl Bench<'_> {
             let name = format!("web{round}");
             let since = ledger::mark(&self.fleet.bed.hub)?;
             self.apply(resource(&name, &deployment(&name), json!({}))).await?;
-            self.run_pods(&name).await?;
+            self.run_pods(&name, 2).await?;
             self.ready(&name).await?;
             rounds.add(&self.fleet.bed.hub, since, &name)?;
         }
@@ -232,12 +250,12 @@ impl Bench<'_> {
     }
 
     /// What a kubelet would report: there are no nodes. From the Pods on, the controllers are the real ones.
-    async fn run_pods(&self, app: &str) -> Result<()> {
+    async fn run_pods(&self, app: &str, count: usize) -> Result<()> {
         let api: Api<Pod> = Api::namespaced(self.admin.client.clone(), NAMESPACE);
         let mine = ListParams::default().labels(&format!("app={app}"));
-        let pods = wait_for("two Pods are there", LONG, async || {
+        let pods = wait_for(&format!("{count} Pods are there"), LONG, async || {
             let pods = api.list(&mine).await.map_err(|error| error.to_string())?.items;
-            if pods.len() == 2 { Ok(pods) } else { Err(format!("{} are", pods.len())) }
+            if pods.len() == count { Ok(pods) } else { Err(format!("{} are", pods.len())) }
         })
         .await;
         let status = json!({"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]});

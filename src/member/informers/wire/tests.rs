@@ -1,5 +1,7 @@
 //! What is read of what a member sends, whatever that is.
 
+mod frames;
+
 use bytes::Bytes;
 use http_body_util::StreamBody;
 use hyper::body::Frame;
@@ -96,7 +98,7 @@ async fn a_page_and_an_event_without_an_end_are_given_up() {
     for piece in [&[b'x'; 65536][..], b"y"] {
         let most = if piece.len() > 1 { MOST * 2 } else { 1 << 16 };
         let wire = wire("", server(piece, most));
-        let page = wire.page(500, None, Duration::from_secs(60)).await;
+        let page = wire.page(500, None, false, Duration::from_secs(60)).await;
         let mut lines = wire.watch("1", 200, Duration::from_secs(60)).await.unwrap();
         if most > MOST {
             assert_eq!(page.unwrap_err().class, Class::Oversized);

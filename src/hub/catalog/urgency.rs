@@ -1,0 +1,39 @@
+//! How urgent it is that something is seen for the first time. While the hub starts, all that there is looks as if it
+//! had just been made; what somebody changes then is not to wait behind it.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use super::Catalog;
+use crate::queue::{Key, Priority};
+
+/// See the module.
+#[derive(Debug, Default)]
+pub(super) struct Urgency {
+    /// All has been listed once.
+    listed: AtomicBool,
+}
+
+impl Urgency {
+    /// A change, or what is new.
+    pub(super) fn of_change(&self) -> Priority {
+        match self.listed.load(Ordering::Relaxed) {
+            true => Priority::User,
+            false => Priority::Resync,
+        }
+    }
+}
+
+impl Catalog {
+    /// All has been listed once: from now on what is new was made by somebody.
+    pub fn all_listed(&self) {
+        self.urgency.listed.store(true, Ordering::Relaxed);
+    }
+
+    /// Makes every VidraResource look again.
+    pub fn all_resources(&self) {
+        let keys: Vec<_> = self.inner.read().resources.keys().cloned().collect();
+        for key in keys {
+            self.queue.add(Key::Resource(key), self.urgency.of_change());
+        }
+    }
+}

@@ -1,0 +1,55 @@
+//! Events that one VidraResource does without, beside another that has them.
+
+use serde_json::{Value, json};
+use testkit::world::{At, World};
+
+use crate::{config_map, says, scenario};
+
+async fn deliver(world: &World, name: &str, reconcile: Value) {
+    let spec = json!({"targets": [{"clusterNames": ["berlin"]}], "reconcile": reconcile});
+    world.deliver_with(name, &config_map(name, "one"), spec).await;
+    world.ready(name).await;
+}
+
+async fn corrections(world: &World, name: &str) -> i64 {
+    let status = world.target(name, "berlin").await.unwrap().status.unwrap();
+    status.corrections.map_or(0, |all| all.count)
+}
+
+#[test]
+fn a_resource_without_events_waits_for_its_interval_and_the_one_beside_it_does_not() {
+    scenario(async |world| {
+        world.register(&["berlin"]).await;
+        // Objects of one kind: the other's informer sees those of the deaf one too.
+        deliver(&world, "deaf", json!({"onEvents": false, "interval": "1h"})).await;
+        deliver(&world, "alert", json!({"interval": "1h"})).await;
+        let alice = world.alice("berlin").await;
+        let (deaf, alert) = (At::config_map(&world.ns, "deaf"), At::config_map(&world.ns, "alert"));
+        for turn in 1..=2 {
+            let evil = json!({"data": {"key": format!("evil {turn}")}});
+            alice.merge(&deaf, evil.clone()).await;
+            alice.merge(&alert, evil).await;
+            alice.when(&alert, "as declared", says("one")).await;
+            world.corrected("alert", "berlin", turn).await;
+        }
+        alice.delete(&alert).await;
+        alice.when(&alert, "made again", says("one")).await;
+        world.corrected("alert", "berlin", 3).await;
+        assert!(says("evil 2")(&alice.live(&deaf).await), "no event is for it");
+        assert_eq!(corrections(&world, "deaf").await, 0);
+
+        // Asked for, it looks.
+        world.reconcile_now("deaf", "now").await;
+        alice.when(&deaf, "as declared", says("one")).await;
+        world.corrected("deaf", "berlin", 1).await;
+
+        // So it does on its interval, while the other one's is as long as it was.
+        deliver(&world, "deaf", json!({"onEvents": false, "interval": "1s"})).await;
+        alice.merge(&deaf, json!({"data": {"key": "evil"}})).await;
+        alice.when(&deaf, "as declared", says("one")).await;
+        world.corrected("deaf", "berlin", 2).await;
+        alice.merge(&alert, json!({"data": {"key": "evil"}})).await;
+        alice.when(&alert, "as declared", says("one")).await;
+        world.end().await;
+    });
+}
