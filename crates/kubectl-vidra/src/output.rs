@@ -1,6 +1,9 @@
 //! Where words go: lines to standard output, progress to standard error when a person looks.
 
-use std::io::{ErrorKind, Write};
+use std::{
+    cell::RefCell,
+    io::{ErrorKind, Write},
+};
 
 use indicatif::{ProgressBar, ProgressStyle};
 
@@ -24,8 +27,13 @@ pub fn complain(text: &str) {
     let _ = writeln!(std::io::stderr(), "{text}");
 }
 
-/// What a command waits for, with the time, on standard error; nothing where that is no terminal.
-pub struct Progress(ProgressBar);
+/// What a command does and waits for, on standard error: with the time where that is a terminal. Where it is none, one
+/// line for what is waited for, and one more whenever that is something else.
+pub struct Progress {
+    bar: ProgressBar,
+    /// What was waited for last.
+    last: RefCell<String>,
+}
 
 impl Progress {
     /// Shown until it is dropped.
@@ -34,13 +42,23 @@ impl Progress {
         if let Ok(style) = ProgressStyle::with_template("{spinner} {elapsed} {wide_msg}") {
             bar.set_style(style);
         }
-        Self(bar)
+        Self { bar, last: RefCell::default() }
     }
 
-    /// What is waited for now.
+    /// What is done now: only for who looks.
     pub fn say(&self, what: &str) {
-        self.0.set_message(crate::text::clean(what));
-        self.0.tick();
+        self.bar.set_message(crate::text::clean(what));
+        self.bar.tick();
+    }
+
+    /// What is waited for now, perhaps for minutes.
+    pub fn wait_for(&self, what: &str) {
+        let line = format!("waiting for {}", crate::text::clean(what));
+        self.say(&line);
+        let news = self.last.replace(line.clone()) != line;
+        if news && self.bar.is_hidden() {
+            complain(&line);
+        }
     }
 
     /// A line that stays, on standard output.
@@ -48,7 +66,7 @@ impl Progress {
     /// # Errors
     /// As the function above.
     pub fn print(&self, line: &str) -> Result<(), Failure> {
-        self.0.suspend(|| print(&format!("{line}\n")))
+        self.bar.suspend(|| print(&format!("{line}\n")))
     }
 }
 
@@ -60,6 +78,6 @@ impl Default for Progress {
 
 impl Drop for Progress {
     fn drop(&mut self) {
-        self.0.finish_and_clear();
+        self.bar.finish_and_clear();
     }
 }

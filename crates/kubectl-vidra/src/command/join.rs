@@ -52,7 +52,7 @@ pub async fn run(place: &Place, flags: &JoinFlags) -> Ended {
         let done = member::apply(&joining, object).await?;
         progress.print(&format!("member: {} {done}", member::name(object)))?;
     }
-    progress.say("waiting for the token");
+    progress.wait_for("the token");
     let token = member::token(&joining, &rights, flags.timeout).await?;
     let kubeconfig = member::kubeconfig(&joining, server, &token);
     if !known {

@@ -114,7 +114,7 @@ async fn wait(
         let Some(((namespace, name), state)) = pending.first_key_value() else { return Ok(()) };
         let more =
             if pending.len() > 1 { format!(" (and {} more)", pending.len() - 1) } else { String::new() };
-        progress.say(&format!("{namespace}/{name}{more}: {state}"));
+        progress.wait_for(&format!("{namespace}/{name}{more}: {state}"));
         tokio::time::sleep(PAUSE).await;
     }
 }

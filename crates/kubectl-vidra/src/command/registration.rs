@@ -140,7 +140,7 @@ pub async fn wait(
                     None => said = "the hub has not looked at it yet".to_owned(),
                 }
             }
-            progress.say(&format!("waiting for {name}: {said}"));
+            progress.wait_for(&format!("{name}: {said}"));
             tokio::time::sleep(PAUSE).await;
         }
     };
