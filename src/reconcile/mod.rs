@@ -202,7 +202,9 @@ impl Hub {
         memo.untold.remove(key);
         memo.unused.remove(key);
         memo.mended.remove(key);
-        memo.status_written.remove(&Key::Target(key.clone()));
+        let key = Key::Target(key.clone());
+        memo.status_written.remove(&key);
+        memo.settling.remove(&key);
     }
 
     /// A VidraResource is gone: what was remembered of it goes too.
