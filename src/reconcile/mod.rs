@@ -225,21 +225,24 @@ impl Hub {
         }
     }
 
+    /// How long a status of this key, of which more may be told in a moment, can still wait.
+    fn can_wait(&self, key: &Key) -> Option<Duration> {
+        let now = Instant::now();
+        let since = *self.memo.lock().settling.entry(key.clone()).or_insert(now);
+        SETTLE.checked_sub(now.duration_since(since)).filter(|rest| !rest.is_zero())
+    }
+
     /// May a status of this key be written now? If not, the key comes again when it may.
     ///
     /// A status that is `passing`, for it tells of work that is mostly done in a moment, waits for that
     /// moment: of a change that goes well only the end is written.
     fn status_is_due(&self, key: &Key, passing: bool) -> bool {
+        if passing && let Some(rest) = self.can_wait(key) {
+            self.queue.add_after(key.clone(), rest);
+            return false;
+        }
         let now = Instant::now();
         let mut memo = self.memo.lock();
-        if passing {
-            let since = now.duration_since(*memo.settling.entry(key.clone()).or_insert(now));
-            if since < SETTLE {
-                drop(memo);
-                self.queue.add_after(key.clone(), SETTLE - since);
-                return false;
-            }
-        }
         memo.settling.remove(key);
         if let Some((last, was_passing)) = memo.status_written.get(key) {
             let since = now.duration_since(*last);

@@ -1,7 +1,7 @@
 //! What a MemberCluster counts: targets, watches, objects.
 
 use serde_json::json;
-use testkit::world::{At, Who, World};
+use testkit::world::{At, SOON, Who, World, wait_for};
 use tokio::time::Instant;
 use vidra_api::{MemberClusterStatus, MemberTargets, MemberWatches, TargetState};
 
@@ -88,9 +88,14 @@ fn twenty_changes_at_once_cost_a_member_a_write_of_its_status_in_ten_seconds() {
             world.hub.delete(&world.resource_at(name)).await;
         }
         counts(&world, [1, 1, 0, 0], [1, 1, 0], 1).await;
-        let writes = world.writes_to(&world.member_at("berlin"), "hub", &mark).len() as u64;
+        // What is read may not be recorded yet.
+        let writes = wait_for("a record of both", SOON, async || {
+            let writes = world.writes_to(&world.member_at("berlin"), "hub", &mark).len() as u64;
+            if writes < 2 { Err(format!("{writes}")) } else { Ok(writes) }
+        })
+        .await;
         let most = 1 + began.elapsed().as_secs() / 10;
-        assert!((2..=most).contains(&writes), "{writes} writes in {:?}", began.elapsed());
+        assert!(writes <= most, "{writes} writes in {:?}", began.elapsed());
         world.end().await;
     });
 }

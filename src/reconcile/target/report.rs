@@ -67,8 +67,8 @@ impl Pass<'_> {
         self.cover(&mut status.changes);
         let late_in = status.progress.as_ref().and_then(|progress| left(progress, facts.timeout, &facts.now));
         // Where more has arrived another pass comes at once, and may have more to tell.
-        let passing = self.hub.queue.arrivals(&queue_key) > 0;
-        if target.status.as_ref() != Some(&status) && self.hub.status_is_due(&queue_key, passing) {
+        let waits = || self.hub.queue.arrivals(&queue_key) > 0 && self.hub.can_wait(&queue_key).is_some();
+        if target.status.as_ref() != Some(&status) && !waits() && self.hub.status_is_due(&queue_key, false) {
             self.tell(&before, &status);
             self.hub.api.target_status(target, status).await?;
             self.hub.memo.lock().made.remove(self.key);
