@@ -88,6 +88,23 @@ impl Fleet {
         .await;
     }
 
+    /// Waits until each member's status counts so many objects: that is written some seconds after the last of them.
+    pub async fn counted(&self, objects: usize) {
+        let api: Api<MemberCluster> = Api::all(self.client());
+        wait_for("all objects are counted", LONG, async || {
+            let members = api.list(&Default::default()).await.map_err(|error| error.to_string())?.items;
+            let counts =
+                members.iter().map(|member| member.status.as_ref().and_then(|status| status.objects));
+            let counts: Vec<_> = counts.collect();
+            if counts.iter().all(|count| *count == Some(objects as i64)) {
+                Ok(())
+            } else {
+                Err(format!("{counts:?}"))
+            }
+        })
+        .await;
+    }
+
     /// Waits until a VidraResource is ready as it is declared now. By a watch, as `kubectl wait` does: asking
     /// again and again for an object with its manifests keeps the hub's API server busy.
     pub async fn ready(&self, name: &str) -> Result<()> {

@@ -110,6 +110,7 @@ async fn delivered(binary: &Path) -> Result<Fleet> {
     for number in 0..RESOURCES {
         fleet.ready(&format!("steady-{number}")).await?;
     }
+    fleet.counted(RESOURCES * OBJECTS).await;
     fleet.settled(SETTLE, || Ok(())).await?;
     Ok(fleet)
 }
