@@ -24,6 +24,25 @@ pub fn object(object: &Value) -> String {
     format!("---\n{object}\n")
 }
 
+/// The CRD of gadgets, which may hold anything.
+pub fn gadgets(group: &str) -> Value {
+    json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": format!("gadgets.{group}")},
+        "spec": {
+            "group": group, "scope": "Namespaced", "names": {"kind": "Gadget", "plural": "gadgets"},
+            "versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": {
+                "type": "object", "x-kubernetes-preserve-unknown-fields": true}}}],
+        },
+    })
+}
+
+/// The manifest of a gadget.
+pub fn gadget(group: &str, name: &str) -> String {
+    object(&json!({"apiVersion": format!("{group}/v1"), "kind": "Gadget",
+        "metadata": {"name": name}, "spec": {"size": 1}}))
+}
+
 /// What a ConfigMap of [`config_map`] says.
 pub fn says<'a>(value: &'a str) -> impl Fn(&Value) -> bool + 'a {
     move |object| object["data"]["key"] == value

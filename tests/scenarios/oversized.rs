@@ -4,19 +4,7 @@ use serde_json::{Value, json};
 use testkit::world::{At, World};
 use vidra_api::TargetState;
 
-use crate::{config_map, object, says, scenario, uid};
-
-fn crd(group: &str) -> Value {
-    json!({
-        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
-        "metadata": {"name": format!("gadgets.{group}")},
-        "spec": {
-            "group": group, "scope": "Namespaced", "names": {"kind": "Gadget", "plural": "gadgets"},
-            "versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": {
-                "type": "object", "x-kubernetes-preserve-unknown-fields": true}}}],
-        },
-    })
-}
+use crate::{config_map, gadget, gadgets, object, says, scenario, uid};
 
 fn gadget_at(world: &World, name: &str) -> At {
     At::new(&format!("{}.example.com/v1", world.ns), "Gadget", &world.ns, name)
@@ -32,13 +20,10 @@ fn an_object_that_is_too_large_is_named_and_holds_nothing_else_up() {
         let berlin = world.bed().memory("berlin").expect("this bed is in memory");
         berlin.set_any_size(true);
         let (alice, group) = (world.alice("berlin").await, format!("{}.example.com", world.ns));
-        let gadget = |name: &str| {
-            object(&json!({"apiVersion": format!("{group}/v1"), "kind": "Gadget",
-                "metadata": {"name": name}, "spec": {"size": 1}}))
-        };
+        let gadget = |name: &str| gadget(&group, name);
         world.register(&["berlin"]).await;
         let small = gadget("small") + &config_map("settings", "one");
-        let manifest = object(&crd(&group)) + &gadget("huge") + &small;
+        let manifest = object(&gadgets(&group)) + &gadget("huge") + &small;
         world.deliver("shop", &["berlin"], &manifest).await;
         world.ready("shop").await;
         let (huge, small) = (gadget_at(&world, "huge"), gadget_at(&world, "small"));

@@ -3,7 +3,7 @@
 use serde_json::json;
 use testkit::world::{At, LONG, wait_for};
 
-use crate::{config_map, marks, object, scenario, uid};
+use crate::{config_map, gadget, gadgets, marks, object, scenario, uid};
 
 #[test]
 fn kubectl_waits_until_a_resource_is_ready() {
@@ -76,21 +76,11 @@ fn an_object_that_is_nested_too_deep_is_named_and_holds_no_other_back() {
     scenario(async |world| {
         let alice = world.alice("berlin").await;
         let group = format!("{}.example.com", world.ns);
-        let crd = json!({
-            "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
-            "metadata": {"name": format!("gadgets.{group}")},
-            "spec": {
-                "group": group, "scope": "Namespaced", "names": {"kind": "Gadget", "plural": "gadgets"},
-                "versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": {
-                    "type": "object", "x-kubernetes-preserve-unknown-fields": true}}}],
-            },
-        });
-        let gadget = |name: &str| {
-            object(&json!({"apiVersion": format!("{group}/v1"), "kind": "Gadget",
-                "metadata": {"name": name}, "spec": {"size": 1}}))
-        };
+        let gadget = |name: &str| gadget(&group, name);
         world.register(&["berlin"]).await;
-        world.deliver("shop", &["berlin"], &(object(&crd) + &gadget("deep") + &gadget("other"))).await;
+        world
+            .deliver("shop", &["berlin"], &(object(&gadgets(&group)) + &gadget("deep") + &gadget("other")))
+            .await;
         world.ready("shop").await;
 
         let path = format!("/apis/{group}/v1/namespaces/{}/gadgets/deep?fieldManager=alice-edit", world.ns);

@@ -8,10 +8,10 @@ use http::{HeaderValue, header::ACCEPT};
 use kube::{
     Api, Resource, ResourceExt,
     api::{Patch, PatchParams, PostParams},
-    core::{ObjectMeta, PartialObjectMeta, Request},
+    core::{PartialObjectMeta, Request, object::HasStatus},
 };
 use serde::{Serialize, de::DeserializeOwned};
-use serde_json::json;
+use serde_json::{Value, json};
 use vidra_api::{
     MemberCluster, MemberClusterStatus, VidraResource, VidraResourceStatus, VidraTarget, VidraTargetStatus,
     labels::FINALIZER,
@@ -31,8 +31,7 @@ impl HubApi {
         status: VidraTargetStatus,
     ) -> Result<(), CallError> {
         let api = self.namespaced::<VidraTarget>(&held.namespace().unwrap_or_default());
-        let metadata = self.replace_status(&api, held, &status).await?;
-        self.catalog.fold_target(VidraTarget { metadata, spec: held.spec.clone(), status: Some(status) });
+        self.catalog.fold_target(self.replace_status(&api, held, status).await?);
         Ok(())
     }
 
@@ -43,8 +42,7 @@ impl HubApi {
         status: VidraResourceStatus,
     ) -> Result<(), CallError> {
         let api = self.namespaced::<VidraResource>(&held.namespace().unwrap_or_default());
-        let metadata = self.replace_status(&api, held, &status).await?;
-        self.catalog.fold_resource(VidraResource { metadata, spec: held.spec.clone(), status: Some(status) });
+        self.catalog.fold_resource(self.replace_status(&api, held, status).await?);
         Ok(())
     }
 
@@ -55,8 +53,7 @@ impl HubApi {
         status: MemberClusterStatus,
     ) -> Result<(), CallError> {
         let api: Api<MemberCluster> = Api::all(self.client.clone());
-        let metadata = self.replace_status(&api, held, &status).await?;
-        self.catalog.fold_member(MemberCluster { metadata, spec: held.spec.clone(), status: Some(status) });
+        self.catalog.fold_member(self.replace_status(&api, held, status).await?);
         Ok(())
     }
 
@@ -64,13 +61,8 @@ impl HubApi {
     /// object is touched. An object that is gone, or was made anew, is refused by its uid.
     pub async fn mark_resource(&self, held: &VidraResource) -> Result<(), CallError> {
         let api = self.namespaced::<VidraResource>(&held.namespace().unwrap_or_default());
-        let body = json!({
-            "apiVersion": VidraResource::api_version(&()), "kind": VidraResource::kind(&()),
-            "metadata": {
-                "name": held.name_any(), "namespace": held.namespace(),
-                "uid": held.uid(), "resourceVersion": held.resource_version(), "finalizers": [FINALIZER],
-            },
-        });
+        let mut body = version_of(held);
+        body["metadata"]["finalizers"] = json!([FINALIZER]);
         let (name, params) = (held.name_any(), PatchParams::apply("vidra-hub"));
         let made =
             self.call_unquoted("apply", api.patch_metadata(&name, &params, &Patch::Apply(&body))).await?;
@@ -79,26 +71,15 @@ impl HubApi {
         Ok(())
     }
 
-    /// Writes a status over the one of this very version of an object; its metadata after that. A PUT of a status
-    /// changes nothing else, whatever it leaves out.
+    /// Writes a status over the one of this very version of an object; what the object is after that. A PUT of a
+    /// status changes nothing else, whatever it leaves out.
     /// Source: k8s.io/apiextensions-apiserver/pkg/registry/customresource/status_strategy.go, PrepareForUpdate.
-    async fn replace_status<K>(
-        &self,
-        api: &Api<K>,
-        held: &K,
-        status: &impl Serialize,
-    ) -> Result<ObjectMeta, CallError>
+    async fn replace_status<K>(&self, api: &Api<K>, held: &K, status: K::Status) -> Result<K, CallError>
     where
-        K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug,
+        K: Resource<DynamicType = ()> + HasStatus<Status: Serialize> + Clone + DeserializeOwned + Debug,
     {
-        let body = json!({
-            "apiVersion": K::api_version(&()), "kind": K::kind(&()),
-            "metadata": {
-                "name": held.name_any(), "namespace": held.namespace(),
-                "uid": held.uid(), "resourceVersion": held.resource_version(),
-            },
-            "status": status,
-        });
+        let mut body = version_of(held);
+        body["status"] = json!(status);
         let request = Request::new(api.resource_url()).replace_subresource(
             "status",
             &held.name_any(),
@@ -110,6 +91,21 @@ impl HubApi {
             request.headers_mut().insert(ACCEPT, METADATA);
             self.client.request::<PartialObjectMeta<K>>(request).await
         };
-        Ok(self.call_unquoted("status", write).await?.metadata)
+        let made = self.call_unquoted("status", write).await?;
+        let mut now = held.clone();
+        *now.meta_mut() = made.metadata;
+        *now.status_mut() = Some(status);
+        Ok(now)
     }
+}
+
+/// This very version of an object, and nothing of what is in it.
+fn version_of<K: Resource<DynamicType = ()>>(held: &K) -> Value {
+    json!({
+        "apiVersion": K::api_version(&()), "kind": K::kind(&()),
+        "metadata": {
+            "name": held.name_any(), "namespace": held.namespace(),
+            "uid": held.uid(), "resourceVersion": held.resource_version(),
+        },
+    })
 }

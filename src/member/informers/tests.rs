@@ -23,11 +23,11 @@ use crate::{
     settings::Settings,
 };
 
-fn gvk() -> Gvk {
+pub(super) fn gvk() -> Gvk {
     Gvk::new("", "v1", "ConfigMap")
 }
 
-fn resource() -> ApiResource {
+pub(super) fn resource() -> ApiResource {
     ApiResource {
         group: String::new(),
         version: "v1".into(),
@@ -37,14 +37,18 @@ fn resource() -> ApiResource {
     }
 }
 
-fn deps(said: Arc<Mutex<Vec<String>>>) -> SessionDeps {
-    let settings = Settings {
+/// As a hub has it that nobody has tuned.
+pub(super) fn tuning() -> Arc<Tuning> {
+    Arc::new(Tuning::new(&Settings {
         namespace: "vidra-system".to_owned(),
         hub_id: None,
         interval: Duration::from_secs(600),
         on_events: true,
         allow: Allow::default(),
-    };
+    }))
+}
+
+fn deps(said: Arc<Mutex<Vec<String>>>) -> SessionDeps {
     let (metrics, rng) = (Metrics::default(), Arc::new(SeededRng::new(1)));
     let (queue, _) = Queue::new(Limits::default(), rng.clone(), metrics.queue());
     SessionDeps {
@@ -56,7 +60,7 @@ fn deps(said: Arc<Mutex<Vec<String>>>) -> SessionDeps {
         metrics,
         calls: Shared::default(),
         interned: Arc::default(),
-        tuning: Arc::new(Tuning::new(&settings)),
+        tuning: tuning(),
         wake_targets: Arc::new(|_| {}),
         warn: Arc::new(move |_, reason, note| said.lock().push(format!("{reason}: {note}"))),
     }

@@ -125,6 +125,7 @@ impl Pass<'_> {
             self.account(&effect, want, outcome, inventory, report);
         }
     }
+
     fn account(
         &self,
         effect: &Effect,

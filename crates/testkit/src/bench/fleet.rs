@@ -75,32 +75,27 @@ impl Fleet {
 
     /// Waits until all members are ready.
     pub async fn joined(&self) {
-        let api: Api<MemberCluster> = Api::all(self.client());
-        wait_for("all members are ready", LONG, async || {
-            let members = api.list(&Default::default()).await.map_err(|error| error.to_string())?.items;
-            let ready = members.iter().filter(|member| {
-                let conditions = member.status.as_ref().map(|status| status.conditions.as_slice());
-                find(conditions.unwrap_or_default(), "Ready").is_some_and(|ready| ready.status == "True")
-            });
-            let ready = ready.count();
-            if ready == self.bed.members.len() { Ok(()) } else { Err(format!("{ready} are")) }
-        })
-        .await;
+        let is_ready = |member: &MemberCluster| {
+            let conditions = member.status.as_ref().map(|status| status.conditions.as_slice());
+            find(conditions.unwrap_or_default(), "Ready").is_some_and(|ready| ready.status == "True")
+        };
+        self.all_members("all members are ready", is_ready).await;
     }
 
     /// Waits until each member's status counts so many objects: that is written some seconds after the last of them.
     pub async fn counted(&self, objects: usize) {
+        let is_counted = |member: &MemberCluster| {
+            member.status.as_ref().and_then(|status| status.objects) == Some(objects as i64)
+        };
+        self.all_members("all objects are counted", is_counted).await;
+    }
+
+    async fn all_members(&self, what: &str, is: impl Fn(&MemberCluster) -> bool) {
         let api: Api<MemberCluster> = Api::all(self.client());
-        wait_for("all objects are counted", LONG, async || {
+        wait_for(what, LONG, async || {
             let members = api.list(&Default::default()).await.map_err(|error| error.to_string())?.items;
-            let counts =
-                members.iter().map(|member| member.status.as_ref().and_then(|status| status.objects));
-            let counts: Vec<_> = counts.collect();
-            if counts.iter().all(|count| *count == Some(objects as i64)) {
-                Ok(())
-            } else {
-                Err(format!("{counts:?}"))
-            }
+            let count = members.iter().filter(|member| is(member)).count();
+            if count == self.bed.members.len() { Ok(()) } else { Err(format!("{count} are")) }
         })
         .await;
     }

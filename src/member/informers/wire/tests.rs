@@ -7,29 +7,14 @@ use http_body_util::StreamBody;
 use hyper::body::Frame;
 use serde_json::{Value, json};
 
-use vidra_core::kubeconfig::Allow;
-
-use super::*;
-use crate::settings::Settings;
+use super::{
+    super::tests::{gvk, resource, tuning},
+    *,
+};
 
 fn wire(namespace: &str, client: Client) -> Wire {
-    let gvk = Gvk::new("", "v1", "ConfigMap");
-    let resource = ApiResource {
-        group: String::new(),
-        version: "v1".into(),
-        api_version: "v1".into(),
-        kind: "ConfigMap".into(),
-        plural: "configmaps".into(),
-    };
-    let settings = Settings {
-        namespace: "vidra-system".to_owned(),
-        hub_id: None,
-        interval: Duration::from_secs(600),
-        on_events: true,
-        allow: Allow::default(),
-    };
-    let (hub, tuning) = (HubId::try_from("h1").unwrap(), Arc::new(Tuning::new(&settings)));
-    Wire { client, gvk, resource, namespace: namespace.into(), hub, tuning }
+    let (hub, tuning) = (HubId::try_from("h1").unwrap(), tuning());
+    Wire { client, gvk: gvk(), resource: resource(), namespace: namespace.into(), hub, tuning }
 }
 
 /// A server that sends this, piece by piece, over and over up to so many bytes.
