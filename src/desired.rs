@@ -42,7 +42,7 @@ impl Desired {
                     scope: declared.scope,
                     stage: declared.stage,
                     directives: declared.directives,
-                    hash: declared.hash.to_string(),
+                    hash: declared.hash,
                 };
                 (declared.key.clone(), want)
             })

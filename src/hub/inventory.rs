@@ -69,7 +69,7 @@ impl Kept {
     fn held(&self) -> Held {
         Held {
             version: self.terms.version.clone(),
-            uid: self.uid.to_string(),
+            uid: self.uid.clone(),
             adopted: self.terms.adopted,
             wave: self.terms.wave,
             settled: self.terms.settled.clone(),
@@ -237,7 +237,7 @@ fn written(entries: &[Entry]) -> Vec<InventoryEntry> {
         kind: key.kind.to_string(),
         namespace: key.namespace.to_string(),
         name: key.name.to_string(),
-        uid: held.uid.clone(),
+        uid: held.uid.to_string(),
         adopted: held.adopted,
         done: !held.uid.is_empty(),
         wave: held.wave,

@@ -101,9 +101,9 @@ impl Actor<'_> {
     /// Performs one effect.
     pub async fn perform(&self, effect: &Effect) -> Outcome {
         let step = match &effect.action {
-            Action::Delete { uid } => self.remove(effect, uid, Parting::Delete).await,
-            Action::DeleteEmpty { uid } => self.remove(effect, uid, Parting::DeleteEmpty).await,
-            Action::Release { uid } => self.remove(effect, uid, Parting::Release).await,
+            Action::Delete { uid } => self.remove(effect, &uid.to_string(), Parting::Delete).await,
+            Action::DeleteEmpty { uid } => self.remove(effect, &uid.to_string(), Parting::DeleteEmpty).await,
+            Action::Release { uid } => self.remove(effect, &uid.to_string(), Parting::Release).await,
             applying => match self.desired.objects.get(&effect.key) {
                 Some(declared) => self.bring(declared, applying).await,
                 None => Ok(Outcome::Gone),
@@ -115,10 +115,12 @@ impl Actor<'_> {
     async fn bring(&self, declared: &Declared, action: &Action) -> Step {
         match action {
             Action::Create => self.create(declared, false).await,
-            Action::Apply { uid, why: Why::Missing, force } => self.make_again(declared, uid, *force).await,
-            Action::Apply { uid, why, force } => self.apply(declared, uid, *why, *force).await,
-            Action::Verify { uid, force } => self.verify(declared, uid, *force).await,
-            Action::Look { uid } => self.look(declared, uid).await,
+            Action::Apply { uid, why: Why::Missing, force } => {
+                self.make_again(declared, &uid.to_string(), *force).await
+            }
+            Action::Apply { uid, why, force } => self.apply(declared, &uid.to_string(), *why, *force).await,
+            Action::Verify { uid, force } => self.verify(declared, &uid.to_string(), *force).await,
+            Action::Look { uid } => self.look(declared, &uid.to_string()).await,
             Action::Delete { .. } | Action::DeleteEmpty { .. } | Action::Release { .. } => Ok(Outcome::Gone),
         }
     }
@@ -261,7 +263,7 @@ impl Actor<'_> {
     async fn verify(&self, declared: &Declared, uid: &str, force: bool) -> Step {
         // Until what is read is compared: a baseline from it must not hide a later change.
         let _flight = Flight::begin(self.session, &declared.key);
-        let drifted = Action::Apply { uid: uid.to_owned(), why: Why::Drifted, force };
+        let drifted = Action::Apply { uid: uid.into(), why: Why::Drifted, force };
         let Some(live) = self.read(&declared.key, &declared.gvk).await? else {
             self.forget_record(&declared.key, uid);
             return self.create(declared, true).await;

@@ -177,8 +177,8 @@ impl Records {
     }
 
     /// The uid under which an object is recorded.
-    pub fn uid(&self, key: &ObjectKey) -> Option<String> {
-        self.inner.lock().objects.get(key).map(|record| record.uid.to_string())
+    pub fn uid(&self, key: &ObjectKey) -> Option<Uid> {
+        self.inner.lock().objects.get(key).map(|record| record.uid.clone())
     }
 
     /// Folds one live object of a kind; returns the targets that should look again.
@@ -384,7 +384,7 @@ impl Record {
         let (mut proof, mut applied, mut drift) = (false, None, Drift::Unsure);
         if let Some(view) = self.views.iter_mut().find(|view| view.owner == *owner) {
             proof = view.proof;
-            applied = view.applied().map(|(hash, _)| hash.to_string());
+            applied = view.applied().map(|(hash, _)| hash);
             if let Some(declared) = declared
                 && view.applied().is_some_and(|(hash, _)| hash == declared.hash)
             {
@@ -393,7 +393,7 @@ impl Record {
             drift = view.base.drift();
         }
         plan::Live {
-            uid: self.uid.to_string(),
+            uid: self.uid.clone(),
             proof,
             controlled: self.controlled,
             terminating: self.terminating,

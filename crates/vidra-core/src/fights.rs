@@ -16,6 +16,7 @@ use xxhash_rust::xxh3::Xxh3;
 use crate::{
     drift::{Evidence, managers},
     object::ObjectKey,
+    render::DeclaredHash,
 };
 
 mod words;
@@ -98,7 +99,7 @@ pub struct Fights {
 #[derive(Clone, Debug)]
 struct Bout {
     /// The hash of what was declared.
-    declared: Box<str>,
+    declared: DeclaredHash,
     /// When it was repaired, by cause; of each the last few.
     repairs: BTreeMap<Cause, VecDeque<Duration>>,
     /// When it was last repaired, or seen not to be as declared.
@@ -139,15 +140,15 @@ pub struct Contention {
 impl Fights {
     /// Takes what a pass found: `declared` gives the hash of what is declared now, `found` is all that is not as
     /// declared. Forgets what is over or declared otherwise.
-    pub fn review<'a>(
+    pub fn review(
         &mut self,
-        declared: impl Fn(&ObjectKey) -> Option<&'a str>,
+        declared: impl Fn(&ObjectKey) -> Option<DeclaredHash>,
         found: &BTreeMap<ObjectKey, Suspect>,
         now: Now,
     ) -> Review {
         let mut review = Review::default();
         self.bouts.retain(|key, bout| {
-            if declared(key) != Some(&*bout.declared) {
+            if declared(key) != Some(bout.declared) {
                 return false;
             }
             let suspect = found.get(key);
@@ -167,9 +168,9 @@ impl Fights {
     }
 
     /// An object was repaired.
-    pub fn repaired(&mut self, key: &ObjectKey, declared: &str, suspect: &Suspect, now: Now) {
+    pub fn repaired(&mut self, key: &ObjectKey, declared: DeclaredHash, suspect: &Suspect, now: Now) {
         let bout = self.bouts.entry(key.clone()).or_insert_with(|| Bout::new(declared));
-        if *bout.declared != *declared {
+        if bout.declared != declared {
             *bout = Bout::new(declared);
         }
         bout.repaired(suspect, now);
@@ -208,9 +209,9 @@ impl Fights {
 }
 
 impl Bout {
-    fn new(declared: &str) -> Self {
+    fn new(declared: DeclaredHash) -> Self {
         Self {
-            declared: declared.into(),
+            declared,
             repairs: BTreeMap::new(),
             trouble: Duration::ZERO,
             drifted: false,

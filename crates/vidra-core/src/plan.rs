@@ -22,7 +22,8 @@ pub use waves::is_settled;
 use crate::{
     directives::Directives,
     object::{Gvk, ObjectKey, Scope},
-    render::Stage,
+    render::{DeclaredHash, Stage},
+    uid::Uid,
 };
 
 /// What the target should be.
@@ -48,7 +49,7 @@ pub struct Want {
     /// Its wave, and how often it is applied.
     pub directives: Directives,
     /// Hash of what is declared.
-    pub hash: String,
+    pub hash: DeclaredHash,
 }
 
 /// One inventory entry, as far as planning needs it.
@@ -57,7 +58,7 @@ pub struct Held {
     /// The version it was applied in.
     pub version: Arc<str>,
     /// Its uid; empty when it was intended and no answer was recorded.
-    pub uid: String,
+    pub uid: Uid,
     /// It existed before and was taken over.
     pub adopted: bool,
     /// The wave in which it was applied.
@@ -88,7 +89,7 @@ pub enum Drift {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Live {
     /// Its uid.
-    pub uid: String,
+    pub uid: Uid,
     /// Our Apply entry owns our owner label.
     pub proof: bool,
     /// A controller ownerReference names another object.
@@ -98,7 +99,7 @@ pub struct Live {
     /// Another VidraResource applies it too.
     pub shared: bool,
     /// The hash that was declared when we last applied it, read off the object.
-    pub applied: Option<String>,
+    pub applied: Option<DeclaredHash>,
     /// Its values against our last apply.
     pub drift: Drift,
     /// It works as its kind promises (for what waits on it).
@@ -158,7 +159,7 @@ pub enum Action {
     /// Apply to the object with this uid, and no other.
     Apply {
         /// The object's uid.
-        uid: String,
+        uid: Uid,
         /// Why.
         why: Why,
         /// Take fields from other managers; never where another VidraResource applies it too.
@@ -167,30 +168,30 @@ pub enum Action {
     /// A dry run tells whether the live values are what we would write.
     Verify {
         /// The object's uid.
-        uid: String,
+        uid: Uid,
         /// As in `Apply`, should it come to that.
         force: bool,
     },
     /// A read, and where that does not tell a dry run, say whether the object is there and as it was left.
     Look {
         /// The object's uid.
-        uid: String,
+        uid: Uid,
     },
     /// Delete, after a live read that proves it ours.
     Delete {
         /// The uid in the inventory; empty when only our Apply entry can prove it.
-        uid: String,
+        uid: Uid,
     },
     /// Delete a Namespace or CustomResourceDefinition when a complete listing shows that nothing is in it, else
     /// let it go; after a live read that proves it ours.
     DeleteEmpty {
         /// The uid in the inventory; empty when only our Apply entry can prove it.
-        uid: String,
+        uid: Uid,
     },
     /// Remove our marks, after a live read that proves it ours.
     Release {
         /// The uid in the inventory; empty when only our Apply entry can prove it.
-        uid: String,
+        uid: Uid,
     },
 }
 
@@ -326,7 +327,7 @@ fn decide(key: &ObjectKey, want: &Want, input: &PlanInput<'_>) -> Decision {
             Decision::Refuse(Refusal::NotOurs(key.clone()))
         };
     }
-    if drift::is_left(live.applied.as_deref(), want, input) {
+    if drift::is_left(live.applied, want, input) {
         return drift::look(live, input);
     }
     if live.terminating {
@@ -334,7 +335,7 @@ fn decide(key: &ObjectKey, want: &Want, input: &PlanInput<'_>) -> Decision {
     }
     let uid = live.uid.clone();
     let force = input.policy.force && !live.shared;
-    if live.applied.as_deref() != Some(want.hash.as_str()) {
+    if live.applied != Some(want.hash) {
         return Decision::Act(Action::Apply { uid, why: Why::Changed, force });
     }
     // Known by its uid alone: our marks are off it, and nobody else would find it ours.
@@ -358,12 +359,12 @@ fn removals(input: &PlanInput<'_>, plan: &mut Plan) {
         return;
     }
     // Objects that resolve to a uid which another declared key has are that very object.
-    let kept: BTreeSet<&str> = input
+    let kept: BTreeSet<&Uid> = input
         .wants
         .keys()
         .flat_map(|key| {
-            let held = input.inventory.get(key).map(|held| held.uid.as_str());
-            let live = input.live.get(key).map(|live| live.uid.as_str());
+            let held = input.inventory.get(key).map(|held| &held.uid);
+            let live = input.live.get(key).map(|live| &live.uid);
             [held, live]
         })
         .flatten()
@@ -371,7 +372,7 @@ fn removals(input: &PlanInput<'_>, plan: &mut Plan) {
         .collect();
     let mut stages: BTreeMap<(i32, Stage), Vec<Effect>> = BTreeMap::new();
     for (key, held) in input.inventory {
-        if input.wants.contains_key(key) || kept.contains(held.uid.as_str()) {
+        if input.wants.contains_key(key) || kept.contains(&held.uid) {
             continue;
         }
         let uid = held.uid.clone();

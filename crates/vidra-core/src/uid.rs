@@ -37,7 +37,7 @@ impl Default for Uid {
 impl Uid {
     /// It is the empty text: no uid is known.
     pub fn is_empty(&self) -> bool {
-        *self == *""
+        matches!(&self.0, Form::Text(text) if text.is_empty())
     }
 }
 

@@ -18,6 +18,7 @@ use vidra_core::{
     object::ObjectKey,
     plan::Drift,
     render::{Declared, HashKey},
+    uid::Uid,
 };
 
 use super::{Base, Owner, Record, Records, View, spare};
@@ -140,7 +141,7 @@ impl Records {
     }
 
     /// What is otherwise about an object that this owner has under a uid; `None`: nothing, as far as is known.
-    pub fn found(&self, owner: &OwnerHash, key: &ObjectKey, uid: &str) -> Option<Evidence> {
+    pub fn found(&self, owner: &OwnerHash, key: &ObjectKey, uid: &Uid) -> Option<Evidence> {
         let inner = self.inner.lock();
         let missing = || Some(Evidence { change: ChangeKind::Missing, fields: Vec::new() });
         let Some(record) = inner.objects.get(key) else {

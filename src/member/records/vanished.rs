@@ -97,13 +97,13 @@ impl Records {
     }
 
     /// What is known of an owner's object with this uid that is not seen.
-    pub fn vanished(&self, owner: &OwnerHash, key: &ObjectKey, uid: &str) -> plan::Vanished {
+    pub fn vanished(&self, owner: &OwnerHash, key: &ObjectKey, uid: &Uid) -> plan::Vanished {
         let inner = self.inner.lock();
         let Some(vanished) = inner.vanished.get(key).filter(|vanished| vanished.uid == *uid) else {
             return plan::Vanished::default();
         };
         let view = vanished.views.iter().find(|view| view.owner == *owner);
-        let applied = view.and_then(View::applied).map(|(hash, _)| hash.to_string());
+        let applied = view.and_then(View::applied).map(|(hash, _)| hash);
         plan::Vanished { applied, told: vanished.told.is_some() }
     }
 

@@ -8,6 +8,7 @@ use vidra_core::{
     drift::{Cover, Evidence},
     object::{KeyParts, ObjectKey},
     plan::{Action, Drift, Effect, Live, Vanished, Want, Why},
+    uid::Uid,
     unseen,
 };
 
@@ -26,7 +27,7 @@ const NAME_MAX: usize = 253;
 const MENDED_MOST: usize = 20;
 
 /// Objects that may be otherwise, each with the uid under which the target has it.
-pub(super) struct Suspects(BTreeMap<ObjectKey, String>);
+pub(super) struct Suspects(BTreeMap<ObjectKey, Uid>);
 
 impl Suspects {
     /// Those of the wants that are not known to be as they were left.
@@ -35,15 +36,15 @@ impl Suspects {
         live: &BTreeMap<ObjectKey, Live>,
         inventory: &Inventory,
     ) -> Self {
-        let suspicious = |key: &ObjectKey, want: &Want, uid: &str| match live.get(key) {
+        let suspicious = |key: &ObjectKey, want: &Want, uid: &Uid| match live.get(key) {
             _ if want.directives.apply == ApplyMode::Once => false,
             None => true,
             Some(_) if want.directives.apply == ApplyMode::IfAbsent => false,
-            Some(live) => !live.proof || live.uid != uid || live.drift != Drift::None,
+            Some(live) => !live.proof || live.uid != *uid || live.drift != Drift::None,
         };
         let known = wants.iter().filter_map(|(key, want)| {
-            let uid = inventory.get(key).map(|held| held.uid.as_str()).filter(|uid| !uid.is_empty())?;
-            suspicious(key, want, uid).then(|| (key.clone(), uid.to_owned()))
+            let uid = inventory.get(key).map(|held| &held.uid).filter(|uid| !uid.is_empty())?;
+            suspicious(key, want, uid).then(|| (key.clone(), uid.clone()))
         });
         Self(known.collect())
     }
@@ -78,7 +79,7 @@ impl Pass<'_> {
             && let Ok((before, _)) = self.rendered(session, before).await
         {
             for (key, vanished) in vanished.iter_mut().filter(|(_, vanished)| vanished.applied.is_none()) {
-                vanished.applied = before.objects.get(key).map(|declared| declared.hash.to_string());
+                vanished.applied = before.objects.get(key).map(|declared| declared.hash);
             }
         }
         vanished
@@ -130,7 +131,7 @@ impl Pass<'_> {
         let bare = |change| Evidence { change, fields: Vec::new() };
         let found = healed.unwrap_or_else(|| match &effect.action {
             // It was there all the time, and not seen.
-            Action::Apply { uid: before, why: Why::Missing, .. } if before == uid => {
+            Action::Apply { uid: before, why: Why::Missing, .. } if *before == *uid => {
                 session.records.hidden(None)
             }
             Action::Apply { why: Why::Missing, .. } | Action::Create => bare(ChangeKind::Missing),

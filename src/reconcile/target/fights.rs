@@ -62,7 +62,7 @@ impl Pass<'_> {
         let now = self.hub.now();
         let mut memo = self.hub.memo.lock();
         let Some(fights) = memo.fights.get_mut(self.key) else { return Review::default() };
-        let declared = |key: &ObjectKey| input.wants.get(key).map(|want| want.hash.as_str());
+        let declared = |key: &ObjectKey| input.wants.get(key).map(|want| want.hash);
         let review = fights.review(declared, &found.suspects, now);
         if fights.is_empty() {
             memo.fights.remove(self.key);
@@ -81,7 +81,7 @@ impl Pass<'_> {
                     continue;
                 };
                 let fights = memo.fights.entry(self.key.clone()).or_default();
-                fights.repaired(key, &want.hash, suspect, now);
+                fights.repaired(key, want.hash, suspect, now);
             }
             memo.fights.get(self.key).and_then(|fights| fights.next_look(now))
         };
@@ -178,7 +178,7 @@ fn masked(input: &PlanInput<'_>, as_declared: &BTreeSet<ObjectKey>) -> BTreeMap<
     for key in as_declared {
         if let (Some(live), Some(want)) = (live.get_mut(key), input.wants.get(key)) {
             live.proof = true;
-            live.applied = Some(want.hash.clone());
+            live.applied = Some(want.hash);
             live.drift = Drift::None;
         }
     }

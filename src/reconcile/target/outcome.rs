@@ -22,12 +22,12 @@ pub(super) fn enter(key: &ObjectKey, want: &Want, outcome: &Outcome, inventory: 
     held.wave = want.directives.wave;
     match outcome {
         Outcome::Applied { uid, .. } | Outcome::Adopted { uid } | Outcome::Recreated { uid, .. } => {
-            held.uid.clone_from(uid);
+            held.uid = uid.as_str().into();
             held.adopted |= matches!(outcome, Outcome::Adopted { .. });
             let once = want.directives.apply == ApplyMode::Once;
-            held.settled = once.then(|| want.hash.as_str().into());
+            held.settled = once.then(|| want.hash.to_string().into());
         }
-        _ => held.settled = Some(want.hash.as_str().into()),
+        _ => held.settled = Some(want.hash.to_string().into()),
     }
 }
 
@@ -42,10 +42,10 @@ pub(super) fn proven(
         if let Some(live) = live.get(key).filter(|live| live.proof && !live.controlled) {
             let held = inventory.entry(key.clone()).or_insert_with(|| Held::intended(&want.gvk.version));
             held.uid.clone_from(&live.uid);
-            let applied = live.applied.as_deref() == Some(&*want.hash);
+            let applied = live.applied == Some(want.hash);
             match want.directives.apply {
                 ApplyMode::Once if applied && !is_settled(want, held) => {
-                    held.settled = Some(want.hash.as_str().into());
+                    held.settled = Some(want.hash.to_string().into());
                 }
                 // It is seen again.
                 ApplyMode::IfAbsent => held.settled = None,

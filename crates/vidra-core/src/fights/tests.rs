@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::object::Gvk;
+use crate::{object::Gvk, render::HashKey};
 
 fn key(name: &str) -> ObjectKey {
     ObjectKey::new(&Gvk::new("", "v1", "ConfigMap"), "shop", name)
@@ -53,8 +53,13 @@ fn found(names: &[&str]) -> BTreeMap<ObjectKey, Suspect> {
     names.iter().map(|name| (key(name), suspect(Cause::Values(1)))).collect()
 }
 
-fn same(_: &ObjectKey) -> Option<&'static str> {
-    Some("one")
+/// What is declared, by a name.
+fn hash(name: &str) -> DeclaredHash {
+    DeclaredHash::of(&name.into(), &HashKey::new([7; 32]))
+}
+
+fn same(_: &ObjectKey) -> Option<DeclaredHash> {
+    Some(hash("one"))
 }
 
 /// After five repairs, the last one at second 5, and not as declared again at once.
@@ -68,7 +73,7 @@ fn fought() -> Fights {
 fn repaired(times: u64) -> Fights {
     let mut fights = Fights::default();
     for second in 1..=times {
-        fights.repaired(&key("a"), "one", &suspect(Cause::Values(1)), at(second));
+        fights.repaired(&key("a"), hash("one"), &suspect(Cause::Values(1)), at(second));
     }
     fights
 }
@@ -83,7 +88,7 @@ fn repairs_of_an_endless_fight(seconds: u64) -> Vec<u64> {
     let mut repaired = Vec::new();
     for second in 0..seconds {
         if left_alone(&mut fights, &found(&["a"]), second).is_empty() {
-            fights.repaired(&key("a"), "one", &suspect(Cause::Values(1)), at(second));
+            fights.repaired(&key("a"), hash("one"), &suspect(Cause::Values(1)), at(second));
             repaired.push(second);
         }
     }
@@ -115,7 +120,7 @@ fn what_is_no_fight_is_repaired_at_once() {
     for (what, repairs) in cases {
         let mut fights = Fights::default();
         for (second, cause) in repairs {
-            fights.repaired(&key("a"), "one", &suspect(cause), at(second));
+            fights.repaired(&key("a"), hash("one"), &suspect(cause), at(second));
         }
         let last = at(700);
         assert_eq!(fights.review(same, &found(&["a"]), last), Review::default(), "{what}");
@@ -127,7 +132,7 @@ fn what_is_no_fight_is_repaired_at_once() {
 fn whoever_invents_causes_is_in_a_fight_all_the_same() {
     let mut fights = Fights::default();
     let begun = (0..100).position(|n| {
-        fights.repaired(&key("a"), "one", &suspect(Cause::Values(n)), at(n));
+        fights.repaired(&key("a"), hash("one"), &suspect(Cause::Values(n)), at(n));
         !fights.review(same, &found(&["a"]), at(n)).begun.is_empty()
     });
     assert_eq!(begun, Some(CAUSES + IDENTICAL - 1));
@@ -152,7 +157,7 @@ fn an_object_is_left_alone_until_its_time_and_others_are_not() {
     assert_eq!(left_alone(&mut fights, &both, 64), BTreeSet::from([key("a")]));
     assert_eq!(left_alone(&mut fights, &both, 65), BTreeSet::new());
     assert_eq!(fights.next_look(at(65)), None, "its time has come");
-    fights.repaired(&key("a"), "one", &suspect(Cause::Values(1)), at(65));
+    fights.repaired(&key("a"), hash("one"), &suspect(Cause::Values(1)), at(65));
     assert_eq!(fights.review(same, &both, at(65)).begun, [], "no new fight");
     assert_eq!(left_alone(&mut fights, &both, 66), BTreeSet::from([key("a")]));
     assert_eq!(fights.next_look(at(66)), Some(Duration::from_secs(119)));
@@ -164,7 +169,7 @@ fn it_ends_when_a_repair_holds_for_a_window() {
     let mut fights = fought();
     let nothing = BTreeMap::new();
     fights.review(same, &found(&["a"]), at(30));
-    fights.repaired(&key("a"), "one", &suspect(Cause::Values(1)), at(65));
+    fights.repaired(&key("a"), hash("one"), &suspect(Cause::Values(1)), at(65));
     assert!(left_alone(&mut fights, &nothing, 66).is_empty());
     assert_eq!(fights.next_look(at(66)), Some(Duration::from_secs(599)));
     fights.review(same, &nothing, at(664));
@@ -179,7 +184,7 @@ fn drift_that_comes_back_within_the_window_goes_on_with_the_fight() {
     let mut fights = fought();
     fights.review(same, &BTreeMap::new(), at(500));
     assert!(left_alone(&mut fights, &found(&["a"]), 590).is_empty(), "its pause is over");
-    fights.repaired(&key("a"), "one", &suspect(Cause::Values(1)), at(590));
+    fights.repaired(&key("a"), hash("one"), &suspect(Cause::Values(1)), at(590));
     assert_eq!(left_alone(&mut fights, &found(&["a"]), 600).len(), 1);
     // Put right by the other side: quiet from when it was seen otherwise last.
     fights.review(same, &BTreeMap::new(), at(1199));
@@ -191,10 +196,10 @@ fn drift_that_comes_back_within_the_window_goes_on_with_the_fight() {
 #[test]
 fn a_new_declaration_begins_anew_and_what_is_no_longer_declared_is_forgotten() {
     let mut fights = fought();
-    assert!(fights.review(|_| Some("two"), &found(&["a"]), at(6)).left_alone.is_empty());
+    assert!(fights.review(|_| Some(hash("two")), &found(&["a"]), at(6)).left_alone.is_empty());
     assert!(fights.is_empty());
     let mut fights = fought();
-    fights.repaired(&key("a"), "two", &suspect(Cause::Values(1)), at(6));
+    fights.repaired(&key("a"), hash("two"), &suspect(Cause::Values(1)), at(6));
     assert_eq!(fights.contentions().count(), 0);
     let mut fights = fought();
     assert!(fights.review(|_| None, &found(&["a"]), at(6)).left_alone.is_empty());
@@ -208,7 +213,7 @@ fn a_person_may_have_it_tried_at_once_and_each_word_counts_once() {
     assert_eq!(left_alone(&mut fights, &drifted, 6).len(), 1);
     fights.ask("now");
     assert!(left_alone(&mut fights, &drifted, 7).is_empty());
-    fights.repaired(&key("a"), "one", &suspect(Cause::Values(1)), at(7));
+    fights.repaired(&key("a"), hash("one"), &suspect(Cause::Values(1)), at(7));
     fights.ask("now");
     assert_eq!(left_alone(&mut fights, &drifted, 8).len(), 1);
     fights.ask("now, please");
@@ -227,7 +232,7 @@ fn the_other_side_is_named_and_the_words_move_only_with_the_facts() {
     fights.review(same, &found(&["a"]), at(50));
     assert_eq!(fights.told(), Some(told));
     let gone = Suspect { cause: Cause::Missing, by: Vec::new() };
-    fights.repaired(&key("a"), "one", &gone, at(70));
+    fights.repaired(&key("a"), hash("one"), &gone, at(70));
     let told = fights.told().unwrap();
     assert!(!told.unrepaired);
     assert!(told.message.contains("6 times and \"alice-edit\" deleted it again"), "{}", told.message);
@@ -252,7 +257,7 @@ proptest! {
                 prop_assert!(!left_alone.is_empty());
             }
             if left_alone.is_empty() {
-                fights.repaired(&key("a"), "one", &suspect, at(second));
+                fights.repaired(&key("a"), hash("one"), &suspect, at(second));
                 repaired.push(second);
             }
         }
@@ -270,7 +275,7 @@ proptest! {
         for wait in seconds {
             second += wait;
             if left_alone(&mut fights, &found(&["a"]), second).is_empty() {
-                fights.repaired(&key("a"), "one", &suspect(Cause::Values(1)), at(second));
+                fights.repaired(&key("a"), hash("one"), &suspect(Cause::Values(1)), at(second));
             }
         }
         fights.review(same, &BTreeMap::new(), at(second + 600));

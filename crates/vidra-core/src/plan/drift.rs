@@ -5,21 +5,21 @@
 use vidra_api::DriftPolicy;
 
 use super::{Action, Decision, Drift, Held, Live, PlanInput, Want, Why};
-use crate::object::ObjectKey;
+use crate::{object::ObjectKey, render::DeclaredHash};
 
 /// What is known of an object that the inventory knows by its uid and the member does not show: it is gone, or
 /// hidden by a lost label.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Vanished {
     /// The hash that was declared when it was applied last, where anybody has seen it.
-    pub applied: Option<String>,
+    pub applied: Option<DeclaredHash>,
     /// A read has told what became of it, and nothing was seen since.
     pub told: bool,
 }
 
 /// Whether an object stays as it is although it may have drifted. `applied` is the hash that it was applied as; where
 /// nobody knows it, a revision that was applied whole declares it as it was applied.
-pub(super) fn is_left(applied: Option<&str>, want: &Want, input: &PlanInput<'_>) -> bool {
+pub(super) fn is_left(applied: Option<DeclaredHash>, want: &Want, input: &PlanInput<'_>) -> bool {
     input.policy.drift != DriftPolicy::Correct
         && applied.map_or(input.delivered, |applied| applied == want.hash)
 }
@@ -28,8 +28,8 @@ pub(super) fn is_left(applied: Option<&str>, want: &Want, input: &PlanInput<'_>)
 pub(super) fn missing(key: &ObjectKey, want: &Want, held: &Held, input: &PlanInput<'_>) -> Decision {
     let vanished = input.vanished.get(key);
     // It was applied, and nobody saying how is no reason to take it for declared otherwise.
-    let applied = vanished.and_then(|vanished| vanished.applied.as_deref());
-    if !is_left(applied.or(Some(&want.hash)), want, input) {
+    let applied = vanished.and_then(|vanished| vanished.applied);
+    if !is_left(applied.or(Some(want.hash)), want, input) {
         // Unseen, so without evidence: whose fields they are is asked when they are refused.
         return Decision::Act(Action::Apply { uid: held.uid.clone(), why: Why::Missing, force: false });
     }

@@ -7,6 +7,7 @@ use proptest::prelude::*;
 use vidra_api::DriftPolicy;
 
 use super::*;
+use crate::render::HashKey;
 
 fn gvk(kind: &str) -> Gvk {
     match kind {
@@ -20,24 +21,29 @@ fn key(kind: &str, name: &str) -> ObjectKey {
     ObjectKey::new(&gvk(kind), if kind == "Namespace" { "" } else { "shop" }, name)
 }
 
-fn want(kind: &str, hash: &str) -> Want {
+/// The hash of what goes by this name.
+fn hash(name: &str) -> DeclaredHash {
+    DeclaredHash::of(&name.into(), &HashKey::new([7; 32]))
+}
+
+fn want(kind: &str, content: &str) -> Want {
     let gvk = gvk(kind);
     let stage = Stage::of(&gvk);
-    Want { gvk, scope: Scope::Namespaced, stage, directives: Directives::default(), hash: hash.into() }
+    Want { gvk, scope: Scope::Namespaced, stage, directives: Directives::default(), hash: hash(content) }
 }
 
 fn held(uid: &str) -> Held {
     Held { version: "v1".into(), uid: uid.into(), ..Held::default() }
 }
 
-fn live(uid: &str, hash: &str) -> Live {
+fn live(uid: &str, content: &str) -> Live {
     Live {
         uid: uid.into(),
         proof: true,
         controlled: false,
         terminating: false,
         shared: false,
-        applied: Some(hash.into()),
+        applied: Some(hash(content)),
         drift: Drift::None,
         current: true,
     }
@@ -291,7 +297,7 @@ fn perform(state: &mut State, plan: &Plan) {
         }
     }
     for effect in plan.stages.iter().flatten() {
-        let hash = &state.wants[&effect.key].hash;
+        let applied = Some(state.wants[&effect.key].hash);
         if let Action::Look { .. } = effect.action {
             match state.live.get_mut(&effect.key) {
                 Some(live) => live.drift = Drift::Differs,
@@ -303,13 +309,14 @@ fn perform(state: &mut State, plan: &Plan) {
             Action::Apply { uid, why: Why::Changed | Why::Drifted, .. } | Action::Verify { uid, .. } => {
                 uid.clone()
             }
-            _ => format!("new-{}", effect.key),
+            _ => Uid::from(&*format!("new-{}", effect.key)),
         };
         let before = state.live.get(&effect.key);
         let current = before.is_none_or(|live| live.current);
         let shared = before.is_some_and(|live| live.shared);
-        state.live.insert(effect.key.clone(), Live { current, shared, ..live(&uid, hash) });
-        state.inventory.insert(effect.key.clone(), held(&uid));
+        let now = Live { uid: uid.clone(), current, shared, applied, ..live("", "") };
+        state.live.insert(effect.key.clone(), now);
+        state.inventory.insert(effect.key.clone(), Held { uid, ..held("") });
     }
     for effect in plan.removals.iter().flatten() {
         state.live.remove(&effect.key);
@@ -320,9 +327,9 @@ fn perform(state: &mut State, plan: &Plan) {
 fn any_live() -> impl Strategy<Value = Live> {
     let drift = prop_oneof![Just(Drift::None), Just(Drift::Differs), Just(Drift::Unsure)];
     let flags = proptest::array::uniform5(any::<bool>());
-    (flags, drift, "[ab]", prop_oneof![Just(None), "h[01]".prop_map(Some)]).prop_map(
+    (flags, drift, "[ab]", prop_oneof![Just(None), "h[01]".prop_map(|content| Some(hash(&content)))]).prop_map(
         |([proof, controlled, terminating, shared, current], drift, uid, applied)| Live {
-            uid,
+            uid: Uid::from(&*uid),
             proof,
             controlled,
             terminating,

@@ -9,7 +9,11 @@ use std::collections::BTreeMap;
 use vidra_api::DriftPolicy;
 
 use super::{Action, Decision, Effect, Held, Plan, PlanInput, Wait, Want, Why, decide};
-use crate::{directives::ApplyMode, object::ObjectKey, render::Stage};
+use crate::{
+    directives::ApplyMode,
+    object::ObjectKey,
+    render::{DeclaredHash, Stage},
+};
 
 /// Whether nothing more is done for an object, whatever became of it: it was applied for this content and
 /// wants to be applied once; or it is wanted only where there is none, and somebody else had made one.
@@ -17,7 +21,7 @@ pub fn is_settled(want: &Want, held: &Held) -> bool {
     match want.directives.apply {
         ApplyMode::Always => false,
         ApplyMode::IfAbsent => held.settled.is_some(),
-        ApplyMode::Once => held.settled.as_deref() == Some(&*want.hash),
+        ApplyMode::Once => held.settled.as_deref().and_then(DeclaredHash::parse) == Some(want.hash),
     }
 }
 
@@ -155,7 +159,7 @@ fn decide_by_mode(key: &ObjectKey, want: &Want, input: &PlanInput<'_>) -> Decisi
         // It is there: that is all that was asked for.
         (ApplyMode::IfAbsent, Decision::Act(_) | Decision::Refuse(_)) => Decision::Nothing,
         // Applied; the inventory is about to say so.
-        (ApplyMode::Once, Decision::Act(_)) if live.proof && live.applied.as_deref() == Some(&*want.hash) => {
+        (ApplyMode::Once, Decision::Act(_)) if live.proof && live.applied == Some(want.hash) => {
             Decision::Nothing
         }
         (_, decision) => decision,

@@ -11,7 +11,7 @@ fn kept_bytes(records: &Records) -> usize {
 }
 
 fn found(records: &Records) -> Option<(ChangeKind, Vec<String>)> {
-    let evidence = records.found(&owner(), &key(), "u1")?;
+    let evidence = records.found(&owner(), &key(), &"u1".into())?;
     Some((evidence.change, evidence.fields.into_iter().map(|field| field.path).collect()))
 }
 
@@ -58,13 +58,13 @@ fn an_own_answer_tells_once_what_it_undid() {
 
 #[test]
 fn what_a_read_told_of_an_object_that_is_not_seen_is_kept_until_something_is_seen() {
-    let told = |records: &Records| records.vanished(&owner(), &key(), "u1");
-    let hash = Some(desired().objects[&key()].hash.to_string());
+    let told = |records: &Records| records.vanished(&owner(), &key(), &"u1".into());
+    let hash = Some(desired().objects[&key()].hash);
     let records = applied();
     records.fold_gone(&key(), "u1", "11");
-    assert_eq!(told(&records), plan::Vanished { applied: hash.clone(), told: false });
+    assert_eq!(told(&records), plan::Vanished { applied: hash, told: false });
     records.tell_gone(&key(), "u1");
-    assert_eq!(told(&records), plan::Vanished { applied: hash.clone(), told: true });
+    assert_eq!(told(&records), plan::Vanished { applied: hash, told: true });
     assert_eq!(found(&records), Some((ChangeKind::Missing, vec![])));
     // A list shows nothing new of it.
     records.listed(&gvk(), "", &BTreeSet::new(), records.mark());

@@ -19,7 +19,7 @@ fn seen(change: impl Fn(&mut Live)) -> State {
 
 fn vanished(applied: Option<&str>, told: bool) -> State {
     let mut state = delivered();
-    let known = Vanished { applied: applied.map(str::to_owned), told };
+    let known = Vanished { applied: applied.map(hash), told };
     state.vanished.insert(key("ConfigMap", "a"), known);
     state
 }
@@ -61,7 +61,7 @@ fn report_looks_where_nobody_knows_and_writes_nothing() {
 fn what_is_declared_otherwise_is_applied_under_every_policy() {
     let applies = |why, force| Action::Apply { uid: "u".into(), why, force };
     let cases = [
-        ("drifted and changed", seen(|live| live.applied = Some("h0".into())), applies(Why::Changed, true)),
+        ("drifted and changed", seen(|live| live.applied = Some(hash("h0"))), applies(Why::Changed, true)),
         ("gone and changed", vanished(Some("h0"), true), applies(Why::Missing, false)),
         ("new", State::default().want("ConfigMap", "a", "h1"), Action::Create),
     ];

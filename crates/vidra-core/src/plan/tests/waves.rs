@@ -12,8 +12,8 @@ fn with(mut state: State, kind: &str, name: &str, change: impl Fn(&mut Directive
     state
 }
 
-fn sick(uid: &str, hash: &str) -> Live {
-    Live { current: false, ..live(uid, hash) }
+fn sick(uid: &str, content: &str) -> Live {
+    Live { current: false, ..live(uid, content) }
 }
 
 fn acted(plan: &Plan) -> Vec<Vec<String>> {
@@ -113,8 +113,8 @@ fn mode(state: State, mode: ApplyMode) -> State {
     with(state, "ConfigMap", "a", |directives| directives.apply = mode)
 }
 
-fn settled(mut state: State, uid: &str, hash: &str) -> State {
-    let entry = Held { settled: Some(hash.into()), ..held(uid) };
+fn settled(mut state: State, uid: &str, content: &str) -> State {
+    let entry = Held { settled: Some(hash(content).to_string().into()), ..held(uid) };
     state.inventory.insert(key("ConfigMap", "a"), entry);
     state
 }
@@ -190,7 +190,7 @@ fn any_waved_state() -> impl Strategy<Value = State> {
             want.directives = directives;
         }
         for (held, mark) in state.inventory.values_mut().zip(marks) {
-            held.settled = mark.map(Into::into);
+            held.settled = mark.map(|content| hash(&content).to_string().into());
         }
         State { delivered, ..state }
     })
@@ -202,7 +202,7 @@ fn perform_and_note(state: &mut State, plan: &Plan) {
     for effect in plan.stages.iter().flatten() {
         let (want, held) = (&state.wants[&effect.key], state.inventory.get_mut(&effect.key).unwrap());
         held.wave = want.directives.wave;
-        held.settled = (want.directives.apply == ApplyMode::Once).then(|| want.hash.as_str().into());
+        held.settled = (want.directives.apply == ApplyMode::Once).then(|| want.hash.to_string().into());
     }
 }
 
