@@ -1,6 +1,6 @@
 //! Inventories as the hub's process holds them: compact chunks, and the view of a target over its chunks.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{cmp::Ordering, collections::BTreeMap, sync::Arc};
 
 use kube::ResourceExt;
 use vidra_api::{InventoryEntry, VidraInventory, VidraInventorySpec, inventory::ENTRIES_MAX};
@@ -96,9 +96,15 @@ impl Chunk {
         let deleting = inventory.metadata.deletion_timestamp.is_some();
         let entries = inventory.spec.entries.into_iter();
         let mut entries: Vec<_> = entries.map(|entry| Kept::read(entry, interned)).collect();
-        entries.sort_by(|a, b| a.key.cmp(&b.key));
+        entries.sort_by(in_order);
         Self { name, uid, version, index: inventory.spec.chunk, deleting, entries: entries.into() }
     }
+}
+
+/// By key. Of two that are one, the one that knows the uid; of two such, the one that stands later: it is collected
+/// last.
+fn in_order(a: &Kept, b: &Kept) -> Ordering {
+    a.key.cmp(&b.key).then_with(|| b.uid.is_empty().cmp(&a.uid.is_empty()))
 }
 
 /// Joins chunks. An entry that stands in two (a chunk that is being replaced) is one.
@@ -110,8 +116,9 @@ pub fn joined(chunks: &Chunks) -> Inventory {
 pub fn part(chunks: &Chunks, wanted: impl Fn(&ObjectKey) -> bool) -> Inventory {
     let mut all: Vec<&Kept> = chunks.values().flat_map(|chunk| chunk.entries.iter()).collect();
     all.retain(|kept| wanted(&kept.key));
-    // Of two that are one, the one that knows the uid; of two such, the one that stands later: it is collected last.
-    all.sort_by(|a, b| a.key.cmp(&b.key).then_with(|| b.uid.is_empty().cmp(&a.uid.is_empty())));
+    if chunks.len() > 1 {
+        all.sort_by(|a, b| in_order(a, b));
+    }
     all.into_iter().map(|kept| (kept.key.clone(), kept.held())).collect()
 }
 

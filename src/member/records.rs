@@ -26,6 +26,7 @@ use vidra_api::{
     names::{self, HubId, OwnerHash},
 };
 use vidra_core::{
+    beside::Beside,
     drift::Evidence,
     fields::{self, FieldSet},
     health::{self, HealthStatus},
@@ -233,8 +234,8 @@ impl Records {
         targets_of(&owners, &inner.owners)
     }
 
-    /// Objects as a plan of this owner sees them. A baseline that can be had without a call is taken: when every
-    /// declared leaf is still owned, live is as it was left.
+    /// Objects as a plan of this owner sees them; the keys come in their order. A baseline that can be had without a
+    /// call is taken: when every declared leaf is still owned, live is as it was left.
     pub fn views_of<'k>(
         &self,
         owner: &OwnerHash,
@@ -243,11 +244,12 @@ impl Records {
     ) -> BTreeMap<ObjectKey, plan::Live> {
         let mut inner = self.inner.lock();
         let inner = &mut *inner;
-        let known = inner.owners.get(owner);
+        let mut sparing = inner.owners.get(owner).map(|known| Beside::new(&known.sparing.objects));
+        let mut declared = Beside::new(&desired.objects);
         keys.filter_map(|key| {
-            let spared = known.and_then(|known| known.sparing.objects.get(key));
+            let spared = sparing.as_mut().and_then(|sparing| sparing.get(key));
             let record = inner.objects.get_mut(key)?;
-            Some((key.clone(), record.view(owner, desired.objects.get(key), spared)))
+            Some((key.clone(), record.view(owner, declared.get(key), spared)))
         })
         .collect()
     }

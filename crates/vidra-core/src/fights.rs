@@ -210,13 +210,7 @@ impl Fights {
 
 impl Bout {
     fn new(declared: DeclaredHash) -> Self {
-        Self {
-            declared,
-            repairs: BTreeMap::new(),
-            trouble: Duration::ZERO,
-            drifted: false,
-            contention: None,
-        }
+        Self { declared, repairs: BTreeMap::new(), trouble: Duration::ZERO, drifted: false, contention: None }
     }
 
     fn is_paused(&self, now: Now) -> bool {

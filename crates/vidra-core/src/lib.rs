@@ -1,6 +1,7 @@
 //! Every decision of the hub, as pure functions: no I/O, no async, no clock, no chance. What they need is
 //! handed to them, what they decide is data.
 
+pub mod beside;
 pub mod directives;
 pub mod drift;
 pub mod fields;

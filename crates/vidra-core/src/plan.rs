@@ -20,6 +20,7 @@ pub use policy::Policy;
 pub use waves::is_settled;
 
 use crate::{
+    beside::Beside,
     directives::Directives,
     object::{Gvk, ObjectKey, Scope},
     render::{DeclaredHash, Stage},
@@ -281,7 +282,7 @@ pub fn plan(input: &PlanInput<'_>) -> Plan {
     let mut plan = Plan::default();
     if input.wish == Wish::Present {
         waves::apply_stages(input, &mut plan);
-        if !plan.stages.is_empty() && input.wants.keys().any(|key| !input.inventory.contains_key(key)) {
+        if !plan.stages.is_empty() && is_any_missing(input.inventory, input.wants) {
             let keys = input.inventory.keys().chain(input.wants.keys());
             plan.intent = Some(keys.cloned().collect());
         }
@@ -293,6 +294,20 @@ pub fn plan(input: &PlanInput<'_>) -> Plan {
     plan
 }
 
+/// Some of these keys are not in a map.
+fn is_any_missing<V, W>(map: &BTreeMap<ObjectKey, V>, keys: &BTreeMap<ObjectKey, W>) -> bool {
+    let mut map = Beside::new(map);
+    keys.keys().any(|key| map.get(key).is_none())
+}
+
+/// A declared object, with what the inventory and the member have of it.
+struct Row<'a> {
+    key: &'a ObjectKey,
+    want: &'a Want,
+    held: Option<&'a Held>,
+    live: Option<&'a Live>,
+}
+
 enum Decision {
     Act(Action),
     Wait,
@@ -300,10 +315,10 @@ enum Decision {
     Nothing,
 }
 
-fn decide(key: &ObjectKey, want: &Want, input: &PlanInput<'_>) -> Decision {
-    let held = input.inventory.get(key);
+fn decide(row: &Row<'_>, input: &PlanInput<'_>) -> Decision {
+    let Row { key, want, held, live } = *row;
     let known = held.filter(|held| !held.uid.is_empty());
-    let Some(live) = input.live.get(key) else {
+    let Some(live) = live else {
         return match known {
             Some(held) => drift::missing(key, want, held, input),
             None => Decision::Act(Action::Create),
@@ -355,7 +370,7 @@ fn removals(input: &PlanInput<'_>, plan: &mut Plan) {
     if !removes {
         return;
     }
-    if input.inventory.keys().all(|key| input.wants.contains_key(key)) {
+    if !is_any_missing(input.wants, input.inventory) {
         return;
     }
     // Objects that resolve to a uid which another declared key has are that very object.

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use vidra_api::{Change, ChangeKind, DriftPolicy};
 use vidra_core::{
+    beside::Beside,
     directives::ApplyMode,
     drift::{Cover, Evidence},
     object::{KeyParts, ObjectKey},
@@ -36,15 +37,16 @@ impl Suspects {
         live: &BTreeMap<ObjectKey, Live>,
         inventory: &Inventory,
     ) -> Self {
-        let suspicious = |key: &ObjectKey, want: &Want, uid: &Uid| match live.get(key) {
+        let (mut live, mut held) = (Beside::new(live), Beside::new(inventory));
+        let suspicious = |want: &Want, uid: &Uid, live: Option<&Live>| match live {
             _ if want.directives.apply == ApplyMode::Once => false,
             None => true,
             Some(_) if want.directives.apply == ApplyMode::IfAbsent => false,
             Some(live) => !live.proof || live.uid != *uid || live.drift != Drift::None,
         };
         let known = wants.iter().filter_map(|(key, want)| {
-            let uid = inventory.get(key).map(|held| &held.uid).filter(|uid| !uid.is_empty())?;
-            suspicious(key, want, uid).then(|| (key.clone(), uid.clone()))
+            let uid = held.get(key).map(|held| &held.uid).filter(|uid| !uid.is_empty())?;
+            suspicious(want, uid, live.get(key)).then(|| (key.clone(), uid.clone()))
         });
         Self(known.collect())
     }

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use vidra_core::{
+    beside::Beside,
     directives::ApplyMode,
     object::ObjectKey,
     plan::{Held, Live, Want, is_settled},
@@ -38,22 +39,25 @@ pub(super) fn proven(
     wants: &BTreeMap<ObjectKey, Want>,
     live: &BTreeMap<ObjectKey, Live>,
 ) {
+    let mut live = Beside::new(live);
     for (key, want) in wants {
-        if let Some(live) = live.get(key).filter(|live| live.proof && !live.controlled) {
-            let held = inventory.entry(key.clone()).or_insert_with(|| Held::intended(&want.gvk.version));
-            held.uid.clone_from(&live.uid);
-            let applied = live.applied == Some(want.hash);
-            match want.directives.apply {
-                ApplyMode::Once if applied && !is_settled(want, held) => {
-                    held.settled = Some(want.hash.to_string().into());
-                }
-                // It is seen again.
-                ApplyMode::IfAbsent => held.settled = None,
-                ApplyMode::Always | ApplyMode::Once => {}
+        let Some(live) = live.get(key).filter(|live| live.proof && !live.controlled) else {
+            if let Some(held) = inventory.get_mut(key) {
+                held.wave = want.directives.wave;
             }
-        }
-        if let Some(held) = inventory.get_mut(key) {
-            held.wave = want.directives.wave;
+            continue;
+        };
+        let held = inventory.entry(key.clone()).or_insert_with(|| Held::intended(&want.gvk.version));
+        held.wave = want.directives.wave;
+        held.uid.clone_from(&live.uid);
+        let applied = live.applied == Some(want.hash);
+        match want.directives.apply {
+            ApplyMode::Once if applied && !is_settled(want, held) => {
+                held.settled = Some(want.hash.to_string().into());
+            }
+            // It is seen again.
+            ApplyMode::IfAbsent => held.settled = None,
+            ApplyMode::Always | ApplyMode::Once => {}
         }
     }
 }

@@ -327,8 +327,8 @@ fn perform(state: &mut State, plan: &Plan) {
 fn any_live() -> impl Strategy<Value = Live> {
     let drift = prop_oneof![Just(Drift::None), Just(Drift::Differs), Just(Drift::Unsure)];
     let flags = proptest::array::uniform5(any::<bool>());
-    (flags, drift, "[ab]", prop_oneof![Just(None), "h[01]".prop_map(|content| Some(hash(&content)))]).prop_map(
-        |([proof, controlled, terminating, shared, current], drift, uid, applied)| Live {
+    (flags, drift, "[ab]", prop_oneof![Just(None), "h[01]".prop_map(|content| Some(hash(&content)))])
+        .prop_map(|([proof, controlled, terminating, shared, current], drift, uid, applied)| Live {
             uid: Uid::from(&*uid),
             proof,
             controlled,
@@ -337,8 +337,7 @@ fn any_live() -> impl Strategy<Value = Live> {
             applied,
             drift,
             current,
-        },
-    )
+        })
 }
 
 fn any_state() -> impl Strategy<Value = State> {

@@ -8,8 +8,9 @@ use std::collections::BTreeMap;
 
 use vidra_api::DriftPolicy;
 
-use super::{Action, Decision, Effect, Held, Plan, PlanInput, Wait, Want, Why, decide};
+use super::{Action, Decision, Effect, Held, Plan, PlanInput, Row, Wait, Want, Why, decide};
 use crate::{
+    beside::Beside,
     directives::ApplyMode,
     object::ObjectKey,
     render::{DeclaredHash, Stage},
@@ -64,12 +65,13 @@ impl<'a> Walk<'a> {
 /// Plans what is applied.
 pub(super) fn apply_stages(input: &PlanInput<'_>, plan: &mut Plan) {
     let mut stages: BTreeMap<(i32, Stage), Vec<Effect>> = BTreeMap::new();
-    let wants = in_order(input.wants);
-    let first = wants.first().map_or(0, |(_, want)| want.directives.wave);
+    let rows = in_order(input);
+    let first = rows.first().map_or(0, |row| row.want.directives.wave);
     let closed = input.unplannable.is_some_and(|unplannable| unplannable < first);
     let mut walk = Walk { wave: first, closed, ..Walk::default() };
     let mut held_back = None;
-    for (key, want) in wants {
+    for row in &rows {
+        let Row { key, want, .. } = *row;
         walk.enter(want.directives.wave, input);
         // Kinds and namespaces come first: what needs them would only fail.
         if want.stage > Stage::Foundations
@@ -78,13 +80,13 @@ pub(super) fn apply_stages(input: &PlanInput<'_>, plan: &mut Plan) {
             plan.waits.push(Wait::NotCurrent(waited.clone()));
             break;
         }
-        match decide_by_mode(key, want, input) {
-            Decision::Act(action) if walk.closed && !repairs(key, &action, input) => {
+        match decide_by_mode(row, input) {
+            Decision::Act(action) if walk.closed && !repairs(row, &action, input) => {
                 held_back.get_or_insert(want.directives.wave);
             }
             Decision::Act(action) => {
                 // A look changes nothing: what is there is waited for, or not, as it is.
-                if !matches!(action, Action::Look { .. }) || !is_current(key, want, input) {
+                if !matches!(action, Action::Look { .. }) || !is_current(row, input) {
                     walk.note_late(key, want);
                 }
                 let effect = Effect { key: key.clone(), gvk: want.gvk.clone(), action };
@@ -98,7 +100,7 @@ pub(super) fn apply_stages(input: &PlanInput<'_>, plan: &mut Plan) {
                 plan.refusals.push(refusal);
                 walk.late.get_or_insert(key);
             }
-            Decision::Nothing if is_current(key, want, input) => {}
+            Decision::Nothing if is_current(row, input) => {}
             Decision::Nothing => walk.note_late(key, want),
         }
     }
@@ -108,21 +110,21 @@ pub(super) fn apply_stages(input: &PlanInput<'_>, plan: &mut Plan) {
     plan.stages = stages.into_values().collect();
 }
 
-fn in_order(wants: &BTreeMap<ObjectKey, Want>) -> Vec<(&ObjectKey, &Want)> {
-    let mut sorted: Vec<_> = wants.iter().collect();
-    sorted.sort_by_key(|(_, want)| (want.directives.wave, want.stage));
+fn in_order<'a>(input: &PlanInput<'a>) -> Vec<Row<'a>> {
+    let (mut held, mut live) = (Beside::new(input.inventory), Beside::new(input.live));
+    let row = |(key, want)| Row { key, want, held: held.get(key), live: live.get(key) };
+    let mut sorted: Vec<_> = input.wants.iter().map(row).collect();
+    sorted.sort_by_key(|row| (row.want.directives.wave, row.want.stage));
     sorted
 }
 
 /// What keeps to its turn is what was never there, or is declared otherwise than it was applied.
-fn repairs(key: &ObjectKey, action: &Action, input: &PlanInput<'_>) -> bool {
+fn repairs(row: &Row<'_>, action: &Action, input: &PlanInput<'_>) -> bool {
     match action {
         Action::Apply { why: Why::Drifted, .. } | Action::Verify { .. } | Action::Look { .. } => true,
         // What it was applied as went with it.
         Action::Apply { why: Why::Missing, .. } => input.delivered,
-        Action::Create => {
-            input.delivered && input.inventory.get(key).is_some_and(|held| !held.uid.is_empty())
-        }
+        Action::Create => input.delivered && row.held.is_some_and(|held| !held.uid.is_empty()),
         Action::Apply { why: Why::Changed | Why::Joined, .. }
         | Action::Delete { .. }
         | Action::DeleteEmpty { .. }
@@ -130,30 +132,31 @@ fn repairs(key: &ObjectKey, action: &Action, input: &PlanInput<'_>) -> bool {
     }
 }
 
-fn is_current(key: &ObjectKey, want: &Want, input: &PlanInput<'_>) -> bool {
-    match input.live.get(key) {
+fn is_current(row: &Row<'_>, input: &PlanInput<'_>) -> bool {
+    match row.live {
         Some(live) => live.current,
         // Drift that is left as it is holds nothing back.
         None if input.policy.drift != DriftPolicy::Correct => true,
-        None => input.inventory.get(key).is_some_and(|held| is_settled(want, held)),
+        None => row.held.is_some_and(|held| is_settled(row.want, held)),
     }
 }
 
-fn decide_by_mode(key: &ObjectKey, want: &Want, input: &PlanInput<'_>) -> Decision {
+fn decide_by_mode(row: &Row<'_>, input: &PlanInput<'_>) -> Decision {
+    let want = row.want;
     let mode = want.directives.apply;
     if mode == ApplyMode::Always {
-        return decide(key, want, input);
+        return decide(row, input);
     }
-    if input.inventory.get(key).is_some_and(|held| is_settled(want, held)) {
+    if row.held.is_some_and(|held| is_settled(want, held)) {
         return Decision::Nothing;
     }
-    let Some(live) = input.live.get(key) else {
-        return match decide(key, want, input) {
+    let Some(live) = row.live else {
+        return match decide(row, input) {
             Decision::Act(Action::Apply { .. }) => Decision::Act(Action::Create),
             decision => decision,
         };
     };
-    match (mode, decide(key, want, input)) {
+    match (mode, decide(row, input)) {
         // Another VidraResource's, which this one may join.
         (_, Decision::Act(Action::Create)) => Decision::Act(Action::Create),
         // It is there: that is all that was asked for.
