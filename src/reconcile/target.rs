@@ -1,6 +1,7 @@
 //! The target loop: one pass of one (VidraResource, member cluster) pair. It gathers, lets vidra-core plan,
 //! performs, and writes the inventory and the VidraTarget's status; nothing else.
 
+mod close;
 mod drifting;
 mod fights;
 mod follow;
@@ -25,10 +26,9 @@ use vidra_api::{
     target::Desired as Wish,
 };
 use vidra_core::{
-    health::HealthStatus,
-    object::{Gvk, ObjectKey},
+    object::Gvk,
     overrides::Cluster,
-    plan::{self, PlanInput, Policy, Wait},
+    plan::{self, PlanInput, Policy},
     status::Delivery,
 };
 
@@ -38,7 +38,6 @@ use self::{
     perform::Report,
     regain::{Regained, with_found},
     report::is_done,
-    waiting::{awaited, complaint},
 };
 use super::{Hub, RETRY_MOST, RETRY_RARELY, after_hub_error};
 use crate::{
@@ -273,10 +272,7 @@ impl Pass<'_> {
         let delivered = self.is_delivered();
         let scene = Scene { session, owner: &owner, desired, blind: &blind, wants, delivered };
         let live = scene.live();
-        let prune = self.target.spec.prune;
-        let held = inventory::part(&self.hub.catalog.inventory(self.key), |key| {
-            prune || scene.wants.contains_key(key)
-        });
+        let held = self.written(&scene);
         let regained = self.regain(session, &owner, &live).await?;
         let mut inventory = match &regained {
             Regained::All(found) => with_found(held.clone(), found.clone()),
@@ -298,58 +294,19 @@ impl Pass<'_> {
             let report = Report { compared: true, ..Report::default() };
             self.conclude(Delivery::Applied, desired, Some(session), &report).await?;
         }
-        let mut report = match regained {
+        let mut lately = Lately::new(self, &scene, &plan);
+        let done = match regained {
             Regained::Unknown(delivery) => {
-                let mut report = self.tend_only(&actor, plan.clone(), inventory).await?;
-                report.delivery.get_or_insert(delivery);
-                report.verdict.get_or_insert(Verdict::Retry(RETRY_MOST));
-                report
+                let mut done = self.tend_only(&actor, plan.clone(), inventory).await?;
+                done.report.delivery.get_or_insert(delivery);
+                done.report.verdict.get_or_insert(Verdict::Retry(RETRY_MOST));
+                done
             }
             Regained::NotLost | Regained::All(_) => {
-                let lately = Lately::new(self, &scene, &plan, &mut look);
-                self.perform(&actor, &plan, held, inventory, Some(lately)).await?
+                self.perform(&actor, &plan, held, inventory, Some(&mut lately)).await?
             }
         };
-        if self.lost_a_kind(session, desired, &report).await {
-            self.count_corrections(&report);
-            self.settle(&mut report).await?;
-            return Ok(Verdict::Done(Some(Duration::ZERO)));
-        }
-        self.find_drift(session, &owner, desired, &look.suspects, &mut report);
-        self.conclude_drift(&look.found, desired, &report);
-        // An answer is no event: nothing else would tell that what was waited for, and was applied just now, is
-        // there.
-        let is_current = |key: &ObjectKey| {
-            plan.stages.iter().flatten().any(|effect| effect.key == *key)
-                && session.records.health(key).is_some_and(|(health, _)| health == HealthStatus::Current)
-        };
-        if report.undone == 0 && plan.waits.iter().filter_map(Wait::gate).any(is_current) {
-            self.count_corrections(&report);
-            self.settle(&mut report).await?;
-            return Ok(Verdict::Done(Some(Duration::ZERO)));
-        }
-        if report.delivery.is_none() {
-            let notes = |key: &ObjectKey| session.records.health(key).and_then(|(_, note)| note);
-            report.delivery = complaint(&plan, desired, &blind, notes);
-            report.awaited = awaited(&plan, desired);
-        }
-        if !self.follows_events() && plan.waits.iter().any(|wait| wait.gate().is_some()) {
-            // Nothing tells when it is current.
-            report.verdict.get_or_insert(Verdict::Retry(RETRY_MOST));
-        }
-        if !desired.unresolved.is_empty() {
-            // Nothing tells when a kind comes to be served.
-            report.verdict.get_or_insert(Verdict::Retry(RETRY_MOST));
-        }
-        if blind.passes() {
-            report.verdict.get_or_insert(Verdict::Retry(RETRY_MOST));
-        }
-        report.compared = blind.is_empty();
-        report.applied_generation = look.generation;
-        let delivery = report.delivery.take().unwrap_or(Delivery::Applied);
-        let concluded = self.conclude(delivery, desired, Some(session), &report).await;
-        self.settle(&mut report).await?;
-        Ok(report.verdict.unwrap_or(concluded?))
+        self.close(&actor, &scene, look, &plan, lately, done).await
     }
 
     /// Deletes or lets go what the inventory holds.
@@ -392,7 +349,7 @@ impl Pass<'_> {
         });
         let actor = Actor { session, owner: &owner, desired: &desired };
         let held = inventory::joined(&chunks);
-        let mut report = self.perform(&actor, &plan, held, inventory, None).await?;
+        let mut report = self.perform(&actor, &plan, held, inventory, None).await?.report;
         self.settle(&mut report).await?;
         let delivery = report.delivery.clone().unwrap_or(Delivery::TornDown);
         if delivery == Delivery::TornDown {

@@ -1,10 +1,11 @@
 //! What drifts while a repair is under way: only a cluster in memory keeps one call waiting and answers the others.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use memkube::{Call, Cluster, Fault, Verb};
 use serde_json::json;
 use testkit::world::{At, SOON, wait_for};
+use tokio::time::Instant;
 
 use crate::{config_map, says, scenario};
 
@@ -51,6 +52,45 @@ fn a_repair_that_is_not_answered_holds_up_no_other_of_its_target() {
         let is_told = |name: &str| changes.iter().any(|one| one.name == name && one.corrected.is_some());
         assert!(names.into_iter().all(is_told), "{changes:?}");
         assert_eq!(["second", "third"].map(|name| applies(&berlin, mark, name)), [1, 1], "each once");
+        world.end().await;
+    });
+}
+
+#[test]
+fn a_status_and_an_inventory_that_are_not_answered_hold_up_no_repair() {
+    scenario(async |world| {
+        world.register(&["berlin"]).await;
+        let manifest: String = ["first", "second"].iter().map(|name| config_map(name, "one")).collect();
+        world.deliver("shop", &["berlin"], &manifest).await;
+        world.ready("shop").await;
+        world.recorded("shop", &["berlin"]).await;
+        let alice = world.alice("berlin").await;
+        let [first, second] = ["first", "second"].map(|name| At::config_map(&world.ns, name));
+        let edit = json!({"data": {"key": "evil"}});
+        for resource in ["vidratargets", "vidrainventories"] {
+            let hub = world.bed().memory("hub").expect("this bed is in memory");
+            let writes = move |call: &Call| call.resource == resource && call.verb == Verb::Update;
+            let hook = move |call: &Call| if writes(call) { Fault::Hang } else { Fault::None };
+            let mark = hub.requests().last().map_or(0, |call| call.index + 1);
+            hub.set_fault(Arc::new(hook));
+            // Made anew it has another uid, which the inventory is told.
+            alice.delete(&first).await;
+            wait_for("the write", SOON, async || {
+                match hub.requests().iter().any(|call| call.index >= mark && writes(call)) {
+                    true => Ok(()),
+                    false => Err("none".into()),
+                }
+            })
+            .await;
+            alice.when(&first, "made again", says("one")).await;
+            let edited = Instant::now();
+            alice.merge(&second, edit.clone()).await;
+            alice.when(&second, "repaired", says("one")).await;
+            assert!(edited.elapsed() < Duration::from_secs(2), "{resource}: before the write was given up");
+            hub.clear_fault();
+        }
+        world.corrected("shop", "berlin", 4).await;
+        world.recorded("shop", &["berlin"]).await;
         world.end().await;
     });
 }

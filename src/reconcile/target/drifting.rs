@@ -28,6 +28,7 @@ const NAME_MAX: usize = 253;
 const MENDED_MOST: usize = 20;
 
 /// Objects that may be otherwise, each with the uid under which the target has it.
+#[derive(Default)]
 pub(super) struct Suspects(BTreeMap<ObjectKey, Uid>);
 
 impl Suspects {

@@ -1,26 +1,30 @@
-//! What drifts while a pass waits for its repairs is repaired by the same pass. A hundred edits at once keep the member
-//! busy: the repair of the first is answered behind the last of them, and only then could another pass begin.
+//! What drifts while a pass waits for its repairs, or writes what it did, is repaired by the same pass. A hundred edits
+//! at once keep the member busy: the repair of the first is answered behind the last of them, and only then could another
+//! pass begin.
 
-use std::{collections::BTreeSet, time::Duration};
+use std::{collections::BTreeSet, mem, time::Duration};
 
 use futures::{FutureExt, future::BoxFuture};
 use kube::ResourceExt;
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep_until};
 use vidra_api::DriftPolicy;
 use vidra_core::{
     object::ObjectKey,
     plan::{Action, Effect, Plan},
+    render::Stage,
 };
 
 use super::{
     Pass,
+    drifting::Suspects,
+    fights::Found,
     look::{Look, Scene},
 };
 use crate::{hub::inventory::Inventory, queue::Key};
 
-/// What comes within this is looked at together: a look costs a millisecond for some hundred objects.
+/// So long lies between two looks: one costs a millisecond for some hundred objects.
 const GATHER: Duration = Duration::from_millis(5);
-/// A pass that has gone on for so long ends when its repairs are answered: its status is waited for.
+/// After this nothing more is taken up beside calls: the pass's status is waited for.
 const MOST: Duration = Duration::from_secs(1);
 
 /// A pass that repairs, and looks again as long as it does.
@@ -30,24 +34,52 @@ pub(super) struct Lately<'a> {
     key: Key,
     /// What the newest look has seen of what arrived.
     known: u32,
+    looked: Instant,
     until: Instant,
-    /// What was taken up: no object is, twice.
+    /// What was taken up since it was last handed over: no object is, twice, for a fight would not be told.
     taken: BTreeSet<ObjectKey>,
-    /// All looks together.
-    look: &'a mut Look,
+    /// Of what is under way.
+    turn: Option<Turn>,
+    found: Found,
+    suspects: Suspects,
 }
 
+/// What a pass is waiting for.
+#[derive(Clone, Copy)]
+pub(super) struct UnderWay {
+    /// Calls to the member.
+    pub(super) calls: bool,
+    /// What it tells the hub.
+    pub(super) writes: bool,
+}
+
+/// A wave, and a stage of it: what is of one turn may be sent side by side.
+type Turn = (i32, Stage);
+
 impl<'a> Lately<'a> {
-    /// Of a pass whose first look this was, and led to this plan.
-    pub(super) fn new(pass: &'a Pass<'a>, scene: &'a Scene<'a>, plan: &Plan, look: &'a mut Look) -> Self {
-        let key = Key::Target(pass.key.clone());
+    /// Of a pass whose first look led to this plan.
+    pub(super) fn new(pass: &'a Pass<'a>, scene: &'a Scene<'a>, plan: &Plan) -> Self {
+        let (key, now) = (Key::Target(pass.key.clone()), Instant::now());
         let taken = plan.stages.iter().flatten().map(|effect| effect.key.clone()).collect();
-        Self { pass, scene, key, known: 0, until: Instant::now() + MOST, taken, look }
+        let (found, suspects) = (Found::default(), Suspects::default());
+        Self {
+            pass,
+            scene,
+            key,
+            known: 0,
+            looked: now,
+            until: now + MOST,
+            taken,
+            turn: None,
+            found,
+            suspects,
+        }
     }
 
     /// Is a stage one in which drift is repaired, and nothing else is done? What a delivery does comes back as
     /// events, and is no drift.
-    pub(super) fn suits(&self, stage: &[Effect]) -> bool {
+    pub(super) fn suits(&mut self, stage: &[Effect]) -> bool {
+        self.turn = stage.first().and_then(|effect| self.turn(effect));
         let policy = self.pass.target.spec.drift.policy;
         policy == DriftPolicy::Correct && self.scene.delivered && stage.iter().all(is_repair)
     }
@@ -55,41 +87,58 @@ impl<'a> Lately<'a> {
     /// Returns when there is something to look at.
     pub(super) fn news(&self) -> BoxFuture<'a, ()> {
         let (queue, key, known) = (&self.pass.hub.queue, self.key.clone(), self.known);
+        let next = self.looked + GATHER;
         let news = async move {
             queue.more_arrivals(&key, known).await;
-            sleep(GATHER).await;
+            sleep_until(next).await;
         };
         news.boxed()
     }
 
-    /// Looks again; what is to be repaired beside what is under way, in the same stage.
-    pub(super) async fn more(&mut self, inventory: &mut Inventory) -> Vec<Effect> {
+    /// Looks again; what is to be repaired beside the calls under way, in the same turn. Where there are none, the first
+    /// turn that has something to repair.
+    pub(super) async fn more(&mut self, under_way: UnderWay, inventory: &mut Inventory) -> Vec<Effect> {
         // Taken before the look: what arrives during it may be missed by it.
         self.known = self.pass.hub.queue.arrivals(&self.key);
-        if !self.is_meant() {
+        self.looked = Instant::now();
+        if !self.is_meant() || !(under_way.writes || Instant::now() < self.until) {
             return Vec::new();
         }
         let look = self.pass.look(self.scene, &self.scene.live(), inventory).await;
-        let mut stages = look.plan.stages.into_iter();
-        let stage = stages.next().filter(|stage| {
-            // Of an earlier stage, or a later one, the next pass takes care.
-            stage.iter().any(|effect| self.taken.contains(&effect.key))
-        });
         if look.behind.is_some() || look.plan.intent.is_some() {
             return Vec::new();
         }
-        let more: Vec<_> = stage
-            .into_iter()
-            .flatten()
-            .filter(|effect| is_repair(effect) && self.taken.insert(effect.key.clone()))
-            .collect();
+        let first = look.plan.stages.into_iter().next().unwrap_or_default();
+        let turn = first.first().and_then(|effect| self.turn(effect));
+        // Of an earlier turn, or a later one, the next pass takes care.
+        if under_way.calls && turn != self.turn {
+            return Vec::new();
+        }
+        let repairs = first.into_iter().filter(is_repair);
+        let more: Vec<_> = repairs.filter(|effect| self.taken.insert(effect.key.clone())).collect();
+        if !more.is_empty() {
+            self.turn = turn;
+        }
         let is_new = |key: &ObjectKey| more.iter().any(|effect| effect.key == *key);
-        self.look.found.join(look.found, is_new);
-        self.look.suspects.join(look.suspects);
+        self.found.join(look.found, is_new);
+        self.suspects.join(look.suspects);
         more
     }
 
-    /// Nobody has changed what this pass goes by, and it has not gone on for too long.
+    /// What the looks have found goes to that of the pass's first. Nothing is under way.
+    pub(super) fn hand_over(&mut self, look: &mut Look) {
+        self.taken.clear();
+        self.until = Instant::now() + MOST;
+        look.found.join(mem::take(&mut self.found), |_| true);
+        look.suspects.join(mem::take(&mut self.suspects));
+    }
+
+    fn turn(&self, effect: &Effect) -> Option<Turn> {
+        let want = self.scene.desired.wants.get(&effect.key)?;
+        Some((want.directives.wave, want.stage))
+    }
+
+    /// Nobody has changed what this pass goes by.
     fn is_meant(&self) -> bool {
         let Pass { hub, key, target } = *self.pass;
         let now = hub.catalog.target(key);
@@ -97,7 +146,7 @@ impl<'a> Lately<'a> {
             now.metadata.generation == target.metadata.generation && now.uid() == target.uid()
         });
         let rests = hub.catalog.member(&key.cluster).is_none_or(|member| member.spec.suspend);
-        same && !rests && self.scene.session.is_open() && Instant::now() < self.until
+        same && !rests && self.scene.session.is_open()
     }
 }
 

@@ -12,7 +12,7 @@ use vidra_core::{
 use super::{Pass, drifting::Suspects, fights::Found, follow::Blind, outcome::proven, waiting::unplannable};
 use crate::{
     desired::Desired,
-    hub::inventory::Inventory,
+    hub::inventory::{self, Inventory},
     member::{owner::Owner, session::Session},
 };
 
@@ -49,6 +49,12 @@ pub(super) struct Look {
 }
 
 impl Pass<'_> {
+    /// What is written of the inventory, as far as it matters now.
+    pub(super) fn written(&self, scene: &Scene<'_>) -> Inventory {
+        let prune = self.target.spec.prune;
+        inventory::part(&self.hub.catalog.inventory(self.key), |key| prune || scene.wants.contains_key(key))
+    }
+
     /// Looks, and enters in the inventory what the member proves to be ours.
     pub(super) async fn look(
         &self,

@@ -2,7 +2,8 @@
 
 use std::{
     collections::{BTreeSet, VecDeque},
-    future::pending,
+    future::{pending, ready},
+    pin::pin,
     time::Duration,
 };
 
@@ -14,7 +15,12 @@ use vidra_core::{
     status::Delivery,
 };
 
-use super::{Pass, drifting::Left, lately::Lately, outcome};
+use super::{
+    Pass,
+    drifting::Left,
+    lately::{Lately, UnderWay},
+    outcome,
+};
 use crate::{
     hub::{
         events::{self, Severity},
@@ -59,6 +65,12 @@ pub(super) struct Report {
     pub(super) unwritten: Option<Inventory>,
 }
 
+/// What was done, and what is known of the inventory's objects then.
+pub(super) struct Done {
+    pub(super) report: Report,
+    pub(super) inventory: Inventory,
+}
+
 impl Pass<'_> {
     /// Performs a plan: intent first, then stage by stage, removals last. The inventory is to be written at the end
     /// with [`Pass::settle`]. `before` is what is written of it, `inventory` what is known when the pass begins.
@@ -69,8 +81,8 @@ impl Pass<'_> {
         plan: &Plan,
         before: Inventory,
         mut inventory: Inventory,
-        mut lately: Option<Lately<'_>>,
-    ) -> Result<Report, CallError> {
+        mut lately: Option<&mut Lately<'_>>,
+    ) -> Result<Done, CallError> {
         let mut report = Report::default();
         if let Some(keys) = &plan.intent {
             for key in keys {
@@ -83,7 +95,7 @@ impl Pass<'_> {
             self.settle(&mut report).await?;
         }
         for stage in &plan.stages {
-            let lately = lately.as_mut();
+            let lately = lately.as_deref_mut();
             self.perform_stage(actor, stage, &mut inventory, &mut report, lately).await;
         }
         if report.undone == 0 {
@@ -96,7 +108,7 @@ impl Pass<'_> {
             }
         }
         report.unwritten = inventory::changed(&self.hub.catalog.inventory(self.key), &before, &inventory);
-        Ok(report)
+        Ok(Done { report, inventory })
     }
 
     /// Writes what became of the inventory, where that is anything new. Until then our Apply entries are the proof
@@ -116,7 +128,19 @@ impl Pass<'_> {
         report: &mut Report,
         lately: Option<&mut Lately<'_>>,
     ) {
-        for (effect, outcome) in send(actor, stage, inventory, lately).await {
+        let (done, ()) = send(actor, stage, inventory, lately, ready(())).await;
+        self.account_all(actor, done, inventory, report);
+    }
+
+    /// Takes what became of effects.
+    pub(super) fn account_all(
+        &self,
+        actor: &Actor<'_>,
+        done: Vec<(Effect, Outcome)>,
+        inventory: &mut Inventory,
+        report: &mut Report,
+    ) {
+        for (effect, outcome) in done {
             let want = actor.desired.wants.get(&effect.key);
             let healed = actor.session.records.take_healed(&actor.owner.hash, &effect.key);
             if let Outcome::Applied { uid, corrected: true } = &outcome {
@@ -209,23 +233,25 @@ impl Pass<'_> {
 }
 
 /// Sends the effects of a stage, and of what `lately` takes up beside it; how each ended, in the order in which they were
-/// planned: what is told of them does not depend on who answers first.
-async fn send(
+/// planned: what is told of them does not depend on who answers first. `beside` is done meanwhile.
+pub(super) async fn send<T>(
     actor: &Actor<'_>,
     stage: &[Effect],
     inventory: &mut Inventory,
     lately: Option<&mut Lately<'_>>,
-) -> Vec<(Effect, Outcome)> {
+    beside: impl Future<Output = T>,
+) -> (Vec<(Effect, Outcome)>, T) {
     let perform = |turn: usize, effect: Effect| async move {
         let outcome = actor.perform(&effect).await;
         (turn, effect, outcome)
     };
-    let mut lately = lately.filter(|lately| lately.suits(stage));
+    let mut lately = lately.and_then(|lately| lately.suits(stage).then_some(lately));
     let mut news = lately.as_ref().map_or_else(|| pending().boxed(), |lately| lately.news());
     let mut more = VecDeque::new();
     let (mut working, mut done) = (FuturesUnordered::new(), Vec::new());
     let (mut planned, mut turns) = (stage.iter().cloned(), 0..);
-    loop {
+    let (mut beside, mut besides) = (pin!(beside), None);
+    let besides = loop {
         // Each made only when its turn is near: what waits in thousands of passes side by side adds up.
         while working.len() < SIDE_BY_SIDE
             && let Some(effect) = planned.next().or_else(|| more.pop_front())
@@ -233,24 +259,26 @@ async fn send(
         {
             working.push(perform(turn, effect));
         }
-        let ended = tokio::select! {
+        if working.is_empty()
+            && let Some(besides) = besides.take()
+        {
+            break besides;
+        }
+        tokio::select! {
             biased;
-            ended = working.next() => ended,
+            Some(ended) = working.next() => done.push(ended),
+            ended = &mut beside, if besides.is_none() => besides = Some(ended),
             () = &mut news => {
                 if let Some(lately) = &mut lately {
-                    more.extend(lately.more(inventory).await);
+                    let under_way = UnderWay { calls: !working.is_empty(), writes: besides.is_none() };
+                    more.extend(lately.more(under_way, inventory).await);
                     news = lately.news();
                 }
-                continue;
             }
-        };
-        match ended {
-            Some(ended) => done.push(ended),
-            None => break,
         }
-    }
+    };
     done.sort_by_key(|(turn, ..)| *turn);
-    done.into_iter().map(|(_, effect, outcome)| (effect, outcome)).collect()
+    (done.into_iter().map(|(_, effect, outcome)| (effect, outcome)).collect(), besides)
 }
 
 fn failure(effect: &Effect, error: &CallError) -> String {

@@ -8,7 +8,10 @@ use vidra_core::{
     status::Delivery,
 };
 
-use super::{Pass, perform::Report};
+use super::{
+    Pass,
+    perform::{Done, Report},
+};
 use crate::{
     hub::inventory::{self, ChunkWrite, Inventory},
     member::{effects::Actor, error::CallError, owner::Owner, recover, session::Session},
@@ -79,7 +82,7 @@ impl Pass<'_> {
         actor: &Actor<'_>,
         mut plan: Plan,
         inventory: Inventory,
-    ) -> Result<Report, CallError> {
+    ) -> Result<Done, CallError> {
         plan.intent = None;
         plan.removals.clear();
         for stage in &mut plan.stages {
@@ -92,7 +95,7 @@ impl Pass<'_> {
         for stage in &plan.stages {
             self.perform_stage(actor, stage, &mut known, &mut report, None).await;
         }
-        Ok(report)
+        Ok(Done { report, inventory: known })
     }
 
     /// Nothing is left of it, and nobody is asked: the member was forgotten.

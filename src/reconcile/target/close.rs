@@ -1,0 +1,94 @@
+//! The end of a pass: what it found and did is told. What drifts while that is written is repaired beside it.
+
+use std::time::Duration;
+
+use vidra_core::{
+    health::HealthStatus,
+    object::ObjectKey,
+    plan::{Plan, Wait},
+    status::Delivery,
+};
+
+use super::{
+    Pass,
+    lately::Lately,
+    look::{Look, Scene},
+    perform::{Done, Report, send},
+    waiting::{awaited, complaint},
+};
+use crate::{
+    hub::inventory,
+    member::{effects::Actor, error::CallError},
+    queue::Verdict,
+    reconcile::RETRY_MOST,
+};
+
+impl Pass<'_> {
+    /// Tells what a pass came to. `done` is what it did, after `look` led to `plan`.
+    pub(super) async fn close(
+        &self,
+        actor: &Actor<'_>,
+        scene: &Scene<'_>,
+        mut look: Look,
+        plan: &Plan,
+        mut lately: Lately<'_>,
+        done: Done,
+    ) -> Result<Verdict, CallError> {
+        let Scene { session, owner, desired, blind, .. } = *scene;
+        let Done { mut report, mut inventory } = done;
+        loop {
+            lately.hand_over(&mut look);
+            if self.lost_a_kind(session, desired, &report).await {
+                return self.again(&mut report).await;
+            }
+            self.find_drift(session, owner, desired, &look.suspects, &mut report);
+            self.conclude_drift(&look.found, desired, &report);
+            // An answer is no event: nothing else would tell that what was waited for, and was applied just now, is
+            // there.
+            let is_current = |key: &ObjectKey| {
+                plan.stages.iter().flatten().any(|effect| effect.key == *key)
+                    && session.records.health(key).is_some_and(|(health, _)| health == HealthStatus::Current)
+            };
+            if report.undone == 0 && plan.waits.iter().filter_map(Wait::gate).any(is_current) {
+                return self.again(&mut report).await;
+            }
+            if report.delivery.is_none() {
+                let notes = |key: &ObjectKey| session.records.health(key).and_then(|(_, note)| note);
+                report.delivery = complaint(plan, desired, blind, notes);
+                report.awaited = awaited(plan, desired);
+            }
+            // Nothing tells when what is waited for is current, a kind comes to be served, or may be seen.
+            let untold = !self.follows_events() && plan.waits.iter().any(|wait| wait.gate().is_some());
+            if untold || !desired.unresolved.is_empty() || blind.passes() {
+                report.verdict.get_or_insert(Verdict::Retry(RETRY_MOST));
+            }
+            report.compared = blind.is_empty();
+            report.applied_generation = look.generation;
+            // Where something is amiss the next pass takes care of it first.
+            let is_well = report.delivery.is_none() && report.verdict.is_none();
+            let delivery = report.delivery.take().unwrap_or(Delivery::Applied);
+            let told = async {
+                let concluded = self.conclude(delivery, desired, Some(session), &report).await;
+                self.settle(&mut report).await?;
+                concluded
+            };
+            let lately_too = is_well.then_some(&mut lately);
+            let (mended, told) = send(actor, &[], &mut inventory, lately_too, told).await;
+            if mended.is_empty() {
+                return Ok(report.verdict.unwrap_or(told?));
+            }
+            let written = self.written(scene);
+            report = Report::default();
+            self.account_all(actor, mended, &mut inventory, &mut report);
+            report.unwritten =
+                inventory::changed(&self.hub.catalog.inventory(self.key), &written, &inventory);
+        }
+    }
+
+    /// What the pass did is kept, and it begins anew at once.
+    async fn again(&self, report: &mut Report) -> Result<Verdict, CallError> {
+        self.count_corrections(report);
+        self.settle(report).await?;
+        Ok(Verdict::Done(Some(Duration::ZERO)))
+    }
+}
