@@ -47,6 +47,7 @@ mod tally;
 mod terminating;
 mod transport;
 mod uninstalling;
+mod unready;
 
 use common::*;
 use testkit::world::on_real_servers as scenario;

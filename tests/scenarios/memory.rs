@@ -48,6 +48,7 @@ mod spelling;
 mod tally;
 mod terminating;
 mod uninstalling;
+mod unready;
 mod watching;
 mod webhooks;
 

@@ -47,6 +47,8 @@ fn an_object_that_is_too_large_is_named_and_holds_nothing_else_up() {
             }
             let message = world.target_is("shop", "berlin", TargetState::Failed, "ObjectUnreadable").await;
             assert!(message.contains("huge") && message.contains("larger than 16 MiB"), "{life}: {message}");
+            let status = world.target("shop", "berlin").await.unwrap().status.unwrap();
+            assert_eq!(status.unready, [], "{life}: who cannot see it does not say that it is not there");
             // The others of its kind, and other kinds.
             alice.merge(&small, json!({"spec": {"size": 2}})).await;
             alice.when(&small, "as declared", is(1)).await;

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 use testkit::world::{Access, At, Who, World};
-use vidra_api::TargetState;
+use vidra_api::{ObjectHealth, TargetState};
 
 use crate::{config_map, object, scenario};
 
@@ -33,6 +33,9 @@ async fn the_rest_is_known_and_goes(world: &World, name: &str, failing: &At, rea
     let admin = world.cluster("berlin", Who::Admin).await;
     let message = world.target_is(name, "berlin", TargetState::Failed, reason).await;
     assert!(message.contains(failing.name_parts().1), "{message}");
+    let status = world.target(name, "berlin").await.unwrap().status.unwrap();
+    let unready: Vec<_> = status.unready.iter().map(|one| (one.name.as_str(), one.health)).collect();
+    assert_eq!(unready, [(failing.name_parts().1, ObjectHealth::NotThere)]);
     let made =
         [At::config_map(&world.ns, "a"), At::config_map(&world.ns, "b"), At::config_map(&world.ns, "z")];
     let inventory = world.inventory(name, "berlin").await;

@@ -40,7 +40,8 @@ pub use resource::{
 pub use selector::{LabelSelector, LabelSelectorRequirement, SelectorOperator};
 pub use sources::{ConfigMapKeys, ManifestSource, SecretKeys};
 pub use target::{
-    Corrections, Desired, DriftState, Progress, TargetState, VidraTarget, VidraTargetSpec, VidraTargetStatus,
+    Corrections, Desired, DriftState, ObjectHealth, Progress, TargetState, UnreadyObject, VidraTarget,
+    VidraTargetSpec, VidraTargetStatus,
 };
 
 /// The API group of every kind here.

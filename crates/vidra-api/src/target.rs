@@ -15,6 +15,15 @@ use crate::schema;
 /// Longest `status.message` in characters; see [`crate::clip`].
 pub const MESSAGE_MAX: usize = 1024;
 
+/// Most entries in `status.unready`.
+pub const UNREADY_MAX: usize = 10;
+/// Longest note of one in characters.
+pub const NOTE_MAX: usize = 256;
+/// Longest namespace, and longest kind, in characters.
+pub const LABEL_MAX: usize = schema::LABEL_MAX;
+/// Longest name of an object, and longest group, in characters.
+pub const SUBDOMAIN_MAX: usize = schema::SUBDOMAIN_MAX;
+
 /// What one member is to have of one VidraResource.
 #[derive(CustomResource, KubeSchema, Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[kube(
@@ -191,6 +200,14 @@ pub struct VidraTargetStatus {
     /// Objects that are healthy.
     #[serde(default)]
     pub ready: i64,
+    /// Declared objects that are not healthy, first those that have failed, last those that are not there yet; at
+    /// most 10 entries.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = UNREADY_MAX), extend("x-kubernetes-list-type" = "atomic"))]
+    pub unready: Vec<UnreadyObject>,
+    /// How many entries unready would have without its bound. Unset: all are there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unready_total: Option<i64>,
     /// Objects that differ from what is declared, or are missing.
     #[serde(default)]
     pub drifted: i64,
@@ -218,6 +235,47 @@ pub struct VidraTargetStatus {
     /// When the state last changed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub since: Option<Time>,
+}
+
+/// One declared object that is not healthy.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct UnreadyObject {
+    /// The object's API group; empty for the core group.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    #[schemars(length(max = schema::SUBDOMAIN_MAX))]
+    pub group: String,
+    /// Its kind.
+    #[schemars(length(max = schema::LABEL_MAX))]
+    pub kind: String,
+    /// Its namespace; empty where its kind lives in none.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    #[schemars(length(max = schema::LABEL_MAX))]
+    pub namespace: String,
+    /// Its name.
+    #[schemars(length(max = schema::SUBDOMAIN_MAX))]
+    pub name: String,
+    /// How it is.
+    pub health: ObjectHealth,
+    /// Why, in the hub's words. Unset: the health says it all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = NOTE_MAX))]
+    pub note: Option<String>,
+}
+
+/// How an object is that is not healthy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+pub enum ObjectHealth {
+    /// It will not get healthy by itself.
+    Failed,
+    /// It is on the way, as far as one can see.
+    InProgress,
+    /// It is being deleted.
+    Terminating,
+    /// It says something that is not understood.
+    Unknown,
+    /// It is not there yet.
+    NotThere,
 }
 
 /// A part of a revision that was applied and is waited for. reconcile.timeout runs from `since`.
@@ -272,6 +330,9 @@ mod tests {
                 "observedGeneration": 2, "state": "Waiting", "drift": "InSync", "revision": "00ff",
                 "appliedGeneration": 7,
                 "objects": 12, "ready": 11, "drifted": 1,
+                "unready": [{"group": "apps", "kind": "Deployment", "namespace": "shop", "name": "web",
+                    "health": "InProgress", "note": "waits"}],
+                "unreadyTotal": 11,
                 "changes": [{
                     "group": "apps", "version": "v1", "kind": "Deployment", "namespace": "shop", "name": "web",
                     "change": "Modified", "detectedAt": "2026-01-02T03:04:05Z", "corrected": "2026-01-02T03:04:06Z",

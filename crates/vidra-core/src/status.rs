@@ -10,6 +10,7 @@ mod drifted;
 mod progress;
 mod resource;
 mod target;
+mod unready;
 
 pub use changes::{Changes, changes};
 pub use counts::{counted, member_targets};
@@ -17,3 +18,4 @@ pub use drifted::{FirstDrift, first_drift};
 pub use progress::{HEALTH_CHECK_TIMEOUT, left};
 pub use resource::{Problem, ResourceFacts, Stall, TargetView, resource_status};
 pub use target::{CONTENTION, Delivery, TORN_DOWN, TargetFacts, is_torn_down, target_status};
+pub use unready::Unready;

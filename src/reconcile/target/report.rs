@@ -3,10 +3,10 @@
 use vidra_api::{DriftPolicy, TargetState, VidraTarget, VidraTargetStatus, target::Desired as Wish};
 use vidra_core::{
     health::HealthStatus,
-    status::{Delivery, HEALTH_CHECK_TIMEOUT, TargetFacts, is_torn_down, left, target_status},
+    status::{Delivery, HEALTH_CHECK_TIMEOUT, TargetFacts, Unready, is_torn_down, left, target_status},
 };
 
-use super::{Pass, drifting::Left, outcome::Settled, perform::Report};
+use super::{Pass, outcome::Settled, perform::Report};
 use crate::{
     desired::Desired,
     hub::{events::Severity, inventory},
@@ -37,7 +37,7 @@ impl Pass<'_> {
             None => inventory::part(&chunks, special),
         });
         let (ready, unready) =
-            session.map_or((0, None), |session| healths(session, desired, &settled, &report.left));
+            session.map_or_else(Default::default, |session| healths(session, desired, &settled, report));
         let leaving = self.target.spec.desired != Wish::Present;
         // What is known to be there, not what is wanted.
         let objects = unwritten.map_or_else(|| inventory::known(&chunks), inventory::identified) as i64;
@@ -141,29 +141,17 @@ pub(super) fn is_done(target: &VidraTarget) -> bool {
     target.status.as_ref().is_some_and(|status| is_torn_down(status, generation))
 }
 
-/// How many objects are healthy, and the first that is not, with whether it has failed.
-fn healths(
-    session: &Session,
-    desired: &Desired,
-    settled: &Settled,
-    left: &Left,
-) -> (i64, Option<(String, bool)>) {
-    let mut ready = 0;
-    let mut first: Option<(String, bool)> = None;
+/// How many objects are healthy, and which are not.
+fn healths(session: &Session, desired: &Desired, settled: &Settled, report: &Report) -> (i64, Unready) {
+    let (mut ready, mut unready) = (0, Unready::default());
     session.records.healths(desired.objects.keys(), |key, health| match health {
         Some((HealthStatus::Current, _)) => ready += 1,
-        Some((status, note)) => {
-            let failed = status == HealthStatus::Failed;
-            if first.as_ref().is_none_or(|(_, worse)| failed && !worse) {
-                let note = note.map_or_else(String::new, |note| format!(": {note}"));
-                first = Some((format!("{key} is not ready{note}"), failed));
-            }
-        }
+        Some((status, note)) => unready.add(key, status, note),
         None if settled.all.contains(key) => ready += i64::from(settled.known.contains(key)),
-        None if left.contains(key) => {}
-        None => {
-            first.get_or_insert_with(|| (format!("{key} is not there yet"), false));
-        }
+        None if report.left.contains(key) => {}
+        // What was not looked for may be there all the same.
+        None if !report.compared => {}
+        None => unready.add_missing(key),
     });
-    (ready, first)
+    (ready, unready)
 }

@@ -11,14 +11,14 @@ const PATH_MAX: usize = 160;
 
 /// `Deployment.apps shop/web`.
 pub fn object(change: &Change) -> String {
-    let mut text = change.kind.clone();
-    if !change.group.is_empty() {
-        text = format!("{text}.{}", change.group);
-    }
-    match change.namespace.as_str() {
-        "" => format!("{text} {}", change.name),
-        namespace => format!("{text} {namespace}/{}", change.name),
-    }
+    named(&change.group, &change.kind, &change.namespace, &change.name)
+}
+
+/// The same of its four names.
+pub fn named(group: &str, kind: &str, namespace: &str, name: &str) -> String {
+    let dot = if group.is_empty() { "" } else { "." };
+    let slash = if namespace.is_empty() { "" } else { "/" };
+    format!("{kind}{dot}{group} {namespace}{slash}{name}")
 }
 
 /// `Deployment.apps shop/web .spec.replicas 3 -> 5`; of several fields the first, unless `all` is wished.

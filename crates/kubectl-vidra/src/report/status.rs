@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use termtree::Tree;
 use vidra_api::condition::{READY, STALLED};
-use vidra_api::{Desired, DriftState, TargetState, VidraResource, VidraTarget, find};
+use vidra_api::{
+    Desired, DriftState, ObjectHealth, TargetState, UnreadyObject, VidraResource, VidraTarget, find,
+};
 
 use super::change;
 use crate::text::{age, age_or_dash, brief, count};
@@ -131,6 +133,8 @@ fn details(target: &VidraTarget, now: Timestamp) -> Vec<String> {
             progress.wave
         ));
     }
+    lines.extend(status.unready.iter().map(unready));
+    lines.extend(more(status.unready_total, status.unready.len()));
     let open: Vec<_> = status.changes.iter().filter(|change| change.corrected.is_none()).collect();
     for change in &open {
         let mut line = change::what(change, false);
@@ -141,11 +145,24 @@ fn details(target: &VidraTarget, now: Timestamp) -> Vec<String> {
         line.push_str(&format!(", {}", age(&change.detected_at, now)));
         lines.push(line);
     }
-    let all = status.changes_total.and_then(|total| usize::try_from(total).ok()).unwrap_or_default();
-    if all > status.changes.len() {
-        lines.push(format!("and {} more", all - status.changes.len()));
-    }
+    lines.extend(more(status.changes_total, status.changes.len()));
     lines.iter().map(|line| crate::text::clean(line)).collect()
+}
+
+/// `Deployment.apps shop/web is InProgress: The condition Available is not True`.
+fn unready(one: &UnreadyObject) -> String {
+    let object = brief(&change::named(&one.group, &one.kind, &one.namespace, &one.name), 400);
+    match (one.health, &one.note) {
+        (ObjectHealth::NotThere, _) => format!("{object} is not there yet"),
+        (health, None) => format!("{object} is {health:?}"),
+        (health, Some(note)) => format!("{object} is {health:?}: {}", brief(note, MESSAGE_MAX)),
+    }
+}
+
+/// How many entries a list has no room for.
+fn more(all: Option<i64>, listed: usize) -> Option<String> {
+    let all = all.and_then(|all| usize::try_from(all).ok()).unwrap_or_default();
+    (all > listed).then(|| format!("and {} more", all - listed))
 }
 
 const WELL: u8 = 9;

@@ -148,6 +148,33 @@ fn a_tree_shows_what_is_not_well_and_counts_the_rest() {
 }
 
 #[test]
+fn a_tree_names_each_object_that_is_not_well_and_counts_those_that_are_not_listed() {
+    let one = |kind: &str, name: &str, health: &str| json!({"group": "apps", "kind": kind, "namespace": "shop", "name": name, "health": health});
+    let mut failed = one("Deployment", "web", "Failed");
+    failed["note"] = json!("The rollout exceeded its progress deadline");
+    let mut hostile = one("Deployment", "api", "InProgress");
+    hostile["note"] = json!("Fewer\n\u{1b}[31m\u{202e}");
+    let namespace = json!({"kind": "Namespace", "name": "shop", "health": "Terminating"});
+    let mut late = drifted(json!([scaled("2026-03-01T11:50:00Z")]));
+    late["state"] = json!("Failed");
+    late["reason"] = json!("ObjectFailed");
+    late["objects"] = json!(12);
+    late["unready"] = json!([failed, hostile, namespace, one("StatefulSet", "db", "NotThere")]);
+    late["unreadyTotal"] = json!(9);
+    late["changesTotal"] = json!(3);
+    let mut two = well();
+    two["state"] = json!("Progressing");
+    two["reason"] = json!("ObjectsProgressing");
+    two["ready"] = json!(1);
+    two["unready"] = json!([one("Deployment", "api", "InProgress"), one("Deployment", "web", "Unknown")]);
+    let targets = [target("berlin", late), target("cairo", two), target("tokyo", well())];
+    let shop = resource("shop", json!({"targets": []}), says("False", "TargetsFailed", "berlin", "1/3"));
+    let tree = status::text(&[shop], &targets, false, now());
+    assert!(tree.chars().all(|c| c == '\n' || !c.is_control()) && !tree.contains('\u{202e}'), "{tree:?}");
+    assert_snapshot!("status_unready", tree);
+}
+
+#[test]
 fn members_are_listed_with_what_is_delivered_to_them() {
     let mut lost = member("cairo", "test");
     let status = lost.status.as_mut().unwrap();

@@ -16,7 +16,7 @@ pub const HEALTH_CHECK_TIMEOUT: &str = "HealthCheckTimeout";
 /// anew after it.
 pub(super) fn next(before: Option<&Progress>, facts: &TargetFacts<'_>) -> Option<Progress> {
     let waits = match &facts.delivery {
-        Delivery::Applied => facts.unready.is_some() && !facts.leaving,
+        Delivery::Applied => !facts.unready.is_empty() && !facts.leaving,
         Delivery::Waiting { .. } => !facts.leaving,
         _ => false,
     };
@@ -59,13 +59,15 @@ mod tests {
     use vidra_api::{VidraTargetStatus, condition::STALLED, find};
 
     use super::*;
+    use crate::health::HealthStatus;
     use crate::status::target::{self, tests::at};
     use crate::status::target_status;
+    use crate::status::unready::{self, Unready};
 
-    fn facts(delivery: Delivery, unready: Option<(&str, bool)>, second: i64) -> TargetFacts<'static> {
+    fn facts(delivery: Delivery, unready: Option<HealthStatus>, second: i64) -> TargetFacts<'static> {
         TargetFacts {
             ready: 1,
-            unready: unready.map(|(message, failed)| (message.to_owned(), failed)),
+            unready: unready.map_or_else(Unready::default, |health| unready::tests::one("web", health)),
             awaited: Some(0),
             ..target::tests::facts(delivery, second)
         }
@@ -77,7 +79,7 @@ mod tests {
 
     #[test]
     fn an_object_that_is_late_is_named_with_the_time_and_recovers() {
-        let late = |second| facts(Delivery::Applied, Some(("Deployment web is not ready", false)), second);
+        let late = |second| facts(Delivery::Applied, Some(HealthStatus::InProgress), second);
         let first = target_status(&VidraTargetStatus::default(), &late(1000));
         assert_eq!(first.state, Some(TargetState::Progressing));
         let almost = target_status(&first, &late(1299));
@@ -88,7 +90,11 @@ mod tests {
             (Some(TargetState::Failed), Some(HEALTH_CHECK_TIMEOUT))
         );
         let message = over.message.clone().unwrap();
-        assert!(message.contains("Deployment web") && message.contains("1970-01-01T00:16:40Z"), "{message}");
+        assert!(
+            message.contains("Deployment.apps shop/web is not ready")
+                && message.contains("1970-01-01T00:16:40Z"),
+            "{message}"
+        );
         assert_eq!(find(&over.conditions, STALLED).unwrap().status, "False");
         assert_eq!(target_status(&over, &late(9000)), over);
         let well = target_status(&over, &facts(Delivery::Applied, None, 9001));
@@ -125,7 +131,7 @@ mod tests {
             let status = target_status(&begun, &facts);
             assert_eq!((status.reason.as_deref(), status.progress), (Some(reason), None));
         }
-        let dead = target_status(&begun, &facts(Delivery::Applied, Some(("it crashes", true)), 2000));
+        let dead = target_status(&begun, &facts(Delivery::Applied, Some(HealthStatus::Failed), 2000));
         assert_eq!(dead.reason.as_deref(), Some("ObjectFailed"), "its own failure says more");
     }
 

@@ -12,6 +12,7 @@ use vidra_api::{
 use super::{
     changes::{Changes, changes},
     progress,
+    unready::Unready,
 };
 use crate::fights::Told;
 
@@ -81,8 +82,8 @@ pub struct TargetFacts<'a> {
     pub undone: Vec<Change>,
     /// Repairs that somebody undoes again and again.
     pub contention: Option<Told>,
-    /// The first object that is not healthy: what and why, and whether it has failed.
-    pub unready: Option<(String, bool)>,
+    /// Declared objects that are not healthy.
+    pub unready: Unready,
     /// Corrections made in this pass.
     pub corrected: i64,
     /// All of the target was compared with the member.
@@ -115,6 +116,11 @@ pub fn target_status(before: &VidraTargetStatus, facts: &TargetFacts<'_>) -> Vid
     let known = !matches!(facts.delivery, Delivery::Unreachable { .. } | Delivery::Suspended);
     if known {
         (status.objects, status.ready) = (facts.objects, facts.ready);
+        (status.unready, status.unready_total) = (facts.unready.entries(), facts.unready.total());
+    }
+    if facts.leaving {
+        // They are to go, whatever they were.
+        (status.unready, status.unready_total) = (Vec::new(), None);
     }
     if facts.delivery == Delivery::Applied && !facts.leaving {
         status.revision = Some(facts.revision.to_owned());
@@ -210,10 +216,10 @@ pub(super) fn state(facts: &TargetFacts<'_>) -> (TargetState, &'static str, Stri
         }
         Delivery::Waiting { reason, message } => (TargetState::Waiting, reason, message.clone()),
         Delivery::Failed { reason, message, .. } => (TargetState::Failed, reason, message.clone()),
-        Delivery::Applied => match &facts.unready {
+        Delivery::Applied => match facts.unready.first() {
             None => (TargetState::Ready, "Ready", String::new()),
-            Some((message, true)) => (TargetState::Failed, "ObjectFailed", message.clone()),
-            Some((message, false)) => (TargetState::Progressing, "ObjectsProgressing", message.clone()),
+            Some((message, true)) => (TargetState::Failed, "ObjectFailed", message),
+            Some((message, false)) => (TargetState::Progressing, "ObjectsProgressing", message),
         },
     }
 }
@@ -226,6 +232,7 @@ fn unrepaired<'a>(facts: &'a TargetFacts<'_>) -> Option<&'a Told> {
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
+    use crate::{health::HealthStatus, status::unready};
     use k8s_openapi::jiff::Timestamp;
 
     pub(in crate::status) fn at(second: i64) -> Time {
@@ -243,7 +250,7 @@ pub(super) mod tests {
             found: Some(Vec::new()),
             undone: Vec::new(),
             contention: None,
-            unready: None,
+            unready: Unready::default(),
             corrected: 0,
             compared: true,
             applied_generation: 7,
@@ -277,12 +284,13 @@ pub(super) mod tests {
     fn ready_is_told_only_when_everything_is_applied_and_healthy() {
         let cases = [
             (Delivery::Applied, None, TargetState::Ready),
-            (Delivery::Applied, Some(("late".to_owned(), false)), TargetState::Progressing),
-            (Delivery::Applied, Some(("dead".to_owned(), true)), TargetState::Failed),
+            (Delivery::Applied, Some(HealthStatus::InProgress), TargetState::Progressing),
+            (Delivery::Applied, Some(HealthStatus::Failed), TargetState::Failed),
             (Delivery::Waiting { reason: "Syncing", message: String::new() }, None, TargetState::Waiting),
             (Delivery::Suspended, None, TargetState::Suspended),
         ];
-        for (delivery, unready, state) in cases {
+        for (delivery, health, state) in cases {
+            let unready = health.map_or_else(Unready::default, |health| unready::tests::one("web", health));
             let status = target_status(
                 &VidraTargetStatus::default(),
                 &TargetFacts { unready, ..facts(delivery.clone(), 1) },

@@ -1,0 +1,209 @@
+//! What a target's status says of objects that are not healthy: the worst of them, and how many there are.
+//!
+//! A function of the objects and their health alone: whatever order they come in, equal ones give equal entries. Notes
+//! are sentences of [`crate::health`], and hold nothing that the member's objects say, so no value of a Secret; what is
+//! told of a name or a note is one short line all the same.
+
+use vidra_api::{
+    ObjectHealth, UnreadyObject,
+    target::{LABEL_MAX, NOTE_MAX, SUBDOMAIN_MAX, UNREADY_MAX},
+};
+
+use crate::{health::HealthStatus, object::ObjectKey, unseen::shown};
+
+/// Declared objects that are not healthy.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Unready {
+    /// At most [`UNREADY_MAX`], the worst first, then by key.
+    worst: Vec<One>,
+    /// How many there are.
+    all: usize,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct One {
+    key: ObjectKey,
+    health: ObjectHealth,
+    note: Option<String>,
+}
+
+impl One {
+    /// What is not there comes last: most often it waits for what is there and not healthy.
+    fn rank(&self) -> (u8, &ObjectKey) {
+        let badness = match self.health {
+            ObjectHealth::Failed => 0,
+            ObjectHealth::InProgress | ObjectHealth::Terminating | ObjectHealth::Unknown => 1,
+            ObjectHealth::NotThere => 2,
+        };
+        (badness, &self.key)
+    }
+}
+
+impl Unready {
+    /// One more object that is there, and why it is not healthy. One that is healthy is none of them.
+    pub fn add(&mut self, key: &ObjectKey, health: HealthStatus, note: Option<&str>) {
+        let health = match health {
+            HealthStatus::Current => return,
+            HealthStatus::InProgress => ObjectHealth::InProgress,
+            HealthStatus::Failed => ObjectHealth::Failed,
+            HealthStatus::Terminating => ObjectHealth::Terminating,
+            HealthStatus::Unknown => ObjectHealth::Unknown,
+        };
+        self.put(key, health, note);
+    }
+
+    /// One more object that is not there yet.
+    pub fn add_missing(&mut self, key: &ObjectKey) {
+        self.put(key, ObjectHealth::NotThere, None);
+    }
+
+    fn put(&mut self, key: &ObjectKey, health: ObjectHealth, note: Option<&str>) {
+        self.all += 1;
+        let mut one = One { key: key.clone(), health, note: None };
+        let at = self.worst.partition_point(|other| other.rank() <= one.rank());
+        // Of thousands that are not there only the first few are kept.
+        if at < UNREADY_MAX {
+            one.note = note.map(str::to_owned);
+            self.worst.truncate(UNREADY_MAX - 1);
+            self.worst.insert(at, one);
+        }
+    }
+
+    /// All are healthy.
+    pub fn is_empty(&self) -> bool {
+        self.all == 0
+    }
+
+    /// The first, what and why in a sentence, and whether it has failed.
+    pub fn first(&self) -> Option<(String, bool)> {
+        let One { key, health, note } = self.worst.first()?;
+        let message = match (health, note) {
+            (ObjectHealth::NotThere, _) => format!("{key} is not there yet"),
+            (_, None) => format!("{key} is not ready"),
+            (_, Some(note)) => format!("{key} is not ready: {note}"),
+        };
+        Some((message, *health == ObjectHealth::Failed))
+    }
+
+    /// As a status lists them.
+    pub fn entries(&self) -> Vec<UnreadyObject> {
+        let entry = |One { key, health, note }: &One| UnreadyObject {
+            group: shown(&key.group, SUBDOMAIN_MAX),
+            kind: shown(&key.kind, LABEL_MAX),
+            namespace: shown(&key.namespace, LABEL_MAX),
+            name: shown(&key.name, SUBDOMAIN_MAX),
+            health: *health,
+            note: note.as_deref().map(|note| shown(note, NOTE_MAX)),
+        };
+        self.worst.iter().map(entry).collect()
+    }
+
+    /// How many there are, where the list is cut.
+    pub fn total(&self) -> Option<i64> {
+        (self.all > self.worst.len()).then(|| i64::try_from(self.all).unwrap_or(i64::MAX))
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use vidra_api::VidraTargetStatus;
+
+    use super::*;
+    use crate::object::Gvk;
+    use crate::status::target::{Delivery, TargetFacts, target_status, tests::facts};
+
+    fn key(name: &str) -> ObjectKey {
+        ObjectKey::new(&Gvk::new("apps", "v1", "Deployment"), "shop", name)
+    }
+
+    /// A Deployment of the shop alone.
+    pub(in crate::status) fn one(name: &str, health: HealthStatus) -> Unready {
+        let mut unready = Unready::default();
+        unready.add(&key(name), health, Some("for a reason"));
+        unready
+    }
+
+    fn names(unready: &Unready) -> Vec<String> {
+        unready.entries().into_iter().map(|one| one.name).collect()
+    }
+
+    #[test]
+    fn failed_ones_come_first_then_what_is_there_by_key_whatever_order_they_come_in() {
+        let all: [(&str, Option<HealthStatus>); 6] = [
+            ("a", None),
+            ("b", Some(HealthStatus::InProgress)),
+            ("c", Some(HealthStatus::Terminating)),
+            ("d", Some(HealthStatus::Failed)),
+            ("e", Some(HealthStatus::Current)),
+            ("f", Some(HealthStatus::Unknown)),
+        ];
+        let of = |all: &mut dyn Iterator<Item = &(&str, Option<HealthStatus>)>| {
+            let mut unready = Unready::default();
+            for (name, health) in all {
+                match health {
+                    Some(health) => unready.add(&key(name), *health, Some("for a reason")),
+                    None => unready.add_missing(&key(name)),
+                }
+            }
+            unready
+        };
+        let unready = of(&mut all.iter());
+        assert_eq!(names(&unready), ["d", "b", "c", "f", "a"]);
+        assert_eq!(unready, of(&mut all.iter().rev()));
+        assert_eq!(unready.total(), None);
+        assert_eq!(
+            unready.first(),
+            Some(("Deployment.apps shop/d is not ready: for a reason".to_owned(), true))
+        );
+        let missing = of(&mut all[..1].iter());
+        assert_eq!(missing.first(), Some(("Deployment.apps shop/a is not there yet".to_owned(), false)));
+        let well = of(&mut all[4..5].iter());
+        assert!(well.is_empty() && well.entries().is_empty() && well.first().is_none());
+    }
+
+    #[test]
+    fn the_worst_ten_are_listed_and_all_are_counted() {
+        let mut unready = Unready::default();
+        for number in 0..40 {
+            unready.add_missing(&key(&format!("m{number:02}")));
+        }
+        for number in (0..5).rev() {
+            unready.add(&key(&format!("p{number}")), HealthStatus::InProgress, None);
+        }
+        unready.add(&key("z"), HealthStatus::Failed, None);
+        assert_eq!(names(&unready), ["z", "p0", "p1", "p2", "p3", "p4", "m00", "m01", "m02", "m03"]);
+        assert_eq!(unready.total(), Some(46));
+    }
+
+    #[test]
+    fn the_list_stands_while_nobody_can_look_and_goes_when_all_is_well_or_is_to_go() {
+        let with = |delivery, unready| TargetFacts { unready, ..facts(delivery, 5) };
+        let late = with(Delivery::Applied, one("web", HealthStatus::InProgress));
+        let first = target_status(&VidraTargetStatus::default(), &late);
+        assert_eq!((first.unready.len(), first.unready_total), (1, None));
+        assert_eq!(target_status(&first, &late), first, "nothing moves by itself");
+        let silent = || Delivery::Unreachable { reason: "NoAnswer", message: String::new() };
+        for delivery in [silent(), Delivery::Suspended] {
+            let after = target_status(&first, &with(delivery.clone(), Unready::default()));
+            assert_eq!(after.unready, first.unready, "{delivery:?}");
+        }
+        let leaving = TargetFacts { leaving: true, ..facts(silent(), 5) };
+        for facts in [leaving, facts(Delivery::Applied, 5)] {
+            let after = target_status(&first, &facts);
+            assert!(after.unready.is_empty() && after.unready_total.is_none(), "{facts:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_told_is_short_and_bears_nothing_that_is_not_seen() {
+        let odd =
+            ObjectKey::new(&Gvk::new("apps", "v1", "Deployment"), &"n".repeat(300), "x\u{1b}[2J\u{202e}");
+        let mut unready = Unready::default();
+        unready.add(&odd, HealthStatus::InProgress, Some(&"long\n".repeat(100)));
+        let entries = unready.entries();
+        assert_eq!(entries[0].name, "x\u{fffd}[2J\u{fffd}");
+        assert_eq!(entries[0].namespace.chars().count(), LABEL_MAX);
+        let note = entries[0].note.as_deref().unwrap();
+        assert!(note.chars().count() == NOTE_MAX && note.starts_with("long long "), "{note}");
+    }
+}
