@@ -22,8 +22,10 @@ use super::{
 };
 use crate::{hub::inventory::Inventory, queue::Key};
 
-/// So long lies between two looks: one costs a millisecond for some hundred objects.
+/// So long after a look that found something to repair comes the next: more is likely to come.
 const GATHER: Duration = Duration::from_millis(5);
+/// And so long after one that found nothing.
+const BREATH: Duration = Duration::from_millis(1);
 /// After this nothing more is taken up beside calls: the pass's status is waited for.
 const MOST: Duration = Duration::from_secs(1);
 
@@ -34,7 +36,8 @@ pub(super) struct Lately<'a> {
     key: Key,
     /// What the newest look has seen of what arrived.
     known: u32,
-    looked: Instant,
+    /// Not before this is looked again.
+    next: Instant,
     until: Instant,
     /// What was taken up since it was last handed over: no object is, twice, for a fight would not be told.
     taken: BTreeSet<ObjectKey>,
@@ -62,18 +65,8 @@ impl<'a> Lately<'a> {
         let (key, now) = (Key::Target(pass.key.clone()), Instant::now());
         let taken = plan.stages.iter().flatten().map(|effect| effect.key.clone()).collect();
         let (found, suspects) = (Found::default(), Suspects::default());
-        Self {
-            pass,
-            scene,
-            key,
-            known: 0,
-            looked: now,
-            until: now + MOST,
-            taken,
-            turn: None,
-            found,
-            suspects,
-        }
+        let next = now + if plan.stages.is_empty() { BREATH } else { GATHER };
+        Self { pass, scene, key, known: 0, next, until: now + MOST, taken, turn: None, found, suspects }
     }
 
     /// Is a stage one in which drift is repaired, and nothing else is done? What a delivery does comes back as
@@ -87,7 +80,7 @@ impl<'a> Lately<'a> {
     /// Returns when there is something to look at.
     pub(super) fn news(&self) -> BoxFuture<'a, ()> {
         let (queue, key, known) = (&self.pass.hub.queue, self.key.clone(), self.known);
-        let next = self.looked + GATHER;
+        let next = self.next;
         let news = async move {
             queue.more_arrivals(&key, known).await;
             // A timer takes a moment though its time is over.
@@ -103,7 +96,7 @@ impl<'a> Lately<'a> {
     pub(super) async fn more(&mut self, under_way: UnderWay, inventory: &mut Inventory) -> Vec<Effect> {
         // Taken before the look: what arrives during it may be missed by it.
         self.known = self.pass.hub.queue.arrivals(&self.key);
-        self.looked = Instant::now();
+        self.next = Instant::now() + BREATH;
         if !self.is_meant() || !(under_way.writes || Instant::now() < self.until) {
             return Vec::new();
         }
@@ -120,6 +113,7 @@ impl<'a> Lately<'a> {
         let repairs = first.into_iter().filter(is_repair);
         let more: Vec<_> = repairs.filter(|effect| self.taken.insert(effect.key.clone())).collect();
         if !more.is_empty() {
+            self.next = Instant::now() + GATHER;
             self.turn = turn;
         }
         let is_new = |key: &ObjectKey| more.iter().any(|effect| effect.key == *key);
