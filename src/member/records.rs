@@ -9,6 +9,7 @@ mod base;
 mod extent;
 mod flight;
 mod later;
+mod news;
 mod spare;
 mod trace;
 mod vanished;
@@ -40,6 +41,7 @@ use vidra_core::{
 use base::Base;
 pub use flight::Flight;
 pub use later::{Generations, Later};
+use news::is_old_news;
 pub use trace::Secrecy;
 
 use super::live::Live;
@@ -416,18 +418,6 @@ fn complete_type(gvk: &Gvk, json: &mut Value) {
     if let Some(object) = json.as_object_mut() {
         object.entry("apiVersion").or_insert_with(|| gvk.api_version().into());
         object.entry("kind").or_insert_with(|| Value::from(&*gvk.kind));
-    }
-}
-
-/// An event that was overtaken by the answer of a call, or by what a list showed since.
-///
-/// resourceVersions are compared within one watch session only. A list replaces what it shows, unless the
-/// record was folded after the list began.
-fn is_old_news(before: &Record, resource_version: u64, source: Source<'_>) -> bool {
-    match source {
-        Source::Watch => resource_version != 0 && resource_version <= before.resource_version,
-        Source::List(mark) => before.folded > mark && resource_version <= before.resource_version,
-        Source::Answer(_) | Source::Read => resource_version < before.resource_version,
     }
 }
 

@@ -212,7 +212,10 @@ impl Run {
                         Ok(Ok(Some(text))) => text,
                         Ok(Err(error)) => return Ended::Broken(error),
                     };
-                    let line = match self.wire.line(&text) {
+                    let is_known = |key: &_, uid: &str, version: &str| {
+                        registry.records.is_known(key, uid, version)
+                    };
+                    let line = match self.wire.line(&text, is_known) {
                         Ok(Line::Error(error)) => return Ended::Broken(error),
                         Ok(line) => line,
                         // What it said is lost.
@@ -281,6 +284,11 @@ impl Run {
                 reach(live.resource_version());
                 verification.touch(&key);
                 registry.notify(registry.records.fold(gvk, *live, Source::Watch));
+                registry.notify(registry.is_read(&key));
+            }
+            Line::Known(key, version) => {
+                reach(&version);
+                verification.touch(&key);
                 registry.notify(registry.is_read(&key));
             }
             Line::Deleted(Item::Object(key, live)) => {

@@ -111,6 +111,9 @@ impl<'a> Page<'a> {
 pub(super) enum Line {
     /// ADDED or MODIFIED.
     Applied(Item),
+    /// The same, of a version that is known: most often a call of the hub's was answered with it. Nothing more of it is
+    /// read.
+    Known(ObjectKey, String),
     /// DELETED, or out of the selector's sight.
     Deleted(Item),
     /// Everything up to this resourceVersion was sent.
@@ -272,12 +275,26 @@ impl Wire {
         (self.namespace.is_empty() && namespace.len() <= LONGEST_NAME) || *self.namespace == *namespace
     }
 
-    /// Reads one line of a watch.
-    pub(super) fn line(&self, text: &str) -> Result<Line, CallError> {
+    /// An object's key and version, if `is_known` says so of its key, uid and version.
+    fn known(&self, text: &str, is_known: impl Fn(&ObjectKey, &str, &str) -> bool) -> Option<Line> {
+        let glance = serde_json::from_str::<Glance>(text).ok()?.metadata;
+        let (name, uid, version) = (glance.name?, glance.uid?, glance.resource_version?);
+        let key = ObjectKey::new(&self.gvk, &glance.namespace.unwrap_or_default(), &name);
+        is_known(&key, &uid, &version).then_some(Line::Known(key, version))
+    }
+
+    /// Reads one line of a watch. `is_known` tells by key, uid and version what need not be read.
+    pub(super) fn line(
+        &self,
+        text: &str,
+        is_known: impl Fn(&ObjectKey, &str, &str) -> bool,
+    ) -> Result<Line, CallError> {
         let raw: RawLine<'_> = serde_json::from_str(text).map_err(|_| undecodable("an event"))?;
         let object = raw.object.get();
         Ok(match &*raw.event {
-            "ADDED" | "MODIFIED" => Line::Applied(self.item(object)),
+            "ADDED" | "MODIFIED" => {
+                self.known(object, is_known).unwrap_or_else(|| Line::Applied(self.item(object)))
+            }
             "DELETED" => Line::Deleted(self.item(object)),
             "BOOKMARK" => {
                 let glance = serde_json::from_str::<Glance>(object).unwrap_or_default();

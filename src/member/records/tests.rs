@@ -123,6 +123,9 @@ fn another_value_is_drift_and_wakes_once() {
 #[test]
 fn an_event_that_our_own_answer_overtook_is_no_news() {
     let records = applied();
+    let known = |version, uid| records.is_known(&key(), uid, version);
+    assert!(known("9", "u1") && known("10", "u1"));
+    assert!(!known("11", "u1") && !known("9", "u2") && !known("", "u1"));
     assert_eq!(records.fold(&gvk(), live(9, "slow", false), Source::Watch), []);
     assert_eq!(records.fold_gone(&key(), "u1", "9"), [], "a deletion before our write");
     assert_eq!(records.fold_gone(&key(), "another", "99"), [], "of another object");

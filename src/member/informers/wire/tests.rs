@@ -17,6 +17,11 @@ fn wire(namespace: &str, client: Client) -> Wire {
     Wire { client, gvk: gvk(), resource: resource(), namespace: namespace.into(), hub, tuning }
 }
 
+/// For who knows no object.
+fn unknown(_: &ObjectKey, _: &str, _: &str) -> bool {
+    false
+}
+
 /// A server that sends this, piece by piece, over and over up to so many bytes.
 fn server(piece: &'static [u8], most: usize) -> Client {
     let answer = move |_: http::Request<Body>| async move {
@@ -114,11 +119,31 @@ async fn events_are_read_in_whichever_order_their_fields_come() {
         format!("{{\"type\":\"ADDED\",\"object\":{object}}}"),
         format!("{{\"object\":{object},\"type\":\"MODIFIED\"}}"),
     ] {
-        assert!(matches!(wire.line(&text), Ok(Line::Applied(Item::Object(..)))), "{text}");
+        assert!(matches!(wire.line(&text, unknown), Ok(Line::Applied(Item::Object(..)))), "{text}");
     }
     let gone = json!({"type": "ERROR", "object": {"kind": "Status", "code": 410, "message": "too old"}});
-    assert!(matches!(wire.line(&gone.to_string()), Ok(Line::Error(error)) if error.class == Class::Expired));
+    assert!(
+        matches!(wire.line(&gone.to_string(), unknown), Ok(Line::Error(error)) if error.class == Class::Expired)
+    );
     for text in ["", "{}", "[]", "{\"type\":7,\"object\":{}}", "{\"type\":\"NEWS\",\"object\":{}}"] {
-        assert!(wire.line(text).is_err(), "{text}");
+        assert!(wire.line(text, unknown).is_err(), "{text}");
     }
+}
+
+#[tokio::test]
+async fn of_an_event_that_is_known_no_more_is_read() {
+    let wire = wire("", server(b"{}", 0));
+    let known = |key: &ObjectKey, uid: &str, version: &str| (&*key.name, uid, version) == ("a", "u1", "7");
+    let line = |event: &str, object: &str| {
+        wire.line(&format!("{{\"type\":\"{event}\",\"object\":{object}}}"), known).unwrap()
+    };
+    let is_known = |line: Line| matches!(line, Line::Known(key, version) if key.namespace.as_ref() == "team" && version == "7");
+    assert!(is_known(line("MODIFIED", &good().to_string())) && is_known(line("ADDED", &good().to_string())));
+    assert!(matches!(line("DELETED", &good().to_string()), Line::Deleted(Item::Object(..))));
+    for (field, value) in [("uid", json!("u2")), ("resourceVersion", json!("8")), ("name", json!("b"))] {
+        let other = with(|object| object["metadata"][field] = value.clone());
+        assert!(matches!(line("MODIFIED", &other), Line::Applied(Item::Object(..))), "{field}");
+    }
+    let odd = with(|object| object["metadata"]["uid"] = json!(7));
+    assert!(matches!(line("MODIFIED", &odd), Line::Applied(Item::Broken(_))));
 }

@@ -130,7 +130,7 @@ proptest! {
         let expected: Vec<_> = sent.iter().map(|one| String::from_utf8_lossy(&one.bytes).into_owned()).collect();
         prop_assert_eq!(&lines, &expected);
         for (line, one) in lines.iter().zip(&sent) {
-            let read = wire.line(line);
+            let read = wire.line(line, unknown);
             let Some((event, name, version)) = &one.is else { continue };
             let (deleted, item) = match read {
                 Ok(Line::Applied(item)) => (false, item),
@@ -169,7 +169,7 @@ proptest! {
             }
         }
         for text in &texts {
-            let _ = (wire.line(text).is_ok(), matches!(wire.item(text), Item::Object(..)));
+            let _ = (wire.line(text, unknown).is_ok(), matches!(wire.item(text), Item::Object(..)));
         }
     }
 }
