@@ -69,9 +69,9 @@ impl<'a> Lately<'a> {
         Self { pass, scene, key, known: 0, next, until: now + MOST, taken, turn: None, found, suspects }
     }
 
-    /// Is a stage one in which drift is repaired, and nothing else is done? What a delivery does comes back as
+    /// A stage begins. Is it one in which drift is repaired, and nothing else is done? What a delivery does comes back as
     /// events, and is no drift.
-    pub(super) fn suits(&mut self, stage: &[Effect]) -> bool {
+    pub(super) fn begin(&mut self, stage: &[Effect]) -> bool {
         self.turn = stage.first().and_then(|effect| self.turn(effect));
         let policy = self.pass.target.spec.drift.policy;
         policy == DriftPolicy::Correct && self.scene.delivered && stage.iter().all(is_repair)

@@ -245,13 +245,13 @@ pub(super) async fn send<T>(
         let outcome = actor.perform(&effect).await;
         (turn, effect, outcome)
     };
-    let mut lately = lately.and_then(|lately| lately.suits(stage).then_some(lately));
+    let mut lately = lately.and_then(|lately| lately.begin(stage).then_some(lately));
     let mut news = lately.as_ref().map_or_else(|| pending().boxed(), |lately| lately.news());
     let mut more = VecDeque::new();
     let (mut working, mut done) = (FuturesUnordered::new(), Vec::new());
     let (mut planned, mut turns) = (stage.iter().cloned(), 0..);
-    let (mut beside, mut besides) = (pin!(beside), None);
-    let besides = loop {
+    let (mut beside, mut told) = (pin!(beside), None);
+    let told = loop {
         // Each made only when its turn is near: what waits in thousands of passes side by side adds up.
         while working.len() < SIDE_BY_SIDE
             && let Some(effect) = planned.next().or_else(|| more.pop_front())
@@ -260,17 +260,17 @@ pub(super) async fn send<T>(
             working.push(perform(turn, effect));
         }
         if working.is_empty()
-            && let Some(besides) = besides.take()
+            && let Some(told) = told.take()
         {
-            break besides;
+            break told;
         }
         tokio::select! {
             biased;
             Some(ended) = working.next() => done.push(ended),
-            ended = &mut beside, if besides.is_none() => besides = Some(ended),
+            ended = &mut beside, if told.is_none() => told = Some(ended),
             () = &mut news => {
                 if let Some(lately) = &mut lately {
-                    let under_way = UnderWay { calls: !working.is_empty(), writes: besides.is_none() };
+                    let under_way = UnderWay { calls: !working.is_empty(), writes: told.is_none() };
                     more.extend(lately.more(under_way, inventory).await);
                     news = lately.news();
                 }
@@ -278,7 +278,7 @@ pub(super) async fn send<T>(
         }
     };
     done.sort_by_key(|(turn, ..)| *turn);
-    (done.into_iter().map(|(_, effect, outcome)| (effect, outcome)).collect(), besides)
+    (done.into_iter().map(|(_, effect, outcome)| (effect, outcome)).collect(), told)
 }
 
 fn failure(effect: &Effect, error: &CallError) -> String {

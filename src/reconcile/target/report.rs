@@ -148,9 +148,8 @@ fn healths(session: &Session, desired: &Desired, settled: &Settled, report: &Rep
         Some((HealthStatus::Current, _)) => ready += 1,
         Some((status, note)) => unready.add(key, status, note),
         None if settled.all.contains(key) => ready += i64::from(settled.known.contains(key)),
-        None if report.left.contains(key) => {}
         // What was not looked for may be there all the same.
-        None if !report.compared => {}
+        None if report.left.contains(key) || !report.compared => {}
         None => unready.add_missing(key),
     });
     (ready, unready)
