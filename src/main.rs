@@ -4,6 +4,7 @@
 use std::process::ExitCode;
 
 use clap::Parser;
+use tokio::runtime::Builder;
 use vidra_hub::{process, settings::Flags, telemetry};
 
 /// Chosen by measurement: docs/decisions/0017-allocator.md.
@@ -13,7 +14,8 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 fn main() -> ExitCode {
     let flags = Flags::parse();
     telemetry::start(flags.json_logs, flags.default_log());
-    let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
+    let threads = flags.worker_threads();
+    let runtime = match Builder::new_multi_thread().worker_threads(threads).enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => {
             eprintln!("vidra-hub: cannot start its threads: {error}");

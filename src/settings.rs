@@ -3,7 +3,7 @@
 pub mod live;
 pub mod tuning;
 
-use std::{net::SocketAddr, path::PathBuf, time::Duration};
+use std::{net::SocketAddr, num::NonZeroUsize, path::PathBuf, thread::available_parallelism, time::Duration};
 
 use clap::Parser;
 use vidra_core::kubeconfig::Allow;
@@ -64,6 +64,9 @@ pub struct Flags {
     /// Logs as JSON lines.
     #[arg(long)]
     pub json_logs: bool,
+    /// How many threads work; default: half as many as there are cores, at least one.
+    #[arg(long)]
+    pub threads: Option<NonZeroUsize>,
     /// Something else than to be the hub of a cluster.
     #[cfg(feature = "demo")]
     #[command(subcommand)]
@@ -79,6 +82,17 @@ pub enum Command {
 }
 
 impl Flags {
+    /// How many threads work. More of them than have work cost CPU, for they wake each other in vain
+    /// (docs/decisions/0023).
+    pub fn worker_threads(&self) -> usize {
+        let cores = || available_parallelism().map_or(1, NonZeroUsize::get);
+        #[cfg(feature = "demo")]
+        if self.command.is_some() {
+            return cores();
+        }
+        self.threads.map_or_else(|| (cores() / 2).max(1), NonZeroUsize::get)
+    }
+
     /// What is logged where RUST_LOG says nothing: the demo's own lines are enough.
     pub fn default_log(&self) -> &'static str {
         #[cfg(feature = "demo")]
@@ -123,6 +137,17 @@ impl From<&Flags> for Settings {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn as_many_threads_work_as_was_said_and_at_least_one() {
+        let threads = |more: &[&str]| {
+            let flags = Flags::try_parse_from([&["vidra-hub"], more].concat());
+            flags.map(|flags| flags.worker_threads())
+        };
+        assert_eq!(threads(&["--threads", "7"]).unwrap(), 7);
+        assert!(threads(&[]).unwrap() >= 1);
+        assert!(threads(&["--threads", "0"]).unwrap_err().to_string().contains("--threads"));
+    }
 
     #[test]
     fn durations_are_read_as_users_write_them() {

@@ -22,7 +22,7 @@ use vidra_core::drift::{About, Does, Redactions};
 
 use super::{
     catalog::{Catalog, Listed},
-    inventory::{ChunkWrite, spec},
+    inventory::{ChunkWrite, chunk},
     watch::LEFT_ANNOTATION,
 };
 use crate::{
@@ -237,17 +237,12 @@ impl HubApi {
             match write {
                 ChunkWrite::Create { index, entries } => {
                     let name = inventory_name(&key.resource, &key.cluster, *index);
-                    let mut chunk = VidraInventory::new(&name, spec(key, *index, entries.clone()));
-                    chunk.metadata.finalizers = Some(vec![FINALIZER.to_owned()]);
-                    let made = self.call("create", api.create(&PostParams::default(), &chunk)).await?;
+                    let made = self.put_inventory(chunk(key, &name, *index, None, entries)).await?;
                     self.catalog.made(Listed::Inventories, &key.namespace, &name);
                     self.catalog.fold_inventory(made, true);
                 }
                 ChunkWrite::Update { name, index, version, entries } => {
-                    let mut chunk = VidraInventory::new(name, spec(key, *index, entries.clone()));
-                    chunk.metadata.finalizers = Some(vec![FINALIZER.to_owned()]);
-                    chunk.metadata.resource_version = Some(version.to_string());
-                    let made = self.call("update", api.replace(name, &PostParams::default(), &chunk)).await?;
+                    let made = self.put_inventory(chunk(key, name, *index, Some(*version), entries)).await?;
                     self.catalog.fold_inventory(made, true);
                 }
                 ChunkWrite::Remove { name } => {

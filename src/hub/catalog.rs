@@ -19,7 +19,7 @@ use vidra_api::{
 use vidra_core::status::counted;
 
 use super::{
-    inventory::{Chunk, Chunks},
+    inventory::{Chunk, Chunks, version_of},
     sources::index::SourceIndex,
     watch::Registration,
 };
@@ -241,14 +241,21 @@ impl Catalog {
     pub fn fold_inventory(&self, inventory: VidraInventory, own: bool) {
         let namespace = inventory.namespace().unwrap_or_default();
         let key = TargetKey::new(&namespace, &inventory.spec.resource, &inventory.spec.cluster);
-        let chunk = Chunk::read(inventory, &self.interned);
-        let mut inner = self.inner.write();
-        let chunks = inner.inventories.entry(key.clone()).or_default();
-        let held = chunks.get(&chunk.name);
-        if held.is_some_and(|held| held.uid == chunk.uid && held.version >= chunk.version) {
+        let (name, uid, version) = (inventory.name_any(), inventory.uid(), version_of(&inventory));
+        let is_known = |inner: &Inner| {
+            let held = inner.inventories.get(&key).and_then(|chunks| chunks.get(&name));
+            held.is_some_and(|held| Some(&held.uid) == uid.as_ref() && held.version >= version)
+        };
+        // Not even read: a watch repeats each write.
+        if is_known(&self.inner.read()) {
             return;
         }
-        chunks.insert(chunk.name.clone(), Arc::new(chunk));
+        let chunk = Arc::new(Chunk::read(inventory, &self.interned));
+        let mut inner = self.inner.write();
+        if is_known(&inner) {
+            return;
+        }
+        inner.inventories.entry(key.clone()).or_default().insert(name, chunk);
         drop(inner);
         if !own {
             self.queue.add(Key::Target(key), Priority::Resync);

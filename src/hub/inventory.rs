@@ -3,7 +3,9 @@
 use std::{cmp::Ordering, collections::BTreeMap, sync::Arc};
 
 use kube::ResourceExt;
-use vidra_api::{InventoryEntry, VidraInventory, VidraInventorySpec, inventory::ENTRIES_MAX};
+use vidra_api::{
+    InventoryEntry, VidraInventory, VidraInventorySpec, inventory::ENTRIES_MAX, labels::FINALIZER,
+};
 use vidra_core::{
     object::{KeyParts, ObjectKey},
     plan::Held,
@@ -91,7 +93,7 @@ pub type Inventory = BTreeMap<ObjectKey, Held>;
 impl Chunk {
     /// Takes from a VidraInventory what is kept of it.
     pub fn read(inventory: VidraInventory, interned: &Interned) -> Self {
-        let version = inventory.resource_version().and_then(|version| version.parse().ok()).unwrap_or(0);
+        let version = version_of(&inventory);
         let (name, uid) = (inventory.name_any(), inventory.uid().unwrap_or_default());
         let deleting = inventory.metadata.deletion_timestamp.is_some();
         let entries = inventory.spec.entries.into_iter();
@@ -99,6 +101,11 @@ impl Chunk {
         entries.sort_by(in_order);
         Self { name, uid, version, index: inventory.spec.chunk, deleting, entries: entries.into() }
     }
+}
+
+/// Its resourceVersion.
+pub fn version_of(inventory: &VidraInventory) -> u64 {
+    inventory.resource_version().and_then(|version| version.parse().ok()).unwrap_or(0)
 }
 
 /// By key. Of two that are one, the one that knows the uid; of two such, the one that stands later: it is collected
@@ -227,14 +234,25 @@ pub fn writes(chunks: &Chunks, inventory: &Inventory, leaving: bool) -> Vec<Chun
     writes
 }
 
-/// A VidraInventory's spec.
-pub fn spec(key: &TargetKey, index: i32, entries: Vec<InventoryEntry>) -> VidraInventorySpec {
-    VidraInventorySpec {
+/// A VidraInventory to be made, or to replace this version of it.
+pub fn chunk(
+    key: &TargetKey,
+    name: &str,
+    index: i32,
+    version: Option<u64>,
+    entries: &[InventoryEntry],
+) -> VidraInventory {
+    let spec = VidraInventorySpec {
         resource: key.resource.to_string(),
         cluster: key.cluster.to_string(),
         chunk: index,
-        entries,
-    }
+        entries: entries.to_vec(),
+    };
+    let mut chunk = VidraInventory::new(name, spec);
+    chunk.metadata.namespace = Some(key.namespace.to_string());
+    chunk.metadata.finalizers = Some(vec![FINALIZER.to_owned()]);
+    chunk.metadata.resource_version = version.map(|version| version.to_string());
+    chunk
 }
 
 fn written(entries: &[Entry]) -> Vec<InventoryEntry> {
@@ -281,7 +299,7 @@ mod tests {
                 ChunkWrite::Update { name, index, entries, .. } => (name.clone(), index, entries),
             };
             let key = TargetKey::new("team", "shop", "berlin");
-            let object = VidraInventory::new(&name, spec(&key, *index, entries.clone()));
+            let object = chunk(&key, &name, *index, None, entries);
             chunks.insert(name, Arc::new(Chunk::read(object, &Interned::default())));
         }
     }

@@ -103,8 +103,8 @@ pub struct Memo {
     mended: BTreeMap<TargetKey, Vec<Change>>,
     /// Members whose credentials the cluster loop has looked at since the start.
     judged: BTreeSet<String>,
-    /// The revision of a VidraResource that is known to be kept.
-    kept_revision: BTreeMap<ResourceKey, String>,
+    /// What is known to be kept of what a VidraResource declares.
+    kept_revision: BTreeMap<ResourceKey, KeptRevision>,
     /// Revisions made since a VidraResource's superfluous ones were looked for.
     new_revisions: BTreeMap<ResourceKey, usize>,
     /// What of the ignored paths matched nothing in a target, and of which rules that was said.
@@ -113,6 +113,17 @@ pub struct Memo {
     counts: BTreeMap<String, cluster::counts::Settling>,
     /// Since when a status that may pass by itself waits to be written.
     settling: BTreeMap<Key, Instant>,
+}
+
+/// A revision whose Secret was written.
+#[derive(Clone)]
+struct KeptRevision {
+    /// Of the VidraResource.
+    uid: Option<String>,
+    /// The VidraResource's, when it was kept.
+    generation: i64,
+    /// The revision's.
+    name: String,
 }
 
 impl Hub {

@@ -5,6 +5,7 @@
 use std::fmt::Debug;
 
 use http::{HeaderValue, header::ACCEPT};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::{
     Api, Resource, ResourceExt,
     api::{Patch, PatchParams, PostParams},
@@ -13,8 +14,8 @@ use kube::{
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 use vidra_api::{
-    MemberCluster, MemberClusterStatus, VidraResource, VidraResourceStatus, VidraTarget, VidraTargetStatus,
-    labels::FINALIZER,
+    MemberCluster, MemberClusterStatus, VidraInventory, VidraResource, VidraResourceStatus, VidraTarget,
+    VidraTargetStatus, labels::FINALIZER,
 };
 
 use super::HubApi;
@@ -86,16 +87,34 @@ impl HubApi {
             &PostParams::default(),
             body.to_string().into_bytes(),
         );
-        let write = async {
-            let mut request = request.map_err(kube::Error::BuildRequest)?;
-            request.headers_mut().insert(ACCEPT, METADATA);
-            self.client.request::<PartialObjectMeta<K>>(request).await
-        };
-        let made = self.call_unquoted("status", write).await?;
+        let metadata = self.call_unquoted("status", self.metadata(request)).await?;
         let mut now = held.clone();
-        *now.meta_mut() = made.metadata;
+        *now.meta_mut() = metadata;
         *now.status_mut() = Some(status);
         Ok(now)
+    }
+
+    /// Makes a VidraInventory, or replaces the version that it names; it as it is after that.
+    pub(super) async fn put_inventory(&self, mut chunk: VidraInventory) -> Result<VidraInventory, CallError> {
+        let api = self.namespaced::<VidraInventory>(&chunk.namespace().unwrap_or_default());
+        let (to, params, body) =
+            (Request::new(api.resource_url()), PostParams::default(), json!(chunk).to_string().into_bytes());
+        let (verb, request) = match chunk.metadata.resource_version {
+            None => ("create", to.create(&params, body)),
+            Some(_) => ("update", to.replace(&chunk.name_any(), &params, body)),
+        };
+        chunk.metadata = self.call(verb, self.metadata(request)).await?;
+        Ok(chunk)
+    }
+
+    /// Sends a write, and gets back only metadata.
+    async fn metadata(
+        &self,
+        request: Result<http::Request<Vec<u8>>, kube::core::request::Error>,
+    ) -> kube::Result<ObjectMeta> {
+        let mut request = request.map_err(kube::Error::BuildRequest)?;
+        request.headers_mut().insert(ACCEPT, METADATA);
+        Ok(self.client.request::<PartialObjectMeta>(request).await?.metadata)
     }
 }
 

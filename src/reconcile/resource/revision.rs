@@ -10,17 +10,24 @@ use crate::{
     },
     member::error::CallError,
     queue::Key,
-    reconcile::RETRY_MOST,
+    reconcile::{KeptRevision, RETRY_MOST},
 };
 
 impl Pass<'_> {
     /// The revision that is declared now. With sources that nobody has changed it takes no call; else each is
     /// read.
     pub(super) async fn revision(&self) -> Result<Result<Arc<Parsed>, RevisionError>, CallError> {
+        let generation = self.resource.metadata.generation.unwrap_or_default();
         if self.resource.spec.manifests_from.is_empty() {
+            let kept = self.hub.memo.lock().kept_revision.get(self.key).cloned();
+            // A megabyte is neither copied nor hashed to find that it is the same.
+            if let Some(kept) = kept.filter(|kept| kept.generation == generation && self.is_kept(kept))
+                && let Ok(parsed) = self.hub.revisions.get(&self.hub.api, self.key, &kept.name).await
+            {
+                return Ok(Ok(parsed));
+            }
             return self.keep(Vec::new()).await;
         }
-        let generation = self.resource.metadata.generation.unwrap_or_default();
         let index = self.hub.catalog.sources();
         if let Some(name) = index.unchanged(self.key, generation)
             && let Ok(parsed) = self.hub.revisions.get(&self.hub.api, self.key, &name).await
@@ -53,14 +60,26 @@ impl Pass<'_> {
             Err(error) => return Ok(Err(error)),
         };
         let known = self.resource.status.as_ref().and_then(|status| status.revision.as_deref());
-        let kept = self.hub.memo.lock().kept_revision.get(self.key) == Some(&parsed.name);
-        if kept || known == Some(parsed.name.as_str()) {
-            return Ok(Ok(parsed));
+        let kept = self.hub.memo.lock().kept_revision.get(self.key).cloned();
+        let is_kept = kept.is_some_and(|kept| kept.name == parsed.name && self.is_kept(&kept));
+        if !is_kept
+            && known != Some(parsed.name.as_str())
+            && let Err(error) = self.store(&content, &parsed.name).await?
+        {
+            return Ok(Err(error));
         }
-        match self.store(&content, &parsed.name).await? {
-            Ok(()) => Ok(Ok(parsed)),
-            Err(error) => Ok(Err(error)),
-        }
+        let kept = KeptRevision {
+            uid: self.resource.metadata.uid.clone(),
+            generation: self.resource.metadata.generation.unwrap_or_default(),
+            name: parsed.name.clone(),
+        };
+        self.hub.memo.lock().kept_revision.insert(self.key.clone(), kept);
+        Ok(Ok(parsed))
+    }
+
+    /// It was kept of this very VidraResource: with another of its name its Secret went.
+    fn is_kept(&self, kept: &KeptRevision) -> bool {
+        kept.uid == self.resource.metadata.uid
     }
 
     async fn store(&self, content: &Content, name: &str) -> Result<Result<(), RevisionError>, CallError> {
@@ -73,9 +92,7 @@ impl Pass<'_> {
             }
             Err(error) => return Ok(Err(error)),
         }
-        let mut memo = self.hub.memo.lock();
-        memo.kept_revision.insert(self.key.clone(), name.to_owned());
-        *memo.new_revisions.entry(self.key.clone()).or_default() += 1;
+        *self.hub.memo.lock().new_revisions.entry(self.key.clone()).or_default() += 1;
         Ok(Ok(()))
     }
 }

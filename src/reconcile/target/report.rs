@@ -66,8 +66,10 @@ impl Pass<'_> {
         let mut status = target_status(&before, &facts);
         self.cover(&mut status.changes);
         let late_in = status.progress.as_ref().and_then(|progress| left(progress, facts.timeout, &facts.now));
-        // Where more has arrived another pass comes at once, and may have more to tell.
-        let waits = || self.hub.queue.arrivals(&queue_key) > 0 && self.hub.can_wait(&queue_key).is_some();
+        // Where more has arrived another pass comes at once, and may have more to tell. A delivery's end waits for nobody.
+        let is_end = (before.state, &before.revision) != (status.state, &status.revision);
+        let waits =
+            || !is_end && self.hub.queue.arrivals(&queue_key) > 0 && self.hub.can_wait(&queue_key).is_some();
         if target.status.as_ref() != Some(&status) && !waits() && self.hub.status_is_due(&queue_key, false) {
             self.tell(&before, &status);
             self.hub.api.target_status(target, status).await?;

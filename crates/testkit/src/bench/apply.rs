@@ -28,7 +28,7 @@ const OBJECTS: usize = 200;
 /// Bytes of an object's data.
 const DATA: usize = 1024;
 const IN_FLIGHT: usize = 32;
-const ROUNDS: usize = 5;
+const ROUNDS: usize = 9;
 const SETTLE: Duration = Duration::from_secs(120);
 
 /// Runs it.

@@ -5,7 +5,7 @@
 //! the spread of the machine. Timed is from the first request that does harm to the watch event that shows an
 //! object as declared again, seen by one observer for all.
 
-use std::{path::Path, time::Duration};
+use std::{ops::Range, path::Path, time::Duration};
 
 use anyhow::{Context, Result};
 use futures::{StreamExt, stream};
@@ -21,15 +21,15 @@ use super::{
 use crate::world::{Access, At};
 
 /// Edits, and deletions, of each.
-const TIMES: usize = 500;
+const TIMES: usize = 1000;
 /// Objects of each that take turns: each less often than makes the hub take it for a fight.
-const OBJECTS: usize = 125;
+const OBJECTS: usize = TIMES / 4;
 /// Objects of a burst.
 const BURST: usize = 100;
-/// Bursts of each that count, one in each of the [`ORDERS`]; one before them opens connections.
-const BURSTS: usize = ORDERS.len();
-/// Two bursts' objects take turns, for the same reason.
-const SETS: usize = 2;
+/// Bursts of each that count, so many in each of the [`ORDERS`]; one before them opens connections.
+const BURSTS: usize = 3 * ORDERS.len();
+/// So many bursts' objects take turns, for the same reason.
+const SETS: usize = ORDERS.len();
 const SETTLE: Duration = Duration::from_secs(120);
 
 const OWNERS: [&str; 3] = ["loop", "hub", "other"];
@@ -85,6 +85,14 @@ impl Harm {
         if self == Self::Burst { SETS * BURST } else { OBJECTS }
     }
 
+    /// The VidraResources that hold them, each with the numbers of its objects.
+    fn resources(self) -> impl Iterator<Item = (String, Range<usize>)> {
+        let in_each = if self == Self::Burst { BURST } else { OBJECTS / 2 };
+        (0..self.objects())
+            .step_by(in_each)
+            .map(move |first| (format!("{}-{first}", self.word()), first..first + in_each))
+    }
+
     fn name(self, owner: &str, number: usize) -> String {
         format!("{owner}-{}-{number:03}", self.word())
     }
@@ -130,17 +138,18 @@ pub async fn heal(binary: &Path) -> Result<Report> {
     Ok(report)
 }
 
-/// What is the hub's, a VidraResource for each sort of harm.
+/// What is the hub's.
 async fn deliver(fleet: &Fleet) -> Result<()> {
     for harm in Harm::ALL {
-        let manifest: Vec<_> =
-            (0..harm.objects()).map(|number| object("hub", &harm.name("hub", number)).to_string()).collect();
-        let applied =
-            fleet.hub.apply(&resource(harm.word(), &manifest.join("\n---\n"), json!({})), true).await;
-        applied.map_err(|refused| anyhow::anyhow!("the VidraResource: {refused}"))?;
+        for (name, numbers) in harm.resources() {
+            let manifest: Vec<_> =
+                numbers.map(|number| object("hub", &harm.name("hub", number)).to_string()).collect();
+            let applied = fleet.hub.apply(&resource(&name, &manifest.join("\n---\n"), json!({})), true).await;
+            applied.map_err(|refused| anyhow::anyhow!("the VidraResource: {refused}"))?;
+        }
     }
-    for harm in Harm::ALL {
-        fleet.ready(harm.word()).await?;
+    for (name, _) in Harm::ALL.into_iter().flat_map(Harm::resources) {
+        fleet.ready(&name).await?;
     }
     Ok(())
 }
@@ -170,7 +179,7 @@ impl Bench<'_> {
                 let name = harm.name(OWNERS[owner], turn % OBJECTS);
                 times[owner].extend(self.harmed(harm, &[name], turn).await?);
             }
-            if turn % 100 == 99 {
+            if turn % 200 == 199 {
                 tracing::info!("{}: {} of {TIMES}", harm.word(), turn + 1);
             }
         }
