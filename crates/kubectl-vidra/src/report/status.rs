@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use termtree::Tree;
 use vidra_api::condition::{READY, STALLED};
 use vidra_api::{
@@ -10,7 +11,7 @@ use vidra_api::{
 };
 
 use super::change;
-use crate::text::{age, age_or_dash, brief, count};
+use crate::text::{age, age_or_dash, brief, count, names};
 
 /// Longest message in a line.
 const MESSAGE_MAX: usize = 300;
@@ -44,11 +45,20 @@ fn tree(resource: &VidraResource, targets: &[&VidraTarget], all: bool, now: Time
     let (well, unwell): (Vec<&VidraTarget>, Vec<_>) =
         targets.iter().copied().partition(|target| rank(target) == WELL);
     let mut tree = Tree::new(head(resource, now));
-    for target in unwell {
-        tree.push(Tree::new(line(target, now)).with_leaves(details(target, now)));
+    for group in alike(&unwell, now) {
+        let clusters: Vec<String> = group.iter().map(|target| target.spec.cluster.clone()).collect();
+        let who = match clusters.as_slice() {
+            [one] => one.clone(),
+            many => format!("{} ({})", count(many.len(), "cluster"), names(many, all)),
+        };
+        // Where it has been so the longest.
+        let since = |target: &&&VidraTarget| target.status.as_ref().and_then(|status| status.since.clone());
+        if let Some(longest) = group.iter().min_by_key(since) {
+            tree.push(Tree::new(line(&who, longest, now)).with_leaves(details(longest, now)));
+        }
     }
     if all {
-        tree.extend(well.iter().map(|target| Tree::new(line(target, now))));
+        tree.extend(well.iter().map(|target| Tree::new(line(&target.spec.cluster, target, now))));
     } else if !well.is_empty() {
         tree.push(Tree::new(format!("{}: Ready", count(well.len(), "cluster"))));
     }
@@ -56,6 +66,28 @@ fn tree(resource: &VidraResource, targets: &[&VidraTarget], all: bool, now: Time
         tree.push(Tree::new("no targets".to_owned()));
     }
     tree
+}
+
+/// Targets of which the same is told, times apart, stand together: what goes wrong mostly goes wrong everywhere.
+fn alike<'t>(targets: &[&'t VidraTarget], now: Timestamp) -> Vec<Vec<&'t VidraTarget>> {
+    let told = |target: &VidraTarget| {
+        let mut timeless = target.clone();
+        if let Some(status) = &mut timeless.status {
+            status.since = None;
+            status.progress.iter_mut().for_each(|progress| progress.since = None);
+            status.changes.iter_mut().for_each(|change| change.detected_at = Time(now));
+        }
+        (line("", &timeless, now), details(&timeless, now))
+    };
+    let (mut groups, mut places) = (Vec::<Vec<&VidraTarget>>::new(), BTreeMap::new());
+    for target in targets {
+        let place = *places.entry(told(target)).or_insert(groups.len());
+        match groups.get_mut(place) {
+            Some(group) => group.push(target),
+            None => groups.push(vec![target]),
+        }
+    }
+    groups
 }
 
 fn head(resource: &VidraResource, now: Timestamp) -> String {
@@ -88,9 +120,9 @@ fn head(resource: &VidraResource, now: Timestamp) -> String {
     crate::text::clean(&text)
 }
 
-fn line(target: &VidraTarget, now: Timestamp) -> String {
+fn line(who: &str, target: &VidraTarget, now: Timestamp) -> String {
     let status = target.status.clone().unwrap_or_default();
-    let mut text = target.spec.cluster.clone();
+    let mut text = who.to_owned();
     let Some(state) = status.state else { return format!("{text}: the hub has not looked at it yet") };
     text.push_str(&format!(": {state:?}"));
     let reason = status.reason.unwrap_or_default();

@@ -175,6 +175,30 @@ fn a_tree_names_each_object_that_is_not_well_and_counts_those_that_are_not_liste
 }
 
 #[test]
+fn targets_of_which_the_same_is_told_stand_together() {
+    let stuck = |since: &str, message: &str| {
+        let mut status = drifted(json!([scaled(since)]));
+        status["state"] = json!("Failed");
+        status["reason"] = json!("KindUnknown");
+        status["message"] = json!(message);
+        status["since"] = json!(since);
+        status
+    };
+    let mut targets: Vec<_> = (10..22)
+        .map(|number| {
+            let since = format!("2026-03-01T11:{}:00Z", 30 + number);
+            target(&format!("c{number}"), stuck(&since, "the member does not know Widget"))
+        })
+        .collect();
+    targets.push(target("c15x", stuck("2026-03-01T11:50:00Z", "the member does not know Gadget")));
+    targets.push(target("tokyo", well()));
+    let shop = resource("shop", json!({"targets": []}), says("False", "TargetsFailed", "c10", "1/14"));
+    assert_snapshot!("status_alike", status::text(std::slice::from_ref(&shop), &targets, false, now()));
+    let all = status::text(&[shop], &targets, true, now());
+    assert!((10..22).all(|number| all.contains(&format!("c{number}"))), "{all}");
+}
+
+#[test]
 fn members_are_listed_with_what_is_delivered_to_them() {
     let mut lost = member("cairo", "test");
     let status = lost.status.as_mut().unwrap();
