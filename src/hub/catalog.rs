@@ -3,6 +3,7 @@
 //! Mapping a change to keys is a lookup here. It does no I/O, so it cannot fail.
 
 mod counts;
+mod gone;
 mod urgency;
 
 use std::{
@@ -45,11 +46,19 @@ struct Inner {
     inventories: BTreeMap<TargetKey, Chunks>,
     members: BTreeMap<String, Arc<MemberCluster>>,
     registrations: BTreeMap<(String, String), Arc<Registration>>,
+    gone: gone::Gone,
     /// What the hub made since the last list of its kind began.
     made: BTreeSet<(Listed, String, String)>,
 }
 
 impl Inner {
+    /// Is `now` an older view than what is held, or of what is gone? Only own answers and the watch's order are compared.
+    fn is_late<K: ResourceExt>(&self, held: Option<&Arc<K>>, now: &K) -> bool {
+        let version = |object: &K| object.resource_version().and_then(|version| version.parse::<u64>().ok());
+        let is_older = |held: &Arc<K>| held.uid() == now.uid() && version(now) < version(held);
+        held.is_some_and(is_older) || self.gone.has(now.uid().as_deref())
+    }
+
     /// MemberClusters whose spec names this Secret.
     fn referring(&self, namespace: &str, name: &str) -> Vec<String> {
         let refers = |member: &MemberCluster| {
@@ -58,12 +67,6 @@ impl Inner {
         };
         self.members.iter().filter(|(_, member)| refers(member)).map(|(name, _)| name.clone()).collect()
     }
-}
-
-/// Is `now` an older view than `held`? Only own answers and the watch's order are compared.
-fn is_older<K: ResourceExt>(held: &K, now: &K) -> bool {
-    let version = |object: &K| object.resource_version().and_then(|version| version.parse::<u64>().ok());
-    held.uid() == now.uid() && version(now) < version(held)
 }
 
 fn same_version<K: ResourceExt>(held: &K, now: &K) -> bool {
@@ -131,17 +134,6 @@ impl Catalog {
         self.inner.read().targets.clone()
     }
 
-    /// How many targets are in each state, for metrics.
-    pub fn target_states(&self) -> BTreeMap<String, i64> {
-        let mut counts = BTreeMap::new();
-        for target in self.inner.read().targets.values() {
-            let state = target.status.as_ref().and_then(|status| status.state);
-            let state = state.map_or_else(|| "New".to_owned(), |state| format!("{state:?}"));
-            *counts.entry(state).or_default() += 1;
-        }
-        counts
-    }
-
     /// The inventory chunks of a target, by object name.
     pub fn inventory(&self, key: &TargetKey) -> Chunks {
         self.inner.read().inventories.get(key).cloned().unwrap_or_default()
@@ -177,7 +169,7 @@ impl Catalog {
         let key = ResourceKey::new(&resource.namespace().unwrap_or_default(), &resource.name_any());
         let mut inner = self.inner.write();
         let held = inner.resources.get(&key);
-        if held.is_some_and(|held| is_older(held.as_ref(), &resource)) {
+        if inner.is_late(held, &resource) {
             return;
         }
         let changed = held.is_none_or(|held| {
@@ -207,7 +199,7 @@ impl Catalog {
         }
         let mut inner = self.inner.write();
         let held = inner.targets.get(&key);
-        if held.is_some_and(|held| is_older(held.as_ref(), &target) || same_version(held.as_ref(), &target)) {
+        if inner.is_late(held, &target) || held.is_some_and(|held| same_version(held.as_ref(), &target)) {
             return;
         }
         let (spec, status, counts) = match held {
@@ -244,7 +236,8 @@ impl Catalog {
         let (name, uid, version) = (inventory.name_any(), inventory.uid(), version_of(&inventory));
         let is_known = |inner: &Inner| {
             let held = inner.inventories.get(&key).and_then(|chunks| chunks.get(&name));
-            held.is_some_and(|held| Some(&held.uid) == uid.as_ref() && held.version >= version)
+            inner.gone.has(uid.as_deref())
+                || held.is_some_and(|held| Some(&held.uid) == uid.as_ref() && held.version >= version)
         };
         // Not even read: a watch repeats each write.
         if is_known(&self.inner.read()) {
@@ -268,7 +261,7 @@ impl Catalog {
         let name = member.name_any();
         let mut inner = self.inner.write();
         let held = inner.members.get(&name);
-        if held.is_some_and(|held| is_older(held.as_ref(), &member)) {
+        if inner.is_late(held, &member) {
             return;
         }
         let selected = |member: &MemberCluster| {

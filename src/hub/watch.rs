@@ -272,6 +272,10 @@ where
                 }
                 Ok(Event::Delete(object)) => {
                     pauses.reset();
+                    // A Secret that has lost its label is deleted to this watch, and may get it again.
+                    if kind != Listed::Registrations {
+                        catalog.note_gone(object.uid());
+                    }
                     object.drop(catalog);
                 }
                 Err(error) => {

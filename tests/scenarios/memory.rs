@@ -23,6 +23,7 @@ mod identity;
 mod ignoring;
 mod inheriting;
 mod labels;
+mod late;
 mod lies;
 mod limits;
 mod namespaces;

@@ -97,6 +97,8 @@ pub enum Fault {
     Hang,
     /// Served after this time of tokio's clock.
     Delay(Duration),
+    /// The server does what was asked at once, and answers after this time: watches tell of it first.
+    Late(Duration),
     /// The server does what was asked, and the connection breaks in the middle of the answer's body; of a
     /// watch, in the middle of its first event.
     HalfBody,

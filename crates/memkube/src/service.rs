@@ -121,8 +121,10 @@ impl Inner {
             None => self.handle(&asked, &call),
         };
         self.testify(&call, &answer, before);
-        if fault == Fault::DropAfter {
-            return Err(broken());
+        match fault {
+            Fault::DropAfter => return Err(broken()),
+            Fault::Late(time) => tokio::time::sleep(time).await,
+            _ => {}
         }
         let index = call.index;
         let mut response = self.clone().respond(answer, call, fault);

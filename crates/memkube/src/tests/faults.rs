@@ -40,6 +40,11 @@ async fn a_call_can_be_refused_delayed_or_left_without_an_answer() {
     let began = Instant::now();
     assert_eq!(refusal(api.get("a").await).code, 404);
     assert_eq!(began.elapsed(), Duration::from_secs(3));
+    fault_on(&cluster, Verb::Create, Fault::Late(Duration::from_secs(3)));
+    let (began, params, late) = (Instant::now(), PostParams::default(), config_map("late", json!({})));
+    let made = timeout(Duration::from_secs(2), api.create(&params, &late)).await;
+    assert!(made.is_err() && cluster.object("", "configmaps", "default", "late").is_some());
+    assert_eq!(began.elapsed(), Duration::from_secs(2));
     fault_on(&cluster, Verb::Get, Fault::Hang);
     assert!(timeout(Duration::from_secs(3600), api.get("a")).await.is_err());
     cluster.clear_fault();

@@ -1,0 +1,60 @@
+//! What is gone for good. The answer to a write may come after a watch has told that the object is gone; folded, it would
+//! bring it back, and nothing would ever take it away: a uid is used once.
+
+use std::collections::{BTreeSet, VecDeque};
+
+use super::Catalog;
+
+/// So many are remembered: answers come within seconds.
+const KEPT: usize = 4096;
+
+/// The uids that went last.
+#[derive(Default)]
+pub(super) struct Gone {
+    uids: BTreeSet<String>,
+    order: VecDeque<String>,
+}
+
+impl Gone {
+    /// An object without a uid is not known to be gone.
+    pub(super) fn has(&self, uid: Option<&str>) -> bool {
+        uid.is_some_and(|uid| self.uids.contains(uid))
+    }
+
+    fn note(&mut self, uid: String) {
+        if self.uids.insert(uid.clone()) {
+            self.order.push_back(uid);
+        }
+        if self.order.len() > KEPT
+            && let Some(oldest) = self.order.pop_front()
+        {
+            self.uids.remove(&oldest);
+        }
+    }
+}
+
+impl Catalog {
+    /// A watch has told that the object with this uid is gone: whatever comes of it from now on is late.
+    pub fn note_gone(&self, uid: Option<String>) {
+        if let Some(uid) = uid {
+            self.inner.write().gone.note(uid);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_ones_are_remembered() {
+        let mut gone = Gone::default();
+        assert!(!gone.has(None) && !gone.has(Some("0")));
+        for number in 0..=KEPT {
+            gone.note(number.to_string());
+            gone.note(number.to_string());
+        }
+        assert!(!gone.has(Some("0")) && gone.has(Some("1")) && gone.has(Some(&KEPT.to_string())));
+        assert_eq!((gone.uids.len(), gone.order.len()), (KEPT, KEPT));
+    }
+}

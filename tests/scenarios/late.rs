@@ -1,0 +1,41 @@
+//! Answers that come later than what watches tell: only a server in memory can be made to answer late.
+
+use std::{sync::Arc, time::Duration};
+
+use memkube::{Call, Fault, Verb};
+use testkit::world::{At, SOON, wait_for};
+
+use crate::{config_map, scenario};
+
+#[test]
+fn an_answer_that_comes_after_its_object_is_gone_does_not_bring_it_back() {
+    scenario(async |world| {
+        world.register(&["berlin"]).await;
+        world.deliver("shop", &["berlin"], &config_map("settings", "one")).await;
+        world.ready("shop").await;
+        world.recorded("shop", &["berlin"]).await;
+        let hub = world.bed().memory("hub").expect("this bed is in memory");
+        let writes = |call: &Call| call.resource == "vidratargets" && call.subresource == "status";
+        let hook = move |call: &Call| match call.verb == Verb::Update && writes(call) {
+            true => Fault::Late(Duration::from_secs(5)),
+            false => Fault::None,
+        };
+        let mark = hub.requests().last().map_or(0, |call| call.index + 1);
+        hub.set_fault(Arc::new(hook));
+        // The status that says that all of it is gone is answered when the target is gone too.
+        world.remove("shop").await;
+        wait_for("the late answer", SOON, async || {
+            match hub.requests().iter().any(|call| call.index >= mark && writes(call) && call.status == 200) {
+                true => Ok(()),
+                false => Err("none".into()),
+            }
+        })
+        .await;
+        hub.clear_fault();
+        // The member can leave: nothing is on it.
+        let member = At::new("vidra.dev/v1alpha1", "MemberCluster", "", "berlin");
+        world.hub.delete(&member).await;
+        world.hub.gone(&member).await;
+        world.end().await;
+    });
+}
