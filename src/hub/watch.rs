@@ -257,6 +257,7 @@ where
                     seen.clear();
                 }
                 Ok(Event::InitApply(object)) => {
+                    catalog.note_there(object.meta().uid.as_deref());
                     seen.insert((object.namespace().unwrap_or_default(), object.name_any()));
                     object.fold(catalog);
                 }
@@ -268,6 +269,7 @@ where
                 }
                 Ok(Event::Apply(object)) => {
                     pauses.reset();
+                    catalog.note_there(object.meta().uid.as_deref());
                     object.fold(catalog);
                 }
                 Ok(Event::Delete(object)) => {

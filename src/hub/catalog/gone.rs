@@ -21,6 +21,12 @@ impl Gone {
         uid.is_some_and(|uid| self.uids.contains(uid))
     }
 
+    fn forget(&mut self, uid: &str) {
+        if self.uids.remove(uid) {
+            self.order.retain(|one| one != uid);
+        }
+    }
+
     fn note(&mut self, uid: String) {
         if self.uids.insert(uid.clone()) {
             self.order.push_back(uid);
@@ -40,6 +46,14 @@ impl Catalog {
             self.inner.write().gone.note(uid);
         }
     }
+
+    /// A watch shows it: a server that was restored from a backup has it again.
+    pub fn note_there(&self, uid: Option<&str>) {
+        let was_gone = self.inner.read().gone.has(uid);
+        if let Some(uid) = uid.filter(|_| was_gone) {
+            self.inner.write().gone.forget(uid);
+        }
+    }
 }
 
 #[cfg(test)]
@@ -56,5 +70,8 @@ mod tests {
         }
         assert!(!gone.has(Some("0")) && gone.has(Some("1")) && gone.has(Some(&KEPT.to_string())));
         assert_eq!((gone.uids.len(), gone.order.len()), (KEPT, KEPT));
+        gone.forget("1");
+        assert!(!gone.has(Some("1")));
+        assert_eq!((gone.uids.len(), gone.order.len()), (KEPT - 1, KEPT - 1));
     }
 }
