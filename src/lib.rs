@@ -10,8 +10,6 @@ pub mod interned;
 pub mod keeper;
 pub mod lease;
 pub mod member;
-#[cfg(vidra_mutants)]
-pub mod mutants;
 pub mod process;
 pub mod queue;
 pub mod reconcile;

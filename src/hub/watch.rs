@@ -17,6 +17,7 @@ use serde::de::DeserializeOwned;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use vidra_api::{MemberCluster, VidraInventory, VidraResource, VidraTarget, labels::REGISTRATION_LABEL};
+use vidra_core::mutants::{self, Mutant};
 
 use super::catalog::{Catalog, Listed};
 use crate::{
@@ -281,8 +282,7 @@ where
                     object.drop(catalog);
                 }
                 Err(error) => {
-                    #[cfg(vidra_mutants)]
-                    if crate::mutants::is(crate::mutants::Mutant::DeleteOnFailedList)
+                    if mutants::is(Mutant::DeleteOnFailedList)
                         && matches!(error, watcher::Error::InitialListFailed(_))
                     {
                         catalog.listed(kind, within, &seen);

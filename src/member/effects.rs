@@ -20,6 +20,7 @@ use kube::{
 use serde_json::Value;
 use vidra_core::{
     drift::{About, Does},
+    mutants::{self, Mutant},
     object::{Gvk, ObjectKey, Scope},
     plan::{Action, Drift, Effect, Why},
     render::{self, Declared},
@@ -136,8 +137,7 @@ impl Actor<'_> {
             return Ok(outcome);
         }
         let sparing = self.sparing();
-        #[cfg(vidra_mutants)]
-        let sparing = match crate::mutants::is(crate::mutants::Mutant::WriteIgnored) {
+        let sparing = match mutants::is(Mutant::WriteIgnored) {
             true => std::sync::Arc::default(),
             false => sparing,
         };
@@ -146,8 +146,7 @@ impl Actor<'_> {
             None => {
                 let mut body = self.body(declared);
                 body["metadata"]["uid"] = uid.into();
-                #[cfg(vidra_mutants)]
-                if crate::mutants::is(crate::mutants::Mutant::NoUidPrecondition) {
+                if mutants::is(Mutant::NoUidPrecondition) {
                     body["metadata"]["uid"].take();
                 }
                 self.apply_body(declared, &body, uid, why, force).await

@@ -32,7 +32,10 @@ use parking_lot::Mutex;
 use tokio::{sync::watch, time::Instant};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use vidra_api::names::HubId;
-use vidra_core::object::{Gvk, ObjectKey, Scope};
+use vidra_core::{
+    mutants::{self, Mutant},
+    object::{Gvk, ObjectKey, Scope},
+};
 
 use self::{faults::WatchFault, run::Run, wire::Wire};
 pub use self::{
@@ -286,8 +289,7 @@ impl Informers {
     }
 
     fn notify_of_list(&self, targets: impl IntoIterator<Item = TargetKey>) {
-        #[cfg(vidra_mutants)]
-        if crate::mutants::is(crate::mutants::Mutant::EventsLostAtRelist) {
+        if mutants::is(Mutant::EventsLostAtRelist) {
             return;
         }
         self.notify(targets);

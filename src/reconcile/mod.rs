@@ -3,7 +3,7 @@
 
 pub mod cluster;
 pub mod resource;
-pub mod target;
+pub mod vidra_target;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -232,7 +232,7 @@ impl Hub {
         match key {
             Key::Cluster(name) => cluster::reconcile(self, name).await,
             Key::Resource(key) => resource::reconcile(self, key).await,
-            Key::Target(key) => target::reconcile(self, key).await,
+            Key::Target(key) => vidra_target::reconcile(self, key).await,
         }
     }
 

@@ -29,6 +29,7 @@ use vidra_api::{
 };
 use vidra_core::{
     guard::{self, Removal},
+    mutants::{self, Mutant},
     overrides::Cluster,
     select::{self, Member, Selection},
     status::Problem,
@@ -49,7 +50,6 @@ const SIDE_BY_SIDE: usize = 16;
 /// One pass.
 pub async fn reconcile(hub: &Hub, key: &ResourceKey) -> Verdict {
     let Some(resource) = hub.catalog.resource(key) else {
-        #[cfg(vidra_mutants)]
         collect_orphans(hub, key).await;
         hub.revisions.keep(key, &BTreeSet::new());
         hub.forget_resource(key);
@@ -61,9 +61,8 @@ pub async fn reconcile(hub: &Hub, key: &ResourceKey) -> Verdict {
     }
 }
 
-#[cfg(vidra_mutants)]
 async fn collect_orphans(hub: &Hub, key: &ResourceKey) {
-    if crate::mutants::is(crate::mutants::Mutant::DeleteOnFailedList) {
+    if mutants::is(Mutant::DeleteOnFailedList) {
         for target in hub.catalog.targets_of(key).into_values() {
             let spec = VidraTargetSpec { desired: Wish::Absent, ..target.spec.clone() };
             let _ = hub.api.replace_target(&VidraTarget { spec, ..(*target).clone() }).await;
@@ -217,7 +216,6 @@ impl Pass<'_> {
         });
         let placed: Vec<_> = placed.collect();
         stream::iter(placed).buffered(SIDE_BY_SIDE).try_collect::<()>().await?;
-        #[cfg(vidra_mutants)]
         self.write_foreign_statuses(&existing, &revision.name).await;
         self.leave_unselected(&existing, selection).await
     }
@@ -399,9 +397,8 @@ impl Pass<'_> {
         Ok(())
     }
 
-    #[cfg(vidra_mutants)]
     async fn write_foreign_statuses(&self, before: &Targets, revision: &str) {
-        if !crate::mutants::is(crate::mutants::Mutant::SecondStatusWriter) {
+        if !mutants::is(Mutant::SecondStatusWriter) {
             return;
         }
         for (cluster, target) in self.hub.catalog.targets_of(self.key) {

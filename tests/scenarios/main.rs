@@ -1,7 +1,8 @@
-//! What the hub does, shown on real servers: each scenario is a sentence about a hub and its members.
+//! What the hub does: each scenario is a sentence about a hub and its members.
 //!
-//! These are kube-apiservers and kube-controller-managers, started once for this process. All scenarios share
-//! them and take turns; each has fresh names and a hub of its own. `memory.rs` runs the same in memory.
+//! `VIDRA_BED=testbed` runs them on kube-apiservers and kube-controller-managers, started once for this process, on
+//! which scenarios take turns with fresh names and a hub of their own. Without it they run in memory, in seconds.
+//! Those of `in_memory` and `on_real_servers` know one bed only.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a scenario fails by panicking")]
 
 mod adopting;
@@ -22,18 +23,18 @@ mod foreign;
 mod forgetting;
 mod identity;
 mod ignoring;
+mod in_memory;
 mod inheriting;
 mod labels;
 mod lies;
 mod limits;
 mod namespaces;
+mod on_real_servers;
 mod order;
 mod others;
 mod outages;
 mod overrides;
 mod partial;
-mod proxies;
-mod real;
 mod removal;
 mod reporting;
 mod rights;
@@ -45,9 +46,8 @@ mod sources;
 mod spelling;
 mod tally;
 mod terminating;
-mod transport;
 mod uninstalling;
 mod unready;
 
 use common::*;
-use testkit::world::on_real_servers as scenario;
+use testkit::world::scenario;

@@ -11,6 +11,7 @@ pub mod health;
 pub mod ignore;
 pub mod kubeconfig;
 pub mod manifest;
+pub mod mutants;
 pub mod object;
 pub mod overrides;
 pub mod plan;

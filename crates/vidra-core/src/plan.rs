@@ -22,6 +22,7 @@ pub use waves::is_settled;
 use crate::{
     beside::Beside,
     directives::Directives,
+    mutants::{self, Mutant},
     object::{Gvk, ObjectKey, Scope},
     render::{DeclaredHash, Stage},
     uid::Uid,
@@ -282,7 +283,8 @@ pub fn plan(input: &PlanInput<'_>) -> Plan {
     let mut plan = Plan::default();
     if input.wish == Wish::Present {
         waves::apply_stages(input, &mut plan);
-        if !plan.stages.is_empty() && is_any_missing(input.inventory, input.wants) {
+        let names = !mutants::is(Mutant::NoIntent);
+        if names && !plan.stages.is_empty() && is_any_missing(input.inventory, input.wants) {
             let keys = input.inventory.keys().chain(input.wants.keys());
             plan.intent = Some(keys.cloned().collect());
         }
@@ -412,10 +414,11 @@ fn removals(input: &PlanInput<'_>, plan: &mut Plan) {
 
 /// Deleting an object of this kind deletes objects that somebody else may have put into it.
 fn holds_others(gvk: &Gvk) -> bool {
-    matches!(
-        (&*gvk.group, &*gvk.kind),
-        ("", "Namespace") | ("apiextensions.k8s.io", "CustomResourceDefinition")
-    )
+    !mutants::is(Mutant::DeleteContainers)
+        && matches!(
+            (&*gvk.group, &*gvk.kind),
+            ("", "Namespace") | ("apiextensions.k8s.io", "CustomResourceDefinition")
+        )
 }
 
 #[cfg(test)]

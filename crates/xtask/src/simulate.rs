@@ -1,5 +1,4 @@
-//! `cargo xtask simulate`: random walks of the hub in memory, optimised. The simulation is always built with
-//! the mutants (src/mutants.rs) compiled in, so that one build serves all of it.
+//! `cargo xtask simulate`: random walks of the hub in memory, optimised.
 
 use std::process::Command;
 
@@ -25,18 +24,12 @@ pub fn replay(seed: u64) -> Result<()> {
 pub fn tests() -> Command {
     let mut command = cargo_program();
     command.args(["test", "--locked", "--profile", "simulate", "--package", "testkit"]);
-    with_mutants(command)
+    command
 }
 
 fn simulation(arguments: &[&str]) -> Command {
     let mut command = cargo_program();
     command.args(["test", "--locked", "--quiet", "--profile", "simulate", "--package", "testkit"]);
     command.args(["--test", "simulation", "--"]).args(arguments);
-    with_mutants(command)
-}
-
-/// See build.rs.
-fn with_mutants(mut command: Command) -> Command {
-    command.env("VIDRA_MUTANTS", "1");
     command
 }

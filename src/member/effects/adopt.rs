@@ -8,7 +8,12 @@
 use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
 use vidra_api::{ExistingPolicy, FieldPolicy};
-use vidra_core::{fields, object::ObjectKey, render::Declared};
+use vidra_core::{
+    fields,
+    mutants::{self, Mutant},
+    object::ObjectKey,
+    render::Declared,
+};
 
 use super::{Actor, Outcome, Step};
 use crate::member::{
@@ -24,8 +29,7 @@ impl Actor<'_> {
     pub(super) async fn meet(&self, declared: &Declared, live: Live) -> Step {
         let api_version = declared.gvk.api_version();
         let existing = self.owner.conflicts.existing;
-        #[cfg(vidra_mutants)]
-        let existing = match crate::mutants::is(crate::mutants::Mutant::AdoptUnasked) {
+        let existing = match mutants::is(Mutant::AdoptUnasked) {
             true => ExistingPolicy::Adopt,
             false => existing,
         };

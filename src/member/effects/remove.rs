@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use vidra_api::labels::{HUB_LABEL, PRUNE};
 use vidra_core::{
     fields,
+    mutants::{self, Mutant},
     object::{Gvk, ObjectKey},
     plan::Effect,
 };
@@ -64,8 +65,7 @@ impl Actor<'_> {
         let others = other_owners(&live.json, self.owner);
         // A person's word, on the live object: it stays, whatever is declared.
         let kept = live.json["metadata"]["annotations"][PRUNE] == "disabled";
-        #[cfg(vidra_mutants)]
-        let kept = kept && !crate::mutants::is(crate::mutants::Mutant::PruneKept);
+        let kept = kept && !mutants::is(Mutant::PruneKept);
         if parting == Parting::Release || kept {
             return self.release(&api, &gvk, key, &live, others).await;
         }
@@ -110,8 +110,7 @@ impl Actor<'_> {
             uid: Some(live.uid().to_owned()),
             resource_version: Some(live.resource_version().to_owned()),
         };
-        #[cfg(vidra_mutants)]
-        let preconditions = match crate::mutants::is(crate::mutants::Mutant::NoUidPrecondition) {
+        let preconditions = match mutants::is(Mutant::NoUidPrecondition) {
             true => Preconditions { uid: None, resource_version: None },
             false => preconditions,
         };

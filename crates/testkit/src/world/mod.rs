@@ -30,3 +30,12 @@ pub use memory::{Backups, in_memory, in_memory_with_backups};
 pub use real::on_real_servers;
 pub use record::Mark;
 pub use wait::{LONG, SOON, wait_for};
+
+/// Runs a scenario on the bed that `VIDRA_BED` names: `testbed`, or, where it is not set, in memory.
+pub fn scenario(scenario: impl AsyncFnOnce(World)) {
+    match std::env::var("VIDRA_BED").as_deref() {
+        Ok("testbed") => on_real_servers(scenario),
+        Ok("memory") | Err(_) => in_memory(scenario),
+        Ok(other) => panic!("VIDRA_BED is {other:?}; it takes memory or testbed"),
+    }
+}

@@ -15,7 +15,6 @@ mod found;
 mod harm;
 mod leniency;
 mod members;
-#[cfg(vidra_mutants)]
 mod mutants;
 mod parting;
 mod replay;

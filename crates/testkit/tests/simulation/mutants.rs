@@ -3,7 +3,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use vidra_hub::mutants::{self, Mutant};
+use vidra_core::mutants::{self, Mutant};
 
 use crate::{
     found::{of_expired_watches, of_failed_lists},

@@ -17,6 +17,7 @@ use std::fmt;
 
 use serde_json::Value;
 
+use crate::mutants::{self, Mutant};
 use read::{condition, number, text};
 
 /// How far an object is from what it is meant to be.
@@ -124,6 +125,7 @@ fn generic(live: &Value) -> Option<Health> {
     if let (Some(wanted), Some(observed)) =
         (number(live, "/metadata/generation"), number(live, "/status/observedGeneration"))
         && wanted != observed
+        && !mutants::is(Mutant::OldStatusCounts)
     {
         return Some(Health::in_progress(
             "LatestGenerationNotObserved",

@@ -41,7 +41,6 @@ pub fn spread(
 }
 
 /// What goes wrong in a walk.
-#[cfg_attr(not(vidra_mutants), allow(dead_code, reason = "for the mutants"))]
 pub fn walk_of(seed: u64) -> Vec<String> {
     walk(seed, false).wrong
 }

@@ -17,8 +17,9 @@ use tokio::{
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use vidra_api::TargetState;
 
+use super::scenario;
 use crate::{
-    config_map, says, scenario,
+    config_map, says,
     settings::{set, settings_at},
 };
 

@@ -4,7 +4,8 @@ use serde_json::{Value, json};
 use testkit::world::{At, World};
 use vidra_api::TargetState;
 
-use crate::{config_map, gadget, gadgets, object, says, scenario, uid};
+use super::scenario;
+use crate::{config_map, gadget, gadgets, object, says, uid};
 
 fn gadget_at(world: &World, name: &str) -> At {
     At::new(&format!("{}.example.com/v1", world.ns), "Gadget", &world.ns, name)

@@ -1,7 +1,8 @@
-//! Mistakes that the simulation must notice. A test chooses one for its own thread, on which a whole run of
-//! the simulation happens. Compiled in only where `VIDRA_MUTANTS` is set (build.rs), as the chores of the
-//! simulation do, and never into a release.
+//! Mistakes put in on purpose, that the simulation must notice. A test chooses one for its own thread, on which a
+//! whole run of the simulation happens. They are there where debug assertions are; in a release no mistake can be
+//! chosen, and the compiler drops what it would do.
 
+#[cfg(debug_assertions)]
 use std::cell::Cell;
 
 /// A mistake.
@@ -25,11 +26,17 @@ pub enum Mutant {
     ReportRepairs,
     /// An apply to a live object writes what is to be left to others.
     WriteIgnored,
+    /// A plan names no objects for the inventory before they are made.
+    NoIntent,
+    /// A plan deletes Namespaces and CRDs as it deletes ConfigMaps, with what is in them.
+    DeleteContainers,
+    /// Health goes by a status that its controller wrote for an older generation.
+    OldStatusCounts,
 }
 
 impl Mutant {
     /// Each.
-    pub const ALL: [Mutant; 9] = [
+    pub const ALL: [Mutant; 12] = [
         Mutant::DeleteOnFailedList,
         Mutant::NoUidPrecondition,
         Mutant::SecondStatusWriter,
@@ -39,19 +46,32 @@ impl Mutant {
         Mutant::PruneKept,
         Mutant::ReportRepairs,
         Mutant::WriteIgnored,
+        Mutant::NoIntent,
+        Mutant::DeleteContainers,
+        Mutant::OldStatusCounts,
     ];
 }
 
+#[cfg(debug_assertions)]
 thread_local! {
     static CHOSEN: Cell<Option<Mutant>> = const { Cell::new(None) };
 }
 
 /// From now on a hub on this thread makes this mistake, or with `None` none.
+#[cfg(debug_assertions)]
 pub fn choose(mutant: Option<Mutant>) {
     CHOSEN.set(mutant);
 }
 
 /// Is this the mistake to be made?
+#[cfg(debug_assertions)]
 pub fn is(mutant: Mutant) -> bool {
     CHOSEN.get() == Some(mutant)
+}
+
+/// Never.
+#[cfg(not(debug_assertions))]
+#[inline(always)]
+pub const fn is(_: Mutant) -> bool {
+    false
 }

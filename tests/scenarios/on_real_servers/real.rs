@@ -3,7 +3,8 @@
 use serde_json::json;
 use testkit::world::{At, LONG, wait_for};
 
-use crate::{config_map, gadget, gadgets, marks, object, scenario, uid};
+use super::scenario;
+use crate::{config_map, gadget, gadgets, marks, object, uid};
 
 #[test]
 fn kubectl_waits_until_a_resource_is_ready() {

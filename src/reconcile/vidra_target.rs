@@ -26,6 +26,7 @@ use vidra_api::{
     target::Desired as Wish,
 };
 use vidra_core::{
+    mutants::{self, Mutant},
     object::Gvk,
     overrides::Cluster,
     plan::{self, PlanInput, Policy},
@@ -229,8 +230,7 @@ impl Pass<'_> {
     fn policy(&self) -> Policy {
         let spec = &self.target.spec;
         let drift = spec.drift.policy;
-        #[cfg(vidra_mutants)]
-        let drift = match crate::mutants::is(crate::mutants::Mutant::ReportRepairs)
+        let drift = match mutants::is(Mutant::ReportRepairs)
             && self.target.status.as_ref().and_then(|status| status.drift)
                 == Some(vidra_api::DriftState::Drifted)
         {
@@ -289,8 +289,7 @@ impl Pass<'_> {
             return Ok(Verdict::Done(Some(self.interval())));
         }
         let actor = Actor { session, owner: &owner, desired };
-        #[cfg(vidra_mutants)]
-        if crate::mutants::is(crate::mutants::Mutant::ReadyBeforeApplied) {
+        if mutants::is(Mutant::ReadyBeforeApplied) {
             let report = Report { compared: true, ..Report::default() };
             self.conclude(Delivery::Applied, desired, Some(session), &report).await?;
         }

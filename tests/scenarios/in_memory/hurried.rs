@@ -7,7 +7,8 @@ use serde_json::json;
 use testkit::world::{At, SOON, wait_for};
 use tokio::time::Instant;
 
-use crate::{config_map, says, scenario};
+use super::scenario;
+use crate::{config_map, says};
 
 /// How often the hub has applied it, answered or not.
 fn applies(berlin: &Cluster, at: u64, name: &str) -> usize {

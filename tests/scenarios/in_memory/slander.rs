@@ -9,7 +9,8 @@ use testkit::world::{Access, SOON, World, wait_for};
 use vidra_api::TargetState;
 use vidra_core::unseen::is_unseen;
 
-use crate::{config_map, config_map_in, events, scenario};
+use super::scenario;
+use crate::{config_map, config_map_in, events};
 
 fn is_clean(text: &str) -> bool {
     !text.chars().any(is_unseen)

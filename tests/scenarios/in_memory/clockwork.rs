@@ -7,7 +7,8 @@ use testkit::world::At;
 use tokio::time::{Instant, sleep};
 use vidra_api::{DriftState, TargetState, VidraTargetStatus};
 
-use crate::{config_map, events, object, says, scenario};
+use super::scenario;
+use crate::{config_map, events, object, says};
 
 const SECOND: Duration = Duration::from_secs(1);
 

@@ -8,7 +8,8 @@ use serde_json::{Value, json};
 use testkit::world::{Access, At, World};
 use vidra_api::{DriftState, VidraTargetStatus};
 
-use crate::{config_map, says, scenario};
+use super::scenario;
+use crate::{config_map, says};
 
 /// From now on berlin has a webhook that marks the value of every ConfigMap of this name, once.
 fn rewrite(world: &World) {

@@ -8,7 +8,8 @@ use serde_json::{Value, json};
 use testkit::world::{At, World};
 use vidra_api::TargetState;
 
-use crate::{config_map, says, scenario, settings::set};
+use super::scenario;
+use crate::{config_map, says, settings::set};
 
 fn berlin(world: &World) -> Cluster {
     world.bed().memory("berlin").expect("this bed is in memory")

@@ -6,7 +6,8 @@ use memkube::{Call, Fault, Verb};
 use serde_json::json;
 use testkit::world::At;
 
-use crate::{config_map, says, scenario};
+use super::scenario;
+use crate::{config_map, says};
 
 /// VidraResources with a target each.
 const MANY: usize = 200;

@@ -5,7 +5,8 @@ use std::{sync::Arc, time::Duration};
 use memkube::{Call, Fault, Verb};
 use testkit::world::{At, SOON, wait_for};
 
-use crate::{config_map, scenario};
+use super::scenario;
+use crate::config_map;
 
 #[test]
 fn an_answer_that_comes_after_its_object_is_gone_does_not_bring_it_back() {

@@ -7,7 +7,8 @@ use serde_json::{Value, json};
 use testkit::world::{At, Frozen, SOON, Who, World, wait_for};
 use vidra_api::TargetState;
 
-use crate::{config_map, marks, says, scenario};
+use super::scenario;
+use crate::{config_map, marks, says};
 
 async fn minutes(count: u64) {
     tokio::time::sleep(Duration::from_secs(60 * count)).await;

@@ -12,8 +12,9 @@ use testkit::{
 use tokio::time::{Duration, Instant};
 use vidra_api::{TargetState, VidraTargetStatus};
 
+use super::scenario;
 use crate::{
-    config_map, says, scenario,
+    config_map, says,
     settings::{said, set, settings_at},
 };
 

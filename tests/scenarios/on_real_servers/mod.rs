@@ -1,0 +1,7 @@
+//! Scenarios that only real servers can show: connections that break on their way, proxies, controllers.
+
+mod proxies;
+mod real;
+mod transport;
+
+use testkit::world::on_real_servers as scenario;
