@@ -120,9 +120,11 @@ pub struct Change {
     /// What is otherwise.
     pub change: ChangeKind,
     /// When the hub first saw it.
+    #[schemars(schema_with = "schema::time")]
     pub detected_at: Time,
     /// When the hub undid it. Unset: it is still so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "schema::time")]
     pub corrected: Option<Time>,
     /// The fields, at most 20.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -168,5 +170,6 @@ pub struct ChangedField {
     pub operation: String,
     /// When that manager last wrote: the change is no younger.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "schema::time")]
     pub not_after: Option<Time>,
 }

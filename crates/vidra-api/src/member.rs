@@ -110,6 +110,7 @@ pub struct MemberClusterStatus {
     pub version: Option<String>,
     /// When it last answered; written only when contact is lost.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "schema::time")]
     pub last_contact_time: Option<Time>,
     /// Targets that are ready, of all, for people: 2/3.
     #[serde(default, skip_serializing_if = "Option::is_none")]

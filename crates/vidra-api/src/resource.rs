@@ -237,6 +237,7 @@ pub struct LeftBehind {
     #[schemars(length(max = MESSAGE_MAX))]
     pub names: String,
     /// When it was forgotten.
+    #[schemars(schema_with = "schema::time")]
     pub at: Time,
 }
 
@@ -294,6 +295,7 @@ pub struct ClusterSummary {
     pub revision: Option<String>,
     /// Since when it is in this state.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "schema::time")]
     pub since: Option<Time>,
 }
 

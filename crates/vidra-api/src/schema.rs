@@ -42,6 +42,11 @@ const CONFIG_KEY: &str = "^[-._a-zA-Z0-9]+$";
 /// 16 characters cannot overflow the 292 years that a Go duration holds.
 const DURATION: &str = "^([0-9]{1,6}([.][0-9]{1,3})?(ms|s|m|h))+$";
 
+/// A time, as Kubernetes writes it.
+pub(crate) fn time(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({ "type": "string", "format": "date-time" })
+}
+
 /// The value of `x-kubernetes-validations` for one rule and the sentence that refuses an object.
 pub(crate) fn rule(rule: &str, message: &str) -> Value {
     json!([{ "rule": rule, "message": message }])

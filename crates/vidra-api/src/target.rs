@@ -234,6 +234,7 @@ pub struct VidraTargetStatus {
     pub message: Option<String>,
     /// When the state last changed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "schema::time")]
     pub since: Option<Time>,
 }
 
@@ -291,6 +292,7 @@ pub struct Progress {
     pub wave: i32,
     /// Since when.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "schema::time")]
     pub since: Option<Time>,
 }
 
@@ -303,6 +305,7 @@ pub struct Corrections {
     pub count: i64,
     /// When the last one was made.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "schema::time")]
     pub last: Option<Time>,
 }
 

@@ -34,7 +34,11 @@ enum Chore {
         what: Testbed,
     },
     /// Everything that must hold before a change is merged; needs Rust and Go, and nothing set up by hand.
-    Test,
+    Test {
+        /// What takes seconds only; says what it left out.
+        #[arg(long)]
+        quick: bool,
+    },
     /// Runs the hub in memory through random walks; each is a function of its seed.
     Simulate {
         /// How many.
@@ -43,9 +47,10 @@ enum Chore {
         /// The first.
         #[arg(long, default_value_t = 0)]
         from: u64,
-        /// Runs one seed instead and tells all: what happens, the hub's logs (RUST_LOG), each of its calls.
-        #[arg(long, value_name = "SEED", conflicts_with_all = ["seeds", "from"])]
-        replay: Option<u64>,
+        /// Runs one instead, a seed or SCENARIO:TROUBLE as a failure names it, and tells all: what happens, the hub's
+        /// logs (RUST_LOG), each of its calls.
+        #[arg(long, value_name = "RUN", conflicts_with_all = ["seeds", "from"])]
+        replay: Option<String>,
     },
     /// Measures: apply, calls, heal, hubstate, isolation, memory, quiet, restart, scale.
     Bench {
@@ -97,8 +102,8 @@ fn perform(chore: Chore) -> Result<()> {
         }
         Chore::Schemas => schemas::write(),
         Chore::Testbed { what: Testbed::Up { flags } } => testbed::up(&flags),
-        Chore::Test => test::all(),
-        Chore::Simulate { replay: Some(seed), .. } => simulate::replay(seed),
+        Chore::Test { quick } => test::run(quick),
+        Chore::Simulate { replay: Some(run), .. } => simulate::replay(&run),
         Chore::Simulate { seeds, from, replay: None } => simulate::run(seeds, from),
         Chore::Bench { name, json, more } => bench::run(&name, json.as_deref(), &more),
         Chore::Demo { once } => demo::run(once),

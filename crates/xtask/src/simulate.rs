@@ -8,28 +8,35 @@ use crate::run::{cargo_program, succeed};
 
 /// So many seeds from this one, on all cores.
 pub fn run(seeds: u64, from: u64) -> Result<()> {
-    let mut walks = simulation(&["--exact", "walk::many::simulate", "--ignored", "--nocapture"]);
+    let mut walks = simulation("walk::many::simulate");
     walks.env("VIDRA_SIM_SEEDS", seeds.to_string()).env("VIDRA_SIM_FROM", from.to_string());
     succeed(&mut walks)
 }
 
-/// One seed, with all that happens in it.
-pub fn replay(seed: u64) -> Result<()> {
-    let mut walk = simulation(&["--exact", "walk::many::one_walk", "--nocapture"]);
-    walk.env("VIDRA_SIM_WALK", seed.to_string());
-    succeed(&mut walk)
+/// One run, with all that happens in it: a walk by its seed, or a scenario with its trouble.
+pub fn replay(run: &str) -> Result<()> {
+    let (test, variable) = match run.parse::<u64>() {
+        Ok(_) => ("walk::many::one_walk", "VIDRA_SIM_WALK"),
+        Err(_) => ("replay::replay", "VIDRA_SIM"),
+    };
+    succeed(simulation(test).env(variable, run))
 }
 
-/// All tests of the beds and the simulation.
-pub fn tests() -> Command {
+/// One of the tests that are ignored unless somebody asks for them. `--workspace`, because what the whole is built
+/// with is what `cargo xtask test` has built.
+fn simulation(test: &str) -> Command {
     let mut command = cargo_program();
-    command.args(["test", "--locked", "--profile", "simulate", "--package", "testkit"]);
-    command
-}
-
-fn simulation(arguments: &[&str]) -> Command {
-    let mut command = cargo_program();
-    command.args(["test", "--locked", "--quiet", "--profile", "simulate", "--package", "testkit"]);
-    command.args(["--test", "simulation", "--"]).args(arguments);
+    command.args([
+        "test",
+        "--locked",
+        "--quiet",
+        "--workspace",
+        "--profile",
+        "simulate",
+        "--test",
+        "simulation",
+        "--",
+    ]);
+    command.args(["--exact", test, "--ignored", "--nocapture"]);
     command
 }

@@ -28,7 +28,7 @@ pub fn undisturbed<S: Scenario>(act: S, shape: Shape) -> Run {
 /// How to see one run again.
 pub fn name_of<S: Scenario>(act: S, shape: Shape, trouble: &Trouble) -> String {
     let seed = if shape.latency { format!(":seed={}", shape.seed) } else { String::new() };
-    format!("VIDRA_SIM={}:{trouble}{seed}", act.name())
+    format!("again by: cargo xtask simulate --replay {}:{trouble}{seed}", act.name())
 }
 
 /// Before each call, and after each write. After a read the clusters are as they were before it.

@@ -1,0 +1,78 @@
+//! `cargo xtask test`: every check. All tests are built once; then what waits for real API servers and what computes
+//! run side by side. `--quick` leaves out what takes long, and says what.
+
+mod build;
+mod known;
+mod lanes;
+mod part;
+mod parts;
+
+use std::{path::PathBuf, time::Duration};
+
+use anyhow::{Result, bail};
+
+use crate::run::{root, start_watch};
+use build::Binaries;
+use lanes::Lane;
+use part::Done;
+
+/// Parts of the table at the end.
+const SLOWEST: usize = 10;
+
+/// Where each part's output is kept.
+fn logs() -> PathBuf {
+    root().join("target/check")
+}
+
+/// Runs them all, or those that take seconds.
+pub fn run(quick: bool) -> Result<()> {
+    let began = start_watch();
+    parts::require_tools(quick)?;
+    std::fs::create_dir_all(logs())?;
+    let first = vec![parts::format()];
+    let mut done = lanes::run(vec![Lane::new(first)]);
+    if failed(&done).is_none() {
+        // What Go builds goes beside what Rust builds: both have an end with one busy core.
+        let go = if quick { Vec::new() } else { parts::go_builds() };
+        let lanes = vec![Lane::new(vec![build::tests()]), Lane::new(go)];
+        done.extend(lanes::run(lanes));
+    }
+    if failed(&done).is_none() {
+        let binaries = Binaries::read()?;
+        let lanes = if quick { parts::quick(&binaries)? } else { parts::all(&binaries)? };
+        done.extend(lanes::run(lanes));
+    }
+    report(done, began.elapsed(), quick)
+}
+
+/// The first part that failed.
+fn failed(done: &[Done]) -> Option<&Done> {
+    done.iter().find(|part| part.error.is_some())
+}
+
+fn report(mut done: Vec<Done>, took: Duration, quick: bool) -> Result<()> {
+    let failures: Vec<_> = done.iter().filter(|part| part.error.is_some()).cloned().collect();
+    for part in &failures {
+        println!("\n=== {}\n{}", part.name, std::fs::read_to_string(&part.log).unwrap_or_default());
+    }
+    done.sort_by_key(|part| std::cmp::Reverse(part.took));
+    println!("\nThe slowest parts, in seconds:");
+    for part in done.iter().take(SLOWEST) {
+        println!("{:>8.1}  {}", part.took.as_secs_f64(), part.name);
+    }
+    if quick {
+        println!("\n--quick left out: {}", parts::LEFT_OUT);
+    }
+    for part in &failures {
+        println!("\nFAILED: {}: {}", part.name, part.error.as_deref().unwrap_or_default());
+    }
+    let (passed, wrong) = done
+        .iter()
+        .fold((0, 0), |(passed, failed), part| (passed + part.tests.passed, failed + part.tests.failed));
+    println!("\n{} parts in {:.0} s; their output is in {}", done.len(), took.as_secs_f64(), "target/check");
+    println!("{passed} passed, {wrong} failed");
+    match failures.is_empty() {
+        true => Ok(()),
+        false => bail!("{} of {} parts failed", failures.len(), done.len()),
+    }
+}

@@ -1,0 +1,144 @@
+//! One part of the check: commands one after the other, with their output in a file.
+
+use std::{
+    fs::File,
+    io::Write,
+    path::PathBuf,
+    process::{Command, ExitStatus, Stdio},
+    time::Duration,
+};
+
+use anyhow::{Context, Result, bail};
+
+use super::logs;
+use crate::run::{line, start_watch, until};
+
+type Work = Box<dyn FnOnce(&Log) -> Result<()> + Send>;
+
+/// See the module.
+pub struct Part {
+    name: String,
+    work: Work,
+}
+
+/// How many tests a part's programs said they ran.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tests {
+    /// Those that held.
+    pub passed: u64,
+    /// Those that did not.
+    pub failed: u64,
+}
+
+/// A part that has ended.
+#[derive(Clone, Debug)]
+pub struct Done {
+    /// The part.
+    pub name: String,
+    /// How long it took.
+    pub took: Duration,
+    /// Why it failed, if it did.
+    pub error: Option<String>,
+    /// What it counted.
+    pub tests: Tests,
+    /// Where its output is.
+    pub log: PathBuf,
+}
+
+impl Part {
+    /// A part by name; the work writes into the part's log.
+    pub fn new(name: &str, work: impl FnOnce(&Log) -> Result<()> + Send + 'static) -> Self {
+        Self { name: name.to_owned(), work: Box::new(work) }
+    }
+
+    /// A part that is one command.
+    pub fn command(name: &str, mut command: Command) -> Self {
+        Self::new(name, move |log| log.succeed(&mut command))
+    }
+
+    /// Runs it to its end.
+    pub fn perform(self) -> Done {
+        let began = start_watch();
+        let file: String =
+            self.name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
+        let log = Log { path: logs().join(format!("{file}.log")) };
+        let ended = File::create(&log.path).context("cannot write the log").and_then(|_| (self.work)(&log));
+        let tests = counted(&std::fs::read_to_string(&log.path).unwrap_or_default());
+        let error = ended.err().map(|error| format!("{error:#}"));
+        let (took, word) = (began.elapsed(), if error.is_some() { "FAILED" } else { "ok" });
+        let count = if tests.passed > 0 { format!(", {} tests", tests.passed) } else { String::new() };
+        println!("{word:<6} {:>7.1} s  {}{count}", took.as_secs_f64(), self.name);
+        Done { name: self.name, took, error, tests, log: log.path }
+    }
+}
+
+/// A part's output.
+pub struct Log {
+    path: PathBuf,
+}
+
+impl Log {
+    fn attach(&self, command: &mut Command) -> Result<()> {
+        let mut file = File::options().append(true).open(&self.path)?;
+        writeln!(file, "$ {}", line(command))?;
+        command.stdin(Stdio::null()).stdout(file.try_clone()?).stderr(file);
+        Ok(())
+    }
+
+    /// Runs a program to its end, which must be a good one.
+    pub fn succeed(&self, command: &mut Command) -> Result<()> {
+        self.attach(command)?;
+        self.end(command)
+    }
+
+    /// The same; what it says, but for its complaints, goes into a file of its own.
+    pub fn succeed_into(&self, command: &mut Command, file: File) -> Result<()> {
+        self.attach(command)?;
+        self.end(command.stdout(file))
+    }
+
+    fn end(&self, command: &mut Command) -> Result<()> {
+        let status = command.status().with_context(|| format!("cannot start {}", line(command)))?;
+        if !status.success() {
+            bail!("{} failed ({status})", line(command));
+        }
+        Ok(())
+    }
+
+    /// Runs a program, for so many seconds at most; `None`: it was ended then.
+    pub fn end_within(&self, command: &mut Command, seconds: u64) -> Result<Option<ExitStatus>> {
+        self.attach(command)?;
+        let mut child = command.spawn().with_context(|| format!("cannot start {}", line(command)))?;
+        let ended = until("it ends", seconds, || Ok(child.try_wait()?));
+        if ended.is_err() {
+            child.kill()?;
+            child.wait()?;
+        }
+        Ok(ended.ok())
+    }
+}
+
+/// What the test programs in a log say at their end.
+fn counted(log: &str) -> Tests {
+    let number = |line: &str, word: &str| {
+        let before = line.split(word).next().and_then(|text| text.split(' ').next_back());
+        before.and_then(|text| text.parse::<u64>().ok()).unwrap_or(0)
+    };
+    let results = log.lines().filter(|line| line.starts_with("test result: "));
+    results.fold(Tests::default(), |sum, line| Tests {
+        passed: sum.passed + number(line, " passed"),
+        failed: sum.failed + number(line, " failed"),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_test_programs_say_is_added_up() {
+        let log = "test result: ok. 12 passed; 0 failed; 1 ignored; 0 measured\nnoise 3 passed\n\
+            test result: FAILED. 2 passed; 1 failed; 0 ignored; 0 measured";
+        assert_eq!(counted(log), Tests { passed: 14, failed: 1 });
+    }
+}
