@@ -13,7 +13,7 @@ use std::{
 
 use anyhow::{Context, Result, bail};
 use bytes::Bytes;
-use futures::future::BoxFuture;
+use futures::future::{BoxFuture, LocalBoxFuture};
 use http::{Response, StatusCode, header};
 use http_body_util::Full;
 use kube::Client;
@@ -46,6 +46,13 @@ pub fn in_memory(scenario: impl AsyncFnOnce(World)) {
 
 /// The same, with a way to take members back to what they were.
 pub fn in_memory_with_backups(scenario: impl AsyncFnOnce(World, Backups)) {
+    run(Box::new(|world, backups| Box::pin(async { scenario(world, backups).await })));
+}
+
+/// A scenario as [`Boxed`](super::Boxed), that may take members back.
+type Boxed<'a> = Box<dyn FnOnce(World, Backups) -> LocalBoxFuture<'a, ()> + 'a>;
+
+pub(super) fn run(scenario: Boxed<'_>) {
     // kube's back-off draws from the thread's generator.
     fastrand::seed(1);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();

@@ -31,11 +31,21 @@ pub use real::on_real_servers;
 pub use record::Mark;
 pub use wait::{LONG, SOON, wait_for};
 
+use futures::future::LocalBoxFuture;
+
+/// A scenario whose type is forgotten, so that what runs scenarios is compiled once and not for each of them.
+type Boxed<'a> = Box<dyn FnOnce(World) -> LocalBoxFuture<'a, ()> + 'a>;
+
+fn boxed<'a>(scenario: impl AsyncFnOnce(World) + 'a) -> Boxed<'a> {
+    Box::new(|world| Box::pin(async { scenario(world).await }))
+}
+
 /// Runs a scenario on the bed that `VIDRA_BED` names: `testbed`, or, where it is not set, in memory.
 pub fn scenario(scenario: impl AsyncFnOnce(World)) {
+    let scenario = boxed(scenario);
     match std::env::var("VIDRA_BED").as_deref() {
-        Ok("testbed") => on_real_servers(scenario),
-        Ok("memory") | Err(_) => in_memory(scenario),
+        Ok("testbed") => real::run(scenario),
+        Ok("memory") | Err(_) => memory::run(Box::new(|world, _| scenario(world))),
         Ok(other) => panic!("VIDRA_BED is {other:?}; it takes memory or testbed"),
     }
 }

@@ -10,7 +10,9 @@ use tokio::sync::Mutex;
 use vidra_hub::settings::Settings;
 
 use super::{
+    Boxed,
     bed::{Bed, Turns, Who},
+    boxed,
     hub::World,
 };
 use crate::{
@@ -69,6 +71,10 @@ impl Drop for Taken {
 
 /// Runs a scenario on a real bed, in real time.
 pub fn on_real_servers(scenario: impl AsyncFnOnce(World)) {
+    run(boxed(scenario));
+}
+
+pub(super) fn run(scenario: Boxed<'_>) {
     let bed = Taken::one();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("a runtime");
     runtime.block_on(async { scenario(World::start(bed.0.clone()).await).await });

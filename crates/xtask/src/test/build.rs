@@ -23,7 +23,7 @@ pub fn tests() -> Part {
         let mut build = cargo_program();
         build.args(["test", "--locked", "--workspace", "--profile", "simulate", "--no-run"]);
         build.arg("--message-format=json-render-diagnostics");
-        log.succeed_into(&mut build, File::create(messages()).context("cannot keep cargo's words")?)
+        log.succeed_into(&build, File::create(messages()).context("cannot keep cargo's words")?)
     })
 }
 

@@ -3,11 +3,10 @@
 
 use std::{
     collections::VecDeque,
-    sync::{
-        Mutex, PoisonError,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::atomic::{AtomicBool, Ordering},
 };
+
+use parking_lot::Mutex;
 
 use super::part::{Done, Part};
 
@@ -36,7 +35,7 @@ pub fn run(lanes: Vec<Lane>) -> Vec<Done> {
     let count = lanes.len();
     let (lanes, done, stop) = (Mutex::new(lanes), Mutex::new(Vec::new()), AtomicBool::new(false));
     let next = |own: usize| {
-        let mut lanes = lanes.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut lanes = lanes.lock();
         let own = lanes.get_mut(own).and_then(|lane| lane.parts.pop_front());
         own.or_else(|| lanes.iter_mut().filter(|lane| lane.shared).find_map(|lane| lane.parts.pop_front()))
     };
@@ -49,10 +48,10 @@ pub fn run(lanes: Vec<Lane>) -> Vec<Done> {
                 {
                     let ended = part.perform();
                     stop.fetch_or(ended.error.is_some(), Ordering::Relaxed);
-                    done.lock().unwrap_or_else(PoisonError::into_inner).push(ended);
+                    done.lock().push(ended);
                 }
             });
         }
     });
-    done.into_inner().unwrap_or_else(PoisonError::into_inner)
+    done.into_inner()
 }

@@ -69,7 +69,7 @@ fn report(mut done: Vec<Done>, took: Duration, quick: bool) -> Result<()> {
     let (passed, wrong) = done
         .iter()
         .fold((0, 0), |(passed, failed), part| (passed + part.tests.passed, failed + part.tests.failed));
-    println!("\n{} parts in {:.0} s; their output is in {}", done.len(), took.as_secs_f64(), "target/check");
+    println!("\n{} parts in {:.0} s; their output is in target/check", done.len(), took.as_secs_f64());
     println!("{passed} passed, {wrong} failed");
     match failures.is_empty() {
         true => Ok(()),

@@ -1,6 +1,7 @@
 //! One part of the check: commands one after the other, with their output in a file.
 
 use std::{
+    ffi::OsStr,
     fs::File,
     io::Write,
     path::PathBuf,
@@ -19,6 +20,7 @@ type Work = Box<dyn FnOnce(&Log) -> Result<()> + Send>;
 pub struct Part {
     name: String,
     work: Work,
+    gentle: bool,
 }
 
 /// How many tests a part's programs said they ran.
@@ -48,12 +50,17 @@ pub struct Done {
 impl Part {
     /// A part by name; the work writes into the part's log.
     pub fn new(name: &str, work: impl FnOnce(&Log) -> Result<()> + Send + 'static) -> Self {
-        Self { name: name.to_owned(), work: Box::new(work) }
+        Self { name: name.to_owned(), work: Box::new(work), gentle: false }
+    }
+
+    /// The same, leaving the cores to others that have deadlines.
+    pub fn gently(self) -> Self {
+        Self { gentle: true, ..self }
     }
 
     /// A part that is one command.
-    pub fn command(name: &str, mut command: Command) -> Self {
-        Self::new(name, move |log| log.succeed(&mut command))
+    pub fn command(name: &str, command: Command) -> Self {
+        Self::new(name, move |log| log.succeed(&command))
     }
 
     /// Runs it to its end.
@@ -61,7 +68,7 @@ impl Part {
         let began = start_watch();
         let file: String =
             self.name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
-        let log = Log { path: logs().join(format!("{file}.log")) };
+        let log = Log { path: logs().join(format!("{file}.log")), gentle: self.gentle };
         let ended = File::create(&log.path).context("cannot write the log").and_then(|_| (self.work)(&log));
         let tests = counted(&std::fs::read_to_string(&log.path).unwrap_or_default());
         let error = ended.err().map(|error| format!("{error:#}"));
@@ -75,40 +82,34 @@ impl Part {
 /// A part's output.
 pub struct Log {
     path: PathBuf,
+    gentle: bool,
 }
 
 impl Log {
-    fn attach(&self, command: &mut Command) -> Result<()> {
+    /// The command as it is to be started, with its output in the log.
+    fn attached(&self, command: &Command) -> Result<Command> {
         let mut file = File::options().append(true).open(&self.path)?;
         writeln!(file, "$ {}", line(command))?;
+        let mut command =
+            if self.gentle { gentle(command) } else { same(command, command.get_program(), &[]) };
         command.stdin(Stdio::null()).stdout(file.try_clone()?).stderr(file);
-        Ok(())
+        Ok(command)
     }
 
     /// Runs a program to its end, which must be a good one.
-    pub fn succeed(&self, command: &mut Command) -> Result<()> {
-        self.attach(command)?;
-        self.end(command)
+    pub fn succeed(&self, command: &Command) -> Result<()> {
+        good_end(&mut self.attached(command)?)
     }
 
     /// The same; what it says, but for its complaints, goes into a file of its own.
-    pub fn succeed_into(&self, command: &mut Command, file: File) -> Result<()> {
-        self.attach(command)?;
-        self.end(command.stdout(file))
-    }
-
-    fn end(&self, command: &mut Command) -> Result<()> {
-        let status = command.status().with_context(|| format!("cannot start {}", line(command)))?;
-        if !status.success() {
-            bail!("{} failed ({status})", line(command));
-        }
-        Ok(())
+    pub fn succeed_into(&self, command: &Command, file: File) -> Result<()> {
+        good_end(self.attached(command)?.stdout(file))
     }
 
     /// Runs a program, for so many seconds at most; `None`: it was ended then.
-    pub fn end_within(&self, command: &mut Command, seconds: u64) -> Result<Option<ExitStatus>> {
-        self.attach(command)?;
-        let mut child = command.spawn().with_context(|| format!("cannot start {}", line(command)))?;
+    pub fn end_within(&self, command: &Command, seconds: u64) -> Result<Option<ExitStatus>> {
+        let mut child =
+            self.attached(command)?.spawn().with_context(|| format!("cannot start {}", line(command)))?;
         let ended = until("it ends", seconds, || Ok(child.try_wait()?));
         if ended.is_err() {
             child.kill()?;
@@ -116,6 +117,35 @@ impl Log {
         }
         Ok(ended.ok())
     }
+}
+
+fn good_end(command: &mut Command) -> Result<()> {
+    let status = command.status().with_context(|| format!("cannot start {}", line(command)))?;
+    if !status.success() {
+        bail!("{} failed ({status})", line(command));
+    }
+    Ok(())
+}
+
+/// The same command at the lowest priority.
+fn gentle(command: &Command) -> Command {
+    same(command, "nice".as_ref(), &["-n".as_ref(), "19".as_ref(), command.get_program()])
+}
+
+/// What a command does, begun by this program with these words before its own.
+fn same(command: &Command, program: &OsStr, first: &[&OsStr]) -> Command {
+    let mut same = Command::new(program);
+    same.args(first).args(command.get_args());
+    if let Some(directory) = command.get_current_dir() {
+        same.current_dir(directory);
+    }
+    for (name, value) in command.get_envs() {
+        match value {
+            Some(value) => same.env(name, value),
+            None => same.env_remove(name),
+        };
+    }
+    same
 }
 
 /// What the test programs in a log say at their end.

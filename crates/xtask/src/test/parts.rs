@@ -47,7 +47,8 @@ pub fn require_tools(quick: bool) -> Result<()> {
         ("go", "install Go 1.26 or newer, from https://go.dev/dl"),
     ] {
         // `go --version` is refused, and says by that that it is there.
-        if !(quick && tool == "go") && !is_there(tool) {
+        let needed = !quick || tool != "go";
+        if needed && !is_there(tool) {
             missing.push(format!("{tool} is missing: {install}"));
         }
     }
@@ -80,7 +81,7 @@ pub fn all(binaries: &Binaries) -> Result<Vec<Lane>> {
         real.push(test(&format!("{package} {target}"), binaries.command(package, target)?));
     }
     let mut rest = vec![
-        test("simulation", gentle(binaries.command("testkit", "simulation")?)),
+        test("simulation", binaries.command("testkit", "simulation")?),
         clippy(),
         documentation(),
         test("scenarios in memory", scenarios(binaries, "memory")?),
@@ -98,7 +99,7 @@ pub fn all(binaries: &Binaries) -> Result<Vec<Lane>> {
         Part::command("testbed: go test", go("tests/testbed", "test", "./internal/...")),
         Part::command("oracle: go vet", go("tests/oracle", "vet", "./...")),
     ]);
-    Ok(vec![Lane::new(real), Lane::shared(rest)])
+    Ok(vec![Lane::new(real), Lane::shared(rest.into_iter().map(Part::gently).collect())])
 }
 
 /// What takes seconds.
@@ -138,21 +139,6 @@ fn scenarios(binaries: &Binaries, bed: &str) -> Result<Command> {
     Ok(command)
 }
 
-/// The same program, which leaves the cores to others that have deadlines.
-fn gentle(command: Command) -> Command {
-    let mut gentle = program("nice");
-    gentle.args(["-n", "19"]).arg(command.get_program()).args(command.get_args());
-    if let Some(directory) = command.get_current_dir() {
-        gentle.current_dir(directory);
-    }
-    for (name, value) in command.get_envs() {
-        if let Some(value) = value {
-            gentle.env(name, value);
-        }
-    }
-    gentle
-}
-
 fn clippy() -> Part {
     Part::command(
         "clippy",
@@ -178,7 +164,7 @@ fn dependencies() -> Part {
         }
         let mut check = program(deny);
         check.args(["--locked", "check", "--hide-inclusion-graph", "bans", "licenses", "sources"]);
-        log.succeed(&mut check)
+        log.succeed(&check)
     })
 }
 
