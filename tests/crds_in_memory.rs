@@ -148,9 +148,8 @@ async fn a_deep_vidra_resource_is_stored_listed_and_watched() {
         assert!(code == 200 && answer.contains(&nested), "{levels}: {code}");
         let (code, answer) = send(&cluster, "GET", &resources, "", String::new()).await;
         assert!(code == 200 && answer.contains(&nested), "{levels}: {code}");
-        let watched =
-            send(&cluster, "GET", &format!("{resources}?watch=1&timeoutSeconds=1"), "", String::new());
-        let (code, answer) = watched.await;
+        let watched = format!("{resources}?watch=1&timeoutSeconds=1");
+        let (code, answer) = send(&cluster, "GET", &watched, "", String::new()).await;
         assert!(code == 200 && answer.contains(&nested), "{levels}: {code}");
     }
     let api = kube::Api::<kube::api::DynamicObject>::namespaced_with(

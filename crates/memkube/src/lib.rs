@@ -309,7 +309,8 @@ impl Cluster {
         self.inner.store.lock().revision()
     }
 
-    /// A stored object, read beside the API: not a call. The namespace is empty for cluster-scoped kinds.
+    /// A stored object, read beside the API: not a call. The namespace is empty for cluster-scoped kinds. One of
+    /// some thousand levels takes more stack to be dropped than tests have.
     pub fn object(&self, group: &str, plural: &str, namespace: &str, name: &str) -> Option<Value> {
         let resource = Resource::new(group, plural);
         self.inner.store.lock().get(&resource, &Place::new(namespace, name))
