@@ -29,11 +29,13 @@ impl Set {
     /// Adds a path. The empty path is no member of any set.
     pub fn insert(&mut self, path: &[Element]) {
         let Some((first, rest)) = path.split_first() else { return };
-        let node = self.nodes.entry(first.clone()).or_default();
-        match rest {
-            [] => node.member = true,
-            rest => node.below.insert(rest),
+        // Most steps are there already: their names are not copied.
+        if let Some(node) = self.nodes.get_mut(first) {
+            return node.insert(rest);
         }
+        let mut node = Node::default();
+        node.insert(rest);
+        self.nodes.insert(first.clone(), node);
     }
 
     /// Is this very element, at the top, a member?
@@ -197,6 +199,13 @@ impl Set {
 }
 
 impl Node {
+    fn insert(&mut self, rest: &[Element]) {
+        match rest {
+            [] => self.member = true,
+            rest => self.below.insert(rest),
+        }
+    }
+
     fn is_any(&self) -> bool {
         self.member || !self.below.is_empty()
     }
