@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use super::custom;
 use super::failure::Failure;
 use super::kinds::Kind;
 use super::limits;
@@ -205,9 +206,12 @@ impl Write {
             wrong.push(("kind".to_owned(), "FieldValueInvalid", why));
         }
         wrong.extend(limits::annotations(object));
+        if self.kind.is_crd() && live.is_none_or(|live| live["spec"] != object["spec"]) {
+            wrong.extend(custom::faults(object));
+        }
         match self.kind.custom() {
             Some(custom) => {
-                wrong.extend(custom.validate(object));
+                wrong.extend(custom.validate(live, object));
                 wrong.extend(scale::wrong(self, object));
             }
             None => wrong.extend(validate::builtin(&self.kind, live, object)),

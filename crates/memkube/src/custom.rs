@@ -1,8 +1,22 @@
 //! Custom resources: what a CRD's structural schema says of their fields. Pruning, defaulting, validation.
 
-use jiff::Timestamp;
-use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
+use std::sync::Arc;
 
+use jiff::Timestamp;
+use parking_lot::Mutex;
+use regex::Regex;
+use serde_json::{Value, json};
+
+mod check;
+mod format;
+mod node;
+mod rule;
+
+use check::Wrong;
+use node::{Fault, Node};
+
+use super::deep;
 use super::schema::{self, META, Reader, TypeId, Types};
 use super::smd::Typed;
 use super::store::rfc3339;
@@ -14,6 +28,10 @@ pub(super) struct Custom {
     pub root: TypeId,
     /// `openAPIV3Schema`; null where there is none.
     schema: Value,
+    /// The same as it is checked.
+    node: Node,
+    /// What of the schema cannot be used.
+    faults: Vec<Fault>,
     /// Dotted paths that field selectors may name, beside metadata.name and metadata.namespace.
     pub selectable: Vec<String>,
     /// The `scale` subresource's paths.
@@ -23,8 +41,26 @@ pub(super) struct Custom {
 }
 
 impl Custom {
-    /// Reads one of the versions of a CRD's spec.
-    pub fn read(version: &Value, spec: &Value) -> Self {
+    /// Reads one of the versions of a CRD's spec. What reads alike is read once in a process: its rules are
+    /// compiled, and thousands of clusters have the same CRDs.
+    pub fn read(version: &Value, spec: &Value) -> Arc<Self> {
+        static KNOWN: Mutex<BTreeMap<String, Arc<Custom>>> = Mutex::new(BTreeMap::new());
+        let key = format!("{} {version}", spec["preserveUnknownFields"] == true);
+        if let Some(custom) = KNOWN.lock().get(&key) {
+            return custom.clone();
+        }
+        // The parser of rules takes much of the stack.
+        let custom = Arc::new(deep::roomy(|| Custom::read_new(version, spec)));
+        let mut known = KNOWN.lock();
+        // Of tests that make a CRD each, none is to be kept for long.
+        if known.len() >= MOST_KNOWN {
+            known.clear();
+        }
+        known.insert(key, custom.clone());
+        custom
+    }
+
+    fn read_new(version: &Value, spec: &Value) -> Self {
         let mut schema = version["schema"]["openAPIV3Schema"].clone();
         if spec["preserveUnknownFields"] == true && schema.is_object() {
             schema["x-kubernetes-preserve-unknown-fields"] = json!(true);
@@ -37,6 +73,8 @@ impl Custom {
             properties["kind"] = json!({"type": "string"});
             properties["metadata"] = json!({"$ref": format!("#/{META}.ObjectMeta")});
         }
+        let mut faults = Vec::new();
+        let node = Node::read(&schema, true, "", &mut faults);
         let mut reader = Reader::new(&schema::builtin().metadata, Types::new());
         let root = reader.schema(&described, open);
         let paths = version["selectableFields"].as_array().into_iter().flatten();
@@ -45,6 +83,8 @@ impl Custom {
             types: reader.finish(),
             root,
             schema,
+            node,
+            faults,
             selectable: paths.map(|path| path.trim_start_matches('.').to_owned()).collect(),
             scale: version["subresources"]["scale"].clone(),
             columns: version["additionalPrinterColumns"].as_array().cloned().unwrap_or_default(),
@@ -87,14 +127,60 @@ impl Custom {
         default(object, &self.schema, prune);
     }
 
-    /// What the schema refuses: (field, reason, message) of each.
-    pub fn validate(&self, object: &Value) -> Vec<(String, &'static str, String)> {
+    /// What the schema refuses of an object: (field, reason, message) of each. What was wrong before in a live
+    /// object, and is as it was, may stay so.
+    pub fn validate(&self, live: Option<&Value>, object: &Value) -> Vec<Wrong> {
         let mut wrong = Vec::new();
-        if self.schema.is_object() {
-            check(object, &self.schema, "", true, &mut wrong);
+        if !self.schema.is_object() {
+            return wrong;
+        }
+        check::check(&self.node, object, live, "", &mut wrong);
+        if self.node.ruled && wrong.iter().any(|(_, reason, _)| BLOCKING.contains(reason)) {
+            let why = "Invalid value: null: some validation rules were not checked because the object was \
+                       invalid; correct the existing errors to complete validation";
+            wrong.push(("<nil>".to_owned(), "FieldValueInvalid", why.to_owned()));
+        } else {
+            rule::run(&self.node, object, live, false, "", &mut wrong);
         }
         wrong
     }
+}
+
+/// Versions of CRDs that are kept read.
+const MOST_KNOWN: usize = 256;
+
+/// Reasons after which no rule is run: `hasBlockingErr` of the real server.
+const BLOCKING: [&str; 5] = [
+    "FieldValueNotSupported",
+    "FieldValueRequired",
+    "FieldValueTooLong",
+    "FieldValueTooMany",
+    "FieldValueTypeInvalid",
+];
+
+/// A pattern of a schema or a rule.
+fn regex(text: &str) -> Result<Regex, String> {
+    Regex::new(text).map_err(|error| format!("{text:?} is no pattern: {error}"))
+}
+
+/// What of a CRD's schemas cannot be used, each with its field.
+pub(super) fn faults(crd: &Value) -> Vec<Wrong> {
+    let spec = &crd["spec"];
+    let versions = spec["versions"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let all = versions.iter().enumerate().flat_map(|(index, version)| {
+        let custom = Custom::read(version, spec);
+        let wrong = |(path, why): &Fault| {
+            // A schema that all versions have is looked at once, and elsewhere.
+            let at = match versions {
+                [_] => "spec.validation".to_owned(),
+                _ => format!("spec.versions[{index}].schema"),
+            };
+            let field = format!("{at}.openAPIV3Schema{path}");
+            (field, "FieldValueInvalid", format!("Invalid value: {why}"))
+        };
+        custom.faults.iter().map(wrong).collect::<Vec<_>>()
+    });
+    all.collect()
 }
 
 /// Always there in a custom resource and in an embedded one.
@@ -138,6 +224,9 @@ fn prune(value: &mut Value, schema: &Value, root: bool, path: &str, gone: &mut V
 }
 
 fn default(value: &mut Value, schema: &Value, prune: bool) {
+    if !schema.is_object() {
+        return;
+    }
     match value {
         Value::Object(map) => {
             let properties = schema["properties"].as_object();
@@ -160,165 +249,6 @@ fn default(value: &mut Value, schema: &Value, prune: bool) {
         }
         Value::Array(list) => list.iter_mut().for_each(|item| default(item, &schema["items"], prune)),
         _ => {}
-    }
-}
-
-type Wrong = (String, &'static str, String);
-
-fn check(value: &Value, schema: &Value, path: &str, root: bool, wrong: &mut Vec<Wrong>) {
-    let mut refuse = |reason, message: String| wrong.push((path.to_owned(), reason, message));
-    if value.is_null() {
-        if schema["nullable"] != true && schema["type"].is_string() {
-            let kind = schema["type"].as_str().unwrap_or_default();
-            refuse(
-                "FieldValueTypeInvalid",
-                format!("Invalid value: \"null\": {path} in body must be of type {kind}: \"null\""),
-            );
-        }
-        return;
-    }
-    if let Some(kind) = schema["type"].as_str()
-        && !is_a(value, kind)
-        && !(schema["x-kubernetes-int-or-string"] == true)
-    {
-        let found = name_of(value);
-        refuse(
-            "FieldValueTypeInvalid",
-            format!("Invalid value: {found:?}: {path} in body must be of type {kind}: {found:?}"),
-        );
-        return;
-    }
-    if schema["x-kubernetes-int-or-string"] == true && !is_a(value, "integer") && !value.is_string() {
-        let found = name_of(value);
-        refuse(
-            "FieldValueTypeInvalid",
-            format!("Invalid value: {found:?}: {path} in body must be of type integer,string: {found:?}"),
-        );
-        return;
-    }
-    if let Some(allowed) = schema["enum"].as_array()
-        && !allowed.contains(value)
-    {
-        let allowed: Vec<_> = allowed.iter().map(Value::to_string).collect();
-        refuse(
-            "FieldValueNotSupported",
-            format!("Unsupported value: {value}: supported values: {}", allowed.join(", ")),
-        );
-    }
-    bounds(value, schema, path, &mut refuse);
-    match value {
-        Value::Object(map) => members(map, schema, path, root, wrong),
-        Value::Array(list) => {
-            let kind = schema["x-kubernetes-list-type"].as_str();
-            for (index, item) in list.iter().enumerate() {
-                check(item, &schema["items"], &format!("{path}[{index}]"), false, wrong);
-                let same = |other: &Value| match kind {
-                    Some("set") => other == item,
-                    Some("map") => {
-                        let keys = schema["x-kubernetes-list-map-keys"].as_array();
-                        let mut keys = keys.into_iter().flatten().filter_map(Value::as_str);
-                        keys.all(|key| other[key] == item[key])
-                    }
-                    _ => false,
-                };
-                if list[..index].iter().any(same) {
-                    wrong.push((
-                        format!("{path}[{index}]"),
-                        "FieldValueDuplicate",
-                        format!("Duplicate value: {item}"),
-                    ));
-                }
-            }
-        }
-        _ => {}
-    }
-}
-
-fn members(map: &Map<String, Value>, schema: &Value, path: &str, root: bool, wrong: &mut Vec<Wrong>) {
-    let at = |key: &str| if path.is_empty() { key.to_owned() } else { format!("{path}.{key}") };
-    let required = schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str);
-    for key in required.filter(|key| !map.contains_key(*key)) {
-        wrong.push((at(key), "FieldValueRequired", "Required value".to_owned()));
-    }
-    let resource = root || schema["x-kubernetes-embedded-resource"] == true;
-    for (key, value) in map {
-        if resource && key == "metadata" {
-            continue;
-        }
-        let inner = schema["properties"].get(key).unwrap_or(&schema["additionalProperties"]);
-        check(value, inner, &at(key), false, wrong);
-    }
-}
-
-fn bounds(value: &Value, schema: &Value, path: &str, refuse: &mut impl FnMut(&'static str, String)) {
-    let invalid = |refuse: &mut dyn FnMut(&'static str, String), why: &str, bound: &Value, unit: &str| {
-        let message = format!("Invalid value: {value}: {path} in body should {why} {bound}{unit}");
-        refuse("FieldValueInvalid", message);
-    };
-    let size = match value {
-        Value::String(text) => {
-            Some((text.chars().count(), "minLength", "maxLength", "be at least", " chars long"))
-        }
-        Value::Array(list) => Some((list.len(), "minItems", "maxItems", "have at least", " items")),
-        Value::Object(map) => {
-            Some((map.len(), "minProperties", "maxProperties", "have at least", " properties"))
-        }
-        _ => None,
-    };
-    if let Some((size, least, most, why, unit)) = size {
-        if schema[least].as_u64().is_some_and(|least| (size as u64) < least) {
-            invalid(refuse, why, &schema[least], unit);
-        }
-        if schema[most].as_u64().is_some_and(|most| (size as u64) > most) {
-            let most = &schema[most];
-            match value {
-                Value::String(_) => {
-                    refuse("FieldValueTooLong", format!("Too long: may not be more than {most} bytes"));
-                }
-                _ => refuse("FieldValueTooMany", format!("Too many: {size}: must have at most {most} items")),
-            }
-        }
-    }
-    if let Some(number) = value.as_f64() {
-        let over = |name: &str, exclusive: &str, beyond: fn(f64, f64) -> bool| {
-            let limit = schema[name].as_f64()?;
-            let excluded = schema[exclusive] == true;
-            (beyond(number, limit) || (excluded && number == limit)).then_some(excluded)
-        };
-        if let Some(excluded) = over("minimum", "exclusiveMinimum", |one, least| one < least) {
-            let why = if excluded { "be greater than" } else { "be greater than or equal to" };
-            invalid(refuse, why, &schema["minimum"], "");
-        }
-        if let Some(excluded) = over("maximum", "exclusiveMaximum", |one, most| one > most) {
-            let why = if excluded { "be less than" } else { "be less than or equal to" };
-            invalid(refuse, why, &schema["maximum"], "");
-        }
-    }
-}
-
-fn is_a(value: &Value, kind: &str) -> bool {
-    match kind {
-        "object" => value.is_object(),
-        "array" => value.is_array(),
-        "string" => value.is_string(),
-        "boolean" => value.is_boolean(),
-        "integer" => {
-            value.is_i64() || value.is_u64() || value.as_f64().is_some_and(|number| number.fract() == 0.0)
-        }
-        "number" => value.is_number(),
-        _ => true,
-    }
-}
-
-fn name_of(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "null",
-        Value::Bool(_) => "boolean",
-        Value::Number(number) if number.is_f64() => "number",
-        Value::Number(_) => "integer",
-        Value::String(_) => "string",
-        Value::Array(_) => "array",
-        Value::Object(_) => "object",
     }
 }
 

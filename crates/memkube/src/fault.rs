@@ -116,6 +116,14 @@ pub enum Fault {
     /// A watch is opened and silent, without bookmarks and without an end, until it is cut. Anything else is
     /// served as ever.
     Silent,
+    /// This HTTP status with a page of HTML, as a load balancer answers that finds no server. Nothing is done.
+    Html(u16),
+    /// 429 as a server with too much to do writes it: a line of plain text, and so many seconds in
+    /// `Retry-After`. Nothing is done.
+    TooMany(u32),
+    /// The server does what was asked, and answers with this HTTP status and `reason` all the same, as when etcd
+    /// or a proxy gives up too early. A watch is not opened.
+    StatusAfter(u16, &'static str),
 }
 
 /// What happens to one event of an open watch.

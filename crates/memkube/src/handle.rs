@@ -32,9 +32,11 @@ const WATCH_TIMEOUT: Duration = Duration::from_secs(1800);
 pub(super) enum Answer {
     Json(u16, Value),
     /// JSON that is written already.
-    Raw(String),
+    Raw(u16, String),
     Aggregated(Value),
     Text(u16, &'static str),
+    /// A page that no API server writes.
+    Html(u16),
     Watch(Start),
 }
 
@@ -42,8 +44,18 @@ impl Answer {
     /// The HTTP status.
     pub fn code(&self) -> u16 {
         match self {
-            Answer::Json(code, _) | Answer::Text(code, _) => *code,
-            Answer::Raw(_) | Answer::Aggregated(_) | Answer::Watch(_) => 200,
+            Answer::Json(code, _) | Answer::Raw(code, _) | Answer::Text(code, _) | Answer::Html(code) => {
+                *code
+            }
+            Answer::Aggregated(_) | Answer::Watch(_) => 200,
+        }
+    }
+
+    /// The same as text, where it may be too deep to be handed on.
+    fn written(self) -> Self {
+        match self {
+            Answer::Json(code, value) => Answer::Raw(code, value.to_string()),
+            other => other,
         }
     }
 }
@@ -57,6 +69,13 @@ impl From<Failure> for Answer {
 impl Inner {
     /// Serves one request: effect and answer in one step, with nothing in between. Warnings come beside.
     pub(super) fn handle(&self, asked: &Asked, call: &Call) -> (Answer, Vec<String>) {
+        self.with_room_for(asked, |deep| {
+            let (answer, warnings) = self.handle_in(asked, call);
+            (if deep { answer.written() } else { answer }, warnings)
+        })
+    }
+
+    fn handle_in(&self, asked: &Asked, call: &Call) -> (Answer, Vec<String>) {
         let gate = self.gate(call);
         let mut store = self.store.lock();
         store.warnings.clear();
@@ -92,7 +111,7 @@ impl Inner {
         }
         Ok(match &asked.target {
             Target::Health => Answer::Text(200, "ok"),
-            Target::Version => Answer::Raw(format!("{:#}", route::version())),
+            Target::Version => Answer::Raw(200, format!("{:#}", route::version())),
             Target::CoreVersions if aggregated => {
                 Answer::Aggregated(discovery::aggregated(&store.kinds, &[], true))
             }
@@ -109,11 +128,10 @@ impl Inner {
             Target::OldDocument if asked.accept.contains("protobuf") => {
                 Answer::Text(200, openapi::OLD_DOCUMENT_PROTOBUF)
             }
-            Target::OldDocument => Answer::Raw(openapi::OLD_DOCUMENT.to_owned()),
+            Target::OldDocument => Answer::Raw(200, openapi::OLD_DOCUMENT.to_owned()),
             Target::Documents => Answer::Json(200, openapi::index(&store.kinds)),
-            Target::Document(path) => {
-                openapi::document(&store.kinds, path).map_or_else(|| document(None), Answer::Raw)
-            }
+            Target::Document(path) => openapi::document(&store.kinds, path)
+                .map_or_else(|| document(None), |text| Answer::Raw(200, text)),
             Target::Unknown => document(None),
             Target::Objects(address) if store.unavailable.contains(&address.group) => {
                 Answer::Text(503, "service unavailable\n")

@@ -299,7 +299,7 @@ pub(super) fn of_crd(crd: &Value) -> Vec<Kind> {
                     None => kind.entry["subresources"] = json!([scale]),
                 }
             }
-            kind.shape = Shape::Custom(Arc::new(Custom::read(version, spec)));
+            kind.shape = Shape::Custom(Custom::read(version, spec));
             kind
         })
         .collect()

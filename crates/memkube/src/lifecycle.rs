@@ -9,6 +9,7 @@ use super::admission::Written;
 use super::aggregated;
 use super::builtin::{self, NAME_LABEL};
 use super::custom;
+use super::deep;
 use super::failure::Failure;
 use super::garbage::Policy;
 use super::kinds::{self, CRD_GROUP, CRD_PLURAL};
@@ -134,6 +135,7 @@ impl Store {
         if !self.any_size {
             limits::stored(&new)?;
         }
+        deep::stored(&new)?;
         if write.dry_run {
             return Ok(new);
         }

@@ -8,6 +8,7 @@ mod scale;
 use entry::{Entry, own_entry, read, write};
 pub(super) use scale::{show as show_scale, take as take_scale};
 
+use super::deep;
 use super::failure::Failure;
 use super::kinds::Kind;
 use super::smd::{self, Comparison, Element, Set, Typed};
@@ -277,7 +278,7 @@ const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 /// may take them over.
 fn noted(typed: Typed<'_>, live: &Value) -> Set {
     let text = live["metadata"]["annotations"][LAST_APPLIED].as_str().unwrap_or_default();
-    let Ok(said) = serde_json::from_str::<Value>(text) else { return Set::default() };
+    let Ok(said) = deep::read::<Value>(text.as_bytes()) else { return Set::default() };
     // Duplicates in either are too much for it.
     let read = |object: &Value| smd::validate(typed, object, false).is_ok();
     if said["apiVersion"] != live["apiVersion"] || !read(&said) || !read(live) {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 
+use super::deep;
 use super::failure::Failure;
 use super::fault::Verb;
 use super::kinds::Kind;
@@ -252,15 +253,12 @@ pub(super) fn body(asked: &Asked) -> Result<Value, Failure> {
     if asked.content_type.starts_with(protobuf::MEDIA_TYPE) {
         return protobuf::read(&asked.body).map_err(|error| unreadable("protobuf", error.to_string()));
     }
-    match serde_json::from_slice(&asked.body) {
+    match deep::read(&asked.body) {
         Ok(value) => Ok(value),
         Err(_) if asked.content_type.contains("yaml") => {
             let text =
                 std::str::from_utf8(&asked.body).map_err(|error| unreadable("YAML", error.to_string()))?;
-            // As kubectl writes file modes.
-            let options = serde_saphyr::options! { legacy_octal_numbers: true, with_snippet: false };
-            serde_saphyr::from_str_with_options(text, options)
-                .map_err(|error| unreadable("YAML", error.to_string()))
+            deep::read_yaml(text).map_err(|error| unreadable("YAML", error))
         }
         Err(error) => Err(unreadable("JSON", error.to_string())),
     }

@@ -107,23 +107,27 @@ impl Inner {
         }
         self.reachable().await?;
         let before = self.store.lock().revision();
-        let refusal = match fault {
-            Fault::Status(code, reason) => {
-                let message = format!("the test answers this request with {code} {reason}");
-                Some(Failure::new(code, reason, message))
-            }
-            Fault::Conflict => Some(Failure::modified_at(&call.group, &call.resource, &call.name)),
-            Fault::Unauthorized => Some(Failure::unauthorized()),
+        let told = |code, reason: &str| {
+            let message = format!("the test answers this request with {code} {reason}");
+            Answer::from(Failure::new(code, reason, message))
+        };
+        let instead = match fault {
+            Fault::Status(code, reason) => Some(told(code, reason)),
+            Fault::Conflict => Some(Failure::modified_at(&call.group, &call.resource, &call.name).into()),
+            Fault::Unauthorized => Some(Failure::unauthorized().into()),
+            Fault::Html(code) => Some(Answer::Html(code)),
+            Fault::TooMany(_) => Some(Answer::Text(429, TOO_MANY)),
             _ => None,
         };
-        let (answer, warnings) = match refusal {
-            Some(failure) => (Answer::from(failure), Vec::new()),
+        let (mut answer, warnings) = match instead {
+            Some(answer) => (answer, Vec::new()),
             None => self.handle(&asked, &call),
         };
         self.testify(&call, &answer, before);
         match fault {
             Fault::DropAfter => return Err(broken()),
             Fault::Late(time) => tokio::time::sleep(time).await,
+            Fault::StatusAfter(code, reason) => answer = told(code, reason),
             _ => {}
         }
         let index = call.index;
@@ -147,7 +151,7 @@ impl Inner {
         let changes =
             store.changes_after(before).into_iter().flatten().map(Changed::from).collect::<Vec<_>>();
         drop(store);
-        witness(&Call { status: answer.code(), ..call.clone() }, &changes);
+        self.with_room(|| witness(&Call { status: answer.code(), ..call.clone() }, &changes));
     }
 
     /// Waits while the cluster hangs.
@@ -165,6 +169,10 @@ impl Inner {
 
     fn respond(self: Arc<Self>, answer: Answer, call: Call, fault: Fault) -> Response<ResponseBody> {
         let name = self.name.clone();
+        let wait = match fault {
+            Fault::TooMany(seconds) => HeaderValue::from(seconds),
+            _ => HeaderValue::from_static("1"),
+        };
         let full = |bytes: Bytes| match fault {
             Fault::HalfBody => {
                 let half = bytes.slice(..bytes.len() / 2);
@@ -175,9 +183,10 @@ impl Inner {
         };
         let (code, content_type, body) = match answer {
             Answer::Json(code, value) => (code, "application/json", full(value.to_string().into())),
-            Answer::Raw(text) => (200, "application/json", full(text.into())),
+            Answer::Raw(code, text) => (code, "application/json", full(text.into())),
             Answer::Aggregated(value) => (200, AGGREGATED, full(value.to_string().into())),
             Answer::Text(code, text) => (code, "text/plain; charset=utf-8", full(text.into())),
+            Answer::Html(code) => (code, "text/html", full(page(code).into())),
             Answer::Watch(start) => {
                 let body = StreamBody::new(watch::open(self, start, call, fault));
                 (200, "application/json", BodyExt::boxed_unsync(body))
@@ -187,8 +196,20 @@ impl Inner {
         *response.status_mut() = StatusCode::from_u16(code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
         response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
         if code == 429 {
-            response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
+            response.headers_mut().insert(RETRY_AFTER, wait);
         }
         response
     }
+}
+
+/// `tooManyRequests` of kube-apiserver.
+const TOO_MANY: &str = "Too many requests, please try again later.\n";
+
+/// A proxy's page for an error.
+fn page(code: u16) -> String {
+    let reason = StatusCode::from_u16(code).ok().and_then(|code| code.canonical_reason()).unwrap_or_default();
+    format!(
+        "<html>\r\n<head><title>{code} {reason}</title></head>\r\n<body>\r\n<center><h1>{code} {reason}</h1></center>\r\n\
+         <hr><center>nginx</center>\r\n</body>\r\n</html>\r\n"
+    )
 }

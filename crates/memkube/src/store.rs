@@ -7,6 +7,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use serde_json::Value;
 
+use super::deep;
 use super::events;
 use super::failure::Failure;
 use super::garbage::Task;
@@ -68,7 +69,7 @@ impl Stored {
     }
 
     pub fn read(&self) -> Value {
-        serde_json::from_slice(&self.0).unwrap_or_default()
+        deep::read(&self.0).unwrap_or_default()
     }
 
     /// The uids of its owners. Most objects have none, and are not read for that.
@@ -111,6 +112,8 @@ pub(super) struct Store {
     pub unavailable: BTreeSet<String>,
     /// Objects and requests may be as large as they like.
     pub any_size: bool,
+    /// A deep document is stored, or was.
+    pub deep: bool,
     tables: BTreeMap<Arc<Resource>, Table>,
     /// What names a uid as its owner, by that uid.
     dependents: BTreeMap<String, BTreeSet<Somewhere>>,
@@ -133,6 +136,7 @@ impl Store {
             rights: None,
             unavailable: BTreeSet::new(),
             any_size: false,
+            deep: false,
             tables: BTreeMap::new(),
             dependents: BTreeMap::new(),
             // No object ever has resourceVersion 1, as on the real server: an apply with "1" creates only.
@@ -219,6 +223,7 @@ impl Store {
             object["metadata"]["resourceVersion"] = revision.to_string().into();
             object
         });
+        self.deep |= new.as_ref().is_some_and(deep::is_deep);
         let stored = new.as_ref().map(Stored::of);
         let old = match &stored {
             Some(stored) => table.insert(place.clone(), stored.clone()),

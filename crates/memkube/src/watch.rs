@@ -127,27 +127,7 @@ pub(super) fn open(
     fault: Fault,
 ) -> impl Stream<Item = Result<Frame<Bytes>, BoxError>> + Send {
     let now = Instant::now();
-    let mut pending = VecDeque::new();
-    let store = cluster.store.lock();
-    let from_now = matches!(start.resource_version.as_str(), "" | "0");
-    let mut over = false;
-    let position = if from_now || start.initial_events {
-        let newest = start.until.unwrap_or(u64::MAX).min(store.revision());
-        match start.scope.initial(&store, newest) {
-            Ok(initial) => pending.extend(initial),
-            Err(failure) => {
-                pending.push_back(gone(&failure));
-                over = true;
-            }
-        }
-        newest
-    } else {
-        start.resource_version.parse().unwrap_or_default()
-    };
-    drop(store);
-    if start.initial_events && !over {
-        pending.push_back(start.scope.bookmark(position, true));
-    }
+    let (pending, position, over) = cluster.with_room(|| first(&cluster, &start));
     let counts = cluster.front.lock().counts;
     let watch = Watch {
         counts,
@@ -173,6 +153,39 @@ pub(super) fn open(
     })
 }
 
+/// What is sent at the start, the revision up to which it tells, and whether that is the end.
+fn first(cluster: &Inner, start: &Start) -> (VecDeque<Value>, u64, bool) {
+    let mut pending = VecDeque::new();
+    let store = cluster.store.lock();
+    let from_now = matches!(start.resource_version.as_str(), "" | "0");
+    let mut over = false;
+    let position = if from_now || start.initial_events {
+        let newest = start.until.unwrap_or(u64::MAX).min(store.revision());
+        match start.scope.initial(&store, newest) {
+            Ok(initial) => pending.extend(initial),
+            Err(failure) => {
+                pending.push_back(gone(&failure));
+                over = true;
+            }
+        }
+        newest
+    } else {
+        start.resource_version.parse().unwrap_or_default()
+    };
+    drop(store);
+    if start.initial_events && !over {
+        pending.push_back(start.scope.bookmark(position, true));
+    }
+    (pending, position, over)
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        let cluster = self.cluster.clone();
+        cluster.with_room(|| self.pending.clear());
+    }
+}
+
 impl Watch {
     async fn next(&mut self) -> Option<Result<Bytes, ConnectionError>> {
         let cluster = self.cluster.clone();
@@ -189,7 +202,7 @@ impl Watch {
             if counts.cuts != self.counts.cuts || self.broken {
                 self.over = true;
                 self.broken = false;
-                self.pending.clear();
+                cluster.with_room(|| self.pending.clear());
                 self.counts = counts;
                 return Some(Err(ConnectionError::Watch(cluster.name.clone())));
             }
@@ -198,10 +211,12 @@ impl Watch {
                 continue;
             }
             if down != Some(Down::Hang) {
-                self.note(counts);
-                self.read();
+                cluster.with_room(|| {
+                    self.note(counts);
+                    self.read();
+                });
                 if let Some(event) = self.pending.pop_front() {
-                    match self.send(event) {
+                    match cluster.with_room(|| self.send(event)) {
                         Some(bytes) => return Some(Ok(bytes)),
                         None => continue,
                     }

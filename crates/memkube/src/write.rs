@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use super::admission::Gate;
 use super::builtin;
+use super::deep;
 use super::failure::Failure;
 use super::kinds::{Kind, Shape};
 use super::managed::{self, Writer};
@@ -62,13 +63,11 @@ impl PatchType {
             |error: serde_json::Error| Failure::bad_request(format!("error decoding patch: {error}"));
         match self {
             PatchType::Merge => {
-                let patch: serde_json::Map<String, Value> =
-                    serde_json::from_slice(patch).map_err(unreadable)?;
+                let patch: serde_json::Map<String, Value> = deep::read(patch).map_err(unreadable)?;
                 operations::merge(object, Value::Object(patch));
             }
             PatchType::Strategic => {
-                let patch: Option<serde_json::Map<String, Value>> =
-                    serde_json::from_slice(patch).map_err(unreadable)?;
+                let patch: Option<serde_json::Map<String, Value>> = deep::read(patch).map_err(unreadable)?;
                 strategic::patch(typed, object, &json!(patch.unwrap_or_default())).map_err(
                     |why| match why.contains("unknown $patch") {
                         true => Failure::new(500, "", why),
@@ -78,7 +77,7 @@ impl PatchType {
             }
             PatchType::Json => {
                 let operations: Vec<serde_json::Map<String, Value>> =
-                    serde_json::from_slice(patch).map_err(unreadable)?;
+                    deep::read(patch).map_err(unreadable)?;
                 // The real server does not say what is wrong, either.
                 operations::apply(object, &operations).map_err(|_| {
                     let message = "the server rejected our request due to an error in our request";

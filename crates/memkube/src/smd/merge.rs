@@ -21,14 +21,11 @@ fn values(typed: Typed<'_>, live: Option<&Value>, applied: Option<&Value>) -> Op
         Form::None => None,
         Form::Scalar(_) => kept(),
         Form::List(list) => {
-            let list_of = |value: Option<&Value>| {
-                value.and_then(Value::as_array).filter(|list| !list.is_empty()).cloned()
-            };
             let (before, after) = (list_of(live), list_of(applied));
-            if list.relation == Items::Atomic || (before.is_none() && after.is_none()) {
+            if list.relation == Items::Atomic || (before.is_empty() && after.is_empty()) {
                 return kept();
             }
-            let merged = items(typed, list, &before.unwrap_or_default(), &after.unwrap_or_default());
+            let merged = items(typed, list, before, after);
             (!merged.is_empty()).then_some(Value::Array(merged))
         }
         Form::Map(map) => {
@@ -45,6 +42,10 @@ fn values(typed: Typed<'_>, live: Option<&Value>, applied: Option<&Value>) -> Op
     }
 }
 
+fn list_of(value: Option<&Value>) -> &[Value] {
+    value.and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default()
+}
+
 fn entries(
     typed: Typed<'_>,
     map: &Map,
@@ -55,13 +56,12 @@ fn entries(
     let only_applied =
         applied.into_iter().flatten().filter(|(key, _)| live.is_none_or(|live| !live.contains_key(*key)));
     for key in live.into_iter().flat_map(|live| live.keys()).chain(only_applied.map(|(key, _)| key)) {
-        let of = |side: Option<&'_ Object<String, Value>>| side.and_then(|side| side.get(key)).cloned();
-        let (before, after) = (of(live), of(applied));
+        let (before, after) = (live.and_then(|live| live.get(key)), applied.and_then(|all| all.get(key)));
         let value = match (entry_type(map, key), before, after) {
             // Stored content of an older schema stays where nothing is said about it.
-            (None, before, _) => before,
-            (_, Some(before), None) => Some(before),
-            (Some(of), before, after) => values(typed.at(of), before.as_ref(), after.as_ref()),
+            (None, before, _) => before.cloned(),
+            (_, Some(before), None) => Some(before.clone()),
+            (Some(of), before, after) => values(typed.at(of), before, after),
         };
         if let Some(value) = value {
             merged.insert(key.clone(), value);

@@ -10,6 +10,7 @@ use crate::schema::{TypeId, Types};
 /// A set of paths into an object. A path may be a member and have members below it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Set {
+    /// Each is a member or has one below it, so that nothing has to go down to see whether there is one.
     nodes: BTreeMap<Element, Node>,
 }
 
@@ -22,17 +23,19 @@ struct Node {
 impl Set {
     /// Does it hold no path at all?
     pub fn is_empty(&self) -> bool {
-        self.nodes.values().all(|node| !node.member && node.below.is_empty())
+        self.nodes.is_empty()
     }
 
     /// Adds a path. The empty path is no member of any set.
     pub fn insert(&mut self, path: &[Element]) {
         let Some((first, rest)) = path.split_first() else { return };
-        let node = self.nodes.entry(first.clone()).or_default();
-        match rest {
-            [] => node.member = true,
-            rest => node.below.insert(rest),
+        // Most steps are there already: their names are not copied.
+        if let Some(node) = self.nodes.get_mut(first) {
+            return node.insert(rest);
         }
+        let mut node = Node::default();
+        node.insert(rest);
+        self.nodes.insert(first.clone(), node);
     }
 
     /// Is this very element, at the top, a member?
@@ -114,9 +117,10 @@ impl Set {
     /// Each top element anew: whether it is a member, and what is below it.
     #[must_use]
     pub(super) fn map(&self, anew: impl Fn(&Element, bool, &Set) -> (bool, Set)) -> Set {
-        let nodes = self.nodes.iter().map(|(element, node)| {
+        let nodes = self.nodes.iter().filter_map(|(element, node)| {
             let (member, below) = anew(element, node.member, &node.below);
-            (element.clone(), Node { member, below })
+            let node = Node { member, below };
+            node.is_any().then(|| (element.clone(), node))
         });
         Set { nodes: nodes.collect() }
     }
@@ -163,7 +167,7 @@ impl Set {
     /// To fieldsV1: nested maps; "." where a member has others below it.
     pub fn encode(&self) -> Value {
         let mut map = Map::new();
-        for (element, node) in self.nodes.iter().filter(|(_, node)| node.is_any()) {
+        for (element, node) in &self.nodes {
             let mut below = node.below.encode();
             if let Some(inner) = below.as_object_mut().filter(|inner| node.member && !inner.is_empty()) {
                 let rest = std::mem::take(inner);
@@ -185,13 +189,23 @@ impl Set {
             let Some(element) = Element::parse(key) else { continue };
             let inner = value.as_object()?;
             let member = inner.is_empty() || inner.contains_key(".");
-            set.nodes.insert(element, Node { member, below: Set::decode(value)? });
+            let node = Node { member, below: Set::decode(value)? };
+            if node.is_any() {
+                set.nodes.insert(element, node);
+            }
         }
         Some(set)
     }
 }
 
 impl Node {
+    fn insert(&mut self, rest: &[Element]) {
+        match rest {
+            [] => self.member = true,
+            rest => self.below.insert(rest),
+        }
+    }
+
     fn is_any(&self) -> bool {
         self.member || !self.below.is_empty()
     }

@@ -14,6 +14,7 @@ pub struct Backup {
     tables: BTreeMap<Arc<Resource>, Table>,
     dependents: BTreeMap<String, BTreeSet<Somewhere>>,
     revision: u64,
+    deep: bool,
 }
 
 impl Backup {
@@ -26,7 +27,8 @@ impl Backup {
 impl Store {
     fn backup(&self) -> Backup {
         let (kinds, tables) = (self.kinds.clone(), self.tables.clone());
-        Backup { kinds, tables, dependents: self.dependents.clone(), revision: self.revision }
+        let dependents = self.dependents.clone();
+        Backup { kinds, tables, dependents, revision: self.revision, deep: self.deep }
     }
 
     fn restore(&mut self, backup: &Backup) {
@@ -34,6 +36,7 @@ impl Store {
         self.tables.clone_from(&backup.tables);
         self.dependents.clone_from(&backup.dependents);
         self.revision = backup.revision;
+        self.deep |= backup.deep;
         self.history.clear();
         self.compacted = backup.revision;
         self.rights = None;

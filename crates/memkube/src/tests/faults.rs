@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::{StreamExt, TryStreamExt};
+use http_body_util::BodyExt;
 use kube::api::{ListParams, Patch, PatchParams, WatchParams};
 use kube::runtime::watcher;
 use parking_lot::Mutex;
@@ -49,6 +50,51 @@ async fn a_call_can_be_refused_delayed_or_left_without_an_answer() {
     assert!(timeout(Duration::from_secs(3600), api.get("a")).await.is_err());
     cluster.clear_fault();
     assert_eq!(refusal(api.get("a").await).code, 404);
+}
+
+/// The answer to a create under a fault: code, content type, `Retry-After`, body.
+async fn answer_under(cluster: &Cluster, fault: Fault) -> (u16, String, String, String) {
+    fault_on(cluster, Verb::Create, fault);
+    let request = http::Request::post("/api/v1/namespaces/default/configmaps");
+    let body = kube::client::Body::from(json!({"metadata": {"name": "a"}}).to_string().into_bytes());
+    let response = cluster.client().send(request.body(body).expect("a request")).await.expect("an answer");
+    let header = |name: &str| {
+        let value = response.headers().get(name).and_then(|value| value.to_str().ok());
+        value.unwrap_or_default().to_owned()
+    };
+    let (code, kind, wait) = (response.status().as_u16(), header("content-type"), header("retry-after"));
+    let body = response.into_body().collect().await.expect("a body").to_bytes();
+    (code, kind, wait, String::from_utf8_lossy(&body).into_owned())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_proxy_answers_a_page_and_nothing_is_done() {
+    let cluster = cluster();
+    let (code, kind, wait, body) = answer_under(&cluster, Fault::Html(502)).await;
+    assert_eq!((code, kind.as_str(), wait.as_str()), (502, "text/html", ""));
+    assert!(body.starts_with("<html>") && body.contains("502 Bad Gateway"), "{body}");
+    assert_eq!(cluster.object("", "configmaps", "default", "a"), None);
+    assert_eq!(cluster.requests()[0].status, 502);
+}
+
+/// `tooManyRequests` in k8s.io/apiserver/pkg/server/filters.
+#[tokio::test(start_paused = true)]
+async fn a_server_with_too_much_to_do_answers_a_line_and_how_long_to_wait() {
+    let cluster = cluster();
+    let (code, kind, wait, body) = answer_under(&cluster, Fault::TooMany(7)).await;
+    assert_eq!((code, kind.as_str(), wait.as_str()), (429, "text/plain; charset=utf-8", "7"));
+    assert_eq!(body, "Too many requests, please try again later.\n");
+    assert_eq!(cluster.object("", "configmaps", "default", "a"), None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_error_may_come_although_the_write_is_done() {
+    for (code, reason) in [(500, "InternalError"), (504, "Timeout")] {
+        let cluster = cluster();
+        let (found, _, _, body) = answer_under(&cluster, Fault::StatusAfter(code, reason)).await;
+        assert!(found == code && body.contains(reason), "{found} {body}");
+        assert!(cluster.object("", "configmaps", "default", "a").is_some());
+    }
 }
 
 #[tokio::test(start_paused = true)]

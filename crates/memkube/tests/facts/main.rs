@@ -5,9 +5,12 @@
 mod apply;
 #[path = "../bed/mod.rs"]
 mod bed;
+mod deep;
 mod kubectl;
 mod lifecycle;
+mod order;
 mod rights;
+mod schema;
 mod serving;
 mod wrong;
 

@@ -15,23 +15,7 @@ pub fn plain(value: &mut Value) {
             }
             for (key, value) in map.iter_mut() {
                 match key.as_str() {
-                    // Whether an entry has a time is compared, not the order that comes of it.
-                    "managedFields" => {
-                        let entries = value.as_array_mut().into_iter().flatten();
-                        entries.for_each(plain);
-                        if let Some(entries) = value.as_array_mut() {
-                            let key = |entry: &Value| {
-                                json!([
-                                    entry["operation"],
-                                    entry["manager"],
-                                    entry["apiVersion"],
-                                    entry["subresource"]
-                                ])
-                                .to_string()
-                            };
-                            entries.sort_by_key(key);
-                        }
-                    }
+                    "managedFields" => entries(value),
                     "uid"
                     | "creationTimestamp"
                     | "deletionTimestamp"
@@ -60,6 +44,27 @@ pub fn plain(value: &mut Value) {
         }
         Value::Array(list) => list.iter_mut().for_each(plain),
         _ => {}
+    }
+}
+
+/// Whether an entry has a time is compared, and whether the entries are in the order that comes of the times
+/// (tests/facts/order.rs), not that order: another run has other times.
+fn entries(value: &mut Value) {
+    let Some(entries) = value.as_array_mut() else { return };
+    let key = |entry: &Value, fields: &[&str]| -> Vec<Value> {
+        fields.iter().map(|field| entry[*field].clone()).collect()
+    };
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let full = |entry: &Value| -> Vec<String> {
+        key(entry, &["operation", "time", "manager", "apiVersion", "subresource"]).iter().map(text).collect()
+    };
+    let ordered = entries.is_sorted_by_key(full);
+    entries.iter_mut().for_each(plain);
+    entries.sort_by_key(|entry| {
+        json!(key(entry, &["operation", "manager", "apiVersion", "subresource"])).to_string()
+    });
+    if !ordered {
+        entries.push(json!("not in order"));
     }
 }
 
