@@ -70,25 +70,26 @@
 //!   stable built-in kinds, not of CRDs and APIServices. Nothing is compressed. `/` is not served.
 //! - Reviews that name nothing are not refused; tokens of service accounts, evictions, logs, exec and the like
 //!   are not served. A cluster has no APIServices and priority classes of its own.
-//! - A server whose view a fault holds back ([`Fault::Stale`]) refuses a later resourceVersion at once; the
-//!   real one waits three seconds first. A restore is that of etcd with a restart of the API server.
 //! - A DaemonSet's template generation stays 1.
 //! - A merge patch of a custom resource's scale is noted in managedFields.
 //! - Continue tokens are not those of the real server; bodies in CBOR are refused.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use jiff::Timestamp;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
+use tokio::time::Instant;
 
 mod admission;
 mod aggregated;
 mod body;
 mod builtin;
+mod cache;
 mod custom;
 mod discovery;
 mod events;
@@ -97,6 +98,7 @@ mod fault;
 mod garbage;
 mod handle;
 mod kinds;
+mod lag;
 mod lifecycle;
 mod limits;
 #[cfg(feature = "listen")]
@@ -117,6 +119,7 @@ mod select;
 mod service;
 mod shape;
 pub mod smd;
+mod starting;
 mod store;
 mod strategic;
 mod strategy;
@@ -131,9 +134,12 @@ mod write;
 mod tests;
 
 pub use admission::{AdmitHook, Denial, MutateHook};
+pub use cache::WatchCache;
 pub use fault::{Call, ConnectionError, Down, Fault, FaultHook, Verb, WatchFault, WatchHook};
 pub use kinds::Kind;
+pub use lag::Lag;
 pub use service::{ApiService, ResponseBody};
+pub use starting::Startup;
 pub use store::Backup;
 use store::{Place, Resource, Store, Stored};
 pub use witness::{Changed, Witness};
@@ -189,10 +195,14 @@ struct Front {
     down: Option<Down>,
     counts: fault::Counts,
     watch_fault: Option<WatchHook>,
+    /// By how much bookmarks are late, and the seed of it.
+    jitter: Option<(Duration, u64)>,
     /// Grows when the cluster goes out of reach by refusing.
     refusals: u64,
-    /// Calls that are carried out later, whoever waits for them.
-    landing: JoinSet<()>,
+    /// The last start of the server, and what it did not know then.
+    started: Option<(Instant, Startup)>,
+    /// Calls that are carried out later, whoever waits for them, and what controllers do later.
+    beside: JoinSet<()>,
 }
 
 impl Cluster {
@@ -233,7 +243,9 @@ impl Cluster {
 
     /// Serves a kind beside the built-in ones.
     pub fn register(&self, kind: Kind) {
-        self.inner.store.lock().register(kind);
+        let mut store = self.inner.store.lock();
+        store.register(kind);
+        self.inner.schedule(&mut store);
     }
 
     /// The API server as `anonymous` meets it.

@@ -13,6 +13,7 @@ use http_body::Frame;
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full, StreamBody};
 use tokio::sync::oneshot;
+use tokio::time::Instant;
 use tower::{BoxError, Service};
 
 use super::discovery::AGGREGATED;
@@ -22,6 +23,9 @@ use super::handle::Answer;
 use super::route::Asked;
 use super::store::View;
 use super::{Changed, Inner, watch};
+
+/// How long a read waits for a revision that is not there yet; apiserver's `blockTimeout`.
+const CATCH_UP: Duration = Duration::from_secs(3);
 
 /// The body of an answer. `kube::client::Body` cannot be made from a stream outside kube, and
 /// `kube::Client::new` takes any body.
@@ -135,9 +139,7 @@ impl Inner {
         let (answer, waiting) = oneshot::channel();
         // What is on its way does not keep the cluster: it ends with it.
         let cluster = Arc::downgrade(self);
-        let mut front = self.front.lock();
-        while front.landing.try_join_next().is_some() {}
-        front.landing.spawn(async move {
+        self.spawn(async move {
             pause(after).await;
             let Some(cluster) = cluster.upgrade() else { return };
             let served = cluster.carry_out(asked, call, fault).await;
@@ -145,6 +147,15 @@ impl Inner {
             let _ = answer.send(served);
         });
         waiting
+    }
+
+    /// Lets this run beside the callers, until it or the cluster ends.
+    pub(super) fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
+        if tokio::runtime::Handle::try_current().is_ok() {
+            let mut front = self.front.lock();
+            while front.beside.try_join_next().is_some() {}
+            front.beside.spawn(work);
+        }
     }
 
     async fn carry_out(
@@ -160,7 +171,6 @@ impl Inner {
             asked.view = reads.then_some(View { revision, to_all });
         }
         self.reachable().await?;
-        let before = self.store.lock().revision();
         let refusal = match fault {
             Fault::Status(code, reason) => {
                 let message = format!("the test answers this request with {code} {reason}");
@@ -170,6 +180,11 @@ impl Inner {
             Fault::Unauthorized => Some(Failure::unauthorized()),
             _ => None,
         };
+        if refusal.is_none() {
+            self.caught_up(&asked).await;
+            self.reachable().await?;
+        }
+        let before = self.store.lock().revision();
         let (answer, warnings) = match refusal {
             Some(failure) => (Answer::from(failure), Vec::new()),
             None => self.handle(&asked, &call),
@@ -197,6 +212,24 @@ impl Inner {
             }
         }
         Ok(response)
+    }
+
+    /// Waits, as long as the real server does, for the revision that a read asks for.
+    async fn caught_up(&self, asked: &Asked) {
+        let Some(wanted) = asked.wanted() else { return };
+        let deadline = Instant::now() + CATCH_UP;
+        loop {
+            let changed = self.wake.notified();
+            let newest = asked.limit().unwrap_or(u64::MAX).min(self.store.lock().revision());
+            if wanted <= newest {
+                return;
+            }
+            tokio::select! {
+                biased;
+                () = changed => {}
+                () = tokio::time::sleep_until(deadline) => return,
+            }
+        }
     }
 
     /// Tells the witness what the call came to.
@@ -252,7 +285,7 @@ impl Inner {
     }
 }
 
-async fn pause(time: Duration) {
+pub(super) async fn pause(time: Duration) {
     if !time.is_zero() {
         tokio::time::sleep(time).await;
     }

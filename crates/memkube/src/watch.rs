@@ -12,6 +12,7 @@ use tokio::time::Instant;
 use tower::BoxError;
 
 use super::Inner;
+use super::cache;
 use super::failure::Failure;
 use super::fault::{Call, ConnectionError, Counts, Down, Fault, WatchFault};
 use super::kinds::Kind;
@@ -19,9 +20,6 @@ use super::options::{self, Form};
 use super::select::Selector;
 use super::store::{Change, Resource, Store, Stored};
 use super::table;
-
-/// As often as the real server.
-const BOOKMARK_EVERY: Duration = Duration::from_secs(60);
 
 /// What is watched.
 pub(super) struct Scope {
@@ -108,6 +106,9 @@ struct Watch {
     /// The columns were sent.
     headed: bool,
     next_bookmark: Option<Instant>,
+    /// By how much bookmarks are late, and how many there were.
+    jitter: Option<(Duration, u64)>,
+    bookmarks: u64,
     deadline: Instant,
     until: Option<u64>,
     /// The call that opened it.
@@ -137,7 +138,12 @@ pub(super) fn open(
     let mut over = false;
     let position = if from_now || start.initial_events {
         let newest = start.until.unwrap_or(u64::MAX).min(store.revision());
-        match start.scope.initial(&store, newest) {
+        let wanted = start.resource_version.parse().unwrap_or_default();
+        let initial = match wanted > newest {
+            true => Err(Failure::too_large(wanted, newest)),
+            false => start.scope.initial(&store, newest),
+        };
+        match initial {
             Ok(initial) => pending.extend(initial),
             Err(failure) => {
                 pending.push_back(gone(&failure));
@@ -152,7 +158,11 @@ pub(super) fn open(
     if start.initial_events && !over {
         pending.push_back(start.scope.bookmark(position, true));
     }
-    let counts = cluster.front.lock().counts;
+    let (counts, jitter) = {
+        let front = cluster.front.lock();
+        (front.counts, front.jitter)
+    };
+    let first = cache::next_bookmark(jitter, call.index, 0);
     let watch = Watch {
         counts,
         call,
@@ -168,7 +178,9 @@ pub(super) fn open(
         form: start.form,
         include: start.include,
         headed: false,
-        next_bookmark: start.bookmarks.then(|| now + BOOKMARK_EVERY),
+        next_bookmark: start.bookmarks.then(|| now + first),
+        jitter,
+        bookmarks: 0,
         deadline: now + start.timeout,
         over,
         cluster,
@@ -309,7 +321,7 @@ impl Watch {
             return;
         }
         let store = self.cluster.store.lock();
-        match store.changes_after(self.position) {
+        match store.events_after(self.position) {
             Ok(changes) => {
                 let until = self.until.unwrap_or(u64::MAX);
                 let changes = changes.take_while(|change| change.revision <= until);
@@ -324,7 +336,9 @@ impl Watch {
         let now = Instant::now();
         // As on the real server, a watch from a revision that is not yet there is silent.
         if self.next_bookmark.is_some_and(|at| at <= now) && !self.over {
-            self.next_bookmark = Some(now + BOOKMARK_EVERY);
+            self.bookmarks += 1;
+            self.next_bookmark =
+                Some(now + cache::next_bookmark(self.jitter, self.call.index, self.bookmarks));
             if self.position == store.revision().min(self.until.unwrap_or(u64::MAX)) {
                 self.pending.push_back(self.scope.bookmark(self.position, false));
             }
