@@ -12,6 +12,7 @@ mod apply;
 mod faults;
 mod faults_watching;
 mod kubectl;
+mod lagging;
 mod late;
 mod noise;
 mod objects;
@@ -19,6 +20,7 @@ mod owning;
 mod replay;
 mod rights;
 mod serving;
+mod starting;
 mod watching;
 mod workloads;
 
