@@ -85,6 +85,7 @@ use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
+mod address;
 mod admission;
 mod aggregated;
 mod body;
@@ -133,6 +134,7 @@ mod write;
 #[cfg(test)]
 mod tests;
 
+pub use address::{Address, AddressService};
 pub use admission::{AdmitHook, Denial, MutateHook};
 pub use cache::WatchCache;
 pub use fault::{Call, ConnectionError, Down, Fault, FaultHook, Verb, WatchFault, WatchHook};

@@ -14,6 +14,7 @@ mod faults_watching;
 mod kubectl;
 mod lagging;
 mod late;
+mod moving;
 mod noise;
 mod objects;
 mod owning;

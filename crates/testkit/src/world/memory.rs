@@ -17,7 +17,7 @@ use futures::future::BoxFuture;
 use http::{Response, StatusCode, header};
 use http_body_util::Full;
 use kube::Client;
-use memkube::{Cluster, Down, Options, Outcome, Verb, tokio_clock};
+use memkube::{Address, Cluster, Down, Options, Outcome, Verb, tokio_clock};
 use serde_json::{Value, json};
 use tokio::sync::Mutex;
 use vidra_core::kubeconfig::{ClientAuth, MemberConfig};
@@ -79,6 +79,8 @@ impl Backups {
 
 struct Memory {
     clusters: Arc<BTreeMap<String, Cluster>>,
+    /// By which hubs reach the members.
+    addresses: Arc<BTreeMap<String, Address>>,
     clock: memkube::Clock,
     turns: Arc<Mutex<Turns>>,
     /// Hubs started so far.
@@ -95,8 +97,16 @@ impl Memory {
             cluster.authorize_with_rbac(everything.map(Who::name));
             (name.to_owned(), cluster)
         };
-        let clusters = MEMBERS.into_iter().chain(["hub"]).zip(1..).map(make).collect();
-        Self { clusters: Arc::new(clusters), clock, turns: Arc::default(), lives: AtomicU64::new(0) }
+        let clusters: BTreeMap<_, _> = MEMBERS.into_iter().chain(["hub"]).zip(1..).map(make).collect();
+        let to = |(name, cluster): (&String, &Cluster)| (name.clone(), Address::new(cluster.clone()));
+        let addresses = Arc::new(clusters.iter().map(to).collect());
+        Self {
+            clusters: Arc::new(clusters),
+            addresses,
+            clock,
+            turns: Arc::default(),
+            lives: AtomicU64::new(0),
+        }
     }
 
     fn cluster(&self, name: &str) -> Result<&Cluster> {
@@ -137,7 +147,7 @@ impl Bed for Memory {
     fn start_hub(&self, client: Client, settings: Settings) -> BoxFuture<'_, Result<RunningHub>> {
         let deps = Deps {
             client,
-            connect: Arc::new(InMemory(self.clusters.clone())),
+            connect: Arc::new(InMemory(self.addresses.clone())),
             clock: Arc::new(SimClock(self.clock.clone())),
             // Each life has its own chance: names of Events are made of it.
             rng: Arc::new(SeededRng::new(1 + self.lives.fetch_add(1, Ordering::Relaxed))),
@@ -162,6 +172,12 @@ impl Bed for Memory {
 
     fn memory(&self, cluster: &str) -> Option<Cluster> {
         self.clusters.get(cluster).cloned()
+    }
+
+    fn redirect(&self, cluster: &str, to: Cluster) -> Result<()> {
+        let address = self.addresses.get(cluster).with_context(|| format!("no cluster {cluster}"))?;
+        address.redirect(to);
+        Ok(())
     }
 
     fn mark(&self, cluster: &str) -> Result<u64> {
@@ -194,18 +210,18 @@ fn token(who: Who) -> String {
 }
 
 /// The way to the members: a kubeconfig's host names the cluster, its token the user.
-struct InMemory(Arc<BTreeMap<String, Cluster>>);
+struct InMemory(Arc<BTreeMap<String, Address>>);
 
 impl Connect for InMemory {
     fn connect(&self, config: &MemberConfig) -> Result<Client, ConnectError> {
         let host = config.server.host().unwrap_or_default();
         let found = host.strip_suffix(".test").and_then(|name| self.0.get(name));
-        let cluster = found.ok_or_else(|| ConnectError::Server(format!("nobody is at {host:?}")))?;
+        let address = found.ok_or_else(|| ConnectError::Server(format!("nobody is at {host:?}")))?;
         let ClientAuth::Token(given) = &config.client_auth else {
             return Err(ConnectError::Tls("clusters in memory take tokens only".into()));
         };
         let who = EVERYBODY.into_iter().find(|who| given.expose() == token(*who));
-        Ok(who.map_or_else(unauthorized, |who| cluster.client_as(who.name())))
+        Ok(who.map_or_else(unauthorized, |who| address.client_as(who.name())))
     }
 }
 
