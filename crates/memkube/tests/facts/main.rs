@@ -9,6 +9,7 @@ mod kubectl;
 mod lifecycle;
 mod rights;
 mod serving;
+mod time;
 mod wrong;
 
 use std::future::Future;
