@@ -9,19 +9,32 @@
 //! write -> shape, builtin, custom (the stored form) -> managed -> smd (merge, compare, remove)    |
 //! write -> strategic (kubectl's patches)             lifecycle <-> garbage (what goes with its owner)
 //! handle -> rights (RBAC), review    write, lifecycle -> admission (hooks)    workloads -> write
+//! lifecycle, garbage -> lag (what controllers do later)    handle -> starting    address -> service
 //! ```
 //!
 //! It serves discovery, OpenAPI v3, get, list, watch (tables too), create, update, merge, JSON and strategic
 //! merge patch, server-side apply, status, scale, delete and deletecollection with their propagation policies,
 //! in JSON, YAML or protobuf, for the built-in kinds of Kubernetes 1.36, those of CRDs, and registered ones. A request
 //! is done in one step, and so is what follows from it: what goes with its owner or its namespace is gone, or
-//! marked, when the answer is given.
+//! marked, when the answer is given. That is so until a test asks for time to pass.
 //!
 //! Turned on by a test: users' rights by RBAC with impersonation and reviews ([`Cluster::authorize_with_rbac`]),
 //! admission hooks, groups that do not answer ([`Cluster::set_group_available`]), workloads that become ready,
 //! stay stuck or fail ([`run_workloads`]), faults of calls ([`Fault`]: lost, refused, answered late, carried
 //! out later than their callers wait), of the events of watches ([`WatchFault`]: lost, late) and of the whole
 //! cluster ([`Down`]), and backups ([`Cluster::backup`]).
+//!
+//! Time and identity, all on tokio's clock and all off from the start:
+//! - controllers that lag ([`Cluster::set_lag`]): a Namespace and a CRD stay Terminating with what they hold,
+//!   what an owner leaves goes step by step, a kind is 404, then 429, then served, then discovered;
+//! - a server that has just started ([`Cluster::restart`]): its discovery lacks the groups of CRDs, their kinds
+//!   get 503 (404 from older servers), users under RBAC 403, its health is 500, and watches from before get 410;
+//! - a store put back under clients that live on ([`Cluster::restore`]): numbers are given again, a read of a
+//!   revision that is not there waits three seconds, then gets 504;
+//! - a group whose own server does not answer ([`Cluster::set_group_available`]): `freshness: Stale` in
+//!   aggregated discovery, 503 for its kinds;
+//! - an address that leads to another cluster than before, or two that lead to one ([`Address`]);
+//! - a history that ends by its age, and bookmarks that are not to the dot ([`Cluster::set_watch_cache`]).
 //!
 //! What it knows of built-in kinds is packed in `schemas/builtin.bin`, made from a real server's discovery and
 //! OpenAPI documents (`cargo xtask schemas`); what those do not say is in `schemas/defaults.json`, `builtin`
@@ -44,8 +57,9 @@
 //! What clusters share (types, discovery) is made once in a process.
 //!
 //! Known differences from the real server (those that recordings meet are in `tests/recorded/differences.rs`):
-//! - Of the controllers there are the garbage collector, that of namespaces and that of CRDs, without delay.
-//!   Owners that block each other in a circle wait for ever in a foreground deletion. Workloads stay as they
+//! - Of the controllers there are the garbage collector, that of namespaces and that of CRDs, without delay
+//!   unless [`Cluster::set_lag`] says otherwise. A Namespace that they work on says no more than Terminating,
+//!   and a CRD has no condition Terminating. Owners that block each other in a circle wait for ever in a foreground deletion. Workloads stay as they
 //!   are unless [`run_workloads`] runs, which moves their statuses and makes no ReplicaSets, Pods or volumes;
 //!   the finalizers that protect volumes do not hold.
 //! - Validation of built-in kinds is metadata, required fields, sizes and a few rules (`validate`, `limits`);
@@ -55,7 +69,9 @@
 //!   refusal each is said once, and a wrong uid alone.
 //! - A write of the status of a Service that is not there does not make it.
 //! - A custom resource is stored in one form only: a write that changes nothing never makes a new version.
-//! - A CRD is established by the write that follows its making, in the same step.
+//! - A CRD is established by the write that follows its making, in the same step unless it lags. A first write
+//!   to a new kind does not wait two seconds.
+//! - A server that has just started knows all built-in kinds, and lists of custom resources get no 429.
 //! - Versions of one kind show one object under another apiVersion: nothing is converted (fact 16).
 //! - Users' rights are looked at from [`Cluster::authorize_with_rbac`] on; until then every review allows.
 //!   Writers of Roles and bindings may give what they have not (no check of escalation), aggregated

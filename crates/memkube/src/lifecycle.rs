@@ -227,10 +227,15 @@ impl Store {
         if !self.get(resource, place).is_some_and(|holder| is_terminating(&holder)) {
             return;
         }
-        for (resource, place) in self.contents(resource, &place.name) {
+        let contents = self.contents(resource, &place.name);
+        let empty = contents.is_empty();
+        for (resource, place) in contents {
             self.delete_object(&resource, &place, Policy::Background, now);
         }
-        self.erase_if_empty(resource, place, now);
+        // A controller that lags finds it empty the next time.
+        if empty || self.clearing(resource).is_zero() {
+            self.erase_if_empty(resource, place, now);
+        }
     }
 
     /// Writes that a CRD is established, and serves its kinds.

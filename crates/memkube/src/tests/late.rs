@@ -105,6 +105,8 @@ async fn a_write_lands_though_its_caller_is_long_dead_but_not_when_the_cluster_i
     let made = config_maps(&dropped).create(&PostParams::default(), &config_map("a", json!({}))).await;
     assert!(made.is_err() && cluster.upgrade().is_some());
     drop(dropped);
+    // The client's own task lets go of it.
+    sleep(SECOND / 10).await;
     assert!(cluster.upgrade().is_none(), "what is on its way does not keep it");
     sleep(2 * SECOND).await;
 }

@@ -241,3 +241,39 @@ fn as_json(code: StatusCode, body: &Value) -> Result<Response<Full<Bytes>>, http
     let response = Response::builder().status(code).header(header::CONTENT_TYPE, "application/json");
     response.body(Full::from(body.to_string()))
 }
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::api::core::v1::Namespace;
+    use kube::Api;
+    use vidra_core::kubeconfig::{self, Allow};
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn the_address_of_a_member_can_lead_to_another_cluster_with_the_same_credentials() {
+        let bed = Memory::new();
+        let text = bed.kubeconfig("berlin", Who::VidraHub).expect("a kubeconfig");
+        let config = kubeconfig::parse(text.as_bytes(), &Allow::default()).expect("it is good");
+        let client = InMemory(bed.addresses.clone()).connect(&config).expect("a client");
+        let namespaces: Api<Namespace> = Api::all(client);
+        let uid = async || namespaces.get("kube-system").await.expect("read").metadata.uid;
+        let own = |cluster: &Cluster| {
+            let found = cluster.object("", "namespaces", "", "kube-system").expect("it is there");
+            found["metadata"]["uid"].as_str().map(str::to_owned)
+        };
+        let berlin = bed.memory("berlin").expect("in memory");
+        assert_eq!(uid().await, own(&berlin));
+        let other = Cluster::new("berlin", Options { clock: bed.clock.clone(), uids: 99 });
+        other.authorize_with_rbac([Who::VidraHub.name()]);
+        bed.redirect("berlin", other.clone()).expect("it leads there");
+        assert_eq!(uid().await, own(&other));
+        assert_ne!(own(&other), own(&berlin));
+        bed.redirect("berlin", bed.memory("tokyo").expect("in memory")).expect("it leads there");
+        assert_eq!(
+            uid().await,
+            own(&bed.memory("tokyo").expect("in memory")),
+            "two addresses of one cluster"
+        );
+    }
+}
