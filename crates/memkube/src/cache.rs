@@ -10,13 +10,15 @@ use super::store::Store;
 
 /// As often as the real server.
 const BOOKMARK_EVERY: Duration = Duration::from_secs(60);
+/// The last one comes so long before a watch ends (apiserver's `nextBookmarkTime`).
+const BEFORE_THE_END: Duration = Duration::from_secs(2);
 
 /// How a cluster's watch cache works. From the start: bookmarks each 60 s to the dot, and a history of 10,000
 /// changes, however old.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WatchCache {
-    /// Bookmarks come up to so much later than each 60 s, by chance from this seed and the call: about two
-    /// seconds on the real server.
+    /// Bookmarks come up to so much later than each 60 s, by chance from this seed and the call (about two
+    /// seconds on the real server), and one two seconds before a watch ends by its timeout.
     pub jitter: Option<(Duration, u64)>,
     /// A change is forgotten after so long: watches and pages from before it get 410. The real server compacts
     /// its history every five minutes.
@@ -47,12 +49,23 @@ impl Store {
     }
 }
 
-/// The time until a watch's next bookmark.
-pub(super) fn next_bookmark(jitter: Option<(Duration, u64)>, call: u64, nth: u64) -> Duration {
-    let Some((most, seed)) = jitter else { return BOOKMARK_EVERY };
+/// When a watch's next bookmark is sent that ends at this deadline.
+pub(super) fn next_bookmark(
+    jitter: Option<(Duration, u64)>,
+    call: u64,
+    nth: u64,
+    now: Instant,
+    deadline: Instant,
+) -> Instant {
+    let next = now + BOOKMARK_EVERY;
+    let Some((most, seed)) = jitter else { return next };
     let most = u64::try_from(most.as_millis()).unwrap_or(u64::MAX).saturating_add(1);
     let mut chance = fastrand::Rng::with_seed(seed ^ (call << 16) ^ nth);
-    BOOKMARK_EVERY + Duration::from_millis(chance.u64(..most))
+    let next = next + Duration::from_millis(chance.u64(..most));
+    match deadline.checked_sub(BEFORE_THE_END).filter(|last| *last > now) {
+        Some(last) => next.min(last),
+        None => next,
+    }
 }
 
 impl Cluster {

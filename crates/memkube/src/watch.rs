@@ -162,7 +162,8 @@ pub(super) fn open(
         let front = cluster.front.lock();
         (front.counts, front.jitter)
     };
-    let first = cache::next_bookmark(jitter, call.index, 0);
+    let deadline = now + start.timeout;
+    let first = cache::next_bookmark(jitter, call.index, 0, now, deadline);
     let watch = Watch {
         counts,
         call,
@@ -178,10 +179,10 @@ pub(super) fn open(
         form: start.form,
         include: start.include,
         headed: false,
-        next_bookmark: start.bookmarks.then(|| now + first),
+        next_bookmark: start.bookmarks.then_some(first),
         jitter,
         bookmarks: 0,
-        deadline: now + start.timeout,
+        deadline,
         over,
         cluster,
     };
@@ -337,8 +338,8 @@ impl Watch {
         // As on the real server, a watch from a revision that is not yet there is silent.
         if self.next_bookmark.is_some_and(|at| at <= now) && !self.over {
             self.bookmarks += 1;
-            self.next_bookmark =
-                Some(now + cache::next_bookmark(self.jitter, self.call.index, self.bookmarks));
+            let (index, nth) = (self.call.index, self.bookmarks);
+            self.next_bookmark = Some(cache::next_bookmark(self.jitter, index, nth, now, self.deadline));
             if self.position == store.revision().min(self.until.unwrap_or(u64::MAX)) {
                 self.pending.push_back(self.scope.bookmark(self.position, false));
             }

@@ -204,9 +204,9 @@ async fn bookmarks_can_come_late_by_chance() {
         times
     };
     let first = times(1).await;
-    assert_eq!(first.len(), 4);
+    assert_eq!((first.len(), first[4]), (5, 288 * SECOND), "one before the end");
     let mut last = Duration::ZERO;
-    for time in &first {
+    for time in &first[..4] {
         assert!((60 * SECOND..=62 * SECOND).contains(&(*time - last)), "{first:?}");
         last = *time;
     }
