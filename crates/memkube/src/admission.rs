@@ -172,7 +172,10 @@ impl Cluster {
     /// available again: requests for it get 503, plain discovery of it fails, and aggregated discovery calls
     /// it stale. An APIService of it says so too. Its objects stay.
     pub fn set_group_available(&self, group: &str, available: bool) {
-        self.inner.store.lock().set_available(group, available, (self.inner.clock)());
+        let mut store = self.inner.store.lock();
+        store.set_available(group, available, (self.inner.clock)());
+        self.inner.schedule(&mut store);
+        drop(store);
         self.inner.wake.notify_waiters();
     }
 }

@@ -9,7 +9,7 @@ use super::kinds::Kind;
 use super::lifecycle::is_terminating;
 use super::store::{Place, Resource, Store, Stored, rfc3339};
 
-const GROUP: &str = "apiregistration.k8s.io";
+pub(super) const GROUP: &str = "apiregistration.k8s.io";
 const PLURAL: &str = "apiservices";
 
 pub(super) fn is_api_services(resource: &Resource) -> bool {

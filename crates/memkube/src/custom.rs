@@ -252,7 +252,13 @@ fn default(value: &mut Value, schema: &Value, prune: bool) {
     }
 }
 
-/// A CRD is established at once; on the real server that takes some milliseconds.
+/// Has it been established?
+pub(super) fn is_established(crd: &Value) -> bool {
+    let mut conditions = crd["status"]["conditions"].as_array().into_iter().flatten();
+    conditions.any(|one| one["type"] == "Established" && one["status"] == "True")
+}
+
+/// The status that the controllers of a CRD give it.
 pub(super) fn crd_status(crd: &Value, now: Timestamp) -> Value {
     let condition = |kind: &str, reason: &str, message: &str| {
         json!({

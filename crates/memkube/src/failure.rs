@@ -136,6 +136,28 @@ impl Failure {
         failure
     }
 
+    /// Creating an object whose CRD is being deleted.
+    pub fn ending(kind: &Kind, name: &str) -> Self {
+        let why = "create not allowed while custom resource definition is terminating";
+        let message = format!("{} {name:?} is forbidden: {why}", kind.qualified());
+        Failure::about(403, "Forbidden", kind, name, message)
+    }
+
+    /// A list of a kind that is served since a moment.
+    pub fn initializing() -> Self {
+        let message = "storage is (re)initializing";
+        let details = json!({"retryAfterSeconds": 1});
+        Failure { details, ..Failure::new(429, "TooManyRequests", message) }
+    }
+
+    /// A path that a server which has just started does not know yet.
+    pub fn starting() -> Self {
+        let message =
+            "the request has been made before all known HTTP paths have been installed, please try again";
+        let details = json!({"retryAfterSeconds": 5});
+        Failure { details, ..Failure::new(503, "ServiceUnavailable", message) }
+    }
+
     /// An apply that meets other managers' values: (path, manager as printed), in order.
     pub fn apply_conflict(conflicts: &[(String, String)]) -> Self {
         let message = match conflicts {

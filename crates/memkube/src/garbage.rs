@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use super::failure::Failure;
 use super::kinds::Kind;
+use super::lag::Deferred;
 use super::lifecycle::is_terminating;
 use super::managed;
 use super::store::{Place, Resource, Store};
@@ -94,8 +95,18 @@ pub(super) enum Task {
 }
 
 impl Store {
-    /// Does for an object that a deletion has just marked what its finalizers ask for.
+    /// Does for an object that a deletion has just marked what its finalizers ask for, when the collector
+    /// comes to it.
     pub(super) fn release(&mut self, resource: &Resource, place: &Place, now: Timestamp) {
+        let after = self.controllers.lag.garbage;
+        if after.is_zero() {
+            self.release_now(resource, place, now);
+        } else {
+            self.later(after, Deferred::Release((resource.clone().into(), place.clone().into())));
+        }
+    }
+
+    pub(super) fn release_now(&mut self, resource: &Resource, place: &Place, now: Timestamp) {
         let Some(live) = self.get(resource, place).filter(is_terminating) else { return };
         let uid = text(&live, "uid");
         if has(&live, ORPHAN) {
@@ -118,14 +129,25 @@ impl Store {
         if self.working {
             return;
         }
+        let after = self.controllers.lag.garbage;
+        if !after.is_zero() {
+            for (one, task) in std::mem::take(&mut self.tasks) {
+                self.later(after, Deferred::Collect(one, task));
+            }
+            return;
+        }
         self.working = true;
         while let Some(((resource, place), task)) = self.tasks.pop_front() {
-            match task {
-                Task::Collect => self.collect(&resource, &place, now),
-                Task::Settle => self.settle(&resource, &place, now),
-            }
+            self.look_at(&resource, &place, task, now);
         }
         self.working = false;
+    }
+
+    pub(super) fn look_at(&mut self, resource: &Resource, place: &Place, task: Task, now: Timestamp) {
+        match task {
+            Task::Collect => self.collect(resource, place, now),
+            Task::Settle => self.settle(resource, place, now),
+        }
     }
 
     /// Deletes what has lost its last owner, after an object went or came; its owners may be waiting for it.

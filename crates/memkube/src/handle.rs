@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 
 use super::Inner;
 use super::admission::Gate;
+use super::aggregated;
 use super::discovery;
 use super::failure::Failure;
 use super::fault::{Call, Verb};
@@ -17,8 +18,10 @@ use super::limits;
 use super::openapi;
 use super::options::{self, Form};
 use super::review;
+use super::rights::Wish;
 use super::route::{self, Address, Asked, Target};
 use super::select::Selector;
+use super::starting::Starting;
 use super::store::{Place, Resource, Store};
 use super::strategy;
 use super::table;
@@ -68,21 +71,25 @@ impl From<Failure> for Answer {
 
 impl Inner {
     /// Serves one request: effect and answer in one step, with nothing in between. Warnings come beside.
-    pub(super) fn handle(&self, asked: &Asked, call: &Call) -> (Answer, Vec<String>) {
+    pub(super) fn handle(self: &Arc<Self>, asked: &Asked, call: &Call) -> (Answer, Vec<String>) {
         self.with_room_for(asked, |deep| {
             let (answer, warnings) = self.handle_in(asked, call);
             (if deep { answer.written() } else { answer }, warnings)
         })
     }
 
-    fn handle_in(&self, asked: &Asked, call: &Call) -> (Answer, Vec<String>) {
+    fn handle_in(self: &Arc<Self>, asked: &Asked, call: &Call) -> (Answer, Vec<String>) {
         let gate = self.gate(call);
+        let starting = self.front.lock().starting();
         let mut store = self.store.lock();
         store.warnings.clear();
+        store.age();
         let before = store.revision();
-        let answer = self.answer(&mut store, asked, gate, &call.user).unwrap_or_else(Answer::from);
+        let answer = self.answer(&mut store, asked, gate, &call.user, starting).unwrap_or_else(Answer::from);
         let changed = store.revision() != before;
         let warnings = std::mem::take(&mut store.warnings);
+        store.age();
+        self.schedule(&mut store);
         drop(store);
         if changed {
             self.wake.notify_waiters();
@@ -96,14 +103,29 @@ impl Inner {
         asked: &Asked,
         gate: Option<Gate>,
         user: &str,
+        starting: Starting,
     ) -> Result<Answer, Failure> {
+        if let Some((caller, _)) = gate.as_ref().and_then(|gate| gate.rights.as_ref())
+            && starting.rights
+            && !caller.free
+        {
+            return Err(Wish::of(asked).forbidden(&caller.user, ""));
+        }
         let gate = gate.map(|gate| store.authorized(gate, asked).map(Arc::new)).transpose()?;
-        let aggregated = discovery::wants_aggregated(&asked.accept);
+        let in_one = discovery::wants_aggregated(&asked.accept);
         let missing = options::missing(&store.kinds, &asked.path);
         let document = |found: Option<Value>| match found {
             Some(document) => Answer::Json(200, document),
             None => missing.map_or(Answer::Text(404, "404 page not found\n"), Answer::from),
         };
+        let found = match &asked.target {
+            Target::Objects(address) => find(store, address),
+            _ => None,
+        };
+        if let Some(answer) = starting.answer(store, asked, found.as_deref()) {
+            return Ok(answer);
+        }
+        let shown = starting.shown(store);
         let any_method =
             matches!(asked.target, Target::Objects(_) | Target::Health | Target::Groups | Target::Unknown);
         if !any_method && asked.verb != Verb::Get {
@@ -112,19 +134,22 @@ impl Inner {
         Ok(match &asked.target {
             Target::Health => Answer::Text(200, "ok"),
             Target::Version => Answer::Raw(200, format!("{:#}", route::version())),
-            Target::CoreVersions if aggregated => {
-                Answer::Aggregated(discovery::aggregated(&store.kinds, &[], true))
+            Target::CoreVersions if in_one => Answer::Aggregated(discovery::aggregated(&shown, &[], true)),
+            Target::CoreVersions => Answer::Json(200, discovery::core_versions(&shown)),
+            Target::Groups if in_one => {
+                Answer::Aggregated(discovery::aggregated(&shown, &store.broken(), false))
             }
-            Target::CoreVersions => Answer::Json(200, discovery::core_versions(&store.kinds)),
-            Target::Groups if aggregated => {
-                Answer::Aggregated(discovery::aggregated(&store.kinds, &store.broken(), false))
+            Target::Groups if starting.crds => {
+                let own: Vec<_> =
+                    shown.iter().filter(|kind| kind.group == aggregated::GROUP).cloned().collect();
+                Answer::Json(200, discovery::group_list(&own, &[]))
             }
-            Target::Groups => Answer::Json(200, discovery::group_list(&store.kinds, &store.broken())),
-            Target::Group(group) => document(discovery::group(&store.kinds, &store.broken(), group)),
+            Target::Groups => Answer::Json(200, discovery::group_list(&shown, &store.broken())),
+            Target::Group(group) => document(discovery::group(&shown, &store.broken(), group)),
             Target::Resources(group, version) if unreachable(store, group, version) => {
                 Answer::Text(503, "service unavailable\n")
             }
-            Target::Resources(group, version) => document(discovery::resources(&store.kinds, group, version)),
+            Target::Resources(group, version) => document(discovery::resources(&shown, group, version)),
             Target::OldDocument if asked.accept.contains("protobuf") => {
                 Answer::Text(200, openapi::OLD_DOCUMENT_PROTOBUF)
             }
@@ -136,10 +161,13 @@ impl Inner {
             Target::Objects(address) if store.unavailable.contains(&address.group) => {
                 Answer::Text(503, "service unavailable\n")
             }
-            Target::Objects(address) => match find(store, address) {
+            Target::Objects(address) => match found {
                 Some(kind) if review::is_one(&kind) => {
                     let rights = gate.as_ref().and_then(|gate| gate.rights.as_ref());
                     review::answer(store, rights, user, &kind, &options::body(asked)?, asked.verb)?
+                }
+                Some(kind) if reads_all(asked.verb) && !store.is_ready(&kind) => {
+                    return Err(Failure::initializing());
                 }
                 Some(kind) => {
                     if !store.any_size {
@@ -268,6 +296,10 @@ impl Inner {
     }
 }
 
+fn reads_all(verb: Verb) -> bool {
+    matches!(verb, Verb::List | Verb::Watch | Verb::DeleteCollection)
+}
+
 /// Is something of the address known? Of the groups of CRDs only the very kind is.
 fn is_near(kind: &Kind, address: &Address) -> bool {
     kind.group == address.group && (!kind.is_custom() || kind.plural == address.plural)
@@ -316,7 +348,7 @@ fn list(
     now: Timestamp,
 ) -> Result<Answer, Failure> {
     let selector = selector(asked, kind)?;
-    let wanted: u64 = asked.param("resourceVersion").parse().unwrap_or_default();
+    let wanted = asked.wanted().unwrap_or_default();
     let newest = asked.limit().unwrap_or(u64::MAX).min(store.revision());
     if wanted > newest {
         return Err(Failure::too_large(wanted, newest));

@@ -9,18 +9,32 @@
 //! write -> shape, builtin, custom (the stored form, rules) -> managed -> smd (merge, compare, remove)  |
 //! write -> strategic (kubectl's patches)             lifecycle <-> garbage (what goes with its owner)
 //! handle -> rights (RBAC), review    write, lifecycle -> admission (hooks)    workloads -> write
+//! lifecycle, garbage -> lag (what controllers do later)    handle -> starting    address -> service
 //! ```
 //!
 //! It serves discovery, OpenAPI v3, get, list, watch (tables too), create, update, merge, JSON and strategic
 //! merge patch, server-side apply, status, scale, delete and deletecollection with their propagation policies,
 //! in JSON, YAML or protobuf, for the built-in kinds of Kubernetes 1.36, those of CRDs, and registered ones. A request
 //! is done in one step, and so is what follows from it: what goes with its owner or its namespace is gone, or
-//! marked, when the answer is given.
+//! marked, when the answer is given. That is so until a test asks for time to pass.
 //!
 //! Turned on by a test: users' rights by RBAC with impersonation and reviews ([`Cluster::authorize_with_rbac`]),
 //! admission hooks, groups that do not answer ([`Cluster::set_group_available`]), workloads that become ready,
-//! stay stuck or fail ([`run_workloads`]), faults of calls ([`Fault`]), of the events of watches
-//! ([`WatchFault`]) and of the whole cluster ([`Down`]), and backups ([`Cluster::backup`]).
+//! stay stuck or fail ([`run_workloads`]), faults of calls ([`Fault`]: lost, refused, answered late, carried
+//! out later than their callers wait), of the events of watches ([`WatchFault`]: lost, late) and of the whole
+//! cluster ([`Down`]), and backups ([`Cluster::backup`]).
+//!
+//! Time and identity, all on tokio's clock and all off from the start:
+//! - controllers that lag ([`Cluster::set_lag`]): a Namespace and a CRD stay Terminating with what they hold,
+//!   what an owner leaves goes step by step, a kind is 404, then 429, then served, then discovered;
+//! - a server that has just started ([`Cluster::restart`]): its discovery lacks the groups of CRDs, their kinds
+//!   get 503 (404 from older servers), users under RBAC 403, its health is 500, and watches from before get 410;
+//! - a store put back under clients that live on ([`Cluster::restore`]): numbers are given again, a read of a
+//!   revision that is not there waits three seconds, then gets 504;
+//! - a group whose own server does not answer ([`Cluster::set_group_available`]): `freshness: Stale` in
+//!   aggregated discovery, 503 for its kinds;
+//! - an address that leads to another cluster than before, or two that lead to one ([`Address`]);
+//! - a history that ends by its age, and bookmarks that are not to the dot ([`Cluster::set_watch_cache`]).
 //!
 //! What it knows of built-in kinds is packed in `schemas/builtin.bin`, made from a real server's discovery and
 //! OpenAPI documents (`cargo xtask schemas`); what those do not say is in `schemas/defaults.json`, `builtin`
@@ -43,8 +57,9 @@
 //! What clusters share (types, discovery) is made once in a process.
 //!
 //! Known differences from the real server (those that recordings meet are in `tests/recorded/differences.rs`):
-//! - Of the controllers there are the garbage collector, that of namespaces and that of CRDs, without delay.
-//!   Owners that block each other in a circle wait for ever in a foreground deletion. Workloads stay as they
+//! - Of the controllers there are the garbage collector, that of namespaces and that of CRDs, without delay
+//!   unless [`Cluster::set_lag`] says otherwise. A Namespace that they work on says no more than Terminating,
+//!   and a CRD has no condition Terminating. Owners that block each other in a circle wait for ever in a foreground deletion. Workloads stay as they
 //!   are unless [`run_workloads`] runs, which moves their statuses and makes no ReplicaSets, Pods or volumes;
 //!   the finalizers that protect volumes do not hold.
 //! - Validation of built-in kinds is metadata, required fields, sizes and a few rules (`validate`, `limits`).
@@ -58,7 +73,9 @@
 //!   alternative is told.
 //! - A write of the status of a Service that is not there does not make it.
 //! - A custom resource is stored in one form only: a write that changes nothing never makes a new version.
-//! - A CRD is established by the write that follows its making, in the same step.
+//! - A CRD is established by the write that follows its making, in the same step unless it lags. A first write
+//!   to a new kind does not wait two seconds.
+//! - A server that has just started knows all built-in kinds, and lists of custom resources get no 429.
 //! - Versions of one kind show one object under another apiVersion: nothing is converted (fact 16).
 //! - Users' rights are looked at from [`Cluster::authorize_with_rbac`] on; until then every review allows.
 //!   Writers of Roles and bindings may give what they have not (no check of escalation), aggregated
@@ -73,28 +90,30 @@
 //!   stable built-in kinds, not of CRDs and APIServices. Nothing is compressed. `/` is not served.
 //! - Reviews that name nothing are not refused; tokens of service accounts, evictions, logs, exec and the like
 //!   are not served. A cluster has no APIServices and priority classes of its own.
-//! - A server whose view a fault holds back ([`Fault::Stale`]) refuses a later resourceVersion at once; the
-//!   real one waits three seconds first. A restore is that of etcd with a restart of the API server.
 //! - A DaemonSet's template generation stays 1.
 //! - A merge patch of a custom resource's scale is noted in managedFields.
 //! - An object that would have more than 10,000 levels with its managedFields is refused. The real server stores
 //!   it and answers 500; from then on neither it nor a list of its kind can be read, and it cannot be deleted. A
 //!   body of just 10,000 levels, of which it can note no managedFields, it takes.
 //! - Continue tokens are not those of the real server; bodies in CBOR are refused.
-//! - A call that a hung cluster has not taken up and that its caller gives up has no effect.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use jiff::Timestamp;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::sync::Notify;
+use tokio::task::JoinSet;
+use tokio::time::Instant;
 
+mod address;
 mod admission;
 mod aggregated;
 mod body;
 mod builtin;
+mod cache;
 mod custom;
 mod deep;
 mod discovery;
@@ -104,6 +123,7 @@ mod fault;
 mod garbage;
 mod handle;
 mod kinds;
+mod lag;
 mod lifecycle;
 mod limits;
 #[cfg(feature = "listen")]
@@ -124,6 +144,7 @@ mod select;
 mod service;
 mod shape;
 pub mod smd;
+mod starting;
 mod store;
 mod strategic;
 mod strategy;
@@ -137,10 +158,14 @@ mod write;
 #[cfg(test)]
 mod tests;
 
+pub use address::{Address, AddressService};
 pub use admission::{AdmitHook, Denial, MutateHook};
+pub use cache::WatchCache;
 pub use fault::{Call, ConnectionError, Down, Fault, FaultHook, Verb, WatchFault, WatchHook};
 pub use kinds::Kind;
+pub use lag::Lag;
 pub use service::{ApiService, ResponseBody};
+pub use starting::Startup;
 pub use store::Backup;
 use store::{Place, Resource, Store, Stored};
 pub use witness::{Changed, Witness};
@@ -196,8 +221,14 @@ struct Front {
     down: Option<Down>,
     counts: fault::Counts,
     watch_fault: Option<WatchHook>,
+    /// By how much bookmarks are late, and the seed of it.
+    jitter: Option<(Duration, u64)>,
     /// Grows when the cluster goes out of reach by refusing.
     refusals: u64,
+    /// The last start of the server, and what it did not know then.
+    started: Option<(Instant, Startup)>,
+    /// Calls that are carried out later, whoever waits for them, and what controllers do later.
+    beside: JoinSet<()>,
 }
 
 impl Cluster {
@@ -238,7 +269,9 @@ impl Cluster {
 
     /// Serves a kind beside the built-in ones.
     pub fn register(&self, kind: Kind) {
-        self.inner.store.lock().register(kind);
+        let mut store = self.inner.store.lock();
+        store.register(kind);
+        self.inner.schedule(&mut store);
     }
 
     /// The API server as `anonymous` meets it.

@@ -2,6 +2,8 @@
 //! others (a Namespace its objects, a CustomResourceDefinition its instances). What goes with its owner is in
 //! `garbage`.
 
+use std::time::Duration;
+
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
@@ -13,10 +15,11 @@ use super::deep;
 use super::failure::Failure;
 use super::garbage::Policy;
 use super::kinds::{self, CRD_GROUP, CRD_PLURAL};
+use super::lag::Deferred;
 use super::limits;
 use super::managed::{self, same_but_times};
 use super::store::{Place, Resource, Somewhere, Store, rfc3339};
-use super::write::{Write, drop_empty_metadata, set, text};
+use super::write::{Validation, Write, drop_empty_metadata, set, text};
 
 /// Set by the server; what a client sends there is not taken.
 const SERVER_FIELDS: [&str; 7] = [
@@ -30,9 +33,15 @@ const SERVER_FIELDS: [&str; 7] = [
 ];
 
 impl Store {
-    /// Does the namespace take new objects?
+    /// Does the namespace take new objects, and the CRD?
     pub(super) fn check_namespace(&self, write: &Write) -> Result<(), Failure> {
         let Write { kind, place, .. } = write;
+        if kind.custom().is_some() {
+            let crd = self.get(&Resource::new(CRD_GROUP, CRD_PLURAL), &Place::new("", &kind.qualified()));
+            if crd.is_some_and(|crd| is_terminating(&crd)) {
+                return Err(Failure::ending(kind, &place.name));
+            }
+        }
         if !kind.namespaced {
             return Ok(());
         }
@@ -140,25 +149,28 @@ impl Store {
             return Ok(new);
         }
         let resource = write.resource();
+        let clearing = self.clearing(&resource);
         if is_terminating(&new)
             && finalizers(&new).is_empty()
+            && clearing.is_zero()
             && self.contents(&resource, &place.name).is_empty()
         {
             self.erase(&resource, place, write.now);
             return Ok(new);
         }
-        if kind.is_crd() {
+        if kind.is_crd() && live.is_some_and(custom::is_established) {
             self.serve(&place.name, &new);
         }
         let stored = self.write(&resource, place, Some(new));
         let stored = stored.unwrap_or_default();
         if kind.is_crd() && live.is_none() {
-            let mut established = stored.clone();
-            established["status"] = custom::crd_status(&stored, write.now);
-            let controller =
-                Write { manager: "kube-apiserver".into(), subresource: "status".into(), ..write.clone() };
-            managed::update(&stored, false, &mut established, &self.writer(&controller));
-            self.write(&resource, place, Some(established));
+            match self.controllers.lag.establishing {
+                Duration::ZERO => self.write_established(place, &stored, write.now),
+                after => self.later(after, Deferred::Establish(place.clone())),
+            }
+        }
+        if is_terminating(&stored) && !clearing.is_zero() {
+            self.later(clearing, Deferred::Clear(resource, place.clone()));
         }
         self.owners_written(write, live, &stored);
         Ok(stored)
@@ -205,11 +217,59 @@ impl Store {
             return Ok(stays(&resource, &marked(&resource, &live, policy, write.now)).then_some(live));
         }
         let left = self.delete_object(&resource, &write.place, policy, write.now);
-        for (resource, place) in self.contents(&resource, &write.place.name) {
-            self.delete_object(&resource, &place, Policy::Background, write.now);
+        match self.clearing(&resource) {
+            Duration::ZERO => self.clear(&resource, &write.place, write.now),
+            after => self.later(after, Deferred::Clear(resource, write.place.clone())),
         }
-        self.erase_if_empty(&resource, &write.place, write.now);
         Ok(left)
+    }
+
+    /// Deletes what a Namespace or a CRD holds that is being deleted, and it when it holds nothing.
+    pub(super) fn clear(&mut self, resource: &Resource, place: &Place, now: Timestamp) {
+        if !self.get(resource, place).is_some_and(|holder| is_terminating(&holder)) {
+            return;
+        }
+        let contents = self.contents(resource, &place.name);
+        let empty = contents.is_empty();
+        for (resource, place) in contents {
+            self.delete_object(&resource, &place, Policy::Background, now);
+        }
+        // A controller that lags finds it empty the next time.
+        if empty || self.clearing(resource).is_zero() {
+            self.erase_if_empty(resource, place, now);
+        }
+    }
+
+    /// Writes that a CRD is established, and serves its kinds.
+    pub(super) fn write_established(&mut self, place: &Place, crd: &Value, now: Timestamp) {
+        let Some(kind) = self.kind(CRD_GROUP, "v1", CRD_PLURAL).cloned() else { return };
+        let controller = Write {
+            kind,
+            place: place.clone(),
+            subresource: "status".to_owned(),
+            manager: "kube-apiserver".to_owned(),
+            dry_run: false,
+            validation: Validation::Ignore,
+            exact: false,
+            now,
+            gate: None,
+        };
+        self.serve(&place.name, crd);
+        let mut established = crd.clone();
+        established["status"] = custom::crd_status(crd, now);
+        managed::update(crd, false, &mut established, &self.writer(&controller));
+        self.write(&controller.resource(), place, Some(established));
+    }
+
+    /// Looks at a holder that may be empty now, when its controller comes to it.
+    fn emptied(&mut self, resource: &Resource, place: &Place, now: Timestamp) {
+        match self.clearing(resource) {
+            Duration::ZERO => self.erase_if_empty(resource, place, now),
+            after if self.get(resource, place).is_some_and(|holder| is_terminating(&holder)) => {
+                self.later(after, Deferred::Clear(resource.clone(), place.clone()));
+            }
+            _ => {}
+        }
     }
 
     /// Removes an object, or marks it as terminating where something holds it, and does what the policy says
@@ -249,10 +309,10 @@ impl Store {
             self.owner_gone(&gone, now);
         }
         if !place.namespace.is_empty() {
-            self.erase_if_empty(&Resource::new("", "namespaces"), &Place::new("", &place.namespace), now);
+            self.emptied(&Resource::new("", "namespaces"), &Place::new("", &place.namespace), now);
         }
         let crd = format!("{}.{}", resource.plural, resource.group);
-        self.erase_if_empty(&Resource::new(CRD_GROUP, CRD_PLURAL), &Place::new("", &crd), now);
+        self.emptied(&Resource::new(CRD_GROUP, CRD_PLURAL), &Place::new("", &crd), now);
     }
 
     /// Ends the terminating namespaces that nothing holds any more.
@@ -290,10 +350,12 @@ impl Store {
     /// Serves what a CRD declares, and of its kind nothing else.
     fn serve(&mut self, crd_name: &str, crd: &Value) {
         let served = kinds::of_crd(crd);
+        self.hold_discovery();
         self.kinds.retain(|kind| {
             kind.qualified() != crd_name || served.iter().any(|new| new.version == kind.version)
         });
         served.into_iter().for_each(|kind| self.register(kind));
+        self.publish();
     }
 }
 

@@ -7,11 +7,13 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use serde_json::Value;
 
+use super::cache::Ages;
 use super::deep;
 use super::events;
 use super::failure::Failure;
 use super::garbage::Task;
 use super::kinds::{self, Kind};
+use super::lag::Controllers;
 use super::rights::{self, Rights};
 
 mod backup;
@@ -108,6 +110,10 @@ pub(super) struct Store {
     pub working: bool,
     /// The rules of RBAC, until one of them is written.
     pub rights: Option<Arc<Rights>>,
+    /// What the server's own controllers do later.
+    pub controllers: Controllers,
+    /// How old the history may be.
+    pub ages: Ages,
     /// Groups that a test made unavailable.
     pub unavailable: BTreeSet<String>,
     /// Objects and requests may be as large as they like.
@@ -121,6 +127,8 @@ pub(super) struct Store {
     history: VecDeque<Change>,
     /// The newest revision whose change is no longer in `history`.
     compacted: u64,
+    /// The newest revision from which watches cannot go on: the server has been started after it.
+    watchable: u64,
     /// How often it was restored.
     pub restores: u64,
 }
@@ -134,6 +142,8 @@ impl Store {
             tasks: VecDeque::new(),
             working: false,
             rights: None,
+            controllers: Controllers::default(),
+            ages: Ages::default(),
             unavailable: BTreeSet::new(),
             any_size: false,
             deep: false,
@@ -143,6 +153,7 @@ impl Store {
             revision: 1,
             history: VecDeque::new(),
             compacted: 1,
+            watchable: 0,
             restores: 0,
         }
     }
@@ -157,6 +168,7 @@ impl Store {
 
     /// Adds a kind, or replaces the one of the same group, version and plural.
     pub fn register(&mut self, kind: Kind) {
+        self.hold_discovery();
         let same = |old: &&mut Arc<Kind>| {
             old.group == kind.group && old.version == kind.version && old.plural == kind.plural
         };
@@ -164,6 +176,7 @@ impl Store {
             Some(old) => *old = Arc::new(kind),
             None => self.kinds.push(Arc::new(kind)),
         }
+        self.publish();
     }
 
     pub fn get(&self, resource: &Resource, place: &Place) -> Option<Value> {
@@ -177,6 +190,11 @@ impl Store {
     /// The objects that name this uid as an owner.
     pub fn dependents(&self, uid: &str) -> Vec<Somewhere> {
         self.dependents.get(uid).into_iter().flatten().cloned().collect()
+    }
+
+    /// All objects that name an owner.
+    pub fn owned(&self) -> BTreeSet<Somewhere> {
+        self.dependents.values().flatten().cloned().collect()
     }
 
     /// Does any object name an owner?
@@ -272,6 +290,28 @@ impl Store {
     pub fn compact(&mut self) {
         self.history.clear();
         self.compacted = self.revision;
+    }
+
+    /// Forgets the history up to a revision.
+    pub fn compact_to(&mut self, revision: u64) {
+        while self.history.front().is_some_and(|change| change.revision <= revision) {
+            self.history.pop_front();
+        }
+        self.compacted = self.compacted.max(revision);
+    }
+
+    /// Forgets what watches would be sent: a server that starts again has only what is stored.
+    pub fn forget_events(&mut self) {
+        self.watchable = self.revision;
+    }
+
+    /// The changes after a revision, as watches are sent them.
+    pub fn events_after(&self, revision: u64) -> Result<impl DoubleEndedIterator<Item = &Change>, Failure> {
+        if revision < self.watchable {
+            let message = format!("too old resource version: {revision} ({})", self.watchable);
+            return Err(Failure::expired(message));
+        }
+        self.changes_after(revision)
     }
 
     /// The changes after a revision, oldest first. A revision in the future has none.

@@ -12,6 +12,7 @@ use tokio::time::Instant;
 use tower::BoxError;
 
 use super::Inner;
+use super::cache;
 use super::failure::Failure;
 use super::fault::{Call, ConnectionError, Counts, Down, Fault, WatchFault};
 use super::kinds::Kind;
@@ -19,9 +20,6 @@ use super::options::{self, Form};
 use super::select::Selector;
 use super::store::{Change, Resource, Store, Stored};
 use super::table;
-
-/// As often as the real server.
-const BOOKMARK_EVERY: Duration = Duration::from_secs(60);
 
 /// What is watched.
 pub(super) struct Scope {
@@ -99,11 +97,18 @@ struct Watch {
     /// Everything up to this revision was sent or is pending.
     position: u64,
     pending: VecDeque<Value>,
+    /// How much later a fault shows what is sent.
+    lag: Duration,
+    /// What is sent later, and when.
+    held: VecDeque<(Instant, Bytes)>,
     form: Form,
     include: String,
     /// The columns were sent.
     headed: bool,
     next_bookmark: Option<Instant>,
+    /// By how much bookmarks are late, and how many there were.
+    jitter: Option<(Duration, u64)>,
+    bookmarks: u64,
     deadline: Instant,
     until: Option<u64>,
     /// The call that opened it.
@@ -128,7 +133,12 @@ pub(super) fn open(
 ) -> impl Stream<Item = Result<Frame<Bytes>, BoxError>> + Send {
     let now = Instant::now();
     let (pending, position, over) = cluster.with_room(|| first(&cluster, &start));
-    let counts = cluster.front.lock().counts;
+    let (counts, jitter) = {
+        let front = cluster.front.lock();
+        (front.counts, front.jitter)
+    };
+    let deadline = now + start.timeout;
+    let first = cache::next_bookmark(jitter, call.index, 0, now, deadline);
     let watch = Watch {
         counts,
         call,
@@ -139,11 +149,15 @@ pub(super) fn open(
         scope: start.scope,
         position,
         pending,
+        lag: Duration::ZERO,
+        held: VecDeque::new(),
         form: start.form,
         include: start.include,
         headed: false,
-        next_bookmark: start.bookmarks.then(|| now + BOOKMARK_EVERY),
-        deadline: now + start.timeout,
+        next_bookmark: start.bookmarks.then_some(first),
+        jitter,
+        bookmarks: 0,
+        deadline,
         over,
         cluster,
     };
@@ -161,7 +175,12 @@ fn first(cluster: &Inner, start: &Start) -> (VecDeque<Value>, u64, bool) {
     let mut over = false;
     let position = if from_now || start.initial_events {
         let newest = start.until.unwrap_or(u64::MAX).min(store.revision());
-        match start.scope.initial(&store, newest) {
+        let wanted = start.resource_version.parse().unwrap_or_default();
+        let initial = match wanted > newest {
+            true => Err(Failure::too_large(wanted, newest)),
+            false => start.scope.initial(&store, newest),
+        };
+        match initial {
             Ok(initial) => pending.extend(initial),
             Err(failure) => {
                 pending.push_back(gone(&failure));
@@ -192,41 +211,53 @@ impl Watch {
         loop {
             // Made before looking, so that no wake-up between looking and waiting is lost.
             let changed = cluster.wake.notified();
-            if self.over && self.pending.is_empty() {
+            if self.over && self.pending.is_empty() && self.held.is_empty() {
                 return None;
             }
             let (counts, down) = {
                 let front = cluster.front.lock();
                 (front.counts, front.down)
             };
-            if counts.cuts != self.counts.cuts || self.broken {
+            if counts.cuts != self.counts.cuts || self.broken && self.held.is_empty() {
                 self.over = true;
                 self.broken = false;
                 cluster.with_room(|| self.pending.clear());
+                self.held.clear();
                 self.counts = counts;
                 return Some(Err(ConnectionError::Watch(cluster.name.clone())));
             }
-            if self.silent {
+            if self.silent && self.held.is_empty() {
                 changed.await;
                 continue;
             }
-            if down != Some(Down::Hang) {
-                cluster.with_room(|| {
-                    self.note(counts);
-                    self.read();
-                });
-                if let Some(event) = self.pending.pop_front() {
-                    match cluster.with_room(|| self.send(event)) {
-                        Some(bytes) => return Some(Ok(bytes)),
-                        None => continue,
+            let hung = matches!(down, Some(Down::Hang | Down::Queue));
+            if !hung {
+                if !self.silent && !self.broken {
+                    let next = cluster.with_room(|| {
+                        self.note(counts);
+                        self.read();
+                        let event = self.pending.pop_front()?;
+                        Some(self.send(event))
+                    });
+                    if let Some(sent) = next {
+                        match sent {
+                            Some(bytes) if self.lag.is_zero() => return Some(Ok(bytes)),
+                            Some(bytes) => self.held.push_back((Instant::now() + self.lag, bytes)),
+                            None => {}
+                        }
+                        continue;
                     }
                 }
-                if self.over || Instant::now() >= self.deadline {
+                if self.held.front().is_some_and(|(at, _)| *at <= Instant::now()) {
+                    return self.held.pop_front().map(|(_, bytes)| Ok(bytes));
+                }
+                if self.over && self.held.is_empty() || Instant::now() >= self.deadline {
                     return None;
                 }
             }
-            let hung = down == Some(Down::Hang);
-            let wake_at = self.next_bookmark.unwrap_or(self.deadline).min(self.deadline);
+            let held = self.held.front().map(|(at, _)| *at);
+            let times = [self.next_bookmark.filter(|_| !self.silent && !self.broken), held];
+            let wake_at = times.into_iter().flatten().fold(self.deadline, Instant::min);
             tokio::select! {
                 biased;
                 () = changed => {}
@@ -264,6 +295,7 @@ impl Watch {
         };
         match fault {
             WatchFault::None => {}
+            WatchFault::Delay(time) => self.lag = self.lag.max(time),
             WatchFault::Half => self.halves = true,
             WatchFault::Lose => return None,
             WatchFault::Expire => {
@@ -307,7 +339,7 @@ impl Watch {
             return;
         }
         let store = self.cluster.store.lock();
-        match store.changes_after(self.position) {
+        match store.events_after(self.position) {
             Ok(changes) => {
                 let until = self.until.unwrap_or(u64::MAX);
                 let changes = changes.take_while(|change| change.revision <= until);
@@ -322,7 +354,9 @@ impl Watch {
         let now = Instant::now();
         // As on the real server, a watch from a revision that is not yet there is silent.
         if self.next_bookmark.is_some_and(|at| at <= now) && !self.over {
-            self.next_bookmark = Some(now + BOOKMARK_EVERY);
+            self.bookmarks += 1;
+            let (index, nth) = (self.call.index, self.bookmarks);
+            self.next_bookmark = Some(cache::next_bookmark(self.jitter, index, nth, now, self.deadline));
             if self.position == store.revision().min(self.until.unwrap_or(u64::MAX)) {
                 self.pending.push_back(self.scope.bookmark(self.position, false));
             }

@@ -39,8 +39,10 @@ impl Store {
         self.deep |= backup.deep;
         self.history.clear();
         self.compacted = backup.revision;
+        self.watchable = 0;
         self.rights = None;
         self.restores += 1;
+        self.look_at_all();
     }
 }
 
@@ -51,11 +53,18 @@ impl Cluster {
     }
 
     /// Puts objects, kinds and revision back to those of a backup, as etcd's restore with a restart of the
-    /// API server does: open watches break; resourceVersions go back, and new writes take numbers that were
-    /// given before; a watch from before the backup's revision gets 410, one from a revision after it is
-    /// silent until the cluster is there again, and a list from such a one gets 504. Uids are not drawn again.
+    /// API server does, under clients that live on: connections and open watches break; resourceVersions go
+    /// back, and new writes take numbers that were given before; a watch from before the backup's revision
+    /// gets 410, one from a revision after it is silent until the cluster is there again, and a list or a page
+    /// from such a one waits three seconds for it, then gets 504. Objects have the uids that they had; new uids
+    /// are not drawn again. With [`restart`](Cluster::restart) after it, the server does not know its CRDs at
+    /// once.
     pub fn restore(&self, backup: &Backup) {
-        self.inner.store.lock().restore(backup);
+        let mut store = self.inner.store.lock();
+        store.restore(backup);
+        self.inner.schedule(&mut store);
+        drop(store);
+        self.inner.front.lock().refusals += 1;
         self.cut_watches();
     }
 }

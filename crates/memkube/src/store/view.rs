@@ -4,6 +4,7 @@ use serde_json::Value;
 
 use super::{Resource, Store, Stored};
 use crate::failure::Failure;
+use crate::fault::Verb;
 use crate::route::Asked;
 use crate::write::Write;
 
@@ -16,6 +17,21 @@ pub struct View {
 }
 
 impl Asked {
+    /// The revision that there has to be for this read, where it names one.
+    pub fn wanted(&self) -> Option<u64> {
+        let named = || self.param("resourceVersion").parse().ok();
+        match self.verb {
+            Verb::List | Verb::DeleteCollection => {
+                // The token begins with the revision of its list.
+                let token = self.param("continue").split('/').next();
+                named().or_else(|| token?.parse().ok())
+            }
+            Verb::Get => named(),
+            Verb::Watch if self.param("sendInitialEvents") == "true" => named(),
+            _ => None,
+        }
+    }
+
     /// The revision up to which this read sees the store, where a fault says so.
     pub fn limit(&self) -> Option<u64> {
         let named = !self.param("resourceVersion").is_empty();
@@ -26,6 +42,9 @@ impl Asked {
 impl Store {
     /// An object as a request sees it.
     pub fn seen(&self, asked: &Asked, write: &Write) -> Result<Value, Failure> {
+        if let Some(wanted) = asked.wanted().filter(|wanted| *wanted > self.revision) {
+            return Err(Failure::too_large(wanted, self.revision));
+        }
         let Some(revision) = asked.limit().filter(|revision| *revision < self.revision) else {
             return self.existing(write);
         };

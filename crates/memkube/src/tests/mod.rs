@@ -12,12 +12,16 @@ mod apply;
 mod faults;
 mod faults_watching;
 mod kubectl;
+mod lagging;
+mod late;
+mod moving;
 mod noise;
 mod objects;
 mod owning;
 mod replay;
 mod rights;
 mod serving;
+mod starting;
 mod watching;
 mod workloads;
 

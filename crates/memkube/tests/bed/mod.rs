@@ -12,7 +12,7 @@ use kube::Client;
 use kube::api::WatchEvent;
 use kube::client::Body;
 use kube::config::{KubeConfigOptions, Kubeconfig};
-use memkube::{Cluster, Options, tokio_clock};
+use memkube::{Cluster, Lag, Options, tokio_clock};
 use serde_json::{Value, json};
 
 /// A server that requests can be sent to.
@@ -39,6 +39,13 @@ static NEXT: AtomicU64 = AtomicU64::new(0);
 pub fn memkube() -> Bed {
     let cluster = Cluster::new("one", Options { clock: tokio_clock(jiff::Timestamp::UNIX_EPOCH), uids: 7 });
     Bed { client: cluster.client(), controllers: true, run: "m".to_owned(), cluster: Some(cluster) }
+}
+
+/// The same with controllers that are behind.
+pub fn memkube_with_lag(lag: Lag) -> Bed {
+    let bed = memkube();
+    bed.cluster.iter().for_each(|cluster| cluster.set_lag(lag));
+    bed
 }
 
 /// The server of `MEMKUBE_REAL_KUBECONFIG`; none where that is not set.

@@ -12,6 +12,7 @@ mod order;
 mod rights;
 mod schema;
 mod serving;
+mod time;
 mod wrong;
 
 use std::future::Future;

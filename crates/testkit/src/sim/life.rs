@@ -70,8 +70,8 @@ impl Life {
     /// Starts the life of this number.
     pub fn start(world: &World, number: u32) -> Self {
         let user: Arc<str> = format!("{HUB_USER}{number}").into();
-        let members = world.clusters.members.iter();
-        let members = members.map(|(name, cluster)| (format!("{name}.test"), cluster.clone())).collect();
+        let members = world.addresses.iter();
+        let members = members.map(|(name, address)| (format!("{name}.test"), address.clone())).collect();
         let deps = Deps {
             client: world.clusters.hub.client_as(&user),
             connect: Arc::new(SimConnect { members, user: user.clone() }),

@@ -7,7 +7,7 @@ use kube::Client;
 use vidra_core::kubeconfig::{ClientAuth, MemberConfig};
 use vidra_hub::seams::{Clock, Connect, ConnectError, Rng, SeededRng};
 
-use memkube::Cluster;
+use memkube::Address;
 
 /// The token that members accept.
 pub const TOKEN: &str = "a-token";
@@ -24,7 +24,7 @@ impl Clock for SimClock {
 /// The way to members: the host of a kubeconfig's server leads to a cluster in memory.
 pub struct SimConnect {
     /// By host.
-    pub members: BTreeMap<String, Cluster>,
+    pub members: BTreeMap<String, Address>,
     /// As whom.
     pub user: Arc<str>,
 }

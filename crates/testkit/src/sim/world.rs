@@ -16,7 +16,7 @@ use super::{
     state::{self, State},
     trouble::Crash,
 };
-use memkube::{Cluster, Options, tokio_clock};
+use memkube::{Address, Cluster, Options, tokio_clock};
 
 /// The hub's own namespace.
 pub const HUB_NAMESPACE: &str = "vidra-system";
@@ -60,6 +60,8 @@ pub struct World {
     pub shape: Shape,
     /// The clusters.
     pub clusters: Clusters,
+    /// By which the hub reaches the members, by member.
+    pub addresses: BTreeMap<String, Address>,
     /// Sees and judges the hub's calls.
     pub observer: Arc<Observer>,
     /// Wall time.
@@ -93,7 +95,9 @@ impl World {
         let latency = shape.latency.then(|| fastrand::Rng::with_seed(shape.seed));
         let observer = Observer::new(clusters.clone(), latency);
         let (life, rival, lives) = (Mutex::default(), Mutex::default(), Mutex::default());
-        let world = Self { shape, clusters, observer, clock, people, life, rival, lives };
+        let to = |(name, cluster): (&String, &Cluster)| (name.clone(), Address::new(cluster.clone()));
+        let addresses = clusters.members.iter().map(to).collect();
+        let world = Self { shape, clusters, addresses, observer, clock, people, life, rival, lives };
         world.furnish().await;
         world
     }
@@ -135,6 +139,14 @@ impl World {
     /// A cluster by name.
     pub fn cluster(&self, name: &str) -> &Cluster {
         if name == "hub" { &self.clusters.hub } else { &self.clusters.members[name] }
+    }
+
+    /// Lets the address of a member lead to another cluster from now on, with the same credentials: that of
+    /// another member, or one that nobody knew (`Cluster::new("berlin", Options { clock, uids })` with other
+    /// `uids` has another kube-system). The hub's connections and watches to the old one break; people still
+    /// reach each cluster by its own name. The observer sees only the clusters that the world began with.
+    pub fn redirect(&self, member: &str, to: Cluster) {
+        self.addresses[member].redirect(to);
     }
 
     fn next_life(&self) -> Life {

@@ -76,6 +76,10 @@ pub trait Bed: Send + Sync {
     fn memory(&self, _cluster: &str) -> Option<memkube::Cluster> {
         None
     }
+    /// Lets the address of a member lead to another cluster in memory.
+    fn redirect(&self, cluster: &str, _to: memkube::Cluster) -> Result<()> {
+        anyhow::bail!("{cluster} is a real server: its address stays")
+    }
     /// The requests that ended since.
     fn requests_since(&self, cluster: &str, mark: u64) -> Result<Vec<Request>>;
 }

@@ -105,6 +105,14 @@ impl World {
         .await;
     }
 
+    /// Lets the address of a member lead to another cluster from now on (in memory only): that of another
+    /// member, or one that nobody knew, made with `memkube::Cluster::new` and other `uids` (another kube-system)
+    /// and told who may do what with `authorize_with_rbac`. Tokens are the same. The hub's connections and
+    /// watches to the old one break; clients of the world still reach each cluster by its own name.
+    pub fn redirect(&self, member: &str, to: memkube::Cluster) {
+        self.bed.redirect(member, to).expect("the address leads elsewhere");
+    }
+
     /// Stops a cluster from answering until what is returned is dropped.
     pub fn freeze(&self, cluster: &str) -> Frozen {
         self.bed.freeze(cluster).expect("the cluster freezes");

@@ -17,7 +17,7 @@ use futures::future::{BoxFuture, LocalBoxFuture};
 use http::{Response, StatusCode, header};
 use http_body_util::Full;
 use kube::Client;
-use memkube::{Cluster, Down, Options, Outcome, Verb, tokio_clock};
+use memkube::{Address, Cluster, Down, Options, Outcome, Verb, tokio_clock};
 use serde_json::{Value, json};
 use tokio::sync::Mutex;
 use vidra_core::kubeconfig::{ClientAuth, MemberConfig};
@@ -86,6 +86,8 @@ impl Backups {
 
 struct Memory {
     clusters: Arc<BTreeMap<String, Cluster>>,
+    /// By which hubs reach the members.
+    addresses: Arc<BTreeMap<String, Address>>,
     clock: memkube::Clock,
     turns: Arc<Mutex<Turns>>,
     /// Hubs started so far.
@@ -102,8 +104,16 @@ impl Memory {
             cluster.authorize_with_rbac(everything.map(Who::name));
             (name.to_owned(), cluster)
         };
-        let clusters = MEMBERS.into_iter().chain(["hub"]).zip(1..).map(make).collect();
-        Self { clusters: Arc::new(clusters), clock, turns: Arc::default(), lives: AtomicU64::new(0) }
+        let clusters: BTreeMap<_, _> = MEMBERS.into_iter().chain(["hub"]).zip(1..).map(make).collect();
+        let to = |(name, cluster): (&String, &Cluster)| (name.clone(), Address::new(cluster.clone()));
+        let addresses = Arc::new(clusters.iter().map(to).collect());
+        Self {
+            clusters: Arc::new(clusters),
+            addresses,
+            clock,
+            turns: Arc::default(),
+            lives: AtomicU64::new(0),
+        }
     }
 
     fn cluster(&self, name: &str) -> Result<&Cluster> {
@@ -144,7 +154,7 @@ impl Bed for Memory {
     fn start_hub(&self, client: Client, settings: Settings) -> BoxFuture<'_, Result<RunningHub>> {
         let deps = Deps {
             client,
-            connect: Arc::new(InMemory(self.clusters.clone())),
+            connect: Arc::new(InMemory(self.addresses.clone())),
             clock: Arc::new(SimClock(self.clock.clone())),
             // Each life has its own chance: names of Events are made of it.
             rng: Arc::new(SeededRng::new(1 + self.lives.fetch_add(1, Ordering::Relaxed))),
@@ -169,6 +179,12 @@ impl Bed for Memory {
 
     fn memory(&self, cluster: &str) -> Option<Cluster> {
         self.clusters.get(cluster).cloned()
+    }
+
+    fn redirect(&self, cluster: &str, to: Cluster) -> Result<()> {
+        let address = self.addresses.get(cluster).with_context(|| format!("no cluster {cluster}"))?;
+        address.redirect(to);
+        Ok(())
     }
 
     fn mark(&self, cluster: &str) -> Result<u64> {
@@ -201,18 +217,18 @@ fn token(who: Who) -> String {
 }
 
 /// The way to the members: a kubeconfig's host names the cluster, its token the user.
-struct InMemory(Arc<BTreeMap<String, Cluster>>);
+struct InMemory(Arc<BTreeMap<String, Address>>);
 
 impl Connect for InMemory {
     fn connect(&self, config: &MemberConfig) -> Result<Client, ConnectError> {
         let host = config.server.host().unwrap_or_default();
         let found = host.strip_suffix(".test").and_then(|name| self.0.get(name));
-        let cluster = found.ok_or_else(|| ConnectError::Server(format!("nobody is at {host:?}")))?;
+        let address = found.ok_or_else(|| ConnectError::Server(format!("nobody is at {host:?}")))?;
         let ClientAuth::Token(given) = &config.client_auth else {
             return Err(ConnectError::Tls("clusters in memory take tokens only".into()));
         };
         let who = EVERYBODY.into_iter().find(|who| given.expose() == token(*who));
-        Ok(who.map_or_else(unauthorized, |who| cluster.client_as(who.name())))
+        Ok(who.map_or_else(unauthorized, |who| address.client_as(who.name())))
     }
 }
 
@@ -231,4 +247,40 @@ fn unauthorized() -> Client {
 fn as_json(code: StatusCode, body: &Value) -> Result<Response<Full<Bytes>>, http::Error> {
     let response = Response::builder().status(code).header(header::CONTENT_TYPE, "application/json");
     response.body(Full::from(body.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::api::core::v1::Namespace;
+    use kube::Api;
+    use vidra_core::kubeconfig::{self, Allow};
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn the_address_of_a_member_can_lead_to_another_cluster_with_the_same_credentials() {
+        let bed = Memory::new();
+        let text = bed.kubeconfig("berlin", Who::VidraHub).expect("a kubeconfig");
+        let config = kubeconfig::parse(text.as_bytes(), &Allow::default()).expect("it is good");
+        let client = InMemory(bed.addresses.clone()).connect(&config).expect("a client");
+        let namespaces: Api<Namespace> = Api::all(client);
+        let uid = async || namespaces.get("kube-system").await.expect("read").metadata.uid;
+        let own = |cluster: &Cluster| {
+            let found = cluster.object("", "namespaces", "", "kube-system").expect("it is there");
+            found["metadata"]["uid"].as_str().map(str::to_owned)
+        };
+        let berlin = bed.memory("berlin").expect("in memory");
+        assert_eq!(uid().await, own(&berlin));
+        let other = Cluster::new("berlin", Options { clock: bed.clock.clone(), uids: 99 });
+        other.authorize_with_rbac([Who::VidraHub.name()]);
+        bed.redirect("berlin", other.clone()).expect("it leads there");
+        assert_eq!(uid().await, own(&other));
+        assert_ne!(own(&other), own(&berlin));
+        bed.redirect("berlin", bed.memory("tokyo").expect("in memory")).expect("it leads there");
+        assert_eq!(
+            uid().await,
+            own(&bed.memory("tokyo").expect("in memory")),
+            "two addresses of one cluster"
+        );
+    }
 }
