@@ -1,5 +1,5 @@
 //! The rules of the house that a machine can check.
-#![allow(clippy::expect_used, reason = "a check that cannot read the sources stops")]
+#![allow(clippy::expect_used, clippy::panic, reason = "a check that cannot read the sources stops")]
 
 use std::{
     path::{Path, PathBuf},
@@ -94,5 +94,63 @@ fn the_plug_in_is_built_without_the_hub_and_the_hub_without_the_plug_in() {
     assert!(
         !dependencies("vidra-hub").iter().any(|name| name == "kubectl-vidra"),
         "the hub is built with it"
+    );
+}
+
+/// A test that is known to fail: what it is called, and the finding that it shows.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct KnownFailure {
+    /// `scenario PATH`, as the test binary names it.
+    test: String,
+    id: String,
+}
+
+/// Those that the tests' sources mark.
+fn marked_as_known_failures() -> Vec<KnownFailure> {
+    let mut all = Vec::new();
+    for path in sources() {
+        let relative = path.strip_prefix(root()).expect("sources are below the root").to_owned();
+        let is_test = |part: &Path| {
+            part.starts_with("tests") || relative.components().any(|one| one.as_os_str() == "tests")
+        };
+        let text = read(&path);
+        if !is_test(&relative) || relative.ends_with("house.rs") {
+            continue;
+        }
+        let mut marks = text.split("#[ignore = \"known failure: ");
+        for mark in marks.by_ref().skip(1) {
+            let (id, rest) = mark.split_once('"').expect("the reason ends");
+            let (_, name) = rest.split_once("fn ").expect("a function follows");
+            let (name, _) = name.split_once('(').expect("it has parameters");
+            let module = relative.strip_prefix("tests/scenarios").expect("only scenarios are marked so");
+            let module = module.with_extension("").to_string_lossy().replace('/', "::");
+            let test = format!("scenario {}::{name}", module.trim_end_matches("::mod"));
+            all.push(KnownFailure { test, id: id.to_owned() });
+        }
+    }
+    all.sort();
+    all
+}
+
+#[test]
+fn known_failures_stand_in_their_file_and_the_file_names_tests() {
+    let text = read(&root().join("tests/known-failures.txt"));
+    // A walk is named by its seed, and stands in no source.
+    let other = |line: &&str| line.is_empty() || line.starts_with('#') || line.starts_with("walk ");
+    let rows = text.lines().filter(|line| !other(line));
+    let mut told: Vec<_> = rows
+        .map(|row| {
+            let cells: Vec<_> = row.split(" | ").collect();
+            let [test, id, instead] = cells[..] else { panic!("a row has three cells: {row}") };
+            assert!(instead.ends_with('.') && instead.len() > 10, "the third cell is a sentence: {row}");
+            assert!(test.starts_with("scenario "), "the first cell is a kind and a test: {row}");
+            KnownFailure { test: test.to_owned(), id: id.to_owned() }
+        })
+        .collect();
+    told.sort();
+    assert_eq!(
+        told,
+        marked_as_known_failures(),
+        "left: tests/known-failures.txt; right: the marks in the tests"
     );
 }

@@ -13,6 +13,7 @@ mod conformance;
 mod counts;
 mod credentials;
 mod deaf;
+mod deep;
 mod deletion;
 mod delivery;
 mod disaster;

@@ -1,6 +1,6 @@
 //! Several VidraResources of one hub, one object.
 
-use serde_json::json;
+use serde_json::{Value, json};
 use testkit::world::{Access, At, World};
 use vidra_api::TargetState;
 
@@ -107,6 +107,52 @@ fn a_namespace_that_is_declared_is_made_first_and_stays_when_the_resource_goes()
         let left = alice.live(&namespace).await;
         assert!(marks(&left).is_empty() && left["metadata"]["deletionTimestamp"].is_null(), "{left}");
         assert_eq!(alice.live(&At::of(&foreign)).await, foreign);
+        world.end().await;
+    });
+}
+
+#[test]
+#[ignore = "known failure: O8"]
+fn objects_that_move_from_one_resource_to_another_in_one_apply_stay_the_objects_that_they_are() {
+    scenario(async |world| {
+        world.register(&["berlin"]).await;
+        let alice = world.alice("berlin").await;
+        let at = |name: &str| At::config_map(&world.ns, name);
+        let moving = |value: &str| config_map("moved", "one") + &config_map("changed", value);
+        world.deliver("first", &["berlin"], &(config_map("first", "one") + &moving("one"))).await;
+        world.deliver("second", &["berlin"], &config_map("second", "one")).await;
+        world.ready("first").await;
+        world.ready("second").await;
+        let before = [alice.live(&at("moved")).await, alice.live(&at("changed")).await];
+
+        // As kubectl sends the documents of a file: one after the other.
+        let mark = world.mark();
+        world.deliver("first", &["berlin"], &config_map("first", "one")).await;
+        world.deliver("second", &["berlin"], &(config_map("second", "one") + &moving("two"))).await;
+        world.ready("second").await;
+        world.ready("first").await;
+        let second = format!("vidra/{0}/{0}/second", world.ns);
+        let is_moved = |live: &Value| {
+            let managers = marks(live).into_iter().filter(|mark| mark.starts_with("vidra/"));
+            managers.collect::<Vec<_>>() == [second.clone()]
+        };
+        for live in before {
+            let now = alice.when(&At::of(&live), "it is the second's alone", is_moved).await;
+            assert_eq!(uid(&now), uid(&live), "{} was deleted and made again", At::of(&live));
+        }
+        let deletes = world.writes("berlin", &mark).into_iter().filter(|one| one.verb == "delete");
+        assert_eq!(deletes.collect::<Vec<_>>(), []);
+        assert!(says("two")(&alice.live(&at("changed")).await));
+
+        // From now on they go with the second.
+        world.remove("first").await;
+        for name in ["moved", "changed"] {
+            alice.live(&at(name)).await;
+        }
+        world.remove("second").await;
+        for name in ["moved", "changed"] {
+            alice.gone(&at(name)).await;
+        }
         world.end().await;
     });
 }

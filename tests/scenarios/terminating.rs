@@ -68,3 +68,36 @@ fn a_namespace_that_is_deleted_under_the_objects_is_waited_for_and_filled_again(
         world.end().await;
     });
 }
+
+#[test]
+#[ignore = "known failure: H11"]
+fn what_is_replaced_stays_while_what_replaces_it_is_still_being_deleted() {
+    scenario(async |world| {
+        world.register(&["berlin"]).await;
+        let (old, new) = (config_map("old", "one"), config_map("new", "one"));
+        world.deliver("shop", &["berlin"], &(old.clone() + &new)).await;
+        world.ready("shop").await;
+        let alice = world.alice("berlin").await;
+        let at = |name: &str| At::config_map(&world.ns, name);
+        let made = alice.live(&at("old")).await;
+        // Dropped, and on its way out, when it is to take the other's place.
+        alice.merge(&at("new"), json!({"metadata": {"finalizers": ["example.com/hold"]}})).await;
+        world.deliver("shop", &["berlin"], &old).await;
+        alice
+            .when(&at("new"), "being deleted", |live| !live["metadata"]["deletionTimestamp"].is_null())
+            .await;
+        world.deliver("shop", &["berlin"], &new).await;
+        let message = world.target_is("shop", "berlin", TargetState::Waiting, "ObjectTerminating").await;
+        assert!(message.contains("new"), "{message}");
+        world.look("shop", "1", 1).await;
+        let left = alice.get(&at("old")).await.map(|live| uid(&live));
+        assert_eq!(left, Some(uid(&made)), "it went before what replaces it could come");
+
+        alice.merge(&at("new"), json!({"metadata": {"finalizers": null}})).await;
+        let is_new = |live: &serde_json::Value| live["metadata"]["deletionTimestamp"].is_null();
+        alice.when(&at("new"), "made again", is_new).await;
+        alice.gone(&at("old")).await;
+        world.ready("shop").await;
+        world.end().await;
+    });
+}

@@ -1,14 +1,17 @@
-//! Scenarios that only clusters in memory can show: what takes hours or is a matter of a moment, late answers, objects
-//! that etcd does not take, watches that lie, webhooks, many targets.
+//! Scenarios that only clusters in memory can show: what takes hours or is a matter of a moment, late answers, watches
+//! that lag or lie, what changes in the middle of long work, objects that etcd does not take, webhooks, many targets.
 
 mod clockwork;
 mod hurried;
+mod lagging;
 mod late;
+mod midway;
 mod oversized;
 mod patience;
 mod restored;
 mod returning;
 mod slander;
+mod swapped;
 mod watching;
 mod webhooks;
 

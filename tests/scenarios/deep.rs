@@ -1,0 +1,112 @@
+//! VidraResources that are nested deeper than most readers read, as API servers take them, some 10,000 levels: such a
+//! one is at fault alone, and no other VidraResource hears of it.
+//!
+//! They are sent and read as text: this side's readers stop at 128 levels too.
+
+use http::{Method, Request};
+use serde_json::{Value, json};
+use testkit::world::{At, LONG, World, wait_for};
+
+use crate::{config_map, says, scenario};
+
+/// One request about VidraResource `deep`, and its answer as text; `None`: it is not there.
+async fn send(world: &World, method: Method, body: String) -> Option<String> {
+    let path =
+        format!("/apis/vidra.dev/v1alpha1/namespaces/{}/vidraresources/deep?fieldManager=kubectl", world.ns);
+    let request = Request::builder().method(method).uri(path);
+    let request = request.header("content-type", "application/merge-patch+json").body(body.into_bytes());
+    match world.hub.client.request_text(request.expect("a well-formed request")).await {
+        Ok(text) => Some(text),
+        Err(kube::Error::Api(status)) if status.code == 404 => None,
+        Err(error) => panic!("VidraResource deep: {error}"),
+    }
+}
+
+/// A text that means this value with an array of so many levels in place of the word `deep`.
+fn nested(value: &Value, levels: usize) -> String {
+    value.to_string().replace("\"deep!\"", &format!("{}{}", "[".repeat(levels), "]".repeat(levels)))
+}
+
+/// The spec of a VidraResource is changed so; then the others are delivered and repaired as ever, before and after a
+/// restart, and what it had delivered stays, is repaired, and goes with it.
+fn harms_nobody(change: Value, levels: usize) {
+    scenario(async |mut world| {
+        world.register(&["berlin"]).await;
+        let own = crate::config_map_in("", "own", "one");
+        let deep = json!({
+            "apiVersion": "vidra.dev/v1alpha1", "kind": "VidraResource", "metadata": {"name": "deep"},
+            "spec": {"targets": [{"clusterNames": ["berlin"]}], "manifests": [own]},
+        });
+        world.apply_yaml(&deep.to_string()).await;
+        world.deliver("shop", &["berlin"], &config_map("settings", "one")).await;
+        world.ready("deep").await;
+        world.ready("shop").await;
+        let alice = world.alice("berlin").await;
+        let (own, settings) = (At::config_map(&world.ns, "own"), At::config_map(&world.ns, "settings"));
+
+        send(&world, Method::PATCH, nested(&json!({ "spec": change }), levels)).await.expect("it is there");
+        for life in ["the same", "the next"] {
+            if life == "the next" {
+                world.stop_hub().await;
+                let started = tokio::time::timeout(LONG, world.start_hub()).await;
+                assert!(started.is_ok(), "a hub that is started does not come to know its objects");
+            }
+            world.deliver("shop", &["berlin"], &config_map("settings", life)).await;
+            alice.when(&settings, "delivered", says(life)).await;
+            world.ready("shop").await;
+            for (at, value) in [(&settings, life), (&own, "one")] {
+                alice.merge(at, json!({"data": {"key": "evil"}})).await;
+                alice.when(at, "repaired", says(value)).await;
+            }
+            wait_for("the deep one is told that it is", LONG, async || {
+                let text = send(&world, Method::GET, String::new()).await.expect("it is there");
+                let told = text.contains("ManifestInvalid");
+                if told { Ok(()) } else { Err(text[..text.len().min(2000)].to_owned()) }
+            })
+            .await;
+        }
+
+        send(&world, Method::DELETE, String::new()).await;
+        wait_for("the deep one is gone", LONG, async || {
+            match send(&world, Method::GET, String::new()).await {
+                None => Ok(()),
+                Some(text) => Err(text[..text.len().min(2000)].to_owned()),
+            }
+        })
+        .await;
+        alice.gone(&own).await;
+        world.end().await;
+    });
+}
+
+/// A manifest that nobody can deliver.
+fn manifests() -> Value {
+    let object = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "own"}, "data": {"key": "deep!"}});
+    json!({ "manifests": [object] })
+}
+
+#[test]
+#[ignore = "known failure: T2"]
+fn manifests_of_200_levels_harm_no_other_resource() {
+    harms_nobody(manifests(), 200);
+}
+
+#[test]
+#[ignore = "known failure: T2"]
+fn manifests_of_9000_levels_harm_no_other_resource() {
+    harms_nobody(manifests(), 9000);
+}
+
+#[test]
+#[ignore = "known failure: T2"]
+fn a_merge_patch_of_200_levels_harms_no_other_resource() {
+    let patch = json!({"data": {"key": "deep!"}});
+    harms_nobody(json!({"overrides": [{"target": {"kind": "ConfigMap"}, "mergePatch": patch}]}), 200);
+}
+
+#[test]
+#[ignore = "known failure: T2"]
+fn a_json_patch_of_200_levels_harms_no_other_resource() {
+    let patch = json!([{"op": "replace", "path": "/data/key", "value": "deep!"}]);
+    harms_nobody(json!({"overrides": [{"target": {"kind": "ConfigMap"}, "jsonPatch": patch}]}), 200);
+}

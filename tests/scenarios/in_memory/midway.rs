@@ -1,0 +1,109 @@
+//! What changes in the middle of long work: a pass over hundreds of objects does not go on after contact is lost, nor
+//! after it is not wished any more. Only members in memory are slow in the way that is needed.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use memkube::{Call, Cluster, Fault, Verb};
+use testkit::world::{At, SOON, World, wait_for};
+use vidra_api::TargetState;
+
+use super::scenario;
+use crate::config_map;
+
+/// Far more than are in flight at once.
+const MANY: usize = 300;
+/// So many calls of the hub to one member may be in flight.
+const IN_FLIGHT: usize = 32;
+
+fn name(number: usize) -> String {
+    format!("c{number:03}")
+}
+
+fn manifest() -> String {
+    (0..MANY).map(|number| config_map(&name(number), "one")).collect()
+}
+
+fn berlin(world: &World) -> Cluster {
+    world.bed().memory("berlin").expect("this bed is in memory")
+}
+
+/// The hub's calls of a kind to ConfigMaps of berlin from a point in its record on, unanswered ones too.
+fn calls(world: &World, verb: Verb, from: u64) -> usize {
+    let all = berlin(world).requests().into_iter();
+    all.filter(|call| call.index >= from && &*call.user == "vidra-hub" && call.resource == "configmaps")
+        .filter(|call| call.verb == verb)
+        .count()
+}
+
+fn now(world: &World) -> u64 {
+    berlin(world).requests().last().map_or(0, |call| call.index + 1)
+}
+
+#[test]
+#[ignore = "known failure: H3"]
+fn a_member_that_falls_silent_in_the_middle_of_a_delivery_is_sent_nothing_more_until_it_answers() {
+    scenario(async |world| {
+        world.register(&["berlin"]).await;
+        let applied = AtomicUsize::new(0);
+        let silent = move |call: &Call| {
+            if &*call.user != "vidra-hub" {
+                return Fault::None;
+            }
+            let is_one = call.verb == Verb::Apply && call.resource == "configmaps";
+            let before = applied.fetch_add(usize::from(is_one), Ordering::Relaxed);
+            if before >= 10 { Fault::Hang } else { Fault::None }
+        };
+        berlin(&world).set_fault(Arc::new(silent));
+        world.deliver("shop", &["berlin"], &manifest()).await;
+        world.target_is("shop", "berlin", TargetState::Unknown, "MemberUnreachable").await;
+        let lost = now(&world);
+        tokio::time::sleep(Duration::from_secs(120)).await;
+        let sent = calls(&world, Verb::Apply, lost);
+        assert_eq!(sent, 0, "applies sent to a member after the hub had said that it does not answer");
+
+        berlin(&world).clear_fault();
+        world.ready("shop").await;
+        world.end().await;
+    });
+}
+
+#[test]
+#[ignore = "known failure: H3"]
+fn a_removal_ends_when_what_it_removes_is_wanted_again() {
+    scenario(async |world| {
+        world.register(&["berlin", "tokyo"]).await;
+        world.deliver("shop", &["berlin", "tokyo"], &manifest()).await;
+        world.ready("shop").await;
+        let slow = |call: &Call| match call.verb == Verb::Delete && call.resource == "configmaps" {
+            true => Fault::Delay(Duration::from_secs(1)),
+            false => Fault::None,
+        };
+        berlin(&world).set_fault(Arc::new(slow));
+        let mark = now(&world);
+        world.deliver("shop", &["tokyo"], &manifest()).await;
+        wait_for("the removal has begun", SOON, async || match calls(&world, Verb::Delete, mark) {
+            0 => Err("nothing is deleted".into()),
+            _ => Ok(()),
+        })
+        .await;
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        let before = calls(&world, Verb::Delete, mark);
+        world.deliver("shop", &["berlin", "tokyo"], &manifest()).await;
+        world.ready("shop").await;
+        let after = calls(&world, Verb::Delete, mark);
+        assert!(
+            after <= before + IN_FLIGHT,
+            "{before} of {MANY} were deleted when all were wanted again, {after} in the end"
+        );
+        let alice = world.alice("berlin").await;
+        alice.live(&At::config_map(&world.ns, &name(MANY - 1))).await;
+        berlin(&world).clear_fault();
+        world.end().await;
+    });
+}

@@ -1,0 +1,100 @@
+//! Another cluster behind a member's address, as when a name or a proxy is led elsewhere and the credentials are good
+//! there too: it gets nothing, however quick that was. In memory only, where a cluster becomes another in a moment.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use memkube::{Call, Cluster, Fault, Verb};
+use testkit::world::{At, World};
+use vidra_api::TargetState;
+
+use super::scenario;
+use crate::{config_map, config_map_in};
+
+fn cluster(world: &World, name: &str) -> Cluster {
+    world.bed().memory(name).expect("this bed is in memory")
+}
+
+/// From now on tokyo as it is answers where berlin did: connections broke, and no call failed. Its versions are above
+/// berlin's, so that nothing seems to be silent there.
+async fn becomes_tokyo(world: &World) {
+    let (berlin, tokyo) = (cluster(world, "berlin"), cluster(world, "tokyo"));
+    let alice = world.alice("tokyo").await;
+    let mut number = 0;
+    while tokyo.revision() <= berlin.revision() {
+        alice.create(config_map_in("default", &format!("filler-{number}"), "alice's")).await;
+        number += 1;
+    }
+    berlin.restore(&tokyo.backup());
+}
+
+/// Tokyo as it is behind berlin's address was found out, and nothing was written to it.
+async fn is_refused(world: &World, mark: &testkit::world::Mark) {
+    tokio::time::sleep(Duration::from_secs(120)).await;
+    let writes: Vec<_> =
+        world.writes("berlin", mark).into_iter().map(|one| (one.verb, one.code, one.name)).collect();
+    assert_eq!(writes, [], "sent to another cluster than the one that was confirmed");
+    world.member_says("berlin", "IdentityConfirmed", "False").await;
+    world.target_is("shop", "berlin", TargetState::Unknown, "IdentityNotConfirmed").await;
+}
+
+/// Berlin itself is there again.
+async fn becomes_berlin(world: &World, backup: &memkube::Backup) {
+    let frozen = world.freeze("berlin");
+    world.member_says("berlin", "Reachable", "False").await;
+    cluster(world, "berlin").restore(backup);
+    drop(frozen);
+    world.ready("shop").await;
+}
+
+#[test]
+#[ignore = "known failure: H10"]
+fn another_cluster_that_answers_from_one_moment_to_the_next_gets_nothing() {
+    scenario(async |world| {
+        world.register(&["berlin"]).await;
+        world.deliver("shop", &["berlin"], &config_map("settings", "one")).await;
+        world.ready("shop").await;
+        world.recorded("shop", &["berlin"]).await;
+        let backup = cluster(&world, "berlin").backup();
+        let mark = world.mark();
+        becomes_tokyo(&world).await;
+        is_refused(&world, &mark).await;
+        let settings = At::config_map(&world.ns, "settings");
+        assert_eq!(world.alice("berlin").await.get(&settings).await, None);
+        becomes_berlin(&world, &backup).await;
+        world.end().await;
+    });
+}
+
+#[test]
+#[ignore = "known failure: H3"]
+fn what_was_being_delivered_when_a_member_fell_silent_does_not_go_to_another_that_answers_in_its_place() {
+    scenario(async |world| {
+        world.register(&["berlin"]).await;
+        let applied = AtomicUsize::new(0);
+        let silent = move |call: &Call| {
+            if &*call.user != "vidra-hub" {
+                return Fault::None;
+            }
+            let is_one = call.verb == Verb::Apply && call.resource == "configmaps";
+            let before = applied.fetch_add(usize::from(is_one), Ordering::Relaxed);
+            if before >= 10 { Fault::Hang } else { Fault::None }
+        };
+        cluster(&world, "berlin").set_fault(Arc::new(silent));
+        let manifest: String = (0..300).map(|number| config_map(&format!("c{number:03}"), "one")).collect();
+        world.deliver("shop", &["berlin"], &manifest).await;
+        world.target_is("shop", "berlin", TargetState::Unknown, "MemberUnreachable").await;
+        let backup = cluster(&world, "berlin").backup();
+        let mark = world.mark();
+        becomes_tokyo(&world).await;
+        cluster(&world, "berlin").clear_fault();
+        is_refused(&world, &mark).await;
+        becomes_berlin(&world, &backup).await;
+        world.end().await;
+    });
+}
