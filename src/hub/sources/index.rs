@@ -16,6 +16,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use parking_lot::RwLock;
 use tokio::sync::watch;
 use vidra_api::VidraResource;
+use vidra_core::mutants::{self, Mutant};
 
 use super::{SourceKind, reference};
 use crate::queue::{Key, Priority, Queue, ResourceKey};
@@ -166,6 +167,9 @@ impl SourceIndex {
         let stale: Vec<_> = users.iter().filter(stale).cloned().collect();
         inner.seen.insert(source.clone(), version);
         drop(inner);
+        if mutants::is(Mutant::SourceWakesNobody) {
+            return;
+        }
         for user in stale {
             self.queue.add(Key::Resource(user), Priority::User);
         }

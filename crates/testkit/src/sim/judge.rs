@@ -2,6 +2,7 @@
 
 mod deeds;
 mod rest;
+mod told;
 
 use std::{
     collections::{BTreeMap, BTreeSet},

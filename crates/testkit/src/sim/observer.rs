@@ -294,6 +294,20 @@ impl Observer {
         }
     }
 
+    /// What no status says, and what one says that is not so, when all has had time to come to rest.
+    pub fn untold(&self) -> Vec<String> {
+        self.state.lock().judge.untold(Instant::now())
+    }
+
+    /// Notes that.
+    pub fn judge_untold(&self) {
+        let mut state = self.state.lock();
+        for wrong in state.judge.untold(Instant::now()) {
+            let at = self.began.elapsed();
+            state.judge.breach(format!("{:.3}: before the nudge: {wrong}", at.as_secs_f64()));
+        }
+    }
+
     /// What in members is not as declared on the hub; empty when all is.
     pub fn differs(&self) -> Vec<String> {
         self.state.lock().judge.differs(Instant::now())

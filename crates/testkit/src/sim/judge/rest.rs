@@ -179,7 +179,7 @@ impl Judge {
         present.filter_map(|(name, target)| Some(format!("{name} {}", self.misreport(target)?))).collect()
     }
 
-    fn misreport(&self, target: &Target) -> Option<String> {
+    pub(super) fn misreport(&self, target: &Target) -> Option<String> {
         let spec = self.index.declared.said(&target.resource)?;
         let told: BTreeSet<Key> = target.open.iter().map(|(_, key)| key.clone()).collect();
         if !tells(spec) {

@@ -95,8 +95,9 @@ fn walk(seed: u64, told: bool) -> Walked {
                 walk.world.observer.judge_claims(STALE_AFTER);
             }
             // A watch that failed again and again is begun anew after a minute; if it has expired, another.
-            sleep(CLEARS_WITHIN).await;
+            sleep(CLEARS_WITHIN + STALE_AFTER + SLACK).await;
             walk.tell("the end");
+            walk.judge_before_the_nudge().await;
             walk.put_right().await;
             walk.mend().await
         })
@@ -110,6 +111,9 @@ fn walk(seed: u64, told: bool) -> Walked {
         Walked { wrong, trace }
     })
 }
+
+/// What began in the last moment of that has ended, and is told.
+const SLACK: Duration = Duration::from_secs(5);
 
 /// A target that says Ready and is not must say otherwise, or be so again, within this: a watch tells of it,
 /// a pass looks, and a status waits for a second at most. A new life lists first.
