@@ -49,6 +49,8 @@ pub struct Declared {
     sources: BTreeMap<String, Past<Option<BTreeMap<String, String>>>>,
     fleet: BTreeMap<String, Value>,
     views: BTreeMap<String, Past<View>>,
+    /// What the Secrets of revisions hold, packed.
+    parts: BTreeMap<String, Vec<u8>>,
     /// What a revision's Secret holds, by the Secret's name.
     revisions: BTreeMap<String, Arc<Content>>,
     /// What each said when it could last be read.
@@ -143,8 +145,16 @@ impl Declared {
     }
 
     fn revision(&mut self, name: &str, secret: &Value) {
-        let packed = serde_json::from_value(secret["data"]["revision.json.zst"].clone()).ok();
-        let json = packed.and_then(|packed: ByteString| unpack(&packed.0, UNPACKED_MAX).ok());
+        let bytes = |key: &str| serde_json::from_value::<ByteString>(secret["data"][key].clone()).ok();
+        let Some(ByteString(mut packed)) = bytes("revision.json.zst") else { return };
+        self.parts.insert(name.to_owned(), packed.clone());
+        // The first is written last, and says how many there are.
+        let parts =
+            bytes("parts").and_then(|parts| String::from_utf8(parts.0).ok()?.parse().ok()).unwrap_or(1);
+        for part in 1..parts {
+            packed.extend(self.parts.get(&format!("{name}.{part}")).into_iter().flatten());
+        }
+        let json = unpack(&packed, UNPACKED_MAX).ok();
         let Some(says) = json.and_then(|json| serde_json::from_str::<Value>(&json).ok()) else { return };
         let sources = says["sources"].as_array().into_iter().flatten();
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
@@ -264,7 +274,7 @@ impl Declared {
     }
 
     /// A MemberCluster.
-    pub fn member(&self, name: &str) -> Option<&Value> {
+    pub fn member_named(&self, name: &str) -> Option<&Value> {
         self.fleet.get(name)
     }
 

@@ -382,7 +382,9 @@ impl Observer {
         if let Some(chance) = &mut state.latency
             && chance.bool()
         {
-            return Fault::Delay(Duration::from_millis(chance.u64(1..12)));
+            let time = Duration::from_millis(chance.u64(1..12));
+            // An answer that is late comes behind what watches tell of its call.
+            return if chance.bool() { Fault::Late(time) } else { Fault::Delay(time) };
         }
         Fault::None
     }

@@ -108,7 +108,7 @@ const LIVES: usize = 200;
 
 /// How a call of this kind fails now.
 pub(super) fn fault(chance: &mut fastrand::Rng, verb: Verb) -> Fault {
-    match chance.u8(..9) {
+    match chance.u8(..10) {
         0 => Fault::DropBefore,
         1 => Fault::DropAfter,
         2 => Fault::Status(500, "InternalError"),
@@ -119,6 +119,7 @@ pub(super) fn fault(chance: &mut fastrand::Rng, verb: Verb) -> Fault {
         5 => Fault::Status(504, "Timeout"),
         6 => Fault::HalfBody,
         7 if chance.u8(..4) == 0 => Fault::Unauthorized,
+        8 => Fault::Late(Duration::from_secs(chance.u64(1..8))),
         _ => Fault::Delay(Duration::from_secs(chance.u64(1..8))),
     }
 }

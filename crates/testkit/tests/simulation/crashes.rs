@@ -42,7 +42,7 @@ fn crash_points(trace: &[Seen]) -> Vec<Crash> {
 
 #[allow(clippy::print_stderr, reason = "the figures are for people")]
 fn at_every_call<S: Scenario>(act: S) {
-    let shape = Shape::new(SEED);
+    let shape = Shape::of(&act.name(), SEED);
     let wanted = undisturbed(act, shape);
     let points = crash_points(&wanted.trace);
     let (mut failures, mut slowest) = (Vec::new(), Duration::ZERO);
@@ -147,7 +147,7 @@ fn with_two_crashes<S: Scenario>(acts: &[S]) {
     let mut failures = Vec::new();
     for act in acts {
         for seed in 100..100 + seeds {
-            let shape = Shape { latency: true, ..Shape::new(seed) };
+            let shape = Shape { latency: true, ..Shape::of(&act.name(), seed) };
             let wanted = undisturbed(*act, shape);
             let mut chance = fastrand::Rng::with_seed(seed);
             for _ in 0..3 {

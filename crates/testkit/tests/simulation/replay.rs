@@ -64,7 +64,7 @@ fn replay() {
     let name = parts.next().unwrap_or_default();
     let trouble = Trouble::read(parts.next().unwrap_or_default());
     let seed = parts.next().and_then(|part| part.strip_prefix("seed=")?.parse().ok());
-    let shape = seed.map_or(Shape::new(1), |seed| Shape { latency: true, ..Shape::new(seed) });
+    let shape = seed.map_or(Shape::of(name, 1), |seed| Shape { latency: true, ..Shape::of(name, seed) });
     let act = scenarios::ALL.into_iter().find(|act| act.name() == name);
     let harm = harm::ALL.into_iter().find(|harm| harm.name() == name);
     let turn = turns::ALL.into_iter().find(|turn| turn.name() == name);

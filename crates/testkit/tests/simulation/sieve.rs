@@ -17,8 +17,9 @@ const WRITES: usize = 4;
 
 #[allow(clippy::print_stderr, reason = "the figures are for people")]
 fn disturbed<S: Scenario>(acts: &[S], troubles: impl Fn(S, &Run) -> Vec<Trouble>) {
-    let (mut failures, runs, shape) = (Vec::new(), AtomicUsize::new(0), Shape::new(SEED));
+    let (mut failures, runs) = (Vec::new(), AtomicUsize::new(0));
     for act in acts {
+        let shape = Shape::of(&act.name(), SEED);
         let wanted = undisturbed(*act, shape);
         for trouble in troubles(*act, &wanted) {
             runs.fetch_add(1, Ordering::Relaxed);

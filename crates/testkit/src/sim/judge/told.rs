@@ -107,7 +107,7 @@ impl Judge {
     /// What is wrong with what a target says.
     fn told_by_target(&self, target: &Target) -> Option<String> {
         let declared = &self.index.declared;
-        let member = declared.member(&target.cluster);
+        let member = declared.member_named(&target.cluster);
         let leaves = member.is_none_or(|member| !member["metadata"]["deletionTimestamp"].is_null());
         let rests = member.is_some_and(|member| member["spec"]["suspend"] == true) && !leaves;
         if !target.is_current {

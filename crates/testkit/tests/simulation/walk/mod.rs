@@ -16,7 +16,7 @@ use std::{collections::BTreeMap, time::Duration};
 use testkit::sim::{Shape, World, crash::caught, observer::CLEARS_WITHIN, run, world::hub_path};
 use tokio::time::sleep;
 
-use model::{Docs, declaring};
+use model::{Docs, UNIQUE, VALUES, declaring};
 
 const STEPS: usize = 16;
 
@@ -28,6 +28,8 @@ struct Walk {
     /// What of the shop differs from cluster to cluster, by the slot that it changes.
     overrides: Vec<(&'static str, serde_json::Value)>,
     backups: BTreeMap<&'static str, memkube::Backup>,
+    /// How many values were made up.
+    values: usize,
     /// A member was put back to what it was: what it has from then that nobody wants is for people to remove.
     restored: bool,
     /// From now on nothing that is gone stays so.
@@ -37,7 +39,7 @@ struct Walk {
 
 impl Walk {
     async fn new(seed: u64, told: bool) -> Self {
-        let shape = Shape { latency: true, kept: true, lease: seed % 3 == 2, ..Shape::new(seed) };
+        let shape = Shape { latency: true, kept: true, lease: seed % 3 == 2, ..Shape::of("walk", seed) };
         let world = World::new(shape).await;
         let shop = Docs::from([("a", "one"), ("b", "one"), ("s", "one")]);
         let declared = BTreeMap::from([("shop", shop), ("bank", bank())]);
@@ -52,6 +54,7 @@ impl Walk {
             declared,
             overrides: Vec::new(),
             backups,
+            values: 0,
             restored: false,
             corrects: false,
             told,
@@ -60,6 +63,12 @@ impl Walk {
 
     fn pick<T: Copy>(&mut self, from: &[T]) -> T {
         from[self.chance.usize(..from.len())]
+    }
+
+    /// One of a few, or one that was never there: what is found must be the newest, and not by chance the same.
+    fn value(&mut self) -> &'static str {
+        self.values += 1;
+        if self.chance.bool() { self.pick(&VALUES) } else { &UNIQUE[self.values % UNIQUE.len()] }
     }
 
     #[allow(clippy::print_stdout, reason = "one walk is looked at")]

@@ -10,7 +10,7 @@ use vidra_api::labels::HUB_LABEL;
 
 use super::{
     Walk, bank,
-    model::{SLOTS, VALUES, declaring, manifest, place},
+    model::{SLOTS, declaring, manifest, place},
 };
 
 impl Walk {
@@ -113,7 +113,7 @@ impl Walk {
     }
 
     async fn edit(&mut self) {
-        let (slot, value) = (self.pick(&SLOTS), self.pick(&VALUES));
+        let (slot, value) = (self.pick(&SLOTS), self.value());
         let in_bank = self.chance.u8(..4) == 0 && self.declared.contains_key("bank");
         let name = if in_bank { "bank" } else { "shop" };
         // Of the bank, only what it has in common with the shop.
