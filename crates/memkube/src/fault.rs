@@ -97,8 +97,28 @@ pub enum Fault {
     Hang,
     /// Served after this time of tokio's clock.
     Delay(Duration),
-    /// The server does what was asked at once, and answers after this time: watches tell of it first.
+    /// The server does what was asked at once, and answers after this time: watches tell of it first. A list
+    /// shows what was there at once, a watch begins there. If the cluster refuses connections before the
+    /// answer, none comes.
     Late(Duration),
+    /// The request is carried out after this time, with the server's state of then, whether its caller still
+    /// waits or not: as one that stands in a proxy's queue or the server's own. Who waits so long gets the
+    /// answer. Where the caller gives it up earlier (a time limit, a process that dies: its future is
+    /// dropped), the write lands all the same, and the [`Call`] keeps status 0. [`Fault::Delay`] is the same
+    /// for callers that wait; what they give up has no effect. If the cluster is out of reach when the time
+    /// has come, the request waits for it or is lost, as [`Down`] says. The [`Witness`](super::Witness)
+    /// hears of it when it lands. It ends with the runtime of the caller, and with the cluster.
+    ///
+    /// ```text
+    /// let hook = |call: &Call| match call.verb {
+    ///     Verb::Apply => Fault::LandsLater(Duration::from_secs(90)),
+    ///     _ => Fault::None,
+    /// };
+    /// cluster.set_fault(Arc::new(hook));
+    /// ```
+    LandsLater(Duration),
+    /// The same, but the caller's connection breaks at once: it may ask again before the first request lands.
+    DropLandsLater(Duration),
     /// The server does what was asked, and the connection breaks in the middle of the answer's body; of a
     /// watch, in the middle of its first event.
     HalfBody,
@@ -121,9 +141,24 @@ pub enum Fault {
 /// What happens to one event of an open watch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum WatchFault {
-    /// It is sent.
+    /// It is sent (later, where an earlier event of this watch was delayed).
     #[default]
     None,
+    /// It is sent so much later, and so is all that comes after it in this watch: bookmarks, and the ERROR
+    /// that ends it. Delays do not add up: the longest one so far holds, until the watch ends; the next watch
+    /// begins without. The order within the watch stays, but it falls behind other watches and behind the
+    /// answers of calls. What is still held back when the watch ends (by its timeout, or cut) is not sent: the
+    /// client asks for it again. A connection keeps one delay if the hook answers so for the first event.
+    ///
+    /// ```text
+    /// // What this user sees of Secrets comes two seconds late.
+    /// let hook = |call: &Call, _: &Value| match (&*call.user, call.resource.as_str()) {
+    ///     ("vidra-hub", "secrets") => WatchFault::Delay(Duration::from_secs(2)),
+    ///     _ => WatchFault::None,
+    /// };
+    /// cluster.set_watch_fault(Some(Arc::new(hook)));
+    /// ```
+    Delay(Duration),
     /// It is not sent, and nothing says so: later events and bookmarks go on.
     Lose,
     /// Half of it is sent, then the connection breaks.
@@ -149,6 +184,10 @@ pub enum Down {
     /// Nothing answers, as of a stopped process: calls wait until the cluster is up again, and a call
     /// that its caller gives up in the meantime has no effect. Open watches are silent, then go on.
     Hang,
+    /// The same, but what came in the meantime is carried out when the cluster is up again, also where its
+    /// caller has given it up, as by a stopped process that finds it in its sockets. Set to
+    /// [`Down::Refuse`] instead, it is lost.
+    Queue,
 }
 
 /// A connection that gave no HTTP answer.

@@ -19,8 +19,9 @@
 //!
 //! Turned on by a test: users' rights by RBAC with impersonation and reviews ([`Cluster::authorize_with_rbac`]),
 //! admission hooks, groups that do not answer ([`Cluster::set_group_available`]), workloads that become ready,
-//! stay stuck or fail ([`run_workloads`]), faults of calls ([`Fault`]), of the events of watches
-//! ([`WatchFault`]) and of the whole cluster ([`Down`]), and backups ([`Cluster::backup`]).
+//! stay stuck or fail ([`run_workloads`]), faults of calls ([`Fault`]: lost, refused, answered late, carried
+//! out later than their callers wait), of the events of watches ([`WatchFault`]: lost, late) and of the whole
+//! cluster ([`Down`]), and backups ([`Cluster::backup`]).
 //!
 //! What it knows of built-in kinds is packed in `schemas/builtin.bin`, made from a real server's discovery and
 //! OpenAPI documents (`cargo xtask schemas`); what those do not say is in `schemas/defaults.json`, `builtin`
@@ -74,7 +75,6 @@
 //! - A DaemonSet's template generation stays 1.
 //! - A merge patch of a custom resource's scale is noted in managedFields.
 //! - Continue tokens are not those of the real server; bodies in CBOR are refused.
-//! - A call that a hung cluster has not taken up and that its caller gives up has no effect.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -83,6 +83,7 @@ use jiff::Timestamp;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::sync::Notify;
+use tokio::task::JoinSet;
 
 mod admission;
 mod aggregated;
@@ -190,6 +191,8 @@ struct Front {
     watch_fault: Option<WatchHook>,
     /// Grows when the cluster goes out of reach by refusing.
     refusals: u64,
+    /// Calls that are carried out later, whoever waits for them.
+    landing: JoinSet<()>,
 }
 
 impl Cluster {

@@ -4,6 +4,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::{CONTENT_TYPE, RETRY_AFTER};
@@ -11,6 +12,7 @@ use http::{HeaderValue, Request, Response, StatusCode};
 use http_body::Frame;
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full, StreamBody};
+use tokio::sync::oneshot;
 use tower::{BoxError, Service};
 
 use super::discovery::AGGREGATED;
@@ -88,22 +90,74 @@ impl Inner {
 
     async fn serve(
         self: Arc<Self>,
-        mut asked: Asked,
+        asked: Asked,
         call: Call,
     ) -> Result<Response<ResponseBody>, ConnectionError> {
         let hook = self.front.lock().fault.clone();
         let fault = hook.map_or(Fault::None, |hook| hook(&call));
-        let broken = || ConnectionError::Call(self.name.clone());
-        match fault {
+        let queued = self.front.lock().down == Some(Down::Queue);
+        let (index, name) = (call.index, self.name.clone());
+        let broken = || ConnectionError::Call(name.clone());
+        let response = match fault {
             Fault::DropBefore => return Err(broken()),
             Fault::Hang => std::future::pending().await,
-            Fault::Delay(time) => tokio::time::sleep(time).await,
-            Fault::Stale(revision) | Fault::StaleReads(revision) => {
-                let to_all = matches!(fault, Fault::StaleReads(_));
-                let reads = matches!(call.verb, Verb::Get | Verb::List | Verb::Watch);
-                asked.view = reads.then_some(View { revision, to_all });
+            Fault::LandsLater(time) => {
+                self.land(asked, call, fault, time).await.unwrap_or_else(|_| Err(broken()))?
             }
-            _ => {}
+            Fault::DropLandsLater(time) => {
+                drop(self.land(asked, call, fault, time));
+                return Err(broken());
+            }
+            fault => {
+                let time = if let Fault::Delay(time) = fault { time } else { Duration::ZERO };
+                if queued {
+                    self.land(asked, call, fault, time).await.unwrap_or_else(|_| Err(broken()))?
+                } else {
+                    pause(time).await;
+                    self.clone().carry_out(asked, call, fault).await?
+                }
+            }
+        };
+        if let Some(call) = self.front.lock().calls.get_mut(&index) {
+            call.status = response.status().as_u16();
+        }
+        Ok(response)
+    }
+
+    /// Carries a call out after this time, whether or not its caller still waits for the answer.
+    fn land(
+        self: &Arc<Self>,
+        asked: Asked,
+        call: Call,
+        fault: Fault,
+        after: Duration,
+    ) -> oneshot::Receiver<Result<Response<ResponseBody>, ConnectionError>> {
+        let (answer, waiting) = oneshot::channel();
+        // What is on its way does not keep the cluster: it ends with it.
+        let cluster = Arc::downgrade(self);
+        let mut front = self.front.lock();
+        while front.landing.try_join_next().is_some() {}
+        front.landing.spawn(async move {
+            pause(after).await;
+            let Some(cluster) = cluster.upgrade() else { return };
+            let served = cluster.carry_out(asked, call, fault).await;
+            // Nobody hears it who has given up.
+            let _ = answer.send(served);
+        });
+        waiting
+    }
+
+    async fn carry_out(
+        self: Arc<Self>,
+        mut asked: Asked,
+        call: Call,
+        fault: Fault,
+    ) -> Result<Response<ResponseBody>, ConnectionError> {
+        let broken = || ConnectionError::Call(self.name.clone());
+        if let Fault::Stale(revision) | Fault::StaleReads(revision) = fault {
+            let to_all = matches!(fault, Fault::StaleReads(_));
+            let reads = matches!(call.verb, Verb::Get | Verb::List | Verb::Watch);
+            asked.view = reads.then_some(View { revision, to_all });
         }
         self.reachable().await?;
         let before = self.store.lock().revision();
@@ -121,12 +175,12 @@ impl Inner {
             None => self.handle(&asked, &call),
         };
         self.testify(&call, &answer, before);
-        match fault {
-            Fault::DropAfter => return Err(broken()),
-            Fault::Late(time) => tokio::time::sleep(time).await,
-            _ => {}
+        if fault == Fault::DropAfter {
+            return Err(broken());
         }
-        let index = call.index;
+        let refusals = self.front.lock().refusals;
+        let late = if let Fault::Late(time) = fault { Some(time) } else { None };
+        // A watch begins here, also one whose answer is late.
         let mut response = self.clone().respond(answer, call, fault);
         for warning in &warnings {
             let text = warning.replace('\\', "\\\\").replace('"', "\\\"");
@@ -134,8 +188,13 @@ impl Inner {
                 response.headers_mut().append(http::header::WARNING, value);
             }
         }
-        if let Some(call) = self.front.lock().calls.get_mut(&index) {
-            call.status = response.status().as_u16();
+        if let Some(time) = late {
+            pause(time).await;
+            // No answer comes from a server that went out of reach in the meantime, nor after it is back.
+            self.reachable().await.map_err(|_| broken())?;
+            if self.front.lock().refusals != refusals {
+                return Err(broken());
+            }
         }
         Ok(response)
     }
@@ -158,7 +217,7 @@ impl Inner {
             match down {
                 None => return Ok(()),
                 Some(Down::Refuse) => return Err(ConnectionError::Connect(self.name.clone())),
-                Some(Down::Hang) => changed.await,
+                Some(Down::Hang | Down::Queue) => changed.await,
             }
         }
     }
@@ -190,5 +249,11 @@ impl Inner {
             response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
         }
         response
+    }
+}
+
+async fn pause(time: Duration) {
+    if !time.is_zero() {
+        tokio::time::sleep(time).await;
     }
 }

@@ -99,6 +99,10 @@ struct Watch {
     /// Everything up to this revision was sent or is pending.
     position: u64,
     pending: VecDeque<Value>,
+    /// How much later a fault shows what is sent.
+    lag: Duration,
+    /// What is sent later, and when.
+    held: VecDeque<(Instant, Bytes)>,
     form: Form,
     include: String,
     /// The columns were sent.
@@ -159,6 +163,8 @@ pub(super) fn open(
         scope: start.scope,
         position,
         pending,
+        lag: Duration::ZERO,
+        held: VecDeque::new(),
         form: start.form,
         include: start.include,
         headed: false,
@@ -179,39 +185,49 @@ impl Watch {
         loop {
             // Made before looking, so that no wake-up between looking and waiting is lost.
             let changed = cluster.wake.notified();
-            if self.over && self.pending.is_empty() {
+            if self.over && self.pending.is_empty() && self.held.is_empty() {
                 return None;
             }
             let (counts, down) = {
                 let front = cluster.front.lock();
                 (front.counts, front.down)
             };
-            if counts.cuts != self.counts.cuts || self.broken {
+            if counts.cuts != self.counts.cuts || self.broken && self.held.is_empty() {
                 self.over = true;
                 self.broken = false;
                 self.pending.clear();
+                self.held.clear();
                 self.counts = counts;
                 return Some(Err(ConnectionError::Watch(cluster.name.clone())));
             }
-            if self.silent {
+            if self.silent && self.held.is_empty() {
                 changed.await;
                 continue;
             }
-            if down != Some(Down::Hang) {
-                self.note(counts);
-                self.read();
-                if let Some(event) = self.pending.pop_front() {
-                    match self.send(event) {
-                        Some(bytes) => return Some(Ok(bytes)),
-                        None => continue,
+            let hung = matches!(down, Some(Down::Hang | Down::Queue));
+            if !hung {
+                if !self.silent && !self.broken {
+                    self.note(counts);
+                    self.read();
+                    if let Some(event) = self.pending.pop_front() {
+                        match self.send(event) {
+                            Some(bytes) if self.lag.is_zero() => return Some(Ok(bytes)),
+                            Some(bytes) => self.held.push_back((Instant::now() + self.lag, bytes)),
+                            None => {}
+                        }
+                        continue;
                     }
                 }
-                if self.over || Instant::now() >= self.deadline {
+                if self.held.front().is_some_and(|(at, _)| *at <= Instant::now()) {
+                    return self.held.pop_front().map(|(_, bytes)| Ok(bytes));
+                }
+                if self.over && self.held.is_empty() || Instant::now() >= self.deadline {
                     return None;
                 }
             }
-            let hung = down == Some(Down::Hang);
-            let wake_at = self.next_bookmark.unwrap_or(self.deadline).min(self.deadline);
+            let held = self.held.front().map(|(at, _)| *at);
+            let times = [self.next_bookmark.filter(|_| !self.silent && !self.broken), held];
+            let wake_at = times.into_iter().flatten().fold(self.deadline, Instant::min);
             tokio::select! {
                 biased;
                 () = changed => {}
@@ -249,6 +265,7 @@ impl Watch {
         };
         match fault {
             WatchFault::None => {}
+            WatchFault::Delay(time) => self.lag = self.lag.max(time),
             WatchFault::Half => self.halves = true,
             WatchFault::Lose => return None,
             WatchFault::Expire => {

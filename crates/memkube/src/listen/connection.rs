@@ -61,7 +61,7 @@ impl Site {
                 if front.down == Some(Down::Refuse) || front.refusals != refusals {
                     return;
                 }
-                front.down == Some(Down::Hang)
+                matches!(front.down, Some(Down::Hang | Down::Queue))
             };
             tokio::select! {
                 biased;

@@ -12,6 +12,7 @@ mod apply;
 mod faults;
 mod faults_watching;
 mod kubectl;
+mod late;
 mod noise;
 mod objects;
 mod owning;
