@@ -141,7 +141,8 @@ async fn a_late_answer_tells_of_the_state_at_its_beginning_whatever_the_verb() {
         sleep(SECOND).await;
         other.create(&PostParams::default(), &config_map("b", json!({}))).await.expect("created");
     };
-    let (list, ()) = tokio::join!(api.list(&ListParams::default()), create_b);
+    let all = ListParams::default();
+    let (list, ()) = tokio::join!(api.list(&all), create_b);
     assert_eq!(list.expect("a list").items.len(), 1, "of before");
 
     let began = Instant::now();
