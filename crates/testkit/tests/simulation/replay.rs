@@ -1,6 +1,6 @@
 //! A run is a function of its seed; one that failed can be seen again.
 
-use testkit::sim::{Crash, Scenario, Trouble, crash::once, world::Shape};
+use testkit::sim::{Crash, Effect, Scenario, Trouble, crash::once, world::Shape};
 
 use crate::{
     crashes::undisturbed,
@@ -27,7 +27,7 @@ fn twice<S: Scenario>(acts: &[S]) {
         if at % 4 != 0 {
             continue;
         }
-        let crash = [Crash { call: first.trace.len() / 2, after: true }];
+        let crash = [Crash { call: first.trace.len() / 2, effect: Effect::Done }];
         let again = || {
             once(act, shape, &crash[..].into(), Some(&first.state)).unwrap_or_else(|wrong| panic!("{wrong}"))
         };
