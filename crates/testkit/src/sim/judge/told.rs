@@ -1,7 +1,7 @@
 //! What statuses say when faults are over and nobody has touched anything for a while: all that is declared is there,
 //! or a status says why not, and what it says is so. What only an edit would wake has nobody to wake it here.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, time::Duration};
 
 use serde_json::Value;
 use tokio::time::Instant;
@@ -13,6 +13,9 @@ use crate::sim::{
     index::{Key, Target},
     sparing::tells,
 };
+
+/// What needs a person, as far as the hub knows, is tried again within this.
+const RETRIES_WITHIN: Duration = Duration::from_secs(310);
 
 /// Reasons of calls that are tried again within half a minute, and by now have gone through.
 const PASSES: [&str; 12] = [
@@ -39,7 +42,7 @@ impl Judge {
             wrong.extend(said.into_iter().map(|what| format!("{name} {what}")));
         }
         for (name, target) in &self.index.targets {
-            wrong.extend(self.told_by_target(target).map(|what| {
+            wrong.extend(self.told_by_target(target, now).map(|what| {
                 let Target { state, reason, message, .. } = target;
                 format!("{name} says {state} {reason} ({message}), {what}")
             }));
@@ -105,7 +108,7 @@ impl Judge {
     }
 
     /// What is wrong with what a target says.
-    fn told_by_target(&self, target: &Target) -> Option<String> {
+    fn told_by_target(&self, target: &Target, now: Instant) -> Option<String> {
         let declared = &self.index.declared;
         let member = declared.member_named(&target.cluster);
         let leaves = member.is_none_or(|member| !member["metadata"]["deletionTimestamp"].is_null());
@@ -150,7 +153,11 @@ impl Judge {
                     || !live["metadata"]["labels"][HUB_LABEL].is_null() && !is_applied(live)
             }),
             (_, "SharedObjectConflict") => {
-                wanted.keys().any(|key| declared.wanted_since(key).any(|(by, ..)| *by != target.resource))
+                // Nobody tells of the other's leaving: it is found at the next try.
+                let then = now.checked_sub(RETRIES_WITHIN).unwrap_or(now);
+                let others =
+                    |key: &Key| declared.wanted_lately(key, then).iter().any(|by| **by != target.resource);
+                wanted.keys().any(|key| others(key))
             }
             (_, "FieldConflict") => spec["conflicts"]["fields"] == "Fail",
             (_, "KindUnknown") => {
