@@ -41,8 +41,7 @@ struct Walk {
 
 impl Walk {
     async fn new(seed: u64, told: bool) -> Self {
-        let of = if std::env::var_os("OLD").is_some() { Shape::new(seed) } else { Shape::of("walk", seed) }; // TEMPORARY
-        let shape = Shape { latency: true, kept: true, lease: seed % 3 == 2, ..of };
+        let shape = Shape { latency: true, kept: true, lease: seed % 3 == 2, ..Shape::of("walk", seed) };
         let world = World::new(shape).await;
         let shop = Docs::from([("a", "one"), ("b", "one"), ("s", "one")]);
         let declared = BTreeMap::from([("shop", shop), ("bank", bank())]);
@@ -96,11 +95,6 @@ struct Walked {
 
 #[allow(clippy::print_stdout, reason = "one walk is looked at")]
 fn walk(seed: u64, told: bool) -> Walked {
-    // TEMPORARY
-    if let Ok(name) = std::env::var("MUTANT") {
-        let of = vidra_core::mutants::Mutant::ALL.into_iter().find(|one| format!("{one:?}") == name);
-        vidra_core::mutants::choose(Some(of.unwrap()));
-    }
     run(seed, || async {
         let mut walk = Walk::new(seed, told).await;
         let walked = caught(async {
@@ -112,12 +106,9 @@ fn walk(seed: u64, told: bool) -> Walked {
                 walk.world.observer.judge_claims(STALE_AFTER);
             }
             // A watch that failed again and again is begun anew after a minute; if it has expired, another.
-            let old = std::env::var_os("OLD").is_some(); // TEMPORARY
-            sleep(if old { CLEARS_WITHIN } else { CLEARS_WITHIN + LANDS_WITHIN + STALE_AFTER + SLACK }).await;
+            sleep(CLEARS_WITHIN + LANDS_WITHIN + STALE_AFTER + SLACK).await;
             walk.tell("the end");
-            if !old {
-                walk.judge_before_the_nudge().await;
-            }
+            walk.judge_before_the_nudge().await;
             walk.put_right().await;
             walk.mend().await
         })
