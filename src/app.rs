@@ -16,6 +16,7 @@ use crate::{
         sources::watch::follow_sources,
         watch::{Startup, follow_all},
     },
+    knobs::Knobs,
     queue::{Limits, Queue},
     reconcile::Hub,
     seams::{Clock, Connect, Rng},
@@ -39,6 +40,8 @@ pub struct Deps {
     pub rng: Arc<dyn Rng>,
     /// Counters; shared with whoever serves them.
     pub metrics: Metrics,
+    /// Bounds, which only the simulation has otherwise.
+    pub knobs: Knobs,
 }
 
 /// Why the hub could not start.
@@ -60,16 +63,16 @@ pub async fn run(
     synced: watch::Sender<bool>,
     stop: CancellationToken,
 ) -> Result<(), RunError> {
-    let Deps { client, connect, clock, rng, metrics } = deps;
+    let Deps { client, connect, clock, rng, metrics, knobs } = deps;
     let identity = identity::ensure(&client, &settings.namespace, settings.hub_id.as_deref(), rng.as_ref());
     let Some(identity) = stop.run_until_cancelled(identity).await.transpose()? else { return Ok(()) };
     let (queue, timer) = Queue::new(Limits::default(), rng.clone(), metrics.queue());
-    let catalog = Arc::new(Catalog::new(queue.clone()));
+    let catalog = Arc::new(Catalog::new(queue.clone(), knobs.gone));
     let tuning = Arc::new(Tuning::new(&settings));
     let (events, event_writer) = Events::new(client.clone(), clock.clone(), rng.clone());
     let hub = Arc::new(Hub {
         api: HubApi::new(client.clone(), catalog.clone(), metrics.clusters().hub()),
-        revisions: Revisions::new(identity.key.clone(), catalog.interned().clone()),
+        revisions: Revisions::new(identity.key.clone(), catalog.interned().clone(), knobs.revision_part),
         settings,
         tuning: tuning.clone(),
         identity,
@@ -80,6 +83,7 @@ pub async fn run(
         rng,
         connect,
         metrics: metrics.clone(),
+        knobs,
         sessions: Default::default(),
         calls: Default::default(),
         memo: Default::default(),
@@ -89,7 +93,8 @@ pub async fn run(
     let tasks = TaskTracker::new();
     let ending = stop.clone();
     tasks.spawn(async move { vital("timer", &ending, timer.run(ending.clone())).await });
-    let startup = Arc::new(Startup { tuning, failed: Default::default(), stop: stop.clone() });
+    let startup =
+        Arc::new(Startup { tuning, failed: Default::default(), stop: stop.clone(), page: knobs.page });
     follow(&hub, client, startup.clone(), synced.clone(), &tasks);
     let ending = stop.clone();
     let write = async move { vital("event writer", &ending, event_writer.run()).await };
@@ -138,7 +143,8 @@ fn follow(
     tasks.spawn(stop.clone().run_until_cancelled_owned(objects));
     let hub = hub.clone();
     let sources = async move {
-        let follow = || follow_sources(&hub.api.client, hub.catalog.sources(), hub.rng.as_ref());
+        let follow =
+            || follow_sources(&hub.api.client, hub.catalog.sources(), hub.rng.as_ref(), hub.knobs.page);
         supervised("watches of sources", hub.rng.as_ref(), follow).await;
     };
     tasks.spawn(stop.run_until_cancelled_owned(sources));

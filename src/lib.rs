@@ -8,6 +8,7 @@ pub mod desired;
 pub mod hub;
 pub mod interned;
 pub mod keeper;
+pub mod knobs;
 pub mod lease;
 pub mod member;
 pub mod process;

@@ -21,6 +21,7 @@ const HEADERS_WITHIN: Duration = Duration::from_secs(30);
 use crate::{
     app::{self, Deps, RunError},
     keeper::{Keeper, KeeperError},
+    knobs::Knobs,
     lease::Claim,
     member::connect::{TlsConnect, USER_AGENT},
     seams::{Clock, Rng, SeededRng, SystemClock},
@@ -109,7 +110,14 @@ async fn guarded(
     let Some(mut keeper) = keeper else { return Ok(()) };
     leads.send_replace(true);
     tracing::info!("the hub starts");
-    let deps = Deps { client, connect: Arc::new(TlsConnect::new(settings.allow)), clock, rng, metrics };
+    let deps = Deps {
+        client,
+        connect: Arc::new(TlsConnect::new(settings.allow)),
+        clock,
+        rng,
+        metrics,
+        knobs: Knobs::default(),
+    };
     let (ended, held) = under_claim(keeper.held(), settings, deps, synced, stop).await;
     keeper.end().await;
     ended?;

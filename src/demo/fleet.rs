@@ -26,6 +26,7 @@ use vidra_core::kubeconfig::Allow;
 use super::{DemoError, DemoFlags, teller::Teller};
 use crate::{
     app::{self, Deps},
+    knobs::Knobs,
     member::connect::TlsConnect,
     seams::{Clock, Rng, SeededRng, SystemClock},
     serve::{self, Readiness, metrics::Metrics},
@@ -158,7 +159,14 @@ impl Fleet {
         let ready = Readiness { leads: watch::channel(true).1, synced: synced.subscribe() };
         self.tasks.spawn(serve::serve(listener, metrics.clone(), ready, self.stop.clone()));
         let client = self.hub.client_as(HUB_USER);
-        let deps = Deps { client, connect: Arc::new(TlsConnect::new(allow)), clock, rng, metrics };
+        let deps = Deps {
+            client,
+            connect: Arc::new(TlsConnect::new(allow)),
+            clock,
+            rng,
+            metrics,
+            knobs: Knobs::default(),
+        };
         let mut known = synced.subscribe();
         let stop = self.stop.clone();
         self.tasks.spawn(async move {

@@ -38,7 +38,6 @@ pub struct Catalog {
     inner: RwLock<Inner>,
 }
 
-#[derive(Default)]
 struct Inner {
     resources: BTreeMap<ResourceKey, Arc<VidraResource>>,
     targets: BTreeMap<TargetKey, Arc<VidraTarget>>,
@@ -52,6 +51,19 @@ struct Inner {
 }
 
 impl Inner {
+    fn new(gone: usize) -> Self {
+        Self {
+            resources: BTreeMap::new(),
+            targets: BTreeMap::new(),
+            by_cluster: BTreeMap::new(),
+            inventories: BTreeMap::new(),
+            members: BTreeMap::new(),
+            registrations: BTreeMap::new(),
+            gone: gone::Gone::new(gone),
+            made: BTreeSet::new(),
+        }
+    }
+
     /// Is `now` an older view than what is held, or of what is gone? Only own answers and the watch's order are compared.
     fn is_late<K: ResourceExt>(&self, held: Option<&Arc<K>>, now: &K) -> bool {
         let version = |object: &K| object.resource_version().and_then(|version| version.parse::<u64>().ok());
@@ -74,14 +86,14 @@ fn same_version<K: ResourceExt>(held: &K, now: &K) -> bool {
 }
 
 impl Catalog {
-    /// Nothing is declared yet.
-    pub fn new(queue: Arc<Queue>) -> Self {
+    /// Nothing is declared yet; so many uids of what is gone are remembered.
+    pub fn new(queue: Arc<Queue>, gone: usize) -> Self {
         Self {
             sources: SourceIndex::new(queue.clone()),
             queue,
             interned: Arc::default(),
             urgency: urgency::Urgency::default(),
-            inner: RwLock::default(),
+            inner: RwLock::new(Inner::new(gone)),
         }
     }
 

@@ -3,9 +3,7 @@
 use std::{cmp::Ordering, collections::BTreeMap, sync::Arc};
 
 use kube::ResourceExt;
-use vidra_api::{
-    InventoryEntry, VidraInventory, VidraInventorySpec, inventory::ENTRIES_MAX, labels::FINALIZER,
-};
+use vidra_api::{InventoryEntry, VidraInventory, VidraInventorySpec, labels::FINALIZER};
 use vidra_core::{
     object::{KeyParts, ObjectKey},
     plan::Held,
@@ -194,12 +192,12 @@ pub enum ChunkWrite {
     },
 }
 
-/// The writes, in order, that make `chunks` hold `inventory`; none when they do.
+/// The writes, in order, that make `chunks` hold `inventory`, at most so many entries in each; none when they do.
 ///
 /// An entry stays in the chunk that it is in, so that a change rewrites only the chunks that it touches.
 /// What a terminating chunk holds goes into others first, and only then is that chunk let go. While a target
 /// leaves, nothing new is made (its namespace may be terminating): the chunk stays until all is gone.
-pub fn writes(chunks: &Chunks, inventory: &Inventory, leaving: bool) -> Vec<ChunkWrite> {
+pub fn writes(chunks: &Chunks, inventory: &Inventory, leaving: bool, most: usize) -> Vec<ChunkWrite> {
     let mut left = inventory.clone();
     let mut places: Vec<(&Chunk, Vec<Entry>)> = Vec::new();
     let stays = |chunk: &Chunk| !chunk.deleting || (leaving && !inventory.is_empty());
@@ -210,13 +208,13 @@ pub fn writes(chunks: &Chunks, inventory: &Inventory, leaving: bool) -> Vec<Chun
     }
     let mut rest: Vec<Entry> = left.into_iter().collect();
     for (_, entries) in &mut places {
-        let room = ENTRIES_MAX.saturating_sub(entries.len()).min(rest.len());
+        let room = most.saturating_sub(entries.len()).min(rest.len());
         entries.extend(rest.drain(..room));
         entries.sort_by(|a, b| a.0.cmp(&b.0));
     }
     let mut writes = Vec::new();
     let next = chunks.values().map(|chunk| chunk.index + 1).max().unwrap_or(0);
-    for (index, entries) in (next..).zip(rest.chunks(ENTRIES_MAX)) {
+    for (index, entries) in (next..).zip(rest.chunks(most)) {
         writes.push(ChunkWrite::Create { index, entries: written(entries) });
     }
     for (chunk, entries) in places {
@@ -275,6 +273,8 @@ fn written(entries: &[Entry]) -> Vec<InventoryEntry> {
 mod tests {
     use vidra_core::object::Gvk;
 
+    use vidra_api::inventory::ENTRIES_MAX;
+
     use super::*;
 
     fn inventory(range: std::ops::Range<usize>, uid: &str) -> Inventory {
@@ -289,7 +289,7 @@ mod tests {
 
     /// Performs writes on chunks, as the API server would.
     fn bring(chunks: &mut Chunks, inventory: &Inventory) {
-        for write in &writes(chunks, inventory, false) {
+        for write in &writes(chunks, inventory, false, ENTRIES_MAX) {
             let (name, index, entries) = match write {
                 ChunkWrite::Remove { name } => {
                     chunks.remove(name);
@@ -311,7 +311,7 @@ mod tests {
         bring(&mut chunks, &wanted);
         assert_eq!(chunks.len(), 3);
         assert_eq!(joined(&chunks), wanted);
-        assert_eq!(writes(&chunks, &wanted, false), []);
+        assert_eq!(writes(&chunks, &wanted, false, ENTRIES_MAX), []);
     }
 
     #[test]
@@ -334,7 +334,7 @@ mod tests {
         bring(&mut chunks, &inventory(0..1200, "a"));
         let mut wanted = inventory(0..1200, "a");
         wanted.extend(inventory(700..701, "b"));
-        let writes = writes(&chunks, &wanted, false);
+        let writes = writes(&chunks, &wanted, false, ENTRIES_MAX);
         assert_eq!(writes.len(), 1);
         bring(&mut chunks, &wanted);
         assert_eq!(joined(&chunks), wanted);
@@ -348,14 +348,18 @@ mod tests {
         let mut dying = (*chunks["shop.berlin.0"]).clone();
         dying.deleting = true;
         chunks.insert(dying.name.clone(), Arc::new(dying));
-        let writes = writes(&chunks, &wanted, false);
+        let writes = writes(&chunks, &wanted, false, ENTRIES_MAX);
         assert!(
             matches!(&writes[0], ChunkWrite::Create { index: 1, entries } if entries.len() == 10),
             "{writes:?}"
         );
         assert_eq!(writes[1], ChunkWrite::Remove { name: "shop.berlin.0".into() });
-        assert_eq!(super::writes(&chunks, &wanted, true), [], "a target that leaves needs no copy");
-        let gone = super::writes(&chunks, &Inventory::new(), true);
+        assert_eq!(
+            super::writes(&chunks, &wanted, true, ENTRIES_MAX),
+            [],
+            "a target that leaves needs no copy"
+        );
+        let gone = super::writes(&chunks, &Inventory::new(), true, ENTRIES_MAX);
         assert_eq!(gone, [ChunkWrite::Remove { name: "shop.berlin.0".into() }]);
     }
 

@@ -169,6 +169,8 @@ pub struct Parsed {
 pub struct Revisions {
     key: HashKey,
     interned: Arc<Interned>,
+    /// Bytes of a revision in one Secret.
+    part: usize,
     parsed: Mutex<BTreeMap<(ResourceKey, String), Arc<Parsed>>>,
     rendered: Mutex<BTreeMap<(ResourceKey, String), Vec<Rendering>>>,
 }
@@ -182,8 +184,8 @@ struct Rendering {
 
 impl Revisions {
     /// Revisions named and hashed with this key.
-    pub fn new(key: HashKey, interned: Arc<Interned>) -> Self {
-        Self { key, interned, parsed: Mutex::default(), rendered: Mutex::default() }
+    pub fn new(key: HashKey, interned: Arc<Interned>, part: usize) -> Self {
+        Self { key, interned, part, parsed: Mutex::default(), rendered: Mutex::default() }
     }
 
     /// Parses what a VidraResource declares now, with what its sources said.
@@ -228,7 +230,7 @@ impl Revisions {
         content: &Content,
         name: &str,
     ) -> Result<Vec<Secret>, RevisionError> {
-        secret::pack(resource, owner, content, name)
+        secret::pack(resource, owner, content, name, self.part)
     }
 
     /// A revision by name: from memory, else from its Secret.

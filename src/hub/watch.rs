@@ -107,6 +107,8 @@ pub struct Startup {
     pub failed: Mutex<Option<String>>,
     /// Ends the hub.
     pub stop: CancellationToken,
+    /// Objects in a page of a list.
+    pub page: u32,
 }
 
 impl Startup {
@@ -129,8 +131,8 @@ pub async fn follow_all(
     synced: watch::Sender<bool>,
 ) {
     let to = Into { catalog: &catalog, rng, startup, done: watch::Sender::new(BTreeSet::new()) };
-    let any = watcher::Config::default().timeout(200);
-    let large = any.clone().page_size(PAGE_OF_LARGE);
+    let any = watcher::Config::default().timeout(200).page_size(startup.page);
+    let large = any.clone().page_size(PAGE_OF_LARGE.min(startup.page));
     let all_listed = async {
         let mut listed = to.done.subscribe();
         // Never fails: the sender outlives this.

@@ -78,6 +78,8 @@ pub struct Informers {
     queue: Arc<Queue>,
     rng: Arc<dyn Rng>,
     turns: Shared,
+    /// Objects in a page of a list.
+    page: u32,
     tuning: Arc<Tuning>,
     counters: ClusterCounters,
     warn: Warn,
@@ -150,6 +152,7 @@ impl Informers {
             queue: deps.queue.clone(),
             rng: deps.rng.clone(),
             turns: deps.calls.clone(),
+            page: deps.knobs.page,
             tuning: deps.tuning.clone(),
             warn: deps.warn.clone(),
             tasks,

@@ -17,9 +17,6 @@ use super::{
 };
 use crate::hub::inventory::Inventory;
 
-/// Objects in a page.
-const PAGE: u32 = 500;
-
 /// Complete, or an error: a kind that cannot be listed may hide objects.
 pub async fn find_own(session: &Session, owner: &Owner) -> Result<Inventory, CallError> {
     let kinds = session.rediscover().await?;
@@ -31,7 +28,7 @@ pub async fn find_own(session: &Session, owner: &Owner) -> Result<Inventory, Cal
     let mut inventory = Inventory::new();
     for (gvk, resource) in kinds.deliverable() {
         let api: Api<Live> = Api::all_with(session.client.clone(), resource);
-        let mut params = ListParams::default().labels(&selector).limit(PAGE);
+        let mut params = ListParams::default().labels(&selector).limit(session.knobs().page);
         loop {
             let about = About { group: &gvk.group, kind: &gvk.kind, does: Does::Reads };
             let page = session.call("list", about, api.list_metadata(&params)).await?;

@@ -23,6 +23,7 @@ use super::{
 };
 use crate::{
     interned::Interned,
+    knobs::Knobs,
     queue::{Key, Priority, Queue, TargetKey, jittered},
     seams::{Clock, Rng},
     serve::metrics::{ClusterCounters, Metrics},
@@ -106,6 +107,8 @@ pub struct SessionDeps {
     pub metrics: Metrics,
     /// The calls that all members share.
     pub calls: Shared,
+    /// Bounds.
+    pub knobs: Knobs,
     /// What all members have alike.
     pub interned: Arc<Interned>,
     /// What can be changed while the hub runs.
@@ -150,6 +153,11 @@ struct State {
 }
 
 impl Session {
+    /// Its bounds.
+    pub fn knobs(&self) -> &Knobs {
+        &self.deps.knobs
+    }
+
     /// A session that runs until [`Session::end`].
     pub fn start(cluster: &str, fingerprint: u64, client: Client, deps: SessionDeps) -> Arc<Self> {
         let (stop, tasks) = (CancellationToken::new(), TaskTracker::new());

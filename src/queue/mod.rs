@@ -23,6 +23,7 @@ use tokio::{
     time::Instant,
 };
 use tokio_util::{sync::CancellationToken, time::DelayQueue};
+use vidra_core::mutants::{self, Mutant};
 
 use crate::{seams::Rng, serve::metrics::QueueMetrics};
 
@@ -118,6 +119,7 @@ impl Queue {
         let mut inner = self.inner.lock();
         match inner.keys.get(&key).copied() {
             Some(KeyState::Ready(held)) if held <= priority => return,
+            Some(KeyState::Running) if mutants::is(Mutant::ArrivalLost) => return,
             Some(KeyState::Running) => return self.arrived(inner, key, KeyState::Dirty(priority, 1)),
             Some(KeyState::Dirty(held, times)) => {
                 let more = KeyState::Dirty(held.min(priority), times.saturating_add(1));

@@ -28,6 +28,7 @@ use crate::{
         identity::Identity,
         revisions::Revisions,
     },
+    knobs::Knobs,
     member::{
         budget::Shared,
         error::CallError,
@@ -77,6 +78,8 @@ pub struct Hub {
     pub metrics: Metrics,
     /// One for each member that has credentials.
     pub sessions: Mutex<BTreeMap<String, Arc<Session>>>,
+    /// Bounds.
+    pub knobs: Knobs,
     /// The calls that all members share.
     pub calls: Shared,
     /// What the loops remember between passes; lost with the process, and nothing is wrong then.
@@ -144,6 +147,7 @@ impl Hub {
             rng: self.rng.clone(),
             metrics: self.metrics.clone(),
             calls: self.calls.clone(),
+            knobs: self.knobs,
             interned: self.catalog.interned().clone(),
             tuning: self.tuning.clone(),
             wake_targets: Arc::new(move |cluster| wake_targets(&catalog, &queue, cluster)),

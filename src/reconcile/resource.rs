@@ -44,8 +44,6 @@ use crate::{
 
 /// Revisions that are kept beyond those in use.
 const REVISIONS_KEPT: usize = 5;
-/// VidraTargets written side by side.
-const SIDE_BY_SIDE: usize = 16;
 
 /// One pass.
 pub async fn reconcile(hub: &Hub, key: &ResourceKey) -> Verdict {
@@ -215,7 +213,7 @@ impl Pass<'_> {
             self.place(cluster, existing.get(cluster), spec)
         });
         let placed: Vec<_> = placed.collect();
-        stream::iter(placed).buffered(SIDE_BY_SIDE).try_collect::<()>().await?;
+        stream::iter(placed).buffered(self.hub.knobs.resource_calls).try_collect::<()>().await?;
         self.write_foreign_statuses(&existing, &revision.name).await;
         self.leave_unselected(&existing, selection).await
     }

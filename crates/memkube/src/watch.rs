@@ -256,7 +256,7 @@ impl Watch {
                 }
             }
             let held = self.held.front().map(|(at, _)| *at);
-            let times = [self.next_bookmark.filter(|_| !self.silent && !self.broken), held];
+            let times = [self.next_bookmark.filter(|_| !self.silent && !self.broken && !self.over), held];
             let wake_at = times.into_iter().flatten().fold(self.deadline, Instant::min);
             tokio::select! {
                 biased;

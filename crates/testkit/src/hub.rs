@@ -9,6 +9,7 @@ use tokio_util::sync::CancellationToken;
 use vidra_core::kubeconfig::Allow;
 use vidra_hub::{
     app::{self, Deps, RunError},
+    knobs::Knobs,
     member::connect::TlsConnect,
     seams::{SeededRng, SystemClock},
     serve::metrics::Metrics,
@@ -43,6 +44,7 @@ impl RunningHub {
             clock: Arc::new(SystemClock),
             rng: Arc::new(SeededRng::from_entropy()),
             metrics: Metrics::default(),
+            knobs: Knobs::default(),
         };
         Self::start_with(deps, settings).await
     }

@@ -32,11 +32,13 @@ pub enum Mutant {
     DeleteContainers,
     /// Health goes by a status that its controller wrote for an older generation.
     OldStatusCounts,
+    /// What arrives for a key while it is worked on is forgotten.
+    ArrivalLost,
 }
 
 impl Mutant {
     /// Each.
-    pub const ALL: [Mutant; 12] = [
+    pub const ALL: [Mutant; 13] = [
         Mutant::DeleteOnFailedList,
         Mutant::NoUidPrecondition,
         Mutant::SecondStatusWriter,
@@ -49,6 +51,7 @@ impl Mutant {
         Mutant::NoIntent,
         Mutant::DeleteContainers,
         Mutant::OldStatusCounts,
+        Mutant::ArrivalLost,
     ];
 }
 

@@ -5,17 +5,19 @@ use std::collections::{BTreeSet, VecDeque};
 
 use super::Catalog;
 
-/// So many are remembered: answers come within seconds.
-const KEPT: usize = 4096;
-
 /// The uids that went last.
-#[derive(Default)]
 pub(super) struct Gone {
+    /// So many are remembered.
+    most: usize,
     uids: BTreeSet<String>,
     order: VecDeque<String>,
 }
 
 impl Gone {
+    pub(super) fn new(most: usize) -> Self {
+        Self { most, uids: BTreeSet::new(), order: VecDeque::new() }
+    }
+
     /// An object without a uid is not known to be gone.
     pub(super) fn has(&self, uid: Option<&str>) -> bool {
         uid.is_some_and(|uid| self.uids.contains(uid))
@@ -31,7 +33,7 @@ impl Gone {
         if self.uids.insert(uid.clone()) {
             self.order.push_back(uid);
         }
-        if self.order.len() > KEPT
+        if self.order.len() > self.most
             && let Some(oldest) = self.order.pop_front()
         {
             self.uids.remove(&oldest);
@@ -60,9 +62,11 @@ impl Catalog {
 mod tests {
     use super::*;
 
+    const KEPT: usize = 40;
+
     #[test]
     fn the_last_ones_are_remembered() {
-        let mut gone = Gone::default();
+        let mut gone = Gone::new(KEPT);
         assert!(!gone.has(None) && !gone.has(Some("0")));
         for number in 0..=KEPT {
             gone.note(number.to_string());

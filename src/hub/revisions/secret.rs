@@ -20,24 +20,23 @@ use crate::{
 const PAYLOAD: &str = "revision.json.zst";
 /// How many Secrets hold the revision, as text; only where it is more than one.
 const PARTS: &str = "parts";
-/// A Secret holds 1 MiB; the rest is room for its metadata.
-const PART_MAX: usize = 1_000_000;
 /// More cannot come of what is read: a manifest is bounded before it is packed.
 const PARTS_MAX: usize = 32;
 const UNPACKED_MAX: u64 = 64 << 20;
 
-/// The Secrets that keep a revision, in the order in which they are to be written.
+/// The Secrets that keep a revision, in the order in which they are to be written; at most so many bytes in each.
 pub(super) fn pack(
     resource: &VidraResource,
     owner: &str,
     content: &Content,
     name: &str,
+    part: usize,
 ) -> Result<Vec<Secret>, RevisionError> {
     let damaged = |why: String| RevisionError::Damaged { name: name.to_owned(), why };
     let json = serde_json::to_vec(content).map_err(|error| damaged(error.to_string()))?;
     let packed = zstd::encode_all(json.as_slice(), zstd::DEFAULT_COMPRESSION_LEVEL)
         .map_err(|error| damaged(error.to_string()))?;
-    let pieces: Vec<_> = packed.chunks(PART_MAX).collect();
+    let pieces: Vec<_> = packed.chunks(part).collect();
     if pieces.len() > PARTS_MAX {
         return Err(RevisionError::TooLarge(packed.len()));
     }
@@ -125,7 +124,7 @@ mod tests {
     }
 
     fn round_trip(content: &Content) -> Vec<String> {
-        let secrets = pack(&resource(), "owner", content, "00ff").unwrap();
+        let secrets = pack(&resource(), "owner", content, "00ff", 1_000_000).unwrap();
         let pieces = secrets.iter().rev().map(|secret| payload(secret.data.as_ref().unwrap()).unwrap());
         assert_eq!(&unpack(&pieces.collect::<Vec<_>>().concat()).unwrap(), content);
         secrets.iter().map(|secret| secret.metadata.name.clone().unwrap()).collect()

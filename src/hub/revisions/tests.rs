@@ -9,7 +9,7 @@ const MANIFEST: &str = "{apiVersion: v1, kind: ConfigMap, metadata: {name: setti
                         {apiVersion: v1, kind: ConfigMap, metadata: {name: beside}, data: {key: one}}\n";
 
 fn revisions() -> Revisions {
-    Revisions::new(HashKey::new([7; 32]), Arc::default())
+    Revisions::new(HashKey::new([7; 32]), Arc::default(), 1_000_000)
 }
 
 fn resource(overrides: Value) -> VidraResource {

@@ -33,7 +33,7 @@ use crate::{
 };
 
 /// Follows what the index wants, until cancelled.
-pub async fn follow_sources(client: &Client, index: &SourceIndex, rng: &dyn Rng) {
+pub async fn follow_sources(client: &Client, index: &SourceIndex, rng: &dyn Rng, page: u32) {
     let mut wanted = index.wanted();
     let mut running: BTreeMap<Scope, AbortHandle> = BTreeMap::new();
     let mut watches = FuturesUnordered::new();
@@ -50,7 +50,7 @@ pub async fn follow_sources(client: &Client, index: &SourceIndex, rng: &dyn Rng)
         for scope in scopes.into_iter().filter(|scope| !running.contains_key(scope)).collect::<Vec<_>>() {
             let of = scope.clone();
             let follow = async move {
-                supervised("watch of sources", rng, || follow(client, &of, index, rng)).await;
+                supervised("watch of sources", rng, || follow(client, &of, index, rng, page)).await;
             };
             let (watch, handle) = abortable(follow.boxed());
             watches.push(watch);
@@ -64,14 +64,14 @@ pub async fn follow_sources(client: &Client, index: &SourceIndex, rng: &dyn Rng)
     }
 }
 
-async fn follow(client: &Client, scope: &Scope, index: &SourceIndex, rng: &dyn Rng) {
+async fn follow(client: &Client, scope: &Scope, index: &SourceIndex, rng: &dyn Rng, page: u32) {
     match scope.kind {
-        SourceKind::ConfigMap => follow_kind::<ConfigMap>(client, scope, index, rng).await,
-        SourceKind::Secret => follow_kind::<Secret>(client, scope, index, rng).await,
+        SourceKind::ConfigMap => follow_kind::<ConfigMap>(client, scope, index, rng, page).await,
+        SourceKind::Secret => follow_kind::<Secret>(client, scope, index, rng, page).await,
     }
 }
 
-async fn follow_kind<K>(client: &Client, scope: &Scope, index: &SourceIndex, rng: &dyn Rng)
+async fn follow_kind<K>(client: &Client, scope: &Scope, index: &SourceIndex, rng: &dyn Rng, page: u32)
 where
     K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
         + Clone
@@ -84,8 +84,10 @@ where
     let key = |name: String| SourceKey { scope: scope.clone(), name };
     let mut pauses = Pauses::default();
     loop {
-        let mut events =
-            std::pin::pin!(watcher::watcher(api.clone(), watcher::Config::default().timeout(200)));
+        let mut events = std::pin::pin!(watcher::watcher(
+            api.clone(),
+            watcher::Config::default().timeout(200).page_size(page)
+        ));
         let mut listed = BTreeSet::new();
         while let Some(event) = events.next().await {
             match event {

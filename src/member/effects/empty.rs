@@ -11,9 +11,6 @@ use vidra_core::object::{Gvk, ObjectKey, Scope};
 use super::{Actor, reading};
 use crate::member::{error::CallError, kinds::Kinds, live::Live};
 
-/// Objects in a page of a list.
-const PAGE: u32 = 500;
-
 /// Namespaces that a cluster cannot do without.
 const SYSTEM: [&str; 4] = ["default", "kube-system", "kube-public", "kube-node-lease"];
 
@@ -119,7 +116,7 @@ impl Actor<'_> {
             Some(namespace) => Api::namespaced_with(client, namespace, resource),
             None => Api::all_with(client, resource),
         };
-        let (mut all, mut params) = (Vec::new(), ListParams::default().limit(PAGE));
+        let (mut all, mut params) = (Vec::new(), ListParams::default().limit(self.session.knobs().page));
         loop {
             let about = reading(&resource.group, &resource.kind);
             match self.session.call("list", about, api.list_metadata(&params)).await {

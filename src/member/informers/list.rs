@@ -10,7 +10,7 @@ use tokio::time::{Instant, timeout};
 
 use super::{
     Informers, Place, State,
-    pages::{PAGE, Pages},
+    pages::Pages,
     run::{Course, Run},
     wire::Item,
 };
@@ -43,7 +43,7 @@ impl Run {
         // Told at the list's end: until then a plan would have to wait for it.
         let (mut seen, mut woken) = (BTreeSet::new(), BTreeSet::new());
         let mut broken = BTreeMap::new();
-        let mut pages = Pages::new(&self.wire, &mut course.page, turn);
+        let mut pages = Pages::new(&self.wire, &mut course.page, registry.page, turn);
         loop {
             let mut take = |item| match item {
                 Item::Object(key, live) => {
@@ -94,8 +94,8 @@ impl Informers {
         let wire = self.wire(place, resource);
         let mark = self.records.mark();
         let (mut seen, mut broken) = (BTreeSet::new(), BTreeMap::new());
-        let mut size = PAGE;
-        let mut pages = Pages::new(&wire, &mut size, None);
+        let mut size = self.page;
+        let mut pages = Pages::new(&wire, &mut size, self.page, None);
         let mut take = |item| match item {
             Item::Object(key, live) => {
                 seen.insert(self.records.shared(key));

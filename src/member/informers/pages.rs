@@ -11,8 +11,6 @@ use crate::member::error::{CallError, Class};
 
 /// A page of a list must be there within this time.
 pub(super) const PAGE_WITHIN: Duration = Duration::from_secs(60);
-/// Objects in a page; fewer where they are too large.
-pub(super) const PAGE: u32 = 500;
 /// By how much a page shrinks and grows.
 const STEP: u32 = 5;
 /// A list that has shown nothing for so long gives its turn to another.
@@ -23,15 +21,22 @@ pub(super) struct Pages<'a> {
     wire: &'a Wire,
     /// Objects in the next page.
     size: &'a mut u32,
+    /// In a page; fewer where they are too large.
+    most: u32,
     turn: Option<OwnedSemaphorePermit>,
     from: Option<String>,
     version: String,
 }
 
 impl<'a> Pages<'a> {
-    /// A list from its beginning. `turn` is given back where the member is silent, and at the end.
-    pub(super) fn new(wire: &'a Wire, size: &'a mut u32, turn: Option<OwnedSemaphorePermit>) -> Self {
-        Self { wire, size, turn, from: None, version: String::new() }
+    /// A list from its beginning, with at most so many objects in a page. `turn` is given back where the member is silent, and at the end.
+    pub(super) fn new(
+        wire: &'a Wire,
+        size: &'a mut u32,
+        most: u32,
+        turn: Option<OwnedSemaphorePermit>,
+    ) -> Self {
+        Self { wire, size, most, turn, from: None, version: String::new() }
     }
 
     /// Reads a page and hands over each of its objects, decoded one at a time. False: it was the last.
@@ -84,7 +89,7 @@ impl<'a> Pages<'a> {
     /// A page that could have been so much larger makes the next one larger.
     fn grow(&mut self, bytes: usize) {
         if bytes.saturating_mul(STEP as usize) <= MOST {
-            *self.size = self.size.saturating_mul(STEP).min(PAGE);
+            *self.size = self.size.saturating_mul(STEP).min(self.most);
         }
     }
 }

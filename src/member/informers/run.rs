@@ -20,7 +20,7 @@ use vidra_core::object::{ObjectKey, Scope};
 
 use super::{
     Informers, Place, State, WatchFault,
-    pages::{PAGE, PAGE_WITHIN},
+    pages::PAGE_WITHIN,
     verify::{Found, Verification, verify},
     wire::{Broken, Item, Line, Wire},
 };
@@ -85,7 +85,7 @@ impl Run {
         // Those that begin together do not list together for ever.
         let spread = 0.5 + self.registry.chance() * 0.5;
         let mut course = Course {
-            page: PAGE,
+            page: self.registry.page,
             highest: 0,
             silent: 0,
             down: false,

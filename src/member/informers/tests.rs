@@ -16,6 +16,7 @@ use vidra_core::{kubeconfig::Allow, render::HashKey};
 
 use super::*;
 use crate::{
+    knobs::Knobs,
     member::records::Secrecy,
     queue::Limits,
     seams::{SeededRng, SystemClock},
@@ -59,6 +60,7 @@ fn deps(said: Arc<Mutex<Vec<String>>>) -> SessionDeps {
         rng,
         metrics,
         calls: Shared::default(),
+        knobs: Knobs::default(),
         interned: Arc::default(),
         tuning: tuning(),
         wake_targets: Arc::new(|_| {}),

@@ -78,7 +78,7 @@ pub(super) async fn verify(run: &Run, mut size: u32) -> Result<Found, CallError>
     let mark = registry.records.mark();
     let mut seen = BTreeSet::new();
     let mut found = Found { mark, ..Found::default() };
-    let mut pages = Pages::new(&run.wire, &mut size, turn);
+    let mut pages = Pages::new(&run.wire, &mut size, registry.page, turn);
     let mut take = |item| match item {
         Item::Object(key, live) => {
             let version = live.resource_version().parse().unwrap_or(0);

@@ -34,8 +34,6 @@ use crate::{
     reconcile::{RETRY_MOST, RETRY_RARELY},
 };
 
-/// Effects of one stage side by side.
-const SIDE_BY_SIDE: usize = 32;
 /// A removal waits for finalizers in the member: it is looked at again after this.
 const LOOK_AGAIN: Duration = Duration::from_secs(2);
 
@@ -116,7 +114,8 @@ impl Pass<'_> {
     pub(super) async fn settle(&self, report: &mut Report) -> Result<(), CallError> {
         let Some(inventory) = report.unwritten.take() else { return Ok(()) };
         let leaving = self.target.spec.desired != Wish::Present;
-        let writes = inventory::writes(&self.hub.catalog.inventory(self.key), &inventory, leaving);
+        let most = self.hub.knobs.inventory_entries;
+        let writes = inventory::writes(&self.hub.catalog.inventory(self.key), &inventory, leaving, most);
         self.hub.api.write_inventory(self.key, &writes).await
     }
 
@@ -249,11 +248,12 @@ pub(super) async fn send<T>(
     let mut news = lately.as_ref().map_or_else(|| pending().boxed(), |lately| lately.news());
     let mut more = VecDeque::new();
     let (mut working, mut done) = (FuturesUnordered::new(), Vec::new());
+    let most = actor.session.knobs().target_calls;
     let (mut planned, mut turns) = (stage.iter().cloned(), 0..);
     let (mut beside, mut told) = (pin!(beside), None);
     let told = loop {
         // Each made only when its turn is near: what waits in thousands of passes side by side adds up.
-        while working.len() < SIDE_BY_SIDE
+        while working.len() < most
             && let Some(effect) = planned.next().or_else(|| more.pop_front())
             && let Some(turn) = turns.next()
         {

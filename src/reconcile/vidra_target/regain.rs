@@ -104,7 +104,7 @@ impl Pass<'_> {
         if inventory::is_empty(&chunks) {
             return Ok(());
         }
-        let writes = inventory::writes(&chunks, &Inventory::new(), true);
+        let writes = inventory::writes(&chunks, &Inventory::new(), true, self.hub.knobs.inventory_entries);
         self.hub.api.write_inventory(self.key, &writes).await
     }
 }

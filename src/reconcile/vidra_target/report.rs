@@ -54,6 +54,7 @@ impl Pass<'_> {
             ready,
             found: (self.target.spec.drift.policy != DriftPolicy::Ignore).then(|| report.found.clone()),
             undone,
+            changes_max: self.hub.knobs.changes,
             contention,
             unready,
             corrected: corrections,

@@ -49,6 +49,8 @@ pub struct Declared {
     sources: BTreeMap<String, Past<Option<BTreeMap<String, String>>>>,
     fleet: BTreeMap<String, Value>,
     views: BTreeMap<String, Past<View>>,
+    /// What the Secrets of revisions hold, packed.
+    parts: BTreeMap<String, Vec<u8>>,
     /// What a revision's Secret holds, by the Secret's name.
     revisions: BTreeMap<String, Arc<Content>>,
     /// What each said when it could last be read.
@@ -59,6 +61,10 @@ pub struct Declared {
     wanted: BTreeMap<Key, BTreeMap<String, (Instant, Doc)>>,
     /// What was so, until when.
     unwanted: BTreeMap<(Key, String), Instant>,
+    /// How many members each VidraResource selects.
+    selected: BTreeMap<String, usize>,
+    /// The hub's settings.
+    settings: Value,
 }
 
 impl Declared {
@@ -67,6 +73,9 @@ impl Declared {
         match (changed.plural.as_str(), changed.namespace.as_str()) {
             ("vidraresources", _) => self.resource(changed, now),
             ("memberclusters", _) => self.member(changed, now),
+            ("configmaps", super::world::HUB_NAMESPACE) => {
+                self.settings = changed.after().map_or(Value::Null, |new| new["data"].clone());
+            }
             ("configmaps", super::world::TEAM) => self.source("ConfigMap", changed, now),
             ("secrets", super::world::TEAM) => match changed.after() {
                 Some(secret) if secret["type"] == "vidra.dev/revision" => {
@@ -136,8 +145,16 @@ impl Declared {
     }
 
     fn revision(&mut self, name: &str, secret: &Value) {
-        let packed = serde_json::from_value(secret["data"]["revision.json.zst"].clone()).ok();
-        let json = packed.and_then(|packed: ByteString| unpack(&packed.0, UNPACKED_MAX).ok());
+        let bytes = |key: &str| serde_json::from_value::<ByteString>(secret["data"][key].clone()).ok();
+        let Some(ByteString(mut packed)) = bytes("revision.json.zst") else { return };
+        self.parts.insert(name.to_owned(), packed.clone());
+        // The first is written last, and says how many there are.
+        let parts =
+            bytes("parts").and_then(|parts| String::from_utf8(parts.0).ok()?.parse().ok()).unwrap_or(1);
+        for part in 1..parts {
+            packed.extend(self.parts.get(&format!("{name}.{part}")).into_iter().flatten());
+        }
+        let json = unpack(&packed, UNPACKED_MAX).ok();
         let Some(says) = json.and_then(|json| serde_json::from_str::<Value>(&json).ok()) else { return };
         let sources = says["sources"].as_array().into_iter().flatten();
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
@@ -192,7 +209,9 @@ impl Declared {
             let excluded: Vec<String> =
                 serde_json::from_value(spec["excludeClusters"].clone()).unwrap_or_default();
             let namespace = metadata["namespace"].as_str().unwrap_or_default();
-            for (member, destination) in select::select(namespace, &targets, &excluded, &members).targets {
+            let selected = select::select(namespace, &targets, &excluded, &members).targets;
+            self.selected.insert(name.clone(), selected.len());
+            for (member, destination) in selected {
                 let slot = (name.clone(), member.clone());
                 if let Some(docs) = views.get(&member).and_then(|view| content.for_cluster(view)) {
                     self.varied.insert(slot.clone(), docs);
@@ -242,6 +261,45 @@ impl Declared {
     /// What a VidraResource's spec says now.
     pub fn said(&self, resource: &str) -> Option<&Value> {
         self.resources.get(resource).map(|resource| &resource["spec"])
+    }
+
+    /// The VidraResources that there are.
+    pub fn resources(&self) -> impl Iterator<Item = (&String, &Value)> {
+        self.resources.iter()
+    }
+
+    /// The MemberClusters that there are.
+    pub fn fleet(&self) -> impl Iterator<Item = (&String, &Value)> {
+        self.fleet.iter()
+    }
+
+    /// A MemberCluster.
+    pub fn member_named(&self, name: &str) -> Option<&Value> {
+        self.fleet.get(name)
+    }
+
+    /// Is what fails tried again sooner than the interval has it?
+    pub fn retries(&self) -> bool {
+        self.settings["retry.enabled"] != "false"
+    }
+
+    /// How many members a VidraResource selects, as far as it can be read.
+    pub fn selected(&self, resource: &str) -> usize {
+        self.selected.get(resource).copied().unwrap_or_default()
+    }
+
+    /// Can its manifest and its sources be read, and do they say something, unless nothing is meant?
+    pub fn is_readable(&self, resource: &str) -> bool {
+        let Some(spec) = self.said(resource) else { return false };
+        let content =
+            self.texts(spec).and_then(|sources| content(&spec["manifest"], &spec["overrides"], sources));
+        content.is_some_and(|content| spec["allowEmpty"] == true || !content.docs.is_empty())
+    }
+
+    /// The reason of a VidraResource's condition Ready.
+    pub fn ready_reason(&self, resource: &str) -> Option<&str> {
+        let conditions = self.resources.get(resource)?["status"]["conditions"].as_array()?;
+        conditions.iter().find(|one| one["type"] == "Ready")?["reason"].as_str()
     }
 
     /// Is there the VidraResource, and not on its way out?

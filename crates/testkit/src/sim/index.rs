@@ -46,6 +46,16 @@ pub struct Target {
     pub drift: String,
     /// What it tells of and is still so: the kind of change, and where.
     pub open: Vec<(String, Key)>,
+    /// There is more to tell than it holds.
+    pub changes_cut: bool,
+    /// The status speaks of the newest spec.
+    pub is_current: bool,
+    /// The status' state, its reason, and why.
+    pub state: String,
+    /// See there.
+    pub reason: String,
+    /// See there.
+    pub message: String,
 }
 
 /// What a VidraTarget is to bring to its member.
@@ -123,6 +133,11 @@ impl Index {
             ready: None,
             drift: text(&status["drift"]),
             open: open(spec["cluster"].as_str().unwrap_or_default(), status),
+            changes_cut: !status["changesTotal"].is_null(),
+            is_current: status["observedGeneration"] == new["metadata"]["generation"],
+            state: text(&status["state"]),
+            reason: text(&status["reason"]),
+            message: text(&status["message"]),
         };
         let aim = Aim {
             revision: target.revision.clone(),
@@ -248,6 +263,13 @@ impl Index {
     /// Does an inventory hold this uid?
     pub fn holds_uid(&self, uid: &str) -> bool {
         self.inventories.values().any(|(_, uids)| uids.iter().any(|held| held == uid))
+    }
+
+    /// The targets in whose inventories an object is.
+    pub fn holders(&self, key: &Key) -> Vec<String> {
+        let holding = self.inventories.iter().filter(|(_, (keys, _))| keys.contains(key));
+        // An inventory is named after its target, and numbered.
+        holding.filter_map(|(name, _)| Some(name.rsplit_once('.')?.0.to_owned())).collect()
     }
 
     /// Objects that bear the hub's label in a member and that no inventory knows.

@@ -2,6 +2,7 @@
 
 mod deeds;
 mod rest;
+mod told;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -44,6 +45,8 @@ pub struct Judge {
     begun: BTreeMap<u64, Instant>,
     /// When a life last wrote an object's status, by the object's uid.
     statuses: BTreeMap<(Arc<str>, String), (Instant, bool)>,
+    /// Writes that land later than their life may answer for: cluster and number.
+    landing: BTreeSet<(Arc<str>, u64)>,
     /// Since when a life is at work, if one is.
     at_work: Option<Instant>,
     /// Which life called last, and when.
@@ -119,6 +122,11 @@ impl Judge {
         ours.map(|key| format!("no inventory knows {}", key.join("/"))).collect()
     }
 
+    /// This write has its effect when its life may have ended.
+    pub fn lands_later(&mut self, call: &Call) {
+        self.landing.insert((call.cluster.clone(), call.index));
+    }
+
     /// The hub is about to call.
     pub fn called(&mut self, call: &Call, now: Instant) {
         if call.resource != "leases" {
@@ -155,11 +163,12 @@ impl Judge {
         if ours {
             self.note_answer(call);
         }
+        let landing = self.landing.contains(&(call.cluster.clone(), call.index));
         for changed in changes {
             if changed.plural == "leases" {
                 let holder = changed.after().map(|new| new["spec"]["holderIdentity"].clone());
                 self.holder = holder.map(|holder| holder.as_str().unwrap_or_default().to_owned());
-            } else if ours && self.holder.as_deref().is_some_and(|holder| holder != &*call.user) {
+            } else if ours && !landing && self.holder.as_deref().is_some_and(|holder| holder != &*call.user) {
                 let holder = self.holder.as_deref().unwrap_or_default();
                 self.breaches.push(format!("{call}: writes, while {holder:?} holds the Lease"));
             }

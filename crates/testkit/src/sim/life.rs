@@ -30,13 +30,14 @@ const AGAIN_AFTER: Duration = Duration::from_secs(1);
 /// ends, and is started again.
 async fn run(claim: Option<Claim>, settings: Settings, deps: Deps, stop: CancellationToken) {
     while !stop.is_cancelled() {
-        let Deps { client, connect, clock, rng, .. } = &deps;
+        let Deps { client, connect, clock, rng, knobs, .. } = &deps;
         let deps = Deps {
             client: client.clone(),
             connect: connect.clone(),
             clock: clock.clone(),
             rng: rng.clone(),
             metrics: Metrics::default(),
+            knobs: *knobs,
         };
         // Nobody else waits on `synced`: tokio's watch channel wakes several waiters in a random order.
         let (synced, this) = (watch::Sender::new(false), stop.child_token());
@@ -78,6 +79,7 @@ impl Life {
             clock: Arc::new(SimClock(world.clock.clone())),
             rng: Arc::new(SimRng::new(world.shape.seed, number)),
             metrics: Metrics::default(),
+            knobs: world.shape.knobs,
         };
         let settings = Settings {
             namespace: HUB_NAMESPACE.to_owned(),

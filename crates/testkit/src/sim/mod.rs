@@ -30,7 +30,7 @@ pub mod world;
 
 pub use crash::{Moment, Run, Scenario};
 pub use observer::Observer;
-pub use trouble::{Crash, Lost, Stale, Trouble};
+pub use trouble::{Crash, Effect, Lost, Stale, Trouble};
 pub use world::{Shape, World};
 
 /// Runs to its end what `make` makes, on one thread, on the paused clock, with all chance from this seed.

@@ -19,7 +19,7 @@ use super::{
     index::Key,
     judge::{Judge, is_write, uid},
     strike::strike,
-    trouble::{Crash, Lost, Stale, fault},
+    trouble::{Crash, Effect, Lost, Stale, fault, late_effect},
 };
 
 /// The hub's users are named so, and numbered.
@@ -29,6 +29,9 @@ pub const HUB_ID: &str = "sim";
 /// How long the hub may need to see clearly again after a fault: pauses of watches grow to a minute, and one
 /// that was refused begins another.
 pub const CLEARS_WITHIN: Duration = Duration::from_secs(150);
+
+/// The last write of a life lands so long after it.
+const LANDS: Duration = Duration::from_secs(3);
 
 /// All clusters of a world.
 #[derive(Clone)]
@@ -94,6 +97,8 @@ struct State {
     judge: Judge,
     latency: Option<fastrand::Rng>,
     noise: Option<fastrand::Rng>,
+    /// Some writes land seconds later, whoever waits for them.
+    landing: Option<fastrand::Rng>,
     /// Events of the hub's watches since it was armed.
     events: usize,
     lost: Option<Lost>,
@@ -108,6 +113,23 @@ struct State {
     strikes: Option<fastrand::Rng>,
     /// Lists of this resource fail.
     refused: Option<&'static str>,
+}
+
+impl State {
+    /// An event, and what follows it in its watch, may be late: then it comes behind other watches, and behind answers.
+    fn delay(&mut self) -> WatchFault {
+        if let Some(chance) = &mut self.noise
+            && chance.u8(..20) == 0
+        {
+            return WatchFault::Delay(Duration::from_secs(chance.u64(1..8)));
+        }
+        if let Some(chance) = &mut self.latency
+            && chance.u8(..8) == 0
+        {
+            return WatchFault::Delay(Duration::from_millis(chance.u64(1..60)));
+        }
+        WatchFault::None
+    }
 }
 
 impl Observer {
@@ -207,6 +229,12 @@ impl Observer {
         self.state.lock().noise = chance;
     }
 
+    /// From now on one write in six lands up to so much later, whether its caller still waits or not; with `None` no
+    /// more.
+    pub fn land_later(&self, chance: Option<fastrand::Rng>) {
+        self.state.lock().landing = chance;
+    }
+
     /// From now on lists of this resource fail; with `None` no more.
     pub fn refuse(&self, resource: Option<&'static str>) {
         self.state.lock().refused = resource;
@@ -294,6 +322,20 @@ impl Observer {
         }
     }
 
+    /// What no status says, and what one says that is not so, when all has had time to come to rest.
+    pub fn untold(&self) -> Vec<String> {
+        self.state.lock().judge.untold(Instant::now())
+    }
+
+    /// Notes that.
+    pub fn judge_untold(&self) {
+        let mut state = self.state.lock();
+        for wrong in state.judge.untold(Instant::now()) {
+            let at = self.began.elapsed();
+            state.judge.breach(format!("{:.3}: before the nudge: {wrong}", at.as_secs_f64()));
+        }
+    }
+
     /// What in members is not as declared on the hub; empty when all is.
     pub fn differs(&self) -> Vec<String> {
         self.state.lock().judge.differs(Instant::now())
@@ -339,7 +381,7 @@ impl Observer {
         state.trace.push(seen);
         if state.spent.as_ref() == Some(&call.user) {
             (state.spent, state.restless) = (None, state.restless - 1);
-            return self.cut(state, call, false);
+            return self.cut(state, call, Effect::Never);
         }
         if call.verb == Verb::List && state.refused == Some(call.resource.as_str()) {
             return Fault::Status(500, "InternalError");
@@ -357,23 +399,33 @@ impl Observer {
             && index >= crash.call
         {
             state.crashes.pop_front();
-            return self.cut(state, call, crash.after);
+            return self.cut(state, call, crash.effect);
         }
         if let Some(chance) = &mut state.noise
             && chance.u8(..10) == 0
         {
             return fault(chance, call.verb);
         }
+        if let Some(chance) = &mut state.landing
+            && is_write(call)
+            && call.resource != "leases"
+            && chance.u8(..6) == 0
+        {
+            state.judge.lands_later(call);
+            return late_effect(chance);
+        }
         // Milliseconds, so that calls side by side end in another order.
         if let Some(chance) = &mut state.latency
             && chance.bool()
         {
-            return Fault::Delay(Duration::from_millis(chance.u64(1..12)));
+            let time = Duration::from_millis(chance.u64(1..12));
+            // An answer that is late comes behind what watches tell of its call.
+            return if chance.bool() { Fault::Late(time) } else { Fault::Delay(time) };
         }
         Fault::None
     }
 
-    fn cut(&self, state: &mut State, call: &Call, after: bool) -> Fault {
+    fn cut(&self, state: &mut State, call: &Call, effect: Effect) -> Fault {
         state.dead.insert(call.user.clone());
         self.crashed.notify_one();
         if state.stale.is_some() && !state.turned_back {
@@ -383,7 +435,15 @@ impl Observer {
             }
             self.blinded.notify_one();
         }
-        if after { Fault::DropAfter } else { Fault::Hang }
+        match effect {
+            Effect::Never => Fault::Hang,
+            Effect::Done => Fault::DropAfter,
+            Effect::Late => {
+                state.judge.lands_later(call);
+                state.judge.cloud_from(state.armed_at.unwrap_or(self.began), Instant::now(), LANDS);
+                Fault::LandsLater(LANDS)
+            }
+        }
     }
 
     fn event(&self, call: &Call, event: &Value) -> WatchFault {
@@ -392,11 +452,14 @@ impl Observer {
         }
         let mut state = self.state.lock();
         let state = &mut *state;
-        if state.armed.is_none() && state.losses.is_none() {
-            return WatchFault::None;
+        if let Some(chance) = &mut state.losses
+            && chance.u8(..3) == 0
+        {
+            return WatchFault::Lose;
         }
-        if let Some(chance) = &mut state.losses {
-            return if chance.u8(..3) == 0 { WatchFault::Lose } else { WatchFault::None };
+        let delay = state.delay();
+        if state.armed.is_none() {
+            return delay;
         }
         let metadata = &event["object"]["metadata"];
         let object =
@@ -414,7 +477,7 @@ impl Observer {
                 self.blinded.notify_one();
                 WatchFault::Lose
             }
-            _ => WatchFault::None,
+            _ => delay,
         }
     }
 

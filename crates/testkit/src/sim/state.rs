@@ -45,7 +45,11 @@ pub fn of(clusters: &Clusters) -> State {
     let mut state = State::new();
     for (group, plural) in HUB_KINDS {
         for object in clusters.hub.objects(group, plural) {
-            state.insert(key("hub", plural, &object), hub_object(clusters, plural, object));
+            let (key, object) = (key("hub", plural, &object), hub_object(clusters, plural, object));
+            match key.rsplit_once('.').filter(|_| plural == "vidrainventories") {
+                Some((whole, _)) => join(state.entry(whole.to_owned()).or_default(), object),
+                None => drop(state.insert(key, object)),
+            }
         }
     }
     for (name, member) in &clusters.members {
@@ -56,6 +60,19 @@ pub fn of(clusters: &Clusters) -> State {
         }
     }
     state
+}
+
+/// Which entry is in which chunk of an inventory depends on what came before.
+fn join(whole: &mut Value, mut chunk: Value) {
+    for (part, field) in [("spec", "chunk"), ("metadata", "name")] {
+        chunk[part].as_object_mut().map(|part| part.remove(field));
+    }
+    let entries = chunk["spec"]["entries"].take();
+    let mut all = whole["spec"]["entries"].as_array().cloned().unwrap_or_default();
+    all.extend(entries.as_array().cloned().unwrap_or_default());
+    all.sort_by_key(Value::to_string);
+    chunk["spec"]["entries"] = Value::Array(all);
+    *whole = chunk;
 }
 
 /// The differences of two states, for people; empty when there are none.
@@ -119,7 +136,9 @@ fn hub_object(clusters: &Clusters, plural: &str, mut object: Value) -> Value {
         // What was repaired is told as the counts of repairs are.
         changes.retain(|change| change["corrected"].is_null());
     }
-    if object["status"]["changes"] == json!([]) {
+    // Where the list is cut, what is repaired leaves less room for the rest.
+    if object["status"]["changes"] == json!([]) || !object["status"]["changesTotal"].is_null() {
+        object["status"].as_object_mut().map(|status| status.remove("changesTotal"));
         object["status"].as_object_mut().map(|status| status.remove("changes"));
     }
     if plural == "memberclusters" && object["status"]["uid"].is_string() {

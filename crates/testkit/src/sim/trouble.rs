@@ -9,13 +9,29 @@ use memkube::{Fault, Verb};
 pub struct Crash {
     /// The call.
     pub call: usize,
-    /// After its effect and before its answer; else before its effect.
-    pub after: bool,
+    /// What becomes of it.
+    pub effect: Effect,
+}
+
+/// What becomes of the last call of a life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// Nothing.
+    Never,
+    /// What was asked, before the life ends; the answer never comes.
+    Done,
+    /// What was asked, while the next life is at work already.
+    Late,
 }
 
 impl fmt::Display for Crash {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}{}", self.call, if self.after { "a" } else { "b" })
+        let effect = match self.effect {
+            Effect::Never => 'b',
+            Effect::Done => 'a',
+            Effect::Late => 'l',
+        };
+        write!(f, "{}{effect}", self.call)
     }
 }
 
@@ -93,8 +109,12 @@ impl Trouble {
                         let next = rest.ends_with('n');
                         trouble.lost = event.parse().ok().map(|event| Lost { event, next });
                     } else if let Some((call, moment)) = word.split_at_checked(word.len().saturating_sub(1)) {
-                        let after = moment == "a";
-                        trouble.crashes.extend(call.parse().ok().map(|call| Crash { call, after }));
+                        let effect = match moment {
+                            "a" => Effect::Done,
+                            "l" => Effect::Late,
+                            _ => Effect::Never,
+                        };
+                        trouble.crashes.extend(call.parse().ok().map(|call| Crash { call, effect }));
                     }
                 }
             }
@@ -106,9 +126,18 @@ impl Trouble {
 /// Far more than a scenario has writes.
 const LIVES: usize = 200;
 
+/// A write lands seconds later; its caller waits for the answer, or believes the connection broken.
+pub(super) fn late_effect(chance: &mut fastrand::Rng) -> Fault {
+    let after = Duration::from_secs(chance.u64(1..LANDS_WITHIN.as_secs()));
+    if chance.bool() { Fault::LandsLater(after) } else { Fault::DropLandsLater(after) }
+}
+
+/// What lands later lands within this.
+pub const LANDS_WITHIN: Duration = Duration::from_secs(12);
+
 /// How a call of this kind fails now.
 pub(super) fn fault(chance: &mut fastrand::Rng, verb: Verb) -> Fault {
-    match chance.u8(..9) {
+    match chance.u8(..10) {
         0 => Fault::DropBefore,
         1 => Fault::DropAfter,
         2 => Fault::Status(500, "InternalError"),
@@ -119,6 +148,7 @@ pub(super) fn fault(chance: &mut fastrand::Rng, verb: Verb) -> Fault {
         5 => Fault::Status(504, "Timeout"),
         6 => Fault::HalfBody,
         7 if chance.u8(..4) == 0 => Fault::Unauthorized,
+        8 => Fault::Late(Duration::from_secs(chance.u64(1..8))),
         _ => Fault::Delay(Duration::from_secs(chance.u64(1..8))),
     }
 }

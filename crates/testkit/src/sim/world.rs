@@ -7,6 +7,7 @@ use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 use vidra_api::labels::REGISTRATION_LABEL;
+use vidra_hub::knobs::Knobs;
 
 use super::{
     crash::BLIND,
@@ -45,12 +46,38 @@ pub struct Shape {
     pub lease: bool,
     /// What is stored in the end is kept as text, to be compared to the byte.
     pub kept: bool,
+    /// The hub's bounds.
+    pub knobs: Knobs,
 }
 
 impl Shape {
-    /// With an interval of ten minutes.
+    /// With an interval of ten minutes, and bounds as everywhere.
     pub fn new(seed: u64) -> Self {
-        Self { seed, interval: Duration::from_secs(600), latency: false, lease: false, kept: false }
+        let (interval, knobs) = (Duration::from_secs(600), Knobs::default());
+        Self { seed, interval, latency: false, lease: false, kept: false, knobs }
+    }
+
+    /// With bounds drawn from the seed and the name of what is run, so that scenarios of one seed have others.
+    pub fn of(name: &str, seed: u64) -> Self {
+        let both = name.bytes().fold(seed, |all, byte| all.wrapping_mul(31).wrapping_add(byte.into()));
+        Self { knobs: drawn(&mut fastrand::Rng::with_seed(both)), ..Self::new(seed) }
+    }
+}
+
+/// Each bound is as everywhere, or so small that a small world comes to it.
+fn drawn(chance: &mut fastrand::Rng) -> Knobs {
+    let usual = Knobs::default();
+    let mut small = || chance.bool();
+    Knobs {
+        page: if small() { 2 } else { usual.page },
+        inventory_entries: if small() { 3 } else { usual.inventory_entries },
+        // A walk's manifests are packed to some 700 bytes.
+        revision_part: if small() { 300 } else { usual.revision_part },
+        target_calls: if small() { 2 } else { usual.target_calls },
+        resource_calls: if small() { 2 } else { usual.resource_calls },
+        changes: if small() { 2 } else { usual.changes },
+        // Not below what goes within the seconds that an answer may take.
+        gone: if small() { 32 } else { usual.gone },
     }
 }
 

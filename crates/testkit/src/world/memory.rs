@@ -23,6 +23,7 @@ use tokio::sync::Mutex;
 use vidra_core::kubeconfig::{ClientAuth, MemberConfig};
 use vidra_hub::{
     app::Deps,
+    knobs::Knobs,
     seams::{Connect, ConnectError, SeededRng},
     serve::metrics::Metrics,
     settings::Settings,
@@ -159,6 +160,7 @@ impl Bed for Memory {
             // Each life has its own chance: names of Events are made of it.
             rng: Arc::new(SeededRng::new(1 + self.lives.fetch_add(1, Ordering::Relaxed))),
             metrics: Metrics::default(),
+            knobs: Knobs::default(),
         };
         Box::pin(RunningHub::start_with(deps, settings))
     }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use testkit::sim::{
-    Crash, Scenario, Trouble,
+    Crash, Effect, Scenario, Trouble,
     crash::{Run, once},
     observer::Seen,
     world::Shape,
@@ -34,15 +34,15 @@ pub fn name_of<S: Scenario>(act: S, shape: Shape, trouble: &Trouble) -> String {
 /// Before each call, and after each write. After a read the clusters are as they were before it.
 fn crash_points(trace: &[Seen]) -> Vec<Crash> {
     let at = |(call, seen): (usize, &Seen)| {
-        let before = Crash { call, after: false };
-        [Some(before), seen.is_write().then_some(Crash { call, after: true })]
+        let before = Crash { call, effect: Effect::Never };
+        [Some(before), seen.is_write().then_some(Crash { call, effect: Effect::Done })]
     };
     trace.iter().enumerate().flat_map(at).flatten().collect()
 }
 
 #[allow(clippy::print_stderr, reason = "the figures are for people")]
 fn at_every_call<S: Scenario>(act: S) {
-    let shape = Shape::new(SEED);
+    let shape = Shape::of(&act.name(), SEED);
     let wanted = undisturbed(act, shape);
     let points = crash_points(&wanted.trace);
     let (mut failures, mut slowest) = (Vec::new(), Duration::ZERO);
@@ -147,7 +147,7 @@ fn with_two_crashes<S: Scenario>(acts: &[S]) {
     let mut failures = Vec::new();
     for act in acts {
         for seed in 100..100 + seeds {
-            let shape = Shape { latency: true, ..Shape::new(seed) };
+            let shape = Shape { latency: true, ..Shape::of(&act.name(), seed) };
             let wanted = undisturbed(*act, shape);
             let mut chance = fastrand::Rng::with_seed(seed);
             for _ in 0..3 {
@@ -155,7 +155,10 @@ fn with_two_crashes<S: Scenario>(acts: &[S]) {
                 // The second life is cut off while it finds its way, or later.
                 let second = first + chance.usize(1..30);
                 let crashes = [(first, chance.bool()), (second, chance.bool())];
-                let crashes = crashes.map(|(call, after)| Crash { call, after });
+                let crashes = crashes.map(|(call, done)| Crash {
+                    call,
+                    effect: if done { Effect::Done } else { Effect::Never },
+                });
                 if let Err(wrong) = once(*act, shape, &crashes[..].into(), Some(&wanted.state)) {
                     failures.push(format!("{}:\n{wrong}", name_of(*act, shape, &crashes[..].into())));
                 }

@@ -1,6 +1,6 @@
 //! A run is a function of its seed; one that failed can be seen again.
 
-use testkit::sim::{Crash, Scenario, Trouble, crash::once, world::Shape};
+use testkit::sim::{Crash, Effect, Scenario, Trouble, crash::once, world::Shape};
 
 use crate::{
     crashes::undisturbed,
@@ -27,7 +27,7 @@ fn twice<S: Scenario>(acts: &[S]) {
         if at % 4 != 0 {
             continue;
         }
-        let crash = [Crash { call: first.trace.len() / 2, after: true }];
+        let crash = [Crash { call: first.trace.len() / 2, effect: Effect::Done }];
         let again = || {
             once(act, shape, &crash[..].into(), Some(&first.state)).unwrap_or_else(|wrong| panic!("{wrong}"))
         };
@@ -65,7 +65,7 @@ fn replay() {
     let name = parts.next().unwrap_or_default();
     let trouble = Trouble::read(parts.next().unwrap_or_default());
     let seed = parts.next().and_then(|part| part.strip_prefix("seed=")?.parse().ok());
-    let shape = seed.map_or(Shape::new(1), |seed| Shape { latency: true, ..Shape::new(seed) });
+    let shape = seed.map_or(Shape::of(name, 1), |seed| Shape { latency: true, ..Shape::of(name, seed) });
     let act = scenarios::ALL.into_iter().find(|act| act.name() == name);
     let harm = harm::ALL.into_iter().find(|harm| harm.name() == name);
     let turn = turns::ALL.into_iter().find(|turn| turn.name() == name);

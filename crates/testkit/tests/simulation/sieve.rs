@@ -5,7 +5,7 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use testkit::sim::{Crash, Lost, Scenario, Stale, Trouble, crash::Run, crash::once, world::Shape};
+use testkit::sim::{Crash, Effect, Lost, Scenario, Stale, Trouble, crash::Run, crash::once, world::Shape};
 
 use crate::{
     crashes::{SEED, name_of, undisturbed},
@@ -17,8 +17,9 @@ const WRITES: usize = 4;
 
 #[allow(clippy::print_stderr, reason = "the figures are for people")]
 fn disturbed<S: Scenario>(acts: &[S], troubles: impl Fn(S, &Run) -> Vec<Trouble>) {
-    let (mut failures, runs, shape) = (Vec::new(), AtomicUsize::new(0), Shape::new(SEED));
+    let (mut failures, runs) = (Vec::new(), AtomicUsize::new(0));
     for act in acts {
+        let shape = Shape::of(&act.name(), SEED);
         let wanted = undisturbed(*act, shape);
         for trouble in troubles(*act, &wanted) {
             runs.fetch_add(1, Ordering::Relaxed);
@@ -61,9 +62,26 @@ fn unobserved<S: Scenario>(_: S, wanted: &Run) -> Vec<Trouble> {
 fn stale<S: Scenario>(_: S, wanted: &Run) -> Vec<Trouble> {
     let calls = wanted.trace.iter().enumerate();
     let writes: Vec<_> = calls.filter(|(_, seen)| seen.is_write()).map(|(call, _)| call).collect();
-    let crashes = some(&writes, WRITES).into_iter().map(|call| Crash { call, after: true });
+    let crashes = some(&writes, WRITES).into_iter().map(|call| Crash { call, effect: Effect::Done });
     let both = crashes.flat_map(|crash| [Stale::Cache, Stale::Members].map(|stale| (crash, stale)));
     both.map(|(crash, stale)| Trouble { stale: Some(stale), ..[crash][..].into() }).collect()
+}
+
+/// The last write of a life lands while the next one is at work.
+fn landing<S: Scenario>(_: S, wanted: &Run) -> Vec<Trouble> {
+    let calls = wanted.trace.iter().enumerate();
+    let writes: Vec<_> = calls.filter(|(_, seen)| seen.is_write()).map(|(call, _)| call).collect();
+    let crashes = some(&writes, WRITES).into_iter().map(|call| Crash { call, effect: Effect::Late });
+    crashes.map(|crash| [crash][..].into()).collect()
+}
+
+#[test]
+fn everything_survives_a_write_that_lands_in_the_next_life() {
+    disturbed(&scenarios::ALL, landing);
+    disturbed(&harm::ALL, landing);
+    disturbed(&parting::ALL, landing);
+    disturbed(&turns::ALL, landing);
+    disturbed(&wishes::ALL, landing);
 }
 
 #[test]

@@ -4,10 +4,7 @@
 
 use std::collections::BTreeSet;
 
-use vidra_api::{
-    Change, ChangeKind,
-    drift::{CHANGES_MAX, FIELDS_MAX},
-};
+use vidra_api::{Change, ChangeKind, drift::FIELDS_MAX};
 
 /// So many entries tell what was undone: the newest.
 const UNDONE_MAX: usize = 20;
@@ -17,7 +14,7 @@ const BYTES_MAX: usize = 200 * 1024;
 /// The part of a status that tells of drift.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Changes {
-    /// At most 100: what is so first, the worst first; then what was undone, the newest first.
+    /// What is so first, the worst first; then what was undone, the newest first.
     pub entries: Vec<Change>,
     /// How many entries there are without the bound, where it cut any.
     pub total: Option<i64>,
@@ -25,8 +22,8 @@ pub struct Changes {
     pub drifted: i64,
 }
 
-/// What follows `before`. `found` is all that is otherwise now; `undone` what was repaired since, with the time.
-pub fn changes(before: &[Change], found: Vec<Change>, undone: Vec<Change>) -> Changes {
+/// What follows `before`, with at most so many entries. `found` is all that is otherwise now; `undone` what was repaired since, with the time.
+pub fn changes(before: &[Change], found: Vec<Change>, undone: Vec<Change>, most: usize) -> Changes {
     let (corrected, open): (Vec<&Change>, Vec<&Change>) =
         before.iter().partition(|change| change.corrected.is_some());
     let first = |change: &Change| {
@@ -49,11 +46,11 @@ pub fn changes(before: &[Change], found: Vec<Change>, undone: Vec<Change>) -> Ch
     past.sort_by(|a, b| time(b).cmp(&time(a)).then_with(|| id(a).cmp(&id(b))));
     let mut seen = BTreeSet::new();
     past.retain(|change| seen.insert(owned_id(change)));
-    past.truncate(UNDONE_MAX);
+    past.truncate(UNDONE_MAX.min(most / 2));
 
     let total = now.len() + past.len();
     // What was undone keeps a part of the room.
-    now.truncate(CHANGES_MAX - past.len());
+    now.truncate(most.saturating_sub(past.len()));
     now.extend(past);
     fit(&mut now);
     let total = (total > now.len()).then_some(total as i64);
@@ -106,9 +103,13 @@ fn badness(change: ChangeKind) -> u8 {
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
-    use vidra_api::ChangedField;
+    use vidra_api::{ChangedField, drift::CHANGES_MAX};
 
     use super::{super::target::tests::at, *};
+
+    fn changes(before: &[Change], found: Vec<Change>, undone: Vec<Change>) -> Changes {
+        super::changes(before, found, undone, CHANGES_MAX)
+    }
 
     fn change(name: &str, kind: ChangeKind, second: i64) -> Change {
         Change {

@@ -80,6 +80,8 @@ pub struct TargetFacts<'a> {
     pub found: Option<Vec<Change>>,
     /// What was repaired since the status before, with the time.
     pub undone: Vec<Change>,
+    /// Entries of `changes`, at most.
+    pub changes_max: usize,
     /// Repairs that somebody undoes again and again.
     pub contention: Option<Told>,
     /// Declared objects that are not healthy.
@@ -154,7 +156,7 @@ fn drift(status: &mut VidraTargetStatus, facts: &TargetFacts<'_>, compared: bool
                 false if facts.undone.is_empty() => return,
                 false => status.changes.iter().filter(is_open).cloned().collect(),
             };
-            changes(&status.changes, found, facts.undone.clone())
+            changes(&status.changes, found, facts.undone.clone(), facts.changes_max)
         }
         _ => Changes::default(),
     };
@@ -249,6 +251,7 @@ pub(super) mod tests {
             ready: 2,
             found: Some(Vec::new()),
             undone: Vec::new(),
+            changes_max: 100,
             contention: None,
             unready: Unready::default(),
             corrected: 0,

@@ -6,7 +6,10 @@ use tokio::time::Instant;
 use vidra_api::labels::{HUB_LABEL, PRUNE};
 
 use super::{Judge, SIGHT, appliers, is_applied, labelled, uid};
-use crate::sim::index::{Key, key_of};
+use crate::sim::{
+    index::{Key, key_of},
+    sparing::leaves,
+};
 
 impl Judge {
     /// A change that the hub made in a member.
@@ -89,7 +92,8 @@ impl Judge {
             return false;
         }
         declared.wanted_since(key).any(|(name, ..)| {
-            declared.said(name).is_some_and(|spec| spec["conflicts"]["existing"] == "Adopt")
+            // Who only tells of drift takes nothing over that it had delivered.
+            declared.said(name).is_some_and(|spec| spec["conflicts"]["existing"] == "Adopt" && !leaves(spec))
         })
     }
 

@@ -13,6 +13,9 @@ use vidra_api::labels::{APPROVE_REMOVAL, RECONCILE_REQUESTED_AT};
 use super::{Walk, model::manifest, wishes::path_of};
 use crate::scenarios::ready;
 
+/// What a look at any moment brings has come to its end within this.
+const STIRS_WITHIN: Duration = Duration::from_secs(7);
+
 /// All must be as declared within this.
 const MENDS_WITHIN: Duration = Duration::from_secs(450);
 
@@ -20,6 +23,16 @@ const MENDS_WITHIN: Duration = Duration::from_secs(450);
 const FINDS_WITHIN: Duration = Duration::from_secs(60);
 
 impl Walk {
+    /// Faults are over, and nobody has touched anything since: all is as declared, or told otherwise. Whoever comes
+    /// after this touches everything, and wakes what sleeps.
+    pub(super) async fn judge_before_the_nudge(&self) {
+        if !self.world.observer.untold().is_empty() {
+            // Something may be under way at any moment: a retry, a status that waits for its second.
+            sleep(STIRS_WITHIN).await;
+            self.world.observer.judge_untold();
+        }
+    }
+
     /// What people put right in the end.
     pub(super) async fn put_right(&mut self) {
         self.put_wishes_right().await;

@@ -13,10 +13,12 @@ mod wishes;
 
 use std::{collections::BTreeMap, time::Duration};
 
-use testkit::sim::{Shape, World, crash::caught, observer::CLEARS_WITHIN, run, world::hub_path};
+use testkit::sim::{
+    Shape, World, crash::caught, observer::CLEARS_WITHIN, run, trouble::LANDS_WITHIN, world::hub_path,
+};
 use tokio::time::sleep;
 
-use model::{Docs, declaring};
+use model::{Docs, UNIQUE, VALUES, declaring};
 
 const STEPS: usize = 16;
 
@@ -28,6 +30,8 @@ struct Walk {
     /// What of the shop differs from cluster to cluster, by the slot that it changes.
     overrides: Vec<(&'static str, serde_json::Value)>,
     backups: BTreeMap<&'static str, memkube::Backup>,
+    /// How many values were made up.
+    values: usize,
     /// A member was put back to what it was: what it has from then that nobody wants is for people to remove.
     restored: bool,
     /// From now on nothing that is gone stays so.
@@ -37,7 +41,7 @@ struct Walk {
 
 impl Walk {
     async fn new(seed: u64, told: bool) -> Self {
-        let shape = Shape { latency: true, kept: true, lease: seed % 3 == 2, ..Shape::new(seed) };
+        let shape = Shape { latency: true, kept: true, lease: seed % 3 == 2, ..Shape::of("walk", seed) };
         let world = World::new(shape).await;
         let shop = Docs::from([("a", "one"), ("b", "one"), ("s", "one")]);
         let declared = BTreeMap::from([("shop", shop), ("bank", bank())]);
@@ -52,6 +56,7 @@ impl Walk {
             declared,
             overrides: Vec::new(),
             backups,
+            values: 0,
             restored: false,
             corrects: false,
             told,
@@ -60,6 +65,12 @@ impl Walk {
 
     fn pick<T: Copy>(&mut self, from: &[T]) -> T {
         from[self.chance.usize(..from.len())]
+    }
+
+    /// One of a few, or one that was never there: what is found must be the newest, and not by chance the same.
+    fn value(&mut self) -> &'static str {
+        self.values += 1;
+        if self.chance.bool() { self.pick(&VALUES) } else { &UNIQUE[self.values % UNIQUE.len()] }
     }
 
     #[allow(clippy::print_stdout, reason = "one walk is looked at")]
@@ -95,8 +106,9 @@ fn walk(seed: u64, told: bool) -> Walked {
                 walk.world.observer.judge_claims(STALE_AFTER);
             }
             // A watch that failed again and again is begun anew after a minute; if it has expired, another.
-            sleep(CLEARS_WITHIN).await;
+            sleep(CLEARS_WITHIN + LANDS_WITHIN + STALE_AFTER + SLACK).await;
             walk.tell("the end");
+            walk.judge_before_the_nudge().await;
             walk.put_right().await;
             walk.mend().await
         })
@@ -110,6 +122,9 @@ fn walk(seed: u64, told: bool) -> Walked {
         Walked { wrong, trace }
     })
 }
+
+/// What began in the last moment of that has ended, and is told.
+const SLACK: Duration = Duration::from_secs(5);
 
 /// A target that says Ready and is not must say otherwise, or be so again, within this: a watch tells of it,
 /// a pass looks, and a status waits for a second at most. A new life lists first.

@@ -1,6 +1,6 @@
 //! What a walk's VidraResources declare, and where its objects are.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::LazyLock};
 
 use serde_json::{Value, json};
 use testkit::sim::world::{TARGET_NAMESPACE, document, resource};
@@ -10,6 +10,8 @@ pub const SLOTS: [&str; 13] =
     ["a", "b", "d", "s", "key", "web", "app", "own", "role", "book", "keep", "once", "absent"];
 /// With what value.
 pub const VALUES: [&str; 3] = ["one", "two", "three"];
+/// More than a walk asks for, each of them once.
+pub static UNIQUE: LazyLock<Vec<String>> = LazyLock::new(|| (0..100).map(|at| format!("v{at}")).collect());
 
 const CRD: &str = r#"{"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
  "metadata": {"name": "books.test.io"},

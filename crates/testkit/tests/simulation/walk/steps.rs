@@ -4,13 +4,14 @@ use std::time::Duration;
 
 use memkube::Down;
 use serde_json::{Value, json};
+use testkit::sim::trouble::LANDS_WITHIN;
 use testkit::sim::world::{HUB_NAMESPACE, MEMBERS, TARGET_NAMESPACE, hub_path, member_path, registration};
 use tokio::time::sleep;
 use vidra_api::labels::HUB_LABEL;
 
 use super::{
     Walk, bank,
-    model::{SLOTS, VALUES, declaring, manifest, place},
+    model::{SLOTS, declaring, manifest, place},
 };
 
 impl Walk {
@@ -18,7 +19,7 @@ impl Walk {
         let (member, slot) = (self.pick(&MEMBERS), self.some_slot());
         let (path, tampered) = place(slot);
         let some = Duration::from_millis(self.chance.u64(..20_000));
-        let step = self.chance.u8(..70);
+        let step = self.chance.u8(..72);
         self.tell(&format!("step {step}: {member} {slot} {some:?}"));
         match step {
             0..=4 => self.edit().await,
@@ -76,7 +77,8 @@ impl Walk {
                 self.world.observer.enlighten();
             }
             40..60 => self.wish(step - 40, member, &path, some).await,
-            60.. => self.leave_alone(step - 60, member, &path, some).await,
+            60..70 => self.leave_alone(step - 60, member, &path, some).await,
+            70.. => self.land_later(member, some).await,
             31 | 32 => {
                 self.world.observer.strikes(Some(self.chance.fork()));
                 self.edit().await;
@@ -113,7 +115,7 @@ impl Walk {
     }
 
     async fn edit(&mut self) {
-        let (slot, value) = (self.pick(&SLOTS), self.pick(&VALUES));
+        let (slot, value) = (self.pick(&SLOTS), self.value());
         let in_bank = self.chance.u8(..4) == 0 && self.declared.contains_key("bank");
         let name = if in_bank { "bank" } else { "shop" };
         // Of the bank, only what it has in common with the shop.
@@ -149,6 +151,25 @@ impl Walk {
             2 => json!({"metadata": {"labels": {HUB_LABEL: "another"}, "annotations": {"note": "mine"}}}),
             _ => json!({"metadata": {"labels": {"mine": "mine"}}}),
         }
+    }
+
+    /// Some writes land late: after the life that made them, or after what undoes them.
+    async fn land_later(&mut self, member: &'static str, some: Duration) {
+        self.world.observer.cloud(some + LANDS_WITHIN);
+        self.world.observer.land_later(Some(self.chance.fork()));
+        self.edit().await;
+        match self.chance.u8(..4) {
+            0 => self.come_or_go().await,
+            1 => self.select().await,
+            2 => self.world.try_delete(member, &place("a").0).await,
+            _ => {
+                sleep(some / 4).await;
+                self.world.crash_hub().await;
+                self.world.start_hub();
+            }
+        }
+        sleep(some).await;
+        self.world.observer.land_later(None);
     }
 
     /// Whom the shop is for: by exclusion, by name, by label; or a member's labels change.

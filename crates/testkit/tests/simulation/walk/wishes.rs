@@ -16,7 +16,7 @@ use testkit::sim::{
 use tokio::time::sleep;
 use vidra_api::labels::{HUB_LABEL, PRUNE};
 
-use super::{Walk, model::VALUES};
+use super::Walk;
 
 /// The settings' ConfigMap.
 const SETTINGS: &str = "vidra-hub";
@@ -142,7 +142,7 @@ impl Walk {
     /// cannot be read.
     async fn change_source(&mut self) {
         let (name, slot) = self.pick(&SOURCES);
-        let value = self.pick(&VALUES);
+        let value = self.value();
         match self.chance.u8(..6) {
             0 | 1 => self.read_sources().await,
             2 => self.patch_resource("shop", json!({"manifestsFrom": null})).await,
@@ -160,7 +160,7 @@ impl Walk {
 
     async fn mend_sources(&mut self) {
         for (name, slot) in SOURCES {
-            let value = self.pick(&VALUES);
+            let value = self.value();
             self.put_source(name, &document(slot, value)).await;
         }
     }

@@ -1,0 +1,251 @@
+//! What statuses say when faults are over and nobody has touched anything for a while: all that is declared is there,
+//! or a status says why not, and what it says is so. What only an edit would wake has nobody to wake it here.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use serde_json::Value;
+use tokio::time::Instant;
+use vidra_api::labels::{HUB_LABEL, PRUNE};
+
+use super::{Judge, SIGHT, appliers, is_applied, labelled, uid};
+use crate::sim::{
+    doc::Doc,
+    index::{Key, Target},
+    sparing::tells,
+};
+
+/// What needs a person, as far as the hub knows, is tried again within this.
+const RETRIES_WITHIN: Duration = Duration::from_secs(310);
+
+/// Reasons of calls that are tried again within half a minute, and by now have gone through.
+const PASSES: [&str; 12] = [
+    "NoAnswer",
+    "ListFailed",
+    "ServerError",
+    "Throttled",
+    "Expired",
+    "Conflict",
+    "NotFound",
+    "NamespaceMissing",
+    "NamespaceTerminating",
+    "CredentialsRefused",
+    "CannotWatch",
+    "InventoryMissing",
+];
+
+impl Judge {
+    /// What nobody says, and what is said and is not so, when all has had time to come to rest.
+    pub fn untold(&self, now: Instant) -> Vec<String> {
+        let mut wrong = self.stale_claims(now, SIGHT);
+        for (name, resource) in self.index.declared.resources() {
+            let said = self.told_by_resource(name, resource, now);
+            wrong.extend(said.into_iter().map(|what| format!("{name} {what}")));
+        }
+        for (name, target) in &self.index.targets {
+            wrong.extend(self.told_by_target(target, now).map(|what| {
+                let Target { state, reason, message, .. } = target;
+                format!("{name} says {state} {reason} ({message}), {what}")
+            }));
+        }
+        wrong.extend(self.silent_differences(now));
+        wrong.extend(self.silent_strays());
+        wrong.extend(self.told_by_members());
+        wrong
+    }
+
+    fn targets_of(&self, resource: &str) -> impl Iterator<Item = &Target> {
+        self.index.targets.values().filter(move |target| target.resource == resource)
+    }
+
+    fn told_by_resource(&self, name: &str, resource: &Value, now: Instant) -> Option<String> {
+        let (metadata, spec, status) = (&resource["metadata"], &resource["spec"], &resource["status"]);
+        let declared = &self.index.declared;
+        let conditions = status["conditions"].as_array().into_iter().flatten();
+        let Some(ready) = conditions.into_iter().find(|one| one["type"] == "Ready") else {
+            return Some("has no status".to_owned());
+        };
+        let said = format!("says {} ({})", ready["reason"], ready["message"]);
+        if ready["observedGeneration"] != metadata["generation"] {
+            return Some(format!("is of generation {}, and {said} of another", metadata["generation"]));
+        }
+        let targets: Vec<_> = self.targets_of(name).collect();
+        let counted = |state: &str| targets.iter().filter(|one| one.present && one.state == state).count();
+        for (field, state) in [("failed", "Failed"), ("unknown", "Unknown"), ("suspended", "Suspended")] {
+            if status["summary"][field].as_u64().unwrap_or_default() != counted(state) as u64 {
+                return Some(format!(
+                    "counts {}, of {state} there are {}",
+                    status["summary"],
+                    counted(state)
+                ));
+            }
+        }
+        let is_ready = |target: &&Target| target.present && target.is_current && target.state == "Ready";
+        let any = |state: &str| targets.iter().any(|target| target.state == state);
+        let readable = declared.is_readable(name);
+        let so = match ready["reason"].as_str().unwrap_or_default() {
+            "Ready" => {
+                let revision = status["revision"].as_str().unwrap_or_default();
+                let generation = metadata["generation"].as_i64().unwrap_or_default();
+                let newest = declared.is_of(name, revision, generation, now);
+                let rest = targets.iter().filter(|target| target.present);
+                let agree = rest.clone().all(|target| is_ready(target) && target.revision == revision);
+                spec["suspend"] != true && readable && newest && agree
+            }
+            "Suspended" => spec["suspend"] == true,
+            "Progressing" => targets.iter().any(|target| !is_ready(target)),
+            "TargetsWaiting" => any("Waiting"),
+            "TargetsFailed" => any("Failed"),
+            "MembersUnreachable" => any("Unknown"),
+            "NoTargets" => declared.selected(name) == 0,
+            "ClusterNotFound" => spec["targets"].to_string().contains("clusterNames"),
+            "SourceNotFound" | "SourceInvalid" | "ManifestInvalid" => !readable,
+            "OverridesInvalid" | "OverrideMatchesNothing" => !spec["overrides"].is_null(),
+            "RemovalHeld" => true,
+            "Terminating" => !metadata["deletionTimestamp"].is_null() && !targets.is_empty(),
+            _ => false,
+        };
+        (!so).then(|| format!("{said}, and that is not so: {targets:?}"))
+    }
+
+    /// What is wrong with what a target says.
+    fn told_by_target(&self, target: &Target, now: Instant) -> Option<String> {
+        let declared = &self.index.declared;
+        let member = declared.member_named(&target.cluster);
+        let leaves = member.is_none_or(|member| !member["metadata"]["deletionTimestamp"].is_null());
+        let rests = member.is_some_and(|member| member["spec"]["suspend"] == true) && !leaves;
+        if !target.is_current {
+            return Some("of an earlier generation".to_owned());
+        }
+        if !target.present {
+            let excused = rests || leaves || target.state == "Failed" || target.state == "Suspended";
+            return (!excused).then(|| "and should be gone".to_owned());
+        }
+        let wanted: BTreeMap<&Key, &Doc> = (declared.wanted())
+            .filter(|(key, resource, _)| **resource == target.resource && key[0] == target.cluster)
+            .map(|(key, _, doc)| (key, doc))
+            .collect();
+        let spec = declared.said(&target.resource)?;
+        let retries = declared.retries() && spec["reconcile"]["retryInterval"].is_null();
+        let is_met = |(key, doc): (&&Key, &&Doc)| self.index.is_as_declared(&target.resource, key, doc);
+        let late = || wanted.iter().any(|one| !is_met(one));
+        let live = |is: &dyn Fn(&Value, &Key) -> bool| {
+            wanted.keys().any(|key| self.index.live(key).is_some_and(|live| is(&live, key)))
+        };
+        let manager = super::manager(&target.resource);
+        let so = match (target.state.as_str(), target.reason.as_str()) {
+            ("Ready", _) => match tells(spec) && !self.forgetful {
+                true => return self.misreport(target).map(|what| format!("and {what}")),
+                false => true,
+            },
+            ("Suspended", _) => spec["suspend"] == true || rests,
+            ("Unknown", _) => leaves,
+            ("Progressing", _)
+            | ("Waiting", "WaitingForObject" | "WaitingForWave")
+            | ("Failed", "ObjectFailed" | "HealthCheckTimeout" | "ImmutableField") => late(),
+            (_, reason) if PASSES.contains(&reason) => !retries,
+            (
+                _,
+                "AlreadyExists" | "ExistingDiffers" | "NotOurs" | "ControlledByOther" | "OwnedByOtherHub",
+            ) => live(&|live, _| {
+                !labelled(live)
+                    || !appliers(live).contains(&manager)
+                    || !self.index.holds_uid(uid(live))
+                    || !live["metadata"]["labels"][HUB_LABEL].is_null() && !is_applied(live)
+            }),
+            (_, "SharedObjectConflict") => {
+                // Nobody tells of the other's leaving: it is found at the next try.
+                let then = now.checked_sub(RETRIES_WITHIN).unwrap_or(now);
+                let others =
+                    |key: &Key| declared.wanted_lately(key, then).iter().any(|by| **by != target.resource);
+                wanted.keys().any(|key| others(key))
+            }
+            (_, "FieldConflict") => spec["conflicts"]["fields"] == "Fail",
+            (_, "KindUnknown") => {
+                wanted.keys().any(|key| !key[1].is_empty() && self.index.live(key).is_none())
+            }
+            (_, "OverrideFailed") => !spec["overrides"].is_null(),
+            (_, "RemovalHeld" | "Contention" | "HubRestored") => true,
+            _ => false,
+        };
+        (!so).then(|| "and that is not so".to_owned())
+    }
+
+    /// What is declared, is not there, is not left so, and is said to be there.
+    fn silent_differences(&self, now: Instant) -> Vec<String> {
+        let declared = &self.index.declared;
+        let differ = declared.wanted().filter(|(key, resource, doc)| {
+            !self.index.is_as_declared(resource, key, doc) && !self.is_left(resource, key, doc, now)
+        });
+        let silent = differ.filter(|(key, resource, _)| {
+            let target = self.targets_of(resource).find(|target| target.cluster == key[0]);
+            let told = target.is_some_and(|target| target.state != "Ready");
+            !told && declared.ready_reason(resource) == Some("Ready")
+        });
+        let what = silent.map(|(key, resource, doc)| {
+            let live = self.index.live(key);
+            format!(
+                "{} is not as {resource} declares it, and nobody says so: {}, found {live:?}",
+                key.join("/"),
+                doc.body
+            )
+        });
+        what.collect()
+    }
+
+    /// What is there, is the hub's, and is wanted by nobody; nobody tells of it.
+    fn silent_strays(&self) -> Vec<String> {
+        let declared = &self.index.declared;
+        let strays = self.index.labelled().filter(|key| declared.wanted_since(key).next().is_none());
+        let silent = strays.filter(|key| {
+            let Some(live) = self.index.live(key) else { return false };
+            let kept = live["metadata"]["annotations"][PRUNE] == "disabled";
+            if kept
+                || self.foreign.contains(uid(&live))
+                || self.forgetful && !self.index.holds_uid(uid(&live))
+            {
+                return false;
+            }
+            let holders = self.index.holders(key);
+            let tells = |target: &Target| {
+                let spec = declared.said(&target.resource);
+                !target.is_current
+                    || target.state != "Ready"
+                    || target.open.iter().any(|(_, of)| of == *key)
+                    || target.changes_cut
+                    || spec
+                        .is_none_or(|spec| spec["prune"] == false || spec["suspend"] == true || !tells(spec))
+                    || declared.ready_reason(&target.resource) != Some("Ready")
+            };
+            !holders.iter().any(|name| self.index.targets.get(name).is_some_and(tells))
+        });
+        silent.map(|key| format!("{} is there, is not wanted, and nobody says so", key.join("/"))).collect()
+    }
+
+    fn told_by_members(&self) -> Vec<String> {
+        let mut wrong = Vec::new();
+        for (name, member) in self.index.declared.fleet() {
+            let (metadata, status) = (&member["metadata"], &member["status"]);
+            if !metadata["deletionTimestamp"].is_null() {
+                continue;
+            }
+            let mut conditions = status["conditions"].as_array().into_iter().flatten();
+            let ready = conditions.find(|one| one["type"] == "Ready").unwrap_or(&Value::Null);
+            if ready["status"] != "True" {
+                wrong.push(format!("{name} can be worked with, and says {ready}"));
+                continue;
+            }
+            let on = self.index.targets.values().filter(|target| target.cluster == *name);
+            let total = on.clone().count();
+            let of = |state: &str| on.clone().filter(|target| target.state == state).count();
+            let counted = &status["targets"];
+            let same = |field: &str, count: usize| counted[field].as_u64() == Some(count as u64);
+            if !(same("total", total) && same("ready", of("Ready")) && same("failed", of("Failed"))) {
+                let (ready, failed) = (of("Ready"), of("Failed"));
+                wrong.push(format!(
+                    "{name} counts {counted}, and there are {total} targets, {ready} ready, {failed} failed"
+                ));
+            }
+        }
+        wrong
+    }
+}
