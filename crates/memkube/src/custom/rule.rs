@@ -325,8 +325,12 @@ impl Serialize for Shown<'_> {
                 let mut shown = to.serialize_map(None)?;
                 for (key, value) in map {
                     let Some((name, node)) = self.entry(key, value) else { continue };
-                    if self.only.is_none_or(|only| only.contains(&name)) {
-                        shown.serialize_entry(&name, &Shown { value, node, only: None })?;
+                    // A field that bears a word of CEL's answers to that word too.
+                    let word = (name != *key && is_reserved(key)).then_some(key);
+                    for name in [Some(&name), word].into_iter().flatten() {
+                        if self.only.is_none_or(|only| only.contains(name)) {
+                            shown.serialize_entry(name, &Shown { value, node, only: None })?;
+                        }
                     }
                 }
                 shown.end()
@@ -355,31 +359,38 @@ impl<'a> Shown<'a> {
     }
 }
 
+/// Words that CEL keeps for itself. k8s.io/apiserver, pkg/cel/escaping.go.
+const RESERVED: [&str; 21] = [
+    "true",
+    "false",
+    "null",
+    "in",
+    "as",
+    "break",
+    "const",
+    "continue",
+    "else",
+    "for",
+    "function",
+    "if",
+    "import",
+    "let",
+    "loop",
+    "package",
+    "namespace",
+    "return",
+    "var",
+    "void",
+    "while",
+];
+
+fn is_reserved(name: &str) -> bool {
+    RESERVED.contains(&name)
+}
+
 /// A field's name as CEL writes it; none for one that it cannot have.
 fn escaped(name: &str) -> Option<String> {
-    const RESERVED: [&str; 20] = [
-        "true",
-        "false",
-        "null",
-        "in",
-        "as",
-        "break",
-        "const",
-        "continue",
-        "else",
-        "for",
-        "function",
-        "if",
-        "import",
-        "let",
-        "loop",
-        "package",
-        "namespace",
-        "return",
-        "var",
-        "void",
-    ];
-    if RESERVED.contains(&name) || name == "while" {
+    if is_reserved(name) {
         return Some(format!("__{name}__"));
     }
     let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.' | '/');
@@ -515,7 +526,8 @@ fn field<'a>(place: Place<'a>, name: &str) -> Result<Place<'a>, String> {
         Place::Metadata => undefined(),
         Place::Node(node) if node.resource && name == "metadata" => Ok(Place::Metadata),
         Place::Node(node) => {
-            let declared = node.properties.iter().find(|(key, _)| escaped(key).as_deref() == Some(name));
+            let is = |key: &str| escaped(key).as_deref() == Some(name) || is_reserved(key) && key == name;
+            let declared = node.properties.iter().find(|(key, _)| is(key));
             if let Some((_, inner)) = declared {
                 let format = inner.format.as_ref().map(|format| format.name());
                 return match format.filter(|format| OTHERWISE_TYPED.contains(format)) {

@@ -137,7 +137,7 @@ pub const LANDS_WITHIN: Duration = Duration::from_secs(12);
 
 /// How a call of this kind fails now.
 pub(super) fn fault(chance: &mut fastrand::Rng, verb: Verb) -> Fault {
-    match chance.u8(..10) {
+    match chance.u8(..12) {
         0 => Fault::DropBefore,
         1 => Fault::DropAfter,
         2 => Fault::Status(500, "InternalError"),
@@ -149,6 +149,11 @@ pub(super) fn fault(chance: &mut fastrand::Rng, verb: Verb) -> Fault {
         6 => Fault::HalfBody,
         7 if chance.u8(..4) == 0 => Fault::Unauthorized,
         8 => Fault::Late(Duration::from_secs(chance.u64(1..8))),
+        // A load balancer that has lost its server.
+        9 => Fault::Html(502),
+        // A server that gave up waiting for what it had begun.
+        10 if chance.bool() => Fault::StatusAfter(504, "Timeout"),
+        10 => Fault::StatusAfter(500, "InternalError"),
         _ => Fault::Delay(Duration::from_secs(chance.u64(1..8))),
     }
 }
