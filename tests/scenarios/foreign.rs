@@ -34,6 +34,32 @@ fn fifty_foreign_objects_are_told_in_few_events_and_a_single_one_in_all_words() 
     });
 }
 
+#[test]
+fn what_somebody_puts_in_the_place_of_an_object_of_the_hub_is_told_as_theirs_and_stays() {
+    scenario(async |world| {
+        world.register(&["berlin"]).await;
+        let berlin = world.alice("berlin").await;
+        let settings = At::config_map(&world.ns, "settings");
+        world.deliver("shop", &["berlin"], &config_map("settings", "ours")).await;
+        world.ready("shop").await;
+        world.recorded("shop", &["berlin"]).await;
+
+        let suspend = |suspend: bool| json!({"spec": {"suspend": suspend}});
+        world.hub.merge(&world.resource_at("shop"), suspend(true)).await;
+        world.target_is("shop", "berlin", TargetState::Suspended, "Suspended").await;
+        berlin.delete(&settings).await;
+        // Of another value in a field that is declared: the server speaks of that before it looks at the uid.
+        let theirs = berlin.create(config_map_in(&world.ns, "settings", "alice's")).await;
+        world.hub.merge(&world.resource_at("shop"), suspend(false)).await;
+
+        let message = world.target_is("shop", "berlin", TargetState::Failed, "AlreadyExists").await;
+        assert!(message.contains("settings"), "{message}");
+        let live = berlin.live(&settings).await;
+        assert_eq!((uid(&live), &live["data"]), (uid(&theirs), &theirs["data"]));
+        world.end().await;
+    });
+}
+
 /// Waits until the Events of foreign objects say so; how many there are.
 async fn told(world: &testkit::world::World, what: &str, so: impl Fn(&[String]) -> bool) -> usize {
     wait_for(what, LONG, async || {

@@ -48,7 +48,7 @@ pub(super) fn read_yaml(text: &str) -> Result<Value, String> {
     };
     roomy(|| {
         serde_saphyr::from_str_with_options(text, options).map_err(|error| match error.to_string() {
-            why if why.contains("depth") || why.contains("nesting") => {
+            why if ["depth", "nesting", "recursion"].iter().any(|word| why.contains(word)) => {
                 format!("exceeded max depth of {DEEPEST}")
             }
             why => why,

@@ -32,7 +32,14 @@ impl Actor<'_> {
         contested: &[String],
         error: &CallError,
     ) -> Step {
-        let live = self.the_same(declared, uid).await?;
+        let live = match self.the_same(declared, uid).await {
+            // Not seen before: the server looks at fields before the uid, and another object bears the name now.
+            Err(error) if why == Why::Missing && error.class == Class::Conflict => {
+                self.forget_record(&declared.key, uid);
+                return Box::pin(self.join(declared)).await;
+            }
+            live => live?,
+        };
         if why == Why::Joined
             && !matches!(standing(&live.json, self.owner), Standing::Ours | Standing::Shared)
         {

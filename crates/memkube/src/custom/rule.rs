@@ -290,7 +290,12 @@ pub(super) fn run(
             for (key, value) in map {
                 if let Some(inner) = node.entry(key).filter(|inner| inner.ruled) {
                     let old = old.and_then(|old| old.get(key));
-                    run(inner, value, old, same, &below(path, key), wrong);
+                    // As the server writes it here, and not where a schema refuses.
+                    let path = match node.properties.contains_key(key) {
+                        true => below(path, key),
+                        false => format!("{path}[{key}]"),
+                    };
+                    run(inner, value, old, same, &path, wrong);
                 }
             }
         }

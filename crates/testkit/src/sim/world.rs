@@ -1,6 +1,10 @@
 //! A hub cluster and two members in memory, people who change things in them, and the hub's lives.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, LazyLock},
+    time::Duration,
+};
 
 use kube::Client;
 use parking_lot::Mutex;
@@ -81,6 +85,12 @@ fn drawn(chance: &mut fastrand::Rng) -> Knobs {
     }
 }
 
+/// The hub's CRDs: thousands of worlds are made in a process.
+static CRDS: LazyLock<Vec<Value>> = LazyLock::new(|| {
+    let json = |crd| serde_json::to_value(crd).expect("a CRD is JSON");
+    vidra_api::crds::all().iter().map(json).collect()
+});
+
 /// See the module.
 pub struct World {
     /// What it was made with.
@@ -130,8 +140,7 @@ impl World {
     }
 
     async fn furnish(&self) {
-        for crd in vidra_api::crds::all() {
-            let body = serde_json::to_value(crd).expect("a CRD is JSON");
+        for body in CRDS.iter().cloned() {
             self.create("hub", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", body).await;
         }
         for namespace in [HUB_NAMESPACE, TEAM] {

@@ -17,7 +17,6 @@ use std::fmt;
 
 use serde_json::Value;
 
-use crate::mutants::{self, Mutant};
 use read::{condition, number, text};
 
 /// How far an object is from what it is meant to be.
@@ -125,7 +124,6 @@ fn generic(live: &Value) -> Option<Health> {
     if let (Some(wanted), Some(observed)) =
         (number(live, "/metadata/generation"), number(live, "/status/observedGeneration"))
         && wanted != observed
-        && !mutants::is(Mutant::OldStatusCounts)
     {
         return Some(Health::in_progress(
             "LatestGenerationNotObserved",

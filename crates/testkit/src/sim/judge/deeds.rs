@@ -7,7 +7,7 @@ use vidra_api::labels::{HUB_LABEL, PRUNE};
 
 use super::{Judge, SIGHT, appliers, is_applied, labelled, uid};
 use crate::sim::{
-    index::{Key, key_of},
+    index::{Key, Target, key_of},
     sparing::leaves,
 };
 
@@ -74,14 +74,26 @@ impl Judge {
     /// How far those may go that want this.
     fn may_take(&self, key: &Key, now: Instant) -> Option<Taking> {
         let (declared, then) = (&self.index.declared, self.sight(now, SIGHT));
-        let said =
-            declared.wanted_lately(key, then).into_iter().flat_map(|name| declared.said_since(name, then));
+        // A target whose removal is held is kept as it was.
+        let names = declared.wanted_lately(key, then).into_iter().chain(self.kept_for(key));
+        let said = names.flat_map(|name| declared.said_since(name, then));
         let said = said.filter_map(|spec| match spec["conflicts"]["existing"].as_str() {
             Some("Adopt") => Some(Taking::ToChange),
             Some("AdoptIfEqual") => Some(Taking::AsItIs),
             _ => None,
         });
         said.max()
+    }
+
+    /// The VidraResources with a target that is to bring this, selected or not.
+    fn kept_for<'a>(&'a self, key: &'a Key) -> impl Iterator<Item = &'a String> {
+        let targets = self.index.targets.values().filter(|one| one.present && one.cluster == key[0]);
+        let brings = |one: &&Target| {
+            let docs =
+                self.index.declared.revision_with(&one.resource, &one.revision, &one.cluster, &one.inputs);
+            docs.is_some_and(|docs| docs.iter().any(|doc| doc.key(&one.cluster, &one.namespace) == *key))
+        };
+        targets.filter(brings).map(|one| &one.resource)
     }
 
     /// Is it to be taken over as it is declared now, so that nobody has to clear the way?
