@@ -5,7 +5,7 @@
 
 use http::{Method, Request};
 use serde_json::{Value, json};
-use testkit::world::{At, LONG, World, wait_for};
+use testkit::world::{At, LONG, SOON, World, wait_for};
 
 use crate::{config_map, says, scenario};
 
@@ -58,13 +58,13 @@ fn harms_nobody(change: Value, levels: usize) {
                 alice.merge(at, json!({"data": {"key": "evil"}})).await;
                 alice.when(at, "repaired", says(value)).await;
             }
-            wait_for("the deep one is told that it is", LONG, async || {
-                let text = send(&world, Method::GET, String::new()).await.expect("it is there");
-                let told = text.contains("ManifestInvalid");
-                if told { Ok(()) } else { Err(text[..text.len().min(2000)].to_owned()) }
-            })
-            .await;
         }
+        wait_for("the deep one is told that it is", SOON, async || {
+            let text = send(&world, Method::GET, String::new()).await.expect("it is there");
+            let told = text.contains("ManifestInvalid");
+            if told { Ok(()) } else { Err(text[..text.len().min(2000)].to_owned()) }
+        })
+        .await;
 
         send(&world, Method::DELETE, String::new()).await;
         wait_for("the deep one is gone", LONG, async || {

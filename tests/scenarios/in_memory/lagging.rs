@@ -36,8 +36,17 @@ fn an_event_of_a_target_that_is_gone_does_not_delete_what_its_successor_delivere
         world.ready("shop").await;
         world.recorded("shop", &["berlin"]).await;
 
-        // The watch goes on where it stood: it tells of the first target's end.
+        // The watch goes on where it stood: it tells that the first target is to go, and a while later that it has gone.
         let mark = world.mark();
+        let slow = |call: &Call, event: &Value| match call.resource == "vidratargets"
+            && event["type"] == "DELETED"
+        {
+            true => WatchFault::Silence,
+            false => WatchFault::None,
+        };
+        hub(&world).set_watch_fault(Some(Arc::new(slow)));
+        hub(&world).cut_watches();
+        tokio::time::sleep(Duration::from_secs(5)).await;
         hub(&world).set_watch_fault(None);
         hub(&world).cut_watches();
         tokio::time::sleep(Duration::from_secs(30)).await;

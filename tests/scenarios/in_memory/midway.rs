@@ -61,11 +61,12 @@ fn a_member_that_falls_silent_in_the_middle_of_a_delivery_is_sent_nothing_more_u
         };
         berlin(&world).set_fault(Arc::new(silent));
         world.deliver("shop", &["berlin"], &manifest()).await;
-        world.target_is("shop", "berlin", TargetState::Unknown, "MemberUnreachable").await;
+        world.member_says("berlin", "Reachable", "False").await;
         let lost = now(&world);
         tokio::time::sleep(Duration::from_secs(120)).await;
         let sent = calls(&world, Verb::Apply, lost);
         assert_eq!(sent, 0, "applies sent to a member after the hub had said that it does not answer");
+        world.target_is("shop", "berlin", TargetState::Unknown, "MemberUnreachable").await;
 
         berlin(&world).clear_fault();
         world.ready("shop").await;

@@ -11,6 +11,7 @@ mod patience;
 mod restored;
 mod returning;
 mod slander;
+mod started;
 mod swapped;
 mod watching;
 mod webhooks;

@@ -88,7 +88,7 @@ fn what_was_being_delivered_when_a_member_fell_silent_does_not_go_to_another_tha
         cluster(&world, "berlin").set_fault(Arc::new(silent));
         let manifest: String = (0..300).map(|number| config_map(&format!("c{number:03}"), "one")).collect();
         world.deliver("shop", &["berlin"], &manifest).await;
-        world.target_is("shop", "berlin", TargetState::Unknown, "MemberUnreachable").await;
+        world.member_says("berlin", "Reachable", "False").await;
         let backup = cluster(&world, "berlin").backup();
         let mark = world.mark();
         becomes_tokyo(&world).await;
