@@ -17,8 +17,8 @@ use crate::{
 
 /// What `--quick` does not look at.
 pub const LEFT_OUT: &str = "documentation, dependencies, everything on real API servers (scenarios, installing, CRDs, \
-    manifests, memkube's facts), memkube's own tests, the plug-in, the demo, and of the simulation crashes, lost events, \
-    older views and mutants";
+    manifests, memkube's facts), memkube's own tests, the plug-in, the demo, known failures, go vet and go test, and of the \
+    simulation crashes, lost events, older views, random walks and mutants";
 
 /// A cluster of the testbed.
 const MEMBER: &str = "berlin";
