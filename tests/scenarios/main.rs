@@ -2,7 +2,7 @@
 //!
 //! `VIDRA_BED=testbed` runs them on kube-apiservers and kube-controller-managers, started once for this process, on
 //! which scenarios take turns with fresh names and a hub of their own. Without it they run in memory, in seconds.
-//! Those of `in_memory` and `on_real_servers` know one bed only.
+//! Those of `in_memory` and `on_real_servers` take their own bed, whatever the variable says.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a scenario fails by panicking")]
 
 mod adopting;

@@ -14,7 +14,7 @@ use anyhow::{Result, bail};
 use crate::run::{root, start_watch};
 use build::Binaries;
 use lanes::Lane;
-use part::Done;
+use part::{Done, Part};
 
 /// Parts of the table at the end.
 const SLOWEST: usize = 10;
@@ -28,6 +28,8 @@ fn logs() -> PathBuf {
 pub fn run(quick: bool) -> Result<()> {
     let began = start_watch();
     parts::require_tools(quick)?;
+    // What an earlier run said is not this one's.
+    let _ = std::fs::remove_dir_all(logs());
     std::fs::create_dir_all(logs())?;
     let first = vec![parts::format()];
     let mut done = lanes::run(vec![Lane::new(first)]);
@@ -38,9 +40,10 @@ pub fn run(quick: bool) -> Result<()> {
         done.extend(lanes::run(lanes));
     }
     if failed(&done).is_none() {
-        let binaries = Binaries::read()?;
-        let lanes = if quick { parts::quick(&binaries)? } else { parts::all(&binaries)? };
-        done.extend(lanes::run(lanes));
+        let named =
+            Binaries::read().and_then(|all| if quick { parts::quick(&all) } else { parts::all(&all) });
+        let none = |error| vec![Lane::new(vec![Part::new("find the test programs", |_| Err(error))])];
+        done.extend(lanes::run(named.unwrap_or_else(none)));
     }
     report(done, began.elapsed(), quick)
 }
@@ -53,7 +56,7 @@ fn failed(done: &[Done]) -> Option<&Done> {
 fn report(mut done: Vec<Done>, took: Duration, quick: bool) -> Result<()> {
     let failures: Vec<_> = done.iter().filter(|part| part.error.is_some()).cloned().collect();
     for part in &failures {
-        println!("\n=== {}\n{}", part.name, std::fs::read_to_string(&part.log).unwrap_or_default());
+        println!("\n=== {}\n{}", part.name, part::text_of(&part.log));
     }
     done.sort_by_key(|part| std::cmp::Reverse(part.took));
     println!("\nThe slowest parts, in seconds:");

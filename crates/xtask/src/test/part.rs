@@ -4,7 +4,7 @@ use std::{
     ffi::OsStr,
     fs::File,
     io::Write,
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::{Command, ExitStatus, Stdio},
     time::Duration,
 };
@@ -14,7 +14,10 @@ use anyhow::{Context, Result, bail};
 use super::logs;
 use crate::run::{line, start_watch, until};
 
-type Work = Box<dyn FnOnce(&Log) -> Result<()> + Send>;
+type Work = Box<dyn FnOnce(&Log) -> Result<Tests> + Send>;
+
+/// Longer than any part takes; what hangs ends then.
+const LIMIT: u64 = 45 * 60;
 
 /// See the module.
 pub struct Part {
@@ -48,8 +51,8 @@ pub struct Done {
 }
 
 impl Part {
-    /// A part by name; the work writes into the part's log.
-    pub fn new(name: &str, work: impl FnOnce(&Log) -> Result<()> + Send + 'static) -> Self {
+    /// A part by name; the work writes into the part's log, and says which tests it ran.
+    pub fn new(name: &str, work: impl FnOnce(&Log) -> Result<Tests> + Send + 'static) -> Self {
         Self { name: name.to_owned(), work: Box::new(work), gentle: false }
     }
 
@@ -60,7 +63,7 @@ impl Part {
 
     /// A part that is one command.
     pub fn command(name: &str, command: Command) -> Self {
-        Self::new(name, move |log| log.succeed(&command))
+        Self::new(name, move |log| log.succeed(&command).map(|()| log.tests()))
     }
 
     /// Runs it to its end.
@@ -69,9 +72,16 @@ impl Part {
         let file: String =
             self.name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
         let log = Log { path: logs().join(format!("{file}.log")), gentle: self.gentle };
+        println!("begins            {}", self.name);
         let ended = File::create(&log.path).context("cannot write the log").and_then(|_| (self.work)(&log));
-        let tests = counted(&std::fs::read_to_string(&log.path).unwrap_or_default());
-        let error = ended.err().map(|error| format!("{error:#}"));
+        let (tests, error) = match ended {
+            Ok(tests) => (tests, None),
+            // What fails without a test's name counts for one.
+            Err(error) => {
+                let counted = log.tests();
+                (Tests { failed: counted.failed.max(1), ..counted }, Some(format!("{error:#}")))
+            }
+        };
         let (took, word) = (began.elapsed(), if error.is_some() { "FAILED" } else { "ok" });
         let count = if tests.passed > 0 { format!(", {} tests", tests.passed) } else { String::new() };
         println!("{word:<6} {:>7.1} s  {}{count}", took.as_secs_f64(), self.name);
@@ -96,35 +106,57 @@ impl Log {
         Ok(command)
     }
 
+    /// What was written so far.
+    pub fn text(&self) -> String {
+        text_of(&self.path)
+    }
+
+    /// The tests that programs have told of so far.
+    pub fn tests(&self) -> Tests {
+        counted(&self.text())
+    }
+
     /// Runs a program to its end, which must be a good one.
     pub fn succeed(&self, command: &Command) -> Result<()> {
-        good_end(&mut self.attached(command)?)
+        self.good_end(self.attached(command)?)
     }
 
     /// The same; what it says, but for its complaints, goes into a file of its own.
     pub fn succeed_into(&self, command: &Command, file: File) -> Result<()> {
-        good_end(self.attached(command)?.stdout(file))
+        let mut command = self.attached(command)?;
+        command.stdout(file);
+        self.good_end(command)
+    }
+
+    fn good_end(&self, command: Command) -> Result<()> {
+        match end_within(command, LIMIT)? {
+            (line, None) => bail!("{line} still ran after {LIMIT} s"),
+            (line, Some(status)) if !status.success() => bail!("{line} failed ({status})"),
+            _ => Ok(()),
+        }
     }
 
     /// Runs a program, for so many seconds at most; `None`: it was ended then.
     pub fn end_within(&self, command: &Command, seconds: u64) -> Result<Option<ExitStatus>> {
-        let mut child =
-            self.attached(command)?.spawn().with_context(|| format!("cannot start {}", line(command)))?;
-        let ended = until("it ends", seconds, || Ok(child.try_wait()?));
-        if ended.is_err() {
-            child.kill()?;
-            child.wait()?;
-        }
-        Ok(ended.ok())
+        Ok(end_within(self.attached(command)?, seconds)?.1)
     }
 }
 
-fn good_end(command: &mut Command) -> Result<()> {
-    let status = command.status().with_context(|| format!("cannot start {}", line(command)))?;
-    if !status.success() {
-        bail!("{} failed ({status})", line(command));
+/// The command as one would type it, and how it ended.
+fn end_within(mut command: Command, seconds: u64) -> Result<(String, Option<ExitStatus>)> {
+    let line = line(&command);
+    let mut child = command.spawn().with_context(|| format!("cannot start {line}"))?;
+    let ended = until("it ends", seconds, || Ok(child.try_wait()?));
+    if ended.is_err() {
+        child.kill()?;
+        child.wait()?;
     }
-    Ok(())
+    Ok((line, ended.ok()))
+}
+
+/// A log, whatever bytes a program has put into it.
+pub fn text_of(path: &Path) -> String {
+    String::from_utf8_lossy(&std::fs::read(path).unwrap_or_default()).into_owned()
 }
 
 /// The same command at the lowest priority.
