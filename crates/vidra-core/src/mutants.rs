@@ -30,8 +30,8 @@ pub enum Mutant {
     NoIntent,
     /// A plan deletes Namespaces and CRDs as it deletes ConfigMaps, with what is in them.
     DeleteContainers,
-    /// A target that is ready with an older revision counts as ready.
-    OldRevisionCounts,
+    /// What is declared otherwise than it was applied is left as it was applied.
+    ChangeSkipped,
     /// What arrives for a key while it is worked on is forgotten.
     ArrivalLost,
 }
@@ -50,7 +50,7 @@ impl Mutant {
         Mutant::WriteIgnored,
         Mutant::NoIntent,
         Mutant::DeleteContainers,
-        Mutant::OldRevisionCounts,
+        Mutant::ChangeSkipped,
         Mutant::ArrivalLost,
     ];
 }

@@ -352,7 +352,7 @@ fn decide(row: &Row<'_>, input: &PlanInput<'_>) -> Decision {
     }
     let uid = live.uid.clone();
     let force = input.policy.force && !live.shared;
-    if live.applied != Some(want.hash) {
+    if live.applied != Some(want.hash) && !mutants::is(Mutant::ChangeSkipped) {
         return Decision::Act(Action::Apply { uid, why: Why::Changed, force });
     }
     // Known by its uid alone: our marks are off it, and nobody else would find it ours.

@@ -10,6 +10,10 @@
     reason = "a test that cannot go on stops"
 )]
 
+/// The simulation allocates and frees small things all the time: an eighth of its CPU with the C library's allocator.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 mod crashes;
 mod found;
 mod harm;

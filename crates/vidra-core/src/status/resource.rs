@@ -2,7 +2,6 @@
 
 use super::drifted::{FirstDrift, drifted};
 use super::target::CONTENTION;
-use crate::mutants::{self, Mutant};
 use vidra_api::{
     ClusterSummary, DriftState, Summary, TargetState, Time, VidraResourceStatus, clip,
     condition::{DRIFTED, READY, RECONCILING, STALLED},
@@ -133,9 +132,7 @@ fn summary(facts: &ResourceFacts<'_>) -> Summary {
         // An answer for another revision, or for another generation of the target, is no answer yet.
         let current = target.revision.as_deref() == facts.revision;
         match target.state {
-            Some(TargetState::Ready) if current || mutants::is(Mutant::OldRevisionCounts) => {
-                summary.ready += 1
-            }
+            Some(TargetState::Ready) if current => summary.ready += 1,
             Some(TargetState::Failed) => summary.failed += 1,
             Some(TargetState::Unknown) => summary.unknown += 1,
             Some(TargetState::Suspended) => summary.suspended += 1,
