@@ -33,7 +33,8 @@ pub(super) fn metadata(kind: &Kind, object: &Value) -> Vec<Wrong> {
             !name.contains(['/', '%']) && name != "." && name != ".."
         }
         ("", "namespaces" | "services") => is_label(name),
-        _ => name.len() <= 253 && name.split('.').all(is_label),
+        // Its parts may be longer than a label.
+        _ => name.len() <= 253 && name.split('.').all(is_part),
     };
     let prefix = metadata["generateName"].as_str().unwrap_or_default();
     // What is drawn comes after it.
@@ -131,13 +132,15 @@ fn keys(object: &Value) -> Vec<Wrong> {
     all
 }
 
-/// At most 63 lower-case letters, digits and dashes, none of these at an end.
+/// A part of at most 63.
 fn is_label(text: &str) -> bool {
+    text.len() <= 63 && is_part(text)
+}
+
+/// Lower-case letters, digits and dashes, none of these at an end.
+fn is_part(text: &str) -> bool {
     let ends = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
-    (1..=63).contains(&text.len())
-        && text.chars().all(|c| ends(c) || c == '-')
-        && text.starts_with(ends)
-        && text.ends_with(ends)
+    text.chars().all(|c| ends(c) || c == '-') && text.starts_with(ends) && text.ends_with(ends)
 }
 
 /// A label's value, and the last part of its key.
