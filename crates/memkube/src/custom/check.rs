@@ -137,10 +137,11 @@ fn number(node: &Node, value: &Value, path: &str, wrong: &mut Vec<Wrong>) {
     {
         invalid(wrong, value, path, &format!("should be a multiple of {factor}"));
     }
+    // A whole number is written without a fraction, however the CRD writes it.
     let beyond = |bound: &Option<(Value, bool)>, sign: f64| {
         let (limit, excluded) = bound.as_ref()?;
         let over = (number - limit.as_f64()?) * sign;
-        (over > 0.0 || (*excluded && over == 0.0)).then(|| (limit.clone(), *excluded))
+        (over > 0.0 || (*excluded && over == 0.0)).then_some((limit.as_f64()?, *excluded))
     };
     if let Some((limit, excluded)) = beyond(&node.minimum, -1.0) {
         let why = if excluded { "greater than" } else { "greater than or equal to" };
