@@ -59,21 +59,6 @@ async fn refusal(cluster: &Cluster, object: &Value) -> Option<Value> {
     (code != 201).then(|| serde_json::from_str(&answer).unwrap())
 }
 
-/// As the golden file shortens what is long only to be too long.
-fn shortened(text: &str) -> String {
-    let (mut short, mut last, mut run) = (String::new(), None, 0);
-    for c in text.chars() {
-        run = if last == Some(c) { run + 1 } else { 0 };
-        last = Some(c);
-        match run {
-            0..10 => short.push(c),
-            10 => short.push('…'),
-            _ => {}
-        }
-    }
-    short
-}
-
 /// What is wrong with an answer, beside what the real server said: a cause that it did not name, or one that is
 /// missing.
 fn difference(status: &Value, held: &str) -> Option<String> {
@@ -116,7 +101,7 @@ async fn wrong_fields_are_refused_as_the_golden_file_of_the_real_server_has_it()
             wrong.push(format!("{}: accepted, and not: {held}", row.what));
             continue;
         };
-        let said = shortened(status["message"].as_str().unwrap_or_default());
+        let said = fields::shortened(status["message"].as_str().unwrap_or_default());
         match difference(&status, held) {
             Some(why) => wrong.push(format!("{}: {why}\n  {said}\n  {held}", row.what)),
             None if !says.is_empty() && !said.contains(&says) => {

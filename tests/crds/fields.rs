@@ -281,3 +281,18 @@ fn find(object: &Value, path: &[Step]) -> Option<String> {
         Step::Entry => object.as_object()?.iter().find_map(|(key, value)| below(key.clone(), value)),
     }
 }
+
+/// A value that is long only to be too long is no sentence: the golden file has its beginning.
+pub fn shortened(text: &str) -> String {
+    let (mut short, mut last, mut run) = (String::new(), None, 0);
+    for c in text.chars() {
+        run = if last == Some(c) { run + 1 } else { 0 };
+        last = Some(c);
+        match run {
+            0..10 => short.push(c),
+            10 => short.push('…'),
+            _ => {}
+        }
+    }
+    short
+}

@@ -27,21 +27,6 @@ async fn refusal(client: &kube::Client, object: &Value) -> Option<String> {
     }
 }
 
-/// A value that is long only to be too long is no sentence.
-fn shortened(text: &str) -> String {
-    let (mut short, mut last, mut run) = (String::new(), None, 0);
-    for c in text.chars() {
-        run = if last == Some(c) { run + 1 } else { 0 };
-        last = Some(c);
-        match run {
-            0..10 => short.push(c),
-            10 => short.push('…'),
-            _ => {}
-        }
-    }
-    short
-}
-
 #[test]
 fn an_api_server_refuses_each_field_that_is_wrong_in_the_words_of_the_golden_file() {
     install_crds();
@@ -62,7 +47,7 @@ fn an_api_server_refuses_each_field_that_is_wrong_in_the_words_of_the_golden_fil
                 Some(why) if row.says.as_ref().is_some_and(|says| !why.contains(says)) => {
                     faults.push(format!("{}: expected {:?} and not: {why}", row.what, row.says));
                 }
-                Some(why) => text += &format!("{}\n    {}\n", row.what, shortened(&why)),
+                Some(why) => text += &format!("{}\n    {}\n", row.what, fields::shortened(&why)),
             }
         }
     });
