@@ -1,10 +1,11 @@
 //! Discovery documents, plain and aggregated (`apidiscovery.k8s.io/v2`).
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
+use bytes::Bytes;
 use serde_json::{Value, json};
 
-use super::kinds::Kind;
+use super::kinds::{self, Kind};
 
 /// The media type of an aggregated document.
 pub(super) const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
@@ -16,8 +17,21 @@ pub(super) fn wants_aggregated(accept: &str) -> bool {
 }
 
 /// `/api` or `/apis` in one document; `core` chooses. `stale` are the groups and versions of broken
-/// APIServices.
-pub(super) fn aggregated(kinds: &[Arc<Kind>], stale: &[(String, String)], core: bool) -> Value {
+/// APIServices. That of a cluster with the built-in kinds alone is written once in a process.
+pub(super) fn aggregated(kinds: &[Arc<Kind>], stale: &[(String, String)], core: bool) -> Bytes {
+    static BUILT_IN: LazyLock<[Bytes; 2]> = LazyLock::new(|| {
+        let kinds = kinds::built_in();
+        [false, true].map(|core| document(kinds, &[], core).to_string().into())
+    });
+    let built_in = kinds::built_in();
+    let same = kinds.len() == built_in.len() && kinds.iter().zip(built_in).all(|(a, b)| Arc::ptr_eq(a, b));
+    if same && stale.is_empty() {
+        return BUILT_IN[usize::from(core)].clone();
+    }
+    document(kinds, stale, core).to_string().into()
+}
+
+fn document(kinds: &[Arc<Kind>], stale: &[(String, String)], core: bool) -> Value {
     let mut items: Vec<_> = groups(kinds)
         .into_iter()
         .filter(|group| group.is_empty() == core)

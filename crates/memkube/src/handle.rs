@@ -4,6 +4,7 @@ use std::ops::Bound;
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
@@ -36,7 +37,7 @@ pub(super) enum Answer {
     Json(u16, Value),
     /// JSON that is written already.
     Raw(u16, String),
-    Aggregated(Value),
+    Aggregated(Bytes),
     Text(u16, &'static str),
     /// A page that no API server writes.
     Html(u16),

@@ -227,9 +227,9 @@ pub(super) const STATUS_VERBS: [&str; 3] = ["get", "patch", "update"];
 const VERBS: [&str; 8] = ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"];
 
 /// The kinds of the packed discovery documents, in their order. Clusters share them.
-pub(super) fn built_in() -> Vec<Arc<Kind>> {
+pub(super) fn built_in() -> &'static [Arc<Kind>] {
     static KINDS: LazyLock<Vec<Arc<Kind>>> = LazyLock::new(read_built_in);
-    KINDS.clone()
+    &KINDS
 }
 
 fn read_built_in() -> Vec<Arc<Kind>> {

@@ -252,9 +252,13 @@ impl Cluster {
             // A fresh store refuses no well-formed Namespace.
             let _ = store.create(write, json!({"metadata": {"name": namespace}}));
         }
+        Self::with(name, options.clock, store)
+    }
+
+    fn with(name: &str, clock: Clock, store: Store) -> Self {
         let inner = Inner {
             name: name.into(),
-            clock: options.clock,
+            clock,
             store: Mutex::new(store),
             front: Mutex::default(),
             wake: Notify::new(),

@@ -277,7 +277,7 @@ impl Inner {
         let (code, content_type, body) = match answer {
             Answer::Json(code, value) => (code, "application/json", full(value.to_string().into())),
             Answer::Raw(code, text) => (code, "application/json", full(text.into())),
-            Answer::Aggregated(value) => (200, AGGREGATED, full(value.to_string().into())),
+            Answer::Aggregated(text) => (200, AGGREGATED, full(text)),
             Answer::Text(code, text) => (code, "text/plain; charset=utf-8", full(text.into())),
             Answer::Html(code) => (code, "text/html", full(page(code).into())),
             Answer::Watch(start) => {

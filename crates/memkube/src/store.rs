@@ -136,7 +136,7 @@ pub(super) struct Store {
 impl Store {
     pub fn new(seed: u64) -> Self {
         Store {
-            kinds: kinds::built_in(),
+            kinds: kinds::built_in().to_vec(),
             warnings: Vec::new(),
             chance: fastrand::Rng::with_seed(seed),
             tasks: VecDeque::new(),

@@ -197,8 +197,13 @@ fn members(node: &Node, map: &Map<String, Value>, old: Option<&Value>, path: &st
         wrong.push((below(path, key), "FieldValueRequired", "Required value".to_owned()));
     }
     for (key, value) in map {
-        if let Some(inner) = node.entry(key).filter(|_| !(node.resource && key == "metadata")) {
-            check(inner, value, old.and_then(|old| old.get(key)), &below(path, key), wrong);
+        let old = old.and_then(|old| old.get(key));
+        // Before a path is made for what is as it was.
+        if old == Some(value) || (node.resource && key == "metadata") {
+            continue;
+        }
+        if let Some(inner) = node.entry(key) {
+            check(inner, value, old, &below(path, key), wrong);
         }
     }
 }

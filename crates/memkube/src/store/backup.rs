@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::{Resource, Somewhere, Store, Table};
-use crate::Cluster;
+use crate::{Cluster, Options};
 use crate::kinds::Kind;
 
 /// All that a cluster stores, as of one revision: what a snapshot of etcd holds.
@@ -31,7 +31,7 @@ impl Store {
         Backup { kinds, tables, dependents, revision: self.revision, deep: self.deep }
     }
 
-    fn restore(&mut self, backup: &Backup) {
+    fn take(&mut self, backup: &Backup) {
         self.kinds.clone_from(&backup.kinds);
         self.tables.clone_from(&backup.tables);
         self.dependents.clone_from(&backup.dependents);
@@ -41,12 +41,24 @@ impl Store {
         self.compacted = backup.revision;
         self.watchable = 0;
         self.rights = None;
+    }
+
+    fn restore(&mut self, backup: &Backup) {
+        self.take(backup);
         self.restores += 1;
         self.look_at_all();
     }
 }
 
 impl Cluster {
+    /// A cluster that begins with a backup of another: its kinds and its objects, with their uids. The seed of
+    /// `options` draws new ones.
+    pub fn from_backup(name: &str, options: Options, backup: &Backup) -> Self {
+        let mut store = Store::new(options.uids);
+        store.take(backup);
+        Self::with(name, options.clock, store)
+    }
+
     /// The state as it is now.
     pub fn backup(&self) -> Backup {
         self.inner.store.lock().backup()

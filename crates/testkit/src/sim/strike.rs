@@ -33,8 +33,8 @@ pub fn strike(cluster: &Cluster, call: &Call, chance: &mut fastrand::Rng) -> Opt
     None
 }
 
-/// A person's request, done at once: a call that no fault holds up waits for nothing.
-fn ask(cluster: &Cluster, method: &str, path: &str, body: &Value) -> bool {
+/// A person's request, done at once: a call that no fault holds up waits for nothing. Was it taken?
+pub fn ask(cluster: &Cluster, method: &str, path: &str, body: &Value) -> bool {
     let content = if method == "PATCH" { "application/merge-patch+json" } else { "application/json" };
     let uri = if method == "DELETE" { path.to_owned() } else { format!("{path}?fieldManager=alice") };
     let request = http::Request::builder().method(method).uri(uri).header("content-type", content);

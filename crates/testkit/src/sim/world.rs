@@ -6,6 +6,7 @@ use std::{
     time::Duration,
 };
 
+use jiff::Timestamp;
 use kube::Client;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
@@ -19,9 +20,10 @@ use super::{
     observer::{Clusters, Observer},
     seams::TOKEN,
     state::{self, State},
+    strike::ask,
     trouble::Crash,
 };
-use memkube::{Address, Cluster, Options, tokio_clock};
+use memkube::{Address, Backup, Cluster, Options, tokio_clock};
 
 /// The hub's own namespace.
 pub const HUB_NAMESPACE: &str = "vidra-system";
@@ -85,11 +87,25 @@ fn drawn(chance: &mut fastrand::Rng) -> Knobs {
     }
 }
 
-/// The hub's CRDs: thousands of worlds are made in a process.
-static CRDS: LazyLock<Vec<Value>> = LazyLock::new(|| {
-    let json = |crd| serde_json::to_value(crd).expect("a CRD is JSON");
-    vidra_api::crds::all().iter().map(json).collect()
+/// The hub with its CRDs, and the members, as each world begins: thousands of worlds are made in a process.
+static BEGINNING: LazyLock<Vec<(&str, Backup)>> = LazyLock::new(|| {
+    let clusters = std::iter::once("hub").chain(MEMBERS).zip(0..);
+    let began = clusters.map(|(name, uids)| {
+        let cluster = Cluster::new(name, Options { clock: Arc::new(start), uids });
+        let crds = vidra_api::crds::all().into_iter().filter(|_| name == "hub");
+        for crd in crds {
+            let path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+            let crd = serde_json::to_value(crd).expect("a CRD is JSON");
+            assert!(ask(&cluster, "POST", path, &crd), "a CRD is refused");
+        }
+        (name, cluster.backup())
+    });
+    began.collect()
 });
+
+fn start() -> Timestamp {
+    "2026-01-01T00:00:00Z".parse().expect("a time")
+}
 
 /// See the module.
 pub struct World {
@@ -119,14 +135,14 @@ impl World {
     /// Clusters with what people have put there before the hub first starts: registrations on the hub,
     /// and in each member objects that are none of the hub's business.
     pub async fn new(shape: Shape) -> Self {
-        let start = "2026-01-01T00:00:00Z".parse().expect("a time");
-        let clock = tokio_clock(start);
-        let make = |name: &str, nth: u64| {
-            Cluster::new(name, Options { clock: clock.clone(), uids: shape.seed.wrapping_mul(31) + nth })
+        let clock = tokio_clock(start());
+        let make = |nth: usize| {
+            let (name, backup) = &BEGINNING[nth];
+            let uids = shape.seed.wrapping_mul(31) + nth as u64;
+            Cluster::from_backup(name, Options { clock: clock.clone(), uids }, backup)
         };
-        let hub = make("hub", 0);
-        let members = MEMBERS.into_iter().zip(1..).map(|(name, nth)| (name.to_owned(), make(name, nth)));
-        let clusters = Clusters { hub, members: members.collect() };
+        let members = MEMBERS.into_iter().zip(1..).map(|(name, nth)| (name.to_owned(), make(nth)));
+        let clusters = Clusters { hub: make(0), members: members.collect() };
         let people = std::iter::once(&clusters.hub).chain(clusters.members.values());
         let people = people.map(|cluster| (cluster.name().to_owned(), cluster.client_as("alice"))).collect();
         let latency = shape.latency.then(|| fastrand::Rng::with_seed(shape.seed));
@@ -140,9 +156,6 @@ impl World {
     }
 
     async fn furnish(&self) {
-        for body in CRDS.iter().cloned() {
-            self.create("hub", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", body).await;
-        }
         for namespace in [HUB_NAMESPACE, TEAM] {
             self.create("hub", "/api/v1/namespaces", json!({"metadata": {"name": namespace}})).await;
         }

@@ -23,8 +23,8 @@ pub const LEFT_OUT: &str = "documentation, dependencies, everything on real API 
 /// A cluster of the testbed.
 const MEMBER: &str = "berlin";
 
-/// Test programs that use real API servers, the longest first. One after the other: they wait most of their time, and
-/// have deadlines.
+/// Test programs that use real API servers, the longest first. Last of all: beside the scenarios on real servers, which
+/// wait most of their time, all that computes is done first.
 const ON_REAL_SERVERS: [(&str, &str); 4] =
     [("vidra-hub", "install"), ("vidra-hub", "crds"), ("vidra-hub", "manifests"), ("kubectl-vidra", "real")];
 
@@ -75,11 +75,7 @@ pub fn go_builds() -> Vec<Part> {
 
 /// Everything.
 pub fn all(binaries: &Binaries) -> Result<Vec<Lane>> {
-    let mut real = vec![test("scenarios on real servers", scenarios(binaries, "testbed")?)];
-    real.push(conformance(binaries)?);
-    for (package, target) in ON_REAL_SERVERS {
-        real.push(test(&format!("{package} {target}"), binaries.command(package, target)?));
-    }
+    let real = vec![test("scenarios on real servers", scenarios(binaries, "testbed")?)];
     // None of these has a deadline in real time.
     let gentle = [
         test("simulation", binaries.command("testkit", "simulation")?),
@@ -102,6 +98,10 @@ pub fn all(binaries: &Binaries) -> Result<Vec<Lane>> {
         Part::command("oracle: go vet", go("tests/oracle", "vet", "./...")),
     ];
     rest.extend(gentle.map(Part::gently));
+    rest.push(conformance(binaries)?);
+    for (package, target) in ON_REAL_SERVERS {
+        rest.push(test(&format!("{package} {target}"), binaries.command(package, target)?));
+    }
     Ok(vec![Lane::new(real), Lane::shared(rest)])
 }
 
