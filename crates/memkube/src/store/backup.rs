@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::{Resource, Somewhere, Store, Table};
-use crate::{Cluster, Options};
 use crate::kinds::Kind;
+use crate::{Cluster, Options};
 
 /// All that a cluster stores, as of one revision: what a snapshot of etcd holds.
 #[derive(Clone)]
