@@ -190,10 +190,7 @@ impl Judge {
         if target.drift != expected {
             return Some(format!("is {}, and tells of {told:?}", target.drift));
         }
-        let wanted: BTreeMap<&Key, &Doc> = (self.index.declared.wanted())
-            .filter(|(key, resource, _)| **resource == target.resource && key[0] == target.cluster)
-            .map(|(key, _, doc)| (key, doc))
-            .collect();
+        let wanted = self.asked(target);
         let is_there = |key: &Key| {
             let last = self.deliveries.last(key, &target.resource);
             last.is_some_and(|(_, last)| *last != Delivered::Nothing)
@@ -201,10 +198,10 @@ impl Judge {
         for (key, doc) in wanted.iter().filter(|(key, _)| is_there(key)) {
             let differs = self.how_it_differs(&target.resource, spec, key, doc);
             match differs {
-                Some(how) if !told.contains(*key) && !target.changes_cut => {
+                Some(how) if !told.contains(key) && !target.changes_cut => {
                     return Some(format!("does not tell that {} {how}", key.join("/")));
                 }
-                None if told.contains(*key) && doc.is_kept() => {
+                None if told.contains(key) && doc.is_kept() => {
                     return Some(format!("tells of {}, which is as declared", key.join("/")));
                 }
                 _ => {}

@@ -82,6 +82,7 @@ impl Judge {
         let is_ready = |target: &&Target| target.present && target.is_current && target.state == "Ready";
         let any = |state: &str| targets.iter().any(|target| target.state == state);
         let readable = declared.is_readable(name);
+        let stale = targets.iter().any(|one| one.present && Some(&*one.revision) != status["revision"].as_str());
         let so = match ready["reason"].as_str().unwrap_or_default() {
             "Ready" => {
                 let revision = status["revision"].as_str().unwrap_or_default();
@@ -92,10 +93,10 @@ impl Judge {
                 spec["suspend"] != true && readable && newest && agree
             }
             "Suspended" => spec["suspend"] == true,
-            "Progressing" => targets.iter().any(|target| !is_ready(target)),
-            "TargetsWaiting" => any("Waiting"),
-            "TargetsFailed" => any("Failed"),
-            "MembersUnreachable" => any("Unknown"),
+            "Progressing" => !stale && targets.iter().any(|target| !is_ready(target)),
+            "TargetsWaiting" => !stale && any("Waiting"),
+            "TargetsFailed" => !stale && any("Failed"),
+            "MembersUnreachable" => !stale && any("Unknown"),
             "NoTargets" => declared.selected(name) == 0,
             "ClusterNotFound" => spec["targets"].to_string().contains("clusterNames"),
             "SourceNotFound" | "SourceInvalid" | "ManifestInvalid" => !readable,
@@ -105,6 +106,15 @@ impl Judge {
             _ => false,
         };
         (!so).then(|| format!("{said}, and that is not so: {targets:?}"))
+    }
+
+    /// What a VidraTarget's spec asks for. While a removal is held, that is neither what is declared nor asked of who is
+    /// selected.
+    pub(super) fn asked(&self, target: &Target) -> BTreeMap<Key, Doc> {
+        let Target { resource, revision, cluster, inputs, namespace, .. } = target;
+        let docs = self.index.declared.revision_with(resource, revision, cluster, inputs);
+        let docs = docs.iter().flat_map(|docs| docs.iter());
+        docs.map(|doc| (doc.key(cluster, namespace), doc.clone())).collect()
     }
 
     /// What is wrong with what a target says.
@@ -120,13 +130,10 @@ impl Judge {
             let excused = rests || leaves || target.state == "Failed" || target.state == "Suspended";
             return (!excused).then(|| "and should be gone".to_owned());
         }
-        let wanted: BTreeMap<&Key, &Doc> = (declared.wanted())
-            .filter(|(key, resource, _)| **resource == target.resource && key[0] == target.cluster)
-            .map(|(key, _, doc)| (key, doc))
-            .collect();
+        let wanted = self.asked(target);
         let spec = declared.said(&target.resource)?;
         let retries = declared.retries() && spec["reconcile"]["retryInterval"].is_null();
-        let is_met = |(key, doc): (&&Key, &&Doc)| self.index.is_as_declared(&target.resource, key, doc);
+        let is_met = |(key, doc): (&Key, &Doc)| self.index.is_as_declared(&target.resource, key, doc);
         let late = || wanted.iter().any(|one| !is_met(one));
         let live = |is: &dyn Fn(&Value, &Key) -> bool| {
             wanted.keys().any(|key| self.index.live(key).is_some_and(|live| is(&live, key)))
@@ -157,7 +164,11 @@ impl Judge {
                 let then = now.checked_sub(RETRIES_WITHIN).unwrap_or(now);
                 let others =
                     |key: &Key| declared.wanted_lately(key, then).iter().any(|by| **by != target.resource);
-                wanted.keys().any(|key| others(key))
+                let rivals = self.index.targets.values().filter(|other| {
+                    other.present && other.cluster == target.cluster && other.resource != target.resource
+                });
+                let rivals: Vec<_> = rivals.map(|other| self.asked(other)).collect();
+                wanted.keys().any(|key| others(key) || rivals.iter().any(|asked| asked.contains_key(key)))
             }
             (_, "FieldConflict") => spec["conflicts"]["fields"] == "Fail",
             (_, "KindUnknown") => {
