@@ -213,7 +213,12 @@ impl Actor<'_> {
     /// is applied to.
     async fn join(&self, declared: &Declared) -> Step {
         let key = &declared.key;
+        let recorded = self.session.records.uid(key);
         let Some(live) = self.read(key, &declared.gvk).await? else {
+            // No watch tells that one is gone which had lost our label before.
+            if let Some(uid) = recorded {
+                self.forget_record(key, &uid.to_string());
+            }
             return Err(CallError {
                 class: Class::Conflict,
                 message: "the object came and went; trying again".into(),

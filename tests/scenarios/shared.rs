@@ -17,6 +17,38 @@ async fn shared(world: &World) -> (Access, At) {
 }
 
 #[test]
+fn an_object_that_lost_its_label_and_went_unseen_is_made_again() {
+    scenario(async |world| {
+        let (alice, settings) = shared(&world).await;
+        let label = |live: &Value| live["metadata"]["labels"]["vidra.dev/hub"].clone();
+        let suspend = |on: bool| json!({"spec": {"suspend": on}});
+        world.hub.merge(&world.resource_at("first"), suspend(true)).await;
+        world
+            .target_when("first", "berlin", "suspended", |status| status.state == Some(TargetState::Suspended))
+            .await;
+        // Healed by the second only, which then takes its label with it.
+        alice.merge(&settings, json!({"metadata": {"labels": {"vidra.dev/hub": "another"}}})).await;
+        alice.when(&settings, "healed", |live| label(live) != "another").await;
+        let own = config_map("second", "one");
+        world.deliver("second", &["berlin"], &own).await;
+        alice
+            .when(&settings, "let go", |live| !marks(live).iter().any(|mark| mark.ends_with("/second")))
+            .await;
+        // Looked at once more, without the label.
+        world.deliver("second", &["berlin"], &(config_map("settings", "two") + &own)).await;
+        world.target_is("second", "berlin", TargetState::Failed, "SharedObjectConflict").await;
+        world.deliver("second", &["berlin"], &own).await;
+        world.ready("second").await;
+
+        alice.delete(&settings).await;
+        world.hub.merge(&world.resource_at("first"), suspend(false)).await;
+        alice.when(&settings, "made again", says("one")).await;
+        world.ready("first").await;
+        world.end().await;
+    });
+}
+
+#[test]
 fn an_object_that_two_resources_declare_alike_stays_until_both_are_gone() {
     scenario(async |world| {
         let (alice, settings) = shared(&world).await;
