@@ -25,7 +25,7 @@ use crate::{
         Settings,
         tuning::{self, Tuning},
     },
-    tasks::{supervised, vital},
+    tasks::{Halt, Stop, supervised, vital},
 };
 
 /// The seams, and the hub's own client.
@@ -50,9 +50,9 @@ pub enum RunError {
     /// It has no identity.
     #[error(transparent)]
     Identity(#[from] IdentityError),
-    /// One of its own informers could not start, and the settings say that this ends the process.
-    #[error("{0}; the setting informer.onStartupError is Stop: mend what failed, or set it to Continue")]
-    Informer(String),
+    /// It could not go on.
+    #[error(transparent)]
+    Halted(#[from] Halt),
 }
 
 /// Runs the hub until `stop`; then ends everything that it started. `synced` turns true when the hub's own
@@ -67,7 +67,7 @@ pub async fn run(
     let identity = identity::ensure(&client, &settings.namespace, settings.hub_id.as_deref(), rng.as_ref());
     let Some(identity) = stop.run_until_cancelled(identity).await.transpose()? else { return Ok(()) };
     let (queue, timer) = Queue::new(Limits::default(), rng.clone(), metrics.queue());
-    let catalog = Arc::new(Catalog::new(queue.clone(), knobs.gone));
+    let catalog = Arc::new(Catalog::new(queue.clone()));
     let tuning = Arc::new(Tuning::new(&settings));
     let (events, event_writer) = Events::new(client.clone(), clock.clone(), rng.clone());
     let hub = Arc::new(Hub {
@@ -91,12 +91,12 @@ pub async fn run(
     metrics.observe(&hub);
 
     let tasks = TaskTracker::new();
-    let ending = stop.clone();
-    tasks.spawn(async move { vital("timer", &ending, timer.run(ending.clone())).await });
-    let startup =
-        Arc::new(Startup { tuning, failed: Default::default(), stop: stop.clone(), page: knobs.page });
-    follow(&hub, client, startup.clone(), synced.clone(), &tasks);
-    let ending = stop.clone();
+    let halting = Arc::new(Stop::new(stop.clone()));
+    let ending = halting.clone();
+    tasks.spawn(async move { vital("timer", &ending, timer.run(ending.token.clone())).await });
+    let startup = Arc::new(Startup { tuning, stop: halting.clone(), page: knobs.page });
+    follow(&hub, client, startup, synced.clone(), &tasks);
+    let ending = halting.clone();
     let write = async move { vital("event writer", &ending, event_writer.run()).await };
     tasks.spawn(stop.clone().run_until_cancelled_owned(write));
     work(&hub, synced, &tasks, &stop).await;
@@ -108,8 +108,8 @@ pub async fn run(
     tasks.close();
     tasks.wait().await;
     metrics.forget();
-    match startup.failed.lock().take() {
-        Some(why) => Err(RunError::Informer(why)),
+    match halting.why() {
+        Some(why) => Err(why.into()),
         None => Ok(()),
     }
 }
@@ -122,7 +122,7 @@ fn follow(
     synced: watch::Sender<bool>,
     tasks: &TaskTracker,
 ) {
-    let stop = startup.stop.clone();
+    let stop = startup.stop.token.clone();
     let asked = watch::Sender::new(false);
     let mut answered = asked.subscribe();
     let (of_settings, tuned) = (client.clone(), hub.clone());

@@ -18,8 +18,6 @@ pub struct Knobs {
     pub resource_calls: usize,
     /// Entries of a VidraTarget's `status.changes`; at most [`CHANGES_MAX`].
     pub changes: usize,
-    /// Uids of the hub's objects that are remembered as gone: answers come within seconds.
-    pub gone: usize,
 }
 
 impl Default for Knobs {
@@ -31,7 +29,6 @@ impl Default for Knobs {
             target_calls: 32,
             resource_calls: 16,
             changes: CHANGES_MAX,
-            gone: 4096,
         }
     }
 }

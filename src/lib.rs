@@ -19,3 +19,4 @@ pub mod serve;
 pub mod settings;
 pub mod tasks;
 pub mod telemetry;
+pub mod wire;

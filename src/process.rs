@@ -145,10 +145,8 @@ pub async fn under_claim(
     };
     let run = async {
         let ended = app::run(settings, deps, synced, working.clone()).await;
-        // A hub that could not start ends the process.
-        if ended.is_err() {
-            stop.cancel();
-        }
+        // Without a hub the process has nothing to keep the Lease for.
+        stop.cancel();
         ended
     };
     tokio::join!(run, hold)

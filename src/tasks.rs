@@ -3,6 +3,7 @@
 use std::{panic::AssertUnwindSafe, time::Duration};
 
 use futures::FutureExt;
+use parking_lot::Mutex;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -51,11 +52,66 @@ pub async fn supervised<F: Future<Output = ()>>(name: &str, rng: &dyn Rng, mut t
     }
 }
 
-/// Runs a task that holds what nobody else has; after a panic everything ends, to be started afresh.
-pub async fn vital(name: &str, stop: &CancellationToken, task: impl Future<Output = ()>) {
-    if AssertUnwindSafe(task).catch_unwind().await.is_err() {
-        tracing::error!(task = name, "a vital task panicked; the hub ends");
-        stop.cancel();
+/// Why the hub ends though nobody asked it to.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Halt {
+    /// The first list of one of its kinds failed, and the settings say that this ends the process.
+    #[error(
+        "the first list of {kind} failed: {error}; the setting informer.onStartupError is Stop: fix what failed, or set it to Continue"
+    )]
+    FirstList {
+        /// The kind.
+        kind: String,
+        /// What failed.
+        error: String,
+    },
+    /// The hub's own API server was restored from a backup.
+    #[error(
+        "the hub's API server was restored from a backup: the resourceVersion of its {kind} objects went back. The process ends, to be started again and read everything anew"
+    )]
+    Restored {
+        /// The kind whose list showed it.
+        kind: String,
+    },
+    /// A task that holds what nobody else has panicked.
+    #[error("the {task} panicked; the process ends, to be started again. Please report it with the log")]
+    Panicked {
+        /// The task.
+        task: &'static str,
+    },
+}
+
+/// Ends everything that the hub runs.
+#[derive(Debug, Default)]
+pub struct Stop {
+    /// Is cancelled then.
+    pub token: CancellationToken,
+    why: Mutex<Option<Halt>>,
+}
+
+impl Stop {
+    /// Ends everything by this token.
+    pub fn new(token: CancellationToken) -> Self {
+        Self { token, why: Mutex::default() }
+    }
+
+    /// Ends everything, for this; of several reasons the first is told.
+    pub fn halt(&self, why: Halt) {
+        tracing::error!(%why, "the hub ends");
+        self.why.lock().get_or_insert(why);
+        self.token.cancel();
+    }
+
+    /// Why everything was ended, if nobody asked for it.
+    pub fn why(&self) -> Option<Halt> {
+        self.why.lock().clone()
+    }
+}
+
+/// Runs a task that holds what nobody else has; after a panic everything ends, to be started again.
+pub async fn vital(task: &'static str, stop: &Stop, work: impl Future<Output = ()>) {
+    if AssertUnwindSafe(work).catch_unwind().await.is_err() {
+        stop.halt(Halt::Panicked { task });
     }
 }
 
@@ -89,12 +145,13 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn the_panic_of_a_vital_task_stops_everything() {
-        let stop = CancellationToken::new();
+    async fn the_panic_of_a_vital_task_stops_everything_and_is_told() {
+        let stop = Stop::default();
         vital("test", &stop, async { panic!("on purpose") }).await;
-        assert!(stop.is_cancelled());
-        let stop = CancellationToken::new();
+        assert!(stop.token.is_cancelled());
+        assert_eq!(stop.why(), Some(Halt::Panicked { task: "test" }));
+        let stop = Stop::default();
         vital("test", &stop, async {}).await;
-        assert!(!stop.is_cancelled());
+        assert!(!stop.token.is_cancelled() && stop.why().is_none());
     }
 }

@@ -165,3 +165,33 @@ fn known_failures_stand_in_their_file_and_the_file_names_tests() {
         "left: tests/known-failures.txt; right: the marks in the tests"
     );
 }
+
+#[test]
+fn the_ledger_of_safety_names_tests_that_exist_and_run() {
+    let ledger = read(&root().join("docs/reference/safety.md"));
+    let rows = ledger.lines().filter(|line| line.starts_with("| ") && !line.starts_with("| # "));
+    let rows: Vec<Vec<&str>> = rows.map(|line| line.split(" | ").collect()).collect();
+    assert!(rows.len() > 10, "the rows are read");
+    let texts: Vec<String> = sources().iter().map(|path| read(path)).collect();
+    let mut wrong = Vec::new();
+    for row in &rows {
+        let named: Vec<&str> =
+            row.get(3).map_or(Vec::new(), |cell| cell.split('`').skip(1).step_by(2).collect());
+        let open = row.iter().any(|cell| cell.contains("open") || cell.contains("known failures"));
+        if named.is_empty() && !open {
+            wrong.push(format!("{} names no test and is not open", row[0]));
+        }
+        for name in named {
+            let head = format!("fn {name}(");
+            let text = texts.iter().find(|text| text.contains(&head));
+            let above = text.and_then(|text| text.split(&head).next()).unwrap_or_default();
+            let attributes = above.rsplit("\n\n").next().unwrap_or_default();
+            if !attributes.contains("#[test]") && !attributes.contains("#[tokio::test")
+                || attributes.contains("#[ignore")
+            {
+                wrong.push(format!("{}: {name} is no test that runs", row[0]));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}

@@ -3,8 +3,10 @@
 
 use std::{hint::black_box, process::Command};
 
-use tokio_util::sync::CancellationToken;
-use vidra_hub::{tasks, telemetry};
+use vidra_hub::{
+    tasks::{self, Stop},
+    telemetry,
+};
 
 const PLANTED: &str = "canary-panicked-5up3r";
 /// Set in the process that panics: whether its log is JSON.
@@ -29,7 +31,7 @@ fn a_panic_is_a_line_of_the_log_that_says_where_and_holds_no_value() {
         assert!(!said.contains(PLANTED), "{said}");
         assert!(said.matches("tests/panics.rs:").count() >= 4, "{said}");
         assert!(said.contains("a literal is told") && said.contains("withheld"), "{said}");
-        assert_eq!(said.matches("a vital task panicked").count(), 4, "{said}");
+        assert_eq!(said.matches("the test panicked").count(), 4, "{said}");
         assert_eq!(said.contains("panics::panics"), trace == "1", "{said}");
     }
 }
@@ -40,7 +42,7 @@ fn panics(json: bool) {
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     let planted = black_box(PLANTED.to_owned());
     let vital = |task: Box<dyn Fn()>| {
-        runtime.block_on(tasks::vital("test", &CancellationToken::new(), async move { task() }));
+        runtime.block_on(tasks::vital("test", &Stop::default(), async move { task() }));
     };
     let text = planted.clone();
     vital(Box::new(move || panic!("cannot read {text}")));

@@ -21,7 +21,7 @@ use vidra_api::{
 use vidra_core::drift::{About, Does, Redactions};
 
 use super::{
-    catalog::{Catalog, Listed},
+    catalog::{self, Catalog, Listed, Via},
     inventory::{ChunkWrite, chunk},
     watch::LEFT_ANNOTATION,
 };
@@ -121,8 +121,7 @@ impl HubApi {
     pub async fn create_target(&self, target: &VidraTarget) -> Result<(), CallError> {
         let api = self.namespaced::<VidraTarget>(&target.namespace().unwrap_or_default());
         let made = self.call("create", api.create(&PostParams::default(), target)).await?;
-        self.catalog.made(Listed::Targets, &made.namespace().unwrap_or_default(), &made.name_any());
-        self.catalog.fold_target(made);
+        self.catalog.fold_target(made, Via::Answer);
         Ok(())
     }
 
@@ -131,7 +130,7 @@ impl HubApi {
         let api = self.namespaced::<VidraTarget>(&target.namespace().unwrap_or_default());
         let made =
             self.call("update", api.replace(&target.name_any(), &PostParams::default(), target)).await?;
-        self.catalog.fold_target(made);
+        self.catalog.fold_target(made, Via::Answer);
         Ok(())
     }
 
@@ -154,9 +153,9 @@ impl HubApi {
     /// Lets a VidraTarget go: its finalizer, then itself.
     pub async fn remove_target(&self, key: &TargetKey, target: &VidraTarget) -> Result<(), CallError> {
         let api = self.namespaced::<VidraTarget>(&key.namespace);
-        let uid = target.uid();
-        if self.let_go(&api, target).await? {
-            self.catalog.drop_target(key, uid.as_deref());
+        if let Some(at) = self.let_go(&api, target).await? {
+            self.catalog.removed(Listed::Targets, &key.namespace, &target.name_any(), at);
+            self.catalog.drop_target(key, at);
         }
         Ok(())
     }
@@ -165,7 +164,7 @@ impl HubApi {
     pub async fn release_resource(&self, held: &VidraResource) -> Result<(), CallError> {
         let api = self.namespaced::<VidraResource>(&held.namespace().unwrap_or_default());
         if let Some(now) = self.set_finalizer(&api, held, FINALIZER, false).await? {
-            self.catalog.fold_resource(now);
+            self.catalog.fold_resource(now, Via::Answer);
         }
         Ok(())
     }
@@ -188,8 +187,7 @@ impl HubApi {
         });
         let params = PatchParams::apply("vidra-hub");
         let now = self.call("apply", api.patch(name, &params, &Patch::Apply(&body))).await?;
-        self.catalog.made(Listed::Members, "", name);
-        self.catalog.fold_member(now);
+        self.catalog.fold_member(now, Via::Answer);
         Ok(())
     }
 
@@ -202,7 +200,7 @@ impl HubApi {
     ) -> Result<(), CallError> {
         let api: Api<MemberCluster> = Api::all(self.client.clone());
         if let Some(now) = self.set_finalizer(&api, held, name, present).await? {
-            self.catalog.fold_member(now);
+            self.catalog.fold_member(now, Via::Answer);
         }
         Ok(())
     }
@@ -214,7 +212,7 @@ impl HubApi {
         let body = json!({"metadata": {"resourceVersion": version, "annotations": {annotation: null}}});
         let (name, params) = (held.name_any(), PatchParams::default());
         let now = self.call("annotate", api.patch(&name, &params, &Patch::Merge(&body))).await?;
-        self.catalog.fold_member(now);
+        self.catalog.fold_member(now, Via::Answer);
         Ok(())
     }
 
@@ -223,8 +221,8 @@ impl HubApi {
         let api = self.namespaced::<Secret>(namespace);
         let body = json!({"metadata": {"annotations": {LEFT_ANNOTATION: at}}});
         match self.call("patch", api.patch(name, &PatchParams::default(), &Patch::Merge(&body))).await {
-            Ok(secret) => self.catalog.fold_registration(secret.into()),
-            Err(error) if error.class == Class::NotFound => {}
+            Ok(secret) => self.catalog.fold_registration(secret.into(), Via::Answer),
+            Err(error) if error.is_not_found() => {}
             Err(error) => return Err(error),
         }
         Ok(())
@@ -238,20 +236,22 @@ impl HubApi {
                 ChunkWrite::Create { index, entries } => {
                     let name = inventory_name(&key.resource, &key.cluster, *index);
                     let made = self.put_inventory(chunk(key, &name, *index, None, entries)).await?;
-                    self.catalog.made(Listed::Inventories, &key.namespace, &name);
-                    self.catalog.fold_inventory(made, true);
+                    self.catalog.fold_inventory(made, Via::Answer);
                 }
                 ChunkWrite::Update { name, index, version, entries } => {
                     let made = self.put_inventory(chunk(key, name, *index, Some(*version), entries)).await?;
-                    self.catalog.fold_inventory(made, true);
+                    self.catalog.fold_inventory(made, Via::Answer);
                 }
-                ChunkWrite::Remove { name } => {
-                    let Some(held) = self.found(&api, name).await? else {
-                        self.catalog.drop_inventory(key, name);
-                        continue;
+                ChunkWrite::Remove { name, version } => {
+                    let gone = match self.found(&api, name).await? {
+                        None => Some(*version),
+                        // Another one, or other entries: it was decided about what is not there any more.
+                        Some(found) if catalog::version(&found) != *version => return Err(changed(name)),
+                        Some(found) => self.let_go(&api, &found).await?,
                     };
-                    if self.let_go(&api, &held).await? {
-                        self.catalog.drop_inventory(key, name);
+                    if let Some(at) = gone {
+                        self.catalog.removed(Listed::Inventories, &key.namespace, name, at);
+                        self.catalog.drop_inventory(key, name, at);
                     }
                 }
             }
@@ -289,7 +289,8 @@ impl HubApi {
         name: &str,
         uid: Option<String>,
     ) -> Result<(), CallError> {
-        self.delete(&self.namespaced::<Secret>(namespace), name, uid).await
+        let preconditions = Preconditions { uid, resource_version: None };
+        self.delete(&self.namespaced::<Secret>(namespace), name, preconditions).await
     }
 
     async fn found<K>(&self, api: &Api<K>, name: &str) -> Result<Option<K>, CallError>
@@ -299,37 +300,38 @@ impl HubApi {
         self.call("get", api.get_opt(name)).await
     }
 
-    /// Deletes an object of ours and takes its finalizer off. Returns whether it is gone.
-    async fn let_go<K>(&self, api: &Api<K>, held: &K) -> Result<bool, CallError>
+    /// Deletes an object of ours and takes its finalizer off, if it is as held. The version in which it was removed;
+    /// `None`: others hold it.
+    async fn let_go<K>(&self, api: &Api<K>, held: &K) -> Result<Option<u64>, CallError>
     where
         K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Serialize,
     {
-        let name = held.name_any();
         let mut current = held.clone();
         if held.meta().finalizers.as_ref().is_some_and(|all| all.iter().any(|one| one == FINALIZER)) {
-            match self.set_finalizer(api, held, FINALIZER, false).await {
-                Ok(Some(now)) => current = now,
-                Ok(None) => return Ok(true),
-                Err(error) => return Err(error),
+            match self.set_finalizer(api, held, FINALIZER, false).await? {
+                Some(now) => current = now,
+                None => return Ok(Some(catalog::version(held))),
             }
         }
+        let version = catalog::version(&current);
         if current.meta().deletion_timestamp.is_some() {
             // Ours was the last word, unless others hold it.
-            return Ok(current.finalizers().is_empty());
+            return Ok(current.finalizers().is_empty().then_some(version));
         }
-        self.delete(api, &name, held.uid()).await?;
-        Ok(true)
+        let resource_version = current.resource_version();
+        let preconditions = Preconditions { uid: held.uid(), resource_version };
+        self.delete(api, &held.name_any(), preconditions).await?;
+        Ok(Some(version))
     }
 
-    async fn delete<K>(&self, api: &Api<K>, name: &str, uid: Option<String>) -> Result<(), CallError>
+    async fn delete<K>(&self, api: &Api<K>, name: &str, preconditions: Preconditions) -> Result<(), CallError>
     where
         K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug,
     {
-        let preconditions = Preconditions { uid, resource_version: None };
         let params = DeleteParams { preconditions: Some(preconditions), ..DeleteParams::background() };
         match self.call("delete", api.delete(name, &params)).await {
             Ok(_) => Ok(()),
-            Err(error) if error.class == Class::NotFound => Ok(()),
+            Err(error) if error.is_not_found() => Ok(()),
             Err(error) => Err(error),
         }
     }
@@ -364,8 +366,13 @@ impl HubApi {
             // said so, the answer would bring it back for good.
             Ok(now) if now.meta().deletion_timestamp.is_some() && now.finalizers().is_empty() => Ok(None),
             Ok(now) => Ok(Some(now)),
-            Err(error) if error.class == Class::NotFound => Ok(None),
+            Err(error) if error.is_not_found() => Ok(None),
             Err(error) => Err(error),
         }
     }
+}
+
+/// As the API server says it of one that is replaced in another version.
+fn changed(name: &str) -> CallError {
+    CallError { class: Class::Conflict, message: format!("{name} has changed meanwhile; trying again") }
 }

@@ -3,7 +3,7 @@
 //! Mapping a change to keys is a lookup here. It does no I/O, so it cannot fail.
 
 mod counts;
-mod gone;
+mod floors;
 mod urgency;
 
 use std::{
@@ -11,7 +11,7 @@ use std::{
     sync::Arc,
 };
 
-use kube::ResourceExt;
+use kube::{Resource, ResourceExt};
 use parking_lot::RwLock;
 use vidra_api::{
     MemberCluster, VidraInventory, VidraResource, VidraTarget,
@@ -19,8 +19,11 @@ use vidra_api::{
 };
 use vidra_core::status::counted;
 
+use floors::Floors;
+pub use floors::{Via, version};
+
 use super::{
-    inventory::{Chunk, Chunks, version_of},
+    inventory::{Chunk, Chunks},
     sources::index::SourceIndex,
     watch::Registration,
 };
@@ -45,13 +48,13 @@ struct Inner {
     inventories: BTreeMap<TargetKey, Chunks>,
     members: BTreeMap<String, Arc<MemberCluster>>,
     registrations: BTreeMap<(String, String), Arc<Registration>>,
-    gone: gone::Gone,
-    /// What the hub made since the last list of its kind began.
-    made: BTreeSet<(Listed, String, String)>,
+    floors: Floors,
+    /// What is there and cannot be read: what was known of it holds.
+    unread: BTreeSet<(Listed, String, String)>,
 }
 
 impl Inner {
-    fn new(gone: usize) -> Self {
+    fn new() -> Self {
         Self {
             resources: BTreeMap::new(),
             targets: BTreeMap::new(),
@@ -59,16 +62,19 @@ impl Inner {
             inventories: BTreeMap::new(),
             members: BTreeMap::new(),
             registrations: BTreeMap::new(),
-            gone: gone::Gone::new(gone),
-            made: BTreeSet::new(),
+            floors: Floors::default(),
+            unread: BTreeSet::new(),
         }
     }
 
-    /// Is `now` an older view than what is held, or of what is gone? Only own answers and the watch's order are compared.
-    fn is_late<K: ResourceExt>(&self, held: Option<&Arc<K>>, now: &K) -> bool {
-        let version = |object: &K| object.resource_version().and_then(|version| version.parse::<u64>().ok());
-        let is_older = |held: &Arc<K>| held.uid() == now.uid() && version(now) < version(held);
-        held.is_some_and(is_older) || self.gone.has(now.uid().as_deref())
+    /// Is this news of an object, of which that is held?
+    fn is_news<K: Resource>(&self, kind: Listed, held: Option<&Arc<K>>, now: &K, via: Via) -> bool {
+        let place = (
+            now.meta().namespace.as_deref().unwrap_or_default(),
+            now.meta().name.as_deref().unwrap_or_default(),
+        );
+        let held = held.map_or(0, |held| version(held.as_ref()));
+        self.floors.is_news(kind, place, (held, version(now)), via)
     }
 
     /// MemberClusters whose spec names this Secret.
@@ -81,19 +87,15 @@ impl Inner {
     }
 }
 
-fn same_version<K: ResourceExt>(held: &K, now: &K) -> bool {
-    held.uid() == now.uid() && held.resource_version() == now.resource_version()
-}
-
 impl Catalog {
-    /// Nothing is declared yet; so many uids of what is gone are remembered.
-    pub fn new(queue: Arc<Queue>, gone: usize) -> Self {
+    /// Nothing is declared yet.
+    pub fn new(queue: Arc<Queue>) -> Self {
         Self {
             sources: SourceIndex::new(queue.clone()),
             queue,
             interned: Arc::default(),
             urgency: urgency::Urgency::default(),
-            inner: RwLock::new(Inner::new(gone)),
+            inner: RwLock::new(Inner::new()),
         }
     }
 
@@ -175,13 +177,38 @@ impl Catalog {
         all
     }
 
+    /// This object is there and cannot be read. Returns whether that is news.
+    pub fn cannot_read(&self, kind: Listed, (namespace, name): &(String, String)) -> bool {
+        self.inner.write().unread.insert((kind, namespace.clone(), name.clone()))
+    }
+
+    /// This object was read, or is gone.
+    pub fn is_read(&self, kind: Listed, (namespace, name): &(String, String)) {
+        let was = |inner: &Inner| inner.unread.contains(&(kind, namespace.clone(), name.clone()));
+        if !self.inner.read().unread.is_empty() && was(&self.inner.read()) {
+            self.inner.write().unread.remove(&(kind, namespace.clone(), name.clone()));
+        }
+    }
+
+    /// The first chunk of a target's inventory that is there and cannot be read: what the target holds is not known.
+    pub fn unread_inventory(&self, key: &TargetKey) -> Option<String> {
+        let inner = self.inner.read();
+        let first = (Listed::Inventories, key.namespace.to_string(), format!("{}.", key.target_name()));
+        let mut after = inner.unread.range(first.clone()..);
+        let is_chunk = |name: &str| {
+            name.strip_prefix(&first.2).is_some_and(|number| number.bytes().all(|byte| byte.is_ascii_digit()))
+        };
+        let (kind, namespace, name) = after.next()?;
+        ((*kind, namespace) == (first.0, &first.1) && is_chunk(name)).then(|| name.clone())
+    }
+
     /// Folds a VidraResource.
-    pub fn fold_resource(&self, mut resource: VidraResource) {
+    pub fn fold_resource(&self, mut resource: VidraResource, via: Via) {
         resource.metadata.managed_fields = None;
         let key = ResourceKey::new(&resource.namespace().unwrap_or_default(), &resource.name_any());
         let mut inner = self.inner.write();
         let held = inner.resources.get(&key);
-        if inner.is_late(held, &resource) {
+        if !inner.is_news(Listed::Resources, held, &resource, via) {
             return;
         }
         let changed = held.is_none_or(|held| {
@@ -202,7 +229,7 @@ impl Catalog {
     }
 
     /// Folds a VidraTarget: a change of its spec is for the target loop, of its status for the roll-up.
-    pub fn fold_target(&self, mut target: VidraTarget) {
+    pub fn fold_target(&self, mut target: VidraTarget, via: Via) {
         target.metadata.managed_fields = None;
         let namespace = target.namespace().unwrap_or_default();
         let key = TargetKey::new(&namespace, &target.spec.resource, &target.spec.cluster);
@@ -211,7 +238,7 @@ impl Catalog {
         }
         let mut inner = self.inner.write();
         let held = inner.targets.get(&key);
-        if inner.is_late(held, &target) || held.is_some_and(|held| same_version(held.as_ref(), &target)) {
+        if !inner.is_news(Listed::Targets, held, &target, via) {
             return;
         }
         let (spec, status, counts) = match held {
@@ -242,38 +269,38 @@ impl Catalog {
     }
 
     /// Folds a VidraInventory; the target loop that wrote it itself need not look again.
-    pub fn fold_inventory(&self, inventory: VidraInventory, own: bool) {
+    pub fn fold_inventory(&self, inventory: VidraInventory, via: Via) {
         let namespace = inventory.namespace().unwrap_or_default();
         let key = TargetKey::new(&namespace, &inventory.spec.resource, &inventory.spec.cluster);
-        let (name, uid, version) = (inventory.name_any(), inventory.uid(), version_of(&inventory));
-        let is_known = |inner: &Inner| {
+        let (name, now) = (inventory.name_any(), version(&inventory));
+        let is_news = |inner: &Inner| {
             let held = inner.inventories.get(&key).and_then(|chunks| chunks.get(&name));
-            inner.gone.has(uid.as_deref())
-                || held.is_some_and(|held| Some(&held.uid) == uid.as_ref() && held.version >= version)
+            let held = held.map_or(0, |held| held.version);
+            inner.floors.is_news(Listed::Inventories, (&namespace, &name), (held, now), via)
         };
         // Not even read: a watch repeats each write.
-        if is_known(&self.inner.read()) {
+        if !is_news(&self.inner.read()) {
             return;
         }
         let chunk = Arc::new(Chunk::read(inventory, &self.interned));
         let mut inner = self.inner.write();
-        if is_known(&inner) {
+        if !is_news(&inner) {
             return;
         }
         inner.inventories.entry(key.clone()).or_default().insert(name, chunk);
         drop(inner);
-        if !own {
+        if via == Via::Watch {
             self.queue.add(Key::Target(key), Priority::Resync);
         }
     }
 
     /// Folds a MemberCluster.
-    pub fn fold_member(&self, mut member: MemberCluster) {
+    pub fn fold_member(&self, mut member: MemberCluster, via: Via) {
         member.metadata.managed_fields = None;
         let name = member.name_any();
         let mut inner = self.inner.write();
         let held = inner.members.get(&name);
-        if inner.is_late(held, &member) {
+        if !inner.is_news(Listed::Members, held, &member, via) {
             return;
         }
         let selected = |member: &MemberCluster| {
@@ -320,13 +347,19 @@ impl Catalog {
     }
 
     /// Folds a registration Secret.
-    pub fn fold_registration(&self, registration: Registration) {
+    pub fn fold_registration(&self, registration: Registration, via: Via) {
         let key = (registration.namespace.clone(), registration.name.clone());
         let mut inner = self.inner.write();
+        let held = inner.registrations.get(&key).map_or(0, |held| held.version);
+        let versions = (held, registration.version);
+        if !inner.floors.is_news(Listed::Registrations, (&key.0, &key.1), versions, via) {
+            return;
+        }
         let before = inner.registrations.insert(key, Arc::new(registration.clone()));
         let referring = inner.referring(&registration.namespace, &registration.name);
         drop(inner);
-        if before.as_deref() == Some(&registration) {
+        let same = |before: &Registration| before.says_the_same(&registration);
+        if before.as_deref().is_some_and(same) {
             return;
         }
         for cluster in referring.iter().chain([&registration.cluster]) {
@@ -337,17 +370,22 @@ impl Catalog {
         }
     }
 
-    /// A VidraResource is gone.
-    pub fn drop_resource(&self, key: &ResourceKey) {
-        self.inner.write().resources.remove(key);
+    /// A VidraResource is gone, in this version or before it.
+    pub fn drop_resource(&self, key: &ResourceKey, at: u64) {
+        let mut inner = self.inner.write();
+        if inner.resources.get(key).is_some_and(|held| version(held.as_ref()) > at) {
+            return;
+        }
+        inner.resources.remove(key);
+        drop(inner);
         self.sources.forget(key);
         self.queue.add(Key::Resource(key.clone()), Priority::User);
     }
 
-    /// A VidraTarget is gone (the one with this uid, or whichever there is).
-    pub fn drop_target(&self, key: &TargetKey, uid: Option<&str>) {
+    /// A VidraTarget is gone, in this version or before it.
+    pub fn drop_target(&self, key: &TargetKey, at: u64) {
         let mut inner = self.inner.write();
-        if inner.targets.get(key).is_none_or(|held| uid.is_some() && held.uid().as_deref() != uid) {
+        if inner.targets.get(key).is_none_or(|held| version(held.as_ref()) > at) {
             return;
         }
         inner.targets.remove(key);
@@ -360,13 +398,14 @@ impl Catalog {
         self.queue.add(Key::Cluster(key.cluster.clone()), Priority::Resync);
     }
 
-    /// An inventory chunk is gone.
-    pub fn drop_inventory(&self, key: &TargetKey, name: &str) {
+    /// An inventory chunk is gone, in this version or before it.
+    pub fn drop_inventory(&self, key: &TargetKey, name: &str, at: u64) {
         let mut inner = self.inner.write();
         let Some(chunks) = inner.inventories.get_mut(key) else { return };
-        if chunks.remove(name).is_none() {
+        if chunks.get(name).is_none_or(|held| held.version > at) {
             return;
         }
+        chunks.remove(name);
         if chunks.is_empty() {
             inner.inventories.remove(key);
         }
@@ -374,11 +413,38 @@ impl Catalog {
         self.queue.add(Key::Target(key.clone()), Priority::Resync);
     }
 
-    /// A MemberCluster is gone.
-    pub fn drop_member(&self, name: &str) {
-        self.inner.write().members.remove(name);
+    /// A MemberCluster is gone, in this version or before it.
+    pub fn drop_member(&self, name: &str, at: u64) {
+        let mut inner = self.inner.write();
+        if inner.members.get(name).is_some_and(|held| version(held.as_ref()) > at) {
+            return;
+        }
+        inner.members.remove(name);
+        drop(inner);
         self.queue.add(Key::Cluster(name.into()), Priority::User);
         self.all_resources();
+    }
+
+    /// What bears this name is gone, in this version or before it.
+    pub fn drop_named(&self, kind: Listed, (namespace, name): &(String, String), at: u64) {
+        let within = |key: &TargetKey| *key.namespace == **namespace;
+        match kind {
+            Listed::Resources => self.drop_resource(&ResourceKey::new(namespace, name), at),
+            Listed::Members => self.drop_member(name, at),
+            Listed::Registrations => self.drop_registration(namespace, name, at),
+            Listed::Targets => {
+                let is_it = |key: &&TargetKey| within(key) && key.target_name() == *name;
+                let key = self.inner.read().targets.keys().find(is_it).cloned();
+                key.iter().for_each(|key| self.drop_target(key, at));
+            }
+            Listed::Inventories => {
+                let inner = self.inner.read();
+                let mut all = inner.inventories.iter().filter(|(key, _)| within(key));
+                let key = all.find(|(_, chunks)| chunks.contains_key(name)).map(|(key, _)| key.clone());
+                drop(inner);
+                key.iter().for_each(|key| self.drop_inventory(key, name, at));
+            }
+        }
     }
 
     /// Only these namespaces register members: what others hold counts as gone.
@@ -387,13 +453,17 @@ impl Catalog {
         let outside = inner.registrations.keys().filter(|(namespace, _)| !namespaces.contains(namespace));
         let outside: Vec<_> = outside.cloned().collect();
         drop(inner);
-        outside.iter().for_each(|(namespace, name)| self.drop_registration(namespace, name));
+        outside.iter().for_each(|(namespace, name)| self.drop_registration(namespace, name, u64::MAX));
     }
 
-    /// A registration Secret is gone.
-    pub fn drop_registration(&self, namespace: &str, name: &str) {
+    /// A registration Secret is gone, in this version or before it.
+    pub fn drop_registration(&self, namespace: &str, name: &str, at: u64) {
+        let key = (namespace.to_owned(), name.to_owned());
         let mut inner = self.inner.write();
-        let Some(gone) = inner.registrations.remove(&(namespace.to_owned(), name.to_owned())) else { return };
+        if inner.registrations.get(&key).is_none_or(|held| held.version > at) {
+            return;
+        }
+        let Some(gone) = inner.registrations.remove(&key) else { return };
         let referring = inner.referring(namespace, name);
         drop(inner);
         for cluster in referring.iter().chain([&gone.cluster]) {
@@ -401,32 +471,25 @@ impl Catalog {
         }
     }
 
-    /// A list begins: what is made from now on may be missing from it.
-    pub fn listing(&self, kind: Listed) {
-        self.inner.write().made.retain(|(of, _, _)| *of != kind);
-    }
-
-    /// The hub made an object itself.
-    pub fn made(&self, kind: Listed, namespace: &str, name: &str) {
-        self.inner.write().made.insert((kind, namespace.to_owned(), name.to_owned()));
-    }
-
-    /// Ends a list of all namespaces, or of one: what it did not show, and was not made since it began, is gone.
-    pub fn listed(&self, kind: Listed, within: Option<&str>, seen: &BTreeSet<(String, String)>) {
-        let inner = self.inner.read();
-        let made = inner.made.clone();
-        let unseen = |namespace: &str, name: &str| {
-            let (namespace, name) = (namespace.to_owned(), name.to_owned());
-            within.is_none_or(|within| within == namespace)
+    /// Ends a list of all namespaces, or of one, as of this version: what it did not show is gone.
+    pub fn listed(&self, kind: Listed, within: Option<&str>, seen: &BTreeSet<(String, String)>, at: u64) {
+        let gone = |(of, namespace, name): &(Listed, String, String)| {
+            *of == kind
+                && within.is_none_or(|within| within == namespace)
                 && !seen.contains(&(namespace.clone(), name.clone()))
-                && !made.contains(&(kind, namespace, name))
+        };
+        self.inner.write().unread.retain(|one| !gone(one));
+        let inner = self.inner.read();
+        let unseen = |namespace: &str, name: &str| {
+            within.is_none_or(|within| within == namespace)
+                && !seen.contains(&(namespace.to_owned(), name.to_owned()))
         };
         match kind {
             Listed::Resources => {
                 let gone: Vec<_> =
                     inner.resources.keys().filter(|key| unseen(&key.namespace, &key.name)).cloned().collect();
                 drop(inner);
-                gone.iter().for_each(|key| self.drop_resource(key));
+                gone.iter().for_each(|key| self.drop_resource(key, at));
             }
             Listed::Targets => {
                 let gone: Vec<_> = inner
@@ -436,7 +499,7 @@ impl Catalog {
                     .cloned()
                     .collect();
                 drop(inner);
-                gone.iter().for_each(|key| self.drop_target(key, None));
+                gone.iter().for_each(|key| self.drop_target(key, at));
             }
             Listed::Inventories => {
                 let chunks = inner.inventories.iter().flat_map(|(key, chunks)| {
@@ -447,12 +510,12 @@ impl Catalog {
                 });
                 let gone: Vec<_> = chunks.collect();
                 drop(inner);
-                gone.iter().for_each(|(key, name)| self.drop_inventory(key, name));
+                gone.iter().for_each(|(key, name)| self.drop_inventory(key, name, at));
             }
             Listed::Members => {
                 let gone: Vec<_> = inner.members.keys().filter(|name| unseen("", name)).cloned().collect();
                 drop(inner);
-                gone.iter().for_each(|name| self.drop_member(name));
+                gone.iter().for_each(|name| self.drop_member(name, at));
             }
             Listed::Registrations => {
                 let gone: Vec<_> = inner
@@ -462,9 +525,10 @@ impl Catalog {
                     .cloned()
                     .collect();
                 drop(inner);
-                gone.iter().for_each(|(namespace, name)| self.drop_registration(namespace, name));
+                gone.iter().for_each(|(namespace, name)| self.drop_registration(namespace, name, at));
             }
         }
+        self.told(kind, within, at);
     }
 }
 

@@ -10,6 +10,7 @@ use vidra_core::{
     uid::Uid,
 };
 
+use super::catalog::version;
 use crate::{interned::Interned, queue::TargetKey};
 
 /// One entry: the object, and what is held of it.
@@ -91,7 +92,7 @@ pub type Inventory = BTreeMap<ObjectKey, Held>;
 impl Chunk {
     /// Takes from a VidraInventory what is kept of it.
     pub fn read(inventory: VidraInventory, interned: &Interned) -> Self {
-        let version = version_of(&inventory);
+        let version = version(&inventory);
         let (name, uid) = (inventory.name_any(), inventory.uid().unwrap_or_default());
         let deleting = inventory.metadata.deletion_timestamp.is_some();
         let entries = inventory.spec.entries.into_iter();
@@ -99,11 +100,11 @@ impl Chunk {
         entries.sort_by(in_order);
         Self { name, uid, version, index: inventory.spec.chunk, deleting, entries: entries.into() }
     }
-}
 
-/// Its resourceVersion.
-pub fn version_of(inventory: &VidraInventory) -> u64 {
-    inventory.resource_version().and_then(|version| version.parse().ok()).unwrap_or(0)
+    /// The write that lets it go as it is.
+    pub fn removal(&self) -> ChunkWrite {
+        ChunkWrite::Remove { name: self.name.clone(), version: self.version }
+    }
 }
 
 /// By key. Of two that are one, the one that knows the uid; of two such, the one that stands later: it is collected
@@ -189,6 +190,8 @@ pub enum ChunkWrite {
     Remove {
         /// Its name.
         name: String,
+        /// The version that this is so of.
+        version: u64,
     },
 }
 
@@ -219,7 +222,7 @@ pub fn writes(chunks: &Chunks, inventory: &Inventory, leaving: bool, most: usize
     }
     for (chunk, entries) in places {
         if entries.is_empty() && !(inventory.is_empty() && Some(chunk.index) == first) {
-            writes.push(ChunkWrite::Remove { name: chunk.name.clone() });
+            writes.push(chunk.removal());
         } else if entries.len() != chunk.entries.len()
             || chunk.entries.iter().zip(&entries).any(|(kept, entry)| !kept.is(entry))
         {
@@ -228,7 +231,7 @@ pub fn writes(chunks: &Chunks, inventory: &Inventory, leaving: bool, most: usize
         }
     }
     let terminating = chunks.values().filter(|chunk| !stays(chunk));
-    writes.extend(terminating.map(|chunk| ChunkWrite::Remove { name: chunk.name.clone() }));
+    writes.extend(terminating.map(|chunk| chunk.removal()));
     writes
 }
 
@@ -291,7 +294,7 @@ mod tests {
     fn bring(chunks: &mut Chunks, inventory: &Inventory) {
         for write in &writes(chunks, inventory, false, ENTRIES_MAX) {
             let (name, index, entries) = match write {
-                ChunkWrite::Remove { name } => {
+                ChunkWrite::Remove { name, .. } => {
                     chunks.remove(name);
                     continue;
                 }
@@ -353,14 +356,14 @@ mod tests {
             matches!(&writes[0], ChunkWrite::Create { index: 1, entries } if entries.len() == 10),
             "{writes:?}"
         );
-        assert_eq!(writes[1], ChunkWrite::Remove { name: "shop.berlin.0".into() });
+        assert_eq!(writes[1], ChunkWrite::Remove { name: "shop.berlin.0".into(), version: 0 });
         assert_eq!(
             super::writes(&chunks, &wanted, true, ENTRIES_MAX),
             [],
             "a target that leaves needs no copy"
         );
         let gone = super::writes(&chunks, &Inventory::new(), true, ENTRIES_MAX);
-        assert_eq!(gone, [ChunkWrite::Remove { name: "shop.berlin.0".into() }]);
+        assert_eq!(gone, [ChunkWrite::Remove { name: "shop.berlin.0".into(), version: 0 }]);
     }
 
     #[test]

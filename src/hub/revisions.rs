@@ -11,7 +11,7 @@ use kube::ResourceExt;
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use vidra_api::{Override, OverrideInputs, VidraResource, names::revision_secret_name};
+use vidra_api::{Override, OverrideInputs, Raw, VidraResource, names::revision_secret_name};
 use vidra_core::{
     manifest::{ManifestError, ManifestObject, Reader},
     object::{Gvk, Scope},
@@ -92,6 +92,9 @@ impl RevisionError {
     }
 }
 
+/// What the objects of `spec.manifests` are told to stand in.
+const INLINE: &str = "spec.manifests";
+
 /// What a revision holds: all that shapes what is rendered, objects in the order of its fields.
 #[derive(Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -100,7 +103,7 @@ pub struct Content {
     pub manifest: String,
     /// `spec.manifests`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub manifests: Vec<Value>,
+    pub manifests: Vec<Raw>,
     /// What the sources of `spec.manifestsFrom` said.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sources: Vec<Source>,
@@ -122,10 +125,10 @@ impl fmt::Debug for Content {
 impl Content {
     /// The revision's name. Parts are added for what is there only, so that a revision that was made before a
     /// field existed keeps its name.
-    fn revision(&self, key: &HashKey) -> String {
+    fn revision(&self, inline: &[Value], key: &HashKey) -> String {
         let flag = if self.create_namespaces { "createNamespaces" } else { "" };
         let mut parts = vec![self.manifest.clone(), flag.to_owned()];
-        for value in &self.manifests {
+        for value in inline {
             parts.extend(["manifests".to_owned(), DeclaredHash::of(value, key).to_string()]);
         }
         for source in &self.sources {
@@ -139,12 +142,18 @@ impl Content {
         render::revision_of(parts, key)
     }
 
-    fn objects(&self) -> Result<Vec<ManifestObject>, ManifestError> {
-        let mut reader = Reader::default();
+    /// `spec.manifests`, read.
+    fn inline(&self, reader: &mut Reader) -> Result<Vec<Value>, ManifestError> {
+        let source = Arc::from(INLINE);
+        let read = |(index, raw): (usize, &Raw)| reader.value(Some(&source), index + 1, raw.text());
+        self.manifests.iter().enumerate().map(read).collect()
+    }
+
+    fn objects(&self, mut reader: Reader, inline: Vec<Value>) -> Result<Vec<ManifestObject>, ManifestError> {
         reader.read_text(Some(&"spec.manifest".into()), &self.manifest)?;
-        let inline = Arc::from("spec.manifests");
-        for (index, value) in self.manifests.iter().enumerate() {
-            reader.read_value(Some(&inline), index + 1, value.clone())?;
+        let source = Arc::from(INLINE);
+        for (index, value) in inline.into_iter().enumerate() {
+            reader.read_value(Some(&source), index + 1, value)?;
         }
         for source in &self.sources {
             reader.read_text(Some(&source.name.as_str().into()), &source.text)?;
@@ -209,13 +218,16 @@ impl Revisions {
     }
 
     fn parsed_from(&self, key: &ResourceKey, content: &Content) -> Result<Arc<Parsed>, RevisionError> {
-        let name = content.revision(&self.key);
+        // Before anything is made of them: nothing else bounds how deep they are.
+        let mut reader = Reader::default();
+        let inline = content.inline(&mut reader)?;
+        let overrides = Overrides::compile(&content.overrides)?;
+        let name = content.revision(&inline, &self.key);
         let slot = (key.clone(), name.clone());
         if let Some(parsed) = self.parsed.lock().get(&slot) {
             return Ok(parsed.clone());
         }
-        let objects = content.objects()?;
-        let overrides = Overrides::compile(&content.overrides)?;
+        let objects = content.objects(reader, inline)?;
         let create_namespaces = content.create_namespaces;
         let parsed = Arc::new(Parsed { name, create_namespaces, overrides, objects });
         self.parsed.lock().insert(slot, parsed.clone());

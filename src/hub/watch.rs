@@ -2,29 +2,27 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    fmt::Debug,
     sync::Arc,
 };
 
-use futures::StreamExt;
 use k8s_openapi::api::core::v1::{ObjectReference, Secret};
-use kube::{
-    Api, Client, Resource, ResourceExt,
-    runtime::watcher::{self, Event},
-};
-use parking_lot::Mutex;
+use kube::{Client, Resource, ResourceExt, api::ListParams};
 use serde::de::DeserializeOwned;
 use tokio::sync::watch;
-use tokio_util::sync::CancellationToken;
 use vidra_api::{MemberCluster, VidraInventory, VidraResource, VidraTarget, labels::REGISTRATION_LABEL};
 use vidra_core::mutants::{self, Mutant};
 
-use super::catalog::{Catalog, Listed};
+use super::catalog::{Catalog, Listed, Via};
 use crate::{
+    member::error::CallError,
     queue::{ResourceKey, TargetKey},
     seams::Rng,
     settings::tuning::Tuning,
-    tasks::Pauses,
+    tasks::{Halt, Stop},
+    wire::{
+        self, Glance, TOO_LARGE, Wire,
+        follow::{News, Object},
+    },
 };
 
 /// Set on a registration Secret whose member has left: it registers again when this is taken off.
@@ -51,6 +49,8 @@ pub struct Registration {
     data: BTreeMap<String, Arc<[u8]>>,
     /// The member has left; the Secret asks for nothing.
     pub left: bool,
+    /// The Secret's resourceVersion.
+    pub version: u64,
 }
 
 impl Registration {
@@ -61,6 +61,11 @@ impl Registration {
             None => KUBECONFIG_KEYS.iter().find_map(|key| self.data.get(*key)),
         }
         .map(|bytes| &**bytes)
+    }
+
+    /// Are both alike but for the version?
+    pub fn says_the_same(&self, other: &Self) -> bool {
+        Self { version: other.version, ..self.clone() } == *other
     }
 
     /// The Secret, for Events.
@@ -83,6 +88,7 @@ impl From<Secret> for Registration {
         let data =
             secret.data.unwrap_or_default().into_iter().map(|(key, value)| (key, value.0.into())).collect();
         let annotations = secret.metadata.annotations.unwrap_or_default();
+        let version = secret.metadata.resource_version.and_then(|version| version.parse().ok());
         Self {
             namespace: secret.metadata.namespace.unwrap_or_default(),
             name: secret.metadata.name.unwrap_or_default(),
@@ -92,31 +98,29 @@ impl From<Secret> for Registration {
             labels,
             data,
             left: annotations.contains_key(LEFT_ANNOTATION),
+            version: version.unwrap_or(0),
         }
     }
 }
 
-/// Objects in a page of a list, of kinds whose objects are large: each page is decoded whole.
+/// Objects in a page of a list, of kinds whose objects are large: a page is held whole while it is read.
 const PAGE_OF_LARGE: u32 = 50;
 
 /// What becomes of a hub whose first lists fail.
 pub struct Startup {
     /// What can be changed while the hub runs.
     pub tuning: Arc<Tuning>,
-    /// What failed, where that ends the hub.
-    pub failed: Mutex<Option<String>>,
     /// Ends the hub.
-    pub stop: CancellationToken,
+    pub stop: Arc<Stop>,
     /// Objects in a page of a list.
     pub page: u32,
 }
 
 impl Startup {
     /// A first list failed: the hub tries again, or ends.
-    fn failed(&self, kind: &str, error: &watcher::Error) {
+    fn failed(&self, kind: &str, error: &CallError) {
         if self.tuning.now().stop_on_startup_error {
-            *self.failed.lock() = Some(format!("the first list of {kind} failed: {}", brief(error)));
-            self.stop.cancel();
+            self.stop.halt(Halt::FirstList { kind: kind.to_owned(), error: error.message.clone() });
         }
     }
 }
@@ -131,8 +135,7 @@ pub async fn follow_all(
     synced: watch::Sender<bool>,
 ) {
     let to = Into { catalog: &catalog, rng, startup, done: watch::Sender::new(BTreeSet::new()) };
-    let any = watcher::Config::default().timeout(200).page_size(startup.page);
-    let large = any.clone().page_size(PAGE_OF_LARGE.min(startup.page));
+    let (any, large) = (startup.page, PAGE_OF_LARGE.min(startup.page));
     let all_listed = async {
         let mut listed = to.done.subscribe();
         // Never fails: the sender outlives this.
@@ -141,19 +144,18 @@ pub async fn follow_all(
         synced.send_replace(true);
     };
     tokio::join!(
-        follow(Api::<VidraResource>::all(client.clone()), large.clone(), Scope::all(Listed::Resources), &to),
-        follow(Api::<VidraTarget>::all(client.clone()), any.clone(), Scope::all(Listed::Targets), &to),
-        follow(Api::<VidraInventory>::all(client.clone()), large, Scope::all(Listed::Inventories), &to),
-        follow(Api::<MemberCluster>::all(client.clone()), any.clone(), Scope::all(Listed::Members), &to),
-        follow_registrations(&client, namespace, &any, &to),
+        follow::<VidraResource>(&client, large, Scope::all(Listed::Resources), &to),
+        follow::<VidraTarget>(&client, any, Scope::all(Listed::Targets), &to),
+        follow::<VidraInventory>(&client, large, Scope::all(Listed::Inventories), &to),
+        follow::<MemberCluster>(&client, any, Scope::all(Listed::Members), &to),
+        follow_registrations(&client, namespace, any, &to),
         all_listed,
     );
 }
 
 /// Follows the registration Secrets of the hub's namespace and of those that the settings name, anew whenever
 /// these change.
-async fn follow_registrations(client: &Client, own: &str, config: &watcher::Config, to: &Into<'_>) {
-    let config = config.clone().labels(REGISTRATION_LABEL);
+async fn follow_registrations(client: &Client, own: &str, page: u32, to: &Into<'_>) {
     let mut live = to.startup.tuning.follow();
     loop {
         let mut namespaces = live.borrow_and_update().registration_namespaces.clone();
@@ -161,10 +163,9 @@ async fn follow_registrations(client: &Client, own: &str, config: &watcher::Conf
         to.catalog.register_from(&namespaces);
         let listed = watch::Sender::new(BTreeSet::new());
         let each = namespaces.iter().map(|namespace| {
-            let api: Api<Secret> = Api::namespaced(client.clone(), namespace);
             let (within, optional) = (Some((namespace.as_str(), &listed)), namespace != own);
             let scope = Scope { kind: Listed::Registrations, within, optional };
-            follow(api, config.clone(), scope, to)
+            follow::<Secret>(client, page, scope, to)
         });
         let all_listed = async {
             let all = namespaces.len();
@@ -212,7 +213,7 @@ impl Scope<'_> {
     }
 
     /// A list or watch failed.
-    fn failed(&self, kind: &str, error: &watcher::Error, to: &Into<'_>) {
+    fn failed(&self, kind: &str, error: &CallError, to: &Into<'_>) {
         if self.optional {
             self.done(to);
         } else if !to.done.borrow().contains(&self.kind) {
@@ -223,8 +224,12 @@ impl Scope<'_> {
 
 /// How one kind is folded.
 trait Fold: Sized {
+    /// Which objects of the kind are followed.
+    fn which() -> ListParams {
+        ListParams::default()
+    }
     fn fold(self, catalog: &Catalog);
-    fn drop(self, catalog: &Catalog);
+    fn drop(self, catalog: &Catalog, at: u64);
 }
 
 /// Where watches lead.
@@ -243,129 +248,145 @@ impl Into<'_> {
     }
 }
 
-async fn follow<K>(api: Api<K>, config: watcher::Config, scope: Scope<'_>, to: &Into<'_>)
+async fn follow<K>(client: &Client, page: u32, scope: Scope<'_>, to: &Into<'_>)
 where
-    K: Resource<DynamicType = ()> + Fold + Clone + DeserializeOwned + Debug + Send + 'static,
+    K: Resource<DynamicType = ()> + Fold + DeserializeOwned,
 {
     let (catalog, kind) = (to.catalog, scope.kind);
     let within = scope.within.map(|(namespace, _)| namespace);
-    let mut pauses = Pauses::default();
-    loop {
-        let mut events = std::pin::pin!(watcher::watcher(api.clone(), config.clone()));
-        let mut seen = BTreeSet::new();
-        while let Some(event) = events.next().await {
-            match event {
-                Ok(Event::Init) => {
-                    catalog.listing(kind);
-                    seen.clear();
-                }
-                Ok(Event::InitApply(object)) => {
-                    catalog.note_there(object.meta().uid.as_deref());
-                    seen.insert((object.namespace().unwrap_or_default(), object.name_any()));
-                    object.fold(catalog);
-                }
-                Ok(Event::InitDone) => {
-                    catalog.listed(kind, within, &seen);
-                    seen.clear();
-                    pauses.reset();
-                    scope.done(to);
-                }
-                Ok(Event::Apply(object)) => {
-                    pauses.reset();
-                    catalog.note_there(object.meta().uid.as_deref());
-                    object.fold(catalog);
-                }
-                Ok(Event::Delete(object)) => {
-                    pauses.reset();
-                    // A Secret that has lost its label is deleted to this watch, and may get it again.
-                    if kind != Listed::Registrations {
-                        catalog.note_gone(object.uid());
-                    }
-                    object.drop(catalog);
-                }
-                Err(error) => {
-                    if mutants::is(Mutant::DeleteOnFailedList)
-                        && matches!(error, watcher::Error::InitialListFailed(_))
-                    {
-                        catalog.listed(kind, within, &seen);
-                        scope.done(to);
-                    }
-                    tracing::warn!(kind = %K::kind(&()), error = %brief(&error), "watch on the hub failed; it is tried again");
-                    scope.failed(&K::kind(&()), &error, to);
-                    pauses.pause(to.rng).await;
-                    if is_expired(&error) {
-                        break;
-                    }
-                }
+    let wire = Wire::of::<K>(client.clone(), within, K::which());
+    let (mut seen, mut lists) = (BTreeSet::new(), false);
+    let tell = |news: News<'_>| match news {
+        News::Listing => {
+            seen.clear();
+            lists = true;
+        }
+        News::Listed(object) => seen.extend(show::<K>(catalog, kind, object)),
+        News::Complete(version) => {
+            catalog.listed(kind, within, &seen, version);
+            seen.clear();
+            lists = false;
+            scope.done(to);
+        }
+        News::Applied(object) => drop(show::<K>(catalog, kind, object)),
+        News::Deleted(object) => hide::<K>(catalog, kind, object),
+        News::Reached(version) => catalog.told(kind, within, version),
+        News::Failed(error) => {
+            if mutants::is(Mutant::DeleteOnFailedList) && lists {
+                catalog.listed(kind, within, &seen, u64::MAX);
+                scope.done(to);
             }
+            tracing::warn!(kind = %K::kind(&()), %error, "watch on the hub failed; it is tried again");
+            scope.failed(&K::kind(&()), error, to);
+        }
+        News::Restored => to.startup.stop.halt(Halt::Restored { kind: K::kind(&()).into_owned() }),
+    };
+    wire::follow::follow(&wire, page, to.rng, tell).await;
+}
+
+/// Folds an object that is there. Its namespace and name: it is there also where it cannot be read, and then what was
+/// known of it stays.
+fn show<K: Resource<DynamicType = ()> + Fold + DeserializeOwned>(
+    catalog: &Catalog,
+    kind: Listed,
+    object: Object<'_>,
+) -> Option<(String, String)> {
+    match read::<K>(object) {
+        Ok(read) => {
+            let name = (read.namespace().unwrap_or_default(), read.name_any());
+            catalog.is_read(kind, &name);
+            read.fold(catalog);
+            Some(name)
+        }
+        Err(why) => {
+            let glance = Glance::read(object.text).unwrap_or_default();
+            let name = (glance.namespace.unwrap_or_default(), glance.name?);
+            if catalog.cannot_read(kind, &name) {
+                tracing::error!(
+                    kind = %K::kind(&()), namespace = %name.0, name = %name.1, why,
+                    "an object of the hub cannot be read; what was known of it holds. Was it written by a newer vidra-hub?"
+                );
+            }
+            Some(name)
         }
     }
 }
 
-/// A watcher that met an expired resourceVersion would ask with it for ever.
-pub fn is_expired(error: &watcher::Error) -> bool {
-    matches!(error, watcher::Error::WatchStartFailed(kube::Error::Api(status)) if status.code == 410)
+/// Folds that an object is gone.
+fn hide<K: Resource<DynamicType = ()> + Fold + DeserializeOwned>(
+    catalog: &Catalog,
+    kind: Listed,
+    object: Object<'_>,
+) {
+    let glance = Glance::read(object.text).unwrap_or_default();
+    let at = glance.resource_version.and_then(|version| version.parse().ok()).unwrap_or(u64::MAX);
+    let name = (glance.namespace.unwrap_or_default(), glance.name.unwrap_or_default());
+    catalog.is_read(kind, &name);
+    match read::<K>(object) {
+        Ok(read) => read.drop(catalog, at),
+        Err(_) => catalog.drop_named(kind, &name, at),
+    }
 }
 
-/// Never the body: a Secret may be in it.
-pub fn brief(error: &watcher::Error) -> String {
-    match error {
-        watcher::Error::InitialListFailed(kube::Error::Api(status))
-        | watcher::Error::WatchStartFailed(kube::Error::Api(status)) => {
-            format!("{} ({})", status.message, status.code)
-        }
-        watcher::Error::InitialListFailed(kube::Error::SerdeError(_)) => {
-            "an object could not be decoded".into()
-        }
-        other => other.to_string(),
+/// One object; why it cannot be read, without a word of it.
+fn read<K: DeserializeOwned>(object: Object<'_>) -> Result<K, &'static str> {
+    if object.is_cut {
+        return Err(TOO_LARGE);
     }
+    serde_json::from_str(object.text).map_err(|_| "it does not have the form that this version knows")
 }
 
 impl Fold for VidraResource {
     fn fold(self, catalog: &Catalog) {
-        catalog.fold_resource(self);
+        catalog.fold_resource(self, Via::Watch);
     }
-    fn drop(self, catalog: &Catalog) {
-        catalog.drop_resource(&ResourceKey::new(&self.namespace().unwrap_or_default(), &self.name_any()));
+    fn drop(self, catalog: &Catalog, at: u64) {
+        catalog.drop_resource(&ResourceKey::new(&self.namespace().unwrap_or_default(), &self.name_any()), at);
     }
 }
 
 impl Fold for VidraTarget {
     fn fold(self, catalog: &Catalog) {
-        catalog.fold_target(self);
+        catalog.fold_target(self, Via::Watch);
     }
-    fn drop(self, catalog: &Catalog) {
+    fn drop(self, catalog: &Catalog, at: u64) {
         let key =
             TargetKey::new(&self.namespace().unwrap_or_default(), &self.spec.resource, &self.spec.cluster);
-        catalog.drop_target(&key, self.uid().as_deref());
+        catalog.drop_target(&key, at);
     }
 }
 
 impl Fold for VidraInventory {
     fn fold(self, catalog: &Catalog) {
-        catalog.fold_inventory(self, false);
+        catalog.fold_inventory(self, Via::Watch);
     }
-    fn drop(self, catalog: &Catalog) {
+    fn drop(self, catalog: &Catalog, at: u64) {
         let key =
             TargetKey::new(&self.namespace().unwrap_or_default(), &self.spec.resource, &self.spec.cluster);
-        catalog.drop_inventory(&key, &self.name_any());
+        catalog.drop_inventory(&key, &self.name_any(), at);
     }
 }
 
 impl Fold for MemberCluster {
     fn fold(self, catalog: &Catalog) {
-        catalog.fold_member(self);
+        catalog.fold_member(self, Via::Watch);
     }
-    fn drop(self, catalog: &Catalog) {
-        catalog.drop_member(&self.name_any());
+    fn drop(self, catalog: &Catalog, at: u64) {
+        catalog.drop_member(&self.name_any(), at);
     }
 }
 
 impl Fold for Secret {
-    fn fold(self, catalog: &Catalog) {
-        catalog.fold_registration(self.into());
+    fn which() -> ListParams {
+        ListParams::default().labels(REGISTRATION_LABEL)
     }
-    fn drop(self, catalog: &Catalog) {
-        catalog.drop_registration(&self.namespace().unwrap_or_default(), &self.name_any());
+    fn fold(self, catalog: &Catalog) {
+        catalog.fold_registration(self.into(), Via::Watch);
+    }
+    fn drop(self, catalog: &Catalog, at: u64) {
+        catalog.drop_registration(&self.namespace().unwrap_or_default(), &self.name_any(), at);
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -21,11 +21,11 @@ use rustls::{ClientConfig, RootCertStore, pki_types::ServerName};
 use tower::{BoxError, Service, ServiceExt, service_fn, util::BoxCloneService};
 use vidra_core::kubeconfig::{Allow, ClientAuth, MemberConfig, check_address};
 
-use super::{
-    informers::MOST,
-    lanes::{Counted, Lanes, is_watch},
+use super::lanes::{Counted, Lanes, is_watch};
+use crate::{
+    seams::{Connect, ConnectError},
+    wire::MOST,
 };
-use crate::seams::{Connect, ConnectError};
 
 /// A response must have begun within this time; watches begin at once too.
 const HEADERS_WITHIN: Duration = Duration::from_secs(30);

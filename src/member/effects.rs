@@ -12,11 +12,14 @@ mod recreate;
 mod remove;
 mod spare;
 
+use std::collections::BTreeSet;
+
 use kube::{
     Api,
     api::{Patch, PatchParams, ValidationDirective},
     core::ApiResource,
 };
+use parking_lot::Mutex;
 use serde_json::Value;
 use vidra_core::{
     drift::{About, Does},
@@ -32,6 +35,7 @@ use super::{
     owner::{Owner, Standing, standing},
     records::{Flight, Source},
     session::Session,
+    token::Token,
 };
 use crate::desired::Desired;
 
@@ -67,8 +71,15 @@ pub enum Outcome {
     },
     /// The object is, or from now on is taken to be, not in this target any more.
     Gone,
+    /// The inventory has it, and nothing on it says that it is ours: it is left alone, and not of this target any more.
+    Unproven,
     /// It will be gone when its finalizers have run.
     Removing,
+    /// Whether it is gone cannot be told yet.
+    Unsettled {
+        /// In a sentence.
+        why: String,
+    },
     /// A person must decide.
     Refused {
         /// A condition reason.
@@ -96,11 +107,23 @@ pub struct Actor<'a> {
     pub owner: &'a Owner,
     /// What is declared.
     pub desired: &'a Desired,
+    /// Leave to do it.
+    pub token: &'a Token<'a>,
+    /// Objects that were met otherwise than expected, and applied to all the same, in the effect under way.
+    joined: Mutex<BTreeSet<ObjectKey>>,
+}
+
+impl<'a> Actor<'a> {
+    /// For one reconcile.
+    pub fn new(session: &'a Session, owner: &'a Owner, desired: &'a Desired, token: &'a Token<'a>) -> Self {
+        Self { session, owner, desired, token, joined: Mutex::default() }
+    }
 }
 
 impl Actor<'_> {
     /// Performs one effect.
     pub async fn perform(&self, effect: &Effect) -> Outcome {
+        self.joined.lock().remove(&effect.key);
         let step = match &effect.action {
             Action::Delete { uid } => self.remove(effect, &uid.to_string(), Parting::Delete).await,
             Action::DeleteEmpty { uid } => self.remove(effect, &uid.to_string(), Parting::DeleteEmpty).await,
@@ -188,20 +211,22 @@ impl Actor<'_> {
         match &error.class {
             Class::FieldConflict(fields) if !force => self.contest(declared, uid, why, fields, &error).await,
             // Another object bears the name now.
-            Class::Conflict | Class::NotFound if why == Why::Missing => {
+            Class::Conflict | Class::NotFound(_) | Class::NotServed if why == Why::Missing => {
                 self.forget_record(&declared.key, uid);
-                self.join(declared).await
+                self.join(declared, Some((uid, error))).await
             }
             Class::Namespace { terminating: false } => {
                 self.forget_record(&declared.key, uid);
                 self.create(declared, why.is_drift()).await
             }
-            Class::Conflict | Class::NotFound => self.join(declared).await,
+            Class::Conflict | Class::NotFound(_) | Class::NotServed => {
+                self.join(declared, Some((uid, error))).await
+            }
             // A uid that differs answers 422 for some kinds: see whether the body is at fault.
             _ if error.is_invalid() && why == Why::Missing => {
                 match self.read(&declared.key, &declared.gvk).await? {
                     Some(live) if live.uid() == uid => Err(error),
-                    Some(_) => self.join(declared).await,
+                    Some(_) => self.join(declared, None).await,
                     None => self.create(declared, true).await,
                 }
             }
@@ -210,8 +235,9 @@ impl Actor<'_> {
     }
 
     /// The name is taken: by whom? Only what is proved ours, or another resource's of this hub that agrees,
-    /// is applied to.
-    async fn join(&self, declared: &Declared) -> Step {
+    /// is applied to. `refused`: an apply to the object with this uid was, for that; where it is the same object, it
+    /// would be again, and the queue's back-off decides when.
+    async fn join(&self, declared: &Declared, refused: Option<(&str, CallError)>) -> Step {
         let key = &declared.key;
         let recorded = self.session.records.uid(key);
         let Some(live) = self.read(key, &declared.gvk).await? else {
@@ -235,7 +261,15 @@ impl Actor<'_> {
                 class: Class::Conflict,
                 message: "an object of this name is being deleted".into(),
             }),
-            Standing::Ours => Box::pin(self.apply(declared, &uid, Why::Changed, false)).await,
+            Standing::Ours => match refused {
+                Some((tried, error)) if tried == uid => Err(error),
+                // Somebody makes it again and again.
+                _ if !self.joined.lock().insert(key.clone()) => Err(CallError {
+                    class: Class::Conflict,
+                    message: "the object is replaced again and again; trying again".into(),
+                }),
+                _ => Box::pin(self.apply(declared, &uid, Why::Changed, false)).await,
+            },
             Standing::Shared => Box::pin(self.join_shared(declared, &live)).await,
             Standing::OtherHub(hub) => self.meet_other_hub(declared, live, &hub).await,
             Standing::Controlled => Ok(controlled(key)),
@@ -311,7 +345,12 @@ impl Actor<'_> {
         let (params, patch) = (self.params(force), Patch::Apply(body));
         let live = self
             .session
-            .call("apply", self.changing(&declared.key), api.patch(&declared.key.name, &params, &patch))
+            .call(
+                self.token,
+                "apply",
+                self.changing(&declared.key),
+                api.patch(&declared.key.name, &params, &patch),
+            )
             .await?;
         let uid = live.uid().to_owned();
         self.fold(&declared.gvk, live, Source::Answer(&self.owner.hash));
@@ -323,9 +362,9 @@ impl Actor<'_> {
     }
 
     async fn get(&self, api: &Api<Live>, key: &ObjectKey) -> Result<Option<Live>, CallError> {
-        match self.session.call("get", reading(&key.group, &key.kind), api.get(&key.name)).await {
+        match self.session.call(self.token, "get", reading(&key.group, &key.kind), api.get(&key.name)).await {
             Ok(live) => Ok(Some(live)),
-            Err(error) if error.is_gone() => Ok(None),
+            Err(error) if error.is_gone(&key.name) => Ok(None),
             Err(error) => Err(error),
         }
     }
@@ -346,7 +385,7 @@ impl Actor<'_> {
 
     fn resource(&self, gvk: &Gvk) -> Result<(ApiResource, Scope), CallError> {
         let unknown =
-            || CallError { class: Class::NotFound, message: format!("the member does not serve {gvk}") };
+            || CallError { class: Class::NotServed, message: format!("the member does not serve {gvk}") };
         self.session.kinds().get(gvk).cloned().ok_or_else(unknown)
     }
 

@@ -25,8 +25,11 @@ pub enum Class {
         /// It is being deleted; otherwise it is missing.
         terminating: bool,
     },
-    /// The object, or its kind, is not there.
-    NotFound,
+    /// The object of this name is not there: the API server says so of it. A gateway's page, and a webhook's refusal with
+    /// that code, say nothing of the kind.
+    NotFound(String),
+    /// Nothing is served there (404 of no object).
+    NotServed,
     /// A precondition did not hold, or the object exists already (409).
     Conflict,
     /// These fields are held by other managers (409 with causes), as the server writes paths: for comparing; what is
@@ -42,6 +45,8 @@ pub enum Class {
     Server,
     /// The answer is larger than any that an API server gives.
     Oversized,
+    /// The call was not made: the leave to make it counts no more.
+    Withdrawn,
 }
 
 /// A failed call, with what failed in a sentence.
@@ -70,12 +75,22 @@ impl CallError {
                 | Class::Server
                 | Class::Conflict
                 | Class::Oversized
+                | Class::Withdrawn
         )
     }
 
-    /// The object of a read, a delete or a patch is not there; a Namespace is an object too.
-    pub fn is_gone(&self) -> bool {
-        matches!(self.class, Class::NotFound | Class::Namespace { terminating: false })
+    /// The object of this name, of a read, a delete or a patch, is not there; a Namespace is an object too.
+    pub fn is_gone(&self, name: &str) -> bool {
+        match &self.class {
+            Class::NotFound(gone) => gone == name,
+            Class::Namespace { terminating } => !terminating,
+            _ => false,
+        }
+    }
+
+    /// The object is not there, whatever it is called: of a server whose own objects these are.
+    pub fn is_not_found(&self) -> bool {
+        matches!(self.class, Class::NotFound(_))
     }
 
     /// The member did not answer at all.
@@ -97,13 +112,15 @@ impl CallError {
             Class::Forbidden => "Forbidden",
             Class::Namespace { terminating: true } => "NamespaceTerminating",
             Class::Namespace { terminating: false } => "NamespaceMissing",
-            Class::NotFound => "NotFound",
+            Class::NotFound(_) => "NotFound",
+            Class::NotServed => "NotServed",
             Class::Conflict => "Conflict",
             Class::FieldConflict(_) => "FieldConflict",
             Class::Invalid | Class::InvalidFields(_) => "Invalid",
             Class::Expired => "Expired",
             Class::Server => "ServerError",
             Class::Oversized => "AnswerTooLarge",
+            Class::Withdrawn => "Withdrawn",
         }
     }
 }
@@ -160,7 +177,10 @@ impl From<Status> for CallError {
             403 if has_cause("NamespaceTerminating") => Class::Namespace { terminating: true },
             403 => Class::Forbidden,
             404 if of_namespaces => Class::Namespace { terminating: false },
-            404 => Class::NotFound,
+            404 => match details.map(|details| &details.name).filter(|name| !name.is_empty()) {
+                Some(name) if status.reason == "NotFound" => Class::NotFound(name.clone()),
+                _ => Class::NotServed,
+            },
             409 if has_cause("FieldManagerConflict") => {
                 Class::FieldConflict(fields(details, |reason| reason == "FieldManagerConflict"))
             }
@@ -241,7 +261,12 @@ mod tests {
                 json!({"code": 404, "details": {"kind": "namespaces"}}),
                 Class::Namespace { terminating: false },
             ),
-            (json!({"code": 404, "details": {"kind": "configmaps"}}), Class::NotFound),
+            (
+                json!({"code": 404, "reason": "NotFound", "details": {"kind": "configmaps", "name": "a"}}),
+                Class::NotFound("a".to_owned()),
+            ),
+            (json!({"code": 404, "reason": "NotFound", "details": {}}), Class::NotServed),
+            (json!({"code": 404, "message": "admission webhook denied the request"}), Class::NotServed),
             (json!({"code": 409}), Class::Conflict),
             (
                 json!({"code": 409, "details": {"causes": [{"reason": "FieldManagerConflict", "field": ".data.a"}]}}),

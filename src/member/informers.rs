@@ -5,7 +5,7 @@
 //! that fails says so and tries on; it never stops another. Where a kind cannot be listed in all namespaces, for
 //! that is forbidden, there is one for each namespace in use.
 //!
-//! `run` and `list` are what one of them does, `pages` how a list is asked for, `wire` what it reads, `places` where there is one, `verify` how it
+//! `run` and `list` are what one of them does, `reader` what it reads, `places` where there is one, `verify` how it
 //! finds out that a watch lies, `faults` what is said of that, `broken` what is known of objects that cannot be read,
 //! `counts` what a status tells.
 
@@ -13,11 +13,10 @@ mod broken;
 mod counts;
 mod faults;
 mod list;
-mod pages;
 mod places;
+mod reader;
 mod run;
 mod verify;
-mod wire;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -37,13 +36,11 @@ use vidra_core::{
     object::{Gvk, ObjectKey, Scope},
 };
 
-use self::{faults::WatchFault, run::Run, wire::Wire};
-pub use self::{
-    places::{Need, Place},
-    wire::MOST,
-};
+pub use self::places::{Need, Place};
+use self::{faults::WatchFault, reader::Reader, run::Run};
 use super::{
     budget::Shared,
+    doubt::Doubt,
     error::{CallError, Class},
     records::Records,
     session::{SessionDeps, Warn},
@@ -88,6 +85,8 @@ pub struct Informers {
     startup: watch::Sender<Option<String>>,
     /// Ends every informer.
     stop: CancellationToken,
+    /// Raised by a watch that breaks.
+    doubt: Arc<Doubt>,
     state: Mutex<Registry>,
     next_id: AtomicU64,
 }
@@ -141,7 +140,7 @@ impl Informers {
         records: Arc<Records>,
         deps: &SessionDeps,
         tasks: TaskTracker,
-        stop: CancellationToken,
+        (stop, doubt): (CancellationToken, Arc<Doubt>),
     ) -> Arc<Self> {
         Arc::new(Self {
             counters: deps.metrics.clusters().of(&cluster),
@@ -158,6 +157,7 @@ impl Informers {
             tasks,
             startup: watch::Sender::new(None),
             stop,
+            doubt,
             state: Mutex::default(),
             next_id: AtomicU64::new(0),
         })
@@ -256,25 +256,20 @@ impl Informers {
         (running.len(), running.values().filter(|informer| informer.state == State::Synced).count())
     }
 
-    fn wire(&self, place: &Place, resource: &ApiResource) -> Wire {
-        Wire {
-            client: self.client.clone(),
-            gvk: place.gvk.clone(),
-            resource: resource.clone(),
-            namespace: place.namespace.clone(),
-            hub: self.hub.clone(),
-            tuning: self.tuning.clone(),
-        }
+    fn reader(&self, place: &Place, resource: &ApiResource) -> Reader {
+        let kind = (place.gvk.clone(), resource.clone());
+        let (client, hub, tuning) = (self.client.clone(), self.hub.clone(), self.tuning.clone());
+        Reader::new(client, kind, place.namespace.clone(), hub, tuning)
     }
 
     fn start(self: &Arc<Self>, place: &Place, resource: &ApiResource, scope: Scope) -> Informer {
         let stop = self.stop.child_token();
         let id = self.next_id.fetch_add(1, Ordering::Relaxed);
-        let wire = self.wire(place, resource);
+        let reader = self.reader(place, resource);
         let run = Arc::new(Run {
             registry: self.clone(),
             place: place.clone(),
-            wire,
+            reader,
             scope,
             id,
             named: Default::default(),

@@ -2,6 +2,7 @@
 
 pub mod budget;
 pub mod connect;
+pub mod doubt;
 pub mod effects;
 pub mod error;
 pub mod informers;
@@ -12,3 +13,4 @@ pub mod owner;
 pub mod records;
 pub mod recover;
 pub mod session;
+pub mod token;

@@ -318,8 +318,15 @@ impl Records {
                     (Some(set), _) if source == Source::Answer(&owner) => Base::known_now(&seen, set, body),
                     (None, was) => Base::Lost { was: was.map(|(set, values, _)| (set, values)) },
                     (Some(_), _) if stale => Base::Stale,
-                    // A new default or another served version, without a write: a new baseline.
-                    (Some(_), Some((set, _, false))) if same_version => Base::known_now(&seen, set, body),
+                    // A new default, without a write: a new baseline. A restored server gives a version to two writes; one
+                    // of somebody else's takes a field from our entry, and one of ours has another stamp.
+                    (Some(entry), Some((set, _, false)))
+                        if same_version
+                            && entry == set
+                            && view.is_some_and(|view| view.applied == applied) =>
+                    {
+                        Base::known_now(&seen, set, body)
+                    }
                     (Some(entry), Some((set, values, _))) => {
                         let drifted = (fields::values_hash(&seen, &set, body) != values
                             && !spare::is_yielded(spared, &live.json, body, (&set, values)))

@@ -14,11 +14,12 @@ use super::{
     live::Live,
     owner::Owner,
     session::Session,
+    token::Token,
 };
 use crate::hub::inventory::Inventory;
 
 /// Complete, or an error: a kind that cannot be listed may hide objects.
-pub async fn find_own(session: &Session, owner: &Owner) -> Result<Inventory, CallError> {
+pub async fn find_own(session: &Session, owner: &Owner, token: &Token<'_>) -> Result<Inventory, CallError> {
     let kinds = session.rediscover().await?;
     if let Some(stale) = kinds.stale.first() {
         let message = format!("the member cannot say now what {stale} serves");
@@ -31,7 +32,7 @@ pub async fn find_own(session: &Session, owner: &Owner) -> Result<Inventory, Cal
         let mut params = ListParams::default().labels(&selector).limit(session.knobs().page);
         loop {
             let about = About { group: &gvk.group, kind: &gvk.kind, does: Does::Reads };
-            let page = session.call("list", about, api.list_metadata(&params)).await?;
+            let page = session.call(token, "list", about, api.list_metadata(&params)).await?;
             for found in page.items {
                 let (namespace, name) = (found.metadata.namespace, found.metadata.name);
                 let key = ObjectKey::new(gvk, &namespace.unwrap_or_default(), &name.unwrap_or_default());

@@ -3,7 +3,7 @@
 //! A session writes nothing until the cluster loop has admitted the identity that it found. When it loses
 //! the member it finds out again who answers before it goes on.
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Namespace;
@@ -12,14 +12,21 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use vidra_api::names::{HubId, OwnerHash};
-use vidra_core::{drift::About, render::HashKey, unseen};
+use vidra_core::{
+    drift::About,
+    object::{Gvk, ObjectKey},
+    render::HashKey,
+    unseen,
+};
 
 use super::{
     budget::{Budget, Shared},
+    doubt::Doubt,
     error::{CallError, Class},
     informers::Informers,
     kinds::Kinds,
     records::{Later, Records, Secrecy},
+    token::Token,
 };
 use crate::{
     interned::Interned,
@@ -48,18 +55,22 @@ const LAST_RETRY: Duration = Duration::from_secs(120);
 /// Discovery is asked for again, for a kind that is not known, at most this often.
 const DISCOVER_EVERY: Duration = Duration::from_secs(1);
 
-/// How the session stands with its member.
+/// An API server gives up a request after a minute, and a call ends after 15 s.
+const LANDS_WITHIN: Duration = Duration::from_secs(75);
+/// A kind that is not served for so long is taken for gone, with its objects.
+const KIND_GONE_AFTER: Duration = Duration::from_secs(60);
+
+/// How the session stands with its member. Only in an open one is anything written.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Contact {
+pub enum State {
     /// The first answer is awaited.
     Connecting,
-    /// It answers.
-    Up {
-        /// The uid of its kube-system namespace.
-        uid: String,
-        /// Its version, as it says.
-        version: String,
-    },
+    /// It answers; whether it is the cluster that is meant is being found out.
+    Asking(Answering),
+    /// It answers, and is the cluster that is meant.
+    Open(Answering),
+    /// It answers, and is not to be written to.
+    Refused(Answering, String),
     /// It does not answer, or refuses the credentials.
     Down {
         /// Since when.
@@ -67,6 +78,25 @@ pub enum Contact {
         /// The last failure.
         error: CallErrorNote,
     },
+}
+
+/// Who answers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Answering {
+    /// The uid of its kube-system namespace.
+    pub uid: String,
+    /// Its version, as it says.
+    pub version: String,
+}
+
+impl State {
+    /// Who answers, if somebody does.
+    pub fn answering(&self) -> Option<&Answering> {
+        match self {
+            Self::Asking(who) | Self::Open(who) | Self::Refused(who, _) => Some(who),
+            Self::Connecting | Self::Down { .. } => None,
+        }
+    }
 }
 
 /// A failure as the status tells it.
@@ -135,21 +165,37 @@ pub struct Session {
     pub informers: Arc<Informers>,
     deps: SessionDeps,
     counters: ClusterCounters,
-    state: Mutex<State>,
+    inner: Mutex<Inner>,
     budget: Budget,
+    doubt: Arc<Doubt>,
     suspicion: Notify,
     stop: CancellationToken,
     tasks: TaskTracker,
 }
 
-struct State {
-    contact: Contact,
-    /// The uid that the cluster loop has admitted: only to that cluster is anything written.
+struct Inner {
+    state: State,
+    /// Grows whenever the session ceases to be open: what was begun before ends then.
+    epoch: u64,
+    /// The uid that the cluster loop has admitted: a member that comes back as the same need not be asked about again.
     admitted: Option<String>,
-    dismissed: Option<String>,
+    /// The cluster whose objects are recorded.
+    recorded: Option<String>,
     kinds: Arc<Kinds>,
     discovered: Option<tokio::time::Instant>,
+    /// Kinds of objects of ours that are not served, in whichever version, and since when that is known.
+    absent: BTreeMap<Gvk, tokio::time::Instant>,
     failed_calls: u32,
+    /// What a call that was not answered may still make, and until when.
+    landing: BTreeMap<ObjectKey, tokio::time::Instant>,
+}
+
+impl Inner {
+    fn go(&mut self, next: State) {
+        let ceases = matches!(self.state, State::Open(_)) && self.state != next;
+        self.epoch += u64::from(ceases);
+        self.state = next;
+    }
 }
 
 impl Session {
@@ -160,7 +206,7 @@ impl Session {
 
     /// A session that runs until [`Session::end`].
     pub fn start(cluster: &str, fingerprint: u64, client: Client, deps: SessionDeps) -> Arc<Self> {
-        let (stop, tasks) = (CancellationToken::new(), TaskTracker::new());
+        let (stop, tasks, doubt) = (CancellationToken::new(), TaskTracker::new(), Arc::<Doubt>::default());
         let secrecy = Secrecy { salt: deps.salt.clone(), tuning: deps.tuning.clone() };
         let records = Arc::new(Records::new(deps.hub.clone(), secrecy, deps.interned.clone()));
         let informers = Informers::new(
@@ -169,15 +215,18 @@ impl Session {
             records.clone(),
             &deps,
             tasks.clone(),
-            stop.clone(),
+            (stop.clone(), doubt.clone()),
         );
-        let state = State {
-            contact: Contact::Connecting,
+        let inner = Inner {
+            state: State::Connecting,
+            epoch: 0,
             admitted: None,
-            dismissed: None,
+            recorded: None,
             kinds: Arc::default(),
             discovered: None,
+            absent: BTreeMap::new(),
             failed_calls: 0,
+            landing: BTreeMap::new(),
         };
         let budget = Budget::new(deps.calls.clone());
         let session = Arc::new(Self {
@@ -189,8 +238,9 @@ impl Session {
             informers,
             counters: deps.metrics.clusters().of(cluster),
             deps,
-            state: Mutex::new(state),
+            inner: Mutex::new(inner),
             budget,
+            doubt,
             suspicion: Notify::new(),
             stop: stop.clone(),
             tasks: tasks.clone(),
@@ -211,70 +261,121 @@ impl Session {
     }
 
     /// How it stands.
-    pub fn contact(&self) -> Contact {
-        self.state.lock().contact.clone()
+    pub fn state(&self) -> State {
+        self.inner.lock().state.clone()
     }
 
-    /// The cluster loop's word: this is the cluster that is meant.
+    /// The cluster loop's word: this is the cluster that is meant. It counts for as long as that one answers.
     pub fn admit(&self, uid: &str) {
-        let changed = {
-            let mut state = self.state.lock();
-            state.dismissed = None;
-            let before = state.admitted.replace(uid.to_owned());
-            if before.as_deref().is_some_and(|before| before != uid) {
+        {
+            let mut inner = self.inner.lock();
+            let Some(who) = inner.state.answering().filter(|who| who.uid == uid).cloned() else { return };
+            inner.admitted = Some(uid.to_owned());
+            let recorded = inner.recorded.replace(uid.to_owned());
+            if recorded.is_some_and(|recorded| recorded != uid) {
                 // What was seen in another cluster says nothing of this one.
                 self.records.clear();
             }
-            before.as_deref() != Some(uid)
-        };
-        if changed {
-            self.informers.restart();
-            (self.deps.wake_targets)(&self.cluster);
-        }
-    }
-
-    /// The cluster loop's word: another cluster answers, nothing is to be written.
-    pub fn dismiss(&self, why: &str) {
-        {
-            let mut state = self.state.lock();
-            state.admitted = None;
-            if state.dismissed.replace(why.to_owned()).as_deref() == Some(why) {
+            if matches!(inner.state, State::Open(_)) {
                 return;
             }
+            inner.go(State::Open(who));
+        }
+        self.informers.restart();
+        (self.deps.wake_targets)(&self.cluster);
+    }
+
+    /// The cluster loop's word: nothing is to be written to who answers.
+    pub fn dismiss(&self, why: &str) {
+        {
+            let mut inner = self.inner.lock();
+            inner.admitted = None;
+            let Some(who) = inner.state.answering().cloned() else { return };
+            let refused = State::Refused(who, why.to_owned());
+            if inner.state == refused {
+                return;
+            }
+            inner.go(refused);
         }
         self.informers.pause();
         (self.deps.wake_targets)(&self.cluster);
     }
 
-    /// Why nothing is to be written although the member answers.
-    pub fn dismissed(&self) -> Option<String> {
-        self.state.lock().dismissed.clone()
-    }
-
     /// It answers, and it is the cluster that is meant.
     pub fn is_open(&self) -> bool {
-        let state = self.state.lock();
-        matches!(&state.contact, Contact::Up { uid, .. } if state.admitted.as_ref() == Some(uid))
+        matches!(self.inner.lock().state, State::Open(_))
+    }
+
+    /// The time for which it is open and who answers is beyond doubt, by number; `None`: nothing may be written now.
+    pub fn epoch(&self) -> Option<(u64, u64)> {
+        let inner = self.inner.lock();
+        let is_sure = matches!(inner.state, State::Open(_)) && !self.doubt.is_open();
+        is_sure.then(|| (inner.epoch, self.doubt.count()))
+    }
+
+    /// As [`Session::epoch`]; where it is only a doubt that is in the way, its targets look again when it is settled.
+    pub fn is_sure(&self) -> bool {
+        if self.epoch().is_some() {
+            return true;
+        }
+        if self.doubt.is_open() {
+            self.doubt.wait();
+        }
+        // It may have been settled just now.
+        self.epoch().is_some()
     }
 
     /// What it serves, as last discovered.
     pub fn kinds(&self) -> Arc<Kinds> {
-        self.state.lock().kinds.clone()
+        self.inner.lock().kinds.clone()
     }
 
     /// Discovers again, unless that was done a moment ago.
     pub async fn rediscover(&self) -> Result<Arc<Kinds>, CallError> {
         {
-            let state = self.state.lock();
-            if state.discovered.is_some_and(|at| at.elapsed() < DISCOVER_EVERY) {
-                return Ok(state.kinds.clone());
+            let inner = self.inner.lock();
+            if inner.discovered.is_some_and(|at| at.elapsed() < DISCOVER_EVERY) {
+                return Ok(inner.kinds.clone());
             }
         }
-        let kinds = Arc::new(self.ask("discover", Kinds::discover(&self.client)).await?);
-        let mut state = self.state.lock();
-        state.kinds = kinds.clone();
-        state.discovered = Some(tokio::time::Instant::now());
+        self.discover().await
+    }
+
+    /// Discovers again.
+    pub async fn discover(&self) -> Result<Arc<Kinds>, CallError> {
+        let kinds = Arc::new(plausible(self.ask("discover", Kinds::discover(&self.client)).await?)?);
+        self.take(kinds.clone());
         Ok(kinds)
+    }
+
+    fn take(&self, kinds: Arc<Kinds>) {
+        let mut inner = self.inner.lock();
+        inner.absent.retain(|gvk, _| kinds.any_version(gvk).is_none());
+        inner.kinds = kinds;
+        inner.discovered = Some(tokio::time::Instant::now());
+    }
+
+    /// A call that makes this object was not answered: it may have been sent all the same.
+    pub fn note_landing(&self, key: &ObjectKey) {
+        let until = tokio::time::Instant::now() + LANDS_WITHIN;
+        self.inner.lock().landing.insert(key.clone(), until);
+    }
+
+    /// Whether an object that is not there may still be made by a call of before.
+    pub fn may_land(&self, key: &ObjectKey) -> bool {
+        let now = tokio::time::Instant::now();
+        let mut inner = self.inner.lock();
+        inner.landing.retain(|_, until| *until > now);
+        inner.landing.contains_key(key)
+    }
+
+    /// Whether a kind that was just not discovered is gone for good. An API server that has just started does not serve
+    /// all that it will: so it must have been missing for a while.
+    pub fn is_gone_for_good(&self, gvk: &Gvk) -> bool {
+        let now = tokio::time::Instant::now();
+        let any_version = Gvk::new(&gvk.group, "", &gvk.kind);
+        let since = *self.inner.lock().absent.entry(any_version).or_insert(now);
+        now.duration_since(since) >= KIND_GONE_AFTER
     }
 
     /// One call: within the member's budget and the deadline, counted, its failure classified and cleared of what
@@ -283,12 +384,13 @@ impl Session {
     /// On the heap: it is large, and lies within all that leads to it.
     pub fn call<T>(
         &self,
+        token: &Token<'_>,
         verb: &'static str,
         about: About<'_>,
         call: impl Future<Output = Result<T, kube::Error>>,
     ) -> impl Future<Output = Result<T, CallError>> {
         let telling = move |error: kube::Error| CallError::about(error, about, &self.settings().redact);
-        self.counted(verb, Box::pin(call), telling)
+        self.counted(verb, Box::pin(call), Some(token), telling)
     }
 
     /// The settings that hold now.
@@ -302,18 +404,22 @@ impl Session {
         verb: &'static str,
         call: impl Future<Output = Result<T, kube::Error>>,
     ) -> impl Future<Output = Result<T, CallError>> {
-        self.counted(verb, Box::pin(call), CallError::from)
+        self.counted(verb, Box::pin(call), None, CallError::from)
     }
 
     async fn counted<T>(
         &self,
         verb: &'static str,
         call: impl Future<Output = Result<T, kube::Error>>,
+        token: Option<&Token<'_>>,
         telling: impl FnOnce(kube::Error) -> CallError,
     ) -> Result<T, CallError> {
         let closed = || CallError { class: Class::Transport, message: "the session has ended".into() };
         let answered = async {
+            token.map_or(Ok(()), Token::check)?;
             let _permit = self.budget.permit().await.map_err(|_| closed())?;
+            // Much may have changed while others had their turn.
+            token.map_or(Ok(()), Token::check)?;
             // All stages together.
             let within = self.deps.tuning.now().apply_timeout;
             match tokio::time::timeout(within, call).await {
@@ -322,6 +428,9 @@ impl Session {
             }
         };
         let answer = self.stop.run_until_cancelled(answered).await.unwrap_or_else(|| Err(closed()));
+        if answer.as_ref().is_err_and(|error| error.class == Class::Withdrawn) {
+            return answer;
+        }
         let outcome = answer.as_ref().err().map_or("ok", CallError::reason);
         self.counters.called(verb, outcome);
         self.heed(answer.as_ref().err());
@@ -329,14 +438,17 @@ impl Session {
     }
 
     fn heed(&self, error: Option<&CallError>) {
-        let mut state = self.state.lock();
+        let mut inner = self.inner.lock();
         match error {
-            Some(error) if error.is_transport() => state.failed_calls += 1,
-            Some(CallError { class: Class::Unauthenticated, .. }) => state.failed_calls = FAILED_CALLS,
-            _ => state.failed_calls = 0,
+            Some(error) if error.is_transport() => {
+                self.doubt.raise();
+                inner.failed_calls += 1;
+            }
+            Some(CallError { class: Class::Unauthenticated, .. }) => inner.failed_calls = FAILED_CALLS,
+            _ => inner.failed_calls = 0,
         }
-        if state.failed_calls >= FAILED_CALLS {
-            state.failed_calls = 0;
+        if inner.failed_calls >= FAILED_CALLS {
+            inner.failed_calls = 0;
             self.suspicion.notify_one();
         }
     }
@@ -353,9 +465,9 @@ impl Session {
         let mut retry = FIRST_RETRY;
         loop {
             match self.meet().await {
-                Ok(contact) => {
+                Ok(who) => {
                     retry = FIRST_RETRY;
-                    self.found(contact);
+                    self.found(who);
                     let error = self.watch_over().await;
                     self.lost(&error);
                 }
@@ -367,23 +479,28 @@ impl Session {
     }
 
     /// Who answers there, what it is, and what it serves.
-    async fn meet(&self) -> Result<Contact, CallError> {
+    async fn meet(&self) -> Result<Answering, CallError> {
+        let asked = self.doubt.count();
         let version = self.ask("version", self.client.apiserver_version()).await?;
         let namespaces: Api<Namespace> = Api::all(self.client.clone());
         let system = self.ask("get", namespaces.get("kube-system")).await?;
         let kinds = self.ask("discover", Kinds::discover(&self.client)).await?;
-        let mut state = self.state.lock();
-        state.kinds = Arc::new(kinds);
-        state.discovered = Some(tokio::time::Instant::now());
+        self.doubt.settle(asked);
+        self.take(Arc::new(plausible(kinds)?));
         let uid = system.metadata.uid.unwrap_or_default();
-        Ok(Contact::Up { uid, version: unseen::shown(&version.git_version, VERSION_MAX) })
+        Ok(Answering { uid, version: unseen::shown(&version.git_version, VERSION_MAX) })
     }
 
-    fn found(&self, contact: Contact) {
-        tracing::info!(cluster = %self.cluster, ?contact, "member answers");
-        self.state.lock().contact = contact;
+    fn found(&self, who: Answering) {
+        tracing::info!(cluster = %self.cluster, ?who, "member answers");
+        let is_open = {
+            let mut inner = self.inner.lock();
+            let is_known = inner.admitted.as_ref() == Some(&who.uid);
+            inner.go(if is_known { State::Open(who) } else { State::Asking(who) });
+            is_known
+        };
         self.records.ask_again();
-        if self.is_open() {
+        if is_open {
             self.informers.restart();
         }
         self.tell();
@@ -392,18 +509,17 @@ impl Session {
     fn lost(&self, error: &CallError) {
         let note = CallErrorNote::from(error);
         {
-            let mut state = self.state.lock();
-            let since = match &state.contact {
-                Contact::Down { since, error } if *error == note => *since,
-                Contact::Down { since, .. } => *since,
+            let mut inner = self.inner.lock();
+            let since = match &inner.state {
+                State::Down { since, .. } => *since,
                 _ => self.deps.clock.now(),
             };
-            let contact = Contact::Down { since, error: note };
-            if state.contact == contact {
+            let down = State::Down { since, error: note };
+            if inner.state == down {
                 return;
             }
             tracing::warn!(cluster = %self.cluster, %error, "member does not answer");
-            state.contact = contact;
+            inner.go(down);
         }
         self.informers.pause();
         self.tell();
@@ -423,11 +539,14 @@ impl Session {
                 biased;
                 error = self.informers.cannot_start() => return error,
                 () = self.suspicion.notified() => {}
+                () = self.doubt.raised(), if misses == 0 => {}
                 () = tokio::time::sleep(pause) => {}
             }
             match self.probe().await {
                 Ok(()) => misses = 0,
-                Err(error) if error.class == Class::Unauthenticated => return error,
+                Err(error) if matches!(error.class, Class::Unauthenticated | Class::Conflict) => {
+                    return error;
+                }
                 Err(error) => {
                     misses += 1;
                     if misses >= MISSES {
@@ -438,21 +557,41 @@ impl Session {
         }
     }
 
-    /// Beside the work: neither its budget nor its failures count.
+    /// Asks who answers. Beside the work: neither its budget nor its failures count.
     async fn probe(&self) -> Result<(), CallError> {
-        let request = http::Request::get("/livez").body(Vec::new());
-        let request =
-            request.map_err(|error| CallError { class: Class::Invalid, message: error.to_string() })?;
-        let answer = tokio::time::timeout(PROBE_WITHIN, self.client.request_text(request)).await;
+        let asked = self.doubt.count();
+        let namespaces: Api<Namespace> = Api::all(self.client.clone());
+        let answer = tokio::time::timeout(PROBE_WITHIN, namespaces.get_metadata("kube-system")).await;
         let outcome = match answer {
             Err(_) => Err(CallError::deadline(PROBE_WITHIN)),
-            Ok(answer) => answer.map(drop).map_err(CallError::from),
+            Ok(answer) => answer.map_err(CallError::from),
         };
         self.counters.called("probe", outcome.as_ref().err().map_or("ok", CallError::reason));
         match outcome {
-            // It answers: that it is not well, or that the path is forbidden, is no silence.
-            Err(error) if !error.is_transport() && error.class != Class::Unauthenticated => Ok(()),
-            other => other,
+            Ok(system) => {
+                let uid = system.metadata.uid.unwrap_or_default();
+                if self.state().answering().is_some_and(|who| who.uid != uid) {
+                    let message = "another cluster answers at its address".to_owned();
+                    return Err(CallError { class: Class::Conflict, message });
+                }
+                if self.doubt.settle(asked) {
+                    (self.deps.wake_targets)(&self.cluster);
+                }
+                Ok(())
+            }
+            // It answers; who it is, is not known from that.
+            Err(CallError { class: Class::Forbidden | Class::Throttled(_), .. }) => Ok(()),
+            Err(error) => Err(error),
         }
     }
+}
+
+/// Each API server serves Namespaces. One that shows nothing is too old to be understood, or something between drops
+/// what was asked for: nothing is gone for that.
+fn plausible(kinds: Kinds) -> Result<Kinds, CallError> {
+    if kinds.get(&Gvk::new("", "v1", "Namespace")).is_some() {
+        return Ok(kinds);
+    }
+    let message = "its aggregated discovery shows not even Namespaces; it must be of Kubernetes 1.27 or newer, and nothing between may drop the Accept header".to_owned();
+    Err(CallError { class: Class::Server, message })
 }

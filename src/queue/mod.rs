@@ -94,6 +94,8 @@ enum KeyState {
     Dirty(Priority, u32),
 }
 
+/// No key waits longer: whoever asks for more looks sooner. The timer of tokio-util ends at 795 days.
+const LONGEST_DELAY: Duration = Duration::from_secs(30 * 24 * 3600);
 const FIRST_RETRY: Duration = Duration::from_millis(200);
 
 /// What a member's counts are has to hold for so long before it is written.
@@ -177,7 +179,7 @@ impl Queue {
 
     /// Makes a key ready after a delay, unless an earlier delay of it is running already.
     pub fn add_after(&self, key: Key, delay: Duration) {
-        let at = Instant::now() + delay;
+        let at = Instant::now() + delay.min(LONGEST_DELAY);
         {
             let mut inner = self.inner.lock();
             match inner.delayed.get(&key) {

@@ -143,3 +143,20 @@ async fn places_and_first_pauses_can_be_changed_while_keys_wait() {
     assert_eq!(queue.next().await, second);
     assert!((18..=22).contains(&start.elapsed().as_secs()), "{:?}", start.elapsed());
 }
+
+#[tokio::test(start_paused = true)]
+async fn however_long_a_delay_is_the_timer_goes_on() {
+    let (queue, timer) = queue(4);
+    let stop = CancellationToken::new();
+    let work = async {
+        queue.add_after(target("long", "berlin"), Duration::MAX / 2);
+        queue.add_after(target("a", "berlin"), Duration::from_secs(20_000 * 3600));
+        queue.add_after(target("b", "berlin"), Duration::from_secs(1));
+        assert_eq!(queue.next().await, target("b", "berlin"));
+        for _ in 0..2 {
+            queue.next().await;
+        }
+        stop.cancel();
+    };
+    tokio::join!(timer.run(stop.clone()), work);
+}

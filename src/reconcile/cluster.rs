@@ -29,9 +29,9 @@ use crate::{
     },
     member::{
         error::{CallError, Class},
-        session::{Contact, Session},
+        session::{Session, State},
     },
-    queue::{Key, Verdict},
+    queue::{Key, Priority, Verdict},
 };
 
 /// Longest uid that is told.
@@ -51,6 +51,7 @@ async fn pass(hub: &Hub, name: &str) -> Result<Verdict, CallError> {
         end_session(hub, name).await;
         hub.metrics.drift().forget(name);
         hub.memo.lock().counts.remove(name);
+        unclaim(hub, name);
         hub.metrics.clusters().forget(name);
         if let Some(registration) = candidates.iter().find(|one| !one.left) {
             register(hub, registration).await?;
@@ -245,47 +246,46 @@ enum Identity {
 /// What a pass found out about a member.
 struct Findings {
     credentials: Result<(), Unusable>,
-    contact: Contact,
+    state: State,
     identity: Identity,
 }
 
 impl Findings {
     fn of(hub: &Hub, member: &MemberCluster, credentials: Result<(), Unusable>) -> Self {
-        let contact =
-            hub.session(&member.name_any()).map_or(Contact::Connecting, |session| session.contact());
-        let identity = match &contact {
-            Contact::Up { uid, .. } => identity(member, &hub.catalog.members(), uid),
-            _ => Identity::Unknown,
+        let state = hub.session(&member.name_any()).map_or(State::Connecting, |session| session.state());
+        let identity = match state.answering() {
+            Some(who) => identity(hub, member, &who.uid),
+            None => Identity::Unknown,
         };
-        Self { credentials, contact, identity }
+        Self { credentials, state, identity }
     }
 
     fn status(&self, member: &MemberCluster, now: Time) -> MemberClusterStatus {
         let mut status = member.status.clone().unwrap_or_default();
         status.observed_generation = member.metadata.generation;
         let mut facts: Vec<(&str, ConditionStatus, &str, String)> = Vec::new();
-        facts.push(match (&self.credentials, &self.contact) {
+        facts.push(match (&self.credentials, &self.state) {
             (Err((reason, message)), _) => {
                 (CREDENTIALS_VALID, ConditionStatus::False, reason, message.clone())
             }
-            (Ok(()), Contact::Down { error, .. }) if error.refused => {
+            (Ok(()), State::Down { error, .. }) if error.refused => {
                 let message =
                     format!("{}; renew the registration Secret or grant what is missing", error.message);
                 (CREDENTIALS_VALID, ConditionStatus::False, error.reason, message)
             }
-            (Ok(()), Contact::Up { .. }) => {
+            (Ok(()), state) if state.answering().is_some() => {
                 (CREDENTIALS_VALID, ConditionStatus::True, "Accepted", String::new())
             }
             (Ok(()), _) => return self.unreachable(member, status, now),
         });
-        match &self.contact {
-            Contact::Up { uid, version } => {
-                status.version = Some(version.clone());
+        match &self.state {
+            State::Asking(who) | State::Open(who) | State::Refused(who, _) => {
+                status.version = Some(who.version.clone());
                 status.last_contact_time = None;
                 facts.push((REACHABLE, ConditionStatus::True, "Answers", String::new()));
                 match &self.identity {
                     Identity::Confirmed(_) => {
-                        status.uid = Some(uid.clone());
+                        status.uid = Some(who.uid.clone());
                         facts.push((IDENTITY_CONFIRMED, ConditionStatus::True, "Confirmed", String::new()));
                     }
                     Identity::Refused(message) => {
@@ -299,7 +299,7 @@ impl Findings {
                     Identity::Unknown => {}
                 }
             }
-            Contact::Down { error, .. } if error.refused => {
+            State::Down { error, .. } if error.refused => {
                 facts.push((REACHABLE, ConditionStatus::True, "Answers", String::new()));
             }
             _ => facts.push((REACHABLE, ConditionStatus::Unknown, "NotTried", String::new())),
@@ -314,7 +314,7 @@ impl Findings {
         mut status: MemberClusterStatus,
         now: Time,
     ) -> MemberClusterStatus {
-        let Contact::Down { since, error } = &self.contact else {
+        let State::Down { since, error } = &self.state else {
             if status.conditions.is_empty() {
                 let fact = (
                     REACHABLE,
@@ -358,31 +358,65 @@ fn concluded(
     status
 }
 
-/// Is the cluster that answers the one that joined under this name?
-fn identity(member: &MemberCluster, members: &[Arc<MemberCluster>], uid: &str) -> Identity {
-    let recorded = |member: &MemberCluster| member.status.as_ref().and_then(|status| status.uid.clone());
+/// Is the cluster that answers the one that joined under this name, and under no other?
+fn identity(hub: &Hub, member: &MemberCluster, uid: &str) -> Identity {
     let own = recorded(member);
-    let twin = members.iter().find(|other| {
-        other.name_any() != member.name_any()
-            && recorded(other).as_deref() == Some(uid)
-            && other.metadata.deletion_timestamp.is_none()
-    });
-    if let Some(twin) = twin.filter(|_| own.as_deref() != Some(uid)) {
+    if let Some(own) = own.filter(|own| *own != uid)
+        && member.annotations().get(CONFIRM).is_none_or(|confirmed| confirmed != uid)
+    {
         return Identity::Refused(format!(
-            "this cluster is a member already, as {:?}; delete one of the two MemberClusters",
-            twin.name_any()
-        ));
-    }
-    match own {
-        None => Identity::Confirmed(uid.to_owned()),
-        Some(own) if own == uid => Identity::Confirmed(uid.to_owned()),
-        Some(_) if member.annotations().get(CONFIRM).is_some_and(|confirmed| confirmed == uid) => {
-            Identity::Confirmed(uid.to_owned())
-        }
-        Some(own) => Identity::Refused(format!(
             "another cluster answers (kube-system uid {uid}, joined with {own}); nothing is written. If it is meant to \
              replace the old one, annotate the MemberCluster with {CONFIRM}={uid}",
             uid = unseen::shown(uid, UID_MAX),
+        ));
+    }
+    match twin(hub, member, uid) {
+        Some(twin) => Identity::Refused(format!(
+            "this cluster is a member already, as {twin:?}; delete one of the two MemberClusters"
         )),
+        None => Identity::Confirmed(uid.to_owned()),
+    }
+}
+
+fn recorded(member: &MemberCluster) -> Option<&str> {
+    member.status.as_ref().and_then(|status| status.uid.as_deref())
+}
+
+/// An older MemberCluster that names the same cluster. It is claimed under one lock, before anything is written: two
+/// that register side by side see each other. One that is leaving counts until it is gone.
+fn twin(hub: &Hub, member: &MemberCluster, uid: &str) -> Option<String> {
+    let name = member.name_any();
+    let claimed = {
+        let mut memo = hub.memo.lock();
+        memo.claims.insert(name.clone(), uid.to_owned());
+        memo.claims.clone()
+    };
+    let age = |member: &MemberCluster| (member.metadata.creation_timestamp.clone(), member.name_any());
+    let members = hub.catalog.members();
+    let same = members.iter().filter(|other| {
+        let other_name = other.name_any();
+        other_name != name
+            && (recorded(other) == Some(uid) || claimed.get(&other_name).is_some_and(|claim| claim == uid))
+    });
+    let (older, younger): (Vec<_>, Vec<_>) = same.partition(|other| age(other) < age(member));
+    // They look again, if this one came later.
+    for other in younger.iter().filter(|_| older.is_empty()) {
+        let other = other.name_any();
+        if hub.session(&other).is_some_and(|session| session.is_open()) {
+            hub.queue.add(Key::Cluster(other.as_str().into()), Priority::User);
+        }
+    }
+    older.first().map(|older| older.name_any())
+}
+
+/// A MemberCluster is gone: who was refused for it may be admitted.
+fn unclaim(hub: &Hub, name: &str) {
+    let mut memo = hub.memo.lock();
+    let Some(uid) = memo.claims.remove(name) else { return };
+    let same: Vec<_> =
+        memo.claims.iter().filter(|(_, claim)| **claim == uid).map(|(name, _)| name.clone()).collect();
+    drop(memo);
+    for other in same {
+        hub.queue.add(Key::Cluster(other.as_str().into()), Priority::User);
     }
 }

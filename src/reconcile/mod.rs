@@ -1,6 +1,7 @@
 //! The three loops. Each gathers, asks vidra-core, performs, reports, and is the single writer of what it
 //! writes.
 
+mod affirm;
 pub mod cluster;
 pub mod resource;
 pub mod vidra_target;
@@ -112,6 +113,8 @@ pub struct Memo {
     new_revisions: BTreeMap<ResourceKey, usize>,
     /// What of the ignored paths matched nothing in a target, and of which rules that was said.
     unused: BTreeMap<TargetKey, (DriftSpec, Vec<Unused>)>,
+    /// Which cluster answers under a MemberCluster's name, by its uid.
+    claims: BTreeMap<String, String>,
     /// How the counts of a MemberCluster's status settle.
     counts: BTreeMap<String, cluster::counts::Settling>,
     /// Since when a status that may pass by itself waits to be written.

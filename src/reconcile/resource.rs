@@ -89,6 +89,7 @@ impl Pass<'_> {
                 return Ok(Verdict::Done(None));
             }
             self.suspend_targets().await?;
+            self.let_leave().await?;
             return self.report(None, None, handled).await;
         }
         // The revision is owned by the VidraResource and needs no mark on it; the targets do.
@@ -111,7 +112,10 @@ impl Pass<'_> {
             Ok(parsed) => {
                 let selection = self.select();
                 let problem = match self.guard(&selection).or_else(|| self.misread()) {
-                    Some(held) => Some(held),
+                    Some(held) => {
+                        self.let_leave().await?;
+                        Some(held)
+                    }
                     None => {
                         self.deliver(&parsed, &selection).await?;
                         let complaint = || self.complaint(&selection);
@@ -152,6 +156,10 @@ impl Pass<'_> {
         Some(asked)
     }
 
+    fn uid(&self) -> String {
+        self.resource.uid().unwrap_or_default()
+    }
+
     fn select(&self) -> Selection {
         let members = self.hub.catalog.members();
         let none = BTreeMap::new();
@@ -168,33 +176,37 @@ impl Pass<'_> {
         select::select(&self.key.namespace, &spec.targets, &spec.exclude_clusters, &views)
     }
 
-    /// Holds a removal that is more likely a mistake. A member that a person deletes leaves by that
-    /// person's word; one whose MemberCluster is gone has left already.
+    /// Holds a removal that is more likely a mistake. A member that a person deletes leaves by that person's word; one
+    /// whose MemberCluster is not there has not left.
     fn guard(&self, selection: &Selection) -> Option<Problem> {
         let targets = self.hub.catalog.targets_of(self.key);
-        let stays = |cluster: &str| {
-            let member = self.hub.catalog.member(cluster);
-            member.is_some_and(|member| member.metadata.deletion_timestamp.is_none())
-        };
-        let existing: BTreeSet<String> = targets
-            .iter()
-            .filter(|(cluster, target)| target.spec.desired == Wish::Present && stays(cluster))
-            .map(|(cluster, _)| cluster.clone())
-            .collect();
-        let leaving: BTreeSet<String> =
-            existing.iter().filter(|cluster| !selection.targets.contains_key(*cluster)).cloned().collect();
-        let underway: BTreeSet<String> = targets
-            .keys()
-            .filter(|cluster| !existing.contains(*cluster) && !selection.targets.contains_key(*cluster))
-            .cloned()
-            .collect();
+        let stays = |cluster: &str| !self.is_leaving(cluster);
+        let (mut existing, mut leaving, mut underway) =
+            (guard::Targets::new(), guard::Targets::new(), guard::Targets::new());
+        for (cluster, target) in &targets {
+            let (name, uid) = (cluster.clone(), target.uid().unwrap_or_default());
+            let (exists, goes) = (
+                target.spec.desired == Wish::Present && stays(cluster),
+                !selection.targets.contains_key(cluster),
+            );
+            match (exists, goes) {
+                (true, true) => {
+                    leaving.insert(name.clone(), uid.clone());
+                    existing.insert(name, uid);
+                }
+                (true, false) => drop(existing.insert(name, uid)),
+                (false, true) => drop(underway.insert(name, uid)),
+                (false, false) => {}
+            }
+        }
         let approved = self.resource.annotations().get(APPROVE_REMOVAL).map(String::as_str);
+        let share = self.hub.tuning.now().removal_guard;
         let Removal::Held { hash, why } =
-            guard::targets(&existing, &leaving, &underway, self.hub.tuning.now().removal_guard, approved)
+            guard::targets(&self.uid(), &existing, &leaving, &underway, share, approved)
         else {
             return None;
         };
-        let names: Vec<_> = leaving.iter().take(10).map(String::as_str).collect();
+        let names: Vec<_> = leaving.keys().take(10).map(String::as_str).collect();
         let more = leaving.len() - names.len();
         let more = if more > 0 { format!(" and {more} more") } else { String::new() };
         let message = format!(
@@ -209,8 +221,9 @@ impl Pass<'_> {
     async fn deliver(&self, revision: &Parsed, selection: &Selection) -> Result<(), CallError> {
         let existing = self.hub.catalog.targets_of(self.key);
         let placed = selection.targets.iter().map(|(cluster, namespace)| {
-            let spec = self.spec(cluster, namespace, revision);
-            self.place(cluster, existing.get(cluster), spec)
+            let held = existing.get(cluster);
+            let spec = self.spec(cluster, namespace, revision, held.map(|held| &held.spec));
+            self.place(cluster, held, spec)
         });
         let placed: Vec<_> = placed.collect();
         stream::iter(placed).buffered(self.hub.knobs.resource_calls).try_collect::<()>().await?;
@@ -248,6 +261,17 @@ impl Pass<'_> {
         Ok(())
     }
 
+    /// What a person's word about a member asks for, and what is under way already: neither waits for what holds the
+    /// VidraResource.
+    async fn let_leave(&self) -> Result<(), CallError> {
+        for (cluster, target) in &self.hub.catalog.targets_of(self.key) {
+            if target.spec.desired != Wish::Present || self.is_leaving(cluster) {
+                self.send_away(cluster, target).await?;
+            }
+        }
+        Ok(())
+    }
+
     async fn leave_unselected(&self, existing: &Targets, selection: &Selection) -> Result<(), CallError> {
         let mut unselected: Vec<_> =
             existing.iter().filter(|(cluster, _)| !selection.targets.contains_key(*cluster)).collect();
@@ -259,8 +283,9 @@ impl Pass<'_> {
         Ok(())
     }
 
+    /// A person has deleted its MemberCluster.
     fn is_leaving(&self, cluster: &str) -> bool {
-        self.hub.catalog.member(cluster).is_none_or(|member| member.metadata.deletion_timestamp.is_some())
+        self.hub.catalog.member(cluster).is_some_and(|member| member.metadata.deletion_timestamp.is_some())
     }
 
     /// What the overrides of a revision use of a member.
@@ -274,7 +299,13 @@ impl Pass<'_> {
         })
     }
 
-    fn spec(&self, cluster: &str, namespace: &str, revision: &Parsed) -> VidraTargetSpec {
+    fn spec(
+        &self,
+        cluster: &str,
+        namespace: &str,
+        revision: &Parsed,
+        held: Option<&VidraTargetSpec>,
+    ) -> VidraTargetSpec {
         let spec = &self.resource.spec;
         VidraTargetSpec {
             resource: self.key.name.to_string(),
@@ -288,7 +319,7 @@ impl Pass<'_> {
             deletion_policy: spec.deletion_policy,
             namespace_and_crd_deletion: spec.namespace_and_crd_deletion,
             conflicts: spec.conflicts,
-            removal_approved: self.approves(&revision.name, namespace),
+            removal_approved: self.approves(&revision.name, namespace, held),
             reconcile: spec.reconcile.clone().unwrap_or_default(),
             suspend: false,
             generation: self.resource.metadata.generation.unwrap_or_default(),
@@ -344,7 +375,7 @@ impl Pass<'_> {
 
     async fn suspend_targets(&self) -> Result<(), CallError> {
         for (cluster, target) in &self.hub.catalog.targets_of(self.key) {
-            if target.spec.desired == Wish::Present {
+            if target.spec.desired == Wish::Present && !self.is_leaving(cluster) {
                 let spec = VidraTargetSpec { suspend: true, ..target.spec.clone() };
                 self.update(cluster, target, spec).await?;
             }

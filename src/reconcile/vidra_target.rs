@@ -21,7 +21,7 @@ use std::{borrow::Cow, collections::BTreeMap, mem, sync::Arc, time::Duration};
 use kube::ResourceExt;
 use vidra_api::{
     ContainerDeletion, ExistingPolicy, FieldPolicy, MemberCluster, VidraTarget,
-    labels::TAKE_OVER_FROM,
+    labels::{FORGET, TAKE_OVER_FROM},
     names::{OwnerHash, field_manager},
     target::Desired as Wish,
 };
@@ -40,7 +40,11 @@ use self::{
     regain::{Regained, with_found},
     report::is_done,
 };
-use super::{Hub, RETRY_MOST, RETRY_RARELY, after_hub_error};
+use super::{
+    Hub, RETRY_MOST, RETRY_RARELY,
+    affirm::{Affirmed, affirm},
+    after_hub_error,
+};
 use crate::{
     desired::Desired,
     hub::{inventory, revisions::RevisionError},
@@ -49,7 +53,8 @@ use crate::{
         error::CallError,
         owner::Owner,
         recover,
-        session::{Contact, Session},
+        session::{Session, State},
+        token::{Token, Withdrawn},
     },
     queue::{Key, TargetKey, Verdict, jittered},
     settings::parse_interval,
@@ -84,8 +89,7 @@ async fn departed(hub: &Hub, key: &TargetKey) -> Result<(), CallError> {
     hub.forget_target(key);
     let chunks = hub.catalog.inventory(key);
     if !chunks.is_empty() && inventory::is_empty(&chunks) {
-        let writes: Vec<_> =
-            chunks.keys().map(|name| inventory::ChunkWrite::Remove { name: name.clone() }).collect();
+        let writes: Vec<_> = chunks.values().map(|chunk| chunk.removal()).collect();
         hub.api.write_inventory(key, &writes).await?;
     }
     Ok(())
@@ -115,9 +119,25 @@ impl Pass<'_> {
         if (spec.suspend && !leaving) || member.as_deref().is_some_and(rests) {
             return self.conclude(Delivery::Suspended, &Desired::default(), None, &Report::default()).await;
         }
+        if let Some(chunk) = self.hub.catalog.unread_inventory(self.key) {
+            let message = format!(
+                "this vidra-hub cannot read VidraInventory {chunk}: nothing is written and nothing is deleted. Run the vidra-hub that wrote it, or repair it by hand"
+            );
+            let unread = Delivery::Failed { reason: "InventoryUnreadable", message, stalled: true };
+            return self.conclude(unread, &Desired::default(), None, &Report::default()).await;
+        }
         if leaving && self.has_nothing() {
             // The inventory is written before the first object: no member needs to be asked.
             return self.conclude(Delivery::TornDown, &Desired::default(), None, &Report::default()).await;
+        }
+        match affirm(self.hub, self.key, spec) {
+            Affirmed::Yes => {}
+            // The VidraTarget changes soon, and that comes as an event.
+            Affirmed::NotYet => return Ok(Verdict::Done(None)),
+            missing => {
+                let unwanted = self.unaffirmed(missing);
+                return self.conclude(unwanted, &Desired::default(), None, &Report::default()).await;
+            }
         }
         let session = match self.open_session() {
             Ok(Some(session)) => session,
@@ -133,6 +153,7 @@ impl Pass<'_> {
         let (desired, create_namespaces) = match self.desired(&session).await {
             Ok(desired) => desired,
             Err(delivery) => {
+                self.note_first_look(&session);
                 self.conclude(delivery, &Desired::default(), None, &Report::default()).await?;
                 return Ok(Verdict::Retry(RETRY_RARELY));
             }
@@ -144,6 +165,46 @@ impl Pass<'_> {
     fn has_nothing(&self) -> bool {
         let chunks = self.hub.catalog.inventory(self.key);
         inventory::is_empty(&chunks) && (!self.may_have_delivered() || !chunks.is_empty())
+    }
+
+    /// What a target says of which nobody can say whether it is wanted.
+    fn unaffirmed(&self, missing: Affirmed) -> Delivery {
+        let TargetKey { namespace, resource, cluster } = self.key;
+        let (reason, message) = match missing {
+            Affirmed::MemberMissing => (
+                "MemberMissing",
+                format!(
+                    "MemberCluster {cluster} is not there, which is no wish to leave: nothing is written and nothing is deleted. Make it again, or annotate VidraResource {namespace}/{resource} with {FORGET}={cluster} to leave what is there"
+                ),
+            ),
+            _ => (
+                "ResourceMissing",
+                format!(
+                    "VidraResource {namespace}/{resource} is not there, which is no wish to delete: nothing is written and nothing is deleted. Apply it again"
+                ),
+            ),
+        };
+        Delivery::Unreachable { reason, message }
+    }
+
+    /// Leave to work on the member for as long as what this pass goes by is so.
+    fn token<'s>(&'s self, session: &'s Session) -> Token<'s> {
+        Token::new(session, || {
+            let Self { hub, key, target } = self;
+            let now = hub.catalog.target(key).filter(|now| {
+                now.metadata.generation == target.metadata.generation && now.uid() == target.uid()
+            });
+            let now = now.ok_or(Withdrawn::Target)?;
+            let rests =
+                |member: &MemberCluster| member.spec.suspend && member.metadata.deletion_timestamp.is_none();
+            if hub.catalog.member(&key.cluster).is_some_and(|member| rests(&member)) {
+                return Err(Withdrawn::Suspended);
+            }
+            match affirm(hub, key, &now.spec) {
+                Affirmed::Yes => Ok(()),
+                _ => Err(Withdrawn::Wish),
+            }
+        })
     }
 
     /// The session, if it may be worked with; `None` while it, or its first answer, is awaited.
@@ -160,17 +221,17 @@ impl Pass<'_> {
             );
             return Err(Delivery::Unreachable { reason, message });
         };
-        match session.contact() {
-            _ if session.is_open() => Ok(Some(session)),
-            Contact::Down { since, error } => {
+        match session.state() {
+            // Who answers is asked first.
+            State::Open(_) => Ok(session.is_sure().then_some(session)),
+            State::Down { since, error } => {
                 let message = format!("out of reach since {since:.0}: {}", error.message);
                 Err(Delivery::Unreachable { reason: "MemberUnreachable", message })
             }
-            Contact::Connecting => Ok(None),
-            Contact::Up { .. } => match session.dismissed() {
-                Some(message) => Err(Delivery::Unreachable { reason: "IdentityNotConfirmed", message }),
-                None => Ok(None),
-            },
+            State::Refused(_, message) => {
+                Err(Delivery::Unreachable { reason: "IdentityNotConfirmed", message })
+            }
+            State::Connecting | State::Asking(_) => Ok(None),
         }
     }
 
@@ -256,6 +317,7 @@ impl Pass<'_> {
         let sparing = match self.sparing(desired) {
             Ok(sparing) => sparing,
             Err(delivery) => {
+                self.note_first_look(session);
                 self.conclude(delivery, desired, None, &Report::default()).await?;
                 return Ok(Verdict::Retry(RETRY_RARELY));
             }
@@ -273,7 +335,8 @@ impl Pass<'_> {
         let scene = Scene { session, owner: &owner, desired, blind: &blind, wants, delivered };
         let live = scene.live();
         let held = self.written(&scene);
-        let regained = self.regain(session, &owner, &live).await?;
+        let token = self.token(session);
+        let regained = self.regain(session, &owner, &live, &token).await?;
         let mut inventory = match &regained {
             Regained::All(found) => with_found(held.clone(), found.clone()),
             Regained::NotLost | Regained::Unknown(_) => held.clone(),
@@ -281,19 +344,20 @@ impl Pass<'_> {
         let mut look = self.look(&scene, &live, &mut inventory).await;
         let plan = mem::take(&mut look.plan);
         if let Some(held) = look.behind.take_if(|_| !plan.is_empty()) {
-            return self.conclude(held, desired, Some(session), &Report::default()).await;
+            self.conclude(held, desired, Some(session), &Report::default()).await?;
+            return Ok(Verdict::Retry(RETRY_MOST));
         }
         if let Some(delivery) = self.held(desired, &plan, inventory.len()) {
             let report = Report::default();
             self.conclude(delivery, desired, Some(session), &report).await?;
             return Ok(Verdict::Done(Some(self.interval())));
         }
-        let actor = Actor { session, owner: &owner, desired };
+        let actor = Actor::new(session, &owner, desired, &token);
         if mutants::is(Mutant::ReadyBeforeApplied) {
             let report = Report { compared: true, ..Report::default() };
             self.conclude(Delivery::Applied, desired, Some(session), &report).await?;
         }
-        let mut lately = Lately::new(self, &scene, &plan);
+        let mut lately = Lately::new(self, &scene, &token, &plan);
         let done = match regained {
             Regained::Unknown(delivery) => {
                 let mut done = self.tend_only(&actor, plan.clone(), inventory).await?;
@@ -315,10 +379,11 @@ impl Pass<'_> {
         session.informers.release(self.key);
         let chunks = self.hub.catalog.inventory(self.key);
         let desired = Desired::default();
+        let token = self.token(session);
         let mut inventory = inventory::joined(&chunks);
         if chunks.is_empty() && self.may_have_delivered() && !is_done(self.target) {
             // The inventory is written before the first object, so here it was lost.
-            match recover::find_own(session, &owner).await {
+            match recover::find_own(session, &owner, &token).await {
                 Ok(found) => inventory = found,
                 Err(error) => {
                     let message = format!("its inventory is lost, and finding its objects failed: {error}");
@@ -346,9 +411,12 @@ impl Pass<'_> {
             unplannable: None,
             policy: self.policy(),
         });
-        let actor = Actor { session, owner: &owner, desired: &desired };
+        let actor = Actor::new(session, &owner, &desired, &token);
         let held = inventory::joined(&chunks);
         let mut report = self.perform(&actor, &plan, held, inventory, None).await?.report;
+        if report.withdrawn {
+            return self.again(&mut report).await;
+        }
         self.settle(&mut report).await?;
         let delivery = report.delivery.clone().unwrap_or(Delivery::TornDown);
         if delivery == Delivery::TornDown {

@@ -2,12 +2,8 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use futures::StreamExt;
 use k8s_openapi::api::core::v1::{ConfigMap, ObjectReference};
-use kube::{
-    Api, Client, Resource, ResourceExt,
-    runtime::watcher::{self, Event},
-};
+use kube::{Client, Resource, ResourceExt, api::ListParams};
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
@@ -16,13 +12,13 @@ use super::{
     live::{self, Live, Reading, Texts},
 };
 use crate::{
-    hub::{
-        events::Severity,
-        watch::{brief, is_expired},
-    },
+    hub::events::Severity,
     queue::{Key, Priority},
     reconcile::Hub,
-    tasks::Pauses,
+    wire::{
+        self, Wire,
+        follow::{News, Object},
+    },
 };
 
 /// The name of the ConfigMap, in the hub's namespace.
@@ -68,39 +64,33 @@ impl Tuning {
 /// Follows the ConfigMap until cancelled. `asked` turns true at its first answer, whatever that is: a hub that
 /// may not read it works by its flags.
 pub async fn follow(client: Client, hub: Arc<Hub>, asked: watch::Sender<bool>) {
-    let api: Api<ConfigMap> = Api::namespaced(client, &hub.settings.namespace);
-    let config = watcher::Config::default().timeout(200).fields(&format!("metadata.name={SETTINGS_NAME}"));
-    let mut pauses = Pauses::default();
-    loop {
-        let mut events = std::pin::pin!(watcher::watcher(api.clone(), config.clone()));
-        let mut seen = false;
-        while let Some(event) = events.next().await {
-            match event {
-                Ok(Event::Init) => seen = false,
-                Ok(Event::InitApply(one)) => {
-                    seen = true;
-                    take(&hub, Some(&one));
-                }
-                Ok(Event::InitDone) => {
-                    if !seen {
-                        take(&hub, None);
-                    }
-                    pauses.reset();
-                    asked.send_replace(true);
-                }
-                Ok(Event::Apply(one)) => take(&hub, Some(&one)),
-                Ok(Event::Delete(_)) => take(&hub, None),
-                Err(error) => {
-                    tracing::warn!(error = %brief(&error), "the ConfigMap of settings cannot be followed; what held goes on to hold");
-                    asked.send_replace(true);
-                    pauses.pause(hub.rng.as_ref()).await;
-                    if is_expired(&error) {
-                        break;
-                    }
-                }
-            }
+    let params = ListParams::default().fields(&format!("metadata.name={SETTINGS_NAME}"));
+    let wire = Wire::of::<ConfigMap>(client, Some(&hub.settings.namespace), params);
+    // One that cannot be read changes nothing.
+    let read = |object: Object<'_>| serde_json::from_str::<ConfigMap>(object.text).ok();
+    let mut seen = false;
+    let tell = |news: News<'_>| match news {
+        News::Listing => seen = false,
+        News::Listed(object) => {
+            seen = true;
+            read(object).iter().for_each(|one| take(&hub, Some(one)));
         }
-    }
+        News::Complete(_) => {
+            if !seen {
+                take(&hub, None);
+            }
+            asked.send_replace(true);
+        }
+        News::Applied(object) => read(object).iter().for_each(|one| take(&hub, Some(one))),
+        News::Deleted(_) => take(&hub, None),
+        News::Failed(error) => {
+            tracing::warn!(%error, "the ConfigMap of settings cannot be followed; what held goes on to hold");
+            asked.send_replace(true);
+        }
+        // The hub's own watches see it, too, and end the process.
+        News::Reached(_) | News::Restored => {}
+    };
+    wire::follow::follow(&wire, 1, hub.rng.as_ref(), tell).await;
 }
 
 fn take(hub: &Hub, config_map: Option<&ConfigMap>) {

@@ -1,7 +1,7 @@
 //! However a VidraResource or a VidraTarget is deleted, the members end up clean, and nothing else is touched.
 
 use serde_json::{Value, json};
-use testkit::world::{Access, At, World};
+use testkit::world::{Access, At, SOON, World, wait_for};
 use vidra_api::TargetState;
 
 use crate::{config_map, config_map_in, says, scenario, uid};
@@ -220,7 +220,6 @@ fn where_nobody_can_tell_whether_anything_was_delivered_the_member_is_searched_b
 }
 
 #[test]
-#[ignore = "known failure: S2"]
 fn a_member_leaves_though_a_resource_with_a_target_there_is_suspended() {
     scenario(async |world| {
         let members = delivered(&world).await;
@@ -234,7 +233,6 @@ fn a_member_leaves_though_a_resource_with_a_target_there_is_suspended() {
 }
 
 #[test]
-#[ignore = "known failure: S2"]
 fn a_member_leaves_though_the_removal_of_other_targets_is_held() {
     scenario(async |world| {
         let members = delivered(&world).await;
@@ -254,4 +252,40 @@ async fn leaves(world: &World, alice: &Access) {
         assert!(says("one")(&left) && crate::marks(&left).is_empty(), "{left}");
         alice.delete(&At::config_map(&world.ns, name)).await;
     }
+}
+
+#[test]
+fn an_entry_that_somebody_writes_into_an_inventory_deletes_nothing_foreign() {
+    scenario(async |world| {
+        world.register(&["berlin"]).await;
+        world.deliver("shop", &["berlin"], &config_map("settings", "one")).await;
+        world.ready("shop").await;
+        let alice = world.alice("berlin").await;
+        let theirs = json!({"apiVersion": "v1", "kind": "ConfigMap",
+            "metadata": {"name": "theirs", "namespace": world.ns}, "data": {"key": "theirs"}});
+        let theirs = alice.create(theirs).await;
+
+        let at = At::new("vidra.dev/v1alpha1", "VidraInventory", &world.ns, "shop.berlin.0");
+        let spec = world.hub.live(&at).await["spec"].clone();
+        let mut spec: vidra_api::VidraInventorySpec = serde_json::from_value(spec).unwrap();
+        let mut forged = spec.entries[0].clone();
+        (forged.name, forged.uid) = ("theirs".to_owned(), uid(&theirs));
+        spec.entries.push(forged);
+        world.hub.merge(&at, json!({"spec": spec})).await;
+
+        world
+            .hub
+            .when(&at, "the entry is dropped", |live| !live["spec"].to_string().contains("theirs"))
+            .await;
+        wait_for("it is told", SOON, async || {
+            let told = crate::events(&world, "InventoryEntryUnproven").await;
+            if told.iter().any(|note| note.contains("theirs")) { Ok(()) } else { Err(format!("{told:?}")) }
+        })
+        .await;
+        world.ready("shop").await;
+        world.remove("shop").await;
+        assert_eq!(alice.live(&At::of(&theirs)).await, theirs);
+        alice.delete(&At::of(&theirs)).await;
+        world.end().await;
+    });
 }

@@ -183,7 +183,6 @@ async fn lose_member(world: &World, name: &str) {
 }
 
 #[test]
-#[ignore = "known failure: H1"]
 fn what_a_label_on_a_member_selected_stays_when_its_membercluster_is_lost_and_registered_again() {
     scenario(async |mut world| {
         world.register(&["berlin"]).await;
@@ -215,7 +214,6 @@ fn what_a_label_on_a_member_selected_stays_when_its_membercluster_is_lost_and_re
 }
 
 #[test]
-#[ignore = "known failure: H6"]
 fn a_hub_that_is_behind_by_a_few_objects_in_each_of_many_resources_holds_its_writes_too() {
     scenario(async |mut world| {
         world.register(&["berlin"]).await;

@@ -112,7 +112,6 @@ async fn confirmed(world: &World, names: &[&str]) -> Vec<bool> {
 }
 
 #[test]
-#[ignore = "known failure: H4"]
 fn of_two_names_that_register_one_cluster_at_the_same_time_one_is_admitted_for_good() {
     scenario(async |mut world| {
         // As a rebuilt hub finds its registrations: all at once.

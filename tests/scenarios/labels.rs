@@ -133,7 +133,6 @@ fn an_object_that_a_controller_made_with_our_labels_is_nothing_to_the_hub() {
 }
 
 #[test]
-#[ignore = "known failure: H11"]
 fn what_is_replaced_stays_while_somebody_elses_object_with_our_labels_has_the_new_name() {
     scenario(async |world| {
         world.register(&["berlin"]).await;

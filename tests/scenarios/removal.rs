@@ -310,7 +310,6 @@ async fn held(world: &World, name: &str) -> String {
 }
 
 #[test]
-#[ignore = "known failure: H5"]
 fn an_approved_loss_of_the_last_target_approves_no_later_one() {
     scenario(async |world| {
         world.register(&["berlin"]).await;
@@ -346,7 +345,6 @@ fn an_approved_loss_of_the_last_target_approves_no_later_one() {
 }
 
 #[test]
-#[ignore = "known failure: H5"]
 fn an_approved_drop_of_most_objects_approves_no_later_one() {
     scenario(async |world| {
         world.register(&["berlin"]).await;

@@ -24,7 +24,9 @@ fn an_object_that_lost_its_label_and_went_unseen_is_made_again() {
         let suspend = |on: bool| json!({"spec": {"suspend": on}});
         world.hub.merge(&world.resource_at("first"), suspend(true)).await;
         world
-            .target_when("first", "berlin", "suspended", |status| status.state == Some(TargetState::Suspended))
+            .target_when("first", "berlin", "suspended", |status| {
+                status.state == Some(TargetState::Suspended)
+            })
             .await;
         // Healed by the second only, which then takes its label with it.
         alice.merge(&settings, json!({"metadata": {"labels": {"vidra.dev/hub": "another"}}})).await;

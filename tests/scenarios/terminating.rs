@@ -70,7 +70,6 @@ fn a_namespace_that_is_deleted_under_the_objects_is_waited_for_and_filled_again(
 }
 
 #[test]
-#[ignore = "known failure: H11"]
 fn what_is_replaced_stays_while_what_replaces_it_is_still_being_deleted() {
     scenario(async |world| {
         world.register(&["berlin"]).await;

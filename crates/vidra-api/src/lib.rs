@@ -13,6 +13,7 @@ pub mod labels;
 pub mod member;
 pub mod names;
 pub mod overrides;
+pub mod raw;
 pub mod resource;
 pub mod rights;
 mod schema;
@@ -33,6 +34,7 @@ pub use member::{
 };
 pub use names::{ClusterName, HubId, NameError, OwnerHash, Revision};
 pub use overrides::{JsonPatchOperation, Override, OverrideInputs, OverrideTarget, PatchOp, SetField};
+pub use raw::Raw;
 pub use resource::{
     ClusterSummary, DeletionPolicy, LeftBehind, ReconcileSpec, Summary, TargetSelector, VidraResource,
     VidraResourceSpec, VidraResourceStatus,

@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
-use serde_json::{Map, Value, json};
+use serde_json::json;
 
+use crate::raw::Raw;
 use crate::schema;
 use crate::selector::LabelSelector;
 
@@ -50,7 +51,7 @@ pub struct Override {
     /// kubectl apply --server-side where it holds null, or kubectl loses the null at the next change.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::any_object")]
-    pub merge_patch: Option<Map<String, Value>>,
+    pub merge_patch: Option<Raw>,
     /// Sets fields to what expressions give for the cluster.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = OVERRIDES_MAX), extend("x-kubernetes-list-type" = "atomic"))]
@@ -103,12 +104,12 @@ pub struct JsonPatchOperation {
     /// What is added, put in place or expected; for add, replace and test.
     #[serde(default, deserialize_with = "given", skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::anything")]
-    pub value: Option<Value>,
+    pub value: Option<Raw>,
 }
 
 /// A null that is written is a value, not the lack of one.
-fn given<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Value>, D::Error> {
-    Value::deserialize(from).map(Some)
+fn given<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Raw>, D::Error> {
+    Raw::deserialize(from).map(Some)
 }
 
 /// What an operation of a JSON Patch does. Source: RFC 6902, section 4.
@@ -183,7 +184,10 @@ mod tests {
     #[test]
     fn a_null_that_is_written_is_told_from_a_value_that_is_not() {
         let read = |text: &str| serde_json::from_str::<JsonPatchOperation>(text).unwrap().value;
-        assert_eq!(read(r#"{"op": "add", "path": "/a", "value": null}"#), Some(Value::Null));
+        assert_eq!(
+            read(r#"{"op": "add", "path": "/a", "value": null}"#),
+            Some(Raw::from(serde_json::Value::Null))
+        );
         assert_eq!(read(r#"{"op": "remove", "path": "/a"}"#), None);
     }
 }

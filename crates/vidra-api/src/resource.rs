@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::conflicts::{Conflicts, ContainerDeletion};
 use crate::drift::DriftSpec;
 use crate::overrides::{OVERRIDES_MAX, Override};
+use crate::raw::Raw;
 use crate::schema;
 use crate::selector::LabelSelector;
 use crate::sources::{self, ManifestSource};
@@ -54,7 +55,7 @@ pub struct VidraResourceSpec {
     /// More objects to deliver, written out here; at most 1000. They come after those of manifest.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "sources::manifests")]
-    pub manifests: Vec<serde_json::Value>,
+    pub manifests: Vec<Raw>,
     /// ConfigMaps and Secrets of this namespace whose keys hold more objects to deliver, in the form of manifest;
     /// at most 16 MiB in all, unpacked. They come last, in this order. What cannot be read is no wish: then
     /// nothing that was delivered is changed.
@@ -156,7 +157,7 @@ pub struct TargetSelector {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ReconcileSpec {
-    /// How often, as a duration such as 30s, 10m or 1h30m; one second or more.
+    /// How often, as a duration such as 30s, 10m or 1h30m; one second or more, at most 720h (30 days).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::interval")]
     pub interval: Option<String>,

@@ -136,10 +136,12 @@ pub(crate) fn secret_key(_: &mut SchemaGenerator) -> Schema {
     from_value(checked_string(SUBDOMAIN_MAX, CONFIG_KEY, message))
 }
 
-/// A duration of at least one second in Go's notation.
+/// A duration of at least one second and at most thirty days in Go's notation.
 pub(crate) fn interval(_: &mut SchemaGenerator) -> Schema {
-    let check = format!("self.matches('{DURATION}') && duration(self) >= duration('1s')");
-    let message = "write a duration of one second or more with its units, such as 30s, 10m or 1h30m";
+    let check = format!(
+        "self.matches('{DURATION}') && duration(self) >= duration('1s') && duration(self) <= duration('720h')"
+    );
+    let message = "write a duration with its units, of one second or more and at most 720h (30 days), such as 30s, 10m or 1h30m";
     json_schema!({ "type": "string", "maxLength": 16, "x-kubernetes-validations": rule(&check, message) })
 }
 

@@ -1,7 +1,7 @@
 //! The removal guard: a wish to remove much at once is more often a mistake than a wish. It is held until
 //! a person approves exactly this removal.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use sha2::{Digest, Sha256};
 
@@ -19,19 +19,25 @@ pub enum Removal {
     },
 }
 
-/// Decides about losing `leaving` out of `existing` targets (cluster names).
+/// VidraTargets of one VidraResource: cluster name to uid.
+pub type Targets = BTreeMap<String, String>;
+
+/// Decides about a VidraResource (by its uid) that loses `leaving` out of its `existing` targets.
 ///
 /// Held: losing the last target; losing more than `share` (percent) and more than three of them.
-/// Approval names the hash of exactly this removal, so it cannot approve a later one by accident. A removal
-/// that was broken off, with some of its targets `underway` already, is the one that was approved.
+/// Approval names the hash of exactly this removal, by uids: of targets that were made later it says nothing, though
+/// they are on the same clusters. A removal that was broken off, with some of its targets `underway` already, is the one
+/// that was approved.
 pub fn targets(
-    existing: &BTreeSet<String>,
-    leaving: &BTreeSet<String>,
-    underway: &BTreeSet<String>,
+    resource: &str,
+    existing: &Targets,
+    leaving: &Targets,
+    underway: &Targets,
     share: u8,
     approved: Option<&str>,
 ) -> Removal {
-    let (all, gone) = (existing.len(), leaving.intersection(existing).count());
+    let (all, gone) =
+        (existing.len(), leaving.keys().filter(|cluster| existing.contains_key(*cluster)).count());
     if gone == 0 {
         return Removal::Allowed;
     }
@@ -45,11 +51,15 @@ pub fn targets(
     } else {
         return Removal::Allowed;
     };
-    let approves = |removal: &BTreeSet<String>| is_approved(approved, &hash(removal));
-    if approves(leaving) || approves(&(leaving | underway)) {
+    let hash_of = |of: &[&Targets]| {
+        let uids: BTreeSet<&str> = of.iter().flat_map(|of| of.values()).map(String::as_str).collect();
+        digest([resource].into_iter().chain(uids))
+    };
+    let hash = hash_of(&[leaving]);
+    if is_approved(approved, &hash) || is_approved(approved, &hash_of(&[leaving, underway])) {
         Removal::Allowed
     } else {
-        Removal::Held { hash: hash(leaving), why }
+        Removal::Held { hash, why }
     }
 }
 
@@ -59,19 +69,16 @@ pub fn holds_objects(held: usize, dropped: usize) -> bool {
     dropped > 3 && dropped * 2 > held
 }
 
-/// What approves that a revision, with this default namespace, drops what it drops. It names the change and not the
-/// objects: so one word is enough for all members, and for a removal that was broken off.
-pub fn objects_hash(revision: &str, namespace: &str) -> String {
-    digest(["objects", revision, namespace].into_iter())
+/// What approves that a generation of a VidraResource (by its uid), with this default namespace, drops what it drops. It
+/// names the change and not the objects: so one word is enough for all members, and for a removal that was broken off;
+/// and the same content declared once more later is another change.
+pub fn objects_hash(resource: &str, generation: i64, namespace: &str) -> String {
+    digest(["objects", resource, &generation.to_string(), namespace].into_iter())
 }
 
 /// Whether an approval, hashes with commas between them, names this one.
 pub fn is_approved(approval: Option<&str>, hash: &str) -> bool {
     approval.is_some_and(|all| all.split(',').any(|one| one.trim() == hash))
-}
-
-fn hash(leaving: &BTreeSet<String>) -> String {
-    digest(leaving.iter().map(String::as_str))
 }
 
 fn digest<'a>(parts: impl Iterator<Item = &'a str>) -> String {
@@ -89,8 +96,18 @@ mod tests {
 
     use super::*;
 
-    fn names(count: usize) -> BTreeSet<String> {
-        (0..count).map(|n| format!("c{n:03}")).collect()
+    fn names(count: usize) -> Targets {
+        (0..count).map(|n| (format!("c{n:03}"), format!("uid-{n:03}"))).collect()
+    }
+
+    fn targets(
+        existing: &Targets,
+        leaving: &Targets,
+        underway: &Targets,
+        share: u8,
+        approved: Option<&str>,
+    ) -> Removal {
+        super::targets("r1", existing, leaving, underway, share, approved)
     }
 
     #[test]
@@ -125,9 +142,22 @@ mod tests {
         let Removal::Held { hash, .. } = targets(&all, &all, &names(0), 20, None) else {
             panic!("losing all must be held")
         };
-        let (first, rest) = (names(1), &all - &names(1));
+        let (first, mut rest) = (names(1), all.clone());
+        rest.retain(|cluster, _| !first.contains_key(cluster));
         assert_eq!(targets(&rest, &rest, &first, 20, Some(&hash)), Removal::Allowed);
         assert_ne!(targets(&rest, &rest, &names(0), 20, Some(&hash)), Removal::Allowed);
+    }
+
+    #[test]
+    fn an_approval_says_nothing_of_targets_that_were_made_later_on_the_same_clusters() {
+        let all = names(1);
+        let Removal::Held { hash, .. } = targets(&all, &all, &names(0), 20, None) else {
+            panic!("the last target must be held")
+        };
+        let later = Targets::from([("c000".to_owned(), "another".to_owned())]);
+        assert_ne!(targets(&later, &later, &names(0), 20, Some(&hash)), Removal::Allowed);
+        let other = super::targets("r2", &all, &all, &names(0), 20, Some(&hash));
+        assert_ne!(other, Removal::Allowed, "another VidraResource");
     }
 
     #[test]
@@ -147,12 +177,13 @@ mod tests {
 
     #[test]
     fn several_approvals_stand_side_by_side() {
-        let (one, two) = (objects_hash("r1", "a"), objects_hash("r1", "b"));
+        let (one, two) = (objects_hash("r1", 1, "a"), objects_hash("r1", 1, "b"));
         assert_ne!(one, two);
-        assert_ne!(one, objects_hash("r2", "a"));
+        assert_ne!(one, objects_hash("r2", 1, "a"));
+        assert_ne!(one, objects_hash("r1", 2, "a"));
         let both = format!("{one}, {two}");
         assert!(is_approved(Some(&both), &one) && is_approved(Some(&both), &two));
-        assert!(!is_approved(Some(&both), &objects_hash("r2", "a")) && !is_approved(None, &one));
+        assert!(!is_approved(Some(&both), &objects_hash("r2", 1, "a")) && !is_approved(None, &one));
         assert!(!is_approved(Some(""), &one));
     }
 

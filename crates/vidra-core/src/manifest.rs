@@ -27,7 +27,7 @@ pub const MAX_TEXT: usize = 16 * 1024 * 1024;
 /// The most objects that may be declared together.
 pub const MAX_OBJECTS: usize = 10_000;
 /// The most memory that the objects may take together, aliases followed, in bytes.
-const MAX_VALUES: usize = 4 * MAX_TEXT;
+pub(crate) const MAX_VALUES: usize = 4 * MAX_TEXT;
 
 /// One object of a manifest.
 #[derive(Clone, PartialEq)]
@@ -131,9 +131,39 @@ impl Reader {
         check::add_objects(value, place, &mut self.objects)
     }
 
+    /// Reads one value that is kept as JSON text, as those of `spec.manifests` and of patches, without looking at what
+    /// it is.
+    ///
+    /// # Errors
+    /// It is too deep, or holds too much, or a key twice; by source and document.
+    pub fn value(
+        &mut self,
+        source: Option<&Arc<str>>,
+        document: usize,
+        text: &str,
+    ) -> Result<Value, ManifestError> {
+        self.text += text.len();
+        if self.text > MAX_TEXT {
+            return Err(ManifestError::TooLarge { bytes: self.text });
+        }
+        value(text, &self.budget).map_err(|reason| {
+            let place = Place { source: source.cloned(), document, line: None };
+            ManifestError::Syntax { place, reason }
+        })
+    }
+
     /// All that was read.
     pub fn finish(self) -> Vec<ManifestObject> {
         self.objects
+    }
+}
+
+/// One value of JSON, and no more.
+pub(crate) fn value(text: &str, budget: &Budget) -> Result<Value, String> {
+    match tree::read_json(text, budget) {
+        (_, Some(fault)) => Err(fault.reason),
+        (mut values, None) if values.len() == 1 => Ok(values.remove(0)),
+        _ => Err("it is not one JSON value".to_owned()),
     }
 }
 

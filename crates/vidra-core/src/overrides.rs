@@ -223,7 +223,9 @@ impl Entry {
                 });
                 Change::Patch(numbered.collect::<Result<_, _>>()?)
             }
-            (None, Some(patch), None) => Change::Merge(Value::Object(patch.clone())),
+            (None, Some(patch), None) => {
+                Change::Merge(patch::read(patch).map_err(|why| invalid(format!("{place}.mergePatch"), &why))?)
+            }
             (None, None, Some(fields)) => {
                 let numbered = fields
                     .iter()

@@ -290,7 +290,7 @@ pub fn plan(input: &PlanInput<'_>) -> Plan {
         }
     }
     // What is to be replaced stays until what replaces it may come.
-    if plan.waits.iter().all(|wait| wait.gate().is_none()) {
+    if plan.waits.is_empty() && plan.refusals.is_empty() {
         removals(input, &mut plan);
     }
     plan

@@ -17,6 +17,13 @@ pub struct Member<'a> {
     pub leaving: bool,
 }
 
+impl Member<'_> {
+    /// May VidraResources of this hub namespace target it?
+    pub fn allows(&self, namespace: &str) -> bool {
+        self.allowed_namespaces.is_none_or(|all| all.iter().any(|name| name == namespace))
+    }
+}
+
 /// What was selected.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Selection {
@@ -39,11 +46,10 @@ pub fn select(
     let mut selection = Selection::default();
     for member in members.iter().filter(|member| !excluded.iter().any(|name| name == member.name)) {
         let Some(entry) = targets.iter().find(|entry| matches(entry, member)) else { continue };
-        let allowed = member.allowed_namespaces.is_none_or(|all| all.iter().any(|name| name == namespace));
         if member.leaving {
             continue;
         }
-        if !allowed {
+        if !member.allows(namespace) {
             selection.forbidden.insert(member.name.to_owned());
             continue;
         }

@@ -19,7 +19,7 @@ use vidra_api::{
 };
 
 use super::HubApi;
-use crate::member::error::CallError;
+use crate::{hub::catalog::Via, member::error::CallError};
 
 const METADATA: HeaderValue =
     HeaderValue::from_static("application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1");
@@ -32,7 +32,7 @@ impl HubApi {
         status: VidraTargetStatus,
     ) -> Result<(), CallError> {
         let api = self.namespaced::<VidraTarget>(&held.namespace().unwrap_or_default());
-        self.catalog.fold_target(self.replace_status(&api, held, status).await?);
+        self.catalog.fold_target(self.replace_status(&api, held, status).await?, Via::Answer);
         Ok(())
     }
 
@@ -43,7 +43,7 @@ impl HubApi {
         status: VidraResourceStatus,
     ) -> Result<(), CallError> {
         let api = self.namespaced::<VidraResource>(&held.namespace().unwrap_or_default());
-        self.catalog.fold_resource(self.replace_status(&api, held, status).await?);
+        self.catalog.fold_resource(self.replace_status(&api, held, status).await?, Via::Answer);
         Ok(())
     }
 
@@ -54,7 +54,7 @@ impl HubApi {
         status: MemberClusterStatus,
     ) -> Result<(), CallError> {
         let api: Api<MemberCluster> = Api::all(self.client.clone());
-        self.catalog.fold_member(self.replace_status(&api, held, status).await?);
+        self.catalog.fold_member(self.replace_status(&api, held, status).await?, Via::Answer);
         Ok(())
     }
 
@@ -68,7 +68,7 @@ impl HubApi {
         let made =
             self.call_unquoted("apply", api.patch_metadata(&name, &params, &Patch::Apply(&body))).await?;
         let now = VidraResource { metadata: made.metadata, ..held.clone() };
-        self.catalog.fold_resource(now);
+        self.catalog.fold_resource(now, Via::Answer);
         Ok(())
     }
 

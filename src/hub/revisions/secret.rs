@@ -134,7 +134,7 @@ mod tests {
     fn a_revision_is_one_secret_or_several_and_reads_back_the_same() {
         let mut content = Content {
             manifest: "a: 1\n".into(),
-            manifests: vec![json!({"kind": "ConfigMap", "n": 1.5})],
+            manifests: vec![json!({"kind": "ConfigMap", "n": 1.5}).into()],
             sources: Vec::new(),
             create_namespaces: true,
             overrides: Vec::new(),

@@ -106,8 +106,9 @@ fn source(name: &str, text: &str) -> Source {
 fn what_has_only_a_manifest_keeps_the_name_of_its_revision_and_all_else_changes_it() {
     let key = HashKey::new([7; 32]);
     let plain = content("a: 1");
-    assert_eq!(plain.revision(&key), render::revision_of(["a: 1", "createNamespaces"], &key));
-    let object = json!({"kind": "ConfigMap", "x": [1, null]});
+    let revision = |of: &Content| of.revision(&of.inline(&mut Reader::default()).unwrap(), &key);
+    assert_eq!(revision(&plain), render::revision_of(["a: 1", "createNamespaces"], &key));
+    let object = Raw::from(json!({"kind": "ConfigMap", "x": [1, null]}));
     let all = [
         plain.clone(),
         Content { create_namespaces: false, ..plain.clone() },
@@ -118,7 +119,7 @@ fn what_has_only_a_manifest_keeps_the_name_of_its_revision_and_all_else_changes_
         Content { manifests: vec![object], sources: vec![source("a", "b")], ..plain.clone() },
         content("a: 2"),
     ];
-    let names: std::collections::BTreeSet<_> = all.iter().map(|one| one.revision(&key)).collect();
+    let names: std::collections::BTreeSet<_> = all.iter().map(revision).collect();
     assert_eq!(names.len(), all.len());
 }
 
@@ -127,12 +128,14 @@ fn objects_come_in_the_order_of_the_fields_and_know_their_place() {
     let object = |name: &str| json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}});
     let all = Content {
         manifest: object("one").to_string(),
-        manifests: vec![object("two"), object("three")],
+        manifests: vec![object("two").into(), object("three").into()],
         sources: vec![source("Secret s, key k", &format!("---\n---\n{}", object("four")))],
         create_namespaces: true,
         overrides: Vec::new(),
     };
-    let objects = all.objects().unwrap();
+    let mut reader = Reader::default();
+    let inline = all.inline(&mut reader).unwrap();
+    let objects = all.objects(reader, inline).unwrap();
     let found: Vec<_> = objects.iter().map(|one| format!("{}: {}", one.name, one.place)).collect();
     assert_eq!(
         found,

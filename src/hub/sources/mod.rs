@@ -177,7 +177,7 @@ pub async fn read(api: &HubApi, resource: &VidraResource) -> Result<Result<Read,
         let entry = Entry { number, kind, name: name.to_owned() };
         let held = match get(api, kind, &namespace, name).await {
             Ok(held) => held,
-            Err(error) if error.class == Class::NotFound => {
+            Err(error) if error.is_not_found() => {
                 return Ok(Err(SourceError::NotFound { entry, namespace }));
             }
             Err(error) if error.class == Class::Forbidden => {

@@ -1,35 +1,27 @@
 //! Follows the metadata of ConfigMaps and Secrets in the namespaces whose VidraResources read some: one watch
 //! for each kind and namespace, begun with the first that needs it and ended with the last.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    fmt::Debug,
-};
+use std::collections::{BTreeMap, BTreeSet};
 
 use futures::{
     FutureExt, StreamExt,
     future::{AbortHandle, abortable},
     stream::FuturesUnordered,
 };
-use k8s_openapi::{
-    NamespaceResourceScope,
-    api::core::v1::{ConfigMap, Secret},
-};
-use kube::{
-    Api, Client, Resource,
-    core::PartialObjectMeta,
-    runtime::watcher::{self, Event},
-};
-use serde::de::DeserializeOwned;
+use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+use kube::{Client, Resource, api::ListParams, core::PartialObjectMeta};
 
 use super::{
     SourceKind,
     index::{Scope, SourceIndex, SourceKey, Version},
 };
 use crate::{
-    hub::watch::{brief, is_expired},
     seams::Rng,
-    tasks::{Pauses, supervised},
+    tasks::supervised,
+    wire::{
+        self, Wire,
+        follow::{News, Object},
+    },
 };
 
 /// Follows what the index wants, until cancelled.
@@ -71,57 +63,43 @@ async fn follow(client: &Client, scope: &Scope, index: &SourceIndex, rng: &dyn R
     }
 }
 
-async fn follow_kind<K>(client: &Client, scope: &Scope, index: &SourceIndex, rng: &dyn Rng, page: u32)
-where
-    K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
-        + Clone
-        + Debug
-        + DeserializeOwned
-        + Send
-        + 'static,
-{
-    let api: Api<PartialObjectMeta<K>> = Api::namespaced(client.clone(), &scope.namespace);
-    let key = |name: String| SourceKey { scope: scope.clone(), name };
-    let mut pauses = Pauses::default();
-    loop {
-        let mut events = std::pin::pin!(watcher::watcher(
-            api.clone(),
-            watcher::Config::default().timeout(200).page_size(page)
-        ));
-        let mut listed = BTreeSet::new();
-        while let Some(event) = events.next().await {
-            match event {
-                Ok(Event::Init) => {
-                    index.listing(scope);
-                    listed.clear();
-                }
-                Ok(Event::InitApply(object)) => {
-                    let version = Version::of(&object.metadata);
-                    let name = object.metadata.name.unwrap_or_default();
-                    index.noticed(&key(name.clone()), Some(version));
-                    listed.insert(name);
-                }
-                Ok(Event::InitDone) => {
-                    index.listed(scope, &listed);
-                    listed.clear();
-                    pauses.reset();
-                }
-                Ok(Event::Apply(object)) => {
-                    let version = Version::of(&object.metadata);
-                    index.noticed(&key(object.metadata.name.unwrap_or_default()), Some(version));
-                }
-                Ok(Event::Delete(object)) => {
-                    index.noticed(&key(object.metadata.name.unwrap_or_default()), None);
-                }
-                Err(error) => {
-                    let (kind, namespace) = (scope.kind, &scope.namespace);
-                    tracing::warn!(%kind, %namespace, error = %brief(&error), "a watch of manifests' sources failed; it is tried again");
-                    pauses.pause(rng).await;
-                    if is_expired(&error) {
-                        break;
-                    }
-                }
-            }
+async fn follow_kind<K: Resource<DynamicType = ()>>(
+    client: &Client,
+    scope: &Scope,
+    index: &SourceIndex,
+    rng: &dyn Rng,
+    page: u32,
+) {
+    let wire = Wire::of::<K>(client.clone(), Some(&scope.namespace), ListParams::default()).bare();
+    let noticed = |object: Object<'_>, is_there: bool| {
+        // Of metadata that cannot be read nothing is known: the source is read when its VidraResource is reconciled.
+        let meta = serde_json::from_str::<PartialObjectMeta<K>>(object.text).ok()?.metadata;
+        let name = meta.name.clone()?;
+        index.noticed(
+            &SourceKey { scope: scope.clone(), name: name.clone() },
+            is_there.then(|| Version::of(&meta)),
+        );
+        Some(name)
+    };
+    let mut listed = BTreeSet::new();
+    let tell = |news: News<'_>| match news {
+        News::Listing => {
+            index.listing(scope);
+            listed.clear();
         }
-    }
+        News::Listed(object) => listed.extend(noticed(object, true)),
+        News::Complete(_) => {
+            index.listed(scope, &listed);
+            listed.clear();
+        }
+        News::Applied(object) => drop(noticed(object, true)),
+        News::Deleted(object) => drop(noticed(object, false)),
+        News::Failed(error) => {
+            let (kind, namespace) = (scope.kind, &scope.namespace);
+            tracing::warn!(%kind, %namespace, %error, "a watch of manifests' sources failed; it is tried again");
+        }
+        // The hub's own watches see it, too, and end the process.
+        News::Reached(_) | News::Restored => {}
+    };
+    wire::follow::follow(&wire, page, rng, tell).await;
 }

@@ -138,7 +138,7 @@ impl Actor<'_> {
         let params = PatchParams { field_manager: Some("vidra-hub".into()), ..PatchParams::default() };
         let patch = Patch::Merge(json!({"metadata": metadata}));
         let about = self.changing(&declared.key);
-        self.session.call("adopt", about, api.patch(&declared.key.name, &params, &patch)).await
+        self.session.call(self.token, "adopt", about, api.patch(&declared.key.name, &params, &patch)).await
     }
 
     /// Before an apply to an object of ours whose managedFields were reset: else the server would make up an entry
@@ -178,7 +178,7 @@ impl Actor<'_> {
         let params = PatchParams { dry_run: true, ..self.params(force) };
         let api = self.api(&declared.key, self.resource(&declared.gvk)?);
         let (about, patch) = (self.changing(&declared.key), Patch::Apply(&body));
-        self.session.call("verify", about, api.patch(&declared.key.name, &params, &patch)).await
+        self.session.call(self.token, "verify", about, api.patch(&declared.key.name, &params, &patch)).await
     }
 }
 

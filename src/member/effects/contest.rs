@@ -36,7 +36,7 @@ impl Actor<'_> {
             // Not seen before: the server looks at fields before the uid, and another object bears the name now.
             Err(error) if why == Why::Missing && error.class == Class::Conflict => {
                 self.forget_record(&declared.key, uid);
-                return Box::pin(self.join(declared)).await;
+                return Box::pin(self.join(declared, None)).await;
             }
             live => live?,
         };

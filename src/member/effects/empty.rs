@@ -9,7 +9,11 @@ use kube::{
 use vidra_core::object::{Gvk, ObjectKey, Scope};
 
 use super::{Actor, reading};
-use crate::member::{error::CallError, kinds::Kinds, live::Live};
+use crate::member::{
+    error::{CallError, Class},
+    kinds::Kinds,
+    live::Live,
+};
 
 /// Namespaces that a cluster cannot do without.
 const SYSTEM: [&str; 4] = ["default", "kube-system", "kube-public", "kube-node-lease"];
@@ -28,7 +32,10 @@ impl Actor<'_> {
     /// Lists what lies in a live Namespace or CustomResourceDefinition. A kind that cannot be listed may hide
     /// objects: then it is not empty. Errors: no answer, so nobody knows.
     pub(super) async fn contents(&self, live: &Live) -> Result<Contents, CallError> {
-        let kinds = self.session.rediscover().await?;
+        if let Some(why) = self.unready().await? {
+            return Ok(why);
+        }
+        let kinds = self.session.discover().await?;
         if let Some(stale) = kinds.stale.first() {
             return Ok(Contents::Foreign(format!("the member cannot say now what {stale} serves")));
         }
@@ -61,6 +68,24 @@ impl Actor<'_> {
             }
         }
         Ok(going.map_or(Contents::None, Contents::Going))
+    }
+
+    /// A server that has just started does not serve yet what may lie there: what that means, if it is not ready.
+    async fn unready(&self) -> Result<Option<Contents>, CallError> {
+        let request = http::Request::get("/readyz").body(Vec::new());
+        let request =
+            request.map_err(|error| CallError { class: Class::Invalid, message: error.to_string() })?;
+        let asked = self.session.client.request_text(request);
+        match self.session.call(self.token, "ready", reading("", "Namespace"), asked).await {
+            Ok(_) => Ok(None),
+            Err(CallError { class: Class::Forbidden | Class::NotServed, .. }) => Ok(Some(Contents::Foreign(
+                "the member does not tell at /readyz whether it serves all that it will".to_owned(),
+            ))),
+            Err(error) if error.class == Class::Server => {
+                Ok(Some(Contents::Going("the member's API server is not ready".to_owned())))
+            }
+            Err(error) => Err(error),
+        }
     }
 
     async fn of_kind(&self, crd: &Live, kinds: &Kinds) -> Result<Contents, CallError> {
@@ -119,7 +144,7 @@ impl Actor<'_> {
         let (mut all, mut params) = (Vec::new(), ListParams::default().limit(self.session.knobs().page));
         loop {
             let about = reading(&resource.group, &resource.kind);
-            match self.session.call("list", about, api.list_metadata(&params)).await {
+            match self.session.call(self.token, "list", about, api.list_metadata(&params)).await {
                 Ok(page) => {
                     all.extend(page.items);
                     match page.metadata.continue_.filter(|token| !token.is_empty()) {

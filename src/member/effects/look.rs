@@ -49,8 +49,10 @@ impl Actor<'_> {
         let params = PatchParams { dry_run: true, ..self.params(true) };
         let api = self.api(&declared.key, self.resource(&declared.gvk)?);
         let (about, patch) = (self.changing(&declared.key), Patch::Apply(&body));
-        let would =
-            self.session.call("verify", about, api.patch(&declared.key.name, &params, &patch)).await?;
+        let would = self
+            .session
+            .call(self.token, "verify", about, api.patch(&declared.key.name, &params, &patch))
+            .await?;
         let entry = fields::own_apply_entry(&would.json, &self.owner.manager);
         let Some(set) = entry.and_then(|entry| fields::FieldSet::from_fields_v1(entry).ok()) else {
             return Ok(false);

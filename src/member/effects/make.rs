@@ -19,7 +19,7 @@ impl Actor<'_> {
             Ok(uid) => Ok(Outcome::Applied { uid, corrected }),
             Err(error) if is_taken(&error) => match declared.directives.apply {
                 ApplyMode::IfAbsent => self.leave_present(declared).await,
-                ApplyMode::Always | ApplyMode::Once => self.join(declared).await,
+                ApplyMode::Always | ApplyMode::Once => self.join(declared, None).await,
             },
             Err(error) => Err(error),
         }
@@ -29,13 +29,17 @@ impl Actor<'_> {
     async fn create_only(&self, declared: &Declared) -> Result<String, CallError> {
         let mut body = self.body(declared);
         body["metadata"]["resourceVersion"] = "1".into();
-        match self.send(declared, &body, false).await {
+        let answer = match self.send(declared, &body, false).await {
             Err(error) if error.class == (Class::Namespace { terminating: false }) => {
                 self.create_namespace(&declared.key.namespace).await?;
                 self.send(declared, &body, false).await
             }
             answer => answer,
+        };
+        if answer.as_ref().is_err_and(|error| matches!(error.class, Class::Transport | Class::Server)) {
+            self.session.note_landing(&declared.key);
         }
+        answer
     }
 
     /// It was there under this uid and is not seen: deleted, most often, or hidden by a lost label. Create-only tells
@@ -67,7 +71,11 @@ impl Actor<'_> {
         namespace.metadata.name = Some(name.to_owned());
         let api: Api<Namespace> = Api::all(self.session.client.clone());
         let about = self.changing(&declared);
-        match self.session.call("create", about, api.create(&PostParams::default(), &namespace)).await {
+        match self
+            .session
+            .call(self.token, "create", about, api.create(&PostParams::default(), &namespace))
+            .await
+        {
             Ok(_) => Ok(()),
             Err(error) if error.class == Class::Conflict => Ok(()),
             Err(error) if error.class == Class::Forbidden => Err(missing(format!(

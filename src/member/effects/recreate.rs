@@ -70,7 +70,11 @@ impl Actor<'_> {
         let api = self.api(&declared.key, self.resource(&declared.gvk)?);
         let params = PostParams { dry_run: true, field_manager: Some(self.owner.manager.clone()) };
         let body = Live::from(self.body(declared));
-        match self.session.call("verify", self.changing(&declared.key), api.create(&params, &body)).await {
+        match self
+            .session
+            .call(self.token, "verify", self.changing(&declared.key), api.create(&params, &body))
+            .await
+        {
             Ok(_) => Ok(true),
             Err(error) if error.class == Class::Conflict => Ok(true),
             Err(error) if error.is_transient() => Err(error),

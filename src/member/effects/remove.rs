@@ -46,17 +46,34 @@ impl Actor<'_> {
     pub(super) async fn remove(&self, effect: &Effect, uid: &str, parting: Parting) -> Step {
         let key = &effect.key;
         let Some((gvk, resource)) = self.address(&effect.gvk).await? else {
-            return Ok(Outcome::Gone);
+            return Ok(match self.session.is_gone_for_good(&effect.gvk) {
+                true => Outcome::Gone,
+                false => Outcome::Unsettled {
+                    why: format!(
+                        "the member does not serve {} now; if it goes on so for a minute, its objects are taken for gone",
+                        effect.gvk
+                    ),
+                },
+            });
         };
         let api = self.api(key, resource);
         let Some(live) = self.get(&api, key).await? else {
             self.forget_record(key, uid);
-            return Ok(Outcome::Gone);
+            return Ok(match self.session.may_land(key) {
+                true => Outcome::Unsettled {
+                    why: "a call that makes it was not answered, and it may still come".to_owned(),
+                },
+                false => Outcome::Gone,
+            });
         };
+        let held = !uid.is_empty() && live.uid() == uid;
         let ours = match standing(&live.json, self.owner) {
             Standing::Controlled | Standing::OtherHub(_) => false,
             Standing::Ours => true,
-            Standing::Shared | Standing::Foreign => !uid.is_empty() && live.uid() == uid,
+            Standing::Shared | Standing::Foreign if held && !self.is_traced(&live) => {
+                return Ok(Outcome::Unproven);
+            }
+            Standing::Shared | Standing::Foreign => held,
         };
         if !ours {
             tracing::info!(cluster = %self.session.cluster, object = %key, "left alone: it is not provably ours");
@@ -119,10 +136,14 @@ impl Actor<'_> {
             propagation_policy: Some(PropagationPolicy::Background),
             ..DeleteParams::default()
         };
-        match self.session.call("delete", self.changing(key), api.delete(&key.name, &params)).await {
+        match self
+            .session
+            .call(self.token, "delete", self.changing(key), api.delete(&key.name, &params))
+            .await
+        {
             Ok(answer) if answer.as_ref().left().is_some_and(Live::is_terminating) => Ok(Deletion::Going),
             Ok(_) => Ok(Deletion::Done),
-            Err(error) if error.is_gone() => Ok(Deletion::WasGone),
+            Err(error) if error.is_gone(&key.name) => Ok(Deletion::WasGone),
             Err(error) => Err(error),
         }
     }
@@ -141,16 +162,23 @@ impl Actor<'_> {
             body["metadata"]["namespace"] = (&*key.namespace).into();
         }
         let (params, patch, about) = (self.params(false), Patch::Apply(&body), self.changing(key));
-        match self.session.call("release", about, api.patch(&key.name, &params, &patch)).await {
+        match self.session.call(self.token, "release", about, api.patch(&key.name, &params, &patch)).await {
             Ok(answer) if self.is_marked(&answer) => self.release(api, gvk, key, &answer, true).await,
             Ok(answer) => {
                 self.fold(gvk, answer, Source::Read);
                 Ok(Outcome::Gone)
             }
             Err(error) if error.is_invalid() => self.release(api, gvk, key, &live, true).await,
-            Err(error) if error.is_gone() => Ok(Outcome::Gone),
+            Err(error) if error.is_gone(&key.name) => Ok(Outcome::Gone),
             Err(error) => Err(error),
         }
+    }
+
+    /// Something on the object itself says that it is this owner's: an entry of an inventory alone may be anybody's.
+    fn is_traced(&self, live: &Live) -> bool {
+        let entries = live.json["metadata"]["managedFields"].as_array().into_iter().flatten();
+        let mut managers = entries.map(|entry| &entry["manager"]);
+        self.is_marked(live) || managers.any(|manager| *manager == *self.owner.manager)
     }
 
     fn is_marked(&self, live: &Live) -> bool {
@@ -179,7 +207,7 @@ impl Actor<'_> {
         }});
         let params = PatchParams { field_manager: Some("vidra-hub".into()), ..PatchParams::default() };
         let (about, patch) = (self.changing(key), Patch::Merge(&body));
-        match self.session.call("release", about, api.patch(&key.name, &params, &patch)).await {
+        match self.session.call(self.token, "release", about, api.patch(&key.name, &params, &patch)).await {
             Ok(live) if others => {
                 self.fold(gvk, live, Source::Read);
                 Ok(Outcome::Gone)
@@ -188,7 +216,7 @@ impl Actor<'_> {
                 self.forget_record(key, live.uid());
                 Ok(Outcome::Gone)
             }
-            Err(error) if error.is_gone() => Ok(Outcome::Gone),
+            Err(error) if error.is_gone(&key.name) => Ok(Outcome::Gone),
             Err(error) => Err(error),
         }
     }

@@ -53,7 +53,7 @@ impl Actor<'_> {
             let live = self.read(&declared.key, &declared.gvk).await?;
             let Some(live) = live.filter(|live| live.uid() == uid) else {
                 let message = "the object is gone or was replaced; trying again".to_owned();
-                let gone = CallError { class: Class::NotFound, message };
+                let gone = CallError { class: Class::Conflict, message };
                 return self.not_applied(declared, uid, why, force, gone).await;
             };
             match self.send(declared, &self.body_for(declared, &live), force).await {

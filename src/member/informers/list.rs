@@ -10,13 +10,15 @@ use tokio::time::{Instant, timeout};
 
 use super::{
     Informers, Place, State,
-    pages::Pages,
+    reader::Item,
     run::{Course, Run},
-    wire::Item,
 };
-use crate::member::{
-    error::{CallError, Class},
-    records::Source,
+use crate::{
+    member::{
+        error::{CallError, Class},
+        records::Source,
+    },
+    wire::pages::Pages,
 };
 
 impl Run {
@@ -43,9 +45,9 @@ impl Run {
         // Told at the list's end: until then a plan would have to wait for it.
         let (mut seen, mut woken) = (BTreeSet::new(), BTreeSet::new());
         let mut broken = BTreeMap::new();
-        let mut pages = Pages::new(&self.wire, &mut course.page, registry.page, turn);
+        let mut pages = Pages::new(&self.reader.wire, &mut course.page, registry.page, turn);
         loop {
-            let mut take = |item| match item {
+            let mut take = |text: &str, is_cut| match self.reader.listed(text, is_cut) {
                 Item::Object(key, live) => {
                     seen.insert(registry.records.shared(key));
                     woken.extend(registry.records.fold(&self.place.gvk, *live, Source::List(mark)));
@@ -91,12 +93,12 @@ impl Run {
 impl Informers {
     /// Lists one place and folds it.
     pub(super) async fn list_once(&self, place: &Place, resource: &ApiResource) -> Result<(), CallError> {
-        let wire = self.wire(place, resource);
+        let reader = self.reader(place, resource);
         let mark = self.records.mark();
         let (mut seen, mut broken) = (BTreeSet::new(), BTreeMap::new());
         let mut size = self.page;
-        let mut pages = Pages::new(&wire, &mut size, self.page, None);
-        let mut take = |item| match item {
+        let mut pages = Pages::new(&reader.wire, &mut size, self.page, None);
+        let mut take = |text: &str, is_cut| match reader.listed(text, is_cut) {
             Item::Object(key, live) => {
                 seen.insert(self.records.shared(key));
                 let targets = self.records.fold(&place.gvk, *live, Source::List(mark));

@@ -6,12 +6,9 @@
 //!   +-------+
 //! ```
 
-use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicU32, Ordering},
-    },
-    time::Duration,
+use std::sync::{
+    Arc,
+    atomic::{AtomicU32, Ordering},
 };
 
 use futures::future::BoxFuture;
@@ -20,9 +17,8 @@ use vidra_core::object::{ObjectKey, Scope};
 
 use super::{
     Informers, Place, State, WatchFault,
-    pages::PAGE_WITHIN,
+    reader::{Broken, Item, Line, Reader},
     verify::{Found, Verification, verify},
-    wire::{Broken, Item, Line, Wire},
 };
 use crate::{
     member::{
@@ -30,16 +26,13 @@ use crate::{
         records::Source,
     },
     tasks::Pauses,
+    wire::{
+        Lines,
+        follow::{WATCH_LEAST, WATCH_MOST, WATCH_OPENS, WATCH_SECONDS},
+        pages::PAGE_WITHIN,
+    },
 };
 
-/// Watches end after this long and are begun anew, before load balancers drop them as idle (240 s).
-const WATCH_SECONDS: u32 = 200;
-/// A watch that goes on for longer than it was asked to is dead: nobody closes it.
-const WATCH_MOST: Duration = Duration::from_secs(210);
-/// A watch must have begun within this time.
-const WATCH_OPENS: Duration = Duration::from_secs(30);
-/// One that ends sooner is not asked for again at once.
-const WATCH_LEAST: Duration = Duration::from_secs(5);
 /// So many objects that cannot be read are named by one informer.
 const NAMED_MOST: u32 = 100;
 
@@ -47,7 +40,7 @@ const NAMED_MOST: u32 = 100;
 pub(super) struct Run {
     pub(super) registry: Arc<Informers>,
     pub(super) place: Place,
-    pub(super) wire: Wire,
+    pub(super) reader: Reader,
     pub(super) scope: Scope,
     pub(super) id: u64,
     /// Objects that were named because they cannot be read.
@@ -133,7 +126,7 @@ impl Run {
     async fn watch(&self, course: &mut Course, mut version: String) -> After {
         loop {
             let began = Instant::now();
-            let opened = self.wire.watch(&version, WATCH_SECONDS, WATCH_OPENS).await;
+            let opened = self.reader.wire.watch(&version, WATCH_SECONDS, WATCH_OPENS).await;
             let ended = match opened {
                 Ok(lines) => self.session(course, &mut version, lines).await,
                 Err(error) => Ended::Broken(error),
@@ -162,20 +155,30 @@ impl Run {
                     self.set_state(State::Failing(why));
                     return After::List;
                 }
+                Ended::Broken(error) if error.is_transport() => {
+                    self.registry.doubt.raise();
+                    tracing::debug!(place = %self.place, %error, "watch");
+                    course.pauses.pause(self.registry.rng.as_ref()).await;
+                    // A server that was restored would be silent until it is as far again.
+                    let reaches = self.reader.wire.reaches(&version, PAGE_WITHIN).await;
+                    if reaches.is_err_and(|error| error.class == Class::Expired) {
+                        return After::List;
+                    }
+                }
                 Ended::Broken(error) => match error.class {
                     Class::Expired | Class::Oversized => {
                         course.pauses.pause(self.registry.rng.as_ref()).await;
                         return After::List;
                     }
                     // The kind has gone, or is not yet served.
-                    Class::Forbidden | Class::Unauthenticated | Class::NotFound => {
+                    Class::Forbidden | Class::Unauthenticated | Class::NotServed | Class::NotFound(_) => {
                         return After::Blind(error);
                     }
                     _ => {
                         tracing::debug!(place = %self.place, %error, "watch");
                         course.pauses.pause(self.registry.rng.as_ref()).await;
                         // A server that was restored would be silent until it is as far again.
-                        let reaches = self.wire.reaches(&version, PAGE_WITHIN).await;
+                        let reaches = self.reader.wire.reaches(&version, PAGE_WITHIN).await;
                         if reaches.is_err_and(|error| error.class == Class::Expired) {
                             return After::List;
                         }
@@ -186,12 +189,7 @@ impl Run {
     }
 
     /// One watch from its beginning to its end.
-    async fn session(
-        &self,
-        course: &mut Course,
-        version: &mut String,
-        mut lines: super::wire::Lines,
-    ) -> Ended {
+    async fn session(&self, course: &mut Course, version: &mut String, mut lines: Lines) -> Ended {
         let registry = &self.registry;
         let end = Instant::now() + WATCH_MOST;
         let mut heard = false;
@@ -215,7 +213,7 @@ impl Run {
                     let is_known = |key: &_, uid: &str, version: &str| {
                         registry.records.is_known(key, uid, version)
                     };
-                    let line = match self.wire.line(&text, is_known) {
+                    let line = match self.reader.line(&text, is_known) {
                         Ok(Line::Error(error)) => return Ended::Broken(error),
                         Ok(line) => line,
                         // What it said is lost.
@@ -265,8 +263,8 @@ impl Run {
 
     /// Rights may have come since.
     async fn try_everywhere(&self) {
-        let wire = self.registry.wire(&Place::everywhere(&self.place.gvk), &self.wire.resource);
-        if wire.page(1, None, false, PAGE_WITHIN).await.is_ok() {
+        let everywhere = self.registry.reader(&Place::everywhere(&self.place.gvk), &self.reader.resource);
+        if everywhere.wire.page(1, None, false, PAGE_WITHIN).await.is_ok() {
             self.registry.unconfine(&self.place.gvk);
         }
     }

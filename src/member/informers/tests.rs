@@ -182,7 +182,14 @@ fn informers(client: Client, said: Arc<Mutex<Vec<String>>>) -> Arc<Informers> {
         Secrecy { salt: deps.salt.clone(), tuning: deps.tuning.clone() },
         deps.interned.clone(),
     ));
-    Informers::new("berlin".into(), client, records, &deps, TaskTracker::new(), CancellationToken::new())
+    Informers::new(
+        "berlin".into(),
+        client,
+        records,
+        &deps,
+        TaskTracker::new(),
+        (CancellationToken::new(), Arc::default()),
+    )
 }
 
 #[tokio::test(start_paused = true)]

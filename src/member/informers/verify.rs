@@ -9,8 +9,8 @@ use std::{collections::BTreeSet, time::Duration};
 use tokio::time::Instant;
 use vidra_core::object::ObjectKey;
 
-use super::{pages::Pages, run::Run, wire::Item};
-use crate::member::error::CallError;
+use super::{reader::Item, run::Run};
+use crate::{member::error::CallError, wire::pages::Pages};
 
 /// How long a watch may be behind a list.
 const BEHIND: Duration = Duration::from_secs(15);
@@ -78,8 +78,8 @@ pub(super) async fn verify(run: &Run, mut size: u32) -> Result<Found, CallError>
     let mark = registry.records.mark();
     let mut seen = BTreeSet::new();
     let mut found = Found { mark, ..Found::default() };
-    let mut pages = Pages::new(&run.wire, &mut size, registry.page, turn);
-    let mut take = |item| match item {
+    let mut pages = Pages::new(&run.reader.wire, &mut size, registry.page, turn);
+    let mut take = |text: &str, is_cut| match run.reader.listed(text, is_cut) {
         Item::Object(key, live) => {
             let version = live.resource_version().parse().unwrap_or(0);
             if registry.records.version(&key).is_none_or(|known| known < version) {

@@ -54,6 +54,23 @@ impl Later {
         (before, all.values().sum())
     }
 
+    /// The target has been looked at, or cannot be. Returns whether that is news.
+    pub fn note_looked(&self, target: &TargetKey) -> bool {
+        let mut all = self.0.lock();
+        !all.contains_key(target) && all.insert(target.clone(), 0).is_none()
+    }
+
+    /// The first of these that has not looked.
+    pub fn awaited<'a>(&self, mut targets: impl Iterator<Item = &'a TargetKey>) -> Option<&'a TargetKey> {
+        let all = self.0.lock();
+        targets.find(|target| !all.contains_key(target))
+    }
+
+    /// Some have found later declarations.
+    pub fn any(&self) -> bool {
+        self.0.lock().values().any(|count| *count > 0)
+    }
+
     /// The target is gone.
     pub fn forget(&self, target: &TargetKey) {
         self.0.lock().remove(target);

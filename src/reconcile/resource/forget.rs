@@ -18,7 +18,7 @@ use vidra_core::status::is_torn_down;
 use super::Pass;
 use crate::{
     hub::{events::Severity, inventory},
-    member::{error::CallError, session::Contact},
+    member::{error::CallError, session::State},
     queue::Key,
     reconcile::RETRY_MOST,
 };
@@ -42,7 +42,7 @@ impl Pass<'_> {
                 || self.patience_ends_in(cluster, target) == Some(Duration::ZERO))
     }
 
-    fn a_person_gives_up(&self, cluster: &str) -> bool {
+    pub(super) fn a_person_gives_up(&self, cluster: &str) -> bool {
         let names_it = |all: &String| all.split(',').any(|one| one.trim() == cluster);
         let by_member = || {
             self.hub.catalog.member(cluster).is_some_and(|member| {
@@ -62,11 +62,10 @@ impl Pass<'_> {
             return None;
         }
         let is_known = match self.hub.session(cluster) {
-            Some(session) if session.is_open() => return None,
-            Some(session) => match session.contact() {
-                Contact::Connecting => false,
-                Contact::Up { .. } => session.dismissed().is_some(),
-                Contact::Down { .. } => true,
+            Some(session) => match session.state() {
+                State::Open(_) => return None,
+                State::Connecting | State::Asking(_) => false,
+                State::Refused(..) | State::Down { .. } => true,
             },
             None => self.hub.memo.lock().judged.contains(cluster),
         };

@@ -38,12 +38,20 @@ impl Pass<'_> {
         {
             return self.hub.api.remove_target(&key, target).await;
         }
+        let missing = self.hub.catalog.member(cluster).is_none();
         let desired = match target.spec.desired {
             Wish::Forgotten => return Ok(()),
             Wish::Present => match self.ending(cluster).await? {
-                Ending::No | Ending::Unseen(_) => self.parting(cluster),
                 Ending::Held(_) => return Ok(()),
                 Ending::Orphan => Wish::Forgotten,
+                // A MemberCluster that is not there is no wish to leave.
+                Ending::No | Ending::Unseen(_) if missing => {
+                    if !self.a_person_gives_up(cluster) || !self.note_left_behind(cluster).await? {
+                        return Ok(());
+                    }
+                    Wish::Forgotten
+                }
+                Ending::No | Ending::Unseen(_) => self.parting(cluster),
             },
             _ if self.is_given_up(cluster, target) => {
                 if !self.note_left_behind(cluster).await? {
@@ -51,6 +59,7 @@ impl Pass<'_> {
                 }
                 Wish::Forgotten
             }
+            _ if missing => return Ok(()),
             _ => self.parting(cluster),
         };
         if target.spec.desired == desired && !target.spec.suspend {

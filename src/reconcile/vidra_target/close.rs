@@ -38,7 +38,7 @@ impl Pass<'_> {
         let Done { mut report, mut inventory } = done;
         loop {
             lately.hand_over(&mut look);
-            if self.lost_a_kind(session, desired, &report).await {
+            if report.withdrawn || self.lost_a_kind(session, desired, &report).await {
                 return self.again(&mut report).await;
             }
             self.find_drift(session, owner, desired, &look.suspects, &mut report);
@@ -86,7 +86,7 @@ impl Pass<'_> {
     }
 
     /// What the pass did is kept, and it begins anew at once.
-    async fn again(&self, report: &mut Report) -> Result<Verdict, CallError> {
+    pub(super) async fn again(&self, report: &mut Report) -> Result<Verdict, CallError> {
         self.count_corrections(report);
         self.settle(report).await?;
         Ok(Verdict::Done(Some(Duration::ZERO)))

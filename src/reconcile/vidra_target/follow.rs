@@ -122,11 +122,12 @@ impl Pass<'_> {
                 State::Failing(_) => {
                     let Some(need) = needs.get(&place.gvk) else { continue };
                     for (place, error) in informers.list_now(&place, need).await {
-                        if error.class == Class::NotFound && self.is_served_no_more(session, &place.gvk).await
+                        if error.class == Class::NotServed
+                            && self.is_served_no_more(session, &place.gvk).await
                         {
                             return Err(Verdict::Done(Some(Duration::ZERO)));
                         }
-                        let passes = error.class == Class::NotFound || error.is_transient();
+                        let passes = error.class == Class::NotServed || error.is_transient();
                         blind.places.insert(place, Unseen { passes, why: error.message });
                     }
                 }
@@ -143,7 +144,8 @@ impl Pass<'_> {
 
     /// Effects failed for the member serves a kind no more: nothing else would tell, for a watch may go on.
     pub(super) async fn lost_a_kind(&self, session: &Session, desired: &Desired, report: &Report) -> bool {
-        let told = matches!(&report.delivery, Some(Delivery::Failed { reason: "NotFound" | "Conflict", .. }));
+        let told =
+            matches!(&report.delivery, Some(Delivery::Failed { reason: "NotServed" | "Conflict", .. }));
         if !told {
             return false;
         }

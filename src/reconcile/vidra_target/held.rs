@@ -1,6 +1,7 @@
 //! The removal guard for objects: a revision that would delete most of a target's objects is not acted on until a
 //! person has approved it.
 
+use kube::ResourceExt;
 use vidra_api::labels::APPROVE_REMOVAL;
 use vidra_core::{guard, plan::Plan, status::Delivery};
 
@@ -24,7 +25,9 @@ impl Pass<'_> {
             0 => String::new(),
             more => format!(" and {more} more"),
         };
-        let hash = guard::objects_hash(&spec.revision, &spec.namespace);
+        let resource = self.hub.catalog.resource(&self.key.resource_key());
+        let uid = resource.and_then(|resource| resource.uid()).unwrap_or_default();
+        let hash = guard::objects_hash(&uid, spec.generation, &spec.namespace);
         let message = format!(
             "held: the revision drops {dropped} of {objects} objects ({}{more}), and nothing was changed. If this is meant, annotate the VidraResource: {APPROVE_REMOVAL}={hash}",
             names.join(", "),

@@ -5,7 +5,6 @@
 use std::{collections::BTreeSet, mem, time::Duration};
 
 use futures::{FutureExt, future::BoxFuture};
-use kube::ResourceExt;
 use tokio::time::{Instant, sleep_until};
 use vidra_api::DriftPolicy;
 use vidra_core::{
@@ -20,7 +19,7 @@ use super::{
     fights::Found,
     look::{Look, Scene},
 };
-use crate::{hub::inventory::Inventory, queue::Key};
+use crate::{hub::inventory::Inventory, member::token::Token, queue::Key};
 
 /// So long after a look that found something to repair comes the next: more is likely to come.
 const GATHER: Duration = Duration::from_millis(5);
@@ -33,6 +32,7 @@ const MOST: Duration = Duration::from_secs(1);
 pub(super) struct Lately<'a> {
     pass: &'a Pass<'a>,
     scene: &'a Scene<'a>,
+    token: &'a Token<'a>,
     key: Key,
     /// What the newest look has seen of what arrived.
     known: u32,
@@ -61,12 +61,24 @@ type Turn = (i32, Stage);
 
 impl<'a> Lately<'a> {
     /// Of a pass whose first look led to this plan.
-    pub(super) fn new(pass: &'a Pass<'a>, scene: &'a Scene<'a>, plan: &Plan) -> Self {
+    pub(super) fn new(pass: &'a Pass<'a>, scene: &'a Scene<'a>, token: &'a Token<'a>, plan: &Plan) -> Self {
         let (key, now) = (Key::Target(pass.key.clone()), Instant::now());
         let taken = plan.stages.iter().flatten().map(|effect| effect.key.clone()).collect();
         let (found, suspects) = (Found::default(), Suspects::default());
         let next = now + if plan.stages.is_empty() { BREATH } else { GATHER };
-        Self { pass, scene, key, known: 0, next, until: now + MOST, taken, turn: None, found, suspects }
+        Self {
+            pass,
+            scene,
+            token,
+            key,
+            known: 0,
+            next,
+            until: now + MOST,
+            taken,
+            turn: None,
+            found,
+            suspects,
+        }
     }
 
     /// A stage begins. Is it one in which drift is repaired, and nothing else is done? What a delivery does comes back as
@@ -97,7 +109,7 @@ impl<'a> Lately<'a> {
         // Taken before the look: what arrives during it may be missed by it.
         self.known = self.pass.hub.queue.arrivals(&self.key);
         self.next = Instant::now() + BREATH;
-        if !self.is_meant() || !(under_way.writes || Instant::now() < self.until) {
+        if self.token.counts().is_err() || !(under_way.writes || Instant::now() < self.until) {
             return Vec::new();
         }
         let look = self.pass.look(self.scene, &self.scene.live(), inventory).await;
@@ -133,17 +145,6 @@ impl<'a> Lately<'a> {
     fn turn(&self, effect: &Effect) -> Option<Turn> {
         let want = self.scene.desired.wants.get(&effect.key)?;
         Some((want.directives.wave, want.stage))
-    }
-
-    /// Nobody has changed what this pass goes by.
-    fn is_meant(&self) -> bool {
-        let Pass { hub, key, target } = *self.pass;
-        let now = hub.catalog.target(key);
-        let same = now.is_some_and(|now| {
-            now.metadata.generation == target.metadata.generation && now.uid() == target.uid()
-        });
-        let rests = hub.catalog.member(&key.cluster).is_none_or(|member| member.spec.suspend);
-        same && !rests && self.scene.session.is_open()
     }
 }
 

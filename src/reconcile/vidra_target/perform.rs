@@ -36,6 +36,8 @@ use crate::{
 
 /// A removal waits for finalizers in the member: it is looked at again after this.
 const LOOK_AGAIN: Duration = Duration::from_secs(2);
+/// What cannot be told yet is looked at again after this.
+const SETTLES: Duration = Duration::from_secs(10);
 
 /// What a pass came to.
 #[derive(Default)]
@@ -52,6 +54,8 @@ pub(super) struct Report {
     pub(super) left: Left,
     /// Objects whose effect did not succeed.
     pub(super) undone: usize,
+    /// Some effects were not begun: what was decided counts no more.
+    pub(super) withdrawn: bool,
     pub(super) verdict: Option<Verdict>,
     /// All of the target was compared with the member.
     pub(super) compared: bool,
@@ -192,6 +196,13 @@ impl Pass<'_> {
             Outcome::Gone => {
                 inventory.remove(key);
             }
+            Outcome::Unproven => {
+                inventory.remove(key);
+                let note = format!(
+                    "{key} on {cluster} stands in the inventory and bears no mark of this VidraResource: it is left alone"
+                );
+                self.say(Severity::Warning, "InventoryEntryUnproven", &note);
+            }
             Outcome::Removing => {
                 report.undone += 1;
                 let message = format!(
@@ -200,11 +211,22 @@ impl Pass<'_> {
                 report.delivery.get_or_insert(Delivery::TearingDown { message });
                 report.verdict.get_or_insert(Verdict::Done(Some(LOOK_AGAIN)));
             }
+            Outcome::Unsettled { why } => {
+                report.undone += 1;
+                let message = format!("{key} is not seen: {why}");
+                report.delivery.get_or_insert(Delivery::TearingDown { message });
+                report.verdict.get_or_insert(Verdict::Done(Some(SETTLES)));
+            }
             Outcome::Refused { reason, message } => {
                 report.undone += 1;
                 self.gather_failure(reason, key, &message);
                 report.delivery.get_or_insert(Delivery::Failed { reason, message, stalled: true });
                 report.verdict.get_or_insert(Verdict::Retry(RETRY_RARELY));
+            }
+            // Nothing was sent, and nothing is to be said of it.
+            Outcome::Failed(CallError { class: Class::Withdrawn, .. }) => {
+                report.undone += 1;
+                report.withdrawn = true;
             }
             Outcome::Failed(error) => {
                 report.undone += 1;

@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     hub::inventory::{self, ChunkWrite, Inventory},
-    member::{effects::Actor, error::CallError, owner::Owner, recover, session::Session},
+    member::{effects::Actor, error::CallError, owner::Owner, recover, session::Session, token::Token},
 };
 
 /// What is known of an inventory that was lost.
@@ -35,6 +35,7 @@ impl Pass<'_> {
         session: &Arc<Session>,
         owner: &Owner,
         live: &BTreeMap<ObjectKey, plan::Live>,
+        token: &Token<'_>,
     ) -> Result<Regained, CallError> {
         let status = self.target.status.as_ref();
         let delivered = status.is_some_and(|status| status.objects > 0 || status.revision.is_some());
@@ -42,7 +43,7 @@ impl Pass<'_> {
         if !self.hub.catalog.inventory(self.key).is_empty() || !(delivered || ours) {
             return Ok(Regained::NotLost);
         }
-        match recover::find_own(session, owner).await {
+        match recover::find_own(session, owner, token).await {
             Ok(found) => {
                 if found.is_empty() {
                     let writes = [ChunkWrite::Create { index: 0, entries: Vec::new() }];

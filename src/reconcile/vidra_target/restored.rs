@@ -2,14 +2,17 @@
 //! says that what it declares is meant.
 
 use kube::ResourceExt;
-use vidra_api::labels::{CONFIRM, CONFIRM_RESTORE};
+use vidra_api::{
+    labels::{CONFIRM, CONFIRM_RESTORE},
+    target::Desired as Wish,
+};
 use vidra_core::status::Delivery;
 
 use super::Pass;
 use crate::{
     hub::events::Severity,
     member::{records::Generations, session::Session},
-    queue::{Key, Priority},
+    queue::{Key, Priority, TargetKey},
 };
 
 /// So many objects from later declarations in one member may be an accident: somebody's own copy of a stamp.
@@ -26,6 +29,7 @@ impl Pass<'_> {
     /// Why nothing is written to the member, if the hub is behind it.
     pub(super) fn restored(&self, session: &Session, found: &Generations) -> Option<Delivery> {
         let cluster = &self.key.cluster;
+        self.note_first_look(session);
         let (before, total) = session.later.note(self.key, found.later);
         if before > FEW && total <= FEW {
             self.hub.wake_targets(cluster);
@@ -36,7 +40,19 @@ impl Pass<'_> {
         }
         let member = self.hub.catalog.member(cluster)?;
         let confirmed = member.annotations().get(CONFIRM).is_some_and(|word| word == CONFIRM_RESTORE);
-        if total <= FEW || confirmed {
+        if confirmed {
+            return None;
+        }
+        if found.later > 0
+            && let Some(awaited) = self.unlooked(session)
+        {
+            let later = found.later;
+            let message = format!(
+                "{later} objects were applied from a later declaration than this hub has; before they are written, all that the hub has on {cluster} is looked at, and {awaited} is not yet"
+            );
+            return Some(Delivery::Waiting { reason: "LooksFirst", message });
+        }
+        if total <= FEW {
             return None;
         }
         let example = found.example.as_ref().map_or_else(String::new, |(key, generation)| {
@@ -49,5 +65,23 @@ impl Pass<'_> {
         );
         self.hub.events.say(member.as_ref(), Severity::Warning, "HubRestored", &message);
         Some(Delivery::Failed { reason: "HubRestored", message, stalled: true })
+    }
+
+    /// This target was looked at, or cannot be: others that wait for all looks may go on.
+    pub(super) fn note_first_look(&self, session: &Session) {
+        if session.later.note_looked(self.key) && session.later.any() && self.unlooked(session).is_none() {
+            self.hub.wake_targets(&self.key.cluster);
+        }
+    }
+
+    /// A target of the member that is to be kept there and has not been looked at in this session.
+    fn unlooked(&self, session: &Session) -> Option<TargetKey> {
+        let fleet = self.hub.catalog.fleet_on(&self.key.cluster);
+        let kept = fleet.iter().filter(|(_, target)| {
+            target.spec.desired == Wish::Present
+                && !target.spec.suspend
+                && target.metadata.deletion_timestamp.is_none()
+        });
+        session.later.awaited(kept.map(|(key, _)| key)).cloned()
     }
 }

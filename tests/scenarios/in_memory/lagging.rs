@@ -15,7 +15,6 @@ fn hub(world: &World) -> Cluster {
 }
 
 #[test]
-#[ignore = "known failure: H8"]
 fn an_event_of_a_target_that_is_gone_does_not_delete_what_its_successor_delivered() {
     scenario(async |world| {
         world.register(&["berlin"]).await;
@@ -62,7 +61,6 @@ fn an_event_of_a_target_that_is_gone_does_not_delete_what_its_successor_delivere
 const MANY: usize = 50;
 
 #[test]
-#[ignore = "known failure: H1"]
 fn a_member_that_is_registered_again_is_not_emptied_before_its_targets_are_wanted_again() {
     scenario(async |mut world| {
         world.register(&["berlin", "tokyo"]).await;

@@ -1,6 +1,12 @@
 //! Answers that come later than what watches tell: only a server in memory can be made to answer late.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 
 use memkube::{Call, Fault, Verb};
 use testkit::world::{At, SOON, wait_for};
@@ -37,6 +43,34 @@ fn an_answer_that_comes_after_its_object_is_gone_does_not_bring_it_back() {
         let member = At::new("vidra.dev/v1alpha1", "MemberCluster", "", "berlin");
         world.hub.delete(&member).await;
         world.hub.gone(&member).await;
+        world.end().await;
+    });
+}
+
+#[test]
+fn what_a_call_that_was_not_answered_makes_later_is_removed_all_the_same() {
+    scenario(async |world| {
+        world.register(&["berlin"]).await;
+        let (berlin, first) = (world.bed().memory("berlin").expect("in memory"), AtomicBool::new(true));
+        let makes = |call: &Call| call.verb == Verb::Apply && call.name == "late";
+        berlin.set_fault(Arc::new(move |call: &Call| match makes(call) {
+            true if first.swap(false, Ordering::Relaxed) => Fault::DropLandsLater(Duration::from_secs(7)),
+            // No other call makes it.
+            true => Fault::DropBefore,
+            false => Fault::None,
+        }));
+        world.deliver("shop", &["berlin"], &config_map("late", "one")).await;
+        wait_for("the call", SOON, async || match berlin.requests().iter().any(makes) {
+            true => Ok(()),
+            false => Err("none".into()),
+        })
+        .await;
+        world.hub.delete(&world.resource_at("shop")).await;
+        world.removed("shop").await;
+        tokio::time::sleep(Duration::from_secs(120)).await;
+        let at = At::config_map(&world.ns, "late");
+        assert_eq!(world.alice("berlin").await.get(&at).await, None, "the hub says that all is removed");
+        berlin.clear_fault();
         world.end().await;
     });
 }

@@ -46,7 +46,6 @@ fn now(world: &World) -> u64 {
 }
 
 #[test]
-#[ignore = "known failure: H3"]
 fn a_member_that_falls_silent_in_the_middle_of_a_delivery_is_sent_nothing_more_until_it_answers() {
     scenario(async |world| {
         world.register(&["berlin"]).await;
@@ -75,7 +74,6 @@ fn a_member_that_falls_silent_in_the_middle_of_a_delivery_is_sent_nothing_more_u
 }
 
 #[test]
-#[ignore = "known failure: H3"]
 fn a_removal_ends_when_what_it_removes_is_wanted_again() {
     scenario(async |world| {
         world.register(&["berlin", "tokyo"]).await;

@@ -41,7 +41,6 @@ async fn removed_meanwhile(world: &World) {
 }
 
 #[test]
-#[ignore = "known failure: H9"]
 fn custom_resources_that_a_starting_server_does_not_serve_yet_are_not_taken_for_gone() {
     scenario(async |world| {
         let (alice, crd) = with_gadgets(&world).await;
@@ -58,7 +57,6 @@ fn custom_resources_that_a_starting_server_does_not_serve_yet_are_not_taken_for_
 }
 
 #[test]
-#[ignore = "known failure: H9"]
 fn a_namespace_is_not_empty_because_a_starting_server_does_not_serve_yet_what_is_in_it() {
     scenario(async |world| {
         let (alice, crd) = with_gadgets(&world).await;

@@ -53,7 +53,6 @@ async fn becomes_berlin(world: &World, backup: &memkube::Backup) {
 }
 
 #[test]
-#[ignore = "known failure: H10"]
 fn another_cluster_that_answers_from_one_moment_to_the_next_gets_nothing() {
     scenario(async |world| {
         world.register(&["berlin"]).await;
@@ -72,7 +71,6 @@ fn another_cluster_that_answers_from_one_moment_to_the_next_gets_nothing() {
 }
 
 #[test]
-#[ignore = "known failure: H3"]
 fn what_was_being_delivered_when_a_member_fell_silent_does_not_go_to_another_that_answers_in_its_place() {
     scenario(async |world| {
         world.register(&["berlin"]).await;

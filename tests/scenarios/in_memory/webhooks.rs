@@ -172,13 +172,11 @@ async fn is_told(world: &World, name: &str) {
 }
 
 #[test]
-#[ignore = "known failure: H7"]
 fn an_update_that_a_webhook_refuses_with_409_is_tried_again_after_pauses_and_told() {
     refused_update(409, "Conflict");
 }
 
 #[test]
-#[ignore = "known failure: H7"]
 fn an_update_that_a_webhook_refuses_with_404_is_tried_again_after_pauses_and_told() {
     refused_update(404, "NotFound");
 }
@@ -208,7 +206,6 @@ fn refused_update(code: u16, reason: &'static str) {
 }
 
 #[test]
-#[ignore = "known failure: O7"]
 fn a_dropped_object_whose_deletion_a_webhook_refuses_with_404_stays_in_the_inventory() {
     scenario(async |world| {
         let (alice, settings) = delivered(&world, "Correct").await;
@@ -232,7 +229,6 @@ fn a_dropped_object_whose_deletion_a_webhook_refuses_with_404_stays_in_the_inven
 }
 
 #[test]
-#[ignore = "known failure: O7"]
 fn a_resource_whose_object_a_webhook_does_not_let_go_with_404_waits_for_it() {
     scenario(async |world| {
         let (alice, settings) = delivered(&world, "Correct").await;

@@ -105,8 +105,9 @@ fn objects(spec: &VidraResourceSpec, sources: &Sources) -> Result<Vec<ManifestOb
     if let Some(text) = &spec.manifest {
         reader.read_text(None, text).map_err(|error| format!("spec.manifest: {error}"))?;
     }
-    for (index, value) in spec.manifests.iter().enumerate() {
-        let read = reader.read_value(None, index + 1, value.clone());
+    for (index, raw) in spec.manifests.iter().enumerate() {
+        let value = reader.value(None, index + 1, raw.text());
+        let read = value.and_then(|value| reader.read_value(None, index + 1, value));
         read.map_err(|error| format!("spec.manifests[{index}]: {error}"))?;
     }
     for (name, text) in &sources.texts {

@@ -134,17 +134,26 @@ fn guarded(
     leaving: &BTreeSet<String>,
 ) -> String {
     // A member that is being deleted leaves by a person's word.
-    let stays = |name: &&&str| {
+    let leaves = |name: &str| {
         let mut members = question.members.iter();
         members.any(|one| {
-            one.metadata.name.as_deref() == Some(**name) && one.metadata.deletion_timestamp.is_none()
+            one.metadata.name.as_deref() == Some(name) && one.metadata.deletion_timestamp.is_some()
         })
     };
-    let existing: BTreeSet<String> = present.keys().filter(stays).map(|name| (*name).to_owned()).collect();
-    let leaving = leaving & &existing;
+    let existing: guard::Targets = (present.iter().filter(|(name, _)| !leaves(name)))
+        .map(|(name, target)| ((*name).to_owned(), target.metadata.uid.clone().unwrap_or_default()))
+        .collect();
+    let leaving: guard::Targets = existing
+        .iter()
+        .filter(|(name, _)| leaving.contains(*name))
+        .map(|(name, uid)| (name.clone(), uid.clone()))
+        .collect();
     let approved = question.then.metadata.annotations.as_ref().and_then(|all| all.get(APPROVE_REMOVAL));
-    let decided =
-        |share| guard::targets(&existing, &leaving, &BTreeSet::new(), share, approved.map(String::as_str));
+    let resource = question.now.and_then(|now| now.metadata.uid.as_deref()).unwrap_or_default();
+    let decided = |share| {
+        let underway = guard::Targets::new();
+        guard::targets(resource, &existing, &leaving, &underway, share, approved.map(String::as_str))
+    };
     match (decided(100), decided(0)) {
         (Removal::Held { why, .. }, _) => {
             format!("! the removal guard holds all of it until it is approved: {why} (RemovalHeld)\n")

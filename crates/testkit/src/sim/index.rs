@@ -42,6 +42,8 @@ pub struct Target {
     pub since: Instant,
     /// The status says that they are there.
     pub ready: Option<Claim>,
+    /// The status speaks of a revision that was delivered whole.
+    pub delivered: bool,
     /// What the status says of drift.
     pub drift: String,
     /// What it tells of and is still so: the kind of change, and where.
@@ -131,6 +133,7 @@ impl Index {
             inputs: spec["overrides"].clone(),
             since: now,
             ready: None,
+            delivered: status["revision"].is_string(),
             drift: text(&status["drift"]),
             open: open(spec["cluster"].as_str().unwrap_or_default(), status),
             changes_cut: !status["changesTotal"].is_null(),

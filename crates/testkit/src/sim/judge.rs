@@ -311,7 +311,10 @@ impl Judge {
     pub fn differs(&self, now: Instant) -> Vec<String> {
         let mut wrong = Vec::new();
         for (key, resource, doc) in self.index.declared.wanted() {
-            if !self.index.is_as_declared(resource, key, doc) && !self.is_left(resource, key, doc, now) {
+            if !self.index.is_as_declared(resource, key, doc)
+                && !self.is_left(resource, key, doc, now)
+                && !self.waits_for_marks(resource, key, now)
+            {
                 wrong.push(format!(
                     "{}: wanted {}, found {:?}",
                     key.join("/"),
@@ -322,11 +325,32 @@ impl Judge {
         }
         for key in self.index.labelled() {
             let foreign = self.index.live(key).is_some_and(|live| self.foreign.contains(uid(&live)));
-            if self.index.declared.wanted_since(key).next().is_none() && !foreign {
+            // Pruning waits for what is refused.
+            let waits = self.index.holders(key).iter().any(|name| {
+                self.index.targets.get(name).is_some_and(|one| one.present && one.reason == "NotOurs")
+            });
+            if self.index.declared.wanted_since(key).next().is_none() && !foreign && !waits {
                 wrong.push(format!("{} is there and not wanted", key.join("/")));
             }
         }
         wrong
+    }
+
+    /// A resource's target says that the hub cannot prove this to be its own, and nobody can.
+    pub(super) fn is_unproved(&self, resource: &str, key: &Key) -> bool {
+        let says = |target: &Target| {
+            target.resource == resource && target.cluster == key[0] && target.reason == "NotOurs"
+        };
+        self.index.live(key).is_some_and(|live| labelled(&live) && !is_applied(&live))
+            && self.index.targets.values().any(says)
+    }
+
+    /// It is not brought to what is declared before its marks are back, which another resource is to bring that only
+    /// tells that they are lost.
+    fn waits_for_marks(&self, resource: &str, key: &Key, now: Instant) -> bool {
+        let is_left = |by: &str, doc: &Doc| by != resource && self.is_left(by, key, doc, now);
+        self.is_unproved(resource, key)
+            && self.index.declared.wanted().any(|(of, by, doc)| of == key && is_left(by, doc))
     }
 
     /// Wanted places at which something stands that the hub may not touch, or cannot prove its own; after a restore also what came back,

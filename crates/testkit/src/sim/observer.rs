@@ -22,6 +22,9 @@ use super::{
     trouble::{Crash, Effect, Lost, Stale, fault, late_effect},
 };
 
+/// What is asked of a member again and again, so as to know who answers.
+const PROBE: &str = "/api/v1/namespaces/kube-system";
+
 /// The hub's users are named so, and numbered.
 pub const HUB_USER: &str = "vidra-hub-";
 /// The hub's id.
@@ -62,7 +65,7 @@ impl fmt::Display for Seen {
 impl Seen {
     /// A probe or a watch: goes on for ever and changes nothing. So does the Lease's renewal.
     pub fn is_idle(&self) -> bool {
-        self.call.verb == Verb::Watch || self.call.path == "/livez" || self.call.resource == "leases"
+        self.call.verb == Verb::Watch || self.call.path == PROBE || self.call.resource == "leases"
     }
 
     /// It may change something.

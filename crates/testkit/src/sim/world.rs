@@ -82,8 +82,6 @@ fn drawn(chance: &mut fastrand::Rng) -> Knobs {
         target_calls: if small() { 2 } else { usual.target_calls },
         resource_calls: if small() { 2 } else { usual.resource_calls },
         changes: if small() { 2 } else { usual.changes },
-        // Not below what goes within the seconds that an answer may take.
-        gone: if small() { 32 } else { usual.gone },
     }
 }
 

@@ -6,7 +6,9 @@ use json_patch::{
     ReplaceOperation, TestOperation, jsonptr::PointerBuf,
 };
 use serde_json::Value;
-use vidra_api::{JsonPatchOperation, PatchOp};
+use vidra_api::{JsonPatchOperation, PatchOp, Raw};
+
+use crate::manifest::{self, MAX_VALUES, tree::Budget};
 
 /// A request may have about 3 MB.
 const SIZE_MAX: usize = 3 << 20;
@@ -26,7 +28,10 @@ pub(super) fn operation(declared: &JsonPatchOperation) -> Result<PatchOperation,
         Some(from) => pointer("from", from),
         None => Err(("from", "give from to move and to copy".to_owned())),
     };
-    let value = || declared.value.clone().ok_or(("value", "give value to add, replace and test".to_owned()));
+    let value = || match &declared.value {
+        Some(raw) => read(raw).map_err(|why| ("value", why)),
+        None => Err(("value", "give value to add, replace and test".to_owned())),
+    };
     Ok(match declared.op {
         PatchOp::Add => PatchOperation::Add(AddOperation { path, value: value()? }),
         PatchOp::Remove => PatchOperation::Remove(RemoveOperation { path }),
@@ -35,6 +40,11 @@ pub(super) fn operation(declared: &JsonPatchOperation) -> Result<PatchOperation,
         PatchOp::Copy => PatchOperation::Copy(CopyOperation { from: from()?, path }),
         PatchOp::Test => PatchOperation::Test(TestOperation { path, value: value()? }),
     })
+}
+
+/// What a patch holds, which may be as deep as a manifest may.
+pub(super) fn read(raw: &Raw) -> Result<Value, String> {
+    manifest::value(raw.text(), &Budget::new(MAX_VALUES))
 }
 
 /// What an operation is called.

@@ -45,6 +45,15 @@ impl Deliveries {
         self.0.get(&(key.clone(), resource.to_owned()))?.last()
     }
 
+    /// What was delivered is not known any more; what was let go stays let go.
+    fn forget(&mut self, which: impl Fn(&Key, &str) -> bool, now: Instant) {
+        for (_, past) in self.0.iter_mut().filter(|((key, resource), _)| which(key, resource)) {
+            if past.last().is_some_and(|(_, last)| *last != Delivered::Nothing) {
+                past.push((now, Delivered::Unknown));
+            }
+        }
+    }
+
     fn put_all(&mut self, which: impl Fn(&Key, &str) -> bool, now: Instant, what: &Delivered) {
         for (_, past) in self.0.iter_mut().filter(|((key, resource), _)| which(key, resource)) {
             past.push((now, what.clone()));
@@ -67,7 +76,7 @@ impl Judge {
             && let Some(Target { resource, cluster, .. }) = self.index.targets.get(&changed.name)
         {
             let is = |key: &Key, of: &str| key[0] == *cluster && of == resource;
-            self.deliveries.put_all(is, now, &Delivered::Unknown);
+            self.deliveries.forget(is, now);
             self.seen.retain(|(_, target), _| *target != changed.name);
         }
     }
@@ -186,7 +195,12 @@ impl Judge {
             let silent = target.drift == "Unknown" && told.is_empty();
             return (!silent).then(|| format!("ignores drift, and says {} of {told:?}", target.drift));
         }
-        let expected = if told.is_empty() { "InSync" } else { "Drifted" };
+        // In sync is said after a whole delivery only.
+        let expected = match (told.is_empty(), target.delivered) {
+            (false, _) => "Drifted",
+            (true, true) => "InSync",
+            (true, false) => "Unknown",
+        };
         if target.drift != expected {
             return Some(format!("is {}, and tells of {told:?}", target.drift));
         }
@@ -195,7 +209,8 @@ impl Judge {
             let last = self.deliveries.last(key, &target.resource);
             last.is_some_and(|(_, last)| *last != Delivered::Nothing)
         };
-        for (key, doc) in wanted.iter().filter(|(key, _)| is_there(key)) {
+        let is_proved = |key: &Key| !self.is_unproved(&target.resource, key);
+        for (key, doc) in wanted.iter().filter(|(key, _)| is_there(key) && is_proved(key)) {
             let differs = self.how_it_differs(&target.resource, spec, key, doc);
             match differs {
                 Some(how) if !told.contains(key) && !target.changes_cut => {
@@ -224,9 +239,22 @@ impl Judge {
             return Some(format!("has other values: {live}"));
         }
         let marked = is_marked(&live, resource);
-        let applied = appliers(&live).contains(&super::manager(resource));
+        let applied = owns_its_label(&live, resource);
         (!marked || !applied).then(|| format!("has lost its marks (uid {})", uid(&live)))
     }
+}
+
+/// Owns the resource's Apply entry its label? Not so between the two writes that bring lost marks back.
+fn owns_its_label(object: &Value, resource: &str) -> bool {
+    let Ok(hub) = HubId::try_from(HUB_ID) else { return false };
+    let label = format!("f:{}", OwnerHash::new(&hub, TEAM, resource).label_key());
+    let manager = super::manager(resource);
+    let mut entries = object["metadata"]["managedFields"].as_array().into_iter().flatten();
+    entries.any(|entry| {
+        entry["operation"] == "Apply"
+            && entry["manager"] == manager
+            && !entry["fieldsV1"]["f:metadata"]["f:labels"][&label].is_null()
+    })
 }
 
 /// Has it the labels of a VidraResource's objects?

@@ -18,7 +18,7 @@ use crate::sim::{
 const RETRIES_WITHIN: Duration = Duration::from_secs(310);
 
 /// Reasons of calls that are tried again within half a minute, and by now have gone through.
-const PASSES: [&str; 12] = [
+const PASSES: [&str; 13] = [
     "NoAnswer",
     "ListFailed",
     "ServerError",
@@ -26,6 +26,7 @@ const PASSES: [&str; 12] = [
     "Expired",
     "Conflict",
     "NotFound",
+    "NotServed",
     "NamespaceMissing",
     "NamespaceTerminating",
     "CredentialsRefused",
@@ -82,7 +83,8 @@ impl Judge {
         let is_ready = |target: &&Target| target.present && target.is_current && target.state == "Ready";
         let any = |state: &str| targets.iter().any(|target| target.state == state);
         let readable = declared.is_readable(name);
-        let stale = targets.iter().any(|one| one.present && Some(&*one.revision) != status["revision"].as_str());
+        let stale =
+            targets.iter().any(|one| one.present && Some(&*one.revision) != status["revision"].as_str());
         let so = match ready["reason"].as_str().unwrap_or_default() {
             "Ready" => {
                 let revision = status["revision"].as_str().unwrap_or_default();

@@ -117,9 +117,9 @@ proptest! {
         bytes.extend_from_slice(&rest.bytes);
         let runtime = runtime();
         let _inside = runtime.enter();
-        let wire = wire("", sending(cut(&bytes, &cuts), Arc::default()));
+        let reader = reader("", sending(cut(&bytes, &cuts), Arc::default()));
         let lines = runtime.block_on(async {
-            let mut watch = wire.watch("1", 200, MINUTE).await.unwrap();
+            let mut watch = reader.wire.watch("1", 200, MINUTE).await.unwrap();
             let mut lines = Vec::new();
             while let Some(line) = watch.next().await.unwrap() {
                 lines.push(line);
@@ -130,7 +130,7 @@ proptest! {
         let expected: Vec<_> = sent.iter().map(|one| String::from_utf8_lossy(&one.bytes).into_owned()).collect();
         prop_assert_eq!(&lines, &expected);
         for (line, one) in lines.iter().zip(&sent) {
-            let read = wire.line(line, unknown);
+            let read = reader.line(line, unknown);
             let Some((event, name, version)) = &one.is else { continue };
             let (deleted, item) = match read {
                 Ok(Line::Applied(item)) => (false, item),
@@ -158,18 +158,18 @@ proptest! {
         };
         let runtime = runtime();
         let _inside = runtime.enter();
-        let wire = wire("", sending(cut(body.as_bytes(), &cuts), Arc::default()));
-        let text = runtime.block_on(wire.page(500, None, false, MINUTE)).unwrap();
+        let reader = reader("", sending(cut(body.as_bytes(), &cuts), Arc::default()));
+        let text = runtime.block_on(reader.wire.page(500, None, false, MINUTE)).unwrap();
         prop_assert_eq!(&text, &body);
         if let Ok(page) = Page::read(&text) {
             for raw in page.items() {
                 // Neither panics; what is said of one that cannot be read bears no value of it.
-                let _ = wire.oversized_item(raw);
-                let _ = wire.item(raw);
+                let _ = reader.listed(raw, true);
+                let _ = reader.item(raw);
             }
         }
         for text in &texts {
-            let _ = (wire.line(text, unknown).is_ok(), matches!(wire.item(text), Item::Object(..)));
+            let _ = (reader.line(text, unknown).is_ok(), matches!(reader.item(text), Item::Object(..)));
         }
     }
 }
@@ -184,12 +184,12 @@ proptest! {
         let taken = Arc::new(AtomicUsize::new(0));
         let runtime = runtime();
         let _inside = runtime.enter();
-        let wire = wire("", sending(pieces, taken.clone()));
+        let reader = reader("", sending(pieces, taken.clone()));
         runtime.block_on(async {
-            let page = wire.page(500, None, false, MINUTE).await;
+            let page = reader.wire.page(500, None, false, MINUTE).await;
             assert_eq!(page.unwrap_err().class, Class::Oversized);
             assert!(taken.swap(0, Ordering::Relaxed) <= MOST + piece);
-            let mut watch = wire.watch("1", 200, MINUTE).await.unwrap();
+            let mut watch = reader.wire.watch("1", 200, MINUTE).await.unwrap();
             assert_eq!(watch.next().await.unwrap_err().class, Class::Oversized);
             assert!(taken.load(Ordering::Relaxed) <= MOST + piece);
             assert!(watch.waiting.len() <= MOST + piece && watch.waiting.capacity() <= 2 * (MOST + piece));

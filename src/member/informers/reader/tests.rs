@@ -2,19 +2,26 @@
 
 mod frames;
 
+use std::time::Duration;
+
 use bytes::Bytes;
 use http_body_util::StreamBody;
 use hyper::body::Frame;
+use kube::client::Body;
 use serde_json::{Value, json};
 
 use super::{
     super::tests::{gvk, resource, tuning},
     *,
 };
+use crate::{
+    member::error::Class,
+    wire::{MOST, Page},
+};
 
-fn wire(namespace: &str, client: Client) -> Wire {
+fn reader(namespace: &str, client: Client) -> Reader {
     let (hub, tuning) = (HubId::try_from("h1").unwrap(), tuning());
-    Wire { client, gvk: gvk(), resource: resource(), namespace: namespace.into(), hub, tuning }
+    Reader::new(client, (gvk(), resource()), namespace.into(), hub, tuning)
 }
 
 /// For who knows no object.
@@ -45,8 +52,8 @@ fn with(change: impl Fn(&mut Value)) -> String {
 
 #[tokio::test]
 async fn an_object_that_is_not_what_it_should_be_is_named_as_far_as_it_goes() {
-    let wire = wire("", server(b"{}", 0));
-    assert!(matches!(wire.item(&good().to_string()), Item::Object(key, _) if &*key.name == "a"));
+    let reader = reader("", server(b"{}", 0));
+    assert!(matches!(reader.item(&good().to_string()), Item::Object(key, _) if &*key.name == "a"));
     let deep = format!("{}1{}", "[".repeat(200), "]".repeat(200));
     let deep = good().to_string().replace("\"one\"", &deep);
     let rows: [(String, bool); 11] = [
@@ -63,7 +70,7 @@ async fn an_object_that_is_not_what_it_should_be_is_named_as_far_as_it_goes() {
         ("7".to_owned(), false),
     ];
     for (text, is_named) in rows {
-        let Item::Broken(broken) = wire.item(&text) else { panic!("read: {text:.200}") };
+        let Item::Broken(broken) = reader.item(&text) else { panic!("read: {text:.200}") };
         assert_eq!(broken.key.is_some(), is_named, "{text:.200}");
     }
     // Only what is wanted of it need be well.
@@ -73,23 +80,23 @@ async fn an_object_that_is_not_what_it_should_be_is_named_as_far_as_it_goes() {
         object["metadata"]["ownerReferences"] = json!({"controller": 3});
         object["metadata"]["deletionTimestamp"] = json!(false);
     });
-    assert!(matches!(wire.item(&odd), Item::Object(..)));
+    assert!(matches!(reader.item(&odd), Item::Object(..)));
 }
 
 #[tokio::test]
 async fn an_informer_of_one_namespace_takes_nothing_of_another() {
-    let wire = wire("other", server(b"{}", 0));
-    assert!(matches!(wire.item(&good().to_string()), Item::Broken(Broken { key: None, .. })));
-    assert_eq!(wire.path(), "/api/v1/namespaces/other/configmaps");
+    let reader = reader("other", server(b"{}", 0));
+    assert!(matches!(reader.item(&good().to_string()), Item::Broken(Broken { key: None, .. })));
+    assert_eq!(reader.wire.path(), "/api/v1/namespaces/other/configmaps");
 }
 
 #[tokio::test]
 async fn a_page_and_an_event_without_an_end_are_given_up() {
     for piece in [&[b'x'; 65536][..], b"y"] {
         let most = if piece.len() > 1 { MOST * 2 } else { 1 << 16 };
-        let wire = wire("", server(piece, most));
-        let page = wire.page(500, None, false, Duration::from_secs(60)).await;
-        let mut lines = wire.watch("1", 200, Duration::from_secs(60)).await.unwrap();
+        let reader = reader("", server(piece, most));
+        let page = reader.wire.page(500, None, false, Duration::from_secs(60)).await;
+        let mut lines = reader.wire.watch("1", 200, Duration::from_secs(60)).await.unwrap();
         if most > MOST {
             assert_eq!(page.unwrap_err().class, Class::Oversized);
             assert_eq!(lines.next().await.unwrap_err().class, Class::Oversized);
@@ -102,8 +109,8 @@ async fn a_page_and_an_event_without_an_end_are_given_up() {
 
 #[tokio::test]
 async fn lines_come_whole_however_they_are_cut() {
-    let wire = wire("", server(b"{\"a\":1}\n{\"b\"", 24));
-    let mut lines = wire.watch("1", 200, Duration::from_secs(60)).await.unwrap();
+    let reader = reader("", server(b"{\"a\":1}\n{\"b\"", 24));
+    let mut lines = reader.wire.watch("1", 200, Duration::from_secs(60)).await.unwrap();
     let mut all = Vec::new();
     while let Some(line) = lines.next().await.unwrap() {
         all.push(line);
@@ -113,29 +120,29 @@ async fn lines_come_whole_however_they_are_cut() {
 
 #[tokio::test]
 async fn events_are_read_in_whichever_order_their_fields_come() {
-    let wire = wire("", server(b"{}", 0));
+    let reader = reader("", server(b"{}", 0));
     let object = good();
     for text in [
         format!("{{\"type\":\"ADDED\",\"object\":{object}}}"),
         format!("{{\"object\":{object},\"type\":\"MODIFIED\"}}"),
     ] {
-        assert!(matches!(wire.line(&text, unknown), Ok(Line::Applied(Item::Object(..)))), "{text}");
+        assert!(matches!(reader.line(&text, unknown), Ok(Line::Applied(Item::Object(..)))), "{text}");
     }
     let gone = json!({"type": "ERROR", "object": {"kind": "Status", "code": 410, "message": "too old"}});
     assert!(
-        matches!(wire.line(&gone.to_string(), unknown), Ok(Line::Error(error)) if error.class == Class::Expired)
+        matches!(reader.line(&gone.to_string(), unknown), Ok(Line::Error(error)) if error.class == Class::Expired)
     );
     for text in ["", "{}", "[]", "{\"type\":7,\"object\":{}}", "{\"type\":\"NEWS\",\"object\":{}}"] {
-        assert!(wire.line(text, unknown).is_err(), "{text}");
+        assert!(reader.line(text, unknown).is_err(), "{text}");
     }
 }
 
 #[tokio::test]
 async fn of_an_event_that_is_known_no_more_is_read() {
-    let wire = wire("", server(b"{}", 0));
+    let reader = reader("", server(b"{}", 0));
     let known = |key: &ObjectKey, uid: &str, version: &str| (&*key.name, uid, version) == ("a", "u1", "7");
     let line = |event: &str, object: &str| {
-        wire.line(&format!("{{\"type\":\"{event}\",\"object\":{object}}}"), known).unwrap()
+        reader.line(&format!("{{\"type\":\"{event}\",\"object\":{object}}}"), known).unwrap()
     };
     let is_known = |line: Line| matches!(line, Line::Known(key, version) if key.namespace.as_ref() == "team" && version == "7");
     assert!(is_known(line("MODIFIED", &good().to_string())) && is_known(line("ADDED", &good().to_string())));

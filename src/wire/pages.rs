@@ -6,18 +6,18 @@ use std::{pin::pin, time::Duration};
 
 use tokio::{sync::OwnedSemaphorePermit, time::timeout};
 
-use super::wire::{Item, MOST, Page, Wire};
+use super::{MOST, Page, Wire};
 use crate::member::error::{CallError, Class};
 
 /// A page of a list must be there within this time.
-pub(super) const PAGE_WITHIN: Duration = Duration::from_secs(60);
+pub const PAGE_WITHIN: Duration = Duration::from_secs(60);
 /// By how much a page shrinks and grows.
 const STEP: u32 = 5;
 /// A list that has shown nothing for so long gives its turn to another.
 const SILENT_LIST: Duration = Duration::from_secs(2);
 
 /// See the module.
-pub(super) struct Pages<'a> {
+pub struct Pages<'a> {
     wire: &'a Wire,
     /// Objects in the next page.
     size: &'a mut u32,
@@ -30,22 +30,20 @@ pub(super) struct Pages<'a> {
 
 impl<'a> Pages<'a> {
     /// A list from its beginning, with at most so many objects in a page. `turn` is given back where the member is silent, and at the end.
-    pub(super) fn new(
-        wire: &'a Wire,
-        size: &'a mut u32,
-        most: u32,
-        turn: Option<OwnedSemaphorePermit>,
-    ) -> Self {
+    pub fn new(wire: &'a Wire, size: &'a mut u32, most: u32, turn: Option<OwnedSemaphorePermit>) -> Self {
         Self { wire, size, most, turn, from: None, version: String::new() }
     }
 
-    /// Reads a page and hands over each of its objects, decoded one at a time. False: it was the last.
-    pub(super) async fn next(&mut self, take: &mut (dyn FnMut(Item) + Send)) -> Result<bool, CallError> {
-        let wire = self.wire;
+    /// Reads a page and hands over each of its objects as text, and whether that is its metadata only, for it is too
+    /// large. False: it was the last.
+    ///
+    /// # Errors
+    /// As any call; the list is to be begun again.
+    pub async fn next(&mut self, take: &mut (dyn FnMut(&str, bool) + Send)) -> Result<bool, CallError> {
         let (text, is_bare) = self.fetch().await?;
         let page = Page::read(&text)?;
         for raw in page.items() {
-            take(if is_bare { wire.oversized_item(raw) } else { wire.item(raw) });
+            take(raw, is_bare);
         }
         page.version().clone_into(&mut self.version);
         self.from = page.next().map(str::to_owned);
@@ -56,7 +54,7 @@ impl<'a> Pages<'a> {
     }
 
     /// The list's resourceVersion, as the last page said it.
-    pub(super) fn version(self) -> String {
+    pub fn version(self) -> String {
         self.version
     }
 

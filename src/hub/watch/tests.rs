@@ -1,0 +1,68 @@
+//! Objects of the hub that this version cannot read.
+
+use serde_json::{Value, json};
+
+use super::*;
+use crate::{
+    queue::{Limits, Queue, TargetKey},
+    seams::SeededRng,
+    serve::metrics::Metrics,
+};
+
+fn catalog() -> Catalog {
+    let (queue, _timer) =
+        Queue::new(Limits::default(), Arc::new(SeededRng::new(1)), Metrics::default().queue());
+    Catalog::new(queue)
+}
+
+fn chunk(index: i32, version: &str) -> Value {
+    json!({
+        "apiVersion": "vidra.dev/v1alpha1", "kind": "VidraInventory",
+        "metadata": {
+            "name": format!("shop.berlin.{index}"), "namespace": "team", "uid": format!("u{index}"),
+            "resourceVersion": version,
+        },
+        "spec": {"resource": "shop", "cluster": "berlin", "chunk": index, "entries": []},
+    })
+}
+
+fn text(text: &str) -> Object<'_> {
+    Object { text, is_cut: false }
+}
+
+#[test]
+fn one_that_cannot_be_read_is_kept_as_it_was_known_and_named() {
+    let (catalog, kind) = (catalog(), Listed::Inventories);
+    let key = TargetKey::new("team", "shop", "berlin");
+    let known = chunk(0, "5").to_string();
+    let name = ("team".to_owned(), "shop.berlin.0".to_owned());
+    assert_eq!(show::<VidraInventory>(&catalog, kind, text(&known)), Some(name.clone()));
+    assert_eq!((catalog.inventory(&key).len(), catalog.unread_inventory(&key)), (1, None));
+
+    let mut newer = chunk(0, "6");
+    newer["spec"]["entries"] = json!({"form": 2});
+    let newer = newer.to_string();
+    let mut seen = BTreeSet::new();
+    for object in [text(&newer), Object { text: &known, is_cut: true }] {
+        seen.extend(show::<VidraInventory>(&catalog, kind, object));
+        catalog.listed(kind, None, &seen, 9);
+        assert_eq!(catalog.inventory(&key).len(), 1, "what was known holds");
+        assert_eq!(catalog.unread_inventory(&key).as_deref(), Some("shop.berlin.0"));
+    }
+    for other in [TargetKey::new("team", "shop", "tokyo"), TargetKey::new("other", "shop", "berlin")] {
+        assert_eq!(catalog.unread_inventory(&other), None);
+    }
+
+    hide::<VidraInventory>(&catalog, kind, text(&newer));
+    assert_eq!((catalog.inventory(&key).len(), catalog.unread_inventory(&key)), (0, None));
+}
+
+#[test]
+fn one_that_is_not_listed_any_more_is_not_named_any_more() {
+    let (catalog, kind) = (catalog(), Listed::Inventories);
+    let key = TargetKey::new("team", "shop", "berlin");
+    show::<VidraInventory>(&catalog, kind, Object { text: &chunk(3, "6").to_string(), is_cut: true });
+    assert_eq!(catalog.unread_inventory(&key).as_deref(), Some("shop.berlin.3"));
+    catalog.listed(kind, None, &BTreeSet::new(), 9);
+    assert_eq!(catalog.unread_inventory(&key), None);
+}

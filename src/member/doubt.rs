@@ -1,0 +1,68 @@
+//! Doubt about who answers. After a connection broke, another cluster may be behind the address: until the uid of the
+//! one that answers was read again, nothing is written.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use tokio::sync::Notify;
+
+/// See the module.
+#[derive(Debug, Default)]
+pub struct Doubt {
+    raised: AtomicU64,
+    settled: AtomicU64,
+    /// Somebody waits for it to be settled.
+    waits: AtomicBool,
+    news: Notify,
+}
+
+impl Doubt {
+    /// A connection broke.
+    pub fn raise(&self) {
+        self.raised.fetch_add(1, Ordering::SeqCst);
+        self.news.notify_one();
+    }
+
+    /// How often it was raised; to be given to [`Doubt::settle`] when what was asked after this is answered.
+    pub fn count(&self) -> u64 {
+        self.raised.load(Ordering::SeqCst)
+    }
+
+    /// It is not known who answers.
+    pub fn is_open(&self) -> bool {
+        self.settled.load(Ordering::SeqCst) < self.count()
+    }
+
+    /// Who answers was asked when it had been raised so often, and is known. Returns whether somebody waits for that.
+    pub fn settle(&self, count: u64) -> bool {
+        self.settled.fetch_max(count, Ordering::SeqCst);
+        !self.is_open() && self.waits.swap(false, Ordering::SeqCst)
+    }
+
+    /// Somebody wants to be told when it is settled.
+    pub fn wait(&self) {
+        self.waits.store(true, Ordering::SeqCst);
+    }
+
+    /// Returns when it was raised since the last time.
+    pub async fn raised(&self) {
+        self.news.notified().await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_asked_before_a_doubt_does_not_settle_it() {
+        let doubt = Doubt::default();
+        assert!(!doubt.is_open());
+        doubt.raise();
+        let asked = doubt.count();
+        doubt.raise();
+        doubt.wait();
+        assert!(!doubt.settle(asked) && doubt.is_open());
+        assert!(doubt.settle(doubt.count()) && !doubt.is_open());
+        assert!(!doubt.settle(doubt.count()), "nobody waits any more");
+    }
+}

@@ -1,0 +1,59 @@
+//! Whether what a VidraTarget asks for is what its VidraResource and its MemberCluster ask for. The VidraTarget is
+//! written by one process and acted on by another, perhaps much later, or after a restore that brought back some objects
+//! and not others: nothing is removed for a wish that nobody has now. Decided from what this process has seen itself,
+//! without a call.
+
+use std::collections::BTreeMap;
+
+use vidra_api::{VidraTargetSpec, target::Desired as Wish};
+use vidra_core::{
+    mutants::{self, Mutant},
+    select::{self, Member},
+};
+
+use super::Hub;
+use crate::queue::TargetKey;
+
+/// What came of looking.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Affirmed {
+    /// It is wanted.
+    Yes,
+    /// It is not, and the resource loop is going to say what is.
+    NotYet,
+    /// Its VidraResource is not there: nobody can say what is wanted.
+    ResourceMissing,
+    /// Its MemberCluster is not there, which is no wish to leave: that is deleting it, and it stays until it has left.
+    MemberMissing,
+}
+
+/// Looks at what a VidraTarget's spec asks for.
+pub(super) fn affirm(hub: &Hub, key: &TargetKey, spec: &VidraTargetSpec) -> Affirmed {
+    if spec.desired == Wish::Forgotten {
+        // A person's word, and no member is asked.
+        return Affirmed::Yes;
+    }
+    let Some(resource) = hub.catalog.resource(&key.resource_key()) else {
+        return match mutants::is(Mutant::DeleteOnFailedList) {
+            true => Affirmed::Yes,
+            false => Affirmed::ResourceMissing,
+        };
+    };
+    let Some(member) = hub.catalog.member(&key.cluster) else { return Affirmed::MemberMissing };
+    let (none, leaving) = (BTreeMap::new(), member.metadata.deletion_timestamp.is_some());
+    let view = Member {
+        name: &key.cluster,
+        labels: member.metadata.labels.as_ref().unwrap_or(&none),
+        allowed_namespaces: member.spec.allowed_namespaces.as_deref(),
+        leaving,
+    };
+    let is_yes = match spec.desired {
+        Wish::Present => view.allows(&key.namespace),
+        _ if resource.metadata.deletion_timestamp.is_some() || leaving => true,
+        _ => {
+            let (targets, excluded) = (&resource.spec.targets, &resource.spec.exclude_clusters);
+            !select::select(&key.namespace, targets, excluded, &[view]).targets.contains_key(&*key.cluster)
+        }
+    };
+    if is_yes { Affirmed::Yes } else { Affirmed::NotYet }
+}
