@@ -24,7 +24,7 @@ use crate::{
     knobs::Knobs,
     lease::Claim,
     member::connect::{TlsConnect, USER_AGENT},
-    seams::{Clock, Rng, SeededRng, SystemClock},
+    seams::{Clock, Rng, SystemClock, SystemRng},
     serve::{self, Readiness, metrics::Metrics},
     settings::{Flags, Settings},
 };
@@ -95,7 +95,7 @@ async fn guarded(
 ) -> Result<(), ProcessError> {
     let settings = Settings::from(flags);
     let (clock, rng): (Arc<dyn Clock>, Arc<dyn Rng>) =
-        (Arc::new(SystemClock), Arc::new(SeededRng::from_entropy()));
+        (Arc::new(SystemClock), Arc::new(SystemRng::default()));
     installed(&client).await?;
     let holder = format!("vidra-hub-{:016x}", rng.next());
     let (flags, namespace, of_lease) = (flags.clone(), settings.namespace.clone(), clock.clone());

@@ -39,9 +39,20 @@ pub trait Clock: Send + Sync {
 
 /// Chance: jitter, the hub's id, names of Events.
 pub trait Rng: Send + Sync {
-    /// The next number.
+    /// The next number. It can be guessed from those before it.
     fn next(&self) -> u64;
+
+    /// What nobody can guess.
+    ///
+    /// # Errors
+    /// The operating system gives none.
+    fn secret(&self) -> Result<[u8; 32], SecretError>;
 }
+
+/// There is no chance to be had from the operating system.
+#[derive(Debug, thiserror::Error)]
+#[error("the operating system gives no random bytes: {0}")]
+pub struct SecretError(String);
 
 /// The machine's clock.
 #[derive(Debug, Default)]
@@ -62,15 +73,47 @@ impl SeededRng {
     pub fn new(seed: u64) -> Self {
         Self(Mutex::new(fastrand::Rng::with_seed(seed)))
     }
+}
 
-    /// Seeded by the operating system.
-    pub fn from_entropy() -> Self {
-        Self(Mutex::new(fastrand::Rng::new()))
+/// The operating system's.
+#[derive(Default)]
+pub struct SystemRng(Mutex<fastrand::Rng>);
+
+impl Rng for SystemRng {
+    fn next(&self) -> u64 {
+        self.0.lock().u64(..)
+    }
+
+    fn secret(&self) -> Result<[u8; 32], SecretError> {
+        let mut bytes = [0; 32];
+        getrandom::fill(&mut bytes).map_err(|error| SecretError(error.to_string()))?;
+        Ok(bytes)
     }
 }
 
 impl Rng for SeededRng {
     fn next(&self) -> u64 {
         self.0.lock().u64(..)
+    }
+
+    fn secret(&self) -> Result<[u8; 32], SecretError> {
+        let mut bytes = [0; 32];
+        self.0.lock().fill(&mut bytes);
+        Ok(bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_nobody_can_guess_is_not_drawn_from_the_numbers_that_are_told() {
+        let rng = SystemRng::default();
+        // The same state of the generator: of jitter, the hub's id and the Lease's holder.
+        *rng.0.lock() = fastrand::Rng::with_seed(1);
+        let one = rng.secret().expect("random bytes");
+        *rng.0.lock() = fastrand::Rng::with_seed(1);
+        assert_ne!(rng.secret().expect("random bytes"), one);
     }
 }

@@ -28,7 +28,7 @@ use crate::{
     app::{self, Deps},
     knobs::Knobs,
     member::connect::TlsConnect,
-    seams::{Clock, Rng, SeededRng, SystemClock},
+    seams::{Clock, Rng, SystemClock, SystemRng},
     serve::{self, Readiness, metrics::Metrics},
     settings::Settings,
 };
@@ -62,7 +62,7 @@ impl Fleet {
     /// Starts the clusters and the hub, and registers the members.
     pub async fn start(flags: &DemoFlags, teller: &Teller) -> Result<Self, DemoError> {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
-        let rng: Arc<dyn Rng> = Arc::new(SeededRng::from_entropy());
+        let rng: Arc<dyn Rng> = Arc::new(SystemRng::default());
         let make = |name: &str| {
             let clock = clock.clone();
             let cluster =

@@ -11,7 +11,7 @@ use vidra_api::{
 };
 use vidra_core::render::HashKey;
 
-use crate::seams::Rng;
+use crate::seams::{Rng, SecretError};
 
 const HUB_ID: &str = "hubId";
 const HASH_KEY: &str = "hashKey";
@@ -54,6 +54,9 @@ pub enum IdentityError {
         /// Which key.
         field: &'static str,
     },
+    /// The key of its hashes cannot be made.
+    #[error("the hub's secret key cannot be made: {0}")]
+    Secret(#[from] SecretError),
     /// The id given at install is not valid.
     #[error("the hub id is not valid: {0}")]
     HubId(#[from] NameError),
@@ -76,7 +79,7 @@ pub async fn ensure(
         None => format!("h{:010x}", rng.next() & 0xff_ffff_ffff),
     };
     HubId::try_from(id.as_str())?;
-    let key: Vec<u8> = (0..4).flat_map(|_| rng.next().to_be_bytes()).collect();
+    let key = rng.secret()?.to_vec();
     let mut secret = Secret::default();
     secret.metadata.name = Some(IDENTITY_SECRET.to_owned());
     secret.data = Some(BTreeMap::from([

@@ -181,7 +181,8 @@ pub struct Revisions {
     /// Bytes of a revision in one Secret.
     part: usize,
     parsed: Mutex<BTreeMap<(ResourceKey, String), Arc<Parsed>>>,
-    rendered: Mutex<BTreeMap<(ResourceKey, String), Vec<Rendering>>>,
+    /// Each by itself: what takes long to render holds up only its own targets.
+    rendered: Mutex<BTreeMap<(ResourceKey, String), Arc<Mutex<Vec<Rendering>>>>>,
 }
 
 struct Rendering {
@@ -280,15 +281,15 @@ impl Revisions {
         let scopes: Vec<_> =
             parsed.objects.iter().map(|object| scope_after(&mut last, &object.gvk, scope_of)).collect();
         let effective = parsed.overrides.effective(cluster, inputs);
-        let mut rendered = self.rendered.lock();
-        let held = rendered.entry((key.clone(), parsed.name.clone())).or_default();
+        let slot = self.rendered.lock().entry((key.clone(), parsed.name.clone())).or_default().clone();
+        let mut held = slot.lock();
         let find = |held: &[Rendering], effective: &Effective| {
             let same = |one: &&Rendering| {
                 one.namespace == namespace && one.effective == *effective && one.scopes == scopes
             };
             held.iter().find(same).map(|one| one.desired.clone())
         };
-        if let Some(found) = find(held, &effective) {
+        if let Some(found) = find(&held, &effective) {
             return Ok(found);
         }
         let changes = Changes { overrides: &parsed.overrides, effective: &effective, cluster };
@@ -298,7 +299,7 @@ impl Revisions {
         let mut desired = Desired::new(rendered, &self.interned);
         if changes.is_some() {
             if let Some(plain) =
-                find(held, &Effective::default()).or_else(|| held.first().map(|one| one.desired.clone()))
+                find(&held, &Effective::default()).or_else(|| held.first().map(|one| one.desired.clone()))
             {
                 desired.share(&plain);
             }

@@ -206,11 +206,15 @@ impl From<Status> for CallError {
     }
 }
 
+/// So many causes are looked at: a member may send hundreds of thousands.
+const CAUSES_MAX: usize = 64;
+
 /// The fields of causes with such a reason, each once, in the server's order: as it says them, for they are compared.
 fn fields(details: Option<&StatusDetails>, wanted: impl Fn(&str) -> bool) -> Vec<String> {
     let causes = details.map(|details| details.causes.as_slice()).unwrap_or_default();
     let mut fields = Vec::new();
-    for cause in causes.iter().filter(|cause| wanted(&cause.reason) && !cause.field.is_empty()) {
+    let causes = causes.iter().filter(|cause| wanted(&cause.reason) && !cause.field.is_empty());
+    for cause in causes.take(CAUSES_MAX) {
         if !fields.contains(&cause.field) {
             fields.push(cause.field.clone());
         }
@@ -301,5 +305,14 @@ mod tests {
         let error = CallError::from(status);
         assert!(error.message.chars().count() < 600 && error.message.contains("a b"), "{error}");
         assert!(!error.message.chars().any(unseen::is_unseen), "{error}");
+    }
+
+    #[test]
+    fn of_a_member_that_names_causes_without_end_a_few_are_looked_at() {
+        let causes: Vec<_> = (0..100_000).map(|number| json!({"field": format!("f{number}")})).collect();
+        let status: Status =
+            serde_json::from_value(json!({"code": 422, "details": {"causes": causes}})).unwrap();
+        let Class::InvalidFields(fields) = CallError::from(status).class else { panic!("they are fields") };
+        assert_eq!(fields.len(), CAUSES_MAX);
     }
 }

@@ -214,7 +214,7 @@ impl Records {
             };
         }
         inner.vanished.remove(&key);
-        let labelled: BTreeSet<OwnerHash> = labelled_owners(&live.json["metadata"]).collect();
+        let labelled = labelled_owners(&live.json["metadata"], &inner.owners);
         let record = Record {
             uid: live.uid().into(),
             resource_version,
@@ -292,7 +292,7 @@ impl Records {
         let metadata = &live.json["metadata"];
         let mut entries = self.own_entries(&live.json);
         let mut all: BTreeSet<OwnerHash> = entries.keys().cloned().collect();
-        all.extend(labelled_owners(metadata));
+        all.extend(labelled_owners(metadata, owners));
         all.extend(before.iter().map(|view| view.owner.clone()));
         all.into_iter()
             .map(|owner| {
@@ -428,9 +428,21 @@ fn complete_type(gvk: &Gvk, json: &mut Value) {
     }
 }
 
-fn labelled_owners(metadata: &Value) -> impl Iterator<Item = OwnerHash> {
+/// Labels of owners that nobody knows are looked at so many: whoever may edit an object may write thousands.
+const UNKNOWN_OWNERS: usize = 16;
+
+/// The owners that labels name: those that are known, and a few others.
+fn labelled_owners(metadata: &Value, known: &BTreeMap<OwnerHash, Owner>) -> BTreeSet<OwnerHash> {
     let labels = metadata["labels"].as_object();
-    labels.into_iter().flat_map(|labels| labels.keys()).filter_map(|key| OwnerHash::from_label_key(key))
+    let all =
+        labels.into_iter().flat_map(|labels| labels.keys()).filter_map(|key| OwnerHash::from_label_key(key));
+    let mut unknown = 0;
+    all.filter(|owner| {
+        let is_known = known.contains_key(owner);
+        unknown += usize::from(!is_known);
+        is_known || unknown <= UNKNOWN_OWNERS
+    })
+    .collect()
 }
 
 fn is_controlled(live: &Value) -> bool {

@@ -17,7 +17,7 @@ use std::{
     sync::Arc,
 };
 
-use futures::{StreamExt, TryStreamExt, stream};
+use futures::{StreamExt, stream};
 use kube::ResourceExt;
 use tokio::sync::OnceCell;
 use vidra_api::{
@@ -38,7 +38,7 @@ use vidra_core::{
 use super::{Hub, RETRY_MOST, after_hub_error};
 use crate::{
     hub::{ending::Ending, events::Severity, revisions::Parsed},
-    member::error::CallError,
+    member::error::{CallError, Class},
     queue::{Key, Priority, ResourceKey, TargetKey, Verdict},
 };
 
@@ -111,19 +111,24 @@ impl Pass<'_> {
             }
             Ok(parsed) => {
                 let selection = self.select();
+                let mut refused = None;
                 let problem = match self.guard(&selection).or_else(|| self.misread()) {
                     Some(held) => {
                         self.let_leave().await?;
                         Some(held)
                     }
                     None => {
-                        self.deliver(&parsed, &selection).await?;
+                        refused = self.deliver(&parsed, &selection).await?;
                         let complaint = || self.complaint(&selection);
-                        self.undecided().or_else(complaint).or_else(|| self.unmatched(&parsed, &selection))
+                        let others = || self.undecided().or_else(complaint);
+                        let others = || others().or_else(|| self.unmatched(&parsed, &selection));
+                        refused.clone().or_else(others)
                     }
                 };
                 self.prune_revisions(&parsed.name).await?;
-                self.report(Some(&parsed.name), problem, handled).await
+                let verdict = self.report(Some(&parsed.name), problem, handled).await?;
+                // Nothing tells when the hub's API takes it.
+                Ok(if refused.is_some() { Verdict::Retry(RETRY_MOST) } else { verdict })
             }
         }
     }
@@ -217,18 +222,45 @@ impl Pass<'_> {
         Some(Problem { reason: "RemovalHeld", message, stalled: true })
     }
 
-    /// Brings the VidraTargets to what is selected.
-    async fn deliver(&self, revision: &Parsed, selection: &Selection) -> Result<(), CallError> {
+    /// Brings the VidraTargets to what is selected, each whatever becomes of the others. What the hub's API refuses for
+    /// good, in words.
+    async fn deliver(&self, revision: &Parsed, selection: &Selection) -> Result<Option<Problem>, CallError> {
         let existing = self.hub.catalog.targets_of(self.key);
         let placed = selection.targets.iter().map(|(cluster, namespace)| {
             let held = existing.get(cluster);
             let spec = self.spec(cluster, namespace, revision, held.map(|held| &held.spec));
-            self.place(cluster, held, spec)
+            let place = self.place(cluster, held, spec);
+            async move { (cluster, place.await) }
         });
         let placed: Vec<_> = placed.collect();
-        stream::iter(placed).buffered(self.hub.knobs.resource_calls).try_collect::<()>().await?;
+        let placed: Vec<_> = stream::iter(placed).buffered(self.hub.knobs.resource_calls).collect().await;
         self.write_foreign_statuses(&existing, &revision.name).await;
-        self.leave_unselected(&existing, selection).await
+        let left = self.leave_unselected(&existing, selection).await;
+        self.refused(placed.into_iter().chain(left))
+    }
+
+    /// What of these writes is refused for good: a quota, or a policy. Others are tried again.
+    fn refused<'t>(
+        &self,
+        written: impl Iterator<Item = (&'t String, Result<(), CallError>)>,
+    ) -> Result<Option<Problem>, CallError> {
+        let failed: Vec<_> =
+            written.filter_map(|(cluster, written)| Some((cluster, written.err()?))).collect();
+        let (refused, other): (Vec<_>, Vec<_>) =
+            failed.into_iter().partition(|(_, error)| error.class == Class::Forbidden || error.is_invalid());
+        let Some((cluster, error)) = refused.first() else {
+            return other.into_iter().next().map_or(Ok(None), |(_, error)| Err(error));
+        };
+        let more = match refused.len() - 1 {
+            0 => String::new(),
+            more => format!(", and {more} more"),
+        };
+        let message = format!(
+            "the hub's API refuses to write VidraTarget {}{more}: {error}; lift the quota or change the policy that refuses it",
+            self.target_key(cluster).target_name(),
+        );
+        self.hub.events.say(self.resource, Severity::Warning, "TargetRefused", &message);
+        Ok(Some(Problem { reason: "TargetRefused", message, stalled: true }))
     }
 
     async fn place(
@@ -272,15 +304,20 @@ impl Pass<'_> {
         Ok(())
     }
 
-    async fn leave_unselected(&self, existing: &Targets, selection: &Selection) -> Result<(), CallError> {
+    async fn leave_unselected<'t>(
+        &self,
+        existing: &'t Targets,
+        selection: &Selection,
+    ) -> Vec<(&'t String, Result<(), CallError>)> {
         let mut unselected: Vec<_> =
             existing.iter().filter(|(cluster, _)| !selection.targets.contains_key(*cluster)).collect();
         // First those that are yet to be told: an approval is known by all that it lets go.
         unselected.sort_by_key(|(_, target)| target.spec.desired != Wish::Present);
+        let mut written = Vec::new();
         for (cluster, target) in unselected {
-            self.send_away(cluster, target).await?;
+            written.push((cluster, self.send_away(cluster, target).await));
         }
-        Ok(())
+        written
     }
 
     /// A person has deleted its MemberCluster.

@@ -159,6 +159,9 @@ impl Course {
         let end = Instant::now() + WATCH_MOST;
         let mut heard = false;
         loop {
+            if Instant::now() >= end && heard {
+                return Ended::InOrder;
+            }
             let text = match timeout_at(end, lines.next()).await {
                 Err(_) if heard => return Ended::InOrder,
                 Err(_) => return Ended::Dead,

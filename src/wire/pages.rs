@@ -4,7 +4,10 @@
 
 use std::{pin::pin, time::Duration};
 
-use tokio::{sync::OwnedSemaphorePermit, time::timeout};
+use tokio::{
+    sync::OwnedSemaphorePermit,
+    time::{Instant, timeout},
+};
 
 use super::{MOST, Page, Wire};
 use crate::member::error::{CallError, Class};
@@ -16,6 +19,11 @@ const STEP: u32 = 5;
 /// A list that has shown nothing for so long gives its turn to another.
 const SILENT_LIST: Duration = Duration::from_secs(2);
 
+/// And one that goes on for so long, too: the others wait behind it.
+const TURN: Duration = Duration::from_secs(30);
+/// So many pages in a row may be empty and say that more comes.
+const EMPTY_MOST: u32 = 20;
+
 /// See the module.
 pub struct Pages<'a> {
     wire: &'a Wire,
@@ -26,12 +34,17 @@ pub struct Pages<'a> {
     turn: Option<OwnedSemaphorePermit>,
     from: Option<String>,
     version: String,
+    /// Pages in a row that showed nothing.
+    empty: u32,
+    /// When the turn is given back, whatever is shown until then.
+    until: Instant,
 }
 
 impl<'a> Pages<'a> {
     /// A list from its beginning, with at most so many objects in a page. `turn` is given back where the member is silent, and at the end.
     pub fn new(wire: &'a Wire, size: &'a mut u32, most: u32, turn: Option<OwnedSemaphorePermit>) -> Self {
-        Self { wire, size, most, turn, from: None, version: String::new() }
+        let until = Instant::now() + TURN;
+        Self { wire, size, most, turn, from: None, version: String::new(), empty: 0, until }
     }
 
     /// Reads a page and hands over each of its objects as text, and whether that is its metadata only, for it is too
@@ -46,7 +59,13 @@ impl<'a> Pages<'a> {
             take(raw, is_bare);
         }
         page.version().clone_into(&mut self.version);
-        self.from = page.next().map(str::to_owned);
+        let next = page.next().map(str::to_owned);
+        self.empty = if page.items().next().is_none() { self.empty + 1 } else { 0 };
+        if next.is_some() && (next == self.from || self.empty >= EMPTY_MOST) {
+            let message = "the list does not end: its pages are empty, or lead to themselves".to_owned();
+            return Err(CallError { class: Class::Server, message });
+        }
+        self.from = next;
         if !is_bare {
             self.grow(text.len());
         }
@@ -75,6 +94,9 @@ impl<'a> Pages<'a> {
 
     async fn within_turn(&mut self, bare: bool) -> Result<String, CallError> {
         let mut page = pin!(self.wire.page(*self.size, self.from.as_deref(), bare, PAGE_WITHIN));
+        if Instant::now() >= self.until {
+            self.turn = None;
+        }
         if self.turn.is_some() {
             match timeout(SILENT_LIST, &mut page).await {
                 Ok(answer) => return answer,
@@ -88,6 +110,48 @@ impl<'a> Pages<'a> {
     fn grow(&mut self, bytes: usize) {
         if bytes.saturating_mul(STEP as usize) <= MOST {
             *self.size = self.size.saturating_mul(STEP).min(self.most);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    };
+
+    use kube::{Client, api::ListParams, client::Body};
+
+    use super::*;
+
+    /// A server whose every page is empty and leads on: to itself, or to a new one.
+    fn endless(same: bool, asked: Arc<AtomicUsize>) -> Wire {
+        let answer = move |_: http::Request<Body>| {
+            let number = asked.fetch_add(1, Ordering::Relaxed);
+            let next = if same { "x".to_owned() } else { format!("x{number}") };
+            let page =
+                serde_json::json!({"metadata": {"resourceVersion": "1", "continue": next}, "items": []});
+            async move { Ok::<_, http::Error>(http::Response::new(Body::from(page.to_string().into_bytes()))) }
+        };
+        let client = Client::new(tower::service_fn(answer), "default");
+        Wire::of::<k8s_openapi::api::core::v1::ConfigMap>(client, None, ListParams::default())
+    }
+
+    #[tokio::test]
+    async fn a_list_that_does_not_end_is_given_up() {
+        for same in [true, false] {
+            let asked = Arc::<AtomicUsize>::default();
+            let (wire, mut size) = (endless(same, asked.clone()), 500);
+            let mut pages = Pages::new(&wire, &mut size, 500, None);
+            let ended = loop {
+                match pages.next(&mut |_, _| ()).await {
+                    Ok(true) => {}
+                    ended => break ended,
+                }
+            };
+            assert_eq!(ended.expect_err("it does not end").class, Class::Server);
+            assert!(asked.load(Ordering::Relaxed) <= EMPTY_MOST as usize, "{asked:?}");
         }
     }
 }

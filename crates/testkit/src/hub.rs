@@ -11,7 +11,7 @@ use vidra_hub::{
     app::{self, Deps, RunError},
     knobs::Knobs,
     member::connect::TlsConnect,
-    seams::{SeededRng, SystemClock},
+    seams::{SystemClock, SystemRng},
     serve::metrics::Metrics,
     settings::Settings,
 };
@@ -42,7 +42,7 @@ impl RunningHub {
             client,
             connect: Arc::new(TlsConnect::new(settings.allow)),
             clock: Arc::new(SystemClock),
-            rng: Arc::new(SeededRng::from_entropy()),
+            rng: Arc::new(SystemRng::default()),
             metrics: Metrics::default(),
             knobs: Knobs::default(),
         };

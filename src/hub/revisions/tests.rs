@@ -68,7 +68,7 @@ fn members_with_equal_inputs_share_what_is_rendered_and_others_share_what_is_equ
     // What no member has any more is let go of when the next one is rendered.
     drop(tokyo);
     let _lima = render("lima", Some(&inputs("south")));
-    let held = revisions.rendered.lock().values().map(Vec::len).sum::<usize>();
+    let held = revisions.rendered.lock().values().map(|held| held.lock().len()).sum::<usize>();
     assert_eq!(held, 3, "the plain one, berlin's and lima's");
 }
 

@@ -203,6 +203,10 @@ impl Run {
             tokio::select! {
                 biased;
                 line = timeout_at(end, lines.next()) => {
+                    // A flood is no watch that goes on: what is there already would be read for ever.
+                    if Instant::now() >= end && heard {
+                        return Ended::InOrder { heard };
+                    }
                     let text = match line {
                         Err(_) if heard => return Ended::InOrder { heard },
                         Err(_) => return Ended::Dead,

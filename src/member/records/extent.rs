@@ -77,15 +77,7 @@ impl Records {
         let mut inner = self.inner.lock();
         inner.objects.retain(|key, _| !goes(key));
         inner.vanished.retain(|key, _| !goes(key));
-        let mut owners = BTreeSet::new();
-        for (owner, strays) in &mut inner.strays {
-            let before = strays.len();
-            strays.retain(|key, _| !goes(key));
-            if strays.len() < before {
-                owners.insert(owner.clone());
-            }
-        }
-        inner.strays.retain(|_, strays| !strays.is_empty());
+        let owners = inner.strays.retain(|key| !goes(key));
         inner.forget_news(goes);
         targets_of(&owners, &inner.owners)
     }

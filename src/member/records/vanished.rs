@@ -141,26 +141,70 @@ impl Records {
     }
 }
 
-/// Objects that bear an owner's label and are not proved to be its own, by owner, each with its version.
-pub(super) type Strays = BTreeMap<OwnerHash, BTreeMap<ObjectKey, std::sync::Arc<str>>>;
+/// Objects that bear an owner's label and are not proved to be its own, each with its version: by owner, and for whom each
+/// one is.
+#[derive(Default)]
+pub(super) struct Strays {
+    by_owner: BTreeMap<OwnerHash, BTreeMap<ObjectKey, std::sync::Arc<str>>>,
+    of: BTreeMap<ObjectKey, Vec<OwnerHash>>,
+}
+
+/// So many objects are noted; a member's users can make any number of them.
+pub(super) const STRAYS_MOST: usize = 1000;
+
+impl Strays {
+    fn forget(&mut self, key: &ObjectKey) {
+        for owner in self.of.remove(key).unwrap_or_default() {
+            if let Some(strays) = self.by_owner.get_mut(&owner) {
+                strays.remove(key);
+                if strays.is_empty() {
+                    self.by_owner.remove(&owner);
+                }
+            }
+        }
+    }
+
+    fn note(&mut self, owner: &OwnerHash, key: &ObjectKey, version: &std::sync::Arc<str>) {
+        if self.of.len() >= STRAYS_MOST && !self.of.contains_key(key) {
+            return;
+        }
+        self.by_owner.entry(owner.clone()).or_default().insert(key.clone(), version.clone());
+        self.of.entry(key.clone()).or_default().push(owner.clone());
+    }
+
+    /// Forgets those of which this is so; the owners for whom some were.
+    pub(super) fn retain(&mut self, stays: impl Fn(&ObjectKey) -> bool) -> BTreeSet<OwnerHash> {
+        let gone: Vec<_> = self.of.keys().filter(|key| !stays(key)).cloned().collect();
+        let owners = gone.iter().flat_map(|key| self.of.get(key).cloned().unwrap_or_default()).collect();
+        gone.iter().for_each(|key| self.forget(key));
+        owners
+    }
+
+    pub(super) fn clear(&mut self) {
+        *self = Self::default();
+    }
+
+    /// For how many owners there are some.
+    #[cfg(test)]
+    pub(super) fn len(&self) -> usize {
+        self.by_owner.len()
+    }
+}
 
 impl Inner {
     fn forget_strays(&mut self, key: &ObjectKey) {
-        self.strays.retain(|_, strays| {
-            strays.remove(key);
-            !strays.is_empty()
-        });
+        self.strays.forget(key);
     }
 
     /// Notes for whom an object is a stray now.
     pub(super) fn note_strays(&mut self, gvk: &Gvk, key: &ObjectKey, labelled: &BTreeSet<OwnerHash>) {
-        self.forget_strays(key);
+        self.strays.forget(key);
         let Some(record) = self.objects.get(key).filter(|record| !record.controlled && !record.terminating)
         else {
             return;
         };
         for view in record.views.iter().filter(|view| !view.proof && labelled.contains(&view.owner)) {
-            self.strays.entry(view.owner.clone()).or_default().insert(key.clone(), gvk.version.clone());
+            self.strays.note(&view.owner, key, &gvk.version);
         }
     }
 }
@@ -168,6 +212,6 @@ impl Inner {
 impl Records {
     /// Objects with this owner's label that nothing proves to be its own, each with its version.
     pub fn strays(&self, owner: &OwnerHash) -> BTreeMap<ObjectKey, std::sync::Arc<str>> {
-        self.inner.lock().strays.get(owner).cloned().unwrap_or_default()
+        self.inner.lock().strays.by_owner.get(owner).cloned().unwrap_or_default()
     }
 }

@@ -8,6 +8,7 @@ mod late;
 mod midway;
 mod oversized;
 mod patience;
+mod refused;
 mod restored;
 mod returning;
 mod slander;

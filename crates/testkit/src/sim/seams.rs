@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use jiff::Timestamp;
 use kube::Client;
 use vidra_core::kubeconfig::{ClientAuth, MemberConfig};
-use vidra_hub::seams::{Clock, Connect, ConnectError, Rng, SeededRng};
+use vidra_hub::seams::{Clock, Connect, ConnectError, Rng, SecretError, SeededRng};
 
 use memkube::Address;
 
@@ -41,32 +41,28 @@ impl Connect for SimConnect {
     }
 }
 
-/// Chance. The first numbers, from which a hub without identity makes its hash key, are those of every
-/// life, so that names made with the key can be compared between runs; the rest are the life's own.
+/// Chance. What a hub without identity makes its hash key of is the same in every life, so that names made with the key can
+/// be compared between runs; the numbers are the life's own.
 pub struct SimRng {
     first: SeededRng,
     own: SeededRng,
-    drawn: parking_lot::Mutex<u32>,
 }
-
-/// How many numbers a hash key takes.
-const KEY: u32 = 4;
 
 impl SimRng {
     /// For the hub's life of this number.
     pub fn new(seed: u64, life: u32) -> Self {
         let own = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ u64::from(life);
-        Self { first: SeededRng::new(seed), own: SeededRng::new(own), drawn: parking_lot::Mutex::new(0) }
+        Self { first: SeededRng::new(seed), own: SeededRng::new(own) }
     }
 }
 
 impl Rng for SimRng {
     fn next(&self) -> u64 {
-        let mut drawn = self.drawn.lock();
-        if *drawn < KEY {
-            *drawn += 1;
-            return self.first.next();
-        }
         self.own.next()
+    }
+
+    /// The same in each life.
+    fn secret(&self) -> Result<[u8; 32], SecretError> {
+        self.first.secret()
     }
 }

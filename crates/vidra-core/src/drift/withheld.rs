@@ -11,6 +11,8 @@ use crate::unseen;
 
 /// So many fields are named.
 const FIELDS: usize = 5;
+/// So many causes are looked at: a member may send hundreds of thousands.
+const CAUSES_MAX: usize = 64;
 /// Longest path that is named, in characters.
 const PATH_MAX: usize = 256;
 /// Longest reason, in characters.
@@ -100,7 +102,8 @@ impl Redactions {
                 (reason, None) => reason.map(str::to_owned),
             }
         };
-        let all: Vec<String> = match (refusal.causes, declared) {
+        let few = &refusal.causes[..refusal.causes.len().min(CAUSES_MAX)];
+        let all: Vec<String> = match (few, declared) {
             ([], None) => Vec::new(),
             ([], Some(declared)) => {
                 named(declared, refusal.message).iter().map(|path| format!("at {path}")).collect()

@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 
 use vidra_api::ChangeKind;
 
-use super::*;
+use super::{super::vanished::STRAYS_MOST, *};
 
 fn kept_bytes(records: &Records) -> usize {
     records.room.load(Ordering::Relaxed)
@@ -134,6 +134,31 @@ fn an_object_with_labels_alone_is_a_stray_until_it_goes_or_is_proved_or_a_contro
     records.fold(&gvk(), copy(15, &|_| ()), Source::Watch);
     assert_eq!(records.drop_kind(&gvk(), |_| false), [target()], "it has told of the stray");
     assert_eq!(strays(&records), 0);
+}
+
+#[test]
+fn labels_of_owners_that_nobody_knows_cost_a_few_each_and_hide_no_owner() {
+    let records = records();
+    let hostile = |number: usize| {
+        let mut json = live(10, "fast", true).json;
+        (json["metadata"]["name"], json["metadata"]["uid"]) =
+            (json!(format!("x{number}")), json!(format!("x{number}")));
+        json["metadata"]["managedFields"] = json!([]);
+        for owner in 0..1000 {
+            let label = format!("owner.vidra.dev/{:032x}", number * 1000 + owner);
+            json["metadata"]["labels"][label] = json!("");
+        }
+        Live::from(json)
+    };
+    for number in 0..STRAYS_MOST + 10 {
+        records.fold(&gvk(), hostile(number), Source::Watch);
+    }
+    let inner = records.inner.lock();
+    assert!(inner.strays.len() <= 16 * STRAYS_MOST + 1, "{}", inner.strays.len());
+    let views = inner.objects.values().map(|record| record.views.len()).max();
+    assert!(views <= Some(17), "{views:?}");
+    drop(inner);
+    assert_eq!(records.strays(&owner()).len(), STRAYS_MOST, "the owner that is known is among them");
 }
 
 #[test]

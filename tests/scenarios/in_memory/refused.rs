@@ -1,0 +1,45 @@
+//! Writes of the hub that its own API refuses, as a quota or a policy does: what is refused is told, and nothing else
+//! waits for it.
+
+use std::sync::Arc;
+
+use memkube::{Call, Denial, Verb};
+use serde_json::Value;
+use testkit::world::At;
+
+use super::scenario;
+use crate::{config_map, says};
+
+#[test]
+fn a_target_that_the_hubs_api_refuses_is_told_and_holds_up_no_other() {
+    scenario(async |world| {
+        world.register(&["austin", "berlin", "tokyo"]).await;
+        let hub = world.bed().memory("hub").expect("this bed is in memory");
+        let hook = |call: &Call, _: &Value| {
+            let refused =
+                call.verb == Verb::Create && call.resource == "vidratargets" && &*call.name == "shop.berlin";
+            match refused {
+                true => {
+                    Err(Denial::new("quota.example.com", "exceeded quota: vidratargets, used: 1, limited: 1"))
+                }
+                false => Ok(()),
+            }
+        };
+        hub.set_validating_admission(Some(Arc::new(hook)));
+        let all = ["austin", "berlin", "tokyo"];
+        world.deliver("shop", &all, &config_map("settings", "one")).await;
+        let settings = At::config_map(&world.ns, "settings");
+        for member in ["austin", "tokyo"] {
+            world.alice(member).await.when(&settings, "delivered", says("one")).await;
+        }
+        let told = world.resource_says("shop", "Ready", "False", "TargetRefused").await;
+        let message = format!("{:?}", told.status);
+        assert!(message.contains("shop.berlin") && message.contains("exceeded quota"), "{message}");
+        assert_eq!(crate::events(&world, "TargetRefused").await.len(), 1);
+
+        hub.set_validating_admission(None);
+        world.ready("shop").await;
+        world.alice("berlin").await.when(&settings, "delivered", says("one")).await;
+        world.end().await;
+    });
+}
