@@ -15,9 +15,10 @@ fn a_target_that_the_hubs_api_refuses_is_told_and_holds_up_no_other() {
     scenario(async |world| {
         world.register(&["austin", "berlin", "tokyo"]).await;
         let hub = world.bed().memory("hub").expect("this bed is in memory");
-        let hook = |call: &Call, _: &Value| {
-            let refused =
-                call.verb == Verb::Create && call.resource == "vidratargets" && &*call.name == "shop.berlin";
+        let hook = |call: &Call, object: &Value| {
+            let refused = call.verb == Verb::Create
+                && call.resource == "vidratargets"
+                && object["metadata"]["name"] == "shop.berlin";
             match refused {
                 true => {
                     Err(Denial::new("quota.example.com", "exceeded quota: vidratargets, used: 1, limited: 1"))
