@@ -181,9 +181,11 @@ pub struct Revisions {
     /// Bytes of a revision in one Secret.
     part: usize,
     parsed: Mutex<BTreeMap<(ResourceKey, String), Arc<Parsed>>>,
-    /// Each by itself: what takes long to render holds up only its own targets.
-    rendered: Mutex<BTreeMap<(ResourceKey, String), Arc<Mutex<Vec<Rendering>>>>>,
+    rendered: Mutex<BTreeMap<(ResourceKey, String), Renderings>>,
 }
+
+/// Of one revision. Each by itself: what takes long to render holds up only its own targets.
+type Renderings = Arc<Mutex<Vec<Rendering>>>;
 
 struct Rendering {
     namespace: String,
