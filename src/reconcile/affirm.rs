@@ -21,6 +21,8 @@ pub(super) enum Affirmed {
     Yes,
     /// It is not, and the resource loop is going to say what is.
     NotYet,
+    /// Its MemberCluster does not allow the namespace any more, and what becomes of that is not decided.
+    NotAllowed,
     /// Its VidraResource is not there: nobody can say what is wanted.
     ResourceMissing,
     /// Its MemberCluster is not there, which is no wish to leave: that is deleting it, and it stays until it has left.
@@ -48,7 +50,8 @@ pub(super) fn affirm(hub: &Hub, key: &TargetKey, spec: &VidraTargetSpec) -> Affi
         leaving,
     };
     let is_yes = match spec.desired {
-        Wish::Present => view.allows(&key.namespace),
+        Wish::Present if !view.allows(&key.namespace) => return Affirmed::NotAllowed,
+        Wish::Present => true,
         _ if resource.metadata.deletion_timestamp.is_some() || leaving => true,
         _ => {
             let (targets, excluded) = (&resource.spec.targets, &resource.spec.exclude_clusters);

@@ -171,6 +171,12 @@ impl Pass<'_> {
     fn unaffirmed(&self, missing: Affirmed) -> Delivery {
         let TargetKey { namespace, resource, cluster } = self.key;
         let (reason, message) = match missing {
+            Affirmed::NotAllowed => (
+                "NamespaceNotAllowed",
+                format!(
+                    "MemberCluster {cluster} does not allow namespace {namespace}: nothing is written there until it does, or the target goes"
+                ),
+            ),
             Affirmed::MemberMissing => (
                 "MemberMissing",
                 format!(
