@@ -316,6 +316,7 @@ impl Catalog {
             |held: &MemberCluster, key| held.annotations().get(key) != member.annotations().get(key);
         let rests = held.is_some_and(|held| {
             held.spec.suspend != member.spec.suspend
+                || held.spec.allowed_namespaces != member.spec.allowed_namespaces
                 || differs(held, CONFIRM)
                 || differs(held, TAKE_OVER_FROM)
         });

@@ -381,3 +381,25 @@ fn an_approved_drop_of_most_objects_approves_no_later_one() {
         world.end().await;
     });
 }
+
+#[test]
+fn what_a_member_does_not_allow_any_more_is_told_and_stays_while_its_removal_is_held() {
+    scenario(async |world| {
+        world.register(&["berlin"]).await;
+        let alice = world.alice("berlin").await;
+        let settings = At::config_map(&world.ns, "settings");
+        world.deliver("shop", &["berlin"], &config_map("settings", "one")).await;
+        world.ready("shop").await;
+        let allow = |namespaces: Value| json!({"spec": {"allowedNamespaces": namespaces}});
+        world.hub.merge(&world.member_at("berlin"), allow(json!(["others"]))).await;
+        held(&world, "shop").await;
+        let message = world.target_is("shop", "berlin", TargetState::Unknown, "NamespaceNotAllowed").await;
+        assert!(message.contains(&world.ns), "{message}");
+        alice.merge(&settings, json!({"data": {"key": "evil"}})).await;
+
+        world.hub.merge(&world.member_at("berlin"), allow(Value::Null)).await;
+        alice.when(&settings, "repaired", says("one")).await;
+        world.ready("shop").await;
+        world.end().await;
+    });
+}
