@@ -402,7 +402,8 @@ fn twin(hub: &Hub, member: &MemberCluster, uid: &str) -> Option<String> {
     // They look again, if this one came later.
     for other in younger.iter().filter(|_| older.is_empty()) {
         let other = other.name_any();
-        if hub.session(&other).is_some_and(|session| session.is_open()) {
+        // One that is being admitted beside this looks once more, too.
+        if hub.session(&other).is_some_and(|session| !matches!(session.state(), State::Refused(..))) {
             hub.queue.add(Key::Cluster(other.as_str().into()), Priority::User);
         }
     }
