@@ -67,7 +67,7 @@ pub enum Halt {
     },
     /// The hub's own API server was restored from a backup.
     #[error(
-        "the hub's API server was restored from a backup: the resourceVersion of its {kind} objects went back. The process ends, to be started again and read everything anew"
+        "the hub's API server was restored from a backup: the resourceVersion of its {kind} objects went back. The process ends, to be started again and to read everything again"
     )]
     Restored {
         /// The kind whose list showed it.

@@ -190,7 +190,7 @@ pub enum ChunkWrite {
     Remove {
         /// Its name.
         name: String,
-        /// The version that this is so of.
+        /// The version that was looked at.
         version: u64,
     },
 }

@@ -109,7 +109,7 @@ pub struct Actor<'a> {
     pub desired: &'a Desired,
     /// Leave to do it.
     pub token: &'a Token<'a>,
-    /// Objects that were met otherwise than expected, and applied to all the same, in the effect under way.
+    /// Objects that were not as expected, and were applied to all the same, in the effect under way.
     joined: Mutex<BTreeSet<ObjectKey>>,
 }
 

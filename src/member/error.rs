@@ -206,7 +206,7 @@ impl From<Status> for CallError {
     }
 }
 
-/// So many causes are looked at: a member may send hundreds of thousands.
+/// Bound on the causes that are looked at: a member may send hundreds of thousands.
 const CAUSES_MAX: usize = 64;
 
 /// The fields of causes with such a reason, each once, in the server's order: as it says them, for they are compared.

@@ -428,7 +428,7 @@ fn complete_type(gvk: &Gvk, json: &mut Value) {
     }
 }
 
-/// Labels of owners that nobody knows are looked at so many: whoever may edit an object may write thousands.
+/// Bound on labels of unknown owners that are looked at: whoever may edit an object may write thousands.
 const UNKNOWN_OWNERS: usize = 16;
 
 /// The owners that labels name: those that are known, and a few others.

@@ -57,7 +57,7 @@ const DISCOVER_EVERY: Duration = Duration::from_secs(1);
 
 /// An API server gives up a request after a minute, and a call ends after 15 s.
 const LANDS_WITHIN: Duration = Duration::from_secs(75);
-/// A kind that is not served for so long is taken for gone, with its objects.
+/// A kind that the member has not served for this long is taken for gone, with its objects.
 const KIND_GONE_AFTER: Duration = Duration::from_secs(60);
 
 /// How the session stands with its member. Only in an open one is anything written.

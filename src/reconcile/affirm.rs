@@ -3,9 +3,8 @@
 //! and not others: nothing is removed for a wish that nobody has now. Decided from what this process has seen itself,
 //! without a call.
 
-use std::collections::BTreeMap;
-
-use vidra_api::{VidraTargetSpec, target::Desired as Wish};
+use kube::ResourceExt;
+use vidra_api::{MemberCluster, VidraTargetSpec, target::Desired as Wish};
 use vidra_core::{
     mutants::{self, Mutant},
     select::{self, Member},
@@ -29,6 +28,16 @@ pub(super) enum Affirmed {
     MemberMissing,
 }
 
+/// A MemberCluster as far as it decides who targets it.
+pub(super) fn selectable(member: &MemberCluster) -> Member<'_> {
+    Member {
+        name: member.metadata.name.as_deref().unwrap_or_default(),
+        labels: member.labels(),
+        allowed_namespaces: member.spec.allowed_namespaces.as_deref(),
+        leaving: member.metadata.deletion_timestamp.is_some(),
+    }
+}
+
 /// Looks at what a VidraTarget's spec asks for.
 pub(super) fn affirm(hub: &Hub, key: &TargetKey, spec: &VidraTargetSpec) -> Affirmed {
     if spec.desired == Wish::Forgotten {
@@ -42,17 +51,11 @@ pub(super) fn affirm(hub: &Hub, key: &TargetKey, spec: &VidraTargetSpec) -> Affi
         };
     };
     let Some(member) = hub.catalog.member(&key.cluster) else { return Affirmed::MemberMissing };
-    let (none, leaving) = (BTreeMap::new(), member.metadata.deletion_timestamp.is_some());
-    let view = Member {
-        name: &key.cluster,
-        labels: member.metadata.labels.as_ref().unwrap_or(&none),
-        allowed_namespaces: member.spec.allowed_namespaces.as_deref(),
-        leaving,
-    };
+    let view = selectable(&member);
     let is_yes = match spec.desired {
         Wish::Present if !view.allows(&key.namespace) => return Affirmed::NotAllowed,
         Wish::Present => true,
-        _ if resource.metadata.deletion_timestamp.is_some() || leaving => true,
+        _ if resource.metadata.deletion_timestamp.is_some() || view.leaving => true,
         _ => {
             let (targets, excluded) = (&resource.spec.targets, &resource.spec.exclude_clusters);
             !select::select(&key.namespace, targets, excluded, &[view]).targets.contains_key(&*key.cluster)

@@ -31,11 +31,11 @@ use vidra_core::{
     guard::{self, Removal},
     mutants::{self, Mutant},
     overrides::Cluster,
-    select::{self, Member, Selection},
+    select::{self, Selection},
     status::Problem,
 };
 
-use super::{Hub, RETRY_MOST, after_hub_error};
+use super::{Hub, RETRY_MOST, affirm::selectable, after_hub_error};
 use crate::{
     hub::{ending::Ending, events::Severity, revisions::Parsed},
     member::error::{CallError, Class},
@@ -167,16 +167,7 @@ impl Pass<'_> {
 
     fn select(&self) -> Selection {
         let members = self.hub.catalog.members();
-        let none = BTreeMap::new();
-        let views: Vec<_> = members
-            .iter()
-            .map(|member| Member {
-                name: member.metadata.name.as_deref().unwrap_or_default(),
-                labels: member.metadata.labels.as_ref().unwrap_or(&none),
-                allowed_namespaces: member.spec.allowed_namespaces.as_deref(),
-                leaving: member.metadata.deletion_timestamp.is_some(),
-            })
-            .collect();
+        let views: Vec<_> = members.iter().map(|member| selectable(member)).collect();
         let spec = &self.resource.spec;
         select::select(&self.key.namespace, &spec.targets, &spec.exclude_clusters, &views)
     }
@@ -293,8 +284,7 @@ impl Pass<'_> {
         Ok(())
     }
 
-    /// What a person's word about a member asks for, and what is under way already: neither waits for what holds the
-    /// VidraResource.
+    /// What is asked of a member itself, and what is under way already: neither waits for what holds the VidraResource.
     async fn let_leave(&self) -> Result<(), CallError> {
         for (cluster, target) in &self.hub.catalog.targets_of(self.key) {
             if target.spec.desired != Wish::Present || self.is_leaving(cluster) {
@@ -328,10 +318,9 @@ impl Pass<'_> {
     /// What the overrides of a revision use of a member.
     fn inputs(&self, cluster: &str, revision: &Parsed) -> Option<OverrideInputs> {
         let member = self.hub.catalog.member(cluster)?;
-        let none = BTreeMap::new();
         revision.overrides.inputs(&Cluster {
             name: cluster,
-            labels: member.metadata.labels.as_ref().unwrap_or(&none),
+            labels: member.labels(),
             values: &member.spec.values,
         })
     }

@@ -95,6 +95,11 @@ async fn departed(hub: &Hub, key: &TargetKey) -> Result<(), CallError> {
     Ok(())
 }
 
+/// Suspended; a member that leaves is not, for its objects go by its owner's wish.
+fn is_at_rest(member: &MemberCluster) -> bool {
+    member.spec.suspend && member.metadata.deletion_timestamp.is_none()
+}
+
 struct Pass<'a> {
     hub: &'a Hub,
     key: &'a TargetKey,
@@ -114,9 +119,7 @@ impl Pass<'_> {
             return self.conclude(Delivery::TornDown, &Desired::default(), None, &Report::default()).await;
         }
         let member = self.hub.catalog.member(&self.key.cluster);
-        let rests =
-            |member: &MemberCluster| member.spec.suspend && member.metadata.deletion_timestamp.is_none();
-        if (spec.suspend && !leaving) || member.as_deref().is_some_and(rests) {
+        if (spec.suspend && !leaving) || member.as_deref().is_some_and(is_at_rest) {
             return self.conclude(Delivery::Suspended, &Desired::default(), None, &Report::default()).await;
         }
         if let Some(chunk) = self.hub.catalog.unread_inventory(self.key) {
@@ -193,7 +196,7 @@ impl Pass<'_> {
         Delivery::Unreachable { reason, message }
     }
 
-    /// Leave to work on the member for as long as what this pass goes by is so.
+    /// Leave to work on the member for as long as what this pass goes by stands.
     fn token<'s>(&'s self, session: &'s Session) -> Token<'s> {
         Token::new(session, || {
             let Self { hub, key, target } = self;
@@ -201,9 +204,7 @@ impl Pass<'_> {
                 now.metadata.generation == target.metadata.generation && now.uid() == target.uid()
             });
             let now = now.ok_or(Withdrawn::Target)?;
-            let rests =
-                |member: &MemberCluster| member.spec.suspend && member.metadata.deletion_timestamp.is_none();
-            if hub.catalog.member(&key.cluster).is_some_and(|member| rests(&member)) {
+            if hub.catalog.member(&key.cluster).is_some_and(|member| is_at_rest(&member)) {
                 return Err(Withdrawn::Suspended);
             }
             match affirm(hub, key, &now.spec) {

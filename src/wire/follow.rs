@@ -16,7 +16,7 @@ use crate::{
     tasks::Pauses,
 };
 
-/// Watches end after this long and are begun anew, before load balancers drop them as idle (240 s).
+/// A watch ends after this long and another begins, before load balancers drop it as idle (240 s).
 pub const WATCH_SECONDS: u32 = 200;
 /// A watch that goes on for longer than it was asked to is dead: nobody closes it.
 pub const WATCH_MOST: Duration = Duration::from_secs(210);
@@ -25,7 +25,7 @@ pub const WATCH_OPENS: Duration = Duration::from_secs(30);
 /// One that ends sooner is not asked for again at once.
 pub const WATCH_LEAST: Duration = Duration::from_secs(5);
 
-/// What is told of what is followed.
+/// What a follower is told.
 pub enum News<'a> {
     /// A list begins.
     Listing,

@@ -205,7 +205,7 @@ impl Wire {
         tokio::time::timeout(within, read).await.map_err(|_| CallError::deadline(within))?
     }
 
-    /// Opens a watch behind a resourceVersion, which the server is to end after so many seconds.
+    /// Opens a watch behind a resourceVersion, which the server is to end after `seconds`.
     ///
     /// # Errors
     /// As any call.

@@ -16,12 +16,12 @@ use crate::member::error::{CallError, Class};
 pub const PAGE_WITHIN: Duration = Duration::from_secs(60);
 /// By how much a page shrinks and grows.
 const STEP: u32 = 5;
-/// A list that has shown nothing for so long gives its turn to another.
+/// A list that has shown nothing for this long gives its turn to another.
 const SILENT_LIST: Duration = Duration::from_secs(2);
 
-/// And one that goes on for so long, too: the others wait behind it.
+/// And one that goes on for this long, too: the others wait behind it.
 const TURN: Duration = Duration::from_secs(30);
-/// So many pages in a row may be empty and say that more comes.
+/// Bound on empty pages in a row that say that more comes.
 const EMPTY_MOST: u32 = 20;
 
 /// See the module.
@@ -41,7 +41,8 @@ pub struct Pages<'a> {
 }
 
 impl<'a> Pages<'a> {
-    /// A list from its beginning, with at most so many objects in a page. `turn` is given back where the member is silent, and at the end.
+    /// A list from its beginning, with at most `most` objects in a page. `turn` is given back where the member is silent,
+    /// and at the end.
     pub fn new(wire: &'a Wire, size: &'a mut u32, most: u32, turn: Option<OwnedSemaphorePermit>) -> Self {
         let until = Instant::now() + TURN;
         Self { wire, size, most, turn, from: None, version: String::new(), empty: 0, until }

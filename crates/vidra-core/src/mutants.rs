@@ -30,7 +30,7 @@ pub enum Mutant {
     NoIntent,
     /// A plan deletes Namespaces and CRDs as it deletes ConfigMaps, with what is in them.
     DeleteContainers,
-    /// What is declared otherwise than it was applied is left as it was applied.
+    /// A change of the declaration is not applied.
     ChangeSkipped,
     /// What arrives for a key while it is worked on is forgotten.
     ArrivalLost,

@@ -79,18 +79,23 @@ impl Actor<'_> {
             tracing::info!(cluster = %self.session.cluster, object = %key, "left alone: it is not provably ours");
             return Ok(Outcome::Gone);
         }
+        self.part(&api, &gvk, key, live, parting).await
+    }
+
+    /// Deletes or releases what was read and is ours.
+    async fn part(&self, api: &Api<Live>, gvk: &Gvk, key: &ObjectKey, live: Live, parting: Parting) -> Step {
         let others = other_owners(&live.json, self.owner);
         // A person's word, on the live object: it stays, whatever is declared.
         let kept = live.json["metadata"]["annotations"][PRUNE] == "disabled";
         let kept = kept && !mutants::is(Mutant::PruneKept);
         if parting == Parting::Release || kept {
-            return self.release(&api, &gvk, key, &live, others).await;
+            return self.release(api, gvk, key, &live, others).await;
         }
         if others {
-            return self.withdraw(&api, &gvk, key, live).await;
+            return self.withdraw(api, gvk, key, live).await;
         }
         if live.is_terminating() {
-            self.fold(&gvk, live, Source::Read);
+            self.fold(gvk, live, Source::Read);
             return Ok(Outcome::Removing);
         }
         if parting == Parting::DeleteEmpty {
@@ -102,11 +107,11 @@ impl Actor<'_> {
                 }
                 Contents::Foreign(why) => {
                     tracing::info!(cluster = %self.session.cluster, object = %key, %why, "let go and not deleted");
-                    return self.release(&api, &gvk, key, &live, others).await;
+                    return self.release(api, gvk, key, &live, others).await;
                 }
             }
         }
-        match self.delete_exactly(&api, key, &live).await? {
+        match self.delete_exactly(api, key, &live).await? {
             Deletion::Going => Ok(Outcome::Removing),
             Deletion::Done => {
                 self.forget_record(key, live.uid());

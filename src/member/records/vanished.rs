@@ -149,7 +149,7 @@ pub(super) struct Strays {
     of: BTreeMap<ObjectKey, Vec<OwnerHash>>,
 }
 
-/// So many objects are noted; a member's users can make any number of them.
+/// Bound on the objects that are noted: a member's users can make any number of them.
 pub(super) const STRAYS_MOST: usize = 1000;
 
 impl Strays {
@@ -172,7 +172,7 @@ impl Strays {
         self.of.entry(key.clone()).or_default().push(owner.clone());
     }
 
-    /// Forgets those of which this is so; the owners for whom some were.
+    /// Forgets those that this names; returns the owners for whom some were noted.
     pub(super) fn retain(&mut self, stays: impl Fn(&ObjectKey) -> bool) -> BTreeSet<OwnerHash> {
         let gone: Vec<_> = self.of.keys().filter(|key| !stays(key)).cloned().collect();
         let owners = gone.iter().flat_map(|key| self.of.get(key).cloned().unwrap_or_default()).collect();

@@ -67,6 +67,15 @@ pub(super) struct Report {
     pub(super) unwritten: Option<Inventory>,
 }
 
+impl Report {
+    /// An effect did not succeed; of several such the first is told and decides when to look again.
+    fn put_off(&mut self, delivery: Delivery, verdict: Verdict) {
+        self.undone += 1;
+        self.delivery.get_or_insert(delivery);
+        self.verdict.get_or_insert(verdict);
+    }
+}
+
 /// What was done, and what is known of the inventory's objects then.
 pub(super) struct Done {
     pub(super) report: Report,
@@ -187,10 +196,9 @@ impl Pass<'_> {
                 self.say(Severity::Normal, "Recreated", &note);
             }
             Outcome::Leaving => {
-                report.undone += 1;
-                let message = format!("{key} is being deleted in the member to be made anew");
-                report.delivery.get_or_insert(Delivery::Waiting { reason: "ObjectTerminating", message });
-                report.verdict.get_or_insert(Verdict::Done(Some(LOOK_AGAIN)));
+                let message = format!("{key} is being deleted in the member to be made again");
+                let waiting = Delivery::Waiting { reason: "ObjectTerminating", message };
+                report.put_off(waiting, Verdict::Done(Some(LOOK_AGAIN)));
             }
             Outcome::Adopted { .. } => self.gather(events::ADOPTED, key, &[]),
             Outcome::Gone => {
@@ -204,52 +212,45 @@ impl Pass<'_> {
                 self.say(Severity::Warning, "InventoryEntryUnproven", &note);
             }
             Outcome::Removing => {
-                report.undone += 1;
                 let message = format!(
                     "waiting until {key} is gone: finalizers run in the member, of it or of what is in it"
                 );
-                report.delivery.get_or_insert(Delivery::TearingDown { message });
-                report.verdict.get_or_insert(Verdict::Done(Some(LOOK_AGAIN)));
+                report.put_off(Delivery::TearingDown { message }, Verdict::Done(Some(LOOK_AGAIN)));
             }
             Outcome::Unsettled { why } => {
-                report.undone += 1;
                 let message = format!("{key} is not seen: {why}");
-                report.delivery.get_or_insert(Delivery::TearingDown { message });
-                report.verdict.get_or_insert(Verdict::Done(Some(SETTLES)));
+                report.put_off(Delivery::TearingDown { message }, Verdict::Done(Some(SETTLES)));
             }
             Outcome::Refused { reason, message } => {
-                report.undone += 1;
                 self.gather_failure(reason, key, &message);
-                report.delivery.get_or_insert(Delivery::Failed { reason, message, stalled: true });
-                report.verdict.get_or_insert(Verdict::Retry(RETRY_RARELY));
+                let refused = Delivery::Failed { reason, message, stalled: true };
+                report.put_off(refused, Verdict::Retry(RETRY_RARELY));
             }
             // Nothing was sent, and nothing is to be said of it.
             Outcome::Failed(CallError { class: Class::Withdrawn, .. }) => {
                 report.undone += 1;
                 report.withdrawn = true;
             }
-            Outcome::Failed(error) => {
-                report.undone += 1;
-                let message = failure(effect, &error);
-                tracing::info!(%cluster, target = %self.key, %message, "an effect failed");
-                if !error.is_transport() {
-                    self.gather_failure(error.reason(), key, &message);
-                }
-                let stalled = error.class == Class::Forbidden || error.is_invalid();
-                let reason = error.reason();
-                // Silence is no failure of the object: the breaker finds out what it is.
-                report.delivery.get_or_insert(match error.is_transport() {
-                    true => Delivery::Waiting { reason, message },
-                    false => Delivery::Failed { reason, message, stalled },
-                });
-                let most = if error.is_transient() && error.class != Class::Server {
-                    RETRY_MOST
-                } else {
-                    RETRY_RARELY
-                };
-                report.verdict.get_or_insert(Verdict::Retry(most));
-            }
+            Outcome::Failed(error) => self.account_failure(effect, &error, report),
         }
+    }
+
+    fn account_failure(&self, effect: &Effect, error: &CallError, report: &mut Report) {
+        let (message, reason) = (failure(effect, error), error.reason());
+        tracing::info!(cluster = %self.key.cluster, target = %self.key, %message, "an effect failed");
+        if !error.is_transport() {
+            self.gather_failure(reason, &effect.key, &message);
+        }
+        // Silence is no failure of the object: the breaker finds out what it is.
+        let delivery = match error.is_transport() {
+            true => Delivery::Waiting { reason, message },
+            false => {
+                let stalled = error.class == Class::Forbidden || error.is_invalid();
+                Delivery::Failed { reason, message, stalled }
+            }
+        };
+        let is_short = error.is_transient() && error.class != Class::Server;
+        report.put_off(delivery, Verdict::Retry(if is_short { RETRY_MOST } else { RETRY_RARELY }));
     }
 }
 

@@ -9,9 +9,9 @@ use serde_json::Value;
 use super::redact::Redactions;
 use crate::unseen;
 
-/// So many fields are named.
+/// Bound on the fields that are named.
 const FIELDS: usize = 5;
-/// So many causes are looked at: a member may send hundreds of thousands.
+/// Bound on the causes that are looked at: a member may send hundreds of thousands.
 const CAUSES_MAX: usize = 64;
 /// Longest path that is named, in characters.
 const PATH_MAX: usize = 256;

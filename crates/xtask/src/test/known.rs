@@ -13,7 +13,7 @@ use crate::run::root;
 /// Where they are listed, a row each: kind and name, id, reason, with `|` between.
 const FILE: &str = "tests/known-failures.txt";
 
-/// Each may take so many seconds.
+/// Deadline of each, in seconds.
 const SECONDS: u64 = 120;
 
 /// One row.
