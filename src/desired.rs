@@ -10,6 +10,7 @@ use vidra_core::{
     object::ObjectKey,
     plan::Want,
     render::{Declared, Rendered, Unresolved},
+    weight,
 };
 
 use crate::interned::Interned;
@@ -64,6 +65,12 @@ impl Desired {
         let sparing = Arc::new(Rules::compile(spec)?.sparing(objects, &self.unresolved));
         *held = Some((spec.clone(), Arc::clone(&sparing)));
         Ok(sparing)
+    }
+
+    /// What the objects take in memory that nobody else holds.
+    pub fn own_weight(&self) -> usize {
+        let bodies = self.objects.values().map(|declared| &declared.body);
+        bodies.filter(|body| Arc::strong_count(body) == 1).map(|body| weight::of(body)).sum()
     }
 
     /// Keeps one copy of what came out as in `plain`.

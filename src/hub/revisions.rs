@@ -66,7 +66,21 @@ pub enum RevisionError {
     /// The same object twice, once namespaces are filled in, or an override that a cluster cannot have.
     #[error("{0}")]
     Render(#[from] RenderError),
+    /// What differs between clusters takes too much memory together.
+    #[error(
+        "what overrides and namespaces make different on cluster {cluster} does not fit: all such objects of a VidraResource may take {most} MiB of the hub's memory; change fewer objects, or split the VidraResource"
+    )]
+    TooMany {
+        /// The first cluster for which there is no room.
+        cluster: String,
+        /// The bound, in MiB.
+        most: usize,
+    },
 }
+
+/// What all renderings of a revision may take together, as `vidra_core::weight` has it. Members on which it comes out
+/// alike share one.
+const RENDERED_MAX: usize = 1 << 30;
 
 impl RevisionError {
     /// Why a VidraResource has no revision, in one CamelCase word.
@@ -86,7 +100,7 @@ impl RevisionError {
     /// Why a target has nothing to deliver, in one CamelCase word.
     pub fn unavailable(&self) -> &'static str {
         match self {
-            Self::Render(RenderError::Override(_)) => "OverrideFailed",
+            Self::Render(RenderError::Override(_)) | Self::TooMany { .. } => "OverrideFailed",
             _ => "RevisionUnavailable",
         }
     }
@@ -182,6 +196,8 @@ pub struct Revisions {
     part: usize,
     parsed: Mutex<BTreeMap<(ResourceKey, String), Arc<Parsed>>>,
     rendered: Mutex<BTreeMap<(ResourceKey, String), Renderings>>,
+    /// Bytes of all renderings of one revision.
+    rendered_max: usize,
 }
 
 /// Of one revision. Each by itself: what takes long to render holds up only its own targets.
@@ -192,12 +208,15 @@ struct Rendering {
     scopes: Vec<Option<Scope>>,
     effective: Effective,
     desired: Arc<Desired>,
+    /// What it takes that it does not share.
+    weight: usize,
 }
 
 impl Revisions {
     /// Revisions named and hashed with this key.
     pub fn new(key: HashKey, interned: Arc<Interned>, part: usize) -> Self {
-        Self { key, interned, part, parsed: Mutex::default(), rendered: Mutex::default() }
+        let (parsed, rendered) = (Mutex::default(), Mutex::default());
+        Self { key, interned, part, parsed, rendered, rendered_max: RENDERED_MAX }
     }
 
     /// Parses what a VidraResource declares now, with what its sources said.
@@ -308,8 +327,14 @@ impl Revisions {
             // What an earlier label of a cluster led to, and no member has any more.
             held.retain(|one| one.effective == Effective::default() || Arc::strong_count(&one.desired) > 1);
         }
+        let weight = desired.own_weight();
+        if held.iter().map(|one| one.weight).sum::<usize>() + weight > self.rendered_max {
+            let most = self.rendered_max >> 20;
+            return Err(RevisionError::TooMany { cluster: cluster.to_owned(), most });
+        }
         let desired = Arc::new(desired);
-        held.push(Rendering { namespace: namespace.to_owned(), scopes, effective, desired: desired.clone() });
+        let namespace = namespace.to_owned();
+        held.push(Rendering { namespace, scopes, effective, desired: desired.clone(), weight });
         Ok(desired)
     }
 

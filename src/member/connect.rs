@@ -29,6 +29,12 @@ use crate::{
 
 /// A response must have begun within this time; watches begin at once too.
 const HEADERS_WITHIN: Duration = Duration::from_secs(30);
+/// Bound on an answer that tells of the server itself.
+const ABOUT_MOST: usize = 64 << 10;
+/// Bound on one object: an API server stores 1.5 MiB of it, and takes 3.
+const OBJECT_MOST: usize = 8 << 20;
+/// Bound on one document of discovery: a server with 2,000 kinds sends 1 MiB.
+const DISCOVERY_MOST: usize = 8 << 20;
 /// Its part before the slash is the field manager of calls that name none.
 pub const USER_AGENT: &str = concat!("vidra-hub/", env!("CARGO_PKG_VERSION"));
 const CONNECT_WITHIN: Duration = Duration::from_secs(5);
@@ -187,17 +193,29 @@ fn guarded(
         let (transport, target) = (transport.clone(), target.clone());
         async move {
             let is_watch = is_watch(&request);
+            let most = most(request.uri());
             target.address(&mut request)?;
             let response = tokio::time::timeout(HEADERS_WITHIN, transport.oneshot(request))
                 .await
                 .map_err(|_| BoxError::from(format!("no answer within {} s", HEADERS_WITHIN.as_secs())))??;
             Ok(refuse_redirect(response)?.map(|body| match is_watch {
                 true => Either::Right(body),
-                false => Either::Left(Limited::new(body, MOST)),
+                false => Either::Left(Limited::new(body, most)),
             }))
         }
     })
     .boxed_clone()
+}
+
+/// The most that is read of the answer to a request.
+fn most(asked: &Uri) -> usize {
+    match asked.path() {
+        "/version" | "/livez" | "/readyz" => ABOUT_MOST,
+        "/api" | "/apis" => DISCOVERY_MOST,
+        // Lists are asked for in pages only.
+        _ if asked.query().is_some_and(|query| query.split('&').any(|one| one.starts_with("limit="))) => MOST,
+        _ => OBJECT_MOST,
+    }
 }
 
 /// A member that redirects could lead the hub, with its credentials, anywhere (CVE-2022-3172).
@@ -226,5 +244,24 @@ fn tls_config(config: &MemberConfig) -> Result<ClientConfig, ConnectError> {
             builder.with_client_auth_cert(chain.clone(), key.clone_key()).map_err(tls)
         }
         ClientAuth::Token(_) => Ok(builder.with_no_client_auth()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_read_of_an_answer_depends_on_what_was_asked() {
+        for (asked, bound) in [
+            ("/version", ABOUT_MOST),
+            ("/readyz", ABOUT_MOST),
+            ("/apis", DISCOVERY_MOST),
+            ("/api/v1/namespaces/kube-system", OBJECT_MOST),
+            ("/apis/apps/v1/namespaces/team/deployments/web?fieldManager=limit", OBJECT_MOST),
+            ("/api/v1/configmaps?labelSelector=a&limit=500", MOST),
+        ] {
+            assert_eq!(most(&asked.parse().unwrap()), bound, "{asked}");
+        }
     }
 }

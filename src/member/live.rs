@@ -11,6 +11,7 @@ use kube::{
 };
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
+use vidra_core::weight::Bounded;
 
 /// See the module.
 #[derive(Clone, Default)]
@@ -65,7 +66,7 @@ impl From<Value> for Live {
 
 impl<'de> Deserialize<'de> for Live {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Value::deserialize(deserializer).map(Self::from)
+        Bounded::deserialize(deserializer).map(|read| Self::from(read.0))
     }
 }
 

@@ -7,7 +7,7 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Namespace;
-use kube::{Api, Client};
+use kube::{Api, Client, core::ApiResource};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
@@ -25,6 +25,7 @@ use super::{
     error::{CallError, Class},
     informers::Informers,
     kinds::Kinds,
+    live::Live as LiveObject,
     records::{Later, Records, Secrecy},
     token::Token,
 };
@@ -482,12 +483,10 @@ impl Session {
     async fn meet(&self) -> Result<Answering, CallError> {
         let asked = self.doubt.count();
         let version = self.ask("version", self.client.apiserver_version()).await?;
-        let namespaces: Api<Namespace> = Api::all(self.client.clone());
-        let system = self.ask("get", namespaces.get("kube-system")).await?;
+        let uid = self.ask("get", self.system_uid()).await?;
         let kinds = self.ask("discover", Kinds::discover(&self.client)).await?;
         self.doubt.settle(asked);
         self.take(Arc::new(plausible(kinds)?));
-        let uid = system.metadata.uid.unwrap_or_default();
         Ok(Answering { uid, version: unseen::shown(&version.git_version, VERSION_MAX) })
     }
 
@@ -557,19 +556,24 @@ impl Session {
         }
     }
 
+    /// The uid of the Namespace kube-system, by which a cluster is known; empty where it names none.
+    async fn system_uid(&self) -> Result<String, kube::Error> {
+        let namespaces: Api<LiveObject> =
+            Api::all_with(self.client.clone(), &ApiResource::erase::<Namespace>(&()));
+        Ok(namespaces.get("kube-system").await?.uid().to_owned())
+    }
+
     /// Asks who answers. Beside the work: neither its budget nor its failures count.
     async fn probe(&self) -> Result<(), CallError> {
         let asked = self.doubt.count();
-        let namespaces: Api<Namespace> = Api::all(self.client.clone());
-        let answer = tokio::time::timeout(PROBE_WITHIN, namespaces.get_metadata("kube-system")).await;
+        let answer = tokio::time::timeout(PROBE_WITHIN, self.system_uid()).await;
         let outcome = match answer {
             Err(_) => Err(CallError::deadline(PROBE_WITHIN)),
             Ok(answer) => answer.map_err(CallError::from),
         };
         self.counters.called("probe", outcome.as_ref().err().map_or("ok", CallError::reason));
         match outcome {
-            Ok(system) => {
-                let uid = system.metadata.uid.unwrap_or_default();
+            Ok(uid) => {
                 if self.state().answering().is_some_and(|who| who.uid != uid) {
                     let message = "another cluster answers at its address".to_owned();
                     return Err(CallError { class: Class::Conflict, message });

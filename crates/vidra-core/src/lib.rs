@@ -20,3 +20,4 @@ pub mod select;
 pub mod status;
 pub mod uid;
 pub mod unseen;
+pub mod weight;

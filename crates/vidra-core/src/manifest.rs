@@ -26,8 +26,8 @@ use tree::{Budget, Fault};
 pub const MAX_TEXT: usize = 16 * 1024 * 1024;
 /// The most objects that may be declared together.
 pub const MAX_OBJECTS: usize = 10_000;
-/// The most memory that the objects may take together, aliases followed, in bytes.
-pub(crate) const MAX_VALUES: usize = 4 * MAX_TEXT;
+/// The most memory that the objects may take together, aliases followed, in bytes; as `weight` has it.
+pub const MAX_VALUES: usize = 192 << 20;
 
 /// One object of a manifest.
 #[derive(Clone, PartialEq)]

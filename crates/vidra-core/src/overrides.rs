@@ -24,10 +24,14 @@ pub use error::{InvalidOverride, OverrideError, Subject};
 use self::expression::{Expression, Inputs, Uses};
 use crate::{
     fields::Path,
-    manifest::{self, ManifestObject},
+    manifest::{self, MAX_VALUES, ManifestObject},
     object::{Gvk, ObjectKey},
     select::selects,
+    weight::{self, Room},
 };
+
+/// Bound on [`Budget::work`]: about a second of one core.
+const WORK_MAX: usize = 8 << 30;
 
 /// The overrides of one revision, checked.
 #[derive(Debug, Default)]
@@ -79,6 +83,21 @@ pub struct Effective {
     inputs: OverrideInputs,
     /// Only if an expression uses it.
     name: Option<String>,
+}
+
+/// What changing the objects of one cluster may take, all together.
+#[derive(Debug)]
+pub struct Budget {
+    /// Bytes of changed objects.
+    memory: Room,
+    /// Bytes of objects that are looked at: each operation may go through a whole object.
+    work: Room,
+}
+
+impl Default for Budget {
+    fn default() -> Self {
+        Self { memory: Room::new(MAX_VALUES), work: Room::new(WORK_MAX) }
+    }
 }
 
 impl Overrides {
@@ -178,7 +197,8 @@ impl Overrides {
             .collect()
     }
 
-    /// Changes one object for a cluster; `object` has its namespace already. Whether it was changed.
+    /// Changes one object for a cluster; `object` has its namespace already. Whether it was changed. `budget` is that of
+    /// all objects of the cluster.
     ///
     /// # Errors
     /// The first entry that cannot be done; `object` is of no use then.
@@ -189,8 +209,9 @@ impl Overrides {
         gvk: &Gvk,
         key: &ObjectKey,
         object: &mut Value,
+        budget: &Budget,
     ) -> Result<bool, OverrideError> {
-        let mut changed = false;
+        let mut changed = None;
         for index in &effective.inputs.apply {
             let entry = usize::try_from(*index).ok().and_then(|at| self.entries.get(at));
             let Some(entry) = entry else {
@@ -199,13 +220,18 @@ impl Overrides {
             if !entry.target_holds(gvk, key) {
                 continue;
             }
-            changed = true;
             let place = format!("spec.overrides[{index}]");
-            let subject = Doing { place, key, cluster };
+            let subject = Doing { place, key, cluster, budget };
             entry.apply(&effective.inputs, &subject, object)?;
             subject.check(gvk, object)?;
+            changed = Some(subject);
         }
-        Ok(changed)
+        match changed {
+            Some(last) if !budget.memory.take(weight::of(object)) => {
+                Err(OverrideError::TooMuch { of: last.of() })
+            }
+            changed => Ok(changed.is_some()),
+        }
     }
 }
 
@@ -303,6 +329,7 @@ struct Doing<'a> {
     place: String,
     key: &'a ObjectKey,
     cluster: &'a str,
+    budget: &'a Budget,
 }
 
 impl Doing<'_> {
@@ -338,7 +365,14 @@ impl Doing<'_> {
     }
 
     fn check_size(&self, object: &Value) -> Result<(), OverrideError> {
-        if patch::is_in_bounds(object) { Ok(()) } else { Err(OverrideError::TooLarge { of: self.of() }) }
+        let weight = weight::of(object);
+        if !self.budget.work.take(weight) {
+            return Err(OverrideError::TooMuch { of: self.of() });
+        }
+        match patch::is_in_bounds(object) && weight <= weight::OBJECT_MAX {
+            true => Ok(()),
+            false => Err(OverrideError::TooLarge { of: self.of() }),
+        }
     }
 
     /// What came out is the same object still, and can be delivered. What only a server writes is taken off.

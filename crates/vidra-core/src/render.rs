@@ -22,7 +22,7 @@ pub use stamp::{Stamp, compose, compose_kept};
 use crate::directives::{BadDirective, Directives};
 use crate::manifest::{ManifestObject, Place};
 use crate::object::{Gvk, ObjectKey, Scope};
-use crate::overrides::{Effective, OverrideError, Overrides};
+use crate::overrides::{Budget, Effective, OverrideError, Overrides};
 
 /// What a target is to have.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -157,6 +157,7 @@ pub fn render_with(
 ) -> Result<Rendered, RenderError> {
     let mut rendered = Rendered::default();
     let mut seen: BTreeMap<ObjectKey, &Place> = BTreeMap::new();
+    let budget = Budget::default();
     for object in objects {
         let scope = scope_of(&object.gvk);
         let named = object.namespace.as_deref();
@@ -174,7 +175,7 @@ pub fn render_with(
             });
         }
         match scope {
-            Some(scope) => rendered.objects.push(declare(object, object_key, scope, key, changes)?),
+            Some(scope) => rendered.objects.push(declare(object, object_key, scope, key, changes, &budget)?),
             None => rendered.unresolved.push(Unresolved {
                 place: object.place.clone(),
                 gvk: object.gvk.clone(),
@@ -202,6 +203,7 @@ fn declare(
     scope: Scope,
     key: &HashKey,
     changes: Option<Changes<'_>>,
+    budget: &Budget,
 ) -> Result<Declared, RenderError> {
     let mut body = object.value.clone();
     if let Some(metadata) = body.get_mut("metadata").and_then(Value::as_object_mut) {
@@ -215,7 +217,7 @@ fn declare(
         }
     }
     if let Some(Changes { overrides, effective, cluster }) = changes {
-        overrides.apply(effective, cluster, &object.gvk, &object_key, &mut body)?;
+        overrides.apply(effective, cluster, &object.gvk, &object_key, &mut body, budget)?;
     }
     stamp::unmark(&mut body);
     let directives = directives(&object.place, &body, &object_key)?;

@@ -73,6 +73,29 @@ fn members_with_equal_inputs_share_what_is_rendered_and_others_share_what_is_equ
 }
 
 #[test]
+fn what_all_members_together_make_of_a_revision_is_bounded() {
+    let mut revisions = revisions();
+    let (_, parsed) = revisions.parse(&resource(by_label()), Vec::new()).unwrap();
+    let key = ResourceKey::new("team", "shop");
+    let regions: Vec<String> = (0..100).map(|at| format!("region-{at}")).collect();
+    let render = |revisions: &Revisions, region: &str| {
+        let inputs = inputs(region);
+        revisions.render(&key, &parsed, "shop", &|_| Some(Scope::Namespaced), (region, Some(&inputs)))
+    };
+    let first = render(&revisions, &regions[0]).unwrap();
+    revisions.rendered_max = 20 * first.own_weight();
+    let mut held = Vec::new();
+    let refused =
+        regions.iter().find_map(|region| render(&revisions, region).map(|one| held.push(one)).err());
+    let told = refused.expect("all of them take more than there is").to_string();
+    assert!(told.contains("on cluster region-") && told.contains("split the VidraResource"), "{told}");
+    assert!(held.len() > 10, "what is held once counts once: {}", held.len());
+    // What no member has any more makes room.
+    held.clear();
+    assert!(render(&revisions, "region-99").is_ok());
+}
+
+#[test]
 fn an_override_that_is_wrong_is_told_from_a_manifest_that_is() {
     let revisions = revisions();
     let broken = json!([{"target": {}, "set": [{"path": ".data.key", "expression": "1 +"}]}]);

@@ -106,7 +106,7 @@ impl Reader {
     pub(super) fn item(&self, text: &str) -> Item {
         let broken = |why| Item::Broken(self.broken(text, why));
         let Ok(live) = serde_json::from_str::<Live>(text) else {
-            return broken("its JSON cannot be read (too deep, or not JSON)");
+            return broken("its JSON cannot be read (too deep, too many fields, or not JSON)");
         };
         let (namespace, name) = (live.meta_text("namespace"), live.meta_text("name"));
         if !is_name(name) || live.uid().is_empty() || live.resource_version().is_empty() {

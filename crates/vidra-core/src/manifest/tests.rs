@@ -333,7 +333,7 @@ fn an_alias_bomb_is_refused_before_it_explodes() {
     // Small bombs in many documents share one budget.
     let items = vec!["*a"; 90].join(",");
     let text = "x".repeat(100_000);
-    let small = format!("{HEAD}a: &a {text}\nb: [{items}]\n---\n").repeat(20);
+    let small = format!("{HEAD}a: &a {text}\nb: [{items}]\n---\n").repeat(30);
     assert!(refusal(&small).contains("too large"), "{}", refusal(&small));
 }
 

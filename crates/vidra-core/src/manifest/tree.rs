@@ -20,10 +20,10 @@ use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
 use serde_saphyr::options::AliasLimits;
 
+use crate::weight::{self, Room};
+
 /// The deepest nesting that is read; what real objects need, CRD schemas included, is below 50.
 const MAX_DEPTH: usize = 96;
-/// What a node costs against a budget besides its text, in bytes: about its size in memory.
-const NODE_COST: usize = 32;
 const TWICE: &str = "a key stands twice in one mapping";
 const TOO_MUCH: &str = "it is nested too deeply, or grows too large when its aliases are followed";
 const NO_MAPPING: &str = "the value of a merge key `<<` is no mapping";
@@ -38,26 +38,23 @@ pub(crate) struct Fault {
     pub(crate) reason: String,
 }
 
-/// How much may still be read, in bytes of memory. It is shared by all documents of a text, so that many
-/// small alias bombs cost no less than a big one.
+/// How much may still be read. It is shared by all documents of a text, so that many small alias bombs cost no less
+/// than a big one.
 pub(crate) struct Budget {
-    left: Cell<usize>,
+    room: Room,
     reason: Cell<Option<&'static str>>,
 }
 
 impl Budget {
-    /// A budget of about this many bytes of values.
+    /// A budget of this many bytes of values in memory.
     pub(crate) fn new(bytes: usize) -> Self {
-        Self { left: Cell::new(bytes), reason: Cell::new(None) }
+        Self { room: Room::new(bytes), reason: Cell::new(None) }
     }
 
-    fn spend<E: serde::de::Error>(&self, text_bytes: usize) -> Result<(), E> {
-        match self.left.get().checked_sub(NODE_COST + text_bytes) {
-            Some(left) => {
-                self.left.set(left);
-                Ok(())
-            }
-            None => Err(self.refuse(TOO_MUCH)),
+    fn spend<E: serde::de::Error>(&self, bytes: usize) -> Result<(), E> {
+        match self.room.take(weight::NODE + bytes) {
+            true => Ok(()),
+            false => Err(self.refuse(TOO_MUCH)),
         }
     }
 
@@ -234,6 +231,7 @@ impl<'de> Visitor<'de> for Tree<'_> {
         self.budget.spend(0)?;
         let mut fields = Mapping::default();
         while let Some(key) = map.next_key_seed(Key { budget: self.budget, taken: &fields })? {
+            self.budget.spend(weight::entry(fields.fields.len()))?;
             let value = map.next_value_seed(self)?;
             if !self.merges || key != "<<" {
                 fields.set(key, value);

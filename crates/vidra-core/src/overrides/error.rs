@@ -77,6 +77,15 @@ pub enum OverrideError {
         /// To what.
         of: Box<Subject>,
     },
+    /// Too much is changed on one cluster.
+    #[error(
+        "{}: the objects that overrides change on cluster {} (here {}) take more than 192 MiB in memory, or more work than the hub does for one cluster; change fewer objects, or split the VidraResource",
+        .of.place, .of.cluster, .of.object
+    )]
+    TooMuch {
+        /// To what.
+        of: Box<Subject>,
+    },
     /// What came out is another object.
     #[error(
         "{}: it changes {field} of {} on cluster {}; overrides keep apiVersion, kind, metadata.name and metadata.namespace, so declare another object in the manifest instead",

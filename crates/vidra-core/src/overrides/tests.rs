@@ -92,6 +92,36 @@ fn entries_change_what_they_select_in_their_order() {
     assert_eq!(body(&tokyo, "Deployment")["metadata"]["labels"], json!({"example.com/region": "none"}));
 }
 
+/// So many small ConfigMaps, each changed so for one cluster.
+fn bomb(objects: usize, declared: Value) -> String {
+    let maps = (0..objects).map(|at| {
+        format!("{{apiVersion: v1, kind: ConfigMap, metadata: {{name: m{at}}}, data: {{key: text of it}}}}\n")
+    });
+    let objects = manifest::parse(&maps.collect::<Vec<_>>().join("---\n")).unwrap();
+    let (overrides, none) = (overrides(declared), BTreeMap::new());
+    let berlin = Cluster { name: "berlin", labels: &none, values: &none };
+    let inputs = overrides.inputs(&berlin);
+    let effective = overrides.effective("berlin", inputs.as_ref());
+    let changes = Changes { overrides: &overrides, effective: &effective, cluster: "berlin" };
+    let scope_of = |_: &Gvk| Some(Scope::Namespaced);
+    render_with(&objects, &scope_of, "shop", &HashKey::new([7; 32]), Some(changes)).unwrap_err().to_string()
+}
+
+#[test]
+fn what_all_changed_objects_of_a_cluster_take_is_bounded_and_so_is_the_work() {
+    // Each copy doubles the object: up to 2 MiB, which one object may have.
+    let copies: Vec<_> =
+        (0..16).map(|at| json!({"op": "copy", "from": "/data", "path": format!("/data/copy{at}")})).collect();
+    let told = bomb(1000, json!([{"target": {}, "jsonPatch": copies}]));
+    assert!(told.contains("take more than 192 MiB") && told.contains("cluster berlin"), "{told}");
+    assert!(told.contains("change fewer objects, or split the VidraResource"), "{told}");
+
+    // Each entry looks at the whole object.
+    let set = json!({"target": {}, "mergePatch": {"data": {"more": "x".repeat(1 << 20)}}});
+    let told = bomb(180, Value::from(vec![set; 50]));
+    assert!(told.contains("more work than the hub does for one cluster"), "{told}");
+}
+
 #[test]
 fn only_changed_objects_have_another_hash() {
     let declared = json!([{"target": {"kind": "ConfigMap"}, "mergePatch": {"data": {"key": "new"}}}]);
@@ -255,8 +285,8 @@ fn an_entry_that_the_revision_lacks_is_refused() {
     let effective = overrides.effective("berlin", Some(&inputs));
     let object = &manifest::parse(MANIFEST).unwrap()[0];
     let key = ObjectKey::new(&object.gvk, "shop", &object.name);
-    let error =
-        overrides.apply(&effective, "berlin", &object.gvk, &key, &mut object.value.clone()).unwrap_err();
+    let (budget, mut value) = (Budget::default(), object.value.clone());
+    let error = overrides.apply(&effective, "berlin", &object.gvk, &key, &mut value, &budget).unwrap_err();
     assert!(error.to_string().starts_with("spec.overrides[3] is not in the revision"), "{error}");
 }
 
