@@ -119,7 +119,7 @@ impl Pass<'_> {
                     }
                     None => {
                         refused = self.deliver(&parsed, &selection).await?;
-                        let complaint = || self.complaint(&selection);
+                        let complaint = || self.complaint(&parsed, &selection);
                         let others = || self.undecided().or_else(complaint);
                         let others = || others().or_else(|| self.unmatched(&parsed, &selection));
                         refused.clone().or_else(others)

@@ -7,7 +7,7 @@ use std::{
 };
 
 use vidra_api::ClusterName;
-use vidra_core::drift::Redactions;
+use vidra_core::{drift::Redactions, guard};
 
 use super::{Settings, parse_interval};
 
@@ -35,8 +35,10 @@ pub struct Live {
     pub verify_interval: Duration,
     /// Whether an informer that cannot start stops what it belongs to: the process, or a member's session.
     pub stop_on_startup_error: bool,
-    /// Percent of the targets that may be lost at once without a person's word.
+    /// Percent of the targets that may be lost at once without an approval.
     pub removal_guard: u8,
+    /// Percent of one target's objects that may be deleted at once without an approval.
+    pub object_removal_guard: u8,
     /// Targets that are worked on side by side on one member.
     pub cluster_concurrency: usize,
     /// Namespaces whose Secrets register members, besides the hub's own.
@@ -61,6 +63,7 @@ impl Live {
             verify_interval: Duration::from_secs(3600),
             stop_on_startup_error: false,
             removal_guard: 20,
+            object_removal_guard: guard::OBJECTS_SHARE,
             cluster_concurrency: 4,
             registration_namespaces: BTreeSet::new(),
             allow_proxy: settings.allow.proxy,
@@ -92,7 +95,7 @@ struct Setting {
     take: fn(&mut Live, &str) -> Result<(), String>,
 }
 
-const SETTINGS: [Setting; 14] = [
+const SETTINGS: [Setting; 15] = [
     Setting {
         key: "interval",
         alias: Some("requeueResourcesAfter"),
@@ -152,7 +155,12 @@ const SETTINGS: [Setting; 14] = [
     Setting {
         key: "removalGuard",
         alias: None,
-        take: |live, text| put(&mut live.removal_guard, whole(text.trim_end_matches('%').trim_end(), 0, 100)),
+        take: |live, text| put(&mut live.removal_guard, percent(text)),
+    },
+    Setting {
+        key: "objectRemovalGuard",
+        alias: None,
+        take: |live, text| put(&mut live.object_removal_guard, percent(text)),
     },
     Setting {
         key: "clusterConcurrency",
@@ -222,6 +230,11 @@ fn whole<T: TryFrom<u64>>(text: &str, least: u64, most: u64) -> Result<T, String
     T::try_from(number).map_err(|_| wrong())
 }
 
+/// A share, with or without its sign.
+fn percent(text: &str) -> Result<u8, String> {
+    whole(text.trim_end_matches('%').trim_end(), 0, 100)
+}
+
 /// Names apart by commas or white space.
 fn namespaces(text: &str) -> Result<BTreeSet<String>, String> {
     let names = text.split(|c: char| c == ',' || c.is_whitespace()).filter(|name| !name.is_empty());
@@ -274,7 +287,7 @@ mod tests {
     #[test]
     fn each_key_sets_its_value_and_nothing_else() {
         let seconds = Duration::from_secs;
-        let rows: [Row; 18] = [
+        let rows: [Row; 19] = [
             ("interval", "30s", |live| live.interval = Duration::from_secs(30)),
             ("requeueResourcesAfter", " 1h30m\n", |live| live.interval = Duration::from_secs(5400)),
             ("reconcileOnEvents", "false", |live| live.on_events = false),
@@ -289,6 +302,7 @@ mod tests {
             ("informer.onStartupError", "Stop", |live| live.stop_on_startup_error = true),
             ("removalGuard", "35", |live| live.removal_guard = 35),
             ("removalGuard", "35 %", |live| live.removal_guard = 35),
+            ("objectRemovalGuard", "0 %", |live| live.object_removal_guard = 0),
             ("clusterConcurrency", "16", |live| live.cluster_concurrency = 16),
             ("registrationNamespaces", "a, b\nc", |live| {
                 live.registration_namespaces = ["a", "b", "c"].map(str::to_owned).into();
@@ -309,7 +323,7 @@ mod tests {
     }
 
     /// Each setting, with a value that is not its default.
-    const GOOD: [(&str, &str); 14] = [
+    const GOOD: [(&str, &str); 15] = [
         ("interval", "7s"),
         ("reconcileOnEvents", "false"),
         ("retry.enabled", "false"),
@@ -320,6 +334,7 @@ mod tests {
         ("verifyInterval", "7m"),
         ("informer.onStartupError", "Stop"),
         ("removalGuard", "7"),
+        ("objectRemovalGuard", "7"),
         ("clusterConcurrency", "7"),
         ("registrationNamespaces", "seven"),
         ("allowProxy", "true"),
@@ -344,6 +359,7 @@ mod tests {
             ("informer.onStartupError", "stop", "write Continue or Stop"),
             ("removalGuard", "101", "write a whole number from 0 to 100"),
             ("removalGuard", "a lot", "write a whole number"),
+            ("objectRemovalGuard", "101%", "write a whole number from 0 to 100"),
             ("clusterConcurrency", "0", "write a whole number from 1 to 64"),
             ("registrationNamespaces", "team-a, Team-B", "write at most 50 names"),
             ("allowProxy", "yes", "write true or false"),

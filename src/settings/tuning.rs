@@ -119,6 +119,11 @@ fn take(hub: &Hub, config_map: Option<&ConfigMap>) {
     if now.removal_guard != before.removal_guard {
         hub.catalog.all_resources();
     }
+    if now.object_removal_guard != before.object_removal_guard {
+        for target in hub.catalog.all_targets() {
+            hub.queue.add(Key::Target(target), Priority::Resync);
+        }
+    }
 }
 
 fn complain(hub: &Hub, about: &ObjectReference, reading: &Reading) {

@@ -83,13 +83,18 @@ fn values_reach_the_place_that_they_are_for() {
     for (value, absent) in [
         ("crds.install=false", "CustomResourceDefinition"),
         ("userRoles.create=false", "vidra-edit"),
-        ("userRoles.aggregate=false", "aggregate-to"),
         ("service.create=false", "kind: Service\n"),
         ("log.json=false", "--json-logs"),
     ] {
         assert!(template(&[]).unwrap().contains(absent), "{absent}");
         assert!(!template(&[value]).unwrap().contains(absent), "{value}");
     }
+}
+
+#[test]
+fn who_may_edit_in_a_namespace_delivers_to_members_only_where_the_chart_is_told_so() {
+    assert!(!template(&[]).unwrap().contains("aggregate-to"));
+    assert!(template(&["userRoles.aggregate=true"]).unwrap().contains("aggregate-to-edit"));
 }
 
 #[test]

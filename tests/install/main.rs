@@ -55,11 +55,12 @@ fn the_chart_comes_and_goes(machine: &Machine) {
     let chart = "vidra-hub deploy/helm/vidra-hub -n vidra-system";
     let notes = machine.helm(&format!("install {chart} --create-namespace --set hubId=main"));
     assert!(notes.contains("kubectl -n vidra-system rollout status deployment/vidra-hub"), "{notes}");
+    assert!(notes.contains("--clusterrole vidra-edit") && !notes.contains("role edit or admin"), "{notes}");
+    let labels = || machine.field("hub", "clusterrole/vidra-edit", "{.metadata.labels}");
+    assert!(!labels().contains("aggregate-to"), "{}", labels());
+    let notes = machine.helm(&format!("upgrade {chart} --set userRoles.aggregate=true"));
     assert!(notes.contains("role edit or admin"), "{notes}");
-    let notes = machine.helm(&format!("upgrade {chart} --set userRoles.aggregate=false"));
-    assert!(!notes.contains("role edit or admin"), "{notes}");
-    let labels = machine.field("hub", "clusterrole/vidra-edit", "{.metadata.labels}");
-    assert!(!labels.contains("aggregate-to"), "{labels}");
+    assert!(labels().contains("aggregate-to"), "{}", labels());
     let kept = machine.helm("uninstall vidra-hub -n vidra-system");
     assert!(kept.contains("[CustomResourceDefinition] vidraresources.vidra.dev"), "{kept}");
     assert_eq!(machine.kubectl("hub", "get crd -o name", "").unwrap().lines().count(), 4);

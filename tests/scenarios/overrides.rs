@@ -219,3 +219,27 @@ fn overrides_that_can_be_used_nowhere_are_refused_before_anything_is_touched() {
         world.end().await;
     });
 }
+
+#[test]
+fn a_name_that_no_cluster_bears_is_told_wherever_it_stands_and_what_is_meant_is_delivered() {
+    scenario(async |world| {
+        world.register(&["berlin"]).await;
+        let deliver = async |name: &str, more: Value| {
+            let mut spec = json!({"targets": [{"clusterSelector": {}}]});
+            spec.as_object_mut().expect("an object").extend(more.as_object().expect("an object").clone());
+            world.deliver_with(name, &config_map(name, "one"), spec).await;
+            let told = world.resource_says(name, "Ready", "False", "ClusterNotFound").await;
+            let ready = vidra_api::find(&told.status.expect("it has one").conditions, "Ready").cloned();
+            world.alice("berlin").await.live(&At::config_map(&world.ns, name)).await;
+            ready.expect("it was just seen").message
+        };
+        let told = deliver("out", json!({"excludeClusters": ["berlim"]})).await;
+        assert!(told.contains("spec.excludeClusters names the cluster \"berlim\""), "{told}");
+        let change = json!({"target": {}, "mergePatch": {"data": {"more": "two"}}});
+        let mut named = change.clone();
+        named["clusterNames"] = json!(["berlin", "toyko"]);
+        let told = deliver("patched", json!({"overrides": [change, named]})).await;
+        assert!(told.contains("spec.overrides[1].clusterNames names the cluster \"toyko\""), "{told}");
+        world.end().await;
+    });
+}

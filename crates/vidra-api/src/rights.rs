@@ -142,8 +142,6 @@ pub const REGISTRATIONS: &[Right] =
 pub struct UserRole {
     /// admin, edit, view, or what else it is for.
     pub of: &'static str,
-    /// It is part of Kubernetes' own role of that name too.
-    pub aggregates: bool,
     /// What it gives.
     pub rights: &'static [Right],
 }
@@ -156,7 +154,6 @@ const TARGETS: Right = Right::new(crate::GROUP, &["vidratargets"], READ, "Only t
 pub const USERS: &[UserRole] = &[
     UserRole {
         of: "admin",
-        aggregates: true,
         rights: &[
             Right::new(crate::GROUP, &["vidraresources"], WRITE, "Declare what members are to have."),
             TARGETS,
@@ -165,7 +162,6 @@ pub const USERS: &[UserRole] = &[
     },
     UserRole {
         of: "edit",
-        aggregates: true,
         rights: &[
             Right::new(crate::GROUP, &["vidraresources"], WRITE, "Declare what members are to have."),
             TARGETS,
@@ -173,7 +169,6 @@ pub const USERS: &[UserRole] = &[
     },
     UserRole {
         of: "view",
-        aggregates: true,
         rights: &[
             Right::new(crate::GROUP, &["vidraresources"], READ, "See what members are to have."),
             TARGETS,
@@ -181,7 +176,6 @@ pub const USERS: &[UserRole] = &[
     },
     UserRole {
         of: "members",
-        aggregates: false,
         rights: &[Right::new(
             crate::GROUP,
             &["memberclusters"],

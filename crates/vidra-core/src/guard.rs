@@ -24,7 +24,7 @@ pub type Targets = BTreeMap<String, String>;
 
 /// Decides about a VidraResource (by its uid) that loses `leaving` out of its `existing` targets.
 ///
-/// Held: losing the last target; losing more than `share` (percent) and more than three of them.
+/// Held: losing the last target; losing more than `share` (percent) and more than one of them; with a share of 0 any loss.
 /// Approval names the hash of exactly this removal, by uids: of targets that were made later it says nothing, though
 /// they are on the same clusters. A removal that was broken off, with some of its targets `underway` already, is the one
 /// that was approved.
@@ -46,7 +46,7 @@ pub fn targets(
             "it would leave its last {}",
             if all == 1 { "cluster".into() } else { format!("{all} clusters") }
         )
-    } else if gone > 3 && gone * 100 > all * usize::from(share) {
+    } else if (share == 0 || gone > 1) && gone * 100 > all * usize::from(share) {
         format!("it would leave {gone} of {all} clusters, more than {share} %")
     } else {
         return Removal::Allowed;
@@ -63,10 +63,13 @@ pub fn targets(
     }
 }
 
-/// Whether deleting `dropped` of the `held` objects of one target needs a person's word: more than three of them,
-/// and more than half.
-pub fn holds_objects(held: usize, dropped: usize) -> bool {
-    dropped > 3 && dropped * 2 > held
+/// Percent of one target's objects that may be deleted at once, where no setting says otherwise.
+pub const OBJECTS_SHARE: u8 = 50;
+
+/// Whether deleting `dropped` of the `held` objects of one target needs an approval: more than `share` (percent) and more
+/// than three of them; with a share of 0 any deletion.
+pub fn holds_objects(held: usize, dropped: usize, share: u8) -> bool {
+    (dropped > if share == 0 { 0 } else { 3 }) && dropped * 100 > held * usize::from(share)
 }
 
 /// What approves that a generation of a VidraResource (by its uid), with this default namespace, drops what it drops. It
@@ -116,13 +119,21 @@ mod tests {
             (1, 1, true),
             (2, 2, true),
             (2, 1, false),
-            (10, 3, false),
-            (10, 4, true),
+            (6, 1, false),
+            (6, 2, true),
+            (10, 2, false),
+            (10, 3, true),
             (100, 20, false),
             (100, 21, true),
         ] {
             let decided = targets(&names(all), &names(gone), &names(0), 20, None);
             assert_eq!(decided != Removal::Allowed, held, "{gone} of {all}: {decided:?}");
+        }
+        for (share, gone, held) in
+            [(0, 0, false), (0, 1, true), (1, 1, false), (1, 2, true), (100, 99, false)]
+        {
+            let decided = targets(&names(100), &names(gone), &names(0), share, None);
+            assert_eq!(decided != Removal::Allowed, held, "{gone} of 100 at {share} %: {decided:?}");
         }
     }
 
@@ -171,7 +182,12 @@ mod tests {
             (100, 50, false),
             (100, 51, true),
         ] {
-            assert_eq!(holds_objects(held, dropped), stops, "{dropped} of {held}");
+            assert_eq!(holds_objects(held, dropped, OBJECTS_SHARE), stops, "{dropped} of {held}");
+        }
+        for (share, dropped, stops) in
+            [(0, 0, false), (0, 1, true), (10, 3, false), (10, 4, false), (10, 11, true)]
+        {
+            assert_eq!(holds_objects(100, dropped, share), stops, "{dropped} of 100 at {share} %");
         }
     }
 
@@ -204,9 +220,9 @@ mod tests {
         }
 
         #[test]
-        fn what_is_held_of_many_is_held_of_more(held in 0usize..1000, dropped in 0usize..1000) {
-            prop_assume!(dropped < held && holds_objects(held, dropped));
-            prop_assert!(holds_objects(held, dropped + 1));
+        fn what_is_held_of_many_is_held_of_more(held in 0usize..1000, dropped in 0usize..1000, share in 0u8..=100) {
+            prop_assume!(dropped < held && holds_objects(held, dropped, share));
+            prop_assert!(holds_objects(held, dropped + 1, share));
         }
     }
 }

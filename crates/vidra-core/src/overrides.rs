@@ -176,6 +176,14 @@ impl Overrides {
         all
     }
 
+    /// The first name of a cluster in an entry that none of these members bears, and the entry's index.
+    pub fn unknown_cluster(&self, members: &BTreeSet<&str>) -> Option<(usize, &str)> {
+        self.entries.iter().enumerate().find_map(|(index, entry)| {
+            let mut names = entry.names.iter().flatten();
+            names.find(|name| !members.contains(name.as_str())).map(|name| (index, name.as_str()))
+        })
+    }
+
     /// Entries, by index, whose target holds for none of the objects, wherever they may go: `namespaces` are
     /// those that objects which name none may be put into.
     pub fn unmatched(&self, objects: &[ManifestObject], namespaces: &BTreeSet<String>) -> Vec<usize> {

@@ -31,8 +31,12 @@ pub struct Selection {
     pub targets: BTreeMap<String, String>,
     /// Names in `clusterNames` that no member bears.
     pub unknown: BTreeSet<String>,
-    /// Members that match, and do not allow this namespace.
+    /// Names in `excludeClusters` that no member bears.
+    pub unknown_excluded: BTreeSet<String>,
+    /// Members that are named, and do not allow this namespace.
     pub forbidden: BTreeSet<String>,
+    /// How many more match by their labels, and do not allow this namespace: to this VidraResource they are not there.
+    pub closed: usize,
 }
 
 /// Selects. Entries are joined by OR; the first that matches a member names its namespace, and this
@@ -50,23 +54,29 @@ pub fn select(
             continue;
         }
         if !member.allows(namespace) {
-            selection.forbidden.insert(member.name.to_owned());
+            match targets.iter().any(|entry| names(entry, member)) {
+                true => drop(selection.forbidden.insert(member.name.to_owned())),
+                false => selection.closed += 1,
+            }
             continue;
         }
         let destination = entry.namespace.as_deref().unwrap_or(namespace);
         selection.targets.insert(member.name.to_owned(), destination.to_owned());
     }
     let named = targets.iter().filter_map(|entry| entry.cluster_names.as_ref()).flatten();
-    selection.unknown =
-        named.filter(|name| !members.iter().any(|member| member.name == **name)).cloned().collect();
+    let is_unknown = |name: &&String| !members.iter().any(|member| member.name == **name);
+    selection.unknown = named.filter(is_unknown).cloned().collect();
+    selection.unknown_excluded = excluded.iter().filter(is_unknown).cloned().collect();
     selection
 }
 
+fn names(entry: &TargetSelector, member: &Member<'_>) -> bool {
+    entry.cluster_names.as_ref().is_some_and(|names| names.iter().any(|name| name == member.name))
+}
+
 fn matches(entry: &TargetSelector, member: &Member<'_>) -> bool {
-    let named =
-        entry.cluster_names.as_ref().is_some_and(|names| names.iter().any(|name| name == member.name));
     let selected = entry.cluster_selector.as_ref().is_some_and(|selector| selects(selector, member.labels));
-    named || selected
+    names(entry, member) || selected
 }
 
 /// A label selector as Kubernetes defines it: all requirements hold; an empty one selects everything.
@@ -106,7 +116,7 @@ mod tests {
         select("team", &targets, &excluded, &members)
     }
 
-    fn names(selection: &Selection) -> Vec<(&str, &str)> {
+    fn chosen(selection: &Selection) -> Vec<(&str, &str)> {
         selection.targets.iter().map(|(name, namespace)| (&**name, &**namespace)).collect()
     }
 
@@ -119,9 +129,18 @@ mod tests {
             ]),
             &[],
         );
-        assert_eq!(names(&selection), [("berlin", "shop"), ("tokyo", "rest")]);
+        assert_eq!(chosen(&selection), [("berlin", "shop"), ("tokyo", "rest")]);
         assert_eq!(selection.unknown, BTreeSet::from(["paris".to_owned()]));
+        assert_eq!((selection.forbidden, selection.closed), (BTreeSet::new(), 1));
+    }
+
+    #[test]
+    fn a_member_that_allows_no_such_namespace_is_told_only_where_it_is_named() {
+        let selection =
+            run(json!([{"clusterNames": ["austin"]}, {"clusterSelector": {}}]), &["berlin", "berlim"]);
         assert_eq!(selection.forbidden, BTreeSet::from(["austin".to_owned()]));
+        assert_eq!((chosen(&selection), selection.closed), (vec![("tokyo", "team")], 0));
+        assert_eq!(selection.unknown_excluded, BTreeSet::from(["berlim".to_owned()]));
     }
 
     #[test]
@@ -150,6 +169,6 @@ mod tests {
     #[test]
     fn an_excluded_member_is_left_out_whatever_selects_it() {
         let selection = run(json!([{"clusterNames": ["berlin"]}, {"clusterSelector": {}}]), &["berlin"]);
-        assert_eq!(names(&selection), [("tokyo", "team")]);
+        assert_eq!(chosen(&selection), [("tokyo", "team")]);
     }
 }

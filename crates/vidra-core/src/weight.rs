@@ -14,6 +14,8 @@ pub const NODE: usize = 64;
 const LEAF: usize = 640;
 /// A leaf that was split holds at least so many entries.
 const SPLIT: usize = 6;
+/// What the first item adds to a list besides itself: room for three more.
+pub const ITEMS: usize = 64;
 /// The most that one object of a member may take: an API server stores 1.5 MiB of text, and takes 3.
 pub const OBJECT_MAX: usize = 64 << 20;
 
@@ -26,7 +28,8 @@ pub fn entry(index: usize) -> usize {
 pub fn of(value: &Value) -> usize {
     NODE + match value {
         Value::String(text) => text.len(),
-        Value::Array(items) => items.iter().map(of).sum(),
+        Value::Array(items) if items.is_empty() => 0,
+        Value::Array(items) => ITEMS + items.iter().map(of).sum::<usize>(),
         Value::Object(fields) => {
             let entries = fields.iter().enumerate();
             entries.map(|(index, (key, value))| entry(index) + key.len() + of(value)).sum()
@@ -125,6 +128,9 @@ impl<'de> Visitor<'de> for Reading<'_> {
     fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Value, A::Error> {
         let mut items = Vec::new();
         while let Some(item) = seq.next_element_seed(self)? {
+            if items.is_empty() {
+                self.take(ITEMS)?;
+            }
             items.push(item);
         }
         Ok(Value::Array(items))
@@ -186,7 +192,7 @@ mod tests {
     #[test]
     fn a_value_weighs_what_its_parts_weigh() {
         assert_eq!(of(&json!("abc")), NODE + 3);
-        assert_eq!(of(&json!([0, null])), 3 * NODE);
+        assert_eq!(of(&json!([0, null])), 3 * NODE + ITEMS);
         assert_eq!(of(&json!({"ab": true})), 2 * NODE + 640 + 2);
         let twelve: Map<_, _> = (0..12).map(|at| (format!("{at:02}"), json!(0))).collect();
         assert_eq!(of(&Value::from(twelve)), 13 * NODE + 2 * 640 + 24);

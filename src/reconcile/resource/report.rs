@@ -1,5 +1,7 @@
 //! What the resource loop tells: the roll-up of the targets, and complaints about the selection.
 
+use std::collections::BTreeSet;
+
 use vidra_api::{
     VidraTarget,
     condition::{READY, STALLED},
@@ -21,10 +23,10 @@ use crate::{
 
 impl Pass<'_> {
     /// What a user should know of a selection that was acted on.
-    pub(super) fn complaint(&self, selection: &Selection) -> Option<Problem> {
-        let (reason, message) = if let Some(name) = selection.unknown.first() {
+    pub(super) fn complaint(&self, revision: &Parsed, selection: &Selection) -> Option<Problem> {
+        let (reason, message) = if let Some((place, name)) = self.unknown_cluster(revision, selection) {
             let message = format!(
-                "spec.targets names the cluster {name:?}, and there is no such MemberCluster; register it or correct the name"
+                "{place} names the cluster {name:?}, and there is no such MemberCluster; register it, or correct or remove the name"
             );
             ("ClusterNotFound", message)
         } else if let Some(name) = selection.forbidden.first() {
@@ -34,14 +36,35 @@ impl Pass<'_> {
             );
             ("NamespaceNotAllowed", message)
         } else if selection.targets.is_empty() {
-            let message =
-                "no member cluster matches spec.targets; see `kubectl get memberclusters --show-labels`";
-            ("NoTargets", message.to_owned())
+            let closed = match selection.closed {
+                0 => String::new(),
+                count => format!(" ({count} that match do not allow the namespace {:?})", self.key.namespace),
+            };
+            let message = format!(
+                "no member cluster matches spec.targets{closed}; see `kubectl get memberclusters --show-labels`"
+            );
+            ("NoTargets", message)
         } else {
             return None;
         };
         self.hub.events.say(self.resource, Severity::Warning, reason, &message);
         Some(Problem { reason, message, stalled: false })
+    }
+
+    /// A name of a cluster that no member bears, and where it stands: of the places that may hold one, the first.
+    fn unknown_cluster(&self, revision: &Parsed, selection: &Selection) -> Option<(String, String)> {
+        let found = |place: &str, names: &BTreeSet<String>| {
+            names.first().map(|name| (place.to_owned(), name.clone()))
+        };
+        let of_override = || {
+            let members = self.hub.catalog.members();
+            let members = members.iter().filter_map(|member| member.metadata.name.as_deref()).collect();
+            let (index, name) = revision.overrides.unknown_cluster(&members)?;
+            Some((format!("spec.overrides[{index}].clusterNames"), name.to_owned()))
+        };
+        found("spec.targets", &selection.unknown)
+            .or_else(|| found("spec.excludeClusters", &selection.unknown_excluded))
+            .or_else(of_override)
     }
 
     /// Overrides that change nothing, most likely by mistake.

@@ -17,7 +17,8 @@ impl Pass<'_> {
         let spec = &self.target.spec;
         let dropped = plan.deletions();
         let meant = desired.objects.is_empty() && desired.unresolved.is_empty();
-        if spec.removal_approved || meant || !guard::holds_objects(objects, dropped) {
+        let share = self.hub.tuning.now().object_removal_guard;
+        if spec.removal_approved || meant || !guard::holds_objects(objects, dropped, share) {
             return None;
         }
         let names: Vec<String> = plan.deleted().take(NAMED).map(ToString::to_string).collect();

@@ -112,11 +112,12 @@ fn clusters(question: &Question<'_>, then: &Declared) -> String {
         text.push_str(&format!("- cluster {cluster}: its {objects} objects {fate}\n"));
     }
     text.push_str(&guarded(question, &present, &leaving));
-    for cluster in &then.selection.unknown {
-        text.push_str(&format!(
-            "! spec.targets names the cluster {}, and there is none of that name\n",
-            brief(cluster, 80)
-        ));
+    let selection = &then.selection;
+    let unknown = selection.unknown.iter().map(|cluster| ("targets", cluster));
+    let excluded = selection.unknown_excluded.iter().map(|cluster| ("excludeClusters", cluster));
+    for (place, cluster) in unknown.chain(excluded) {
+        let name = brief(cluster, 80);
+        text.push_str(&format!("! spec.{place} names the cluster {name}, and there is none of that name\n"));
     }
     for cluster in &then.selection.forbidden {
         text.push_str(&format!(
@@ -154,7 +155,7 @@ fn guarded(
         let underway = guard::Targets::new();
         guard::targets(resource, &existing, &leaving, &underway, share, approved.map(String::as_str))
     };
-    match (decided(100), decided(0)) {
+    match (decided(100), decided(1)) {
         (Removal::Held { why, .. }, _) => {
             format!("! the removal guard holds all of it until it is approved: {why} (RemovalHeld)\n")
         }
@@ -208,7 +209,7 @@ fn objects(question: &Question<'_>, now: &Declared, then: &Declared) -> String {
             before.iter().filter(|(key, object)| !after.contains_key(*key) && is_deleted(spec, key, object));
         let gone = gone.count();
         let meant = after.is_empty() && spec.allow_empty;
-        if !meant && guard::holds_objects(before.len(), gone) {
+        if !meant && guard::holds_objects(before.len(), gone, guard::OBJECTS_SHARE) {
             dropped.entry((gone, before.len())).or_default().extend(clusters.iter().cloned());
         }
         let keys: BTreeSet<_> = before.keys().chain(after.keys()).collect();

@@ -57,11 +57,7 @@ fn files() -> Result<Vec<(String, String)>, Box<dyn Error>> {
 
     let mut users = format!("{HEAD} {RIGHTS}");
     for user in rights::USERS {
-        let mut metadata = json!({"name": format!("vidra-{}", user.of)});
-        if user.aggregates {
-            let label = format!("rbac.authorization.k8s.io/aggregate-to-{}", user.of);
-            metadata["labels"] = json!({label: "true"});
-        }
+        let metadata = json!({"name": format!("vidra-{}", user.of)});
         let api_version = "rbac.authorization.k8s.io/v1";
         users += &role(
             json!({"apiVersion": api_version, "kind": "ClusterRole", "metadata": metadata}),

@@ -219,7 +219,7 @@ impl<'de> Visitor<'de> for Tree<'_> {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Value, A::Error> {
-        self.budget.spend(0)?;
+        self.budget.spend(weight::ITEMS)?;
         let mut items = Vec::new();
         while let Some(item) = seq.next_element_seed(self)? {
             items.push(item);
