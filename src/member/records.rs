@@ -68,8 +68,14 @@ pub struct Records {
     interned: Arc<Interned>,
     /// Bytes of evidence that are kept.
     room: Arc<AtomicUsize>,
+    /// Bound on the objects that are recorded whether or not a target declares them.
+    most: usize,
     inner: Mutex<Inner>,
 }
+
+/// See [`Records::most`]. A member's users can make any number of objects with the hub's label; one that is declared
+/// later is met by the call that would make it, and recorded then.
+const OBJECTS_MAX: usize = 200_000;
 
 #[derive(Default)]
 struct Inner {
@@ -82,6 +88,12 @@ struct Inner {
     strays: vanished::Strays,
     /// What own answers have undone, until it is asked for.
     healed: BTreeMap<(OwnerHash, ObjectKey), Evidence>,
+}
+
+impl Inner {
+    fn is_declared(&self, key: &ObjectKey) -> bool {
+        self.owners.values().any(|owner| owner.desired.objects.contains_key(key))
+    }
 }
 
 /// A target that has told what it declares.
@@ -129,7 +141,8 @@ impl Records {
     /// No records yet.
     pub fn new(hub: HubId, secrecy: Secrecy, interned: Arc<Interned>) -> Self {
         let manager_prefix = format!("vidra/{hub}/");
-        Self { hub, manager_prefix, secrecy, interned, room: Arc::default(), inner: Mutex::default() }
+        let (room, inner) = (Arc::default(), Mutex::default());
+        Self { hub, manager_prefix, secrecy, interned, room, most: OBJECTS_MAX, inner }
     }
 
     /// Forgets a target that is gone.
@@ -194,6 +207,9 @@ impl Records {
         let Some(live) = inner.defer(&key, gvk, live, source) else { return Vec::new() };
         let held = inner.objects.get(&key);
         let is_new = held.is_none();
+        if is_new && inner.objects.len() >= self.most && !inner.is_declared(&key) {
+            return Vec::new();
+        }
         let before = held.filter(|record| record.uid == *live.uid()).map(Box::as_ref);
         let resource_version = live.resource_version().parse().unwrap_or(0);
         if before.is_some_and(|before| is_old_news(before, resource_version, source)) {

@@ -39,6 +39,8 @@ use crate::{
     tasks::supervised,
 };
 
+/// Longest uid of a cluster; Kubernetes' own have 36 characters.
+const UID_MAX: usize = 128;
 /// Longest version that a member may say to have.
 const VERSION_MAX: usize = 128;
 /// Between two probes of a member that answers.
@@ -483,7 +485,7 @@ impl Session {
     async fn meet(&self) -> Result<Answering, CallError> {
         let asked = self.doubt.count();
         let version = self.ask("version", self.client.apiserver_version()).await?;
-        let uid = self.ask("get", self.system_uid()).await?;
+        let uid = proper_uid(self.ask("get", self.system_uid()).await?)?;
         let kinds = self.ask("discover", Kinds::discover(&self.client)).await?;
         self.doubt.settle(asked);
         self.take(Arc::new(plausible(kinds)?));
@@ -569,7 +571,7 @@ impl Session {
         let answer = tokio::time::timeout(PROBE_WITHIN, self.system_uid()).await;
         let outcome = match answer {
             Err(_) => Err(CallError::deadline(PROBE_WITHIN)),
-            Ok(answer) => answer.map_err(CallError::from),
+            Ok(answer) => answer.map_err(CallError::from).and_then(proper_uid),
         };
         self.counters.called("probe", outcome.as_ref().err().map_or("ok", CallError::reason));
         match outcome {
@@ -598,4 +600,31 @@ fn plausible(kinds: Kinds) -> Result<Kinds, CallError> {
     }
     let message = "its aggregated discovery shows not even Namespaces; it must be of Kubernetes 1.27 or newer, and nothing between may drop the Accept header".to_owned();
     Err(CallError { class: Class::Server, message })
+}
+
+/// What kube-system's uid must look like to say which cluster it is.
+fn proper_uid(uid: String) -> Result<String, CallError> {
+    if (1..=UID_MAX).contains(&uid.len()) && uid.bytes().all(|byte| byte.is_ascii_graphic()) {
+        return Ok(uid);
+    }
+    let message = format!("its Namespace kube-system has no proper uid (1 to {UID_MAX} visible characters)");
+    Err(CallError { class: Class::Server, message })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_uid_that_is_none_is_no_identity() {
+        assert!(proper_uid("0b2f-11".to_owned()).is_ok_and(|uid| uid == "0b2f-11"));
+        for uid in ["", "a b", "a\n", "ü", &"x".repeat(UID_MAX + 1)] {
+            assert!(proper_uid(uid.to_owned()).is_err_and(|error| error.class == Class::Server), "{uid:?}");
+        }
+    }
+
+    #[test]
+    fn a_discovery_that_shows_nothing_is_an_error() {
+        assert!(plausible(Kinds::default()).is_err_and(|error| error.class == Class::Server));
+    }
 }

@@ -15,10 +15,7 @@ use vidra_api::{
     labels::{CONFIRM, CONFIRM_RESTORE, MEMBER_FINALIZER},
     set_condition,
 };
-use vidra_core::{
-    kubeconfig::{self, Allow},
-    unseen,
-};
+use vidra_core::kubeconfig::{self, Allow};
 
 use super::{Hub, RETRY_MOST, after_hub_error};
 use crate::{
@@ -33,9 +30,6 @@ use crate::{
     },
     queue::{Key, Priority, Verdict},
 };
-
-/// Longest uid that is told.
-const UID_MAX: usize = 128;
 
 /// One pass.
 pub async fn reconcile(hub: &Hub, name: &Arc<str>) -> Verdict {
@@ -367,7 +361,6 @@ fn identity(hub: &Hub, member: &MemberCluster, uid: &str) -> Identity {
         return Identity::Refused(format!(
             "another cluster answers (kube-system uid {uid}, joined with {own}); nothing is written. If it is meant to \
              replace the old one, annotate the MemberCluster with {CONFIRM}={uid}",
-            uid = unseen::shown(uid, UID_MAX),
         ));
     }
     match twin(hub, member, uid) {

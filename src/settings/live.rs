@@ -176,7 +176,11 @@ const SETTINGS: [Setting; 15] = [
     Setting {
         key: "redact",
         alias: None,
-        take: |live, text| put(&mut live.redact, Redactions::parse(text).map_err(|bad| bad.to_string())),
+        take: |live, text| {
+            // Where no earlier text holds: it is not known what may be written.
+            live.redact = Redactions::everything();
+            put(&mut live.redact, Redactions::parse(text).map_err(|bad| bad.to_string()))
+        },
     },
 ];
 
@@ -376,6 +380,20 @@ mod tests {
             assert_eq!(reading.good, Texts::from([(setting.key, before.to_owned())]));
             assert_ne!(reading.live, defaults());
         }
+    }
+
+    #[test]
+    fn while_nobody_knows_what_may_be_written_nothing_is() {
+        let bad = data(&[("redact", "ConfigMap .data.password\nDeployment spec")]);
+        let reading = read(&bad, &Texts::new(), &defaults());
+        assert!(
+            reading.live.redact.protects("", "ConfigMap")
+                && reading.live.redact.protects("apps", "Deployment")
+        );
+        let shown = reading.live.redact.shown_path("apps", "Deployment", ".spec[name=\"pin 5\"]");
+        assert_eq!(shown, ".spec[]");
+        assert_eq!(reading.faults.len(), 1);
+        assert!(!live(&[]).redact.protects("apps", "Deployment"));
     }
 
     #[test]

@@ -18,7 +18,11 @@ const LAST_APPLIED: &str = ".metadata.annotations.kubectl.kubernetes.io/last-app
 
 /// Fields, by kind, whose values are never written. What lies in them, and what they lie in, is covered too.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Redactions(BTreeSet<Rule>);
+pub struct Redactions {
+    rules: BTreeSet<Rule>,
+    /// No value is written, whatever the rules say.
+    all: bool,
+}
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Rule {
@@ -71,13 +75,23 @@ impl Redactions {
                 return Err(bad(format!("write at most {RULES_MAX} lines")));
             }
         }
-        Ok(Self(rules))
+        Ok(Self { rules, all: false })
+    }
+
+    /// No value of any object may be written: what holds while nobody knows which may.
+    pub fn everything() -> Self {
+        Self { all: true, ..Self::default() }
     }
 
     /// Whether objects of a kind may hold values that must not be written.
     pub fn protects(&self, group: &str, kind: &str) -> bool {
         let is_of = |rule: &Rule| rule.kind == kind && rule.group.as_deref().is_none_or(|of| of == group);
-        (kind == "Secret" && group.is_empty()) || self.0.iter().any(is_of)
+        self.is_whole(group, kind) || self.rules.iter().any(is_of)
+    }
+
+    /// All values of such objects are covered.
+    fn is_whole(&self, group: &str, kind: &str) -> bool {
+        self.all || (kind == "Secret" && group.is_empty())
     }
 
     /// A path of an object as messages may show it: what names an item of a list may be a value.
@@ -91,7 +105,7 @@ impl Redactions {
     /// Whether the value at a path of an object, as paths are shown, must not be written: after so many steps of the
     /// path what is secret begins.
     fn covers(&self, group: &str, kind: &str, path: &str) -> Option<usize> {
-        if kind == "Secret" && group.is_empty() {
+        if self.is_whole(group, kind) {
             // A copy of the whole of it stands in one annotation.
             let plain = touches(".metadata", path) && !touches(LAST_APPLIED, path);
             if !plain {
@@ -99,7 +113,7 @@ impl Redactions {
             }
         }
         let path = emptied(path);
-        let matching = self.0.iter().filter(|rule| {
+        let matching = self.rules.iter().filter(|rule| {
             rule.kind == kind
                 && rule.group.as_deref().is_none_or(|of| of == group)
                 && touches(&rule.path, &path)

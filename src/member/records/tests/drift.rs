@@ -162,6 +162,20 @@ fn labels_of_owners_that_nobody_knows_cost_a_few_each_and_hide_no_owner() {
 }
 
 #[test]
+fn beyond_what_a_member_may_have_only_declared_objects_are_recorded() {
+    let mut records = records();
+    records.most = 10;
+    for number in 0..100 {
+        let mut json = live(10, "fast", true).json;
+        json["metadata"]["name"] = json!(format!("x{number}"));
+        records.fold(&gvk(), Live::from(json), Source::Watch);
+    }
+    assert_eq!(records.len(), 10);
+    records.fold(&gvk(), live(10, "fast", true), Source::Watch);
+    assert_eq!(records.len(), 11, "a target declares it");
+}
+
+#[test]
 fn beyond_what_a_member_may_take_drift_is_told_without_its_fields() {
     let records = applied();
     records.room.store(8 << 20, Ordering::Relaxed);
