@@ -230,7 +230,7 @@ fn a_name_that_no_cluster_bears_is_told_wherever_it_stands_and_what_is_meant_is_
             world.deliver_with(name, &config_map(name, "one"), spec).await;
             let told = world.resource_says(name, "Ready", "False", "ClusterNotFound").await;
             let ready = vidra_api::find(&told.status.expect("it has one").conditions, "Ready").cloned();
-            world.alice("berlin").await.live(&At::config_map(&world.ns, name)).await;
+            world.alice("berlin").await.when(&At::config_map(&world.ns, name), "delivered", |_| true).await;
             ready.expect("it was just seen").message
         };
         let told = deliver("out", json!({"excludeClusters": ["berlim"]})).await;
