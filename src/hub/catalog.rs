@@ -220,9 +220,15 @@ impl Catalog {
                 // Erased: its own writes leave one.
                 || held.status.is_some() && resource.status.is_none()
         });
+        // Targets that have another revision are not counted as ready.
+        let wanted = |resource: &VidraResource| resource.status.as_ref().map(|one| one.revision.clone());
+        let recount = held.map(|held| wanted(held)) != Some(wanted(&resource));
         self.sources.declare(&key, &resource);
         inner.resources.insert(key.clone(), Arc::new(resource));
         drop(inner);
+        if recount {
+            self.targets_of(&key).keys().for_each(|cluster| self.queue.recount(&cluster.as_str().into()));
+        }
         if changed {
             self.queue.add(Key::Resource(key), self.urgency.of_change());
         }
@@ -251,7 +257,7 @@ impl Catalog {
                     || held.status.is_some() && target.status.is_none(),
                 held.status != target.status
                     || held.metadata.deletion_timestamp != target.metadata.deletion_timestamp,
-                counted(held.status.as_ref()) != counted(target.status.as_ref()),
+                counted(held) != counted(&target),
             ),
         };
         inner.targets.insert(key.clone(), Arc::new(target));

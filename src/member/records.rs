@@ -116,6 +116,18 @@ struct Record {
     views: Views,
 }
 
+/// How an object is.
+pub struct Seen<'a> {
+    /// Its health.
+    pub health: HealthStatus,
+    /// Why it is not current; for people.
+    pub note: Option<&'a str>,
+    /// Its uid.
+    pub uid: &'a Uid,
+    /// It is proved to be the owner's by its marks.
+    pub proof: bool,
+}
+
 /// Mostly one.
 type Views = SmallVec<[View; 1]>;
 
@@ -277,16 +289,22 @@ impl Records {
         self.views_of(owner, std::iter::once(key), desired).remove(key)
     }
 
-    /// The health of each of these, and why it is not current, where it is recorded.
+    /// How each of these is, where it is recorded, as this owner sees it.
     pub fn healths<'k>(
         &self,
+        owner: &OwnerHash,
         keys: impl Iterator<Item = &'k ObjectKey>,
-        mut each: impl FnMut(&'k ObjectKey, Option<(HealthStatus, Option<&str>)>),
+        mut each: impl FnMut(&'k ObjectKey, Option<Seen<'_>>),
     ) {
         let inner = self.inner.lock();
         for key in keys {
-            let record = inner.objects.get(key);
-            each(key, record.map(|record| (record.health, record.note.as_deref())));
+            let seen = inner.objects.get(key).map(|record| Seen {
+                health: record.health,
+                note: record.note.as_deref(),
+                uid: &record.uid,
+                proof: record.views.iter().any(|view| view.owner == *owner && view.proof),
+            });
+            each(key, seen);
         }
     }
 

@@ -137,6 +137,51 @@ fn a_wave_waits_for_a_deployment_of_the_one_before() {
 }
 
 #[test]
+fn a_suspended_job_is_healthy_and_opens_no_later_wave() {
+    scenario(async |world| {
+        world.register(&["berlin"]).await;
+        let alice = world.alice("berlin").await;
+        let job = |suspend: bool| {
+            json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "migrate"}, "spec": {
+                "suspend": suspend,
+                "template": {"spec": {"restartPolicy": "Never", "containers": [{"name": "app", "image": "app:1"}]}}}})
+        };
+        world.deliver("shop", &["berlin"], &object(&job(true))).await;
+        world.ready("shop").await;
+
+        let after = At::config_map(&world.ns, "after");
+        let manifest = |suspend: bool| object(&job(suspend)) + &in_wave(config_map_in("", "after", "one"), 1);
+        world.deliver("shop", &["berlin"], &manifest(true)).await;
+        let message = world.target_is("shop", "berlin", TargetState::Waiting, "WaitingForWave").await;
+        assert!(message.contains("Job.batch") && message.contains("suspended"), "{message}");
+        world.look("shop", "1", 1).await;
+        assert_eq!(alice.get(&after).await, None);
+
+        world.deliver("shop", &["berlin"], &manifest(false)).await;
+        alice.when(&after, "there", says("one")).await;
+        world.ready("shop").await;
+
+        // Somebody else suspends it, and that is left so: it was not declared, so it is not as it should be.
+        let report = |manifest: &str| {
+            json!({"apiVersion": "vidra.dev/v1alpha1", "kind": "VidraResource", "metadata": {"name": "other"},
+                "spec": {"targets": [{"clusterNames": ["berlin"]}], "drift": {"policy": "Report"}, "manifest": manifest}})
+        };
+        let mut long = job(false);
+        long["metadata"]["name"] = "long".into();
+        // It does not end before it is suspended.
+        long["spec"]["parallelism"] = 0.into();
+        world.apply_yaml(&report(&object(&long)).to_string()).await;
+        world.ready("other").await;
+        let at = At::new("batch/v1", "Job", &world.ns, "long");
+        alice.merge(&at, json!({"spec": {"suspend": true}})).await;
+        let message =
+            world.target_is("other", "berlin", TargetState::Progressing, "ObjectsProgressing").await;
+        assert!(message.contains("suspended"), "{message}");
+        world.end().await;
+    });
+}
+
+#[test]
 fn a_wave_that_is_none_is_refused_by_document_and_object() {
     scenario(async |world| {
         world.register(&["berlin"]).await;

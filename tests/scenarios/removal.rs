@@ -34,6 +34,70 @@ fn a_dropped_document_is_pruned_unless_pruning_is_off() {
     });
 }
 
+/// Waits until the VidraResource tells that something still goes, for this reason; the message.
+async fn removing(world: &World, reason: &str) -> String {
+    let resource = world.resource_says("shop", "Removing", "True", reason).await;
+    vidra_api::find(&resource.status.unwrap().conditions, "Removing").unwrap().message.clone()
+}
+
+#[test]
+fn what_is_pruned_and_does_not_go_yet_is_told_and_does_not_hold_up_ready() {
+    scenario(async |mut world| {
+        world.register(&["berlin", "tokyo"]).await;
+        let clusters = ["berlin", "tokyo"];
+        let alice = world.alice("berlin").await;
+        let old = At::config_map(&world.ns, "old");
+        let all = config_map("settings", "one") + &config_map("old", "one");
+        world.deliver("shop", &clusters, &all).await;
+        world.ready("shop").await;
+        world.resource_says("shop", "Removing", "False", "Nothing").await;
+        alice.merge(&old, json!({"metadata": {"finalizers": ["example.com/hold"]}})).await;
+
+        world.deliver("shop", &clusters, &config_map("settings", "two")).await;
+        world.ready("shop").await;
+        for _ in 0..2 {
+            let message = removing(&world, "Finalizers").await;
+            for word in ["1 object ", "1 target", "berlin", "old"] {
+                assert!(message.contains(word), "{word}: {message}");
+            }
+            world.restart_hub().await;
+            world.look("shop", &message.len().to_string(), 2).await;
+        }
+        let status = world.target("shop", "berlin").await.unwrap().status.unwrap();
+        assert_eq!(status.state, Some(TargetState::Ready), "{status:?}");
+        assert_eq!(status.removing.map(|removing| removing.objects), Some(1));
+
+        alice.merge(&old, json!({"metadata": {"finalizers": null}})).await;
+        alice.gone(&old).await;
+        world.resource_says("shop", "Removing", "False", "Nothing").await;
+        world.ready("shop").await;
+        world.end().await;
+    });
+}
+
+#[test]
+fn a_target_that_cannot_be_taken_down_is_told_by_a_resource_that_is_ready_elsewhere() {
+    scenario(async |world| {
+        world.register(&["berlin", "tokyo", "austin"]).await;
+        let manifest = config_map("settings", "one") + &config_map("more", "one");
+        world.deliver("shop", &["berlin", "tokyo", "austin"], &manifest).await;
+        world.ready("shop").await;
+        let frozen = world.freeze("austin");
+        world.target_is("shop", "austin", TargetState::Unknown, "MemberUnreachable").await;
+        world.deliver("shop", &["berlin", "tokyo"], &manifest).await;
+        let message = removing(&world, "MemberUnreachable").await;
+        for word in ["2 objects", "1 target", "austin", "out of reach"] {
+            assert!(message.contains(word), "{word}: {message}");
+        }
+        let ready = world.ready("shop").await.status.unwrap();
+        assert_eq!(ready.targets_ready.as_deref(), Some("2/2"));
+        drop(frozen);
+        world.resource_says("shop", "Removing", "False", "Nothing").await;
+        assert!(world.target("shop", "austin").await.is_none());
+        world.end().await;
+    });
+}
+
 #[test]
 fn orphaned_objects_stay_as_they_are_without_a_mark_of_ours() {
     scenario(async |world| {

@@ -33,7 +33,10 @@ async fn told(world: &World, changes: &[(&str, ChangeKind)]) -> Vec<Change> {
     let status = when(world, &format!("{changes:?}"), is).await;
     let drift = if changes.is_empty() { DriftState::InSync } else { DriftState::Drifted };
     assert_eq!((status.drift, status.drifted), (Some(drift), changes.len() as i64), "{status:?}");
-    assert_eq!(status.state, Some(TargetState::Ready), "{status:?}");
+    // What is not there is not Ready; other drift leaves that alone.
+    let missing = changes.iter().any(|(_, change)| *change == ChangeKind::Missing);
+    let state = if missing { TargetState::Failed } else { TargetState::Ready };
+    assert_eq!(status.state, Some(state), "{status:?}");
     open(&status).cloned().collect()
 }
 
@@ -126,7 +129,6 @@ fn a_deletion_is_told_after_one_look_and_not_undone() {
         world.after_passes(3).await;
         let verbs = |mark| world.requests_for(&settings, "berlin", mark).into_iter().map(|one| one.verb);
         assert_eq!(verbs(&mark).collect::<Vec<_>>(), ["get"]);
-        world.ready("shop").await;
 
         world.restart_hub().await;
         let mark = world.mark();
@@ -141,7 +143,7 @@ fn a_deletion_is_told_after_one_look_and_not_undone() {
         let beside = config_map("beside", "two");
         world.deliver_with("shop", &(beside.clone() + &config_map("settings", "one")), spec("Report")).await;
         alice.when(&At::config_map(&world.ns, "beside"), "changed", says("two")).await;
-        world.ready("shop").await;
+        world.resource_says("shop", "Ready", "False", "TargetsFailed").await;
         assert_eq!(alice.get(&settings).await, None);
         world.deliver_with("shop", &(beside + &config_map("settings", "two")), spec("Report")).await;
         alice.when(&settings, "made", says("two")).await;
@@ -159,6 +161,42 @@ fn a_deletion_is_told_after_one_look_and_not_undone() {
         told(&world, &[("settings", ChangeKind::Missing)]).await;
         assert_eq!(alice.get(&settings).await, None);
         assert_eq!(world.writes_to(&settings, "berlin", &mark), []);
+        world.end().await;
+    });
+}
+
+#[test]
+fn a_deleted_object_that_is_left_so_makes_its_target_not_ready_unless_it_was_to_be_applied_once() {
+    scenario(async |world| {
+        let mut once = crate::config_map_in("", "once", "one");
+        once["metadata"]["annotations"]["vidra.dev/apply"] = "Once".into();
+        let manifest = config_map("settings", "one") + &object(&once);
+        let (alice, settings) = delivered(&world, "Report", &manifest).await;
+        alice.delete(&At::config_map(&world.ns, "once")).await;
+        world.after_passes(3).await;
+        world.ready("shop").await;
+
+        alice.delete(&settings).await;
+        let message = world.target_is("shop", "berlin", TargetState::Failed, "ObjectsMissing").await;
+        for word in ["settings", "spec.drift.policy", "Report"] {
+            assert!(message.contains(word), "{message}");
+        }
+        let failed = world.resource_says("shop", "Ready", "False", "TargetsFailed").await.status.unwrap();
+        assert_eq!(vidra_api::find(&failed.conditions, "Stalled").unwrap().status, "False");
+        assert_eq!(failed.targets_ready.as_deref(), Some("0/1"));
+        let status = world.target("shop", "berlin").await.unwrap().status.unwrap();
+        let unready: Vec<_> = status.unready.iter().map(|one| one.name.as_str()).collect();
+        assert_eq!((unready, status.progress), (vec!["settings"], None), "nobody waits for it");
+
+        // Nobody asked for it any more, and then somebody has it made again.
+        world.deliver_with("shop", &manifest, spec("Ignore")).await;
+        world.ready("shop").await;
+        assert_eq!(alice.get(&settings).await, None);
+        world.deliver_with("shop", &manifest, spec("Report")).await;
+        world.target_is("shop", "berlin", TargetState::Failed, "ObjectsMissing").await;
+        world.deliver_with("shop", &manifest, spec("Correct")).await;
+        alice.when(&settings, "made again", says("one")).await;
+        world.ready("shop").await;
         world.end().await;
     });
 }

@@ -10,7 +10,7 @@ use crate::{config_map, object, partial::allow_config_maps, scenario};
 /// Waits until berlin counts so many: targets (total, ready, drifted, failed), watches (total, synced, denied), objects.
 async fn counts(world: &World, targets: [i32; 4], watches: [i32; 3], objects: i64) {
     let [total, ready, drifted, failed] = targets;
-    let targets = MemberTargets { total, ready, drifted, failed };
+    let targets = MemberTargets { total, ready, drifted, failed, terminating: 0 };
     let [watched, synced, denied] = watches;
     let watches = MemberWatches { total: watched, synced, denied };
     let wanted = MemberClusterStatus {

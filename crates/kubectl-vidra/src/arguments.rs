@@ -14,7 +14,7 @@ use crate::cluster::Place;
     bin_name = "kubectl vidra",
     version,
     about = "What a Vidra hub knows of its fleet: drift, status, members.",
-    after_help = "Exit codes: 0; 1 for drift (with --exit-code), a difference, or what is not Ready at the end; 2 when it could not be done."
+    after_help = "Exit codes: 0; 1 for drift (with --exit-code), a difference, or what is not Ready, or not gone, at the end; 2 when it could not be done."
 )]
 pub struct Arguments {
     /// The hub's kubeconfig; default: KUBECONFIG, or ~/.kube/config.
@@ -147,9 +147,16 @@ pub struct ReconcileFlags {
     /// With --all: of all namespaces.
     #[arg(short = 'A', long, requires = "all")]
     pub all_namespaces: bool,
-    /// Wait until the hub has looked and they are Ready, or will not be.
+    /// Wait until the hub has looked, they are Ready and what is to go is gone, or they will not be Ready.
     #[arg(long, default_value_t = true, default_missing_value = "true", num_args = 0..=1, require_equals = true, action = clap::ArgAction::Set)]
     pub wait: bool,
+    /// Do not wait for what is to go: targets that are taken down, objects that are no longer declared.
+    #[arg(long)]
+    pub ignore_removals: bool,
+    /// So many targets of each VidraResource whose members cannot be reached, to deliver to or to remove from, do not
+    /// fail it.
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub allow_unreachable: usize,
     /// How long to wait.
     #[arg(long, default_value = "5m", value_parser = duration)]
     pub timeout: Duration,

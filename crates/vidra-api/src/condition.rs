@@ -14,6 +14,8 @@ pub const RECONCILING: &str = "Reconciling";
 pub const STALLED: &str = "Stalled";
 /// Some target differs from what is declared.
 pub const DRIFTED: &str = "Drifted";
+/// Something is still to go: a target, or objects of one.
+pub const REMOVING: &str = "Removing";
 /// A path of `spec.drift.ignore` matches nothing that is declared, on any member. Not there when all match.
 pub const IGNORE_UNMATCHED: &str = "IgnoreUnmatched";
 /// The member's API server answers.

@@ -42,8 +42,8 @@ pub use resource::{
 pub use selector::{LabelSelector, LabelSelectorRequirement, SelectorOperator};
 pub use sources::{ConfigMapKeys, ManifestSource, SecretKeys};
 pub use target::{
-    Corrections, Desired, DriftState, ObjectHealth, Progress, TargetState, UnreadyObject, VidraTarget,
-    VidraTargetSpec, VidraTargetStatus,
+    Corrections, Desired, DriftState, ObjectHealth, Progress, RemovingObjects, TargetState, UnreadyObject,
+    VidraTarget, VidraTargetSpec, VidraTargetStatus,
 };
 
 /// The API group of every kind here.

@@ -116,12 +116,13 @@ pub struct MemberClusterStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 32))]
     pub targets_ready: Option<String>,
-    /// The VidraTargets on it, counted. All counts are written a moment after they have changed; without contact
-    /// they stay what they were. Unset: not counted yet.
+    /// The VidraTargets on it, counted. All counts are written a moment after they have changed. Unset: not counted
+    /// yet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub targets: Option<MemberTargets>,
     /// What the hub watches there, counted: a watch for each kind that is delivered, or one for each kind and
-    /// namespace where the member does not let the hub see all. Unset: not counted yet.
+    /// namespace where the member does not let the hub see all. Without contact it stays what it was. Unset: not
+    /// counted yet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub watches: Option<MemberWatches>,
     /// How many objects the hub delivered to it, as its VidraTargets tell; one that two of them share counts for
@@ -131,11 +132,11 @@ pub struct MemberClusterStatus {
     pub objects: Option<i64>,
 }
 
-/// VidraTargets counted. Those that are neither ready nor failed are on their way, wait, are suspended or leave.
+/// VidraTargets counted. Those that are neither ready nor failed are on their way, wait, are suspended or cannot be reached.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct MemberTargets {
-    /// All of them.
+    /// All that are to stay.
     #[schemars(range(min = 0))]
     pub total: i32,
     /// Those that have their revision, applied and healthy.
@@ -147,6 +148,9 @@ pub struct MemberTargets {
     /// Those where something was refused or is broken.
     #[schemars(range(min = 0))]
     pub failed: i32,
+    /// Those that are on their way out; not counted in total.
+    #[schemars(range(min = 0))]
+    pub terminating: i32,
 }
 
 /// Watches counted. Those that are neither synced nor denied fail and are tried again.
@@ -196,7 +200,7 @@ mod tests {
             "status": {
                 "observedGeneration": 1, "uid": "u", "version": "v1.36.3",
                 "lastContactTime": "2026-01-02T03:04:05Z", "targetsReady": "2/4",
-                "targets": {"total": 4, "ready": 2, "drifted": 1, "failed": 1},
+                "targets": {"total": 4, "ready": 2, "drifted": 1, "failed": 1, "terminating": 0},
                 "watches": {"total": 3, "synced": 2, "denied": 1}, "objects": 12,
             },
         });

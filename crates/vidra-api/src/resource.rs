@@ -42,6 +42,7 @@ pub(crate) fn yes() -> bool {
     printcolumn(name = "Ready", type_ = "string", json_path = r#".status.conditions[?(@.type=="Ready")].status"#, description = "Whether every target has this revision, applied and healthy."),
     printcolumn(name = "Targets", type_ = "string", json_path = ".status.targetsReady", description = "Targets that are ready, of all."),
     printcolumn(name = "Revision", type_ = "string", json_path = ".status.revision", description = "The revision that targets are to have."),
+    printcolumn(name = "Removing", type_ = "string", json_path = r#".status.conditions[?(@.type=="Removing")].reason"#, priority = 1, description = "Why something that is to go is still there; Nothing: all is gone. kubectl vidra status tells what and where."),
     printcolumn(name = "Message", type_ = "string", json_path = r#".status.conditions[?(@.type=="Ready")].message"#, priority = 1, description = "Why it is ready or not."),
     printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
 )]
@@ -211,7 +212,7 @@ pub struct VidraResourceStatus {
     /// How many targets are in which state.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub summary: Option<Summary>,
-    /// Ready, Reconciling, Stalled and Drifted; IgnoreUnmatched while a rule of spec.drift.ignore matches nothing.
+    /// Ready, Reconciling, Stalled, Drifted and Removing; IgnoreUnmatched while a rule of spec.drift.ignore matches nothing.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "schema::conditions")]
     pub conditions: Vec<Condition>,

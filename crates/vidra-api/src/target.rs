@@ -208,6 +208,10 @@ pub struct VidraTargetStatus {
     /// How many entries unready would have without its bound. Unset: all are there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unready_total: Option<i64>,
+    /// Objects that are no longer declared and are still there. Unset: there are none. Where the target is to go, all
+    /// of its objects are, and state, reason and message tell of them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub removing: Option<RemovingObjects>,
     /// Objects that differ from what is declared, or are missing.
     #[serde(default)]
     pub drifted: i64,
@@ -264,6 +268,22 @@ pub struct UnreadyObject {
     pub note: Option<String>,
 }
 
+/// Objects that are no longer declared and are still there.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct RemovingObjects {
+    /// How many.
+    #[schemars(range(min = 0))]
+    pub objects: i64,
+    /// Why they are still there, in one CamelCase word.
+    #[schemars(length(max = schema::REASON_MAX))]
+    pub reason: String,
+    /// Why, in a sentence.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = MESSAGE_MAX))]
+    pub message: Option<String>,
+}
+
 /// How an object is that is not healthy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 pub enum ObjectHealth {
@@ -275,7 +295,7 @@ pub enum ObjectHealth {
     Terminating,
     /// It says something that is not understood.
     Unknown,
-    /// It is not there yet.
+    /// It is not there: it is to come yet, or, where the note says so, it is gone and is left so.
     NotThere,
 }
 
@@ -336,6 +356,7 @@ mod tests {
                 "unready": [{"group": "apps", "kind": "Deployment", "namespace": "shop", "name": "web",
                     "health": "InProgress", "note": "waits"}],
                 "unreadyTotal": 11,
+                "removing": {"objects": 2, "reason": "Finalizers", "message": "waits"},
                 "changes": [{
                     "group": "apps", "version": "v1", "kind": "Deployment", "namespace": "shop", "name": "web",
                     "change": "Modified", "detectedAt": "2026-01-02T03:04:05Z", "corrected": "2026-01-02T03:04:06Z",

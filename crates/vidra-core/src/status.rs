@@ -8,14 +8,16 @@ mod changes;
 mod counts;
 mod drifted;
 mod progress;
+mod removing;
 mod resource;
 mod target;
 mod unready;
 
 pub use changes::{Changes, changes};
-pub use counts::{counted, member_targets};
+pub use counts::{Standing, counted, member_targets};
 pub use drifted::{FirstDrift, first_drift};
 pub use progress::{HEALTH_CHECK_TIMEOUT, left};
+pub use removing::{FINALIZERS, Going, SETTLING, UNDER_WAY, going, is_out_of_reach, removing};
 pub use resource::{Problem, ResourceFacts, Stall, TargetView, resource_status};
 pub use target::{CONTENTION, Delivery, TORN_DOWN, TargetFacts, is_torn_down, target_status};
-pub use unready::Unready;
+pub use unready::{OBJECTS_MISSING, Unready};

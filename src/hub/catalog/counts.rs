@@ -2,9 +2,10 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use vidra_api::VidraTarget;
+use vidra_api::{MemberTargets, VidraTarget};
+use vidra_core::status::{Standing, member_targets};
 
-use super::Catalog;
+use super::{Catalog, Inner};
 use crate::queue::TargetKey;
 
 impl Catalog {
@@ -15,14 +16,34 @@ impl Catalog {
         keys.filter_map(|key| Some((key.clone(), inner.targets.get(key)?.clone()))).collect()
     }
 
-    /// How many targets are in each state, for metrics.
+    /// What the VidraTargets on a cluster come to, and how many objects they have there as far as is known.
+    pub fn counts_on(&self, cluster: &str) -> (MemberTargets, i64) {
+        let inner = self.inner.read();
+        let keys = inner.by_cluster.get(cluster).into_iter().flatten();
+        let targets = keys.filter_map(|key| Some((inner.targets.get(key)?.as_ref(), inner.wanted(key))));
+        member_targets(targets)
+    }
+
+    /// How many targets are in each state, for metrics: those that are to stay as they are counted everywhere, those that
+    /// are to go by what they say.
     pub fn target_states(&self) -> BTreeMap<String, i64> {
-        let mut counts = BTreeMap::new();
-        for target in self.inner.read().targets.values() {
-            let state = target.status.as_ref().and_then(|status| status.state);
-            let state = state.map_or_else(|| "New".to_owned(), |state| format!("{state:?}"));
+        let (mut counts, inner) = (BTreeMap::new(), self.inner.read());
+        for (key, target) in &inner.targets {
+            let said = target.status.as_ref().and_then(|status| status.state);
+            let state = match (said, Standing::of(target, inner.wanted(key))) {
+                (None, _) => "New".to_owned(),
+                (Some(state), Standing::Leaving) => format!("{state:?}"),
+                (Some(_), standing) => format!("{standing:?}"),
+            };
             *counts.entry(state).or_default() += 1;
         }
         counts
+    }
+}
+
+impl Inner {
+    /// The revision that a target's VidraResource asks for.
+    fn wanted(&self, key: &TargetKey) -> Option<&str> {
+        self.resources.get(&key.resource_key())?.status.as_ref()?.revision.as_deref()
     }
 }

@@ -1,13 +1,12 @@
 //! The counts in a MemberCluster's status: of targets, watches and objects.
 //!
-//! They follow what happens on the member a moment later, seldom, and only while it can be worked with: what is
-//! not known is left as it was written. The rest of the status is written at once, with the counts that stand.
+//! They follow what happens a moment later, and seldom: targets and objects as the VidraTargets say, watches only while
+//! the member can be worked with. The rest of the status is written at once, with the counts that stand.
 
 use std::{sync::Arc, time::Duration};
 
 use tokio::time::Instant;
 use vidra_api::{MemberClusterStatus, MemberTargets, MemberWatches};
-use vidra_core::status::member_targets;
 
 use crate::{
     member::error::CallError,
@@ -31,19 +30,12 @@ impl Counts {
         Self { targets: status.targets, watches: status.watches, objects: status.objects }
     }
 
-    /// What is known now, the rest as it was written.
+    /// What is known now: of targets and objects what the VidraTargets say, of watches nothing without contact.
     fn now(hub: &Hub, name: &str, written: &Self) -> Self {
-        let Some(session) = hub.session(name).filter(|session| session.is_open()) else {
-            return written.clone();
-        };
-        let fleet = hub.catalog.fleet_on(name);
-        let mut counts = written.clone();
-        if let Some((targets, objects)) = member_targets(fleet.values().map(|one| one.status.as_ref())) {
-            counts.targets = Some(targets);
-            counts.objects = Some(objects);
-        }
-        counts.watches = session.informers.watches(&fleet).or(counts.watches);
-        counts
+        let (targets, objects) = hub.catalog.counts_on(name);
+        let session = hub.session(name).filter(|session| session.is_open());
+        let watches = session.and_then(|session| session.informers.watches(&hub.catalog.fleet_on(name)));
+        Self { targets: Some(targets), watches: watches.or(written.watches), objects: Some(objects) }
     }
 
     fn write(self, status: &mut MemberClusterStatus) {

@@ -10,7 +10,7 @@ use vidra_api::{
 };
 use vidra_core::{
     select::Selection,
-    status::{Problem, ResourceFacts, Stall, TargetView, first_drift, resource_status},
+    status::{Problem, ResourceFacts, Stall, TargetView, first_drift, going, resource_status},
 };
 
 use super::Pass;
@@ -138,6 +138,7 @@ fn view(cluster: &str, target: &VidraTarget) -> TargetView {
             .filter(|stalled| current && stalled.status == "True")
             .map(|stalled| Stall { reason: stalled.reason.clone(), message: stalled.message.clone() }),
         first_drift: first_drift(&status.changes),
+        going: going(target),
         reason: status.reason.filter(|_| current),
         message: status.message.filter(|_| current),
         revision: status.revision,

@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
+use vidra_api::RemovingObjects;
 use vidra_core::{
     health::HealthStatus,
     object::ObjectKey,
     plan::{Plan, Wait},
-    status::Delivery,
+    status::{Delivery, UNDER_WAY},
 };
 
 use super::{
@@ -17,11 +18,26 @@ use super::{
     waiting::{awaited, complaint},
 };
 use crate::{
-    hub::inventory,
+    hub::inventory::{self, Inventory},
     member::{effects::Actor, error::CallError},
     queue::Verdict,
     reconcile::RETRY_MOST,
 };
+
+/// What the plan was to remove and the inventory still has, with why.
+fn still_there(plan: &Plan, inventory: &Inventory, report: &mut Report) -> Option<RemovingObjects> {
+    let left = plan.removals.iter().flatten().filter(|effect| inventory.contains_key(&effect.key)).count();
+    if left == 0 {
+        return None;
+    }
+    let told = report.removing.take().unwrap_or_else(|| match &report.delivery {
+        Some(Delivery::Failed { reason, message, .. } | Delivery::Waiting { reason, message }) => {
+            RemovingObjects { reason: (*reason).to_owned(), message: Some(message.clone()), objects: 0 }
+        }
+        _ => RemovingObjects { reason: UNDER_WAY.to_owned(), ..RemovingObjects::default() },
+    });
+    Some(RemovingObjects { objects: left as i64, ..told })
+}
 
 impl Pass<'_> {
     /// Tells what a pass came to. `done` is what it did, after `look` led to `plan`.
@@ -63,6 +79,7 @@ impl Pass<'_> {
                 report.verdict.get_or_insert(Verdict::Retry(RETRY_MOST));
             }
             report.compared = blind.is_empty();
+            report.removing = still_there(plan, &inventory, &mut report);
             report.applied_generation = look.generation;
             // Where something is amiss the next pass takes care of it first.
             let is_well = report.delivery.is_none() && report.verdict.is_none();

@@ -104,6 +104,9 @@ impl Pass<'_> {
             if policy != DriftPolicy::Correct && session.records.uid(key).is_none() {
                 report.left.insert(key.clone());
             }
+            if policy == DriftPolicy::Report && found.change == ChangeKind::Missing {
+                report.gone.insert(key.clone());
+            }
             report.found.push(self.change(key, &want.gvk.version, found));
         }
         let strays = session.records.strays(&owner.hash);

@@ -8,11 +8,11 @@ use std::{
 };
 
 use futures::{FutureExt, StreamExt, stream::FuturesUnordered};
-use vidra_api::{Change, target::Desired as Wish};
+use vidra_api::{Change, RemovingObjects, target::Desired as Wish};
 use vidra_core::{
     object::ObjectKey,
     plan::{Action, Effect, Held, Plan, Want},
-    status::Delivery,
+    status::{Delivery, FINALIZERS, SETTLING},
 };
 
 use super::{
@@ -50,8 +50,12 @@ pub(super) struct Report {
     pub(super) mended: Vec<Change>,
     /// What is otherwise when everything was done.
     pub(super) found: Vec<Change>,
-    /// Objects that are not there and are left so.
+    /// Objects that are not seen and are left so.
     pub(super) left: Left,
+    /// Objects that are gone, whoever has their places now, and are left so: that is to be told.
+    pub(super) gone: Left,
+    /// What of what is not declared any more could not be removed yet.
+    pub(super) removing: Option<RemovingObjects>,
     /// Objects whose effect did not succeed.
     pub(super) undone: usize,
     /// Some effects were not begun: what was decided counts no more.
@@ -215,11 +219,11 @@ impl Pass<'_> {
                 let message = format!(
                     "waiting until {key} is gone: finalizers run in the member, of it or of what is in it"
                 );
-                report.put_off(Delivery::TearingDown { message }, Verdict::Done(Some(LOOK_AGAIN)));
+                self.still_going(FINALIZERS, message, LOOK_AGAIN, report);
             }
             Outcome::Unsettled { why } => {
                 let message = format!("{key} is not seen: {why}");
-                report.put_off(Delivery::TearingDown { message }, Verdict::Done(Some(SETTLES)));
+                self.still_going(SETTLING, message, SETTLES, report);
             }
             Outcome::Refused { reason, message } => {
                 self.gather_failure(reason, key, &message);
@@ -233,6 +237,21 @@ impl Pass<'_> {
             }
             Outcome::Failed(error) => self.account_failure(effect, &error, report),
         }
+    }
+
+    /// An object is on its way out. Of a target that stays that is told beside its state: what is declared is there.
+    fn still_going(&self, reason: &str, message: String, again: Duration, report: &mut Report) {
+        let again = Verdict::Done(Some(again));
+        if self.target.spec.desired != Wish::Present {
+            return report.put_off(Delivery::TearingDown { message }, again);
+        }
+        report.undone += 1;
+        report.verdict.get_or_insert(again);
+        report.removing.get_or_insert_with(|| RemovingObjects {
+            objects: 0,
+            reason: reason.to_owned(),
+            message: Some(message),
+        });
     }
 
     fn account_failure(&self, effect: &Effect, error: &CallError, report: &mut Report) {

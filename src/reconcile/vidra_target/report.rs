@@ -1,16 +1,24 @@
 //! What a pass tells: the VidraTarget's status, coalesced, and Events.
 
-use vidra_api::{DriftPolicy, TargetState, VidraTarget, VidraTargetStatus, target::Desired as Wish};
+use std::collections::BTreeMap;
+
+use vidra_api::{
+    DriftPolicy, TargetState, VidraTarget, VidraTargetStatus, names::OwnerHash, target::Desired as Wish,
+};
 use vidra_core::{
     health::HealthStatus,
+    object::ObjectKey,
     status::{Delivery, HEALTH_CHECK_TIMEOUT, TargetFacts, Unready, is_torn_down, left, target_status},
 };
 
 use super::{Pass, outcome::Settled, perform::Report};
 use crate::{
     desired::Desired,
-    hub::{events::Severity, inventory},
-    member::{error::CallError, session::Session},
+    hub::{
+        events::Severity,
+        inventory::{self, Inventory},
+    },
+    member::{error::CallError, records::Seen, session::Session},
     queue::{Key, Verdict},
 };
 
@@ -32,12 +40,13 @@ impl Pass<'_> {
         let before = target.status.clone().unwrap_or_default();
         let chunks = self.hub.catalog.inventory(self.key);
         let unwritten = report.unwritten.as_ref();
-        let settled = Settled::of(&desired.wants, |special| match unwritten {
+        let known = |special: &dyn Fn(&ObjectKey) -> bool| match unwritten {
             Some(inventory) => inventory::chosen(inventory, special),
             None => inventory::part(&chunks, special),
-        });
-        let (ready, unready) =
-            session.map_or_else(Default::default, |session| healths(session, desired, &settled, report));
+        };
+        let settled = Settled::of(&desired.wants, known);
+        let (ready, unready) = session
+            .map_or_else(Default::default, |session| self.healths(session, desired, &settled, report, known));
         let leaving = self.target.spec.desired != Wish::Present;
         // What is known to be there, not what is wanted.
         let objects = unwritten.map_or_else(|| inventory::known(&chunks), inventory::identified) as i64;
@@ -57,6 +66,8 @@ impl Pass<'_> {
             changes_max: self.hub.knobs.changes,
             contention,
             unready,
+            // While something cannot be seen, what was known stands.
+            removing: if report.compared { report.removing.clone() } else { before.removing.clone() },
             corrected: corrections,
             compared: report.compared,
             applied_generation: report.applied_generation.max(self.target.spec.generation),
@@ -81,6 +92,40 @@ impl Pass<'_> {
         let interval = self.interval();
         let late_in = late_in.filter(|left| !left.is_zero());
         Ok(Verdict::Done(Some(late_in.map_or(interval, |left| left.min(interval)))))
+    }
+
+    /// How many of the target's objects are healthy, and which declared ones are not. `known` gives a part of the inventory.
+    fn healths(
+        &self,
+        session: &Session,
+        desired: &Desired,
+        settled: &Settled,
+        report: &Report,
+        known: impl Fn(&dyn Fn(&ObjectKey) -> bool) -> Inventory,
+    ) -> (i64, Unready) {
+        let owner = OwnerHash::new(&self.hub.identity.hub, &self.key.namespace, &self.key.resource);
+        let (mut ready, mut unready, mut unproved) = (0, Unready::default(), BTreeMap::new());
+        let declared = |key: &ObjectKey| desired.objects.get(key).map(|declared| &declared.body);
+        session.records.healths(&owner, desired.objects.keys(), |key, seen| match seen {
+            _ if report.gone.contains(key) => unready.add_left(key),
+            Some(Seen { health, note, uid, proof }) => {
+                match declared(key).map_or(health, |body| health.declared(body)) {
+                    HealthStatus::Current if proof => ready += 1,
+                    HealthStatus::Current => drop(unproved.insert(key.clone(), uid.clone())),
+                    health => unready.add(key, health, note),
+                }
+            }
+            None if settled.all.contains(key) => ready += i64::from(settled.known.contains(key)),
+            // What was not looked for may be there all the same.
+            None if report.left.contains(key) || !report.compared => {}
+            None => unready.add_missing(key),
+        });
+        // Somebody else's object in its place is none of the target's.
+        if !unproved.is_empty() {
+            let held = known(&|key| unproved.contains_key(key));
+            ready += held.iter().filter(|(key, held)| unproved.get(key) == Some(&held.uid)).count() as i64;
+        }
+        (ready, unready)
     }
 
     /// What it needs of the member is known from here on.
@@ -142,18 +187,4 @@ impl Pass<'_> {
 pub(super) fn is_done(target: &VidraTarget) -> bool {
     let generation = target.metadata.generation.unwrap_or_default();
     target.status.as_ref().is_some_and(|status| is_torn_down(status, generation))
-}
-
-/// How many objects are healthy, and which are not.
-fn healths(session: &Session, desired: &Desired, settled: &Settled, report: &Report) -> (i64, Unready) {
-    let (mut ready, mut unready) = (0, Unready::default());
-    session.records.healths(desired.objects.keys(), |key, health| match health {
-        Some((HealthStatus::Current, _)) => ready += 1,
-        Some((status, note)) => unready.add(key, status, note),
-        None if settled.all.contains(key) => ready += i64::from(settled.known.contains(key)),
-        // What was not looked for may be there all the same.
-        None if report.left.contains(key) || !report.compared => {}
-        None => unready.add_missing(key),
-    });
-    (ready, unready)
 }

@@ -6,9 +6,10 @@ use std::time::Duration;
 use kube::Api;
 use kube::api::{Patch, PatchParams};
 use serde_json::json;
-use vidra_api::condition::{READY, STALLED};
+use vidra_api::condition::{READY, REMOVING, STALLED};
 use vidra_api::labels::RECONCILE_REQUESTED_AT;
-use vidra_api::{VidraResource, find};
+use vidra_api::{VidraResource, VidraTarget, find};
+use vidra_core::status::{Standing, going, is_out_of_reach};
 
 use super::diff::MANAGER;
 use crate::arguments::ReconcileFlags;
@@ -53,7 +54,8 @@ pub async fn run(place: &Place, flags: &ReconcileFlags) -> Ended {
     }
     let mut well = true;
     let waited =
-        tokio::time::timeout(flags.timeout, wait(&hub, &token, &mut pending, &mut well, &progress)).await;
+        tokio::time::timeout(flags.timeout, wait(&hub, &token, flags, &mut pending, &mut well, &progress))
+            .await;
     if let Ok(done) = waited {
         done?;
         return Ok(if well { DONE } else { OTHERWISE });
@@ -91,6 +93,7 @@ fn missing(namespace: &str, name: &str) -> Failure {
 async fn wait(
     hub: &Cluster,
     token: &str,
+    flags: &ReconcileFlags,
     pending: &mut BTreeMap<Named, String>,
     well: &mut bool,
     progress: &Progress,
@@ -99,8 +102,19 @@ async fn wait(
         for (namespace, name) in pending.keys().cloned().collect::<Vec<_>>() {
             let api: Api<VidraResource> = Api::namespaced(hub.client.clone(), &namespace);
             let found = hub.find(&api, &name, READING).await?.ok_or_else(|| missing(&namespace, &name))?;
+            let targets = match flags.allow_unreachable {
+                0 => Vec::new(),
+                _ => {
+                    let api: Api<VidraTarget> = Api::namespaced(hub.client.clone(), &namespace);
+                    hub.list(&api, &format!("spec.resource={name}")).await?
+                }
+            };
             let key = (namespace, name);
-            match settled(&found, token) {
+            let bar = Bar {
+                removals: !flags.ignore_removals,
+                unreachable: Unreachable::of(&found, &targets, flags.allow_unreachable),
+            };
+            match settled(&found, token, &bar) {
                 Look::Waits(state) => {
                     pending.insert(key, state);
                 }
@@ -128,7 +142,51 @@ enum Look {
     Settled { ready: bool, words: String },
 }
 
-fn settled(resource: &VidraResource, token: &str) -> Look {
+/// What a pipeline asks for.
+#[derive(Clone, Copy, Debug)]
+struct Bar {
+    /// What is to go is to be gone.
+    removals: bool,
+    unreachable: Unreachable,
+}
+
+/// What members that cannot be reached leave open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Unreachable {
+    /// How many targets they have.
+    count: usize,
+    /// There are some, and no more than may be.
+    is_allowed: bool,
+    /// No more than are allowed, and all other targets are Ready.
+    rest_is_ready: bool,
+    /// No more than are allowed, and from nowhere else is anything to go.
+    rest_is_gone: bool,
+}
+
+impl Unreachable {
+    fn of(resource: &VidraResource, targets: &[VidraTarget], allowed: usize) -> Self {
+        let wanted = resource.status.as_ref().and_then(|status| status.revision.as_deref());
+        // What was said of an earlier spec is no word about this one.
+        let is_lost = |target: &&VidraTarget| {
+            target.status.as_ref().is_some_and(|status| {
+                status.observed_generation == target.metadata.generation
+                    && status.reason.as_deref().is_some_and(is_out_of_reach)
+            })
+        };
+        let count = targets.iter().filter(is_lost).count();
+        let is_allowed = count > 0 && count <= allowed;
+        let mut rest = targets.iter().filter(|target| !is_lost(target));
+        Self {
+            count,
+            is_allowed,
+            rest_is_gone: is_allowed && rest.clone().all(|target| going(target).is_none()),
+            rest_is_ready: is_allowed
+                && rest.all(|one| matches!(Standing::of(one, wanted), Standing::Ready | Standing::Leaving)),
+        }
+    }
+}
+
+fn settled(resource: &VidraResource, token: &str, bar: &Bar) -> Look {
     let status = resource.status.clone().unwrap_or_default();
     if status.last_handled_reconcile_at.as_deref() != Some(token) {
         // Somebody may have asked again since.
@@ -145,12 +203,30 @@ fn settled(resource: &VidraResource, token: &str) -> Look {
         return Look::Waits("the hub has not seen the latest change".to_owned());
     }
     let targets = status.targets_ready.clone().unwrap_or_default();
-    if ready.status == "True" {
-        return Look::Settled { ready: true, words: format!("Ready, {targets} targets") };
+    let lost = bar.unreachable;
+    let unreachable = ready.reason == "MembersUnreachable";
+    if ready.status == "True" || unreachable && lost.rest_is_ready {
+        let going = find(&status.conditions, REMOVING).filter(|going| going.status == "True");
+        match going.filter(|_| bar.removals && !lost.rest_is_gone) {
+            Some(going) => {
+                return Look::Waits(format!("{}, {}", ready.reason, brief(&going.message, 600)));
+            }
+            None if lost.count > 0 => {
+                let lost = count(lost.count, "target");
+                let words = format!("{targets} targets Ready, {lost} cannot be reached");
+                return Look::Settled { ready: true, words };
+            }
+            None => return Look::Settled { ready: true, words: format!("Ready, {targets} targets") },
+        }
     }
     let words = brief(&format!("{}, {targets} targets: {}", ready.reason, ready.message), 600);
     let stalled = find(&status.conditions, STALLED).is_some_and(|stalled| stalled.status == "True");
-    let moves = matches!(ready.reason.as_str(), "Progressing" | "TargetsWaiting") && !stalled;
+    let moves = match ready.reason.as_str() {
+        "Progressing" | "TargetsWaiting" => !stalled,
+        // The others may yet become Ready.
+        "MembersUnreachable" => !stalled && lost.is_allowed,
+        _ => false,
+    };
     if moves {
         Look::Waits(words)
     } else {
@@ -161,6 +237,90 @@ fn settled(resource: &VidraResource, token: &str) -> Look {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const STRICT: Bar = Bar {
+        removals: true,
+        unreachable: Unreachable { count: 0, is_allowed: false, rest_is_ready: false, rest_is_gone: false },
+    };
+
+    fn settled(resource: &VidraResource, token: &str) -> Look {
+        super::settled(resource, token, &STRICT)
+    }
+
+    /// On a cluster, Present or Absent, in this state for this reason.
+    fn target(cluster: &str, desired: &str, state: &str, reason: &str) -> VidraTarget {
+        serde_json::from_value(json!({
+            "apiVersion": "vidra.dev/v1alpha1", "kind": "VidraTarget",
+            "metadata": {"name": format!("shop.{cluster}"), "generation": 1},
+            "spec": {"resource": "shop", "cluster": cluster, "revision": "aa", "desired": desired,
+                "namespace": "shop", "generation": 2},
+            "status": {"observedGeneration": 1, "state": state, "reason": reason, "revision": "aa", "objects": 3},
+        }))
+        .unwrap()
+    }
+
+    #[test]
+    fn what_is_to_go_is_waited_for_unless_that_is_not_asked_for() {
+        let mut going = resource("t", "t", "True", "Ready");
+        let mut condition = going.status.as_ref().unwrap().conditions[0].clone();
+        condition.type_ = REMOVING.to_owned();
+        condition.reason = "Finalizers".to_owned();
+        condition.message = "still to go: 1 object on 1 target; Finalizers on berlin".to_owned();
+        going.status.as_mut().unwrap().conditions.push(condition);
+        let told = "Ready, still to go: 1 object on 1 target; Finalizers on berlin";
+        assert_eq!(settled(&going, "t"), Look::Waits(told.to_owned()));
+        let ready = Look::Settled { ready: true, words: "Ready, 1/2 targets".to_owned() };
+        assert_eq!(super::settled(&going, "t", &Bar { removals: false, ..STRICT }), ready);
+        going.status.as_mut().unwrap().conditions[1].status = "False".to_owned();
+        assert_eq!(settled(&going, "t"), ready);
+    }
+
+    #[test]
+    fn as_many_members_may_be_out_of_reach_as_are_allowed_and_no_other_target_may_be_amiss() {
+        let lost = |cluster| target(cluster, "Present", "Unknown", "MemberUnreachable");
+        let leaving = |cluster| target(cluster, "Absent", "Terminating", "NoCredentials");
+        let well = || target("a", "Present", "Ready", "Ready");
+        let late = || target("b", "Present", "Progressing", "ObjectsProgressing");
+        let barred = || target("c", "Present", "Unknown", "NamespaceNotAllowed");
+        let going = || target("d", "Absent", "Terminating", "Removing");
+        let (no, waits, yes) = (Some(false), None, Some(true));
+        for (targets, allowed, expected) in [
+            (vec![well(), lost("x")], 0, no),
+            (vec![well(), lost("x")], 1, yes),
+            (vec![well(), lost("x"), lost("y")], 1, no),
+            (vec![well(), lost("x"), leaving("y")], 1, no),
+            (vec![well(), lost("x"), leaving("y")], 2, yes),
+            (vec![well(), lost("x"), late()], 1, waits),
+            (vec![well(), lost("x"), barred()], 1, waits),
+            (vec![well(), lost("x"), leaving("y"), going()], 2, waits),
+        ] {
+            let mut said = resource("t", "t", "False", "MembersUnreachable");
+            let goes = targets.iter().any(|one| super::going(one).is_some());
+            let status = said.status.as_mut().unwrap();
+            status.revision = Some("aa".to_owned());
+            let mut condition = status.conditions[0].clone();
+            condition.type_ = REMOVING.to_owned();
+            condition.status = if goes { "True" } else { "False" }.to_owned();
+            status.conditions.push(condition);
+            let bar = Bar { removals: true, unreachable: Unreachable::of(&said, &targets, allowed) };
+            let told = match super::settled(&said, "t", &bar) {
+                Look::Waits(_) => None,
+                Look::Settled { ready, .. } => Some(ready),
+            };
+            assert_eq!(told, expected, "{allowed} of {targets:#?}");
+            // Where nothing but a removal is out of reach.
+            let status = said.status.as_mut().unwrap();
+            (status.conditions[0].status, status.conditions[0].reason) = ("True".into(), "Ready".into());
+            if told == Some(true) {
+                let look = super::settled(&said, "t", &bar);
+                assert!(matches!(look, Look::Settled { ready: true, .. }), "{look:?}");
+            }
+        }
+        // What was said before the spec changed is no word about it.
+        let mut old = lost("x");
+        old.metadata.generation = Some(2);
+        assert_eq!(Unreachable::of(&resource("t", "t", "True", "Ready"), &[old], 1).count, 0);
+    }
 
     fn resource(handled: &str, asked: &str, status: &str, reason: &str) -> VidraResource {
         serde_json::from_value(json!({

@@ -1,53 +1,33 @@
-//! The members, and how what is delivered to them fares.
-
-use std::collections::BTreeMap;
+//! The members, and how what is delivered to them fares, as the hub has counted it.
 
 use jiff::Timestamp;
 use vidra_api::condition::{CREDENTIALS_VALID, IDENTITY_CONFIRMED, REACHABLE, READY};
-use vidra_api::{DriftState, MemberCluster, TargetState, VidraTarget, find};
+use vidra_api::{MemberCluster, find};
 
 use crate::table::table;
 use crate::text::{age, age_or_dash, brief};
 
-#[derive(Default)]
-struct Counts {
-    all: usize,
-    ready: usize,
-    failed: usize,
-    drifted: usize,
-}
-
-/// A table of the members; counts are of these targets.
-pub fn text(members: &[MemberCluster], targets: &[VidraTarget], wide: bool, now: Timestamp) -> String {
+/// A table of the members.
+pub fn text(members: &[MemberCluster], wide: bool, now: Timestamp) -> String {
     if members.is_empty() {
         return "No member clusters. `kubectl vidra join` registers one.\n".to_owned();
-    }
-    let mut counts: BTreeMap<&str, Counts> = BTreeMap::new();
-    for target in targets {
-        let counts = counts.entry(&target.spec.cluster).or_default();
-        counts.all += 1;
-        let Some(status) = &target.status else { continue };
-        counts.ready += usize::from(status.state == Some(TargetState::Ready));
-        counts.failed += usize::from(status.state == Some(TargetState::Failed));
-        counts.drifted += usize::from(status.drift == Some(DriftState::Drifted));
     }
     let mut header =
         vec!["NAME", "READY", "REASON", "VERSION", "TARGETS", "FAILED", "DRIFTED", "LAST CONTACT", "AGE"];
     if wide {
         header.extend(["REACHABLE", "CREDENTIALS", "IDENTITY", "LABELS", "MESSAGE"]);
     }
-    let none = Counts::default();
     let mut members: Vec<_> = members.iter().collect();
     members.sort_by_key(|member| member.metadata.name.clone());
     let rows = members.into_iter().map(|member| {
         let name = member.metadata.name.clone().unwrap_or_default();
-        let counts = counts.get(name.as_str()).unwrap_or(&none);
+        let counts = member.status.as_ref().and_then(|status| status.targets).unwrap_or_default();
         let mut row = vec![
             name,
             condition(member, READY),
             found(member, READY, |ready| ready.reason.clone()),
             member.status.as_ref().and_then(|status| status.version.clone()).unwrap_or_default(),
-            format!("{}/{}", counts.ready, counts.all),
+            format!("{}/{}", counts.ready, counts.total),
             counts.failed.to_string(),
             counts.drifted.to_string(),
             contact(member, now),

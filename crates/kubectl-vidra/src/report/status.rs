@@ -9,6 +9,7 @@ use vidra_api::condition::{READY, STALLED};
 use vidra_api::{
     Desired, DriftState, ObjectHealth, TargetState, UnreadyObject, VidraResource, VidraTarget, find,
 };
+use vidra_core::status::{Standing, going, removing};
 
 use super::change;
 use crate::text::{age, age_or_dash, brief, count, names};
@@ -28,7 +29,8 @@ pub fn text(resources: &[VidraResource], targets: &[VidraTarget], all: bool, now
         let namespace = resource.metadata.namespace.as_deref().unwrap_or_default();
         let name = resource.metadata.name.as_deref().unwrap_or_default();
         let mut own = by_resource.remove(&(namespace, name)).unwrap_or_default();
-        own.sort_by_key(|target| (rank(target), target.spec.cluster.clone()));
+        let wanted = wanted(resource);
+        own.sort_by_key(|target| (rank(target, wanted), target.spec.cluster.clone()));
         text.push_str(&tree(resource, &own, all, now).to_string());
     }
     // Their VidraResource went while this was read.
@@ -42,10 +44,14 @@ pub fn text(resources: &[VidraResource], targets: &[VidraTarget], all: bool, now
 }
 
 fn tree(resource: &VidraResource, targets: &[&VidraTarget], all: bool, now: Timestamp) -> Tree<String> {
+    let wanted = wanted(resource);
     let (well, unwell): (Vec<&VidraTarget>, Vec<_>) =
-        targets.iter().copied().partition(|target| rank(target) == WELL);
-    let mut tree = Tree::new(head(resource, now));
-    for group in alike(&unwell, now) {
+        targets.iter().copied().partition(|target| rank(target, wanted) == WELL);
+    let mut tree = Tree::new(head(resource, targets, now));
+    if let Some(goes) = still_going(targets) {
+        tree.push(Tree::new(goes));
+    }
+    for group in alike(&unwell, wanted, now) {
         let clusters: Vec<String> = group.iter().map(|target| target.spec.cluster.clone()).collect();
         let who = match clusters.as_slice() {
             [one] => one.clone(),
@@ -54,11 +60,11 @@ fn tree(resource: &VidraResource, targets: &[&VidraTarget], all: bool, now: Time
         // Where it has been so the longest.
         let since = |target: &&&VidraTarget| target.status.as_ref().and_then(|status| status.since.clone());
         if let Some(longest) = group.iter().min_by_key(since) {
-            tree.push(Tree::new(line(&who, longest, now)).with_leaves(details(longest, now)));
+            tree.push(Tree::new(line(&who, longest, wanted, now)).with_leaves(details(longest, wanted, now)));
         }
     }
     if all {
-        tree.extend(well.iter().map(|target| Tree::new(line(&target.spec.cluster, target, now))));
+        tree.extend(well.iter().map(|target| Tree::new(line(&target.spec.cluster, target, wanted, now))));
     } else if !well.is_empty() {
         tree.push(Tree::new(format!("{}: Ready", count(well.len(), "cluster"))));
     }
@@ -69,7 +75,7 @@ fn tree(resource: &VidraResource, targets: &[&VidraTarget], all: bool, now: Time
 }
 
 /// Targets of which the same is told, times apart, stand together: what goes wrong mostly goes wrong everywhere.
-fn alike<'t>(targets: &[&'t VidraTarget], now: Timestamp) -> Vec<Vec<&'t VidraTarget>> {
+fn alike<'t>(targets: &[&'t VidraTarget], wanted: Option<&str>, now: Timestamp) -> Vec<Vec<&'t VidraTarget>> {
     let told = |target: &VidraTarget| {
         let mut timeless = target.clone();
         if let Some(status) = &mut timeless.status {
@@ -77,7 +83,7 @@ fn alike<'t>(targets: &[&'t VidraTarget], now: Timestamp) -> Vec<Vec<&'t VidraTa
             status.progress.iter_mut().for_each(|progress| progress.since = None);
             status.changes.iter_mut().for_each(|change| change.detected_at = Time(now));
         }
-        (line("", &timeless, now), details(&timeless, now))
+        (line("", &timeless, wanted, now), details(&timeless, wanted, now))
     };
     let (mut groups, mut places) = (Vec::<Vec<&VidraTarget>>::new(), BTreeMap::new());
     for target in targets {
@@ -90,7 +96,20 @@ fn alike<'t>(targets: &[&'t VidraTarget], now: Timestamp) -> Vec<Vec<&'t VidraTa
     groups
 }
 
-fn head(resource: &VidraResource, now: Timestamp) -> String {
+/// The revision that its targets are to have.
+fn wanted(resource: &VidraResource) -> Option<&str> {
+    resource.status.as_ref()?.revision.as_deref()
+}
+
+/// What goes of these targets, as the VidraResource's condition has it.
+fn still_going(targets: &[&VidraTarget]) -> Option<String> {
+    let all: Vec<_> =
+        targets.iter().filter_map(|target| Some((target.spec.cluster.as_str(), going(target)?))).collect();
+    let (_, _, message) = removing(all.iter().map(|(cluster, going)| (*cluster, going)));
+    (!message.is_empty()).then(|| brief(&message, 2 * MESSAGE_MAX))
+}
+
+fn head(resource: &VidraResource, targets: &[&VidraTarget], now: Timestamp) -> String {
     let namespace = resource.metadata.namespace.as_deref().unwrap_or_default();
     let name = resource.metadata.name.as_deref().unwrap_or_default();
     let status = resource.status.clone().unwrap_or_default();
@@ -102,9 +121,11 @@ fn head(resource: &VidraResource, now: Timestamp) -> String {
     let word =
         if ready.status == "True" { "Ready".to_owned() } else { format!("not Ready ({})", ready.reason) };
     text.push_str(&format!(": {word} for {}", age(&ready.last_transition_time, now)));
-    if let Some(ready) = &status.targets_ready {
-        text.push_str(&format!(", {ready} targets"));
-    }
+    // Counted as the hub does, of the targets that are shown below: the two never contradict each other.
+    let standings = targets.iter().map(|target| Standing::of(target, wanted(resource)));
+    let all: Vec<_> = standings.filter(|standing| *standing != Standing::Leaving).collect();
+    let ready_ones = all.iter().filter(|standing| **standing == Standing::Ready).count();
+    text.push_str(&format!(", {ready_ones}/{} targets", all.len()));
     if let Some(revision) = &status.revision {
         text.push_str(&format!(", revision {revision}"));
     }
@@ -120,7 +141,7 @@ fn head(resource: &VidraResource, now: Timestamp) -> String {
     crate::text::clean(&text)
 }
 
-fn line(who: &str, target: &VidraTarget, now: Timestamp) -> String {
+fn line(who: &str, target: &VidraTarget, wanted: Option<&str>, now: Timestamp) -> String {
     let status = target.status.clone().unwrap_or_default();
     let mut text = who.to_owned();
     let Some(state) = status.state else { return format!("{text}: the hub has not looked at it yet") };
@@ -142,7 +163,7 @@ fn line(who: &str, target: &VidraTarget, now: Timestamp) -> String {
         Desired::Orphaned => text.push_str(", to be let go"),
         Desired::Forgotten => text.push_str(", forgotten"),
     }
-    if rank(target) != WELL
+    if rank(target, wanted) != WELL
         && let Some(message) = &status.message
     {
         text.push_str(&format!(": {}", brief(message, MESSAGE_MAX)));
@@ -151,12 +172,16 @@ fn line(who: &str, target: &VidraTarget, now: Timestamp) -> String {
 }
 
 /// What hangs below a target that is not well.
-fn details(target: &VidraTarget, now: Timestamp) -> Vec<String> {
+fn details(target: &VidraTarget, wanted: Option<&str>, now: Timestamp) -> Vec<String> {
     let status = target.status.clone().unwrap_or_default();
     let mut lines = Vec::new();
-    if status.revision.as_deref() != Some(&target.spec.revision) && target.spec.desired == Desired::Present {
+    let wanted = wanted.unwrap_or(&target.spec.revision);
+    if status.revision.as_deref() != Some(wanted) && target.spec.desired == Desired::Present {
         let has = status.revision.as_deref().unwrap_or("none");
-        lines.push(format!("is to have revision {}, has {}", target.spec.revision, has));
+        lines.push(format!("is to have revision {wanted}, has {has}"));
+    }
+    if status.observed_generation != target.metadata.generation {
+        lines.push("the hub has not said yet how it is with its latest spec".to_owned());
     }
     if let Some(progress) = &status.progress {
         let since = age_or_dash(progress.since.as_ref(), now);
@@ -185,7 +210,10 @@ fn details(target: &VidraTarget, now: Timestamp) -> Vec<String> {
 fn unready(one: &UnreadyObject) -> String {
     let object = brief(&change::named(&one.group, &one.kind, &one.namespace, &one.name), 400);
     match (one.health, &one.note) {
-        (ObjectHealth::NotThere, _) => format!("{object} is not there yet"),
+        (ObjectHealth::NotThere, None) => format!("{object} is not there yet"),
+        (ObjectHealth::NotThere, Some(note)) => {
+            format!("{object} is not there: {}", brief(note, MESSAGE_MAX))
+        }
         (health, None) => format!("{object} is {health:?}"),
         (health, Some(note)) => format!("{object} is {health:?}: {}", brief(note, MESSAGE_MAX)),
     }
@@ -200,7 +228,7 @@ fn more(all: Option<i64>, listed: usize) -> Option<String> {
 const WELL: u8 = 9;
 
 /// The worst first.
-fn rank(target: &VidraTarget) -> u8 {
+fn rank(target: &VidraTarget, wanted: Option<&str>) -> u8 {
     let status = target.status.as_ref();
     match status.and_then(|status| status.state) {
         Some(TargetState::Failed) => 0,
@@ -214,8 +242,9 @@ fn rank(target: &VidraTarget) -> u8 {
             let open =
                 status.is_some_and(|status| status.changes.iter().any(|change| change.corrected.is_none()));
             let in_sync = status.and_then(|status| status.drift) == Some(DriftState::InSync);
-            let current = status.and_then(|status| status.revision.as_deref()) == Some(&target.spec.revision);
-            if in_sync && !open && current { WELL } else { 7 }
+            let ready = Standing::of(target, wanted) == Standing::Ready;
+            let goes = status.is_some_and(|status| status.removing.is_some());
+            if in_sync && !open && ready && !goes { WELL } else { 7 }
         }
     }
 }

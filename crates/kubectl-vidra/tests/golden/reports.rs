@@ -5,7 +5,7 @@ use kubectl_vidra::report::drift::Report;
 use kubectl_vidra::report::{clusters, status};
 use kubectl_vidra::text;
 use serde_json::json;
-use vidra_api::VidraTarget;
+use vidra_api::{MemberTargets, VidraTarget};
 
 use crate::fleet::{drifted, member, now, resource, says, scaled, target, target_of, well};
 
@@ -175,6 +175,36 @@ fn a_tree_names_each_object_that_is_not_well_and_counts_those_that_are_not_liste
 }
 
 #[test]
+fn a_tree_says_what_is_gone_what_still_goes_and_counts_as_the_hub_does() {
+    let mut gone = well();
+    gone["state"] = json!("Failed");
+    gone["reason"] = json!("ObjectsMissing");
+    gone["unready"] = json!([{"kind": "ConfigMap", "namespace": "shop", "name": "a", "health": "NotThere",
+        "note": "It was delivered and is gone"}]);
+    let mut pruning = well();
+    pruning["removing"] = json!({"objects": 2, "reason": "Finalizers", "message": "waiting until ConfigMap shop/old is gone\u{1b}[31m"});
+    let mut behind = well();
+    behind["revision"] = json!("99");
+    let mut earlier = target("oslo", well());
+    earlier.metadata.generation = Some(2);
+    let mut leaving = target("zurich", well());
+    leaving.spec.desired = vidra_api::Desired::Absent;
+    let status = leaving.status.as_mut().unwrap();
+    status.state = Some(vidra_api::TargetState::Terminating);
+    (status.reason, status.message) = (Some("NoCredentials".into()), Some("the hub has none".into()));
+    let targets = [
+        target("austin", well()),
+        target("berlin", gone),
+        target("cairo", pruning),
+        target("delhi", behind),
+        earlier,
+        leaving,
+    ];
+    let shop = resource("shop", json!({"targets": []}), says("False", "TargetsFailed", "berlin", "1/5"));
+    assert_snapshot!("status_going", status::text(std::slice::from_ref(&shop), &targets, false, now()));
+}
+
+#[test]
 fn targets_of_which_the_same_is_told_stand_together() {
     let stuck = |since: &str, message: &str| {
         let mut status = drifted(json!([scaled(since)]));
@@ -211,22 +241,19 @@ fn members_are_listed_with_what_is_delivered_to_them() {
     let mut fresh = member("delhi", "test");
     fresh.status = None;
     fresh.spec.suspend = true;
-    let mut failed = well();
-    failed["state"] = json!("Failed");
-    let targets = [
-        target("berlin", well()),
-        target_of("crds", "berlin", drifted(json!([scaled("2026-03-01T11:50:00Z")]))),
-        target("cairo", failed),
-    ];
-    let members = [member("tokyo", "prod"), lost, member("berlin", "prod"), fresh];
-    assert_snapshot!("clusters", clusters::text(&members, &targets, false, now()));
-    assert_snapshot!("clusters_wide", clusters::text(&members, &targets, true, now()));
+    status.targets = Some(MemberTargets { total: 1, failed: 1, ..MemberTargets::default() });
+    let mut berlin = member("berlin", "prod");
+    let counts = MemberTargets { total: 2, ready: 2, drifted: 1, failed: 0, terminating: 1 };
+    berlin.status.as_mut().unwrap().targets = Some(counts);
+    let members = [member("tokyo", "prod"), lost, berlin, fresh];
+    assert_snapshot!("clusters", clusters::text(&members, false, now()));
+    assert_snapshot!("clusters_wide", clusters::text(&members, true, now()));
     // Its Secret is gone: it answered before.
     let mut bare = member("tokyo", "prod");
     for one in &mut bare.status.as_mut().unwrap().conditions {
         one.status = if one.type_ == "Ready" { "False" } else { "Unknown" }.to_owned();
     }
-    let shown = clusters::text(&[bare], &[], false, now());
+    let shown = clusters::text(&[bare], false, now());
     assert!(shown.contains("unknown") && !shown.contains("never"), "{shown}");
-    assert_snapshot!("clusters_none", clusters::text(&[], &[], false, now()));
+    assert_snapshot!("clusters_none", clusters::text(&[], false, now()));
 }

@@ -1,6 +1,9 @@
 //! Members that join, and what is delivered to them, with a hub that runs.
 
 use anyhow::{Result, ensure};
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::Api;
+use kube::api::{DeleteParams, Patch, PatchParams};
 use memkube::Down;
 use serde_json::json;
 use tokio::task::JoinSet;
@@ -89,6 +92,13 @@ async fn a_member_joins_by_one_command_gets_what_is_delivered_and_keeps_it() -> 
         asked.out == "the hub is asked to look at 1 VidraResource\n" && asked.err.is_empty(),
         "{asked:?}"
     );
+    let counts = || {
+        let berlin = bed.hub.object("vidra.dev", "memberclusters", "", "berlin").unwrap_or_default();
+        berlin["status"]["targets"].clone()
+    };
+    let counted =
+        |drifted: i32| json!({"total": 1, "ready": 1, "drifted": drifted, "failed": 0, "terminating": 0});
+    bed.until("it is counted", || counts() == counted(0)).await?;
     bed.run("plain", "clusters")?.ended(0)?.says(&["berlin   True", "1/1", "now"])?;
     bed.run("plain", "status hello -n team-a")?
         .ended(0)?
@@ -128,9 +138,51 @@ async fn a_member_joins_by_one_command_gets_what_is_delivered_and_keeps_it() -> 
     bed.run("plain", "diff hello -n team-a")?
         .ended(1)?
         .says(&["It is left as it is: spec.drift.policy is Report."])?;
+    bed.until("the drift is counted", || counts() == counted(1)).await?;
     bed.run("plain", "clusters")?
         .ended(0)?
         .says(&["berlin   True    Ready    v1.36.3   1/1       0        1"])?;
+
+    // What is deleted and left so is no success for a pipeline; nor is what does not go.
+    let config_maps: Api<ConfigMap> = Api::namespaced(bed.members[0].client_as("admin"), "hello");
+    config_maps.delete("hello", &DeleteParams::default()).await?;
+    let missing =
+        || bed.run("plain", "status hello -n team-a").is_ok_and(|ran| ran.out.contains("ObjectsMissing"));
+    bed.until("the deletion is told", missing).await?;
+    let failed = bed.run("admin", "reconcile hello -n team-a --timeout 60s")?.ended(1)?;
+    failed.says(&[
+        "not Ready: TargetsFailed, 0/1 targets",
+        "ConfigMap hello/hello was delivered and is gone",
+    ])?;
+    bed.run("plain", "status hello -n team-a")?.ended(0)?.says(&[
+        "0/1 targets",
+        "berlin: Failed (ObjectsMissing)",
+        "ConfigMap hello/hello is not there: ",
+    ])?;
+
+    let mut two = hello();
+    two["spec"]["manifest"] = json!(format!(
+        "{}---\napiVersion: v1\nkind: ConfigMap\nmetadata: {{name: old, finalizers: [example.com/hold]}}\n",
+        hello()["spec"]["manifest"].as_str().unwrap_or_default()
+    ));
+    bed.put(&two).await?;
+    bed.run("admin", "reconcile hello -n team-a --timeout 60s")?.ended(0)?;
+    bed.put(&hello()).await?;
+    let late = bed.run("admin", "reconcile hello -n team-a --timeout 3s")?.ended(1)?;
+    ensure!(
+        late.err.contains(
+            "not settled within 3s: Ready, still to go: 1 object on 1 target; Finalizers on berlin: "
+        ),
+        "{late:?}"
+    );
+    let ready = bed.run("admin", "reconcile hello -n team-a --timeout 60s --ignore-removals")?.ended(0)?;
+    ensure!(ready.out == "VidraResource team-a/hello: Ready, 1/1 targets\n", "{ready:?}");
+    bed.run("plain", "status -A")?
+        .ended(0)?
+        .says(&["still to go: 1 object on 1 target; Finalizers on berlin: "])?;
+    let free = json!({"metadata": {"finalizers": null}});
+    config_maps.patch("old", &PatchParams::default(), &Patch::Merge(free)).await?;
+    bed.run("admin", "reconcile hello -n team-a --timeout 60s")?.ended(0)?;
 
     tasks.shutdown().await;
     hub.stop().await?;

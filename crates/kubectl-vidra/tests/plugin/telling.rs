@@ -37,7 +37,7 @@ async fn fleet(bed: &Bed, clusters: usize) -> Result<()> {
         let tampered = number % 2 == 0;
         target.as_object_mut().context("an object")?.remove("spec");
         target["status"] = json!({
-            "state": "Ready", "reason": "Ready", "revision": "aa", "objects": 1, "ready": 1, "since": "2026-01-01T00:00:00Z",
+            "observedGeneration": 1, "state": "Ready", "reason": "Ready", "revision": "aa", "objects": 1, "ready": 1, "since": "2026-01-01T00:00:00Z",
             "drift": if tampered { "Drifted" } else { "InSync" }, "drifted": i32::from(tampered),
             "changes": if tampered { json!([change]) } else { json!([]) },
         });

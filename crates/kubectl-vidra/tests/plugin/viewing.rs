@@ -29,7 +29,7 @@ async fn who_may_only_look_sees_the_fleet_and_what_a_file_would_change() -> Resu
     bed.put(&object("Secret", "keys", json!({"b.yaml": hidden}))).await?;
     bed.put(&resource(json!([]))).await?;
 
-    bed.run("viewer", "clusters -n team-a")?.ended(0)?.says(&["berlin", "of namespace team-a only"])?;
+    bed.run("viewer", "clusters -n team-a")?.ended(0)?.says(&["berlin"])?;
     for command in ["drift -n team-a", "status -n team-a"] {
         bed.run("viewer", command)?.ended(0)?;
     }

@@ -302,6 +302,11 @@ impl Declared {
         conditions.iter().find(|one| one["type"] == "Ready")?["reason"].as_str()
     }
 
+    /// The revision that a VidraResource's status asks for.
+    pub fn asked_revision(&self, resource: &str) -> Option<&str> {
+        self.resources.get(resource)?["status"]["revision"].as_str()
+    }
+
     /// Is there the VidraResource, and not on its way out?
     pub fn is_alive(&self, resource: &str) -> bool {
         self.resources.get(resource).is_some_and(|one| one["metadata"]["deletionTimestamp"].is_null())

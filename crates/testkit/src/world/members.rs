@@ -5,7 +5,7 @@ use std::sync::Arc;
 use kube::Api;
 use serde_json::{Value, json};
 use vidra_api::{
-    DriftState, MemberCluster, MemberClusterStatus, MemberTargets, TargetState, VidraTarget, find,
+    Desired, DriftState, MemberCluster, MemberClusterStatus, MemberTargets, TargetState, VidraTarget, find,
 };
 
 use super::{
@@ -80,9 +80,14 @@ impl World {
                 let (mut targets, mut objects) = (MemberTargets::default(), 0);
                 for target in all.iter().filter(|target| target.spec.cluster == *name) {
                     let own = target.status.clone().unwrap_or_default();
-                    targets.total += 1;
-                    targets.ready += i32::from(own.state == Some(TargetState::Ready));
-                    targets.failed += i32::from(own.state == Some(TargetState::Failed));
+                    let stays = target.spec.desired == Desired::Present;
+                    let current = own.observed_generation == target.metadata.generation;
+                    let is = |state| i32::from(stays && current && own.state == Some(state));
+                    let has = i32::from(own.revision.as_ref() == Some(&target.spec.revision));
+                    targets.total += i32::from(stays);
+                    targets.terminating += i32::from(!stays);
+                    targets.ready += is(TargetState::Ready) * has;
+                    targets.failed += is(TargetState::Failed);
                     targets.drifted += i32::from(own.drift == Some(DriftState::Drifted));
                     objects += own.objects;
                 }

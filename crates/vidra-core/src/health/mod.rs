@@ -3,7 +3,8 @@
 //!
 //! A pure function of the object. What differs from kstatus: there is no clock, so a pod that cannot be scheduled stays
 //! InProgress here (reconcile.timeout makes its target Failed); a DaemonSet that is updated by deleting pods need not be
-//! updated, and a paused Deployment not rolled out; and no reason or message carries a count or a controller's text, so that what is written once
+//! updated, and a paused Deployment not rolled out; a suspended Job is
+//! Suspended, which is Current only where it is declared so; and no reason or message carries a count or a controller's text, so that what is written once
 //! into a status does not change with every pod that starts. Not here: health checks that users declare.
 
 mod builtin;
@@ -24,6 +25,8 @@ use read::{condition, number, text};
 pub enum HealthStatus {
     /// It is as declared and does its work.
     Current,
+    /// It is stopped, and goes on when somebody says so: see [`HealthStatus::declared`].
+    Suspended,
     /// On the way, as far as one can see.
     InProgress,
     /// It will not get there without somebody's help.
@@ -38,11 +41,24 @@ impl fmt::Display for HealthStatus {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             HealthStatus::Current => "Current",
+            HealthStatus::Suspended => "Suspended",
             HealthStatus::InProgress => "InProgress",
             HealthStatus::Failed => "Failed",
             HealthStatus::Terminating => "Terminating",
             HealthStatus::Unknown => "Unknown",
         })
+    }
+}
+
+impl HealthStatus {
+    /// How an object is that was declared as `body`: one that is suspended by its declaration is Current, though no later
+    /// wave may count on its work; one that somebody else has suspended has yet to do it.
+    pub fn declared(self, body: &Value) -> Self {
+        match self {
+            Self::Suspended if body["spec"]["suspend"] == true => Self::Current,
+            Self::Suspended => Self::InProgress,
+            other => other,
+        }
     }
 }
 
@@ -68,6 +84,10 @@ impl Health {
 
     fn in_progress(reason: &'static str, message: &str) -> Health {
         Health::of(HealthStatus::InProgress, reason, message)
+    }
+
+    fn suspended(message: &str) -> Health {
+        Health::of(HealthStatus::Suspended, "Suspended", message)
     }
 
     fn failed(reason: &'static str, message: &str) -> Health {

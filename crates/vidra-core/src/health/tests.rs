@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{HealthStatus, assess};
-use HealthStatus::{Current, Failed, InProgress, Terminating, Unknown};
+use HealthStatus::{Current, Failed, InProgress, Suspended, Terminating, Unknown};
 
 fn merge(base: &mut Value, patch: &Value) {
     match (base, patch) {
@@ -330,8 +330,8 @@ fn a_job_is_current_once_it_runs_and_failed_when_it_says_so() {
             (with(&[("Failed", "True", "BackoffLimitExceeded")]), Failed, "JobFailed"),
             (
                 json!({"spec": {"suspend": true}, "status": {"conditions": conditions(&[("Suspended", "True", "X")])}}),
-                Current,
-                "Current",
+                Suspended,
+                "Suspended",
             ),
             // Resumed, and the controller has not said so yet.
             (with(&[("Suspended", "True", "JobSuspended")]), InProgress, "JobNotStarted"),
@@ -339,6 +339,22 @@ fn a_job_is_current_once_it_runs_and_failed_when_it_says_so() {
             (with(&[("FailureTarget", "True", "BackoffLimitExceeded")]), InProgress, "JobNotStarted"),
         ],
     );
+}
+
+#[test]
+fn what_is_suspended_is_current_only_where_it_is_declared_so() {
+    let by = |suspend: Value| json!({"kind": "Job", "spec": {"suspend": suspend}});
+    for (health, declared, told) in [
+        (Suspended, by(json!(true)), Current),
+        (Suspended, by(json!(false)), InProgress),
+        (Suspended, by(json!("true")), InProgress),
+        (Suspended, json!({"kind": "Job"}), InProgress),
+        (Current, by(json!(true)), Current),
+        (InProgress, by(json!(true)), InProgress),
+        (Failed, by(json!(true)), Failed),
+    ] {
+        assert_eq!(health.declared(&declared), told, "{health}, {declared}");
+    }
 }
 
 #[test]

@@ -161,7 +161,7 @@ pub(super) fn job(live: &Value) -> Health {
     } else if has_condition(live, "Complete", "True") {
         Health::current("The Job has completed")
     } else if has_condition(live, "Suspended", "True") && flag(live, "/spec/suspend") {
-        Health::current("The Job is suspended")
+        Health::suspended("The Job is suspended")
     } else if text(live, "/status/startTime").is_none() {
         Health::in_progress("JobNotStarted", "The Job has not started")
     } else {

@@ -102,6 +102,7 @@ mod tests {
             leaving: false,
             stalled: None,
             first_drift: first_drift(changes),
+            going: None,
             objects: 1,
         }
     }

@@ -16,7 +16,7 @@ pub const HEALTH_CHECK_TIMEOUT: &str = "HealthCheckTimeout";
 /// anew after it.
 pub(super) fn next(before: Option<&Progress>, facts: &TargetFacts<'_>) -> Option<Progress> {
     let waits = match &facts.delivery {
-        Delivery::Applied => !facts.unready.is_empty() && !facts.leaving,
+        Delivery::Applied => facts.unready.is_waited_for() && !facts.leaving,
         Delivery::Waiting { .. } => !facts.leaving,
         _ => false,
     };

@@ -1,10 +1,12 @@
 //! The status of a VidraResource: the roll-up of its targets.
 
+use super::counts::Standing;
 use super::drifted::{FirstDrift, drifted};
+use super::removing::{Going, removing};
 use super::target::CONTENTION;
 use vidra_api::{
     ClusterSummary, DriftState, Summary, TargetState, Time, VidraResourceStatus, clip,
-    condition::{DRIFTED, READY, RECONCILING, STALLED},
+    condition::{DRIFTED, READY, RECONCILING, REMOVING, STALLED},
     resource::CLUSTERS_MAX,
     set_condition,
     target::MESSAGE_MAX,
@@ -53,6 +55,8 @@ pub struct TargetView {
     pub stalled: Option<Stall>,
     /// What differed there first, and still does.
     pub first_drift: Option<FirstDrift>,
+    /// What still goes of it.
+    pub going: Option<Going>,
     /// Objects in it.
     pub objects: i64,
 }
@@ -112,7 +116,10 @@ pub fn resource_status(before: &VidraResourceStatus, facts: &ResourceFacts<'_>) 
     }
     let (drift, why, which) = drifted(facts.targets);
     let (generation, now) = (Some(facts.generation), facts.now.clone());
-    set_condition(&mut status.conditions, DRIFTED, drift, why, &which, generation, now);
+    set_condition(&mut status.conditions, DRIFTED, drift, why, &which, generation, now.clone());
+    let going = facts.targets.iter().filter_map(|one| Some((one.cluster.as_str(), one.going.as_ref()?)));
+    let (goes, why, what) = removing(going);
+    set_condition(&mut status.conditions, REMOVING, goes, &why, &what, generation, now);
     status.summary = Some(summary);
     status
 }
@@ -124,22 +131,22 @@ fn summary(facts: &ResourceFacts<'_>) -> Summary {
         if target.drift == Some(DriftState::Drifted) {
             summary.drifted += 1;
         }
-        if target.leaving {
-            summary.terminating += 1;
-            continue;
-        }
-        summary.targets += 1;
         // An answer for another revision, or for another generation of the target, is no answer yet.
         let current = target.revision.as_deref() == facts.revision;
-        match target.state {
-            Some(TargetState::Ready) if current => summary.ready += 1,
-            Some(TargetState::Failed) => summary.failed += 1,
-            Some(TargetState::Unknown) => summary.unknown += 1,
-            Some(TargetState::Suspended) => summary.suspended += 1,
-            Some(TargetState::Waiting) => summary.waiting += 1,
-            Some(TargetState::Terminating) => summary.terminating += 1,
-            Some(TargetState::Ready | TargetState::Progressing) | None => summary.progressing += 1,
-        }
+        let count = match Standing::new(target.leaving, target.state, current) {
+            Standing::Leaving => {
+                summary.terminating += 1;
+                continue;
+            }
+            Standing::Ready => &mut summary.ready,
+            Standing::Failed => &mut summary.failed,
+            Standing::Unknown => &mut summary.unknown,
+            Standing::Suspended => &mut summary.suspended,
+            Standing::Waiting => &mut summary.waiting,
+            Standing::Progressing => &mut summary.progressing,
+        };
+        *count += 1;
+        summary.targets += 1;
     }
     summary
 }
@@ -256,6 +263,7 @@ mod tests {
             leaving: false,
             stalled: None,
             first_drift: None,
+            going: None,
             objects: 1,
         }
     }
@@ -330,9 +338,13 @@ mod tests {
     fn a_target_that_leaves_is_not_held_against_ready() {
         let mut gone = target("b", Some(TargetState::Terminating), "old");
         gone.leaving = true;
+        gone.going = Some(Going { objects: 7, reason: "Forbidden".into(), message: "no".into() });
         let status = status(&[target("a", Some(TargetState::Ready), "new"), gone], None);
         assert_eq!(condition(&status, READY).0, "True");
-        assert_eq!(status.summary.unwrap().terminating, 1);
+        assert_eq!(condition(&status, REMOVING), ("True".into(), "Forbidden".into()));
+        let message = &find(&status.conditions, REMOVING).unwrap().message;
+        assert_eq!(message, "still to go: 7 objects on 1 target; Forbidden on b: no");
+        assert_eq!((status.summary.unwrap().terminating, status.targets_ready.as_deref()), (1, Some("1/1")));
     }
 
     #[test]

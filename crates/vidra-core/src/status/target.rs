@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use vidra_api::{
-    Change, ConditionStatus, Corrections, DriftState, TargetState, Time, VidraTargetStatus, clip,
+    Change, ConditionStatus, Corrections, DriftState, RemovingObjects, TargetState, Time, VidraTargetStatus,
+    clip,
     condition::{READY, STALLED},
     find, set_condition,
     target::MESSAGE_MAX,
@@ -86,6 +87,8 @@ pub struct TargetFacts<'a> {
     pub contention: Option<Told>,
     /// Declared objects that are not healthy.
     pub unready: Unready,
+    /// Objects that are declared no more and are still there.
+    pub removing: Option<RemovingObjects>,
     /// Corrections made in this pass.
     pub corrected: i64,
     /// All of the target was compared with the member.
@@ -119,10 +122,15 @@ pub fn target_status(before: &VidraTargetStatus, facts: &TargetFacts<'_>) -> Vid
     if known {
         (status.objects, status.ready) = (facts.objects, facts.ready);
         (status.unready, status.unready_total) = (facts.unready.entries(), facts.unready.total());
+        status.removing = facts.removing.clone().map(|removing| RemovingObjects {
+            message: removing.message.map(|message| clip(&message, MESSAGE_MAX)),
+            ..removing
+        });
     }
     if facts.leaving {
         // They are to go, whatever they were.
         (status.unready, status.unready_total) = (Vec::new(), None);
+        status.removing = None;
     }
     if facts.delivery == Delivery::Applied && !facts.leaving {
         status.revision = Some(facts.revision.to_owned());
@@ -218,11 +226,7 @@ pub(super) fn state(facts: &TargetFacts<'_>) -> (TargetState, &'static str, Stri
         }
         Delivery::Waiting { reason, message } => (TargetState::Waiting, reason, message.clone()),
         Delivery::Failed { reason, message, .. } => (TargetState::Failed, reason, message.clone()),
-        Delivery::Applied => match facts.unready.first() {
-            None => (TargetState::Ready, "Ready", String::new()),
-            Some((message, true)) => (TargetState::Failed, "ObjectFailed", message),
-            Some((message, false)) => (TargetState::Progressing, "ObjectsProgressing", message),
-        },
+        Delivery::Applied => facts.unready.first().unwrap_or((TargetState::Ready, "Ready", String::new())),
     }
 }
 
@@ -254,6 +258,7 @@ pub(super) mod tests {
             changes_max: 100,
             contention: None,
             unready: Unready::default(),
+            removing: None,
             corrected: 0,
             compared: true,
             applied_generation: 7,
@@ -301,6 +306,25 @@ pub(super) mod tests {
             assert_eq!(status.state, Some(state), "{delivery:?}");
             let ready = find(&status.conditions, READY).unwrap();
             assert_eq!(ready.status == "True", state == TargetState::Ready, "{delivery:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_pruned_is_told_beside_the_state_stands_while_nobody_can_look_and_ends_when_all_is_to_go() {
+        let message = Some("w".repeat(2000));
+        let going = RemovingObjects { objects: 2, reason: "Finalizers".into(), message };
+        let pruning = TargetFacts { removing: Some(going), ..facts(Delivery::Applied, 1) };
+        let first = target_status(&VidraTargetStatus::default(), &pruning);
+        assert_eq!(first.state, Some(TargetState::Ready), "what is declared is there");
+        let told = first.removing.clone().unwrap();
+        assert_eq!((told.objects, told.message.map(|text| text.chars().count())), (2, Some(MESSAGE_MAX)));
+        let silent = || Delivery::Unreachable { reason: "NoAnswer", message: String::new() };
+        for delivery in [silent(), Delivery::Suspended] {
+            assert_eq!(target_status(&first, &facts(delivery, 5)).removing, first.removing);
+        }
+        let leaving = TargetFacts { leaving: true, ..facts(silent(), 5) };
+        for facts in [leaving, facts(Delivery::Applied, 5)] {
+            assert_eq!(target_status(&first, &facts).removing, None);
         }
     }
 

@@ -5,11 +5,17 @@
 //! told of a name or a note is one short line all the same.
 
 use vidra_api::{
-    ObjectHealth, UnreadyObject,
+    ObjectHealth, TargetState, UnreadyObject,
     target::{LABEL_MAX, NOTE_MAX, SUBDOMAIN_MAX, UNREADY_MAX},
 };
 
 use crate::{health::HealthStatus, object::ObjectKey, unseen::shown};
+
+/// The reason of a target of which objects are gone and are left so.
+pub const OBJECTS_MISSING: &str = "ObjectsMissing";
+
+/// What is noted of an object that is gone and is left so.
+const LEFT: &str = "It was delivered and is gone, and spec.drift.policy Report leaves it so";
 
 /// Declared objects that are not healthy.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -18,22 +24,27 @@ pub struct Unready {
     worst: Vec<One>,
     /// How many there are.
     all: usize,
+    /// Of these, gone and left so.
+    left: usize,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct One {
     key: ObjectKey,
     health: ObjectHealth,
+    /// It is gone, and is left so.
+    left: bool,
     note: Option<String>,
 }
 
 impl One {
-    /// What is not there comes last: most often it waits for what is there and not healthy.
+    /// What is not there yet comes last: most often it waits for what is there and not healthy.
     fn rank(&self) -> (u8, &ObjectKey) {
         let badness = match self.health {
             ObjectHealth::Failed => 0,
-            ObjectHealth::InProgress | ObjectHealth::Terminating | ObjectHealth::Unknown => 1,
-            ObjectHealth::NotThere => 2,
+            ObjectHealth::NotThere if self.left => 1,
+            ObjectHealth::InProgress | ObjectHealth::Terminating | ObjectHealth::Unknown => 2,
+            ObjectHealth::NotThere => 3,
         };
         (badness, &self.key)
     }
@@ -44,22 +55,28 @@ impl Unready {
     pub fn add(&mut self, key: &ObjectKey, health: HealthStatus, note: Option<&str>) {
         let health = match health {
             HealthStatus::Current => return,
-            HealthStatus::InProgress => ObjectHealth::InProgress,
+            HealthStatus::InProgress | HealthStatus::Suspended => ObjectHealth::InProgress,
             HealthStatus::Failed => ObjectHealth::Failed,
             HealthStatus::Terminating => ObjectHealth::Terminating,
             HealthStatus::Unknown => ObjectHealth::Unknown,
         };
-        self.put(key, health, note);
+        self.put(key, health, false, note);
     }
 
     /// One more object that is not there yet.
     pub fn add_missing(&mut self, key: &ObjectKey) {
-        self.put(key, ObjectHealth::NotThere, None);
+        self.put(key, ObjectHealth::NotThere, false, None);
     }
 
-    fn put(&mut self, key: &ObjectKey, health: ObjectHealth, note: Option<&str>) {
+    /// One more object that was delivered, is gone, and is left so.
+    pub fn add_left(&mut self, key: &ObjectKey) {
+        self.left += 1;
+        self.put(key, ObjectHealth::NotThere, true, Some(LEFT));
+    }
+
+    fn put(&mut self, key: &ObjectKey, health: ObjectHealth, left: bool, note: Option<&str>) {
         self.all += 1;
-        let mut one = One { key: key.clone(), health, note: None };
+        let mut one = One { key: key.clone(), health, left, note: None };
         let at = self.worst.partition_point(|other| other.rank() <= one.rank());
         // Of thousands that are not there only the first few are kept.
         if at < UNREADY_MAX {
@@ -74,20 +91,39 @@ impl Unready {
         self.all == 0
     }
 
-    /// The first, what and why in a sentence, and whether it has failed.
-    pub fn first(&self) -> Option<(String, bool)> {
-        let One { key, health, note } = self.worst.first()?;
+    /// Some may get healthy yet, as far as one can see.
+    pub fn is_waited_for(&self) -> bool {
+        self.all > self.left
+    }
+
+    /// What the first makes of its target: state, reason, and a sentence.
+    pub fn first(&self) -> Option<(TargetState, &'static str, String)> {
+        let One { key, health, left, note } = self.worst.first()?;
+        if *left {
+            let more = match self.left - 1 {
+                0 => String::new(),
+                1 => ", and so is 1 more".to_owned(),
+                more => format!(", and so are {more} more"),
+            };
+            let message = format!(
+                "{key} was delivered and is gone{more}, and spec.drift.policy Report leaves that so; set it to Correct to have what is declared made again, or drop it from the manifest"
+            );
+            return Some((TargetState::Failed, OBJECTS_MISSING, message));
+        }
         let message = match (health, note) {
             (ObjectHealth::NotThere, _) => format!("{key} is not there yet"),
             (_, None) => format!("{key} is not ready"),
             (_, Some(note)) => format!("{key} is not ready: {note}"),
         };
-        Some((message, *health == ObjectHealth::Failed))
+        Some(match health {
+            ObjectHealth::Failed => (TargetState::Failed, "ObjectFailed", message),
+            _ => (TargetState::Progressing, "ObjectsProgressing", message),
+        })
     }
 
     /// As a status lists them.
     pub fn entries(&self) -> Vec<UnreadyObject> {
-        let entry = |One { key, health, note }: &One| UnreadyObject {
+        let entry = |One { key, health, note, .. }: &One| UnreadyObject {
             group: shown(&key.group, SUBDOMAIN_MAX),
             kind: shown(&key.kind, LABEL_MAX),
             namespace: shown(&key.namespace, LABEL_MAX),
@@ -151,14 +187,45 @@ pub(super) mod tests {
         assert_eq!(names(&unready), ["d", "b", "c", "f", "a"]);
         assert_eq!(unready, of(&mut all.iter().rev()));
         assert_eq!(unready.total(), None);
-        assert_eq!(
-            unready.first(),
-            Some(("Deployment.apps shop/d is not ready: for a reason".to_owned(), true))
-        );
+        let (failed, moves) = (TargetState::Failed, TargetState::Progressing);
+        let first = |unready: &Unready| unready.first().unwrap();
+        let told = "Deployment.apps shop/d is not ready: for a reason".to_owned();
+        assert_eq!(first(&unready), (failed, "ObjectFailed", told));
         let missing = of(&mut all[..1].iter());
-        assert_eq!(missing.first(), Some(("Deployment.apps shop/a is not there yet".to_owned(), false)));
+        let told = "Deployment.apps shop/a is not there yet".to_owned();
+        assert_eq!(first(&missing), (moves, "ObjectsProgressing", told));
         let well = of(&mut all[4..5].iter());
         assert!(well.is_empty() && well.entries().is_empty() && well.first().is_none());
+    }
+
+    #[test]
+    fn what_is_gone_and_left_so_fails_its_target_and_is_not_waited_for() {
+        let mut unready = Unready::default();
+        unready.add_left(&key("b"));
+        assert!(!unready.is_waited_for());
+        let (state, reason, message) = unready.first().unwrap();
+        assert_eq!((state, reason), (TargetState::Failed, OBJECTS_MISSING));
+        assert!(message.starts_with("Deployment.apps shop/b was delivered and is gone, and spec.drift"));
+        let entries = unready.entries();
+        assert_eq!((entries[0].health, entries[0].note.as_deref()), (ObjectHealth::NotThere, Some(LEFT)));
+
+        // What is only late comes behind it, what has failed before it.
+        unready.add(&key("a"), HealthStatus::InProgress, None);
+        unready.add_left(&key("c"));
+        unready.add_missing(&key("0"));
+        assert!(unready.is_waited_for());
+        assert_eq!(names(&unready), ["b", "c", "a", "0"]);
+        assert!(unready.first().unwrap().2.contains(" is gone, and so is 1 more, and "));
+        unready.add(&key("z"), HealthStatus::Failed, None);
+        assert_eq!(unready.first().unwrap().1, "ObjectFailed");
+
+        let facts = TargetFacts { awaited: Some(0), ..facts(Delivery::Applied, 5) };
+        let mut left = Unready::default();
+        left.add_left(&key("b"));
+        let status = target_status(&VidraTargetStatus::default(), &TargetFacts { unready: left, ..facts });
+        assert_eq!((status.state, status.progress), (Some(TargetState::Failed), None));
+        let stalled = vidra_api::find(&status.conditions, vidra_api::condition::STALLED).unwrap();
+        assert_eq!(stalled.status, "False");
     }
 
     #[test]

@@ -151,6 +151,7 @@ impl Judge {
             ("Progressing", _)
             | ("Waiting", "WaitingForObject" | "WaitingForWave")
             | ("Failed", "ObjectFailed" | "HealthCheckTimeout" | "ImmutableField") => late(),
+            ("Failed", "ObjectsMissing") => spec["drift"]["policy"] == "Report" && late(),
             (_, reason) if PASSES.contains(&reason) => !retries,
             (
                 _,
@@ -235,7 +236,7 @@ impl Judge {
     }
 
     fn told_by_members(&self) -> Vec<String> {
-        let mut wrong = Vec::new();
+        let (mut wrong, declared) = (Vec::new(), &self.index.declared);
         for (name, member) in self.index.declared.fleet() {
             let (metadata, status) = (&member["metadata"], &member["status"]);
             if !metadata["deletionTimestamp"].is_null() {
@@ -247,9 +248,19 @@ impl Judge {
                 wrong.push(format!("{name} can be worked with, and says {ready}"));
                 continue;
             }
-            let on = self.index.targets.values().filter(|target| target.cluster == *name);
+            let on = self.index.targets.values();
+            let on = on.filter(|target| target.cluster == *name && target.present);
             let total = on.clone().count();
-            let of = |state: &str| on.clone().filter(|target| target.state == state).count();
+            // One that has its revision, and that is the one that is asked for.
+            let has = |target: &Target| {
+                let claims = target.ready.as_ref().is_some_and(|claim| claim.revision == target.revision);
+                claims
+                    && declared.asked_revision(&target.resource).is_none_or(|asked| asked == target.revision)
+            };
+            let is = |target: &Target, state: &str| {
+                target.is_current && target.state == state && (state != "Ready" || has(target))
+            };
+            let of = |state: &str| on.clone().filter(|target| is(target, state)).count();
             let counted = &status["targets"];
             let same = |field: &str, count: usize| counted[field].as_u64() == Some(count as u64);
             if !(same("total", total) && same("ready", of("Ready")) && same("failed", of("Failed"))) {

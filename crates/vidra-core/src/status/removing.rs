@@ -1,0 +1,205 @@
+//! The condition Removing of a VidraResource: what still goes, on how many targets, and why it is not gone yet.
+//!
+//! A reason that the target loop writes into `status.removing` of a VidraTarget needs nothing here, unless it passes by
+//! itself: then it belongs into [`BY_ITSELF`].
+
+use std::collections::BTreeMap;
+
+use vidra_api::{ConditionStatus, Desired, TargetState, VidraTarget};
+
+use super::target::is_torn_down;
+
+/// Finalizers run in the member.
+pub const FINALIZERS: &str = "Finalizers";
+/// What is in a Namespace, or of a kind, cannot be told yet.
+pub const SETTLING: &str = "Settling";
+/// It is under way.
+pub const UNDER_WAY: &str = "Removing";
+/// The reason of the condition when nothing goes.
+const NOTHING: &str = "Nothing";
+
+/// Reasons that pass by themselves, the slowest first: they are told behind all others.
+const BY_ITSELF: [&str; 3] = [FINALIZERS, SETTLING, UNDER_WAY];
+/// So many clusters are named for a reason.
+const NAMED: usize = 10;
+
+/// What still goes of one target.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Going {
+    /// How many objects, as far as is known.
+    pub objects: i64,
+    /// Why they are still there, in one CamelCase word.
+    pub reason: String,
+    /// Why, in a sentence; may be empty.
+    pub message: String,
+}
+
+/// What still goes of a target: all that it has where it is to go, else what it has no more of in its revision.
+pub fn going(target: &VidraTarget) -> Option<Going> {
+    let status = target.status.clone().unwrap_or_default();
+    let generation = target.metadata.generation;
+    let told = (status.reason.unwrap_or_default(), status.message.unwrap_or_default());
+    match target.spec.desired {
+        // It stays as it is.
+        Desired::Forgotten => None,
+        Desired::Present => {
+            let going = status.removing?;
+            // Nobody can look, or is to: what was known stands.
+            let (reason, message) = match status.state {
+                Some(TargetState::Unknown | TargetState::Suspended) => told,
+                _ => (going.reason, going.message.unwrap_or_default()),
+            };
+            Some(Going { objects: going.objects, reason, message })
+        }
+        Desired::Absent | Desired::Orphaned => {
+            let (objects, observed) = (status.objects, status.observed_generation);
+            let is_gone = target
+                .status
+                .as_ref()
+                .is_some_and(|status| is_torn_down(status, generation.unwrap_or_default()));
+            let (reason, message) = match observed == generation && !told.0.is_empty() {
+                true => told,
+                false => (UNDER_WAY.to_owned(), String::new()),
+            };
+            (!is_gone).then_some(Going { objects, reason, message })
+        }
+    }
+}
+
+/// Whether a target says for this reason that its member cannot be worked with at all.
+pub fn is_out_of_reach(reason: &str) -> bool {
+    matches!(reason, "MemberUnreachable" | "NoCredentials" | "IdentityNotConfirmed" | "MemberMissing")
+}
+
+/// Status, reason and message of the condition, from what goes of each target, with its cluster.
+pub fn removing<'a>(
+    all: impl IntoIterator<Item = (&'a str, &'a Going)>,
+) -> (ConditionStatus, String, String) {
+    let mut by_reason: BTreeMap<(usize, &str), BTreeMap<&str, &Going>> = BTreeMap::new();
+    let (mut objects, mut targets) = (0_i64, 0_usize);
+    for (cluster, going) in all {
+        (objects, targets) = (objects.saturating_add(going.objects), targets + 1);
+        let slow = BY_ITSELF.iter().position(|one| *one == going.reason).map_or(0, |place| place + 1);
+        by_reason.entry((slow, &going.reason)).or_default().insert(cluster, going);
+    }
+    let Some(((_, first), _)) = by_reason.first_key_value() else {
+        return (ConditionStatus::False, NOTHING.to_owned(), String::new());
+    };
+    let first = (*first).to_owned();
+    let plural = |count: i64| if count == 1 { "" } else { "s" };
+    let mut message = format!(
+        "still to go: {objects} object{} on {targets} target{}",
+        plural(objects),
+        plural(i64::try_from(targets).unwrap_or(i64::MAX))
+    );
+    for ((_, reason), clusters) in by_reason {
+        let names: Vec<_> = clusters.keys().take(NAMED).copied().collect();
+        let more = match clusters.len() - names.len() {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        message.push_str(&format!("; {reason} on {}{more}", names.join(", ")));
+        // Of several the first says what it is like.
+        if let Some(going) = clusters.values().find(|going| !going.message.is_empty()) {
+            message.push_str(&format!(": {}", going.message));
+        }
+    }
+    (ConditionStatus::True, first, message)
+}
+
+#[cfg(test)]
+mod tests {
+    use vidra_api::{
+        RemovingObjects, VidraTargetSpec, VidraTargetStatus, condition::CONDITION_MESSAGE_MAX, set_condition,
+    };
+
+    use super::*;
+    use crate::status::{TORN_DOWN, target::tests::at};
+
+    fn target(desired: Desired, status: VidraTargetStatus) -> VidraTarget {
+        let mut target =
+            VidraTarget::new("shop.berlin", VidraTargetSpec { desired, ..VidraTargetSpec::default() });
+        target.metadata.generation = Some(2);
+        target.status = Some(VidraTargetStatus { observed_generation: Some(2), objects: 3, ..status });
+        target
+    }
+
+    fn says(state: TargetState, reason: &str, message: &str) -> VidraTargetStatus {
+        let (reason, message) = (Some(reason.to_owned()), Some(message.to_owned()));
+        VidraTargetStatus { state: Some(state), reason, message, ..VidraTargetStatus::default() }
+    }
+
+    fn of(objects: i64, reason: &str, message: &str) -> Going {
+        Going { objects, reason: reason.into(), message: message.into() }
+    }
+
+    #[test]
+    fn of_a_target_that_leaves_all_goes_and_of_one_that_stays_what_it_says() {
+        use TargetState::{Failed, Ready, Suspended, Terminating, Unknown};
+        let pruned = |status: VidraTargetStatus| {
+            let message = Some("waiting".to_owned());
+            let removing = RemovingObjects { objects: 1, reason: "Finalizers".into(), message };
+            VidraTargetStatus { removing: Some(removing), ..status }
+        };
+        let mut gone = says(Terminating, "Removed", "");
+        set_condition(&mut gone.conditions, TORN_DOWN, true, "Removed", "", None, at(1));
+        let silent = |state| says(state, "MemberUnreachable", "no answer");
+        let fresh = VidraTargetStatus::default;
+        let cases = [
+            (Desired::Present, says(Ready, "Ready", ""), None),
+            (Desired::Present, pruned(says(Ready, "Ready", "")), Some(of(1, "Finalizers", "waiting"))),
+            (Desired::Present, pruned(says(Failed, "Invalid", "no")), Some(of(1, "Finalizers", "waiting"))),
+            (Desired::Present, pruned(silent(Unknown)), Some(of(1, "MemberUnreachable", "no answer"))),
+            (Desired::Present, pruned(says(Suspended, "Suspended", "")), Some(of(1, "Suspended", ""))),
+            (Desired::Absent, silent(Terminating), Some(of(3, "MemberUnreachable", "no answer"))),
+            (Desired::Orphaned, says(Failed, "Forbidden", "no"), Some(of(3, "Forbidden", "no"))),
+            (Desired::Absent, fresh(), Some(of(3, "Removing", ""))),
+            (Desired::Absent, gone, None),
+            (Desired::Forgotten, silent(Terminating), None),
+        ];
+        for (desired, status, expected) in cases {
+            let target = target(desired, status);
+            assert_eq!(going(&target), expected, "{target:?}");
+        }
+        // What it said before it was told to go says nothing of its going.
+        let mut turned = target(Desired::Absent, says(Ready, "Ready", ""));
+        turned.metadata.generation = Some(3);
+        assert_eq!(going(&turned), Some(of(3, "Removing", "")));
+        turned.status = None;
+        assert_eq!(going(&turned), Some(of(0, "Removing", "")));
+    }
+
+    #[test]
+    fn the_condition_says_how_many_where_and_why_and_what_needs_a_person_first() {
+        let none: [(&str, &Going); 0] = [];
+        assert_eq!(removing(none), (ConditionStatus::False, "Nothing".into(), String::new()));
+        let all = [
+            ("tokyo", of(2, "Removing", "")),
+            ("berlin", of(1, "Finalizers", "waiting until ConfigMap shop/a is gone")),
+            ("cairo", of(4, "MemberUnreachable", "no answer")),
+            ("austin", of(3, "MemberUnreachable", "")),
+        ];
+        let of_all = |count: usize| removing(all[..count].iter().map(|(cluster, going)| (*cluster, going)));
+        let (status, reason, message) = of_all(4);
+        assert_eq!((status, reason.as_str()), (ConditionStatus::True, "MemberUnreachable"));
+        assert_eq!(
+            message,
+            "still to go: 10 objects on 4 targets; MemberUnreachable on austin, cairo: no answer; \
+             Finalizers on berlin: waiting until ConfigMap shop/a is gone; Removing on tokyo"
+        );
+        assert_eq!(of_all(2).1, "Finalizers");
+        assert_eq!(of_all(1).2, "still to go: 2 objects on 1 target; Removing on tokyo");
+        let mut backwards: Vec<_> = all.iter().map(|(cluster, going)| (*cluster, going)).collect();
+        backwards.reverse();
+        assert_eq!(removing(backwards), of_all(4), "the order does not matter");
+    }
+
+    #[test]
+    fn of_many_targets_a_few_are_named() {
+        let names: Vec<String> = (0..500).map(|number| format!("cluster-{number:03}")).collect();
+        let one = of(1, "Forbidden", &"x".repeat(1024));
+        let (_, _, message) = removing(names.iter().map(|name| (name.as_str(), &one)));
+        assert!(message.contains("cluster-009 and 490 more: x") && !message.contains("cluster-010"));
+        assert!(message.chars().count() < CONDITION_MESSAGE_MAX);
+    }
+}
