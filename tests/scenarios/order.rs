@@ -161,22 +161,19 @@ fn a_suspended_job_is_healthy_and_opens_no_later_wave() {
         alice.when(&after, "there", says("one")).await;
         world.ready("shop").await;
 
-        // Somebody else suspends it, and that is left so: it was not declared, so it is not as it should be.
-        let report = |manifest: &str| {
-            json!({"apiVersion": "vidra.dev/v1alpha1", "kind": "VidraResource", "metadata": {"name": "other"},
-                "spec": {"targets": [{"clusterNames": ["berlin"]}], "drift": {"policy": "Report"}, "manifest": manifest}})
-        };
-        let mut long = job(false);
-        long["metadata"]["name"] = "long".into();
-        // It does not end before it is suspended.
-        long["spec"]["parallelism"] = 0.into();
-        world.apply_yaml(&report(&object(&long)).to_string()).await;
-        world.ready("other").await;
-        let at = At::new("batch/v1", "Job", &world.ns, "long");
-        alice.merge(&at, json!({"spec": {"suspend": true}})).await;
+        // One that somebody else has suspended, and that the manifest says nothing of, has yet to do its work.
+        let mut queued = job(true);
+        queued["metadata"] = json!({"name": "queued", "namespace": world.ns});
+        alice.create(queued.clone()).await;
+        queued["spec"].as_object_mut().unwrap().remove("suspend");
+        let spec = json!({"targets": [{"clusterNames": ["berlin"]}], "conflicts": {"existing": "Adopt"}});
+        world.deliver_with("other", &object(&queued), spec).await;
         let message =
             world.target_is("other", "berlin", TargetState::Progressing, "ObjectsProgressing").await;
         assert!(message.contains("suspended"), "{message}");
+        let at = At::new("batch/v1", "Job", &world.ns, "queued");
+        alice.merge(&at, json!({"spec": {"suspend": false}})).await;
+        world.ready("other").await;
         world.end().await;
     });
 }

@@ -214,7 +214,7 @@ fn names_scopes_and_subresources_are_as_documented() {
 #[test]
 fn columns_are_as_documented_and_wide_ones_end_with_plus() {
     let rows = [
-        ("VidraResource", "Ready Targets Revision Message+ Age"),
+        ("VidraResource", "Ready Targets Revision Removing+ Message+ Age"),
         ("VidraTarget", "Cluster Resource State Drift Objects Since Revision+ Message+"),
         ("VidraInventory", "Cluster Resource Age"),
         ("MemberCluster", "Ready Targets Drifted Objects Version Reason Age Watches+ Denied+ Message+"),
