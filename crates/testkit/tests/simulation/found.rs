@@ -187,7 +187,12 @@ fn a_deletion_that_is_reported_stays_after_a_restart_and_a_revision_with_more_ov
         let of_a =
             json!({"target": {"kind": "ConfigMap", "name": "a"}, "mergePatch": {"data": {"key": "two"}}});
         world.patch("hub", &shop(), json!({"spec": {"overrides": [of_a]}})).await;
-        let changed = || world.data("tokyo", "a") == Some(json!({"key": "two"})) && ready(&world, "shop");
+        let changed = || {
+            let target = world.target("shop", "tokyo").unwrap_or_default();
+            world.data("tokyo", "a") == Some(json!({"key": "two"}))
+                && target["status"]["revision"] == target["spec"]["revision"]
+                && target["status"]["reason"] == "ObjectsMissing"
+        };
         world.until("what is declared otherwise is applied", SOON, changed).await;
         world.settle().await;
         assert_eq!(world.data("tokyo", "b"), None, "it is only reported");

@@ -91,7 +91,8 @@ impl Walk {
     fn differs(&self) -> Vec<String> {
         let mut wrong = self.world.observer.differs();
         for name in self.declared.keys() {
-            if !ready(&self.world, name) && (self.corrects || !self.is_unproved(name)) {
+            let is_left = || self.is_unproved(name) || self.says(name, "ObjectsMissing");
+            if !ready(&self.world, name) && (self.corrects || !is_left()) {
                 let status = self.world.resource(name).unwrap_or_default()["status"].clone();
                 wrong.push(format!("{name} is not ready: {status}"));
             }
@@ -121,10 +122,15 @@ impl Walk {
 
     /// It may not join an object whose marks another has lost, and leaves so.
     fn is_unproved(&self, name: &str) -> bool {
+        self.says(name, "NotOurs")
+    }
+
+    /// One of its targets says this; ObjectsMissing: what is only reported is gone.
+    fn says(&self, name: &str, said: &str) -> bool {
         let status = self.world.resource(name).unwrap_or_default()["status"].clone();
         let mut reasons =
             status["clusters"].as_array().into_iter().flatten().map(|cluster| &cluster["reason"]);
-        reasons.any(|reason| reason == "NotOurs")
+        reasons.any(|reason| reason == said)
     }
 
     /// Nobody is told when another VidraResource has put its marks on what they share.
