@@ -46,8 +46,13 @@ pub struct MemberIntent {
 
 impl MemberIntent {
     /// The Secret's name, and the labels that it carries over.
-    pub fn new(namespace: &str, name: &str, labels: &BTreeMap<String, String>) -> Self {
-        Self { secret: format!("{namespace}/{name}"), labels: labels.clone() }
+    pub fn new(namespace: &str, name: &str, labels: BTreeMap<String, String>) -> Self {
+        Self { secret: format!("{namespace}/{name}"), labels }
+    }
+
+    /// The labels that it carries over.
+    pub fn labels(&self) -> &BTreeMap<String, String> {
+        &self.labels
     }
 
     /// What was asked when the MemberCluster was last applied; `None`: it was made by somebody else.

@@ -111,7 +111,7 @@ fn take(hub: &Hub, config_map: Option<&ConfigMap>) {
             hub.queue.add(Key::Target(target), Priority::Resync);
         }
     }
-    if now.allow_proxy != before.allow_proxy {
+    if (now.allow_proxy, &now.carried_labels) != (before.allow_proxy, &before.carried_labels) {
         for member in hub.catalog.members() {
             hub.queue.add(Key::Cluster(member.name_any().as_str().into()), Priority::User);
         }
