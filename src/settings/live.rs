@@ -3,11 +3,12 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    sync::Arc,
     time::Duration,
 };
 
 use vidra_api::ClusterName;
-use vidra_core::{carried::Carried, drift::Redactions, guard};
+use vidra_core::{carried::Carried, drift::Redactions, guard, ignore::Autoscalers};
 
 use super::{Settings, parse_interval};
 
@@ -45,6 +46,8 @@ pub struct Live {
     pub registration_namespaces: BTreeSet<String>,
     /// Which labels of a registration Secret go to its MemberCluster.
     pub carried_labels: Carried,
+    /// The field managers to which replicas that are scaled are left.
+    pub autoscalers: Arc<Autoscalers>,
     /// Whether kubeconfigs of members may name a proxy.
     pub allow_proxy: bool,
     /// Fields whose values are never written, besides those of Secrets.
@@ -69,6 +72,7 @@ impl Live {
             cluster_concurrency: 4,
             registration_namespaces: BTreeSet::new(),
             carried_labels: Carried::default(),
+            autoscalers: Arc::default(),
             allow_proxy: settings.allow.proxy,
             redact: Redactions::default(),
         }
@@ -98,7 +102,7 @@ struct Setting {
     take: fn(&mut Live, &str) -> Result<(), String>,
 }
 
-const SETTINGS: [Setting; 16] = [
+const SETTINGS: [Setting; 17] = [
     Setting {
         key: "interval",
         alias: Some("requeueResourcesAfter"),
@@ -179,6 +183,11 @@ const SETTINGS: [Setting; 16] = [
         key: "carriedLabels",
         alias: None,
         take: |live, text| put(&mut live.carried_labels, Carried::parse(text)),
+    },
+    Setting {
+        key: "autoscalerManagers",
+        alias: None,
+        take: |live, text| put(&mut live.autoscalers, Autoscalers::parse(text).map(Arc::new)),
     },
     Setting { key: "allowProxy", alias: None, take: |live, text| put(&mut live.allow_proxy, switch(text)) },
     Setting {
@@ -299,7 +308,7 @@ mod tests {
     #[test]
     fn each_key_sets_its_value_and_nothing_else() {
         let seconds = Duration::from_secs;
-        let rows: [Row; 20] = [
+        let rows: [Row; 21] = [
             ("interval", "30s", |live| live.interval = Duration::from_secs(30)),
             ("requeueResourcesAfter", " 1h30m\n", |live| live.interval = Duration::from_secs(5400)),
             ("reconcileOnEvents", "false", |live| live.on_events = false),
@@ -322,6 +331,9 @@ mod tests {
             ("carriedLabels", "env, -velero.io/", |live| {
                 live.carried_labels = Carried::parse("env -velero.io/").unwrap();
             }),
+            ("autoscalerManagers", "acme-scaler", |live| {
+                live.autoscalers = Autoscalers::parse("acme-scaler").unwrap().into();
+            }),
             ("allowProxy", "true", |live| live.allow_proxy = true),
             ("redact", "ConfigMap .data.password", |live| {
                 live.redact = Redactions::parse("ConfigMap .data[\"password\"]").unwrap();
@@ -338,7 +350,7 @@ mod tests {
     }
 
     /// Each setting, with a value that is not its default.
-    const GOOD: [(&str, &str); 16] = [
+    const GOOD: [(&str, &str); 17] = [
         ("interval", "7s"),
         ("reconcileOnEvents", "false"),
         ("retry.enabled", "false"),
@@ -353,6 +365,7 @@ mod tests {
         ("clusterConcurrency", "7"),
         ("registrationNamespaces", "seven"),
         ("carriedLabels", "seven"),
+        ("autoscalerManagers", "seven"),
         ("allowProxy", "true"),
         ("redact", "ConfigMap .data.password"),
     ];
@@ -379,6 +392,7 @@ mod tests {
             ("clusterConcurrency", "0", "write a whole number from 1 to 64"),
             ("registrationNamespaces", "team-a, Team-B", "write at most 50 names"),
             ("carriedLabels", "env=prod", "write at most 50 prefixes"),
+            ("autoscalerManagers", &"x".repeat(129), "write at most 50 names of field managers"),
             ("allowProxy", "yes", "write true or false"),
             ("redact", "ConfigMap data.password", "line 1: data.password: at character 1"),
         ] {

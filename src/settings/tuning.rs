@@ -106,7 +106,8 @@ fn take(hub: &Hub, config_map: Option<&ConfigMap>) {
     }
     tracing::info!(settings = ?now, "settings changed");
     hub.queue.tune(now.cluster_concurrency, now.retry_base);
-    if (now.interval, now.on_events, &now.redact) != (before.interval, before.on_events, &before.redact) {
+    let looks = |live: &Live| (live.interval, live.on_events, live.redact.clone(), live.autoscalers.clone());
+    if looks(now) != looks(&before) {
         for target in hub.catalog.all_targets() {
             hub.queue.add(Key::Target(target), Priority::Resync);
         }
