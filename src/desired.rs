@@ -6,7 +6,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use parking_lot::Mutex;
 use vidra_api::DriftSpec;
 use vidra_core::{
-    ignore::{InvalidIgnore, Rules, Sparing},
+    ignore::{Autoscalers, InvalidIgnore, Rules, Sparing},
     object::ObjectKey,
     plan::Want,
     render::{Declared, Rendered, Unresolved},
@@ -25,7 +25,7 @@ pub struct Desired {
     /// Objects of kinds that the member does not know.
     pub unresolved: Vec<Unresolved>,
     /// What was asked for last of [`Desired::sparing`]: the members that share this mostly ask alike.
-    sparing: Mutex<Option<(DriftSpec, Arc<Sparing>)>>,
+    sparing: Mutex<Option<(DriftSpec, Arc<Autoscalers>, Arc<Sparing>)>>,
 }
 
 impl Desired {
@@ -52,18 +52,23 @@ impl Desired {
         Self { objects, wants, unresolved: rendered.unresolved, ..Self::default() }
     }
 
-    /// What of the declared objects is left alone.
+    /// What of the declared objects is left alone, replicas to these.
     ///
     /// # Errors
     /// A path that cannot be read.
-    pub fn sparing(&self, spec: &DriftSpec) -> Result<Arc<Sparing>, InvalidIgnore> {
+    pub fn sparing(
+        &self,
+        spec: &DriftSpec,
+        autoscalers: &Arc<Autoscalers>,
+    ) -> Result<Arc<Sparing>, InvalidIgnore> {
         let mut held = self.sparing.lock();
-        if let Some((_, sparing)) = held.as_ref().filter(|(of, _)| of == spec) {
+        let asked = |held: &&(DriftSpec, Arc<Autoscalers>, _)| (&held.0, &held.1) == (spec, autoscalers);
+        if let Some((_, _, sparing)) = held.as_ref().filter(asked) {
             return Ok(Arc::clone(sparing));
         }
         let objects = self.objects.values().map(|one| (&one.gvk, &one.key, &*one.body));
-        let sparing = Arc::new(Rules::compile(spec)?.sparing(objects, &self.unresolved));
-        *held = Some((spec.clone(), Arc::clone(&sparing)));
+        let sparing = Arc::new(Rules::compile(spec)?.sparing(objects, &self.unresolved, autoscalers));
+        *held = Some((spec.clone(), Arc::clone(autoscalers), Arc::clone(&sparing)));
         Ok(sparing)
     }
 

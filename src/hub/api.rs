@@ -15,7 +15,7 @@ use serde::{Serialize, de::DeserializeOwned};
 use serde_json::json;
 use vidra_api::{
     MemberCluster, VidraInventory, VidraResource, VidraTarget,
-    labels::{FINALIZER, MEMBER_FINALIZER},
+    labels::{FINALIZER, LEFT_AT, MEMBER_FINALIZER},
     names::inventory_name,
 };
 use vidra_core::drift::{About, Does, Redactions};
@@ -23,7 +23,6 @@ use vidra_core::drift::{About, Does, Redactions};
 use super::{
     catalog::{self, Catalog, Listed, Via},
     inventory::{ChunkWrite, chunk},
-    watch::LEFT_ANNOTATION,
 };
 use crate::{
     member::error::{CallError, Class},
@@ -47,8 +46,13 @@ pub struct MemberIntent {
 
 impl MemberIntent {
     /// The Secret's name, and the labels that it carries over.
-    pub fn new(namespace: &str, name: &str, labels: &BTreeMap<String, String>) -> Self {
-        Self { secret: format!("{namespace}/{name}"), labels: labels.clone() }
+    pub fn new(namespace: &str, name: &str, labels: BTreeMap<String, String>) -> Self {
+        Self { secret: format!("{namespace}/{name}"), labels }
+    }
+
+    /// The labels that it carries over.
+    pub fn labels(&self) -> &BTreeMap<String, String> {
+        &self.labels
     }
 
     /// What was asked when the MemberCluster was last applied; `None`: it was made by somebody else.
@@ -219,7 +223,7 @@ impl HubApi {
     /// Notes on a registration Secret that its member has left, so that it is not joined again.
     pub async fn registration_left(&self, namespace: &str, name: &str, at: &str) -> Result<(), CallError> {
         let api = self.namespaced::<Secret>(namespace);
-        let body = json!({"metadata": {"annotations": {LEFT_ANNOTATION: at}}});
+        let body = json!({"metadata": {"annotations": {LEFT_AT: at}}});
         match self.call("patch", api.patch(name, &PatchParams::default(), &Patch::Merge(&body))).await {
             Ok(secret) => self.catalog.fold_registration(secret.into(), Via::Answer),
             Err(error) if error.is_not_found() => {}

@@ -9,7 +9,10 @@ use k8s_openapi::api::core::v1::{ObjectReference, Secret};
 use kube::{Client, Resource, ResourceExt, api::ListParams};
 use serde::de::DeserializeOwned;
 use tokio::sync::watch;
-use vidra_api::{MemberCluster, VidraInventory, VidraResource, VidraTarget, labels::REGISTRATION_LABEL};
+use vidra_api::{
+    MemberCluster, VidraInventory, VidraResource, VidraTarget,
+    labels::{LEFT_AT, REGISTRATION_LABEL},
+};
 use vidra_core::mutants::{self, Mutant};
 
 use super::catalog::{Catalog, Listed, Via};
@@ -24,9 +27,6 @@ use crate::{
         follow::{News, Object},
     },
 };
-
-/// Set on a registration Secret whose member has left: it registers again when this is taken off.
-pub const LEFT_ANNOTATION: &str = "vidra.dev/left-at";
 
 /// Where a registration Secret keeps the kubeconfig when nothing else is said; the first that it has.
 pub const KUBECONFIG_KEYS: [&str; 3] = ["kubeconfig", "value", "value.yaml"];
@@ -97,7 +97,7 @@ impl From<Secret> for Registration {
             cluster,
             labels,
             data,
-            left: annotations.contains_key(LEFT_ANNOTATION),
+            left: annotations.contains_key(LEFT_AT),
             version: version.unwrap_or(0),
         }
     }

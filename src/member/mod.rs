@@ -8,6 +8,7 @@ pub mod error;
 pub mod informers;
 pub mod kinds;
 mod lanes;
+pub mod listed;
 pub mod live;
 pub mod owner;
 pub mod records;

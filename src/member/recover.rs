@@ -1,17 +1,11 @@
 //! Finds what a target has in a member when its inventory was lost: every kind that can be listed, by owner
-//! label. A label proves nothing; whatever is done with what is found is proved then.
+//! label. A label proves nothing: what we have not applied is passed over, and whatever is done with the rest is proved then.
 
-use kube::{Api, api::ListParams};
 use vidra_api::labels::HUB_LABEL;
-use vidra_core::{
-    drift::{About, Does},
-    object::ObjectKey,
-    plan::Held,
-};
+use vidra_core::{object::ObjectKey, plan::Held};
 
 use super::{
     error::{CallError, Class},
-    live::Live,
     owner::Owner,
     session::Session,
     token::Token,
@@ -28,21 +22,21 @@ pub async fn find_own(session: &Session, owner: &Owner, token: &Token<'_>) -> Re
     let selector = format!("{HUB_LABEL}={},{}", owner.hub, owner.hash.label_key());
     let mut inventory = Inventory::new();
     for (gvk, resource) in kinds.deliverable() {
-        let api: Api<Live> = Api::all_with(session.client.clone(), resource);
-        let mut params = ListParams::default().labels(&selector).limit(session.knobs().page);
-        loop {
-            let about = About { group: &gvk.group, kind: &gvk.kind, does: Does::Reads };
-            let page = session.call(token, "list", about, api.list_metadata(&params)).await?;
-            for found in page.items {
-                let (namespace, name) = (found.metadata.namespace, found.metadata.name);
-                let key = ObjectKey::new(gvk, &namespace.unwrap_or_default(), &name.unwrap_or_default());
-                // Without uid: only our own Apply entry will prove it ours.
-                inventory.entry(key).or_insert_with(|| Held::intended(&gvk.version));
+        for found in session.list(token, resource, None, &selector).await? {
+            if found.name.is_empty() {
+                tracing::warn!(cluster = %session.cluster, kind = %gvk, "an object with our labels has no name that can be read");
+                continue;
             }
-            match page.metadata.continue_.filter(|token| !token.is_empty()) {
-                Some(token) => params = params.continue_token(&token),
-                None => break,
+            let key = ObjectKey::new(gvk, &found.namespace, &found.name);
+            if !found.is_applied_by(&owner.manager) {
+                tracing::info!(
+                    cluster = %session.cluster, object = %key,
+                    "left alone: it bears our labels, and only our own Apply entry could prove it ours"
+                );
+                continue;
             }
+            // Without uid: only our own Apply entry will prove it ours.
+            inventory.entry(key).or_insert_with(|| Held::intended(&gvk.version));
         }
     }
     Ok(inventory)

@@ -396,6 +396,15 @@ impl Session {
         self.counted(verb, Box::pin(call), Some(token), telling)
     }
 
+    /// A page of a list, under the same rules; its own errors are told as they are.
+    pub fn page<T>(
+        &self,
+        token: &Token<'_>,
+        page: impl Future<Output = Result<T, CallError>>,
+    ) -> impl Future<Output = Result<T, CallError>> {
+        self.counted("list", Box::pin(page), Some(token), |error| error)
+    }
+
     /// The settings that hold now.
     pub fn settings(&self) -> Arc<Live> {
         self.deps.tuning.now()
@@ -410,12 +419,12 @@ impl Session {
         self.counted(verb, Box::pin(call), None, CallError::from)
     }
 
-    async fn counted<T>(
+    async fn counted<T, E>(
         &self,
         verb: &'static str,
-        call: impl Future<Output = Result<T, kube::Error>>,
+        call: impl Future<Output = Result<T, E>>,
         token: Option<&Token<'_>>,
-        telling: impl FnOnce(kube::Error) -> CallError,
+        telling: impl FnOnce(E) -> CallError,
     ) -> Result<T, CallError> {
         let closed = || CallError { class: Class::Transport, message: "the session has ended".into() };
         let answered = async {

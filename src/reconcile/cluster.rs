@@ -48,7 +48,7 @@ async fn pass(hub: &Hub, name: &str) -> Result<Verdict, CallError> {
         unclaim(hub, name);
         hub.metrics.clusters().forget(name);
         if let Some(registration) = candidates.iter().find(|one| !one.left) {
-            register(hub, registration).await?;
+            register(hub, registration, None).await?;
         }
         return Ok(Verdict::Done(None));
     };
@@ -59,8 +59,9 @@ async fn pass(hub: &Hub, name: &str) -> Result<Verdict, CallError> {
     }
     let registration = chosen(hub, &member, &candidates);
     refuse_others(hub, registration.as_deref(), &candidates);
-    if let Some(registration) = registration.as_ref().filter(|one| !leaving && asks_for_more(one, &member))
-        && register(hub, registration).await?
+    if let Some(registration) =
+        registration.as_ref().filter(|one| !leaving && asks_for_more(hub, one, &member))
+        && register(hub, registration, Some(&member)).await?
     {
         return Ok(Verdict::Done(None));
     }
@@ -123,22 +124,34 @@ fn refuse_others(hub: &Hub, chosen: Option<&Registration>, candidates: &[Arc<Reg
 
 /// The Secret asks for something else than when its MemberCluster was made. A MemberCluster that a person
 /// made keeps what it says.
-fn asks_for_more(registration: &Registration, member: &MemberCluster) -> bool {
-    MemberIntent::read(member).is_some_and(|made| made != intent(registration))
+fn asks_for_more(hub: &Hub, registration: &Registration, member: &MemberCluster) -> bool {
+    MemberIntent::read(member).is_some_and(|made| made != intent(hub, registration, Some(&made)))
 }
 
-fn intent(registration: &Registration) -> MemberIntent {
-    MemberIntent::new(&registration.namespace, &registration.name, &registration.labels)
+/// What a Secret asks for. A label that was carried before goes on to be, whatever the setting says now: targets may
+/// have been chosen by it.
+fn intent(hub: &Hub, registration: &Registration, made: Option<&MemberIntent>) -> MemberIntent {
+    let settings = hub.tuning.now();
+    let mut labels = registration.labels.clone();
+    labels.retain(|key, _| {
+        settings.carried_labels.carries(key) || made.is_some_and(|made| made.labels().contains_key(key))
+    });
+    MemberIntent::new(&registration.namespace, &registration.name, labels)
 }
 
 /// Makes or updates the MemberCluster; false: it could not be, and a person was told.
-async fn register(hub: &Hub, registration: &Registration) -> Result<bool, CallError> {
+async fn register(
+    hub: &Hub,
+    registration: &Registration,
+    member: Option<&MemberCluster>,
+) -> Result<bool, CallError> {
     if let Err(error) = ClusterName::try_from(registration.cluster.as_str()) {
         let note = format!("the label names no valid member cluster: {error}");
         hub.events.say_of(registration.reference(), Severity::Warning, "InvalidName", &note);
         return Ok(false);
     }
-    match hub.api.apply_member(&registration.cluster, &intent(registration)).await {
+    let made = member.and_then(MemberIntent::read);
+    match hub.api.apply_member(&registration.cluster, &intent(hub, registration, made.as_ref())).await {
         Err(error) if matches!(error.class, Class::FieldConflict(_)) => {
             let note =
                 format!("the labels were not carried to the MemberCluster, where others set them: {error}");

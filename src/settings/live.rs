@@ -3,11 +3,12 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    sync::Arc,
     time::Duration,
 };
 
 use vidra_api::ClusterName;
-use vidra_core::{drift::Redactions, guard};
+use vidra_core::{carried::Carried, drift::Redactions, guard, ignore::Autoscalers};
 
 use super::{Settings, parse_interval};
 
@@ -43,6 +44,10 @@ pub struct Live {
     pub cluster_concurrency: usize,
     /// Namespaces whose Secrets register members, besides the hub's own.
     pub registration_namespaces: BTreeSet<String>,
+    /// Which labels of a registration Secret go to its MemberCluster.
+    pub carried_labels: Carried,
+    /// The field managers to which replicas that are scaled are left.
+    pub autoscalers: Arc<Autoscalers>,
     /// Whether kubeconfigs of members may name a proxy.
     pub allow_proxy: bool,
     /// Fields whose values are never written, besides those of Secrets.
@@ -66,6 +71,8 @@ impl Live {
             object_removal_guard: guard::OBJECTS_SHARE,
             cluster_concurrency: 4,
             registration_namespaces: BTreeSet::new(),
+            carried_labels: Carried::default(),
+            autoscalers: Arc::default(),
             allow_proxy: settings.allow.proxy,
             redact: Redactions::default(),
         }
@@ -95,7 +102,7 @@ struct Setting {
     take: fn(&mut Live, &str) -> Result<(), String>,
 }
 
-const SETTINGS: [Setting; 15] = [
+const SETTINGS: [Setting; 17] = [
     Setting {
         key: "interval",
         alias: Some("requeueResourcesAfter"),
@@ -171,6 +178,16 @@ const SETTINGS: [Setting; 15] = [
         key: "registrationNamespaces",
         alias: None,
         take: |live, text| put(&mut live.registration_namespaces, namespaces(text)),
+    },
+    Setting {
+        key: "carriedLabels",
+        alias: None,
+        take: |live, text| put(&mut live.carried_labels, Carried::parse(text)),
+    },
+    Setting {
+        key: "autoscalerManagers",
+        alias: None,
+        take: |live, text| put(&mut live.autoscalers, Autoscalers::parse(text).map(Arc::new)),
     },
     Setting { key: "allowProxy", alias: None, take: |live, text| put(&mut live.allow_proxy, switch(text)) },
     Setting {
@@ -291,7 +308,7 @@ mod tests {
     #[test]
     fn each_key_sets_its_value_and_nothing_else() {
         let seconds = Duration::from_secs;
-        let rows: [Row; 19] = [
+        let rows: [Row; 21] = [
             ("interval", "30s", |live| live.interval = Duration::from_secs(30)),
             ("requeueResourcesAfter", " 1h30m\n", |live| live.interval = Duration::from_secs(5400)),
             ("reconcileOnEvents", "false", |live| live.on_events = false),
@@ -311,6 +328,12 @@ mod tests {
             ("registrationNamespaces", "a, b\nc", |live| {
                 live.registration_namespaces = ["a", "b", "c"].map(str::to_owned).into();
             }),
+            ("carriedLabels", "env, -velero.io/", |live| {
+                live.carried_labels = Carried::parse("env -velero.io/").unwrap();
+            }),
+            ("autoscalerManagers", "acme-scaler", |live| {
+                live.autoscalers = Autoscalers::parse("acme-scaler").unwrap().into();
+            }),
             ("allowProxy", "true", |live| live.allow_proxy = true),
             ("redact", "ConfigMap .data.password", |live| {
                 live.redact = Redactions::parse("ConfigMap .data[\"password\"]").unwrap();
@@ -327,7 +350,7 @@ mod tests {
     }
 
     /// Each setting, with a value that is not its default.
-    const GOOD: [(&str, &str); 15] = [
+    const GOOD: [(&str, &str); 17] = [
         ("interval", "7s"),
         ("reconcileOnEvents", "false"),
         ("retry.enabled", "false"),
@@ -341,6 +364,8 @@ mod tests {
         ("objectRemovalGuard", "7"),
         ("clusterConcurrency", "7"),
         ("registrationNamespaces", "seven"),
+        ("carriedLabels", "seven"),
+        ("autoscalerManagers", "seven"),
         ("allowProxy", "true"),
         ("redact", "ConfigMap .data.password"),
     ];
@@ -366,6 +391,8 @@ mod tests {
             ("objectRemovalGuard", "101%", "write a whole number from 0 to 100"),
             ("clusterConcurrency", "0", "write a whole number from 1 to 64"),
             ("registrationNamespaces", "team-a, Team-B", "write at most 50 names"),
+            ("carriedLabels", "env=prod", "write at most 50 prefixes"),
+            ("autoscalerManagers", &"x".repeat(129), "write at most 50 names of field managers"),
             ("allowProxy", "yes", "write true or false"),
             ("redact", "ConfigMap data.password", "line 1: data.password: at character 1"),
         ] {

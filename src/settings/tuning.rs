@@ -106,12 +106,13 @@ fn take(hub: &Hub, config_map: Option<&ConfigMap>) {
     }
     tracing::info!(settings = ?now, "settings changed");
     hub.queue.tune(now.cluster_concurrency, now.retry_base);
-    if (now.interval, now.on_events, &now.redact) != (before.interval, before.on_events, &before.redact) {
+    let looks = |live: &Live| (live.interval, live.on_events, live.redact.clone(), live.autoscalers.clone());
+    if looks(now) != looks(&before) {
         for target in hub.catalog.all_targets() {
             hub.queue.add(Key::Target(target), Priority::Resync);
         }
     }
-    if now.allow_proxy != before.allow_proxy {
+    if (now.allow_proxy, &now.carried_labels) != (before.allow_proxy, &before.carried_labels) {
         for member in hub.catalog.members() {
             hub.queue.add(Key::Cluster(member.name_any().as_str().into()), Priority::User);
         }

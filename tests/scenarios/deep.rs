@@ -7,7 +7,7 @@ use http::{Method, Request};
 use serde_json::{Value, json};
 use testkit::world::{At, LONG, SOON, World, wait_for};
 
-use crate::{config_map, says, scenario};
+use crate::{config_map, gadgets, object, says, scenario};
 
 /// One request about VidraResource `deep`, and its answer as text; `None`: it is not there.
 async fn send(world: &World, method: Method, body: String) -> Option<String> {
@@ -113,4 +113,102 @@ fn a_json_patch_of_200_levels_harms_no_other_resource() {
         200,
         "OverridesInvalid",
     );
+}
+
+/// Somebody makes an object in berlin that bears these labels, and whose managedFields are nested too deep for most
+/// readers.
+async fn make_deep(world: &World, group: &str, namespace: &str, labels: &Value) -> String {
+    let alice = world.alice("berlin").await;
+    let gadget = json!({"apiVersion": format!("{group}/v1"), "kind": "Gadget",
+        "metadata": {"name": "deep", "labels": labels}, "spec": "deep!"});
+    let deep = format!("{}1{}", "{\"a\":".repeat(300), "}".repeat(300));
+    let path = format!("/apis/{group}/v1/namespaces/{namespace}/gadgets");
+    let request =
+        Request::post(format!("{path}?fieldManager=alice-edit")).header("content-type", "application/json");
+    let request = request.body(gadget.to_string().replace("\"deep!\"", &deep).into_bytes()).unwrap();
+    alice.client.request_text(request).await.expect("it is made");
+    format!("{path}/deep")
+}
+
+/// Whether it is there, which this side's readers could not tell.
+async fn is_there(world: &World, path: &str) -> bool {
+    let request = Request::get(path).body(Vec::new()).unwrap();
+    world.alice("berlin").await.client.request_text(request).await.is_ok()
+}
+
+/// A CRD of gadgets in berlin that is nobody's.
+async fn make_kind(world: &World, group: &str) -> At {
+    let alice = world.alice("berlin").await;
+    let kind = gadgets(group);
+    alice.create(kind.clone()).await;
+    let served = At::new(&format!("{group}/v1"), "Gadget", &world.ns, "");
+    wait_for("the kind is served", LONG, async || {
+        alice.try_list(&served).await.map_err(|error| format!("{error:?}"))
+    })
+    .await;
+    At::of(&kind)
+}
+
+/// All inventories are lost, while no hub runs.
+async fn lose_inventories(world: &World) {
+    for inventory in world.hub.list(&At::new("vidra.dev/v1alpha1", "VidraInventory", &world.ns, "")).await {
+        let at = At::of(&inventory);
+        world.hub.merge(&at, json!({"metadata": {"finalizers": null}})).await;
+        world.hub.delete(&at).await;
+        world.hub.gone(&at).await;
+    }
+}
+
+#[test]
+fn a_deep_object_that_claims_to_be_ours_does_not_keep_a_lost_inventory_from_being_found_again() {
+    scenario(async |mut world| {
+        world.register(&["berlin"]).await;
+        world
+            .deliver("shop", &["berlin"], &(config_map("kept", "one") + &config_map("dropped", "one")))
+            .await;
+        world.ready("shop").await;
+        let alice = world.alice("berlin").await;
+        let group = format!("{}.example.com", world.ns);
+        let kind = make_kind(&world, &group).await;
+        let labels = alice.live(&At::config_map(&world.ns, "kept")).await["metadata"]["labels"].clone();
+        let deep = make_deep(&world, &group, &world.ns, &labels).await;
+
+        world.stop_hub().await;
+        lose_inventories(&world).await;
+        world.deliver("shop", &["berlin"], &config_map("kept", "one")).await;
+        world.start_hub().await;
+        alice.gone(&At::config_map(&world.ns, "dropped")).await;
+        world.ready("shop").await;
+
+        world.stop_hub().await;
+        lose_inventories(&world).await;
+        world.start_hub().await;
+        world.remove("shop").await;
+        alice.gone(&At::config_map(&world.ns, "kept")).await;
+        assert!(is_there(&world, &deep).await, "what others made is not ours for its labels");
+        alice.delete(&kind).await;
+        world.end().await;
+    });
+}
+
+#[test]
+fn a_namespace_with_a_deep_object_in_it_is_not_empty() {
+    scenario(async |world| {
+        world.register(&["berlin"]).await;
+        let own = format!("{}-own", world.ns);
+        let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": own}});
+        let spec = json!({"targets": [{"clusterNames": ["berlin"]}], "namespaceAndCRDDeletion": "WhenEmpty"});
+        world.deliver_with("shop", &object(&namespace), spec).await;
+        world.ready("shop").await;
+        let group = format!("{}.example.com", world.ns);
+        let kind = make_kind(&world, &group).await;
+        let deep = make_deep(&world, &group, &own, &json!({})).await;
+
+        world.remove("shop").await;
+        assert!(is_there(&world, &deep).await, "it was deleted with its namespace");
+        let alice = world.alice("berlin").await;
+        alice.delete(&kind).await;
+        alice.delete(&At::new("v1", "Namespace", "", &own)).await;
+        world.end().await;
+    });
 }

@@ -252,6 +252,12 @@ fn replicas_that_were_scaled_are_left_alone_and_those_that_were_edited_are_not()
         world.look("shop", "restarted", 1).await;
         assert_eq!(world.requests_for(&at, "berlin", &mark), []);
 
+        // A person who scales is no autoscaler.
+        alice.scale_by_hand(&at, 6).await;
+        alice.when(&at, "as declared", replicas(0)).await;
+        alice.scale(&at, 2).await;
+        world.look("shop", "scaled once more", 1).await;
+
         // A repair beside it, and a new revision.
         set(&alice, &at, APP, "evil:1".into()).await;
         alice.when(&at, "repaired", is(APP, "app:1")).await;
@@ -278,6 +284,32 @@ fn replicas_that_were_scaled_are_left_alone_and_those_that_were_edited_are_not()
         alice.scale(&at, 2).await;
         alice.when(&at, "as declared", replicas(0)).await;
         world.ready("shop").await;
+        world.end().await;
+    });
+}
+
+#[test]
+fn who_is_an_autoscaler_is_what_the_setting_says_also_of_what_was_scaled_already() {
+    scenario(async |world| {
+        world.register(&["berlin"]).await;
+        let web_alone = deployment("app:1", "side:1");
+        deliver(&world, "shop", &web_alone, json!({})).await;
+        world.ready("shop").await;
+        let (alice, at) = (world.alice("berlin").await, web(&world));
+        let replicas = |count: i64| move |live: &Value| live["spec"]["replicas"] == count;
+        alice.scale_by_hand(&at, 2).await;
+        alice.when(&at, "as declared", replicas(0)).await;
+
+        world.ready("shop").await;
+        let passes = world.passes();
+        crate::settings::set(&world, json!({"autoscalerManagers": "keda, alice-edit"})).await;
+        world.when_passes(passes + 1).await;
+        alice.scale_by_hand(&at, 2).await;
+        world.look("shop", "scaled", 1).await;
+        assert!(replicas(2)(&alice.live(&at).await));
+        // Who is named no more is an autoscaler no more, for what was scaled already, too.
+        crate::settings::set(&world, json!({})).await;
+        alice.when(&at, "as declared", replicas(0)).await;
         world.end().await;
     });
 }

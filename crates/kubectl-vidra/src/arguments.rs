@@ -186,6 +186,9 @@ pub struct JoinFlags {
     /// The hub's own namespace.
     #[arg(long, default_value = "vidra-system")]
     pub hub_namespace: String,
+    /// The member has left, and is to be registered again.
+    #[arg(long)]
+    pub again: bool,
     /// Say what would be done, and do nothing.
     #[arg(long)]
     pub dry_run: bool,

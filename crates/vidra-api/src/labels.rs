@@ -31,6 +31,9 @@ pub const TAKE_OVER_FROM: &str = "vidra.dev/take-over-from";
 pub const PRUNE: &str = "vidra.dev/prune";
 /// Annotation on a MemberCluster: the uid that a person confirms, or "restore".
 pub const CONFIRM: &str = "vidra.dev/confirm";
+
+/// Set on a registration Secret whose member has left, with the time: it registers again when this is taken off.
+pub const LEFT_AT: &str = "vidra.dev/left-at";
 /// Value of [`CONFIRM`]: this hub's declarations count, although members have objects from later ones.
 pub const CONFIRM_RESTORE: &str = "restore";
 /// Annotation on an object of a manifest: the wave in which it is applied, a whole number.
@@ -106,6 +109,7 @@ mod tests {
             TAKE_OVER_FROM,
             PRUNE,
             CONFIRM,
+            LEFT_AT,
             WAVE,
             APPLY,
             ON_IMMUTABLE,

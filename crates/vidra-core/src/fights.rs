@@ -31,6 +31,8 @@ pub const WINDOW: Duration = Duration::from_secs(600);
 pub const FIRST_PAUSE: Duration = Duration::from_secs(60);
 /// It is left alone no longer than this.
 pub const LONGEST_PAUSE: Duration = Duration::from_secs(1800);
+/// So many that undo the repairs of one object are told apart; what others did counts as somebody's.
+const HANDS: usize = 8;
 /// So many causes are told apart for one object. Whoever invents more is in a fight over all of them together.
 const CAUSES: usize = 8;
 
@@ -100,13 +102,28 @@ pub struct Fights {
 struct Bout {
     /// The hash of what was declared.
     declared: DeclaredHash,
-    /// When it was repaired, by cause; of each the last few.
-    repairs: BTreeMap<Cause, VecDeque<Duration>>,
+    /// When it was repaired, and what was undone by that, by cause; of each the last few.
+    repairs: BTreeMap<Cause, VecDeque<(Duration, Hand)>>,
     /// When it was last repaired, or seen not to be as declared.
     trouble: Duration,
     /// It was not as declared when it was looked at last.
     drifted: bool,
     contention: Option<Contention>,
+}
+
+/// Who did it, and how; with each repair one is counted.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Hand {
+    /// Field managers. Empty: nobody knows.
+    by: Vec<String>,
+    /// It was gone; otherwise something about it was changed.
+    deleted: bool,
+}
+
+impl Hand {
+    fn of(suspect: &Suspect) -> Self {
+        Self { by: suspect.by.clone(), deleted: suspect.cause == Cause::Missing }
+    }
 }
 
 /// What a pass has to know of the fights of its target.
@@ -123,10 +140,10 @@ pub struct Review {
 pub struct Contention {
     /// How many times the object was repaired.
     pub repairs: u32,
-    /// What was otherwise last.
-    pub cause: Cause,
-    /// Who did it last, as far as anybody was ever named.
-    pub by: Vec<String>,
+    /// Whose work was undone by that, how often each.
+    hands: BTreeMap<Hand, u32>,
+    /// Whose work was seen last.
+    last: Hand,
     /// When it was repaired last.
     pub repaired: Timestamp,
     /// It is left alone until then.
@@ -202,6 +219,13 @@ impl Fights {
         self.bouts.iter().filter_map(|(key, bout)| Some((key, bout.fight()?, bout.drifted)))
     }
 
+    /// The field managers that undid the repairs of an object, each once.
+    pub fn by(&self, key: &ObjectKey) -> Vec<String> {
+        let fight = self.bouts.get(key).and_then(Bout::fight);
+        let named = fight.into_iter().flat_map(|fight| fight.hands.keys().flat_map(|hand| hand.by.clone()));
+        named.collect::<BTreeSet<_>>().into_iter().collect()
+    }
+
     /// Nothing is remembered.
     pub fn is_empty(&self) -> bool {
         self.bouts.is_empty()
@@ -225,15 +249,17 @@ impl Bout {
     fn seen(&mut self, suspect: &Suspect, now: Now) -> bool {
         self.trouble = now.elapsed;
         let Some(contention) = &mut self.contention else { return false };
-        contention.note(suspect);
+        contention.last = Hand::of(suspect);
         !std::mem::replace(&mut contention.begun, true)
     }
 
     fn repaired(&mut self, suspect: &Suspect, now: Now) {
         self.trouble = now.elapsed;
         self.drifted = false;
+        let hand = Hand::of(suspect);
         if let Some(contention) = &mut self.contention {
-            contention.note(suspect);
+            contention.last = hand.clone();
+            contention.count(hand);
             contention.repairs = contention.repairs.saturating_add(1);
             contention.rest((contention.pause * 2).min(LONGEST_PAUSE), now);
             return;
@@ -241,24 +267,26 @@ impl Bout {
         let known = self.repairs.contains_key(&suspect.cause) || self.repairs.len() < CAUSES;
         let cause = if known { suspect.cause } else { Cause::Unseen };
         let times = self.repairs.entry(cause).or_default();
-        times.push_back(now.elapsed);
+        times.push_back((now.elapsed, hand.clone()));
         while times.len() > IDENTICAL {
             times.pop_front();
         }
-        let first = times.front().copied().unwrap_or_default();
+        let first = times.front().map_or(Duration::ZERO, |(at, _)| *at);
         if times.len() < IDENTICAL || now.elapsed.saturating_sub(first) > WINDOW {
             return;
         }
+        let counted = std::mem::take(times);
         let mut contention = Contention {
             repairs: IDENTICAL as u32,
-            cause: suspect.cause,
-            by: suspect.by.clone(),
+            hands: BTreeMap::new(),
+            last: hand,
             repaired: now.wall,
             until: now.wall,
             pause: Duration::ZERO,
             over: now.elapsed,
             begun: false,
         };
+        counted.into_iter().for_each(|(_, hand)| contention.count(hand));
         contention.rest(FIRST_PAUSE, now);
         self.contention = Some(contention);
         self.repairs.clear();
@@ -266,11 +294,11 @@ impl Bout {
 }
 
 impl Contention {
-    fn note(&mut self, suspect: &Suspect) {
-        self.cause = suspect.cause;
-        if !suspect.by.is_empty() {
-            self.by.clone_from(&suspect.by);
-        }
+    fn count(&mut self, hand: Hand) {
+        let known = self.hands.contains_key(&hand) || self.hands.len() < HANDS;
+        let hand = if known { hand } else { Hand { by: Vec::new(), ..hand } };
+        let times = self.hands.entry(hand).or_default();
+        *times = times.saturating_add(1);
     }
 
     /// Repaired now: left alone for a while.

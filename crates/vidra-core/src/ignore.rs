@@ -4,16 +4,20 @@
 //! An ignored field is never compared, and an apply to a live object leaves it as it is. A yielded one is treated so
 //! while somebody who may have it holds it; otherwise it is a field like any other.
 
+mod autoscalers;
 mod spared;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
 use serde_json::Value;
 use vidra_api::{DriftSpec, IgnoreTarget, YieldPolicy};
 
+pub use autoscalers::Autoscalers;
 pub use spared::Spared;
+
+use autoscalers::{Scaled, Scalers};
 
 use crate::{
     fields::Path,
@@ -79,12 +83,20 @@ impl Rules {
     }
 
     /// Applies the rules to declared objects. Of objects of kinds that nobody knows yet it cannot be told what they
-    /// match: rules whose target may mean them count as used.
+    /// match: rules whose target may mean them count as used. Replicas yield to `autoscalers`.
     pub fn sparing<'a>(
         &self,
-        declared: impl IntoIterator<Item = (&'a Gvk, &'a ObjectKey, &'a Value)>,
+        declared: impl IntoIterator<Item = (&'a Gvk, &'a ObjectKey, &'a Value)> + Clone,
         unresolved: &[Unresolved],
+        autoscalers: &Arc<Autoscalers>,
     ) -> Sparing {
+        let scaled: Vec<Scaled<'a>> = match self.yields {
+            true => {
+                let all = declared.clone().into_iter();
+                all.filter_map(|(gvk, key, body)| Scaled::by(gvk, key, body)).collect()
+            }
+            false => Vec::new(),
+        };
         let mut matched: Vec<Matched> =
             self.rules.iter().map(|(_, paths)| Matched::none(paths.len())).collect();
         let mut objects = BTreeMap::new();
@@ -105,7 +117,12 @@ impl Rules {
                 }
             }
             let yielding = if self.yields { spared::candidates(gvk, body) } else { Vec::new() };
-            if let Some(spared) = Spared::new(ignored, yielding) {
+            let is_scaled = !yielding.is_empty() && scaled.iter().any(|scaled| scaled.is(key));
+            let scalers = match is_scaled {
+                true => Scalers::Anybody,
+                false => Scalers::Only(Arc::clone(autoscalers)),
+            };
+            if let Some(spared) = Spared::new(ignored, yielding, scalers) {
                 objects.insert(key.clone(), spared);
             }
         }

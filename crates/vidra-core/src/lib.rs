@@ -2,6 +2,7 @@
 //! handed to them, what they decide is data.
 
 pub mod beside;
+pub mod carried;
 pub mod directives;
 pub mod drift;
 pub mod fields;

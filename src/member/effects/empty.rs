@@ -2,16 +2,17 @@
 //! one takes whatever is in it along, and no precondition guards against that.
 
 use kube::{
-    Api,
-    api::ListParams,
-    core::{ApiResource, PartialObjectMeta},
+    Resource,
+    api::GetParams,
+    core::{ApiResource, Request},
 };
-use vidra_core::object::{Gvk, ObjectKey, Scope};
+use vidra_core::object::{Gvk, Scope};
 
 use super::{Actor, reading};
 use crate::member::{
     error::{CallError, Class},
     kinds::Kinds,
+    listed::Listed,
     live::Live,
 };
 
@@ -56,11 +57,11 @@ impl Actor<'_> {
                 Err(why) => return Ok(Contents::Foreign(why)),
             };
             for item in items {
-                let what = format!("{} {}", gvk.kind, item.metadata.name.as_deref().unwrap_or_default());
-                if is_made_by_the_server(gvk, item.metadata.name.as_deref().unwrap_or_default()) {
+                let what = format!("{} {}", gvk.kind, item.name);
+                if is_made_by_the_server(gvk, &item.name) {
                     continue;
                 }
-                let goes = item.metadata.deletion_timestamp.is_some() || belongs(&item, &kinds);
+                let goes = item.is_terminating() || belongs(&item, &kinds);
                 match goes || !self.is_there(gvk, resource, &item).await? {
                     true => going = Some(what),
                     false => return Ok(Contents::Foreign(what)),
@@ -101,8 +102,8 @@ impl Actor<'_> {
             Err(why) => return Ok(Contents::Foreign(why)),
             Ok(items) => {
                 for item in items {
-                    let what = format!("{} {}", gvk.kind, item.metadata.name.as_deref().unwrap_or_default());
-                    let goes = item.metadata.deletion_timestamp.is_some();
+                    let what = format!("{} {}", gvk.kind, item.name);
+                    let goes = item.is_terminating();
                     match goes || !self.is_there(&gvk, resource, &item).await? {
                         true => going = Some(what),
                         false => return Ok(Contents::Foreign(what)),
@@ -113,18 +114,20 @@ impl Actor<'_> {
         Ok(going.map_or(Contents::None, Contents::Going))
     }
 
-    /// A list may be of a moment ago. What it shows, and is gone, is only being forgotten.
-    async fn is_there(
-        &self,
-        gvk: &Gvk,
-        resource: &ApiResource,
-        item: &PartialObjectMeta<Live>,
-    ) -> Result<bool, CallError> {
-        let namespace = item.metadata.namespace.as_deref().unwrap_or_default();
-        let key = ObjectKey::new(gvk, namespace, item.metadata.name.as_deref().unwrap_or_default());
-        let api = self.api(&key, (resource.clone(), key.scope()));
-        match self.get(&api, &key).await {
-            Ok(live) => Ok(live.is_some_and(|live| !live.is_terminating())),
+    /// A list may be of a moment ago. What it shows, and is gone, is only being forgotten. Read as the list is: what
+    /// else it holds may be of any depth.
+    async fn is_there(&self, gvk: &Gvk, resource: &ApiResource, item: &Listed) -> Result<bool, CallError> {
+        if item.name.is_empty() {
+            return Ok(true);
+        }
+        let within = Some(&*item.namespace).filter(|namespace| !namespace.is_empty());
+        let request = Request::new(Live::url_path(resource, within)).get(&item.name, &GetParams::default());
+        let request =
+            request.map_err(|error| CallError { class: Class::Invalid, message: error.to_string() })?;
+        let asked = self.session.client.request_text(request);
+        match self.session.call(self.token, "get", reading(&gvk.group, &gvk.kind), asked).await {
+            Ok(text) => Ok(!Listed::read(&text).is_terminating()),
+            Err(error) if error.is_gone(&item.name) => Ok(false),
             Err(error) if error.is_transient() => Err(error),
             Err(_) => Ok(true),
         }
@@ -135,26 +138,11 @@ impl Actor<'_> {
         &self,
         resource: &ApiResource,
         namespace: Option<&str>,
-    ) -> Result<Result<Vec<PartialObjectMeta<Live>>, String>, CallError> {
-        let client = self.session.client.clone();
-        let api: Api<Live> = match namespace {
-            Some(namespace) => Api::namespaced_with(client, namespace, resource),
-            None => Api::all_with(client, resource),
-        };
-        let (mut all, mut params) = (Vec::new(), ListParams::default().limit(self.session.knobs().page));
-        loop {
-            let about = reading(&resource.group, &resource.kind);
-            match self.session.call(self.token, "list", about, api.list_metadata(&params)).await {
-                Ok(page) => {
-                    all.extend(page.items);
-                    match page.metadata.continue_.filter(|token| !token.is_empty()) {
-                        Some(token) => params = params.continue_token(&token),
-                        None => return Ok(Ok(all)),
-                    }
-                }
-                Err(error) if error.is_transient() => return Err(error),
-                Err(error) => return Ok(Err(format!("{} cannot be listed: {error}", resource.kind))),
-            }
+    ) -> Result<Result<Vec<Listed>, String>, CallError> {
+        match self.session.list(self.token, resource, namespace, "").await {
+            Ok(all) => Ok(Ok(all)),
+            Err(error) if error.is_transient() => Err(error),
+            Err(error) => Ok(Err(format!("{} cannot be listed: {error}", resource.kind))),
         }
     }
 }
@@ -172,8 +160,8 @@ fn is_made_by_the_server(gvk: &Gvk, name: &str) -> bool {
 
 /// It is garbage once its owner is gone, and its owner lies in the same namespace: if it is still there, it is listed
 /// and judged itself.
-fn belongs(item: &PartialObjectMeta<Live>, kinds: &Kinds) -> bool {
-    item.metadata.owner_references.iter().flatten().any(|owner| {
+fn belongs(item: &Listed, kinds: &Kinds) -> bool {
+    item.owner_references.iter().any(|owner| {
         let gvk = Gvk::from_api_version(&owner.api_version, &owner.kind);
         let known = gvk.and_then(|gvk| kinds.any_version(&gvk).map(|(_, (_, scope))| *scope));
         known == Some(Scope::Namespaced)

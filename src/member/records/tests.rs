@@ -224,7 +224,7 @@ fn mode_ignored() -> Arc<Sparing> {
     let spec = serde_json::from_value(
         json!({"ignore": [{"target": {"kind": "ConfigMap"}, "paths": [".data.mode"]}]}),
     );
-    desired().sparing(&spec.unwrap()).unwrap()
+    desired().sparing(&spec.unwrap(), &Arc::default()).unwrap()
 }
 
 #[test]

@@ -39,8 +39,8 @@ impl Pass<'_> {
         }
         let Review { left_alone, begun } = self.review(&found, input);
         for key in &begun {
-            let by = found.suspects.get(key).map(|suspect| suspect.by.clone()).unwrap_or_default();
-            self.gather(events::CONTENTION, key, &by);
+            let by = self.hub.memo.lock().fights.get(self.key).map(|fights| fights.by(key));
+            self.gather(events::CONTENTION, key, &by.unwrap_or_default());
         }
         if left_alone.is_empty() {
             return (plan, found);

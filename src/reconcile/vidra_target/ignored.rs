@@ -15,7 +15,8 @@ impl Pass<'_> {
     /// looked.
     pub(super) fn sparing(&self, desired: &Desired) -> Result<Arc<Sparing>, Delivery> {
         let spec = &self.target.spec.drift;
-        let sparing = desired.sparing(spec).map_err(|error| Delivery::Failed {
+        let autoscalers = &self.hub.tuning.now().autoscalers;
+        let sparing = desired.sparing(spec, autoscalers).map_err(|error| Delivery::Failed {
             reason: "IgnoreInvalid",
             message: error.to_string(),
             stalled: true,

@@ -109,3 +109,41 @@ fn an_object_that_is_nested_too_deep_is_named_and_holds_no_other_back() {
         world.end().await;
     });
 }
+
+#[test]
+fn whoever_scales_what_a_declared_autoscaler_is_for_may_have_its_replicas() {
+    scenario(async |world| {
+        world.register(&["berlin"]).await;
+        let labels = json!({"app": "web"});
+        let deployment = object(&json!({
+            "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"},
+            "spec": {"replicas": 0, "selector": {"matchLabels": labels}, "template": {
+                "metadata": {"labels": labels}, "spec": {"containers": [{"name": "app", "image": "app:1"}]}}},
+        }));
+        let scaler = object(&json!({
+            "apiVersion": "autoscaling/v2", "kind": "HorizontalPodAutoscaler", "metadata": {"name": "web"},
+            "spec": {"minReplicas": 1, "maxReplicas": 5,
+                "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}},
+        }));
+        let alice = world.alice("berlin").await;
+        let at = At::new("apps/v1", "Deployment", &world.ns, "web");
+        world.deliver("shop", &["berlin"], &deployment).await;
+        alice.when(&at, "made", |_| true).await;
+        alice.scale_by_hand(&at, 2).await;
+        alice.when(&at, "as declared", |live| live["spec"]["replicas"] == 0).await;
+
+        let hpa = At::new("autoscaling/v2", "HorizontalPodAutoscaler", &world.ns, "web");
+        world.deliver("shop", &["berlin"], &(deployment + &scaler)).await;
+        alice.when(&hpa, "made", |_| true).await;
+        world.look("shop", "declared", 1).await;
+        let mark = world.mark();
+        alice.scale_by_hand(&at, 3).await;
+        world.look("shop", "scaled", 1).await;
+        assert_eq!(alice.live(&at).await["spec"]["replicas"], 3);
+        assert!(
+            world.writes_to(&at, "berlin", &mark).iter().all(|one| one.verb != "apply"),
+            "it was written"
+        );
+        world.end().await;
+    });
+}

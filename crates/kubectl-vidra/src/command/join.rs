@@ -2,7 +2,7 @@
 //! registration.yaml, looked at first, and safe to do again.
 
 use vidra_api::ClusterName;
-use vidra_api::labels::REGISTRATION_LABEL;
+use vidra_api::labels::{LEFT_AT, REGISTRATION_LABEL};
 use vidra_core::kubeconfig::{self, Allow};
 
 use super::{member, registration};
@@ -33,6 +33,11 @@ pub async fn run(place: &Place, flags: &JoinFlags) -> Ended {
     let uid = member::uid(&joining).await?;
     let registration = registration::check(&hub, &flags.hub_namespace, name, &uid).await?;
     let secret = format!("Secret {}/{}", registration.secret.namespace, registration.secret.name);
+    if let Some(at) = registration.left.as_ref().filter(|_| !flags.again) {
+        return Err(Failure::Input(format!(
+            "the {secret} bears {LEFT_AT} ({at}): the member {name} has left, and this Secret registers nothing. Join with --again to take that off; objects that were let go there are nobody's, see spec.conflicts.existing"
+        )));
+    }
     let server = flags.server.as_deref();
     // Before anything is written, unless only the token comes with a CA.
     let known = !joining.ca.is_empty();
@@ -61,6 +66,9 @@ pub async fn run(place: &Place, flags: &JoinFlags) -> Ended {
     registration::write(&hub, &registration, name, &flags.labels, &kubeconfig).await?;
     let word = if registration.exists { "applied again" } else { "made" };
     progress.print(&format!("hub: {secret} {word}"))?;
+    if registration.left.is_some() {
+        progress.print(&format!("hub: {LEFT_AT} taken off {secret}"))?;
+    }
     let ready = registration::wait(&hub, name, flags.timeout, &progress).await?;
     if let Err(said) = ready {
         drop(progress);

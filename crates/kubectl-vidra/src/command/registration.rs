@@ -8,7 +8,7 @@ use kube::Api;
 use kube::api::{ListParams, Patch, PatchParams};
 use serde_json::json;
 use vidra_api::condition::READY;
-use vidra_api::labels::REGISTRATION_LABEL;
+use vidra_api::labels::{LEFT_AT, REGISTRATION_LABEL};
 use vidra_api::{KubeconfigSecretRef, MemberCluster, find};
 
 use super::diff::MANAGER;
@@ -28,6 +28,8 @@ pub struct Registration {
     pub labels: BTreeMap<String, String>,
     /// It is there already.
     pub exists: bool,
+    /// The member has left, so the Secret makes no MemberCluster: since when.
+    pub left: Option<String>,
 }
 
 /// Looks whether the member may be registered under this name: nothing else has the Secret's name, no other
@@ -42,6 +44,7 @@ pub async fn check(hub: &Cluster, namespace: &str, name: &str, uid: &str) -> Res
         name: name.to_owned(),
         key: "kubeconfig".to_owned(),
     };
+    let mut is_member = false;
     for member in members {
         let known = member.status.as_ref().and_then(|status| status.uid.as_deref());
         let called = member.metadata.name.clone().unwrap_or_default();
@@ -57,6 +60,7 @@ pub async fn check(hub: &Cluster, namespace: &str, name: &str, uid: &str) -> Res
                     "the member {name} is leaving; join again when its MemberCluster is gone"
                 )));
             }
+            is_member = true;
             secret = member.spec.kubeconfig_secret_ref.unwrap_or(secret);
         } else if known == Some(uid) {
             return Err(Failure::Input(format!(
@@ -84,14 +88,18 @@ pub async fn check(hub: &Cluster, namespace: &str, name: &str, uid: &str) -> Res
             secret.namespace
         )));
     }
-    Ok(Registration { secret, labels, exists: found.is_some() })
+    let marks = found.as_ref().and_then(|found| found.metadata.annotations.as_ref());
+    // A MemberCluster that is there uses the Secret all the same.
+    let left = marks.and_then(|marks| marks.get(LEFT_AT)).filter(|_| !is_member);
+    let left = left.map(|at| brief(at, 64));
+    Ok(Registration { left, secret, labels, exists: found.is_some() })
 }
 
 fn secrets(hub: &Cluster, namespace: &str) -> Api<Secret> {
     Api::namespaced(hub.client.clone(), namespace)
 }
 
-/// Writes the Secret. Labels that it has stay, for without them the hub would take the member out of selections.
+/// Writes the Secret, without the mark of a member that has left. Labels that it has stay, for without them the hub would take the member out of selections.
 ///
 /// # Errors
 /// The hub refuses it.
@@ -115,7 +123,15 @@ pub async fn write(
     let action = format!("apply the Secret {namespace}/{called}");
     let params = PatchParams::apply(MANAGER).force();
     let applied = api.patch_metadata(called, &params, &Patch::Apply(&secret)).await;
-    applied.map(drop).map_err(|error| hub.doing(&action, JOINING).failed(error))
+    applied.map_err(|error| hub.doing(&action, JOINING).failed(error))?;
+    if registration.left.is_none() {
+        return Ok(());
+    }
+    let unmarked = json!({"metadata": {"annotations": {LEFT_AT: null}}});
+    let action = format!("take {LEFT_AT} off the Secret {namespace}/{called}");
+    let params = PatchParams { field_manager: Some(MANAGER.to_owned()), ..PatchParams::default() };
+    let unmarked = api.patch_metadata(called, &params, &Patch::Merge(&unmarked)).await;
+    unmarked.map(drop).map_err(|error| hub.doing(&action, JOINING).failed(error))
 }
 
 /// Waits until the hub can deliver to it; what is wrong where it cannot in time.
@@ -129,7 +145,7 @@ pub async fn wait(
     progress: &Progress,
 ) -> Result<Result<(), String>, Failure> {
     let api: Api<MemberCluster> = Api::all(hub.client.clone());
-    let mut said = "the hub has made no MemberCluster yet; see that it runs, and which namespace is its own (--hub-namespace)".to_owned();
+    let mut said = "the hub has made no MemberCluster yet".to_owned();
     let wait = async {
         loop {
             if let Some(member) = hub.find(&api, name, JOINING).await? {

@@ -7,6 +7,7 @@ use kube::api::{DeleteParams, Patch, PatchParams};
 use memkube::Down;
 use serde_json::json;
 use tokio::task::JoinSet;
+use vidra_api::MemberCluster;
 
 use crate::bed::{Bed, apply};
 
@@ -183,6 +184,21 @@ async fn a_member_joins_by_one_command_gets_what_is_delivered_and_keeps_it() -> 
     let free = json!({"metadata": {"finalizers": null}});
     config_maps.patch("old", &PatchParams::default(), &Patch::Merge(free)).await?;
     bed.run("admin", "reconcile hello -n team-a --timeout 60s")?.ended(0)?;
+
+    // A member that has left joins again by a word of its own, and at once.
+    let members: Api<MemberCluster> = Api::all(bed.hub.client_as("admin"));
+    members.delete("berlin", &DeleteParams::default()).await?;
+    let is_gone = || bed.hub.object("vidra.dev", "memberclusters", "", "berlin").is_none();
+    bed.until("the member has left", is_gone).await?;
+    let before = bed.members[0].revision();
+    bed.run("admin", &join)?.refused(&["vidra-system/berlin bears vidra.dev/left-at", "--again"])?;
+    ensure!(bed.members[0].revision() == before, "nothing was written into the member");
+    let joined = bed.run("admin", &format!("{join} --again"))?.ended(0)?;
+    joined.says(&[
+        "hub: vidra.dev/left-at taken off Secret vidra-system/berlin\n",
+        "hub: MemberCluster berlin is Ready\n",
+    ])?;
+    ensure!(!joined.err.contains("see that it runs"), "it guesses: {joined:?}");
 
     tasks.shutdown().await;
     hub.stop().await?;

@@ -37,12 +37,19 @@ pub fn ignored(spec: &Value, key: &Key) -> Vec<Path> {
     paths.filter_map(Value::as_str).map(Path::read).collect()
 }
 
-/// Replicas that somebody has set through `scale`, where those are left to him.
+/// Who is an autoscaler without being called one.
+const AUTOSCALERS: [&str; 5] = ["kube-controller-manager", "k3s", "kubelite", "keda", "keda-operator"];
+
+/// Replicas that an autoscaler has set through `scale`, where those are left to it.
 pub fn yielded(spec: &Value, live: &Value) -> Vec<Path> {
     let entries = live["metadata"]["managedFields"].as_array().into_iter().flatten();
     let mut held = entries.filter(|entry| !entry["fieldsV1"]["f:spec"]["f:replicas"].is_null());
     let standard = matches!(spec["drift"]["yield"].as_str(), None | Some("Standard"));
-    match standard && held.any(|entry| entry["subresource"] == "scale") {
+    match standard
+        && held.any(|entry| {
+            let is_autoscaler = AUTOSCALERS.iter().any(|name| entry["manager"] == *name);
+            entry["subresource"] == "scale" && is_autoscaler
+        }) {
         true => vec![Path::read(".spec.replicas")],
         false => Vec::new(),
     }
@@ -129,13 +136,15 @@ mod tests {
     }
 
     #[test]
-    fn replicas_are_left_to_whoever_holds_them_through_scale() {
-        let held = |subresource: &str| {
+    fn replicas_are_left_to_the_autoscaler_that_holds_them_through_scale() {
+        let by = |manager: &str, subresource: &str| {
             json!({"metadata": {"managedFields": [
-                {"subresource": subresource, "fieldsV1": {"f:spec": {"f:replicas": {}}}},
+                {"manager": manager, "subresource": subresource, "fieldsV1": {"f:spec": {"f:replicas": {}}}},
             ]}})
         };
+        let held = |subresource: &str| by("keda", subresource);
         let none = json!({"drift": {"yield": "None"}});
+        assert_eq!(yielded(&json!({}), &by("kubectl", "scale")).len(), 0);
         assert_eq!(yielded(&json!({}), &held("scale")).len(), 1);
         assert_eq!(yielded(&json!({}), &held("")).len(), 0);
         assert_eq!(yielded(&none, &held("scale")).len(), 0);

@@ -378,7 +378,12 @@ impl World {
 
     /// A person changes an object by a merge patch, if it is there.
     pub async fn try_patch(&self, cluster: &str, path: &str, body: Value) {
-        let request = http::Request::patch(format!("{path}?fieldManager=alice"));
+        self.try_patch_as("alice", cluster, path, body).await;
+    }
+
+    /// The same under another field manager.
+    pub async fn try_patch_as(&self, manager: &str, cluster: &str, path: &str, body: Value) {
+        let request = http::Request::patch(format!("{path}?fieldManager={manager}"));
         let request = request.header("content-type", "application/merge-patch+json");
         let request = request.body(body.to_string().into_bytes()).expect("a request");
         let _ = self.people[cluster].request::<Value>(request).await;

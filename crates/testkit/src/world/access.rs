@@ -195,6 +195,12 @@ impl Access {
 
     /// Sets replicas through the scale subresource, as an autoscaler does.
     pub async fn scale(&self, at: &At, replicas: u32) -> Value {
+        let autoscaler = Self { manager: "kube-controller-manager".to_owned(), client: self.client.clone() };
+        autoscaler.scale_by_hand(at, replicas).await
+    }
+
+    /// The same as `kubectl scale` does, by this one's own name.
+    pub async fn scale_by_hand(&self, at: &At, replicas: u32) -> Value {
         self.patch(at, "/scale", MERGE, &json!({"spec": {"replicas": replicas}})).await
     }
 

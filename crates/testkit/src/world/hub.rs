@@ -138,7 +138,8 @@ impl World {
         self.when_passes(self.passes() + more).await;
     }
 
-    pub(super) async fn when_passes(&self, enough: u64) {
+    /// Waits until it has looked at targets so many times since it was started.
+    pub async fn when_passes(&self, enough: u64) {
         wait_for(&format!("{enough} looks at targets"), SOON, async || match self.passes() {
             seen if seen >= enough => Ok(()),
             seen => Err(format!("{} to go", enough - seen)),

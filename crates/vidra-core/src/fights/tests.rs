@@ -235,8 +235,45 @@ fn the_other_side_is_named_and_the_words_move_only_with_the_facts() {
     fights.repaired(&key("a"), hash("one"), &gone, at(70));
     let told = fights.told().unwrap();
     assert!(!told.unrepaired);
-    assert!(told.message.contains("6 times and \"alice-edit\" deleted it again"), "{}", told.message);
+    let expected =
+        "6 times (\"alice-edit\" changed it back 5 times, somebody deleted it again once); it is as declared";
+    assert!(told.message.contains(expected), "{}", told.message);
     assert!(told.message.contains("as declared since 1970-01-01T00:01:10Z"), "{}", told.message);
+}
+
+#[test]
+fn each_is_named_for_what_it_did_and_not_for_what_it_holds_now() {
+    let by = |name: &str| Suspect { cause: Cause::Values(1), by: vec![name.into()] };
+    let mut fights = Fights::default();
+    for second in 1..=5 {
+        fights.repaired(&key("a"), hash("one"), &by("other-controller"), at(second));
+    }
+    let later = BTreeMap::from([(key("a"), by("webdup"))]);
+    fights.review(same, &later, at(6));
+    let expected = "5 times (\"other-controller\" changed it back 5 times), and now \"webdup\" changed it back; it is \
+         left";
+    assert!(fights.told().unwrap().message.contains(expected), "{:?}", fights.told());
+    assert_eq!(fights.by(&key("a")), ["other-controller"]);
+    fights.repaired(&key("a"), hash("one"), &by("webdup"), at(70));
+    let expected =
+        "6 times (\"other-controller\" changed it back 5 times, \"webdup\" changed it back once); it is as";
+    assert!(fights.told().unwrap().message.contains(expected), "{:?}", fights.told());
+    assert_eq!(fights.by(&key("a")), ["other-controller", "webdup"]);
+}
+
+#[test]
+fn however_many_undo_repairs_what_is_remembered_of_them_is_bounded() {
+    let mut fights = Fights::default();
+    for second in 1..200 {
+        let by = Suspect { cause: Cause::Values(1), by: vec![format!("alice-{second}")] };
+        fights.repaired(&key("a"), hash("one"), &by, at(second));
+    }
+    fights.review(same, &found(&["a"]), at(200));
+    let told = fights.told().unwrap().message;
+    assert!(
+        fights.by(&key("a")).len() <= HANDS && told.contains("somebody changed it back 191 times"),
+        "{told}"
+    );
 }
 
 proptest! {

@@ -1,6 +1,6 @@
 //! What a target's status says of its fights.
 
-use super::{Cause, Fights, WINDOW};
+use super::{Contention, Fights, Hand, WINDOW};
 
 /// See the module.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,17 +18,6 @@ impl Fights {
         // What is not repaired comes first, then by name.
         all.sort_by_key(|(key, _, drifted)| (!drifted, *key));
         let (key, contention, drifted) = *all.first()?;
-        let who = match contention.by.as_slice() {
-            [] => "somebody".to_owned(),
-            names => {
-                let names: Vec<String> = names.iter().map(|name| format!("\"{name}\"")).collect();
-                names.join(", ")
-            }
-        };
-        let did = match contention.cause {
-            Cause::Missing => "deleted it again",
-            Cause::Marks | Cause::Values(_) | Cause::Unseen => "changed it back",
-        };
         let times = contention.repairs;
         let then = match drifted {
             true => format!(
@@ -46,7 +35,44 @@ impl Fights {
             0 => String::new(),
             more => format!("; so it is with {more} more"),
         };
-        let message = format!("{key} was repaired {times} times and {who} {did} each time; {then}{more}");
+        let message =
+            format!("{key} was repaired {times} times {}; {then}{more}", contention.undone(drifted));
         Some(Told { message, unrepaired: drifted })
+    }
+}
+
+impl Contention {
+    /// Who undid the repairs, each by what it did and how often. `drifted`: who did it last has not been undone.
+    fn undone(&self, drifted: bool) -> String {
+        if let [(hand, _)] = self.hands.iter().collect::<Vec<_>>()[..]
+            && (*hand == self.last || !drifted)
+        {
+            return format!("and {} {} each time", hand.who(), hand.did());
+        }
+        let mut hands: Vec<_> = self.hands.iter().collect();
+        hands.sort_by_key(|(hand, times)| (std::cmp::Reverse(*times), *hand));
+        let told = hands.iter().map(|(hand, times)| match times {
+            1 => format!("{} {} once", hand.who(), hand.did()),
+            times => format!("{} {} {times} times", hand.who(), hand.did()),
+        });
+        let told = told.collect::<Vec<_>>().join(", ");
+        match drifted {
+            true => format!("({told}), and now {} {}", self.last.who(), self.last.did()),
+            false => format!("({told})"),
+        }
+    }
+}
+
+impl Hand {
+    fn who(&self) -> String {
+        if self.by.is_empty() {
+            return "somebody".to_owned();
+        }
+        let names: Vec<String> = self.by.iter().map(|name| format!("\"{name}\"")).collect();
+        names.join(", ")
+    }
+
+    fn did(&self) -> &'static str {
+        if self.deleted { "deleted it again" } else { "changed it back" }
     }
 }

@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use super::autoscalers::Scalers;
 use crate::{
     fields::{self, EARLIER_APPLIERS, FieldSet, Literal, MANAGER_PREFIX, Path},
     object::Gvk,
@@ -12,14 +13,15 @@ use crate::{
 pub struct Spared {
     ignored: Box<[Path]>,
     yielding: Box<[Path]>,
+    scalers: Scalers,
 }
 
 impl Spared {
     /// `None` when nothing is.
-    pub(super) fn new(ignored: Vec<Path>, yielding: Vec<Path>) -> Option<Self> {
+    pub(super) fn new(ignored: Vec<Path>, yielding: Vec<Path>, scalers: Scalers) -> Option<Self> {
         let yielding: Vec<Path> = yielding.into_iter().filter(|path| !ignored.contains(path)).collect();
         let any = !(ignored.is_empty() && yielding.is_empty());
-        any.then(|| Self { ignored: ignored.into(), yielding: yielding.into() })
+        any.then(|| Self { ignored: ignored.into(), yielding: yielding.into(), scalers })
     }
 
     /// Whether some of it is left alone whoever holds it: then only a live read tells what to apply.
@@ -41,7 +43,7 @@ impl Spared {
     /// What [`Spared::masked`] would give if what somebody holds to whom it yields had the declared values.
     pub fn undone(&self, live: &Value, declared: &Value) -> Value {
         let mut undone = self.masked(live);
-        for path in self.yielding.iter().filter(|path| is_taken(path, live)) {
+        for path in self.yielding.iter().filter(|path| self.is_taken(path, live)) {
             if let Some(value) = path.find(declared) {
                 fields::put(&mut undone, path, value);
             }
@@ -51,7 +53,7 @@ impl Spared {
 
     /// Somebody who may have it holds a path that yields.
     pub fn yields_now(&self, live: &Value) -> bool {
-        self.yielding.iter().any(|path| is_taken(path, live))
+        self.yielding.iter().any(|path| self.is_taken(path, live))
     }
 
     /// A path that yields has another value than is declared, `own` (our entry) has lost it, and nobody who may have
@@ -60,7 +62,7 @@ impl Spared {
         self.yielding.iter().any(|path| {
             !own.holds(path)
                 && path.find(live).map(Literal::from) != path.find(declared).map(Literal::from)
-                && !is_taken(path, live)
+                && !self.is_taken(path, live)
         })
     }
 
@@ -86,21 +88,21 @@ impl Spared {
     }
 
     fn now(&self, live: &Value) -> impl Iterator<Item = &Path> {
-        self.ignored.iter().chain(self.yielding.iter().filter(move |path| is_taken(path, live)))
+        self.ignored.iter().chain(self.yielding.iter().filter(move |path| self.is_taken(path, live)))
     }
-}
 
-/// Whether somebody holds the path to whom it yields.
-fn is_taken(path: &Path, live: &Value) -> bool {
-    let scaled = *path == Path::of_fields(["spec", "replicas"]);
-    fields::is_held(live, path, |manager, subresource| {
-        let may_have = match scaled {
-            // Whoever edits the object itself is no autoscaler.
-            true => subresource == Some("scale"),
-            false => !EARLIER_APPLIERS.contains(&manager),
-        };
-        may_have && !manager.starts_with(MANAGER_PREFIX)
-    })
+    /// Whether somebody holds the path to whom it yields.
+    fn is_taken(&self, path: &Path, live: &Value) -> bool {
+        let scaled = *path == Path::of_fields(["spec", "replicas"]);
+        fields::is_held(live, path, |manager, subresource| {
+            let may_have = match scaled {
+                // Whoever edits the object itself is no autoscaler.
+                true => subresource == Some("scale") && self.scalers.may(manager),
+                false => !EARLIER_APPLIERS.contains(&manager),
+            };
+            may_have && !manager.starts_with(MANAGER_PREFIX)
+        })
+    }
 }
 
 /// The declared paths that controllers are known to take: replicas of whatever can be scaled, and the bundles that

@@ -28,7 +28,7 @@ fn of(spec: &DriftSpec, object: &Value) -> Sparing {
     let gvk = Gvk::new(group, version, object["kind"].as_str().unwrap());
     let text = |field: &str| object["metadata"][field].as_str().unwrap_or_default();
     let key = ObjectKey::new(&gvk, text("namespace"), text("name"));
-    Rules::compile(spec).unwrap().sparing([(&gvk, &key, object)], &[])
+    Rules::compile(spec).unwrap().sparing([(&gvk, &key, object)], &[], &Arc::default())
 }
 
 fn entry(manager: &str, operation: &str, subresource: &str, fields: Value) -> Value {
@@ -78,7 +78,7 @@ fn an_object_of_a_kind_that_nobody_knows_yet_may_be_what_a_rule_means() {
     };
     let rules = |kind: &str| {
         let spec = spec(&[(json!({"kind": kind}), &[".spec.size"])]);
-        Rules::compile(&spec).unwrap().sparing([], std::slice::from_ref(&unresolved)).unused
+        Rules::compile(&spec).unwrap().sparing([], std::slice::from_ref(&unresolved), &Arc::default()).unused
     };
     assert_eq!(rules("Shop"), []);
     assert_eq!(rules("Shops"), [Unused { rule: 0, path: None }]);
@@ -112,13 +112,16 @@ fn an_object_of_which_nothing_is_left_alone_is_not_listed() {
 
 /// Each row: who else holds the replicas, and through what; whether they are left to them.
 #[test]
-fn replicas_are_left_to_who_scales_and_to_nobody_who_edits() {
+fn replicas_are_left_to_autoscalers_and_to_nobody_who_edits_or_scales_by_hand() {
     let replicas = || json!({"f:spec": {"f:replicas": {}}});
     let ours = entry(US, "Apply", "", json!({"f:metadata": {"f:labels": {"f:a": {}}}}));
     let own = FieldSet::from_fields_v1(&ours["fieldsV1"]).unwrap();
     for (manager, operation, subresource, left) in [
         ("kube-controller-manager", "Update", "scale", true),
-        ("kubectl", "Update", "scale", true),
+        ("k3s", "Update", "scale", true),
+        ("kubectl", "Update", "scale", false),
+        ("kubectl-scale", "Update", "scale", false),
+        ("kube-controller-manager", "Update", "", false),
         ("keda", "Apply", "scale", true),
         ("kubectl-edit", "Update", "", false),
         ("somebody", "Apply", "", false),
@@ -134,6 +137,60 @@ fn replicas_are_left_to_who_scales_and_to_nobody_who_edits() {
         assert_eq!(sent["spec"].get("replicas").is_none(), left, "{manager}");
         let equal = with_entries(deployment(), &[entry(manager, operation, subresource, replicas())]);
         assert!(!spared.is_disturbed(&equal, &deployment(), &own), "{manager}: an equal value is no drift");
+    }
+}
+
+/// A HorizontalPodAutoscaler for this.
+fn autoscaler(target: Value) -> Value {
+    json!({"apiVersion": "autoscaling/v2", "kind": "HorizontalPodAutoscaler", "metadata": {"name": "web"},
+        "spec": {"maxReplicas": 5, "scaleTargetRef": target}})
+}
+
+#[test]
+fn whoever_scales_what_a_declared_autoscaler_is_for_may_have_its_replicas() {
+    let (gvk, autoscales) =
+        (Gvk::new("apps", "v1", "Deployment"), Gvk::new("autoscaling", "v2", "HorizontalPodAutoscaler"));
+    let key = |gvk: &Gvk, namespace: &str, name: &str| ObjectKey::new(gvk, namespace, name);
+    let scaled_by = |manager: &str| {
+        with_entries(
+            deployment(),
+            &[entry(manager, "Update", "scale", json!({"f:spec": {"f:replicas": {}}}))],
+        )
+    };
+    let is_left = |(target, namespace): (Value, &str), named: &Arc<Autoscalers>, manager: &str| {
+        let (body, hpa) = (deployment(), autoscaler(target));
+        let name = body["metadata"]["name"].as_str().unwrap();
+        let (web, scaler) = (key(&gvk, "shop", name), key(&autoscales, namespace, "web"));
+        let declared = [(&gvk, &web, &body), (&autoscales, &scaler, &hpa)];
+        let sparing = Rules::compile(&DriftSpec::default()).unwrap().sparing(declared, &[], named);
+        sparing.objects[&web].yields_now(&scaled_by(manager))
+    };
+    let name = deployment()["metadata"]["name"].clone();
+    let target = |version: &str| json!({"apiVersion": version, "kind": "Deployment", "name": name});
+    let default = Arc::default();
+    for version in ["apps/v1", "apps/v1beta1", ""] {
+        assert!(is_left((target(version), "shop"), &default, "acme-scaler"), "{version}");
+    }
+    assert!(!is_left((target("apps/v1"), "bank"), &default, "acme-scaler"));
+    assert!(!is_left((target("acme.example.com/v1"), "shop"), &default, "acme-scaler"));
+    let other = json!({"apiVersion": "apps/v1", "kind": "Deployment", "name": "other"});
+    assert!(!is_left((other.clone(), "shop"), &default, "acme-scaler"));
+    let named = Arc::new(Autoscalers::parse("acme-scaler, keda").unwrap());
+    assert!(is_left((other.clone(), "shop"), &named, "acme-scaler"));
+    assert!(!is_left((other, "shop"), &named, "kube-controller-manager"));
+}
+
+#[test]
+fn names_of_autoscalers_are_read_and_bounded() {
+    assert_eq!(
+        Autoscalers::parse("kube-controller-manager\nk3s,kubelite keda keda-operator")
+            .map(|all| all.has("k3s")),
+        Ok(true)
+    );
+    assert_eq!(Autoscalers::parse("").map(|none| none.has("k3s")), Ok(false));
+    let many: String = (0..51).map(|n| format!("a{n} ")).collect();
+    for bad in [many, "x".repeat(129)] {
+        assert!(Autoscalers::parse(&bad).unwrap_err().contains("write at most 50 names"));
     }
 }
 

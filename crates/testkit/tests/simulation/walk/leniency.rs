@@ -101,11 +101,11 @@ impl Walk {
         }
     }
 
-    /// As an autoscaler does it.
+    /// As an autoscaler does it, or a person.
     async fn scale(&mut self, member: &str) {
-        let replicas = self.pick(&[1, 4]);
+        let (replicas, who) = self.pick(&[(1, "alice"), (4, "kube-controller-manager")]);
         let path = format!("{}/scale", place("app").0);
-        self.world.try_patch(member, &path, json!({"spec": {"replicas": replicas}})).await;
+        self.world.try_patch_as(who, member, &path, json!({"spec": {"replicas": replicas}})).await;
     }
 
     async fn ignore_some(&mut self) {
