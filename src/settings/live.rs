@@ -7,7 +7,11 @@ use std::{
 };
 
 use vidra_api::ClusterName;
-use vidra_core::{drift::Redactions, guard};
+use vidra_core::{
+    drift::Redactions,
+    guard,
+    mutants::{self, Mutant},
+};
 
 use super::{Settings, parse_interval};
 
@@ -178,7 +182,9 @@ const SETTINGS: [Setting; 15] = [
         alias: None,
         take: |live, text| {
             // Where no earlier text holds: it is not known what may be written.
-            live.redact = Redactions::everything();
+            if !mutants::is(Mutant::RedactsNothing) {
+                live.redact = Redactions::everything();
+            }
             put(&mut live.redact, Redactions::parse(text).map_err(|bad| bad.to_string()))
         },
     },
