@@ -122,8 +122,7 @@ impl CallError {
             Class::Invalid | Class::InvalidFields(_) => "Invalid",
             Class::Expired => "Expired",
             Class::Server => "ServerError",
-            Class::Oversized => "AnswerTooLarge",
-            Class::Flood => "WatchFloods",
+            Class::Oversized | Class::Flood => "AnswerTooLarge",
             Class::Withdrawn => "Withdrawn",
         }
     }
