@@ -18,7 +18,7 @@ use std::{
 use anyhow::{Context, Result};
 use bytes::Bytes;
 use futures::{Stream, StreamExt, stream::BoxStream};
-use http::{Request, Response, Uri, header};
+use http::{Request, Response, Uri, Version, header};
 use http_body_util::BodyExt;
 use kube::{
     Client, Config,
@@ -285,12 +285,15 @@ impl State {
         let (mut parts, body) = request.into_parts();
         let path = parts.uri.path_and_query().context("a request has no path")?;
         parts.uri = path.as_str().parse()?;
+        // Each of the two connections has its own.
+        parts.version = Version::HTTP_11;
         for name in [header::AUTHORIZATION, header::HOST, header::CONTENT_LENGTH] {
             parts.headers.remove(name);
         }
         let request = Request::from_parts(parts, Body::from(body.to_vec()));
         let answer = self.member.send(request).await?;
         let (mut parts, body) = answer.into_parts();
+        parts.version = Version::HTTP_11;
         // It is said anew, where it is known.
         for name in [header::TRANSFER_ENCODING, header::CONNECTION] {
             parts.headers.remove(name);
