@@ -195,3 +195,24 @@ fn the_ledger_of_safety_names_tests_that_exist_and_run() {
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
+
+#[test]
+fn each_mutant_of_a_guard_has_a_row_in_the_ledger_of_safety_with_a_test_that_exists() {
+    let ledger = read(&root().join("docs/reference/safety.md"));
+    let texts: Vec<String> = sources().iter().map(|path| read(path)).collect();
+    let mut named = Vec::new();
+    for line in ledger.lines().filter(|line| line.starts_with("| ") && !line.starts_with("| # ")) {
+        let last = line.trim_end_matches('|').trim_end().rsplit('|').next().expect("a row has columns");
+        for pair in last.split(';').map(str::trim).filter(|pair| !pair.is_empty()) {
+            let both: Vec<_> = pair.split('`').skip(1).step_by(2).collect();
+            let [mutant, test] = both[..] else { panic!("{pair:?} is no mutant and a test") };
+            assert!(texts.iter().any(|text| text.contains(&format!("fn {test}("))), "no test {test}");
+            named.push(mutant.to_owned());
+        }
+    }
+    named.sort();
+    let mut guards: Vec<_> =
+        vidra_core::mutants::Mutant::GUARDS.iter().map(|mutant| format!("{mutant:?}")).collect();
+    guards.sort();
+    assert_eq!(named, guards, "left: docs/reference/safety.md; right: Mutant::GUARDS");
+}

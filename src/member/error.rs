@@ -45,6 +45,8 @@ pub enum Class {
     Server,
     /// The answer is larger than any that an API server gives.
     Oversized,
+    /// The server's watches send more than is read of them.
+    Flood,
     /// The call was not made: the leave to make it counts no more.
     Withdrawn,
 }
@@ -75,6 +77,7 @@ impl CallError {
                 | Class::Server
                 | Class::Conflict
                 | Class::Oversized
+                | Class::Flood
                 | Class::Withdrawn
         )
     }
@@ -119,7 +122,7 @@ impl CallError {
             Class::Invalid | Class::InvalidFields(_) => "Invalid",
             Class::Expired => "Expired",
             Class::Server => "ServerError",
-            Class::Oversized => "AnswerTooLarge",
+            Class::Oversized | Class::Flood => "AnswerTooLarge",
             Class::Withdrawn => "Withdrawn",
         }
     }

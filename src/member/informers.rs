@@ -51,6 +51,7 @@ use crate::{
     serve::metrics::ClusterCounters,
     settings::tuning::Tuning,
     tasks::supervised,
+    wire::flow::Flow,
 };
 
 /// How an informer stands.
@@ -87,6 +88,8 @@ pub struct Informers {
     stop: CancellationToken,
     /// Raised by a watch that breaks.
     doubt: Arc<Doubt>,
+    /// What all watches may send.
+    flow: Arc<Flow>,
     state: Mutex<Registry>,
     next_id: AtomicU64,
 }
@@ -158,6 +161,7 @@ impl Informers {
             startup: watch::Sender::new(None),
             stop,
             doubt,
+            flow: Arc::default(),
             state: Mutex::default(),
             next_id: AtomicU64::new(0),
         })
@@ -259,7 +263,7 @@ impl Informers {
     fn reader(&self, place: &Place, resource: &ApiResource) -> Reader {
         let kind = (place.gvk.clone(), resource.clone());
         let (client, hub, tuning) = (self.client.clone(), self.hub.clone(), self.tuning.clone());
-        Reader::new(client, kind, place.namespace.clone(), hub, tuning)
+        Reader::new(client, kind, place.namespace.clone(), hub, tuning).with(self.flow.clone())
     }
 
     fn start(self: &Arc<Self>, place: &Place, resource: &ApiResource, scope: Scope) -> Informer {

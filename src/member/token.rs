@@ -4,6 +4,8 @@
 
 use std::fmt;
 
+use vidra_core::mutants::{self, Mutant};
+
 use super::{
     error::{CallError, Class},
     session::Session,
@@ -48,6 +50,9 @@ impl<'a> Token<'a> {
 
     /// Whether it still counts.
     pub fn counts(&self) -> Result<(), Withdrawn> {
+        if mutants::is(Mutant::TokenForEver) {
+            return Ok(());
+        }
         if self.epoch.is_none() || self.session.epoch() != self.epoch {
             return Err(Withdrawn::Contact);
         }

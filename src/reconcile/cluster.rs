@@ -15,7 +15,10 @@ use vidra_api::{
     labels::{CONFIRM, CONFIRM_RESTORE, MEMBER_FINALIZER},
     set_condition,
 };
-use vidra_core::kubeconfig::{self, Allow};
+use vidra_core::{
+    kubeconfig::{self, Allow},
+    mutants::{self, Mutant},
+};
 
 use super::{Hub, RETRY_MOST, after_hub_error};
 use crate::{
@@ -413,7 +416,7 @@ fn twin(hub: &Hub, member: &MemberCluster, uid: &str) -> Option<String> {
             hub.queue.add(Key::Cluster(other.as_str().into()), Priority::User);
         }
     }
-    older.first().map(|older| older.name_any())
+    older.first().filter(|_| !mutants::is(Mutant::TwinsAdmitted)).map(|older| older.name_any())
 }
 
 /// A MemberCluster is gone: who was refused for it may be admitted.

@@ -8,7 +8,13 @@ use std::{
 };
 
 use vidra_api::ClusterName;
-use vidra_core::{carried::Carried, drift::Redactions, guard, ignore::Autoscalers};
+use vidra_core::{
+    carried::Carried,
+    drift::Redactions,
+    guard,
+    ignore::Autoscalers,
+    mutants::{self, Mutant},
+};
 
 use super::{Settings, parse_interval};
 
@@ -195,7 +201,9 @@ const SETTINGS: [Setting; 17] = [
         alias: None,
         take: |live, text| {
             // Where no earlier text holds: it is not known what may be written.
-            live.redact = Redactions::everything();
+            if !mutants::is(Mutant::RedactsNothing) {
+                live.redact = Redactions::everything();
+            }
             put(&mut live.redact, Redactions::parse(text).map_err(|bad| bad.to_string()))
         },
     },

@@ -3,6 +3,7 @@
 //!
 //! kube's own readers hold whatever comes, decode a page whole, and fail with it.
 
+pub mod flow;
 pub mod follow;
 pub mod pages;
 
@@ -19,6 +20,7 @@ use kube::{
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
+use self::flow::{Flow, Part};
 use crate::member::error::{CallError, Class};
 
 /// No page, no event and no answer may be larger. An API server's own objects end at a few MiB: etcd takes 1.5 MiB.
@@ -42,6 +44,7 @@ pub struct Wire {
     params: ListParams,
     bare: bool,
     tell: Tell,
+    flow: Option<Arc<Flow>>,
 }
 
 /// A page of a list.
@@ -139,7 +142,7 @@ impl Glance {
 impl Wire {
     /// Reads what is at a path of the API, chosen by these parameters; `tell` makes errors of refusals.
     pub fn new(client: Client, path: String, params: ListParams, tell: Tell) -> Self {
-        Self { client, path, params, bare: false, tell }
+        Self { client, path, params, bare: false, tell, flow: None }
     }
 
     /// A kind that this program knows, in one namespace or in all, whose refusals may be told.
@@ -155,6 +158,12 @@ impl Wire {
     #[must_use]
     pub fn bare(self) -> Self {
         Self { bare: true, ..self }
+    }
+
+    /// Its watches send, with all others of this server, no more than that.
+    #[must_use]
+    pub fn with(self, flow: Arc<Flow>) -> Self {
+        Self { flow: Some(flow), ..self }
     }
 
     /// Where it reads.
@@ -223,7 +232,8 @@ impl Wire {
         };
         let opened = tokio::time::timeout(within, self.send(request.map_err(malformed)?)).await;
         let body = opened.map_err(|_| CallError::deadline(within))??;
-        Ok(Lines { body, waiting: BytesMut::new(), searched: 0 })
+        let part = self.flow.clone().map(Part::new);
+        Ok(Lines { body, waiting: BytesMut::new(), searched: 0, part })
     }
 
     async fn send(&self, request: http::Request<Vec<u8>>) -> Result<Body, CallError> {
@@ -268,13 +278,19 @@ pub struct Lines {
     pub(crate) waiting: BytesMut,
     /// So much of what waits has no end of a line.
     searched: usize,
+    /// What it may send and hold, where that is bounded.
+    part: Option<Part>,
 }
+
+/// Room for a line that is kept for the next one.
+const KEPT: usize = 64 << 10;
 
 impl Lines {
     /// The next line; `None`: the server has ended the watch. May be given up and asked again.
     ///
     /// # Errors
-    /// [`Class::Oversized`]: it is longer than [`MOST`]. Otherwise the connection broke.
+    /// [`Class::Oversized`]: it is longer than [`MOST`], or the server's watches hold too much of lines without an end.
+    /// [`Class::Flood`]: they send too much. Otherwise the connection broke.
     pub async fn next(&mut self) -> Result<Option<String>, CallError> {
         loop {
             if let Some(end) = self.waiting[self.searched..].iter().position(|byte| *byte == b'\n') {
@@ -284,22 +300,36 @@ impl Lines {
                 let line = self.waiting.split_to(self.searched + end);
                 self.waiting.advance(1);
                 self.searched = 0;
+                if line.len() > KEPT {
+                    // The room of a long line would be kept as long as the watch is open.
+                    self.waiting = BytesMut::from(&self.waiting[..]);
+                }
+                if let Some(part) = &mut self.part {
+                    part.event()?;
+                }
                 return Ok(Some(String::from_utf8_lossy(&line).into_owned()));
             }
             self.searched = self.waiting.len();
             if self.searched > MOST {
                 return Err(oversized(MOST));
             }
-            match self.body.frame().await {
-                None => return Ok(None),
-                Some(frame) => {
-                    let frame = frame.map_err(CallError::from)?;
-                    if let Ok(data) = frame.into_data() {
-                        self.waiting.extend_from_slice(&data);
-                    }
-                }
+            if !self.read().await? {
+                return Ok(None);
             }
         }
+    }
+
+    /// Reads what comes next; false: nothing does any more.
+    async fn read(&mut self) -> Result<bool, CallError> {
+        let Some(frame) = self.body.frame().await else { return Ok(false) };
+        if let Ok(data) = frame.map_err(CallError::from)?.into_data() {
+            self.waiting.extend_from_slice(&data);
+            if let Some(part) = &mut self.part {
+                part.came(data.len())?;
+                part.holds(self.waiting.len())?;
+            }
+        }
+        Ok(true)
     }
 }
 

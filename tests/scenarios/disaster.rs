@@ -214,6 +214,31 @@ fn what_a_label_on_a_member_selected_stays_when_its_membercluster_is_lost_and_re
 }
 
 #[test]
+fn a_target_whose_membercluster_is_missing_says_so_and_waits_for_it() {
+    scenario(async |mut world| {
+        world.register(&["berlin"]).await;
+        world.deliver("shop", &["berlin"], &config_map("settings", "one")).await;
+        world.ready("shop").await;
+        let (alice, settings) = (world.alice("berlin").await, At::config_map(&world.ns, "settings"));
+        let made = alice.live(&settings).await;
+
+        world.stop_hub().await;
+        lose_member(&world, "berlin").await;
+        world.hub.delete(&world.registration("berlin")).await;
+        let mark = world.mark();
+        world.start_hub().await;
+        let message = world.target_is("shop", "berlin", TargetState::Unknown, "MemberMissing").await;
+        assert!(message.contains("no wish to leave"), "{message}");
+
+        world.register(&["berlin"]).await;
+        world.ready("shop").await;
+        assert_eq!(alice.get(&settings).await, Some(made), "nobody wished it away");
+        assert_eq!(world.writes_to(&settings, "berlin", &mark), []);
+        world.end().await;
+    });
+}
+
+#[test]
 fn a_hub_that_is_behind_by_a_few_objects_in_each_of_many_resources_holds_its_writes_too() {
     scenario(async |mut world| {
         world.register(&["berlin"]).await;

@@ -5,6 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use sha2::{Digest, Sha256};
 
+use crate::mutants::{self, Mutant};
+
 /// What the guard decided about the targets that a VidraResource is about to lose.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Removal {
@@ -81,7 +83,8 @@ pub fn objects_hash(resource: &str, generation: i64, namespace: &str) -> String 
 
 /// Whether an approval, hashes with commas between them, names this one.
 pub fn is_approved(approval: Option<&str>, hash: &str) -> bool {
-    approval.is_some_and(|all| all.split(',').any(|one| one.trim() == hash))
+    let names = |one: &str| one.trim() == hash || mutants::is(Mutant::ApprovesAnything);
+    approval.is_some_and(|all| all.split(',').any(names))
 }
 
 fn digest<'a>(parts: impl Iterator<Item = &'a str>) -> String {

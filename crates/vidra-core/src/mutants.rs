@@ -1,5 +1,7 @@
-//! Mistakes put in on purpose, that the simulation must notice. A test chooses one for its own thread, on which a
-//! whole run of the simulation happens. They are there where debug assertions are; in a release no mistake can be
+//! Mistakes put in on purpose, that tests must notice: the simulation those of [`Mutant::ALL`], and for each of
+//! [`Mutant::GUARDS`], which take away what keeps a promise of docs/reference/safety.md, the test that is named there.
+//! A test chooses one for its own thread, on which a whole run of the simulation happens; a process as a whole makes the
+//! one that the variable `VIDRA_MUTANT` names. They are there where debug assertions are; in a release no mistake can be
 //! chosen, and the compiler drops what it would do.
 
 #[cfg(debug_assertions)]
@@ -34,10 +36,34 @@ pub enum Mutant {
     ChangeSkipped,
     /// What arrives for a key while it is worked on is forgotten.
     ArrivalLost,
+    /// Any approval approves any removal.
+    ApprovesAnything,
+    /// A MemberCluster that is not there affirms whatever its targets ask for.
+    MissingMemberAffirms,
+    /// An entry of an inventory is proof enough for a deletion.
+    UntracedDeleted,
+    /// Nobody looks whether a cluster is a member under another name.
+    TwinsAdmitted,
+    /// A hub that is behind writes before it has looked at all that it has on a member.
+    WritesBeforeLooks,
+    /// The leave to call a member counts for ever.
+    TokenForEver,
+    /// What is late counts as what is new.
+    NoFloors,
+    /// Whatever a cluster calls itself is its identity.
+    AnyUid,
+    /// While the setting `redact` cannot be read, nothing is withheld.
+    RedactsNothing,
+    /// What a member sends may take any amount of memory.
+    UnboundedValue,
+    /// What is to be replaced goes before what replaces it may come.
+    RemovesWhileWaiting,
+    /// A watch may send as much as it likes.
+    FloodGoesOn,
 }
 
 impl Mutant {
-    /// Each.
+    /// Those that the simulation must notice.
     pub const ALL: [Mutant; 13] = [
         Mutant::DeleteOnFailedList,
         Mutant::NoUidPrecondition,
@@ -53,11 +79,34 @@ impl Mutant {
         Mutant::ChangeSkipped,
         Mutant::ArrivalLost,
     ];
+
+    /// Those that take away one guard each; docs/reference/safety.md names the test that notices.
+    pub const GUARDS: [Mutant; 12] = [
+        Mutant::ApprovesAnything,
+        Mutant::MissingMemberAffirms,
+        Mutant::UntracedDeleted,
+        Mutant::TwinsAdmitted,
+        Mutant::WritesBeforeLooks,
+        Mutant::TokenForEver,
+        Mutant::NoFloors,
+        Mutant::AnyUid,
+        Mutant::RedactsNothing,
+        Mutant::UnboundedValue,
+        Mutant::RemovesWhileWaiting,
+        Mutant::FloodGoesOn,
+    ];
+}
+
+/// The one that the process was started with.
+#[cfg(debug_assertions)]
+fn of_process() -> Option<Mutant> {
+    let name = std::env::var("VIDRA_MUTANT").ok()?;
+    Mutant::ALL.into_iter().chain(Mutant::GUARDS).find(|mutant| format!("{mutant:?}") == name)
 }
 
 #[cfg(debug_assertions)]
 thread_local! {
-    static CHOSEN: Cell<Option<Mutant>> = const { Cell::new(None) };
+    static CHOSEN: Cell<Option<Mutant>> = Cell::new(of_process());
 }
 
 /// From now on a hub on this thread makes this mistake, or with `None` none.

@@ -290,7 +290,8 @@ pub fn plan(input: &PlanInput<'_>) -> Plan {
         }
     }
     // What is to be replaced stays until what replaces it may come.
-    if plan.waits.is_empty() && plan.refusals.is_empty() {
+    let may_go = plan.waits.is_empty() && plan.refusals.is_empty();
+    if may_go || mutants::is(Mutant::RemovesWhileWaiting) {
         removals(input, &mut plan);
     }
     plan

@@ -183,7 +183,9 @@ impl Actor<'_> {
     fn is_traced(&self, live: &Live) -> bool {
         let entries = live.json["metadata"]["managedFields"].as_array().into_iter().flatten();
         let mut managers = entries.map(|entry| &entry["manager"]);
-        self.is_marked(live) || managers.any(|manager| *manager == *self.owner.manager)
+        self.is_marked(live)
+            || managers.any(|manager| *manager == *self.owner.manager)
+            || mutants::is(Mutant::UntracedDeleted)
     }
 
     fn is_marked(&self, live: &Live) -> bool {

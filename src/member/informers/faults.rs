@@ -22,6 +22,8 @@ pub(super) enum WatchFault {
     Restored,
     /// An object cannot be read: which, and why.
     Unreadable(String),
+    /// A watch sent more than is read: what of.
+    Flood(String),
 }
 
 impl Informers {
@@ -70,6 +72,14 @@ impl Informers {
                 "unreadable",
                 "ObjectUnreadable",
                 format!("of {place} an object cannot be read and is left as it is: {which}"),
+            ),
+            WatchFault::Flood(why) => (
+                "flooded",
+                "WatchFloods",
+                format!(
+                    "the watch of {place} was ended: {why}; it is begun again after a pause. Look who changes objects with \
+                     the hub's label so often"
+                ),
             ),
         };
         tracing::warn!(cluster = %self.cluster, %note, "what the member shows is not to be trusted");

@@ -62,6 +62,8 @@ pub(super) struct Course {
     /// The part of verifyInterval after which it is listed again.
     pub(super) spread: f64,
     pauses: Pauses,
+    /// After watches that sent too much: an event between two of them does not make these short again.
+    floods: Pauses,
 }
 
 /// Why a watch is not gone on with.
@@ -85,6 +87,7 @@ impl Run {
             verified: Instant::now(),
             spread,
             pauses: Pauses::default(),
+            floods: Pauses::default(),
         };
         loop {
             let blind = match self.list_in_time(&mut course).await {
@@ -166,7 +169,17 @@ impl Run {
                     }
                 }
                 Ended::Broken(error) => match error.class {
-                    Class::Expired | Class::Oversized => {
+                    // It goes on from where it was.
+                    Class::Flood => {
+                        self.registry.complain(&self.place, &WatchFault::Flood(error.message), 0);
+                        course.floods.pause(self.registry.rng.as_ref()).await;
+                    }
+                    Class::Oversized => {
+                        self.registry.complain(&self.place, &WatchFault::Flood(error.message), 0);
+                        course.floods.pause(self.registry.rng.as_ref()).await;
+                        return After::List;
+                    }
+                    Class::Expired => {
                         course.pauses.pause(self.registry.rng.as_ref()).await;
                         return After::List;
                     }

@@ -1,5 +1,6 @@
 //! Informers of a member that is made up: large pages, objects that nobody can read.
 
+mod floods;
 mod sizes;
 
 use std::{

@@ -6,7 +6,10 @@ use vidra_api::{
     labels::{CONFIRM, CONFIRM_RESTORE},
     target::Desired as Wish,
 };
-use vidra_core::status::Delivery;
+use vidra_core::{
+    mutants::{self, Mutant},
+    status::Delivery,
+};
 
 use super::Pass;
 use crate::{
@@ -44,6 +47,7 @@ impl Pass<'_> {
             return None;
         }
         if found.later > 0
+            && !mutants::is(Mutant::WritesBeforeLooks)
             && let Some(awaited) = self.unlooked(session)
         {
             let later = found.later;

@@ -116,9 +116,9 @@ async fn speak(site: &Arc<Site>, stream: TcpStream, streams: Streams) {
 
 /// Runs the streams of one connection.
 #[derive(Clone)]
-struct Streams {
-    tasks: TaskTracker,
-    stop: CancellationToken,
+pub(super) struct Streams {
+    pub tasks: TaskTracker,
+    pub stop: CancellationToken,
 }
 
 impl<F: Future<Output = ()> + Send + 'static> hyper::rt::Executor<F> for Streams {

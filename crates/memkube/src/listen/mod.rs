@@ -23,12 +23,14 @@ use super::Cluster;
 
 mod connection;
 mod count;
+mod front;
 mod gate;
 mod kubeconfig;
 mod tls;
 
 use connection::Site;
 pub use count::Open;
+pub use front::Front;
 
 /// Who may ask.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

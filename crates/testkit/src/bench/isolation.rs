@@ -1,4 +1,5 @@
-//! `isolation`: whether members that are dead, hung or slow make the others wait.
+//! `isolation`: whether members that are dead, hung or slow make the others wait; whether hostile ones do is in
+//! `attacked`.
 //!
 //! Real API servers, some of them behind a proxy that refuses, is silent, or is late. In turn all is well and
 //! some are unwell; meanwhile objects are edited on the others, one at a time, and a VidraResource of all members
@@ -7,11 +8,12 @@
 
 use std::{path::Path, time::Duration};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use serde_json::json;
 use tokio::time::{Instant, sleep};
 
 use super::{
+    attacked::{self, attacked},
     fleet::{Fleet, NAMESPACE, resource},
     report::{Report, quantile},
     watched::{Events, object, says, undone, watch},
@@ -22,12 +24,12 @@ use crate::{
     world::{Access, At},
 };
 
-const MEMBERS: usize = 4;
+pub(super) const MEMBERS: usize = 4;
 /// So many of them are unwell.
-const UNWELL: usize = 2;
+pub(super) const UNWELL: usize = 2;
 const ROUNDS: usize = 4;
 /// Between two edits: a round lasts until the hub has given members up.
-const PACE: Duration = Duration::from_millis(100);
+pub(super) const PACE: Duration = Duration::from_millis(100);
 /// After so many edits of a round comes a change of what all members have.
 const CHANGE_AFTER: usize = 25;
 /// Objects of a VidraResource.
@@ -38,32 +40,62 @@ const SETTLE: Duration = Duration::from_secs(180);
 /// The time that a slow member's way takes, in each direction.
 const LATE: Duration = Duration::from_secs(1);
 
-/// How members are unwell.
-const STATES: [(&str, Conduct); 3] =
-    [("dead", Conduct::Refuse), ("hung", Conduct::Silent), ("slow", Conduct::Late(LATE))];
+/// A state, its figure's key, and how members are unwell in it.
+type State = (&'static str, &'static str, Conduct);
+const STATES: [State; 3] = [
+    ("dead", "dead_ratio_p99", Conduct::Refuse),
+    ("hung", "hung_ratio_p99", Conduct::Silent),
+    ("slow", "slow_ratio_p99", Conduct::Late(LATE)),
+];
 
-/// Samples of each state, and as many of all well before each.
-#[derive(Clone, Copy, Debug)]
+/// What is measured.
+#[derive(Clone, Debug)]
 pub struct Isolation {
-    /// How many.
+    /// Samples of each state, and as many of all well, or of the control, beside each.
     pub samples: usize,
+    /// The states to look at, by name; none: all.
+    pub states: Vec<String>,
 }
 
 impl Default for Isolation {
     fn default() -> Self {
-        Self { samples: 500 }
+        Self { samples: 500, states: Vec::new() }
+    }
+}
+
+impl Isolation {
+    /// Is this state to be looked at?
+    pub(super) fn has(&self, state: &str) -> bool {
+        self.states.is_empty() || self.states.iter().any(|wanted| wanted == state)
     }
 }
 
 /// Milliseconds.
 #[derive(Default)]
-struct Times {
-    heals: Vec<f64>,
-    changes: Vec<f64>,
+pub(super) struct Times {
+    pub(super) heals: Vec<f64>,
+    pub(super) changes: Vec<f64>,
 }
 
 /// Runs it.
 pub async fn isolation(binary: &Path, size: Isolation) -> Result<Report> {
+    let known: Vec<_> = STATES.iter().map(|(state, ..)| *state).chain(attacked::names()).collect();
+    for state in &size.states {
+        ensure!(known.contains(&state.as_str()), "there is no state {state}; there are {}", known.join(", "));
+    }
+    let mut report = Report::new("isolation");
+    report.condition("samples of each state", size.samples);
+    report.condition("members, of which unwell", json!([MEMBERS, UNWELL]));
+    let states: Vec<_> = STATES.into_iter().filter(|(state, ..)| size.has(state)).collect();
+    if !states.is_empty() {
+        unwell(binary, &size, &states, &mut report).await?;
+    }
+    attacked(binary, &size, &mut report).await?;
+    Ok(report)
+}
+
+/// Members that are dead, hung or slow.
+async fn unwell(binary: &Path, size: &Isolation, states: &[State], report: &mut Report) -> Result<()> {
     let bed = Testbed::start(&["--members", &MEMBERS.to_string()])?;
     let mut proxies = Vec::new();
     for member in bed.members.iter().take(UNWELL) {
@@ -76,47 +108,44 @@ pub async fn isolation(binary: &Path, size: Isolation) -> Result<Report> {
         Ok(way.map_or(text.clone(), |(_, proxy)| text.replace(&member.url, &proxy.url())))
     })
     .await?;
-    let mut bench = Bench::new(&fleet, &proxies, size).await?;
+    let mut bench = Bench::new(&fleet, size.samples.div_ceil(ROUNDS), ROUNDS * states.len() * 2).await?;
     bench.deliver().await?;
+    let conduct = |conduct| proxies.iter().for_each(|proxy: &Proxy| proxy.set(conduct));
 
     // Each state has rounds of all well beside its own.
-    let mut found: Vec<(Times, Times)> = STATES.iter().map(|_| Default::default()).collect();
+    let mut found: Vec<(Times, Times)> = states.iter().map(|_| Default::default()).collect();
     for round in 0..ROUNDS {
-        for ((state, conduct), (well, unwell)) in STATES.into_iter().zip(&mut found) {
+        for ((state, _, way), (well, unwell)) in states.iter().zip(&mut found) {
             bench.round(well).await?;
-            bench.conduct(conduct);
+            conduct(*way);
             bench.round(unwell).await?;
-            bench.conduct(Conduct::Pass);
+            conduct(Conduct::Pass);
             bench.recovered().await?;
             tracing::info!("round {} of {ROUNDS}: {state}", round + 1);
         }
     }
-    let mut report = tell(&found);
-    report.condition("samples of each state", size.samples);
-    report.condition("members, of which unwell", json!([MEMBERS, UNWELL]));
+    tell(report, states, &found);
     report.condition("ms that a slow way takes, each direction", LATE.as_millis() as u64);
     report.condition("bed", fleet.describe().await?);
     fleet.stop().await?;
     for proxy in proxies {
         proxy.stop().await;
     }
-    Ok(report)
+    Ok(())
 }
 
-fn tell(found: &[(Times, Times)]) -> Report {
+fn tell(report: &mut Report, states: &[State], found: &[(Times, Times)]) {
     let p99 = |times: &[f64]| quantile(times, 0.99);
     let all_well: Vec<f64> = found.iter().flat_map(|(well, _)| well.heals.iter().copied()).collect();
     let ratio = |unwell: &Times| p99(&unwell.heals) / p99(&all_well);
     let worst = found.iter().map(|(_, unwell)| ratio(unwell)).fold(0.0, f64::max);
-    let mut report = Report::new("isolation");
     report.figure(
         "ratio_p99",
         worst,
         Some(1.1),
         "P99 from an edit on a healthy member to the repaired object: the worst state over all well",
     );
-    let keys = ["dead_ratio_p99", "hung_ratio_p99", "slow_ratio_p99"];
-    for ((key, (state, _)), (well, unwell)) in keys.into_iter().zip(STATES).zip(found) {
+    for ((state, key, _), (well, unwell)) in states.iter().zip(found) {
         let what = format!("of it, with members that are {state}");
         report.figure(key, ratio(unwell), None, what);
         let spread = p99(&well.heals) / p99(&all_well);
@@ -132,39 +161,39 @@ fn tell(found: &[(Times, Times)]) -> Report {
         report.condition(&format!("all well: ms {word} of a repair"), quantile(&all_well, share));
         report.condition(&format!("all well: ms {word} of a change"), quantile(&changes, share));
     }
-    report
 }
 
-struct Bench<'a> {
+/// Edits on the members that are always well, and how long until they are undone.
+pub(super) struct Bench<'a> {
     fleet: &'a Fleet,
-    proxies: &'a [Proxy],
     /// The members that are always well.
     healthy: Vec<(Access, Events)>,
     /// Samples of a round.
     samples: usize,
+    /// There are so many rounds.
+    rounds: usize,
     /// Edits and changes so far.
     edits: usize,
     changes: usize,
 }
 
 impl<'a> Bench<'a> {
-    async fn new(fleet: &'a Fleet, proxies: &'a [Proxy], size: Isolation) -> Result<Self> {
+    pub(super) async fn new(fleet: &'a Fleet, samples: usize, rounds: usize) -> Result<Self> {
         let mut healthy = Vec::new();
         for member in fleet.bed.members.iter().skip(UNWELL) {
             let client = member.client("admin").await?;
             let events = watch(&client, None).await?;
             healthy.push((Access::new(client, "bench-edit"), events));
         }
-        let samples = size.samples.div_ceil(ROUNDS).max(1);
-        Ok(Self { fleet, proxies, healthy, samples, edits: 0, changes: 0 })
+        Ok(Self { fleet, healthy, samples: samples.max(1), rounds, edits: 0, changes: 0 })
     }
 
     /// How many objects all edits take on one member.
     fn objects(&self) -> usize {
-        (self.samples * ROUNDS * STATES.len() * 2).div_ceil((MEMBERS - UNWELL) * EDITS)
+        (self.samples * self.rounds).div_ceil((MEMBERS - UNWELL) * EDITS)
     }
 
-    async fn deliver(&mut self) -> Result<()> {
+    pub(super) async fn deliver(&mut self) -> Result<()> {
         let numbers: Vec<_> = (0..self.objects()).collect();
         let parts: Vec<_> = numbers.chunks(OBJECTS).collect();
         for (part, numbers) in parts.iter().enumerate() {
@@ -184,18 +213,14 @@ impl<'a> Bench<'a> {
         applied.map(drop).map_err(|refused| anyhow::anyhow!("VidraResource {name}: {refused}"))
     }
 
-    fn conduct(&self, conduct: Conduct) {
-        self.proxies.iter().for_each(|proxy| proxy.set(conduct));
-    }
-
     /// Waits until all members are ready and have everything, and the hub has settled.
-    async fn recovered(&self) -> Result<()> {
+    pub(super) async fn recovered(&self) -> Result<()> {
         self.fleet.joined().await;
         self.fleet.ready("changing").await?;
         self.fleet.settled(SETTLE, || Ok(())).await
     }
 
-    async fn round(&mut self, times: &mut Times) -> Result<()> {
+    pub(super) async fn round(&mut self, times: &mut Times) -> Result<()> {
         for sample in 0..self.samples {
             if sample % CHANGE_AFTER == 0 {
                 self.change(times).await?;

@@ -8,11 +8,13 @@
 //! ```
 
 mod apply;
+mod attacked;
 mod calls;
 mod etcd;
 mod fleet;
 mod floor;
 mod heal;
+mod hostile;
 mod hubstate;
 mod isolation;
 mod ledger;

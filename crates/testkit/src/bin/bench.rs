@@ -27,6 +27,9 @@ struct Arguments {
     /// isolation: how many edits with members in each state; fewer than the default show only that it runs.
     #[arg(long, default_value_t = bench::Isolation::default().samples)]
     samples: usize,
+    /// isolation: the states to look at, with commas between; all without it.
+    #[arg(long, value_delimiter = ',')]
+    states: Vec<String>,
     /// scale: how many clusters.
     #[arg(long, default_value_t = bench::Scale::default().clusters)]
     clusters: usize,
@@ -45,7 +48,7 @@ enum Name {
     Heal,
     /// CPU, etcd and memory of the hub side with 1,000 targets and 1,000,000 inventory entries.
     Hubstate,
-    /// Repairs on healthy members while others are dead, hung or slow.
+    /// Repairs on healthy members while others are dead, hung, slow or hostile.
     Isolation,
     /// Memory for an object, an informer and a cluster, simulated.
     Memory,
@@ -59,7 +62,8 @@ enum Name {
 
 #[tokio::main]
 async fn main() -> Result<()> {
-    let Arguments { name, json, hub, resources, entries, samples, clusters, objects } = Arguments::parse();
+    let Arguments { name, json, hub, resources, entries, samples, states, clusters, objects } =
+        Arguments::parse();
     let ansi = std::io::stderr().is_terminal();
     tracing_subscriber::fmt().with_writer(std::io::stderr).with_target(false).with_ansi(ansi).init();
     let hub = match hub {
@@ -72,7 +76,7 @@ async fn main() -> Result<()> {
         Name::Heal => bench::heal(&hub).await?,
         Name::Calls => bench::calls(&hub).await?,
         Name::Hubstate => bench::hubstate(&hub, bench::Size { resources, entries }).await?,
-        Name::Isolation => bench::isolation(&hub, bench::Isolation { samples }).await?,
+        Name::Isolation => bench::isolation(&hub, bench::Isolation { samples, states }).await?,
         Name::Memory => bench::memory(&hub, &memkube).await?,
         Name::Quiet => bench::quiet(&hub).await?,
         Name::Restart => bench::restart(&hub).await?,

@@ -4,6 +4,7 @@
 mod build;
 mod known;
 mod lanes;
+mod mutants;
 mod part;
 mod parts;
 

@@ -8,6 +8,7 @@ use super::{
     build::Binaries,
     known,
     lanes::Lane,
+    mutants,
     part::{Log, Part, Tests},
 };
 use crate::{
@@ -17,8 +18,8 @@ use crate::{
 
 /// What `--quick` does not look at.
 pub const LEFT_OUT: &str = "documentation, dependencies, everything on real API servers (scenarios, installing, CRDs, \
-    manifests, memkube's facts), memkube's own tests, the plug-in, the demo, panics, CRDs in memory, known failures, go vet and go test, and of the \
-    simulation crashes, lost events, older views, random walks and mutants";
+    manifests, memkube's facts), memkube's own tests, the plug-in, the demo, panics, CRDs in memory, known failures, mutants of guards, go vet and \
+    go test, and of the simulation crashes, lost events, older views, random walks and mutants";
 
 /// A cluster of the testbed.
 const MEMBER: &str = "berlin";
@@ -83,6 +84,7 @@ pub fn all(binaries: &Binaries) -> Result<Vec<Lane>> {
         documentation(),
         test("scenarios in memory", scenarios(binaries, "memory")?),
         known::part(binaries)?,
+        mutants::part(binaries)?,
     ];
     let mut rest: Vec<_> = gentle.into_iter().map(Part::gently).collect();
     let apart = [("vidra-hub", "scenarios"), ("testkit", "simulation")];

@@ -1,0 +1,72 @@
+//! Members whose watches send without a pause.
+
+use futures::StreamExt;
+
+use super::*;
+
+/// Objects that a flood is made of are so large.
+const SIZE: usize = 64 << 10;
+/// Twice what a member may send at once. A watch that was not ended then falls silent, so that the clock goes on.
+const TOO_MANY: usize = (256 << 20) / SIZE;
+
+/// A member that lists nothing and whose watches send changes of one object, as fast as they are read; it counts them.
+fn flood(sent: Arc<AtomicUsize>) -> Client {
+    let answer = move |request: http::Request<Body>| {
+        let is_watch = request.uri().query().is_some_and(|query| query.contains("watch=true"));
+        let sent = sent.clone();
+        let events = futures::stream::unfold((), move |()| {
+            let sent = sent.clone();
+            async move {
+                // As a socket does that has always more to read.
+                tokio::task::consume_budget().await;
+                if !is_watch {
+                    return None;
+                }
+                if sent.load(Ordering::Relaxed) >= TOO_MANY {
+                    return std::future::pending().await;
+                }
+                let version = sent.fetch_add(1, Ordering::Relaxed) + 10;
+                let object = item("settings", &json!("x".repeat(SIZE)));
+                let object = object
+                    .replace("\"resourceVersion\":\"7\"", &format!("\"resourceVersion\":\"{version}\""));
+                Some((format!("{{\"type\":\"MODIFIED\",\"object\":{object}}}\n"), ()))
+            }
+        });
+        let list =
+            (!is_watch).then(|| "{\"metadata\":{\"resourceVersion\":\"9\"},\"items\":null}".to_owned());
+        let frames = futures::stream::iter(list).chain(events);
+        let frames = frames.map(|text| Ok::<_, std::io::Error>(Frame::data(bytes::Bytes::from(text))));
+        async move { Ok::<_, http::Error>(http::Response::new(StreamBody::new(Box::pin(frames)))) }
+    };
+    Client::new(tower::service_fn(move |request| Box::pin(answer(request))), "default")
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_that_floods_is_ended_and_told_and_other_members_are_served() {
+    let (said, sent) = (Arc::new(Mutex::new(Vec::new())), Arc::new(AtomicUsize::new(0)));
+    let hostile = informers(flood(sent.clone()), said.clone());
+    let target = TargetKey::new("team", "shop", "berlin");
+    settled(&hostile, &target, &needs(&["team"])).await;
+    let is_told = || {
+        said.lock()
+            .iter()
+            .any(|one: &String| one.starts_with("WatchFloods: ") && one.contains("v1 ConfigMap"))
+    };
+    while !is_told() {
+        assert!(sent.load(Ordering::Relaxed) < TOO_MANY, "the watch of a member that floods does not end");
+        tokio::task::yield_now().await;
+    }
+    // Half a minute later it has sent what is read of it in that time, and no more; and others were listed meanwhile.
+    let (before, began) = (sent.load(Ordering::Relaxed), Instant::now());
+    let healthy = informers(guarded(&["team"], Arc::default()), Arc::default());
+    let states = settled(&healthy, &target, &needs(&["team"])).await;
+    assert_eq!(states[&place("team")], State::Synced);
+    assert!(began.elapsed() < Duration::from_secs(1), "{:?}", began.elapsed());
+    tokio::time::sleep(Duration::from_secs(30)).await;
+    let bytes = (sent.load(Ordering::Relaxed) - before) * SIZE;
+    assert!(bytes <= 128 << 20, "{bytes} bytes in half a minute");
+    assert!(bytes > 0, "the watch is begun again");
+    assert_eq!(hostile.records.len(), 1, "what it sent was read");
+    hostile.stop.cancel();
+    healthy.stop.cancel();
+}
