@@ -139,6 +139,11 @@ pub fn identified(inventory: &Inventory) -> usize {
     inventory.values().filter(|held| !held.uid.is_empty()).count()
 }
 
+/// The object stands in it.
+pub fn has(chunks: &Chunks, key: &ObjectKey) -> bool {
+    chunks.values().any(|chunk| chunk.entries.binary_search_by(|kept| kept.key.cmp(key)).is_ok())
+}
+
 /// Nothing is held.
 pub fn is_empty(chunks: &Chunks) -> bool {
     chunks.values().all(|chunk| chunk.entries.is_empty())

@@ -128,6 +128,7 @@ impl Actor<'_> {
             Action::Delete { uid } => self.remove(effect, &uid.to_string(), Parting::Delete).await,
             Action::DeleteEmpty { uid } => self.remove(effect, &uid.to_string(), Parting::DeleteEmpty).await,
             Action::Release { uid } => self.remove(effect, &uid.to_string(), Parting::Release).await,
+            Action::Withdraw { uid } => self.remove(effect, &uid.to_string(), Parting::Withdraw).await,
             applying => match self.desired.objects.get(&effect.key) {
                 Some(declared) => self.bring(declared, applying).await,
                 None => Ok(Outcome::Gone),
@@ -145,7 +146,10 @@ impl Actor<'_> {
             Action::Apply { uid, why, force } => self.apply(declared, &uid.to_string(), *why, *force).await,
             Action::Verify { uid, force } => self.verify(declared, &uid.to_string(), *force).await,
             Action::Look { uid } => self.look(declared, &uid.to_string()).await,
-            Action::Delete { .. } | Action::DeleteEmpty { .. } | Action::Release { .. } => Ok(Outcome::Gone),
+            Action::Delete { .. }
+            | Action::DeleteEmpty { .. }
+            | Action::Release { .. }
+            | Action::Withdraw { .. } => Ok(Outcome::Gone),
         }
     }
 

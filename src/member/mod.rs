@@ -1,6 +1,7 @@
 //! Everything towards one member cluster: connection, session, informers, records, effects.
 
 pub mod budget;
+pub mod claims;
 pub mod connect;
 pub mod doubt;
 pub mod effects;

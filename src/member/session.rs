@@ -22,6 +22,7 @@ use vidra_core::{
 
 use super::{
     budget::{Budget, Shared},
+    claims::Claims,
     doubt::Doubt,
     error::{CallError, Class},
     informers::Informers,
@@ -165,6 +166,8 @@ pub struct Session {
     pub records: Arc<Records>,
     /// What its targets found of later declarations.
     pub later: Later,
+    /// What its targets declare.
+    pub claims: Claims,
     /// Its informers.
     pub informers: Arc<Informers>,
     deps: SessionDeps,
@@ -239,6 +242,7 @@ impl Session {
             client,
             records,
             later: Later::default(),
+            claims: Claims::default(),
             informers,
             counters: deps.metrics.clusters().of(cluster),
             deps,

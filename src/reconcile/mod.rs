@@ -115,6 +115,10 @@ pub struct Memo {
     unused: BTreeMap<TargetKey, (DriftSpec, Vec<Unused>)>,
     /// Which cluster answers under a MemberCluster's name, by its uid.
     claims: BTreeMap<String, String>,
+    /// What targets do not declare any more and still have.
+    undeclared: BTreeMap<TargetKey, vidra_target::Undeclared>,
+    /// The generation of each VidraResource that its loop has looked at.
+    looked: BTreeMap<ResourceKey, i64>,
     /// How the counts of a MemberCluster's status settle.
     counts: BTreeMap<String, cluster::counts::Settling>,
     /// Since when a status that may pass by itself waits to be written.
@@ -220,6 +224,7 @@ impl Hub {
         memo.untold.remove(key);
         memo.unused.remove(key);
         memo.mended.remove(key);
+        memo.undeclared.remove(key);
         let key = Key::Target(key.clone());
         memo.status_written.remove(&key);
         memo.settling.remove(&key);
@@ -230,6 +235,7 @@ impl Hub {
         let mut memo = self.memo.lock();
         memo.kept_revision.remove(key);
         memo.new_revisions.remove(key);
+        memo.looked.remove(key);
         memo.status_written.remove(&Key::Resource(key.clone()));
         memo.settling.remove(&Key::Resource(key.clone()));
     }

@@ -5,6 +5,7 @@ mod close;
 mod drifting;
 mod fights;
 mod follow;
+mod handover;
 mod held;
 mod ignored;
 mod lately;
@@ -33,6 +34,7 @@ use vidra_core::{
     status::Delivery,
 };
 
+pub(super) use self::handover::Undeclared;
 use self::{
     lately::Lately,
     look::Scene,
@@ -49,6 +51,7 @@ use crate::{
     desired::Desired,
     hub::{inventory, revisions::RevisionError},
     member::{
+        claims::Claim,
         effects::Actor,
         error::CallError,
         owner::Owner,
@@ -84,6 +87,7 @@ async fn departed(hub: &Hub, key: &TargetKey) -> Result<(), CallError> {
         session.informers.release(key);
         session.informers.forget(key);
         session.later.forget(key);
+        session.claims.forget(key);
         session.records.forget(&OwnerHash::new(&hub.identity.hub, &key.namespace, &key.resource));
     }
     hub.forget_target(key);
@@ -115,11 +119,13 @@ impl Pass<'_> {
             if let Some(session) = self.hub.session(&self.key.cluster) {
                 session.informers.release(self.key);
             }
+            self.disclaim();
             self.forget_inventory().await?;
             return self.conclude(Delivery::TornDown, &Desired::default(), None, &Report::default()).await;
         }
         let member = self.hub.catalog.member(&self.key.cluster);
         if (spec.suspend && !leaving) || member.as_deref().is_some_and(is_at_rest) {
+            self.claim_at_rest().await;
             return self.conclude(Delivery::Suspended, &Desired::default(), None, &Report::default()).await;
         }
         if let Some(chunk) = self.hub.catalog.unread_inventory(self.key) {
@@ -127,6 +133,7 @@ impl Pass<'_> {
                 "this vidra-hub cannot read VidraInventory {chunk}: nothing is written and nothing is deleted. Run the vidra-hub that wrote it, or repair it by hand"
             );
             let unread = Delivery::Failed { reason: "InventoryUnreadable", message, stalled: true };
+            self.claim(Claim::Unknown);
             return self.conclude(unread, &Desired::default(), None, &Report::default()).await;
         }
         if leaving && self.has_nothing() {
@@ -139,6 +146,7 @@ impl Pass<'_> {
             Affirmed::NotYet => return Ok(Verdict::Done(None)),
             missing => {
                 let unwanted = self.unaffirmed(missing);
+                self.claim(Claim::Unknown);
                 return self.conclude(unwanted, &Desired::default(), None, &Report::default()).await;
             }
         }
@@ -157,10 +165,12 @@ impl Pass<'_> {
             Ok(desired) => desired,
             Err(delivery) => {
                 self.note_first_look(&session);
+                self.claim(Claim::Unknown);
                 self.conclude(delivery, &Desired::default(), None, &Report::default()).await?;
                 return Ok(Verdict::Retry(RETRY_RARELY));
             }
         };
+        self.claim(Claim::Objects(desired.clone()));
         self.keep(&session, &desired, create_namespaces).await
     }
 
@@ -385,7 +395,10 @@ impl Pass<'_> {
         self.hub.forget_drift(self.key);
         session.informers.release(self.key);
         let chunks = self.hub.catalog.inventory(self.key);
-        let desired = Desired::default();
+        let desired = Arc::new(Desired::default());
+        // Whoever takes over an object has to know that this one does not declare it any more.
+        session.records.declare(owner.hash.clone(), self.key.clone(), desired.clone(), Arc::default());
+        self.disclaim();
         let token = self.token(session);
         let mut inventory = inventory::joined(&chunks);
         if chunks.is_empty() && self.may_have_delivered() && !is_done(self.target) {
@@ -406,12 +419,14 @@ impl Pass<'_> {
             _ => plan::Wish::Absent,
         };
         let (wants, live, vanished) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
+        let handovers = self.handovers(session, inventory.keys());
         let plan = plan::plan(&PlanInput {
             wish,
             wants: &wants,
             inventory: &inventory,
             live: &live,
             vanished: &vanished,
+            handovers: &handovers,
             prune: true,
             complete: true,
             delivered: false,
@@ -425,7 +440,8 @@ impl Pass<'_> {
             return self.again(&mut report).await;
         }
         self.settle(&mut report).await?;
-        let delivery = report.delivery.clone().unwrap_or(Delivery::TornDown);
+        let stays = || self.stays(&plan);
+        let delivery = report.delivery.clone().or_else(stays).unwrap_or(Delivery::TornDown);
         if delivery == Delivery::TornDown {
             session.records.forget(&owner.hash);
         }

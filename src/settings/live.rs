@@ -46,6 +46,8 @@ pub struct Live {
     pub removal_guard: u8,
     /// Percent of one target's objects that may be deleted at once without an approval.
     pub object_removal_guard: u8,
+    /// How long what is not declared any more stays: another VidraResource may take it over.
+    pub prune_delay: Duration,
     /// Targets that are worked on side by side on one member.
     pub cluster_concurrency: usize,
     /// Namespaces whose Secrets register members, besides the hub's own.
@@ -75,6 +77,7 @@ impl Live {
             stop_on_startup_error: false,
             removal_guard: 20,
             object_removal_guard: guard::OBJECTS_SHARE,
+            prune_delay: Duration::from_secs(5),
             cluster_concurrency: 4,
             registration_namespaces: BTreeSet::new(),
             carried_labels: Carried::default(),
@@ -108,7 +111,7 @@ struct Setting {
     take: fn(&mut Live, &str) -> Result<(), String>,
 }
 
-const SETTINGS: [Setting; 17] = [
+const SETTINGS: [Setting; 18] = [
     Setting {
         key: "interval",
         alias: Some("requeueResourcesAfter"),
@@ -174,6 +177,17 @@ const SETTINGS: [Setting; 17] = [
         key: "objectRemovalGuard",
         alias: None,
         take: |live, text| put(&mut live.object_removal_guard, percent(text)),
+    },
+    Setting {
+        key: "pruneDelay",
+        alias: None,
+        take: |live, text| match text {
+            "0" | "0s" => put(&mut live.prune_delay, Ok(Duration::ZERO)),
+            text => put(
+                &mut live.prune_delay,
+                duration(text, 1_000, 3_600_000).map_err(|why| format!("{why}; 0s is at once")),
+            ),
+        },
     },
     Setting {
         key: "clusterConcurrency",
@@ -316,7 +330,7 @@ mod tests {
     #[test]
     fn each_key_sets_its_value_and_nothing_else() {
         let seconds = Duration::from_secs;
-        let rows: [Row; 21] = [
+        let rows: [Row; 23] = [
             ("interval", "30s", |live| live.interval = Duration::from_secs(30)),
             ("requeueResourcesAfter", " 1h30m\n", |live| live.interval = Duration::from_secs(5400)),
             ("reconcileOnEvents", "false", |live| live.on_events = false),
@@ -332,6 +346,8 @@ mod tests {
             ("removalGuard", "35", |live| live.removal_guard = 35),
             ("removalGuard", "35 %", |live| live.removal_guard = 35),
             ("objectRemovalGuard", "0 %", |live| live.object_removal_guard = 0),
+            ("pruneDelay", "1m", |live| live.prune_delay = Duration::from_secs(60)),
+            ("pruneDelay", "0s", |live| live.prune_delay = Duration::ZERO),
             ("clusterConcurrency", "16", |live| live.cluster_concurrency = 16),
             ("registrationNamespaces", "a, b\nc", |live| {
                 live.registration_namespaces = ["a", "b", "c"].map(str::to_owned).into();
@@ -397,6 +413,7 @@ mod tests {
             ("removalGuard", "101", "write a whole number from 0 to 100"),
             ("removalGuard", "a lot", "write a whole number"),
             ("objectRemovalGuard", "101%", "write a whole number from 0 to 100"),
+            ("pruneDelay", "2h", "write a duration from 1s to 3600s"),
             ("clusterConcurrency", "0", "write a whole number from 1 to 64"),
             ("registrationNamespaces", "team-a, Team-B", "write at most 50 names"),
             ("carriedLabels", "env=prod", "write at most 50 prefixes"),

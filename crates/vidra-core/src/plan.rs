@@ -108,6 +108,17 @@ pub struct Live {
     pub current: bool,
 }
 
+/// Why an object that left the declaration is not removed, or not as one that nobody declares.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Handover {
+    /// It left a moment ago: who else declares it may not be known yet.
+    Delayed,
+    /// This other VidraResource declares it, and has not applied it yet.
+    Awaited(Box<str>),
+    /// Another one declares and applies it.
+    Done,
+}
+
 /// All that a plan is made from.
 pub struct PlanInput<'a> {
     /// What the target should be.
@@ -121,6 +132,8 @@ pub struct PlanInput<'a> {
     pub live: &'a BTreeMap<ObjectKey, Live>,
     /// What is known of objects that the inventory knows by a uid and that are not in `live`.
     pub vanished: &'a BTreeMap<ObjectKey, Vanished>,
+    /// What is not to be removed as such, of what the inventory holds and is not wanted.
+    pub handovers: &'a BTreeMap<ObjectKey, Handover>,
     /// An object that left the declaration is deleted.
     pub prune: bool,
     /// Every declared object's kind is known: otherwise what is not wanted cannot be told, nothing is pruned.
@@ -195,6 +208,11 @@ pub enum Action {
         /// The uid in the inventory; empty when only our Apply entry can prove it.
         uid: Uid,
     },
+    /// Leave it to the other VidraResource that applies it, after a live read that shows both.
+    Withdraw {
+        /// The uid in the inventory; empty when only our Apply entry can prove it.
+        uid: Uid,
+    },
 }
 
 /// Why an object, or a stage, is not acted on now.
@@ -254,6 +272,8 @@ pub struct Plan {
     pub stages: Vec<Vec<Effect>>,
     /// Deletes and releases, in reverse of the order of applying; after all applies.
     pub removals: Vec<Vec<Effect>>,
+    /// What would be removed, and stays for now.
+    pub stays: BTreeMap<ObjectKey, Handover>,
     /// What is waited for.
     pub waits: Vec<Wait>,
     /// What is refused.
@@ -269,7 +289,9 @@ impl Plan {
     /// The objects that it would delete, in the order of their removal.
     pub fn deleted(&self) -> impl Iterator<Item = &ObjectKey> {
         let effects = self.removals.iter().flatten();
-        effects.filter(|effect| !matches!(effect.action, Action::Release { .. })).map(|effect| &effect.key)
+        let deletes =
+            |effect: &&Effect| matches!(effect.action, Action::Delete { .. } | Action::DeleteEmpty { .. });
+        effects.filter(deletes).map(|effect| &effect.key)
     }
 
     /// Nothing to write, in the member or to the inventory.
@@ -393,9 +415,15 @@ fn removals(input: &PlanInput<'_>, plan: &mut Plan) {
         if input.wants.contains_key(key) || kept.contains(&held.uid) {
             continue;
         }
+        let handover = input.handovers.get(key);
+        if let Some(stays @ (Handover::Delayed | Handover::Awaited(_))) = handover {
+            plan.stays.insert(key.clone(), stays.clone());
+            continue;
+        }
         let uid = held.uid.clone();
         let gvk = Gvk::new(&key.group, &held.version, &key.kind);
         let action = match input.wish {
+            _ if handover == Some(&Handover::Done) => Action::Withdraw { uid },
             Wish::Orphaned => Action::Release { uid },
             // Deleting a Namespace or a CRD takes foreign content with it, whatever its uid says.
             Wish::Present | Wish::Absent if holds_others(&gvk) => match input.policy.when_empty {

@@ -17,7 +17,9 @@ pub use changes::{Changes, changes};
 pub use counts::{Standing, counted, member_targets};
 pub use drifted::{FirstDrift, first_drift};
 pub use progress::{HEALTH_CHECK_TIMEOUT, left};
-pub use removing::{FINALIZERS, Going, SETTLING, UNDER_WAY, going, is_out_of_reach, removing};
+pub use removing::{
+    FINALIZERS, Going, HANDING_OVER, PRUNE_DELAYED, SETTLING, UNDER_WAY, going, is_out_of_reach, removing,
+};
 pub use resource::{Problem, ResourceFacts, Stall, TargetView, resource_status};
 pub use target::{CONTENTION, Delivery, TORN_DOWN, TargetFacts, is_torn_down, target_status};
 pub use unready::{OBJECTS_MISSING, Unready};

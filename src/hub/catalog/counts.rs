@@ -2,13 +2,21 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use vidra_api::{MemberTargets, VidraTarget};
+use vidra_api::{MemberTargets, VidraResource, VidraTarget};
 use vidra_core::status::{Standing, member_targets};
 
 use super::{Catalog, Inner};
-use crate::queue::TargetKey;
+use crate::queue::{ResourceKey, TargetKey};
 
 impl Catalog {
+    /// The VidraResources of a namespace.
+    pub fn resources_in(&self, namespace: &str) -> Vec<Arc<VidraResource>> {
+        let inner = self.inner.read();
+        let first = ResourceKey { namespace: namespace.into(), name: "".into() };
+        let of = inner.resources.range(first..).take_while(|(key, _)| *key.namespace == *namespace);
+        of.map(|(_, resource)| resource.clone()).collect()
+    }
+
     /// The VidraTargets on a cluster.
     pub fn fleet_on(&self, cluster: &str) -> BTreeMap<TargetKey, Arc<VidraTarget>> {
         let inner = self.inner.read();

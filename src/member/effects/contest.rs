@@ -1,5 +1,5 @@
 //! Fields that others hold: of people and controllers, as `conflicts.fields` says; of another VidraResource never by
-//! force, unless it declares the object just so itself.
+//! force, unless it declares the object just so itself, or not at all any more.
 
 use vidra_api::FieldPolicy;
 use vidra_core::{fields, object::ObjectKey, plan::Why, render::Declared, unseen};
@@ -23,7 +23,7 @@ const MANAGERS: usize = 3;
 impl Actor<'_> {
     /// Fields are held by others. Those of people and controllers are taken back, in exactly the object that
     /// was looked at, unless the VidraResource says otherwise; those of another VidraResource only when it declares
-    /// the object just so itself, and what it holds is what both declared before.
+    /// the object just so itself, and what it holds is what both declared before; or when it has dropped the object.
     pub(super) async fn contest(
         &self,
         declared: &Declared,
@@ -50,7 +50,11 @@ impl Actor<'_> {
         if shared && let Some(outcome) = self.in_live_words(declared, &live, why, contested).await? {
             return Ok(outcome);
         }
-        let agrees = |holder: &str| self.session.records.agrees(&declared.key, holder, declared);
+        let records = &self.session.records;
+        let agrees = |holder: &str| {
+            records.agrees(&declared.key, holder, declared)
+                || records.has_dropped(&declared.key, holder, &self.owner.hash)
+        };
         if let Some(holder) = rival(&live.json, self.owner, contested, agrees) {
             return Ok(shared_conflict(&declared.key, &holder, &error.message));
         }

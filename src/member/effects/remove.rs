@@ -29,6 +29,8 @@ pub(super) enum Parting {
     DeleteEmpty,
     /// Let go: it stays as it is, without our marks.
     Release,
+    /// Left to another VidraResource that applies it.
+    Withdraw,
 }
 
 /// How a delete ended.
@@ -93,6 +95,11 @@ impl Actor<'_> {
         }
         if others {
             return self.withdraw(api, gvk, key, live).await;
+        }
+        if parting == Parting::Withdraw {
+            self.fold(gvk, live, Source::Read);
+            let why = "the VidraResource that took it over has let it go; looking again".to_owned();
+            return Ok(Outcome::Unsettled { why });
         }
         if live.is_terminating() {
             self.fold(gvk, live, Source::Read);

@@ -12,6 +12,7 @@ use vidra_core::{
 
 use super::{
     Pass,
+    handover::kept,
     lately::Lately,
     look::{Look, Scene},
     perform::{Done, Report, send},
@@ -28,8 +29,9 @@ use crate::{
 fn still_there(plan: &Plan, inventory: &Inventory, report: &mut Report) -> Option<RemovingObjects> {
     let left = plan.removals.iter().flatten().filter(|effect| inventory.contains_key(&effect.key)).count();
     if left == 0 {
-        return None;
+        return kept(plan);
     }
+    let left = left + plan.stays.len();
     let told = report.removing.take().unwrap_or_else(|| match &report.delivery {
         Some(Delivery::Failed { reason, message, .. } | Delivery::Waiting { reason, message }) => {
             RemovingObjects { reason: (*reason).to_owned(), message: Some(message.clone()), objects: 0 }

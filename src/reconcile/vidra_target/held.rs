@@ -3,7 +3,11 @@
 
 use kube::ResourceExt;
 use vidra_api::labels::APPROVE_REMOVAL;
-use vidra_core::{guard, plan::Plan, status::Delivery};
+use vidra_core::{
+    guard,
+    plan::{Handover, Plan},
+    status::{Delivery, PRUNE_DELAYED},
+};
 
 use super::Pass;
 use crate::{desired::Desired, hub::events::Severity};
@@ -15,11 +19,19 @@ impl Pass<'_> {
     /// Why nothing is done now; `None`: go on. A manifest that is meant to be empty says so itself.
     pub(super) fn held(&self, desired: &Desired, plan: &Plan, objects: usize) -> Option<Delivery> {
         let spec = &self.target.spec;
-        let dropped = plan.deletions();
+        let delayed = plan.stays.values().filter(|why| **why == Handover::Delayed).count();
+        let dropped = plan.deletions() + delayed;
         let meant = desired.objects.is_empty() && desired.unresolved.is_empty();
         let share = self.hub.tuning.now().object_removal_guard;
         if spec.removal_approved || meant || !guard::holds_objects(objects, dropped, share) {
             return None;
+        }
+        if delayed > 0 {
+            // What another VidraResource takes over is no loss; nothing is changed before that is known.
+            let message = format!(
+                "the revision drops {dropped} of {objects} objects; before that is held, the setting pruneDelay gives other VidraResources time to take them over"
+            );
+            return Some(Delivery::Waiting { reason: PRUNE_DELAYED, message });
         }
         let names: Vec<String> = plan.deleted().take(NAMED).map(ToString::to_string).collect();
         let more = match dropped - names.len() {

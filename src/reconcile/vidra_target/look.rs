@@ -4,6 +4,7 @@
 use std::{borrow::Cow, collections::BTreeMap};
 
 use vidra_core::{
+    beside::Beside,
     object::ObjectKey,
     plan::{self, Live, Plan, PlanInput, Want},
     status::Delivery,
@@ -68,12 +69,16 @@ impl Pass<'_> {
         proven(inventory, wants, live);
         let suspects = Suspects::of(wants, live, inventory);
         let vanished = self.vanished(session, owner, &suspects, live, delivered).await;
+        let mut declared = Beside::new(wants);
+        let gone = inventory.keys().filter(|key| declared.get(key).is_none());
+        let handovers = self.handovers(session, gone);
         let input = PlanInput {
             wish: plan::Wish::Present,
             wants,
             inventory,
             live,
             vanished: &vanished,
+            handovers: &handovers,
             prune: self.target.spec.prune,
             complete: desired.unresolved.is_empty() && blind.is_empty(),
             delivered,

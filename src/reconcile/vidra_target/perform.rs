@@ -329,7 +329,7 @@ fn failure(effect: &Effect, error: &CallError) -> String {
         Action::Apply { .. } | Action::Verify { .. } => "applying",
         Action::Look { .. } => "looking at",
         Action::Delete { .. } | Action::DeleteEmpty { .. } => "deleting",
-        Action::Release { .. } => "releasing",
+        Action::Release { .. } | Action::Withdraw { .. } => "releasing",
     };
     let hint = match error.class {
         Class::Forbidden => "; grant the registered credentials this right in the member",

@@ -55,6 +55,7 @@ struct State {
     inventory: BTreeMap<ObjectKey, Held>,
     live: BTreeMap<ObjectKey, Live>,
     vanished: BTreeMap<ObjectKey, Vanished>,
+    handovers: BTreeMap<ObjectKey, Handover>,
     delivered: bool,
     unplannable: Option<i32>,
 }
@@ -87,6 +88,7 @@ impl State {
             inventory,
             live,
             vanished: &self.vanished,
+            handovers: &self.handovers,
             prune,
             complete,
             delivered,
@@ -287,6 +289,39 @@ fn teardown_is_the_reverse_of_applying_and_keeps_what_others_may_live_in() {
     let orphaned = state.plan_under(Wish::Orphaned, true, true, when_empty);
     assert_eq!(orphaned.deletions(), 0);
     assert!(orphaned.removals.iter().flatten().all(|effect| matches!(effect.action, Action::Release { .. })));
+}
+
+#[test]
+fn what_another_one_declares_is_not_removed_and_is_left_to_it_once_it_applies_it() {
+    let awaited = || Handover::Awaited("second".into());
+    for wish in [Wish::Present, Wish::Absent, Wish::Orphaned] {
+        let mut state = State::default();
+        for name in ["alone", "early", "wanted", "taken"] {
+            state = state.hold("ConfigMap", name, name).live("ConfigMap", name, live(name, "h"));
+        }
+        state = state.hold("Namespace", "inside", "inside");
+        for (name, handover) in
+            [("early", Handover::Delayed), ("wanted", awaited()), ("taken", Handover::Done)]
+        {
+            state.handovers.insert(key("ConfigMap", name), handover);
+        }
+        state.handovers.insert(key("Namespace", "inside"), Handover::Done);
+        let plan = state.plan(wish);
+        let effects: Vec<_> =
+            plan.removals.iter().flatten().map(|effect| (&*effect.key.name, &effect.action)).collect();
+        let withdraw = |uid: &str| Action::Withdraw { uid: uid.into() };
+        assert_eq!(effects.len(), 3, "{wish:?}: {effects:?}");
+        assert!(effects.contains(&("taken", &withdraw("taken"))), "{effects:?}");
+        assert!(effects.contains(&("inside", &withdraw("inside"))), "{effects:?}");
+        assert!(effects.iter().any(|(name, _)| *name == "alone"));
+        assert_eq!(
+            plan.deletions(),
+            usize::from(wish != Wish::Orphaned),
+            "what is left to another is no loss"
+        );
+        let stays = [(key("ConfigMap", "early"), Handover::Delayed), (key("ConfigMap", "wanted"), awaited())];
+        assert_eq!(plan.stays, BTreeMap::from(stays));
+    }
 }
 
 /// Performs a plan as a member would that answers every call.

@@ -128,7 +128,8 @@ fn repairs(row: &Row<'_>, action: &Action, input: &PlanInput<'_>) -> bool {
         Action::Apply { why: Why::Changed | Why::Joined, .. }
         | Action::Delete { .. }
         | Action::DeleteEmpty { .. }
-        | Action::Release { .. } => false,
+        | Action::Release { .. }
+        | Action::Withdraw { .. } => false,
     }
 }
 

@@ -13,13 +13,17 @@ use super::target::is_torn_down;
 pub const FINALIZERS: &str = "Finalizers";
 /// What is in a Namespace, or of a kind, cannot be told yet.
 pub const SETTLING: &str = "Settling";
+/// It left the declaration a moment ago.
+pub const PRUNE_DELAYED: &str = "PruneDelayed";
+/// Another VidraResource declares it, and takes it over.
+pub const HANDING_OVER: &str = "HandingOver";
 /// It is under way.
 pub const UNDER_WAY: &str = "Removing";
 /// The reason of the condition when nothing goes.
 const NOTHING: &str = "Nothing";
 
 /// Reasons that pass by themselves, the slowest first: they are told behind all others.
-const BY_ITSELF: [&str; 3] = [FINALIZERS, SETTLING, UNDER_WAY];
+const BY_ITSELF: [&str; 5] = [HANDING_OVER, FINALIZERS, SETTLING, PRUNE_DELAYED, UNDER_WAY];
 /// So many clusters are named for a reason.
 const NAMED: usize = 10;
 

@@ -211,7 +211,7 @@ impl Walk {
             json!({"retry.enabled": "false", "requeueResourcesAfter": "60s"}),
             json!({"clusterConcurrency": "1", "apply.timeout": "5s"}),
             json!({"removalGuard": "0", "nonsense": "yes"}),
-            json!({"removalGuard": "100"}),
+            json!({"removalGuard": "100", "pruneDelay": "0s"}),
             json!({"verifyInterval": "1m", "interval": "20s"}),
         ];
         let which = self.chance.usize(..all.len());

@@ -1,0 +1,176 @@
+//! Objects that a target does not declare any more: what another VidraResource declares is handed over to it, and what
+//! nobody declares stays for a moment, for whoever is to take it over may be looked at next.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use kube::ResourceExt;
+use tokio::time::Instant;
+use vidra_api::{RemovingObjects, names::OwnerHash, target::Desired as Wish};
+use vidra_core::{
+    object::ObjectKey,
+    plan::{Handover, Plan},
+    status::{Delivery, HANDING_OVER, PRUNE_DELAYED},
+};
+
+use super::Pass;
+use crate::{
+    hub::inventory,
+    member::{
+        claims::Claim,
+        session::{Session, State},
+    },
+    queue::{Key, Priority, ResourceKey, TargetKey},
+};
+
+/// What waits for others is looked at again after this; mostly an event of the object comes first.
+const LOOK_AGAIN: Duration = Duration::from_secs(10);
+/// The same while it is not known what others declare.
+const ASK_AGAIN: Duration = Duration::from_secs(2);
+
+/// Since when this process has seen that objects of a target are not declared.
+pub(in crate::reconcile) type Undeclared = BTreeMap<ObjectKey, Instant>;
+
+impl Pass<'_> {
+    /// Tells the member's other targets what this one declares there.
+    pub(super) fn claim(&self, claim: Claim) {
+        if let Some(session) = self.hub.session(&self.key.cluster) {
+            session.claims.note(self.key, &self.target.spec.revision, claim);
+        }
+    }
+
+    /// It declares nothing there any more.
+    pub(super) fn disclaim(&self) {
+        if let Some(session) = self.hub.session(&self.key.cluster) {
+            session.claims.forget(self.key);
+        }
+    }
+
+    /// A suspended target declares what it declared.
+    pub(super) async fn claim_at_rest(&self) {
+        let Some(session) = self.hub.session(&self.key.cluster) else { return };
+        if session.claims.is_noted(self.key, &self.target.spec.revision) {
+            return;
+        }
+        let claim = match session.state() {
+            State::Open(_) => self.desired(&session).await.map(|(desired, _)| Claim::Objects(desired)),
+            _ => return,
+        };
+        self.claim(claim.unwrap_or(Claim::Unknown));
+    }
+
+    /// What of these objects, which are declared no more, is not to be removed now, or is another one's.
+    pub(super) fn handovers<'k>(
+        &self,
+        session: &Session,
+        gone: impl Iterator<Item = &'k ObjectKey>,
+    ) -> BTreeMap<ObjectKey, Handover> {
+        let mut gone = gone.peekable();
+        let member = self.hub.catalog.member(&self.key.cluster);
+        let leaves = member.is_some_and(|member| member.metadata.deletion_timestamp.is_some());
+        // Where a member leaves nobody takes anything over.
+        if gone.peek().is_none() || leaves {
+            self.hub.memo.lock().undeclared.remove(self.key);
+            return BTreeMap::new();
+        }
+        let known = self.knows_all(session);
+        let delay = self.prune_delay();
+        let (now, mut since) = (Instant::now(), Undeclared::new());
+        let before = self.hub.memo.lock().undeclared.remove(self.key).unwrap_or_default();
+        let mut handovers = BTreeMap::new();
+        let mut again: Option<Duration> = None;
+        let mut look_again = |wait: Duration| again = Some(again.map_or(wait, |held| held.min(wait)));
+        for key in gone {
+            let seen = before.get(key).copied();
+            since.insert(key.clone(), seen.unwrap_or(now));
+            let rest = delay.saturating_sub(now.duration_since(seen.unwrap_or(now)));
+            let holds = |other: &TargetKey| inventory::has(&self.hub.catalog.inventory(other), key);
+            let handover = match session.claims.claimant(self.key, key, holds) {
+                Some(other) if session.records.is_applied_for(key, &self.owner_of(&other)) => Handover::Done,
+                Some(other) => {
+                    look_again(LOOK_AGAIN);
+                    let name = other.resource.as_ref().into();
+                    if seen.is_none() {
+                        // It was refused, maybe, while this one declared the object.
+                        self.hub.queue.add(Key::Target(other), Priority::Resync);
+                    }
+                    Handover::Awaited(name)
+                }
+                None if !known => {
+                    look_again(ASK_AGAIN);
+                    Handover::Delayed
+                }
+                None if rest.is_zero() => continue,
+                None => {
+                    look_again(rest);
+                    Handover::Delayed
+                }
+            };
+            handovers.insert(key.clone(), handover);
+        }
+        self.hub.memo.lock().undeclared.insert(self.key.clone(), since);
+        if let Some(wait) = again {
+            self.hub.queue.add_after(Key::Target(self.key.clone()), wait);
+        }
+        handovers
+    }
+
+    /// What every VidraResource of the namespace declares on this member is known, as of its newest generation.
+    fn knows_all(&self, session: &Session) -> bool {
+        let looked = |resource: &vidra_api::VidraResource| {
+            let key = ResourceKey { namespace: self.key.namespace.clone(), name: resource.name_any().into() };
+            self.hub.memo.lock().looked.get(&key) == Some(&resource.metadata.generation.unwrap_or_default())
+        };
+        let fleet = self.hub.catalog.fleet_on(&self.key.cluster);
+        let mut kept = fleet.iter().filter(|(key, target)| {
+            key.namespace == self.key.namespace
+                && key.resource != self.key.resource
+                && target.spec.desired == Wish::Present
+                && target.metadata.deletion_timestamp.is_none()
+        });
+        self.hub.catalog.resources_in(&self.key.namespace).iter().all(|resource| looked(resource))
+            && kept.all(|(key, target)| session.claims.is_noted(key, &target.spec.revision))
+    }
+
+    /// None where a person deletes the VidraResource.
+    fn prune_delay(&self) -> Duration {
+        let resource = self.hub.catalog.resource(&self.key.resource_key());
+        match resource.is_some_and(|resource| resource.metadata.deletion_timestamp.is_some()) {
+            true => Duration::ZERO,
+            false => self.hub.tuning.now().prune_delay,
+        }
+    }
+
+    fn owner_of(&self, target: &TargetKey) -> OwnerHash {
+        OwnerHash::new(&self.hub.identity.hub, &target.namespace, &target.resource)
+    }
+
+    /// What a target that goes says while some of its objects stay.
+    pub(super) fn stays(&self, plan: &Plan) -> Option<Delivery> {
+        let told = kept(plan)?;
+        Some(Delivery::TearingDown { message: told.message.unwrap_or_default() })
+    }
+}
+
+/// What stays for now of what a plan would remove, and why.
+pub(super) fn kept(plan: &Plan) -> Option<RemovingObjects> {
+    let awaited = plan.stays.iter().find_map(|(key, handover)| match handover {
+        Handover::Awaited(other) => Some((key, other)),
+        Handover::Delayed | Handover::Done => None,
+    });
+    let (key, _) = plan.stays.first_key_value()?;
+    let (reason, message) = match awaited {
+        Some((key, other)) => (
+            HANDING_OVER,
+            format!("{key} stays until VidraResource {other}, which declares it, has applied it"),
+        ),
+        None => (
+            PRUNE_DELAYED,
+            format!("{key} stays for the setting pruneDelay: another VidraResource may take it over"),
+        ),
+    };
+    Some(RemovingObjects {
+        objects: i64::try_from(plan.stays.len()).unwrap_or(i64::MAX),
+        reason: reason.to_owned(),
+        message: Some(message),
+    })
+}
