@@ -237,13 +237,14 @@ impl HubApi {
         let api = self.namespaced::<VidraInventory>(&key.namespace);
         for write in writes {
             match write {
-                ChunkWrite::Create { index, entries } => {
+                ChunkWrite::Create { index, named, entries } => {
                     let name = inventory_name(&key.resource, &key.cluster, *index);
-                    let made = self.put_inventory(chunk(key, &name, *index, None, entries)).await?;
+                    let made = self.put_inventory(chunk(key, &name, *index, None, named, entries)).await?;
                     self.catalog.fold_inventory(made, Via::Answer);
                 }
-                ChunkWrite::Update { name, index, version, entries } => {
-                    let made = self.put_inventory(chunk(key, name, *index, Some(*version), entries)).await?;
+                ChunkWrite::Update { name, index, version, named, entries } => {
+                    let next = chunk(key, name, *index, Some(*version), named, entries);
+                    let made = self.put_inventory(next).await?;
                     self.catalog.fold_inventory(made, Via::Answer);
                 }
                 ChunkWrite::Remove { name, version } => {

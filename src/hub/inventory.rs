@@ -29,6 +29,8 @@ pub struct Chunk {
     pub index: i32,
     /// It has a deletionTimestamp.
     pub deleting: bool,
+    /// The places of all chunks of the target; none where this is not the first of several.
+    named: Box<[i32]>,
     /// Its entries, by key.
     entries: Arc<[Kept]>,
 }
@@ -98,7 +100,8 @@ impl Chunk {
         let entries = inventory.spec.entries.into_iter();
         let mut entries: Vec<_> = entries.map(|entry| Kept::read(entry, interned)).collect();
         entries.sort_by(in_order);
-        Self { name, uid, version, index: inventory.spec.chunk, deleting, entries: entries.into() }
+        let (index, named) = (inventory.spec.chunk, inventory.spec.chunks.into());
+        Self { name, uid, version, index, deleting, named, entries: entries.into() }
     }
 
     /// The write that lets it go as it is.
@@ -159,9 +162,20 @@ pub fn known(chunks: &Chunks) -> usize {
     }
 }
 
+/// There are chunks, and one is missing: what it held is not known.
+pub fn is_lost(chunks: &Chunks) -> bool {
+    let has = |index: i32| chunks.values().any(|chunk| chunk.index == index);
+    // The newest word counts: another may be about to go.
+    let first = chunks.values().filter(|chunk| !chunk.named.is_empty()).max_by_key(|chunk| chunk.version);
+    match first {
+        Some(first) => first.named.iter().any(|index| !has(*index)),
+        None => !chunks.is_empty() && !has(0),
+    }
+}
+
 /// The whole inventory, after a part of it went from `before` to `now`. `None`: nothing is to be written.
 pub fn changed(chunks: &Chunks, before: &Inventory, now: &Inventory) -> Option<Inventory> {
-    if before == now && !chunks.values().any(|chunk| chunk.deleting) {
+    if before == now && !chunks.values().any(|chunk| chunk.deleting) && !is_lost(chunks) {
         return None;
     }
     let mut all = joined(chunks);
@@ -177,6 +191,8 @@ pub enum ChunkWrite {
     Create {
         /// Its place.
         index: i32,
+        /// The places of all, in the first of several.
+        named: Vec<i32>,
         /// Its entries.
         entries: Vec<InventoryEntry>,
     },
@@ -188,6 +204,8 @@ pub enum ChunkWrite {
         index: i32,
         /// The version that is replaced.
         version: u64,
+        /// The places of all, in the first of several.
+        named: Vec<i32>,
         /// Its entries.
         entries: Vec<InventoryEntry>,
     },
@@ -205,6 +223,9 @@ pub enum ChunkWrite {
 /// An entry stays in the chunk that it is in, so that a change rewrites only the chunks that it touches.
 /// What a terminating chunk holds goes into others first, and only then is that chunk let go. While a target
 /// leaves, nothing new is made (its namespace may be terminating): the chunk stays until all is gone.
+///
+/// The first chunk names all of them: after those that are new are made, and before those go that are not needed. So
+/// however far the writes come, what is named is there.
 pub fn writes(chunks: &Chunks, inventory: &Inventory, leaving: bool, most: usize) -> Vec<ChunkWrite> {
     let mut left = inventory.clone();
     let mut places: Vec<(&Chunk, Vec<Entry>)> = Vec::new();
@@ -220,24 +241,49 @@ pub fn writes(chunks: &Chunks, inventory: &Inventory, leaving: bool, most: usize
         entries.extend(rest.drain(..room));
         entries.sort_by(|a, b| a.0.cmp(&b.0));
     }
-    let mut writes = Vec::new();
+    let is_spare = |chunk: &Chunk, entries: &[Entry]| {
+        entries.is_empty() && !(inventory.is_empty() && Some(chunk.index) == first)
+    };
+    let (spare, mut places): (Vec<_>, Vec<_>) =
+        places.into_iter().partition(|(chunk, entries)| is_spare(chunk, entries));
+    places.sort_by_key(|(chunk, _)| chunk.index);
     let next = chunks.values().map(|chunk| chunk.index + 1).max().unwrap_or(0);
-    for (index, entries) in (next..).zip(rest.chunks(most)) {
-        writes.push(ChunkWrite::Create { index, entries: written(entries) });
+    let made: Vec<_> = (next..).zip(rest.chunks(most)).collect();
+    let all = places.iter().map(|(chunk, _)| chunk.index).chain(made.iter().map(|(index, _)| *index));
+    let named = Named(all.collect());
+
+    let mut writes = Vec::new();
+    for (index, entries) in made {
+        writes.push(ChunkWrite::Create { index, named: named.by(index), entries: written(entries) });
     }
     for (chunk, entries) in places {
-        if entries.is_empty() && !(inventory.is_empty() && Some(chunk.index) == first) {
-            writes.push(chunk.removal());
-        } else if entries.len() != chunk.entries.len()
+        let named = named.by(chunk.index);
+        if *chunk.named != *named
+            || entries.len() != chunk.entries.len()
             || chunk.entries.iter().zip(&entries).any(|(kept, entry)| !kept.is(entry))
         {
             let (name, index, version) = (chunk.name.clone(), chunk.index, chunk.version);
-            writes.push(ChunkWrite::Update { name, index, version, entries: written(&entries) });
+            writes.push(ChunkWrite::Update { name, index, version, named, entries: written(&entries) });
         }
     }
+    writes.extend(spare.into_iter().map(|(chunk, _)| chunk.removal()));
     let terminating = chunks.values().filter(|chunk| !stays(chunk));
     writes.extend(terminating.map(|chunk| chunk.removal()));
     writes
+}
+
+/// The places of all chunks, in order, as the first of them names them.
+struct Named(Vec<i32>);
+
+impl Named {
+    /// What the chunk at this place names. That 0 is alone needs no word.
+    fn by(&self, index: i32) -> Vec<i32> {
+        match &*self.0 {
+            [0] => Vec::new(),
+            [first, ..] if *first == index => self.0.clone(),
+            _ => Vec::new(),
+        }
+    }
 }
 
 /// A VidraInventory to be made, or to replace this version of it.
@@ -246,12 +292,14 @@ pub fn chunk(
     name: &str,
     index: i32,
     version: Option<u64>,
+    named: &[i32],
     entries: &[InventoryEntry],
 ) -> VidraInventory {
     let spec = VidraInventorySpec {
         resource: key.resource.to_string(),
         cluster: key.cluster.to_string(),
         chunk: index,
+        chunks: named.to_vec(),
         entries: entries.to_vec(),
     };
     let mut chunk = VidraInventory::new(name, spec);
@@ -295,19 +343,32 @@ mod tests {
             .collect()
     }
 
-    /// Performs writes on chunks, as the API server would.
+    /// Brings chunks to an inventory; at no moment one that is named is missing.
     fn bring(chunks: &mut Chunks, inventory: &Inventory) {
-        for write in &writes(chunks, inventory, false, ENTRIES_MAX) {
-            let (name, index, entries) = match write {
+        for write in writes(chunks, inventory, false, ENTRIES_MAX) {
+            perform(chunks, &[write]);
+            assert!(!is_lost(chunks), "what is named is there, however far the writes come");
+        }
+    }
+
+    /// Performs writes on chunks, as the API server would.
+    fn perform(chunks: &mut Chunks, writes: &[ChunkWrite]) {
+        for write in writes {
+            let (name, index, named, entries) = match write {
                 ChunkWrite::Remove { name, .. } => {
                     chunks.remove(name);
                     continue;
                 }
-                ChunkWrite::Create { index, entries } => (format!("shop.berlin.{index}"), index, entries),
-                ChunkWrite::Update { name, index, entries, .. } => (name.clone(), index, entries),
+                ChunkWrite::Create { index, named, entries } => {
+                    (format!("shop.berlin.{index}"), index, named, entries)
+                }
+                ChunkWrite::Update { name, index, named, entries, .. } => {
+                    (name.clone(), index, named, entries)
+                }
             };
             let key = TargetKey::new("team", "shop", "berlin");
-            let object = chunk(&key, &name, *index, None, entries);
+            let before = chunks.values().map(|chunk| chunk.version).max().unwrap_or(0);
+            let object = chunk(&key, &name, *index, Some(before + 1), named, entries);
             chunks.insert(name, Arc::new(Chunk::read(object, &Interned::default())));
         }
     }
@@ -358,17 +419,63 @@ mod tests {
         chunks.insert(dying.name.clone(), Arc::new(dying));
         let writes = writes(&chunks, &wanted, false, ENTRIES_MAX);
         assert!(
-            matches!(&writes[0], ChunkWrite::Create { index: 1, entries } if entries.len() == 10),
+            matches!(&writes[0], ChunkWrite::Create { index: 1, named, entries } if entries.len() == 10 && *named == [1]),
             "{writes:?}"
         );
-        assert_eq!(writes[1], ChunkWrite::Remove { name: "shop.berlin.0".into(), version: 0 });
+        assert_eq!(writes[1], ChunkWrite::Remove { name: "shop.berlin.0".into(), version: 1 });
         assert_eq!(
             super::writes(&chunks, &wanted, true, ENTRIES_MAX),
             [],
             "a target that leaves needs no copy"
         );
         let gone = super::writes(&chunks, &Inventory::new(), true, ENTRIES_MAX);
-        assert_eq!(gone, [ChunkWrite::Remove { name: "shop.berlin.0".into(), version: 0 }]);
+        assert_eq!(gone, [ChunkWrite::Remove { name: "shop.berlin.0".into(), version: 1 }]);
+    }
+
+    #[test]
+    fn a_chunk_that_is_missing_is_noticed_whichever_it_is() {
+        let mut chunks = BTreeMap::new();
+        let wanted = inventory(0..1200, "a");
+        bring(&mut chunks, &wanted);
+        assert!(!is_lost(&chunks) && !is_lost(&Chunks::new()));
+        for name in ["shop.berlin.0", "shop.berlin.1", "shop.berlin.2"] {
+            let mut fewer = chunks.clone();
+            fewer.remove(name);
+            assert!(is_lost(&fewer), "{name}");
+            let known = joined(&fewer);
+            assert_eq!(
+                changed(&fewer, &known, &known),
+                Some(known.clone()),
+                "{name}: it is written what is there"
+            );
+            // What the member has of it was found again, or nothing of it is left.
+            for found in [&wanted, &known] {
+                let mut fewer = fewer.clone();
+                let next = writes(&fewer, found, false, ENTRIES_MAX);
+                perform(&mut fewer, &next);
+                assert!(!is_lost(&fewer), "{name}");
+                assert_eq!(&joined(&fewer), found, "{name}");
+            }
+        }
+        // One that nobody named yet is believed.
+        let mut more = chunks.clone();
+        let first = (*more["shop.berlin.0"]).clone();
+        let few: Box<[i32]> = Box::new([0, 1]);
+        more.insert(first.name.clone(), Arc::new(Chunk { named: few, ..first }));
+        assert!(!is_lost(&more));
+        assert_eq!(joined(&more).len(), 1200);
+    }
+
+    #[test]
+    fn chunks_that_were_written_before_they_were_named_are_believed_while_the_first_is_there() {
+        let mut chunks = BTreeMap::new();
+        bring(&mut chunks, &inventory(0..1200, "a"));
+        for chunk in chunks.values_mut() {
+            *chunk = Arc::new(Chunk { named: Box::new([]), ..(**chunk).clone() });
+        }
+        assert!(!is_lost(&chunks));
+        chunks.remove("shop.berlin.0");
+        assert!(is_lost(&chunks));
     }
 
     #[test]

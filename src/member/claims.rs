@@ -37,24 +37,24 @@ impl Claims {
         self.0.lock().get(target).is_some_and(|(noted, _)| **noted == *revision)
     }
 
-    /// Another VidraResource of the same namespace that declares the object for as long as it stands there; `holds` tells
+    /// The other VidraResources of the same namespace that declare the object for as long as it stands there; `holds` tells
     /// of one of which nothing is known whether its inventory has the object.
-    pub fn claimant(
+    pub fn claimants(
         &self,
         own: &TargetKey,
         object: &ObjectKey,
         holds: impl Fn(&TargetKey) -> bool,
-    ) -> Option<TargetKey> {
+    ) -> Vec<TargetKey> {
         let all = self.0.lock();
         let others = all
             .iter()
             .filter(|(target, _)| target.namespace == own.namespace && target.resource != own.resource);
-        let mut claimants = others.filter(|(target, (_, claim))| match claim {
+        let claimants = others.filter(|(target, (_, claim))| match claim {
             Claim::Objects(desired) => {
                 desired.wants.get(object).is_some_and(|want| want.directives.apply != ApplyMode::IfAbsent)
             }
             Claim::Unknown => holds(target),
         });
-        claimants.next().map(|(target, _)| target.clone())
+        claimants.map(|(target, _)| target.clone()).collect()
     }
 }

@@ -21,6 +21,8 @@ pub struct Owner {
     pub name: String,
     /// Its generation, written beside what is applied.
     pub generation: i64,
+    /// When it was made, in seconds; 0 where nobody says.
+    pub since: i64,
     /// Missing namespaces are made.
     pub create_namespaces: bool,
     /// What to do where others were first.
@@ -79,21 +81,18 @@ pub(super) fn other_owners_of<'a>(live: &'a Value, owner: &Owner) -> Vec<&'a str
     others
 }
 
-/// The manager of another VidraResource, of this hub or another, that owns one of these fields and does not
-/// agree with what is declared now.
-pub(super) fn rival(
-    live: &Value,
+/// The managers of other VidraResources, of this hub or another, that apply the object, and whether each owns one of
+/// these fields.
+pub(super) fn others_holding<'a>(
+    live: &'a Value,
     owner: &Owner,
     contested: &[String],
-    agrees: impl Fn(&str) -> bool,
-) -> Option<String> {
+) -> Vec<(&'a str, bool)> {
     let holds = |manager: &str| {
         let set =
             fields::own_apply_entry(live, manager).and_then(|entry| FieldSet::from_fields_v1(entry).ok());
         set.is_some_and(|set| set.paths().iter().any(|path| contested.contains(&path.to_string())))
     };
-    fields::other_vidra_managers(live, &owner.manager)
-        .into_iter()
-        .find(|manager| holds(manager) && !agrees(manager))
-        .map(str::to_owned)
+    let others = fields::other_vidra_managers(live, &owner.manager).into_iter();
+    others.map(|manager| (manager, holds(manager))).collect()
 }

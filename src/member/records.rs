@@ -38,6 +38,7 @@ use vidra_core::{
     uid::Uid,
 };
 
+pub use agree::Other;
 use base::Base;
 pub use flight::Flight;
 pub use later::{Generations, Later};
@@ -98,6 +99,8 @@ impl Inner {
 
 /// A target that has told what it declares.
 struct Owner {
+    /// When the VidraResource was made, in seconds; 0 where nobody says.
+    since: i64,
     target: TargetKey,
     desired: Arc<Desired>,
     sparing: Arc<Sparing>,

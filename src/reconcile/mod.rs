@@ -119,6 +119,10 @@ pub struct Memo {
     undeclared: BTreeMap<TargetKey, vidra_target::Undeclared>,
     /// The generation of each VidraResource that its loop has looked at.
     looked: BTreeMap<ResourceKey, i64>,
+    /// What was taken over of a VidraResource's approvals, and off its annotation, last.
+    used_approvals: BTreeMap<ResourceKey, BTreeSet<String>>,
+    /// Annotations of VidraResources that approve no removal, once that was told.
+    idle_approvals: BTreeMap<ResourceKey, String>,
     /// How the counts of a MemberCluster's status settle.
     counts: BTreeMap<String, cluster::counts::Settling>,
     /// Since when a status that may pass by itself waits to be written.
@@ -236,6 +240,8 @@ impl Hub {
         memo.kept_revision.remove(key);
         memo.new_revisions.remove(key);
         memo.looked.remove(key);
+        memo.idle_approvals.remove(key);
+        memo.used_approvals.remove(key);
         memo.status_written.remove(&Key::Resource(key.clone()));
         memo.settling.remove(&Key::Resource(key.clone()));
     }

@@ -116,19 +116,24 @@ impl Pass<'_> {
             Ok(parsed) => {
                 let selection = self.select();
                 let mut refused = None;
-                let problem = match self.guard(&selection).or_else(|| self.misread()) {
-                    Some(held) => {
+                let before = self.hub.catalog.targets_of(self.key);
+                let guarded = self.guard(&selection).and_then(|word| self.misread().map_or(Ok(word), Err));
+                let problem = match guarded {
+                    Err(held) => {
                         self.let_leave().await?;
                         Some(held)
                     }
-                    None => {
-                        refused = self.deliver(&parsed, &selection).await?;
+                    Ok(approved) => {
+                        refused = self.deliver(&parsed, &selection, approved.as_deref()).await?;
                         let complaint = || self.complaint(&parsed, &selection);
                         let others = || self.undecided().or_else(complaint);
                         let others = || others().or_else(|| self.unmatched(&parsed, &selection));
                         refused.clone().or_else(others)
                     }
                 };
+                if refused.is_none() {
+                    self.use_up_approvals(&before).await?;
+                }
                 self.prune_revisions(&parsed.name).await?;
                 let verdict = self.report(Some(&parsed.name), problem, handled).await?;
                 // Nothing tells when the hub's API takes it.
@@ -178,7 +183,7 @@ impl Pass<'_> {
 
     /// Holds a removal that is more likely a mistake. A member that a person deletes leaves by that person's word; one
     /// whose MemberCluster is not there has not left.
-    fn guard(&self, selection: &Selection) -> Option<Problem> {
+    fn guard(&self, selection: &Selection) -> Result<Option<String>, Problem> {
         let targets = self.hub.catalog.targets_of(self.key);
         let stays = |cluster: &str| !self.is_leaving(cluster);
         let (mut existing, mut leaving, mut underway) =
@@ -199,12 +204,16 @@ impl Pass<'_> {
                 (false, false) => {}
             }
         }
-        let approved = self.resource.annotations().get(APPROVE_REMOVAL).map(String::as_str);
+        // What was broken off goes on though its word has been taken off the VidraResource.
+        let mut approvals = self.approvals();
+        let gone = underway.keys().filter_map(|cluster| targets[cluster].spec.approved_removal.as_deref());
+        approvals.extend(gone);
         let share = self.hub.tuning.now().removal_guard;
-        let Removal::Held { hash, why } =
-            guard::targets(&self.uid(), &existing, &leaving, &underway, share, approved)
-        else {
-            return None;
+        let (hash, why) = match guard::targets(&self.uid(), &existing, &leaving, &underway, share, &approvals)
+        {
+            Removal::Allowed => return Ok(None),
+            Removal::Approved(hash) => return Ok(Some(hash)),
+            Removal::Held { hash, why } => (hash, why),
         };
         let names: Vec<_> = leaving.keys().take(10).map(String::as_str).collect();
         let more = leaving.len() - names.len();
@@ -214,12 +223,17 @@ impl Pass<'_> {
             names.join(", "),
         );
         self.hub.events.say(self.resource, Severity::Warning, "RemovalHeld", &message);
-        Some(Problem { reason: "RemovalHeld", message, stalled: true })
+        Err(Problem { reason: "RemovalHeld", message, stalled: true })
     }
 
     /// Brings the VidraTargets to what is selected, each whatever becomes of the others. What the hub's API refuses for
     /// good, in words.
-    async fn deliver(&self, revision: &Parsed, selection: &Selection) -> Result<Option<Problem>, CallError> {
+    async fn deliver(
+        &self,
+        revision: &Parsed,
+        selection: &Selection,
+        approved: Option<&str>,
+    ) -> Result<Option<Problem>, CallError> {
         let existing = self.hub.catalog.targets_of(self.key);
         let placed = selection.targets.iter().map(|(cluster, namespace)| {
             let held = existing.get(cluster);
@@ -230,7 +244,7 @@ impl Pass<'_> {
         let placed: Vec<_> = placed.collect();
         let placed: Vec<_> = stream::iter(placed).buffered(self.hub.knobs.resource_calls).collect().await;
         self.write_foreign_statuses(&existing, &revision.name).await;
-        let left = self.leave_unselected(&existing, selection).await;
+        let left = self.leave_unselected(&existing, selection, approved).await;
         self.refused(placed.into_iter().chain(left))
     }
 
@@ -282,7 +296,7 @@ impl Pass<'_> {
             if target.spec.desired == Wish::Present && !self.is_leaving(cluster) {
                 self.update(cluster, target, target.spec.clone()).await?;
             } else {
-                self.send_away(cluster, target).await?;
+                self.send_away(cluster, target, None).await?;
             }
         }
         Ok(())
@@ -292,7 +306,7 @@ impl Pass<'_> {
     async fn let_leave(&self) -> Result<(), CallError> {
         for (cluster, target) in &self.hub.catalog.targets_of(self.key) {
             if target.spec.desired != Wish::Present || self.is_leaving(cluster) {
-                self.send_away(cluster, target).await?;
+                self.send_away(cluster, target, None).await?;
             }
         }
         Ok(())
@@ -302,6 +316,7 @@ impl Pass<'_> {
         &self,
         existing: &'t Targets,
         selection: &Selection,
+        approved: Option<&str>,
     ) -> Vec<(&'t String, Result<(), CallError>)> {
         let mut unselected: Vec<_> =
             existing.iter().filter(|(cluster, _)| !selection.targets.contains_key(*cluster)).collect();
@@ -309,7 +324,7 @@ impl Pass<'_> {
         unselected.sort_by_key(|(_, target)| target.spec.desired != Wish::Present);
         let mut written = Vec::new();
         for (cluster, target) in unselected {
-            written.push((cluster, self.send_away(cluster, target).await));
+            written.push((cluster, self.send_away(cluster, target, approved).await));
         }
         written
     }
@@ -349,7 +364,7 @@ impl Pass<'_> {
             deletion_policy: spec.deletion_policy,
             namespace_and_crd_deletion: spec.namespace_and_crd_deletion,
             conflicts: spec.conflicts,
-            removal_approved: self.approves(&revision.name, namespace, held),
+            approved_removal: self.approved(&revision.name, namespace, held),
             reconcile: spec.reconcile.clone().unwrap_or_default(),
             suspend: false,
             generation: self.resource.metadata.generation.unwrap_or_default(),

@@ -177,7 +177,10 @@ impl Pass<'_> {
     /// Nothing was ever delivered, or all of it is gone. A lost inventory is no empty one.
     fn has_nothing(&self) -> bool {
         let chunks = self.hub.catalog.inventory(self.key);
-        inventory::is_empty(&chunks) && (!self.may_have_delivered() || !chunks.is_empty())
+        match chunks.is_empty() {
+            true => !self.may_have_delivered(),
+            false => inventory::is_empty(&chunks) && !inventory::is_lost(&chunks),
+        }
     }
 
     /// What a target says of which nobody can say whether it is wanted.
@@ -293,12 +296,16 @@ impl Pass<'_> {
         let hub = &self.hub.identity.hub;
         let (namespace, resource) = (&*self.key.namespace, &*self.key.resource);
         let member = self.hub.catalog.member(&self.key.cluster);
+        let resource_now = self.hub.catalog.resource(&self.key.resource_key());
+        let made =
+            resource_now.and_then(|now| now.metadata.creation_timestamp.as_ref().map(|at| at.0.as_second()));
         Owner {
             hub: hub.clone(),
             hash: OwnerHash::new(hub, namespace, resource),
             manager: field_manager(hub, namespace, resource),
             name: format!("{namespace}/{resource}"),
             generation: self.target.spec.generation,
+            since: made.unwrap_or_default(),
             create_namespaces,
             conflicts: self.target.spec.conflicts,
             take_over_from: member.and_then(|member| member.annotations().get(TAKE_OVER_FROM).cloned()),
@@ -339,7 +346,7 @@ impl Pass<'_> {
                 return Ok(Verdict::Retry(RETRY_RARELY));
             }
         };
-        session.records.declare(owner.hash.clone(), self.key.clone(), desired.clone(), sparing);
+        session.records.declare(owner.hash.clone(), owner.since, self.key.clone(), desired.clone(), sparing);
         let blind = match self.follow(session, desired).await {
             Ok(blind) => blind,
             Err(verdict) => return Ok(verdict),
@@ -397,14 +404,24 @@ impl Pass<'_> {
         let chunks = self.hub.catalog.inventory(self.key);
         let desired = Arc::new(Desired::default());
         // Whoever takes over an object has to know that this one does not declare it any more.
-        session.records.declare(owner.hash.clone(), self.key.clone(), desired.clone(), Arc::default());
+        session.records.declare(
+            owner.hash.clone(),
+            owner.since,
+            self.key.clone(),
+            desired.clone(),
+            Arc::default(),
+        );
         self.disclaim();
         let token = self.token(session);
         let mut inventory = inventory::joined(&chunks);
-        if chunks.is_empty() && self.may_have_delivered() && !is_done(self.target) {
-            // The inventory is written before the first object, so here it was lost.
+        let lost = match chunks.is_empty() {
+            // The inventory is written before the first object.
+            true => self.may_have_delivered() && !is_done(self.target),
+            false => inventory::is_lost(&chunks),
+        };
+        if lost {
             match recover::find_own(session, &owner, &token).await {
-                Ok(found) => inventory = found,
+                Ok(found) => inventory = with_found(inventory, found),
                 Err(error) => {
                     let message = format!("its inventory is lost, and finding its objects failed: {error}");
                     let reason = "InventoryMissing";

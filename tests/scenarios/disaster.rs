@@ -80,6 +80,56 @@ fn a_hub_built_anew_from_the_same_declarations_knows_its_objects_and_writes_noth
     });
 }
 
+/// Takes away the last of berlin's VidraInventories while the hub does not run. One of the objects that stood in it.
+async fn lose_a_part_of_the_inventory(world: &mut World) -> String {
+    world.stop_hub().await;
+    let mut parts = world.hub.list(&At::new("vidra.dev/v1alpha1", "VidraInventory", &world.ns, "")).await;
+    assert!(parts.len() > 1, "an inventory in several parts");
+    parts.sort_by_key(|part| part["spec"]["chunk"].as_i64());
+    let last = parts.pop().unwrap();
+    let name = last["metadata"]["name"].as_str().unwrap();
+    let at = At::new("vidra.dev/v1alpha1", "VidraInventory", &world.ns, name);
+    world.hub.merge(&at, json!({"metadata": {"finalizers": null}})).await;
+    world.hub.delete(&at).await;
+    world.hub.gone(&at).await;
+    // group/version/kind/namespace/name/...
+    let entry = last["spec"]["entries"][0].as_str().unwrap();
+    entry.split('/').nth(4).unwrap().to_owned()
+}
+
+#[test]
+fn what_stood_in_a_lost_part_of_an_inventory_is_known_again_and_goes_when_it_is_dropped() {
+    scenario(async |mut world| {
+        world.register(&["berlin"]).await;
+        let berlin = world.alice("berlin").await;
+        // More than one VidraInventory holds.
+        let mut names: Vec<_> = (0..503).map(|number| format!("settings-{number}")).collect();
+        let manifest =
+            |names: &[String]| names.iter().map(|name| config_map(name, "one")).collect::<String>();
+        world.deliver("shop", &["berlin"], &manifest(&names)).await;
+        world.ready("shop").await;
+        let dropped = lose_a_part_of_the_inventory(&mut world).await;
+        names.retain(|name| *name != dropped);
+        world.deliver("shop", &["berlin"], &manifest(&names)).await;
+        world.start_hub().await;
+        berlin.gone(&At::config_map(&world.ns, &dropped)).await;
+        world.ready("shop").await;
+        wait_for("the inventory is whole", SOON, async || {
+            let held = world.inventory("shop", "berlin").await.len();
+            if held == names.len() { Ok(()) } else { Err(held.to_string()) }
+        })
+        .await;
+
+        // Nor does what nobody knew stay when all goes.
+        let last = lose_a_part_of_the_inventory(&mut world).await;
+        world.hub.delete(&world.resource_at("shop")).await;
+        world.start_hub().await;
+        world.removed("shop").await;
+        assert!(berlin.get(&At::config_map(&world.ns, &last)).await.is_none());
+        world.end().await;
+    });
+}
+
 #[test]
 fn a_hub_that_is_behind_its_members_holds_its_writes_until_a_person_confirms() {
     scenario(async |mut world| {

@@ -51,6 +51,51 @@ fn an_object_that_lost_its_label_and_went_unseen_is_made_again() {
 }
 
 #[test]
+fn an_edit_on_the_member_opens_no_way_for_a_second_resource_that_declares_otherwise() {
+    scenario(async |world| {
+        world.register(&["berlin"]).await;
+        let (alice, settings) = (world.alice("berlin").await, At::config_map(&world.ns, "settings"));
+        let policy =
+            |drift: &str| json!({"targets": [{"clusterNames": ["berlin"]}], "drift": {"policy": drift}});
+        world.deliver_with("first", &config_map("settings", "one"), policy("Report")).await;
+        world.ready("first").await;
+        alice.merge(&settings, json!({"data": {"key": "evil"}})).await;
+        world.resource_says("first", "Drifted", "True", "TargetsDrifted").await;
+        // Nobody but alice holds the field now; what the first declares counts all the same.
+        world.deliver("second", &["berlin"], &config_map("settings", "two")).await;
+        let message = world.target_is("second", "berlin", TargetState::Failed, "SharedObjectConflict").await;
+        assert!(message.contains("/first"), "{message}");
+        assert!(says("evil")(&alice.live(&settings).await));
+        world.deliver_with("first", &config_map("settings", "one"), policy("Correct")).await;
+        alice.when(&settings, "repaired", says("one")).await;
+        world.ready("first").await;
+        world.target_is("second", "berlin", TargetState::Failed, "SharedObjectConflict").await;
+        assert!(says("one")(&alice.live(&settings).await));
+        world.end().await;
+    });
+}
+
+#[test]
+fn of_two_resources_that_apply_an_object_the_older_changes_it_and_the_other_is_told() {
+    scenario(async |world| {
+        let (alice, settings) = shared(&world).await;
+        let uid_before = uid(&alice.live(&settings).await);
+        // The second declares what the first did; that does not keep the first from its next revision.
+        world.deliver("first", &["berlin"], &config_map("settings", "two")).await;
+        alice.when(&settings, "as the first says", says("two")).await;
+        world.ready("first").await;
+        world.target_is("second", "berlin", TargetState::Failed, "SharedObjectConflict").await;
+        world.reconcile_now("second", "1").await;
+        world.look("second", "2", 1).await;
+        assert!(says("two")(&alice.live(&settings).await), "it does not go to and fro");
+        world.deliver("second", &["berlin"], &config_map("settings", "two")).await;
+        world.ready("second").await;
+        assert_eq!(uid(&alice.live(&settings).await), uid_before);
+        world.end().await;
+    });
+}
+
+#[test]
 fn an_object_that_two_resources_declare_alike_stays_until_both_are_gone() {
     scenario(async |world| {
         let (alice, settings) = shared(&world).await;

@@ -10,6 +10,8 @@ use crate::schema;
 
 /// Most entries in one chunk.
 pub const ENTRIES_MAX: usize = 500;
+/// Chunks of one target at most: a million objects.
+const CHUNKS_MAX: usize = 2000;
 
 /// A chunk of the objects that one target has in its member, in apply order.
 #[allow(clippy::duplicated_attributes, reason = "every column is a string")]
@@ -49,6 +51,11 @@ pub struct VidraInventorySpec {
     /// Which chunk this is; the chunks of a target joined by number are its objects in apply order.
     #[schemars(range(min = 0, max = 99_999_999))]
     pub chunk: i32,
+    /// The numbers of all chunks of the target, in the first of them, where they are several or the first is not 0. One
+    /// that is named here and is not there is lost; one that is there and is not named is believed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = CHUNKS_MAX), extend("x-kubernetes-list-type" = "atomic"))]
+    pub chunks: Vec<i32>,
     /// The objects, in apply order; at most 500. Each is
     /// `group/version/kind/namespace/name/state/uid`, where the state is `intended` or `done`, then what else is
     /// known of it: `adopted`, `wave=N`, `settled=HASH`, with commas between.

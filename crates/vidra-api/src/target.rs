@@ -86,9 +86,12 @@ pub struct VidraTargetSpec {
     /// What to do where others made an object, or hold a field of it, already.
     #[serde(default)]
     pub conflicts: Conflicts,
-    /// Whether a person has approved that this revision drops most of the objects.
-    #[serde(default)]
-    pub removal_approved: bool,
+    /// The hash of the removal that a person has approved, taken from the annotation vidra.dev/approve-removal of the
+    /// VidraResource: that the revision drops most of the objects or, where they are not wanted Present, that the target
+    /// goes. It stands until the revision or the namespace changes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = schema::LABEL_MAX))]
+    pub approved_removal: Option<String>,
     /// When the member is compared with what is declared. Unset fields: the hub's settings.
     #[serde(default)]
     pub reconcile: ReconcileSpec,
@@ -115,7 +118,7 @@ impl Default for VidraTargetSpec {
             deletion_policy: DeletionPolicy::default(),
             namespace_and_crd_deletion: ContainerDeletion::default(),
             conflicts: Conflicts::default(),
-            removal_approved: false,
+            approved_removal: None,
             reconcile: ReconcileSpec::default(),
             suspend: false,
             generation: 0,

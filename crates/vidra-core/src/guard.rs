@@ -12,6 +12,8 @@ use crate::mutants::{self, Mutant};
 pub enum Removal {
     /// Go on.
     Allowed,
+    /// Go on: a person has approved exactly this removal, by this hash.
+    Approved(String),
     /// Do nothing until the annotation `vidra.dev/approve-removal` bears this hash.
     Held {
         /// Names this removal and no other: the hash of what would go.
@@ -20,6 +22,9 @@ pub enum Removal {
         why: String,
     },
 }
+
+/// Hashes of removals that a person has approved.
+pub type Approvals<'a> = BTreeSet<&'a str>;
 
 /// VidraTargets of one VidraResource: cluster name to uid.
 pub type Targets = BTreeMap<String, String>;
@@ -36,7 +41,7 @@ pub fn targets(
     leaving: &Targets,
     underway: &Targets,
     share: u8,
-    approved: Option<&str>,
+    approvals: &Approvals<'_>,
 ) -> Removal {
     let (all, gone) =
         (existing.len(), leaving.keys().filter(|cluster| existing.contains_key(*cluster)).count());
@@ -58,8 +63,11 @@ pub fn targets(
         digest([resource].into_iter().chain(uids))
     };
     let hash = hash_of(&[leaving]);
-    if is_approved(approved, &hash) || is_approved(approved, &hash_of(&[leaving, underway])) {
-        Removal::Allowed
+    let whole = hash_of(&[leaving, underway]);
+    if is_approved(approvals, &whole) {
+        Removal::Approved(whole)
+    } else if is_approved(approvals, &hash) {
+        Removal::Approved(hash)
     } else {
         Removal::Held { hash, why }
     }
@@ -81,10 +89,15 @@ pub fn objects_hash(resource: &str, generation: i64, namespace: &str) -> String 
     digest(["objects", resource, &generation.to_string(), namespace].into_iter())
 }
 
-/// Whether an approval, hashes with commas between them, names this one.
-pub fn is_approved(approval: Option<&str>, hash: &str) -> bool {
-    let names = |one: &str| one.trim() == hash || mutants::is(Mutant::ApprovesAnything);
-    approval.is_some_and(|all| all.split(',').any(names))
+/// What the annotation `vidra.dev/approve-removal` approves: hashes with commas between them.
+pub fn approvals(annotation: Option<&str>) -> Approvals<'_> {
+    let words = annotation.unwrap_or_default().split(',').map(str::trim);
+    words.filter(|word| !word.is_empty()).collect()
+}
+
+/// Whether approvals name this removal.
+pub fn is_approved(approvals: &Approvals<'_>, hash: &str) -> bool {
+    approvals.contains(hash) || (mutants::is(Mutant::ApprovesAnything) && !approvals.is_empty())
 }
 
 fn digest<'a>(parts: impl Iterator<Item = &'a str>) -> String {
@@ -113,7 +126,11 @@ mod tests {
         share: u8,
         approved: Option<&str>,
     ) -> Removal {
-        super::targets("r1", existing, leaving, underway, share, approved)
+        super::targets("r1", existing, leaving, underway, share, &approvals(approved))
+    }
+
+    fn is_held(decided: &Removal) -> bool {
+        matches!(decided, Removal::Held { .. })
     }
 
     #[test]
@@ -130,13 +147,13 @@ mod tests {
             (100, 21, true),
         ] {
             let decided = targets(&names(all), &names(gone), &names(0), 20, None);
-            assert_eq!(decided != Removal::Allowed, held, "{gone} of {all}: {decided:?}");
+            assert_eq!(is_held(&decided), held, "{gone} of {all}: {decided:?}");
         }
         for (share, gone, held) in
             [(0, 0, false), (0, 1, true), (1, 1, false), (1, 2, true), (100, 99, false)]
         {
             let decided = targets(&names(100), &names(gone), &names(0), share, None);
-            assert_eq!(decided != Removal::Allowed, held, "{gone} of 100 at {share} %: {decided:?}");
+            assert_eq!(is_held(&decided), held, "{gone} of 100 at {share} %: {decided:?}");
         }
     }
 
@@ -146,8 +163,9 @@ mod tests {
             panic!("the last target must be held")
         };
         assert!(why.contains("last cluster"), "{why}");
-        assert_eq!(targets(&names(1), &names(1), &names(0), 20, Some(&hash)), Removal::Allowed);
-        assert_ne!(targets(&names(2), &names(2), &names(0), 20, Some(&hash)), Removal::Allowed);
+        let approved = targets(&names(1), &names(1), &names(0), 20, Some(&hash));
+        assert_eq!(approved, Removal::Approved(hash.clone()));
+        assert!(is_held(&targets(&names(2), &names(2), &names(0), 20, Some(&hash))));
     }
 
     #[test]
@@ -158,8 +176,8 @@ mod tests {
         };
         let (first, mut rest) = (names(1), all.clone());
         rest.retain(|cluster, _| !first.contains_key(cluster));
-        assert_eq!(targets(&rest, &rest, &first, 20, Some(&hash)), Removal::Allowed);
-        assert_ne!(targets(&rest, &rest, &names(0), 20, Some(&hash)), Removal::Allowed);
+        assert_eq!(targets(&rest, &rest, &first, 20, Some(&hash)), Removal::Approved(hash.clone()));
+        assert!(is_held(&targets(&rest, &rest, &names(0), 20, Some(&hash))));
     }
 
     #[test]
@@ -169,9 +187,9 @@ mod tests {
             panic!("the last target must be held")
         };
         let later = Targets::from([("c000".to_owned(), "another".to_owned())]);
-        assert_ne!(targets(&later, &later, &names(0), 20, Some(&hash)), Removal::Allowed);
-        let other = super::targets("r2", &all, &all, &names(0), 20, Some(&hash));
-        assert_ne!(other, Removal::Allowed, "another VidraResource");
+        assert!(is_held(&targets(&later, &later, &names(0), 20, Some(&hash))));
+        let other = super::targets("r2", &all, &all, &names(0), 20, &approvals(Some(&hash)));
+        assert!(is_held(&other), "another VidraResource");
     }
 
     #[test]
@@ -201,9 +219,12 @@ mod tests {
         assert_ne!(one, objects_hash("r2", 1, "a"));
         assert_ne!(one, objects_hash("r1", 2, "a"));
         let both = format!("{one}, {two}");
-        assert!(is_approved(Some(&both), &one) && is_approved(Some(&both), &two));
-        assert!(!is_approved(Some(&both), &objects_hash("r2", 1, "a")) && !is_approved(None, &one));
-        assert!(!is_approved(Some(""), &one));
+        let words = approvals(Some(&both));
+        assert!(is_approved(&words, &one) && is_approved(&words, &two));
+        assert!(!is_approved(&words, &objects_hash("r2", 1, "a")));
+        for nothing in [None, Some(""), Some(" , ,")] {
+            assert!(approvals(nothing).is_empty(), "{nothing:?}");
+        }
     }
 
     proptest! {
@@ -215,11 +236,12 @@ mod tests {
             let Removal::Held { hash, .. } = targets(&names(all), &names(gone), &names(0), share, None) else {
                 return Ok(());
             };
-            prop_assert_eq!(targets(&names(all), &names(gone), &names(0), share, Some(&hash)), Removal::Allowed);
+            let approved = targets(&names(all), &names(gone), &names(0), share, Some(&hash));
+            prop_assert_eq!(approved, Removal::Approved(hash.clone()));
             let larger = (gone + more).min(all);
             prop_assume!(larger > gone);
             let held = targets(&names(all), &names(larger), &names(0), share, Some(&hash));
-            prop_assert!(held != Removal::Allowed);
+            prop_assert!(is_held(&held));
         }
 
         #[test]

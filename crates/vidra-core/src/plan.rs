@@ -117,6 +117,8 @@ pub enum Handover {
     Awaited(Box<str>),
     /// Another one declares and applies it.
     Done,
+    /// Others declare it, and leave what it lacks as it is: nobody will apply it.
+    Unclaimed,
 }
 
 /// All that a plan is made from.
@@ -424,6 +426,7 @@ fn removals(input: &PlanInput<'_>, plan: &mut Plan) {
         let gvk = Gvk::new(&key.group, &held.version, &key.kind);
         let action = match input.wish {
             _ if handover == Some(&Handover::Done) => Action::Withdraw { uid },
+            _ if handover == Some(&Handover::Unclaimed) => Action::Release { uid },
             Wish::Orphaned => Action::Release { uid },
             // Deleting a Namespace or a CRD takes foreign content with it, whatever its uid says.
             Wish::Present | Wish::Absent if holds_others(&gvk) => match input.policy.when_empty {

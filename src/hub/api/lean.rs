@@ -19,7 +19,7 @@ use vidra_api::{
 };
 
 use super::HubApi;
-use crate::{hub::catalog::Via, member::error::CallError};
+use crate::{hub::catalog::Via, member::error::CallError, queue::ResourceKey};
 
 const METADATA: HeaderValue =
     HeaderValue::from_static("application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1");
@@ -68,6 +68,32 @@ impl HubApi {
         let made =
             self.call_unquoted("apply", api.patch_metadata(&name, &params, &Patch::Apply(&body))).await?;
         let now = VidraResource { metadata: made.metadata, ..held.clone() };
+        self.catalog.fold_resource(now, Via::Answer);
+        Ok(())
+    }
+
+    /// Changes an annotation of a VidraResource from what it says, or takes it off. One that says something else by now
+    /// stays.
+    pub async fn reannotate_resource(
+        &self,
+        held: &VidraResource,
+        annotation: &str,
+        says: &str,
+        next: Option<String>,
+    ) -> Result<(), CallError> {
+        let namespace = held.namespace().unwrap_or_default();
+        let key = ResourceKey::new(&namespace, &held.name_any());
+        let same = |now: &VidraResource| {
+            now.uid() == held.uid() && now.annotations().get(annotation).is_some_and(|now| now == says)
+        };
+        let Some(latest) = self.catalog.resource(&key).filter(|now| same(now)) else { return Ok(()) };
+        let mut body = version_of(&*latest);
+        body["metadata"]["annotations"] = json!({annotation: next});
+        let api = self.namespaced::<VidraResource>(&namespace);
+        let (name, params) = (held.name_any(), PatchParams::default());
+        let made =
+            self.call_unquoted("annotate", api.patch_metadata(&name, &params, &Patch::Merge(&body))).await?;
+        let now = VidraResource { metadata: made.metadata, ..(*latest).clone() };
         self.catalog.fold_resource(now, Via::Answer);
         Ok(())
     }

@@ -1,14 +1,22 @@
 //! Fields that others hold: of people and controllers, as `conflicts.fields` says; of another VidraResource never by
-//! force, unless it declares the object just so itself, or not at all any more.
+//! force, unless it declares the object just so itself, or not at all any more, or came to it later.
 
+use serde_json::Value;
 use vidra_api::FieldPolicy;
-use vidra_core::{fields, object::ObjectKey, plan::Why, render::Declared, unseen};
+use vidra_core::{
+    fields::{self, Path},
+    object::ObjectKey,
+    plan::Why,
+    render::Declared,
+    unseen,
+};
 
 use super::{Actor, Outcome, Step};
 use crate::member::{
     error::{CallError, Class},
     live::Live,
-    owner::{Standing, other_owners_of, rival, standing},
+    owner::{Standing, other_owners_of, others_holding, standing},
+    records::Other,
 };
 
 /// So many paths are named.
@@ -23,7 +31,8 @@ const MANAGERS: usize = 3;
 impl Actor<'_> {
     /// Fields are held by others. Those of people and controllers are taken back, in exactly the object that
     /// was looked at, unless the VidraResource says otherwise; those of another VidraResource only when it declares
-    /// the object just so itself, and what it holds is what both declared before; or when it has dropped the object.
+    /// the object just so itself, and what it holds is what both declared before; or when it has dropped the object, or
+    /// came to it later.
     pub(super) async fn contest(
         &self,
         declared: &Declared,
@@ -46,17 +55,16 @@ impl Actor<'_> {
             let message = "the other VidraResource has let it go meanwhile; trying again".to_owned();
             return Err(CallError { class: Class::Conflict, message });
         }
-        let shared = rival(&live.json, self.owner, contested, |_| false).is_some();
+        let others = others_holding(&live.json, self.owner, contested);
+        let shared = others.iter().any(|(_, holds)| *holds);
         if shared && let Some(outcome) = self.in_live_words(declared, &live, why, contested).await? {
             return Ok(outcome);
         }
-        let records = &self.session.records;
-        let agrees = |holder: &str| {
-            records.agrees(&declared.key, holder, declared)
-                || records.has_dropped(&declared.key, holder, &self.owner.hash)
+        let is_rival = |(manager, holds): &&(&str, bool)| {
+            self.is_rival(declared, &live.json, (manager, *holds), contested)
         };
-        if let Some(holder) = rival(&live.json, self.owner, contested, agrees) {
-            return Ok(shared_conflict(&declared.key, &holder, &error.message));
+        if let Some((rival, _)) = others.iter().find(is_rival) {
+            return Ok(shared_conflict(&declared.key, rival, &error.message));
         }
         if self.owner.conflicts.fields == FieldPolicy::Fail {
             let mut holders = fields::contenders(&live.json, &self.owner.manager, contested);
@@ -68,6 +76,34 @@ impl Actor<'_> {
         }
         let body = self.body_for(declared, &live);
         Box::pin(self.apply_body(declared, &body, uid, why, true)).await
+    }
+
+    /// Whether another VidraResource that applies the object is to have these fields as it declares them, whoever holds
+    /// them now: one that was there first. First is who applies the object already; of two who do, the older.
+    fn is_rival(
+        &self,
+        declared: &Declared,
+        live: &Value,
+        (manager, holds): (&str, bool),
+        contested: &[String],
+    ) -> bool {
+        let records = &self.session.records;
+        let (desired, is_older) = match records.other(&declared.key, manager, &self.owner.hash, declared) {
+            Other::Unknown => return holds,
+            Other::Yields => return false,
+            Other::Differs { desired, is_older } => (desired, is_older),
+        };
+        let is_first = !is_older && self.has_applied(live);
+        let theirs = desired.objects.get(&declared.key);
+        let otherwise = |path: &Path| {
+            let theirs = theirs.and_then(|theirs| path.find(&theirs.body));
+            theirs.is_some_and(|theirs| path.find(&declared.body).is_some_and(|ours| ours != theirs))
+        };
+        !is_first && (holds || fields::held_paths(live, contested).iter().any(otherwise))
+    }
+
+    fn has_applied(&self, live: &Value) -> bool {
+        matches!(standing(live, self.owner), Standing::Ours)
     }
 
     /// Another VidraResource holds what is declared here. When both mean the same value, in two spellings, the live
@@ -123,7 +159,17 @@ impl Actor<'_> {
                 };
             }
         };
-        for holder in other_owners_of(&live.json, self.owner) {
+        let is_later = |holder: &str| match self.session.records.other(
+            &declared.key,
+            holder,
+            &self.owner.hash,
+            declared,
+        ) {
+            Other::Yields => true,
+            Other::Differs { is_older, .. } => !is_older && self.has_applied(&live.json),
+            Other::Unknown => false,
+        };
+        for holder in other_owners_of(&live.json, self.owner).into_iter().filter(|one| !is_later(one)) {
             let Some(set) = fields::own_apply_entry(&live.json, holder)
                 .and_then(|entry| fields::FieldSet::from_fields_v1(entry).ok())
             else {

@@ -1,11 +1,38 @@
 //! Whether another VidraResource declares an object as this one does.
 
+use std::sync::Arc;
+
 use vidra_api::names::{self, OwnerHash};
 use vidra_core::{object::ObjectKey, render::Declared};
 
 use super::{Base, Owner, Records};
+use crate::{desired::Desired, queue::TargetKey};
+
+/// What another VidraResource declares of an object, beside this one.
+pub enum Other {
+    /// Nobody knows: it has not been looked at since the start, or is another hub's.
+    Unknown,
+    /// The same; or it has dropped the object, and is of the same namespace.
+    Yields,
+    /// Something else, or nothing.
+    Differs {
+        /// What it declares.
+        desired: Arc<Desired>,
+        /// It is the older of the two.
+        is_older: bool,
+    },
+}
 
 impl Owner {
+    /// Of two VidraResources the one that was made first; of two made in one second, by name.
+    fn is_older(&self, other: &Self) -> bool {
+        let rank = |owner: &Self| {
+            let TargetKey { namespace, resource, .. } = &owner.target;
+            (owner.since, namespace.clone(), resource.clone())
+        };
+        rank(self) < rank(other)
+    }
+
     /// It does not declare the object, and `own` is of the same namespace.
     fn dropped(&self, key: &ObjectKey, own: &Self) -> bool {
         self.target.namespace == own.target.namespace && !self.desired.objects.contains_key(key)
@@ -20,26 +47,20 @@ impl Records {
         record.is_some_and(|record| record.views.iter().any(|view| view.owner == *owner && view.proof))
     }
 
-    /// Does the VidraResource with this field manager declare the object just so now? Of one that has not been
-    /// looked at since the start, nobody knows.
-    pub fn agrees(&self, key: &ObjectKey, manager: &str, declared: &Declared) -> bool {
+    /// What the VidraResource with this field manager declares of the object now.
+    pub fn other(&self, key: &ObjectKey, manager: &str, own: &OwnerHash, declared: &Declared) -> Other {
         let inner = self.inner.lock();
-        inner.owners.values().any(|owner| {
-            let theirs = owner.desired.objects.get(key);
-            theirs.is_some_and(|theirs| theirs.hash == declared.hash)
-                && names::field_manager(&self.hub, &owner.target.namespace, &owner.target.resource) == manager
-        })
-    }
-
-    /// Does the VidraResource with this field manager, of the same namespace, not declare the object any more? Of one that
-    /// has not been looked at since the start, nobody knows.
-    pub fn has_dropped(&self, key: &ObjectKey, manager: &str, own: &OwnerHash) -> bool {
-        let inner = self.inner.lock();
-        let Some(own) = inner.owners.get(own) else { return false };
-        inner.owners.values().any(|owner| {
-            owner.dropped(key, own)
-                && names::field_manager(&self.hub, &owner.target.namespace, &owner.target.resource) == manager
-        })
+        let named = |owner: &&Owner| {
+            names::field_manager(&self.hub, &owner.target.namespace, &owner.target.resource) == manager
+        };
+        let (Some(own), Some(other)) = (inner.owners.get(own), inner.owners.values().find(named)) else {
+            return Other::Unknown;
+        };
+        let theirs = other.desired.objects.get(key);
+        match theirs.is_some_and(|theirs| theirs.hash == declared.hash) || other.dropped(key, own) {
+            true => Other::Yields,
+            false => Other::Differs { desired: other.desired.clone(), is_older: other.is_older(own) },
+        }
     }
 
     /// Does another VidraResource prove this object its own, and declare it otherwise, as far as is known? One of the same

@@ -37,7 +37,15 @@ pub(super) fn is_yielded(
 
 impl Records {
     /// Says what a target declares, and what of it is left alone, before its objects are folded.
-    pub fn declare(&self, owner: OwnerHash, target: TargetKey, desired: Arc<Desired>, sparing: Arc<Sparing>) {
+    /// `since` is when its VidraResource was made, in seconds.
+    pub fn declare(
+        &self,
+        owner: OwnerHash,
+        since: i64,
+        target: TargetKey,
+        desired: Arc<Desired>,
+        sparing: Arc<Sparing>,
+    ) {
         let mut inner = self.inner.lock();
         let inner = &mut *inner;
         let before = inner.owners.get(&owner).map(|known| Arc::clone(&known.sparing));
@@ -56,7 +64,7 @@ impl Records {
             }
         }
         let same = inner.owners.get(&owner).is_some_and(|known| Arc::ptr_eq(&known.desired, &desired));
-        inner.owners.insert(owner, Owner { target, desired, sparing });
+        inner.owners.insert(owner, Owner { since, target, desired, sparing });
         if !same {
             inner.forget_unwanted();
         }

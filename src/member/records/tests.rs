@@ -71,7 +71,7 @@ pub(super) fn live(version: u64, mode: &str, owned: bool) -> Live {
 
 fn records() -> Records {
     let records = Records::new(hub(), secrecy(), Arc::default());
-    records.declare(owner(), target(), desired(), Arc::default());
+    records.declare(owner(), 0, target(), desired(), Arc::default());
     records
 }
 
@@ -230,13 +230,13 @@ fn mode_ignored() -> Arc<Sparing> {
 #[test]
 fn another_value_of_what_is_ignored_wakes_nobody_also_after_a_start() {
     let records = Records::new(hub(), secrecy(), Arc::default());
-    records.declare(owner(), target(), desired(), mode_ignored());
+    records.declare(owner(), 0, target(), desired(), mode_ignored());
     records.fold(&gvk(), live(10, "fast", true), Source::Answer(&owner()));
     assert_eq!(records.fold(&gvk(), live(11, "slow", false), Source::Watch), []);
     assert_eq!(drift(&records), Drift::None);
 
     let records = Records::new(hub(), secrecy(), Arc::default());
-    records.declare(owner(), target(), desired(), mode_ignored());
+    records.declare(owner(), 0, target(), desired(), mode_ignored());
     records.fold(&gvk(), live(11, "slow", false), Source::List(records.mark()));
     assert_eq!(drift(&records), Drift::None);
 }
@@ -244,12 +244,12 @@ fn another_value_of_what_is_ignored_wakes_nobody_also_after_a_start() {
 #[test]
 fn what_is_left_alone_otherwise_is_unsure_until_an_apply_or_a_dry_run_tells() {
     let records = Records::new(hub(), secrecy(), Arc::default());
-    records.declare(owner(), target(), desired(), mode_ignored());
+    records.declare(owner(), 0, target(), desired(), mode_ignored());
     records.fold(&gvk(), live(10, "fast", true), Source::Answer(&owner()));
-    records.declare(owner(), target(), desired(), mode_ignored());
+    records.declare(owner(), 0, target(), desired(), mode_ignored());
     assert_eq!(drift(&records), Drift::None, "nothing has changed");
 
-    records.declare(owner(), target(), desired(), Arc::default());
+    records.declare(owner(), 0, target(), desired(), Arc::default());
     assert_eq!(drift(&records), Drift::Unsure);
     assert!(records.is_stale(&owner(), &key()));
     // The entry owns all that is declared, but what was sent may have been what was live.
@@ -258,7 +258,7 @@ fn what_is_left_alone_otherwise_is_unsure_until_an_apply_or_a_dry_run_tells() {
     records.fold(&gvk(), live(12, "fast", true), Source::Answer(&owner()));
     assert_eq!(drift(&records), Drift::None);
 
-    records.declare(owner(), target(), desired(), mode_ignored());
+    records.declare(owner(), 0, target(), desired(), mode_ignored());
     assert_eq!(drift(&records), Drift::Unsure);
     let set = FieldSet::from_fields_v1(&json!({"f:data": {"f:mode": {}}})).unwrap();
     records.rebase(&owner(), &key(), &live(12, "slow", false).json, set, &desired().objects[&key()].body);
@@ -270,7 +270,7 @@ fn what_is_left_alone_otherwise_is_unsure_until_an_apply_or_a_dry_run_tells() {
 fn what_was_seen_before_anything_was_declared_is_compared_when_it_is() {
     let records = Records::new(hub(), secrecy(), Arc::default());
     records.fold(&gvk(), live(10, "slow", false), Source::List(records.mark()));
-    records.declare(owner(), target(), desired(), mode_ignored());
+    records.declare(owner(), 0, target(), desired(), mode_ignored());
     assert_eq!(drift(&records), Drift::Unsure, "what was hashed held what is ignored");
     assert!(!records.is_stale(&owner(), &key()), "a read tells, no dry run is needed");
     records.fold(&gvk(), live(10, "slow", false), Source::Read);

@@ -13,7 +13,7 @@ use vidra_api::{
     resource::CLUSTERS_MAX,
     target::{Desired as Wish, MESSAGE_MAX},
 };
-use vidra_core::status::is_torn_down;
+use vidra_core::status::{PRUNE_DELAYED, is_torn_down};
 
 use super::Pass;
 use crate::{
@@ -36,7 +36,8 @@ impl Pass<'_> {
         let generation = target.metadata.generation.unwrap_or_default();
         let tried = matches!(target.spec.desired, Wish::Absent | Wish::Orphaned)
             && status.observed_generation == Some(generation)
-            && !is_torn_down(&status, generation);
+            && !is_torn_down(&status, generation)
+            && status.reason.as_deref() != Some(PRUNE_DELAYED);
         tried
             && (self.a_person_gives_up(cluster)
                 || self.patience_ends_in(cluster, target) == Some(Duration::ZERO))

@@ -14,7 +14,7 @@ impl Pass<'_> {
     pub(super) async fn take_away(&self) -> Result<Verdict, CallError> {
         let targets = self.hub.catalog.targets_of(self.key);
         for (cluster, target) in &targets {
-            self.send_away(cluster, target).await?;
+            self.send_away(cluster, target, None).await?;
         }
         if !self.hub.catalog.targets_of(self.key).is_empty() {
             return self.report(None, self.undecided(), None).await;
@@ -25,8 +25,14 @@ impl Pass<'_> {
         Ok(Verdict::Done(None))
     }
 
-    /// Turns a target to Absent or Orphaned, and removes it once the member is free of it.
-    pub(super) async fn send_away(&self, cluster: &str, target: &VidraTarget) -> Result<(), CallError> {
+    /// Turns a target to Absent or Orphaned, by the word that approved it where it needed one, and removes it once the
+    /// member is free of it.
+    pub(super) async fn send_away(
+        &self,
+        cluster: &str,
+        target: &VidraTarget,
+        approved: Option<&str>,
+    ) -> Result<(), CallError> {
         let key = self.target_key(cluster);
         let latest = self.hub.catalog.target(&key);
         let target = latest.as_deref().unwrap_or(target);
@@ -65,7 +71,8 @@ impl Pass<'_> {
         if target.spec.desired == desired && !target.spec.suspend {
             return Ok(());
         }
-        let spec = VidraTargetSpec { desired, suspend: false, ..target.spec.clone() };
+        let approved_removal = approved.map(str::to_owned).or_else(|| target.spec.approved_removal.clone());
+        let spec = VidraTargetSpec { desired, suspend: false, approved_removal, ..target.spec.clone() };
         self.hub.api.replace_target(&VidraTarget { spec, ..target.clone() }).await
     }
 

@@ -87,6 +87,10 @@ impl Pass<'_> {
             let is_well = report.delivery.is_none() && report.verdict.is_none();
             let delivery = report.delivery.take().unwrap_or(Delivery::Applied);
             let told = async {
+                if !plan.removals.is_empty() {
+                    // What is gone and still in the inventory would be taken for what is to go, after a crash.
+                    self.settle(&mut report).await?;
+                }
                 let concluded = self.conclude(delivery, desired, Some(session), &report).await;
                 self.settle(&mut report).await?;
                 concluded

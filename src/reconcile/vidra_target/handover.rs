@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, time::Duration};
 
 use kube::ResourceExt;
 use tokio::time::Instant;
-use vidra_api::{RemovingObjects, names::OwnerHash, target::Desired as Wish};
+use vidra_api::{DriftPolicy, RemovingObjects, names::OwnerHash, target::Desired as Wish};
 use vidra_core::{
     object::ObjectKey,
     plan::{Handover, Plan},
@@ -84,14 +84,18 @@ impl Pass<'_> {
             since.insert(key.clone(), seen.unwrap_or(now));
             let rest = delay.saturating_sub(now.duration_since(seen.unwrap_or(now)));
             let holds = |other: &TargetKey| inventory::has(&self.hub.catalog.inventory(other), key);
-            let handover = match session.claims.claimant(self.key, key, holds) {
-                Some(other) if session.records.is_applied_for(key, &self.owner_of(&other)) => Handover::Done,
+            let claimants = session.claims.claimants(self.key, key, holds);
+            let has_it = |other: &TargetKey| session.records.is_applied_for(key, &self.owner_of(other));
+            let is_declared = !claimants.is_empty();
+            let handover = match claimants.iter().find(|other| self.will_apply(other)) {
+                _ if claimants.iter().any(has_it) => Handover::Done,
+                None if is_declared => Handover::Unclaimed,
                 Some(other) => {
                     look_again(LOOK_AGAIN);
                     let name = other.resource.as_ref().into();
                     if seen.is_none() {
                         // It was refused, maybe, while this one declared the object.
-                        self.hub.queue.add(Key::Target(other), Priority::Resync);
+                        self.hub.queue.add(Key::Target(other.clone()), Priority::Resync);
                     }
                     Handover::Awaited(name)
                 }
@@ -112,6 +116,14 @@ impl Pass<'_> {
             self.hub.queue.add_after(Key::Target(self.key.clone()), wait);
         }
         handovers
+    }
+
+    /// Its revision is not applied yet, or what it lacks is made again.
+    fn will_apply(&self, other: &TargetKey) -> bool {
+        self.hub.catalog.target(other).is_some_and(|target| {
+            let applied = target.status.as_ref().and_then(|status| status.revision.as_deref());
+            target.spec.drift.policy == DriftPolicy::Correct || applied != Some(&*target.spec.revision)
+        })
     }
 
     /// What every VidraResource of the namespace declares on this member is known, as of its newest generation.
@@ -146,19 +158,26 @@ impl Pass<'_> {
 
     /// What a target that goes says while some of its objects stay.
     pub(super) fn stays(&self, plan: &Plan) -> Option<Delivery> {
-        let told = kept(plan)?;
-        Some(Delivery::TearingDown { message: told.message.unwrap_or_default() })
+        let (reason, message) = why_kept(plan)?;
+        Some(Delivery::TearingDown { reason, message })
     }
 }
 
 /// What stays for now of what a plan would remove, and why.
 pub(super) fn kept(plan: &Plan) -> Option<RemovingObjects> {
+    let (reason, message) = why_kept(plan)?;
+    let objects = i64::try_from(plan.stays.len()).unwrap_or(i64::MAX);
+    Some(RemovingObjects { objects, reason: reason.to_owned(), message: Some(message) })
+}
+
+/// Why something stays for now: the reason, and the first object in words.
+fn why_kept(plan: &Plan) -> Option<(&'static str, String)> {
     let awaited = plan.stays.iter().find_map(|(key, handover)| match handover {
         Handover::Awaited(other) => Some((key, other)),
-        Handover::Delayed | Handover::Done => None,
+        Handover::Delayed | Handover::Done | Handover::Unclaimed => None,
     });
     let (key, _) = plan.stays.first_key_value()?;
-    let (reason, message) = match awaited {
+    Some(match awaited {
         Some((key, other)) => (
             HANDING_OVER,
             format!("{key} stays until VidraResource {other}, which declares it, has applied it"),
@@ -167,10 +186,5 @@ pub(super) fn kept(plan: &Plan) -> Option<RemovingObjects> {
             PRUNE_DELAYED,
             format!("{key} stays for the setting pruneDelay: another VidraResource may take it over"),
         ),
-    };
-    Some(RemovingObjects {
-        objects: i64::try_from(plan.stays.len()).unwrap_or(i64::MAX),
-        reason: reason.to_owned(),
-        message: Some(message),
     })
 }

@@ -23,7 +23,7 @@ impl Pass<'_> {
         let dropped = plan.deletions() + delayed;
         let meant = desired.objects.is_empty() && desired.unresolved.is_empty();
         let share = self.hub.tuning.now().object_removal_guard;
-        if spec.removal_approved || meant || !guard::holds_objects(objects, dropped, share) {
+        if spec.approved_removal.is_some() || meant || !guard::holds_objects(objects, dropped, share) {
             return None;
         }
         if delayed > 0 {

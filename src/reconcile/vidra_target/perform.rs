@@ -12,7 +12,7 @@ use vidra_api::{Change, RemovingObjects, target::Desired as Wish};
 use vidra_core::{
     object::ObjectKey,
     plan::{Action, Effect, Held, Plan, Want},
-    status::{Delivery, FINALIZERS, SETTLING},
+    status::{Delivery, FINALIZERS, SETTLING, UNDER_WAY},
 };
 
 use super::{
@@ -243,7 +243,7 @@ impl Pass<'_> {
     fn still_going(&self, reason: &str, message: String, again: Duration, report: &mut Report) {
         let again = Verdict::Done(Some(again));
         if self.target.spec.desired != Wish::Present {
-            return report.put_off(Delivery::TearingDown { message }, again);
+            return report.put_off(Delivery::TearingDown { reason: UNDER_WAY, message }, again);
         }
         report.undone += 1;
         report.verdict.get_or_insert(again);

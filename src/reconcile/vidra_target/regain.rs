@@ -29,7 +29,7 @@ pub(super) enum Regained {
 
 impl Pass<'_> {
     /// The inventory is written before the first object. So where there is none, and something was delivered, it was
-    /// lost. An emptied one keeps an empty chunk.
+    /// lost. An emptied one keeps an empty chunk; of several the first names all.
     pub(super) async fn regain(
         &self,
         session: &Arc<Session>,
@@ -40,13 +40,18 @@ impl Pass<'_> {
         let status = self.target.status.as_ref();
         let delivered = status.is_some_and(|status| status.objects > 0 || status.revision.is_some());
         let ours = live.values().any(|live| live.proof && !live.controlled);
-        if !self.hub.catalog.inventory(self.key).is_empty() || !(delivered || ours) {
+        let chunks = self.hub.catalog.inventory(self.key);
+        let lost = match chunks.is_empty() {
+            true => delivered || ours,
+            false => inventory::is_lost(&chunks),
+        };
+        if !lost {
             return Ok(Regained::NotLost);
         }
         match recover::find_own(session, owner, token).await {
             Ok(found) => {
-                if found.is_empty() {
-                    let writes = [ChunkWrite::Create { index: 0, entries: Vec::new() }];
+                if found.is_empty() && chunks.is_empty() {
+                    let writes = [ChunkWrite::Create { index: 0, named: Vec::new(), entries: Vec::new() }];
                     self.hub.api.write_inventory(self.key, &writes).await?;
                 }
                 Ok(Regained::All(found))

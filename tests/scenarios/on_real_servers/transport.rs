@@ -75,7 +75,13 @@ fn an_edit_behind_a_half_open_watch_is_seen_when_its_connection_is_found_dead() 
         .await;
         // Nobody could have known at once; and it took one call, to the object that was edited.
         assert!(began.elapsed() >= Duration::from_secs(4), "{:?}", began.elapsed());
-        let writes = world.writes("berlin", &mark);
+        // A server records a call when its answer is sent, which alice may see before.
+        let writes = wait_for("the repair is recorded", SOON, async || {
+            Some(world.writes("berlin", &mark))
+                .filter(|writes| !writes.is_empty())
+                .ok_or_else(|| "no write".to_owned())
+        })
+        .await;
         assert!(matches!(&writes[..], [one] if one.verb == "patch" && one.name == "settings"), "{writes:?}");
         assert!(proxy.open().contains_key(&watching), "the connection is as it was: nobody closed it");
         world.target_is("shop", "berlin", TargetState::Ready, "Ready").await;

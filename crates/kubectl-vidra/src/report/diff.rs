@@ -153,7 +153,8 @@ fn guarded(
     let resource = question.now.and_then(|now| now.metadata.uid.as_deref()).unwrap_or_default();
     let decided = |share| {
         let underway = guard::Targets::new();
-        guard::targets(resource, &existing, &leaving, &underway, share, approved.map(String::as_str))
+        let approvals = guard::approvals(approved.map(String::as_str));
+        guard::targets(resource, &existing, &leaving, &underway, share, &approvals)
     };
     match (decided(100), decided(1)) {
         (Removal::Held { why, .. }, _) => {

@@ -302,12 +302,15 @@ async fn fill(
     let mut rest: Vec<_> = (0..missing).map(|number| invented(resource, number, &mut rng)).collect();
     let room = ENTRIES_MAX.saturating_sub(first.spec.entries.len()).min(missing);
     first.spec.entries.extend(rest.drain(..room));
+    let more = rest.len().div_ceil(ENTRIES_MAX) as i32;
+    first.spec.chunks = if more > 0 { (0..=more).collect() } else { Vec::new() };
     first.metadata.managed_fields = None;
     api.replace(&first.name_any(), &PostParams::default(), &first).await?;
     for (chunk, entries) in (1..).zip(rest.chunks(ENTRIES_MAX)) {
         let (resource, cluster) = (resource.clone(), cluster.clone());
         let name = inventory_name(&resource, &cluster, chunk);
-        let spec = VidraInventorySpec { resource, cluster, chunk, entries: entries.to_vec() };
+        let spec =
+            VidraInventorySpec { resource, cluster, chunk, entries: entries.to_vec(), ..Default::default() };
         let mut made = VidraInventory::new(&name, spec);
         made.metadata.finalizers = Some(vec![FINALIZER.to_owned()]);
         api.create(&PostParams::default(), &made).await?;

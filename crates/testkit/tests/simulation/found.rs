@@ -63,10 +63,13 @@ fn two_resources_that_come_to_agree_on_a_shared_object_change_it() {
         // The first is looked at again after a while.
         world.until("all is well", Duration::from_secs(330), || ready(&world, "shop")).await;
         has(&world, "tokyo", "a", "two");
-        // And still no one can change it alone.
-        world.patch("hub", &bank(), json!({"spec": {"manifest": document("a", "three")}})).await;
+        // And still the younger cannot change it alone; the older can.
+        world.patch("hub", &shop(), json!({"spec": {"manifest": manifest("three", "one")}})).await;
         world.settle().await;
         has(&world, "tokyo", "a", "two");
+        world.patch("hub", &bank(), json!({"spec": {"manifest": document("a", "four")}})).await;
+        world.until("the older's word counts", SOON, || ready(&world, "bank")).await;
+        has(&world, "tokyo", "a", "four");
         ended(world).await;
     });
 }

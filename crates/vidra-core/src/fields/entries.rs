@@ -94,6 +94,16 @@ fn holder(entry: &Value) -> Holder {
     }
 }
 
+/// The paths that bear these texts, as some entry holds them.
+pub fn held_paths(live: &Value, texts: &[String]) -> Vec<Path> {
+    let sets = entry_sets(live).into_iter();
+    let mut paths: Vec<Path> = sets.flat_map(|(_, set)| set.paths()).collect();
+    paths.retain(|path| texts.contains(&path.to_string()));
+    paths.sort();
+    paths.dedup();
+    paths
+}
+
 /// Who holds `path`: every entry that owns it, something under it, or a value whole in which it lies; ours among
 /// them. An entry that cannot be read holds nothing. Sorted.
 pub fn holders(live: &Value, path: &Path) -> Vec<Holder> {

@@ -43,7 +43,8 @@ pub use declared::{has_empties, missing_leaves};
 pub use differ::differing;
 pub use element::{Element, Path};
 pub use entries::{
-    Holder, contenders, entry_sets, holders, is_held, other_vidra_managers, own_apply_entry, owns_label,
+    Holder, contenders, entry_sets, held_paths, holders, is_held, other_vidra_managers, own_apply_entry,
+    owns_label,
 };
 pub use feed::raw_fingerprint;
 pub use hash::values_hash;

@@ -296,7 +296,7 @@ fn what_another_one_declares_is_not_removed_and_is_left_to_it_once_it_applies_it
     let awaited = || Handover::Awaited("second".into());
     for wish in [Wish::Present, Wish::Absent, Wish::Orphaned] {
         let mut state = State::default();
-        for name in ["alone", "early", "wanted", "taken"] {
+        for name in ["alone", "early", "wanted", "taken", "unclaimed"] {
             state = state.hold("ConfigMap", name, name).live("ConfigMap", name, live(name, "h"));
         }
         state = state.hold("Namespace", "inside", "inside");
@@ -305,12 +305,17 @@ fn what_another_one_declares_is_not_removed_and_is_left_to_it_once_it_applies_it
         {
             state.handovers.insert(key("ConfigMap", name), handover);
         }
+        state.handovers.insert(key("ConfigMap", "unclaimed"), Handover::Unclaimed);
         state.handovers.insert(key("Namespace", "inside"), Handover::Done);
         let plan = state.plan(wish);
         let effects: Vec<_> =
             plan.removals.iter().flatten().map(|effect| (&*effect.key.name, &effect.action)).collect();
         let withdraw = |uid: &str| Action::Withdraw { uid: uid.into() };
-        assert_eq!(effects.len(), 3, "{wish:?}: {effects:?}");
+        assert_eq!(effects.len(), 4, "{wish:?}: {effects:?}");
+        assert!(
+            effects.contains(&("unclaimed", &Action::Release { uid: "unclaimed".into() })),
+            "{effects:?}"
+        );
         assert!(effects.contains(&("taken", &withdraw("taken"))), "{effects:?}");
         assert!(effects.contains(&("inside", &withdraw("inside"))), "{effects:?}");
         assert!(effects.iter().any(|(name, _)| *name == "alone"));

@@ -55,6 +55,8 @@ pub enum Delivery {
     Suspended,
     /// Objects are being removed or let go.
     TearingDown {
+        /// CamelCase.
+        reason: &'static str,
         /// What is waited for.
         message: String,
     },
@@ -216,7 +218,7 @@ pub(super) fn state(facts: &TargetFacts<'_>) -> (TargetState, &'static str, Stri
     match &facts.delivery {
         Delivery::Suspended => (TargetState::Suspended, "Suspended", String::new()),
         Delivery::TornDown => (TargetState::Terminating, "Removed", String::new()),
-        Delivery::TearingDown { message } => (TargetState::Terminating, "Removing", message.clone()),
+        Delivery::TearingDown { reason, message } => (TargetState::Terminating, reason, message.clone()),
         Delivery::Unreachable { reason, message } if facts.leaving => {
             (TargetState::Terminating, reason, message.clone())
         }

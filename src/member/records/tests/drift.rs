@@ -102,7 +102,7 @@ fn nothing_is_kept_of_objects_that_nobody_wants() {
     let records = applied();
     records.fold_gone(&key(), "u1", "11");
     assert_eq!(kept(&records), 1);
-    records.declare(owner(), target(), Arc::default(), Arc::default());
+    records.declare(owner(), 0, target(), Arc::default(), Arc::default());
     assert_eq!(kept(&records), 0);
     let records = applied();
     records.forget(&owner());

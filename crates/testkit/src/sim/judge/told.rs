@@ -119,6 +119,18 @@ impl Judge {
         docs.map(|doc| (doc.key(cluster, namespace), doc.clone())).collect()
     }
 
+    /// Another VidraResource declares something of what goes, and is not ready to take it over.
+    fn is_handed_over(&self, target: &Target) -> bool {
+        let goes = self.asked(target);
+        self.index.targets.values().any(|other| {
+            other.present
+                && other.cluster == target.cluster
+                && other.resource != target.resource
+                && other.state != "Ready"
+                && self.asked(other).keys().any(|key| goes.contains_key(key))
+        })
+    }
+
     /// What is wrong with what a target says.
     fn told_by_target(&self, target: &Target, now: Instant) -> Option<String> {
         let declared = &self.index.declared;
@@ -129,7 +141,11 @@ impl Judge {
             return Some("of an earlier generation".to_owned());
         }
         if !target.present {
-            let excused = rests || leaves || target.state == "Failed" || target.state == "Suspended";
+            let excused = rests
+                || leaves
+                || target.state == "Failed"
+                || target.state == "Suspended"
+                || self.is_handed_over(target);
             return (!excused).then(|| "and should be gone".to_owned());
         }
         let wanted = self.asked(target);

@@ -245,9 +245,10 @@ impl Walk {
     async fn erase_inventories(&mut self, member: &str) {
         self.world.observer.excuse_unknown();
         self.restored = true;
+        let all = self.chance.bool();
         for inventory in self.world.clusters.hub.objects(vidra_api::GROUP, "vidrainventories") {
             let name = inventory["metadata"]["name"].as_str().unwrap_or_default();
-            if name.starts_with(&format!("shop.{member}.")) {
+            if name.starts_with(&format!("shop.{member}.")) && (all || self.chance.bool()) {
                 let path = format!("{}/{name}", hub_path("vidrainventories"));
                 self.world.try_patch("hub", &path, json!({"metadata": {"finalizers": null}})).await;
                 self.world.try_delete("hub", &path).await;
