@@ -25,6 +25,7 @@ impl Pass<'_> {
             if let Some(kept) =
                 kept.filter(|kept| !is_lost && kept.generation == generation && self.is_kept(kept))
                 && let Ok(parsed) = self.hub.revisions.get(&self.hub.api, self.key, &kept.name).await
+                && self.barred(&parsed).is_none()
             {
                 return Ok(Ok(parsed));
             }
@@ -33,6 +34,7 @@ impl Pass<'_> {
         let index = self.hub.catalog.sources();
         if let Some(name) = index.unchanged(self.key, generation).filter(|_| !is_lost)
             && let Ok(parsed) = self.hub.revisions.get(&self.hub.api, self.key, &name).await
+            && self.barred(&parsed).is_none()
         {
             return Ok(Ok(parsed));
         }
@@ -52,6 +54,12 @@ impl Pass<'_> {
         Ok(kept)
     }
 
+    /// A setting bars what is declared.
+    fn barred(&self, parsed: &Parsed) -> Option<RevisionError> {
+        let may = self.hub.tuning.now().allow_inline_secrets;
+        parsed.inline_secret().filter(|_| !may).map(RevisionError::InlineSecret)
+    }
+
     /// Parses what is declared and makes sure that its revision is kept.
     async fn keep(
         &self,
@@ -61,6 +69,9 @@ impl Pass<'_> {
             Ok(parsed) => parsed,
             Err(error) => return Ok(Err(error)),
         };
+        if let Some(error) = self.barred(&parsed) {
+            return Ok(Err(error));
+        }
         let known = self.resource.status.as_ref().and_then(|status| status.revision.as_deref());
         let kept = self.hub.memo.lock().kept_revision.get(self.key).cloned();
         let is_kept = kept.is_some_and(|kept| kept.name == parsed.name && self.is_kept(&kept))
