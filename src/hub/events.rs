@@ -4,12 +4,9 @@
 //! same words about the same object within ten minutes; a refused Event is only logged.
 
 mod burst;
+mod waiting;
 
-use std::{
-    collections::{BTreeMap, VecDeque},
-    sync::Arc,
-    time::Duration,
-};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use k8s_openapi::{
     api::{core::v1::ObjectReference, events::v1::Event},
@@ -17,16 +14,18 @@ use k8s_openapi::{
 };
 use kube::{Api, Client, Resource, api::PostParams};
 use parking_lot::Mutex;
-use tokio::{sync::mpsc, time::Instant};
+use tokio::time::Instant;
 
 pub use self::burst::{ADOPTED, CONTENTION, CORRECTED, DETECTED, One, Saying};
 
-use self::burst::{Bursts, Group, MOMENT};
+use self::{
+    burst::{Bursts, Group},
+    waiting::Waiting,
+};
 use crate::seams::{Clock, Rng};
 
 const AGAIN_AFTER: Duration = Duration::from_secs(600);
 const REMEMBERED: usize = 4096;
-const WAITING: usize = 256;
 const BETWEEN: Duration = Duration::from_millis(50);
 /// events.k8s.io/v1: `note` at most 1024 bytes.
 const NOTE_MAX: usize = 1024;
@@ -45,7 +44,7 @@ pub enum Severity {
 
 /// Takes Events; the [`Writer`] writes them.
 pub struct Events {
-    sender: mpsc::Sender<Item>,
+    waiting: Arc<Waiting<Item>>,
     memory: Arc<Memory>,
     clock: Arc<dyn Clock>,
     rng: Arc<dyn Rng>,
@@ -54,18 +53,16 @@ pub struct Events {
 /// Writes what [`Events`] took.
 pub struct Writer {
     client: Client,
-    receiver: mpsc::Receiver<Item>,
+    waiting: Arc<Waiting<Item>>,
     memory: Arc<Memory>,
-    /// Groups whose moment is not over, the first first.
-    gathering: VecDeque<(Instant, Group)>,
 }
 
 /// What the writer is given.
 enum Item {
     /// To be written.
     Event(Box<Event>),
-    /// To be written when the moment of this group, which begins here, is over.
-    Group(Group, Instant),
+    /// What this group has gathered is to be written.
+    Group(Group),
 }
 
 /// What was said, and what is gathered.
@@ -78,10 +75,9 @@ struct Memory {
 impl Events {
     /// Takes Events, and the writer that writes them.
     pub fn new(client: Client, clock: Arc<dyn Clock>, rng: Arc<dyn Rng>) -> (Self, Writer) {
-        let (sender, receiver) = mpsc::channel(WAITING);
-        let memory = Arc::<Memory>::default();
-        let writer = Writer { client, receiver, memory: memory.clone(), gathering: VecDeque::new() };
-        (Self { sender, memory, clock, rng }, writer)
+        let (waiting, memory) = (Arc::<Waiting<Item>>::default(), Arc::<Memory>::default());
+        let writer = Writer { client, waiting: waiting.clone(), memory: memory.clone() };
+        (Self { waiting, memory, clock, rng }, writer)
     }
 
     /// Says something about an object, unless that was said a moment ago.
@@ -95,12 +91,17 @@ impl Events {
     /// As [`Events::say`], about a reference.
     pub fn say_of(&self, regarding: ObjectReference, severity: Severity, reason: &str, note: &str) {
         let uid = regarding.uid.as_deref().unwrap_or_default();
-        if !self.memory.is_news(format!("{uid} {reason} {note}")) {
+        let words = format!("{uid} {reason} {note}");
+        if !self.memory.is_news(&words) {
             return;
         }
         let mut event = self.event(regarding, severity, reason);
         event.note = Some(cut(note));
-        self.send(Item::Event(Box::new(event)), reason);
+        let namespace = event.metadata.namespace.clone().unwrap_or_default();
+        if !self.waiting.put(&namespace, Item::Event(Box::new(event))) {
+            // It is said when it is so again.
+            self.memory.said.lock().remove(&words);
+        }
     }
 
     /// Says it of one more object on a member: what comes within a moment is one Event.
@@ -111,16 +112,22 @@ impl Events {
         let regarding = about.object_ref(&());
         let uid = regarding.uid.clone().unwrap_or_default();
         let group: Group = (uid, saying.reason);
+        let namespace = place(&regarding);
         let event = || self.event(regarding, saying.severity, saying.reason);
         if self.memory.bursts.add(&group, saying, one, event)
-            && !self.send(Item::Group(group.clone(), Instant::now()), saying.reason)
+            && !self.waiting.put_later(&namespace, Item::Group(group.clone()))
         {
             self.memory.bursts.take(&group);
         }
     }
 
+    /// How many were dropped, because too many waited.
+    pub fn dropped(&self) -> u64 {
+        self.waiting.dropped()
+    }
+
     fn event(&self, regarding: ObjectReference, severity: Severity, reason: &str) -> Event {
-        let namespace = regarding.namespace.clone().unwrap_or_else(|| CLUSTER_SCOPED.to_owned());
+        let namespace = place(&regarding);
         let name: String = regarding.name.as_deref().unwrap_or_default().chars().take(200).collect();
         let mut event = Event {
             event_time: Some(MicroTime(self.clock.now())),
@@ -136,15 +143,17 @@ impl Events {
         event.metadata.name = Some(format!("{name}.{:016x}", self.rng.next()));
         event
     }
+}
 
-    /// False: too many wait.
-    fn send(&self, item: Item, reason: &str) -> bool {
-        let sent = self.sender.try_send(item).is_ok();
-        if !sent {
-            tracing::debug!(reason, "an Event was dropped: too many wait");
-        }
-        sent
+impl Drop for Events {
+    fn drop(&mut self) {
+        self.waiting.close();
     }
+}
+
+/// The namespace of an Event about this.
+fn place(regarding: &ObjectReference) -> String {
+    regarding.namespace.clone().unwrap_or_else(|| CLUSTER_SCOPED.to_owned())
 }
 
 /// As much of a note as an Event takes.
@@ -158,10 +167,10 @@ fn cut(note: &str) -> String {
 }
 
 impl Memory {
-    fn is_news(&self, words: String) -> bool {
+    fn is_news(&self, words: &str) -> bool {
         let now = Instant::now();
         let mut said = self.said.lock();
-        if said.get(&words).is_some_and(|at| now.duration_since(*at) < AGAIN_AFTER) {
+        if said.get(words).is_some_and(|at| now.duration_since(*at) < AGAIN_AFTER) {
             return false;
         }
         if said.len() >= REMEMBERED {
@@ -170,41 +179,27 @@ impl Memory {
                 said.clear();
             }
         }
-        said.insert(words, now);
+        said.insert(words.to_owned(), now);
         true
     }
 }
 
 impl Writer {
     /// Writes until cancelled or until nobody can say anything any more.
-    pub async fn run(mut self) {
-        loop {
-            let over = self.gathering.front().map(|(since, _)| *since + MOMENT);
-            let taken = tokio::select! {
-                biased;
-                () = tokio::time::sleep_until(over.unwrap_or_else(Instant::now)), if over.is_some() => None,
-                item = self.receiver.recv() => match item {
-                    Some(item) => Some(item),
-                    None => break,
-                },
-            };
-            match taken {
-                Some(Item::Event(event)) => self.write(&event).await,
-                Some(Item::Group(group, since)) => self.gathering.push_back((since, group)),
-                None => self.tell_first().await,
+    pub async fn run(self) {
+        while let Some(item) = self.waiting.next().await {
+            match item {
+                Item::Event(event) => self.write(&event).await,
+                Item::Group(group) => self.tell(&group).await,
             }
-        }
-        while !self.gathering.is_empty() {
-            self.tell_first().await;
         }
     }
 
-    /// Writes what the first group has gathered.
-    async fn tell_first(&mut self) {
-        let Some((_, group)) = self.gathering.pop_front() else { return };
-        let Some((mut event, note)) = self.memory.bursts.take(&group) else { return };
-        let (uid, reason) = &group;
-        if self.memory.is_news(format!("{uid} {reason} {note}")) {
+    /// Writes what a group has gathered.
+    async fn tell(&self, group: &Group) {
+        let Some((mut event, note)) = self.memory.bursts.take(group) else { return };
+        let (uid, reason) = group;
+        if self.memory.is_news(&format!("{uid} {reason} {note}")) {
             event.note = Some(cut(&note));
             self.write(&event).await;
         }

@@ -42,6 +42,11 @@ pub enum RevisionError {
         "the manifest holds no object; write one, set allowEmpty: true to remove what was delivered, or delete the VidraResource"
     )]
     Empty,
+    /// A Secret stands in the VidraResource itself, and may not.
+    #[error(
+        "{0} is a Secret, which may not stand in a VidraResource here (setting allowInlineSecrets); put it into a Secret on the hub, and name that in spec.manifestsFrom"
+    )]
+    InlineSecret(String),
     /// The manifest is too large to be kept.
     #[error("the manifest is too large: {0} bytes compressed; split it into several VidraResources")]
     TooLarge(usize),
@@ -106,7 +111,8 @@ impl RevisionError {
     }
 }
 
-/// What the objects of `spec.manifests` are told to stand in.
+/// What the objects of `spec.manifest` and `spec.manifests` are told to stand in.
+const TEXT: &str = "spec.manifest";
 const INLINE: &str = "spec.manifests";
 
 /// What a revision holds: all that shapes what is rendered, objects in the order of its fields.
@@ -164,7 +170,7 @@ impl Content {
     }
 
     fn objects(&self, mut reader: Reader, inline: Vec<Value>) -> Result<Vec<ManifestObject>, ManifestError> {
-        reader.read_text(Some(&"spec.manifest".into()), &self.manifest)?;
+        reader.read_text(Some(&TEXT.into()), &self.manifest)?;
         let source = Arc::from(INLINE);
         for (index, value) in inline.into_iter().enumerate() {
             reader.read_value(Some(&source), index + 1, value)?;
@@ -186,6 +192,17 @@ pub struct Parsed {
     pub overrides: Overrides,
     /// The objects, in the order of writing.
     pub objects: Vec<ManifestObject>,
+}
+
+impl Parsed {
+    /// Where a Secret stands in the VidraResource itself, if one does.
+    pub fn inline_secret(&self) -> Option<String> {
+        let is_inline = |object: &&ManifestObject| {
+            matches!(object.place.source.as_deref(), Some(TEXT | INLINE))
+                && (&*object.gvk.group, &*object.gvk.kind) == ("", "Secret")
+        };
+        self.objects.iter().find(is_inline).map(|object| format!("{}: {:?}", object.place, object.name))
+    }
 }
 
 /// See the module.

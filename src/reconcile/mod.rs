@@ -109,8 +109,8 @@ pub struct Memo {
     judged: BTreeSet<String>,
     /// What is known to be kept of what a VidraResource declares.
     kept_revision: BTreeMap<ResourceKey, KeptRevision>,
-    /// Revisions made since a VidraResource's superfluous ones were looked for.
-    new_revisions: BTreeMap<ResourceKey, usize>,
+    /// The revisions of a VidraResource that nobody has any more.
+    outdated: BTreeMap<ResourceKey, resource::Outdated>,
     /// What of the ignored paths matched nothing in a target, and of which rules that was said.
     unused: BTreeMap<TargetKey, (DriftSpec, Vec<Unused>)>,
     /// Which cluster answers under a MemberCluster's name, by its uid.
@@ -238,7 +238,7 @@ impl Hub {
     fn forget_resource(&self, key: &ResourceKey) {
         let mut memo = self.memo.lock();
         memo.kept_revision.remove(key);
-        memo.new_revisions.remove(key);
+        memo.outdated.remove(key);
         memo.looked.remove(key);
         memo.idle_approvals.remove(key);
         memo.used_approvals.remove(key);

@@ -9,6 +9,7 @@ mod ending;
 mod forget;
 mod ignored;
 mod leaving;
+mod outdated;
 mod report;
 mod revision;
 
@@ -23,7 +24,7 @@ use tokio::sync::OnceCell;
 use vidra_api::{
     OverrideInputs, VidraResource, VidraTarget, VidraTargetSpec,
     labels::{APPROVE_REMOVAL, FINALIZER, RECONCILE_REQUESTED_AT},
-    names::{OwnerHash, revision_in_secret_name},
+    names::OwnerHash,
     resource::REQUEST_MAX,
     target::Desired as Wish,
 };
@@ -35,15 +36,14 @@ use vidra_core::{
     status::Problem,
 };
 
+pub(super) use self::outdated::Outdated;
+
 use super::{Hub, RETRY_MOST, affirm::selectable, after_hub_error};
 use crate::{
     hub::{ending::Ending, events::Severity, revisions::Parsed},
     member::error::{CallError, Class},
     queue::{Key, Priority, ResourceKey, TargetKey, Verdict},
 };
-
-/// Revisions that are kept beyond those in use.
-const REVISIONS_KEPT: usize = 5;
 
 /// One pass.
 pub async fn reconcile(hub: &Hub, key: &ResourceKey) -> Verdict {
@@ -134,8 +134,8 @@ impl Pass<'_> {
                 if refused.is_none() {
                     self.use_up_approvals(&before).await?;
                 }
-                self.prune_revisions(&parsed.name).await?;
                 let verdict = self.report(Some(&parsed.name), problem, handled).await?;
+                self.drop_outdated(&parsed.name).await?;
                 // Nothing tells when the hub's API takes it.
                 Ok(if refused.is_some() { Verdict::Retry(RETRY_MOST) } else { verdict })
             }
@@ -423,49 +423,6 @@ impl Pass<'_> {
             if target.spec.desired == Wish::Present && !self.is_leaving(cluster) {
                 let spec = VidraTargetSpec { suspend: true, ..target.spec.clone() };
                 self.update(cluster, target, spec).await?;
-            }
-        }
-        Ok(())
-    }
-
-    async fn prune_revisions(&self, current: &str) -> Result<(), CallError> {
-        let used: BTreeSet<String> = self
-            .hub
-            .catalog
-            .targets_of(self.key)
-            .values()
-            .flat_map(|target| {
-                let had = target.status.as_ref().and_then(|status| status.revision.clone());
-                [Some(target.spec.revision.clone()), had]
-            })
-            .flatten()
-            .chain([current.to_owned()])
-            .collect();
-        self.hub.revisions.keep(self.key, &used);
-        // Looking for superfluous ones costs a list: not at every change.
-        {
-            let mut memo = self.hub.memo.lock();
-            let Some(made) = memo.new_revisions.get_mut(self.key).filter(|made| **made >= REVISIONS_KEPT)
-            else {
-                return Ok(());
-            };
-            *made = 0;
-        }
-        let all = self.hub.api.revisions_of(self.key, &self.owner().to_string()).await?;
-        // A revision may take several Secrets.
-        let mut spare: Vec<&str> = Vec::new();
-        let names: Vec<_> = all.iter().map(|secret| (secret.name_any(), secret.uid())).collect();
-        for (name, uid) in &names {
-            let Some(revision) = revision_in_secret_name(&self.key.name, name) else { continue };
-            if used.contains(revision) {
-                continue;
-            }
-            let place = spare.iter().position(|one| *one == revision).unwrap_or(spare.len());
-            if place == spare.len() {
-                spare.push(revision);
-            }
-            if place >= REVISIONS_KEPT {
-                self.hub.api.delete_revision(&self.key.namespace, name, uid.clone()).await?;
             }
         }
         Ok(())

@@ -10,7 +10,7 @@ use prometheus_client::{
     collector::Collector,
     encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric},
     metrics::{
-        counter::Counter,
+        counter::{ConstCounter, Counter},
         family::Family,
         gauge::ConstGauge,
         histogram::{Histogram, exponential_buckets},
@@ -145,6 +145,10 @@ impl Collector for State {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), std::fmt::Error> {
         let Some(hub) = self.hub.lock().upgrade() else { return Ok(()) };
         self.drift.encode(&hub, &mut encoder)?;
+        let dropped = ConstCounter::new(hub.events.dropped());
+        let help = "Events not written: too many waited in their namespace";
+        let counter = encoder.encode_descriptor("vidra_events_dropped", help, None, dropped.metric_type())?;
+        dropped.encode(counter)?;
         let mut gauge = |name: &str, help: &str, values: Vec<(Vec<(String, String)>, i64)>| {
             let first = ConstGauge::<i64>::new(0);
             let mut family = encoder.encode_descriptor(name, help, None, first.metric_type())?;

@@ -56,6 +56,8 @@ pub struct Live {
     pub carried_labels: Carried,
     /// The field managers to which replicas that are scaled are left.
     pub autoscalers: Arc<Autoscalers>,
+    /// Whether a Secret may stand in a VidraResource itself, where all may read it who read VidraResources.
+    pub allow_inline_secrets: bool,
     /// Whether kubeconfigs of members may name a proxy.
     pub allow_proxy: bool,
     /// Fields whose values are never written, besides those of Secrets.
@@ -82,6 +84,7 @@ impl Live {
             registration_namespaces: BTreeSet::new(),
             carried_labels: Carried::default(),
             autoscalers: Arc::default(),
+            allow_inline_secrets: true,
             allow_proxy: settings.allow.proxy,
             redact: Redactions::default(),
         }
@@ -111,7 +114,7 @@ struct Setting {
     take: fn(&mut Live, &str) -> Result<(), String>,
 }
 
-const SETTINGS: [Setting; 18] = [
+const SETTINGS: [Setting; 19] = [
     Setting {
         key: "interval",
         alias: Some("requeueResourcesAfter"),
@@ -208,6 +211,11 @@ const SETTINGS: [Setting; 18] = [
         key: "autoscalerManagers",
         alias: None,
         take: |live, text| put(&mut live.autoscalers, Autoscalers::parse(text).map(Arc::new)),
+    },
+    Setting {
+        key: "allowInlineSecrets",
+        alias: None,
+        take: |live, text| put(&mut live.allow_inline_secrets, switch(text)),
     },
     Setting { key: "allowProxy", alias: None, take: |live, text| put(&mut live.allow_proxy, switch(text)) },
     Setting {
@@ -330,7 +338,7 @@ mod tests {
     #[test]
     fn each_key_sets_its_value_and_nothing_else() {
         let seconds = Duration::from_secs;
-        let rows: [Row; 23] = [
+        let rows: [Row; 24] = [
             ("interval", "30s", |live| live.interval = Duration::from_secs(30)),
             ("requeueResourcesAfter", " 1h30m\n", |live| live.interval = Duration::from_secs(5400)),
             ("reconcileOnEvents", "false", |live| live.on_events = false),
@@ -358,6 +366,7 @@ mod tests {
             ("autoscalerManagers", "acme-scaler", |live| {
                 live.autoscalers = Autoscalers::parse("acme-scaler").unwrap().into();
             }),
+            ("allowInlineSecrets", "false", |live| live.allow_inline_secrets = false),
             ("allowProxy", "true", |live| live.allow_proxy = true),
             ("redact", "ConfigMap .data.password", |live| {
                 live.redact = Redactions::parse("ConfigMap .data[\"password\"]").unwrap();
@@ -374,7 +383,7 @@ mod tests {
     }
 
     /// Each setting, with a value that is not its default.
-    const GOOD: [(&str, &str); 17] = [
+    const GOOD: [(&str, &str); 19] = [
         ("interval", "7s"),
         ("reconcileOnEvents", "false"),
         ("retry.enabled", "false"),
@@ -386,10 +395,12 @@ mod tests {
         ("informer.onStartupError", "Stop"),
         ("removalGuard", "7"),
         ("objectRemovalGuard", "7"),
+        ("pruneDelay", "7s"),
         ("clusterConcurrency", "7"),
         ("registrationNamespaces", "seven"),
         ("carriedLabels", "seven"),
         ("autoscalerManagers", "seven"),
+        ("allowInlineSecrets", "false"),
         ("allowProxy", "true"),
         ("redact", "ConfigMap .data.password"),
     ];
@@ -418,6 +429,7 @@ mod tests {
             ("registrationNamespaces", "team-a, Team-B", "write at most 50 names"),
             ("carriedLabels", "env=prod", "write at most 50 prefixes"),
             ("autoscalerManagers", &"x".repeat(129), "write at most 50 names of field managers"),
+            ("allowInlineSecrets", "no", "write true or false"),
             ("allowProxy", "yes", "write true or false"),
             ("redact", "ConfigMap data.password", "line 1: data.password: at character 1"),
         ] {

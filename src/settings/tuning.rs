@@ -117,7 +117,8 @@ fn take(hub: &Hub, config_map: Option<&ConfigMap>) {
             hub.queue.add(Key::Cluster(member.name_any().as_str().into()), Priority::User);
         }
     }
-    if now.removal_guard != before.removal_guard {
+    let declares = |live: &Live| (live.removal_guard, live.allow_inline_secrets);
+    if declares(now) != declares(&before) {
         hub.catalog.all_resources();
     }
     if now.object_removal_guard != before.object_removal_guard {

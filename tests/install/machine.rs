@@ -137,10 +137,9 @@ impl Machine {
     pub fn register(&self, rights: &str) {
         self.kubectl("berlin", &format!("apply -f {rights}"), "").unwrap();
         let mut script = Command::new("bash");
-        script.args(["clusters/kubeconfig.sh", "berlin"]).env("KUBECTL", &self.kubectl);
-        let text = run(script.env("KUBECONFIG", &self.bed.kubeconfig), "").unwrap();
         let path = self.files.path().join("berlin.kubeconfig");
-        std::fs::write(&path, text).unwrap();
+        script.args(["clusters/kubeconfig.sh", "berlin", "-o"]).arg(&path).env("KUBECTL", &self.kubectl);
+        run(script.env("KUBECONFIG", &self.bed.kubeconfig), "").unwrap();
         let create =
             format!("create secret generic berlin -n vidra-system --from-file kubeconfig={}", path.display());
         self.kubectl("hub", &create, "").unwrap();

@@ -69,3 +69,9 @@ pub async fn events(world: &World, reason: &str) -> Vec<String> {
     let of_reason = all.iter().filter(|event| event["reason"] == reason);
     of_reason.map(|event| event["note"].as_str().unwrap_or_default().to_owned()).collect()
 }
+
+/// The Secrets that keep revisions in the scenario's namespace.
+pub async fn revisions(world: &World) -> Vec<Value> {
+    let all = world.hub.list(&At::new("v1", "Secret", &world.ns, "")).await;
+    all.into_iter().filter(|secret| secret["type"] == "vidra.dev/revision").collect()
+}

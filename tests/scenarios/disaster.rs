@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use testkit::world::{At, Mark, SOON, World, wait_for};
 use vidra_api::TargetState;
 
-use crate::{config_map, says, scenario};
+use crate::{config_map, revisions, says, scenario};
 
 /// More than the few that may be an accident.
 const OBJECTS: usize = 7;
@@ -191,8 +191,7 @@ fn a_few_objects_from_later_declarations_hold_nothing() {
 
 /// Deletes the Secrets of all revisions by hand.
 async fn lose_revisions(world: &World) -> usize {
-    let all = world.hub.list(&At::new("v1", "Secret", &world.ns, "")).await;
-    let revisions: Vec<_> = all.iter().filter(|secret| secret["type"] == "vidra.dev/revision").collect();
+    let revisions = revisions(world).await;
     for secret in &revisions {
         world.hub.delete(&At::of(&with_kind(secret))).await;
     }
@@ -220,6 +219,12 @@ fn a_revision_whose_secret_is_lost_is_repaired_before_and_after_a_restart() {
             alice.when(&settings, "it is repaired", says("one")).await;
             world.ready("shop").await;
         }
+        // What is declared is kept again.
+        wait_for("a Secret of the revision", SOON, async || match revisions(&world).await.len() {
+            1 => Ok(()),
+            count => Err(format!("there are {count}")),
+        })
+        .await;
         world.end().await;
     });
 }

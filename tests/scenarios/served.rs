@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use testkit::world::{Access, At, LONG, World, wait_for};
-use vidra_api::TargetState;
+use vidra_api::{DriftState, TargetState, VidraTargetStatus};
 
 use crate::{object, scenario, uid};
 
@@ -65,6 +65,8 @@ fn a_kind_that_goes_and_comes_back_is_delivered_again_without_a_restart() {
         alice.gone(&crd_at(&world)).await;
         let message = world.target_is("shop", "berlin", TargetState::Failed, "KindUnknown").await;
         assert!(message.contains("Gadget") && message.contains("install its CRD"), "{message}");
+        let unknown = |status: &VidraTargetStatus| status.drift == Some(DriftState::Unknown);
+        world.target_when("shop", "berlin", "nobody knows how it is", unknown).await;
 
         install(&world, &alice, &["v1"]).await;
         world.ready("shop").await;

@@ -242,3 +242,44 @@ fn labels_of_registrations_go_where_the_setting_says_and_a_change_of_it_takes_no
         world.end().await;
     });
 }
+
+#[test]
+fn what_stands_inline_may_be_no_secret_where_the_setting_says_so() {
+    scenario(async |world| {
+        world.register(&["berlin"]).await;
+        let secret = |key: &str| {
+            object(&json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "password"},
+                "stringData": {"key": key}}))
+        };
+        let (alice, at) = (world.alice("berlin").await, At::new("v1", "Secret", &world.ns, "password"));
+        world.deliver("shop", &["berlin"], &secret("one")).await;
+        world.ready("shop").await;
+        set(&world, json!({"allowInlineSecrets": "false"})).await;
+        let told = world.resource_says("shop", "Stalled", "True", "ManifestInvalid").await;
+        let conditions = told.status.unwrap_or_default().conditions;
+        let message = &vidra_api::find(&conditions, "Stalled").unwrap().message;
+        assert!(message.contains("spec.manifest") && message.contains("manifestsFrom"), "{message}");
+        // What was delivered stays and is repaired.
+        alice.delete(&at).await;
+        alice.when(&at, "made again", |_| true).await;
+
+        let source = json!({"apiVersion": "v1", "kind": "Secret",
+            "metadata": {"name": "passwords", "namespace": world.ns}, "stringData": {"manifest": secret("two")}});
+        world.hub.create(source).await;
+        let from = json!([{"secretRef": {"name": "passwords"}}]);
+        world
+            .apply_yaml(
+                &json!({"apiVersion": "vidra.dev/v1alpha1", "kind": "VidraResource", "metadata": {"name": "shop"},
+                    "spec": {"manifestsFrom": from, "targets": [{"clusterNames": ["berlin"]}]}})
+                .to_string(),
+            )
+            .await;
+        world.ready("shop").await;
+        alice.when(&at, "from the source", |live| live["data"]["key"] == "dHdv").await;
+        world.deliver("shop", &["berlin"], &secret("three")).await;
+        world.resource_says("shop", "Stalled", "True", "ManifestInvalid").await;
+        world.hub.delete(&settings_at(&world)).await;
+        world.ready("shop").await;
+        world.end().await;
+    });
+}

@@ -42,6 +42,8 @@ pub struct Cluster {
     pub tls_server_name: Option<String>,
     /// Its CA, as DER.
     pub ca: Vec<Vec<u8>>,
+    /// Nobody verifies its certificate.
+    pub unverified: bool,
     /// What names it on the command line.
     flags: &'static str,
 }
@@ -80,6 +82,7 @@ impl Cluster {
         config.default_retry = false;
         let (url, tls_server_name) = (config.cluster_url.to_string(), config.tls_server_name.clone());
         let ca = config.root_cert.clone().unwrap_or_default();
+        let unverified = config.accept_invalid_certs;
         let namespace = place.namespace.clone().unwrap_or_else(|| config.default_namespace.clone());
         let client = Client::try_from(config).map_err(|why| match why {
             // Its address may hold a password.
@@ -89,7 +92,16 @@ impl Cluster {
             why => bad(&why),
         })?;
         let url = url.trim_end_matches('/').to_owned();
-        Ok(Self { client, namespace, name: format!("the {role} at {url}"), url, tls_server_name, ca, flags })
+        Ok(Self {
+            client,
+            namespace,
+            name: format!("the {role} at {url}"),
+            url,
+            tls_server_name,
+            ca,
+            unverified,
+            flags,
+        })
     }
 
     /// For messages of failed calls.

@@ -18,19 +18,23 @@ impl Pass<'_> {
     /// read.
     pub(super) async fn revision(&self) -> Result<Result<Arc<Parsed>, RevisionError>, CallError> {
         let generation = self.resource.metadata.generation.unwrap_or_default();
+        let is_lost = self.of_outdated(|known| known.lost);
         if self.resource.spec.manifests_from.is_empty() {
             let kept = self.hub.memo.lock().kept_revision.get(self.key).cloned();
             // A megabyte is neither copied nor hashed to find that it is the same.
-            if let Some(kept) = kept.filter(|kept| kept.generation == generation && self.is_kept(kept))
+            if let Some(kept) =
+                kept.filter(|kept| !is_lost && kept.generation == generation && self.is_kept(kept))
                 && let Ok(parsed) = self.hub.revisions.get(&self.hub.api, self.key, &kept.name).await
+                && self.barred(&parsed).is_none()
             {
                 return Ok(Ok(parsed));
             }
             return self.keep(Vec::new()).await;
         }
         let index = self.hub.catalog.sources();
-        if let Some(name) = index.unchanged(self.key, generation)
+        if let Some(name) = index.unchanged(self.key, generation).filter(|_| !is_lost)
             && let Ok(parsed) = self.hub.revisions.get(&self.hub.api, self.key, &name).await
+            && self.barred(&parsed).is_none()
         {
             return Ok(Ok(parsed));
         }
@@ -50,6 +54,12 @@ impl Pass<'_> {
         Ok(kept)
     }
 
+    /// A setting bars what is declared.
+    fn barred(&self, parsed: &Parsed) -> Option<RevisionError> {
+        let may = self.hub.tuning.now().allow_inline_secrets;
+        parsed.inline_secret().filter(|_| !may).map(RevisionError::InlineSecret)
+    }
+
     /// Parses what is declared and makes sure that its revision is kept.
     async fn keep(
         &self,
@@ -59,15 +69,19 @@ impl Pass<'_> {
             Ok(parsed) => parsed,
             Err(error) => return Ok(Err(error)),
         };
+        if let Some(error) = self.barred(&parsed) {
+            return Ok(Err(error));
+        }
         let known = self.resource.status.as_ref().and_then(|status| status.revision.as_deref());
         let kept = self.hub.memo.lock().kept_revision.get(self.key).cloned();
-        let is_kept = kept.is_some_and(|kept| kept.name == parsed.name && self.is_kept(&kept));
-        if !is_kept
-            && known != Some(parsed.name.as_str())
+        let is_kept = kept.is_some_and(|kept| kept.name == parsed.name && self.is_kept(&kept))
+            || known == Some(parsed.name.as_str());
+        if (!is_kept || self.of_outdated(|known| known.lost))
             && let Err(error) = self.store(&content, &parsed.name).await?
         {
             return Ok(Err(error));
         }
+        self.of_outdated(|known| known.lost = false);
         let kept = KeptRevision {
             uid: self.resource.metadata.uid.clone(),
             generation: self.resource.metadata.generation.unwrap_or_default(),
@@ -92,7 +106,6 @@ impl Pass<'_> {
             }
             Err(error) => return Ok(Err(error)),
         }
-        *self.hub.memo.lock().new_revisions.entry(self.key.clone()).or_default() += 1;
         Ok(Ok(()))
     }
 }

@@ -332,11 +332,31 @@ fn failure(effect: &Effect, error: &CallError) -> String {
         Action::Release { .. } | Action::Withdraw { .. } => "releasing",
     };
     let hint = match error.class {
-        Class::Forbidden => "; grant the registered credentials this right in the member",
+        // An admission policy answers with the same code.
+        Class::Forbidden => {
+            "; grant the registered credentials this right in the member, or declare what its admission policies allow"
+        }
         Class::Invalid | Class::InvalidFields(_) | Class::Server => {
             "; correct the object in the manifest if its fields are at fault"
         }
         _ => "",
     };
     format!("{doing} {} failed: {}{hint}", effect.key, error.message)
+}
+
+#[cfg(test)]
+mod tests {
+    use vidra_core::object::Gvk;
+
+    use super::*;
+
+    #[test]
+    fn what_is_forbidden_may_be_so_by_a_right_or_by_a_policy() {
+        let gvk = Gvk::new("", "v1", "ConfigMap");
+        let effect = Effect { key: ObjectKey::new(&gvk, "shop", "a"), gvk, action: Action::Create };
+        let message = "ValidatingAdmissionPolicy 'owners' denied request: no owner".to_owned();
+        let told = failure(&effect, &CallError { class: Class::Forbidden, message });
+        assert!(told.contains("grant the registered credentials this right"), "{told}");
+        assert!(told.contains("declare what its admission policies allow"), "{told}");
+    }
 }

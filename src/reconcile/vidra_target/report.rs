@@ -70,6 +70,7 @@ impl Pass<'_> {
             removing: if report.compared { report.removing.clone() } else { before.removing.clone() },
             corrected: corrections,
             compared: report.compared,
+            unserved: !desired.unresolved.is_empty(),
             applied_generation: report.applied_generation.max(self.target.spec.generation),
             awaited: report.awaited,
             timeout: self.timeout(),

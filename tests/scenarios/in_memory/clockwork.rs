@@ -8,7 +8,7 @@ use tokio::time::{Instant, sleep};
 use vidra_api::{DriftState, MemberTargets, TargetState, VidraTargetStatus};
 
 use super::scenario;
-use crate::{config_map, events, object, says};
+use crate::{config_map, events, object, revisions, says};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -212,6 +212,45 @@ fn without_events_a_change_stays_until_the_interval_ends_and_the_resource_beside
         assert!(says("evil")(&alice.live(&deaf).await), "50 minutes");
         sleep(Duration::from_secs(20 * 60)).await;
         assert!(says("one")(&alice.live(&deaf).await), "70 minutes");
+        world.end().await;
+    });
+}
+
+#[test]
+fn a_revision_that_nobody_has_any_more_is_readable_for_ten_minutes() {
+    scenario(async |mut world| {
+        world.register(&["berlin", "tokyo"]).await;
+        let count = async |world: &testkit::world::World| revisions(world).await.len();
+        for value in ["one", "two"] {
+            world.deliver("shop", &["berlin", "tokyo"], &config_map("settings", value)).await;
+            world.ready("shop").await;
+        }
+        sleep(SECOND * 590).await;
+        assert_eq!(count(&world).await, 2);
+        sleep(SECOND * 20).await;
+        assert_eq!(count(&world).await, 1, "a few seconds after");
+
+        // What an earlier process left.
+        world.deliver("shop", &["berlin", "tokyo"], &config_map("settings", "three")).await;
+        world.ready("shop").await;
+        world.restart_hub().await;
+        sleep(SECOND * 700).await;
+        assert_eq!(count(&world).await, 1, "after a restart");
+
+        // A member that does not answer has what it had: that stays.
+        let tokyo = world.freeze("tokyo");
+        world.resource_says("shop", "Ready", "False", "MembersUnreachable").await;
+        world.deliver("shop", &["berlin", "tokyo"], &config_map("settings", "four")).await;
+        world.target_when("shop", "berlin", "delivered", |status| status.objects == 1).await;
+        sleep(SECOND * 1300).await;
+        assert_eq!(count(&world).await, 2, "one of the two is in use on tokyo");
+        drop(tokyo);
+        world.ready("shop").await;
+        sleep(SECOND * 700).await;
+        assert_eq!(count(&world).await, 1, "nobody has it any more");
+        // The first is declared once more.
+        world.deliver("shop", &["berlin", "tokyo"], &config_map("settings", "one")).await;
+        world.ready("shop").await;
         world.end().await;
     });
 }

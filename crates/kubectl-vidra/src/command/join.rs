@@ -41,6 +41,12 @@ pub async fn run(place: &Place, flags: &JoinFlags) -> Ended {
     let server = flags.server.as_deref();
     // Before anything is written, unless only the token comes with a CA.
     let known = !joining.ca.is_empty();
+    if !known && joining.unverified {
+        return Err(Failure::Input(format!(
+            "the kubeconfig does not verify {} (insecure-skip-tls-verify), so what that says of its CA proves nothing: put its certificate-authority-data into the kubeconfig",
+            joining.name
+        )));
+    }
     if known {
         usable(&member::kubeconfig(&joining, server, &member::Token::unknown()))?;
     }

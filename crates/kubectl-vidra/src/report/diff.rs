@@ -210,7 +210,8 @@ fn objects(question: &Question<'_>, now: &Declared, then: &Declared) -> String {
             before.iter().filter(|(key, object)| !after.contains_key(*key) && is_deleted(spec, key, object));
         let gone = gone.count();
         let meant = after.is_empty() && spec.allow_empty;
-        if !meant && guard::holds_objects(before.len(), gone, guard::OBJECTS_SHARE) {
+        // The share is a setting of the hub, which is not asked.
+        if !meant && guard::holds_objects(before.len(), gone, 1) {
             dropped.entry((gone, before.len())).or_default().extend(clusters.iter().cloned());
         }
         let keys: BTreeSet<_> = before.keys().chain(after.keys()).collect();
@@ -230,7 +231,7 @@ fn objects(question: &Question<'_>, now: &Declared, then: &Declared) -> String {
     for ((gone, all), mut clusters) in dropped {
         clusters.sort();
         text.push_str(&format!(
-            "! {gone} of the {all} objects declared now would be deleted on {}: the removal guard holds that until it is approved, by what is really there (RemovalHeld)\n",
+            "! {gone} of the {all} objects declared now would be deleted on {}: where the hub's objectRemovalGuard is less than that (50 % unless it is set), by what is really there, that is held until it is approved (RemovalHeld)\n",
             some_of(&clusters, false)
         ));
     }

@@ -151,7 +151,12 @@ fn line(who: &str, target: &VidraTarget, wanted: Option<&str>, now: Timestamp) -
         text.push_str(&format!(" ({reason})"));
     }
     text.push_str(&format!(" for {}", age_or_dash(status.since.as_ref(), now)));
-    text.push_str(&format!(", {}/{} objects", status.ready, status.objects));
+    // Of what is to go nobody waits until it is healthy.
+    let objects = match target.spec.desired {
+        Desired::Present => format!("{}/{}", status.ready, status.objects),
+        _ => status.objects.to_string(),
+    };
+    text.push_str(&format!(", {objects} objects"));
     match status.drift {
         Some(DriftState::Drifted) => text.push_str(&format!(", {} drifted", status.drifted)),
         Some(DriftState::InSync) => {}

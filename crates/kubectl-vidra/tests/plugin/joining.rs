@@ -5,7 +5,7 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Api;
 use kube::api::{DeleteParams, Patch, PatchParams};
 use memkube::Down;
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::task::JoinSet;
 use vidra_api::MemberCluster;
 
@@ -253,6 +253,18 @@ async fn joining_overwrites_nothing_that_is_not_this_members_registration() -> R
     bed.members[0].set_down(None);
     bed.run("admin", &format!("{} --server ftp://berlin", join("berlin", "berlin")))?
         .refused(&["the hub could not use this member"])?;
+    ensure!(bed.members[0].revision() == before, "nothing was written into the member");
+
+    // A server that nobody verified says of its CA what it likes.
+    let mut blind: Value = serde_saphyr::from_str(&std::fs::read_to_string(&file)?)?;
+    for one in blind["clusters"].as_array_mut().into_iter().flatten() {
+        one["cluster"] = json!({"server": one["cluster"]["server"], "insecure-skip-tls-verify": true});
+    }
+    let unverified = bed.file("unverified");
+    std::fs::write(&unverified, blind.to_string())?;
+    let unverified = unverified.display().to_string();
+    bed.run("admin", &join("berlin", "berlin").replace(&file, &unverified))?
+        .refused(&["insecure-skip-tls-verify", "certificate-authority-data"])?;
     ensure!(bed.members[0].revision() == before, "nothing was written into the member");
 
     // Nobody puts a token into the Secret here.

@@ -2,7 +2,9 @@
 
 mod bed;
 mod joining;
+mod pipelines;
 mod refusals;
+mod script;
 mod tampering;
 mod telling;
 mod viewing;

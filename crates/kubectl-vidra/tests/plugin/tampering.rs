@@ -26,7 +26,7 @@ fn shop(policy: &str) -> Value {
 }
 
 /// Registers all members, as they are served, and waits until they are ready.
-async fn register(bed: &Bed) -> Result<()> {
+pub async fn register(bed: &Bed) -> Result<()> {
     for member in &bed.members {
         let name = member.name();
         bed.put(&json!({
@@ -42,7 +42,7 @@ async fn register(bed: &Bed) -> Result<()> {
     };
     bed.until("all members are ready", || {
         bed.hub.objects("vidra.dev", "memberclusters").iter().filter(|member| is_ready(member)).count()
-            == MEMBERS
+            == bed.members.len()
     })
     .await
 }

@@ -50,6 +50,8 @@ pub struct Target {
     pub open: Vec<(String, Key)>,
     /// There is more to tell than it holds.
     pub changes_cut: bool,
+    /// How many objects it says are still to go.
+    pub removing: u64,
     /// The status speaks of the newest spec.
     pub is_current: bool,
     /// The status' state, its reason, and why.
@@ -137,6 +139,7 @@ impl Index {
             drift: text(&status["drift"]),
             open: open(spec["cluster"].as_str().unwrap_or_default(), status),
             changes_cut: !status["changesTotal"].is_null(),
+            removing: status["removing"]["objects"].as_u64().unwrap_or_default(),
             is_current: status["observedGeneration"] == new["metadata"]["generation"],
             state: text(&status["state"]),
             reason: text(&status["reason"]),

@@ -68,6 +68,11 @@ impl Seen {
         self.call.verb == Verb::Watch || self.call.path == PROBE || self.call.resource == "leases"
     }
 
+    /// The Secret of a revision that nobody has had for ten minutes goes, and nothing else with it.
+    pub fn ends_a_revision(&self) -> bool {
+        self.call.verb == Verb::Delete && self.call.resource == "secrets"
+    }
+
     /// It may change something.
     pub fn is_write(&self) -> bool {
         is_write(&self.call) && self.call.resource != "leases"

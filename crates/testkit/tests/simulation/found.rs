@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use serde_json::json;
+use serde_json::{Value, json};
 use testkit::sim::{
     World, run,
     world::{Shape, config_map, document, hub_path, member_path, resource},
@@ -164,6 +164,28 @@ fn an_object_that_somebody_keeps_is_not_deleted_to_be_made_anew() {
         world.patch("tokyo", &config_map("a"), keeps(None)).await;
         world.until("it is made anew", Duration::from_secs(330), || ready(&world, "shop")).await;
         has(&world, "tokyo", "a", "two");
+        ended(world).await;
+    });
+}
+
+/// The judge took it for one of which nobody says so: the target is Ready, and it is among what is still to go.
+#[test]
+fn what_is_not_declared_any_more_and_does_not_go_is_told_beside_ready() {
+    run(29, || async {
+        let world = World::new(Shape::new(29)).await;
+        delivered(&world, &manifest("one", "one")).await;
+        let held = |by: Value| json!({"metadata": {"finalizers": by}});
+        world.patch("tokyo", &config_map("b"), held(json!(["test.io/held"]))).await;
+        world.patch("hub", &shop(), json!({"spec": {"manifest": document("a", "one")}})).await;
+        let status = || world.target("shop", "tokyo").unwrap_or_default()["status"].clone();
+        let told = || status()["removing"]["reason"] == "Finalizers" && status()["state"] == "Ready";
+        world.until("it is told", SOON * 4, told).await;
+        // The hub looks again and again, so it never falls quiet.
+        tokio::time::sleep(SOON).await;
+        assert_eq!(world.observer.untold(), [""; 0]);
+        world.patch("tokyo", &config_map("b"), held(json!(null))).await;
+        world.until("it is gone", SOON, || world.data("tokyo", "b").is_none()).await;
+        world.until("nothing is to go", SOON, || status()["removing"].is_null()).await;
         ended(world).await;
     });
 }

@@ -95,6 +95,8 @@ pub struct TargetFacts<'a> {
     pub corrected: i64,
     /// All of the target was compared with the member.
     pub compared: bool,
+    /// The member does not serve a kind of it: whether its objects are as declared, nobody knows.
+    pub unserved: bool,
     /// The highest generation of the VidraResource at which an object was applied.
     pub applied_generation: i64,
     /// The wave up to which the revision is applied, if it is its health that is waited for.
@@ -142,7 +144,8 @@ pub fn target_status(before: &VidraTargetStatus, facts: &TargetFacts<'_>) -> Vid
     drift(&mut status, facts, compared);
     // What is found is drift, whatever became of the rest; where nothing is, that says something only of a target that
     // was delivered whole.
-    status.drift = Some(match (compared, status.drifted > 0, status.revision.is_some()) {
+    let delivered = status.revision.is_some() && !facts.unserved;
+    status.drift = Some(match (compared, status.drifted > 0, delivered) {
         (true, true, _) => DriftState::Drifted,
         (true, false, true) => DriftState::InSync,
         _ => DriftState::Unknown,
@@ -263,6 +266,7 @@ pub(super) mod tests {
             removing: None,
             corrected: 0,
             compared: true,
+            unserved: false,
             applied_generation: 7,
             awaited: None,
             timeout: Duration::from_secs(300),
@@ -288,6 +292,16 @@ pub(super) mod tests {
         assert_eq!((after.objects, after.revision.as_deref(), after.since), (2, Some("r1"), Some(at(50))));
         let leaving = target_status(&before, &TargetFacts { leaving: true, ..facts(silent, 50) });
         assert_eq!(leaving.state, Some(TargetState::Terminating));
+    }
+
+    #[test]
+    fn where_a_kind_is_not_served_any_more_nobody_says_that_all_is_as_declared() {
+        let before = target_status(&VidraTargetStatus::default(), &facts(Delivery::Applied, 10));
+        let failed = || Delivery::Failed { reason: "KindUnknown", message: String::new(), stalled: true };
+        let unserved = || TargetFacts { unserved: true, ..facts(failed(), 50) };
+        assert_eq!(target_status(&before, &unserved()).drift, Some(DriftState::Unknown));
+        let drifted = target_status(&before, &TargetFacts { found: Some(vec![changed("a")]), ..unserved() });
+        assert_eq!(drifted.drift, Some(DriftState::Drifted), "what is found is drift all the same");
     }
 
     #[test]

@@ -226,7 +226,13 @@ impl Judge {
     fn silent_strays(&self) -> Vec<String> {
         let declared = &self.index.declared;
         let strays = self.index.labelled().filter(|key| declared.wanted_since(key).next().is_none());
-        let silent = strays.filter(|key| {
+        let strays: Vec<_> = strays.map(|key| (key, self.index.holders(key))).collect();
+        // It says how many objects are still to go, and not which.
+        let counts = |name: &String, target: &Target| {
+            let held = strays.iter().filter(|(_, holders)| holders.contains(name)).count();
+            target.removing > 0 && target.removing >= held as u64
+        };
+        let silent = strays.iter().filter(|(key, holders)| {
             let Some(live) = self.index.live(key) else { return false };
             let kept = live["metadata"]["annotations"][PRUNE] == "disabled";
             if kept
@@ -235,7 +241,6 @@ impl Judge {
             {
                 return false;
             }
-            let holders = self.index.holders(key);
             let tells = |target: &Target| {
                 let spec = declared.said(&target.resource);
                 !target.is_current
@@ -246,9 +251,12 @@ impl Judge {
                         .is_none_or(|spec| spec["prune"] == false || spec["suspend"] == true || !tells(spec))
                     || declared.ready_reason(&target.resource) != Some("Ready")
             };
-            !holders.iter().any(|name| self.index.targets.get(name).is_some_and(tells))
+            let tells = |name: &String, target: &Target| tells(target) || counts(name, target);
+            !holders.iter().any(|name| self.index.targets.get(name).is_some_and(|one| tells(name, one)))
         });
-        silent.map(|key| format!("{} is there, is not wanted, and nobody says so", key.join("/"))).collect()
+        silent
+            .map(|(key, _)| format!("{} is there, is not wanted, and nobody says so", key.join("/")))
+            .collect()
     }
 
     fn told_by_members(&self) -> Vec<String> {
