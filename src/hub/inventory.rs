@@ -3,14 +3,14 @@
 use std::{cmp::Ordering, collections::BTreeMap, sync::Arc};
 
 use kube::ResourceExt;
-use vidra_api::{InventoryEntry, VidraInventory, VidraInventorySpec, labels::FINALIZER};
+use vidra_api::{InventoryEntry, VidraInventory, VidraInventorySpec, labels::FINALIZER, names::HubId};
 use vidra_core::{
     object::{KeyParts, ObjectKey},
     plan::Held,
     uid::Uid,
 };
 
-use super::catalog::version;
+use super::{catalog::version, state};
 use crate::{interned::Interned, queue::TargetKey};
 
 /// One entry: the object, and what is held of it.
@@ -242,7 +242,7 @@ pub fn writes(chunks: &Chunks, inventory: &Inventory, leaving: bool, most: usize
 
 /// A VidraInventory to be made, or to replace this version of it.
 pub fn chunk(
-    key: &TargetKey,
+    (hub, key): (&HubId, &TargetKey),
     name: &str,
     index: i32,
     version: Option<u64>,
@@ -257,6 +257,7 @@ pub fn chunk(
     let mut chunk = VidraInventory::new(name, spec);
     chunk.metadata.namespace = Some(key.namespace.to_string());
     chunk.metadata.finalizers = Some(vec![FINALIZER.to_owned()]);
+    chunk.metadata.labels = Some(state::marks(hub));
     chunk.metadata.resource_version = version.map(|version| version.to_string());
     chunk
 }
@@ -307,7 +308,8 @@ mod tests {
                 ChunkWrite::Update { name, index, entries, .. } => (name.clone(), index, entries),
             };
             let key = TargetKey::new("team", "shop", "berlin");
-            let object = chunk(&key, &name, *index, None, entries);
+            let hub = HubId::try_from("main").unwrap();
+            let object = chunk((&hub, &key), &name, *index, None, entries);
             chunks.insert(name, Arc::new(Chunk::read(object, &Interned::default())));
         }
     }

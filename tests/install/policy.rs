@@ -239,10 +239,16 @@ fn kubernetes_clears_up(machine: &Machine, writes: &[Write]) {
     machine.kubectl("hub", "wait --for=condition=Ready --timeout=120s -n team-b vr/fourth", "").unwrap();
     machine.kubectl("hub", "delete namespace team-b --timeout=120s", "").unwrap();
     all_gone(machine, "fourth", "team-b", KINDS);
-    for account in ["generic-garbage-collector", "namespace-controller"] {
-        let user = format!("system:serviceaccount:kube-system:{account}");
-        for one in writes.iter().filter(|one| one.2.starts_with("delete")) {
-            write(machine, one, &user, " --dry-run=server").unwrap_or_else(|why| panic!("{one:?}: {why}"));
+    for (user, what) in [
+        ("system:serviceaccount:kube-system:generic-garbage-collector", "delete"),
+        ("system:serviceaccount:kube-system:namespace-controller", "delete"),
+        // It has no right to custom resources by itself.
+        ("system:kube-controller-manager", "delete Secrets"),
+    ] {
+        let deletions: Vec<_> = writes.iter().filter(|one| one.2.starts_with(what)).collect();
+        assert!(!deletions.is_empty());
+        for one in deletions {
+            write(machine, one, user, " --dry-run=server").unwrap_or_else(|why| panic!("{one:?}: {why}"));
         }
     }
 }

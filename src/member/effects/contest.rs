@@ -47,6 +47,10 @@ impl Actor<'_> {
             return Err(CallError { class: Class::Conflict, message });
         }
         let shared = rival(&live.json, self.owner, contested, |_| false).is_some();
+        // It stands in an inventory that this hub has adopted.
+        if shared && let Standing::OtherHub(hub) = standing(&live.json, self.owner) {
+            return self.meet_other_hub(declared, live, &hub).await;
+        }
         if shared && let Some(outcome) = self.in_live_words(declared, &live, why, contested).await? {
             return Ok(outcome);
         }
