@@ -64,14 +64,14 @@ pub async fn run(
     stop: CancellationToken,
 ) -> Result<(), RunError> {
     let Deps { client, connect, clock, rng, metrics, knobs } = deps;
-    let identity = identity::ensure(&client, &settings.namespace, settings.hub_id.as_deref(), rng.as_ref());
+    let identity = identity::ensure(&client, &settings, rng.as_ref());
     let Some(identity) = stop.run_until_cancelled(identity).await.transpose()? else { return Ok(()) };
     let (queue, timer) = Queue::new(Limits::default(), rng.clone(), metrics.queue());
     let catalog = Arc::new(Catalog::new(queue.clone()));
     let tuning = Arc::new(Tuning::new(&settings));
     let (events, event_writer) = Events::new(client.clone(), clock.clone(), rng.clone());
     let hub = Arc::new(Hub {
-        api: HubApi::new(client.clone(), catalog.clone(), metrics.clusters().hub()),
+        api: HubApi::new(client.clone(), identity.hub.clone(), catalog.clone(), metrics.clusters().hub()),
         revisions: Revisions::new(identity.key.clone(), catalog.interned().clone(), knobs.revision_part),
         settings,
         tuning: tuning.clone(),

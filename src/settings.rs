@@ -8,6 +8,8 @@ use std::{net::SocketAddr, num::NonZeroUsize, path::PathBuf, thread::available_p
 use clap::Parser;
 use vidra_core::kubeconfig::Allow;
 
+use crate::hub::state::Inherit;
+
 /// A duration as users write it could not be read.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 #[error("{0:?} is no duration; write it like 30s, 10m or 1h30m")]
@@ -49,6 +51,12 @@ pub struct Flags {
     /// The hub's id at its first start; default: a random one.
     #[arg(long, env = "VIDRA_HUB_ID")]
     pub hub_id: Option<String>,
+    /// Where the Secret with the hub's identity is lost: make another one, and take over what is there.
+    #[arg(long)]
+    pub new_identity: bool,
+    /// Take over the VidraTargets, VidraInventories and MemberClusters that a hub with another id has left.
+    #[arg(long)]
+    pub adopt_hub_state: bool,
     /// How often each target is compared although nothing happened.
     #[arg(long, default_value = "10m", value_parser = parse_interval)]
     pub interval: Duration,
@@ -113,6 +121,8 @@ pub struct Settings {
     pub namespace: String,
     /// The hub's id at its first start.
     pub hub_id: Option<String>,
+    /// What becomes of state that another hub has left.
+    pub inherit: Inherit,
     /// Between two comparisons of a target to which nothing happened.
     pub interval: Duration,
     /// Whether events make targets look.
@@ -126,6 +136,11 @@ impl From<&Flags> for Settings {
         Self {
             namespace: flags.namespace.clone(),
             hub_id: flags.hub_id.clone(),
+            inherit: match (flags.new_identity, flags.adopt_hub_state) {
+                (true, _) => Inherit::NewIdentity,
+                (false, true) => Inherit::Adopt,
+                (false, false) => Inherit::Refuse,
+            },
             interval: flags.interval,
             on_events: !flags.no_events,
             allow: Allow {

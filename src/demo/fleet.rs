@@ -149,6 +149,7 @@ impl Fleet {
         let settings = Settings {
             namespace: HUB_NAMESPACE.to_owned(),
             hub_id: Some("demo".to_owned()),
+            inherit: Default::default(),
             interval: Duration::from_secs(600),
             on_events: true,
             allow,

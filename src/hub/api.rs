@@ -16,7 +16,7 @@ use serde_json::json;
 use vidra_api::{
     MemberCluster, VidraInventory, VidraResource, VidraTarget,
     labels::{FINALIZER, LEFT_AT, MEMBER_FINALIZER},
-    names::inventory_name,
+    names::{HubId, inventory_name},
 };
 use vidra_core::drift::{About, Does, Redactions};
 
@@ -35,7 +35,7 @@ const WITHIN: Duration = Duration::from_secs(15);
 pub const REVISION_LABEL: &str = "vidra.dev/revision-of";
 
 /// On a MemberCluster: the registration Secret that it was made for, and the labels taken from it.
-const REGISTRATION_ANNOTATION: &str = "vidra.dev/registration";
+pub const REGISTRATION_ANNOTATION: &str = "vidra.dev/registration";
 
 /// What a registration Secret asks of its MemberCluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -71,14 +71,15 @@ impl MemberIntent {
 pub struct HubApi {
     /// The hub's client.
     pub client: Client,
+    hub: HubId,
     catalog: Arc<Catalog>,
     counters: ClusterCounters,
 }
 
 impl HubApi {
-    /// Writes through this client, folds into this catalog.
-    pub fn new(client: Client, catalog: Arc<Catalog>, counters: ClusterCounters) -> Self {
-        Self { client, catalog, counters }
+    /// Writes through this client as this hub, folds into this catalog.
+    pub fn new(client: Client, hub: HubId, catalog: Arc<Catalog>, counters: ClusterCounters) -> Self {
+        Self { client, hub, catalog, counters }
     }
 
     fn namespaced<K>(&self, namespace: &str) -> Api<K>
@@ -239,11 +240,13 @@ impl HubApi {
             match write {
                 ChunkWrite::Create { index, named, entries } => {
                     let name = inventory_name(&key.resource, &key.cluster, *index);
-                    let made = self.put_inventory(chunk(key, &name, *index, None, named, entries)).await?;
+                    let made = self
+                        .put_inventory(chunk((&self.hub, key), &name, *index, None, named, entries))
+                        .await?;
                     self.catalog.fold_inventory(made, Via::Answer);
                 }
                 ChunkWrite::Update { name, index, version, named, entries } => {
-                    let next = chunk(key, name, *index, Some(*version), named, entries);
+                    let next = chunk((&self.hub, key), name, *index, Some(*version), named, entries);
                     let made = self.put_inventory(next).await?;
                     self.catalog.fold_inventory(made, Via::Answer);
                 }

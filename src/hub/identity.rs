@@ -11,7 +11,11 @@ use vidra_api::{
 };
 use vidra_core::render::HashKey;
 
-use crate::seams::{Rng, SecretError};
+use super::state::{self, Inherit, StateError};
+use crate::{
+    seams::{Rng, SecretError},
+    settings::Settings,
+};
 
 const HUB_ID: &str = "hubId";
 const HASH_KEY: &str = "hashKey";
@@ -57,25 +61,41 @@ pub enum IdentityError {
     /// The key of its hashes cannot be made.
     #[error("the hub's secret key cannot be made: {0}")]
     Secret(#[from] SecretError),
+    /// It is not that of the hub whose state is there.
+    #[error(transparent)]
+    State(#[from] StateError),
     /// The id given at install is not valid.
     #[error("the hub id is not valid: {0}")]
     HubId(#[from] NameError),
 }
 
-/// Reads the identity, or makes it with `wanted` as its id (else a random one).
-pub async fn ensure(
+/// Reads the identity, or makes it with the id that the settings want (else a random one). What the hub keeps in its
+/// cluster is of that id then.
+///
+/// # Errors
+/// It cannot be had, or what is there is another hub's.
+pub async fn ensure(client: &Client, settings: &Settings, rng: &dyn Rng) -> Result<Identity, IdentityError> {
+    let identity = read_or_make(client, settings, rng).await?;
+    state::is_ours(client, &settings.namespace, &identity.hub, settings.inherit).await?;
+    Ok(identity)
+}
+
+async fn read_or_make(
     client: &Client,
-    namespace: &str,
-    wanted: Option<&str>,
+    settings: &Settings,
     rng: &dyn Rng,
 ) -> Result<Identity, IdentityError> {
+    let namespace = settings.namespace.as_str();
     let api: Api<Secret> = Api::namespaced(client.clone(), namespace);
     let read = |source| IdentityError::Read { namespace: namespace.to_owned(), source: Box::new(source) };
     if let Some(secret) = api.get_opt(IDENTITY_SECRET).await.map_err(read)? {
         return parse(secret);
     }
-    let id = match wanted {
-        Some(id) => id.to_owned(),
+    if settings.inherit != Inherit::NewIdentity {
+        state::is_none(client, namespace).await?;
+    }
+    let id = match &settings.hub_id {
+        Some(id) => id.clone(),
         None => format!("h{:010x}", rng.next() & 0xff_ffff_ffff),
     };
     HubId::try_from(id.as_str())?;

@@ -3,14 +3,14 @@
 use std::{cmp::Ordering, collections::BTreeMap, sync::Arc};
 
 use kube::ResourceExt;
-use vidra_api::{InventoryEntry, VidraInventory, VidraInventorySpec, labels::FINALIZER};
+use vidra_api::{InventoryEntry, VidraInventory, VidraInventorySpec, labels::FINALIZER, names::HubId};
 use vidra_core::{
     object::{KeyParts, ObjectKey},
     plan::Held,
     uid::Uid,
 };
 
-use super::catalog::version;
+use super::{catalog::version, state};
 use crate::{interned::Interned, queue::TargetKey};
 
 /// One entry: the object, and what is held of it.
@@ -288,7 +288,7 @@ impl Named {
 
 /// A VidraInventory to be made, or to replace this version of it.
 pub fn chunk(
-    key: &TargetKey,
+    (hub, key): (&HubId, &TargetKey),
     name: &str,
     index: i32,
     version: Option<u64>,
@@ -305,6 +305,7 @@ pub fn chunk(
     let mut chunk = VidraInventory::new(name, spec);
     chunk.metadata.namespace = Some(key.namespace.to_string());
     chunk.metadata.finalizers = Some(vec![FINALIZER.to_owned()]);
+    chunk.metadata.labels = Some(state::marks(hub));
     chunk.metadata.resource_version = version.map(|version| version.to_string());
     chunk
 }
@@ -368,7 +369,8 @@ mod tests {
             };
             let key = TargetKey::new("team", "shop", "berlin");
             let before = chunks.values().map(|chunk| chunk.version).max().unwrap_or(0);
-            let object = chunk(&key, &name, *index, Some(before + 1), named, entries);
+            let hub = HubId::try_from("main").unwrap();
+            let object = chunk((&hub, &key), &name, *index, Some(before + 1), named, entries);
             chunks.insert(name, Arc::new(Chunk::read(object, &Interned::default())));
         }
     }

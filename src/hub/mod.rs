@@ -8,4 +8,5 @@ pub mod identity;
 pub mod inventory;
 pub mod revisions;
 pub mod sources;
+pub mod state;
 pub mod watch;

@@ -25,6 +25,7 @@ use crate::{
     hub::{
         api::MemberIntent,
         events::Severity,
+        state::{marks, says_whose},
         watch::{KUBECONFIG_KEYS, Registration},
     },
     member::{
@@ -128,7 +129,8 @@ fn refuse_others(hub: &Hub, chosen: Option<&Registration>, candidates: &[Arc<Reg
 /// The Secret asks for something else than when its MemberCluster was made. A MemberCluster that a person
 /// made keeps what it says.
 fn asks_for_more(hub: &Hub, registration: &Registration, member: &MemberCluster) -> bool {
-    MemberIntent::read(member).is_some_and(|made| made != intent(hub, registration, Some(&made)))
+    let marked = says_whose(member.labels(), &hub.identity.hub);
+    MemberIntent::read(member).is_some_and(|made| !marked || made != intent(hub, registration, Some(&made)))
 }
 
 /// What a Secret asks for. A label that was carried before goes on to be, whatever the setting says now: targets may
@@ -139,6 +141,7 @@ fn intent(hub: &Hub, registration: &Registration, made: Option<&MemberIntent>) -
     labels.retain(|key, _| {
         settings.carried_labels.carries(key) || made.is_some_and(|made| made.labels().contains_key(key))
     });
+    labels.extend(marks(&hub.identity.hub));
     MemberIntent::new(&registration.namespace, &registration.name, labels)
 }
 

@@ -40,7 +40,12 @@ pub(super) use self::outdated::Outdated;
 
 use super::{Hub, RETRY_MOST, affirm::selectable, after_hub_error};
 use crate::{
-    hub::{ending::Ending, events::Severity, revisions::Parsed},
+    hub::{
+        ending::Ending,
+        events::Severity,
+        revisions::Parsed,
+        state::{marks, says_whose},
+    },
     member::error::{CallError, Class},
     queue::{Key, Priority, ResourceKey, TargetKey, Verdict},
 };
@@ -376,6 +381,7 @@ impl Pass<'_> {
         target.metadata.namespace = Some(self.key.namespace.to_string());
         target.metadata.finalizers = Some(vec![FINALIZER.to_owned()]);
         target.metadata.owner_references = self.owner_reference();
+        target.metadata.labels = Some(marks(&self.hub.identity.hub));
         self.hub.api.create_target(&target).await
     }
 
@@ -407,13 +413,16 @@ impl Pass<'_> {
         let target = latest.as_deref().unwrap_or(target);
         let same = VidraTargetSpec { generation: target.spec.generation, ..spec.clone() } == target.spec;
         let marked = target.finalizers().iter().any(|one| one == FINALIZER);
-        if same && marked && target.metadata.owner_references == self.owner_reference() {
+        let hub = &self.hub.identity.hub;
+        let labelled = says_whose(target.labels(), hub);
+        if same && marked && labelled && target.metadata.owner_references == self.owner_reference() {
             return Ok(());
         }
         let mut next = VidraTarget { spec, ..target.clone() };
         if !marked {
             next.metadata.finalizers.get_or_insert_default().push(FINALIZER.to_owned());
         }
+        next.metadata.labels.get_or_insert_default().extend(marks(hub));
         next.metadata.owner_references = self.owner_reference();
         self.hub.api.replace_target(&next).await
     }

@@ -316,6 +316,7 @@ mod tests {
         Live::defaults(&Settings {
             namespace: "vidra-system".to_owned(),
             hub_id: None,
+            inherit: Default::default(),
             interval: Duration::from_secs(600),
             on_events: true,
             allow: Allow { loopback: false, http: false, proxy: false },

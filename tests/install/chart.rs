@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, path::PathBuf, process::Command, sync::OnceLock
 use serde_json::Value;
 use testkit::testbed::binary;
 
-use crate::machine::run;
+use crate::machine::{root, run};
 
 const CHART: &str = "deploy/helm/vidra-hub";
 
@@ -84,6 +84,7 @@ fn values_reach_the_place_that_they_are_for() {
         ("crds.install=false", "CustomResourceDefinition"),
         ("userRoles.create=false", "vidra-edit"),
         ("service.create=false", "kind: Service\n"),
+        ("policy.create=false", "ValidatingAdmissionPolicy"),
         ("log.json=false", "--json-logs"),
     ] {
         assert!(template(&[]).unwrap().contains(absent), "{absent}");
@@ -95,6 +96,35 @@ fn values_reach_the_place_that_they_are_for() {
 fn who_may_edit_in_a_namespace_delivers_to_members_only_where_the_chart_is_told_so() {
     assert!(!template(&[]).unwrap().contains("aggregate-to"));
     assert!(template(&["userRoles.aggregate=true"]).unwrap().contains("aggregate-to-edit"));
+}
+
+#[test]
+fn in_another_namespace_the_policy_names_the_hub_there() {
+    let mut helm = Command::new(helm());
+    let rendered = run(helm.args(["template", "vidra-hub", CHART, "--namespace", "fleet"]), "").unwrap();
+    // As the head of deploy/kustomize/kustomization.yaml says.
+    let directory = tempfile::tempdir().unwrap();
+    let up = "../".repeat(directory.path().components().count() - 1);
+    let head = std::fs::read_to_string(root().join("deploy/kustomize/kustomization.yaml")).unwrap();
+    let told = head
+        .lines()
+        .skip_while(|line| *line != "#   namespace: NAME")
+        .map_while(|line| line.strip_prefix("#   "));
+    let overlay = format!(
+        "resources: [{up}{}/deploy/kustomize]\n{}\n",
+        root().strip_prefix("/").unwrap().display(),
+        told.collect::<Vec<_>>().join("\n").replace("NAME", "fleet")
+    );
+    std::fs::write(directory.path().join("kustomization.yaml"), overlay).unwrap();
+    let mut kubectl = Command::new(binary().unwrap().with_file_name("kubectl"));
+    let kustomized = run(kubectl.arg("kustomize").arg(directory.path()), "").unwrap();
+    for text in [rendered, kustomized] {
+        let all = objects(&text);
+        let policy = &all[&("ValidatingAdmissionPolicy".to_owned(), "vidra-hub".to_owned())];
+        assert_eq!(policy["spec"]["variables"][0]["expression"], "'system:serviceaccount:fleet:vidra-hub'");
+        let account = &all[&("ServiceAccount".to_owned(), "vidra-hub".to_owned())];
+        assert_eq!(account["metadata"]["namespace"], "fleet");
+    }
 }
 
 #[test]
@@ -115,6 +145,7 @@ fn wrong_values_are_refused_in_words_that_name_them() {
         ("hubId=Not_Valid", ["hubId", "does not match pattern"]),
         ("settings.interval=10", ["settings/interval", "want string"]),
         ("crds.install=perhaps", ["crds/install", "want boolean"]),
+        ("policy.users={}", ["policy", "not allowed"]),
         ("service.port=0", ["service/port", "minimum"]),
         ("extraArgs={interval=5m}", ["extraArgs/0", "does not match pattern"]),
         ("image.digest=latest", ["image/digest", "does not match pattern"]),

@@ -5,6 +5,7 @@
 
 mod chart;
 mod machine;
+mod policy;
 
 use machine::{Machine, until};
 
@@ -43,8 +44,9 @@ fn the_kustomization_installs_a_hub_that_delivers_anything_with_the_full_rights_
     // Uninstalled as docs/operating.md says, nothing waits for a hub that does not run any more.
     machine.kubectl("hub", "delete vr -A --all --timeout=120s", "").unwrap();
     machine.kubectl("hub", "delete mc --all --timeout=120s", "").unwrap();
+    machine.kubectl("hub", "delete validatingadmissionpolicybinding vidra-hub", "").unwrap();
     drop(hub);
-    machine.kubectl("hub", "delete -k deploy/kustomize --timeout=120s", "").unwrap();
+    machine.kubectl("hub", "delete -k deploy/kustomize --ignore-not-found --timeout=120s", "").unwrap();
     assert_eq!(machine.kubectl("hub", "get crd -o name", "").unwrap(), "");
 
     the_chart_comes_and_goes(&machine);

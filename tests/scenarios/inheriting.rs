@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 use testkit::world::{At, World};
 use vidra_api::TargetState;
+use vidra_hub::hub::state::Inherit;
 
 use crate::{config_map, config_map_in, marks, object, says, scenario, uid};
 
@@ -25,6 +26,7 @@ async fn become_another(world: &mut World) {
     }
     world.hub.delete(&At::new("v1", "Secret", &world.settings.namespace, "vidra-hub-identity")).await;
     world.settings.hub_id = Some(format!("{}-new", world.ns));
+    world.settings.inherit = Inherit::NewIdentity;
     world.start_hub().await;
 }
 

@@ -29,6 +29,7 @@ mod inheriting;
 mod labels;
 mod lies;
 mod limits;
+mod lost_identity;
 mod namespaces;
 mod on_real_servers;
 mod order;

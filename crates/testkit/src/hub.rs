@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use anyhow::{Context, Result};
+use anyhow::{Result, bail};
 use kube::Client;
 use tokio::{sync::watch, task::JoinHandle};
 use tokio_util::sync::CancellationToken;
@@ -29,6 +29,7 @@ pub fn settings(namespace: &str) -> Settings {
     Settings {
         namespace: namespace.to_owned(),
         hub_id: None,
+        inherit: Default::default(),
         interval: std::time::Duration::from_secs(3600),
         on_events: true,
         allow: Allow { loopback: true, http: false, proxy: false },
@@ -56,7 +57,10 @@ impl RunningHub {
         let mut known = synced.subscribe();
         #[expect(clippy::disallowed_methods, reason = "the handle is awaited in stop()")]
         let task = tokio::spawn(app::run(settings, deps, synced, stop.clone()));
-        known.wait_for(|synced| *synced).await.context("the hub ended at once")?;
+        if known.wait_for(|synced| *synced).await.is_err() {
+            task.await??;
+            bail!("the hub ended at once");
+        }
         Ok(Self { stop, task: Some(task), metrics })
     }
 

@@ -13,6 +13,7 @@ pub mod labels;
 pub mod member;
 pub mod names;
 pub mod overrides;
+pub mod policy;
 pub mod raw;
 pub mod resource;
 pub mod rights;

@@ -1,4 +1,4 @@
-//! What in `deploy/` is generated is what the types and the rights say.
+//! What in `deploy/` is generated is what the types, the rights and the policy say.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 
 use std::collections::BTreeMap;
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde_json::Value;
-use vidra_api::rights;
+use vidra_api::{policy, rights};
 
 /// Path to text, of every file below a directory.
 fn files(directory: &Path) -> BTreeMap<PathBuf, String> {
@@ -60,4 +60,13 @@ fn the_charts_rules_read_back_as_the_hubs_rights() {
         let read: Vec<Value> = serde_saphyr::from_str(text).unwrap();
         assert_eq!(read, of.iter().map(rights::Right::rule).collect::<Vec<_>>());
     }
+}
+
+#[test]
+fn the_policy_reads_back_as_it_is() {
+    let files = generated();
+    let whole: Vec<Value> = serde_saphyr::from_multiple(&files[Path::new("kustomize/policy.yaml")]).unwrap();
+    assert_eq!(whole, policy::objects("system:serviceaccount:vidra-system:vidra-hub"));
+    let rules: Value = serde_saphyr::from_str(&files[Path::new("helm/vidra-hub/files/policy.yaml")]).unwrap();
+    assert_eq!(rules, policy::rules());
 }

@@ -57,6 +57,10 @@ impl Actor<'_> {
         }
         let others = others_holding(&live.json, self.owner, contested);
         let shared = others.iter().any(|(_, holds)| *holds);
+        // It stands in an inventory that this hub has adopted.
+        if shared && let Standing::OtherHub(hub) = standing(&live.json, self.owner) {
+            return self.meet_other_hub(declared, live, &hub).await;
+        }
         if shared && let Some(outcome) = self.in_live_words(declared, &live, why, contested).await? {
             return Ok(outcome);
         }

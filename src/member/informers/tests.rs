@@ -44,6 +44,7 @@ pub(super) fn tuning() -> Arc<Tuning> {
     Arc::new(Tuning::new(&Settings {
         namespace: "vidra-system".to_owned(),
         hub_id: None,
+        inherit: Default::default(),
         interval: Duration::from_secs(600),
         on_events: true,
         allow: Allow::default(),

@@ -79,6 +79,7 @@ fn secrecy() -> Secrecy {
     let settings = Settings {
         namespace: "vidra-system".to_owned(),
         hub_id: None,
+        inherit: Default::default(),
         interval: Duration::from_secs(600),
         on_events: true,
         allow: Allow { loopback: false, http: false, proxy: false },

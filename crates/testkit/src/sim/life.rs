@@ -84,6 +84,7 @@ impl Life {
         let settings = Settings {
             namespace: HUB_NAMESPACE.to_owned(),
             hub_id: Some(HUB_ID.to_owned()),
+            inherit: Default::default(),
             interval: world.shape.interval,
             on_events: true,
             allow: Allow::default(),

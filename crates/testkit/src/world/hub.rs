@@ -90,6 +90,15 @@ impl World {
         self.running = Some(self.bed.start_hub(client, self.settings.clone()).await.expect("the hub starts"));
     }
 
+    /// Starts the hub, which refuses to: in which words.
+    pub async fn refuses_to_start(&self) -> String {
+        let client = self.hub_client().await;
+        match self.bed.start_hub(client, self.settings.clone()).await {
+            Ok(_) => panic!("the hub starts"),
+            Err(refused) => refused.to_string(),
+        }
+    }
+
     /// Stops the hub and waits until all of it has ended.
     pub async fn stop_hub(&mut self) {
         self.running.take().expect("the hub runs").stop().await.expect("the hub ends well");

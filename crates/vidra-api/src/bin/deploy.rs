@@ -1,4 +1,4 @@
-//! Writes what in `deploy/` follows from the types and the rights: `deploy <directory>`. Links no client.
+//! Writes what in `deploy/` follows from the types, the rights and the policy: `deploy <directory>`. Links no client.
 
 use std::error::Error;
 use std::fmt::Write;
@@ -6,10 +6,14 @@ use std::path::Path;
 use std::{env, fs};
 
 use serde_json::{Value, json};
-use vidra_api::rights::{self, Right};
+use vidra_api::{
+    policy,
+    rights::{self, Right},
+};
 
 const HEAD: &str = "# Generated from crates/vidra-api (cargo xtask crds); to change it, change";
 const RIGHTS: &str = "src/rights.rs there.\n";
+const POLICY: &str = "src/policy.rs there.\n";
 const TYPES: &str = "the types there.\n";
 const HELM: &str = "helm/vidra-hub/files";
 
@@ -67,6 +71,14 @@ fn files() -> Result<Vec<(String, String)>, Box<dyn Error>> {
         files.push((format!("{HELM}/rights/users/{}.yaml", user.of), text));
     }
     files.push(("kustomize/users.yaml".to_owned(), users));
+
+    let mut guard = format!("{HEAD} {POLICY}");
+    for object in policy::objects(&policy::hub_user(rights::NAMESPACE)) {
+        write!(guard, "---\n{}", serde_saphyr::to_string(&object)?)?;
+    }
+    files.push(("kustomize/policy.yaml".to_owned(), guard));
+    let rules = serde_saphyr::to_string(&policy::rules())?;
+    files.push((format!("{HELM}/policy.yaml"), format!("{HEAD} {POLICY}{rules}")));
     Ok(files)
 }
 
