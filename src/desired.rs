@@ -25,8 +25,11 @@ pub struct Desired {
     /// Objects of kinds that the member does not know.
     pub unresolved: Vec<Unresolved>,
     /// What was asked for last of [`Desired::sparing`]: the members that share this mostly ask alike.
-    sparing: Mutex<Option<(DriftSpec, Arc<Autoscalers>, Arc<Sparing>)>>,
+    sparing: Mutex<Option<Spared>>,
 }
+
+/// What is left alone, and by which rules.
+type Spared = (DriftSpec, Arc<Autoscalers>, Arc<Sparing>);
 
 impl Desired {
     /// What was rendered, under the keys that all that is kept of its objects shares.
