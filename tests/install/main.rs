@@ -74,9 +74,9 @@ fn users_have_what_their_roles_say(machine: &Machine) {
     let limited = "--user=limited";
     let bind = format!("create rolebinding edit -n team-a --clusterrole=vidra-edit {limited}");
     machine.kubectl("hub", &bind, "").unwrap();
-    let bind = format!("create rolebinding view -n default --clusterrole=view {limited}");
+    let bind = format!("create rolebinding view -n default --clusterrole=vidra-view {limited}");
     machine.kubectl("hub", &bind, "").unwrap();
-    // A moment passes until Kubernetes' own role has it.
+    // A moment passes until the server goes by it.
     let seen = || machine.may("limited", "list vidratargets.vidra.dev -n default");
     until("view has it too", || seen().then_some(()).ok_or_else(|| "no".to_owned()));
     for (question, answer) in [
