@@ -330,7 +330,8 @@ impl Actor<'_> {
 
     fn body(&self, declared: &Declared) -> Value {
         let owner = self.owner;
-        render::compose(declared, &owner.hub, &owner.hash, &owner.name, owner.generation)
+        let (generation, salt) = (owner.generation, self.session.salt());
+        render::compose(declared, &owner.hub, &owner.hash, &owner.name, generation, salt)
     }
 
     fn params(&self, force: bool) -> PatchParams {

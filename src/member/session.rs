@@ -206,6 +206,11 @@ impl Inner {
 }
 
 impl Session {
+    /// The key of digests and seals.
+    pub fn salt(&self) -> &HashKey {
+        &self.deps.salt
+    }
+
     /// Its bounds.
     pub fn knobs(&self) -> &Knobs {
         &self.deps.knobs

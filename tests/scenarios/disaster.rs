@@ -80,6 +80,40 @@ fn a_hub_built_anew_from_the_same_declarations_knows_its_objects_and_writes_noth
     });
 }
 
+#[test]
+fn stamps_that_a_user_of_the_member_forges_hold_nothing_up() {
+    scenario(async |mut world| {
+        world.register(&["berlin"]).await;
+        world.deliver("shop", &["berlin"], &manifest("one")).await;
+        world.deliver("other", &["berlin"], &config_map("others", "one")).await;
+        world.ready("shop").await;
+        world.ready("other").await;
+        let alice = world.alice("berlin").await;
+        world.stop_hub().await;
+        let ns = world.ns.clone();
+        let at = |number: usize| At::config_map(&ns, &format!("settings-{number}"));
+        for number in 0..OBJECTS {
+            let live = alice.live(&at(number)).await;
+            let annotations = live["metadata"]["annotations"].as_object().unwrap();
+            let (owner, stamp) =
+                annotations.iter().find(|(key, _)| key.starts_with("owner.vidra.dev/")).unwrap();
+            let mut words: Vec<_> = stamp.as_str().unwrap().split(' ').collect();
+            (words[1], words[2]) = ("999999", "0123456789abcdef0123456789abcdef");
+            alice.merge(&at(number), json!({"metadata": {"annotations": {owner: words.join(" ")}}})).await;
+        }
+        let others = At::config_map(&ns, "others");
+        alice.merge(&others, json!({"data": {"key": "evil"}})).await;
+        world.start_hub().await;
+        alice.when(&others, "repaired", says("one")).await;
+        for number in 0..OBJECTS {
+            let forged = |live: &Value| live["metadata"]["annotations"].to_string().contains("999999");
+            alice.when(&at(number), "stamped by the hub again", |live| !forged(live)).await;
+        }
+        world.ready("shop").await;
+        world.end().await;
+    });
+}
+
 /// Takes away the last of berlin's VidraInventories while the hub does not run. One of the objects that stood in it.
 async fn lose_a_part_of_the_inventory(world: &mut World) -> String {
     world.stop_hub().await;

@@ -60,6 +60,8 @@ pub enum Mutant {
     RemovesWhileWaiting,
     /// A watch may send as much as it likes.
     FloodGoesOn,
+    /// Whatever stands in a stamp is the hub's.
+    AnyStamp,
 }
 
 impl Mutant {
@@ -81,7 +83,7 @@ impl Mutant {
     ];
 
     /// Those that take away one guard each; docs/reference/safety.md names the test that notices.
-    pub const GUARDS: [Mutant; 12] = [
+    pub const GUARDS: [Mutant; 13] = [
         Mutant::ApprovesAnything,
         Mutant::MissingMemberAffirms,
         Mutant::UntracedDeleted,
@@ -94,6 +96,7 @@ impl Mutant {
         Mutant::UnboundedValue,
         Mutant::RemovesWhileWaiting,
         Mutant::FloodGoesOn,
+        Mutant::AnyStamp,
     ];
 }
 

@@ -88,7 +88,8 @@ impl Actor<'_> {
         let sparing = self.sparing();
         let kept = sparing.objects.get(&declared.key).is_some_and(|one| one.is_kept(plain, &declared.body));
         let (name, generation) = (owner.name.clone(), owner.generation);
-        let stamp = Stamp { owner: name, generation, hash: declared.hash, kept };
+        let stamp = Stamp { owner: name, generation, hash: declared.hash, kept, seal: None };
+        let stamp = stamp.sealed(self.session.salt(), &declared.key);
         render::compose_kept(plain, &owner.hub, &owner.hash, &stamp)
     }
 

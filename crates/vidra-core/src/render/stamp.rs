@@ -7,10 +7,12 @@ use serde_json::{Map, Value};
 use vidra_api::labels::{HUB_LABEL, OWNER_PREFIX, object_labels};
 use vidra_api::names::{HubId, OwnerHash};
 
-use super::{Declared, DeclaredHash};
+use super::{Declared, DeclaredHash, HashKey};
+use crate::object::ObjectKey;
 
-/// What the annotation of an owner says: who applied, at which generation, and what.
-/// Written `team-a/shop 7 3f9c…`, with ` kept` behind it where live values were sent that are not as declared.
+/// What the annotation of an owner says: who applied, at which generation, and what; and the seal of the hub, or whoever
+/// may write to the object could tell a generation that the hub does not have yet.
+/// Written `team-a/shop 7 3f9c… 81d0…`, with `kept` before the seal where live values were sent that are not as declared.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stamp {
     /// The VidraResource, as `namespace/name`.
@@ -22,10 +24,13 @@ pub struct Stamp {
     /// Something that was left alone was sent with its live value, and not as it was declared: that our entry owns
     /// it does not tell that it is as declared.
     pub kept: bool,
+    /// What [`Stamp::sealed`] put there: 12 hex digits.
+    pub seal: Option<String>,
 }
 
 /// What is written behind a stamp of such an apply.
 const KEPT: &str = "kept";
+const SEAL_DIGITS: usize = 12;
 
 impl Stamp {
     /// Reads what [`fmt::Display`] writes; None when it is anything else.
@@ -33,11 +38,10 @@ impl Stamp {
         let mut words = text.split(' ');
         let (owner, generation, hash) = (words.next()?, words.next()?, words.next()?);
         let (namespace, name) = owner.split_once('/')?;
-        let kept = match words.next() {
-            None => false,
-            Some(KEPT) => true,
-            Some(_) => return None,
-        };
+        let mut words = words.peekable();
+        let kept = words.next_if_eq(&KEPT).is_some();
+        let is_hex = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
+        let seal = words.next_if(|word| word.len() == SEAL_DIGITS && word.bytes().all(is_hex));
         if words.next().is_some() || namespace.is_empty() || name.is_empty() || name.contains('/') {
             return None;
         }
@@ -46,30 +50,61 @@ impl Stamp {
             generation: generation.parse().ok()?,
             hash: DeclaredHash::parse(hash)?,
             kept,
+            seal: seal.map(str::to_owned),
         };
         Some(stamp)
+    }
+
+    /// With the seal of whoever knows the key, for this object.
+    pub fn sealed(self, key: &HashKey, object: &ObjectKey) -> Self {
+        let seal = Some(self.made(key, object));
+        Self { seal, ..self }
+    }
+
+    /// It was sealed with this key, for this object, as it stands there.
+    pub fn is_genuine(&self, key: &HashKey, object: &ObjectKey) -> bool {
+        self.seal.as_ref().is_some_and(|seal| *seal == self.made(key, object))
+    }
+
+    fn made(&self, key: &HashKey, object: &ObjectKey) -> String {
+        let (generation, hash) = (self.generation.to_string(), self.hash.to_string());
+        let kept = if self.kept { KEPT } else { "" };
+        let parts = [
+            &self.owner,
+            &*object.group,
+            &object.kind,
+            &object.namespace,
+            &object.name,
+            &generation,
+            &hash,
+            kept,
+        ];
+        key.digest(b"stamp", parts)
     }
 }
 
 impl fmt::Display for Stamp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {} {}", self.owner, self.generation, self.hash)?;
-        if self.kept { write!(f, " {KEPT}") } else { Ok(()) }
+        let kept = if self.kept { Some(KEPT) } else { None };
+        kept.into_iter().chain(self.seal.as_deref()).try_for_each(|word| write!(f, " {word}"))
     }
 }
 
 /// The body to apply: the prepared object with our labels and annotation on it.
 ///
-/// `owner_name` is the owner's `namespace/name`; `generation` its generation now.
+/// `owner_name` is the owner's `namespace/name`; `generation` its generation now; `key` seals the stamp.
 pub fn compose(
     declared: &Declared,
     hub: &HubId,
     owner: &OwnerHash,
     owner_name: &str,
     generation: i64,
+    key: &HashKey,
 ) -> Value {
-    let stamp = Stamp { owner: owner_name.to_owned(), generation, hash: declared.hash, kept: false };
-    compose_kept(&declared.body, hub, owner, &stamp)
+    let (owner_name, hash) = (owner_name.to_owned(), declared.hash);
+    let stamp = Stamp { owner: owner_name, generation, hash, kept: false, seal: None };
+    compose_kept(&declared.body, hub, owner, &stamp.sealed(key, &declared.key))
 }
 
 /// As [`compose`], for what is sent in place of the prepared object.

@@ -308,14 +308,39 @@ fn a_composed_body_bears_our_marks_beside_those_of_the_user() {
         let declared = one(&format!("apiVersion: v1\nkind: ConfigMap\nmetadata: {metadata}"));
         let hub = HubId::try_from("hub1").unwrap();
         let owner = OwnerHash::new(&hub, "team-a", "shop");
-        let body = compose(&declared, &hub, &owner, "team-a/shop", 7);
+        let body = compose(&declared, &hub, &owner, "team-a/shop", 7, &key());
         let (mut labels, mut annotations) = (labels, annotations);
         labels["vidra.dev/hub"] = json!("hub1");
         labels[owner.label_key()] = json!("");
-        annotations[owner.label_key()] = json!(format!("team-a/shop 7 {}", declared.hash));
+        let text = body["metadata"]["annotations"][owner.label_key()].as_str().unwrap();
+        let (stamp, seal) = text.rsplit_once(' ').unwrap();
+        assert_eq!(stamp, format!("team-a/shop 7 {}", declared.hash));
+        assert_eq!(seal.len(), 12);
+        annotations[owner.label_key()] = json!(text);
         assert_eq!(body["metadata"]["labels"], labels);
         assert_eq!(body["metadata"]["annotations"], annotations);
         assert_eq!(body["metadata"]["namespace"], "shop");
+    }
+}
+
+#[test]
+fn only_a_stamp_that_the_hub_made_for_this_object_and_that_nobody_changed_is_genuine() {
+    let declared = |name: &str| one(&format!("apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: {name}}}"));
+    let (a, b) = (declared("a"), declared("b"));
+    let stamp = Stamp { owner: "team-a/shop".into(), generation: 7, hash: a.hash, kept: false, seal: None };
+    assert!(!stamp.is_genuine(&key(), &a.key), "as hubs wrote it before");
+    let stamp = stamp.sealed(&key(), &a.key);
+    assert!(stamp.is_genuine(&key(), &a.key));
+    assert!(!stamp.is_genuine(&key(), &b.key), "copied from another object");
+    assert!(!stamp.is_genuine(&HashKey::new([9; 32]), &a.key), "another hub's");
+    for forged in [
+        Stamp { owner: "team-a/other".into(), ..stamp.clone() },
+        Stamp { generation: 999_999, ..stamp.clone() },
+        Stamp { hash: b.hash, ..stamp.clone() },
+        Stamp { kept: true, ..stamp.clone() },
+        Stamp { seal: Some("0123456789ab".into()), ..stamp.clone() },
+    ] {
+        assert!(!forged.is_genuine(&key(), &a.key), "{forged}");
     }
 }
 
@@ -324,12 +349,16 @@ fn a_stamp_that_says_anything_else_is_none() {
     let hash = "0123456789abcdef0123456789abcdef";
     assert!(!Stamp::parse(&format!("a/b 1 {hash}")).unwrap().kept);
     assert!(Stamp::parse(&format!("a/b 1 {hash} kept")).unwrap().kept);
+    assert!(Stamp::parse(&format!("a/b 1 {hash} kept 0123456789ab")).unwrap().kept);
     for text in [
         String::new(),
         format!("a/b {hash}"),
         format!("a/b 1 {hash} "),
         format!("a/b 1 {hash} keep"),
         format!("a/b 1 {hash} kept kept"),
+        format!("a/b 1 {hash} 0123456789ab kept"),
+        format!("a/b 1 {hash} 0123456789a"),
+        format!("a/b 1 {hash} 0123456789AB"),
         format!("a/b  1 {hash}"),
         format!("a 1 {hash}"),
         format!("a/b/c 1 {hash}"),
@@ -366,8 +395,10 @@ proptest! {
         namespace in "[a-z0-9-]{1,63}", name in "[a-z0-9.-]{1,180}", generation: i64, value in any_json(), kept: bool,
     ) {
         let hash = DeclaredHash::of(&value, &key());
-        let stamp = Stamp { owner: format!("{namespace}/{name}"), generation, hash, kept };
-        prop_assert_eq!(Stamp::parse(&stamp.to_string()), Some(stamp));
+        let stamp = Stamp { owner: format!("{namespace}/{name}"), generation, hash, kept, seal: None };
+        prop_assert_eq!(Stamp::parse(&stamp.to_string()), Some(stamp.clone()));
+        let sealed = stamp.sealed(&key(), &one("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}").key);
+        prop_assert_eq!(Stamp::parse(&sealed.to_string()), Some(sealed));
     }
 
     #[test]
