@@ -225,7 +225,8 @@ pub enum ChunkWrite {
 /// leaves, nothing new is made (its namespace may be terminating): the chunk stays until all is gone.
 ///
 /// The first chunk names all of them: after those that are new are made, and before those go that are not needed. So
-/// however far the writes come, what is named is there.
+/// however far the writes come, what is named is there. Chunks without the first are what a crash leaves of an inventory
+/// that is made: it counts as lost.
 pub fn writes(chunks: &Chunks, inventory: &Inventory, leaving: bool, most: usize) -> Vec<ChunkWrite> {
     let mut left = inventory.clone();
     let mut places: Vec<(&Chunk, Vec<Entry>)> = Vec::new();
@@ -253,7 +254,8 @@ pub fn writes(chunks: &Chunks, inventory: &Inventory, leaving: bool, most: usize
     let named = Named(all.collect());
 
     let mut writes = Vec::new();
-    for (index, entries) in made {
+    // The first, which names the others, comes last.
+    for (index, entries) in made.into_iter().rev() {
         writes.push(ChunkWrite::Create { index, named: named.by(index), entries: written(entries) });
     }
     for (chunk, entries) in places {
@@ -344,12 +346,18 @@ mod tests {
             .collect()
     }
 
-    /// Brings chunks to an inventory; at no moment one that is named is missing.
+    /// Brings chunks to an inventory.
     fn bring(chunks: &mut Chunks, inventory: &Inventory) {
         for write in writes(chunks, inventory, false, ENTRIES_MAX) {
             perform(chunks, &[write]);
-            assert!(!is_lost(chunks), "what is named is there, however far the writes come");
+            let newest =
+                chunks.values().filter(|chunk| !chunk.named.is_empty()).max_by_key(|chunk| chunk.version);
+            for index in newest.iter().flat_map(|chunk| chunk.named.iter()) {
+                let is_there = chunks.values().any(|chunk| chunk.index == *index);
+                assert!(is_there, "what is named is there, however far the writes come");
+            }
         }
+        assert!(!is_lost(chunks));
     }
 
     /// Performs writes on chunks, as the API server would.

@@ -349,7 +349,7 @@ mod tests {
                     "ignore": [{"target": {"namespace": "a", "name": "b"}, "paths": [".spec"]}],
                     "yield": "Standard"}, "prune": false, "deletionPolicy": "Orphan",
                 "namespaceAndCRDDeletion": "WhenEmpty", "conflicts": {"existing": "Adopt", "fields": "Fail"},
-                "removalApproved": true,
+                "approvedRemoval": "0123456789",
                 "reconcile": {"interval": "10m"}, "suspend": true, "generation": 7,
             },
             "status": {

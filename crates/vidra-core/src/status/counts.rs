@@ -117,7 +117,8 @@ mod tests {
                 status.state = state;
             }
         }
-        let cases: [(fn(&mut VidraTarget), Option<&str>, Standing); 14] = [
+        type Turn = fn(&mut VidraTarget);
+        let cases: [(Turn, Option<&str>, Standing); 14] = [
             (|_| {}, None, Ready),
             (|_| {}, Some("r"), Ready),
             (|_| {}, Some("newer"), Progressing),
