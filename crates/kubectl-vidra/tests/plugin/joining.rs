@@ -169,10 +169,10 @@ async fn a_member_joins_by_one_command_gets_what_is_delivered_and_keeps_it() -> 
     bed.put(&two).await?;
     bed.run("admin", "reconcile hello -n team-a --timeout 60s")?.ended(0)?;
     bed.put(&hello()).await?;
-    let late = bed.run("admin", "reconcile hello -n team-a --timeout 3s")?.ended(1)?;
+    let late = bed.run("admin", "reconcile hello -n team-a --timeout 10s")?.ended(1)?;
     ensure!(
         late.err.contains(
-            "not settled within 3s: Ready, still to go: 1 object on 1 target; Finalizers on berlin: "
+            "not settled within 10s: Ready, still to go: 1 object on 1 target; Finalizers on berlin: "
         ),
         "{late:?}"
     );
