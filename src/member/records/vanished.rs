@@ -19,6 +19,8 @@ pub(super) struct Vanished {
     pub(super) uid: Uid,
     pub(super) views: Views,
     told: Option<Told>,
+    /// The resourceVersion under which it was found hidden.
+    hidden_at: u64,
 }
 
 /// What a read has told.
@@ -47,9 +49,20 @@ impl Inner {
         let owners = record.owners();
         if self.is_wanted(key, &record.views) {
             let Record { uid, views, .. } = *record;
-            self.vanished.insert(key.clone(), Vanished { uid, views, told: None });
+            self.vanished.insert(key.clone(), Vanished { uid, views, told: None, hidden_at: 0 });
         }
         owners
+    }
+
+    /// A watch shows the end of an object that was found hidden before: who wants it asks again.
+    fn doubt_hidden(&mut self, key: &ObjectKey, uid: &str, at: u64) -> Vec<TargetKey> {
+        let Some(vanished) = self.vanished.get_mut(key) else { return Vec::new() };
+        if vanished.uid != *uid || !vanished.is_hidden() || vanished.hidden_at >= at {
+            return Vec::new();
+        }
+        vanished.told = None;
+        let owners = vanished.views.iter().map(|view| view.owner.clone()).collect();
+        targets_of(&owners, &self.owners)
     }
 
     fn is_wanted(&self, key: &ObjectKey, views: &[View]) -> bool {
@@ -80,7 +93,9 @@ impl Records {
         }
         match inner.objects.get(key) {
             Some(record) if record.uid == *uid && record.resource_version <= at => {}
-            _ => return Vec::new(),
+            Some(_) => return Vec::new(),
+            // It was seen again since a read found it hidden, and that was overtaken by its end.
+            None => return inner.doubt_hidden(key, uid, at),
         }
         inner.folds += 1;
         let owners = inner.vanish(key);
@@ -114,7 +129,8 @@ impl Records {
         if inner.objects.get(key).is_none_or(|record| record.uid != *uid) {
             let views = inner.vanished.remove(key).filter(|vanished| vanished.uid == *uid);
             let views = views.map_or_else(Views::new, |vanished| vanished.views);
-            inner.vanished.insert(key.clone(), Vanished { uid: uid.into(), views, told: Some(Told::Gone) });
+            let told = Some(Told::Gone);
+            inner.vanished.insert(key.clone(), Vanished { uid: uid.into(), views, told, hidden_at: 0 });
         }
         targets
     }
@@ -132,7 +148,8 @@ impl Records {
         let before = before.unwrap_or_default();
         let views = self.views(&key, &live, Source::Read, (before, false), &inner.owners);
         inner.vanish(&key);
-        inner.vanished.insert(key, Vanished { uid, views, told: Some(Told::Hidden) });
+        let hidden_at = live.resource_version().parse().unwrap_or(u64::MAX);
+        inner.vanished.insert(key, Vanished { uid, views, told: Some(Told::Hidden), hidden_at });
     }
 
     /// Contact was lost: what a read told before may not be so any more.

@@ -57,6 +57,24 @@ fn an_own_answer_tells_once_what_it_undid() {
 }
 
 #[test]
+fn an_object_that_was_found_hidden_and_went_while_a_call_was_under_way_is_asked_for_again() {
+    let is_told = |records: &Records| records.vanished(&owner(), &key(), &"u1".into()).told;
+    let records = applied();
+    records.fold_gone(&key(), "u1", "11");
+    // The read is under way while the label comes back and the object goes: the last of both waits for the answer.
+    records.depart(&key());
+    records.fold(&gvk(), live(13, "fast", true), Source::Watch);
+    assert_eq!(records.fold_gone(&key(), "u1", "14"), []);
+    records.tell_hidden(&gvk(), unlabelled(12, "fast", true));
+    assert_eq!(records.land(&key()), [target()]);
+    assert!(!is_told(&records));
+    // The event by which it lost its label, late, tells nothing new.
+    records.tell_hidden(&gvk(), unlabelled(15, "fast", true));
+    assert_eq!(records.fold_gone(&key(), "u1", "15"), []);
+    assert!(is_told(&records));
+}
+
+#[test]
 fn what_a_read_told_of_an_object_that_is_not_seen_is_kept_until_something_is_seen() {
     let told = |records: &Records| records.vanished(&owner(), &key(), &"u1".into());
     let hash = Some(desired().objects[&key()].hash);
