@@ -68,7 +68,7 @@ pub fn good() -> [Value; 4] {
             "VidraInventory",
             "shop.berlin.0",
             json!({
-                "resource": "shop", "cluster": "berlin", "chunk": 0,
+                "resource": "shop", "cluster": "berlin", "chunk": 0, "chunks": [0],
                 "entries": ["/v1/ConfigMap/shop/a/done/u"],
             }),
         ),
