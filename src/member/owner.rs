@@ -23,6 +23,8 @@ pub struct Owner {
     pub generation: i64,
     /// When it was made, in seconds; 0 where nobody says.
     pub since: i64,
+    /// Its target goes: what is not removed then is never looked at again.
+    pub leaves: bool,
     /// Missing namespaces are made.
     pub create_namespaces: bool,
     /// What to do where others were first.

@@ -306,6 +306,7 @@ impl Pass<'_> {
             name: format!("{namespace}/{resource}"),
             generation: self.target.spec.generation,
             since: made.unwrap_or_default(),
+            leaves: self.target.spec.desired != Wish::Present,
             create_namespaces,
             conflicts: self.target.spec.conflicts,
             take_over_from: member.and_then(|member| member.annotations().get(TAKE_OVER_FROM).cloned()),

@@ -1,7 +1,7 @@
 //! Objects that scenarios deliver, and what they read of them.
 
 use serde_json::{Value, json};
-use testkit::world::{At, World};
+use testkit::world::{At, SOON, World, wait_for};
 
 /// The manifest of a ConfigMap.
 pub fn config_map(name: &str, value: &str) -> String {
@@ -61,6 +61,16 @@ pub fn marks(object: &Value) -> Vec<String> {
     let managers =
         entries.filter_map(|entry| entry["manager"].as_str()).filter(|name| name.starts_with("vidra"));
     keys.chain(managers.map(str::to_owned)).collect()
+}
+
+/// Waits until the inventory has the uids of this number of objects: they stand there a moment after Ready.
+pub async fn inventoried(world: &World, name: &str, cluster: &str, objects: usize) {
+    wait_for("the inventory has all uids", SOON, async || {
+        let entries = world.inventory(name, cluster).await;
+        let known = entries.iter().filter(|entry| entry.done).count();
+        if known == objects { Ok(()) } else { Err(format!("{entries:?}")) }
+    })
+    .await;
 }
 
 /// What Events with this reason say in the scenario's namespace of the hub.

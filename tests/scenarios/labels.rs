@@ -123,8 +123,8 @@ fn an_object_that_a_controller_made_with_our_labels_is_nothing_to_the_hub() {
         world.after_passes(2).await;
         world.deliver_with("shop", &config_map("settings", "two"), spec).await;
         alice.gone(&At::config_map(&world.ns, "beside")).await;
-        let status = world.ready("shop").await.status.unwrap();
-        assert_eq!(status.summary.unwrap().objects, 1);
+        world.ready("shop").await;
+        world.target_when("shop", "berlin", "one object is left", |status| status.objects == 1).await;
         assert_eq!(alice.live(&at).await, copy);
         assert_eq!(world.requests_for(&at, "berlin", &mark), []);
         alice.delete(&at).await;

@@ -5,7 +5,7 @@ use testkit::world::{At, World};
 use vidra_api::TargetState;
 use vidra_hub::hub::state::Inherit;
 
-use crate::{config_map, scenario};
+use crate::{config_map, inventoried, scenario};
 
 const KINDS: [&str; 3] = ["VidraTarget", "VidraInventory", "MemberCluster"];
 
@@ -18,6 +18,7 @@ async fn delivered_and_stopped(world: &mut World) -> Value {
     world.register(&["berlin"]).await;
     world.deliver("shop", &["berlin"], &config_map("settings", "one")).await;
     world.ready("shop").await;
+    inventoried(world, "shop", "berlin", 1).await;
     world.stop_hub().await;
     world.hub.live(&identity(world)).await
 }
@@ -137,6 +138,33 @@ fn a_hub_does_not_start_on_the_state_of_another_unless_it_is_to_adopt_it() {
         world.restart_hub().await;
         world.ready("shop").await;
         all_are_of(&world, &new).await;
+        world.end().await;
+    });
+}
+
+#[test]
+fn what_bears_another_hubs_label_is_not_gone_when_its_resource_is_deleted() {
+    scenario(async |mut world| {
+        delivered_and_stopped(&mut world).await;
+        world.hub.delete(&identity(&world)).await;
+        (world.settings.hub_id, world.settings.inherit) = (None, Inherit::NewIdentity);
+        world.start_hub().await;
+        world.target_is("shop", "berlin", TargetState::Failed, "OwnedByOtherHub").await;
+        world.hub.delete(&world.resource_at("shop")).await;
+        let words = "vidra.dev/forget=berlin";
+        world
+            .target_when("shop", "berlin", "waiting for a person", |status| {
+                status.reason.as_deref() == Some("OwnedByOtherHub")
+                    && status.message.as_deref().is_some_and(|message| message.contains(words))
+            })
+            .await;
+        world.restart_hub().await;
+        world.look("shop", "1", 1).await;
+        assert!(world.target("shop", "berlin").await.is_some(), "it is told, and not taken for gone");
+        let forget = json!({"metadata": {"annotations": {"vidra.dev/forget": "berlin"}}});
+        world.hub.merge(&world.resource_at("shop"), forget).await;
+        world.removed("shop").await;
+        world.alice("berlin").await.delete(&At::config_map(&world.ns, "settings")).await;
         world.end().await;
     });
 }

@@ -1,10 +1,10 @@
 //! Members that fall silent, and hubs that come back.
 
 use serde_json::{Value, json};
-use testkit::world::{At, LONG, SOON, wait_for};
+use testkit::world::{At, LONG, wait_for};
 use vidra_api::TargetState;
 
-use crate::{config_map, object, says, scenario, uid};
+use crate::{config_map, inventoried, object, says, scenario, uid};
 
 #[test]
 fn a_silent_member_delays_nobody_and_catches_up() {
@@ -136,13 +136,8 @@ fn drift_made_while_the_hub_was_down_is_repaired_after_the_start() {
         let at = |name: &str| At::config_map(&ns, name);
         let untouched = alice.live(&at("untouched")).await;
         let reset = alice.live(&at("reset")).await;
-        // By its uid alone one is known that loses its labels: it stands in the inventory a moment after Ready.
-        wait_for("the inventory has all uids", SOON, async || {
-            let entries = world.inventory("shop", "berlin").await;
-            let known = entries.iter().filter(|entry| entry.done).count();
-            if known == names.len() { Ok(()) } else { Err(format!("{entries:?}")) }
-        })
-        .await;
+        // By its uid alone one is known that loses its labels.
+        inventoried(&world, "shop", "berlin", names.len()).await;
         world.stop_hub().await;
         alice.merge(&at("edited"), json!({"data": {"key": "evil"}})).await;
         alice.merge(&at("emptied"), json!({"data": null})).await;

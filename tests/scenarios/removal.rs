@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use testkit::world::{At, LONG, SOON, World, wait_for};
 use vidra_api::TargetState;
 
-use crate::{config_map, marks, says, scenario, uid};
+use crate::{config_map, inventoried, marks, says, scenario, uid};
 
 #[test]
 fn a_dropped_document_is_pruned_unless_pruning_is_off() {
@@ -29,7 +29,7 @@ fn a_dropped_document_is_pruned_unless_pruning_is_off() {
         world.deliver_with("shop", &manifest(&["a"]), spec(true)).await;
         alice.gone(&at("c")).await;
         world.ready("shop").await;
-        assert_eq!(world.inventory("shop", "berlin").await.len(), 1);
+        inventoried(&world, "shop", "berlin", 1).await;
         world.end().await;
     });
 }
@@ -304,7 +304,7 @@ fn an_empty_manifest_is_an_error_unless_it_is_meant() {
             alice.gone(&at(name)).await;
         }
         world.ready("shop").await;
-        assert_eq!(world.inventory("shop", "berlin").await, []);
+        inventoried(&world, "shop", "berlin", 0).await;
         world.deliver_with("shop", &config_maps(&all, "two"), spec).await;
         world.ready("shop").await;
         world.end().await;
@@ -331,7 +331,7 @@ fn what_is_not_to_be_pruned_is_let_go_when_it_leaves_the_manifest_and_when_all_e
         let left = alice.when(&at("a"), "let go", let_go).await;
         assert!(says("one")(&left) && left["metadata"]["deletionTimestamp"].is_null(), "{left}");
         world.ready("shop").await;
-        assert_eq!(world.inventory("shop", "berlin").await.len(), 3);
+        inventoried(&world, "shop", "berlin", 3).await;
 
         // A person may say so on the live object.
         alice.merge(&at("c"), json!({"metadata": {"annotations": {"vidra.dev/prune": "disabled"}}})).await;

@@ -4,7 +4,7 @@ use serde_json::json;
 use testkit::world::At;
 use vidra_api::TargetState;
 
-use crate::{config_map, says, scenario, uid};
+use crate::{config_map, says, scenario, settings, uid};
 
 #[test]
 fn a_terminating_object_is_left_until_it_is_gone_and_then_made_again() {
@@ -73,6 +73,8 @@ fn a_namespace_that_is_deleted_under_the_objects_is_waited_for_and_filled_again(
 fn what_is_replaced_stays_while_what_replaces_it_is_still_being_deleted() {
     scenario(async |world| {
         world.register(&["berlin"]).await;
+        // What is dropped would stay for that long anyhow.
+        settings::set(&world, json!({"pruneDelay": "0s"})).await;
         let (old, new) = (config_map("old", "one"), config_map("new", "one"));
         world.deliver("shop", &["berlin"], &(old.clone() + &new)).await;
         world.ready("shop").await;

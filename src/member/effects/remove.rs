@@ -5,12 +5,13 @@ use kube::{
     api::{DeleteParams, Patch, PatchParams, Preconditions, PropagationPolicy},
 };
 use serde_json::{Value, json};
-use vidra_api::labels::{HUB_LABEL, PRUNE};
+use vidra_api::labels::{FORGET, HUB_LABEL, PRUNE};
 use vidra_core::{
     fields,
     mutants::{self, Mutant},
     object::{Gvk, ObjectKey},
     plan::Effect,
+    unseen,
 };
 
 use super::{Actor, Outcome, Step, empty::Contents};
@@ -20,6 +21,9 @@ use crate::member::{
     owner::{Standing, other_owners, standing},
     records::Source,
 };
+
+/// Longest value of a label.
+const LABEL_MAX: usize = 63;
 
 /// How an object goes out of a target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,6 +74,7 @@ impl Actor<'_> {
         };
         let held = !uid.is_empty() && live.uid() == uid;
         let ours = match standing(&live.json, self.owner) {
+            Standing::OtherHub(hub) if held && self.owner.leaves => return Ok(self.held_elsewhere(key, &hub)),
             Standing::Controlled | Standing::OtherHub(_) => false,
             Standing::Ours => true,
             Standing::Shared | Standing::Foreign if held && !self.is_traced(&live) => {
@@ -82,6 +87,17 @@ impl Actor<'_> {
             return Ok(Outcome::Gone);
         }
         self.part(&api, &gvk, key, live, parting).await
+    }
+
+    /// The inventory has it, and another hub's label is on it: this hub has lost its identity, or was overtaken.
+    fn held_elsewhere(&self, key: &ObjectKey, hub: &str) -> Outcome {
+        let (hub, cluster) = (unseen::shown(hub, LABEL_MAX), &self.session.cluster);
+        Outcome::Refused {
+            reason: "OwnedByOtherHub",
+            message: format!(
+                "{key} belongs to the hub {hub:?} and is not deleted; restore this hub's identity, or annotate the VidraResource to leave what is there: {FORGET}={cluster}"
+            ),
+        }
     }
 
     /// Deletes or releases what was read and is ours.
