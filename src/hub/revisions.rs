@@ -58,6 +58,16 @@ pub enum RevisionError {
         /// What failed.
         source: CallError,
     },
+    /// The hub's API does not take the Secret: a quota, or a policy.
+    #[error(
+        "the hub's API refuses the revision's Secret {name}: {source}; lift the quota or change the policy that refuses it"
+    )]
+    Refused {
+        /// The Secret's name.
+        name: String,
+        /// The refusal.
+        source: CallError,
+    },
     /// The Secret does not hold a revision.
     #[error(
         "the revision's Secret {name} cannot be read ({why}); delete it and edit the VidraResource, and it is made again"
@@ -93,13 +103,14 @@ impl RevisionError {
         match self {
             Self::Source(error) => error.reason(),
             Self::Overrides(_) => "OverridesInvalid",
+            Self::Refused { .. } => "RevisionRefused",
             _ => "ManifestInvalid",
         }
     }
 
-    /// A source may not be read: it is not what it says that keeps the revision from being made.
+    /// Not what is declared keeps the revision from being made: a source may not be read, or its Secret not be written.
     pub fn is_forbidden(&self) -> bool {
-        matches!(self, Self::Source(SourceError::Forbidden { .. }))
+        matches!(self, Self::Source(SourceError::Forbidden { .. }) | Self::Refused { .. })
     }
 
     /// Why a target has nothing to deliver, in one CamelCase word.

@@ -99,7 +99,9 @@ impl Pass<'_> {
             }
             self.suspend_targets().await?;
             self.let_leave().await?;
-            return self.report(None, None, handled).await;
+            let verdict = self.report(None, None, handled).await?;
+            self.drop_outdated(None).await?;
+            return Ok(verdict);
         }
         // The revision is owned by the VidraResource and needs no mark on it; the targets do.
         let (marked, revision) = tokio::join!(self.mark(), self.revision());
@@ -115,6 +117,7 @@ impl Pass<'_> {
                 let problem = Problem { reason, message, stalled: true };
                 self.tend().await?;
                 let verdict = self.report(None, Some(problem), handled).await?;
+                self.drop_outdated(None).await?;
                 // Nothing tells when a right was given.
                 Ok(if error.is_forbidden() { Verdict::Retry(RETRY_MOST) } else { verdict })
             }
@@ -140,7 +143,7 @@ impl Pass<'_> {
                     self.use_up_approvals(&before).await?;
                 }
                 let verdict = self.report(Some(&parsed.name), problem, handled).await?;
-                self.drop_outdated(&parsed.name).await?;
+                self.drop_outdated(Some(&parsed.name)).await?;
                 // Nothing tells when the hub's API takes it.
                 Ok(if refused.is_some() { Verdict::Retry(RETRY_MOST) } else { verdict })
             }

@@ -215,7 +215,11 @@ const SETTINGS: [Setting; 19] = [
     Setting {
         key: "allowInlineSecrets",
         alias: None,
-        take: |live, text| put(&mut live.allow_inline_secrets, switch(text)),
+        take: |live, text| {
+            // Where no earlier text holds: it is not known whether they may.
+            live.allow_inline_secrets = false;
+            put(&mut live.allow_inline_secrets, switch(text))
+        },
     },
     Setting { key: "allowProxy", alias: None, take: |live, text| put(&mut live.allow_proxy, switch(text)) },
     Setting {
@@ -459,6 +463,8 @@ mod tests {
         assert_eq!(shown, ".spec[]");
         assert_eq!(reading.faults.len(), 1);
         assert!(!live(&[]).redact.protects("apps", "Deployment"));
+        let reading = read(&data(&[("allowInlineSecrets", "no")]), &Texts::new(), &defaults());
+        assert!(!reading.live.allow_inline_secrets && live(&[]).allow_inline_secrets);
     }
 
     #[test]

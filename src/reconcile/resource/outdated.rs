@@ -78,8 +78,8 @@ impl Outdated {
 
 impl Pass<'_> {
     /// Deletes the Secrets of revisions that nobody has had for a while. It costs a list at the start of the process, and
-    /// one for each revision that goes out of use.
-    pub(super) async fn drop_outdated(&self, current: &str) -> Result<(), CallError> {
+    /// one for each revision that goes out of use. `current` is what is declared now; `None`: that is no revision.
+    pub(super) async fn drop_outdated(&self, current: Option<&str>) -> Result<(), CallError> {
         let used = self.used_revisions(current);
         self.hub.revisions.keep(self.key, &used);
         let now = Instant::now();
@@ -99,7 +99,7 @@ impl Pass<'_> {
                 }
             }
             self.of_outdated(|known| known.forget(&going));
-            if !revisions.iter().any(|name| name == current) {
+            if current.is_some_and(|current| !revisions.iter().any(|name| name == current)) {
                 self.of_outdated(|known| known.lost = true);
                 self.hub.queue.add_after(Key::Resource(self.key.clone()), Duration::ZERO);
             }
@@ -115,7 +115,7 @@ impl Pass<'_> {
     }
 
     /// Those that targets are to have or had last, and what the status names: one of that name is not made again.
-    fn used_revisions(&self, current: &str) -> BTreeSet<String> {
+    fn used_revisions(&self, current: Option<&str>) -> BTreeSet<String> {
         let targets = self.hub.catalog.targets_of(self.key);
         let of_targets = targets.values().flat_map(|target| {
             let had = target.status.as_ref().and_then(|status| status.revision.clone());
@@ -123,7 +123,7 @@ impl Pass<'_> {
         });
         let now = self.hub.catalog.resource(self.key);
         let told = now.and_then(|now| now.status.as_ref()?.revision.clone());
-        of_targets.flatten().chain(told).chain([current.to_owned()]).collect()
+        of_targets.flatten().chain(told).chain(current.map(str::to_owned)).collect()
     }
 }
 

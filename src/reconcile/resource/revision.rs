@@ -2,13 +2,15 @@
 
 use std::sync::Arc;
 
+use kube::ResourceExt;
+
 use super::Pass;
 use crate::{
     hub::{
         revisions::{Content, Parsed, RevisionError},
         sources::{self, index::Reading},
     },
-    member::error::CallError,
+    member::error::{CallError, Class},
     queue::Key,
     reconcile::{KeptRevision, RETRY_MOST},
 };
@@ -101,7 +103,12 @@ impl Pass<'_> {
         match self.hub.revisions.secrets(self.resource, &owner.to_string(), content, name) {
             Ok(secrets) => {
                 for secret in &secrets {
-                    self.hub.api.create_revision(secret).await?;
+                    match self.hub.api.create_revision(secret).await {
+                        Err(source) if source.class == Class::Forbidden || source.is_invalid() => {
+                            return Ok(Err(RevisionError::Refused { name: secret.name_any(), source }));
+                        }
+                        made => made?,
+                    }
                 }
             }
             Err(error) => return Ok(Err(error)),

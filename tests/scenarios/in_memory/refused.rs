@@ -4,11 +4,43 @@
 use std::sync::Arc;
 
 use memkube::{Call, Denial, Verb};
-use serde_json::Value;
+use serde_json::{Value, json};
 use testkit::world::At;
 
 use super::scenario;
 use crate::{config_map, says};
+
+#[test]
+fn a_revision_that_the_hubs_api_refuses_is_told_and_a_member_leaves_all_the_same() {
+    scenario(async |world| {
+        world.register(&["austin", "berlin"]).await;
+        let (alice, settings) = (world.alice("berlin").await, At::config_map(&world.ns, "settings"));
+        world.deliver("shop", &["austin", "berlin"], &config_map("settings", "one")).await;
+        world.ready("shop").await;
+        let hub = world.bed().memory("hub").expect("this bed is in memory");
+        let hook = |call: &Call, object: &Value| match call.verb == Verb::Create
+            && object["type"] == "vidra.dev/revision"
+        {
+            true => Err(Denial::new("quota.example.com", "exceeded quota: secrets, used: 5, limited: 5")),
+            false => Ok(()),
+        };
+        hub.set_validating_admission(Some(Arc::new(hook)));
+        world.deliver("shop", &["austin", "berlin"], &config_map("settings", "two")).await;
+        let told = world.resource_says("shop", "Stalled", "True", "RevisionRefused").await;
+        let message = format!("{:?}", told.status);
+        assert!(message.contains("Forbidden (403)") && message.contains("lift the quota"), "{message}");
+        // What was delivered stays, and is repaired; and a member leaves.
+        alice.merge(&settings, json!({"data": {"key": "evil"}})).await;
+        alice.when(&settings, "repaired", says("one")).await;
+        world.hub.delete(&world.member_at("austin")).await;
+        world.hub.gone(&world.member_at("austin")).await;
+
+        hub.set_validating_admission(None);
+        world.reconcile_now("shop", "1").await;
+        alice.when(&settings, "delivered", says("two")).await;
+        world.end().await;
+    });
+}
 
 #[test]
 fn a_target_that_the_hubs_api_refuses_is_told_and_holds_up_no_other() {
