@@ -137,6 +137,7 @@ impl Pass<'_> {
             return self.conclude(unread, &Desired::default(), None, &Report::default()).await;
         }
         if leaving && self.has_nothing() {
+            self.disclaim();
             // The inventory is written before the first object: no member needs to be asked.
             return self.conclude(Delivery::TornDown, &Desired::default(), None, &Report::default()).await;
         }
@@ -362,9 +363,12 @@ impl Pass<'_> {
         let held = self.written(&scene);
         let token = self.token(session);
         let regained = self.regain(session, &owner, &live, &token).await?;
-        let mut inventory = match &regained {
-            Regained::All(found) => with_found(held.clone(), found.clone()),
-            Regained::NotLost | Regained::Unknown(_) => held.clone(),
+        let (held, mut inventory) = match &regained {
+            Regained::All(found) => {
+                let whole = inventory::joined(&self.hub.catalog.inventory(self.key));
+                (whole.clone(), with_found(whole, found.clone()))
+            }
+            Regained::NotLost | Regained::Unknown(_) => (held.clone(), held),
         };
         let mut look = self.look(&scene, &live, &mut inventory).await;
         let plan = mem::take(&mut look.plan);

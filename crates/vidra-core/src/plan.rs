@@ -113,6 +113,8 @@ pub struct Live {
 pub enum Handover {
     /// It left a moment ago: who else declares it may not be known yet.
     Delayed,
+    /// What this other VidraResource declares is not known yet.
+    Unknown(Box<str>),
     /// This other VidraResource declares it, and has not applied it yet.
     Awaited(Box<str>),
     /// Another one declares and applies it.
@@ -418,16 +420,17 @@ fn removals(input: &PlanInput<'_>, plan: &mut Plan) {
             continue;
         }
         let handover = input.handovers.get(key);
-        if let Some(stays @ (Handover::Delayed | Handover::Awaited(_))) = handover {
+        if let Some(stays @ (Handover::Delayed | Handover::Unknown(_) | Handover::Awaited(_))) = handover {
             plan.stays.insert(key.clone(), stays.clone());
             continue;
         }
         let uid = held.uid.clone();
         let gvk = Gvk::new(&key.group, &held.version, &key.kind);
         let action = match input.wish {
+            // To stay as it is: an apply of nothing takes values off.
+            Wish::Orphaned => Action::Release { uid },
             _ if handover == Some(&Handover::Done) => Action::Withdraw { uid },
             _ if handover == Some(&Handover::Unclaimed) => Action::Release { uid },
-            Wish::Orphaned => Action::Release { uid },
             // Deleting a Namespace or a CRD takes foreign content with it, whatever its uid says.
             Wish::Present | Wish::Absent if holds_others(&gvk) => match input.policy.when_empty {
                 true => Action::DeleteEmpty { uid },

@@ -83,7 +83,8 @@ impl Actor<'_> {
     }
 
     /// Whether another VidraResource that applies the object is to have these fields as it declares them, whoever holds
-    /// them now: one that was there first. First is who applies the object already; of two who do, the older.
+    /// them now: one that was there first. First is who applies the object already; of two of one namespace who do, the
+    /// older. Across namespaces age counts for nothing, or whoever is old could take what others hold.
     fn is_rival(
         &self,
         declared: &Declared,
@@ -92,18 +93,23 @@ impl Actor<'_> {
         contested: &[String],
     ) -> bool {
         let records = &self.session.records;
-        let (desired, is_older) = match records.other(&declared.key, manager, &self.owner.hash, declared) {
-            Other::Unknown => return holds,
-            Other::Yields => return false,
-            Other::Differs { desired, is_older } => (desired, is_older),
-        };
-        let is_first = !is_older && self.has_applied(live);
+        let (desired, is_near, is_older) =
+            match records.other(&declared.key, manager, &self.owner.hash, declared) {
+                Other::Unknown => return holds,
+                Other::Yields => return false,
+                Other::Differs { desired, is_near, is_older } => (desired, is_near, is_older),
+            };
         let theirs = desired.objects.get(&declared.key);
         let otherwise = |path: &Path| {
             let theirs = theirs.and_then(|theirs| path.find(&theirs.body));
             theirs.is_some_and(|theirs| path.find(&declared.body).is_some_and(|ours| ours != theirs))
         };
-        !is_first && (holds || fields::held_paths(live, contested).iter().any(otherwise))
+        let differs = || fields::held_paths(live, contested).iter().any(otherwise);
+        match (self.has_applied(live), is_near) {
+            (false, _) => holds || differs(),
+            (true, true) => is_older && (holds || differs()),
+            (true, false) => holds,
+        }
     }
 
     fn has_applied(&self, live: &Value) -> bool {
@@ -170,7 +176,7 @@ impl Actor<'_> {
             declared,
         ) {
             Other::Yields => true,
-            Other::Differs { is_older, .. } => !is_older && self.has_applied(&live.json),
+            Other::Differs { is_near, is_older, .. } => is_near && !is_older && self.has_applied(&live.json),
             Other::Unknown => false,
         };
         for holder in other_owners_of(&live.json, self.owner).into_iter().filter(|one| !is_later(one)) {

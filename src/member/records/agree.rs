@@ -18,6 +18,8 @@ pub enum Other {
     Differs {
         /// What it declares.
         desired: Arc<Desired>,
+        /// It is of the same namespace.
+        is_near: bool,
         /// It is the older of the two.
         is_older: bool,
     },
@@ -47,6 +49,13 @@ impl Records {
         record.is_some_and(|record| record.views.iter().any(|view| view.owner == *owner && view.proof))
     }
 
+    /// Does another VidraResource prove this object its own, as far as was seen?
+    pub fn is_shared(&self, key: &ObjectKey, own: &OwnerHash) -> bool {
+        let inner = self.inner.lock();
+        let record = inner.objects.get(key);
+        record.is_some_and(|record| record.views.iter().any(|view| view.owner != *own && view.proof))
+    }
+
     /// What the VidraResource with this field manager declares of the object now.
     pub fn other(&self, key: &ObjectKey, manager: &str, own: &OwnerHash, declared: &Declared) -> Other {
         let inner = self.inner.lock();
@@ -59,7 +68,11 @@ impl Records {
         let theirs = other.desired.objects.get(key);
         match theirs.is_some_and(|theirs| theirs.hash == declared.hash) || other.dropped(key, own) {
             true => Other::Yields,
-            false => Other::Differs { desired: other.desired.clone(), is_older: other.is_older(own) },
+            false => Other::Differs {
+                desired: other.desired.clone(),
+                is_near: other.target.namespace == own.target.namespace,
+                is_older: other.is_older(own),
+            },
         }
     }
 

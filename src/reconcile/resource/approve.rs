@@ -9,6 +9,8 @@ use vidra_core::guard::{self, Approvals};
 use super::{Pass, Targets};
 use crate::{hub::events::Severity, member::error::CallError};
 
+/// So many used ones are known of a VidraResource.
+const USED_MAX: usize = 100;
 /// So many characters of an annotation that approves nothing are told.
 const NAMED: usize = 100;
 
@@ -17,9 +19,13 @@ impl Pass<'_> {
         self.resource.annotations().get(APPROVE_REMOVAL).map(String::as_str)
     }
 
-    /// What the VidraResource's annotation approves.
+    /// What the VidraResource's annotation approves. What was used and put back approves nothing.
     pub(super) fn approvals(&self) -> Approvals<'_> {
-        guard::approvals(self.annotation())
+        let mut approvals = guard::approvals(self.annotation());
+        if let Some(known) = self.hub.memo.lock().used_approvals.get(self.key) {
+            approvals.retain(|word| !known.contains(*word));
+        }
+        approvals
     }
 
     /// What approves that this revision, in this namespace, drops most objects of a target. `held` is what the target has
@@ -55,15 +61,20 @@ impl Pass<'_> {
             .filter_map(|target| target.spec.approved_removal.as_deref())
             .collect();
         // Once in the life of a process: whoever puts it back is left to it.
-        let known = self.hub.memo.lock().used_approvals.get(self.key).cloned().unwrap_or_default();
         let (used, idle): (BTreeSet<&str>, BTreeSet<&str>) =
-            (self.approvals().into_iter()).partition(|word| borne.contains(word) && !known.contains(*word));
+            self.approvals().into_iter().partition(|word| borne.contains(word));
         if !used.is_empty() {
-            let taken = used.into_iter().map(str::to_owned).collect();
-            self.hub.memo.lock().used_approvals.insert(self.key.clone(), taken);
+            let taken: Vec<String> = used.into_iter().map(str::to_owned).collect();
             let rest: Vec<&str> = idle.into_iter().collect();
             let rest = Some(rest.join(",")).filter(|rest| !rest.is_empty());
-            return self.hub.api.reannotate_resource(self.resource, APPROVE_REMOVAL, annotation, rest).await;
+            self.hub.api.reannotate_resource(self.resource, APPROVE_REMOVAL, annotation, rest).await?;
+            let mut memo = self.hub.memo.lock();
+            let known = memo.used_approvals.entry(self.key.clone()).or_default();
+            known.extend(taken);
+            while known.len() > USED_MAX {
+                known.pop_first();
+            }
+            return Ok(());
         }
         let idle = vidra_api::clip(annotation, NAMED);
         let told = self.hub.memo.lock().idle_approvals.insert(self.key.clone(), idle.clone());

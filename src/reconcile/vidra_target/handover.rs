@@ -72,7 +72,7 @@ impl Pass<'_> {
             self.hub.memo.lock().undeclared.remove(self.key);
             return BTreeMap::new();
         }
-        let known = self.knows_all(session);
+        let (own, unknown) = (self.owner_of(self.key), self.unknown(session));
         let delay = self.prune_delay();
         let (now, mut since) = (Instant::now(), Undeclared::new());
         let before = self.hub.memo.lock().undeclared.remove(self.key).unwrap_or_default();
@@ -84,11 +84,14 @@ impl Pass<'_> {
             since.insert(key.clone(), seen.unwrap_or(now));
             let rest = delay.saturating_sub(now.duration_since(seen.unwrap_or(now)));
             let holds = |other: &TargetKey| inventory::has(&self.hub.catalog.inventory(other), key);
-            let claimants = session.claims.claimants(self.key, key, holds);
+            let mut claimants = session.claims.claimants(self.key, key, holds);
+            claimants.retain(|other| self.is_kept(other));
             let has_it = |other: &TargetKey| session.records.is_applied_for(key, &self.owner_of(other));
             let is_declared = !claimants.is_empty();
             let handover = match claimants.iter().find(|other| self.will_apply(other)) {
                 _ if claimants.iter().any(has_it) => Handover::Done,
+                // Whoever applies it, it does not go with this one.
+                _ if is_declared && session.records.is_shared(key, &own) => Handover::Done,
                 None if is_declared => Handover::Unclaimed,
                 Some(other) => {
                     look_again(LOOK_AGAIN);
@@ -99,15 +102,17 @@ impl Pass<'_> {
                     }
                     Handover::Awaited(name)
                 }
-                None if !known => {
-                    look_again(ASK_AGAIN);
-                    Handover::Delayed
-                }
-                None if rest.is_zero() => continue,
-                None => {
-                    look_again(rest);
-                    Handover::Delayed
-                }
+                None => match &unknown {
+                    Some(other) => {
+                        look_again(ASK_AGAIN);
+                        Handover::Unknown(other.clone())
+                    }
+                    None if rest.is_zero() => continue,
+                    None => {
+                        look_again(rest);
+                        Handover::Delayed
+                    }
+                },
             };
             handovers.insert(key.clone(), handover);
         }
@@ -126,21 +131,29 @@ impl Pass<'_> {
         })
     }
 
-    /// What every VidraResource of the namespace declares on this member is known, as of its newest generation.
-    fn knows_all(&self, session: &Session) -> bool {
+    /// It is to be there.
+    fn is_kept(&self, other: &TargetKey) -> bool {
+        self.hub.catalog.target(other).is_some_and(|target| target.spec.desired == Wish::Present)
+    }
+
+    /// A VidraResource of the namespace of which is not known what it declares on this member in its newest generation.
+    fn unknown(&self, session: &Session) -> Option<Box<str>> {
         let looked = |resource: &vidra_api::VidraResource| {
             let key = ResourceKey { namespace: self.key.namespace.clone(), name: resource.name_any().into() };
             self.hub.memo.lock().looked.get(&key) == Some(&resource.metadata.generation.unwrap_or_default())
         };
         let fleet = self.hub.catalog.fleet_on(&self.key.cluster);
-        let mut kept = fleet.iter().filter(|(key, target)| {
+        let mut silent = fleet.iter().filter(|(key, target)| {
             key.namespace == self.key.namespace
                 && key.resource != self.key.resource
                 && target.spec.desired == Wish::Present
                 && target.metadata.deletion_timestamp.is_none()
+                && !session.claims.is_noted(key, &target.spec.revision)
         });
-        self.hub.catalog.resources_in(&self.key.namespace).iter().all(|resource| looked(resource))
-            && kept.all(|(key, target)| session.claims.is_noted(key, &target.spec.revision))
+        let resources = self.hub.catalog.resources_in(&self.key.namespace);
+        let new = resources.iter().find(|resource| !looked(resource));
+        let new = new.map(|resource| resource.name_any().into());
+        new.or_else(|| silent.next().map(|(key, _)| (*key.resource).into()))
     }
 
     /// None where a person deletes the VidraResource.
@@ -172,17 +185,18 @@ pub(super) fn kept(plan: &Plan) -> Option<RemovingObjects> {
 
 /// Why something stays for now: the reason, and the first object in words.
 fn why_kept(plan: &Plan) -> Option<(&'static str, String)> {
-    let awaited = plan.stays.iter().find_map(|(key, handover)| match handover {
-        Handover::Awaited(other) => Some((key, other)),
-        Handover::Delayed | Handover::Done | Handover::Unclaimed => None,
-    });
-    let (key, _) = plan.stays.first_key_value()?;
-    Some(match awaited {
-        Some((key, other)) => (
+    // What waits for others is told first: it may need a person.
+    let (key, handover) = plan.stays.iter().rev().max_by_key(|(_, handover)| (*handover).clone())?;
+    Some(match handover {
+        Handover::Awaited(other) => (
             HANDING_OVER,
             format!("{key} stays until VidraResource {other}, which declares it, has applied it"),
         ),
-        None => (
+        Handover::Unknown(other) => (
+            HANDING_OVER,
+            format!("{key} stays until the hub knows whether VidraResource {other} declares it here"),
+        ),
+        Handover::Delayed | Handover::Done | Handover::Unclaimed => (
             PRUNE_DELAYED,
             format!("{key} stays for the setting pruneDelay: another VidraResource may take it over"),
         ),

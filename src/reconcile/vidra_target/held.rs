@@ -19,7 +19,8 @@ impl Pass<'_> {
     /// Why nothing is done now; `None`: go on. A manifest that is meant to be empty says so itself.
     pub(super) fn held(&self, desired: &Desired, plan: &Plan, objects: usize) -> Option<Delivery> {
         let spec = &self.target.spec;
-        let delayed = plan.stays.values().filter(|why| **why == Handover::Delayed).count();
+        let is_open = |why: &&Handover| matches!(why, Handover::Delayed | Handover::Unknown(_));
+        let delayed = plan.stays.values().filter(is_open).count();
         let dropped = plan.deletions() + delayed;
         let meant = desired.objects.is_empty() && desired.unresolved.is_empty();
         let share = self.hub.tuning.now().object_removal_guard;
