@@ -67,6 +67,11 @@ impl CallError {
         Self { class: Class::Transport, message: format!("no answer within {} s", limit.as_secs_f32()) }
     }
 
+    /// A list that was given up.
+    pub fn endless(why: &str) -> Self {
+        Self { class: Class::Server, message: format!("the list does not end: {why}") }
+    }
+
     /// Another try may succeed without anything being changed by a person.
     pub fn is_transient(&self) -> bool {
         matches!(

@@ -93,6 +93,11 @@ struct Inner {
 }
 
 impl Inner {
+    /// An object is recorded, or has room: a declared one always.
+    fn takes(&self, key: &ObjectKey, most: usize) -> bool {
+        self.objects.len() < most || self.objects.contains_key(key) || self.is_declared(key)
+    }
+
     fn is_declared(&self, key: &ObjectKey) -> bool {
         self.owners.values().any(|owner| owner.desired.objects.contains_key(key))
     }
@@ -193,6 +198,11 @@ impl Records {
         self.interned.key(key)
     }
 
+    /// An object that a list shows is recorded, or has room; one that has not is never missed.
+    pub fn takes(&self, key: &ObjectKey) -> bool {
+        self.inner.lock().takes(key, self.most)
+    }
+
     /// A point in the order of folds, to be taken before a list is asked for.
     pub fn mark(&self) -> u64 {
         self.inner.lock().folds
@@ -223,7 +233,7 @@ impl Records {
         let Some(live) = inner.defer(&key, gvk, live, source) else { return Vec::new() };
         let held = inner.objects.get(&key);
         let is_new = held.is_none();
-        if is_new && inner.objects.len() >= self.most && !inner.is_declared(&key) {
+        if !inner.takes(&key, self.most) {
             return Vec::new();
         }
         let before = held.filter(|record| record.uid == *live.uid()).map(Box::as_ref);

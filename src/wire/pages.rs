@@ -23,6 +23,8 @@ const SILENT_LIST: Duration = Duration::from_secs(2);
 const TURN: Duration = Duration::from_secs(30);
 /// Bound on empty pages in a row that say that more comes.
 const EMPTY_MOST: u32 = 20;
+/// Bound on the objects of a list: one that shows more has no end.
+const OBJECTS_MOST: usize = 1_000_000;
 
 /// See the module.
 pub struct Pages<'a> {
@@ -36,6 +38,8 @@ pub struct Pages<'a> {
     version: String,
     /// Pages in a row that showed nothing.
     empty: u32,
+    /// How many objects may be shown still.
+    left: usize,
     /// When the turn is given back, whatever is shown until then.
     until: Instant,
 }
@@ -45,7 +49,17 @@ impl<'a> Pages<'a> {
     /// and at the end.
     pub fn new(wire: &'a Wire, size: &'a mut u32, most: u32, turn: Option<OwnedSemaphorePermit>) -> Self {
         let until = Instant::now() + TURN;
-        Self { wire, size, most, turn, from: None, version: String::new(), empty: 0, until }
+        Self {
+            wire,
+            size,
+            most,
+            turn,
+            from: None,
+            version: String::new(),
+            empty: 0,
+            left: OBJECTS_MOST,
+            until,
+        }
     }
 
     /// Reads a page and hands over each of its objects as text, and whether that is its metadata only, for it is too
@@ -57,14 +71,16 @@ impl<'a> Pages<'a> {
         let (text, is_bare) = self.fetch().await?;
         let page = Page::read(&text)?;
         for raw in page.items() {
+            let endless =
+                || CallError::endless("it has shown more objects than one cluster may have of the hub's");
+            self.left = self.left.checked_sub(1).ok_or_else(endless)?;
             take(raw, is_bare);
         }
         page.version().clone_into(&mut self.version);
         let next = page.next().map(str::to_owned);
         self.empty = if page.items().next().is_none() { self.empty + 1 } else { 0 };
         if next.is_some() && (next == self.from || self.empty >= EMPTY_MOST) {
-            let message = "the list does not end: its pages are empty, or lead to themselves".to_owned();
-            return Err(CallError { class: Class::Server, message });
+            return Err(CallError::endless("its pages are empty, or lead to themselves"));
         }
         self.from = next;
         if !is_bare {
@@ -126,33 +142,46 @@ mod tests {
 
     use super::*;
 
-    /// A server whose every page is empty and leads on: to itself, or to a new one.
-    fn endless(same: bool, asked: Arc<AtomicUsize>) -> Wire {
+    /// A server whose every page has so many objects and leads on: to itself, or to a new one.
+    fn endless(same: bool, objects: usize, asked: Arc<AtomicUsize>) -> Wire {
         let answer = move |_: http::Request<Body>| {
             let number = asked.fetch_add(1, Ordering::Relaxed);
             let next = if same { "x".to_owned() } else { format!("x{number}") };
-            let page =
-                serde_json::json!({"metadata": {"resourceVersion": "1", "continue": next}, "items": []});
+            let page = serde_json::json!({"metadata": {"resourceVersion": "1", "continue": next}, "items": vec![serde_json::json!({}); objects]});
             async move { Ok::<_, http::Error>(http::Response::new(Body::from(page.to_string().into_bytes()))) }
         };
         let client = Client::new(tower::service_fn(answer), "default");
         Wire::of::<k8s_openapi::api::core::v1::ConfigMap>(client, None, ListParams::default())
     }
 
+    /// Reads on until it is ended.
+    async fn read(same: bool, objects: usize, at_most: usize) -> (CallError, usize, usize) {
+        let asked = Arc::<AtomicUsize>::default();
+        let (wire, mut size) = (endless(same, objects, asked.clone()), 500);
+        let mut pages = Pages::new(&wire, &mut size, 500, None);
+        pages.left = at_most;
+        let mut shown = 0;
+        loop {
+            match pages.next(&mut |_, _| shown += 1).await {
+                Ok(true) => {}
+                Ok(false) => panic!("it has an end"),
+                Err(error) => return (error, asked.load(Ordering::Relaxed), shown),
+            }
+        }
+    }
+
     #[tokio::test]
     async fn a_list_that_does_not_end_is_given_up() {
         for same in [true, false] {
-            let asked = Arc::<AtomicUsize>::default();
-            let (wire, mut size) = (endless(same, asked.clone()), 500);
-            let mut pages = Pages::new(&wire, &mut size, 500, None);
-            let ended = loop {
-                match pages.next(&mut |_, _| ()).await {
-                    Ok(true) => {}
-                    ended => break ended,
-                }
-            };
-            assert_eq!(ended.expect_err("it does not end").class, Class::Server);
-            assert!(asked.load(Ordering::Relaxed) <= EMPTY_MOST as usize, "{asked:?}");
+            let (error, asked, _) = read(same, 0, OBJECTS_MOST).await;
+            assert_eq!(error.class, Class::Server);
+            assert!(asked <= EMPTY_MOST as usize, "{asked}");
         }
+    }
+
+    #[tokio::test]
+    async fn a_list_whose_full_pages_do_not_end_is_given_up() {
+        let (error, asked, shown) = read(false, 500, 1700).await;
+        assert_eq!((error.class, asked, shown), (Class::Server, 4, 1700));
     }
 }

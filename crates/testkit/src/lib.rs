@@ -4,6 +4,7 @@
 pub mod bench;
 pub mod hub;
 pub mod proxy;
+pub mod refusals;
 pub mod sim;
 pub mod testbed;
 pub mod world;

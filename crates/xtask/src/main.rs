@@ -47,9 +47,12 @@ enum Chore {
         /// The first.
         #[arg(long, default_value_t = 0)]
         from: u64,
+        /// The first is drawn by the hash of what is committed: other seeds for each version, the same for everybody.
+        #[arg(long, conflicts_with = "from")]
+        from_tree: bool,
         /// Runs one instead, a seed or SCENARIO:TROUBLE as a failure names it, and tells all: what happens, the hub's
         /// logs (RUST_LOG), each of its calls.
-        #[arg(long, value_name = "RUN", conflicts_with_all = ["seeds", "from"])]
+        #[arg(long, value_name = "RUN", conflicts_with_all = ["seeds", "from", "from_tree"])]
         replay: Option<String>,
     },
     /// Measures: apply, calls, heal, hubstate, isolation, memory, quiet, restart, scale.
@@ -104,7 +107,9 @@ fn perform(chore: Chore) -> Result<()> {
         Chore::Testbed { what: Testbed::Up { flags } } => testbed::up(&flags),
         Chore::Test { quick } => test::run(quick),
         Chore::Simulate { replay: Some(run), .. } => simulate::replay(&run),
-        Chore::Simulate { seeds, from, replay: None } => simulate::run(seeds, from),
+        Chore::Simulate { seeds, from, from_tree, replay: None } => {
+            simulate::run(seeds, if from_tree { simulate::of_tree()? } else { from })
+        }
         Chore::Bench { name, json, more } => bench::run(&name, json.as_deref(), &more),
         Chore::Demo { once } => demo::run(once),
     }

@@ -2,15 +2,24 @@
 
 use std::process::Command;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 
-use crate::run::{cargo_program, succeed};
+use crate::run::{cargo_program, output, program, succeed};
 
 /// So many seeds from this one, on all cores.
 pub fn run(seeds: u64, from: u64) -> Result<()> {
     let mut walks = simulation("walk::many::simulate");
     walks.env("VIDRA_SIM_SEEDS", seeds.to_string()).env("VIDRA_SIM_FROM", from.to_string());
     succeed(&mut walks)
+}
+
+/// A seed by the hash of what is committed; small enough that a walk's number is short.
+pub fn of_tree() -> Result<u64> {
+    let hash = output(program("git").args(["rev-parse", "HEAD^{tree}"]))?;
+    let digits = hash.get(..8).context("git tells no hash")?;
+    let seed = u64::from_str_radix(digits, 16).context("git tells no hash")?;
+    println!("seeds from {seed}, by the tree {hash}");
+    Ok(seed)
 }
 
 /// One run, with all that happens in it: a walk by its seed, or a scenario with its trouble.

@@ -49,7 +49,9 @@ impl Run {
         loop {
             let mut take = |text: &str, is_cut| match self.reader.listed(text, is_cut) {
                 Item::Object(key, live) => {
-                    seen.insert(registry.records.shared(key));
+                    if registry.records.takes(&key) {
+                        seen.insert(registry.records.shared(key));
+                    }
                     woken.extend(registry.records.fold(&self.place.gvk, *live, Source::List(mark)));
                 }
                 Item::Broken(one) => {
@@ -100,7 +102,9 @@ impl Informers {
         let mut pages = Pages::new(&reader.wire, &mut size, self.page, None);
         let mut take = |text: &str, is_cut| match reader.listed(text, is_cut) {
             Item::Object(key, live) => {
-                seen.insert(self.records.shared(key));
+                if self.records.takes(&key) {
+                    seen.insert(self.records.shared(key));
+                }
                 let targets = self.records.fold(&place.gvk, *live, Source::List(mark));
                 self.notify(targets);
             }

@@ -80,6 +80,8 @@ pub(super) async fn verify(run: &Run, mut size: u32) -> Result<Found, CallError>
     let mut found = Found { mark, ..Found::default() };
     let mut pages = Pages::new(&run.reader.wire, &mut size, registry.page, turn);
     let mut take = |text: &str, is_cut| match run.reader.listed(text, is_cut) {
+        // A watch that tells of it is not behind, and neither is one whose records have no room for it.
+        Item::Object(key, _) if !registry.records.takes(&key) => {}
         Item::Object(key, live) => {
             let version = live.resource_version().parse().unwrap_or(0);
             if registry.records.version(&key).is_none_or(|known| known < version) {

@@ -3,5 +3,6 @@
 mod proxies;
 mod real;
 mod transport;
+mod webhooks;
 
 use testkit::world::on_real_servers as scenario;

@@ -25,6 +25,7 @@ mod process;
 mod report;
 mod scale;
 mod steady;
+mod tenants;
 mod watched;
 
 pub use apply::apply;

@@ -67,7 +67,7 @@ impl At {
         format!("{root}/{}{namespace}/{}", self.api_version, self.plural())
     }
 
-    fn path(&self) -> String {
+    pub(crate) fn path(&self) -> String {
         format!("{}/{}", self.collection(), self.name)
     }
 }

@@ -189,6 +189,8 @@ fn beyond_what_a_member_may_have_only_declared_objects_are_recorded() {
         records.fold(&gvk(), Live::from(json), Source::Watch);
     }
     assert_eq!(records.len(), 10);
+    let takes = |number: usize| records.takes(&ObjectKey::new(&gvk(), NAMESPACE, &format!("x{number}")));
+    assert_eq!((takes(9), takes(10)), (true, false), "a list that shows more than has room misses nothing");
     records.fold(&gvk(), live(10, "fast", true), Source::Watch);
     assert_eq!(records.len(), 11, "a target declares it");
 }
