@@ -128,6 +128,11 @@ impl Pass<'_> {
             self.claim_at_rest().await;
             return self.conclude(Delivery::Suspended, &Desired::default(), None, &Report::default()).await;
         }
+        let affirmed = affirm(self.hub, self.key, spec);
+        if affirmed == Affirmed::NotAllowed {
+            self.claim_at_rest().await;
+            return self.conclude(self.revoked(), &Desired::default(), None, &Report::default()).await;
+        }
         if let Some(chunk) = self.hub.catalog.unread_inventory(self.key) {
             let message = format!(
                 "this vidra-hub cannot read VidraInventory {chunk}: nothing is written and nothing is deleted. Run the vidra-hub that wrote it, or repair it by hand"
@@ -141,7 +146,7 @@ impl Pass<'_> {
             // The inventory is written before the first object: no member needs to be asked.
             return self.conclude(Delivery::TornDown, &Desired::default(), None, &Report::default()).await;
         }
-        match affirm(self.hub, self.key, spec) {
+        match affirmed {
             Affirmed::Yes => {}
             // The VidraTarget changes soon, and that comes as an event.
             Affirmed::NotYet => return Ok(Verdict::Done(None)),
@@ -188,12 +193,6 @@ impl Pass<'_> {
     fn unaffirmed(&self, missing: Affirmed) -> Delivery {
         let TargetKey { namespace, resource, cluster } = self.key;
         let (reason, message) = match missing {
-            Affirmed::NotAllowed => (
-                "NamespaceNotAllowed",
-                format!(
-                    "MemberCluster {cluster} does not allow namespace {namespace}: nothing is written there until it does, or the target goes"
-                ),
-            ),
             Affirmed::MemberMissing => (
                 "MemberMissing",
                 format!(
@@ -208,6 +207,15 @@ impl Pass<'_> {
             ),
         };
         Delivery::Unreachable { reason, message }
+    }
+
+    /// What a target says whose member does not allow the namespace any more.
+    fn revoked(&self) -> Delivery {
+        let TargetKey { namespace, cluster, .. } = self.key;
+        let message = format!(
+            "MemberCluster {cluster} does not allow namespace {namespace} any more: what is there stays as it is and nothing is written. Add {namespace} to its spec.allowedNamespaces to go on, or leave the cluster out of the VidraResource to clean up there"
+        );
+        Delivery::Revoked { message }
     }
 
     /// Leave to work on the member for as long as what this pass goes by stands.

@@ -51,6 +51,7 @@ pub fn good() -> [Value; 4] {
                 "kubeconfigSecretRef": {"namespace": "vidra", "name": "berlin", "key": "kubeconfig"},
                 "allowedNamespaces": ["shop"],
                 "values": {"registry": "eu.example"},
+                "onRevoke": "Keep",
             }),
         ),
         of(

@@ -38,6 +38,11 @@ pub async fn run(place: &Place, flags: &JoinFlags) -> Ended {
             "the {secret} bears {LEFT_AT} ({at}): the member {name} has left, and this Secret registers nothing. Join with --again to take that off; objects that were let go there are nobody's, see spec.conflicts.existing"
         )));
     }
+    if registration.is_member && flags.allowed_namespaces.is_some() {
+        return Err(Failure::Input(format!(
+            "the member {name} is there already, and --allowed-namespaces is for one that is made: change spec.allowedNamespaces of its MemberCluster, or leave the flag out"
+        )));
+    }
     let server = flags.server.as_deref();
     // Before anything is written, unless only the token comes with a CA.
     let known = !joining.ca.is_empty();
@@ -69,7 +74,7 @@ pub async fn run(place: &Place, flags: &JoinFlags) -> Ended {
     if !known {
         usable(&kubeconfig)?;
     }
-    registration::write(&hub, &registration, name, &flags.labels, &kubeconfig).await?;
+    registration::write(&hub, &registration, name, flags, &kubeconfig).await?;
     let word = if registration.exists { "applied again" } else { "made" };
     progress.print(&format!("hub: {secret} {word}"))?;
     if registration.left.is_some() {
