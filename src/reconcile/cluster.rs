@@ -79,8 +79,7 @@ async fn pass(hub: &Hub, name: &str) -> Result<Verdict, CallError> {
         hub.wake_targets(name);
     }
     let findings = Findings::of(hub, &member, credentials);
-    let mut status = findings.status(&member, hub.clock.time());
-    revoke::report(hub, &member, &mut status, hub.clock.time());
+    let status = revoke::told(hub, &member, findings.status(&member, hub.clock.time()));
     if member.status.as_ref() != Some(&status) {
         hub.api.member_status(&member, status).await?;
     }

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 
 use kube::ResourceExt;
 use vidra_api::{
-    ConditionStatus, MemberCluster, MemberClusterStatus, Time, VidraTarget, condition::STALLED,
+    ConditionStatus, MemberCluster, MemberClusterStatus, VidraTarget, condition::STALLED,
     labels::APPROVE_REMOVAL, member::OnRevoke, set_condition, target::Desired as Wish,
 };
 use vidra_core::{
@@ -86,7 +86,8 @@ impl Losses {
         let (existing, leaving, underway) = (Targets::new(), Targets::new(), Targets::new());
         let mut losses = Self { existing, leaving, underway, words: BTreeSet::new() };
         for (key, target) in hub.catalog.fleet_on(&member.name_any()) {
-            let (name, uid) = (format!("{}/{}", key.namespace, key.resource), target.uid().unwrap_or_default());
+            let (name, uid) =
+                (format!("{}/{}", key.namespace, key.resource), target.uid().unwrap_or_default());
             let goes = is_revoked(hub, &key);
             if target.spec.desired == Wish::Present {
                 if goes {
@@ -116,8 +117,7 @@ impl Losses {
         let mut approvals = hub.approvals(&Key::Cluster(name.as_str().into()), annotation);
         approvals.extend(self.words.iter().map(String::as_str));
         let (share, uid) = (hub.tuning.now().removal_guard, member.uid().unwrap_or_default());
-        let decided =
-            guard::targets(&uid, &self.existing, &self.leaving, &self.underway, share, &approvals);
+        let decided = guard::targets(&uid, &self.existing, &self.leaving, &self.underway, share, &approvals);
         if let Removal::Approved(hash) = &decided {
             // Those that are told first may be gone before others are told.
             let approved = Approved { generation, hash: hash.clone(), uids };
@@ -144,8 +144,12 @@ impl Losses {
     }
 }
 
-/// Tells in a MemberCluster's status what its onRevoke would take and is held.
-pub(super) fn report(hub: &Hub, member: &MemberCluster, status: &mut MemberClusterStatus, now: Time) {
+/// A MemberCluster's status, with what its onRevoke would take and is held.
+pub(super) fn told(
+    hub: &Hub,
+    member: &MemberCluster,
+    mut status: MemberClusterStatus,
+) -> MemberClusterStatus {
     let losses = wish(member).map(|_| Losses::of(hub, member));
     let held = losses.and_then(|losses| match losses.decide(hub, member) {
         Removal::Held { hash, .. } => Some(losses.held(member, &hash)),
@@ -154,11 +158,12 @@ pub(super) fn report(hub: &Hub, member: &MemberCluster, status: &mut MemberClust
     match held {
         Some(message) => {
             hub.events.say(member, Severity::Warning, "RemovalHeld", &message);
-            let (is, generation) = (ConditionStatus::True, member.metadata.generation);
+            let (is, generation, now) = (ConditionStatus::True, member.metadata.generation, hub.clock.time());
             set_condition(&mut status.conditions, STALLED, is, "RemovalHeld", &message, generation, now);
         }
         None => status.conditions.retain(|condition| condition.type_ != STALLED),
     }
+    status
 }
 
 /// Takes off a MemberCluster the approval that its VidraTargets have taken over. What approves nothing is told once.

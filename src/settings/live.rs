@@ -458,7 +458,11 @@ mod tests {
             ("pruneDelay", "2h", "write a duration from 1s to 3600s"),
             ("clusterConcurrency", "0", "write a whole number from 1 to 64"),
             ("registrationNamespaces", "team-a, Team-B", "write at most 50 names"),
-            ("defaultAllowedNamespaces", "team-a, Team-B", "write at most 1000 names of namespaces, apart by"),
+            (
+                "defaultAllowedNamespaces",
+                "team-a, Team-B",
+                "write at most 1000 names of namespaces, apart by",
+            ),
             ("defaultAllowedNamespaces", "team-*", "or * for all"),
             ("carriedLabels", "env=prod", "write at most 50 prefixes"),
             ("autoscalerManagers", &"x".repeat(129), "write at most 50 names of field managers"),

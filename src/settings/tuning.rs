@@ -116,7 +116,12 @@ fn take(hub: &Hub, config_map: Option<&ConfigMap>) {
         }
     }
     let wants = |live: &Live| {
-        (live.allow_proxy, live.carried_labels.clone(), live.removal_guard, live.default_allowed_namespaces.clone())
+        (
+            live.allow_proxy,
+            live.carried_labels.clone(),
+            live.removal_guard,
+            live.default_allowed_namespaces.clone(),
+        )
     };
     if wants(now) != wants(&before) {
         for member in hub.catalog.members() {

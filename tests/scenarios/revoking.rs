@@ -291,7 +291,9 @@ fn a_registration_says_once_which_namespaces_its_member_allows() {
         let label = json!({"metadata": {"labels": {"env": "prod"},
             "annotations": {"vidra.dev/allowed-namespaces": "others"}}});
         change(&world, "tokyo", json!({"allowedNamespaces": [world.ns]})).await;
-        for (name, kept) in [("berlin", vec!["more".to_owned(), "others".to_owned()]), ("tokyo", vec![world.ns.clone()])] {
+        for (name, kept) in
+            [("berlin", vec!["more".to_owned(), "others".to_owned()]), ("tokyo", vec![world.ns.clone()])]
+        {
             world.hub.merge(&world.registration(name), label.clone()).await;
             let is_labelled = |live: &Value| live["metadata"]["labels"]["env"] == "prod";
             world.hub.when(&world.member_at(name), "labelled", is_labelled).await;

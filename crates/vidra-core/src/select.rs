@@ -2,7 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use vidra_api::{ClusterName, LabelSelector, LabelSelectorRequirement, SelectorOperator, TargetSelector, clip};
+use vidra_api::{
+    ClusterName, LabelSelector, LabelSelectorRequirement, SelectorOperator, TargetSelector, clip,
+};
 
 /// One member cluster, as far as selecting needs it.
 #[derive(Clone, Copy, Debug)]
@@ -197,7 +199,8 @@ mod tests {
 
     #[test]
     fn names_of_namespaces_are_read_and_bounded() {
-        let read = |text: &str| namespaces(text, 3).map(|names| names.into_iter().collect::<Vec<_>>().join(" "));
+        let read =
+            |text: &str| namespaces(text, 3).map(|names| names.into_iter().collect::<Vec<_>>().join(" "));
         assert_eq!(read("b, a\nb"), Ok("a b".to_owned()));
         assert_eq!(read(" "), Ok(String::new()));
         for (text, why) in [

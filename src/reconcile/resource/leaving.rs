@@ -91,7 +91,8 @@ impl Pass<'_> {
         }
         // A word for its removal says nothing of its objects.
         let approved_removal = spec.approved_removal.clone().filter(|_| spec.desired == Wish::Present);
-        let spec = VidraTargetSpec { desired: Wish::Present, suspend: false, approved_removal, ..spec.clone() };
+        let spec =
+            VidraTargetSpec { desired: Wish::Present, suspend: false, approved_removal, ..spec.clone() };
         self.update(cluster, target, spec).await
     }
 

@@ -130,7 +130,10 @@ pub fn target_status(before: &VidraTargetStatus, facts: &TargetFacts<'_>) -> Vid
     status.state = Some(state);
     status.reason = Some(reason.to_owned());
     status.message = (!message.is_empty()).then(|| clip(&message, MESSAGE_MAX));
-    let known = !matches!(facts.delivery, Delivery::Unreachable { .. } | Delivery::Suspended | Delivery::Revoked { .. });
+    let known = !matches!(
+        facts.delivery,
+        Delivery::Unreachable { .. } | Delivery::Suspended | Delivery::Revoked { .. }
+    );
     if known {
         (status.objects, status.ready) = (facts.objects, facts.ready);
         (status.unready, status.unready_total) = (facts.unready.entries(), facts.unready.total());
