@@ -97,7 +97,8 @@ fn what_on_revoke_takes_of_a_member_is_held_until_exactly_that_is_approved() {
             everywhere(&world, name, &config_map(name, "one")).await;
             world.ready(name).await;
         }
-        let at = |name: &str| At::config_map(&world.ns, name);
+        let ns = world.ns.clone();
+        let at = |name: &str| At::config_map(&ns, name);
         let mark = world.mark();
         let revoked = json!({"allowedNamespaces": ["others"], "onRevoke": "Delete"});
         change(&world, "berlin", revoked.clone()).await;
