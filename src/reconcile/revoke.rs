@@ -26,8 +26,8 @@ const NAMED: usize = 10;
 
 /// A removal that a person has approved, while it is told to one VidraResource after the other.
 pub(super) struct Approved {
-    /// The MemberCluster's: another edit is another removal.
-    generation: Option<i64>,
+    /// Uid and generation of the MemberCluster: another edit is another removal.
+    of: (Option<String>, Option<i64>),
     hash: String,
     uids: BTreeSet<String>,
 }
@@ -104,10 +104,10 @@ impl Losses {
 
     fn decide(&self, hub: &Hub, member: &MemberCluster) -> Removal {
         let name = member.name_any();
-        let generation = member.metadata.generation;
+        let of = (member.uid(), member.metadata.generation);
         let uids: BTreeSet<String> = self.leaving.values().cloned().collect();
         if let Some(known) = hub.memo.lock().revoking.get(&name)
-            && known.generation == generation
+            && known.of == of
             && !uids.is_empty()
             && uids.is_subset(&known.uids)
         {
@@ -120,7 +120,7 @@ impl Losses {
         let decided = guard::targets(&uid, &self.existing, &self.leaving, &self.underway, share, &approvals);
         if let Removal::Approved(hash) = &decided {
             // Those that are told first may be gone before others are told.
-            let approved = Approved { generation, hash: hash.clone(), uids };
+            let approved = Approved { of, hash: hash.clone(), uids };
             hub.memo.lock().revoking.insert(name, approved);
         }
         decided

@@ -123,15 +123,10 @@ impl Pass<'_> {
             self.forget_inventory().await?;
             return self.conclude(Delivery::TornDown, &Desired::default(), None, &Report::default()).await;
         }
-        let member = self.hub.catalog.member(&self.key.cluster);
-        if (spec.suspend && !leaving) || member.as_deref().is_some_and(is_at_rest) {
-            self.claim_at_rest().await;
-            return self.conclude(Delivery::Suspended, &Desired::default(), None, &Report::default()).await;
-        }
         let affirmed = affirm(self.hub, self.key, spec);
-        if affirmed == Affirmed::NotAllowed {
+        if let Some(rests) = self.at_rest(affirmed) {
             self.claim_at_rest().await;
-            return self.conclude(self.revoked(), &Desired::default(), None, &Report::default()).await;
+            return self.conclude(rests, &Desired::default(), None, &Report::default()).await;
         }
         if let Some(chunk) = self.hub.catalog.unread_inventory(self.key) {
             let message = format!(
@@ -209,13 +204,19 @@ impl Pass<'_> {
         Delivery::Unreachable { reason, message }
     }
 
-    /// What a target says whose member does not allow the namespace any more.
-    fn revoked(&self) -> Delivery {
+    /// What a target says that is left as it is: it or its member is suspended, or does not allow the namespace any more.
+    fn at_rest(&self, affirmed: Affirmed) -> Option<Delivery> {
         let TargetKey { namespace, cluster, .. } = self.key;
-        let message = format!(
-            "MemberCluster {cluster} does not allow namespace {namespace} any more: what is there stays as it is and nothing is written. Add {namespace} to its spec.allowedNamespaces to go on, or leave the cluster out of the VidraResource to clean up there"
-        );
-        Delivery::Revoked { message }
+        let spec = &self.target.spec;
+        let member = self.hub.catalog.member(cluster);
+        if (spec.suspend && spec.desired == Wish::Present) || member.as_deref().is_some_and(is_at_rest) {
+            return Some(Delivery::Suspended);
+        }
+        (affirmed == Affirmed::NotAllowed).then(|| Delivery::Revoked {
+            message: format!(
+                "MemberCluster {cluster} does not allow namespace {namespace} any more: what is there stays as it is and nothing is written. Add {namespace} to its spec.allowedNamespaces to go on, or leave the cluster out of the VidraResource to clean up there"
+            ),
+        })
     }
 
     /// Leave to work on the member for as long as what this pass goes by stands.

@@ -51,7 +51,6 @@ pub fn good() -> [Value; 4] {
                 "kubeconfigSecretRef": {"namespace": "vidra", "name": "berlin", "key": "kubeconfig"},
                 "allowedNamespaces": ["shop"],
                 "values": {"registry": "eu.example"},
-                "onRevoke": "Keep",
             }),
         ),
         of(
