@@ -34,7 +34,8 @@ const WITHIN: Duration = Duration::from_secs(15);
 /// Label of revision Secrets: the VidraResource's owner hash.
 pub const REVISION_LABEL: &str = "vidra.dev/revision-of";
 
-/// On a MemberCluster: the registration Secret that it was made for, and the labels taken from it.
+/// On a MemberCluster: the registration Secret that it was made for, the labels taken from it and, where the Secret said
+/// so then, the namespaces that it allows.
 pub const REGISTRATION_ANNOTATION: &str = "vidra.dev/registration";
 
 /// What a registration Secret asks of its MemberCluster.
@@ -42,12 +43,23 @@ pub const REGISTRATION_ANNOTATION: &str = "vidra.dev/registration";
 pub struct MemberIntent {
     secret: String,
     labels: BTreeMap<String, String>,
+    allowed: Option<Vec<String>>,
 }
 
 impl MemberIntent {
-    /// The Secret's name, and the labels that it carries over.
-    pub fn new(namespace: &str, name: &str, labels: BTreeMap<String, String>) -> Self {
-        Self { secret: format!("{namespace}/{name}"), labels }
+    /// The Secret's name, the labels that it carries over, and the namespaces that it allowed first.
+    pub fn new(
+        namespace: &str,
+        name: &str,
+        labels: BTreeMap<String, String>,
+        allowed: Option<Vec<String>>,
+    ) -> Self {
+        Self { secret: format!("{namespace}/{name}"), labels, allowed }
+    }
+
+    /// The namespaces that it allowed when the MemberCluster was made.
+    pub fn allowed(&self) -> Option<&Vec<String>> {
+        self.allowed.as_ref()
     }
 
     /// The labels that it carries over.
@@ -58,12 +70,18 @@ impl MemberIntent {
     /// What was asked when the MemberCluster was last applied; `None`: it was made by somebody else.
     pub fn read(member: &MemberCluster) -> Option<Self> {
         let text = member.annotations().get(REGISTRATION_ANNOTATION)?;
+        if let Ok((secret, labels, allowed)) = serde_json::from_str(text) {
+            return Some(Self { secret, labels, allowed: Some(allowed) });
+        }
         let (secret, labels) = serde_json::from_str(text).ok()?;
-        Some(Self { secret, labels })
+        Some(Self { secret, labels, allowed: None })
     }
 
     fn to_annotation(&self) -> String {
-        json!([self.secret, self.labels]).to_string()
+        match &self.allowed {
+            Some(allowed) => json!([self.secret, self.labels, allowed]).to_string(),
+            None => json!([self.secret, self.labels]).to_string(),
+        }
     }
 }
 
@@ -176,10 +194,15 @@ impl HubApi {
 
     /// Makes or updates the MemberCluster that a registration Secret asks for, without taking any field that
     /// somebody else set (409 then).
-    pub async fn apply_member(&self, name: &str, intent: &MemberIntent) -> Result<(), CallError> {
+    pub async fn apply_member(
+        &self,
+        name: &str,
+        intent: &MemberIntent,
+        held: Option<&MemberCluster>,
+    ) -> Result<(), CallError> {
         let api: Api<MemberCluster> = Api::all(self.client.clone());
         let (namespace, secret) = intent.secret.split_once('/').unwrap_or_default();
-        let body = json!({
+        let mut body = json!({
             "apiVersion": MemberCluster::api_version(&()),
             "kind": MemberCluster::kind(&()),
             "metadata": {
@@ -190,6 +213,11 @@ impl HubApi {
             },
             "spec": {"kubeconfigSecretRef": {"namespace": namespace, "name": secret, "key": "kubeconfig"}},
         });
+        // Left out, what was applied once would be taken off; what somebody has changed since is theirs.
+        let is_ours = held.is_none_or(|held| held.spec.allowed_namespaces == intent.allowed);
+        if let Some(allowed) = intent.allowed.as_ref().filter(|_| is_ours) {
+            body["spec"]["allowedNamespaces"] = json!(allowed);
+        }
         let params = PatchParams::apply("vidra-hub");
         let now = self.call("apply", api.patch(name, &params, &Patch::Apply(&body))).await?;
         self.catalog.fold_member(now, Via::Answer);
@@ -210,11 +238,16 @@ impl HubApi {
         Ok(())
     }
 
-    /// Takes an annotation off a MemberCluster, if it is as held.
-    pub async fn member_unannotate(&self, held: &MemberCluster, annotation: &str) -> Result<(), CallError> {
+    /// Changes an annotation of a MemberCluster, or takes it off, if it is as held.
+    pub async fn member_reannotate(
+        &self,
+        held: &MemberCluster,
+        annotation: &str,
+        next: Option<String>,
+    ) -> Result<(), CallError> {
         let api: Api<MemberCluster> = Api::all(self.client.clone());
         let version = &held.metadata.resource_version;
-        let body = json!({"metadata": {"resourceVersion": version, "annotations": {annotation: null}}});
+        let body = json!({"metadata": {"resourceVersion": version, "annotations": {annotation: next}}});
         let (name, params) = (held.name_any(), PatchParams::default());
         let now = self.call("annotate", api.patch(&name, &params, &Patch::Merge(&body))).await?;
         self.catalog.fold_member(now, Via::Answer);

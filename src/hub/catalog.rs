@@ -15,7 +15,7 @@ use kube::{Resource, ResourceExt};
 use parking_lot::RwLock;
 use vidra_api::{
     MemberCluster, VidraInventory, VidraResource, VidraTarget,
-    labels::{CONFIRM, FORGET, TAKE_OVER_FROM},
+    labels::{APPROVE_REMOVAL, CONFIRM, FORGET, TAKE_OVER_FROM},
 };
 use vidra_core::status::counted;
 
@@ -313,8 +313,9 @@ impl Catalog {
             (
                 member.metadata.labels.clone(),
                 member.metadata.deletion_timestamp.clone(),
-                member.spec.allowed_namespaces.clone(),
+                (member.spec.allowed_namespaces.clone(), member.spec.on_revoke),
                 member.annotations().get(FORGET).cloned(),
+                member.annotations().get(APPROVE_REMOVAL).cloned(),
                 member.spec.values.clone(),
             )
         };
@@ -323,6 +324,7 @@ impl Catalog {
         let rests = held.is_some_and(|held| {
             held.spec.suspend != member.spec.suspend
                 || held.spec.allowed_namespaces != member.spec.allowed_namespaces
+                || held.spec.on_revoke != member.spec.on_revoke
                 || differs(held, CONFIRM)
                 || differs(held, TAKE_OVER_FROM)
         });

@@ -11,7 +11,7 @@ use serde::de::DeserializeOwned;
 use tokio::sync::watch;
 use vidra_api::{
     MemberCluster, VidraInventory, VidraResource, VidraTarget,
-    labels::{LEFT_AT, REGISTRATION_LABEL},
+    labels::{ALLOWED_NAMESPACES, LEFT_AT, REGISTRATION_LABEL},
 };
 use vidra_core::mutants::{self, Mutant};
 
@@ -49,6 +49,8 @@ pub struct Registration {
     data: BTreeMap<String, Arc<[u8]>>,
     /// The member has left; the Secret asks for nothing.
     pub left: bool,
+    /// The namespaces that the MemberCluster is to allow when it is made, as text that may be wrong.
+    pub allowed: Option<String>,
     /// The Secret's resourceVersion.
     pub version: u64,
 }
@@ -98,6 +100,7 @@ impl From<Secret> for Registration {
             labels,
             data,
             left: annotations.contains_key(LEFT_AT),
+            allowed: annotations.get(ALLOWED_NAMESPACES).cloned(),
             version: version.unwrap_or(0),
         }
     }

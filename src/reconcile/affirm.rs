@@ -3,15 +3,17 @@
 //! and not others: nothing is removed for a wish that nobody has now. Decided from what this process has seen itself,
 //! without a call.
 
+use std::sync::Arc;
+
 use kube::ResourceExt;
-use vidra_api::{MemberCluster, VidraTargetSpec, target::Desired as Wish};
+use vidra_api::{MemberCluster, VidraResource, VidraTargetSpec, target::Desired as Wish};
 use vidra_core::{
     mutants::{self, Mutant},
-    select::{self, Member},
+    select::{self, Member, Selection},
 };
 
-use super::Hub;
-use crate::queue::TargetKey;
+use super::{Hub, revoke};
+use crate::{queue::TargetKey, settings::live::Live};
 
 /// What came of looking.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,7 +22,7 @@ pub(super) enum Affirmed {
     Yes,
     /// It is not, and the resource loop is going to say what is.
     NotYet,
-    /// Its MemberCluster does not allow the namespace any more, and what becomes of that is not decided.
+    /// Its MemberCluster does not allow the namespace any more: it is left as it is.
     NotAllowed,
     /// Its VidraResource is not there: nobody can say what is wanted.
     ResourceMissing,
@@ -29,13 +31,22 @@ pub(super) enum Affirmed {
 }
 
 /// A MemberCluster as far as it decides who targets it.
-pub(super) fn selectable(member: &MemberCluster) -> Member<'_> {
+fn selectable<'a>(member: &'a MemberCluster, live: &'a Live) -> Member<'a> {
+    let own = member.spec.allowed_namespaces.as_deref();
     Member {
         name: member.metadata.name.as_deref().unwrap_or_default(),
         labels: member.labels(),
-        allowed_namespaces: member.spec.allowed_namespaces.as_deref(),
+        allowed_namespaces: own.or(live.default_allowed_namespaces.as_deref()),
         leaving: member.metadata.deletion_timestamp.is_some(),
     }
+}
+
+/// Which of these members a VidraResource targets.
+pub(super) fn select(hub: &Hub, resource: &VidraResource, members: &[Arc<MemberCluster>]) -> Selection {
+    let (live, spec) = (hub.tuning.now(), &resource.spec);
+    let views: Vec<_> = members.iter().map(|member| selectable(member, &live)).collect();
+    let namespace = resource.metadata.namespace.as_deref().unwrap_or_default();
+    select::select(namespace, &spec.targets, &spec.exclude_clusters, &views)
 }
 
 /// Looks at what a VidraTarget's spec asks for.
@@ -56,14 +67,18 @@ pub(super) fn affirm(hub: &Hub, key: &TargetKey, spec: &VidraTargetSpec) -> Affi
             false => Affirmed::MemberMissing,
         };
     };
-    let view = selectable(&member);
+    let live = hub.tuning.now();
+    let view = selectable(&member, &live);
     let is_yes = match spec.desired {
         Wish::Present if !view.allows(&key.namespace) => return Affirmed::NotAllowed,
         Wish::Present => true,
         _ if resource.metadata.deletion_timestamp.is_some() || view.leaving => true,
-        _ => {
-            let (targets, excluded) = (&resource.spec.targets, &resource.spec.exclude_clusters);
-            !select::select(&key.namespace, targets, excluded, &[view]).targets.contains_key(&*key.cluster)
+        wish => {
+            let selection = select(hub, &resource, &[member.clone()]);
+            match selection.is_barred(&key.cluster) {
+                true => revoke::wish(&member) == Some(wish),
+                false => !selection.targets.contains_key(&*key.cluster),
+            }
         }
     };
     if is_yes { Affirmed::Yes } else { Affirmed::NotYet }

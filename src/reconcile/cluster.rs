@@ -12,15 +12,16 @@ use kube::ResourceExt;
 use vidra_api::{
     ClusterName, ConditionStatus, MemberCluster, MemberClusterStatus, Time,
     condition::{CREDENTIALS_VALID, IDENTITY_CONFIRMED, REACHABLE, READY},
-    labels::{CONFIRM, CONFIRM_RESTORE, MEMBER_FINALIZER},
+    labels::{ALLOWED_NAMESPACES, CONFIRM, CONFIRM_RESTORE, MEMBER_FINALIZER},
     set_condition,
 };
 use vidra_core::{
     kubeconfig::{self, Allow},
     mutants::{self, Mutant},
+    select,
 };
 
-use super::{Hub, RETRY_MOST, after_hub_error};
+use super::{Hub, RETRY_MOST, after_hub_error, revoke};
 use crate::{
     hub::{
         api::MemberIntent,
@@ -48,7 +49,7 @@ async fn pass(hub: &Hub, name: &str) -> Result<Verdict, CallError> {
     let Some(member) = hub.catalog.member(name) else {
         end_session(hub, name).await;
         hub.metrics.drift().forget(name);
-        hub.memo.lock().counts.remove(name);
+        forget(hub, name);
         unclaim(hub, name);
         hub.metrics.clusters().forget(name);
         if let Some(registration) = candidates.iter().find(|one| !one.left) {
@@ -78,7 +79,7 @@ async fn pass(hub: &Hub, name: &str) -> Result<Verdict, CallError> {
         hub.wake_targets(name);
     }
     let findings = Findings::of(hub, &member, credentials);
-    let status = findings.status(&member, hub.clock.time());
+    let status = revoke::told(hub, &member, findings.status(&member, hub.clock.time()));
     if member.status.as_ref() != Some(&status) {
         hub.api.member_status(&member, status).await?;
     }
@@ -96,11 +97,22 @@ async fn pass(hub: &Hub, name: &str) -> Result<Verdict, CallError> {
             && session.is_open()
             && session.later.is_over(&hub.catalog.targets_on(name))
         {
-            hub.api.member_unannotate(&member, CONFIRM).await?;
+            hub.api.member_reannotate(&member, CONFIRM, None).await?;
         }
     }
+    revoke::use_up_approvals(hub, name).await?;
     counts::settle(hub, name).await?;
     Ok(Verdict::Done(None))
+}
+
+/// What was remembered of a MemberCluster that is gone goes too.
+fn forget(hub: &Hub, name: &str) {
+    let key = Key::Cluster(name.into());
+    let mut memo = hub.memo.lock();
+    memo.counts.remove(name);
+    memo.revoking.remove(name);
+    memo.idle_approvals.remove(&key);
+    memo.used_approvals.remove(&key);
 }
 
 /// The Secret that a MemberCluster refers to, else the oldest that names it. A reference that the hub made
@@ -142,7 +154,24 @@ fn intent(hub: &Hub, registration: &Registration, made: Option<&MemberIntent>) -
         settings.carried_labels.carries(key) || made.is_some_and(|made| made.labels().contains_key(key))
     });
     labels.extend(marks(&hub.identity.hub));
-    MemberIntent::new(&registration.namespace, &registration.name, labels)
+    let allowed = match made {
+        Some(made) => made.allowed().cloned(),
+        None => allowed(hub, registration),
+    };
+    MemberIntent::new(&registration.namespace, &registration.name, labels, allowed)
+}
+
+/// The namespaces that the MemberCluster allows when it is made. What cannot be read allows nobody.
+fn allowed(hub: &Hub, registration: &Registration) -> Option<Vec<String>> {
+    let text = registration.allowed.as_ref()?;
+    let names = select::namespaces(text, select::NAMESPACES_MAX).unwrap_or_else(|why| {
+        let note = format!(
+            "{ALLOWED_NAMESPACES}: {why}; the MemberCluster allows no namespace until its spec.allowedNamespaces says otherwise"
+        );
+        hub.events.say_of(registration.reference(), Severity::Warning, "AllowedNamespacesInvalid", &note);
+        Default::default()
+    });
+    Some(names.into_iter().collect())
 }
 
 /// Makes or updates the MemberCluster; false: it could not be, and a person was told.
@@ -157,7 +186,8 @@ async fn register(
         return Ok(false);
     }
     let made = member.and_then(MemberIntent::read);
-    match hub.api.apply_member(&registration.cluster, &intent(hub, registration, made.as_ref())).await {
+    let intent = intent(hub, registration, made.as_ref());
+    match hub.api.apply_member(&registration.cluster, &intent, member).await {
         Err(error) if matches!(error.class, Class::FieldConflict(_)) => {
             let note =
                 format!("the labels were not carried to the MemberCluster, where others set them: {error}");

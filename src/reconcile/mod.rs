@@ -2,8 +2,10 @@
 //! writes.
 
 mod affirm;
+mod approvals;
 pub mod cluster;
 pub mod resource;
+mod revoke;
 pub mod vidra_target;
 
 use std::{
@@ -119,10 +121,12 @@ pub struct Memo {
     undeclared: BTreeMap<TargetKey, vidra_target::Undeclared>,
     /// The generation of each VidraResource that its loop has looked at.
     looked: BTreeMap<ResourceKey, i64>,
-    /// What was taken over of a VidraResource's approvals, and off its annotation, last.
-    used_approvals: BTreeMap<ResourceKey, BTreeSet<String>>,
-    /// Annotations of VidraResources that approve no removal, once that was told.
-    idle_approvals: BTreeMap<ResourceKey, String>,
+    /// What was taken over of an object's approvals, and off its annotation, last.
+    used_approvals: BTreeMap<Key, BTreeSet<String>>,
+    /// Annotations that approve no removal, once that was told.
+    idle_approvals: BTreeMap<Key, String>,
+    /// What a person has approved that MemberClusters' onRevoke takes.
+    revoking: BTreeMap<String, revoke::Approved>,
     /// How the counts of a MemberCluster's status settle.
     counts: BTreeMap<String, cluster::counts::Settling>,
     /// Since when a status that may pass by itself waits to be written.
@@ -240,10 +244,11 @@ impl Hub {
         memo.kept_revision.remove(key);
         memo.outdated.remove(key);
         memo.looked.remove(key);
-        memo.idle_approvals.remove(key);
-        memo.used_approvals.remove(key);
-        memo.status_written.remove(&Key::Resource(key.clone()));
-        memo.settling.remove(&Key::Resource(key.clone()));
+        let key = Key::Resource(key.clone());
+        memo.idle_approvals.remove(&key);
+        memo.used_approvals.remove(&key);
+        memo.status_written.remove(&key);
+        memo.settling.remove(&key);
     }
 
     /// One key's turn.

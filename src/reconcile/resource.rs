@@ -32,13 +32,13 @@ use vidra_core::{
     guard::{self, Removal},
     mutants::{self, Mutant},
     overrides::Cluster,
-    select::{self, Selection},
+    select::Selection,
     status::Problem,
 };
 
 pub(super) use self::outdated::Outdated;
 
-use super::{Hub, RETRY_MOST, affirm::selectable, after_hub_error};
+use super::{Hub, RETRY_MOST, affirm, after_hub_error, revoke};
 use crate::{
     hub::{
         ending::Ending,
@@ -183,17 +183,16 @@ impl Pass<'_> {
     }
 
     fn select(&self) -> Selection {
-        let members = self.hub.catalog.members();
-        let views: Vec<_> = members.iter().map(|member| selectable(member)).collect();
-        let spec = &self.resource.spec;
-        select::select(&self.key.namespace, &spec.targets, &spec.exclude_clusters, &views)
+        affirm::select(self.hub, self.resource, &self.hub.catalog.members())
     }
 
     /// Holds a removal that is more likely a mistake. A member that a person deletes leaves by that person's word; one
-    /// whose MemberCluster is not there has not left.
+    /// whose MemberCluster is not there has not left; and what one does not allow any more is not given up here.
     fn guard(&self, selection: &Selection) -> Result<Option<String>, Problem> {
         let targets = self.hub.catalog.targets_of(self.key);
         let stays = |cluster: &str| !self.is_leaving(cluster);
+        let targets: Targets =
+            targets.into_iter().filter(|(cluster, _)| !selection.is_barred(cluster)).collect();
         let (mut existing, mut leaving, mut underway) =
             (guard::Targets::new(), guard::Targets::new(), guard::Targets::new());
         for (cluster, target) in &targets {
@@ -301,10 +300,10 @@ impl Pass<'_> {
     async fn tend(&self) -> Result<(), CallError> {
         let existing = self.hub.catalog.targets_of(self.key);
         for (cluster, target) in &existing {
-            if target.spec.desired == Wish::Present && !self.is_leaving(cluster) {
-                self.update(cluster, target, target.spec.clone()).await?;
+            if let Some(approved) = self.is_going(cluster, target) {
+                self.send_away(cluster, target, approved.as_deref()).await?;
             } else {
-                self.send_away(cluster, target, None).await?;
+                self.update(cluster, target, target.spec.clone()).await?;
             }
         }
         Ok(())
@@ -313,8 +312,8 @@ impl Pass<'_> {
     /// What is asked of a member itself, and what is under way already: neither waits for what holds the VidraResource.
     async fn let_leave(&self) -> Result<(), CallError> {
         for (cluster, target) in &self.hub.catalog.targets_of(self.key) {
-            if target.spec.desired != Wish::Present || self.is_leaving(cluster) {
-                self.send_away(cluster, target, None).await?;
+            if let Some(approved) = self.is_going(cluster, target) {
+                self.send_away(cluster, target, approved.as_deref()).await?;
             }
         }
         Ok(())
@@ -332,9 +331,22 @@ impl Pass<'_> {
         unselected.sort_by_key(|(_, target)| target.spec.desired != Wish::Present);
         let mut written = Vec::new();
         for (cluster, target) in unselected {
-            written.push((cluster, self.send_away(cluster, target, approved).await));
+            let done = match selection.is_barred(cluster) {
+                true => self.withdraw(cluster, target).await,
+                false => self.send_away(cluster, target, approved).await,
+            };
+            written.push((cluster, done));
         }
         written
+    }
+
+    /// Whether a target goes whatever becomes of the VidraResource: by what is under way or asked of the member itself;
+    /// and the word that approved it where it needed one.
+    fn is_going(&self, cluster: &str, target: &VidraTarget) -> Option<Option<String>> {
+        match target.spec.desired != Wish::Present || self.is_leaving(cluster) {
+            true => Some(None),
+            false => revoke::taken(self.hub, &self.target_key(cluster), target),
+        }
     }
 
     /// A person has deleted its MemberCluster.

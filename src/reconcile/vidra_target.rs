@@ -123,10 +123,10 @@ impl Pass<'_> {
             self.forget_inventory().await?;
             return self.conclude(Delivery::TornDown, &Desired::default(), None, &Report::default()).await;
         }
-        let member = self.hub.catalog.member(&self.key.cluster);
-        if (spec.suspend && !leaving) || member.as_deref().is_some_and(is_at_rest) {
+        let affirmed = affirm(self.hub, self.key, spec);
+        if let Some(rests) = self.at_rest(affirmed) {
             self.claim_at_rest().await;
-            return self.conclude(Delivery::Suspended, &Desired::default(), None, &Report::default()).await;
+            return self.conclude(rests, &Desired::default(), None, &Report::default()).await;
         }
         if let Some(chunk) = self.hub.catalog.unread_inventory(self.key) {
             let message = format!(
@@ -141,7 +141,7 @@ impl Pass<'_> {
             // The inventory is written before the first object: no member needs to be asked.
             return self.conclude(Delivery::TornDown, &Desired::default(), None, &Report::default()).await;
         }
-        match affirm(self.hub, self.key, spec) {
+        match affirmed {
             Affirmed::Yes => {}
             // The VidraTarget changes soon, and that comes as an event.
             Affirmed::NotYet => return Ok(Verdict::Done(None)),
@@ -188,12 +188,6 @@ impl Pass<'_> {
     fn unaffirmed(&self, missing: Affirmed) -> Delivery {
         let TargetKey { namespace, resource, cluster } = self.key;
         let (reason, message) = match missing {
-            Affirmed::NotAllowed => (
-                "NamespaceNotAllowed",
-                format!(
-                    "MemberCluster {cluster} does not allow namespace {namespace}: nothing is written there until it does, or the target goes"
-                ),
-            ),
             Affirmed::MemberMissing => (
                 "MemberMissing",
                 format!(
@@ -208,6 +202,21 @@ impl Pass<'_> {
             ),
         };
         Delivery::Unreachable { reason, message }
+    }
+
+    /// What a target says that is left as it is: it or its member is suspended, or does not allow the namespace any more.
+    fn at_rest(&self, affirmed: Affirmed) -> Option<Delivery> {
+        let TargetKey { namespace, cluster, .. } = self.key;
+        let spec = &self.target.spec;
+        let member = self.hub.catalog.member(cluster);
+        if (spec.suspend && spec.desired == Wish::Present) || member.as_deref().is_some_and(is_at_rest) {
+            return Some(Delivery::Suspended);
+        }
+        (affirmed == Affirmed::NotAllowed).then(|| Delivery::Revoked {
+            message: format!(
+                "MemberCluster {cluster} does not allow namespace {namespace} any more: what is there stays as it is and nothing is written. Add {namespace} to its spec.allowedNamespaces to go on, or leave the cluster out of the VidraResource to clean up there"
+            ),
+        })
     }
 
     /// Leave to work on the member for as long as what this pass goes by stands.

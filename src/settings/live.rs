@@ -7,19 +7,21 @@ use std::{
     time::Duration,
 };
 
-use vidra_api::ClusterName;
 use vidra_core::{
     carried::Carried,
     drift::Redactions,
     guard,
     ignore::Autoscalers,
     mutants::{self, Mutant},
+    select,
 };
 
 use super::{Settings, parse_interval};
 
 /// Each has a watch of its own.
 const NAMESPACES_MAX: usize = 50;
+/// Its last value holds on where the ConfigMap is not there.
+const DEFAULT_ALLOWED: &str = "defaultAllowedNamespaces";
 
 /// What can be changed while the hub runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -52,6 +54,8 @@ pub struct Live {
     pub cluster_concurrency: usize,
     /// Namespaces whose Secrets register members, besides the hub's own.
     pub registration_namespaces: BTreeSet<String>,
+    /// Namespaces of the hub that members allow whose MemberClusters do not say; `None`: all.
+    pub default_allowed_namespaces: Option<Vec<String>>,
     /// Which labels of a registration Secret go to its MemberCluster.
     pub carried_labels: Carried,
     /// The field managers to which replicas that are scaled are left.
@@ -82,6 +86,7 @@ impl Live {
             prune_delay: Duration::from_secs(5),
             cluster_concurrency: 4,
             registration_namespaces: BTreeSet::new(),
+            default_allowed_namespaces: None,
             carried_labels: Carried::default(),
             autoscalers: Arc::default(),
             allow_inline_secrets: true,
@@ -114,7 +119,7 @@ struct Setting {
     take: fn(&mut Live, &str) -> Result<(), String>,
 }
 
-const SETTINGS: [Setting; 19] = [
+const SETTINGS: [Setting; 20] = [
     Setting {
         key: "interval",
         alias: Some("requeueResourcesAfter"),
@@ -200,7 +205,16 @@ const SETTINGS: [Setting; 19] = [
     Setting {
         key: "registrationNamespaces",
         alias: None,
-        take: |live, text| put(&mut live.registration_namespaces, namespaces(text)),
+        take: |live, text| put(&mut live.registration_namespaces, select::namespaces(text, NAMESPACES_MAX)),
+    },
+    Setting {
+        key: DEFAULT_ALLOWED,
+        alias: None,
+        take: |live, text| {
+            // Where no earlier text holds: it is not known who may.
+            live.default_allowed_namespaces = Some(Vec::new());
+            put(&mut live.default_allowed_namespaces, allowed(text))
+        },
     },
     Setting {
         key: "carriedLabels",
@@ -260,6 +274,15 @@ pub fn read(data: &BTreeMap<String, String>, last: &Texts, defaults: &Live) -> R
     Reading { live, good, faults, unknown }
 }
 
+/// What holds where the ConfigMap is not there: the defaults, but who may deliver where stays as it was.
+pub fn missing(before: &Live, last: &Texts, defaults: &Live) -> Reading {
+    let allowed = before.default_allowed_namespaces.clone();
+    let mut live = defaults.clone();
+    live.default_allowed_namespaces = allowed;
+    let good = last.get_key_value(DEFAULT_ALLOWED).map(|(key, text)| (*key, text.clone()));
+    Reading { live, good: good.into_iter().collect(), faults: Vec::new(), unknown: Vec::new() }
+}
+
 /// The keys that mean something.
 pub fn keys() -> impl Iterator<Item = &'static str> {
     SETTINGS.iter().map(|setting| setting.key)
@@ -290,16 +313,15 @@ fn percent(text: &str) -> Result<u8, String> {
     whole(text.trim_end_matches('%').trim_end(), 0, 100)
 }
 
-/// Names apart by commas or white space.
-fn namespaces(text: &str) -> Result<BTreeSet<String>, String> {
-    let names = text.split(|c: char| c == ',' || c.is_whitespace()).filter(|name| !name.is_empty());
-    let names: BTreeSet<String> = names.map(str::to_owned).collect();
-    // Both are DNS labels.
-    let is_name = |name: &String| ClusterName::try_from(name.as_str()).is_ok();
-    if names.len() > NAMESPACES_MAX || !names.iter().all(is_name) {
-        return Err(format!("write at most {NAMESPACES_MAX} names of namespaces, apart by commas or spaces"));
+/// Names of namespaces, or a star for all.
+fn allowed(text: &str) -> Result<Option<Vec<String>>, String> {
+    if text == "*" {
+        return Ok(None);
     }
-    Ok(names)
+    match select::namespaces(text, select::NAMESPACES_MAX) {
+        Ok(names) => Ok(Some(names.into_iter().collect())),
+        Err(why) => Err(format!("{why}, or * for all")),
+    }
 }
 
 fn duration(text: &str, least: u64, most: u64) -> Result<Duration, String> {
@@ -343,7 +365,7 @@ mod tests {
     #[test]
     fn each_key_sets_its_value_and_nothing_else() {
         let seconds = Duration::from_secs;
-        let rows: [Row; 24] = [
+        let rows: [Row; 25] = [
             ("interval", "30s", |live| live.interval = Duration::from_secs(30)),
             ("requeueResourcesAfter", " 1h30m\n", |live| live.interval = Duration::from_secs(5400)),
             ("reconcileOnEvents", "false", |live| live.on_events = false),
@@ -364,6 +386,9 @@ mod tests {
             ("clusterConcurrency", "16", |live| live.cluster_concurrency = 16),
             ("registrationNamespaces", "a, b\nc", |live| {
                 live.registration_namespaces = ["a", "b", "c"].map(str::to_owned).into();
+            }),
+            ("defaultAllowedNamespaces", "team-b, team-a", |live| {
+                live.default_allowed_namespaces = Some(["team-a", "team-b"].map(str::to_owned).into());
             }),
             ("carriedLabels", "env, -velero.io/", |live| {
                 live.carried_labels = Carried::parse("env -velero.io/").unwrap();
@@ -388,7 +413,7 @@ mod tests {
     }
 
     /// Each setting, with a value that is not its default.
-    const GOOD: [(&str, &str); 19] = [
+    const GOOD: [(&str, &str); 20] = [
         ("interval", "7s"),
         ("reconcileOnEvents", "false"),
         ("retry.enabled", "false"),
@@ -403,6 +428,7 @@ mod tests {
         ("pruneDelay", "7s"),
         ("clusterConcurrency", "7"),
         ("registrationNamespaces", "seven"),
+        ("defaultAllowedNamespaces", "seven"),
         ("carriedLabels", "seven"),
         ("autoscalerManagers", "seven"),
         ("allowInlineSecrets", "false"),
@@ -432,6 +458,12 @@ mod tests {
             ("pruneDelay", "2h", "write a duration from 1s to 3600s"),
             ("clusterConcurrency", "0", "write a whole number from 1 to 64"),
             ("registrationNamespaces", "team-a, Team-B", "write at most 50 names"),
+            (
+                "defaultAllowedNamespaces",
+                "team-a, Team-B",
+                "write at most 1000 names of namespaces, apart by",
+            ),
+            ("defaultAllowedNamespaces", "team-*", "or * for all"),
             ("carriedLabels", "env=prod", "write at most 50 prefixes"),
             ("autoscalerManagers", &"x".repeat(129), "write at most 50 names of field managers"),
             ("allowInlineSecrets", "no", "write true or false"),
@@ -465,6 +497,41 @@ mod tests {
         assert!(!live(&[]).redact.protects("apps", "Deployment"));
         let reading = read(&data(&[("allowInlineSecrets", "no")]), &Texts::new(), &defaults());
         assert!(!reading.live.allow_inline_secrets && live(&[]).allow_inline_secrets);
+    }
+
+    #[test]
+    fn who_may_deliver_where_members_do_not_say_holds_on_without_the_config_map_and_fails_closed() {
+        let names = |names: &[&str]| Some(names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>());
+        let (open, none, team) = (None, names(&[]), names(&["a"]));
+        const KEY: &str = DEFAULT_ALLOWED;
+        type Data = Option<&'static [(&'static str, &'static str)]>;
+        let other: Data = Some(&[("interval", "1m")]);
+        // What is read one after the other, nothing where the ConfigMap is not there; and what holds at the end.
+        let rows: [(&[Data], _); 10] = [
+            (&[other], &open),
+            (&[None], &open),
+            (&[Some(&[(KEY, "*")])], &open),
+            (&[Some(&[(KEY, "a")])], &team),
+            (&[Some(&[(KEY, "")])], &none),
+            (&[Some(&[(KEY, "a")]), None], &team),
+            (&[Some(&[(KEY, "a")]), None, Some(&[(KEY, "B")])], &team),
+            (&[Some(&[(KEY, "a")]), other], &open),
+            (&[Some(&[(KEY, "B")])], &none),
+            (&[Some(&[(KEY, "B")]), None], &none),
+        ];
+        for (readings, expected) in rows {
+            let (mut now, mut good) = (defaults(), Texts::new());
+            for reading in readings {
+                let reading = match reading {
+                    Some(pairs) => read(&data(pairs), &good, &defaults()),
+                    None => missing(&now, &good, &defaults()),
+                };
+                (now, good) = (reading.live, reading.good);
+            }
+            assert_eq!(now.default_allowed_namespaces, *expected, "{readings:?}");
+        }
+        let changed = live(&[("interval", "1m")]);
+        assert_eq!(missing(&changed, &Texts::new(), &defaults()).live, defaults());
     }
 
     #[test]

@@ -50,11 +50,14 @@ impl Tuning {
         self.now.subscribe()
     }
 
-    /// Takes what a ConfigMap says; without one the defaults hold. Returns what held before, too.
-    fn take(&self, data: &BTreeMap<String, String>) -> (Arc<Live>, Reading) {
+    /// Takes what a ConfigMap says, or that there is none. Returns what held before, too.
+    fn take(&self, data: Option<&BTreeMap<String, String>>) -> (Arc<Live>, Reading) {
         let before = self.now();
         let mut good = self.good.lock();
-        let reading = live::read(data, &good, &self.defaults);
+        let reading = match data {
+            Some(data) => live::read(data, &good, &self.defaults),
+            None => live::missing(&before, &good, &self.defaults),
+        };
         good.clone_from(&reading.good);
         self.now.send_replace(Arc::new(reading.live.clone()));
         (before, reading)
@@ -95,7 +98,7 @@ pub async fn follow(client: Client, hub: Arc<Hub>, asked: watch::Sender<bool>) {
 
 fn take(hub: &Hub, config_map: Option<&ConfigMap>) {
     let none = BTreeMap::new();
-    let data = config_map.and_then(|one| one.data.as_ref()).unwrap_or(&none);
+    let data = config_map.map(|one| one.data.as_ref().unwrap_or(&none));
     let (before, reading) = hub.tuning.take(data);
     if let Some(config_map) = config_map {
         complain(hub, &config_map.object_ref(&()), &reading);
@@ -112,16 +115,27 @@ fn take(hub: &Hub, config_map: Option<&ConfigMap>) {
             hub.queue.add(Key::Target(target), Priority::Resync);
         }
     }
-    if (now.allow_proxy, &now.carried_labels) != (before.allow_proxy, &before.carried_labels) {
+    let wants = |live: &Live| {
+        (
+            live.allow_proxy,
+            live.carried_labels.clone(),
+            live.removal_guard,
+            live.default_allowed_namespaces.clone(),
+        )
+    };
+    if wants(now) != wants(&before) {
         for member in hub.catalog.members() {
             hub.queue.add(Key::Cluster(member.name_any().as_str().into()), Priority::User);
         }
     }
-    let declares = |live: &Live| (live.removal_guard, live.allow_inline_secrets);
+    let declares = |live: &Live| {
+        (live.removal_guard, live.allow_inline_secrets, live.default_allowed_namespaces.clone())
+    };
     if declares(now) != declares(&before) {
         hub.catalog.all_resources();
     }
-    if now.object_removal_guard != before.object_removal_guard {
+    let allows = |live: &Live| (live.object_removal_guard, live.default_allowed_namespaces.clone());
+    if allows(now) != allows(&before) {
         for target in hub.catalog.all_targets() {
             hub.queue.add(Key::Target(target), Priority::Resync);
         }

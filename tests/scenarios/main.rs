@@ -39,6 +39,7 @@ mod overrides;
 mod partial;
 mod removal;
 mod reporting;
+mod revoking;
 mod rights;
 mod rollup;
 mod served;

@@ -471,7 +471,7 @@ fn an_approved_drop_of_most_objects_approves_no_later_one() {
 }
 
 #[test]
-fn what_a_member_does_not_allow_any_more_is_told_and_stays_while_its_removal_is_held() {
+fn what_a_member_that_is_named_does_not_allow_any_more_is_told_and_stays() {
     scenario(async |world| {
         world.register(&["berlin"]).await;
         let alice = world.alice("berlin").await;
@@ -480,8 +480,8 @@ fn what_a_member_does_not_allow_any_more_is_told_and_stays_while_its_removal_is_
         world.ready("shop").await;
         let allow = |namespaces: Value| json!({"spec": {"allowedNamespaces": namespaces}});
         world.hub.merge(&world.member_at("berlin"), allow(json!(["others"]))).await;
-        held(&world, "shop").await;
-        let message = world.target_is("shop", "berlin", TargetState::Unknown, "NamespaceNotAllowed").await;
+        world.resource_says("shop", "Ready", "False", "NamespaceNotAllowed").await;
+        let message = world.target_is("shop", "berlin", TargetState::Suspended, "NamespaceNotAllowed").await;
         assert!(message.contains(&world.ns), "{message}");
         alice.merge(&settings, json!({"data": {"key": "evil"}})).await;
 

@@ -1,9 +1,11 @@
 //! The command line.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use vidra_core::select;
 
 use crate::cluster::Place;
 
@@ -183,6 +185,10 @@ pub struct JoinFlags {
     /// Labels of the member, which clusterSelector selects by: k=v,...
     #[arg(long, value_delimiter = ',', value_parser = label)]
     pub labels: Vec<(String, String)>,
+    /// Namespaces of the hub whose VidraResources may go to the member: a,b,... Default: the hub's setting
+    /// defaultAllowedNamespaces, else all. Later spec.allowedNamespaces of the MemberCluster says so.
+    #[arg(long, value_name = "NAMESPACES", value_parser = namespaces)]
+    pub allowed_namespaces: Option<BTreeSet<String>>,
     /// The hub's own namespace.
     #[arg(long, default_value = "vidra-system")]
     pub hub_namespace: String,
@@ -201,6 +207,14 @@ fn duration(text: &str) -> Result<Duration, String> {
     let bad = || format!("{text:?} is no duration; write it like 30s, 5m or 1h30m");
     let span: jiff::SignedDuration = text.parse().map_err(|_| bad())?;
     Duration::try_from(span).map_err(|_| bad())
+}
+
+fn namespaces(text: &str) -> Result<BTreeSet<String>, String> {
+    let names = select::namespaces(text, select::NAMESPACES_MAX)?;
+    if names.is_empty() {
+        return Err("write at least one name of a namespace".to_owned());
+    }
+    Ok(names)
 }
 
 fn label(text: &str) -> Result<(String, String), String> {

@@ -17,7 +17,8 @@ pub const FINALIZER: &str = "vidra.dev/teardown";
 pub const MEMBER_FINALIZER: &str = "vidra.dev/leave";
 /// Annotation on a VidraResource: a new value asks for a pass now.
 pub const RECONCILE_REQUESTED_AT: &str = "vidra.dev/reconcile-requested-at";
-/// Annotation on a VidraResource: the hash of a removal that is held, which lets it go; several with commas.
+/// Annotation on a VidraResource, or on a MemberCluster for its onRevoke: the hash of a removal that is held, which lets
+/// it go; several with commas.
 pub const APPROVE_REMOVAL: &str = "vidra.dev/approve-removal";
 /// The value of [`APPROVE_REMOVAL`] on one of our CRDs that is being deleted: the members are left alone.
 pub const APPROVE_ORPHANING: &str = "orphan";
@@ -34,6 +35,8 @@ pub const CONFIRM: &str = "vidra.dev/confirm";
 
 /// Set on a registration Secret whose member has left, with the time: it registers again when this is taken off.
 pub const LEFT_AT: &str = "vidra.dev/left-at";
+/// Annotation on a registration Secret: the namespaces that its MemberCluster allows when it is made.
+pub const ALLOWED_NAMESPACES: &str = "vidra.dev/allowed-namespaces";
 /// Value of [`CONFIRM`]: this hub's declarations count, although members have objects from later ones.
 pub const CONFIRM_RESTORE: &str = "restore";
 /// Annotation on an object of a manifest: the wave in which it is applied, a whole number.
@@ -110,6 +113,7 @@ mod tests {
             PRUNE,
             CONFIRM,
             LEFT_AT,
+            ALLOWED_NAMESPACES,
             WAVE,
             APPLY,
             ON_IMMUTABLE,

@@ -31,7 +31,7 @@ pub use inventory::{InventoryEntry, VidraInventory, VidraInventorySpec};
 pub use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 pub use member::{
     KubeconfigSecretRef, MemberCluster, MemberClusterSpec, MemberClusterStatus, MemberTargets, MemberWatches,
-    OnLeave,
+    OnLeave, OnRevoke,
 };
 pub use names::{ClusterName, HubId, NameError, OwnerHash, Revision};
 pub use overrides::{JsonPatchOperation, Override, OverrideInputs, OverrideTarget, PatchOp, SetField};

@@ -45,8 +45,9 @@ pub struct MemberClusterSpec {
     /// Whether the hub leaves the member alone: nothing is applied, repaired or deleted there.
     #[serde(default)]
     pub suspend: bool,
-    /// The namespaces of the hub whose VidraResources may go to this member. Unset: all of them. An
-    /// empty list: none.
+    /// The namespaces of the hub whose VidraResources may go to this member. Unset: those of the setting
+    /// defaultAllowedNamespaces, which are all unless it says otherwise. An empty list: none. What is there
+    /// from others stays as it is: see onRevoke.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::namespaces")]
     pub allowed_namespaces: Option<Vec<String>>,
@@ -59,6 +60,11 @@ pub struct MemberClusterSpec {
     /// there without our labels, Delete removes them first.
     #[serde(default)]
     pub on_leave: OnLeave,
+    /// What becomes of what is in the member where allowedNamespaces does not name its namespace any more. Keep leaves it
+    /// as it is, Orphan without our labels, and Delete removes it. What takes more than the setting removalGuard of
+    /// the member's targets waits for the annotation vidra.dev/approve-removal.
+    #[serde(default)]
+    pub on_revoke: OnRevoke,
 }
 
 /// A key of a Secret of the hub.
@@ -87,6 +93,18 @@ pub enum OnLeave {
     Delete,
 }
 
+/// What becomes of delivered objects when their namespace is not allowed any more.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+pub enum OnRevoke {
+    /// They stay as they are, and so does their VidraTarget.
+    #[default]
+    Keep,
+    /// They stay, without our labels.
+    Orphan,
+    /// They are deleted.
+    Delete,
+}
+
 /// How a member fares. None is left out of the JSON, so a status is written whole (PUT or apply),
 /// never as a merge patch.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -96,7 +114,7 @@ pub struct MemberClusterStatus {
     /// The metadata.generation that this status speaks of.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
-    /// Ready, Reachable, CredentialsValid and IdentityConfirmed.
+    /// Ready, Reachable, CredentialsValid and IdentityConfirmed; Stalled while a removal by spec.onRevoke is held.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "schema::conditions")]
     pub conditions: Vec<Condition>,
@@ -195,6 +213,7 @@ mod tests {
             "spec": {
                 "kubeconfigSecretRef": {"namespace": "vidra", "name": "berlin", "key": "value"},
                 "suspend": true, "allowedNamespaces": ["team-a"], "onLeave": "Delete",
+                "onRevoke": "Orphan",
                 "values": {"registry": "https://eu.registry.example"},
             },
             "status": {

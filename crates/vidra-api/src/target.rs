@@ -88,7 +88,8 @@ pub struct VidraTargetSpec {
     pub conflicts: Conflicts,
     /// The hash of the removal that a person has approved, taken from the annotation vidra.dev/approve-removal of the
     /// VidraResource: that the revision drops most of the objects or, where they are not wanted Present, that the target
-    /// goes. It stands until the revision or the namespace changes.
+    /// goes. The latter may be an approval of the MemberCluster, for its onRevoke. It stands until the revision or the
+    /// namespace changes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = schema::LABEL_MAX))]
     pub approved_removal: Option<String>,
@@ -153,7 +154,7 @@ pub enum TargetState {
     Waiting,
     /// The member cannot be reached, so nobody knows.
     Unknown,
-    /// A person has stopped it.
+    /// A person has stopped it, or its member does not allow the namespace any more.
     Suspended,
     /// The objects are being removed.
     Terminating,

@@ -2,7 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use vidra_api::{LabelSelector, LabelSelectorRequirement, SelectorOperator, TargetSelector};
+use vidra_api::{
+    ClusterName, LabelSelector, LabelSelectorRequirement, SelectorOperator, TargetSelector, clip,
+};
 
 /// One member cluster, as far as selecting needs it.
 #[derive(Clone, Copy, Debug)]
@@ -35,8 +37,35 @@ pub struct Selection {
     pub unknown_excluded: BTreeSet<String>,
     /// Members that are named, and do not allow this namespace.
     pub forbidden: BTreeSet<String>,
-    /// How many more match by their labels, and do not allow this namespace: to this VidraResource they are not there.
-    pub closed: usize,
+    /// More that match by their labels, and do not allow this namespace: to this VidraResource they are not there.
+    pub closed: BTreeSet<String>,
+}
+
+impl Selection {
+    /// Whether this member is wanted, and does not allow this namespace.
+    pub fn is_barred(&self, member: &str) -> bool {
+        self.forbidden.contains(member) || self.closed.contains(member)
+    }
+}
+
+/// So many namespaces are allowed by name, as the schema of MemberClusters has it.
+pub const NAMESPACES_MAX: usize = 1000;
+
+/// Reads names of namespaces, apart by commas or white space.
+///
+/// # Errors
+/// In a sentence: there are too many, or one is none.
+pub fn namespaces(text: &str, most: usize) -> Result<BTreeSet<String>, String> {
+    let names = text.split(|c: char| c == ',' || c.is_whitespace()).filter(|name| !name.is_empty());
+    let names: BTreeSet<String> = names.map(str::to_owned).collect();
+    // Both are DNS labels.
+    let wrong = names.iter().find(|name| ClusterName::try_from(name.as_str()).is_err());
+    let wrong = wrong.map(|name| format!("{:?} is not the name of a namespace; ", clip(name, 80)));
+    if names.len() > most || wrong.is_some() {
+        let wrong = wrong.unwrap_or_default();
+        return Err(format!("{wrong}write at most {most} names of namespaces, apart by commas or spaces"));
+    }
+    Ok(names)
 }
 
 /// Selects. Entries are joined by OR; the first that matches a member names its namespace, and this
@@ -54,10 +83,11 @@ pub fn select(
             continue;
         }
         if !member.allows(namespace) {
-            match targets.iter().any(|entry| names(entry, member)) {
-                true => drop(selection.forbidden.insert(member.name.to_owned())),
-                false => selection.closed += 1,
-            }
+            let barred = match targets.iter().any(|entry| names(entry, member)) {
+                true => &mut selection.forbidden,
+                false => &mut selection.closed,
+            };
+            barred.insert(member.name.to_owned());
             continue;
         }
         let destination = entry.namespace.as_deref().unwrap_or(namespace);
@@ -131,7 +161,8 @@ mod tests {
         );
         assert_eq!(chosen(&selection), [("berlin", "shop"), ("tokyo", "rest")]);
         assert_eq!(selection.unknown, BTreeSet::from(["paris".to_owned()]));
-        assert_eq!((selection.forbidden, selection.closed), (BTreeSet::new(), 1));
+        assert!(selection.is_barred("austin") && !selection.is_barred("berlin"));
+        assert_eq!((selection.forbidden.len(), selection.closed.len()), (0, 1));
     }
 
     #[test]
@@ -139,7 +170,7 @@ mod tests {
         let selection =
             run(json!([{"clusterNames": ["austin"]}, {"clusterSelector": {}}]), &["berlin", "berlim"]);
         assert_eq!(selection.forbidden, BTreeSet::from(["austin".to_owned()]));
-        assert_eq!((chosen(&selection), selection.closed), (vec![("tokyo", "team")], 0));
+        assert_eq!((chosen(&selection), selection.closed.len()), (vec![("tokyo", "team")], 0));
         assert_eq!(selection.unknown_excluded, BTreeSet::from(["berlim".to_owned()]));
     }
 
@@ -163,6 +194,22 @@ mod tests {
             let selection = run(json!([{ "clusterSelector": selector }]), &[]);
             let found: Vec<_> = selection.targets.keys().map(String::as_str).collect();
             assert_eq!(found, expected, "{selector}");
+        }
+    }
+
+    #[test]
+    fn names_of_namespaces_are_read_and_bounded() {
+        let read =
+            |text: &str| namespaces(text, 3).map(|names| names.into_iter().collect::<Vec<_>>().join(" "));
+        assert_eq!(read("b, a\nb"), Ok("a b".to_owned()));
+        assert_eq!(read(" "), Ok(String::new()));
+        for (text, why) in [
+            ("team-a Team_B", "\"Team_B\" is not the name of a namespace"),
+            ("*", "\"*\" is not the name"),
+            ("a b c d", "write at most 3 names"),
+        ] {
+            let said = read(text).unwrap_err();
+            assert!(said.contains(why), "{text}: {said}");
         }
     }
 

@@ -21,5 +21,7 @@ pub use removing::{
     FINALIZERS, Going, HANDING_OVER, PRUNE_DELAYED, SETTLING, UNDER_WAY, going, is_out_of_reach, removing,
 };
 pub use resource::{Problem, ResourceFacts, Stall, TargetView, resource_status};
-pub use target::{CONTENTION, Delivery, TORN_DOWN, TargetFacts, is_torn_down, target_status};
+pub use target::{
+    CONTENTION, Delivery, NOT_ALLOWED, TORN_DOWN, TargetFacts, is_revoked, is_torn_down, target_status,
+};
 pub use unready::{OBJECTS_MISSING, Unready};

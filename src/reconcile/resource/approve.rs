@@ -7,25 +7,16 @@ use vidra_api::{VidraTargetSpec, labels::APPROVE_REMOVAL, target::Desired as Wis
 use vidra_core::guard::{self, Approvals};
 
 use super::{Pass, Targets};
-use crate::{hub::events::Severity, member::error::CallError};
-
-/// So many used ones are known of a VidraResource.
-const USED_MAX: usize = 100;
-/// So many characters of an annotation that approves nothing are told.
-const NAMED: usize = 100;
+use crate::{hub::events::Severity, member::error::CallError, queue::Key};
 
 impl Pass<'_> {
     fn annotation(&self) -> Option<&str> {
         self.resource.annotations().get(APPROVE_REMOVAL).map(String::as_str)
     }
 
-    /// What the VidraResource's annotation approves. What was used and put back approves nothing.
+    /// What the VidraResource's annotation approves.
     pub(super) fn approvals(&self) -> Approvals<'_> {
-        let mut approvals = guard::approvals(self.annotation());
-        if let Some(known) = self.hub.memo.lock().used_approvals.get(self.key) {
-            approvals.retain(|word| !known.contains(*word));
-        }
-        approvals
+        self.hub.approvals(&Key::Resource(self.key.clone()), self.annotation())
     }
 
     /// What approves that this revision, in this namespace, drops most objects of a target. `held` is what the target has
@@ -52,36 +43,20 @@ impl Pass<'_> {
     /// Takes off the VidraResource what its VidraTargets have taken over, so that it says nothing of a later removal. What
     /// approves nothing, or was put back, stays, and is told once.
     pub(super) async fn use_up_approvals(&self, before: &Targets) -> Result<(), CallError> {
+        let key = Key::Resource(self.key.clone());
         let Some(annotation) = self.annotation() else {
-            self.hub.memo.lock().idle_approvals.remove(self.key);
+            self.hub.idle_approval(&key, None);
             return Ok(());
         };
         let after = self.hub.catalog.targets_of(self.key);
         let borne: BTreeSet<&str> = (before.values().chain(after.values()))
             .filter_map(|target| target.spec.approved_removal.as_deref())
             .collect();
-        // Once in the life of a process: whoever puts it back is left to it.
-        let (used, idle): (BTreeSet<&str>, BTreeSet<&str>) =
-            self.approvals().into_iter().partition(|word| borne.contains(word));
-        if !used.is_empty() {
-            let taken: Vec<String> = used.into_iter().map(str::to_owned).collect();
-            let rest: Vec<&str> = idle.into_iter().collect();
-            let rest = Some(rest.join(",")).filter(|rest| !rest.is_empty());
+        if let Some(used) = self.hub.used_approvals(&key, annotation, &borne) {
+            let rest = used.rest.clone();
             self.hub.api.reannotate_resource(self.resource, APPROVE_REMOVAL, annotation, rest).await?;
-            let mut memo = self.hub.memo.lock();
-            let known = memo.used_approvals.entry(self.key.clone()).or_default();
-            known.extend(taken);
-            while known.len() > USED_MAX {
-                known.pop_first();
-            }
-            return Ok(());
-        }
-        let idle = vidra_api::clip(annotation, NAMED);
-        let told = self.hub.memo.lock().idle_approvals.insert(self.key.clone(), idle.clone());
-        if told.as_ref() != Some(&idle) {
-            let message = format!(
-                "{APPROVE_REMOVAL}={idle} names no removal that is held now, and the hub ignores it: take the annotation off, or copy the one of the message that says RemovalHeld"
-            );
+            self.hub.note_used(key, used);
+        } else if let Some(message) = self.hub.idle_approval(&key, Some(annotation)) {
             self.hub.events.say(self.resource, Severity::Warning, "ApprovalIgnored", &message);
         }
         Ok(())

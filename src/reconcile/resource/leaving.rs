@@ -7,7 +7,7 @@ use vidra_api::{
 use vidra_core::status::is_torn_down;
 
 use super::Pass;
-use crate::{hub::ending::Ending, member::error::CallError, queue::Verdict};
+use crate::{hub::ending::Ending, member::error::CallError, queue::Verdict, reconcile::revoke};
 
 impl Pass<'_> {
     /// The VidraResource is deleted: its targets go first, then its finalizer.
@@ -76,15 +76,41 @@ impl Pass<'_> {
         self.hub.api.replace_target(&VidraTarget { spec, ..target.clone() }).await
     }
 
-    /// How a target ends: a member that leaves by its own policy, else by the resource's.
+    /// A target on a member that does not allow the namespace goes by the member's onRevoke; else it stays as it is, and
+    /// what was decided of it while it was allowed waits.
+    pub(super) async fn withdraw(&self, cluster: &str, target: &VidraTarget) -> Result<(), CallError> {
+        let spec = &target.spec;
+        let status = target.status.clone().unwrap_or_default();
+        let is_gone = spec.desired != Wish::Present
+            && is_torn_down(&status, target.metadata.generation.unwrap_or_default());
+        if is_gone || spec.desired == Wish::Forgotten {
+            return self.send_away(cluster, target, None).await;
+        }
+        if let Some(approved) = revoke::taken(self.hub, &self.target_key(cluster), target) {
+            return self.send_away(cluster, target, approved.as_deref()).await;
+        }
+        // A word for its removal says nothing of its objects.
+        let approved_removal = spec.approved_removal.clone().filter(|_| spec.desired == Wish::Present);
+        let spec =
+            VidraTargetSpec { desired: Wish::Present, suspend: false, approved_removal, ..spec.clone() };
+        self.update(cluster, target, spec).await
+    }
+
+    /// How a target ends: a member that leaves, or does not allow the namespace any more, by its own policy, else by the
+    /// resource's.
     fn parting(&self, cluster: &str) -> Wish {
-        if let Some(member) = self.hub.catalog.member(cluster)
-            && member.metadata.deletion_timestamp.is_some()
-        {
-            return match member.spec.on_leave {
-                OnLeave::Orphan => Wish::Orphaned,
-                OnLeave::Delete => Wish::Absent,
-            };
+        if let Some(member) = self.hub.catalog.member(cluster) {
+            if member.metadata.deletion_timestamp.is_some() {
+                return match member.spec.on_leave {
+                    OnLeave::Orphan => Wish::Orphaned,
+                    OnLeave::Delete => Wish::Absent,
+                };
+            }
+            if let Some(wish) = revoke::wish(&member)
+                && revoke::is_revoked(self.hub, &self.target_key(cluster))
+            {
+                return wish;
+            }
         }
         match self.resource.spec.deletion_policy {
             DeletionPolicy::Delete => Wish::Absent,

@@ -36,7 +36,7 @@ impl Pass<'_> {
             );
             ("NamespaceNotAllowed", message)
         } else if selection.targets.is_empty() {
-            let closed = match selection.closed {
+            let closed = match selection.closed.len() {
                 0 => String::new(),
                 count => format!(" ({count} that match do not allow the namespace {:?})", self.key.namespace),
             };

@@ -20,6 +20,7 @@ use crate::{
         session::{Session, State},
     },
     queue::{Key, Priority, ResourceKey, TargetKey},
+    reconcile::revoke,
 };
 
 /// What waits for others is looked at again after this; mostly an event of the object comes first.
@@ -123,12 +124,13 @@ impl Pass<'_> {
         handovers
     }
 
-    /// Its revision is not applied yet, or what it lacks is made again.
+    /// Its revision is not applied yet, or what it lacks is made again; and it may be written there.
     fn will_apply(&self, other: &TargetKey) -> bool {
-        self.hub.catalog.target(other).is_some_and(|target| {
-            let applied = target.status.as_ref().and_then(|status| status.revision.as_deref());
-            target.spec.drift.policy == DriftPolicy::Correct || applied != Some(&*target.spec.revision)
-        })
+        !revoke::is_revoked(self.hub, other)
+            && self.hub.catalog.target(other).is_some_and(|target| {
+                let applied = target.status.as_ref().and_then(|status| status.revision.as_deref());
+                target.spec.drift.policy == DriftPolicy::Correct || applied != Some(&*target.spec.revision)
+            })
     }
 
     /// It is to be there.

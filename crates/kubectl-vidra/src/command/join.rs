@@ -5,7 +5,7 @@ use vidra_api::ClusterName;
 use vidra_api::labels::{LEFT_AT, REGISTRATION_LABEL};
 use vidra_core::kubeconfig::{self, Allow};
 
-use super::{member, registration};
+use super::{member, registration, registration::Registration};
 use crate::arguments::JoinFlags;
 use crate::cluster::{Cluster, Place};
 use crate::error::Failure;
@@ -33,11 +33,7 @@ pub async fn run(place: &Place, flags: &JoinFlags) -> Ended {
     let uid = member::uid(&joining).await?;
     let registration = registration::check(&hub, &flags.hub_namespace, name, &uid).await?;
     let secret = format!("Secret {}/{}", registration.secret.namespace, registration.secret.name);
-    if let Some(at) = registration.left.as_ref().filter(|_| !flags.again) {
-        return Err(Failure::Input(format!(
-            "the {secret} bears {LEFT_AT} ({at}): the member {name} has left, and this Secret registers nothing. Join with --again to take that off; objects that were let go there are nobody's, see spec.conflicts.existing"
-        )));
-    }
+    may_join(&registration, &secret, flags)?;
     let server = flags.server.as_deref();
     // Before anything is written, unless only the token comes with a CA.
     let known = !joining.ca.is_empty();
@@ -69,7 +65,7 @@ pub async fn run(place: &Place, flags: &JoinFlags) -> Ended {
     if !known {
         usable(&kubeconfig)?;
     }
-    registration::write(&hub, &registration, name, &flags.labels, &kubeconfig).await?;
+    registration::write(&hub, &registration, name, flags, &kubeconfig).await?;
     let word = if registration.exists { "applied again" } else { "made" };
     progress.print(&format!("hub: {secret} {word}"))?;
     if registration.left.is_some() {
@@ -83,6 +79,22 @@ pub async fn run(place: &Place, flags: &JoinFlags) -> Ended {
     }
     progress.print(&format!("hub: MemberCluster {name} is Ready"))?;
     Ok(DONE)
+}
+
+/// Whether what is there lets the member join as the flags say.
+fn may_join(registration: &Registration, secret: &str, flags: &JoinFlags) -> Result<(), Failure> {
+    let name = flags.name.as_str();
+    if let Some(at) = registration.left.as_ref().filter(|_| !flags.again) {
+        return Err(Failure::Input(format!(
+            "the {secret} bears {LEFT_AT} ({at}): the member {name} has left, and this Secret registers nothing. Join with --again to take that off; objects that were let go there are nobody's, see spec.conflicts.existing"
+        )));
+    }
+    if registration.is_member && flags.allowed_namespaces.is_some() {
+        return Err(Failure::Input(format!(
+            "the member {name} is there already, and --allowed-namespaces is for one that is made: change spec.allowedNamespaces of its MemberCluster, or leave the flag out"
+        )));
+    }
+    Ok(())
 }
 
 /// Whether the hub will take it; what only a hub for development takes is told.

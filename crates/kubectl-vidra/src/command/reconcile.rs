@@ -9,7 +9,7 @@ use serde_json::json;
 use vidra_api::condition::{READY, REMOVING, STALLED};
 use vidra_api::labels::RECONCILE_REQUESTED_AT;
 use vidra_api::{VidraResource, VidraTarget, find};
-use vidra_core::status::{Standing, going, is_out_of_reach};
+use vidra_core::status::{Standing, going, is_out_of_reach, is_revoked};
 
 use super::diff::MANAGER;
 use crate::arguments::ReconcileFlags;
@@ -181,7 +181,12 @@ impl Unreachable {
             is_allowed,
             rest_is_gone: is_allowed && rest.clone().all(|target| going(target).is_none()),
             rest_is_ready: is_allowed
-                && rest.all(|one| matches!(Standing::of(one, wanted), Standing::Ready | Standing::Leaving)),
+                && rest.all(|one| {
+                    let status = one.status.as_ref();
+                    let said = status.map(|status| (status.state, status.reason.as_deref()));
+                    matches!(Standing::of(one, wanted), Standing::Ready | Standing::Leaving)
+                        || said.is_some_and(|(state, reason)| is_revoked(state, reason))
+                }),
         }
     }
 }
@@ -281,7 +286,8 @@ mod tests {
         let leaving = |cluster| target(cluster, "Absent", "Terminating", "NoCredentials");
         let well = || target("a", "Present", "Ready", "Ready");
         let late = || target("b", "Present", "Progressing", "ObjectsProgressing");
-        let barred = || target("c", "Present", "Unknown", "NamespaceNotAllowed");
+        let barred = || target("c", "Present", "Suspended", "NamespaceNotAllowed");
+        let suspended = || target("c", "Present", "Suspended", "Suspended");
         let going = || target("d", "Absent", "Terminating", "Removing");
         let (no, waits, yes) = (Some(false), None, Some(true));
         for (targets, allowed, expected) in [
@@ -291,7 +297,8 @@ mod tests {
             (vec![well(), lost("x"), leaving("y")], 1, no),
             (vec![well(), lost("x"), leaving("y")], 2, yes),
             (vec![well(), lost("x"), late()], 1, waits),
-            (vec![well(), lost("x"), barred()], 1, waits),
+            (vec![well(), lost("x"), barred()], 1, yes),
+            (vec![well(), lost("x"), suspended()], 1, waits),
             (vec![well(), lost("x"), leaving("y"), going()], 2, waits),
         ] {
             let mut said = resource("t", "t", "False", "MembersUnreachable");

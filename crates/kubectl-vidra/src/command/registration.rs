@@ -8,10 +8,11 @@ use kube::Api;
 use kube::api::{ListParams, Patch, PatchParams};
 use serde_json::json;
 use vidra_api::condition::READY;
-use vidra_api::labels::{LEFT_AT, REGISTRATION_LABEL};
+use vidra_api::labels::{ALLOWED_NAMESPACES, LEFT_AT, REGISTRATION_LABEL};
 use vidra_api::{KubeconfigSecretRef, MemberCluster, find};
 
 use super::diff::MANAGER;
+use crate::arguments::JoinFlags;
 use crate::cluster::Cluster;
 use crate::error::{Failure, JOINING};
 use crate::output::Progress;
@@ -26,8 +27,12 @@ pub struct Registration {
     pub secret: KubeconfigSecretRef,
     /// Its labels.
     pub labels: BTreeMap<String, String>,
+    /// The namespaces that it allows.
+    pub allowed: Option<String>,
     /// It is there already.
     pub exists: bool,
+    /// So is the MemberCluster.
+    pub is_member: bool,
     /// The member has left, so the Secret makes no MemberCluster: since when.
     pub left: Option<String>,
 }
@@ -92,14 +97,16 @@ pub async fn check(hub: &Cluster, namespace: &str, name: &str, uid: &str) -> Res
     // A MemberCluster that is there uses the Secret all the same.
     let left = marks.and_then(|marks| marks.get(LEFT_AT)).filter(|_| !is_member);
     let left = left.map(|at| brief(at, 64));
-    Ok(Registration { left, secret, labels, exists: found.is_some() })
+    let allowed = marks.and_then(|marks| marks.get(ALLOWED_NAMESPACES)).cloned();
+    Ok(Registration { left, secret, labels, allowed, exists: found.is_some(), is_member })
 }
 
 fn secrets(hub: &Cluster, namespace: &str) -> Api<Secret> {
     Api::namespaced(hub.client.clone(), namespace)
 }
 
-/// Writes the Secret, without the mark of a member that has left. Labels that it has stay, for without them the hub would take the member out of selections.
+/// Writes the Secret, without the mark of a member that has left. Labels that it has stay, for without them the hub would
+/// take the member out of selections; and so does what it allows.
 ///
 /// # Errors
 /// The hub refuses it.
@@ -107,18 +114,23 @@ pub async fn write(
     hub: &Cluster,
     registration: &Registration,
     name: &str,
-    labels: &[(String, String)],
+    flags: &JoinFlags,
     kubeconfig: &str,
 ) -> Result<(), Failure> {
     let KubeconfigSecretRef { namespace, name: called, key } = &registration.secret;
     let mut all = registration.labels.clone();
-    all.extend(labels.iter().cloned());
+    all.extend(flags.labels.iter().cloned());
     all.insert(REGISTRATION_LABEL.to_owned(), name.to_owned());
-    let secret = json!({
+    let mut secret = json!({
         "apiVersion": "v1", "kind": "Secret",
         "metadata": {"name": called, "namespace": namespace, "labels": all},
         "stringData": {key.as_str(): kubeconfig},
     });
+    let asked = flags.allowed_namespaces.as_ref();
+    let asked = asked.map(|names| names.iter().map(String::as_str).collect::<Vec<_>>().join(","));
+    if let Some(allowed) = asked.or_else(|| registration.allowed.clone()) {
+        secret["metadata"]["annotations"] = json!({ALLOWED_NAMESPACES: allowed});
+    }
     let api = secrets(hub, namespace);
     let action = format!("apply the Secret {namespace}/{called}");
     let params = PatchParams::apply(MANAGER).force();

@@ -11,6 +11,7 @@ use vidra_api::{
 };
 use vidra_core::guard::{self, Removal};
 use vidra_core::object::ObjectKey;
+use vidra_core::select::Selection;
 
 use super::declared::{Declared, Objects, Sources, declared};
 use crate::text::{brief, clean, some_of};
@@ -97,7 +98,7 @@ fn clusters(question: &Question<'_>, then: &Declared) -> String {
     }
     let leaving: BTreeSet<String> = present
         .keys()
-        .filter(|name| !then.selection.targets.contains_key(**name))
+        .filter(|name| !then.selection.targets.contains_key(**name) && !then.selection.is_barred(name))
         .map(|name| (*name).to_owned())
         .collect();
     let fate = match question.then.spec.deletion_policy {
@@ -111,7 +112,7 @@ fn clusters(question: &Question<'_>, then: &Declared) -> String {
             .map_or(0, |status| status.objects);
         text.push_str(&format!("- cluster {cluster}: its {objects} objects {fate}\n"));
     }
-    text.push_str(&guarded(question, &present, &leaving));
+    text.push_str(&guarded(question, &present, &leaving, &then.selection));
     let selection = &then.selection;
     let unknown = selection.unknown.iter().map(|cluster| ("targets", cluster));
     let excluded = selection.unknown_excluded.iter().map(|cluster| ("excludeClusters", cluster));
@@ -133,15 +134,17 @@ fn guarded(
     question: &Question<'_>,
     present: &BTreeMap<&str, &VidraTarget>,
     leaving: &BTreeSet<String>,
+    selection: &Selection,
 ) -> String {
-    // A member that is being deleted leaves by a person's word.
+    // A member that is being deleted leaves by a person's word, and what one does not allow any more is not given up.
     let leaves = |name: &str| {
         let mut members = question.members.iter();
         members.any(|one| {
             one.metadata.name.as_deref() == Some(name) && one.metadata.deletion_timestamp.is_some()
         })
     };
-    let existing: guard::Targets = (present.iter().filter(|(name, _)| !leaves(name)))
+    let stays = |name: &str| !leaves(name) && !selection.is_barred(name);
+    let existing: guard::Targets = (present.iter().filter(|(name, _)| stays(name)))
         .map(|(name, target)| ((*name).to_owned(), target.metadata.uid.clone().unwrap_or_default()))
         .collect();
     let leaving: guard::Targets = existing

@@ -97,6 +97,25 @@ fn objects_that_come_go_and_change_are_told_once_for_all_clusters_and_secrets_ar
 }
 
 #[test]
+fn what_is_where_the_namespace_is_not_allowed_any_more_is_not_said_to_go() {
+    let mut members = [member("austin", "prod"), member("berlin", "prod")];
+    members[1].spec.allowed_namespaces = Some(vec!["team-b".to_owned()]);
+    let (shop, none) = (shop(spec(MANIFEST)), Sources::default());
+    let answer = diff(&Question {
+        now: Some(&shop),
+        then: &shop,
+        sources: (&none, &none),
+        namespace: "team-a",
+        file: "shop.yaml",
+        members: &members,
+        targets: &delivered(),
+        cluster: None,
+    });
+    let answer = answer.unwrap();
+    assert!(!answer.differs && !answer.text.contains("berlin"), "{}", answer.text);
+}
+
+#[test]
 fn a_new_one_shows_all_of_its_objects_and_one_cluster_can_be_asked_for() {
     let answer = ask(None, &shop(spec(MANIFEST)), &[], Some("berlin")).unwrap();
     assert!(answer.differs);

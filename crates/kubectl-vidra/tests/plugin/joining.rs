@@ -207,6 +207,45 @@ async fn a_member_joins_by_one_command_gets_what_is_delivered_and_keeps_it() -> 
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_member_joins_with_the_namespaces_that_it_allows_from_the_first() -> Result<()> {
+    let bed = Bed::start(&["berlin"]).await?;
+    let mut tasks = JoinSet::new();
+    tasks.spawn(bed.fill_tokens());
+    let hub = bed.run_hub().await?;
+    bed.put(&hello()).await?;
+    let member = bed.file("admin").display().to_string();
+    let join = format!("join berlin --member-kubeconfig {member} --member-context berlin --timeout 60s");
+    let before = bed.members[0].revision();
+    let refused = bed.run("admin", &format!("{join} --allowed-namespaces team-b,Team_A"))?.ended(2)?;
+    ensure!(refused.err.contains("\"Team_A\" is not the name of a namespace"), "{refused:?}");
+    ensure!(bed.members[0].revision() == before, "nothing was written into the member");
+
+    let labelled = format!("{join} --labels env=prod");
+    bed.run("admin", &format!("{labelled} --allowed-namespaces team-c,team-b"))?.ended(0)?;
+    let allowed = || {
+        let made = bed.hub.object("vidra.dev", "memberclusters", "", "berlin").unwrap_or_default();
+        made["spec"]["allowedNamespaces"].clone()
+    };
+    ensure!(allowed() == json!(["team-b", "team-c"]), "{}", allowed());
+    bed.run("admin", &format!("{join} --allowed-namespaces team-a"))?
+        .refused(&["the member berlin is there already", "spec.allowedNamespaces"])?;
+    // What it allows stays when it is registered again, also as another MemberCluster.
+    bed.run("admin", &join)?.ended(0)?;
+    let annotation = || {
+        let secret = bed.hub.object("", "secrets", "vidra-system", "berlin").unwrap_or_default();
+        secret["metadata"]["annotations"]["vidra.dev/allowed-namespaces"].clone()
+    };
+    ensure!(annotation() == "team-b,team-c" && allowed() == json!(["team-b", "team-c"]), "{}", annotation());
+    let hellos = || bed.members[0].object("", "configmaps", "hello", "hello");
+    ensure!(hellos().is_none(), "team-a delivered");
+
+    tasks.shutdown().await;
+    hub.stop().await?;
+    bed.server.stop().await;
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn joining_overwrites_nothing_that_is_not_this_members_registration() -> Result<()> {
     let bed = Bed::start(&["berlin", "tokyo"]).await?;
     let file = bed.file("admin").display().to_string();

@@ -152,6 +152,7 @@ fn defaults_are_those_of_the_rust_types() {
         ("VidraResource", "spec.deletionPolicy", json!("Delete")),
         ("VidraResource", "spec.suspend", json!(false)),
         ("MemberCluster", "spec.onLeave", json!("Orphan")),
+        ("MemberCluster", "spec.onRevoke", json!("Keep")),
         ("MemberCluster", "spec.suspend", json!(false)),
         ("MemberCluster", "spec.kubeconfigSecretRef.key", json!("kubeconfig")),
     ];

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use vidra_api::{ConditionStatus, Desired, TargetState, VidraTarget};
 
-use super::target::is_torn_down;
+use super::target::{is_revoked, is_torn_down};
 
 /// Finalizers run in the member.
 pub const FINALIZERS: &str = "Finalizers";
@@ -48,6 +48,10 @@ pub fn going(target: &VidraTarget) -> Option<Going> {
         Desired::Forgotten => None,
         Desired::Present => {
             let going = status.removing?;
+            // It stays for as long as the namespace is not allowed.
+            if is_revoked(status.state, Some(&told.0)) {
+                return None;
+            }
             // Nobody can look, or is to: what was known stands.
             let (reason, message) = match status.state {
                 Some(TargetState::Unknown | TargetState::Suspended) => told,
@@ -155,6 +159,7 @@ mod tests {
             (Desired::Present, pruned(says(Failed, "Invalid", "no")), Some(of(1, "Finalizers", "waiting"))),
             (Desired::Present, pruned(silent(Unknown)), Some(of(1, "MemberUnreachable", "no answer"))),
             (Desired::Present, pruned(says(Suspended, "Suspended", "")), Some(of(1, "Suspended", ""))),
+            (Desired::Present, pruned(says(Suspended, "NamespaceNotAllowed", "no")), None),
             (Desired::Absent, silent(Terminating), Some(of(3, "MemberUnreachable", "no answer"))),
             (Desired::Orphaned, says(Failed, "Forbidden", "no"), Some(of(3, "Forbidden", "no"))),
             (Desired::Absent, fresh(), Some(of(3, "Removing", ""))),

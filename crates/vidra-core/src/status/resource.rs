@@ -3,7 +3,7 @@
 use super::counts::Standing;
 use super::drifted::{FirstDrift, drifted};
 use super::removing::{Going, removing};
-use super::target::CONTENTION;
+use super::target::{CONTENTION, is_revoked};
 use vidra_api::{
     ClusterSummary, DriftState, Summary, TargetState, Time, VidraResourceStatus, clip,
     condition::{DRIFTED, READY, RECONCILING, REMOVING, STALLED},
@@ -176,11 +176,26 @@ fn readiness(facts: &ResourceFacts<'_>, summary: &Summary) -> (bool, &'static st
     if summary.waiting > 0 {
         return (false, "TargetsWaiting", of(summary.waiting, "wait", TargetState::Waiting));
     }
-    if summary.ready < summary.targets {
-        let rest = summary.targets - summary.ready;
+    let revoked: Vec<_> = revoked(facts).collect();
+    let rest = summary.targets - summary.ready - i32::try_from(revoked.len()).unwrap_or(i32::MAX);
+    if rest > 0 {
         return (false, "Progressing", of(rest, "are not ready", TargetState::Progressing));
     }
-    (true, "Ready", String::new())
+    let message = match revoked.first() {
+        None => String::new(),
+        Some(first) => format!(
+            "{} of {} targets rest, for their members do not allow the namespace any more: {}",
+            revoked.len(),
+            summary.targets,
+            first.cluster
+        ),
+    };
+    (true, "Ready", message)
+}
+
+/// Those that are left as they are until their members allow the namespace again.
+fn revoked<'a>(facts: &'a ResourceFacts<'_>) -> impl Iterator<Item = &'a TargetView> {
+    facts.targets.iter().filter(|one| !one.leaving && is_revoked(one.state, one.reason.as_deref()))
 }
 
 fn stalled(facts: &ResourceFacts<'_>) -> Option<(&'static str, String)> {
@@ -345,6 +360,22 @@ mod tests {
         let message = &find(&status.conditions, REMOVING).unwrap().message;
         assert_eq!(message, "still to go: 7 objects on 1 target; Forbidden on b: no");
         assert_eq!((status.summary.unwrap().terminating, status.targets_ready.as_deref()), (1, Some("1/1")));
+    }
+
+    #[test]
+    fn a_target_whose_member_does_not_allow_the_namespace_any_more_holds_up_nothing() {
+        let mut rests = target("b", Some(TargetState::Suspended), "old");
+        rests.reason = Some("NamespaceNotAllowed".into());
+        let well = || target("a", Some(TargetState::Ready), "new");
+        let status_of = |targets: &[TargetView]| status(targets, None);
+        let told = status_of(&[well(), rests.clone()]);
+        assert_eq!(condition(&told, READY), ("True".into(), "Ready".into()));
+        assert!(find(&told.conditions, READY).unwrap().message.contains("1 of 2 targets rest"));
+        assert_eq!(told.targets_ready.as_deref(), Some("1/2"));
+        let late = target("c", Some(TargetState::Progressing), "new");
+        assert_eq!(condition(&status_of(&[well(), rests.clone(), late]), READY).1, "Progressing");
+        rests.reason = Some("Suspended".into());
+        assert_eq!(condition(&status_of(&[well(), rests]), READY).1, "Progressing");
     }
 
     #[test]

@@ -20,6 +20,9 @@ use crate::fights::Told;
 /// The reason of a target of which somebody undoes repairs.
 pub const CONTENTION: &str = "Contention";
 
+/// The reason of a target whose member does not allow its namespace any more.
+pub const NOT_ALLOWED: &str = "NamespaceNotAllowed";
+
 /// Condition of a VidraTarget: what its inventory held is gone or let go, and the inventory is empty.
 pub const TORN_DOWN: &str = "TornDown";
 
@@ -53,6 +56,11 @@ pub enum Delivery {
     },
     /// A person suspended it.
     Suspended,
+    /// The member does not allow the namespace any more: it is left as it is, and nobody waits for it.
+    Revoked {
+        /// Where, and what to do.
+        message: String,
+    },
     /// Objects are being removed or let go.
     TearingDown {
         /// CamelCase.
@@ -122,7 +130,10 @@ pub fn target_status(before: &VidraTargetStatus, facts: &TargetFacts<'_>) -> Vid
     status.state = Some(state);
     status.reason = Some(reason.to_owned());
     status.message = (!message.is_empty()).then(|| clip(&message, MESSAGE_MAX));
-    let known = !matches!(facts.delivery, Delivery::Unreachable { .. } | Delivery::Suspended);
+    let known = !matches!(
+        facts.delivery,
+        Delivery::Unreachable { .. } | Delivery::Suspended | Delivery::Revoked { .. }
+    );
     if known {
         (status.objects, status.ready) = (facts.objects, facts.ready);
         (status.unready, status.unready_total) = (facts.unready.entries(), facts.unready.total());
@@ -182,6 +193,11 @@ pub fn is_torn_down(status: &VidraTargetStatus, generation: i64) -> bool {
         && find(&status.conditions, TORN_DOWN).is_some_and(|condition| condition.status == "True")
 }
 
+/// A target that says this is left as it is, for its member does not allow the namespace any more: nobody waits for it.
+pub fn is_revoked(state: Option<TargetState>, reason: Option<&str>) -> bool {
+    state == Some(TargetState::Suspended) && reason == Some(NOT_ALLOWED)
+}
+
 fn conditions(
     status: &mut VidraTargetStatus,
     facts: &TargetFacts<'_>,
@@ -220,6 +236,7 @@ fn conditions(
 pub(super) fn state(facts: &TargetFacts<'_>) -> (TargetState, &'static str, String) {
     match &facts.delivery {
         Delivery::Suspended => (TargetState::Suspended, "Suspended", String::new()),
+        Delivery::Revoked { message } => (TargetState::Suspended, NOT_ALLOWED, message.clone()),
         Delivery::TornDown => (TargetState::Terminating, "Removed", String::new()),
         Delivery::TearingDown { reason, message } => (TargetState::Terminating, reason, message.clone()),
         Delivery::Unreachable { reason, message } if facts.leaving => {
@@ -335,7 +352,8 @@ pub(super) mod tests {
         let told = first.removing.clone().unwrap();
         assert_eq!((told.objects, told.message.map(|text| text.chars().count())), (2, Some(MESSAGE_MAX)));
         let silent = || Delivery::Unreachable { reason: "NoAnswer", message: String::new() };
-        for delivery in [silent(), Delivery::Suspended] {
+        let revoked = Delivery::Revoked { message: "not allowed".into() };
+        for delivery in [silent(), Delivery::Suspended, revoked] {
             assert_eq!(target_status(&first, &facts(delivery, 5)).removing, first.removing);
         }
         let leaving = TargetFacts { leaving: true, ..facts(silent(), 5) };
@@ -428,6 +446,13 @@ pub(super) mod tests {
             (refused, true, TargetState::Failed, "Invalid", Some("Invalid")),
             (silent, true, TargetState::Unknown, "NoAnswer", None),
             (Delivery::Suspended, true, TargetState::Suspended, "Suspended", None),
+            (
+                Delivery::Revoked { message: String::new() },
+                true,
+                TargetState::Suspended,
+                "NamespaceNotAllowed",
+                None,
+            ),
         ];
         for (delivery, unrepaired, state, reason, stalled) in cases {
             let facts = TargetFacts {

@@ -1,0 +1,196 @@
+//! What becomes of what is on a member that does not allow its namespace any more. Whoever declares it has not taken it
+//! back, so it stays as it is, unless the MemberCluster's onRevoke says otherwise. One edit there may empty a member, so
+//! that is guarded over all that is on it.
+
+use std::collections::BTreeSet;
+
+use kube::ResourceExt;
+use vidra_api::{
+    ConditionStatus, MemberCluster, MemberClusterStatus, VidraTarget, condition::STALLED,
+    labels::APPROVE_REMOVAL, member::OnRevoke, set_condition, target::Desired as Wish,
+};
+use vidra_core::{
+    guard::{self, Removal, Targets},
+    mutants::{self, Mutant},
+};
+
+use super::{Hub, affirm};
+use crate::{
+    hub::events::Severity,
+    member::error::CallError,
+    queue::{Key, TargetKey},
+};
+
+/// So many targets are named.
+const NAMED: usize = 10;
+
+/// A removal that a person has approved, while it is told to one VidraResource after the other.
+pub(super) struct Approved {
+    /// Uid and generation of the MemberCluster: another edit is another removal.
+    of: (Option<String>, Option<i64>),
+    hash: String,
+    uids: BTreeSet<String>,
+}
+
+/// What a MemberCluster asks for where it does not allow a namespace; `None`: that it stays. What the setting took away
+/// stays.
+pub(super) fn wish(member: &MemberCluster) -> Option<Wish> {
+    if mutants::is(Mutant::RevokedGoes) {
+        return Some(Wish::Absent);
+    }
+    member.spec.allowed_namespaces.as_ref()?;
+    match member.spec.on_revoke {
+        OnRevoke::Keep => None,
+        OnRevoke::Orphan => Some(Wish::Orphaned),
+        OnRevoke::Delete => Some(Wish::Absent),
+    }
+}
+
+/// Whether a target is wanted by its VidraResource where the MemberCluster does not allow the namespace.
+pub(super) fn is_revoked(hub: &Hub, key: &TargetKey) -> bool {
+    let resource = hub.catalog.resource(&key.resource_key());
+    let (Some(resource), Some(member)) = (resource, hub.catalog.member(&key.cluster)) else { return false };
+    resource.metadata.deletion_timestamp.is_none()
+        && affirm::select(hub, &resource, &[member]).is_barred(&key.cluster)
+}
+
+/// Whether a target goes by its member's onRevoke: with the word that approved it where it needed one.
+pub(super) fn taken(hub: &Hub, key: &TargetKey, target: &VidraTarget) -> Option<Option<String>> {
+    let member = hub.catalog.member(&key.cluster)?;
+    wish(&member)?;
+    if !is_revoked(hub, key) {
+        return None;
+    }
+    if target.spec.desired != Wish::Present || mutants::is(Mutant::RevokedGoes) {
+        // It is under way.
+        return Some(None);
+    }
+    match Losses::of(hub, &member).decide(hub, &member) {
+        Removal::Allowed => Some(None),
+        Removal::Approved(hash) => Some(Some(hash)),
+        Removal::Held { .. } => None,
+    }
+}
+
+/// The targets of a member, by name and uid, as the guard has them.
+struct Losses {
+    existing: Targets,
+    leaving: Targets,
+    underway: Targets,
+    /// Words that those under way bear.
+    words: BTreeSet<String>,
+}
+
+impl Losses {
+    fn of(hub: &Hub, member: &MemberCluster) -> Self {
+        let (existing, leaving, underway) = (Targets::new(), Targets::new(), Targets::new());
+        let mut losses = Self { existing, leaving, underway, words: BTreeSet::new() };
+        for (key, target) in hub.catalog.fleet_on(&member.name_any()) {
+            let (name, uid) =
+                (format!("{}/{}", key.namespace, key.resource), target.uid().unwrap_or_default());
+            let goes = is_revoked(hub, &key);
+            if target.spec.desired == Wish::Present {
+                if goes {
+                    losses.leaving.insert(name.clone(), uid.clone());
+                }
+                losses.existing.insert(name, uid);
+            } else if goes {
+                losses.words.extend(target.spec.approved_removal.clone());
+                losses.underway.insert(name, uid);
+            }
+        }
+        losses
+    }
+
+    fn decide(&self, hub: &Hub, member: &MemberCluster) -> Removal {
+        let name = member.name_any();
+        let of = (member.uid(), member.metadata.generation);
+        let uids: BTreeSet<String> = self.leaving.values().cloned().collect();
+        if let Some(known) = hub.memo.lock().revoking.get(&name)
+            && known.of == of
+            && !uids.is_empty()
+            && uids.is_subset(&known.uids)
+        {
+            return Removal::Approved(known.hash.clone());
+        }
+        let annotation = member.annotations().get(APPROVE_REMOVAL).map(String::as_str);
+        let mut approvals = hub.approvals(&Key::Cluster(name.as_str().into()), annotation);
+        approvals.extend(self.words.iter().map(String::as_str));
+        let (share, uid) = (hub.tuning.now().removal_guard, member.uid().unwrap_or_default());
+        let decided = guard::targets(&uid, &self.existing, &self.leaving, &self.underway, share, &approvals);
+        if let Removal::Approved(hash) = &decided {
+            // Those that are told first may be gone before others are told.
+            let approved = Approved { of, hash: hash.clone(), uids };
+            hub.memo.lock().revoking.insert(name, approved);
+        }
+        decided
+    }
+
+    /// What is held, and what lets it go.
+    fn held(&self, member: &MemberCluster, hash: &str) -> String {
+        let names: Vec<_> = self.leaving.keys().take(NAMED).map(String::as_str).collect();
+        let more = match self.leaving.len() - names.len() {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        format!(
+            "held: spec.onRevoke {:?} would take {} of {} targets ({}{more}), more than the removal guard lets pass, and nothing was changed. If this is meant: kubectl annotate membercluster {} --overwrite {APPROVE_REMOVAL}={hash}",
+            member.spec.on_revoke,
+            self.leaving.len(),
+            self.existing.len(),
+            names.join(", "),
+            member.name_any(),
+        )
+    }
+}
+
+/// A MemberCluster's status, with what its onRevoke would take and is held.
+pub(super) fn told(
+    hub: &Hub,
+    member: &MemberCluster,
+    mut status: MemberClusterStatus,
+) -> MemberClusterStatus {
+    let losses = wish(member).map(|_| Losses::of(hub, member));
+    let held = losses.and_then(|losses| match losses.decide(hub, member) {
+        Removal::Held { hash, .. } => Some(losses.held(member, &hash)),
+        Removal::Allowed | Removal::Approved(_) => None,
+    });
+    match held {
+        Some(message) => {
+            hub.events.say(member, Severity::Warning, "RemovalHeld", &message);
+            let (is, generation, now) = (ConditionStatus::True, member.metadata.generation, hub.clock.time());
+            set_condition(&mut status.conditions, STALLED, is, "RemovalHeld", &message, generation, now);
+        }
+        None => status.conditions.retain(|condition| condition.type_ != STALLED),
+    }
+    status
+}
+
+/// Takes off a MemberCluster the approval that its VidraTargets have taken over. What approves nothing is told once.
+pub(super) async fn use_up_approvals(hub: &Hub, name: &str) -> Result<(), CallError> {
+    let key = Key::Cluster(name.into());
+    let Some(member) = hub.catalog.member(name) else { return Ok(()) };
+    let Some(annotation) = member.annotations().get(APPROVE_REMOVAL) else {
+        hub.idle_approval(&key, None);
+        return Ok(());
+    };
+    let losses = wish(&member).map(|_| Losses::of(hub, &member));
+    if losses.is_some_and(|losses| matches!(losses.decide(hub, &member), Removal::Approved(_))) {
+        // It is yet to be told to some.
+        return Ok(());
+    }
+    let fleet = hub.catalog.fleet_on(name);
+    // Those that bore it may be gone.
+    let told = hub.memo.lock().revoking.get(name).map(|known| known.hash.clone());
+    let borne = fleet.values().filter_map(|target| target.spec.approved_removal.as_deref());
+    let borne = borne.chain(told.as_deref()).collect();
+    if let Some(used) = hub.used_approvals(&key, annotation, &borne) {
+        hub.api.member_reannotate(&member, APPROVE_REMOVAL, used.rest.clone()).await?;
+        hub.note_used(key, used);
+        return Ok(());
+    }
+    if let Some(message) = hub.idle_approval(&key, Some(annotation)) {
+        hub.events.say(member.as_ref(), Severity::Warning, "ApprovalIgnored", &message);
+    }
+    Ok(())
+}
