@@ -26,8 +26,10 @@ async fn lifted(world: &World, name: &str) {
 #[test]
 fn a_quota_that_refuses_targets_or_inventories_is_told_and_holds_up_no_other() {
     scenario(async |world| {
-        world.register(&["austin", "berlin"]).await;
+        // In force before anything is made: a server hears of a quota a moment late.
         quota(&world, "targets", json!({"count/vidratargets.vidra.dev": "1"})).await;
+        quota(&world, "inventories", json!({"count/vidrainventories.vidra.dev": "2"})).await;
+        world.register(&["austin", "berlin"]).await;
         world.deliver("shop", &["austin", "berlin"], &config_map("settings", "one")).await;
         let told = world.resource_says("shop", "Ready", "False", "TargetRefused").await;
         let message = format!("{:?}", told.status);
@@ -46,7 +48,6 @@ fn a_quota_that_refuses_targets_or_inventories_is_told_and_holds_up_no_other() {
         world.ready("shop").await;
         assert_eq!(events(&world, "TargetRefused").await.len(), 1);
 
-        quota(&world, "inventories", json!({"count/vidrainventories.vidra.dev": "0"})).await;
         world.deliver("bank", &["berlin"], &config_map("bank", "one")).await;
         let message = world.target_is("bank", "berlin", TargetState::Failed, "WriteRefused").await;
         assert!(message.contains("exceeded quota: inventories"), "{message}");
