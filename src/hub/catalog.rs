@@ -15,7 +15,7 @@ use kube::{Resource, ResourceExt};
 use parking_lot::RwLock;
 use vidra_api::{
     MemberCluster, VidraInventory, VidraResource, VidraTarget,
-    labels::{CONFIRM, FORGET, TAKE_OVER_FROM},
+    labels::{APPROVE_REMOVAL, CONFIRM, FORGET, TAKE_OVER_FROM},
 };
 use vidra_core::status::counted;
 
@@ -256,7 +256,8 @@ impl Catalog {
                     // Erased: its own writes leave one.
                     || held.status.is_some() && target.status.is_none(),
                 held.status != target.status
-                    || held.metadata.deletion_timestamp != target.metadata.deletion_timestamp,
+                    || held.metadata.deletion_timestamp != target.metadata.deletion_timestamp
+                    || held.annotations().get(APPROVE_REMOVAL) != target.annotations().get(APPROVE_REMOVAL),
                 counted(held) != counted(&target),
             ),
         };

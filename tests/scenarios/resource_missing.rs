@@ -60,6 +60,30 @@ fn a_target_whose_resource_is_gone_waits_until_that_is_applied_again() {
 }
 
 #[test]
+fn a_target_whose_resource_is_made_anew_as_it_was_is_kept_as_declared_again() {
+    scenario(async |mut world| {
+        let (alice, live, _) = gone(&mut world, "Orphan").await;
+        left_alone(&world, &alice, &live).await;
+        // A word that nobody needs any more does nothing, now or later.
+        let target = world.target_at("shop", "berlin");
+        world.stop_hub().await;
+        let word = json!({"metadata": {"annotations": {"vidra.dev/approve-removal": "orphan"}}});
+        world.hub.merge(&target, word).await;
+        world.deliver("shop", &["berlin"], &config_map("settings", "one")).await;
+        world.start_hub().await;
+        let settings = At::config_map(&world.ns, "settings");
+        let now = alice.when(&settings, "kept as declared", says("one")).await;
+        assert_eq!(uid(&now), uid(&live));
+        world.ready("shop").await;
+        let is_spent = |now: &Value| now["metadata"]["annotations"]["vidra.dev/approve-removal"].is_null();
+        world.hub.when(&target, "the word is taken off", is_spent).await;
+        world.remove("shop").await;
+        alice.gone(&settings).await;
+        world.end().await;
+    });
+}
+
+#[test]
 fn a_target_whose_resource_is_gone_goes_by_a_persons_word_and_leaves_its_objects() {
     scenario(async |mut world| {
         let (alice, live, message) = gone(&mut world, "Orphan").await;

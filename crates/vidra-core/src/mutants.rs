@@ -62,6 +62,14 @@ pub enum Mutant {
     FloodGoesOn,
     /// Whatever stands in a stamp is the hub's.
     AnyStamp,
+    /// What holds a VidraResource holds up its target on a member that leaves.
+    RestHoldsLeaving,
+    /// A write of one target that is refused ends the pass, for all others.
+    RefusalEndsPass,
+    /// A MemberCluster that was refused as a twin leaves as any other does.
+    TwinsTakeAway,
+    /// A target whose VidraResource is not there is let go though nobody says so.
+    OrphansUnasked,
 }
 
 impl Mutant {
@@ -83,7 +91,7 @@ impl Mutant {
     ];
 
     /// Those that take away one guard each; docs/reference/safety.md names the test that notices.
-    pub const GUARDS: [Mutant; 13] = [
+    pub const GUARDS: [Mutant; 17] = [
         Mutant::ApprovesAnything,
         Mutant::MissingMemberAffirms,
         Mutant::UntracedDeleted,
@@ -97,6 +105,10 @@ impl Mutant {
         Mutant::RemovesWhileWaiting,
         Mutant::FloodGoesOn,
         Mutant::AnyStamp,
+        Mutant::RestHoldsLeaving,
+        Mutant::RefusalEndsPass,
+        Mutant::TwinsTakeAway,
+        Mutant::OrphansUnasked,
     ];
 }
 
