@@ -30,17 +30,17 @@ impl Hub {
     /// A pass ended by a write that failed. In words, where it is to be told: it was refused, or it fails again and
     /// again.
     pub(super) fn refusal(&self, key: &Key, error: &CallError) -> Option<String> {
-        {
-            let mut memo = self.memo.lock();
-            let failures = memo.failures.entry(key.clone()).or_default();
-            *failures = failures.saturating_add(1);
-        }
-        (is_refusal(error) || self.fails_often(key)).then(|| advised(error))
+        let often = self.fails_often(key);
+        let mut memo = self.memo.lock();
+        let failures = memo.failures.entry(key.clone()).or_default();
+        *failures = failures.saturating_add(1);
+        drop(memo);
+        (is_refusal(error) || often).then(|| advised(error))
     }
 
-    /// So many passes of this key have ended so that a failure of it is told.
+    /// So many passes of this key have ended so that one more is told.
     pub(super) fn fails_often(&self, key: &Key) -> bool {
-        self.memo.lock().failures.get(key).is_some_and(|failures| *failures >= TRIES)
+        self.memo.lock().failures.get(key).is_some_and(|failures| failures.saturating_add(1) >= TRIES)
     }
 
     /// A pass has ended without a failure. Whether all is written: after a failure a status may have to wait a moment.

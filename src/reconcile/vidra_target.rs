@@ -84,7 +84,7 @@ pub async fn reconcile(hub: &Hub, key: &TargetKey) -> Verdict {
             pass.note_refused(None);
             pass.tuned(verdict)
         }
-        Ok(_) => Verdict::Retry(RETRY_MOST),
+        Ok(_) => pass.tuned(Verdict::Retry(RETRY_MOST)),
         Err(error) => pass.failed(&error).await,
     }
 }
