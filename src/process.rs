@@ -24,7 +24,7 @@ use crate::{
     knobs::Knobs,
     lease::Claim,
     member::connect::{TlsConnect, USER_AGENT},
-    seams::{Clock, Rng, SystemClock, SystemRng},
+    seams::{Clock, Rng, SecretError, SystemClock, SystemRng},
     serve::{self, Readiness, metrics::Metrics},
     settings::{Flags, Settings},
 };
@@ -55,6 +55,9 @@ pub enum ProcessError {
     /// The thread that keeps the Lease cannot be had.
     #[error("cannot start the thread that keeps the Lease: {0}")]
     Thread(std::io::Error),
+    /// A name for the Lease's holder cannot be made.
+    #[error(transparent)]
+    Secret(#[from] SecretError),
     /// Another process took over.
     #[error("the Lease was lost; the process ends so that two never write at once")]
     LeaseLost,
@@ -97,7 +100,7 @@ async fn guarded(
     let (clock, rng): (Arc<dyn Clock>, Arc<dyn Rng>) =
         (Arc::new(SystemClock), Arc::new(SystemRng::default()));
     installed(&client).await?;
-    let holder = format!("vidra-hub-{:016x}", rng.next());
+    let holder = format!("vidra-hub-{}", rng.name(8)?);
     let (flags, namespace, of_lease) = (flags.clone(), settings.namespace.clone(), clock.clone());
     let claim = async move {
         let client = hub_client(&flags).await?;

@@ -37,7 +37,7 @@ pub trait Clock: Send + Sync {
     }
 }
 
-/// Chance: jitter, the hub's id, names of Events.
+/// Chance: jitter, names of Events; and keys, the hub's id and the Lease's holder, which nobody may guess.
 pub trait Rng: Send + Sync {
     /// The next number. It can be guessed from those before it.
     fn next(&self) -> u64;
@@ -47,6 +47,14 @@ pub trait Rng: Send + Sync {
     /// # Errors
     /// The operating system gives none.
     fn secret(&self) -> Result<[u8; 32], SecretError>;
+
+    /// So many bytes of that, at most 32, as hexadecimal digits: a name that nobody can guess.
+    ///
+    /// # Errors
+    /// The operating system gives none.
+    fn name(&self, bytes: usize) -> Result<String, SecretError> {
+        Ok(self.secret()?.iter().take(bytes).map(|byte| format!("{byte:02x}")).collect())
+    }
 }
 
 /// There is no chance to be had from the operating system.
@@ -110,10 +118,14 @@ mod tests {
     #[test]
     fn what_nobody_can_guess_is_not_drawn_from_the_numbers_that_are_told() {
         let rng = SystemRng::default();
-        // The same state of the generator: of jitter, the hub's id and the Lease's holder.
-        *rng.0.lock() = fastrand::Rng::with_seed(1);
-        let one = rng.secret().expect("random bytes");
-        *rng.0.lock() = fastrand::Rng::with_seed(1);
+        // The same state of the generator: of jitter and of names of Events.
+        let told = || *rng.0.lock() = fastrand::Rng::with_seed(1);
+        told();
+        let (one, name) = (rng.secret().expect("random bytes"), rng.name(5).expect("random bytes"));
+        told();
         assert_ne!(rng.secret().expect("random bytes"), one);
+        told();
+        assert_ne!(rng.name(5).expect("random bytes"), name);
+        assert_eq!(name.len(), 10);
     }
 }

@@ -256,7 +256,8 @@ impl Catalog {
                     // Erased: its own writes leave one.
                     || held.status.is_some() && target.status.is_none(),
                 held.status != target.status
-                    || held.metadata.deletion_timestamp != target.metadata.deletion_timestamp,
+                    || held.metadata.deletion_timestamp != target.metadata.deletion_timestamp
+                    || held.annotations().get(APPROVE_REMOVAL) != target.annotations().get(APPROVE_REMOVAL),
                 counted(held) != counted(&target),
             ),
         };

@@ -96,7 +96,7 @@ async fn read_or_make(
     }
     let id = match &settings.hub_id {
         Some(id) => id.clone(),
-        None => format!("h{:010x}", rng.next() & 0xff_ffff_ffff),
+        None => format!("h{}", rng.name(5)?),
     };
     HubId::try_from(id.as_str())?;
     let key = rng.secret()?.to_vec();

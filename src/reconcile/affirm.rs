@@ -6,7 +6,11 @@
 use std::sync::Arc;
 
 use kube::ResourceExt;
-use vidra_api::{MemberCluster, VidraResource, VidraTargetSpec, target::Desired as Wish};
+use vidra_api::{
+    MemberCluster, VidraResource, VidraTarget, VidraTargetSpec,
+    labels::{APPROVE_ORPHANING, APPROVE_REMOVAL},
+    target::Desired as Wish,
+};
 use vidra_core::{
     mutants::{self, Mutant},
     select::{self, Member, Selection},
@@ -49,6 +53,12 @@ pub(super) fn select(hub: &Hub, resource: &VidraResource, members: &[Arc<MemberC
     select::select(namespace, &spec.targets, &spec.exclude_clusters, &views)
 }
 
+/// A person says that what a VidraTarget has is to stay without its VidraResource, where that is not there.
+pub(super) fn is_let_go(target: &VidraTarget) -> bool {
+    mutants::is(Mutant::OrphansUnasked)
+        || target.annotations().get(APPROVE_REMOVAL).is_some_and(|word| word == APPROVE_ORPHANING)
+}
+
 /// Looks at what a VidraTarget's spec asks for.
 pub(super) fn affirm(hub: &Hub, key: &TargetKey, spec: &VidraTargetSpec) -> Affirmed {
     if spec.desired == Wish::Forgotten {
@@ -56,9 +66,13 @@ pub(super) fn affirm(hub: &Hub, key: &TargetKey, spec: &VidraTargetSpec) -> Affi
         return Affirmed::Yes;
     }
     let Some(resource) = hub.catalog.resource(&key.resource_key()) else {
-        return match mutants::is(Mutant::DeleteOnFailedList) {
-            true => Affirmed::Yes,
-            false => Affirmed::ResourceMissing,
+        let let_go = || hub.catalog.target(key).is_some_and(|target| is_let_go(&target));
+        return match spec.desired {
+            _ if mutants::is(Mutant::DeleteOnFailedList) => Affirmed::Yes,
+            Wish::Orphaned if !let_go() => Affirmed::ResourceMissing,
+            Wish::Orphaned if hub.catalog.member(&key.cluster).is_none() => Affirmed::MemberMissing,
+            Wish::Orphaned => Affirmed::Yes,
+            _ => Affirmed::ResourceMissing,
         };
     };
     let Some(member) = hub.catalog.member(&key.cluster) else {

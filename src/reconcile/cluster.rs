@@ -39,8 +39,29 @@ use crate::{
 /// One pass.
 pub async fn reconcile(hub: &Hub, name: &Arc<str>) -> Verdict {
     match pass(hub, name).await {
-        Ok(verdict) => verdict,
-        Err(error) => after_hub_error(&Key::Cluster(name.clone()), &error),
+        Ok(verdict) => {
+            hub.ends_well(&Key::Cluster(name.clone()));
+            verdict
+        }
+        Err(error) => {
+            tell_refusal(hub, name, &error);
+            after_hub_error(&Key::Cluster(name.clone()), &error)
+        }
+    }
+}
+
+/// Tells that a write of a MemberCluster failed, where that is to be told: on its registration, for the MemberCluster may
+/// not be there.
+fn tell_refusal(hub: &Hub, name: &Arc<str>, error: &CallError) {
+    let Some(told) = hub.refusal(&Key::Cluster(name.clone()), error) else { return };
+    let message = format!("the hub's API refuses to write MemberCluster {name}: {told}");
+    tracing::warn!(cluster = %name, %message, "told");
+    let reason = "MemberClusterRefused";
+    if let Some(registration) = hub.catalog.registrations_for(name).iter().find(|one| !one.left) {
+        hub.events.say_of(registration.reference(), Severity::Warning, reason, &message);
+    }
+    if let Some(member) = hub.catalog.member(name) {
+        hub.events.say(member.as_ref(), Severity::Warning, reason, &message);
     }
 }
 
@@ -420,36 +441,39 @@ fn identity(hub: &Hub, member: &MemberCluster, uid: &str) -> Identity {
     }
 }
 
-fn recorded(member: &MemberCluster) -> Option<&str> {
+pub(super) fn recorded(member: &MemberCluster) -> Option<&str> {
     member.status.as_ref().and_then(|status| status.uid.as_deref())
 }
 
 /// An older MemberCluster that names the same cluster. It is claimed under one lock, before anything is written: two
 /// that register side by side see each other. One that is leaving counts until it is gone.
 fn twin(hub: &Hub, member: &MemberCluster, uid: &str) -> Option<String> {
-    let name = member.name_any();
-    let claimed = {
-        let mut memo = hub.memo.lock();
-        memo.claims.insert(name.clone(), uid.to_owned());
-        memo.claims.clone()
-    };
-    let age = |member: &MemberCluster| (member.metadata.creation_timestamp.clone(), member.name_any());
-    let members = hub.catalog.members();
-    let same = members.iter().filter(|other| {
-        let other_name = other.name_any();
-        other_name != name
-            && (recorded(other) == Some(uid) || claimed.get(&other_name).is_some_and(|claim| claim == uid))
-    });
-    let (older, younger): (Vec<_>, Vec<_>) = same.partition(|other| age(other) < age(member));
+    hub.memo.lock().claims.insert(member.name_any(), uid.to_owned());
+    let (older, younger) = twins(hub, member, uid);
     // They look again, if this one came later.
     for other in younger.iter().filter(|_| older.is_empty()) {
-        let other = other.name_any();
         // One that is being admitted beside this looks once more, too.
-        if hub.session(&other).is_some_and(|session| !matches!(session.state(), State::Refused(..))) {
+        if hub.session(other).is_some_and(|session| !matches!(session.state(), State::Refused(..))) {
             hub.queue.add(Key::Cluster(other.as_str().into()), Priority::User);
         }
     }
-    older.first().filter(|_| !mutants::is(Mutant::TwinsAdmitted)).map(|older| older.name_any())
+    older.into_iter().next().filter(|_| !mutants::is(Mutant::TwinsAdmitted))
+}
+
+/// Other MemberClusters that name the same cluster: older ones, and younger ones.
+pub(super) fn twins(hub: &Hub, member: &MemberCluster, uid: &str) -> (Vec<String>, Vec<String>) {
+    let claimed = hub.memo.lock().claims.clone();
+    let age = |member: &MemberCluster| (member.metadata.creation_timestamp.clone(), member.name_any());
+    let is_same = |other: &MemberCluster| {
+        let name = other.name_any();
+        name != member.name_any()
+            && (recorded(other) == Some(uid) || claimed.get(&name).is_some_and(|claim| claim == uid))
+    };
+    let members = hub.catalog.members();
+    let same = members.iter().filter(|other| is_same(other));
+    let (older, younger): (Vec<_>, Vec<_>) = same.partition(|other| age(other) < age(member));
+    let names = |all: Vec<&Arc<MemberCluster>>| all.into_iter().map(|other| other.name_any()).collect();
+    (names(older), names(younger))
 }
 
 /// A MemberCluster is gone: who was refused for it may be admitted.

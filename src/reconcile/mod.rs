@@ -4,6 +4,7 @@
 mod affirm;
 mod approvals;
 pub mod cluster;
+mod refused;
 pub mod resource;
 mod revoke;
 pub mod vidra_target;
@@ -131,6 +132,12 @@ pub struct Memo {
     counts: BTreeMap<String, cluster::counts::Settling>,
     /// Since when a status that may pass by itself waits to be written.
     settling: BTreeMap<Key, Instant>,
+    /// How many passes one after the other have ended by a write on the hub that failed.
+    failures: BTreeMap<Key, u32>,
+    /// A status of these could not be written in their last pass, for one was a moment ago.
+    deferred: BTreeSet<Key>,
+    /// Targets for which the hub's API refuses writes, and how that is told.
+    refused: BTreeMap<TargetKey, String>,
 }
 
 /// A revision whose Secret was written.
@@ -142,6 +149,15 @@ struct KeptRevision {
     generation: i64,
     /// The revision's.
     name: String,
+}
+
+impl Memo {
+    fn forget_key(&mut self, key: &Key) {
+        self.status_written.remove(key);
+        self.settling.remove(key);
+        self.failures.remove(key);
+        self.deferred.remove(key);
+    }
 }
 
 impl Hub {
@@ -233,9 +249,8 @@ impl Hub {
         memo.unused.remove(key);
         memo.mended.remove(key);
         memo.undeclared.remove(key);
-        let key = Key::Target(key.clone());
-        memo.status_written.remove(&key);
-        memo.settling.remove(&key);
+        memo.refused.remove(key);
+        memo.forget_key(&Key::Target(key.clone()));
     }
 
     /// A VidraResource is gone: what was remembered of it goes too.
@@ -247,8 +262,7 @@ impl Hub {
         let key = Key::Resource(key.clone());
         memo.idle_approvals.remove(&key);
         memo.used_approvals.remove(&key);
-        memo.status_written.remove(&key);
-        memo.settling.remove(&key);
+        memo.forget_key(&key);
     }
 
     /// One key's turn.
@@ -284,6 +298,7 @@ impl Hub {
             // What a passing status announced need not wait.
             let is_end = *was_passing && !passing;
             if since < BETWEEN_STATUSES && !is_end {
+                memo.deferred.insert(key.clone());
                 drop(memo);
                 self.queue.add_after(key.clone(), BETWEEN_STATUSES - since);
                 return false;

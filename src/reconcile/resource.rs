@@ -9,6 +9,7 @@ mod ending;
 mod forget;
 mod ignored;
 mod leaving;
+mod orphaned;
 mod outdated;
 mod report;
 mod revision;
@@ -38,7 +39,11 @@ use vidra_core::{
 
 pub(super) use self::outdated::Outdated;
 
-use super::{Hub, RETRY_MOST, affirm, after_hub_error, revoke};
+use super::{
+    Hub, RETRY_MOST, affirm, after_hub_error,
+    refused::{WRITE_REFUSED, advised, is_refusal},
+    revoke,
+};
 use crate::{
     hub::{
         ending::Ending,
@@ -53,27 +58,39 @@ use crate::{
 /// One pass.
 pub async fn reconcile(hub: &Hub, key: &ResourceKey) -> Verdict {
     let Some(resource) = hub.catalog.resource(key) else {
-        collect_orphans(hub, key).await;
         hub.revisions.keep(key, &BTreeSet::new());
+        if let Some(again) = orphaned::let_go(hub, key).await {
+            return again;
+        }
         hub.forget_resource(key);
         return Verdict::Done(None);
     };
-    match (Pass { hub, key, resource: &resource, ending: OnceCell::new() }).run().await {
+    let pass = Pass { hub, key, resource: &resource, ending: OnceCell::new() };
+    match pass.run().await {
         Ok(verdict) => {
             let generation = resource.metadata.generation.unwrap_or_default();
             hub.memo.lock().looked.insert(key.clone(), generation);
-            verdict
+            match verdict {
+                Verdict::Done(_) if !hub.ends_well(&Key::Resource(key.clone())) => Verdict::Retry(RETRY_MOST),
+                verdict => verdict,
+            }
         }
-        Err(error) => after_hub_error(&Key::Resource(key.clone()), &error),
+        Err(error) => pass.failed(&error).await,
     }
 }
 
-async fn collect_orphans(hub: &Hub, key: &ResourceKey) {
-    if mutants::is(Mutant::DeleteOnFailedList) {
-        for target in hub.catalog.targets_of(key).into_values() {
-            let spec = VidraTargetSpec { desired: Wish::Absent, ..target.spec.clone() };
-            let _ = hub.api.replace_target(&VidraTarget { spec, ..(*target).clone() }).await;
-        }
+/// A VidraTarget that is to be made again cannot be while it is on its way out.
+fn still_there(target: &VidraTarget, error: CallError) -> CallError {
+    let foreign = target.finalizers().iter().find(|one| *one != FINALIZER);
+    match foreign.filter(|_| error.class == Class::Conflict) {
+        Some(finalizer) => CallError {
+            message: format!(
+                "{}: it was deleted and waits for the finalizer {finalizer}; take that off if nobody else does",
+                error.message
+            ),
+            ..error
+        },
+        None => error,
     }
 }
 
@@ -86,6 +103,8 @@ struct Pass<'a> {
 }
 
 type Targets = BTreeMap<String, Arc<VidraTarget>>;
+/// What became of writing VidraTargets, by cluster.
+type Written = Vec<(String, Result<(), CallError>)>;
 
 impl Pass<'_> {
     async fn run(&self) -> Result<Verdict, CallError> {
@@ -97,11 +116,10 @@ impl Pass<'_> {
             if !self.mark().await? {
                 return Ok(Verdict::Done(None));
             }
-            self.suspend_targets().await?;
-            self.let_leave().await?;
-            let verdict = self.report(None, None, handled).await?;
-            self.drop_outdated(None).await?;
-            return Ok(verdict);
+            let mut written = self.suspend_targets().await;
+            written.extend(self.let_leave().await);
+            let refused = self.refused(written)?;
+            return self.tell(None, refused.clone(), handled, refused.is_some()).await;
         }
         // The revision is owned by the VidraResource and needs no mark on it; the targets do.
         let (marked, revision) = tokio::join!(self.mark(), self.revision());
@@ -115,11 +133,10 @@ impl Pass<'_> {
                 let reason = error.invalid();
                 self.hub.events.say(self.resource, Severity::Warning, reason, &message);
                 let problem = Problem { reason, message, stalled: true };
-                self.tend().await?;
-                let verdict = self.report(None, Some(problem), handled).await?;
-                self.drop_outdated(None).await?;
+                let refused = self.refused(self.tend().await)?;
                 // Nothing tells when a right was given.
-                Ok(if error.is_forbidden() { Verdict::Retry(RETRY_MOST) } else { verdict })
+                let again = error.is_forbidden() || refused.is_some();
+                self.tell(None, Some(problem), handled, again).await
             }
             Ok(parsed) => {
                 let selection = self.select();
@@ -128,7 +145,7 @@ impl Pass<'_> {
                 let guarded = self.guard(&selection).and_then(|word| self.misread().map_or(Ok(word), Err));
                 let problem = match guarded {
                     Err(held) => {
-                        self.let_leave().await?;
+                        refused = self.refused(self.let_leave().await)?;
                         Some(held)
                     }
                     Ok(approved) => {
@@ -142,12 +159,49 @@ impl Pass<'_> {
                 if refused.is_none() {
                     self.use_up_approvals(&before).await?;
                 }
-                let verdict = self.report(Some(&parsed.name), problem, handled).await?;
-                self.drop_outdated(Some(&parsed.name)).await?;
                 // Nothing tells when the hub's API takes it.
-                Ok(if refused.is_some() { Verdict::Retry(RETRY_MOST) } else { verdict })
+                self.tell(Some(&parsed.name), problem, handled, refused.is_some()).await
             }
         }
+    }
+
+    /// Writes the status; what nobody has any more goes after that. `again`: nothing tells when to try again.
+    async fn tell(
+        &self,
+        revision: Option<&str>,
+        problem: Option<Problem>,
+        handled: Option<String>,
+        again: bool,
+    ) -> Result<Verdict, CallError> {
+        let verdict = self.report(revision, problem, handled).await?;
+        if let Err(error) = self.drop_outdated(revision).await {
+            // That is no matter of the status.
+            if is_refusal(&error) {
+                self.say_refused(&advised(&error));
+            }
+            return Ok(after_hub_error(&Key::Resource(self.key.clone()), &error));
+        }
+        Ok(if again { Verdict::Retry(RETRY_MOST) } else { verdict })
+    }
+
+    fn say_refused(&self, told: &str) -> String {
+        let message = format!("the hub's API refuses a write for this VidraResource: {told}");
+        tracing::warn!(key = %Key::Resource(self.key.clone()), %message, "told");
+        self.hub.events.say(self.resource, Severity::Warning, WRITE_REFUSED, &message);
+        message
+    }
+
+    /// A write failed without which the pass could not go on.
+    async fn failed(&self, error: &CallError) -> Verdict {
+        let key = Key::Resource(self.key.clone());
+        if let Some(told) = self.hub.refusal(&key, error) {
+            let problem = Problem { reason: WRITE_REFUSED, message: self.say_refused(&told), stalled: true };
+            // The Event stands alone where the status is what is refused.
+            if let Err(error) = self.report(None, Some(problem), None).await {
+                tracing::info!(%key, %error, "its status could not be written either");
+            }
+        }
+        after_hub_error(&key, error)
     }
 
     /// Puts our finalizer on it. Returns whether it is still there, and is to stay.
@@ -246,24 +300,23 @@ impl Pass<'_> {
             let held = existing.get(cluster);
             let spec = self.spec(cluster, namespace, revision, held.map(|held| &held.spec));
             let place = self.place(cluster, held, spec);
-            async move { (cluster, place.await) }
+            async move { (cluster.clone(), place.await) }
         });
         let placed: Vec<_> = placed.collect();
-        let placed: Vec<_> = stream::iter(placed).buffered(self.hub.knobs.resource_calls).collect().await;
+        let mut written: Written =
+            stream::iter(placed).buffered(self.hub.knobs.resource_calls).collect().await;
         self.write_foreign_statuses(&existing, &revision.name).await;
-        let left = self.leave_unselected(&existing, selection, approved).await;
-        self.refused(placed.into_iter().chain(left))
+        written.extend(self.leave_unselected(&existing, selection, approved).await);
+        self.refused(written)
     }
 
-    /// What of these writes is refused for good: a quota, or a policy. Others are tried again.
-    fn refused<'t>(
-        &self,
-        written: impl Iterator<Item = (&'t String, Result<(), CallError>)>,
-    ) -> Result<Option<Problem>, CallError> {
-        let failed: Vec<_> =
-            written.filter_map(|(cluster, written)| Some((cluster, written.err()?))).collect();
-        let (refused, other): (Vec<_>, Vec<_>) =
-            failed.into_iter().partition(|(_, error)| error.class == Class::Forbidden || error.is_invalid());
+    /// What of these writes is refused, by a quota or a policy, or fails again and again. Others are tried again.
+    fn refused(&self, written: Written) -> Result<Option<Problem>, CallError> {
+        let often = self.hub.fails_often(&Key::Resource(self.key.clone()));
+        let is_told =
+            |error: &CallError| (is_refusal(error) || often) && !mutants::is(Mutant::RefusalEndsPass);
+        let failed = written.into_iter().filter_map(|(cluster, written)| Some((cluster, written.err()?)));
+        let (refused, other): (Vec<_>, Vec<_>) = failed.partition(|(_, error)| is_told(error));
         let Some((cluster, error)) = refused.first() else {
             return other.into_iter().next().map_or(Ok(None), |(_, error)| Err(error));
         };
@@ -272,8 +325,9 @@ impl Pass<'_> {
             more => format!(", and {more} more"),
         };
         let message = format!(
-            "the hub's API refuses to write VidraTarget {}{more}: {error}; lift the quota or change the policy that refuses it",
+            "the hub's API refuses to write VidraTarget {}{more}: {}",
             self.target_key(cluster).target_name(),
+            advised(error),
         );
         self.hub.events.say(self.resource, Severity::Warning, "TargetRefused", &message);
         Ok(Some(Problem { reason: "TargetRefused", message, stalled: true }))
@@ -297,45 +351,50 @@ impl Pass<'_> {
 
     /// What needs no readable manifest: targets deleted by hand come back, torn-down ones go, and a
     /// member that leaves is let go.
-    async fn tend(&self) -> Result<(), CallError> {
-        let existing = self.hub.catalog.targets_of(self.key);
-        for (cluster, target) in &existing {
-            if let Some(approved) = self.is_going(cluster, target) {
-                self.send_away(cluster, target, approved.as_deref()).await?;
-            } else {
-                self.update(cluster, target, target.spec.clone()).await?;
-            }
+    async fn tend(&self) -> Written {
+        let mut written = Written::new();
+        for (cluster, target) in self.hub.catalog.targets_of(self.key) {
+            let sent = match self.is_going(&cluster, &target) {
+                Some(approved) => self.send_away(&cluster, &target, approved.as_deref()).await,
+                None => self.update(&cluster, &target, target.spec.clone()).await,
+            };
+            written.push((cluster, sent));
         }
-        Ok(())
+        written
     }
 
     /// What is asked of a member itself, and what is under way already: neither waits for what holds the VidraResource.
-    async fn let_leave(&self) -> Result<(), CallError> {
-        for (cluster, target) in &self.hub.catalog.targets_of(self.key) {
-            if let Some(approved) = self.is_going(cluster, target) {
-                self.send_away(cluster, target, approved.as_deref()).await?;
+    async fn let_leave(&self) -> Written {
+        let mut written = Written::new();
+        if mutants::is(Mutant::RestHoldsLeaving) {
+            return written;
+        }
+        for (cluster, target) in self.hub.catalog.targets_of(self.key) {
+            if let Some(approved) = self.is_going(&cluster, &target) {
+                let sent = self.send_away(&cluster, &target, approved.as_deref()).await;
+                written.push((cluster, sent));
             }
         }
-        Ok(())
+        written
     }
 
-    async fn leave_unselected<'t>(
+    async fn leave_unselected(
         &self,
-        existing: &'t Targets,
+        existing: &Targets,
         selection: &Selection,
         approved: Option<&str>,
-    ) -> Vec<(&'t String, Result<(), CallError>)> {
+    ) -> Written {
         let mut unselected: Vec<_> =
             existing.iter().filter(|(cluster, _)| !selection.targets.contains_key(*cluster)).collect();
         // First those that are yet to be told: an approval is known by all that it lets go.
         unselected.sort_by_key(|(_, target)| target.spec.desired != Wish::Present);
-        let mut written = Vec::new();
+        let mut written = Written::new();
         for (cluster, target) in unselected {
             let done = match selection.is_barred(cluster) {
                 true => self.withdraw(cluster, target).await,
                 false => self.send_away(cluster, target, approved).await,
             };
-            written.push((cluster, done));
+            written.push((cluster.clone(), done));
         }
         written
     }
@@ -381,7 +440,6 @@ impl Pass<'_> {
             overrides: self.inputs(cluster, revision),
             drift: spec.drift.clone(),
             prune: spec.prune,
-            deletion_policy: spec.deletion_policy,
             namespace_and_crd_deletion: spec.namespace_and_crd_deletion,
             conflicts: spec.conflicts,
             approved_removal: self.approved(&revision.name, namespace, held),
@@ -421,7 +479,7 @@ impl Pass<'_> {
                 &format!("VidraTarget {} was deleted by hand; it is made again", target.name_any()),
             );
             self.hub.api.remove_target(&self.target_key(cluster), target).await?;
-            return self.create(cluster, spec).await;
+            return self.create(cluster, spec).await.map_err(|error| still_there(target, error));
         }
         // The target loop writes statuses meanwhile: the newest is written to.
         let latest = self.hub.catalog.target(&self.target_key(cluster));
@@ -430,26 +488,39 @@ impl Pass<'_> {
         let marked = target.finalizers().iter().any(|one| one == FINALIZER);
         let hub = &self.hub.identity.hub;
         let labelled = says_whose(target.labels(), hub);
-        if same && marked && labelled && target.metadata.owner_references == self.owner_reference() {
+        // A person's word for the time without the VidraResource.
+        let spoken = target.annotations().contains_key(APPROVE_REMOVAL);
+        let owned = target.metadata.owner_references == self.owner_reference();
+        if same && marked && labelled && owned && !spoken {
             return Ok(());
         }
         let mut next = VidraTarget { spec, ..target.clone() };
+        if spoken {
+            next.metadata.annotations.get_or_insert_default().remove(APPROVE_REMOVAL);
+        }
         if !marked {
             next.metadata.finalizers.get_or_insert_default().push(FINALIZER.to_owned());
         }
         next.metadata.labels.get_or_insert_default().extend(marks(hub));
         next.metadata.owner_references = self.owner_reference();
-        self.hub.api.replace_target(&next).await
-    }
-
-    async fn suspend_targets(&self) -> Result<(), CallError> {
-        for (cluster, target) in &self.hub.catalog.targets_of(self.key) {
-            if target.spec.desired == Wish::Present && !self.is_leaving(cluster) {
-                let spec = VidraTargetSpec { suspend: true, ..target.spec.clone() };
-                self.update(cluster, target, spec).await?;
-            }
+        self.hub.api.replace_target(&next).await?;
+        if !owned {
+            // It may have waited for its VidraResource, and its spec is what it was.
+            self.hub.queue.add(Key::Target(self.target_key(cluster)), Priority::User);
         }
         Ok(())
+    }
+
+    async fn suspend_targets(&self) -> Written {
+        let mut written = Written::new();
+        for (cluster, target) in self.hub.catalog.targets_of(self.key) {
+            if target.spec.desired == Wish::Present && !self.is_leaving(&cluster) {
+                let spec = VidraTargetSpec { suspend: true, ..target.spec.clone() };
+                let rested = self.update(&cluster, &target, spec).await;
+                written.push((cluster, rested));
+            }
+        }
+        written
     }
 
     async fn write_foreign_statuses(&self, before: &Targets, revision: &str) {

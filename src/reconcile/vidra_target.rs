@@ -12,6 +12,7 @@ mod lately;
 mod look;
 mod outcome;
 mod perform;
+mod refused;
 mod regain;
 mod report;
 mod restored;
@@ -22,7 +23,7 @@ use std::{borrow::Cow, collections::BTreeMap, mem, sync::Arc, time::Duration};
 use kube::ResourceExt;
 use vidra_api::{
     ContainerDeletion, ExistingPolicy, FieldPolicy, MemberCluster, VidraTarget,
-    labels::{FORGET, TAKE_OVER_FROM},
+    labels::{APPROVE_ORPHANING, APPROVE_REMOVAL, FORGET, TAKE_OVER_FROM},
     names::{OwnerHash, field_manager},
     target::Desired as Wish,
 };
@@ -49,7 +50,7 @@ use super::{
 };
 use crate::{
     desired::Desired,
-    hub::{inventory, revisions::RevisionError},
+    hub::{events::Severity, inventory, revisions::RevisionError},
     member::{
         claims::Claim,
         effects::Actor,
@@ -60,7 +61,7 @@ use crate::{
         token::{Token, Withdrawn},
     },
     queue::{Key, TargetKey, Verdict, jittered},
-    settings::parse_interval,
+    settings::clamped_interval,
 };
 
 /// How long applied objects may take to become healthy, where nobody says otherwise.
@@ -71,13 +72,20 @@ pub async fn reconcile(hub: &Hub, key: &TargetKey) -> Verdict {
     let Some(target) = hub.catalog.target(key) else {
         return match departed(hub, key).await {
             Ok(()) => Verdict::Done(None),
-            Err(error) => after_hub_error(&Key::Target(key.clone()), &error),
+            Err(error) => {
+                refused::tell(hub, key, &error);
+                after_hub_error(&Key::Target(key.clone()), &error)
+            }
         };
     };
     let pass = Pass { hub, key, target: &target };
     match pass.run().await {
-        Ok(verdict) => pass.tuned(verdict),
-        Err(error) => after_hub_error(&Key::Target(key.clone()), &error),
+        Ok(verdict) if hub.ends_well(&Key::Target(key.clone())) => {
+            pass.note_refused(None);
+            pass.tuned(verdict)
+        }
+        Ok(_) => pass.tuned(Verdict::Retry(RETRY_MOST)),
+        Err(error) => pass.failed(&error).await,
     }
 }
 
@@ -197,10 +205,15 @@ impl Pass<'_> {
             _ => (
                 "ResourceMissing",
                 format!(
-                    "VidraResource {namespace}/{resource} is not there, which is no wish to delete: nothing is written and nothing is deleted. Apply it again"
+                    "VidraResource {namespace}/{resource} is not there, which is no wish to delete: nothing is written and nothing is deleted. Apply it again, or let what it delivered stay without it: kubectl annotate vidratarget {} -n {namespace} {APPROVE_REMOVAL}={APPROVE_ORPHANING}",
+                    self.key.target_name()
                 ),
             ),
         };
+        if missing == Affirmed::ResourceMissing {
+            // There is no VidraResource to say it of.
+            self.hub.events.say(self.target, Severity::Warning, reason, &message);
+        }
         Delivery::Unreachable { reason, message }
     }
 
@@ -492,12 +505,11 @@ impl Pass<'_> {
 
     /// How long applied objects may take to become healthy.
     fn timeout(&self) -> Duration {
-        let own = self.target.spec.reconcile.timeout.as_deref().and_then(|text| parse_interval(text).ok());
-        own.unwrap_or(TIMEOUT)
+        clamped_interval(self.target.spec.reconcile.timeout.as_deref()).unwrap_or(TIMEOUT)
     }
 
     fn interval(&self) -> Duration {
-        let own = self.target.spec.reconcile.interval.as_deref().and_then(|text| parse_interval(text).ok());
+        let own = clamped_interval(self.target.spec.reconcile.interval.as_deref());
         jittered(own.unwrap_or(self.hub.tuning.now().interval), self.hub.rng.as_ref())
     }
 
@@ -505,8 +517,7 @@ impl Pass<'_> {
     fn tuned(&self, verdict: Verdict) -> Verdict {
         let Verdict::Retry(most) = verdict else { return verdict };
         let live = self.hub.tuning.now();
-        let own = self.target.spec.reconcile.retry_interval.as_deref();
-        match own.and_then(|text| parse_interval(text).ok()) {
+        match clamped_interval(self.target.spec.reconcile.retry_interval.as_deref()) {
             Some(own) => Verdict::Retry(own),
             None if !live.retry => Verdict::Done(Some(self.interval())),
             None if most == RETRY_RARELY => Verdict::Retry(live.retry_max),

@@ -1,10 +1,10 @@
 //! Members that will never answer: a person ends the wait, and what stays behind is written down.
 
 use serde_json::json;
-use testkit::world::At;
+use testkit::world::{At, Who};
 use vidra_api::TargetState;
 
-use crate::{config_map, says, scenario};
+use crate::{config_map, says, scenario, uid};
 
 #[test]
 fn a_deselected_member_that_is_silent_is_forgotten_on_a_persons_word_and_may_come_back() {
@@ -93,6 +93,43 @@ fn a_member_that_answers_is_cleaned_up_whatever_an_old_annotation_says() {
         world.deliver("shop", &["berlin"], &config_map("settings", "one")).await;
         world.alice("austin").await.gone(&At::config_map(&world.ns, "settings")).await;
         assert_eq!(world.ready("shop").await.status.unwrap().left_behind, []);
+        world.end().await;
+    });
+}
+
+#[test]
+fn a_twin_that_lost_its_cluster_to_an_older_one_leaves_and_deletes_nothing_whatever_its_on_leave_says() {
+    scenario(async |world| {
+        let (alice, settings) = (world.alice("berlin").await, At::config_map(&world.ns, "settings"));
+        // Older, and nobody knows yet which cluster it is.
+        let older = json!({"apiVersion": "vidra.dev/v1alpha1", "kind": "MemberCluster", "spec": {},
+            "metadata": {"name": "austin"}});
+        world.hub.create(older).await;
+        world.member_says("austin", "CredentialsValid", "False").await;
+        world.register(&["berlin"]).await;
+        world.hub.merge(&world.member_at("berlin"), json!({"spec": {"onLeave": "Delete"}})).await;
+        world.deliver("shop", &["berlin"], &config_map("settings", "one")).await;
+        world.ready("shop").await;
+        world.recorded("shop", &["berlin"]).await;
+        let live = alice.live(&settings).await;
+        world.register_as("austin", &world.kubeconfig("berlin", Who::VidraHub), json!({})).await;
+        world.member_says("austin", "Ready", "True").await;
+        let message = world.member_says("berlin", "IdentityConfirmed", "False").await;
+        assert!(message.contains("austin"), "{message}");
+
+        let mark = world.mark();
+        world.hub.delete(&world.member_at("berlin")).await;
+        world.hub.gone(&world.member_at("berlin")).await;
+        assert_eq!(world.writes("berlin", &mark), []);
+        assert_eq!(alice.live(&settings).await, live);
+        let shop = world.resource_says("shop", "Ready", "False", "ClusterNotFound").await;
+        let left = shop.status.unwrap().left_behind;
+        assert_eq!((left[0].cluster.as_str(), left[0].objects), ("berlin", 1));
+
+        // By the name that it has now, its objects are known again.
+        world.deliver("shop", &["austin"], &config_map("settings", "two")).await;
+        world.ready("shop").await;
+        assert_eq!(uid(&alice.live(&settings).await), uid(&live));
         world.end().await;
     });
 }

@@ -150,3 +150,20 @@ fn what_was_counted_of_a_member_goes_with_it() {
         world.end().await;
     });
 }
+
+#[test]
+fn members_that_a_selector_matches_and_that_are_closed_to_the_namespace_are_counted_beside_those_that_are_targeted()
+ {
+    scenario(async |world| {
+        world.register(&["austin", "berlin"]).await;
+        let closed = json!({"spec": {"allowedNamespaces": ["elsewhere"]}});
+        world.hub.merge(&world.member_at("austin"), closed).await;
+        let all = json!({"targets": [{"clusterSelector": {}}]});
+        world.deliver_with("shop", &config_map("settings", "one"), all).await;
+        let status = world.ready("shop").await.status.unwrap_or_default();
+        assert_eq!(status.targets_ready.as_deref(), Some("1/1"));
+        let message = &find(&status.conditions, "Ready").unwrap().message;
+        assert_eq!(message, "1 more that match do not allow the namespace");
+        world.end().await;
+    });
+}

@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn the_hub_cannot_give_itself_more() {
+    fn the_hub_has_no_right_to_roles_nor_to_escalate_bind_or_impersonate() {
         for right in EVERYWHERE.iter().chain(OWN_NAMESPACE) {
             assert_ne!(right.group, RBAC);
             for verb in ["escalate", "bind", "impersonate"] {

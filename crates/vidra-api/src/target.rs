@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::conflicts::{Conflicts, ContainerDeletion};
 use crate::drift::{self, Change, DriftSpec};
 use crate::overrides::OverrideInputs;
-use crate::resource::{DeletionPolicy, ReconcileSpec, yes};
+use crate::resource::{ReconcileSpec, yes};
 use crate::schema;
 
 /// Longest `status.message` in characters; see [`crate::clip`].
@@ -77,9 +77,6 @@ pub struct VidraTargetSpec {
     /// Whether an object that the revision no longer has is deleted.
     #[serde(default = "yes")]
     pub prune: bool,
-    /// What becomes of the objects when the target goes.
-    #[serde(default)]
-    pub deletion_policy: DeletionPolicy,
     /// What becomes of declared Namespaces and CustomResourceDefinitions that are to be deleted.
     #[serde(default, rename = "namespaceAndCRDDeletion")]
     pub namespace_and_crd_deletion: ContainerDeletion,
@@ -116,7 +113,6 @@ impl Default for VidraTargetSpec {
             overrides: None,
             drift: DriftSpec::default(),
             prune: true,
-            deletion_policy: DeletionPolicy::default(),
             namespace_and_crd_deletion: ContainerDeletion::default(),
             conflicts: Conflicts::default(),
             approved_removal: None,
@@ -348,7 +344,7 @@ mod tests {
                 "namespace": "shop", "overrides": {"apply": [1], "labels": {"region": "eu"}},
                 "drift": {"policy": "Report",
                     "ignore": [{"target": {"namespace": "a", "name": "b"}, "paths": [".spec"]}],
-                    "yield": "Standard"}, "prune": false, "deletionPolicy": "Orphan",
+                    "yield": "Standard"}, "prune": false,
                 "namespaceAndCRDDeletion": "WhenEmpty", "conflicts": {"existing": "Adopt", "fields": "Fail"},
                 "approvedRemoval": "0123456789",
                 "reconcile": {"interval": "10m"}, "suspend": true, "generation": 7,

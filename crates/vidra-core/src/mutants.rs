@@ -64,6 +64,14 @@ pub enum Mutant {
     AnyStamp,
     /// What is where a member does not allow its namespace any more goes, whatever onRevoke says and however much it is.
     RevokedGoes,
+    /// What holds a VidraResource holds up its target on a member that leaves.
+    RestHoldsLeaving,
+    /// A write of one target that is refused ends the pass, for all others.
+    RefusalEndsPass,
+    /// A MemberCluster that was refused as a twin leaves as any other does.
+    TwinsTakeAway,
+    /// A target whose VidraResource is not there is let go though nobody says so.
+    OrphansUnasked,
 }
 
 impl Mutant {
@@ -85,7 +93,7 @@ impl Mutant {
     ];
 
     /// Those that take away one guard each; docs/reference/safety.md names the test that notices.
-    pub const GUARDS: [Mutant; 14] = [
+    pub const GUARDS: [Mutant; 18] = [
         Mutant::ApprovesAnything,
         Mutant::MissingMemberAffirms,
         Mutant::UntracedDeleted,
@@ -100,6 +108,10 @@ impl Mutant {
         Mutant::FloodGoesOn,
         Mutant::AnyStamp,
         Mutant::RevokedGoes,
+        Mutant::RestHoldsLeaving,
+        Mutant::RefusalEndsPass,
+        Mutant::TwinsTakeAway,
+        Mutant::OrphansUnasked,
     ];
 }
 

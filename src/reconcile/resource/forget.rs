@@ -13,14 +13,20 @@ use vidra_api::{
     resource::CLUSTERS_MAX,
     target::{Desired as Wish, MESSAGE_MAX},
 };
-use vidra_core::status::{PRUNE_DELAYED, is_torn_down};
+use vidra_core::{
+    mutants::{self, Mutant},
+    status::{PRUNE_DELAYED, is_torn_down},
+};
 
 use super::Pass;
 use crate::{
     hub::{events::Severity, inventory},
     member::{error::CallError, session::State},
     queue::Key,
-    reconcile::RETRY_MOST,
+    reconcile::{
+        RETRY_MOST,
+        cluster::{recorded, twins},
+    },
 };
 
 /// A member that leaves, and whose objects are only to be let go, is given up after so long without contact.
@@ -34,6 +40,9 @@ impl Pass<'_> {
     pub(super) fn is_given_up(&self, cluster: &str, target: &VidraTarget) -> bool {
         let status = target.status.clone().unwrap_or_default();
         let generation = target.metadata.generation.unwrap_or_default();
+        if self.has_lost_its_cluster(cluster) {
+            return true;
+        }
         let tried = matches!(target.spec.desired, Wish::Absent | Wish::Orphaned)
             && status.observed_generation == Some(generation)
             && !is_torn_down(&status, generation)
@@ -41,6 +50,20 @@ impl Pass<'_> {
         tried
             && (self.a_person_gives_up(cluster)
                 || self.patience_ends_in(cluster, target) == Some(Duration::ZERO))
+    }
+
+    /// Its member leaves, and is refused because its cluster is a member under an older name: that one has the objects.
+    pub(super) fn has_lost_its_cluster(&self, cluster: &str) -> bool {
+        if mutants::is(Mutant::TwinsTakeAway) {
+            return false;
+        }
+        let Some(session) = self.hub.session(cluster) else { return false };
+        let State::Refused(who, _) = session.state() else { return false };
+        let Some(member) = self.hub.catalog.member(cluster) else { return false };
+        // Where another cluster answers than the one that joined, its own has the objects.
+        let is_its_own = recorded(&member).is_none_or(|own| own == who.uid);
+        let (older, _) = twins(self.hub, &member, &who.uid);
+        member.metadata.deletion_timestamp.is_some() && is_its_own && !older.is_empty()
     }
 
     pub(super) fn a_person_gives_up(&self, cluster: &str) -> bool {
@@ -112,9 +135,12 @@ impl Pass<'_> {
         if !self.hub.status_is_due(&Key::Resource(self.key.clone()), false) {
             return Ok(false);
         }
-        let why = match self.a_person_gives_up(cluster) {
-            true => String::new(),
-            false => format!(", for it has not answered for {} minutes", PATIENCE.as_secs() / 60),
+        let why = if self.a_person_gives_up(cluster) {
+            String::new()
+        } else if self.has_lost_its_cluster(cluster) {
+            ", for its cluster is a member under an older name".to_owned()
+        } else {
+            format!(", for it has not answered for {} minutes", PATIENCE.as_secs() / 60)
         };
         let note =
             format!("{cluster} is forgotten{why}; {} objects stay there: {}", left.objects, left.names);

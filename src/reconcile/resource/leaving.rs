@@ -6,15 +6,25 @@ use vidra_api::{
 };
 use vidra_core::status::is_torn_down;
 
-use super::Pass;
-use crate::{hub::ending::Ending, member::error::CallError, queue::Verdict, reconcile::revoke};
+use super::{Pass, Written};
+use crate::{
+    hub::ending::Ending,
+    member::error::CallError,
+    queue::Verdict,
+    reconcile::{RETRY_MOST, revoke},
+};
 
 impl Pass<'_> {
     /// The VidraResource is deleted: its targets go first, then its finalizer.
     pub(super) async fn take_away(&self) -> Result<Verdict, CallError> {
-        let targets = self.hub.catalog.targets_of(self.key);
-        for (cluster, target) in &targets {
-            self.send_away(cluster, target, None).await?;
+        let mut written = Written::new();
+        for (cluster, target) in self.hub.catalog.targets_of(self.key) {
+            let sent = self.send_away(&cluster, &target, None).await;
+            written.push((cluster, sent));
+        }
+        if let Some(refused) = self.refused(written)? {
+            self.report(None, Some(refused), None).await?;
+            return Ok(Verdict::Retry(RETRY_MOST));
         }
         if !self.hub.catalog.targets_of(self.key).is_empty() {
             return self.report(None, self.undecided(), None).await;
@@ -51,8 +61,9 @@ impl Pass<'_> {
                 Ending::Held(_) => return Ok(()),
                 Ending::Orphan => Wish::Forgotten,
                 // A MemberCluster that is not there is no wish to leave.
-                Ending::No | Ending::Unseen(_) if missing => {
-                    if !self.a_person_gives_up(cluster) || !self.note_left_behind(cluster).await? {
+                Ending::No | Ending::Unseen(_) if missing || self.has_lost_its_cluster(cluster) => {
+                    let meant = !missing || self.a_person_gives_up(cluster);
+                    if !meant || !self.note_left_behind(cluster).await? {
                         return Ok(());
                     }
                     Wish::Forgotten

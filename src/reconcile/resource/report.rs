@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use vidra_api::{
-    VidraTarget,
+    TargetState, VidraTarget,
     condition::{READY, STALLED},
     find,
     target::Desired as Wish,
@@ -18,7 +18,7 @@ use crate::{
     hub::{events::Severity, revisions::Parsed},
     member::error::CallError,
     queue::{Key, Verdict},
-    reconcile::RETRY_MOST,
+    reconcile::{RETRY_MOST, refused::WRITE_REFUSED},
 };
 
 impl Pass<'_> {
@@ -84,6 +84,10 @@ impl Pass<'_> {
         Some(Problem { reason, message, stalled: false })
     }
 
+    fn refused_of(&self, cluster: &str) -> Option<String> {
+        self.hub.memo.lock().refused.get(&self.target_key(cluster)).cloned()
+    }
+
     /// Writes the status that follows from the targets'.
     pub(super) async fn report(
         &self,
@@ -96,7 +100,7 @@ impl Pass<'_> {
             .catalog
             .targets_of(self.key)
             .iter()
-            .map(|(cluster, target)| view(cluster, target))
+            .map(|(cluster, target)| view(cluster, target, self.refused_of(cluster)))
             .collect();
         let before = self.resource.status.clone().unwrap_or_default();
         let facts = ResourceFacts {
@@ -106,6 +110,7 @@ impl Pass<'_> {
             deleting: self.resource.metadata.deletion_timestamp.is_some(),
             suspended: self.resource.spec.suspend,
             targets: &targets,
+            closed: revision.map_or(0, |_| self.select().closed),
             handled,
             now: self.hub.clock.time(),
         };
@@ -126,7 +131,20 @@ impl Pass<'_> {
     }
 }
 
-fn view(cluster: &str, target: &VidraTarget) -> TargetView {
+/// `refused`: writes for it are, among them perhaps that of its own status.
+fn view(cluster: &str, target: &VidraTarget, refused: Option<String>) -> TargetView {
+    let told = told(cluster, target);
+    let Some(message) = refused else { return told };
+    TargetView {
+        state: Some(TargetState::Failed),
+        stalled: Some(Stall { reason: WRITE_REFUSED.to_owned(), message: message.clone() }),
+        reason: Some(WRITE_REFUSED.to_owned()),
+        message: Some(message),
+        ..told
+    }
+}
+
+fn told(cluster: &str, target: &VidraTarget) -> TargetView {
     let status = target.status.clone().unwrap_or_default();
     // A status of an earlier spec says nothing of this one.
     let current = status.observed_generation == target.metadata.generation;

@@ -87,8 +87,9 @@ impl Pass<'_> {
             let is_well = report.delivery.is_none() && report.verdict.is_none();
             let delivery = report.delivery.take().unwrap_or(Delivery::Applied);
             let told = async {
-                if !plan.removals.is_empty() {
-                    // What is gone and still in the inventory would be taken for what is to go, after a crash.
+                if !plan.removals.is_empty() || self.is_refused() {
+                    // What is gone and still in the inventory would be taken for what is to go, after a crash. And a
+                    // status does not go to and fro with each try of an inventory that is refused.
                     self.settle(&mut report).await?;
                 }
                 let concluded = self.conclude(delivery, desired, Some(session), &report).await;

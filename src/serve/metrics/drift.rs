@@ -61,7 +61,15 @@ impl DriftMetrics {
         counter(encoder, "vidra_drift_detections", "Objects found not to be as declared", detections)?;
         let corrections = corrections.into_iter().map(|(cluster, count)| (vec![("cluster", cluster)], count));
         counter(encoder, "vidra_drift_corrections", "Objects of which drift was undone", corrections)?;
-        let fleet = Fleet::of(hub.catalog.every_target().iter().map(|(key, target)| (key, target.as_ref())));
+        let targets = hub.catalog.every_target();
+        let missing = missing(targets.iter().map(|(key, _)| key), hub);
+        gauge(
+            encoder,
+            "vidra_targets_resource_missing",
+            "Targets whose VidraResource is not there",
+            missing.into_iter().map(|(cluster, count)| (vec![("cluster", cluster)], count)),
+        )?;
+        let fleet = Fleet::of(targets.iter().map(|(key, target)| (key, target.as_ref())));
         let by_policy = |read: fn(&Group) -> i64| {
             fleet.groups.iter().map(move |((cluster, policy), group)| {
                 (vec![("cluster", cluster.clone()), ("policy", policy.clone())], read(group))
@@ -88,6 +96,15 @@ impl DriftMetrics {
             hub.contentions().into_iter().map(|(cluster, count)| (vec![("cluster", cluster)], count));
         gauge(encoder, "vidra_contentions", "Objects that somebody changes back after each repair", fights)
     }
+}
+
+/// How many targets wait for their VidraResource, by cluster.
+fn missing<'a>(targets: impl Iterator<Item = &'a TargetKey>, hub: &Hub) -> BTreeMap<String, i64> {
+    let mut counts = BTreeMap::new();
+    for key in targets.filter(|key| hub.catalog.resource(&key.resource_key()).is_none()) {
+        *counts.entry(key.cluster.to_string()).or_default() += 1;
+    }
+    counts
 }
 
 /// The targets of one member under one policy.

@@ -1,6 +1,7 @@
 //! Scenarios that only real servers can show: connections that break on their way, proxies, controllers.
 
 mod proxies;
+mod quota;
 mod real;
 mod transport;
 mod webhooks;

@@ -188,6 +188,11 @@ impl Access {
         self.patch(at, "", MERGE, &patch).await
     }
 
+    /// Changes an object's status by a merge patch, as a controller does.
+    pub async fn merge_status(&self, at: &At, patch: Value) -> Value {
+        self.patch(at, "/status", MERGE, &patch).await
+    }
+
     /// Changes an object by a JSON patch.
     pub async fn json_patch(&self, at: &At, patch: Value) -> Value {
         self.patch(at, "", JSON_PATCH, &patch).await

@@ -76,6 +76,8 @@ pub struct ResourceFacts<'a> {
     pub suspended: bool,
     /// Its targets.
     pub targets: &'a [TargetView],
+    /// How many more members match its selectors, and do not allow its namespace.
+    pub closed: usize,
     /// The value of the annotation that asked for a reconcile, once that was done.
     pub handled: Option<String>,
     /// Now.
@@ -105,7 +107,11 @@ pub fn resource_status(before: &VidraResourceStatus, facts: &ResourceFacts<'_>) 
         let generation = Some(facts.generation);
         set_condition(&mut status.conditions, type_, value, reason, message, generation, facts.now.clone());
     };
-    let (ready, reason, message) = readiness(facts, &summary);
+    let (ready, reason, mut message) = readiness(facts, &summary);
+    if facts.closed > 0 && summary.targets > 0 {
+        let apart = if message.is_empty() { "" } else { "; " };
+        message += &format!("{apart}{} more that match do not allow the namespace", facts.closed);
+    }
     set(READY, ready, reason, &message);
     let moving =
         facts.deleting || (!ready && (summary.progressing + summary.waiting + summary.terminating) > 0);
@@ -283,18 +289,22 @@ mod tests {
         }
     }
 
-    fn status(targets: &[TargetView], problem: Option<Problem>) -> VidraResourceStatus {
-        let facts = ResourceFacts {
+    fn facts(targets: &[TargetView], problem: Option<Problem>) -> ResourceFacts<'_> {
+        ResourceFacts {
             generation: 2,
             revision: Some("new"),
             problem,
             deleting: false,
             suspended: false,
             targets,
+            closed: 0,
             handled: None,
             now: Time(Timestamp::from_second(5).unwrap()),
-        };
-        resource_status(&VidraResourceStatus::default(), &facts)
+        }
+    }
+
+    fn status(targets: &[TargetView], problem: Option<Problem>) -> VidraResourceStatus {
+        resource_status(&VidraResourceStatus::default(), &facts(targets, problem))
     }
 
     fn condition(status: &VidraResourceStatus, type_: &str) -> (String, String) {
@@ -325,6 +335,21 @@ mod tests {
         for (targets, value, reason) in cases {
             assert_eq!(condition(&status(&targets, None), READY), (value.into(), reason.into()));
         }
+    }
+
+    #[test]
+    fn members_that_match_and_are_closed_to_the_namespace_are_counted_and_do_not_touch_ready() {
+        let told = |targets: &[TargetView]| {
+            let facts = ResourceFacts { closed: 2, ..facts(targets, None) };
+            let status = resource_status(&VidraResourceStatus::default(), &facts);
+            let ready = find(&status.conditions, READY).unwrap();
+            (ready.status.clone(), ready.message.clone())
+        };
+        let closed = "2 more that match do not allow the namespace";
+        assert_eq!(told(&[target("a", Some(TargetState::Ready), "new")]), ("True".into(), closed.into()));
+        let (_, failed) = told(&[target("a", Some(TargetState::Failed), "new")]);
+        assert_eq!(failed, format!("1 of 1 targets failed: a: why; {closed}"));
+        assert!(!told(&[]).1.contains(closed), "who selects nobody is told with its own words");
     }
 
     #[test]

@@ -1,0 +1,64 @@
+//! A write for a target that the hub's API does not take: of its inventory, or of its status. It is told on the
+//! VidraTarget, and in any case on its VidraResource, for the VidraTarget's status may be what is refused.
+
+use tokio::time::Instant;
+use vidra_core::status::Delivery;
+
+use super::{Pass, perform::Report};
+use crate::{
+    desired::Desired,
+    hub::events::Severity,
+    member::error::CallError,
+    queue::{Key, Priority, TargetKey, Verdict},
+    reconcile::{BETWEEN_STATUSES, Hub, after_hub_error, refused::WRITE_REFUSED},
+};
+
+/// Tells that a write for a target failed, where that is to be told; in which words.
+pub(super) fn tell(hub: &Hub, key: &TargetKey, error: &CallError) -> Option<String> {
+    let told = hub.refusal(&Key::Target(key.clone()), error)?;
+    let message = format!("the hub's API refuses a write for VidraTarget {}: {told}", key.target_name());
+    tracing::warn!(%key, %message, "told");
+    if let Some(resource) = hub.catalog.resource(&key.resource_key()) {
+        hub.events.say(resource.as_ref(), Severity::Warning, WRITE_REFUSED, &message);
+    }
+    Some(message)
+}
+
+impl Pass<'_> {
+    pub(super) async fn failed(&self, error: &CallError) -> Verdict {
+        let key = Key::Target(self.key.clone());
+        if let Some(message) = tell(self.hub, self.key, error) {
+            self.note_refused(Some(message.clone()));
+            let written = self.hub.memo.lock().status_written.get(&key).copied();
+            // Else the status is what failed, a moment ago.
+            if written.is_none_or(|(at, _)| Instant::now().duration_since(at) >= BETWEEN_STATUSES) {
+                let refused = Delivery::Failed { reason: WRITE_REFUSED, message, stalled: true };
+                if let Err(error) =
+                    self.conclude(refused, &Desired::default(), None, &Report::default()).await
+                {
+                    tracing::info!(%key, %error, "its status could not be written either");
+                }
+            }
+        }
+        after_hub_error(&key, error)
+    }
+
+    /// Its VidraResource tells it too.
+    pub(super) fn note_refused(&self, message: Option<String>) {
+        let before = {
+            let refused = &mut self.hub.memo.lock().refused;
+            match &message {
+                Some(message) => refused.insert(self.key.clone(), message.clone()),
+                None => refused.remove(self.key),
+            }
+        };
+        if before != message {
+            self.hub.queue.add(Key::Resource(self.key.resource_key()), Priority::Drift);
+        }
+    }
+
+    /// Writes for it are refused now.
+    pub(super) fn is_refused(&self) -> bool {
+        self.hub.memo.lock().refused.contains_key(self.key)
+    }
+}
