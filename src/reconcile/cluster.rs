@@ -134,6 +134,7 @@ fn forget(hub: &Hub, name: &str) {
     memo.revoking.remove(name);
     memo.idle_approvals.remove(&key);
     memo.used_approvals.remove(&key);
+    memo.forget_key(&key);
 }
 
 /// The Secret that a MemberCluster refers to, else the oldest that names it. A reference that the hub made

@@ -140,7 +140,7 @@ impl Pass<'_> {
             }
             Ok(parsed) => {
                 let selection = self.select();
-                let mut refused = None;
+                let refused;
                 let before = self.hub.catalog.targets_of(self.key);
                 let guarded = self.guard(&selection).and_then(|word| self.misread().map_or(Ok(word), Err));
                 let problem = match guarded {

@@ -110,7 +110,7 @@ impl Pass<'_> {
             deleting: self.resource.metadata.deletion_timestamp.is_some(),
             suspended: self.resource.spec.suspend,
             targets: &targets,
-            closed: revision.map_or(0, |_| self.select().closed),
+            closed: revision.map_or(0, |_| self.select().closed.len()),
             handled,
             now: self.hub.clock.time(),
         };
