@@ -24,6 +24,9 @@ const TURN: Duration = Duration::from_secs(30);
 /// Bound on empty pages in a row that say that more comes.
 const EMPTY_MOST: u32 = 20;
 
+/// Bound on the objects of a list: those who read one remember which they saw.
+const OBJECTS_MOST: usize = 1_000_000;
+
 /// See the module.
 pub struct Pages<'a> {
     wire: &'a Wire,
@@ -36,6 +39,8 @@ pub struct Pages<'a> {
     version: String,
     /// Pages in a row that showed nothing.
     empty: u32,
+    /// Objects that were shown.
+    shown: usize,
     /// When the turn is given back, whatever is shown until then.
     until: Instant,
 }
@@ -45,7 +50,7 @@ impl<'a> Pages<'a> {
     /// and at the end.
     pub fn new(wire: &'a Wire, size: &'a mut u32, most: u32, turn: Option<OwnedSemaphorePermit>) -> Self {
         let until = Instant::now() + TURN;
-        Self { wire, size, most, turn, from: None, version: String::new(), empty: 0, until }
+        Self { wire, size, most, turn, from: None, version: String::new(), empty: 0, shown: 0, until }
     }
 
     /// Reads a page and hands over each of its objects as text, and whether that is its metadata only, for it is too
@@ -61,7 +66,13 @@ impl<'a> Pages<'a> {
         }
         page.version().clone_into(&mut self.version);
         let next = page.next().map(str::to_owned);
-        self.empty = if page.items().next().is_none() { self.empty + 1 } else { 0 };
+        let count = page.items().count();
+        self.empty = if count == 0 { self.empty + 1 } else { 0 };
+        self.shown = self.shown.saturating_add(count);
+        if self.shown > OBJECTS_MOST {
+            let message = format!("the list shows more than {OBJECTS_MOST} objects");
+            return Err(CallError { class: Class::Server, message });
+        }
         if next.is_some() && (next == self.from || self.empty >= EMPTY_MOST) {
             let message = "the list does not end: its pages are empty, or lead to themselves".to_owned();
             return Err(CallError { class: Class::Server, message });
@@ -126,13 +137,14 @@ mod tests {
 
     use super::*;
 
-    /// A server whose every page is empty and leads on: to itself, or to a new one.
-    fn endless(same: bool, asked: Arc<AtomicUsize>) -> Wire {
+    /// A server whose every page has so many objects and leads on: to itself, or to a new one.
+    fn endless(same: bool, objects: usize, asked: Arc<AtomicUsize>) -> Wire {
         let answer = move |_: http::Request<Body>| {
             let number = asked.fetch_add(1, Ordering::Relaxed);
             let next = if same { "x".to_owned() } else { format!("x{number}") };
+            let items = vec![serde_json::json!({}); objects];
             let page =
-                serde_json::json!({"metadata": {"resourceVersion": "1", "continue": next}, "items": []});
+                serde_json::json!({"metadata": {"resourceVersion": "1", "continue": next}, "items": items});
             async move { Ok::<_, http::Error>(http::Response::new(Body::from(page.to_string().into_bytes()))) }
         };
         let client = Client::new(tower::service_fn(answer), "default");
@@ -143,7 +155,7 @@ mod tests {
     async fn a_list_that_does_not_end_is_given_up() {
         for same in [true, false] {
             let asked = Arc::<AtomicUsize>::default();
-            let (wire, mut size) = (endless(same, asked.clone()), 500);
+            let (wire, mut size) = (endless(same, 0, asked.clone()), 500);
             let mut pages = Pages::new(&wire, &mut size, 500, None);
             let ended = loop {
                 match pages.next(&mut |_, _| ()).await {
@@ -154,5 +166,21 @@ mod tests {
             assert_eq!(ended.expect_err("it does not end").class, Class::Server);
             assert!(asked.load(Ordering::Relaxed) <= EMPTY_MOST as usize, "{asked:?}");
         }
+    }
+
+    #[tokio::test]
+    async fn a_list_that_shows_objects_without_end_is_given_up() {
+        const PAGE: usize = 50_000;
+        let asked = Arc::<AtomicUsize>::default();
+        let (wire, mut size) = (endless(false, PAGE, asked.clone()), 500);
+        let (mut pages, mut taken) = (Pages::new(&wire, &mut size, 500, None), 0);
+        let ended = loop {
+            match pages.next(&mut |_, _| taken += 1).await {
+                Ok(true) => assert!(taken <= OBJECTS_MOST, "it goes on"),
+                ended => break ended,
+            }
+        };
+        assert_eq!(ended.expect_err("it does not end").class, Class::Server);
+        assert!(asked.load(Ordering::Relaxed) <= OBJECTS_MOST / PAGE + 1, "{asked:?}");
     }
 }

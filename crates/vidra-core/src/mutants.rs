@@ -62,6 +62,12 @@ pub enum Mutant {
     FloodGoesOn,
     /// Whatever stands in a stamp is the hub's.
     AnyStamp,
+    /// A probe that this process was too late for is the member's miss.
+    StarvedMisses,
+    /// The leave to write outlives the Lease.
+    LeaseAgeIgnored,
+    /// Large answers are read whether or not there is room.
+    NoRoomAsked,
 }
 
 impl Mutant {
@@ -83,7 +89,7 @@ impl Mutant {
     ];
 
     /// Those that take away one guard each; docs/reference/safety.md names the test that notices.
-    pub const GUARDS: [Mutant; 13] = [
+    pub const GUARDS: [Mutant; 16] = [
         Mutant::ApprovesAnything,
         Mutant::MissingMemberAffirms,
         Mutant::UntracedDeleted,
@@ -97,6 +103,9 @@ impl Mutant {
         Mutant::RemovesWhileWaiting,
         Mutant::FloodGoesOn,
         Mutant::AnyStamp,
+        Mutant::StarvedMisses,
+        Mutant::LeaseAgeIgnored,
+        Mutant::NoRoomAsked,
     ];
 }
 
