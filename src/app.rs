@@ -17,6 +17,7 @@ use crate::{
         watch::{Startup, follow_all},
     },
     knobs::Knobs,
+    lease::Tenure,
     queue::{Limits, Queue},
     reconcile::Hub,
     seams::{Clock, Connect, Rng},
@@ -42,6 +43,8 @@ pub struct Deps {
     pub metrics: Metrics,
     /// Bounds, which only the simulation has otherwise.
     pub knobs: Knobs,
+    /// Of the Lease under which it runs; `None`: no other process can be there.
+    pub tenure: Option<Arc<Tenure>>,
 }
 
 /// Why the hub could not start.
@@ -63,7 +66,7 @@ pub async fn run(
     synced: watch::Sender<bool>,
     stop: CancellationToken,
 ) -> Result<(), RunError> {
-    let Deps { client, connect, clock, rng, metrics, knobs } = deps;
+    let Deps { client, connect, clock, rng, metrics, knobs, tenure } = deps;
     let identity = identity::ensure(&client, &settings, rng.as_ref());
     let Some(identity) = stop.run_until_cancelled(identity).await.transpose()? else { return Ok(()) };
     let (queue, timer) = Queue::new(Limits::default(), rng.clone(), metrics.queue());
@@ -71,7 +74,13 @@ pub async fn run(
     let tuning = Arc::new(Tuning::new(&settings));
     let (events, event_writer) = Events::new(client.clone(), clock.clone(), rng.clone());
     let hub = Arc::new(Hub {
-        api: HubApi::new(client.clone(), identity.hub.clone(), catalog.clone(), metrics.clusters().hub()),
+        api: HubApi::new(
+            client.clone(),
+            identity.hub.clone(),
+            catalog.clone(),
+            metrics.clusters().hub(),
+            tenure.clone(),
+        ),
         revisions: Revisions::new(identity.key.clone(), catalog.interned().clone(), knobs.revision_part),
         settings,
         tuning: tuning.clone(),
@@ -84,6 +93,7 @@ pub async fn run(
         connect,
         metrics: metrics.clone(),
         knobs,
+        tenure,
         sessions: Default::default(),
         calls: Default::default(),
         memo: Default::default(),

@@ -1,12 +1,12 @@
 //! The Lease, kept on a thread of its own: with a thousand members joining, the other threads may have seconds
 //! of work before a renewal would have its turn there, and a hub that does not renew must end.
 
-use std::io;
+use std::{io, sync::Arc};
 
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
-use crate::lease::Claim;
+use crate::lease::{Claim, Tenure};
 
 /// Why the Lease is not kept.
 #[derive(Debug, thiserror::Error)]
@@ -21,6 +21,8 @@ pub enum KeeperError<E> {
 
 /// A Lease that was acquired.
 pub struct Keeper {
+    /// What those ask who write under it.
+    pub tenure: Arc<Tenure>,
     held: oneshot::Receiver<bool>,
     over: oneshot::Sender<()>,
     ended: oneshot::Receiver<()>,
@@ -43,7 +45,7 @@ impl Keeper {
                 Err(error) => return drop(say_acquired.send(Err(error))),
             };
             let ours = stop.run_until_cancelled(claim.acquire()).await.is_some();
-            if say_acquired.send(Ok(ours)).is_err() || !ours {
+            if say_acquired.send(Ok(ours.then(|| claim.tenure()))).is_err() || !ours {
                 return;
             }
             let held = claim.hold(stop).await;
@@ -58,8 +60,8 @@ impl Keeper {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         std::thread::Builder::new().name("lease".to_owned()).spawn(move || runtime.block_on(keep))?;
         match acquired.await {
-            Ok(Ok(true)) => Ok(Some(Self { held, over, ended })),
-            Ok(Ok(false)) | Err(_) => Ok(None),
+            Ok(Ok(Some(tenure))) => Ok(Some(Self { tenure, held, over, ended })),
+            Ok(Ok(None)) | Err(_) => Ok(None),
             Ok(Err(error)) => Err(KeeperError::Claim(error)),
         }
     }

@@ -3,7 +3,13 @@
 //! The holder renews it; one that cannot renew in time stops by itself before another may take it over.
 //! Times are compared by when this process saw a renewal, never by another machine's clock.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
 
 use k8s_openapi::{
     api::coordination::v1::{Lease, LeaseSpec},
@@ -12,6 +18,7 @@ use k8s_openapi::{
 use kube::{Api, Client, api::PostParams};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
+use vidra_core::mutants::{self, Mutant};
 
 use crate::{member::error::CallError, seams::Clock};
 
@@ -24,25 +31,61 @@ const RETRY: Duration = Duration::from_secs(1);
 const GIVE_UP: Duration = Duration::from_secs(10);
 const WITHIN: Duration = Duration::from_secs(4);
 
+/// How long ago the Lease was renewed: for all who may write only under it, whatever becomes of the one that renews it.
+pub struct Tenure {
+    clock: Arc<dyn Clock>,
+    /// In milliseconds of the machine's uptime; 0: never.
+    renewed: AtomicU64,
+}
+
+impl Tenure {
+    fn new(clock: Arc<dyn Clock>) -> Self {
+        Self { clock, renewed: AtomicU64::new(0) }
+    }
+
+    fn now(&self) -> u64 {
+        u64::try_from(self.clock.uptime().as_millis()).unwrap_or(u64::MAX)
+    }
+
+    /// It was renewed by what was asked then.
+    fn note(&self, asked: u64) {
+        self.renewed.store(asked, Ordering::SeqCst);
+    }
+
+    /// It was renewed so lately that nobody else can have it.
+    pub fn stands(&self) -> bool {
+        let age = self.now().saturating_sub(self.renewed.load(Ordering::SeqCst));
+        u128::from(age) < GIVE_UP.as_millis() || mutants::is(Mutant::LeaseAgeIgnored)
+    }
+}
+
 /// A claim to the Lease.
 pub struct Claim {
     api: Api<Lease>,
     holder: String,
     clock: Arc<dyn Clock>,
+    tenure: Arc<Tenure>,
 }
 
 impl Claim {
     /// A claim by `holder`, which names this process and no other.
     pub fn new(client: Client, namespace: &str, holder: String, clock: Arc<dyn Clock>) -> Self {
-        Self { api: Api::namespaced(client, namespace), holder, clock }
+        let tenure = Arc::new(Tenure::new(clock.clone()));
+        Self { api: Api::namespaced(client, namespace), holder, clock, tenure }
+    }
+
+    /// What those ask who write under it.
+    pub fn tenure(&self) -> Arc<Tenure> {
+        self.tenure.clone()
     }
 
     /// Waits until the Lease is ours.
     pub async fn acquire(&self) {
         let mut seen: Option<(String, Instant)> = None;
         loop {
+            let asked = self.tenure.now();
             match self.try_acquire(&mut seen).await {
-                Ok(true) => return,
+                Ok(true) => return self.tenure.note(asked),
                 Ok(false) => {}
                 Err(error) => {
                     tracing::warn!(%error, "the Lease {NAME} could not be read or written; it is tried again")
@@ -60,10 +103,13 @@ impl Claim {
             if stop.run_until_cancelled(tokio::time::sleep(pause)).await.is_none() {
                 return true;
             }
-            let asked = Instant::now();
+            let (asked, by_uptime) = (Instant::now(), self.tenure.now());
             match tokio::time::timeout_at(renewed + GIVE_UP, self.renew()).await {
                 // A renewal counts from when it was asked for: others may have seen it then.
-                Ok(Ok(true)) => (renewed, pause) = (asked, RENEW_EVERY),
+                Ok(Ok(true)) => {
+                    self.tenure.note(by_uptime);
+                    (renewed, pause) = (asked, RENEW_EVERY);
+                }
                 Ok(Ok(false)) | Err(_) => return false,
                 Ok(Err(error)) => {
                     tracing::warn!(%error, "the Lease {NAME} could not be renewed");
@@ -161,5 +207,37 @@ async fn within<T>(call: impl Future<Output = Result<T, kube::Error>>) -> Result
     match tokio::time::timeout(WITHIN, call).await {
         Ok(answer) => answer.map_err(CallError::from),
         Err(_) => Err(CallError::deadline(WITHIN)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// In milliseconds.
+    struct Uptime(AtomicU64);
+
+    impl Clock for Uptime {
+        fn now(&self) -> jiff::Timestamp {
+            jiff::Timestamp::UNIX_EPOCH
+        }
+
+        fn uptime(&self) -> Duration {
+            Duration::from_millis(self.0.load(Ordering::SeqCst))
+        }
+    }
+
+    #[test]
+    fn a_lease_stands_for_less_than_ten_seconds_from_when_its_renewal_was_asked_for() {
+        let clock = Arc::new(Uptime(AtomicU64::new(500_000)));
+        let tenure = Tenure::new(clock.clone());
+        assert!(!tenure.stands(), "it was never had");
+        tenure.note(tenure.now());
+        for (age, stands) in [(0, true), (9_999, true), (10_000, false), (3_600_000, false)] {
+            clock.0.store(500_000 + age, Ordering::SeqCst);
+            assert_eq!(tenure.stands(), stands, "{age} ms");
+        }
+        tenure.note(tenure.now());
+        assert!(tenure.stands());
     }
 }

@@ -120,6 +120,7 @@ async fn guarded(
         rng,
         metrics,
         knobs: Knobs::default(),
+        tenure: Some(keeper.tenure.clone()),
     };
     let (ended, held) = under_claim(keeper.held(), settings, deps, synced, stop).await;
     keeper.end().await;

@@ -3,10 +3,13 @@
 //! Tests and the simulation own them, so that a run of the hub is a function of its seed. Sleeping goes
 //! through tokio's clock, which tests pause; [`Clock`] gives the wall time that is written into objects.
 
+use std::time::Duration;
+
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::Client;
 use parking_lot::Mutex;
+use rustix::time::{ClockId, clock_gettime};
 use vidra_core::kubeconfig::MemberConfig;
 
 /// Why a client for a member could not be made. Nothing was sent yet.
@@ -26,10 +29,12 @@ pub trait Connect: Send + Sync {
     fn connect(&self, config: &MemberConfig) -> Result<Client, ConnectError>;
 }
 
-/// Wall time, for what is written into objects and compared with what is read from them.
+/// Wall time, for what is written into objects and compared with what is read from them; and how long the machine runs.
 pub trait Clock: Send + Sync {
     /// Now.
     fn now(&self) -> Timestamp;
+    /// Since some moment before this process began: it never goes back, and goes on while the machine is suspended.
+    fn uptime(&self) -> Duration;
     /// Now, in the shape that Kubernetes objects carry: whole seconds.
     fn time(&self) -> Time {
         let now = self.now();
@@ -62,6 +67,12 @@ pub trait Rng: Send + Sync {
 #[error("the operating system gives no random bytes: {0}")]
 pub struct SecretError(String);
 
+/// The monotonic clock stands still while the machine is suspended.
+#[cfg(target_os = "linux")]
+const UPTIME: ClockId = ClockId::Boottime;
+#[cfg(not(target_os = "linux"))]
+const UPTIME: ClockId = ClockId::Monotonic;
+
 /// The machine's clock.
 #[derive(Debug, Default)]
 pub struct SystemClock;
@@ -70,6 +81,10 @@ impl Clock for SystemClock {
     #[expect(clippy::disallowed_methods, reason = "this is the seam that everything else goes through")]
     fn now(&self) -> Timestamp {
         Timestamp::now()
+    }
+
+    fn uptime(&self) -> Duration {
+        Duration::try_from(clock_gettime(UPTIME)).unwrap_or_default()
     }
 }
 

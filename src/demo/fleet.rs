@@ -167,6 +167,7 @@ impl Fleet {
             rng,
             metrics,
             knobs: Knobs::default(),
+            tenure: None,
         };
         let mut known = synced.subscribe();
         let stop = self.stop.clone();

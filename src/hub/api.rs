@@ -25,7 +25,11 @@ use super::{
     inventory::{ChunkWrite, chunk},
 };
 use crate::{
-    member::error::{CallError, Class},
+    lease::Tenure,
+    member::{
+        error::{CallError, Class},
+        token::Withdrawn,
+    },
     queue::{ResourceKey, TargetKey},
     serve::metrics::ClusterCounters,
 };
@@ -92,12 +96,19 @@ pub struct HubApi {
     hub: HubId,
     catalog: Arc<Catalog>,
     counters: ClusterCounters,
+    tenure: Option<Arc<Tenure>>,
 }
 
 impl HubApi {
-    /// Writes through this client as this hub, folds into this catalog.
-    pub fn new(client: Client, hub: HubId, catalog: Arc<Catalog>, counters: ClusterCounters) -> Self {
-        Self { client, hub, catalog, counters }
+    /// Writes through this client as this hub, folds into this catalog; under a Lease, if there is one.
+    pub fn new(
+        client: Client,
+        hub: HubId,
+        catalog: Arc<Catalog>,
+        counters: ClusterCounters,
+        tenure: Option<Arc<Tenure>>,
+    ) -> Self {
+        Self { client, hub, catalog, counters, tenure }
     }
 
     fn namespaced<K>(&self, namespace: &str) -> Api<K>
@@ -132,6 +143,9 @@ impl HubApi {
         call: impl Future<Output = Result<T, kube::Error>>,
         telling: impl FnOnce(kube::Error) -> CallError,
     ) -> Result<T, CallError> {
+        if self.tenure.as_ref().is_some_and(|tenure| !tenure.stands()) {
+            return Err(Withdrawn::Lease.into());
+        }
         let answer = match tokio::time::timeout(WITHIN, call).await {
             Ok(answer) => answer.map_err(telling),
             Err(_) => Err(CallError::deadline(WITHIN)),

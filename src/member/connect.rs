@@ -21,10 +21,13 @@ use rustls::{ClientConfig, RootCertStore, pki_types::ServerName};
 use tower::{BoxError, Service, ServiceExt, service_fn, util::BoxCloneService};
 use vidra_core::kubeconfig::{Allow, ClientAuth, MemberConfig, check_address};
 
-use super::lanes::{Counted, Lanes, is_watch};
+use super::{
+    lanes::{Counted, Lanes, is_watch},
+    reading::{Metered, Room},
+};
 use crate::{
     seams::{Connect, ConnectError},
-    wire::MOST,
+    wire::{MOST, MOST_OF_ERROR},
 };
 
 /// A response must have begun within this time; watches begin at once too.
@@ -43,12 +46,13 @@ const CONNECT_WITHIN: Duration = Duration::from_secs(5);
 #[derive(Debug)]
 pub struct TlsConnect {
     allow: Allow,
+    room: Room,
 }
 
 impl TlsConnect {
     /// Connects only to addresses that a kubeconfig may name.
     pub fn new(allow: Allow) -> Self {
-        Self { allow }
+        Self { allow, room: Room::default() }
     }
 }
 
@@ -99,7 +103,7 @@ impl Connect for TlsConnect {
             Some(proxy) => transport(config, Tunnel::new(proxy.clone(), tcp)),
         }?;
         let target = Target::new(config)?;
-        Ok(Client::new(guarded(transport, target), "default"))
+        Ok(Client::new(guarded(transport, target, self.room.of_member()), "default"))
     }
 }
 
@@ -182,15 +186,16 @@ impl Target {
 
 type Transport = BoxCloneService<Request<Body>, Response<Counted>, BoxError>;
 /// An answer with an end, which is bounded, or a watch, whose reader bounds its events.
-type Bounded = Either<Limited<Counted>, Counted>;
+type Bounded = Either<Metered<Limited<Counted>>, Counted>;
 
 /// Addresses each request, waits for its headers within a limit, bounds its answer, and refuses redirects.
 fn guarded(
     transport: Transport,
     target: Target,
+    room: Room,
 ) -> BoxCloneService<Request<Body>, Response<Bounded>, BoxError> {
     service_fn(move |mut request: Request<Body>| {
-        let (transport, target) = (transport.clone(), target.clone());
+        let (transport, target, room) = (transport.clone(), target.clone(), room.clone());
         async move {
             let is_watch = is_watch(&request);
             let most = most(request.uri());
@@ -198,9 +203,10 @@ fn guarded(
             let response = tokio::time::timeout(HEADERS_WITHIN, transport.oneshot(request))
                 .await
                 .map_err(|_| BoxError::from(format!("no answer within {} s", HEADERS_WITHIN.as_secs())))??;
+            let most = if response.status().is_success() { most } else { most.min(MOST_OF_ERROR) };
             Ok(refuse_redirect(response)?.map(|body| match is_watch {
                 true => Either::Right(body),
-                false => Either::Left(Limited::new(body, most)),
+                false => Either::Left(Metered::new(Limited::new(body, most), room)),
             }))
         }
     })
@@ -249,7 +255,143 @@ fn tls_config(config: &MemberConfig) -> Result<ClientConfig, ConnectError> {
 
 #[cfg(test)]
 mod tests {
+    use std::{
+        convert::Infallible,
+        io,
+        pin::Pin,
+        sync::atomic::{AtomicUsize, Ordering},
+    };
+
+    use bytes::Bytes;
+    use futures::{FutureExt, future::join_all};
+    use http_body_util::{BodyExt, StreamBody};
+    use hyper::{
+        body::{Frame, Incoming},
+        rt::ReadBufCursor,
+        server::conn::http2,
+    };
+    use hyper_util::{
+        client::legacy::connect::Connected,
+        rt::{TokioExecutor, TokioIo},
+    };
+    use tokio::io::{DuplexStream, duplex};
+    use tokio_util::task::TaskTracker;
+
     use super::*;
+
+    /// A connection in memory on which HTTP/2 is spoken.
+    struct Direct(TokioIo<DuplexStream>);
+
+    impl Connection for Direct {
+        fn connected(&self) -> Connected {
+            Connected::new().negotiated_h2()
+        }
+    }
+
+    impl Read for Direct {
+        fn poll_read(
+            mut self: Pin<&mut Self>,
+            context: &mut Context<'_>,
+            buffer: ReadBufCursor<'_>,
+        ) -> Poll<io::Result<()>> {
+            Pin::new(&mut self.0).poll_read(context, buffer)
+        }
+    }
+
+    impl Write for Direct {
+        fn poll_write(
+            mut self: Pin<&mut Self>,
+            context: &mut Context<'_>,
+            bytes: &[u8],
+        ) -> Poll<io::Result<usize>> {
+            Pin::new(&mut self.0).poll_write(context, bytes)
+        }
+
+        fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Pin::new(&mut self.0).poll_flush(context)
+        }
+
+        fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Pin::new(&mut self.0).poll_shutdown(context)
+        }
+    }
+
+    /// Of each answer.
+    const SIZE: usize = 4 << 20;
+
+    async fn answer(
+        request: Request<Incoming>,
+    ) -> http::Result<Response<impl hyper::body::Body<Data = Bytes, Error = Infallible> + Send>> {
+        let code = if request.uri().path() == "/error" { 500 } else { 200 };
+        let frame = || Frame::data(Bytes::from_static(&[b'x'; 16 << 10]));
+        let frames = (0..SIZE / (16 << 10)).map(move |_| Ok(frame()));
+        Response::builder().status(code).body(StreamBody::new(futures::stream::iter(frames)))
+    }
+
+    /// A server on one connection, whose every answer is [`SIZE`] long; one at /error is an error.
+    fn member() -> BoxCloneService<Request<Body>, Response<Bounded>, BoxError> {
+        let connector = service_fn(move |_: Uri| {
+            let (ours, theirs) = duplex(64 << 10);
+            let server = http2::Builder::new(TokioExecutor::new());
+            let served = server.serve_connection(TokioIo::new(theirs), hyper::service::service_fn(answer));
+            TaskTracker::new().spawn(served.map(drop));
+            Box::pin(async move { Ok::<_, io::Error>(Direct(TokioIo::new(ours))) })
+        });
+        let lanes = Arc::new(Lanes::new(connector));
+        let transport = service_fn(move |request: Request<Body>| {
+            let lanes = lanes.clone();
+            async move { lanes.send(request).await.map_err(BoxError::from) }
+        });
+        let (scheme, authority) = (http::uri::Scheme::HTTP, http::uri::Authority::from_static("berlin"));
+        let target = Target { scheme, authority, prefix: "".into(), bearer: None };
+        guarded(transport.boxed_clone(), target, Room::default())
+    }
+
+    async fn asked(path: &str) -> Bounded {
+        let request = Request::get(path).body(Body::empty()).unwrap();
+        member().oneshot(request).await.unwrap().into_body()
+    }
+
+    #[tokio::test]
+    async fn large_answers_on_one_connection_wait_for_room_and_not_for_each_other() {
+        const CALLS: usize = 32;
+        let member = member();
+        let (held, most) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        let read = |_| async {
+            let request = Request::get("/api/v1/configmaps?limit=500").body(Body::empty()).unwrap();
+            let mut body = member.clone().oneshot(request).await.unwrap().into_body();
+            let mut all = 0;
+            while let Some(frame) = body.frame().await {
+                let bytes = frame.unwrap().into_data().map_or(0, |data| data.len());
+                all += bytes;
+                most.fetch_max(held.fetch_add(bytes, Ordering::Relaxed) + bytes, Ordering::Relaxed);
+            }
+            held.fetch_sub(all, Ordering::Relaxed);
+            all
+        };
+        let all = join_all((0..CALLS).map(read));
+        let read =
+            tokio::time::timeout(Duration::from_secs(120), all).await.expect("they wait for each other");
+        assert_eq!(read, [SIZE; CALLS]);
+        // Each may become as large as a page may be: two are read side by side, and a little of the others.
+        let most = most.into_inner();
+        assert!(most <= 3 * SIZE, "{most} bytes of {} were held", CALLS * SIZE);
+    }
+
+    #[tokio::test]
+    async fn of_an_error_less_is_read_than_of_an_object() {
+        let mut body = asked("/error").await;
+        let mut bytes = 0;
+        let ended = loop {
+            match body.frame().await {
+                Some(Ok(frame)) => bytes += frame.into_data().map_or(0, |data| data.len()),
+                ended => break ended,
+            }
+        };
+        assert!(ended.is_some_and(|ended| ended.is_err()), "it is refused");
+        assert!(bytes <= MOST_OF_ERROR, "{bytes}");
+        assert_eq!(asked("/api/v1/nodes/one").await.collect().await.unwrap().to_bytes().len(), SIZE);
+    }
 
     #[test]
     fn what_is_read_of_an_answer_depends_on_what_was_asked() {

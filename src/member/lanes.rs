@@ -18,7 +18,7 @@ use std::{
 use http::{Request, Response};
 use hyper::body::{Body as HttpBody, Bytes, Frame, Incoming, SizeHint};
 use hyper_util::{
-    client::legacy::{Client as HyperClient, Error, connect::Connect},
+    client::legacy::{Builder, Client as HyperClient, Error, connect::Connect},
     rt::{TokioExecutor, TokioTimer},
 };
 use kube::client::Body;
@@ -31,6 +31,11 @@ const PING_EVERY: Duration = Duration::from_secs(10);
 /// It is given up when no answer comes within this time.
 const PONG_WITHIN: Duration = Duration::from_secs(5);
 const IDLE_FOR: Duration = Duration::from_secs(60);
+/// What an answer may send ahead of what is read of it.
+const AHEAD: u32 = 256 << 10;
+/// API servers allow so many requests on a connection. Where each of them is ahead and not read, for it waits for room
+/// (`reading.rs`), the others go on all the same.
+const REQUESTS: u32 = 100;
 
 /// See the module.
 pub(super) struct Lanes<C> {
@@ -47,7 +52,9 @@ struct Lane<C> {
 impl<C: Connect + Clone + Send + Sync + 'static> Lanes<C> {
     /// No connection yet.
     pub(super) fn new(connector: C) -> Self {
-        Self { calls: client(connector.clone()), connector, watches: Mutex::default() }
+        let mut calls = builder();
+        calls.http2_initial_stream_window_size(AHEAD).http2_initial_connection_window_size(AHEAD * REQUESTS);
+        Self { calls: calls.build(connector.clone()), connector, watches: Mutex::default() }
     }
 
     /// Sends a request on the connection that is for its like.
@@ -73,21 +80,22 @@ impl<C: Connect + Clone + Send + Sync + 'static> Lanes<C> {
         if let Some(lane) = lanes.iter().find(|lane| lane.open.load(Ordering::Relaxed) < WATCHES) {
             return (lane.client.clone(), Open::new(&lane.open));
         }
-        let lane = Lane { client: client(self.connector.clone()), open: Arc::default() };
+        let lane = Lane { client: builder().build(self.connector.clone()), open: Arc::default() };
         let taken = (lane.client.clone(), Open::new(&lane.open));
         lanes.push(lane);
         taken
     }
 }
 
-fn client<C: Connect + Clone + Send + Sync + 'static>(connector: C) -> HyperClient<C, Body> {
-    HyperClient::builder(TokioExecutor::new())
+fn builder() -> Builder {
+    let mut builder = HyperClient::<(), ()>::builder(TokioExecutor::new());
+    builder
         .pool_idle_timeout(IDLE_FOR)
         .pool_timer(TokioTimer::new())
         .timer(TokioTimer::new())
         .http2_keep_alive_interval(PING_EVERY)
-        .http2_keep_alive_timeout(PONG_WITHIN)
-        .build(connector)
+        .http2_keep_alive_timeout(PONG_WITHIN);
+    builder
 }
 
 /// It asks for a watch.

@@ -12,6 +12,7 @@ mod lanes;
 pub mod listed;
 pub mod live;
 pub mod owner;
+mod reading;
 pub mod records;
 pub mod recover;
 pub mod session;

@@ -9,10 +9,14 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Namespace;
 use kube::{Api, Client, core::ApiResource};
 use parking_lot::Mutex;
-use tokio::sync::Notify;
+use tokio::{
+    sync::Notify,
+    time::{Instant, sleep_until, timeout_at},
+};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use vidra_api::names::{HubId, OwnerHash};
 use vidra_core::{
+    contact,
     drift::About,
     mutants::{self, Mutant},
     object::{Gvk, ObjectKey},
@@ -45,14 +49,6 @@ use crate::{
 const UID_MAX: usize = 128;
 /// Longest version that a member may say to have.
 const VERSION_MAX: usize = 128;
-/// Between two probes of a member that answers.
-const PROBE_EVERY: Duration = Duration::from_secs(10);
-/// A probe that takes longer is a miss.
-const PROBE_WITHIN: Duration = Duration::from_secs(5);
-/// After a miss the next probe follows soon.
-const PROBE_AGAIN: Duration = Duration::from_secs(1);
-/// So many misses open the breaker.
-const MISSES: u32 = 3;
 /// So many calls without an answer, in a row, ask for a probe at once.
 const FAILED_CALLS: u32 = 5;
 const FIRST_RETRY: Duration = Duration::from_secs(1);
@@ -189,12 +185,12 @@ struct Inner {
     /// The cluster whose objects are recorded.
     recorded: Option<String>,
     kinds: Arc<Kinds>,
-    discovered: Option<tokio::time::Instant>,
+    discovered: Option<Instant>,
     /// Kinds of objects of ours that are not served, in whichever version, and since when that is known.
-    absent: BTreeMap<Gvk, tokio::time::Instant>,
+    absent: BTreeMap<Gvk, Instant>,
     failed_calls: u32,
     /// What a call that was not answered may still make, and until when.
-    landing: BTreeMap<ObjectKey, tokio::time::Instant>,
+    landing: BTreeMap<ObjectKey, Instant>,
 }
 
 impl Inner {
@@ -365,18 +361,18 @@ impl Session {
         let mut inner = self.inner.lock();
         inner.absent.retain(|gvk, _| kinds.any_version(gvk).is_none());
         inner.kinds = kinds;
-        inner.discovered = Some(tokio::time::Instant::now());
+        inner.discovered = Some(Instant::now());
     }
 
     /// A call that makes this object was not answered: it may have been sent all the same.
     pub fn note_landing(&self, key: &ObjectKey) {
-        let until = tokio::time::Instant::now() + LANDS_WITHIN;
+        let until = Instant::now() + LANDS_WITHIN;
         self.inner.lock().landing.insert(key.clone(), until);
     }
 
     /// Whether an object that is not there may still be made by a call of before.
     pub fn may_land(&self, key: &ObjectKey) -> bool {
-        let now = tokio::time::Instant::now();
+        let now = Instant::now();
         let mut inner = self.inner.lock();
         inner.landing.retain(|_, until| *until > now);
         inner.landing.contains_key(key)
@@ -385,7 +381,7 @@ impl Session {
     /// Whether a kind that was just not discovered is gone for good. An API server that has just started does not serve
     /// all that it will: so it must have been missing for a while.
     pub fn is_gone_for_good(&self, gvk: &Gvk) -> bool {
-        let now = tokio::time::Instant::now();
+        let now = Instant::now();
         let any_version = Gvk::new(&gvk.group, "", &gvk.kind);
         let since = *self.inner.lock().absent.entry(any_version).or_insert(now);
         now.duration_since(since) >= KIND_GONE_AFTER
@@ -552,27 +548,31 @@ impl Session {
 
     /// Probes until the member has missed too often; returns the last failure.
     async fn watch_over(&self) -> CallError {
-        let mut misses = 0;
+        let (mut misses, mut asks_again) = (0, false);
         loop {
-            let pause = if misses == 0 { PROBE_EVERY } else { PROBE_AGAIN };
-            tokio::select! {
-                biased;
-                error = self.informers.cannot_start() => return error,
-                () = self.suspicion.notified() => {}
-                () = self.doubt.raised(), if misses == 0 => {}
-                () = tokio::time::sleep(pause) => {}
+            // A probe that failed is followed by the next at once.
+            let mut late = Duration::ZERO;
+            if !asks_again {
+                let due = Instant::now() + self.settings().probe_interval;
+                tokio::select! {
+                    biased;
+                    error = self.informers.cannot_start() => return error,
+                    () = self.suspicion.notified() => {}
+                    () = self.doubt.raised() => {}
+                    () = sleep_until(due) => late = due.elapsed(),
+                }
             }
-            match self.probe().await {
-                Ok(()) => misses = 0,
+            let live = self.settings();
+            let ends = Instant::now() + live.probe_timeout;
+            let answer = self.probe(ends, live.probe_timeout).await;
+            asks_again = answer.is_err();
+            misses = contact::misses(misses, answer.is_ok(), late.max(ends.elapsed()));
+            match answer {
                 Err(error) if matches!(error.class, Class::Unauthenticated | Class::Conflict) => {
                     return error;
                 }
-                Err(error) => {
-                    misses += 1;
-                    if misses >= MISSES {
-                        return error;
-                    }
-                }
+                Err(error) if misses >= live.probe_misses => return error,
+                _ => {}
             }
         }
     }
@@ -585,11 +585,11 @@ impl Session {
     }
 
     /// Asks who answers. Beside the work: neither its budget nor its failures count.
-    async fn probe(&self) -> Result<(), CallError> {
+    async fn probe(&self, ends: Instant, within: Duration) -> Result<(), CallError> {
         let asked = self.doubt.count();
-        let answer = tokio::time::timeout(PROBE_WITHIN, self.system_uid()).await;
+        let answer = timeout_at(ends, self.system_uid()).await;
         let outcome = match answer {
-            Err(_) => Err(CallError::deadline(PROBE_WITHIN)),
+            Err(_) => Err(CallError::deadline(within)),
             Ok(answer) => answer.map_err(CallError::from).and_then(proper_uid),
         };
         self.counters.called("probe", outcome.as_ref().err().map_or("ok", CallError::reason));

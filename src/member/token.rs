@@ -20,6 +20,8 @@ pub enum Withdrawn {
     Target,
     /// The member is suspended.
     Suspended,
+    /// The Lease was not renewed lately: another process may have it.
+    Lease,
     /// What the VidraTarget asks for is not what the VidraResource and the MemberCluster ask for.
     Wish,
 }
@@ -30,8 +32,16 @@ impl fmt::Display for Withdrawn {
             Self::Contact => "contact with the member was lost",
             Self::Target => "something else is wanted now",
             Self::Suspended => "the member is suspended",
+            Self::Lease => "the Lease was not renewed lately",
             Self::Wish => "it is not wanted any more",
         })
+    }
+}
+
+/// The same as of a call that is not made.
+impl From<Withdrawn> for CallError {
+    fn from(why: Withdrawn) -> Self {
+        Self { class: Class::Withdrawn, message: why.to_string() }
     }
 }
 
@@ -64,7 +74,6 @@ impl<'a> Token<'a> {
     /// # Errors
     /// [`Class::Withdrawn`].
     pub fn check(&self) -> Result<(), CallError> {
-        let refused = |why: Withdrawn| CallError { class: Class::Withdrawn, message: why.to_string() };
-        self.counts().map_err(refused)
+        self.counts().map_err(CallError::from)
     }
 }

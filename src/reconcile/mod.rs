@@ -33,6 +33,7 @@ use crate::{
         revisions::Revisions,
     },
     knobs::Knobs,
+    lease::Tenure,
     member::{
         budget::Shared,
         error::CallError,
@@ -84,6 +85,8 @@ pub struct Hub {
     pub sessions: Mutex<BTreeMap<String, Arc<Session>>>,
     /// Bounds.
     pub knobs: Knobs,
+    /// Of the Lease under which this process runs, if there is one.
+    pub tenure: Option<Arc<Tenure>>,
     /// The calls that all members share.
     pub calls: Shared,
     /// What the loops remember between passes; lost with the process, and nothing is wrong then.
@@ -265,8 +268,16 @@ impl Hub {
         memo.forget_key(&key);
     }
 
+    /// No other process can hold the Lease now.
+    fn leads(&self) -> bool {
+        self.tenure.as_ref().is_none_or(|tenure| tenure.stands())
+    }
+
     /// One key's turn.
     pub async fn reconcile(&self, key: &Key) -> Verdict {
+        if !self.leads() {
+            return Verdict::Retry(RETRY_MOST);
+        }
         match key {
             Key::Cluster(name) => cluster::reconcile(self, name).await,
             Key::Resource(key) => resource::reconcile(self, key).await,

@@ -236,6 +236,9 @@ impl Pass<'_> {
     fn token<'s>(&'s self, session: &'s Session) -> Token<'s> {
         Token::new(session, || {
             let Self { hub, key, target } = self;
+            if !hub.leads() {
+                return Err(Withdrawn::Lease);
+            }
             let now = hub.catalog.target(key).filter(|now| {
                 now.metadata.generation == target.metadata.generation && now.uid() == target.uid()
             });

@@ -38,6 +38,12 @@ pub struct Live {
     pub retry_max: Duration,
     /// A call to a member must end within this time, all stages together.
     pub apply_timeout: Duration,
+    /// Between two probes of a member that answers.
+    pub probe_interval: Duration,
+    /// A probe without an answer within this time is missed.
+    pub probe_timeout: Duration,
+    /// So many missed probes in a row, and the member is out of contact.
+    pub probe_misses: u32,
     /// The first list of a kind in a member must end within this time.
     pub cache_sync_timeout: Duration,
     /// Every so often all is listed although a watch tells; zero: never.
@@ -78,6 +84,9 @@ impl Live {
             retry_base: Duration::from_millis(200),
             retry_max: Duration::from_secs(300),
             apply_timeout: Duration::from_secs(15),
+            probe_interval: Duration::from_secs(10),
+            probe_timeout: Duration::from_secs(5),
+            probe_misses: 2,
             cache_sync_timeout: Duration::from_secs(120),
             verify_interval: Duration::from_secs(3600),
             stop_on_startup_error: false,
@@ -119,7 +128,7 @@ struct Setting {
     take: fn(&mut Live, &str) -> Result<(), String>,
 }
 
-const SETTINGS: [Setting; 20] = [
+const SETTINGS: [Setting; 23] = [
     Setting {
         key: "interval",
         alias: Some("requeueResourcesAfter"),
@@ -145,6 +154,21 @@ const SETTINGS: [Setting; 20] = [
         key: "apply.timeout",
         alias: None,
         take: |live, text| put(&mut live.apply_timeout, duration(text, 1_000, 600_000)),
+    },
+    Setting {
+        key: "probe.interval",
+        alias: None,
+        take: |live, text| put(&mut live.probe_interval, duration(text, 1_000, 300_000)),
+    },
+    Setting {
+        key: "probe.timeout",
+        alias: None,
+        take: |live, text| put(&mut live.probe_timeout, duration(text, 1_000, 60_000)),
+    },
+    Setting {
+        key: "probe.misses",
+        alias: None,
+        take: |live, text| put(&mut live.probe_misses, whole(text, 1, 10)),
     },
     Setting {
         key: "informer.cacheSyncTimeout",
@@ -365,7 +389,7 @@ mod tests {
     #[test]
     fn each_key_sets_its_value_and_nothing_else() {
         let seconds = Duration::from_secs;
-        let rows: [Row; 25] = [
+        let rows: [Row; 28] = [
             ("interval", "30s", |live| live.interval = Duration::from_secs(30)),
             ("requeueResourcesAfter", " 1h30m\n", |live| live.interval = Duration::from_secs(5400)),
             ("reconcileOnEvents", "false", |live| live.on_events = false),
@@ -374,6 +398,9 @@ mod tests {
             ("retry.base", "50ms", |live| live.retry_base = Duration::from_millis(50)),
             ("retry.max", "1h", |live| live.retry_max = Duration::from_secs(3600)),
             ("apply.timeout", "1m", |live| live.apply_timeout = Duration::from_secs(60)),
+            ("probe.interval", "1m", |live| live.probe_interval = Duration::from_secs(60)),
+            ("probe.timeout", "2s", |live| live.probe_timeout = Duration::from_secs(2)),
+            ("probe.misses", "3", |live| live.probe_misses = 3),
             ("informer.cacheSyncTimeout", "5s", |live| live.cache_sync_timeout = Duration::from_secs(5)),
             ("verifyInterval", "30m", |live| live.verify_interval = Duration::from_secs(1800)),
             ("verifyInterval", "0s", |live| live.verify_interval = Duration::ZERO),
@@ -413,13 +440,16 @@ mod tests {
     }
 
     /// Each setting, with a value that is not its default.
-    const GOOD: [(&str, &str); 20] = [
+    const GOOD: [(&str, &str); 23] = [
         ("interval", "7s"),
         ("reconcileOnEvents", "false"),
         ("retry.enabled", "false"),
         ("retry.base", "7s"),
         ("retry.max", "7s"),
         ("apply.timeout", "7s"),
+        ("probe.interval", "7s"),
+        ("probe.timeout", "7s"),
+        ("probe.misses", "7"),
         ("informer.cacheSyncTimeout", "7s"),
         ("verifyInterval", "7m"),
         ("informer.onStartupError", "Stop"),
@@ -449,6 +479,9 @@ mod tests {
             ("retry.base", "1ms", "write a duration from 10ms"),
             ("retry.max", "-1m", "write a duration"),
             ("apply.timeout", "1h", "write a duration"),
+            ("probe.interval", "10m", "write a duration from 1s to 300s"),
+            ("probe.timeout", "100ms", "write a duration from 1s to 60s"),
+            ("probe.misses", "0", "write a whole number from 1 to 10"),
             ("informer.cacheSyncTimeout", "never", "write a duration"),
             ("verifyInterval", "30s", "write a duration from 60s to 604800s"),
             ("informer.onStartupError", "stop", "write Continue or Stop"),

@@ -29,7 +29,7 @@ pub const MOST: usize = 16 << 20;
 pub const TOO_LARGE: &str = "it is larger than 16 MiB";
 const _: () = assert!(MOST == 16 << 20, "TOO_LARGE says how much");
 /// Of an answer that is an error.
-const MOST_OF_ERROR: usize = 1 << 20;
+pub const MOST_OF_ERROR: usize = 1 << 20;
 /// The longest name of an object (a DNS subdomain); some kinds allow more signs, none more of them.
 pub const LONGEST_NAME: usize = 253;
 

@@ -136,6 +136,9 @@ pub enum Fault {
     /// A watch is opened and silent, without bookmarks and without an end, until it is cut. Anything else is
     /// served as ever.
     Silent,
+    /// The parameters of the `Accept` header are lost, as in a gateway that drops them: discovery is answered in plain
+    /// documents, and tables and metadata in whole objects.
+    Plain,
     /// This HTTP status with a page of HTML, as a load balancer answers that finds no server. Nothing is done.
     Html(u16),
     /// 429 as a server with too much to do writes it: a line of plain text, and so many seconds in

@@ -170,6 +170,9 @@ impl Inner {
             let reads = matches!(call.verb, Verb::Get | Verb::List | Verb::Watch);
             asked.view = reads.then_some(View { revision, to_all });
         }
+        if fault == Fault::Plain {
+            asked.accept = "application/json".to_owned();
+        }
         self.reachable().await?;
         let told = |code, reason: &str| {
             let message = format!("the test answers this request with {code} {reason}");

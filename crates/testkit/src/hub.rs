@@ -46,6 +46,7 @@ impl RunningHub {
             rng: Arc::new(SystemRng::default()),
             metrics: Metrics::default(),
             knobs: Knobs::default(),
+            tenure: None,
         };
         Self::start_with(deps, settings).await
     }

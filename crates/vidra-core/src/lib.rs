@@ -3,6 +3,7 @@
 
 pub mod beside;
 pub mod carried;
+pub mod contact;
 pub mod directives;
 pub mod drift;
 pub mod fields;

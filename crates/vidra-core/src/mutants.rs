@@ -72,6 +72,12 @@ pub enum Mutant {
     TwinsTakeAway,
     /// A target whose VidraResource is not there is let go though nobody says so.
     OrphansUnasked,
+    /// A probe that this process was too late for is the member's miss.
+    StarvedMisses,
+    /// The leave to write outlives the Lease.
+    LeaseAgeIgnored,
+    /// Large answers are read whether or not there is room.
+    NoRoomAsked,
 }
 
 impl Mutant {
@@ -93,7 +99,7 @@ impl Mutant {
     ];
 
     /// Those that take away one guard each; docs/reference/safety.md names the test that notices.
-    pub const GUARDS: [Mutant; 18] = [
+    pub const GUARDS: [Mutant; 21] = [
         Mutant::ApprovesAnything,
         Mutant::MissingMemberAffirms,
         Mutant::UntracedDeleted,
@@ -112,6 +118,9 @@ impl Mutant {
         Mutant::RefusalEndsPass,
         Mutant::TwinsTakeAway,
         Mutant::OrphansUnasked,
+        Mutant::StarvedMisses,
+        Mutant::LeaseAgeIgnored,
+        Mutant::NoRoomAsked,
     ];
 }
 

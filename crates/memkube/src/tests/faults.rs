@@ -77,6 +77,20 @@ async fn a_proxy_answers_a_page_and_nothing_is_done() {
     assert_eq!(cluster.requests()[0].status, 502);
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_gateway_that_drops_what_is_accepted_leaves_plain_documents_of_discovery() {
+    let cluster = cluster();
+    let shown = async || {
+        let request = http::Request::get("/apis").header("accept", crate::discovery::AGGREGATED);
+        let answer = cluster.client().request_text(request.body(Vec::new()).expect("a request")).await;
+        let answer: Value = serde_json::from_str(&answer.expect("an answer")).expect("JSON");
+        answer["kind"].clone()
+    };
+    assert_eq!(shown().await, "APIGroupDiscoveryList");
+    fault_on(&cluster, Verb::Get, Fault::Plain);
+    assert_eq!(shown().await, "APIGroupList");
+}
+
 /// `tooManyRequests` in k8s.io/apiserver/pkg/server/filters.
 #[tokio::test(start_paused = true)]
 async fn a_server_with_too_much_to_do_answers_a_line_and_how_long_to_wait() {

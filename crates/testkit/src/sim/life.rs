@@ -38,6 +38,7 @@ async fn run(claim: Option<Claim>, settings: Settings, deps: Deps, stop: Cancell
             rng: rng.clone(),
             metrics: Metrics::default(),
             knobs: *knobs,
+            tenure: claim.as_ref().map(Claim::tenure),
         };
         // Nobody else waits on `synced`: tokio's watch channel wakes several waiters in a random order.
         let (synced, this) = (watch::Sender::new(false), stop.child_token());
@@ -80,6 +81,7 @@ impl Life {
             rng: Arc::new(SimRng::new(world.shape.seed, number)),
             metrics: Metrics::default(),
             knobs: world.shape.knobs,
+            tenure: None,
         };
         let settings = Settings {
             namespace: HUB_NAMESPACE.to_owned(),

@@ -1,6 +1,6 @@
 //! The hub's three seams, as the simulation owns them.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use jiff::Timestamp;
 use kube::Client;
@@ -18,6 +18,10 @@ pub struct SimClock(pub memkube::Clock);
 impl Clock for SimClock {
     fn now(&self) -> Timestamp {
         (self.0)()
+    }
+
+    fn uptime(&self) -> Duration {
+        Duration::try_from((self.0)().as_duration()).unwrap_or_default()
     }
 }
 

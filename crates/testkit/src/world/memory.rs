@@ -161,6 +161,7 @@ impl Bed for Memory {
             rng: Arc::new(SeededRng::new(1 + self.lives.fetch_add(1, Ordering::Relaxed))),
             metrics: Metrics::default(),
             knobs: Knobs::default(),
+            tenure: None,
         };
         Box::pin(RunningHub::start_with(deps, settings))
     }

@@ -1,0 +1,174 @@
+//! A process under its Lease: what it does not send when nobody renews it, and how it ends when the hub's own API was
+//! restored under it. On the paused clock, with the process in the scenario's hands.
+
+use std::{sync::Arc, time::Duration};
+
+use memkube::{Call, Cluster, Fault, Verb};
+use serde_json::Value;
+use testkit::{
+    hub::RunningHub,
+    sim::seams::SimClock,
+    world::{At, Mark, World, in_memory_with_backups},
+};
+use tokio::{
+    sync::watch,
+    time::{sleep, timeout},
+};
+use tokio_util::sync::CancellationToken;
+use vidra_core::kubeconfig::MemberConfig;
+use vidra_hub::{
+    app::{Deps, RunError},
+    knobs::Knobs,
+    lease::{Claim, NAME},
+    process::under_claim,
+    seams::{Clock, Connect, ConnectError, SeededRng},
+    serve::metrics::Metrics,
+    tasks::Halt,
+};
+
+use super::scenario;
+use crate::{config_map, says};
+
+/// The only member that there is.
+struct Only(Cluster);
+
+impl Connect for Only {
+    fn connect(&self, _: &MemberConfig) -> Result<kube::Client, ConnectError> {
+        Ok(self.0.client_as("vidra-hub"))
+    }
+}
+
+fn berlin(world: &World) -> Cluster {
+    world.bed().memory("berlin").expect("this bed is in memory")
+}
+
+/// What a process has that holds the Lease.
+async fn process(world: &World) -> (Claim, Deps) {
+    let clock: Arc<dyn Clock> =
+        Arc::new(SimClock(memkube::tokio_clock("2026-01-01T00:00:00Z".parse().unwrap())));
+    let client = world.hub_client().await;
+    let claim =
+        Claim::new(client.clone(), &world.settings.namespace, "this process".to_owned(), clock.clone());
+    claim.acquire().await;
+    let deps = Deps {
+        client,
+        connect: Arc::new(Only(berlin(world))),
+        clock,
+        rng: Arc::new(SeededRng::new(7)),
+        metrics: Metrics::default(),
+        knobs: Knobs::default(),
+        tenure: Some(claim.tenure()),
+    };
+    (claim, deps)
+}
+
+/// What a process asked of berlin since then, answered or not; it goes on to watch, to list and to ask who answers.
+fn calls(world: &World, since: u64) -> Vec<String> {
+    let all = berlin(world).requests().into_iter();
+    all.filter(|call| call.index >= since && &*call.user == "vidra-hub")
+        .filter(|call| !matches!(call.verb, Verb::Watch | Verb::List) && !call.resource.is_empty())
+        .filter(|call| call.resource != "namespaces" || call.name != "kube-system")
+        .map(|call| call.to_string())
+        .collect()
+}
+
+#[test]
+fn a_process_whose_lease_is_not_renewed_for_ten_seconds_sends_no_call_to_any_member() {
+    scenario(async |mut world| {
+        const MANY: usize = 600;
+        world.register(&["berlin"]).await;
+        world.deliver("shop", &["berlin"], &config_map("settings", "one")).await;
+        world.ready("shop").await;
+        world.stop_hub().await;
+        let (claim, deps) = process(&world).await;
+        let hub = RunningHub::start_with(deps, world.settings.clone()).await.unwrap();
+        let stop = CancellationToken::new();
+        let renewing = timeout(Duration::from_secs(30), claim.hold(stop.clone())).await;
+        assert!(renewing.is_err(), "it is held for as long as somebody renews it");
+
+        // Who renews it stands still, in the middle of a long delivery.
+        let slow = |call: &Call| match call.verb {
+            Verb::Apply => Fault::Delay(Duration::from_secs(1)),
+            _ => Fault::None,
+        };
+        berlin(&world).set_fault(Arc::new(slow));
+        let manifest: String = (0..MANY).map(|number| config_map(&format!("c{number}"), "one")).collect();
+        let manifest = manifest + &config_map("settings", "one");
+        world.deliver("shop", &["berlin"], &manifest).await;
+        sleep(Duration::from_secs(11)).await;
+        let (mark, from) = (world.mark(), berlin(&world).requests().last().map_or(0, |call| call.index + 1));
+        let sent = calls(&world, 0).len();
+        assert!((10..MANY).contains(&sent), "in the middle of it: {sent}");
+        let settings = At::config_map(&world.ns, "settings");
+        let alice = world.alice("berlin").await;
+        alice.merge(&settings, serde_json::json!({"data": {"key": "evil"}})).await;
+        sleep(Duration::from_secs(120)).await;
+        assert_eq!(calls(&world, from), [] as [String; 0]);
+        assert_eq!(world.writes("hub", &mark), [], "nor does it write to the hub");
+
+        // It goes on.
+        let done = async {
+            alice.when(&settings, "repaired", says("one")).await;
+            world.ready("shop").await;
+        };
+        tokio::select! {
+            held = claim.hold(stop.clone()) => panic!("the Lease is held: {held}"),
+            () = done => {}
+        }
+        hub.stop().await.unwrap();
+        claim.release().await;
+        berlin(&world).clear_fault();
+        world.start_hub().await;
+        world.end().await;
+    });
+}
+
+/// What of berlin's objects was deleted since then.
+fn deleted(world: &World, since: &Mark) -> Vec<String> {
+    let all = world.requests("berlin", since).into_iter();
+    all.filter(|one| one.verb.starts_with("delete")).map(|one| one.name).collect()
+}
+
+#[test]
+fn a_process_under_which_the_hubs_api_is_restored_ends_with_an_error_and_gives_the_lease_up() {
+    in_memory_with_backups(async |mut world, backups| {
+        world.register(&["berlin"]).await;
+        world.deliver("shop", &["berlin"], &config_map("settings", "one")).await;
+        world.ready("shop").await;
+        world.stop_hub().await;
+        let (claim, deps) = process(&world).await;
+        let lease = At::new("coordination.k8s.io/v1", "Lease", &world.settings.namespace, NAME);
+        let holder = async || world.hub.live(&lease).await["spec"]["holderIdentity"].clone();
+        let (stop, synced) = (CancellationToken::new(), watch::Sender::new(false));
+        let mut known = synced.subscribe();
+        let living = under_claim(claim.hold(stop.clone()), world.settings.clone(), deps, synced, &stop);
+        let mark = world.mark();
+        let restored = async {
+            known.wait_for(|known| *known).await.unwrap();
+            assert_eq!(holder().await, "this process");
+            let backup = backups.take("hub");
+            let after = config_map("settings", "two") + &config_map("made", "two");
+            world.deliver("shop", &["berlin"], &after).await;
+            let made = At::config_map(&world.ns, "made");
+            world.alice("berlin").await.when(&made, "made", says("two")).await;
+            world.ready("shop").await;
+            backups.restore("hub", &backup);
+        };
+        let ((ended, held), ()) = tokio::join!(living, restored);
+        assert!(matches!(ended, Err(RunError::Halted(Halt::Restored { .. }))), "{ended:?}");
+        assert!(held, "the Lease was its own until it ended");
+        claim.release().await;
+        assert_eq!(holder().await, Value::Null);
+
+        // The next one reads everything again, and goes by what is declared now.
+        world.start_hub().await;
+        world
+            .deliver("shop", &["berlin"], &(config_map("settings", "three") + &config_map("made", "two")))
+            .await;
+        let settings = At::config_map(&world.ns, "settings");
+        world.alice("berlin").await.when(&settings, "as declared", says("three")).await;
+        world.ready("shop").await;
+        assert_eq!(deleted(&world, &mark), [] as [String; 0]);
+        world.end().await;
+    });
+}
