@@ -4,7 +4,7 @@
 //! without a call.
 
 use kube::ResourceExt;
-use vidra_api::{MemberCluster, VidraTargetSpec, target::Desired as Wish};
+use vidra_api::{MemberCluster, VidraResource, VidraTargetSpec, target::Desired as Wish};
 use vidra_core::{
     mutants::{self, Mutant},
     select::{self, Member},
@@ -38,6 +38,12 @@ pub(super) fn selectable(member: &MemberCluster) -> Member<'_> {
     }
 }
 
+/// The VidraResource, of this namespace, targets the member.
+pub(super) fn selects(resource: &VidraResource, namespace: &str, member: &MemberCluster) -> bool {
+    let (targets, excluded) = (&resource.spec.targets, &resource.spec.exclude_clusters);
+    !select::select(namespace, targets, excluded, &[selectable(member)]).targets.is_empty()
+}
+
 /// Looks at what a VidraTarget's spec asks for.
 pub(super) fn affirm(hub: &Hub, key: &TargetKey, spec: &VidraTargetSpec) -> Affirmed {
     if spec.desired == Wish::Forgotten {
@@ -61,10 +67,7 @@ pub(super) fn affirm(hub: &Hub, key: &TargetKey, spec: &VidraTargetSpec) -> Affi
         Wish::Present if !view.allows(&key.namespace) => return Affirmed::NotAllowed,
         Wish::Present => true,
         _ if resource.metadata.deletion_timestamp.is_some() || view.leaving => true,
-        _ => {
-            let (targets, excluded) = (&resource.spec.targets, &resource.spec.exclude_clusters);
-            !select::select(&key.namespace, targets, excluded, &[view]).targets.contains_key(&*key.cluster)
-        }
+        _ => !selects(&resource, &key.namespace, &member),
     };
     if is_yes { Affirmed::Yes } else { Affirmed::NotYet }
 }

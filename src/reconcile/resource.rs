@@ -59,11 +59,7 @@ pub async fn reconcile(hub: &Hub, key: &ResourceKey) -> Verdict {
         return Verdict::Done(None);
     };
     match (Pass { hub, key, resource: &resource, ending: OnceCell::new() }).run().await {
-        Ok(verdict) => {
-            let generation = resource.metadata.generation.unwrap_or_default();
-            hub.memo.lock().looked.insert(key.clone(), generation);
-            verdict
-        }
+        Ok(verdict) => verdict,
         Err(error) => after_hub_error(&Key::Resource(key.clone()), &error),
     }
 }

@@ -30,6 +30,7 @@ mod labels;
 mod lies;
 mod limits;
 mod lost_identity;
+mod moving;
 mod namespaces;
 mod on_real_servers;
 mod order;

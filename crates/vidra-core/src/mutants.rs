@@ -62,6 +62,10 @@ pub enum Mutant {
     FloodGoesOn,
     /// Whatever stands in a stamp is the hub's.
     AnyStamp,
+    /// What is not rendered yet, or cannot be, declares nothing.
+    UnrenderedDeclaresNothing,
+    /// Of two VidraResources that apply an object the older comes first, whatever their namespaces.
+    AgeAcrossNamespaces,
 }
 
 impl Mutant {
@@ -83,7 +87,7 @@ impl Mutant {
     ];
 
     /// Those that take away one guard each; docs/reference/safety.md names the test that notices.
-    pub const GUARDS: [Mutant; 13] = [
+    pub const GUARDS: [Mutant; 15] = [
         Mutant::ApprovesAnything,
         Mutant::MissingMemberAffirms,
         Mutant::UntracedDeleted,
@@ -97,6 +101,8 @@ impl Mutant {
         Mutant::RemovesWhileWaiting,
         Mutant::FloodGoesOn,
         Mutant::AnyStamp,
+        Mutant::UnrenderedDeclaresNothing,
+        Mutant::AgeAcrossNamespaces,
     ];
 }
 

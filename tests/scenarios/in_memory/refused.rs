@@ -8,7 +8,11 @@ use serde_json::{Value, json};
 use testkit::world::At;
 
 use super::scenario;
-use crate::{config_map, says};
+use crate::{
+    config_map,
+    moving::{drop_both, is_the_seconds, to_move},
+    says,
+};
 
 #[test]
 fn a_revision_that_the_hubs_api_refuses_is_told_and_a_member_leaves_all_the_same() {
@@ -75,4 +79,35 @@ fn a_target_that_the_hubs_api_refuses_is_told_and_holds_up_no_other() {
         world.alice("berlin").await.when(&settings, "delivered", says("one")).await;
         world.end().await;
     });
+}
+
+#[test]
+fn what_a_target_that_the_hubs_api_refuses_is_to_have_stays_and_nothing_else_waits_for_it() {
+    for code in [403, 500] {
+        scenario(async |world| {
+            let (alice, _, before) = to_move(&world).await;
+            world.deliver("second", &["berlin"], &config_map("second", "one")).await;
+            world.ready("second").await;
+            let hub = world.bed().memory("hub").expect("this bed is in memory");
+            let hook = move |call: &Call, object: &Value| {
+                let refused = call.verb != Verb::Delete
+                    && call.resource == "vidratargets"
+                    && call.subresource.is_empty()
+                    && object["metadata"]["name"] == "second.berlin";
+                match refused {
+                    true => Err(Denial { code, ..Denial::new("policy.example.com", "not now") }),
+                    false => Ok(()),
+                }
+            };
+            hub.set_validating_admission(Some(Arc::new(hook)));
+            let moved = config_map("second", "one") + &config_map("moved", "two");
+            world.deliver("second", &["berlin"], &moved).await;
+            drop_both(&world, &alice, &before).await;
+
+            hub.set_validating_admission(None);
+            let now = is_the_seconds(&world, &alice, &before).await;
+            assert!(says("two")(&now), "{now}");
+            world.end().await;
+        });
+    }
 }
