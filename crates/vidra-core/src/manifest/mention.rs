@@ -12,12 +12,16 @@ pub struct Words(BTreeSet<Box<str>>);
 impl Words {
     /// Those of these texts, YAML or JSON.
     pub fn of<'t>(texts: impl IntoIterator<Item = &'t str>) -> Self {
-        let mut words = BTreeSet::new();
+        let mut words = BTreeSet::<Box<str>>::new();
         for text in texts {
             // A backslash means something within some quotes only: both ways are looked at.
             let unescaped = text.contains('\\').then(|| unescaped(text));
             for text in iter::once(Cow::Borrowed(text)).chain(unescaped.map(Cow::Owned)) {
-                words.extend(split(&text).map(Box::from));
+                for word in split(&text) {
+                    if !words.contains(word) {
+                        words.insert(word.into());
+                    }
+                }
             }
         }
         Self(words)
