@@ -135,7 +135,7 @@ fn objects_that_moved_while_the_hub_was_down_stay_the_objects_that_they_are() {
             .deliver("second", &["berlin"], &(config_map("second", "one") + &config_map("moved", "two")))
             .await;
         world.start_hub().await;
-        let now = is_the_seconds(&world, &alice, &before).await;
+        is_the_seconds(&world, &alice, &before).await;
         assert!(world.writes_to(&at, "berlin", &mark).iter().all(|one| one.verb != "delete"));
         world.end().await;
     });

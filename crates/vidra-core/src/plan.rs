@@ -117,12 +117,22 @@ pub enum Handover {
     Unknown(Box<str>),
     /// This other VidraResource declares it, and has not applied it yet.
     Awaited(Box<str>),
-    /// This other VidraResource declares it, and nobody sees whether it applies it: a live read decides.
-    Unseen(Box<str>),
+    /// As this says, and nobody sees the object: a live read decides.
+    Unseen(Box<Handover>),
     /// Another one declares and applies it.
     Done,
     /// Others declare it, and leave what it lacks as it is: nobody will apply it.
     Unclaimed,
+}
+
+impl Handover {
+    /// The same, whether or not the object is seen.
+    pub fn why(&self) -> &Self {
+        match self {
+            Self::Unseen(why) => why,
+            why => why,
+        }
+    }
 }
 
 /// All that a plan is made from.

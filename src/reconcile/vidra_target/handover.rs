@@ -93,8 +93,8 @@ impl Pass<'_> {
                 None if rest.is_zero() => continue,
                 None => Handover::Delayed,
             };
-            let wait = match &handover {
-                Handover::Awaited(other) | Handover::Unseen(other) => {
+            let wait = match handover.why() {
+                Handover::Awaited(other) => {
                     if seen.is_none() {
                         // It was refused, maybe, while this one declared the object.
                         self.hub.queue.add(Key::Target(self.target_of(other)), Priority::Resync);
@@ -102,7 +102,7 @@ impl Pass<'_> {
                     Some(LOOK_AGAIN)
                 }
                 Handover::Delayed => Some(rest),
-                Handover::Unknown(_) | Handover::Done | Handover::Unclaimed => None,
+                _ => None,
             };
             again = again.into_iter().chain(wait).min();
             handovers.insert(key.clone(), handover);
@@ -116,6 +116,14 @@ impl Pass<'_> {
 
     /// Who else declares the object; `None`: nobody.
     fn handover(&self, session: &Session, key: &ObjectKey, others: &Others) -> Option<Handover> {
+        let why = self.claimed(session, key, others)?;
+        let waits = matches!(why, Handover::Awaited(_) | Handover::Unknown(_));
+        // It is gone, or nobody watches its kind.
+        let is_unseen = waits && session.records.uid(key).is_none();
+        Some(if is_unseen { Handover::Unseen(Box::new(why)) } else { why })
+    }
+
+    fn claimed(&self, session: &Session, key: &ObjectKey, others: &Others) -> Option<Handover> {
         let holds = |other: &TargetKey| inventory::has(&self.hub.catalog.inventory(other), key);
         let mut claimants = session.claims.claimants(self.key, key, holds);
         claimants.retain(|other| self.is_kept(other));
@@ -131,9 +139,7 @@ impl Pass<'_> {
         }
         Some(match claimants.iter().find(|other| self.will_apply(other)) {
             None => Handover::Unclaimed,
-            Some(other) if records.uid(key).is_some() => Handover::Awaited((*other.resource).into()),
-            // It is gone, or nobody watches its kind.
-            Some(other) => Handover::Unseen((*other.resource).into()),
+            Some(other) => Handover::Awaited((*other.resource).into()),
         })
     }
 
@@ -267,7 +273,7 @@ impl Meant {
 
 /// When to look again while it is not known what others declare: nothing tells.
 pub(super) fn asks_again(plan: &Plan) -> Option<Verdict> {
-    let is_unknown = |handover: &Handover| matches!(handover, Handover::Unknown(_));
+    let is_unknown = |handover: &Handover| matches!(handover.why(), Handover::Unknown(_));
     plan.stays.values().any(is_unknown).then_some(Verdict::Retry(RETRY_MOST))
 }
 
@@ -297,10 +303,10 @@ pub(super) fn why_kept<'p>(
     stays: impl Iterator<Item = (&'p ObjectKey, &'p Handover)>,
 ) -> Option<(&'static str, String)> {
     // What waits for others is told first: it may need a person.
-    let first = |a: &(&ObjectKey, &Handover), b: &(&ObjectKey, &Handover)| a.1.cmp(b.1).then(b.0.cmp(a.0));
-    let (key, handover) = stays.max_by(first)?;
+    let stays = stays.map(|(key, handover)| (key, handover.why()));
+    let (key, handover) = stays.max_by(|a, b| a.1.cmp(b.1).then(b.0.cmp(a.0)))?;
     Some(match handover {
-        Handover::Awaited(other) | Handover::Unseen(other) => (
+        Handover::Awaited(other) => (
             HANDING_OVER,
             format!("{key} stays until VidraResource {other}, which declares it, has applied it"),
         ),
@@ -310,7 +316,7 @@ pub(super) fn why_kept<'p>(
                 "{key} stays until the hub knows whether VidraResource {other} declares it here: its newest declaration is not delivered, see there why not"
             ),
         ),
-        Handover::Delayed | Handover::Done | Handover::Unclaimed => (
+        _ => (
             PRUNE_DELAYED,
             format!("{key} stays for the setting pruneDelay: another VidraResource may take it over"),
         ),

@@ -19,7 +19,8 @@ impl Pass<'_> {
     /// Why nothing is done now; `None`: go on. A manifest that is meant to be empty says so itself.
     pub(super) fn held(&self, desired: &Desired, plan: &Plan, objects: usize) -> Option<Delivery> {
         let spec = &self.target.spec;
-        let is_open = |(_, why): &(_, &Handover)| matches!(why, Handover::Delayed | Handover::Unknown(_));
+        let is_open =
+            |(_, why): &(_, &Handover)| matches!(why.why(), Handover::Delayed | Handover::Unknown(_));
         let open = || plan.stays.iter().filter(is_open);
         let dropped = plan.deletions() + open().count();
         let meant = desired.objects.is_empty() && desired.unresolved.is_empty();

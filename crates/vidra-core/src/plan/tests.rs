@@ -306,7 +306,7 @@ fn what_another_one_declares_is_not_removed_and_is_left_to_it_once_it_applies_it
             state.handovers.insert(key("ConfigMap", name), handover);
         }
         state.handovers.insert(key("ConfigMap", "unclaimed"), Handover::Unclaimed);
-        let (unseen, unknown) = (Handover::Unseen("second".into()), Handover::Unknown("second".into()));
+        let (unseen, unknown) = (Handover::Unseen(Box::new(awaited())), Handover::Unknown("second".into()));
         state.handovers.insert(key("ConfigMap", "unseen"), unseen.clone());
         state.handovers.insert(key("ConfigMap", "unknown"), unknown.clone());
         state.handovers.insert(key("Namespace", "inside"), Handover::Done);
