@@ -75,6 +75,11 @@ impl Desired {
         Ok(sparing)
     }
 
+    /// Whether it is declared, as far as can be told: an object of a kind that is not known now is.
+    pub fn declares(&self, key: &ObjectKey) -> bool {
+        self.objects.contains_key(key) || self.unresolved.iter().any(|one| one.may_be(key))
+    }
+
     /// What the objects take in memory that nobody else holds.
     pub fn own_weight(&self) -> usize {
         let bodies = self.objects.values().map(|declared| &declared.body);

@@ -29,7 +29,7 @@ pub struct Chunk {
     pub index: i32,
     /// It has a deletionTimestamp.
     pub deleting: bool,
-    /// The places of all chunks of the target; none where this is not the first of several.
+    /// The places of all chunks of the target, in the first of several; in the others the place of that one.
     named: Box<[i32]>,
     /// Its entries, by key.
     entries: Arc<[Kept]>,
@@ -104,6 +104,11 @@ impl Chunk {
         Self { name, uid, version, index, deleting, named, entries: entries.into() }
     }
 
+    /// It is the first of several, and names itself with all others.
+    fn names_all(&self) -> bool {
+        self.named.contains(&self.index)
+    }
+
     /// The write that lets it go as it is.
     pub fn removal(&self) -> ChunkWrite {
         ChunkWrite::Remove { name: self.name.clone(), version: self.version }
@@ -162,20 +167,27 @@ pub fn known(chunks: &Chunks) -> usize {
     }
 }
 
-/// There are chunks, and one is missing: what it held is not known.
+/// There are chunks, and one is missing: what it held is not known. Where none names another they are of an earlier
+/// version, and believed: it named none.
 pub fn is_lost(chunks: &Chunks) -> bool {
     let has = |index: i32| chunks.values().any(|chunk| chunk.index == index);
     // The newest word counts: another may be about to go.
-    let first = chunks.values().filter(|chunk| !chunk.named.is_empty()).max_by_key(|chunk| chunk.version);
+    let first = chunks.values().filter(|chunk| chunk.names_all()).max_by_key(|chunk| chunk.version);
     match first {
         Some(first) => first.named.iter().any(|index| !has(*index)),
-        None => !chunks.is_empty() && !has(0),
+        None => chunks.values().any(|chunk| chunk.named.iter().any(|index| !has(*index))),
     }
+}
+
+/// As an earlier version wrote them: of one that goes missing nothing would tell.
+fn are_unnamed(chunks: &Chunks) -> bool {
+    chunks.values().any(|chunk| chunk.named.is_empty() && (chunks.len() > 1 || chunk.index != 0))
 }
 
 /// The whole inventory, after a part of it went from `before` to `now`. `None`: nothing is to be written.
 pub fn changed(chunks: &Chunks, before: &Inventory, now: &Inventory) -> Option<Inventory> {
-    if before == now && !chunks.values().any(|chunk| chunk.deleting) && !is_lost(chunks) {
+    let is_whole = !is_lost(chunks) && !are_unnamed(chunks);
+    if before == now && !chunks.values().any(|chunk| chunk.deleting) && is_whole {
         return None;
     }
     let mut all = joined(chunks);
@@ -191,7 +203,7 @@ pub enum ChunkWrite {
     Create {
         /// Its place.
         index: i32,
-        /// The places of all, in the first of several.
+        /// The places of all, in the first of several; in the others the first's.
         named: Vec<i32>,
         /// Its entries.
         entries: Vec<InventoryEntry>,
@@ -204,7 +216,7 @@ pub enum ChunkWrite {
         index: i32,
         /// The version that is replaced.
         version: u64,
-        /// The places of all, in the first of several.
+        /// As above.
         named: Vec<i32>,
         /// Its entries.
         entries: Vec<InventoryEntry>,
@@ -225,8 +237,8 @@ pub enum ChunkWrite {
 /// leaves, nothing new is made (its namespace may be terminating): the chunk stays until all is gone.
 ///
 /// The first chunk names all of them: after those that are new are made, and before those go that are not needed. So
-/// however far the writes come, what is named is there. Chunks without the first are what a crash leaves of an inventory
-/// that is made: it counts as lost.
+/// however far the writes come, what it names is there. The others name the first: without it they are what a crash leaves
+/// of an inventory that is made, or one that lost it.
 pub fn writes(chunks: &Chunks, inventory: &Inventory, leaving: bool, most: usize) -> Vec<ChunkWrite> {
     let mut left = inventory.clone();
     let mut places: Vec<(&Chunk, Vec<Entry>)> = Vec::new();
@@ -281,9 +293,9 @@ impl Named {
     /// What the chunk at this place names. That 0 is alone needs no word.
     fn by(&self, index: i32) -> Vec<i32> {
         match &*self.0 {
-            [0] => Vec::new(),
+            [] | [0] => Vec::new(),
             [first, ..] if *first == index => self.0.clone(),
-            _ => Vec::new(),
+            [first, ..] => vec![*first],
         }
     }
 }
@@ -350,8 +362,7 @@ mod tests {
     fn bring(chunks: &mut Chunks, inventory: &Inventory) {
         for write in writes(chunks, inventory, false, ENTRIES_MAX) {
             perform(chunks, &[write]);
-            let newest =
-                chunks.values().filter(|chunk| !chunk.named.is_empty()).max_by_key(|chunk| chunk.version);
+            let newest = chunks.values().filter(|chunk| chunk.names_all()).max_by_key(|chunk| chunk.version);
             for index in newest.iter().flat_map(|chunk| chunk.named.iter()) {
                 let is_there = chunks.values().any(|chunk| chunk.index == *index);
                 assert!(is_there, "what is named is there, however far the writes come");
@@ -477,15 +488,37 @@ mod tests {
     }
 
     #[test]
-    fn chunks_that_were_written_before_they_were_named_are_believed_while_the_first_is_there() {
-        let mut chunks = BTreeMap::new();
-        bring(&mut chunks, &inventory(0..1200, "a"));
-        for chunk in chunks.values_mut() {
-            *chunk = Arc::new(Chunk { named: Box::new([]), ..(**chunk).clone() });
+    fn chunks_that_were_written_before_they_were_named_are_believed_and_named() {
+        let whole = inventory(0..1200, "a");
+        for names in [&[][..], &["shop.berlin.0"], &["shop.berlin.0", "shop.berlin.1"]] {
+            let mut chunks = BTreeMap::new();
+            bring(&mut chunks, &whole);
+            for chunk in chunks.values_mut() {
+                *chunk = Arc::new(Chunk { named: Box::new([]), ..(**chunk).clone() });
+            }
+            chunks.retain(|name, _| !names.contains(&&**name));
+            let held = joined(&chunks);
+            assert!(!is_lost(&chunks), "without {names:?}");
+            assert_eq!(changed(&chunks, &held, &held).as_ref(), Some(&held), "without {names:?}");
+            // However far the naming comes.
+            let left = writes(&chunks, &held, false, ENTRIES_MAX);
+            assert_eq!(left.len(), chunks.len());
+            for write in left {
+                perform(&mut chunks, &[write]);
+                assert!(!is_lost(&chunks), "without {names:?}");
+            }
+            assert_eq!(joined(&chunks), held);
+            assert_eq!(changed(&chunks, &held, &held), None);
+            // From then on a loss is noticed, of the first too.
+            for name in chunks.keys() {
+                let mut fewer = chunks.clone();
+                fewer.remove(name);
+                assert!(fewer.is_empty() || is_lost(&fewer), "{name}, without {names:?}");
+            }
         }
-        assert!(!is_lost(&chunks));
-        chunks.remove("shop.berlin.0");
-        assert!(is_lost(&chunks));
+        let mut one = BTreeMap::new();
+        bring(&mut one, &inventory(0..3, "a"));
+        assert_eq!(changed(&one, &inventory(0..3, "a"), &inventory(0..3, "a")), None);
     }
 
     #[test]

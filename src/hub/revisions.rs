@@ -284,6 +284,11 @@ impl Revisions {
         Ok(parsed)
     }
 
+    /// A revision by name, if it is in memory.
+    pub fn known(&self, key: &ResourceKey, name: &str) -> Option<Arc<Parsed>> {
+        self.parsed.lock().get(&(key.clone(), name.to_owned())).cloned()
+    }
+
     /// The Secrets that keep a revision, in the order in which they are to be written.
     pub fn secrets(
         &self,
@@ -302,8 +307,8 @@ impl Revisions {
         key: &ResourceKey,
         name: &str,
     ) -> Result<Arc<Parsed>, RevisionError> {
-        if let Some(parsed) = self.parsed.lock().get(&(key.clone(), name.to_owned())) {
-            return Ok(parsed.clone());
+        if let Some(parsed) = self.known(key, name) {
+            return Ok(parsed);
         }
         let content = secret::fetch(api, key, name).await?;
         let parsed = self.parsed_from(key, &content)?;

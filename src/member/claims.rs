@@ -37,6 +37,13 @@ impl Claims {
         self.0.lock().get(target).is_some_and(|(noted, _)| **noted == *revision)
     }
 
+    /// What the target declares with this revision is known.
+    pub fn is_known(&self, target: &TargetKey, revision: &str) -> bool {
+        let all = self.0.lock();
+        let noted = all.get(target).filter(|(noted, _)| **noted == *revision);
+        noted.is_some_and(|(_, claim)| matches!(claim, Claim::Objects(_)))
+    }
+
     /// The other VidraResources of the same namespace that declare the object for as long as it stands there; `holds` tells
     /// of one of which nothing is known whether its inventory has the object.
     pub fn claimants(
@@ -50,11 +57,54 @@ impl Claims {
             .iter()
             .filter(|(target, _)| target.namespace == own.namespace && target.resource != own.resource);
         let claimants = others.filter(|(target, (_, claim))| match claim {
-            Claim::Objects(desired) => {
-                desired.wants.get(object).is_some_and(|want| want.directives.apply != ApplyMode::IfAbsent)
-            }
+            Claim::Objects(desired) => match desired.wants.get(object) {
+                Some(want) => want.directives.apply != ApplyMode::IfAbsent,
+                None => desired.declares(object),
+            },
             Claim::Unknown => holds(target),
         });
         claimants.map(|(target, _)| target.clone()).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use vidra_core::{
+        manifest::Place,
+        object::Gvk,
+        render::{Rendered, Unresolved},
+    };
+
+    use super::*;
+    use crate::interned::Interned;
+
+    #[test]
+    fn an_object_of_a_kind_that_is_not_known_now_is_declared_all_the_same() {
+        let gvk = Gvk::new("example.com", "v1", "Gadget");
+        let unresolved = vec![Unresolved {
+            place: Place { source: None, document: 1, line: None },
+            gvk: gvk.clone(),
+            namespace: "shop".to_owned(),
+            name: "moved".to_owned(),
+            wave: 0,
+        }];
+        let desired = Desired::new(Rendered { unresolved, ..Rendered::default() }, &Interned::default());
+        let (first, second) =
+            (TargetKey::new("team", "first", "berlin"), TargetKey::new("team", "second", "berlin"));
+        let claims = Claims::default();
+        claims.note(&second, "r", Claim::Objects(Arc::new(desired)));
+        let other = Gvk::new("example.org", "v1", "Gadget");
+        // Whether its kind is in namespaces nobody knows.
+        for (gvk, namespace, name, is_claimed) in [
+            (&gvk, "shop", "moved", true),
+            (&gvk, "", "moved", true),
+            (&gvk, "elsewhere", "moved", false),
+            (&gvk, "shop", "other", false),
+            (&other, "shop", "moved", false),
+        ] {
+            let key = ObjectKey::new(gvk, namespace, name);
+            let claimants = claims.claimants(&first, &key, |_| false);
+            assert_eq!(claimants.contains(&second), is_claimed, "{key}");
+        }
     }
 }

@@ -41,6 +41,9 @@ use crate::desired::Desired;
 
 use self::remove::Parting;
 
+/// Longest value of a label.
+const LABEL_MAX: usize = 63;
+
 /// How an effect ended.
 #[derive(Clone, Debug)]
 pub enum Outcome {
@@ -60,7 +63,8 @@ pub enum Outcome {
     },
     /// It was deleted to be made anew, and goes when its finalizers have run.
     Leaving,
-    /// It is wanted only where there is none, and somebody else has made one.
+    /// It is wanted only where there is none, and somebody else has made one; or it stays until another VidraResource
+    /// applies it.
     Present,
     /// It was looked at; what was found is in the records.
     Seen,
@@ -129,6 +133,9 @@ impl Actor<'_> {
             Action::DeleteEmpty { uid } => self.remove(effect, &uid.to_string(), Parting::DeleteEmpty).await,
             Action::Release { uid } => self.remove(effect, &uid.to_string(), Parting::Release).await,
             Action::Withdraw { uid } => self.remove(effect, &uid.to_string(), Parting::Withdraw).await,
+            Action::Yield { uid, as_is } => {
+                self.remove(effect, &uid.to_string(), Parting::Yield { as_is: *as_is }).await
+            }
             applying => match self.desired.objects.get(&effect.key) {
                 Some(declared) => self.bring(declared, applying).await,
                 None => Ok(Outcome::Gone),
@@ -149,7 +156,8 @@ impl Actor<'_> {
             Action::Delete { .. }
             | Action::DeleteEmpty { .. }
             | Action::Release { .. }
-            | Action::Withdraw { .. } => Ok(Outcome::Gone),
+            | Action::Withdraw { .. }
+            | Action::Yield { .. } => Ok(Outcome::Gone),
         }
     }
 

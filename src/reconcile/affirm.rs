@@ -59,6 +59,11 @@ pub(super) fn is_let_go(target: &VidraTarget) -> bool {
         || target.annotations().get(APPROVE_REMOVAL).is_some_and(|word| word == APPROVE_ORPHANING)
 }
 
+/// The VidraResource targets the member.
+pub(super) fn selects(hub: &Hub, resource: &VidraResource, member: &Arc<MemberCluster>) -> bool {
+    !select(hub, resource, std::slice::from_ref(member)).targets.is_empty()
+}
+
 /// Looks at what a VidraTarget's spec asks for.
 pub(super) fn affirm(hub: &Hub, key: &TargetKey, spec: &VidraTargetSpec) -> Affirmed {
     if spec.desired == Wish::Forgotten {

@@ -17,7 +17,7 @@ use std::{
 
 use parking_lot::Mutex;
 use tokio::time::Instant;
-use vidra_api::{Change, ChangeKind, DriftSpec};
+use vidra_api::{Change, ChangeKind, DriftSpec, VidraResource};
 use vidra_core::{
     fights::{Fights, Now},
     ignore::Unused,
@@ -123,8 +123,6 @@ pub struct Memo {
     claims: BTreeMap<String, String>,
     /// What targets do not declare any more and still have.
     undeclared: BTreeMap<TargetKey, vidra_target::Undeclared>,
-    /// The generation of each VidraResource that its loop has looked at.
-    looked: BTreeMap<ResourceKey, i64>,
     /// What was taken over of an object's approvals, and off its annotation, last.
     used_approvals: BTreeMap<Key, BTreeSet<String>>,
     /// Annotations that approve no removal, once that was told.
@@ -261,7 +259,6 @@ impl Hub {
         let mut memo = self.memo.lock();
         memo.kept_revision.remove(key);
         memo.outdated.remove(key);
-        memo.looked.remove(key);
         let key = Key::Resource(key.clone());
         memo.idle_approvals.remove(&key);
         memo.used_approvals.remove(&key);
@@ -271,6 +268,19 @@ impl Hub {
     /// No other process can hold the Lease now.
     fn leads(&self) -> bool {
         self.tenure.as_ref().is_none_or(|tenure| tenure.stands())
+    }
+
+    /// The revision that came of what a VidraResource declares now, as far as this process has seen.
+    fn revision_of(&self, key: &ResourceKey, resource: &VidraResource) -> Option<String> {
+        let generation = resource.metadata.generation.unwrap_or_default();
+        let sources = self.catalog.sources();
+        // Where no watch tells of changes, what was read last is all that anybody knows.
+        if !resource.spec.manifests_from.is_empty() && sources.follows(key) {
+            return sources.unchanged(key, generation);
+        }
+        let memo = self.memo.lock();
+        let kept = memo.kept_revision.get(key)?;
+        (kept.uid == resource.metadata.uid && kept.generation == generation).then(|| kept.name.clone())
     }
 
     /// One key's turn.

@@ -67,14 +67,8 @@ pub async fn reconcile(hub: &Hub, key: &ResourceKey) -> Verdict {
     };
     let pass = Pass { hub, key, resource: &resource, ending: OnceCell::new() };
     match pass.run().await {
-        Ok(verdict) => {
-            let generation = resource.metadata.generation.unwrap_or_default();
-            hub.memo.lock().looked.insert(key.clone(), generation);
-            match verdict {
-                Verdict::Done(_) if !hub.ends_well(&Key::Resource(key.clone())) => Verdict::Retry(RETRY_MOST),
-                verdict => verdict,
-            }
-        }
+        Ok(Verdict::Done(_)) if !hub.ends_well(&Key::Resource(key.clone())) => Verdict::Retry(RETRY_MOST),
+        Ok(verdict) => verdict,
         Err(error) => pass.failed(&error).await,
     }
 }

@@ -37,9 +37,10 @@ use vidra_core::{
 
 pub(super) use self::handover::Undeclared;
 use self::{
+    handover::{asks_again, stays},
     lately::Lately,
     look::Scene,
-    perform::Report,
+    perform::{Done, Report},
     regain::{Regained, with_found},
     report::is_done,
 };
@@ -404,7 +405,7 @@ impl Pass<'_> {
         if let Some(delivery) = self.held(desired, &plan, inventory.len()) {
             let report = Report::default();
             self.conclude(delivery, desired, Some(session), &report).await?;
-            return Ok(Verdict::Done(Some(self.interval())));
+            return Ok(asks_again(&plan).unwrap_or_else(|| Verdict::Done(Some(self.interval()))));
         }
         let actor = Actor::new(session, &owner, desired, &token);
         if mutants::is(Mutant::ReadyBeforeApplied) {
@@ -482,18 +483,18 @@ impl Pass<'_> {
         });
         let actor = Actor::new(session, &owner, &desired, &token);
         let held = inventory::joined(&chunks);
-        let mut report = self.perform(&actor, &plan, held, inventory, None).await?.report;
+        let Done { mut report, inventory } = self.perform(&actor, &plan, held, inventory, None).await?;
         if report.withdrawn {
             return self.again(&mut report).await;
         }
         self.settle(&mut report).await?;
-        let stays = || self.stays(&plan);
+        let stays = || stays(&plan, &inventory);
         let delivery = report.delivery.clone().or_else(stays).unwrap_or(Delivery::TornDown);
         if delivery == Delivery::TornDown {
             session.records.forget(&owner.hash);
         }
         self.conclude(delivery, &desired, None, &report).await?;
-        Ok(report.verdict.unwrap_or(Verdict::Done(None)))
+        Ok(report.verdict.or_else(|| asks_again(&plan)).unwrap_or(Verdict::Done(None)))
     }
 
     /// This very revision was applied whole before.

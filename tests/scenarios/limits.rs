@@ -10,7 +10,7 @@ use crate::{
 };
 
 /// Sets these, and waits until the hub has read them: it complains of a key that it does not know.
-async fn take(world: &World, mut data: Value) {
+pub async fn take(world: &World, mut data: Value) {
     data["nothing"] = "nothing".into();
     set(world, data).await;
     said(world, "SettingUnknown").await;

@@ -22,6 +22,7 @@ mod emptying;
 mod fights;
 mod foreign;
 mod forgetting;
+mod handing_over;
 mod identity;
 mod ignoring;
 mod in_memory;

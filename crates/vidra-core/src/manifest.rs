@@ -4,6 +4,7 @@
 
 mod check;
 mod error;
+mod mention;
 mod otherwise;
 mod split;
 #[cfg(test)]
@@ -16,6 +17,7 @@ use std::{fmt, sync::Arc};
 use serde_json::Value;
 
 pub use error::{ManifestError, Place};
+pub use mention::Words;
 
 use crate::object::Gvk;
 use split::{Chunk, is_blank};

@@ -78,6 +78,10 @@ pub enum Mutant {
     LeaseAgeIgnored,
     /// Large answers are read whether or not there is room.
     NoRoomAsked,
+    /// What is not rendered yet, or cannot be, declares nothing.
+    UnrenderedDeclaresNothing,
+    /// Of two VidraResources that apply an object the older comes first, whatever their namespaces.
+    AgeAcrossNamespaces,
 }
 
 impl Mutant {
@@ -99,7 +103,7 @@ impl Mutant {
     ];
 
     /// Those that take away one guard each; docs/reference/safety.md names the test that notices.
-    pub const GUARDS: [Mutant; 21] = [
+    pub const GUARDS: [Mutant; 23] = [
         Mutant::ApprovesAnything,
         Mutant::MissingMemberAffirms,
         Mutant::UntracedDeleted,
@@ -121,6 +125,8 @@ impl Mutant {
         Mutant::StarvedMisses,
         Mutant::LeaseAgeIgnored,
         Mutant::NoRoomAsked,
+        Mutant::UnrenderedDeclaresNothing,
+        Mutant::AgeAcrossNamespaces,
     ];
 }
 

@@ -117,10 +117,22 @@ pub enum Handover {
     Unknown(Box<str>),
     /// This other VidraResource declares it, and has not applied it yet.
     Awaited(Box<str>),
+    /// As this says, and nobody sees the object: a live read decides.
+    Unseen(Box<Handover>),
     /// Another one declares and applies it.
     Done,
     /// Others declare it, and leave what it lacks as it is: nobody will apply it.
     Unclaimed,
+}
+
+impl Handover {
+    /// The same, whether or not the object is seen.
+    pub fn why(&self) -> &Self {
+        match self {
+            Self::Unseen(why) => why,
+            why => why,
+        }
+    }
 }
 
 /// All that a plan is made from.
@@ -217,6 +229,13 @@ pub enum Action {
         /// The uid in the inventory; empty when only our Apply entry can prove it.
         uid: Uid,
     },
+    /// The same where the live read shows another VidraResource that applies it; else it stays.
+    Yield {
+        /// The uid in the inventory; empty when only our Apply entry can prove it.
+        uid: Uid,
+        /// It keeps the values that no other one declares.
+        as_is: bool,
+    },
 }
 
 /// Why an object, or a stage, is not acted on now.
@@ -276,7 +295,7 @@ pub struct Plan {
     pub stages: Vec<Vec<Effect>>,
     /// Deletes and releases, in reverse of the order of applying; after all applies.
     pub removals: Vec<Vec<Effect>>,
-    /// What would be removed, and stays for now.
+    /// What would be removed, and stays for now, as far as can be told before it is read.
     pub stays: BTreeMap<ObjectKey, Handover>,
     /// What is waited for.
     pub waits: Vec<Wait>,
@@ -420,13 +439,17 @@ fn removals(input: &PlanInput<'_>, plan: &mut Plan) {
             continue;
         }
         let handover = input.handovers.get(key);
-        if let Some(stays @ (Handover::Delayed | Handover::Unknown(_) | Handover::Awaited(_))) = handover {
+        let is_unseen = matches!(handover, Some(Handover::Unseen(_)));
+        if let Some(stays) = handover.filter(|one| !matches!(one, Handover::Done | Handover::Unclaimed)) {
             plan.stays.insert(key.clone(), stays.clone());
-            continue;
+            if !is_unseen {
+                continue;
+            }
         }
         let uid = held.uid.clone();
         let gvk = Gvk::new(&key.group, &held.version, &key.kind);
         let action = match input.wish {
+            wish if is_unseen => Action::Yield { uid, as_is: wish == Wish::Orphaned },
             // To stay as it is: an apply of nothing takes values off.
             Wish::Orphaned => Action::Release { uid },
             _ if handover == Some(&Handover::Done) => Action::Withdraw { uid },

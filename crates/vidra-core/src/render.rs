@@ -71,10 +71,20 @@ pub struct Unresolved {
     pub place: Place,
     /// Its group, version and kind.
     pub gvk: Gvk,
+    /// The namespace that it is in, if its kind is in one.
+    pub namespace: String,
     /// Its name.
     pub name: String,
     /// Its wave.
     pub wave: i32,
+}
+
+impl Unresolved {
+    /// It may be this object: whether its kind is in namespaces is not known.
+    pub fn may_be(&self, key: &ObjectKey) -> bool {
+        (&*self.gvk.group, &*self.gvk.kind, &*self.name) == (&*key.group, &*key.kind, &*key.name)
+            && (key.namespace.is_empty() || *self.namespace == *key.namespace)
+    }
 }
 
 /// Why objects cannot be rendered.
@@ -179,6 +189,7 @@ pub fn render_with(
             None => rendered.unresolved.push(Unresolved {
                 place: object.place.clone(),
                 gvk: object.gvk.clone(),
+                namespace: named.unwrap_or(default_namespace).to_owned(),
                 name: object.name.clone(),
                 wave: directives(&object.place, &object.value, &object_key)?.wave,
             }),

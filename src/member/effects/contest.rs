@@ -1,6 +1,8 @@
 //! Fields that others hold: of people and controllers, as `conflicts.fields` says; of another VidraResource never by
 //! force, unless it declares the object just so itself, or not at all any more, or came to it later.
 
+use std::sync::Arc;
+
 use serde_json::Value;
 use vidra_api::FieldPolicy;
 use vidra_core::{
@@ -12,11 +14,14 @@ use vidra_core::{
 };
 
 use super::{Actor, Outcome, Step};
-use crate::member::{
-    error::{CallError, Class},
-    live::Live,
-    owner::{Standing, other_owners_of, others_holding, standing},
-    records::Other,
+use crate::{
+    desired::Desired,
+    member::{
+        error::{CallError, Class},
+        live::Live,
+        owner::{Standing, other_owners_of, others_holding, standing},
+        records::Other,
+    },
 };
 
 /// So many paths are named.
@@ -27,6 +32,16 @@ const MANAGER_MAX: usize = 128;
 const NAMED_MAX: usize = 512;
 /// So many managers are named.
 const MANAGERS: usize = 3;
+
+/// Another VidraResource that applies the object, beside this one.
+enum Rank {
+    /// What this one declares counts.
+    Later,
+    /// What it declares counts.
+    First(Arc<Desired>),
+    /// What it holds counts: what it declares nobody knows, or it has no say here.
+    Apart,
+}
 
 impl Actor<'_> {
     /// Fields are held by others. Those of people and controllers are taken back, in exactly the object that
@@ -83,8 +98,7 @@ impl Actor<'_> {
     }
 
     /// Whether another VidraResource that applies the object is to have these fields as it declares them, whoever holds
-    /// them now: one that was there first. First is who applies the object already; of two of one namespace who do, the
-    /// older. Across namespaces age counts for nothing, or whoever is old could take what others hold.
+    /// them now: one that was there first.
     fn is_rival(
         &self,
         declared: &Declared,
@@ -92,28 +106,30 @@ impl Actor<'_> {
         (manager, holds): (&str, bool),
         contested: &[String],
     ) -> bool {
-        let records = &self.session.records;
-        let (desired, is_near, is_older) =
-            match records.other(&declared.key, manager, &self.owner.hash, declared) {
-                Other::Unknown => return holds,
-                Other::Yields => return false,
-                Other::Differs { desired, is_near, is_older } => (desired, is_near, is_older),
-            };
+        let desired = match self.rank(declared, live, manager) {
+            Rank::Later => return false,
+            Rank::Apart => return holds,
+            Rank::First(desired) => desired,
+        };
         let theirs = desired.objects.get(&declared.key);
         let otherwise = |path: &Path| {
             let theirs = theirs.and_then(|theirs| path.find(&theirs.body));
             theirs.is_some_and(|theirs| path.find(&declared.body).is_some_and(|ours| ours != theirs))
         };
-        let differs = || fields::held_paths(live, contested).iter().any(otherwise);
-        match (self.has_applied(live), is_near) {
-            (false, _) => holds || differs(),
-            (true, true) => is_older && (holds || differs()),
-            (true, false) => holds,
-        }
+        holds || fields::held_paths(live, contested).iter().any(otherwise)
     }
 
-    fn has_applied(&self, live: &Value) -> bool {
-        matches!(standing(live, self.owner), Standing::Ours)
+    /// Who comes first: who applies the object already; of two of one namespace who do, the older. Across namespaces age
+    /// counts for nothing, or whoever is old could take what others hold.
+    fn rank(&self, declared: &Declared, live: &Value, manager: &str) -> Rank {
+        let has_applied = || matches!(standing(live, self.owner), Standing::Ours);
+        match self.session.records.other(&declared.key, manager, &self.owner.hash, declared) {
+            Other::Unknown => Rank::Apart,
+            Other::Yields => Rank::Later,
+            Other::Differs { is_near: true, is_older: false, .. } if has_applied() => Rank::Later,
+            Other::Differs { is_near: false, .. } if has_applied() => Rank::Apart,
+            Other::Differs { desired, .. } => Rank::First(desired),
+        }
     }
 
     /// Another VidraResource holds what is declared here. When both mean the same value, in two spellings, the live
@@ -169,16 +185,7 @@ impl Actor<'_> {
                 };
             }
         };
-        let is_later = |holder: &str| match self.session.records.other(
-            &declared.key,
-            holder,
-            &self.owner.hash,
-            declared,
-        ) {
-            Other::Yields => true,
-            Other::Differs { is_near, is_older, .. } => is_near && !is_older && self.has_applied(&live.json),
-            Other::Unknown => false,
-        };
+        let is_later = |holder: &str| matches!(self.rank(declared, &live.json, holder), Rank::Later);
         for holder in other_owners_of(&live.json, self.owner).into_iter().filter(|one| !is_later(one)) {
             let Some(set) = fields::own_apply_entry(&live.json, holder)
                 .and_then(|entry| fields::FieldSet::from_fields_v1(entry).ok())

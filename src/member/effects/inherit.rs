@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use vidra_api::{FieldPolicy, labels::TAKE_OVER_FROM};
 use vidra_core::{fields, object::ObjectKey, render::Declared, unseen};
 
-use super::{Actor, Outcome, Step};
+use super::{Actor, LABEL_MAX, Outcome, Step};
 use crate::member::live::Live;
 
 impl Actor<'_> {
@@ -36,11 +36,9 @@ impl Actor<'_> {
 }
 
 fn owned(key: &ObjectKey, other: &str, named: Option<&str>) -> Outcome {
-    /// Longest value of a label.
-    const MOST: usize = 63;
-    let other = unseen::shown(other, MOST);
+    let other = unseen::shown(other, LABEL_MAX);
     let named = named.map_or_else(String::new, |named| {
-        format!("; the annotation names {:?}, which is another", unseen::shown(named, MOST))
+        format!("; the annotation names {:?}, which is another", unseen::shown(named, LABEL_MAX))
     });
     Outcome::Refused {
         reason: "OwnedByOtherHub",

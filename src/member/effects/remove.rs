@@ -14,16 +14,13 @@ use vidra_core::{
     unseen,
 };
 
-use super::{Actor, Outcome, Step, empty::Contents};
+use super::{Actor, LABEL_MAX, Outcome, Step, empty::Contents};
 use crate::member::{
     error::CallError,
     live::Live,
     owner::{Standing, other_owners, standing},
     records::Source,
 };
-
-/// Longest value of a label.
-const LABEL_MAX: usize = 63;
 
 /// How an object goes out of a target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,6 +32,10 @@ pub(super) enum Parting {
     Release,
     /// Left to another VidraResource that applies it.
     Withdraw,
+    /// The same, or as it is; while no other one applies it, it stays.
+    Yield {
+        as_is: bool,
+    },
 }
 
 /// How a delete ended.
@@ -106,7 +107,10 @@ impl Actor<'_> {
         // A person's word, on the live object: it stays, whatever is declared.
         let kept = live.json["metadata"]["annotations"][PRUNE] == "disabled";
         let kept = kept && !mutants::is(Mutant::PruneKept);
-        if parting == Parting::Release || kept {
+        if matches!(parting, Parting::Yield { .. }) && !others {
+            return Ok(Outcome::Present);
+        }
+        if matches!(parting, Parting::Release | Parting::Yield { as_is: true }) || kept {
             return self.release(api, gvk, key, &live, others).await;
         }
         if others {

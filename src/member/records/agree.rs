@@ -3,7 +3,11 @@
 use std::sync::Arc;
 
 use vidra_api::names::{self, OwnerHash};
-use vidra_core::{object::ObjectKey, render::Declared};
+use vidra_core::{
+    mutants::{self, Mutant},
+    object::ObjectKey,
+    render::Declared,
+};
 
 use super::{Base, Owner, Records};
 use crate::{desired::Desired, queue::TargetKey};
@@ -37,7 +41,7 @@ impl Owner {
 
     /// It does not declare the object, and `own` is of the same namespace.
     fn dropped(&self, key: &ObjectKey, own: &Self) -> bool {
-        self.target.namespace == own.target.namespace && !self.desired.objects.contains_key(key)
+        self.target.namespace == own.target.namespace && !self.desired.declares(key)
     }
 }
 
@@ -70,7 +74,8 @@ impl Records {
             true => Other::Yields,
             false => Other::Differs {
                 desired: other.desired.clone(),
-                is_near: other.target.namespace == own.target.namespace,
+                is_near: other.target.namespace == own.target.namespace
+                    || mutants::is(Mutant::AgeAcrossNamespaces),
                 is_older: other.is_older(own),
             },
         }

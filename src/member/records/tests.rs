@@ -277,3 +277,26 @@ fn what_was_seen_before_anything_was_declared_is_compared_when_it_is() {
     records.fold(&gvk(), live(10, "slow", false), Source::Read);
     assert_eq!(drift(&records), Drift::None);
 }
+
+#[test]
+fn who_declares_an_object_of_a_kind_that_is_not_known_now_has_not_dropped_it() {
+    let records = records();
+    let own = desired();
+    let declared = &own.objects[&key()];
+    let unresolved = render::Unresolved {
+        place: declared.place.clone(),
+        gvk: gvk(),
+        namespace: NAMESPACE.to_owned(),
+        name: "settings".to_owned(),
+        wave: 0,
+    };
+    let second = OwnerHash::new(&hub(), NAMESPACE, "second");
+    let target = TargetKey::new(NAMESPACE, "second", "berlin");
+    for (unresolved, drops) in [(vec![unresolved], false), (Vec::new(), true)] {
+        let rendered = render::Rendered { unresolved, ..render::Rendered::default() };
+        let theirs = Arc::new(Desired::new(rendered, &Interned::default()));
+        records.declare(second.clone(), 1, target.clone(), theirs, Arc::default());
+        let other = records.other(&key(), &format!("vidra/h1/{NAMESPACE}/second"), &owner(), declared);
+        assert_eq!(matches!(other, Other::Yields), drops);
+    }
+}

@@ -12,7 +12,7 @@ use vidra_core::{
 
 use super::{
     Pass,
-    handover::kept,
+    handover::{asks_again, kept, staying},
     lately::Lately,
     look::{Look, Scene},
     perform::{Done, Report, send},
@@ -27,11 +27,12 @@ use crate::{
 
 /// What the plan was to remove and the inventory still has, with why.
 fn still_there(plan: &Plan, inventory: &Inventory, report: &mut Report) -> Option<RemovingObjects> {
-    let left = plan.removals.iter().flatten().filter(|effect| inventory.contains_key(&effect.key)).count();
+    let removed = plan.removals.iter().flatten().filter(|effect| !plan.stays.contains_key(&effect.key));
+    let left = removed.filter(|effect| inventory.contains_key(&effect.key)).count();
     if left == 0 {
-        return kept(plan);
+        return kept(plan, inventory);
     }
-    let left = left + plan.stays.len();
+    let left = left + staying(plan, inventory).count();
     let told = report.removing.take().unwrap_or_else(|| match &report.delivery {
         Some(Delivery::Failed { reason, message, .. } | Delivery::Waiting { reason, message }) => {
             RemovingObjects { reason: (*reason).to_owned(), message: Some(message.clone()), objects: 0 }
@@ -99,7 +100,7 @@ impl Pass<'_> {
             let lately_too = is_well.then_some(&mut lately);
             let (mended, told) = send(actor, &[], &mut inventory, lately_too, told).await;
             if mended.is_empty() {
-                return Ok(report.verdict.unwrap_or(told?));
+                return Ok(report.verdict.or_else(|| asks_again(plan)).unwrap_or(told?));
             }
             let written = self.written(scene);
             report = Report::default();

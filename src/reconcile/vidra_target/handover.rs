@@ -1,12 +1,16 @@
 //! Objects that a target does not declare any more: what another VidraResource declares is handed over to it, and what
 //! nobody declares stays for a moment, for whoever is to take it over may be looked at next.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use kube::ResourceExt;
 use tokio::time::Instant;
-use vidra_api::{DriftPolicy, RemovingObjects, names::OwnerHash, target::Desired as Wish};
+use vidra_api::{
+    DriftPolicy, Raw, RemovingObjects, VidraResource, VidraTarget, names::OwnerHash, target::Desired as Wish,
+};
 use vidra_core::{
+    manifest::Words,
+    mutants::{self, Mutant},
     object::ObjectKey,
     plan::{Handover, Plan},
     status::{Delivery, HANDING_OVER, PRUNE_DELAYED},
@@ -14,19 +18,20 @@ use vidra_core::{
 
 use super::Pass;
 use crate::{
-    hub::inventory,
+    hub::{
+        inventory::{self, Inventory},
+        revisions::Parsed,
+    },
     member::{
         claims::Claim,
         session::{Session, State},
     },
-    queue::{Key, Priority, ResourceKey, TargetKey},
-    reconcile::revoke,
+    queue::{Key, Priority, TargetKey, Verdict},
+    reconcile::{RETRY_MOST, affirm::selects, revoke},
 };
 
 /// What waits for others is looked at again after this; mostly an event of the object comes first.
 const LOOK_AGAIN: Duration = Duration::from_secs(10);
-/// The same while it is not known what others declare.
-const ASK_AGAIN: Duration = Duration::from_secs(2);
 
 /// Since when this process has seen that objects of a target are not declared.
 pub(in crate::reconcile) type Undeclared = BTreeMap<ObjectKey, Instant>;
@@ -73,48 +78,33 @@ impl Pass<'_> {
             self.hub.memo.lock().undeclared.remove(self.key);
             return BTreeMap::new();
         }
-        let (own, unknown) = (self.owner_of(self.key), self.unknown(session));
+        let others = self.others(session);
         let delay = self.prune_delay();
         let (now, mut since) = (Instant::now(), Undeclared::new());
         let before = self.hub.memo.lock().undeclared.remove(self.key).unwrap_or_default();
         let mut handovers = BTreeMap::new();
         let mut again: Option<Duration> = None;
-        let mut look_again = |wait: Duration| again = Some(again.map_or(wait, |held| held.min(wait)));
         for key in gone {
             let seen = before.get(key).copied();
             since.insert(key.clone(), seen.unwrap_or(now));
             let rest = delay.saturating_sub(now.duration_since(seen.unwrap_or(now)));
-            let holds = |other: &TargetKey| inventory::has(&self.hub.catalog.inventory(other), key);
-            let mut claimants = session.claims.claimants(self.key, key, holds);
-            claimants.retain(|other| self.is_kept(other));
-            let has_it = |other: &TargetKey| session.records.is_applied_for(key, &self.owner_of(other));
-            let is_declared = !claimants.is_empty();
-            let handover = match claimants.iter().find(|other| self.will_apply(other)) {
-                _ if claimants.iter().any(has_it) => Handover::Done,
-                // Whoever applies it, it does not go with this one.
-                _ if is_declared && session.records.is_shared(key, &own) => Handover::Done,
-                None if is_declared => Handover::Unclaimed,
-                Some(other) => {
-                    look_again(LOOK_AGAIN);
-                    let name = other.resource.as_ref().into();
+            let handover = match self.handover(session, key, &others) {
+                Some(handover) => handover,
+                None if rest.is_zero() => continue,
+                None => Handover::Delayed,
+            };
+            let wait = match handover.why() {
+                Handover::Awaited(other) => {
                     if seen.is_none() {
                         // It was refused, maybe, while this one declared the object.
-                        self.hub.queue.add(Key::Target(other.clone()), Priority::Resync);
+                        self.hub.queue.add(Key::Target(self.target_of(other)), Priority::Resync);
                     }
-                    Handover::Awaited(name)
+                    Some(LOOK_AGAIN)
                 }
-                None => match &unknown {
-                    Some(other) => {
-                        look_again(ASK_AGAIN);
-                        Handover::Unknown(other.clone())
-                    }
-                    None if rest.is_zero() => continue,
-                    None => {
-                        look_again(rest);
-                        Handover::Delayed
-                    }
-                },
+                Handover::Delayed => Some(rest),
+                _ => None,
             };
+            again = again.into_iter().chain(wait).min();
             handovers.insert(key.clone(), handover);
         }
         self.hub.memo.lock().undeclared.insert(self.key.clone(), since);
@@ -122,6 +112,35 @@ impl Pass<'_> {
             self.hub.queue.add_after(Key::Target(self.key.clone()), wait);
         }
         handovers
+    }
+
+    /// Who else declares the object; `None`: nobody.
+    fn handover(&self, session: &Session, key: &ObjectKey, others: &Others) -> Option<Handover> {
+        let why = self.claimed(session, key, others)?;
+        let waits = matches!(why, Handover::Awaited(_) | Handover::Unknown(_));
+        // It is gone, or nobody watches its kind.
+        let is_unseen = waits && session.records.uid(key).is_none();
+        Some(if is_unseen { Handover::Unseen(Box::new(why)) } else { why })
+    }
+
+    fn claimed(&self, session: &Session, key: &ObjectKey, others: &Others) -> Option<Handover> {
+        let holds = |other: &TargetKey| inventory::has(&self.hub.catalog.inventory(other), key);
+        let mut claimants = session.claims.claimants(self.key, key, holds);
+        claimants.retain(|other| self.is_kept(other));
+        if claimants.is_empty() {
+            return others.unknown(key).map(|other| Handover::Unknown(other.clone()));
+        }
+        let records = &session.records;
+        // Whoever applies it, it does not go with this one.
+        if claimants.iter().any(|other| records.is_applied_for(key, &self.owner_of(other)))
+            || records.is_shared(key, &self.owner_of(self.key))
+        {
+            return Some(Handover::Done);
+        }
+        Some(match claimants.iter().find(|other| self.will_apply(other)) {
+            None => Handover::Unclaimed,
+            Some(other) => Handover::Awaited((*other.resource).into()),
+        })
     }
 
     /// Its revision is not applied yet, or what it lacks is made again; and it may be written there.
@@ -138,24 +157,59 @@ impl Pass<'_> {
         self.hub.catalog.target(other).is_some_and(|target| target.spec.desired == Wish::Present)
     }
 
-    /// A VidraResource of the namespace of which is not known what it declares on this member in its newest generation.
-    fn unknown(&self, session: &Session) -> Option<Box<str>> {
-        let looked = |resource: &vidra_api::VidraResource| {
-            let key = ResourceKey { namespace: self.key.namespace.clone(), name: resource.name_any().into() };
-            self.hub.memo.lock().looked.get(&key) == Some(&resource.metadata.generation.unwrap_or_default())
-        };
+    /// The VidraResources of the namespace of which is not known what they declare on this member now.
+    fn others(&self, session: &Session) -> Others {
         let fleet = self.hub.catalog.fleet_on(&self.key.cluster);
         let mut silent = fleet.iter().filter(|(key, target)| {
             key.namespace == self.key.namespace
                 && key.resource != self.key.resource
-                && target.spec.desired == Wish::Present
-                && target.metadata.deletion_timestamp.is_none()
+                && is_present(target)
                 && !session.claims.is_noted(key, &target.spec.revision)
         });
+        let silent = silent.next().map(|(key, _)| (*key.resource).into());
+        let Some(member) = self.hub.catalog.member(&self.key.cluster) else {
+            return Others { silent, unrendered: Vec::new() };
+        };
+        let leaves = self.target.spec.desired != Wish::Present;
         let resources = self.hub.catalog.resources_in(&self.key.namespace);
-        let new = resources.iter().find(|resource| !looked(resource));
-        let new = new.map(|resource| resource.name_any().into());
-        new.or_else(|| silent.next().map(|(key, _)| (*key.resource).into()))
+        let unrendered = resources.iter().filter_map(|resource| {
+            let key = self.target_of(&resource.name_any());
+            // A target that goes was asked whether it is wanted.
+            if (leaves && key == *self.key)
+                || resource.metadata.deletion_timestamp.is_some()
+                || !selects(self.hub, resource, &member)
+            {
+                return None;
+            }
+            let revision = self.hub.revision_of(&key.resource_key(), resource);
+            let has = |revision: &str| {
+                let target = self.hub.catalog.target(&key).filter(|target| is_present(target));
+                target.is_some_and(|target| *target.spec.revision == *revision)
+                    && session.claims.is_known(&key, revision)
+            };
+            (!revision.as_deref().is_some_and(has))
+                .then(|| ((*key.resource).into(), self.meant(&key, resource, revision.as_deref())))
+        });
+        Others { silent, unrendered: unrendered.collect() }
+    }
+
+    /// What a VidraResource may declare whose targets do not have its newest declaration.
+    fn meant(&self, key: &TargetKey, resource: &VidraResource, revision: Option<&str>) -> Meant {
+        let spec = &resource.spec;
+        match revision.and_then(|name| self.hub.revisions.known(&key.resource_key(), name)) {
+            Some(parsed) => Meant::Objects(parsed),
+            // Of one that is suspended nobody reads the sources.
+            None if !spec.manifests_from.is_empty() && !spec.suspend => Meant::Anything,
+            None => {
+                let inline = spec.manifests.iter().map(Raw::text);
+                Meant::Words(Words::of(spec.manifest.as_deref().into_iter().chain(inline)))
+            }
+        }
+    }
+
+    /// Another VidraResource's target on the same member.
+    fn target_of(&self, resource: &str) -> TargetKey {
+        TargetKey { resource: resource.into(), ..self.key.clone() }
     }
 
     /// None where a person deletes the VidraResource.
@@ -170,25 +224,88 @@ impl Pass<'_> {
     fn owner_of(&self, target: &TargetKey) -> OwnerHash {
         OwnerHash::new(&self.hub.identity.hub, &target.namespace, &target.resource)
     }
+}
 
-    /// What a target that goes says while some of its objects stay.
-    pub(super) fn stays(&self, plan: &Plan) -> Option<Delivery> {
-        let (reason, message) = why_kept(plan)?;
-        Some(Delivery::TearingDown { reason, message })
+/// It is to be there, and nobody has deleted it.
+fn is_present(target: &VidraTarget) -> bool {
+    target.spec.desired == Wish::Present && target.metadata.deletion_timestamp.is_none()
+}
+
+/// The VidraResources of a namespace of which is not known what they declare on a member now.
+struct Others {
+    /// The first whose target has not told what it declares.
+    silent: Option<Box<str>>,
+    /// Those whose targets do not have their newest declarations, for whatever reason.
+    unrendered: Vec<(Box<str>, Meant)>,
+}
+
+/// What a VidraResource may declare.
+enum Meant {
+    /// Objects of these kinds and names.
+    Objects(Arc<Parsed>),
+    /// Objects whose kinds and names stand in its texts, which make no manifest.
+    Words(Words),
+    /// Its sources are not read.
+    Anything,
+}
+
+impl Others {
+    /// One that may declare the object.
+    fn unknown(&self, key: &ObjectKey) -> Option<&Box<str>> {
+        if mutants::is(Mutant::UnrenderedDeclaresNothing) {
+            return self.silent.as_ref();
+        }
+        let may = self.unrendered.iter().find(|(_, meant)| meant.may_declare(key));
+        may.map(|(name, _)| name).or(self.silent.as_ref())
     }
 }
 
+impl Meant {
+    fn may_declare(&self, key: &ObjectKey) -> bool {
+        match self {
+            Self::Objects(parsed) => parsed.objects.iter().any(|one| {
+                (&*one.gvk.group, &*one.gvk.kind, &*one.name) == (&*key.group, &*key.kind, &*key.name)
+            }),
+            Self::Words(words) => words.may_declare(key),
+            Self::Anything => true,
+        }
+    }
+}
+
+/// When to look again while it is not known what others declare: nothing tells.
+pub(super) fn asks_again(plan: &Plan) -> Option<Verdict> {
+    let is_unknown = |handover: &Handover| matches!(handover.why(), Handover::Unknown(_));
+    plan.stays.values().any(is_unknown).then_some(Verdict::Retry(RETRY_MOST))
+}
+
+/// What a target that goes says while some of its objects stay.
+pub(super) fn stays(plan: &Plan, inventory: &Inventory) -> Option<Delivery> {
+    let (reason, message) = why_kept(staying(plan, inventory))?;
+    Some(Delivery::TearingDown { reason, message })
+}
+
 /// What stays for now of what a plan would remove, and why.
-pub(super) fn kept(plan: &Plan) -> Option<RemovingObjects> {
-    let (reason, message) = why_kept(plan)?;
-    let objects = i64::try_from(plan.stays.len()).unwrap_or(i64::MAX);
+pub(super) fn kept(plan: &Plan, inventory: &Inventory) -> Option<RemovingObjects> {
+    let (reason, message) = why_kept(staying(plan, inventory))?;
+    let objects = i64::try_from(staying(plan, inventory).count()).unwrap_or(i64::MAX);
     Some(RemovingObjects { objects, reason: reason.to_owned(), message: Some(message) })
 }
 
+/// What stays for now, after a live read too.
+pub(super) fn staying<'p>(
+    plan: &'p Plan,
+    inventory: &Inventory,
+) -> impl Iterator<Item = (&'p ObjectKey, &'p Handover)> {
+    plan.stays.iter().filter(|(key, _)| inventory.contains_key(*key))
+}
+
 /// Why something stays for now: the reason, and the first object in words.
-fn why_kept(plan: &Plan) -> Option<(&'static str, String)> {
+pub(super) fn why_kept<'p>(
+    stays: impl Iterator<Item = (&'p ObjectKey, &'p Handover)>,
+) -> Option<(&'static str, String)> {
     // What waits for others is told first: it may need a person.
-    let (key, handover) = plan.stays.iter().rev().max_by_key(|(_, handover)| (*handover).clone())?;
+    let stays = stays.map(|(key, handover)| (key, handover.why()));
+    let (key, handover) = stays.max_by(|a, b| a.1.cmp(b.1).then(b.0.cmp(a.0)))?;
     Some(match handover {
         Handover::Awaited(other) => (
             HANDING_OVER,
@@ -196,9 +313,11 @@ fn why_kept(plan: &Plan) -> Option<(&'static str, String)> {
         ),
         Handover::Unknown(other) => (
             HANDING_OVER,
-            format!("{key} stays until the hub knows whether VidraResource {other} declares it here"),
+            format!(
+                "{key} stays until the hub knows whether VidraResource {other} declares it here: its newest declaration is not delivered, see there why not"
+            ),
         ),
-        Handover::Delayed | Handover::Done | Handover::Unclaimed => (
+        _ => (
             PRUNE_DELAYED,
             format!("{key} stays for the setting pruneDelay: another VidraResource may take it over"),
         ),

@@ -6,10 +6,10 @@ use vidra_api::labels::APPROVE_REMOVAL;
 use vidra_core::{
     guard,
     plan::{Handover, Plan},
-    status::{Delivery, PRUNE_DELAYED},
+    status::Delivery,
 };
 
-use super::Pass;
+use super::{Pass, handover::why_kept};
 use crate::{desired::Desired, hub::events::Severity};
 
 /// So many objects are named.
@@ -19,20 +19,21 @@ impl Pass<'_> {
     /// Why nothing is done now; `None`: go on. A manifest that is meant to be empty says so itself.
     pub(super) fn held(&self, desired: &Desired, plan: &Plan, objects: usize) -> Option<Delivery> {
         let spec = &self.target.spec;
-        let is_open = |why: &&Handover| matches!(why, Handover::Delayed | Handover::Unknown(_));
-        let delayed = plan.stays.values().filter(is_open).count();
-        let dropped = plan.deletions() + delayed;
+        let is_open =
+            |(_, why): &(_, &Handover)| matches!(why.why(), Handover::Delayed | Handover::Unknown(_));
+        let open = || plan.stays.iter().filter(is_open);
+        let dropped = plan.deletions() + open().count();
         let meant = desired.objects.is_empty() && desired.unresolved.is_empty();
         let share = self.hub.tuning.now().object_removal_guard;
         if spec.approved_removal.is_some() || meant || !guard::holds_objects(objects, dropped, share) {
             return None;
         }
-        if delayed > 0 {
-            // What another VidraResource takes over is no loss; nothing is changed before that is known.
+        // What another VidraResource takes over is no loss; nothing is changed before that is known.
+        if let Some((reason, why)) = why_kept(open()) {
             let message = format!(
-                "the revision drops {dropped} of {objects} objects; before that is held, the setting pruneDelay gives other VidraResources time to take them over"
+                "the revision drops {dropped} of {objects} objects, and nothing is changed before it is known whether others take them over: {why}"
             );
-            return Some(Delivery::Waiting { reason: PRUNE_DELAYED, message });
+            return Some(Delivery::Waiting { reason, message });
         }
         let names: Vec<String> = plan.deleted().take(NAMED).map(ToString::to_string).collect();
         let more = match dropped - names.len() {

@@ -329,7 +329,7 @@ fn failure(effect: &Effect, error: &CallError) -> String {
         Action::Apply { .. } | Action::Verify { .. } => "applying",
         Action::Look { .. } => "looking at",
         Action::Delete { .. } | Action::DeleteEmpty { .. } => "deleting",
-        Action::Release { .. } | Action::Withdraw { .. } => "releasing",
+        Action::Release { .. } | Action::Withdraw { .. } | Action::Yield { .. } => "releasing",
     };
     let hint = match error.class {
         // An admission policy answers with the same code.

@@ -88,7 +88,7 @@ pub(super) fn complaint(
 }
 
 fn unknown(unresolved: &Unresolved, desired: &Desired) -> String {
-    let Unresolved { place, gvk, name, wave } = unresolved;
+    let Unresolved { place, gvk, name, wave, .. } = unresolved;
     let cure = match desired.objects.values().find(|declared| defines(&declared.body, gvk)) {
         Some(crd) if crd.directives.wave > *wave => format!(
             "its CRD is in this manifest and comes in wave {}, behind wave {wave}: give the CRD that wave or an earlier one",

@@ -12,7 +12,11 @@ use testkit::world::{At, SOON, World, wait_for};
 use vidra_api::TargetState;
 
 use super::scenario;
-use crate::{config_map, events, says};
+use crate::{
+    config_map, events,
+    handing_over::{drop_both, is_the_seconds, to_move},
+    says,
+};
 
 /// From now on the hub's API answers these calls so; `None`: as it is.
 fn refuse(world: &World, answer: impl Fn(&Call, &Value) -> Option<Denial> + Send + Sync + 'static) {
@@ -286,4 +290,35 @@ fn a_failure_that_passes_is_not_told_and_one_that_stays_is() {
         world.ready("bank").await;
         world.end().await;
     });
+}
+
+#[test]
+fn what_a_target_that_the_hubs_api_refuses_is_to_have_stays_and_nothing_else_waits_for_it() {
+    for code in [403, 500] {
+        scenario(async |world| {
+            let (alice, _, before) = to_move(&world).await;
+            world.deliver("second", &["berlin"], &config_map("second", "one")).await;
+            world.ready("second").await;
+            let hub = world.bed().memory("hub").expect("this bed is in memory");
+            let hook = move |call: &Call, object: &Value| {
+                let refused = call.verb != Verb::Delete
+                    && call.resource == "vidratargets"
+                    && call.subresource.is_empty()
+                    && object["metadata"]["name"] == "second.berlin";
+                match refused {
+                    true => Err(Denial { code, ..Denial::new("policy.example.com", "not now") }),
+                    false => Ok(()),
+                }
+            };
+            hub.set_validating_admission(Some(Arc::new(hook)));
+            let moved = config_map("second", "one") + &config_map("moved", "two");
+            world.deliver("second", &["berlin"], &moved).await;
+            drop_both(&world, &alice, &before).await;
+
+            hub.set_validating_admission(None);
+            let now = is_the_seconds(&world, &alice, &before).await;
+            assert!(says("two")(&now), "{now}");
+            world.end().await;
+        });
+    }
 }

@@ -73,6 +73,7 @@ fn an_object_of_a_kind_that_nobody_knows_yet_may_be_what_a_rule_means() {
     let unresolved = Unresolved {
         place: crate::manifest::Place { source: None, document: 1, line: None },
         gvk: Gvk::new("example.com", "v1", "Shop"),
+        namespace: "shop".into(),
         name: "one".into(),
         wave: 0,
     };

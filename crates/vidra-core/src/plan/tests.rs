@@ -296,7 +296,7 @@ fn what_another_one_declares_is_not_removed_and_is_left_to_it_once_it_applies_it
     let awaited = || Handover::Awaited("second".into());
     for wish in [Wish::Present, Wish::Absent, Wish::Orphaned] {
         let mut state = State::default();
-        for name in ["alone", "early", "wanted", "taken", "unclaimed"] {
+        for name in ["alone", "early", "wanted", "taken", "unclaimed", "unseen", "unknown"] {
             state = state.hold("ConfigMap", name, name).live("ConfigMap", name, live(name, "h"));
         }
         state = state.hold("Namespace", "inside", "inside");
@@ -306,12 +306,17 @@ fn what_another_one_declares_is_not_removed_and_is_left_to_it_once_it_applies_it
             state.handovers.insert(key("ConfigMap", name), handover);
         }
         state.handovers.insert(key("ConfigMap", "unclaimed"), Handover::Unclaimed);
+        let (unseen, unknown) = (Handover::Unseen(Box::new(awaited())), Handover::Unknown("second".into()));
+        state.handovers.insert(key("ConfigMap", "unseen"), unseen.clone());
+        state.handovers.insert(key("ConfigMap", "unknown"), unknown.clone());
         state.handovers.insert(key("Namespace", "inside"), Handover::Done);
         let plan = state.plan(wish);
         let effects: Vec<_> =
             plan.removals.iter().flatten().map(|effect| (&*effect.key.name, &effect.action)).collect();
         let withdraw = |uid: &str| Action::Withdraw { uid: uid.into() };
-        assert_eq!(effects.len(), 4, "{wish:?}: {effects:?}");
+        assert_eq!(effects.len(), 5, "{wish:?}: {effects:?}");
+        let yields = Action::Yield { uid: "unseen".into(), as_is: wish == Wish::Orphaned };
+        assert!(effects.contains(&("unseen", &yields)), "{effects:?}");
         assert!(
             effects.contains(&("unclaimed", &Action::Release { uid: "unclaimed".into() })),
             "{effects:?}"
@@ -328,7 +333,9 @@ fn what_another_one_declares_is_not_removed_and_is_left_to_it_once_it_applies_it
             usize::from(wish != Wish::Orphaned),
             "what is left to another is no loss"
         );
-        let stays = [(key("ConfigMap", "early"), Handover::Delayed), (key("ConfigMap", "wanted"), awaited())];
+        let stays =
+            [("early", Handover::Delayed), ("wanted", awaited()), ("unseen", unseen), ("unknown", unknown)];
+        let stays = stays.map(|(name, handover)| (key("ConfigMap", name), handover));
         assert_eq!(plan.stays, BTreeMap::from(stays));
     }
 }

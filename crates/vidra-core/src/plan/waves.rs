@@ -129,7 +129,8 @@ fn repairs(row: &Row<'_>, action: &Action, input: &PlanInput<'_>) -> bool {
         | Action::Delete { .. }
         | Action::DeleteEmpty { .. }
         | Action::Release { .. }
-        | Action::Withdraw { .. } => false,
+        | Action::Withdraw { .. }
+        | Action::Yield { .. } => false,
     }
 }
 

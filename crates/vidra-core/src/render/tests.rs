@@ -79,6 +79,7 @@ fn an_object_of_an_unknown_kind_is_set_apart() {
         [Unresolved {
             place: Place { source: None, document: 1, line: Some(1) },
             gvk,
+            namespace: "shop".to_owned(),
             name: "a".to_owned(),
             wave: 0
         }]

@@ -119,8 +119,14 @@ impl Judge {
         docs.map(|doc| (doc.key(cluster, namespace), doc.clone())).collect()
     }
 
-    /// Another VidraResource declares something of what goes, and is not ready to take it over.
+    /// Another VidraResource declares something of what goes, and is not ready to take it over; or nobody can tell whether
+    /// one does, which is told.
     fn is_handed_over(&self, target: &Target) -> bool {
+        let declared = &self.index.declared;
+        let is_open = |name: &String| declared.ready_reason(name) != Some("Ready");
+        if target.reason == "HandingOver" && declared.resources().any(|(name, _)| is_open(name)) {
+            return true;
+        }
         let goes = self.asked(target);
         self.index.targets.values().any(|other| {
             other.present
@@ -167,6 +173,7 @@ impl Judge {
             ("Progressing", _)
             | ("Waiting", "WaitingForObject" | "WaitingForWave")
             | ("Failed", "ObjectFailed" | "HealthCheckTimeout" | "ImmutableField") => late(),
+            ("Waiting", "HandingOver") => self.is_handed_over(target),
             ("Failed", "ObjectsMissing") => spec["drift"]["policy"] == "Report" && late(),
             (_, reason) if PASSES.contains(&reason) => !retries,
             (
