@@ -3,6 +3,7 @@
 
 mod affirm;
 pub mod cluster;
+mod owners;
 pub mod resource;
 pub mod vidra_target;
 
@@ -117,6 +118,10 @@ pub struct Memo {
     claims: BTreeMap<String, String>,
     /// What targets do not declare any more and still have.
     undeclared: BTreeMap<TargetKey, vidra_target::Undeclared>,
+    /// When targets last looked for what others have made in place of what they declare.
+    revisited: BTreeMap<TargetKey, Instant>,
+    /// VidraResources at which their loop has tried to look, and could not.
+    tried: BTreeSet<ResourceKey>,
     /// The generation of each VidraResource that its loop has looked at.
     looked: BTreeMap<ResourceKey, i64>,
     /// What was taken over of a VidraResource's approvals, and off its annotation, last.
@@ -150,6 +155,7 @@ impl Hub {
     pub fn session_deps(&self) -> SessionDeps {
         let (catalog, queue) = (self.catalog.clone(), self.queue.clone());
         let (known, events) = (self.catalog.clone(), self.events.clone());
+        let (declared, own) = (self.catalog.clone(), self.identity.hub.clone());
         SessionDeps {
             hub: self.identity.hub.clone(),
             salt: self.identity.key.clone(),
@@ -162,6 +168,7 @@ impl Hub {
             interned: self.catalog.interned().clone(),
             tuning: self.tuning.clone(),
             wake_targets: Arc::new(move |cluster| wake_targets(&catalog, &queue, cluster)),
+            is_owner: Arc::new(move |cluster, manager| owners::is_known(&declared, &own, cluster, manager)),
             warn: Arc::new(move |cluster, reason, note| {
                 if let Some(member) = known.member(cluster) {
                     events.say(member.as_ref(), Severity::Warning, reason, note);
@@ -229,6 +236,7 @@ impl Hub {
         memo.unused.remove(key);
         memo.mended.remove(key);
         memo.undeclared.remove(key);
+        memo.revisited.remove(key);
         let key = Key::Target(key.clone());
         memo.status_written.remove(&key);
         memo.settling.remove(&key);
@@ -240,6 +248,7 @@ impl Hub {
         memo.kept_revision.remove(key);
         memo.outdated.remove(key);
         memo.looked.remove(key);
+        memo.tried.remove(key);
         memo.idle_approvals.remove(key);
         memo.used_approvals.remove(key);
         memo.status_written.remove(&Key::Resource(key.clone()));

@@ -23,7 +23,7 @@ use kube::ResourceExt;
 use tokio::sync::OnceCell;
 use vidra_api::{
     OverrideInputs, VidraResource, VidraTarget, VidraTargetSpec,
-    labels::{APPROVE_REMOVAL, FINALIZER, RECONCILE_REQUESTED_AT},
+    labels::{APPROVE_REMOVAL, FINALIZER, HUB_LABEL, RECONCILE_REQUESTED_AT},
     names::OwnerHash,
     resource::REQUEST_MAX,
     target::Desired as Wish,
@@ -38,12 +38,12 @@ use vidra_core::{
 
 pub(super) use self::outdated::Outdated;
 
-use super::{Hub, RETRY_MOST, affirm::selectable, after_hub_error};
+use super::{Hub, RETRY_MOST, RETRY_RARELY, affirm::selectable, after_hub_error};
 use crate::{
     hub::{
         ending::Ending,
         events::Severity,
-        revisions::Parsed,
+        revisions::{Parsed, RevisionError},
         state::{marks, says_whose},
     },
     member::error::{CallError, Class},
@@ -64,7 +64,10 @@ pub async fn reconcile(hub: &Hub, key: &ResourceKey) -> Verdict {
             hub.memo.lock().looked.insert(key.clone(), generation);
             verdict
         }
-        Err(error) => after_hub_error(&Key::Resource(key.clone()), &error),
+        Err(error) => {
+            hub.memo.lock().tried.insert(key.clone());
+            after_hub_error(&Key::Resource(key.clone()), &error)
+        }
     }
 }
 
@@ -118,8 +121,12 @@ impl Pass<'_> {
                 self.tend().await?;
                 let verdict = self.report(None, Some(problem), handled).await?;
                 self.drop_outdated(None).await?;
-                // Nothing tells when a right was given.
-                Ok(if error.is_forbidden() { Verdict::Retry(RETRY_MOST) } else { verdict })
+                // Nothing tells when a right was given, or others have made room.
+                Ok(match error {
+                    RevisionError::NamespaceFull { .. } => Verdict::Retry(RETRY_RARELY),
+                    error if error.is_forbidden() => Verdict::Retry(RETRY_MOST),
+                    _ => verdict,
+                })
             }
             Ok(parsed) => {
                 let selection = self.select();
@@ -418,6 +425,10 @@ impl Pass<'_> {
         let marked = target.finalizers().iter().any(|one| one == FINALIZER);
         let hub = &self.hub.identity.hub;
         let labelled = says_whose(target.labels(), hub);
+        if !labelled && target.labels().contains_key(HUB_LABEL) && !mutants::is(Mutant::TakesAnyState) {
+            // Another hub's: the watch that shows it ends the process.
+            return Ok(());
+        }
         if same && marked && labelled && target.metadata.owner_references == self.owner_reference() {
             return Ok(());
         }

@@ -117,7 +117,7 @@ fn take(hub: &Hub, config_map: Option<&ConfigMap>) {
             hub.queue.add(Key::Cluster(member.name_any().as_str().into()), Priority::User);
         }
     }
-    let declares = |live: &Live| (live.removal_guard, live.allow_inline_secrets);
+    let declares = |live: &Live| (live.removal_guard, live.allow_inline_secrets, live.namespace);
     if declares(now) != declares(&before) {
         hub.catalog.all_resources();
     }

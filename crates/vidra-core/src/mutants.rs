@@ -62,6 +62,10 @@ pub enum Mutant {
     FloodGoesOn,
     /// Whatever stands in a stamp is the hub's.
     AnyStamp,
+    /// Whoever applies an object under a name of this hub's has it.
+    AnyOwner,
+    /// What the hub keeps of another hub is relabelled.
+    TakesAnyState,
 }
 
 impl Mutant {
@@ -83,7 +87,7 @@ impl Mutant {
     ];
 
     /// Those that take away one guard each; docs/reference/safety.md names the test that notices.
-    pub const GUARDS: [Mutant; 13] = [
+    pub const GUARDS: [Mutant; 15] = [
         Mutant::ApprovesAnything,
         Mutant::MissingMemberAffirms,
         Mutant::UntracedDeleted,
@@ -97,6 +101,8 @@ impl Mutant {
         Mutant::RemovesWhileWaiting,
         Mutant::FloodGoesOn,
         Mutant::AnyStamp,
+        Mutant::AnyOwner,
+        Mutant::TakesAnyState,
     ];
 }
 
