@@ -375,7 +375,7 @@ impl Pass<'_> {
             false => Cow::Owned(blind.seen(&desired.wants)),
         };
         let (delivered, revisit) = (self.is_delivered(), self.is_revisit_due());
-        let scene = Scene { session, owner: &owner, desired, blind: &blind, wants, delivered, revisit };
+        let mut scene = Scene { session, owner: &owner, desired, blind: &blind, wants, delivered, revisit };
         let live = scene.live();
         let held = self.written(&scene);
         let token = self.token(session);
@@ -389,9 +389,10 @@ impl Pass<'_> {
         };
         let mut look = self.look(&scene, &live, &mut inventory).await;
         let plan = mem::take(&mut look.plan);
+        scene.revisit = false;
         if let Some(held) = look.behind.take_if(|_| !plan.is_empty()) {
             if matches!(held, Delivery::Waiting { .. }) {
-                session.later.wait();
+                session.later.wait(self.key, !scene.delivered);
                 let key = Key::Target(self.key.clone());
                 if let Some(rest) = self.hub.can_wait(&key) {
                     // Mostly it is over in a moment.

@@ -50,8 +50,8 @@ pub struct Later {
     found: Mutex<BTreeMap<TargetKey, usize>>,
     /// All that the hub has there was looked at once.
     complete: AtomicBool,
-    /// Somebody waits for that.
-    waiting: AtomicBool,
+    /// Who waits for that, and whether it is to deliver something new.
+    waiting: Mutex<BTreeMap<TargetKey, bool>>,
 }
 
 impl Later {
@@ -74,10 +74,10 @@ impl Later {
         self.found.lock().contains_key(target)
     }
 
-    /// All that the hub has there was looked at. Returns whether somebody waits for that.
-    pub fn complete(&self) -> bool {
+    /// All that the hub has there was looked at. Returns who waits for that, and whether it is to deliver something new.
+    pub fn complete(&self) -> BTreeMap<TargetKey, bool> {
         self.complete.store(true, Ordering::Relaxed);
-        self.waiting.swap(false, Ordering::Relaxed)
+        std::mem::take(&mut *self.waiting.lock())
     }
 
     /// Whether all that the hub has there was looked at once.
@@ -86,12 +86,13 @@ impl Later {
     }
 
     /// A target waits until all that the hub has there was looked at.
-    pub fn wait(&self) {
-        self.waiting.store(true, Ordering::Relaxed);
+    pub fn wait(&self, target: &TargetKey, is_new: bool) {
+        self.waiting.lock().insert(target.clone(), is_new);
     }
 
     /// The target is gone.
     pub fn forget(&self, target: &TargetKey) {
+        self.waiting.lock().remove(target);
         self.found.lock().remove(target);
     }
 

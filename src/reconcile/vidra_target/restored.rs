@@ -96,8 +96,12 @@ impl Pass<'_> {
     /// What is still to be looked at; after the last look those go on that wait for it.
     fn looked(&self, session: &Session) -> Option<TargetKey> {
         let awaited = self.unlooked(session);
-        if awaited.is_none() && session.later.complete() {
-            self.hub.wake_targets(&self.key.cluster);
+        if awaited.is_none() {
+            for (key, is_new) in session.later.complete() {
+                // What somebody changes is not to wait behind repairs.
+                let priority = if is_new { Priority::User } else { Priority::Resync };
+                self.hub.queue.add(Key::Target(key), priority);
+            }
         }
         awaited
     }
