@@ -66,6 +66,8 @@ pub enum Mutant {
     AnyOwner,
     /// What the hub keeps of another hub is relabelled.
     TakesAnyState,
+    /// What takes long is computed on the threads that everything else runs on.
+    BlocksThreads,
 }
 
 impl Mutant {
@@ -87,7 +89,7 @@ impl Mutant {
     ];
 
     /// Those that take away one guard each; docs/reference/safety.md names the test that notices.
-    pub const GUARDS: [Mutant; 15] = [
+    pub const GUARDS: [Mutant; 16] = [
         Mutant::ApprovesAnything,
         Mutant::MissingMemberAffirms,
         Mutant::UntracedDeleted,
@@ -103,6 +105,7 @@ impl Mutant {
         Mutant::AnyStamp,
         Mutant::AnyOwner,
         Mutant::TakesAnyState,
+        Mutant::BlocksThreads,
     ];
 }
 

@@ -9,6 +9,7 @@ use tokio::{
     runtime::{Handle, RuntimeFlavor},
     sync::{OwnedMutexGuard, Semaphore, SemaphorePermit},
 };
+use vidra_core::mutants::{self, Mutant};
 
 /// Computations side by side, of all namespaces.
 const SIDE_BY_SIDE: usize = 2;
@@ -52,6 +53,7 @@ impl Turn<'_> {
     pub(super) fn run<T>(&self, work: impl FnOnce() -> T) -> T {
         match Handle::current().runtime_flavor() {
             RuntimeFlavor::CurrentThread => work(),
+            _ if mutants::is(Mutant::BlocksThreads) => work(),
             _ => tokio::task::block_in_place(work),
         }
     }
