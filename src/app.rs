@@ -104,7 +104,8 @@ pub async fn run(
     let halting = Arc::new(Stop::new(stop.clone()));
     let ending = halting.clone();
     tasks.spawn(async move { vital("timer", &ending, timer.run(ending.token.clone())).await });
-    let startup = Arc::new(Startup { tuning, stop: halting.clone(), page: knobs.page });
+    let startup =
+        Arc::new(Startup { tuning, stop: halting.clone(), hub: hub.identity.hub.clone(), page: knobs.page });
     follow(&hub, client, startup, synced.clone(), &tasks);
     let ending = halting.clone();
     let write = async move { vital("event writer", &ending, event_writer.run()).await };

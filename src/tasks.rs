@@ -73,6 +73,18 @@ pub enum Halt {
         /// The kind whose list showed it.
         kind: String,
     },
+    /// What the hub keeps for itself says, while it runs, that it is another hub's.
+    #[error(
+        "OfAnotherHub: {found} is of the hub {other}, and this is the hub {ours}: somebody restored it here while this hub ran. The process ends and changes nothing of it. Delete it, or restore the identity of {other}, or start with --adopt-hub-state"
+    )]
+    OfAnotherHub {
+        /// The object.
+        found: String,
+        /// Whose it is.
+        other: String,
+        /// This hub's id.
+        ours: String,
+    },
     /// A task that holds what nobody else has panicked.
     #[error("the {task} panicked; the process ends, to be started again. Please report it with the log")]
     Panicked {

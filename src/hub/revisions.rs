@@ -3,6 +3,7 @@
 //! out alike.
 
 mod secret;
+mod turns;
 
 use std::{collections::BTreeMap, fmt, sync::Arc};
 
@@ -17,13 +18,18 @@ use vidra_core::{
     object::{Gvk, Scope},
     overrides::{Effective, InvalidOverride, Overrides},
     render::{self, Changes, DeclaredHash, HashKey, RenderError},
+    weight,
 };
 
+use self::turns::Turns;
 use super::{
     api::HubApi,
     sources::{Source, SourceError},
 };
-use crate::{desired::Desired, interned::Interned, member::error::CallError, queue::ResourceKey};
+use crate::{
+    desired::Desired, interned::Interned, member::error::CallError, queue::ResourceKey,
+    settings::live::Bounds,
+};
 
 /// Why a revision could not be made or had.
 #[derive(Debug, thiserror::Error)]
@@ -81,21 +87,33 @@ pub enum RevisionError {
     /// The same object twice, once namespaces are filled in, or an override that a cluster cannot have.
     #[error("{0}")]
     Render(#[from] RenderError),
-    /// What differs between clusters takes too much memory together.
+    /// What the VidraResources of a namespace render to takes too much memory together.
     #[error(
-        "what overrides and namespaces make different on cluster {cluster} does not fit: all such objects of a VidraResource may take {most} MiB of the hub's memory; change fewer objects, or split the VidraResource"
+        "what is declared does not fit as it comes out on cluster {cluster}: all VidraResources of namespace {namespace} may take {most} MiB of the hub's memory together, with what overrides and namespaces make different (setting namespaceMaxBytes); change fewer objects, declare less in that namespace, or raise the setting"
     )]
     TooMany {
         /// The first cluster for which there is no room.
         cluster: String,
+        /// The namespace on the hub.
+        namespace: String,
         /// The bound, in MiB.
         most: usize,
     },
+    /// There is no room for it beside what the namespace's other VidraResources have.
+    #[error(
+        "the VidraResources of namespace {namespace} declare too much together: {all} with this one, of {most} that the setting {setting} allows. What was delivered stays and is repaired. Declare less in this namespace, or raise the setting"
+    )]
+    NamespaceFull {
+        /// The namespace on the hub.
+        namespace: String,
+        /// What it would be, in words.
+        all: String,
+        /// The bound.
+        most: usize,
+        /// The setting that says so.
+        setting: &'static str,
+    },
 }
-
-/// What all renderings of a revision may take together, as `vidra_core::weight` has it. Members on which it comes out
-/// alike share one.
-const RENDERED_MAX: usize = 1 << 30;
 
 impl RevisionError {
     /// Why a VidraResource has no revision, in one CamelCase word.
@@ -104,6 +122,7 @@ impl RevisionError {
             Self::Source(error) => error.reason(),
             Self::Overrides(_) => "OverridesInvalid",
             Self::Refused { .. } => "RevisionRefused",
+            Self::NamespaceFull { .. } => "NamespaceFull",
             _ => "ManifestInvalid",
         }
     }
@@ -203,6 +222,8 @@ pub struct Parsed {
     pub overrides: Overrides,
     /// The objects, in the order of writing.
     pub objects: Vec<ManifestObject>,
+    /// What they take in memory.
+    weight: usize,
 }
 
 impl Parsed {
@@ -224,11 +245,10 @@ pub struct Revisions {
     part: usize,
     parsed: Mutex<BTreeMap<(ResourceKey, String), Arc<Parsed>>>,
     rendered: Mutex<BTreeMap<(ResourceKey, String), Renderings>>,
-    /// Bytes of all renderings of one revision.
-    rendered_max: usize,
+    turns: Turns,
 }
 
-/// Of one revision. Each by itself: what takes long to render holds up only its own targets.
+/// Of one revision.
 type Renderings = Arc<Mutex<Vec<Rendering>>>;
 
 struct Rendering {
@@ -240,15 +260,22 @@ struct Rendering {
     weight: usize,
 }
 
+impl Rendering {
+    /// It is what no override changes, for this namespace.
+    fn is_plain(&self, namespace: &str) -> bool {
+        self.effective == Effective::default() && self.namespace == namespace
+    }
+}
+
 impl Revisions {
     /// Revisions named and hashed with this key.
     pub fn new(key: HashKey, interned: Arc<Interned>, part: usize) -> Self {
-        let (parsed, rendered) = (Mutex::default(), Mutex::default());
-        Self { key, interned, part, parsed, rendered, rendered_max: RENDERED_MAX }
+        let (parsed, rendered, turns) = (Mutex::default(), Mutex::default(), Turns::default());
+        Self { key, interned, part, parsed, rendered, turns }
     }
 
     /// Parses what a VidraResource declares now, with what its sources said.
-    pub fn parse(
+    pub async fn parse(
         &self,
         resource: &VidraResource,
         sources: Vec<Source>,
@@ -260,28 +287,60 @@ impl Revisions {
             create_namespaces: resource.spec.create_namespaces,
             overrides: resource.spec.overrides.clone(),
         };
-        let parsed = self.parsed_from(&resource_key(resource), &content)?;
+        let key = resource_key(resource);
+        let turn = self.turns.of(&key.namespace).await;
+        let parsed = turn.run(|| self.parsed_from(&key, &content))?;
         if parsed.objects.is_empty() && !resource.spec.allow_empty {
             return Err(RevisionError::Empty);
         }
         Ok((content, parsed))
     }
 
+    /// What is held already, or is to be.
     fn parsed_from(&self, key: &ResourceKey, content: &Content) -> Result<Arc<Parsed>, RevisionError> {
         // Before anything is made of them: nothing else bounds how deep they are.
         let mut reader = Reader::default();
         let inline = content.inline(&mut reader)?;
         let overrides = Overrides::compile(&content.overrides)?;
         let name = content.revision(&inline, &self.key);
-        let slot = (key.clone(), name.clone());
-        if let Some(parsed) = self.parsed.lock().get(&slot) {
+        if let Some(parsed) = self.parsed.lock().get(&(key.clone(), name.clone())) {
             return Ok(parsed.clone());
         }
         let objects = content.objects(reader, inline)?;
         let create_namespaces = content.create_namespaces;
-        let parsed = Arc::new(Parsed { name, create_namespaces, overrides, objects });
-        self.parsed.lock().insert(slot, parsed.clone());
-        Ok(parsed)
+        let weight = objects.iter().map(|object| weight::of(&object.value)).sum();
+        Ok(Arc::new(Parsed { name, create_namespaces, overrides, objects, weight }))
+    }
+
+    /// Holds a revision in memory: within these bounds, if there are any, beside what the namespace's other
+    /// VidraResources have.
+    pub fn hold(
+        &self,
+        key: &ResourceKey,
+        parsed: &Arc<Parsed>,
+        bounds: Option<Bounds>,
+    ) -> Result<(), RevisionError> {
+        let mut all = self.parsed.lock();
+        let others = all.iter().filter(|((of, _), _)| of.namespace == key.namespace && of != key);
+        let (objects, bytes) = others
+            .map(|(_, other)| other)
+            .chain([parsed])
+            .fold((0, 0), |(objects, bytes), one| (objects + one.objects.len(), bytes + one.weight));
+        let full = |all: String, most: usize, setting: &'static str| {
+            Err(RevisionError::NamespaceFull { namespace: key.namespace.to_string(), all, most, setting })
+        };
+        match bounds {
+            Some(bounds) if objects > bounds.objects => {
+                full(format!("{objects} objects"), bounds.objects, "namespaceMaxObjects")
+            }
+            Some(bounds) if bytes > bounds.bytes => {
+                full(format!("{bytes} bytes of memory"), bounds.bytes, "namespaceMaxBytes")
+            }
+            _ => {
+                all.insert((key.clone(), parsed.name.clone()), parsed.clone());
+                Ok(())
+            }
+        }
     }
 
     /// A revision by name, if it is in memory.
@@ -290,14 +349,15 @@ impl Revisions {
     }
 
     /// The Secrets that keep a revision, in the order in which they are to be written.
-    pub fn secrets(
+    pub async fn secrets(
         &self,
         resource: &VidraResource,
         owner: &str,
         content: &Content,
         name: &str,
     ) -> Result<Vec<Secret>, RevisionError> {
-        secret::pack(resource, owner, content, name, self.part)
+        let turn = self.turns.of(&resource.namespace().unwrap_or_default()).await;
+        turn.run(|| secret::pack(resource, owner, content, name, self.part))
     }
 
     /// A revision by name: from memory, else from its Secret.
@@ -310,65 +370,87 @@ impl Revisions {
         if let Some(parsed) = self.known(key, name) {
             return Ok(parsed);
         }
-        let content = secret::fetch(api, key, name).await?;
-        let parsed = self.parsed_from(key, &content)?;
+        let packed = secret::fetch(api, key, name).await?;
+        let turn = self.turns.of(&key.namespace).await;
+        let parsed = turn.run(|| self.parsed_from(key, &secret::open(key, name, &packed)?))?;
         if parsed.name != name {
             return Err(RevisionError::Damaged {
                 name: revision_secret_name(&key.name, name),
                 why: "its content has another hash".into(),
             });
         }
+        // It is kept, so it was let in before.
+        self.hold(key, &parsed, None)?;
         Ok(parsed)
     }
 
     /// Renders a revision for a member: by the scopes that the member gives its kinds, and by what its
-    /// overrides use of it.
-    pub fn render(
+    /// overrides use of it. All that is held of the namespace takes at most so many bytes then.
+    pub async fn render(
         &self,
         key: &ResourceKey,
         parsed: &Parsed,
         namespace: &str,
-        scope_of: &dyn Fn(&Gvk) -> Option<Scope>,
+        scope_of: &(dyn Fn(&Gvk) -> Option<Scope> + Sync),
         (cluster, inputs): (&str, Option<&OverrideInputs>),
+        most: usize,
     ) -> Result<Arc<Desired>, RevisionError> {
         let mut last = None;
         let scopes: Vec<_> =
             parsed.objects.iter().map(|object| scope_after(&mut last, &object.gvk, scope_of)).collect();
         let effective = parsed.overrides.effective(cluster, inputs);
         let slot = self.rendered.lock().entry((key.clone(), parsed.name.clone())).or_default().clone();
-        let mut held = slot.lock();
-        let find = |held: &[Rendering], effective: &Effective| {
+        let found = || {
             let same = |one: &&Rendering| {
-                one.namespace == namespace && one.effective == *effective && one.scopes == scopes
+                one.namespace == namespace && one.effective == effective && one.scopes == scopes
             };
-            held.iter().find(same).map(|one| one.desired.clone())
+            slot.lock().iter().find(same).map(|one| one.desired.clone())
         };
-        if let Some(found) = find(&held, &effective) {
+        if let Some(found) = found() {
+            return Ok(found);
+        }
+        let turn = self.turns.of(&key.namespace).await;
+        // Who had the turn before may have rendered it.
+        if let Some(found) = found() {
             return Ok(found);
         }
         let changes = Changes { overrides: &parsed.overrides, effective: &effective, cluster };
         let changes = (effective != Effective::default()).then_some(changes);
-        let objects = &parsed.objects;
-        let rendered = render::render_with(objects, scope_of, namespace, &self.key, changes)?;
-        let mut desired = Desired::new(rendered, &self.interned);
-        if changes.is_some() {
-            if let Some(plain) =
-                find(&held, &Effective::default()).or_else(|| held.first().map(|one| one.desired.clone()))
-            {
+        let desired = turn.run(|| {
+            let rendered = render::render_with(&parsed.objects, scope_of, namespace, &self.key, changes)?;
+            let mut desired = Desired::new(rendered, &self.interned);
+            let plain = slot.lock().iter().find(|one| one.is_plain(namespace)).map(|one| one.desired.clone());
+            if let Some(plain) = plain.or_else(|| slot.lock().first().map(|one| one.desired.clone())) {
                 desired.share(&plain);
             }
-            // What an earlier label of a cluster led to, and no member has any more.
-            held.retain(|one| one.effective == Effective::default() || Arc::strong_count(&one.desired) > 1);
-        }
+            Ok::<_, RevisionError>(desired)
+        })?;
+        // What an earlier label of a cluster or an earlier namespace led to, and no member has any more.
+        slot.lock().retain(|one| one.is_plain(namespace) || Arc::strong_count(&one.desired) > 1);
         let weight = desired.own_weight();
-        if held.iter().map(|one| one.weight).sum::<usize>() + weight > self.rendered_max {
-            let most = self.rendered_max >> 20;
-            return Err(RevisionError::TooMany { cluster: cluster.to_owned(), most });
+        if self.taken(&key.namespace) + weight > most {
+            let (cluster, namespace) = (cluster.to_owned(), key.namespace.to_string());
+            return Err(RevisionError::TooMany { cluster, namespace, most: most >> 20 });
         }
-        let desired = Arc::new(desired);
-        let namespace = namespace.to_owned();
-        held.push(Rendering { namespace, scopes, effective, desired: desired.clone(), weight });
+        let (desired, namespace) = (Arc::new(desired), namespace.to_owned());
+        slot.lock().push(Rendering { namespace, scopes, effective, desired: desired.clone(), weight });
         Ok(desired)
+    }
+
+    /// Bytes that are held of a namespace.
+    fn taken(&self, namespace: &str) -> usize {
+        let of = |key: &ResourceKey| *key.namespace == *namespace;
+        let parsed = self.parsed.lock();
+        let parsed: usize = parsed.iter().filter(|((key, _), _)| of(key)).map(|(_, one)| one.weight).sum();
+        let slots: Vec<_> = self
+            .rendered
+            .lock()
+            .iter()
+            .filter(|((key, _), _)| of(key))
+            .map(|(_, slot)| slot.clone())
+            .collect();
+        let rendered = slots.iter().map(|slot| slot.lock().iter().map(|one| one.weight).sum::<usize>());
+        parsed + rendered.sum::<usize>()
     }
 
     /// Keeps in memory only the named revisions of a resource.

@@ -52,7 +52,7 @@ pub enum StateError {
     },
     /// The state of another hub is there.
     #[error(
-        "{found} is of the hub {other}, and this is the hub {ours}. Restore Secret {namespace}/{IDENTITY_SECRET} of {other}; or start with --adopt-hub-state, and see vidra.dev/take-over-from for what {other} has delivered"
+        "{found} is of the hub {other}, and this is the hub {ours}. Restore Secret {namespace}/{IDENTITY_SECRET} of {other}; or start with --adopt-hub-state, and see vidra.dev/take-over-from for what {other} has delivered{unless}"
     )]
     OfAnotherHub {
         /// The hub's namespace.
@@ -63,6 +63,8 @@ pub enum StateError {
         other: String,
         /// This hub's id.
         ours: HubId,
+        /// What else it may be.
+        unless: String,
     },
     /// A kind cannot be listed, or an object not be written.
     #[error("cannot look whose {kind} objects are: {source}")]
@@ -196,6 +198,14 @@ pub async fn is_ours(
             None => Ok(()),
             Some((found, object)) => Err(StateError::OfAnotherHub {
                 namespace: namespace.to_owned(),
+                // People and registration Secrets may label it, too.
+                unless: match object.namespace {
+                    None => format!(
+                        ". If no hub wrote that label, take it off: kubectl label membercluster {} {HUB_LABEL}-",
+                        object.name
+                    ),
+                    Some(_) => String::new(),
+                },
                 found,
                 other: object.hub.unwrap_or_default(),
                 ours: ours.clone(),

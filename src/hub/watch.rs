@@ -11,9 +11,13 @@ use serde::de::DeserializeOwned;
 use tokio::sync::watch;
 use vidra_api::{
     MemberCluster, VidraInventory, VidraResource, VidraTarget,
-    labels::{ALLOWED_NAMESPACES, LEFT_AT, REGISTRATION_LABEL},
+    labels::{ALLOWED_NAMESPACES, HUB_LABEL, LEFT_AT, REGISTRATION_LABEL},
+    names::HubId,
 };
-use vidra_core::mutants::{self, Mutant};
+use vidra_core::{
+    mutants::{self, Mutant},
+    unseen,
+};
 
 use super::catalog::{Catalog, Listed, Via};
 use crate::{
@@ -115,6 +119,8 @@ pub struct Startup {
     pub tuning: Arc<Tuning>,
     /// Ends the hub.
     pub stop: Arc<Stop>,
+    /// This hub.
+    pub hub: HubId,
     /// Objects in a page of a list.
     pub page: u32,
 }
@@ -225,8 +231,13 @@ impl Scope<'_> {
     }
 }
 
+/// Longest value of a label.
+const LABEL_MAX: usize = 63;
+
 /// How one kind is folded.
 trait Fold: Sized {
+    /// Only hubs make them, and each bears its hub's id.
+    const IS_HUBS: bool = false;
     /// Which objects of the kind are followed.
     fn which() -> ListParams {
         ListParams::default()
@@ -249,6 +260,20 @@ impl Into<'_> {
             kinds.insert(kind);
         });
     }
+
+    /// It is another hub's: nothing is made of it, and everything ends.
+    fn is_anothers<K: Resource<DynamicType = ()> + Fold>(&self, object: &K) -> bool {
+        let ours = &self.startup.hub;
+        let other = object.labels().get(HUB_LABEL).filter(|of| K::IS_HUBS && *of != ours.as_str());
+        let Some(other) = other.filter(|_| !mutants::is(Mutant::TakesAnyState)) else { return false };
+        let (kind, namespace) = (K::kind(&()), object.namespace().unwrap_or_default());
+        self.startup.stop.halt(Halt::OfAnotherHub {
+            found: format!("{kind} {namespace}/{}", object.name_any()),
+            other: unseen::shown(other, LABEL_MAX),
+            ours: ours.to_string(),
+        });
+        true
+    }
 }
 
 async fn follow<K>(client: &Client, page: u32, scope: Scope<'_>, to: &Into<'_>)
@@ -259,19 +284,20 @@ where
     let within = scope.within.map(|(namespace, _)| namespace);
     let wire = Wire::of::<K>(client.clone(), within, K::which());
     let (mut seen, mut lists) = (BTreeSet::new(), false);
+    let is_anothers = |object: &K| to.is_anothers(object);
     let tell = |news: News<'_>| match news {
         News::Listing => {
             seen.clear();
             lists = true;
         }
-        News::Listed(object) => seen.extend(show::<K>(catalog, kind, object)),
+        News::Listed(object) => seen.extend(show::<K>(catalog, kind, object, is_anothers)),
         News::Complete(version) => {
             catalog.listed(kind, within, &seen, version);
             seen.clear();
             lists = false;
             scope.done(to);
         }
-        News::Applied(object) => drop(show::<K>(catalog, kind, object)),
+        News::Applied(object) => drop(show::<K>(catalog, kind, object, is_anothers)),
         News::Deleted(object) => hide::<K>(catalog, kind, object),
         News::Reached(version) => catalog.told(kind, within, version),
         News::Failed(error) => {
@@ -293,12 +319,15 @@ fn show<K: Resource<DynamicType = ()> + Fold + DeserializeOwned>(
     catalog: &Catalog,
     kind: Listed,
     object: Object<'_>,
+    is_anothers: impl Fn(&K) -> bool,
 ) -> Option<(String, String)> {
     match read::<K>(object) {
         Ok(read) => {
             let name = (read.namespace().unwrap_or_default(), read.name_any());
             catalog.is_read(kind, &name);
-            read.fold(catalog);
+            if !is_anothers(&read) {
+                read.fold(catalog);
+            }
             Some(name)
         }
         Err(why) => {
@@ -349,6 +378,7 @@ impl Fold for VidraResource {
 }
 
 impl Fold for VidraTarget {
+    const IS_HUBS: bool = true;
     fn fold(self, catalog: &Catalog) {
         catalog.fold_target(self, Via::Watch);
     }
@@ -360,6 +390,7 @@ impl Fold for VidraTarget {
 }
 
 impl Fold for VidraInventory {
+    const IS_HUBS: bool = true;
     fn fold(self, catalog: &Catalog) {
         catalog.fold_inventory(self, Via::Watch);
     }

@@ -71,7 +71,7 @@ fn proves(live: &Value, manager: &str, hash: &OwnerHash) -> bool {
 }
 
 /// Another VidraResource of this hub applies the object too.
-pub(super) fn other_owners(live: &Value, owner: &Owner) -> bool {
+fn other_owners(live: &Value, owner: &Owner) -> bool {
     !other_owners_of(live, owner).is_empty()
 }
 

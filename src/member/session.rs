@@ -118,6 +118,9 @@ impl From<&CallError> for CallErrorNote {
     }
 }
 
+/// Takes a cluster and a field manager of this hub; whether it is that of a target there.
+pub type IsOwner = Arc<dyn Fn(&str, &str) -> bool + Send + Sync>;
+
 /// Takes a cluster, a reason, and a sentence.
 pub type Warn = Arc<dyn Fn(&str, &str, &str) + Send + Sync>;
 
@@ -146,6 +149,8 @@ pub struct SessionDeps {
     pub tuning: Arc<Tuning>,
     /// Wakes all targets of a cluster.
     pub wake_targets: Arc<dyn Fn(&str) + Send + Sync>,
+    /// Whether a field manager of this hub is somebody's.
+    pub is_owner: IsOwner,
     /// Says of a cluster, for a reason, what somebody should look at.
     pub warn: Warn,
 }
@@ -308,6 +313,12 @@ impl Session {
         }
         self.informers.pause();
         (self.deps.wake_targets)(&self.cluster);
+    }
+
+    /// Whether the hub itself knows a target that applies here under this manager of its own: an object says so of
+    /// whatever name somebody applied it under.
+    pub fn is_owner(&self, manager: &str) -> bool {
+        (self.deps.is_owner)(&self.cluster, manager) || mutants::is(Mutant::AnyOwner)
     }
 
     /// It answers, and it is the cluster that is meant.

@@ -4,6 +4,7 @@
 mod affirm;
 mod approvals;
 pub mod cluster;
+mod owners;
 mod refused;
 pub mod resource;
 mod revoke;
@@ -123,6 +124,10 @@ pub struct Memo {
     claims: BTreeMap<String, String>,
     /// What targets do not declare any more and still have.
     undeclared: BTreeMap<TargetKey, vidra_target::Undeclared>,
+    /// When targets last looked for what others have made in place of what they declare.
+    revisited: BTreeMap<TargetKey, Instant>,
+    /// VidraResources at which their loop has looked, or has tried to and could not.
+    tried: BTreeSet<ResourceKey>,
     /// What was taken over of an object's approvals, and off its annotation, last.
     used_approvals: BTreeMap<Key, BTreeSet<String>>,
     /// Annotations that approve no removal, once that was told.
@@ -171,6 +176,7 @@ impl Hub {
     pub fn session_deps(&self) -> SessionDeps {
         let (catalog, queue) = (self.catalog.clone(), self.queue.clone());
         let (known, events) = (self.catalog.clone(), self.events.clone());
+        let (declared, own) = (self.catalog.clone(), self.identity.hub.clone());
         SessionDeps {
             hub: self.identity.hub.clone(),
             salt: self.identity.key.clone(),
@@ -183,6 +189,7 @@ impl Hub {
             interned: self.catalog.interned().clone(),
             tuning: self.tuning.clone(),
             wake_targets: Arc::new(move |cluster| wake_targets(&catalog, &queue, cluster)),
+            is_owner: Arc::new(move |cluster, manager| owners::is_known(&declared, &own, cluster, manager)),
             warn: Arc::new(move |cluster, reason, note| {
                 if let Some(member) = known.member(cluster) {
                     events.say(member.as_ref(), Severity::Warning, reason, note);
@@ -250,6 +257,7 @@ impl Hub {
         memo.unused.remove(key);
         memo.mended.remove(key);
         memo.undeclared.remove(key);
+        memo.revisited.remove(key);
         memo.refused.remove(key);
         memo.forget_key(&Key::Target(key.clone()));
     }
@@ -259,6 +267,7 @@ impl Hub {
         let mut memo = self.memo.lock();
         memo.kept_revision.remove(key);
         memo.outdated.remove(key);
+        memo.tried.remove(key);
         let key = Key::Resource(key.clone());
         memo.idle_approvals.remove(&key);
         memo.used_approvals.remove(&key);

@@ -24,7 +24,7 @@ use kube::ResourceExt;
 use tokio::sync::OnceCell;
 use vidra_api::{
     OverrideInputs, VidraResource, VidraTarget, VidraTargetSpec,
-    labels::{APPROVE_REMOVAL, FINALIZER, RECONCILE_REQUESTED_AT},
+    labels::{APPROVE_REMOVAL, FINALIZER, HUB_LABEL, RECONCILE_REQUESTED_AT},
     names::OwnerHash,
     resource::REQUEST_MAX,
     target::Desired as Wish,
@@ -40,7 +40,7 @@ use vidra_core::{
 pub(super) use self::outdated::Outdated;
 
 use super::{
-    Hub, RETRY_MOST, affirm, after_hub_error,
+    Hub, RETRY_MOST, RETRY_RARELY, affirm, after_hub_error,
     refused::{WRITE_REFUSED, advised, is_refusal},
     revoke,
 };
@@ -48,7 +48,7 @@ use crate::{
     hub::{
         ending::Ending,
         events::Severity,
-        revisions::Parsed,
+        revisions::{Parsed, RevisionError},
         state::{marks, says_whose},
     },
     member::error::{CallError, Class},
@@ -66,7 +66,9 @@ pub async fn reconcile(hub: &Hub, key: &ResourceKey) -> Verdict {
         return Verdict::Done(None);
     };
     let pass = Pass { hub, key, resource: &resource, ending: OnceCell::new() };
-    match pass.run().await {
+    let passed = pass.run().await;
+    hub.memo.lock().tried.insert(key.clone());
+    match passed {
         Ok(Verdict::Done(_)) if !hub.ends_well(&Key::Resource(key.clone())) => Verdict::Retry(RETRY_MOST),
         Ok(verdict) => verdict,
         Err(error) => pass.failed(&error).await,
@@ -113,7 +115,7 @@ impl Pass<'_> {
             let mut written = self.suspend_targets().await;
             written.extend(self.let_leave().await);
             let refused = self.refused(written)?;
-            return self.tell(None, refused.clone(), handled, refused.is_some()).await;
+            return self.tell(None, refused.clone(), handled, refused.map(|_| RETRY_MOST)).await;
         }
         // The revision is owned by the VidraResource and needs no mark on it; the targets do.
         let (marked, revision) = tokio::join!(self.mark(), self.revision());
@@ -128,8 +130,11 @@ impl Pass<'_> {
                 self.hub.events.say(self.resource, Severity::Warning, reason, &message);
                 let problem = Problem { reason, message, stalled: true };
                 let refused = self.refused(self.tend().await)?;
-                // Nothing tells when a right was given.
-                let again = error.is_forbidden() || refused.is_some();
+                // Nothing tells when a right was given, or others have made room.
+                let again = match error {
+                    RevisionError::NamespaceFull { .. } => Some(RETRY_RARELY),
+                    error => (error.is_forbidden() || refused.is_some()).then_some(RETRY_MOST),
+                };
                 self.tell(None, Some(problem), handled, again).await
             }
             Ok(parsed) => {
@@ -154,18 +159,18 @@ impl Pass<'_> {
                     self.use_up_approvals(&before).await?;
                 }
                 // Nothing tells when the hub's API takes it.
-                self.tell(Some(&parsed.name), problem, handled, refused.is_some()).await
+                self.tell(Some(&parsed.name), problem, handled, refused.map(|_| RETRY_MOST)).await
             }
         }
     }
 
-    /// Writes the status; what nobody has any more goes after that. `again`: nothing tells when to try again.
+    /// Writes the status; what nobody has any more goes after that. `again`: nothing tells when to try again, so it is after this.
     async fn tell(
         &self,
         revision: Option<&str>,
         problem: Option<Problem>,
         handled: Option<String>,
-        again: bool,
+        again: Option<Duration>,
     ) -> Result<Verdict, CallError> {
         let verdict = self.report(revision, problem, handled).await?;
         if let Err(error) = self.drop_outdated(revision).await {
@@ -175,7 +180,7 @@ impl Pass<'_> {
             }
             return Ok(after_hub_error(&Key::Resource(self.key.clone()), &error));
         }
-        Ok(if again { Verdict::Retry(RETRY_MOST) } else { verdict })
+        Ok(again.map_or(verdict, Verdict::Retry))
     }
 
     fn say_refused(&self, told: &str) -> String {
@@ -482,6 +487,10 @@ impl Pass<'_> {
         let marked = target.finalizers().iter().any(|one| one == FINALIZER);
         let hub = &self.hub.identity.hub;
         let labelled = says_whose(target.labels(), hub);
+        if !labelled && target.labels().contains_key(HUB_LABEL) && !mutants::is(Mutant::TakesAnyState) {
+            // Another hub's: the watch that shows it ends the process.
+            return Ok(());
+        }
         // A person's word for the time without the VidraResource.
         let spoken = target.annotations().contains_key(APPROVE_REMOVAL);
         let owned = target.metadata.owner_references == self.owner_reference();

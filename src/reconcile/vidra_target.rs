@@ -21,8 +21,9 @@ mod waiting;
 use std::{borrow::Cow, collections::BTreeMap, mem, sync::Arc, time::Duration};
 
 use kube::ResourceExt;
+use tokio::time::Instant;
 use vidra_api::{
-    ContainerDeletion, ExistingPolicy, FieldPolicy, MemberCluster, VidraTarget,
+    ContainerDeletion, ExistingPolicy, FieldPolicy, MemberCluster, OverrideInputs, VidraTarget,
     labels::{APPROVE_ORPHANING, APPROVE_REMOVAL, FORGET, TAKE_OVER_FROM},
     names::{OwnerHash, field_manager},
     target::Desired as Wish,
@@ -51,11 +52,16 @@ use super::{
 };
 use crate::{
     desired::Desired,
-    hub::{events::Severity, inventory, revisions::RevisionError},
+    hub::{
+        events::Severity,
+        inventory,
+        revisions::{Parsed, RevisionError},
+    },
     member::{
         claims::Claim,
         effects::Actor,
         error::CallError,
+        kinds::Kinds,
         owner::Owner,
         recover,
         session::{Session, State},
@@ -142,6 +148,7 @@ impl Pass<'_> {
                 "this vidra-hub cannot read VidraInventory {chunk}: nothing is written and nothing is deleted. Run the vidra-hub that wrote it, or repair it by hand"
             );
             let unread = Delivery::Failed { reason: "InventoryUnreadable", message, stalled: true };
+            self.cannot_look();
             self.claim(Claim::Unknown);
             return self.conclude(unread, &Desired::default(), None, &Report::default()).await;
         }
@@ -156,6 +163,7 @@ impl Pass<'_> {
             Affirmed::NotYet => return Ok(Verdict::Done(None)),
             missing => {
                 let unwanted = self.unaffirmed(missing);
+                self.cannot_look();
                 self.claim(Claim::Unknown);
                 return self.conclude(unwanted, &Desired::default(), None, &Report::default()).await;
             }
@@ -305,18 +313,28 @@ impl Pass<'_> {
                 parsed.overrides.inputs(&Cluster { name, labels, values: &member.spec.values })
             }),
         };
-        let render = |kinds: &crate::member::kinds::Kinds| {
-            let scope_of = |gvk: &Gvk| kinds.get(gvk).map(|(_, scope)| *scope);
-            let cluster = (&*self.key.cluster, inputs.as_ref());
-            self.hub.revisions.render(&resource, &parsed, &spec.namespace, &scope_of, cluster)
-        };
-        let mut desired = render(&session.kinds()).map_err(failed)?;
+        let inputs = inputs.as_ref();
+        let mut desired = self.render(&parsed, inputs, &session.kinds()).await.map_err(failed)?;
         if !desired.unresolved.is_empty()
             && let Ok(kinds) = session.rediscover().await
         {
-            desired = render(&kinds).map_err(failed)?;
+            desired = self.render(&parsed, inputs, &kinds).await.map_err(failed)?;
         }
         Ok((desired, parsed.create_namespaces))
+    }
+
+    async fn render(
+        &self,
+        parsed: &Parsed,
+        inputs: Option<&OverrideInputs>,
+        kinds: &Kinds,
+    ) -> Result<Arc<Desired>, RevisionError> {
+        let scope_of = |gvk: &Gvk| kinds.get(gvk).map(|(_, scope)| *scope);
+        // What is delivered has as much room again: after a restart it is not to wait behind what is new.
+        let most = self.hub.tuning.now().namespace.bytes * if self.is_delivered() { 2 } else { 1 };
+        let (key, namespace) = (self.key.resource_key(), &self.target.spec.namespace);
+        let cluster = (&*self.key.cluster, inputs);
+        self.hub.revisions.render(&key, parsed, namespace, &scope_of, cluster, most).await
     }
 
     fn owner(&self, create_namespaces: bool) -> Owner {
@@ -383,8 +401,8 @@ impl Pass<'_> {
             true => Cow::Borrowed(&desired.wants),
             false => Cow::Owned(blind.seen(&desired.wants)),
         };
-        let delivered = self.is_delivered();
-        let scene = Scene { session, owner: &owner, desired, blind: &blind, wants, delivered };
+        let (delivered, revisit) = (self.is_delivered(), self.is_revisit_due());
+        let mut scene = Scene { session, owner: &owner, desired, blind: &blind, wants, delivered, revisit };
         let live = scene.live();
         let held = self.written(&scene);
         let token = self.token(session);
@@ -398,7 +416,17 @@ impl Pass<'_> {
         };
         let mut look = self.look(&scene, &live, &mut inventory).await;
         let plan = mem::take(&mut look.plan);
+        scene.revisit = false;
         if let Some(held) = look.behind.take_if(|_| !plan.is_empty()) {
+            if matches!(held, Delivery::Waiting { .. }) {
+                session.later.wait(self.key, !scene.delivered);
+                let key = Key::Target(self.key.clone());
+                if let Some(rest) = self.hub.can_wait(&key) {
+                    // Mostly it is over in a moment.
+                    self.hub.queue.add_after(key, rest);
+                    return Ok(Verdict::Done(None));
+                }
+            }
             self.conclude(held, desired, Some(session), &Report::default()).await?;
             return Ok(Verdict::Retry(RETRY_MOST));
         }
@@ -424,6 +452,9 @@ impl Pass<'_> {
                 self.perform(&actor, &plan, held, inventory, Some(&mut lately)).await?
             }
         };
+        if revisit {
+            self.hub.memo.lock().revisited.insert(self.key.clone(), Instant::now());
+        }
         self.close(&actor, &scene, look, &plan, lately, done).await
     }
 
@@ -478,6 +509,7 @@ impl Pass<'_> {
             prune: true,
             complete: true,
             delivered: false,
+            revisit: false,
             unplannable: None,
             policy: self.policy(),
         });
@@ -501,6 +533,13 @@ impl Pass<'_> {
     fn is_delivered(&self) -> bool {
         let status = self.target.status.as_ref();
         status.and_then(|status| status.revision.as_deref()) == Some(&*self.target.spec.revision)
+    }
+
+    /// Once after a start, and as often as all is listed though watches tell.
+    fn is_revisit_due(&self) -> bool {
+        let every = self.hub.tuning.now().verify_interval;
+        let last = self.hub.memo.lock().revisited.get(self.key).copied();
+        last.is_none_or(|last| !every.is_zero() && last.elapsed() >= every)
     }
 
     fn follows_events(&self) -> bool {

@@ -23,6 +23,16 @@ const NAMESPACES_MAX: usize = 50;
 /// Its last value holds on where the ConfigMap is not there.
 const DEFAULT_ALLOWED: &str = "defaultAllowedNamespaces";
 
+/// What all VidraResources of a namespace of the hub may have together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bounds {
+    /// Objects, each counted once whatever the number of members.
+    pub objects: usize,
+    /// Bytes of memory, as `vidra_core::weight` has it: of what is parsed, and of what is rendered. Members on which it
+    /// comes out alike share one rendering.
+    pub bytes: usize,
+}
+
 /// What can be changed while the hub runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Live {
@@ -56,6 +66,8 @@ pub struct Live {
     pub object_removal_guard: u8,
     /// How long what is not declared any more stays: another VidraResource may take it over.
     pub prune_delay: Duration,
+    /// What all VidraResources of a namespace of the hub may have together.
+    pub namespace: Bounds,
     /// Targets that are worked on side by side on one member.
     pub cluster_concurrency: usize,
     /// Namespaces whose Secrets register members, besides the hub's own.
@@ -93,6 +105,7 @@ impl Live {
             removal_guard: 20,
             object_removal_guard: guard::OBJECTS_SHARE,
             prune_delay: Duration::from_secs(5),
+            namespace: Bounds { objects: 100_000, bytes: 1 << 30 },
             cluster_concurrency: 4,
             registration_namespaces: BTreeSet::new(),
             default_allowed_namespaces: None,
@@ -128,7 +141,7 @@ struct Setting {
     take: fn(&mut Live, &str) -> Result<(), String>,
 }
 
-const SETTINGS: [Setting; 23] = [
+const SETTINGS: [Setting; 25] = [
     Setting {
         key: "interval",
         alias: Some("requeueResourcesAfter"),
@@ -220,6 +233,16 @@ const SETTINGS: [Setting; 23] = [
                 duration(text, 1_000, 3_600_000).map_err(|why| format!("{why}; 0s is at once")),
             ),
         },
+    },
+    Setting {
+        key: "namespaceMaxObjects",
+        alias: None,
+        take: |live, text| put(&mut live.namespace.objects, whole(text, 1, 10_000_000)),
+    },
+    Setting {
+        key: "namespaceMaxBytes",
+        alias: None,
+        take: |live, text| put(&mut live.namespace.bytes, bytes(text)),
     },
     Setting {
         key: "clusterConcurrency",
@@ -332,6 +355,19 @@ fn whole<T: TryFrom<u64>>(text: &str, least: u64, most: u64) -> Result<T, String
     T::try_from(number).map_err(|_| wrong())
 }
 
+/// Bytes of memory, in the units that Kubernetes has for them.
+fn bytes(text: &str) -> Result<usize, String> {
+    let (number, shift) = match (text.strip_suffix("Mi"), text.strip_suffix("Gi")) {
+        (Some(number), _) => (number, 20),
+        (None, Some(number)) => (number, 30),
+        (None, None) => (text, 0),
+    };
+    let bytes = number.parse::<usize>().ok().and_then(|number| number.checked_mul(1 << shift));
+    bytes
+        .filter(|bytes| (1 << 20..=1 << 40).contains(bytes))
+        .ok_or_else(|| "write an amount of memory from 1Mi to 1024Gi, such as 512Mi or 2Gi".to_owned())
+}
+
 /// A share, with or without its sign.
 fn percent(text: &str) -> Result<u8, String> {
     whole(text.trim_end_matches('%').trim_end(), 0, 100)
@@ -410,6 +446,10 @@ mod tests {
             ("objectRemovalGuard", "0 %", |live| live.object_removal_guard = 0),
             ("pruneDelay", "1m", |live| live.prune_delay = Duration::from_secs(60)),
             ("pruneDelay", "0s", |live| live.prune_delay = Duration::ZERO),
+            ("namespaceMaxObjects", "7", |live| live.namespace.objects = 7),
+            ("namespaceMaxBytes", "512Mi", |live| live.namespace.bytes = 512 << 20),
+            ("namespaceMaxBytes", "2Gi", |live| live.namespace.bytes = 2 << 30),
+            ("namespaceMaxBytes", "1048577", |live| live.namespace.bytes = (1 << 20) + 1),
             ("clusterConcurrency", "16", |live| live.cluster_concurrency = 16),
             ("registrationNamespaces", "a, b\nc", |live| {
                 live.registration_namespaces = ["a", "b", "c"].map(str::to_owned).into();
@@ -440,7 +480,7 @@ mod tests {
     }
 
     /// Each setting, with a value that is not its default.
-    const GOOD: [(&str, &str); 23] = [
+    const GOOD: [(&str, &str); 25] = [
         ("interval", "7s"),
         ("reconcileOnEvents", "false"),
         ("retry.enabled", "false"),
@@ -456,6 +496,8 @@ mod tests {
         ("removalGuard", "7"),
         ("objectRemovalGuard", "7"),
         ("pruneDelay", "7s"),
+        ("namespaceMaxObjects", "7"),
+        ("namespaceMaxBytes", "7Mi"),
         ("clusterConcurrency", "7"),
         ("registrationNamespaces", "seven"),
         ("defaultAllowedNamespaces", "seven"),
@@ -489,6 +531,10 @@ mod tests {
             ("removalGuard", "a lot", "write a whole number"),
             ("objectRemovalGuard", "101%", "write a whole number from 0 to 100"),
             ("pruneDelay", "2h", "write a duration from 1s to 3600s"),
+            ("namespaceMaxObjects", "0", "write a whole number from 1 to 10000000"),
+            ("namespaceMaxBytes", "1023", "write an amount of memory from 1Mi to"),
+            ("namespaceMaxBytes", "99999999999999Gi", "write an amount of memory"),
+            ("namespaceMaxBytes", "2G", "write an amount of memory"),
             ("clusterConcurrency", "0", "write a whole number from 1 to 64"),
             ("registrationNamespaces", "team-a, Team-B", "write at most 50 names"),
             (

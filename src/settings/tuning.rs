@@ -129,7 +129,8 @@ fn take(hub: &Hub, config_map: Option<&ConfigMap>) {
         }
     }
     let declares = |live: &Live| {
-        (live.removal_guard, live.allow_inline_secrets, live.default_allowed_namespaces.clone())
+        let allowed = live.default_allowed_namespaces.clone();
+        (live.removal_guard, live.allow_inline_secrets, allowed, live.namespace)
     };
     if declares(now) != declares(&before) {
         hub.catalog.all_resources();

@@ -279,3 +279,37 @@ fn what_cannot_be_changed_is_made_anew_whatever_its_kind_unless_it_holds_data() 
         world.end().await;
     });
 }
+
+#[test]
+fn what_somebody_else_made_in_place_of_an_object_and_deleted_is_made_after_a_restart() {
+    scenario(async |mut world| {
+        world.register(&["berlin"]).await;
+        let alice = world.alice("berlin").await;
+        let ns = world.ns.clone();
+        let at = |name: &str| At::config_map(&ns, name);
+        let (both, theirs) = (["report", "correct"], "alice's");
+        alice.create(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": world.ns}})).await;
+        for name in both {
+            alice.create(config_map_in(&world.ns, name, theirs)).await;
+            let manifest = annotated(config_map_in("", name, "ours"), &[("apply", "IfAbsent")]);
+            let policy = if name == "report" { "Report" } else { "Correct" };
+            let spec = json!({"targets": [{"clusterNames": ["berlin"]}], "drift": {"policy": policy}});
+            world.deliver_with(name, &manifest, spec).await;
+            world.ready(name).await;
+            assert!(says(theirs)(&alice.live(&at(name)).await));
+        }
+        // No watch tells of what is not the hub's.
+        for name in both {
+            alice.delete(&at(name)).await;
+        }
+        world.restart_hub().await;
+        for name in both {
+            alice.when(&at(name), "made where there is none", says("ours")).await;
+            world.ready(name).await;
+        }
+        // It is this hub's now.
+        alice.delete(&at("report")).await;
+        world.target_is("report", "berlin", TargetState::Failed, "ObjectsMissing").await;
+        world.end().await;
+    });
+}

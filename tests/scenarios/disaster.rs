@@ -1,5 +1,7 @@
 //! What is lost with a hub, and what comes back with a backup, destroys nothing in the members.
 
+use std::collections::BTreeSet;
+
 use serde_json::{Value, json};
 use testkit::world::{At, Mark, SOON, World, wait_for};
 use vidra_api::TargetState;
@@ -371,6 +373,78 @@ fn a_hub_that_is_behind_by_a_few_objects_in_each_of_many_resources_holds_its_wri
         world.hub.merge(&world.member_at("berlin"), confirm).await;
         for number in 0..2 {
             world.ready(&name(number)).await;
+        }
+        world.end().await;
+    });
+}
+
+/// What is said of a member in Events for this reason, each text once.
+async fn said_of(world: &World, member: &str, reason: &str) -> BTreeSet<String> {
+    let uid = world.member(member).await.and_then(|member| member.metadata.uid).expect("it is registered");
+    let all = world.hub.list(&At::new("events.k8s.io/v1", "Event", "", "")).await;
+    let of =
+        all.iter().filter(|event| event["reason"] == reason && event["regarding"]["uid"] == uid.as_str());
+    of.map(|event| event["note"].as_str().unwrap_or_default().to_owned()).collect()
+}
+
+#[test]
+fn a_hub_that_is_behind_two_members_writes_nothing_to_either_and_says_so_in_the_same_words() {
+    scenario(async |mut world| {
+        let members = ["berlin", "tokyo"];
+        world.register(&members).await;
+        // One of which later declarations have dropped an object that a hub that is behind would make again.
+        let names = ["aside", "shop-0", "shop-1"];
+        let manifest = |name: &str, value: &str| -> String {
+            let settings = |number| config_map(&format!("{name}-{number}"), value);
+            match (name, value) {
+                ("aside", "one") => config_map("kept", "one") + &config_map("dropped", "one"),
+                ("aside", _) => config_map("kept", "one"),
+                _ => (0..4).map(settings).collect(),
+            }
+        };
+        for value in ["one", "two"] {
+            for name in names {
+                world.deliver(name, &members, &manifest(name, value)).await;
+                world.ready(name).await;
+            }
+        }
+        for member in members {
+            world.alice(member).await.gone(&At::config_map(&world.ns, "dropped")).await;
+        }
+        world.stop_hub().await;
+        lose_all_but_the_identity(&world).await;
+        let mark = world.mark();
+        for name in names {
+            world.deliver(name, &members, &manifest(name, "one")).await;
+        }
+        world.start_hub().await;
+        for (name, member) in names.iter().flat_map(|name| members.map(|member| (name, member))) {
+            world.target_is(name, member, TargetState::Failed, "HubRestored").await;
+        }
+        for member in members {
+            assert_eq!(world.writes(member, &mark), [], "{member}");
+            wait_for("an Event", SOON, async || match said_of(&world, member, "HubRestored").await.len() {
+                0 => Err("none yet".to_owned()),
+                _ => Ok(()),
+            })
+            .await;
+        }
+        for name in names {
+            world.look(name, "1", 2).await;
+        }
+        let mut said = BTreeSet::new();
+        for member in members {
+            assert_eq!(world.writes(member, &mark), [], "{member}");
+            let texts = said_of(&world, member, "HubRestored").await;
+            said.extend(texts.into_iter().map(|text| text.replace(member, "MEMBER")));
+        }
+        assert_eq!(said.len(), 1, "{said:?}");
+        for member in members {
+            let confirm = json!({"metadata": {"annotations": {"vidra.dev/confirm": "restore"}}});
+            world.hub.merge(&world.member_at(member), confirm).await;
+        }
+        for name in names {
+            world.ready(name).await;
         }
         world.end().await;
     });

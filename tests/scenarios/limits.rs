@@ -1,11 +1,11 @@
 //! The limits that the ConfigMap of settings draws, and that a bad value leaves the last good one.
 
 use serde_json::{Value, json};
-use testkit::world::World;
-use vidra_api::{TargetState, VidraTargetStatus};
+use testkit::world::{At, World};
+use vidra_api::{TargetState, VidraTargetStatus, find};
 
 use crate::{
-    config_map, object, scenario,
+    config_map, object, says, scenario,
     settings::{said, set, settings_at},
 };
 
@@ -114,6 +114,64 @@ fn more_targets_than_the_removal_guard_says_are_not_lost_at_once() {
         said(&world, "SettingInvalid").await;
         deliver(1).await;
         gone().await;
+        world.hub.delete(&settings_at(&world)).await;
+        world.end().await;
+    });
+}
+
+#[test]
+fn what_goes_beyond_the_bound_of_its_namespace_is_told_and_everything_else_goes_on() {
+    scenario(async |mut world| {
+        world.register(&["berlin"]).await;
+        let alice = world.alice("berlin").await;
+        let objects = |names: &[&str]| names.iter().map(|name| config_map(name, "one")).collect::<String>();
+        let (ns, team) = (world.ns.clone(), format!("{}-others", world.ns));
+        let at = |name: &str| At::config_map(&ns, name);
+        world.deliver("shop", &["berlin"], &objects(&["a", "b"])).await;
+        world.ready("shop").await;
+        take(&world, json!({"namespaceMaxObjects": "3"})).await;
+        let full = async |world: &World, name: &str| {
+            let resource = world.resource_says(name, "Stalled", "True", "NamespaceFull").await;
+            let told = find(&resource.status.unwrap().conditions, "Ready").unwrap().message.clone();
+            assert!(told.contains("4 objects") && told.contains("namespaceMaxObjects"), "{told}");
+        };
+        world.deliver("more", &["berlin"], &objects(&["c", "d"])).await;
+        full(&world, "more").await;
+        // Another namespace has its own room.
+        world.hub.create(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": team}})).await;
+        let mut theirs = json!({"apiVersion": "vidra.dev/v1alpha1", "kind": "VidraResource",
+            "metadata": {"name": "theirs", "namespace": team},
+            "spec": {"targets": [{"clusterNames": ["berlin"]}]}});
+        theirs["spec"]["manifest"] = objects(&["x", "y", "z"]).into();
+        world.hub.apply(&theirs, true).await.expect("it is taken");
+        alice.when(&At::config_map(&team, "z"), "delivered", says("one")).await;
+
+        // What was delivered stays, is repaired, and comes first after a restart.
+        world.deliver("shop", &["berlin"], &objects(&["b", "e", "f", "g"])).await;
+        full(&world, "shop").await;
+        for restarted in [false, true] {
+            if restarted {
+                world.restart_hub().await;
+                world.reconcile_now("more", "1").await;
+                full(&world, "more").await;
+            }
+            alice.merge(&at("a"), json!({"data": {"key": "evil"}})).await;
+            alice.when(&at("a"), "repaired", says("one")).await;
+        }
+        assert!(world.target("more", "berlin").await.is_none());
+        for name in ["c", "e"] {
+            assert!(alice.get(&at(name)).await.is_none(), "{name}");
+        }
+
+        // Where there is room, it is delivered.
+        world.deliver("shop", &["berlin"], &objects(&["b"])).await;
+        world.ready("shop").await;
+        alice.gone(&at("a")).await;
+        world.reconcile_now("more", "2").await;
+        world.ready("more").await;
+        world.hub.delete(&At::of(&theirs)).await;
+        world.hub.gone(&At::of(&theirs)).await;
+        world.hub.delete(&At::new("v1", "Namespace", "", &team)).await;
         world.hub.delete(&settings_at(&world)).await;
         world.end().await;
     });

@@ -205,3 +205,36 @@ fn each_object_of_another_hub_keeps_this_one_from_starting_and_a_members_own_lab
         world.end().await;
     });
 }
+
+#[test]
+fn what_comes_of_another_hub_while_this_one_runs_ends_it_and_stays_as_it_is() {
+    scenario(async |mut world| {
+        delivered_and_stopped(&mut world).await;
+        for kind in ["VidraTarget", "VidraInventory"] {
+            world.start_hub().await;
+            world.ready("shop").await;
+            let mark = world.mark();
+            let Kept { at, name, hub } = kept(&world, kind).await.pop().unwrap();
+            world.hub.merge(&at, json!({"metadata": {"labels": {"vidra.dev/hub": "another"}}})).await;
+            let ended = world.ends_by_itself().await;
+            for words in ["OfAnotherHub", kind, &name, "the hub another", "--adopt-hub-state"] {
+                assert!(ended.contains(words), "{ended}");
+            }
+            let refused = world.refuses_to_start().await;
+            assert!(refused.contains("the hub another"), "{refused}");
+            let live = world.hub.live(&at).await;
+            assert_eq!(live["metadata"]["labels"]["vidra.dev/hub"], "another", "it is not relabelled");
+            assert_eq!(world.writes("berlin", &mark), []);
+            world.hub.merge(&at, json!({"metadata": {"labels": {"vidra.dev/hub": hub}}})).await;
+        }
+        // A MemberCluster may be labelled by whoever may write it: that is told, and what to do.
+        let member = world.member_at("berlin");
+        world.hub.merge(&member, json!({"metadata": {"labels": {"vidra.dev/hub": "another"}}})).await;
+        let refused = world.refuses_to_start().await;
+        assert!(refused.contains("kubectl label membercluster berlin vidra.dev/hub-"), "{refused}");
+        world.hub.merge(&member, json!({"metadata": {"labels": {"vidra.dev/hub": null}}})).await;
+        world.start_hub().await;
+        world.ready("shop").await;
+        world.end().await;
+    });
+}

@@ -1,10 +1,10 @@
 //! Several VidraResources of one hub, one object.
 
 use serde_json::{Value, json};
-use testkit::world::{Access, At, World};
+use testkit::world::{Access, At, Who, World};
 use vidra_api::TargetState;
 
-use crate::{config_map, marks, object, says, scenario, uid};
+use crate::{config_map, config_map_in, marks, object, says, scenario, uid};
 
 /// Two resources that declare the same ConfigMap alike, each beside one of its own.
 async fn shared(world: &World) -> (Access, At) {
@@ -186,6 +186,37 @@ fn a_namespace_that_is_declared_is_made_first_and_stays_when_the_resource_goes()
         let left = alice.live(&namespace).await;
         assert!(marks(&left).is_empty() && left["metadata"]["deletionTimestamp"].is_null(), "{left}");
         assert_eq!(alice.live(&At::of(&foreign)).await, foreign);
+        world.end().await;
+    });
+}
+
+#[test]
+fn an_entry_under_a_name_that_this_hub_does_not_know_keeps_no_object() {
+    scenario(async |world| {
+        world.register(&["berlin"]).await;
+        let at = |name: &str| At::config_map(&world.ns, name);
+        let objects = |names: &[&str]| names.iter().map(|name| config_map(name, "one")).collect::<String>();
+        world.deliver("shop", &["berlin"], &objects(&["dropped", "deleted"])).await;
+        world.ready("shop").await;
+        let client = world.bed().client("berlin", Who::Alice).await.expect("a client");
+        let forger = Access::new(client, &format!("vidra/{}/x/y", world.ns));
+        for name in ["dropped", "deleted"] {
+            forger.apply(&config_map_in(&world.ns, name, "one"), true).await.expect("it is her right");
+        }
+        world.deliver("shop", &["berlin"], &objects(&["deleted"])).await;
+        forger.gone(&at("dropped")).await;
+        world.ready("shop").await;
+        world.remove("shop").await;
+        assert!(forger.get(&at("deleted")).await.is_none());
+
+        // One that the hub knows keeps what both apply.
+        world.deliver("shop", &["berlin"], &objects(&["both"])).await;
+        world.ready("shop").await;
+        world.deliver("bank", &["berlin"], &objects(&["both"])).await;
+        world.ready("bank").await;
+        let before = uid(&forger.live(&at("both")).await);
+        world.remove("shop").await;
+        assert_eq!(uid(&forger.live(&at("both")).await), before);
         world.end().await;
     });
 }

@@ -65,6 +65,15 @@ impl RunningHub {
         Ok(Self { stop, task: Some(task), metrics })
     }
 
+    /// Waits until it has ended by itself; why.
+    pub async fn ended(mut self) -> String {
+        match self.task.take().expect("it runs").await {
+            Ok(Err(error)) => error.to_string(),
+            Ok(Ok(())) => "nothing is amiss".to_owned(),
+            Err(error) => error.to_string(),
+        }
+    }
+
     /// Ends it and waits until all of it has ended.
     pub async fn stop(mut self) -> Result<()> {
         self.stop.cancel();

@@ -82,6 +82,12 @@ pub enum Mutant {
     UnrenderedDeclaresNothing,
     /// Of two VidraResources that apply an object the older comes first, whatever their namespaces.
     AgeAcrossNamespaces,
+    /// Whoever applies an object under a name of this hub's has it.
+    AnyOwner,
+    /// What the hub keeps of another hub is relabelled.
+    TakesAnyState,
+    /// What takes long is computed on the threads that everything else runs on.
+    BlocksThreads,
 }
 
 impl Mutant {
@@ -103,7 +109,7 @@ impl Mutant {
     ];
 
     /// Those that take away one guard each; docs/reference/safety.md names the test that notices.
-    pub const GUARDS: [Mutant; 23] = [
+    pub const GUARDS: [Mutant; 26] = [
         Mutant::ApprovesAnything,
         Mutant::MissingMemberAffirms,
         Mutant::UntracedDeleted,
@@ -127,6 +133,9 @@ impl Mutant {
         Mutant::NoRoomAsked,
         Mutant::UnrenderedDeclaresNothing,
         Mutant::AgeAcrossNamespaces,
+        Mutant::AnyOwner,
+        Mutant::TakesAnyState,
+        Mutant::BlocksThreads,
     ];
 }
 

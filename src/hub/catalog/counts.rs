@@ -1,6 +1,9 @@
 //! What of the catalog a member's status and the metrics count.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use vidra_api::{MemberTargets, VidraResource, VidraTarget};
 use vidra_core::status::{Standing, member_targets};
@@ -15,6 +18,52 @@ impl Catalog {
         let first = ResourceKey { namespace: namespace.into(), name: "".into() };
         let of = inner.resources.range(first..).take_while(|(key, _)| *key.namespace == *namespace);
         of.map(|(_, resource)| resource.clone()).collect()
+    }
+
+    /// The revisions that the targets of a namespace have.
+    pub fn revisions_in(&self, namespace: &str) -> BTreeSet<(ResourceKey, String)> {
+        let inner = self.inner.read();
+        let first = TargetKey::new(namespace, "", "");
+        let of = inner.targets.range(first..).take_while(|(key, _)| *key.namespace == *namespace);
+        of.map(|(key, target)| (key.resource_key(), target.spec.revision.clone())).collect()
+    }
+
+    /// The target on a cluster, there or not, of the first VidraResource of which this is true, by namespace and name:
+    /// one that is declared, or of which a VidraTarget or an inventory is there.
+    pub fn find_on(&self, cluster: &Arc<str>, is: impl Fn(&str, &str) -> bool) -> Option<TargetKey> {
+        let inner = self.inner.read();
+        let there = inner.by_cluster.get(cluster).into_iter().flatten();
+        let held = inner.inventories.keys().filter(|key| key.cluster == *cluster);
+        let declared = inner.resources.keys().map(|key| (&key.namespace, &key.name));
+        let mut all = there.chain(held).map(|key| (&key.namespace, &key.resource)).chain(declared);
+        let (namespace, resource) = all.find(|(namespace, name)| is(namespace, name))?;
+        Some(TargetKey { namespace: namespace.clone(), resource: resource.clone(), cluster: cluster.clone() })
+    }
+
+    /// The targets that VidraResources do not have on a cluster, wanted or not.
+    pub fn unmade_on(&self, cluster: &Arc<str>) -> Vec<TargetKey> {
+        let inner = self.inner.read();
+        let alive = inner
+            .resources
+            .iter()
+            .filter(|(_, resource)| !resource.spec.suspend && resource.metadata.deletion_timestamp.is_none());
+        let key = |key: &ResourceKey| TargetKey {
+            namespace: key.namespace.clone(),
+            resource: key.name.clone(),
+            cluster: cluster.clone(),
+        };
+        alive.map(|(resource, _)| key(resource)).filter(|key| !inner.targets.contains_key(key)).collect()
+    }
+
+    /// The first target on a cluster of which this is true.
+    pub fn first_on(
+        &self,
+        cluster: &str,
+        is: impl Fn(&TargetKey, &VidraTarget) -> bool,
+    ) -> Option<TargetKey> {
+        let inner = self.inner.read();
+        let mut keys = inner.by_cluster.get(cluster).into_iter().flatten();
+        keys.find(|key| inner.targets.get(*key).is_some_and(|target| is(key, target))).cloned()
     }
 
     /// The VidraTargets on a cluster.

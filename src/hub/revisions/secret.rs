@@ -68,8 +68,8 @@ fn part_name(resource: &str, revision: &str, number: usize) -> String {
     }
 }
 
-/// Reads a revision from its Secrets.
-pub(super) async fn fetch(api: &HubApi, key: &ResourceKey, revision: &str) -> Result<Content, RevisionError> {
+/// Reads a revision from its Secrets, packed as it is.
+pub(super) async fn fetch(api: &HubApi, key: &ResourceKey, revision: &str) -> Result<Vec<u8>, RevisionError> {
     let first = part_name(&key.name, revision, 0);
     let damaged = |why: String| RevisionError::Damaged { name: first.clone(), why };
     let secret = get(api, key, &first).await?;
@@ -86,7 +86,12 @@ pub(super) async fn fetch(api: &HubApi, key: &ResourceKey, revision: &str) -> Re
         let name = part_name(&key.name, revision, number);
         packed.extend_from_slice(payload(&get(api, key, &name).await?).map_err(damaged)?);
     }
-    unpack(&packed).map_err(damaged)
+    Ok(packed)
+}
+
+/// What was packed.
+pub(super) fn open(key: &ResourceKey, revision: &str, packed: &[u8]) -> Result<Content, RevisionError> {
+    unpack(packed).map_err(|why| RevisionError::Damaged { name: part_name(&key.name, revision, 0), why })
 }
 
 type Data = BTreeMap<String, ByteString>;

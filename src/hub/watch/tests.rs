@@ -36,7 +36,7 @@ fn one_that_cannot_be_read_is_kept_as_it_was_known_and_named() {
     let key = TargetKey::new("team", "shop", "berlin");
     let known = chunk(0, "5").to_string();
     let name = ("team".to_owned(), "shop.berlin.0".to_owned());
-    assert_eq!(show::<VidraInventory>(&catalog, kind, text(&known)), Some(name.clone()));
+    assert_eq!(show::<VidraInventory>(&catalog, kind, text(&known), |_| false), Some(name.clone()));
     assert_eq!((catalog.inventory(&key).len(), catalog.unread_inventory(&key)), (1, None));
 
     let mut newer = chunk(0, "6");
@@ -44,7 +44,7 @@ fn one_that_cannot_be_read_is_kept_as_it_was_known_and_named() {
     let newer = newer.to_string();
     let mut seen = BTreeSet::new();
     for object in [text(&newer), Object { text: &known, is_cut: true }] {
-        seen.extend(show::<VidraInventory>(&catalog, kind, object));
+        seen.extend(show::<VidraInventory>(&catalog, kind, object, |_| false));
         catalog.listed(kind, None, &seen, 9);
         assert_eq!(catalog.inventory(&key).len(), 1, "what was known holds");
         assert_eq!(catalog.unread_inventory(&key).as_deref(), Some("shop.berlin.0"));
@@ -61,7 +61,9 @@ fn one_that_cannot_be_read_is_kept_as_it_was_known_and_named() {
 fn one_that_is_not_listed_any_more_is_not_named_any_more() {
     let (catalog, kind) = (catalog(), Listed::Inventories);
     let key = TargetKey::new("team", "shop", "berlin");
-    show::<VidraInventory>(&catalog, kind, Object { text: &chunk(3, "6").to_string(), is_cut: true });
+    show::<VidraInventory>(&catalog, kind, Object { text: &chunk(3, "6").to_string(), is_cut: true }, |_| {
+        false
+    });
     assert_eq!(catalog.unread_inventory(&key).as_deref(), Some("shop.berlin.3"));
     catalog.listed(kind, None, &BTreeSet::new(), 9);
     assert_eq!(catalog.unread_inventory(&key), None);

@@ -15,18 +15,18 @@ use crate::member::error::{CallError, Class};
 impl Actor<'_> {
     /// Makes it, unless something bears its name: then that is joined, or left, or refused.
     pub(super) async fn create(&self, declared: &Declared, corrected: bool) -> Step {
+        if declared.directives.apply == ApplyMode::IfAbsent {
+            return self.make_where_absent(declared).await;
+        }
         match self.create_only(declared).await {
             Ok(uid) => Ok(Outcome::Applied { uid, corrected }),
-            Err(error) if is_taken(&error) => match declared.directives.apply {
-                ApplyMode::IfAbsent => self.leave_present(declared).await,
-                ApplyMode::Always | ApplyMode::Once => self.join(declared, None).await,
-            },
+            Err(error) if is_taken(&error) => self.join(declared, None).await,
             Err(error) => Err(error),
         }
     }
 
     /// A resourceVersion that no object can have makes the server refuse when one is there. Returns the new uid.
-    async fn create_only(&self, declared: &Declared) -> Result<String, CallError> {
+    pub(super) async fn create_only(&self, declared: &Declared) -> Result<String, CallError> {
         let mut body = self.body(declared);
         body["metadata"]["resourceVersion"] = "1".into();
         let answer = match self.send(declared, &body, false).await {
@@ -88,6 +88,6 @@ impl Actor<'_> {
 
 /// A create-only apply found an object of the name: the server looks at the fields' managers before it looks at the
 /// resourceVersion.
-fn is_taken(error: &CallError) -> bool {
+pub(super) fn is_taken(error: &CallError) -> bool {
     matches!(error.class, Class::Conflict | Class::FieldConflict(_))
 }

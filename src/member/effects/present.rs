@@ -3,7 +3,7 @@
 use vidra_api::labels::HUB_LABEL;
 use vidra_core::render::Declared;
 
-use super::{Actor, Outcome, Step};
+use super::{Actor, Outcome, Step, make::is_taken};
 use crate::member::{
     error::{CallError, Class},
     owner::{Standing, standing},
@@ -11,13 +11,22 @@ use crate::member::{
 };
 
 impl Actor<'_> {
-    /// The name is taken. Ours, it is taken into the inventory; anybody else's is theirs.
-    pub(super) async fn leave_present(&self, declared: &Declared) -> Step {
-        let live = self.read(&declared.key, &declared.gvk).await?;
-        let Some(live) = live.filter(|live| !live.is_terminating()) else {
-            let message = "the object of this name is going; trying again".to_owned();
-            return Err(CallError { class: Class::Conflict, message });
+    /// Made if nothing bears its name. Ours, it is taken into the inventory; anybody else's is theirs.
+    pub(super) async fn make_where_absent(&self, declared: &Declared) -> Step {
+        let going = || {
+            let message = "the object of this name comes and goes; trying again".to_owned();
+            Err(CallError { class: Class::Conflict, message })
         };
+        let Some(live) = self.read(&declared.key, &declared.gvk).await? else {
+            return match self.create_only(declared).await {
+                Ok(uid) => Ok(Outcome::Applied { uid, corrected: false }),
+                Err(error) if is_taken(&error) => going(),
+                Err(error) => Err(error),
+            };
+        };
+        if live.is_terminating() {
+            return going();
+        }
         match standing(&live.json, self.owner) {
             // Without our label no watch shows it, and asking again and again would tell no more.
             Standing::Ours if live.json["metadata"]["labels"][HUB_LABEL] == *self.owner.hub.as_ref() => {

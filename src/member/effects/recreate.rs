@@ -15,7 +15,7 @@ use super::{Actor, Outcome, Step, remove::Deletion};
 use crate::member::{
     error::{CallError, Class},
     live::Live,
-    owner::{Standing, other_owners, standing},
+    owner::{Standing, standing},
     records::Source,
 };
 
@@ -54,7 +54,7 @@ impl Actor<'_> {
             );
         }
         let ours = match standing(&live.json, self.owner) {
-            Standing::Ours => !other_owners(&live.json, self.owner),
+            Standing::Ours => !self.has_other_owners(&live),
             // Known by its uid.
             Standing::Foreign => true,
             Standing::Shared | Standing::OtherHub(_) | Standing::Controlled => false,

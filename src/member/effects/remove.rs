@@ -18,7 +18,7 @@ use super::{Actor, LABEL_MAX, Outcome, Step, empty::Contents};
 use crate::member::{
     error::CallError,
     live::Live,
-    owner::{Standing, other_owners, standing},
+    owner::{Standing, other_owners_of, standing},
     records::Source,
 };
 
@@ -103,7 +103,7 @@ impl Actor<'_> {
 
     /// Deletes or releases what was read and is ours.
     async fn part(&self, api: &Api<Live>, gvk: &Gvk, key: &ObjectKey, live: Live, parting: Parting) -> Step {
-        let others = other_owners(&live.json, self.owner);
+        let others = self.has_other_owners(&live);
         // A person's word, on the live object: it stays, whatever is declared.
         let kept = live.json["metadata"]["annotations"][PRUNE] == "disabled";
         let kept = kept && !mutants::is(Mutant::PruneKept);
@@ -204,6 +204,11 @@ impl Actor<'_> {
             Err(error) if error.is_gone(&key.name) => Ok(Outcome::Gone),
             Err(error) => Err(error),
         }
+    }
+
+    /// Another VidraResource of this hub applies it too, one that the hub knows.
+    pub(super) fn has_other_owners(&self, live: &Live) -> bool {
+        other_owners_of(&live.json, self.owner).into_iter().any(|manager| self.session.is_owner(manager))
     }
 
     /// Something on the object itself says that it is this owner's: an entry of an inventory alone may be anybody's.

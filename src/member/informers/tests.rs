@@ -55,6 +55,7 @@ fn deps(said: Arc<Mutex<Vec<String>>>) -> SessionDeps {
     let (metrics, rng) = (Metrics::default(), Arc::new(SeededRng::new(1)));
     let (queue, _) = Queue::new(Limits::default(), rng.clone(), metrics.queue());
     SessionDeps {
+        is_owner: Arc::new(|_, _| false),
         hub: HubId::try_from("h1").unwrap(),
         salt: HashKey::new([7; 32]),
         queue,

@@ -1,7 +1,10 @@
 //! Objects that were applied from a later declaration than the hub knows: a hub that was restored from an older
 //! backup, or rebuilt from an older commit, would undo what was delivered since.
 
-use std::collections::BTreeMap;
+use std::{
+    collections::BTreeMap,
+    sync::atomic::{AtomicBool, Ordering},
+};
 
 use parking_lot::Mutex;
 use vidra_api::names::OwnerHash;
@@ -43,12 +46,18 @@ impl Records {
 
 /// How many such objects each target of a member has found: together they tell whether the hub is behind.
 #[derive(Debug, Default)]
-pub struct Later(Mutex<BTreeMap<TargetKey, usize>>);
+pub struct Later {
+    found: Mutex<BTreeMap<TargetKey, usize>>,
+    /// All that the hub has there was looked at once.
+    complete: AtomicBool,
+    /// Who waits for that, and whether it is to deliver something new.
+    waiting: Mutex<BTreeMap<TargetKey, bool>>,
+}
 
 impl Later {
     /// A target tells what it found; returns what all had found before, and now.
     pub fn note(&self, target: &TargetKey, count: usize) -> (usize, usize) {
-        let mut all = self.0.lock();
+        let mut all = self.found.lock();
         let before = all.values().sum();
         all.insert(target.clone(), count);
         (before, all.values().sum())
@@ -56,29 +65,40 @@ impl Later {
 
     /// The target has been looked at, or cannot be. Returns whether that is news.
     pub fn note_looked(&self, target: &TargetKey) -> bool {
-        let mut all = self.0.lock();
+        let mut all = self.found.lock();
         !all.contains_key(target) && all.insert(target.clone(), 0).is_none()
     }
 
-    /// The first of these that has not looked.
-    pub fn awaited<'a>(&self, mut targets: impl Iterator<Item = &'a TargetKey>) -> Option<&'a TargetKey> {
-        let all = self.0.lock();
-        targets.find(|target| !all.contains_key(target))
+    /// Whether the target has been looked at, or cannot be.
+    pub fn has_looked(&self, target: &TargetKey) -> bool {
+        self.found.lock().contains_key(target)
     }
 
-    /// Some have found later declarations.
-    pub fn any(&self) -> bool {
-        self.0.lock().values().any(|count| *count > 0)
+    /// All that the hub has there was looked at. Returns who waits for that, and whether it is to deliver something new.
+    pub fn complete(&self) -> BTreeMap<TargetKey, bool> {
+        self.complete.store(true, Ordering::Relaxed);
+        std::mem::take(&mut *self.waiting.lock())
+    }
+
+    /// Whether all that the hub has there was looked at once.
+    pub fn is_complete(&self) -> bool {
+        self.complete.load(Ordering::Relaxed)
+    }
+
+    /// A target waits until all that the hub has there was looked at.
+    pub fn wait(&self, target: &TargetKey, is_new: bool) {
+        self.waiting.lock().insert(target.clone(), is_new);
     }
 
     /// The target is gone.
     pub fn forget(&self, target: &TargetKey) {
-        self.0.lock().remove(target);
+        self.waiting.lock().remove(target);
+        self.found.lock().remove(target);
     }
 
     /// All of these have looked, and found nothing.
     pub fn is_over(&self, targets: &[TargetKey]) -> bool {
-        let all = self.0.lock();
+        let all = self.found.lock();
         targets.iter().all(|target| all.get(target) == Some(&0))
     }
 }

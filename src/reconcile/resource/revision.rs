@@ -67,7 +67,7 @@ impl Pass<'_> {
         &self,
         sources: Vec<sources::Source>,
     ) -> Result<Result<Arc<Parsed>, RevisionError>, CallError> {
-        let (content, parsed) = match self.hub.revisions.parse(self.resource, sources) {
+        let (content, parsed) = match self.hub.revisions.parse(self.resource, sources).await {
             Ok(parsed) => parsed,
             Err(error) => return Ok(Err(error)),
         };
@@ -78,6 +78,9 @@ impl Pass<'_> {
         let kept = self.hub.memo.lock().kept_revision.get(self.key).cloned();
         let is_kept = kept.is_some_and(|kept| kept.name == parsed.name && self.is_kept(&kept))
             || known == Some(parsed.name.as_str());
+        if let Err(error) = self.admit(&parsed, is_kept).await {
+            return Ok(Err(error));
+        }
         if (!is_kept || self.of_outdated(|known| known.lost))
             && let Err(error) = self.store(&content, &parsed.name).await?
         {
@@ -93,6 +96,21 @@ impl Pass<'_> {
         Ok(Ok(parsed))
     }
 
+    /// Holds the revision, if there is room for it beside what the namespace's other VidraResources have. What was let in
+    /// before keeps its room.
+    async fn admit(&self, parsed: &Arc<Parsed>, is_kept: bool) -> Result<(), RevisionError> {
+        let revisions = &self.hub.revisions;
+        let targets = self.hub.catalog.targets_of(self.key);
+        if is_kept || targets.values().any(|target| target.spec.revision == parsed.name) {
+            return revisions.hold(self.key, parsed, None);
+        }
+        // After a restart too what others have comes first. What cannot be had of it takes no room.
+        for (key, name) in self.hub.catalog.revisions_in(&self.key.namespace) {
+            let _ = revisions.get(&self.hub.api, &key, &name).await;
+        }
+        revisions.hold(self.key, parsed, Some(self.hub.tuning.now().namespace))
+    }
+
     /// It was kept of this very VidraResource: with another of its name its Secret went.
     fn is_kept(&self, kept: &KeptRevision) -> bool {
         kept.uid == self.resource.metadata.uid
@@ -100,7 +118,7 @@ impl Pass<'_> {
 
     async fn store(&self, content: &Content, name: &str) -> Result<Result<(), RevisionError>, CallError> {
         let owner = self.owner();
-        match self.hub.revisions.secrets(self.resource, &owner.to_string(), content, name) {
+        match self.hub.revisions.secrets(self.resource, &owner.to_string(), content, name).await {
             Ok(secrets) => {
                 for secret in &secrets {
                     match self.hub.api.create_revision(secret).await {

@@ -28,6 +28,8 @@ pub(super) struct Scene<'a> {
     pub(super) wants: Cow<'a, BTreeMap<ObjectKey, Want>>,
     /// This very revision was applied whole before.
     pub(super) delivered: bool,
+    /// It is time to look for what no watch shows.
+    pub(super) revisit: bool,
 }
 
 impl Scene<'_> {
@@ -63,7 +65,7 @@ impl Pass<'_> {
         live: &BTreeMap<ObjectKey, Live>,
         inventory: &mut Inventory,
     ) -> Look {
-        let Scene { session, owner, desired, blind, ref wants, delivered } = *scene;
+        let Scene { session, owner, desired, blind, ref wants, delivered, revisit } = *scene;
         let generations = session.records.generations(&owner.hash, desired, self.known_generation());
         let behind = self.restored(session, &generations);
         proven(inventory, wants, live);
@@ -82,6 +84,7 @@ impl Pass<'_> {
             prune: self.target.spec.prune,
             complete: desired.unresolved.is_empty() && blind.is_empty(),
             delivered,
+            revisit,
             unplannable: unplannable(desired, blind),
             policy: self.policy(),
         };

@@ -184,7 +184,9 @@ impl Pass<'_> {
             Outcome::Applied { .. } | Outcome::Adopted { .. } | Outcome::Recreated { .. } | Outcome::Present
         );
         let corrected = matches!(outcome, Outcome::Applied { corrected: true, .. });
-        let again = matches!(effect.action, Action::Apply { .. } | Action::Create) && self.is_delivered();
+        let again = matches!(effect.action, Action::Apply { .. } | Action::Create)
+            && !matches!(outcome, Outcome::Present)
+            && self.is_delivered();
         if done && (repairs || corrected || again) {
             report.reapplied.insert(key.clone());
         }

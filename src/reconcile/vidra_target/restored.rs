@@ -3,6 +3,7 @@
 
 use kube::ResourceExt;
 use vidra_api::{
+    VidraTarget,
     labels::{CONFIRM, CONFIRM_RESTORE},
     target::Desired as Wish,
 };
@@ -16,6 +17,7 @@ use crate::{
     hub::events::Severity,
     member::{records::Generations, session::Session},
     queue::{Key, Priority, TargetKey},
+    reconcile::owners::is_selected,
 };
 
 /// So many objects from later declarations in one member may be an accident: somebody's own copy of a stamp.
@@ -32,7 +34,6 @@ impl Pass<'_> {
     /// Why nothing is written to the member, if the hub is behind it.
     pub(super) fn restored(&self, session: &Session, found: &Generations) -> Option<Delivery> {
         let cluster = &self.key.cluster;
-        self.note_first_look(session);
         let (before, total) = session.later.note(self.key, found.later);
         if before > FEW && total <= FEW {
             self.hub.wake_targets(cluster);
@@ -46,13 +47,13 @@ impl Pass<'_> {
         if confirmed {
             return None;
         }
-        if found.later > 0
-            && !mutants::is(Mutant::WritesBeforeLooks)
-            && let Some(awaited) = self.unlooked(session)
-        {
-            let later = found.later;
+        let awaited = match found.later > 0 || !session.later.is_complete() {
+            true => self.looked(session),
+            false => None,
+        };
+        if let Some(awaited) = awaited.filter(|_| !mutants::is(Mutant::WritesBeforeLooks)) {
             let message = format!(
-                "{later} objects were applied from a later declaration than this hub has; before they are written, all that the hub has on {cluster} is looked at, and {awaited} is not yet"
+                "before anything is written there, all that the hub has on {cluster} is looked at, and {awaited} is not yet"
             );
             return Some(Delivery::Waiting { reason: "LooksFirst", message });
         }
@@ -62,30 +63,69 @@ impl Pass<'_> {
         let example = found.example.as_ref().map_or_else(String::new, |(key, generation)| {
             format!(" (here {key}, at generation {generation} of the VidraResource)")
         });
-        let message = format!(
-            "{total} objects on {cluster} were applied from later declarations than this hub has{example}: it seems to be restored \
-             from an older backup, and nothing is written there. Apply the later VidraResources, or annotate the \
-             MemberCluster: {CONFIRM}={CONFIRM_RESTORE}"
+        let so = format!("on {cluster} were applied from later declarations than this hub has");
+        let what = format!(
+            "it seems to be restored from an older backup, and nothing is written there. Apply the later VidraResources, or \
+             annotate the MemberCluster: {CONFIRM}={CONFIRM_RESTORE}"
         );
-        self.hub.events.say(member.as_ref(), Severity::Warning, "HubRestored", &message);
+        // The same words whichever target says so.
+        self.hub.events.say(
+            member.as_ref(),
+            Severity::Warning,
+            "HubRestored",
+            &format!("more than {FEW} objects {so}: {what}"),
+        );
+        let message = format!("{total} objects {so}{example}: {what}");
         Some(Delivery::Failed { reason: "HubRestored", message, stalled: true })
     }
 
-    /// This target was looked at, or cannot be: others that wait for all looks may go on.
+    /// This target was looked at, or cannot be.
     pub(super) fn note_first_look(&self, session: &Session) {
-        if session.later.note_looked(self.key) && session.later.any() && self.unlooked(session).is_none() {
-            self.hub.wake_targets(&self.key.cluster);
+        if session.later.note_looked(self.key) {
+            self.looked(session);
         }
     }
 
-    /// A target of the member that is to be kept there and has not been looked at in this session.
+    /// The same where nobody knows what is wanted there.
+    pub(super) fn cannot_look(&self) {
+        if let Some(session) = self.hub.session(&self.key.cluster) {
+            self.note_first_look(&session);
+        }
+    }
+
+    /// What is still to be looked at; after the last look those go on that wait for it.
+    fn looked(&self, session: &Session) -> Option<TargetKey> {
+        let awaited = self.unlooked(session);
+        if awaited.is_none() {
+            for (key, is_new) in session.later.complete() {
+                // What somebody changes is not to wait behind repairs.
+                let priority = if is_new { Priority::User } else { Priority::Resync };
+                self.hub.queue.add(Key::Target(key), priority);
+            }
+        }
+        awaited
+    }
+
+    /// What is to be kept on the member and has not been looked at in this session: a target, or one that is still to
+    /// be made, for a restore may bring back VidraResources alone.
     fn unlooked(&self, session: &Session) -> Option<TargetKey> {
-        let fleet = self.hub.catalog.fleet_on(&self.key.cluster);
-        let kept = fleet.iter().filter(|(_, target)| {
+        let is_awaited = |key: &TargetKey, target: &VidraTarget| {
             target.spec.desired == Wish::Present
                 && !target.spec.suspend
                 && target.metadata.deletion_timestamp.is_none()
+                && !session.later.has_looked(key)
+        };
+        self.hub.catalog.first_on(&self.key.cluster, is_awaited).or_else(|| self.unmade())
+    }
+
+    fn unmade(&self) -> Option<TargetKey> {
+        let mut unmade = self.hub.catalog.unmade_on(&self.key.cluster);
+        let memo = self.hub.memo.lock();
+        unmade.retain(|key| {
+            let resource = key.resource_key();
+            !memo.looked.contains_key(&resource) && !memo.tried.contains(&resource)
         });
-        session.later.awaited(kept.map(|(key, _)| key)).cloned()
+        drop(memo);
+        unmade.into_iter().find(|key| is_selected(&self.hub.catalog, key))
     }
 }

@@ -13,7 +13,7 @@ use crate::{config_map, says};
 const MANY: usize = 200;
 
 #[test]
-fn a_change_made_right_after_a_start_is_delivered_before_all_the_rest_is_looked_at() {
+fn a_change_made_right_after_a_start_is_delivered_before_all_the_rest_is_repaired() {
     scenario(async |mut world| {
         world.register(&["berlin"]).await;
         let name = |number: usize| format!("r{number:03}");

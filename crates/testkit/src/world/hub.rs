@@ -104,6 +104,12 @@ impl World {
         self.running.take().expect("the hub runs").stop().await.expect("the hub ends well");
     }
 
+    /// Waits until the hub has ended by itself; why.
+    pub async fn ends_by_itself(&mut self) -> String {
+        let ended = self.running.take().expect("the hub runs").ended();
+        tokio::time::timeout(LONG, ended).await.expect("the hub ends by itself")
+    }
+
     /// Stops the hub and starts it anew: it remembers nothing.
     pub async fn restart_hub(&mut self) {
         self.stop_hub().await;

@@ -58,6 +58,7 @@ struct State {
     handovers: BTreeMap<ObjectKey, Handover>,
     delivered: bool,
     unplannable: Option<i32>,
+    revisit: bool,
 }
 
 impl State {
@@ -92,6 +93,7 @@ impl State {
             prune,
             complete,
             delivered,
+            revisit: self.revisit,
             unplannable,
             policy,
         })

@@ -86,7 +86,8 @@ pub(super) fn apply_stages(input: &PlanInput<'_>, plan: &mut Plan) {
             }
             Decision::Act(action) => {
                 // A look changes nothing: what is there is waited for, or not, as it is.
-                if !matches!(action, Action::Look { .. }) || !is_current(row, input) {
+                let looks = matches!(action, Action::Look { .. }) || row.is_settled();
+                if !looks || !is_current(row, input) {
                     walk.note_late(key, want);
                 }
                 let effect = Effect { key: key.clone(), gvk: want.gvk.clone(), action };
@@ -124,7 +125,9 @@ fn repairs(row: &Row<'_>, action: &Action, input: &PlanInput<'_>) -> bool {
         Action::Apply { why: Why::Drifted, .. } | Action::Verify { .. } | Action::Look { .. } => true,
         // What it was applied as went with it.
         Action::Apply { why: Why::Missing, .. } => input.delivered,
-        Action::Create => input.delivered && row.held.is_some_and(|held| !held.uid.is_empty()),
+        Action::Create => {
+            input.delivered && (row.is_settled() || row.held.is_some_and(|held| !held.uid.is_empty()))
+        }
         Action::Apply { why: Why::Changed | Why::Joined, .. }
         | Action::Delete { .. }
         | Action::DeleteEmpty { .. }
@@ -134,12 +137,19 @@ fn repairs(row: &Row<'_>, action: &Action, input: &PlanInput<'_>) -> bool {
     }
 }
 
+impl Row<'_> {
+    /// Nothing more is done for it, see [`is_settled`].
+    fn is_settled(&self) -> bool {
+        self.held.is_some_and(|held| is_settled(self.want, held))
+    }
+}
+
 fn is_current(row: &Row<'_>, input: &PlanInput<'_>) -> bool {
     match row.live {
         Some(live) => live.current,
         // Drift that is left as it is holds nothing back.
         None if input.policy.drift != DriftPolicy::Correct => true,
-        None => row.held.is_some_and(|held| is_settled(row.want, held)),
+        None => row.is_settled(),
     }
 }
 
@@ -149,8 +159,12 @@ fn decide_by_mode(row: &Row<'_>, input: &PlanInput<'_>) -> Decision {
     if mode == ApplyMode::Always {
         return decide(row, input);
     }
-    if row.held.is_some_and(|held| is_settled(want, held)) {
-        return Decision::Nothing;
+    if row.is_settled() {
+        let gone_untold = mode == ApplyMode::IfAbsent && input.revisit && row.live.is_none();
+        return match gone_untold && input.policy.drift != DriftPolicy::Ignore {
+            true => Decision::Act(Action::Create),
+            false => Decision::Nothing,
+        };
     }
     let Some(live) = row.live else {
         return match decide(row, input) {

@@ -136,6 +136,15 @@ fn an_object_that_is_wanted_where_there_is_none_is_made_and_never_changed() {
         assert_eq!(plan, Plan::default());
     }
     assert_eq!(settled(base(), "", "h0").plan(Wish::Present), Plan::default(), "somebody else's is there");
+    // Whether it still is no watch tells: it is looked for now and then, and keeps nothing waiting.
+    let state = in_wave(settled(base(), "", "h0"), "ConfigMap", "b", 1);
+    let plan = State { revisit: true, delivered: true, ..state }.plan(Wish::Present);
+    assert_eq!(acted(&plan), [["a"], ["b"]]);
+    assert_eq!(plan.waits, []);
+    let ignore = Policy { drift: DriftPolicy::Ignore, ..Policy::default() };
+    let plan =
+        State { revisit: true, ..settled(base(), "", "h0") }.plan_under(Wish::Present, true, true, ignore);
+    assert_eq!(plan, Plan::default());
     let mut dropped = settled(base(), "u", "h1");
     dropped.wants.clear();
     assert_eq!(dropped.plan(Wish::Present).removals.len(), 1);
