@@ -17,6 +17,7 @@ mod revision;
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
+    time::Duration,
 };
 
 use futures::{StreamExt, stream};

@@ -121,10 +121,7 @@ impl Pass<'_> {
     fn unmade(&self) -> Option<TargetKey> {
         let mut unmade = self.hub.catalog.unmade_on(&self.key.cluster);
         let memo = self.hub.memo.lock();
-        unmade.retain(|key| {
-            let resource = key.resource_key();
-            !memo.looked.contains_key(&resource) && !memo.tried.contains(&resource)
-        });
+        unmade.retain(|key| !memo.tried.contains(&key.resource_key()));
         drop(memo);
         unmade.into_iter().find(|key| is_selected(&self.hub.catalog, key))
     }
