@@ -1,12 +1,15 @@
 //! Scenarios that only clusters in memory can show: what takes hours or is a matter of a moment, late answers, watches
-//! that lag or lie, what changes in the middle of long work, objects that etcd does not take, webhooks, many targets.
+//! that lag or lie, what changes in the middle of long work, objects that etcd does not take, webhooks, gateways, many
+//! targets, panics.
 
 mod clockwork;
+mod gateways;
 mod hurried;
 mod lagging;
 mod late;
 mod midway;
 mod oversized;
+mod panics;
 mod patience;
 mod refused;
 mod restored;
