@@ -62,6 +62,16 @@ pub enum Mutant {
     FloodGoesOn,
     /// Whatever stands in a stamp is the hub's.
     AnyStamp,
+    /// A page that a gateway answers with is taken for the API server's word.
+    HtmlBelieved,
+    /// What a server refuses of an object is sent again at once.
+    RefusedGoesOn,
+    /// A discovery that shows nothing is believed.
+    AnyDiscovery,
+    /// A kind that is not served is gone for good.
+    KindGoneAtOnce,
+    /// All causes of an error are looked at.
+    AllCauses,
 }
 
 impl Mutant {
@@ -83,7 +93,7 @@ impl Mutant {
     ];
 
     /// Those that take away one guard each; docs/reference/safety.md names the test that notices.
-    pub const GUARDS: [Mutant; 13] = [
+    pub const GUARDS: [Mutant; 18] = [
         Mutant::ApprovesAnything,
         Mutant::MissingMemberAffirms,
         Mutant::UntracedDeleted,
@@ -97,6 +107,11 @@ impl Mutant {
         Mutant::RemovesWhileWaiting,
         Mutant::FloodGoesOn,
         Mutant::AnyStamp,
+        Mutant::HtmlBelieved,
+        Mutant::RefusedGoesOn,
+        Mutant::AnyDiscovery,
+        Mutant::KindGoneAtOnce,
+        Mutant::AllCauses,
     ];
 }
 

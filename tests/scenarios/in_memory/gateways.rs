@@ -4,7 +4,7 @@
 use std::{sync::Arc, time::Duration};
 
 use memkube::{Call, Fault, Verb};
-use testkit::world::At;
+use testkit::world::{At, Who};
 use vidra_api::TargetState;
 
 use super::scenario;
@@ -38,9 +38,12 @@ fn a_gateways_page_in_place_of_a_write_or_a_read_says_nothing_of_the_object_what
             world.ready("shop").await;
             let berlin = world.bed().memory("berlin").expect("this bed is in memory");
             let page = move |verb: Verb| {
-                Arc::new(move |call: &Call| match call.verb == verb && call.resource == "configmaps" {
-                    true => Fault::Html(code),
-                    false => Fault::None,
+                Arc::new(move |call: &Call| {
+                    let is_hubs = &*call.user == Who::VidraHub.name();
+                    match is_hubs && call.verb == verb && call.resource == "configmaps" {
+                        true => Fault::Html(code),
+                        false => Fault::None,
+                    }
                 })
             };
             berlin.set_fault(page(Verb::Apply));
