@@ -101,7 +101,7 @@ pub async fn run(
     metrics.observe(&hub);
 
     let tasks = TaskTracker::new();
-    let halting = Arc::new(Stop::new(stop.clone()));
+    let halting = Arc::new(Stop::new(stop.clone(), metrics.fallen().clone()));
     let ending = halting.clone();
     tasks.spawn(async move { vital("timer", &ending, timer.run(ending.token.clone())).await });
     let startup =
@@ -110,7 +110,7 @@ pub async fn run(
     let ending = halting.clone();
     let write = async move { vital("event writer", &ending, event_writer.run()).await };
     tasks.spawn(stop.clone().run_until_cancelled_owned(write));
-    work(&hub, synced, &tasks, &stop).await;
+    vital("dispatcher", &halting, work(&hub, synced, &tasks, &stop)).await;
 
     let sessions = std::mem::take(&mut *hub.sessions.lock());
     for session in sessions.into_values() {
@@ -133,29 +133,38 @@ fn follow(
     synced: watch::Sender<bool>,
     tasks: &TaskTracker,
 ) {
-    let stop = startup.stop.token.clone();
+    let (stop, ending) = (startup.stop.token.clone(), startup.stop.clone());
     let asked = watch::Sender::new(false);
     let mut answered = asked.subscribe();
     let (of_settings, tuned) = (client.clone(), hub.clone());
     let settings = async move {
-        let follow = || tuning::follow(of_settings.clone(), tuned.clone(), asked.clone());
+        let follow = || {
+            let follow = tuning::follow(of_settings.clone(), tuned.clone(), asked.clone());
+            ending.runs("settings", follow)
+        };
         supervised("settings", tuned.rng.as_ref(), follow).await;
     };
+    let ending = startup.stop.clone();
     tasks.spawn(stop.clone().run_until_cancelled_owned(settings));
     let (namespace, catalog, rng) = (hub.settings.namespace.clone(), hub.catalog.clone(), hub.rng.clone());
     let objects = async move {
         // What follows on a failure at the start is a setting.
         let _ = answered.wait_for(|answered| *answered).await;
         let follow = || {
-            follow_all(client.clone(), &namespace, catalog.clone(), rng.as_ref(), &startup, synced.clone())
+            let (rng, synced) = (rng.as_ref(), synced.clone());
+            let follow = follow_all(client.clone(), &namespace, catalog.clone(), rng, &startup, synced);
+            startup.stop.runs("hub watches", follow)
         };
         supervised("hub watches", rng.as_ref(), follow).await;
     };
     tasks.spawn(stop.clone().run_until_cancelled_owned(objects));
     let hub = hub.clone();
     let sources = async move {
-        let follow =
-            || follow_sources(&hub.api.client, hub.catalog.sources(), hub.rng.as_ref(), hub.knobs.page);
+        let follow = || {
+            let (rng, page) = (hub.rng.as_ref(), hub.knobs.page);
+            let follow = follow_sources(&hub.api.client, hub.catalog.sources(), rng, page);
+            ending.runs("watches of sources", follow)
+        };
         supervised("watches of sources", hub.rng.as_ref(), follow).await;
     };
     tasks.spawn(stop.run_until_cancelled_owned(sources));

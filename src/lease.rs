@@ -191,7 +191,11 @@ impl Claim {
     }
 
     async fn get(&self) -> Result<Option<Lease>, CallError> {
-        within(self.api.get_opt(NAME)).await
+        match within(self.api.get(NAME)).await {
+            Ok(lease) => Ok(Some(lease)),
+            Err(error) if error.is_gone_of::<Lease>(NAME) => Ok(None),
+            Err(error) => Err(error),
+        }
     }
 
     async fn create(&self, lease: &Lease) -> Result<Lease, CallError> {

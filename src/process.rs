@@ -27,6 +27,7 @@ use crate::{
     seams::{Clock, Rng, SecretError, SystemClock, SystemRng},
     serve::{self, Readiness, metrics::Metrics},
     settings::{Flags, Settings},
+    tasks::{Stop, vital},
 };
 
 /// Why the process could not start or go on.
@@ -80,13 +81,27 @@ pub async fn run(flags: Flags) -> Result<(), ProcessError> {
     let stop = stop_on_signal()?;
     let (metrics, leads, synced) = (Metrics::default(), watch::Sender::new(false), watch::Sender::new(false));
     let ready = Readiness { leads: leads.subscribe(), synced: synced.subscribe() };
-    let tasks = TaskTracker::new();
-    tasks.spawn(serve::serve(listener, metrics.clone(), ready, stop.clone()));
-    let ended = guarded(&flags, client, metrics, (leads, synced), &stop).await;
-    stop.cancel();
-    tasks.close();
-    tasks.wait().await;
-    ended
+    let serve = serve::serve(listener, metrics.clone(), ready, stop.clone());
+    let lead = guarded(&flags, client, metrics.clone(), (leads, synced), &stop);
+    beside(serve, lead, &Stop::new(stop.clone(), metrics.fallen().clone())).await
+}
+
+/// Serves beside the hub until this one has ended. Where the server panics, all ends: nobody could tell how the hub is.
+async fn beside(
+    serve: impl Future<Output = ()>,
+    lead: impl Future<Output = Result<(), ProcessError>>,
+    ending: &Stop,
+) -> Result<(), ProcessError> {
+    let lead = async {
+        let ended = lead.await;
+        ending.token.cancel();
+        ended
+    };
+    let ((), ended) = tokio::join!(vital("server", ending, serve), lead);
+    match ending.why() {
+        Some(why) => ended.and(Err(RunError::from(why).into())),
+        None => ended,
+    }
 }
 
 async fn guarded(
@@ -110,7 +125,7 @@ async fn guarded(
         KeeperError::Thread(error) => ProcessError::Thread(error),
         KeeperError::Claim(error) => error,
     })?;
-    let Some(mut keeper) = keeper else { return Ok(()) };
+    let Some(keeper) = keeper else { return Ok(()) };
     leads.send_replace(true);
     tracing::info!("the hub starts");
     let deps = Deps {
@@ -122,6 +137,20 @@ async fn guarded(
         knobs: Knobs::default(),
         tenure: Some(keeper.tenure.clone()),
     };
+    lead(keeper, settings, deps, synced, stop).await
+}
+
+/// Runs the hub under a Lease that was acquired, which is given back when the hub has ended, however it did.
+///
+/// # Errors
+/// The hub could not start or go on, or the Lease was lost; `stop` is cancelled then.
+pub async fn lead(
+    mut keeper: Keeper,
+    settings: Settings,
+    deps: Deps,
+    synced: watch::Sender<bool>,
+    stop: &CancellationToken,
+) -> Result<(), ProcessError> {
     let (ended, held) = under_claim(keeper.held(), settings, deps, synced, stop).await;
     keeper.end().await;
     ended?;
@@ -203,4 +232,30 @@ fn stop_on_signal() -> Result<CancellationToken, ProcessError> {
     };
     TaskTracker::new().spawn(wait);
     Ok(stop)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn the_panic_of_the_server_ends_the_hub_and_the_process_with_an_error() {
+        let stop = CancellationToken::new();
+        let lead = async {
+            stop.cancelled().await;
+            Ok(())
+        };
+        let ending = Stop::new(stop.clone(), Default::default());
+        let ended = beside(async { panic!("on purpose") }, lead, &ending).await;
+        let error = ended.expect_err("it panicked").to_string();
+        assert!(error.contains("the server panicked"), "{error}");
+    }
+
+    #[tokio::test]
+    async fn the_end_of_the_hub_ends_the_server_and_its_error_is_the_process_own() {
+        let stop = CancellationToken::new();
+        let ending = Stop::new(stop.clone(), Default::default());
+        let ended = beside(stop.cancelled(), async { Err(ProcessError::LeaseLost) }, &ending).await;
+        assert!(matches!(ended, Err(ProcessError::LeaseLost)), "{ended:?}");
+    }
 }

@@ -1,6 +1,6 @@
 //! The task tree's rules: nothing is spawned and forgotten, and a panic is an error of its task.
 
-use std::{panic::AssertUnwindSafe, time::Duration};
+use std::{collections::BTreeSet, panic::AssertUnwindSafe, sync::Arc, time::Duration};
 
 use futures::FutureExt;
 use parking_lot::Mutex;
@@ -93,18 +93,43 @@ pub enum Halt {
     },
 }
 
+/// The tasks without which the hub does not work, as far as they do not run: they panicked and are not begun anew yet, or
+/// ended by themselves. Cheap to clone.
+#[derive(Clone, Debug, Default)]
+pub struct Fallen(Arc<Mutex<BTreeSet<&'static str>>>);
+
+impl Fallen {
+    /// Their names.
+    pub fn names(&self) -> Vec<&'static str> {
+        self.0.lock().iter().copied().collect()
+    }
+
+    /// Nothing is to run any more.
+    pub fn forget(&self) {
+        self.0.lock().clear();
+    }
+}
+
 /// Ends everything that the hub runs.
 #[derive(Debug, Default)]
 pub struct Stop {
     /// Is cancelled then.
     pub token: CancellationToken,
     why: Mutex<Option<Halt>>,
+    fallen: Fallen,
 }
 
 impl Stop {
-    /// Ends everything by this token.
-    pub fn new(token: CancellationToken) -> Self {
-        Self { token, why: Mutex::default() }
+    /// Ends everything by this token. What does not run until then is noted in `fallen`.
+    pub fn new(token: CancellationToken, fallen: Fallen) -> Self {
+        Self { token, why: Mutex::default(), fallen }
+    }
+
+    /// Runs a task that is to run until everything ends.
+    pub async fn runs(&self, task: &'static str, work: impl Future<Output = ()>) {
+        let _noted = Noted { task, stop: self };
+        self.fallen.0.lock().remove(task);
+        work.await;
     }
 
     /// Ends everything, for this; of several reasons the first is told.
@@ -120,9 +145,23 @@ impl Stop {
     }
 }
 
+/// Notes, however a task ended, that it does not run.
+struct Noted<'a> {
+    task: &'static str,
+    stop: &'a Stop,
+}
+
+impl Drop for Noted<'_> {
+    fn drop(&mut self) {
+        if !self.stop.token.is_cancelled() {
+            self.stop.fallen.0.lock().insert(self.task);
+        }
+    }
+}
+
 /// Runs a task that holds what nobody else has; after a panic everything ends, to be started again.
 pub async fn vital(task: &'static str, stop: &Stop, work: impl Future<Output = ()>) {
-    if AssertUnwindSafe(work).catch_unwind().await.is_err() {
+    if AssertUnwindSafe(stop.runs(task, work)).catch_unwind().await.is_err() {
         stop.halt(Halt::Panicked { task });
     }
 }
@@ -165,5 +204,31 @@ mod tests {
         let stop = Stop::default();
         vital("test", &stop, async {}).await;
         assert!(!stop.token.is_cancelled() && stop.why().is_none());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_panicked_or_ended_by_itself_does_not_run_until_it_is_begun_anew() {
+        let (stop, rng, runs) = (Stop::default(), SeededRng::new(1), AtomicU32::new(0));
+        let begin = || async {
+            assert_eq!(stop.fallen.names(), [""; 0]);
+            assert!(runs.fetch_add(1, Ordering::Relaxed) > 0, "on purpose");
+            tokio::time::sleep(Duration::from_secs(60)).await;
+        };
+        let watches = supervised("watches", &rng, || stop.runs("watches", begin()));
+        let ask = async {
+            tokio::time::sleep(Duration::from_millis(500)).await;
+            assert_eq!(stop.fallen.names(), ["watches"], "it panicked");
+            tokio::time::sleep(Duration::from_secs(10)).await;
+            assert_eq!(stop.fallen.names(), [""; 0], "it was begun anew");
+        };
+        tokio::join!(watches, ask);
+        assert_eq!(stop.fallen.names(), ["watches"], "it ended by itself");
+        vital("timer", &stop, async { panic!("on purpose") }).await;
+        assert_eq!(stop.fallen.names(), ["timer", "watches"]);
+
+        let ending = Stop::default();
+        ending.token.cancel();
+        ending.runs("watches", async {}).await;
+        assert_eq!(ending.fallen.names(), [""; 0], "all is to end");
     }
 }

@@ -274,7 +274,7 @@ impl HubApi {
         let body = json!({"metadata": {"annotations": {LEFT_AT: at}}});
         match self.call("patch", api.patch(name, &PatchParams::default(), &Patch::Merge(&body))).await {
             Ok(secret) => self.catalog.fold_registration(secret.into(), Via::Answer),
-            Err(error) if error.is_not_found() => {}
+            Err(error) if error.is_gone_of::<Secret>(name) => {}
             Err(error) => return Err(error),
         }
         Ok(())
@@ -352,7 +352,11 @@ impl HubApi {
     where
         K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug,
     {
-        self.call("get", api.get_opt(name)).await
+        match self.call("get", api.get(name)).await {
+            Ok(found) => Ok(Some(found)),
+            Err(error) if error.is_gone_of::<K>(name) => Ok(None),
+            Err(error) => Err(error),
+        }
     }
 
     /// Deletes an object of ours and takes its finalizer off, if it is as held. The version in which it was removed;
@@ -386,7 +390,7 @@ impl HubApi {
         let params = DeleteParams { preconditions: Some(preconditions), ..DeleteParams::background() };
         match self.call("delete", api.delete(name, &params)).await {
             Ok(_) => Ok(()),
-            Err(error) if error.is_not_found() => Ok(()),
+            Err(error) if error.is_gone_of::<K>(name) => Ok(()),
             Err(error) => Err(error),
         }
     }
@@ -421,7 +425,7 @@ impl HubApi {
             // said so, the answer would bring it back for good.
             Ok(now) if now.meta().deletion_timestamp.is_some() && now.finalizers().is_empty() => Ok(None),
             Ok(now) => Ok(Some(now)),
-            Err(error) if error.is_not_found() => Ok(None),
+            Err(error) if error.is_gone_of::<K>(&held.name_any()) => Ok(None),
             Err(error) => Err(error),
         }
     }

@@ -29,8 +29,9 @@ impl HubApi {
         let api: Api<CustomResourceDefinition> = Api::all(self.client.clone());
         for kind in KINDS {
             let name = format!("{kind}.{}", vidra_api::GROUP);
-            let crd = match self.call("get", api.get_metadata_opt(&name)).await {
-                Ok(crd) => crd,
+            let crd = match self.call("get", api.get_metadata(&name)).await {
+                Ok(crd) => Some(crd),
+                Err(error) if error.is_gone_of::<CustomResourceDefinition>(&name) => None,
                 Err(error) if error.class == Class::Forbidden => {
                     let why = format!(
                         "the hub may not read the CustomResourceDefinition {name} ({error}): while it is being deleted, every object of its kind that goes with it counts as deleted by a person, and what it stands for is removed in the members; grant the hub get on it"

@@ -88,8 +88,11 @@ async fn read_or_make(
     let namespace = settings.namespace.as_str();
     let api: Api<Secret> = Api::namespaced(client.clone(), namespace);
     let read = |source| IdentityError::Read { namespace: namespace.to_owned(), source: Box::new(source) };
-    if let Some(secret) = api.get_opt(IDENTITY_SECRET).await.map_err(read)? {
-        return parse(secret);
+    match api.get(IDENTITY_SECRET).await {
+        Ok(secret) => return parse(secret),
+        // A gateway's page with that code says nothing of it.
+        Err(kube::Error::Api(status)) if status.reason == "NotFound" => {}
+        Err(error) => return Err(read(error)),
     }
     if settings.inherit != Inherit::NewIdentity {
         state::is_none(client, namespace).await?;

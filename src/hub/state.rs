@@ -238,7 +238,7 @@ where
             .map_err(|error| failed::<K>(kube::Error::BuildRequest(error)))?;
         match client.request::<PartialObjectMeta<K>>(request).await {
             Ok(_) => {}
-            Err(kube::Error::Api(status)) if status.code == 404 => {}
+            Err(kube::Error::Api(status)) if status.reason == "NotFound" => {}
             Err(error) => return Err(failed::<K>(error)),
         }
     }

@@ -248,7 +248,7 @@ impl Actor<'_> {
 
     /// The name is taken: by whom? Only what is proved ours, or another resource's of this hub that agrees,
     /// is applied to. `refused`: an apply to the object with this uid was, for that; where it is the same object, it
-    /// would be again, and the queue's back-off decides when.
+    /// would be again, and the queue's back-off decides when. No uid: a create was.
     async fn join(&self, declared: &Declared, refused: Option<(&str, CallError)>) -> Step {
         let key = &declared.key;
         let recorded = self.session.records.uid(key);
@@ -257,9 +257,13 @@ impl Actor<'_> {
             if let Some(uid) = recorded {
                 self.forget_record(key, &uid.to_string());
             }
-            return Err(CallError {
-                class: Class::Conflict,
-                message: "the object came and went; trying again".into(),
+            return Err(match refused {
+                // There is none that it could be in conflict with: a webhook says so.
+                Some((_, error)) if error.class == Class::Conflict => error,
+                _ => CallError {
+                    class: Class::Conflict,
+                    message: "the object came and went; trying again".into(),
+                },
             });
         };
         let (uid, terminating) = (live.uid().to_owned(), live.is_terminating());
@@ -274,7 +278,7 @@ impl Actor<'_> {
                 message: "an object of this name is being deleted".into(),
             }),
             Standing::Ours => match refused {
-                Some((tried, error)) if tried == uid => Err(error),
+                Some((tried, error)) if tried == uid && !mutants::is(Mutant::RefusedGoesOn) => Err(error),
                 // Somebody makes it again and again.
                 _ if !self.joined.lock().insert(key.clone()) => Err(CallError {
                     class: Class::Conflict,
@@ -364,7 +368,8 @@ impl Actor<'_> {
                 self.changing(&declared.key),
                 api.patch(&declared.key.name, &params, &patch),
             )
-            .await?;
+            .await
+            .map_err(|error| error.making_in(&declared.key.namespace))?;
         let uid = live.uid().to_owned();
         self.fold(&declared.gvk, live, Source::Answer(&self.owner.hash));
         Ok(uid)
@@ -377,9 +382,16 @@ impl Actor<'_> {
     async fn get(&self, api: &Api<Live>, key: &ObjectKey) -> Result<Option<Live>, CallError> {
         match self.session.call(self.token, "get", reading(&key.group, &key.kind), api.get(&key.name)).await {
             Ok(live) => Ok(Some(live)),
-            Err(error) if error.is_gone(&key.name) => Ok(None),
+            Err(error) if self.is_gone(&error, key) => Ok(None),
             Err(error) => Err(error),
         }
+    }
+
+    /// The member says that this very object is not there.
+    fn is_gone(&self, error: &CallError, key: &ObjectKey) -> bool {
+        let (kinds, any_version) = (self.session.kinds(), Gvk::new(&key.group, "", &key.kind));
+        let found = kinds.any_version(&any_version);
+        found.is_some_and(|(_, (resource, _))| error.is_gone(&resource.group, &resource.plural, &key.name))
     }
 
     /// Of a call that changes the object.

@@ -3,9 +3,16 @@
 
 use std::time::Duration;
 
-use kube::core::{Status, response::StatusDetails};
+use kube::{
+    Resource,
+    core::{
+        Status,
+        response::{StatusDetails, StatusSummary},
+    },
+};
 use vidra_core::{
-    drift::{About, Redactions, Refusal},
+    drift::{About, Does, Redactions, Refusal},
+    mutants::{self, Mutant},
     unseen,
 };
 
@@ -25,9 +32,8 @@ pub enum Class {
         /// It is being deleted; otherwise it is missing.
         terminating: bool,
     },
-    /// The object of this name is not there: the API server says so of it. A gateway's page, and a webhook's refusal with
-    /// that code, say nothing of the kind.
-    NotFound(String),
+    /// This object is not there. A webhook may say so of another one.
+    NotFound(Missing),
     /// Nothing is served there (404 of no object).
     NotServed,
     /// A precondition did not hold, or the object exists already (409).
@@ -37,11 +43,14 @@ pub enum Class {
     FieldConflict(Vec<String>),
     /// These fields make the object, or the change of it, invalid (422 with causes), likewise.
     InvalidFields(Vec<String>),
-    /// The object is not valid (400, 422), too large (413), or of a kind that takes no such call (405, 415).
+    /// A field of what was sent is unknown, or of another type (400, 500 without a reason). An API server that is in
+    /// trouble, or does not know the newest schema yet, may answer so too.
+    InvalidField,
+    /// The object is not valid (422), the request is not (400), too large (413), or the kind takes no such call (405, 415).
     Invalid,
     /// The watch or list position is too old (410) or ahead of the server (504).
     Expired,
-    /// The server failed (5xx). May be permanent: an undeclared field answers 500 too.
+    /// The server failed (5xx), or what answers is no API server.
     Server,
     /// The answer is larger than any that an API server gives.
     Oversized,
@@ -49,6 +58,17 @@ pub enum Class {
     Flood,
     /// The call was not made: the leave to make it counts no more.
     Withdrawn,
+}
+
+/// What a server says is not there, as it is addressed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Missing {
+    /// The resource's group.
+    pub group: String,
+    /// The resource's plural name.
+    pub plural: String,
+    /// The object's name.
+    pub name: String,
 }
 
 /// A failed call, with what failed in a sentence.
@@ -87,18 +107,24 @@ impl CallError {
         )
     }
 
-    /// The object of this name, of a read, a delete or a patch, is not there; a Namespace is an object too.
-    pub fn is_gone(&self, name: &str) -> bool {
-        match &self.class {
-            Class::NotFound(gone) => gone == name,
-            Class::Namespace { terminating } => !terminating,
-            _ => false,
-        }
+    /// This very object is not there.
+    pub fn is_gone(&self, group: &str, plural: &str, name: &str) -> bool {
+        matches!(&self.class, Class::NotFound(missing)
+            if (&*missing.group, &*missing.plural, &*missing.name) == (group, plural, name))
     }
 
-    /// The object is not there, whatever it is called: of a server whose own objects these are.
-    pub fn is_not_found(&self) -> bool {
-        matches!(self.class, Class::NotFound(_))
+    /// The same of an object of a kind that is known beforehand.
+    pub fn is_gone_of<K: Resource<DynamicType = ()>>(&self, name: &str) -> bool {
+        self.is_gone(&K::group(&()), &K::plural(&()), name)
+    }
+
+    /// Of a call that makes an object in this namespace: where that is what is missing, the object is not at fault.
+    #[must_use]
+    pub fn making_in(self, namespace: &str) -> Self {
+        match !namespace.is_empty() && self.is_gone("", "namespaces", namespace) {
+            true => Self { class: Class::Namespace { terminating: false }, ..self },
+            false => self,
+        }
     }
 
     /// The member did not answer at all.
@@ -108,7 +134,7 @@ impl CallError {
 
     /// The server does not accept what it was sent.
     pub fn is_invalid(&self) -> bool {
-        matches!(self.class, Class::Invalid | Class::InvalidFields(_))
+        matches!(self.class, Class::Invalid | Class::InvalidFields(_) | Class::InvalidField)
     }
 
     /// A condition reason for people.
@@ -125,6 +151,7 @@ impl CallError {
             Class::Conflict => "Conflict",
             Class::FieldConflict(_) => "FieldConflict",
             Class::Invalid | Class::InvalidFields(_) => "Invalid",
+            Class::InvalidField => "InvalidField",
             Class::Expired => "Expired",
             Class::Server => "ServerError",
             Class::Oversized | Class::Flood => "AnswerTooLarge",
@@ -148,7 +175,14 @@ impl CallError {
         let causes: Vec<(&str, &str)> = causes.iter().map(|cause| (&*cause.reason, &*cause.field)).collect();
         let (code, reason, message) = (status.code, &*status.reason, &*status.message);
         let told = redactions.withheld(about, &Refusal { code, reason, message, causes: &causes });
-        let error = Self::from(status);
+        // Where nothing is sent no field of it is at fault.
+        let of_fields = matches!(about.does, Does::Writes(Some(_)))
+            && is_said(&status)
+            && matches!((code, reason), (400, _) | (500, ""));
+        let mut error = Self::from(status);
+        if of_fields {
+            error.class = Class::InvalidField;
+        }
         match told {
             Some(message) => Self { message, ..error },
             None => error,
@@ -179,14 +213,19 @@ impl From<Status> for CallError {
         let has_cause = |reason: &str| {
             details.is_some_and(|details| details.causes.iter().any(|cause| cause.reason == reason))
         };
-        let of_namespaces = details.is_some_and(|details| details.kind == "namespaces");
         let class = match status.code {
+            _ if !is_said(&status) => Class::Server,
             401 => Class::Unauthenticated,
             403 if has_cause("NamespaceTerminating") => Class::Namespace { terminating: true },
             403 => Class::Forbidden,
-            404 if of_namespaces => Class::Namespace { terminating: false },
-            404 => match details.map(|details| &details.name).filter(|name| !name.is_empty()) {
-                Some(name) if status.reason == "NotFound" => Class::NotFound(name.clone()),
+            404 => match details.filter(|details| !details.name.is_empty()) {
+                Some(StatusDetails { group, kind, name, .. }) if status.reason == "NotFound" => {
+                    Class::NotFound(Missing {
+                        group: group.clone(),
+                        plural: kind.clone(),
+                        name: name.clone(),
+                    })
+                }
                 _ => Class::NotServed,
             },
             409 if has_cause("FieldManagerConflict") => {
@@ -214,6 +253,15 @@ impl From<Status> for CallError {
     }
 }
 
+/// kube makes a Status of any page, and gives it this reason.
+const OF_A_PAGE: &str = "Failed to parse error data";
+
+/// An API server has said so. What else answers (a gateway, a load balancer) says nothing of objects, whatever its code.
+fn is_said(status: &Status) -> bool {
+    let is_failure = status.status == Some(StatusSummary::Failure) && status.reason != OF_A_PAGE;
+    is_failure || mutants::is(Mutant::HtmlBelieved)
+}
+
 /// Bound on the causes that are looked at: a member may send hundreds of thousands.
 const CAUSES_MAX: usize = 64;
 
@@ -222,7 +270,8 @@ fn fields(details: Option<&StatusDetails>, wanted: impl Fn(&str) -> bool) -> Vec
     let causes = details.map(|details| details.causes.as_slice()).unwrap_or_default();
     let mut fields = Vec::new();
     let causes = causes.iter().filter(|cause| wanted(&cause.reason) && !cause.field.is_empty());
-    for cause in causes.take(CAUSES_MAX) {
+    let most = if mutants::is(Mutant::AllCauses) { usize::MAX } else { CAUSES_MAX };
+    for cause in causes.take(most) {
         if !fields.contains(&cause.field) {
             fields.push(cause.field.clone());
         }
@@ -269,13 +318,10 @@ mod tests {
                 json!({"code": 403, "details": {"causes": [{"reason": "NamespaceTerminating"}]}}),
                 Class::Namespace { terminating: true },
             ),
-            (
-                json!({"code": 404, "details": {"kind": "namespaces"}}),
-                Class::Namespace { terminating: false },
-            ),
+            (json!({"code": 404, "details": {"kind": "namespaces", "name": "a"}}), Class::NotServed),
             (
                 json!({"code": 404, "reason": "NotFound", "details": {"kind": "configmaps", "name": "a"}}),
-                Class::NotFound("a".to_owned()),
+                Class::NotFound(missing("", "configmaps", "a")),
             ),
             (json!({"code": 404, "reason": "NotFound", "details": {}}), Class::NotServed),
             (json!({"code": 404, "message": "admission webhook denied the request"}), Class::NotServed),
@@ -299,8 +345,80 @@ mod tests {
             ),
         ];
         for (status, class) in cases {
-            let parsed: Status = serde_json::from_value(status.clone()).unwrap();
-            assert_eq!(CallError::from(parsed).class, class, "{status}");
+            // Without that it may be anybody's JSON.
+            let of_a_gateway: Status = serde_json::from_value(status.clone()).unwrap();
+            assert_eq!(CallError::from(of_a_gateway).class, Class::Server, "{status}");
+            assert_eq!(CallError::from(said(&status)).class, class, "{status}");
+        }
+    }
+
+    fn missing(group: &str, plural: &str, name: &str) -> Missing {
+        Missing { group: group.to_owned(), plural: plural.to_owned(), name: name.to_owned() }
+    }
+
+    /// As an API server writes it.
+    fn said(status: &serde_json::Value) -> Status {
+        let mut status = status.clone();
+        status["status"] = "Failure".into();
+        serde_json::from_value(status).unwrap()
+    }
+
+    #[test]
+    fn only_what_is_asked_about_is_gone_and_only_who_makes_something_misses_its_namespace() {
+        let not_found = |group: &str, kind: &str, name: &str| {
+            let details = json!({"group": group, "kind": kind, "name": name});
+            CallError::from(said(&json!({"code": 404, "reason": "NotFound", "details": details})))
+        };
+        for (error, gone, namespace) in [
+            (not_found("", "configmaps", "web"), true, false),
+            (not_found("apps", "deployments", "web"), false, false),
+            (not_found("example.com", "configmaps", "web"), false, false),
+            (not_found("", "configmaps", "main"), false, false),
+            (not_found("", "namespaces", "web"), false, false),
+            (not_found("", "namespaces", "shop"), false, true),
+            (not_found("example.com", "namespaces", "shop"), false, false),
+        ] {
+            assert_eq!(error.is_gone("", "configmaps", "web"), gone, "{error:?}");
+            let made = error.clone().making_in("shop").class == Class::Namespace { terminating: false };
+            assert_eq!(made, namespace, "{error:?}");
+        }
+        let cluster_wide = not_found("", "namespaces", "").making_in("");
+        assert_eq!(cluster_wide.class, Class::NotServed);
+    }
+
+    #[test]
+    fn a_field_is_at_fault_only_where_one_was_sent_and_an_api_server_says_so_without_another_reason() {
+        let body = json!({"data": {}});
+        let of = |does| About { group: "", kind: "ConfigMap", does };
+        let sent = of(Does::Writes(Some(&body)));
+        for (about, code, reason, class) in [
+            (sent, 500, "", Class::InvalidField),
+            (sent, 400, "BadRequest", Class::InvalidField),
+            (sent, 500, "InternalError", Class::Server),
+            (sent, 500, OF_A_PAGE, Class::Server),
+            (sent, 400, OF_A_PAGE, Class::Server),
+            (of(Does::Writes(None)), 500, "", Class::Server),
+            (of(Does::Reads), 500, "", Class::Server),
+            (of(Does::Reads), 400, "", Class::Invalid),
+        ] {
+            let status = said(&json!({"code": code, "reason": reason}));
+            let error = CallError::of_status(status, about, &Redactions::default());
+            assert_eq!(error.class, class, "{about:?} {code} {reason}");
+        }
+    }
+
+    /// What kube makes of a page is in no contract of it.
+    #[tokio::test]
+    async fn a_gateways_page_is_no_answer_of_an_api_server_whatever_its_code() {
+        for code in [400, 401, 403, 404, 409, 410, 413, 422, 429, 500, 503] {
+            let answer = move |_: http::Request<kube::client::Body>| async move {
+                let page = kube::client::Body::from(b"<html>no such page</html>".to_vec());
+                http::Response::builder().status(code).body(page)
+            };
+            let client = kube::Client::new(tower::service_fn(answer), "default");
+            let asked = client.request_text(http::Request::get("/version").body(Vec::new()).unwrap()).await;
+            let error = CallError::from(asked.unwrap_err());
+            assert_eq!(error.class, Class::Server, "{code}");
         }
     }
 
@@ -317,9 +435,8 @@ mod tests {
 
     #[test]
     fn of_a_member_that_names_causes_without_end_a_few_are_looked_at() {
-        let causes: Vec<_> = (0..100_000).map(|number| json!({"field": format!("f{number}")})).collect();
-        let status: Status =
-            serde_json::from_value(json!({"code": 422, "details": {"causes": causes}})).unwrap();
+        let causes: Vec<_> = (0..10_000).map(|number| json!({"field": format!("f{number}")})).collect();
+        let status = said(&json!({"code": 422, "details": {"causes": causes}}));
         let Class::InvalidFields(fields) = CallError::from(status).class else { panic!("they are fields") };
         assert_eq!(fields.len(), CAUSES_MAX);
     }

@@ -445,7 +445,7 @@ impl Pass<'_> {
             Regained::Unknown(delivery) => {
                 let mut done = self.tend_only(&actor, plan.clone(), inventory).await?;
                 done.report.delivery.get_or_insert(delivery);
-                done.report.verdict.get_or_insert(Verdict::Retry(RETRY_MOST));
+                done.report.look_again(Verdict::Retry(RETRY_MOST));
                 done
             }
             Regained::NotLost | Regained::All(_) => {

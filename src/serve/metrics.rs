@@ -27,6 +27,7 @@ pub use self::{
 use crate::{
     queue::{Key, Verdict},
     reconcile::Hub,
+    tasks::Fallen,
 };
 
 /// The content type of [`Metrics::render`].
@@ -65,6 +66,7 @@ pub struct Metrics {
     drift: DriftMetrics,
     work: Family<QueueLabels, Histogram>,
     hub: Arc<Mutex<Weak<Hub>>>,
+    fallen: Fallen,
 }
 
 impl Default for Metrics {
@@ -81,7 +83,7 @@ impl Default for Metrics {
         registry.register("workqueue_retries", "Keys whose work failed", queue.retries.clone());
         registry.register("workqueue_work_duration_seconds", "Time of one key's work", work.clone());
         registry.register_collector(Box::new(State { hub: hub.clone(), drift: drift.clone() }));
-        Self { registry: Arc::new(registry), clusters, queue, drift, work, hub }
+        Self { registry: Arc::new(registry), clusters, queue, drift, work, hub, fallen: Fallen::default() }
     }
 }
 
@@ -101,6 +103,11 @@ impl Metrics {
         &self.clusters
     }
 
+    /// The tasks that should run and do not.
+    pub fn fallen(&self) -> &Fallen {
+        &self.fallen
+    }
+
     /// Times one key's work.
     pub async fn timed(&self, key: &Key, work: impl Future<Output = Verdict>) -> Verdict {
         let start = Instant::now();
@@ -118,6 +125,7 @@ impl Metrics {
     /// The hub has ended.
     pub fn forget(&self) {
         *self.hub.lock() = Weak::new();
+        self.fallen.forget();
     }
 
     /// In the OpenMetrics text format.

@@ -68,7 +68,13 @@ pub async fn listen(address: SocketAddr) -> std::io::Result<TcpListener> {
 
 fn respond(path: &str, metrics: &Metrics, ready: &Readiness) -> Response<Full<Bytes>> {
     let (status, kind, body) = match path {
-        "/healthz" | "/livez" => (StatusCode::OK, "text/plain", "ok\n".to_owned()),
+        "/healthz" | "/livez" => match metrics.fallen().names() {
+            fallen if fallen.is_empty() => (StatusCode::OK, "text/plain", "ok\n".to_owned()),
+            fallen => {
+                let words = format!("does not run: {}; the log says why\n", fallen.join(", "));
+                (StatusCode::SERVICE_UNAVAILABLE, "text/plain", words)
+            }
+        },
         "/readyz" => match ready.lacks() {
             None => (StatusCode::OK, "text/plain", "ok\n".to_owned()),
             Some(lacks) => (StatusCode::SERVICE_UNAVAILABLE, "text/plain", lacks.to_owned()),
@@ -85,7 +91,26 @@ fn respond(path: &str, metrics: &Metrics, ready: &Readiness) -> Response<Full<By
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tasks::Stop;
     use http_body_util::BodyExt;
+
+    #[tokio::test]
+    async fn a_task_that_does_not_run_is_named_by_livez() {
+        let (metrics, tasks) = (Metrics::default(), CancellationToken::new());
+        let stop = Stop::new(tasks.clone(), metrics.fallen().clone());
+        let ready = Readiness { leads: watch::channel(true).1, synced: watch::channel(true).1 };
+        let asked = async || {
+            let response = respond("/livez", &metrics, &ready);
+            let (code, body) = (response.status().as_u16(), response.into_body().collect().await.unwrap());
+            (code, String::from_utf8(body.to_bytes().to_vec()).unwrap())
+        };
+        assert_eq!(asked().await, (200, "ok\n".to_owned()));
+        for task in ["hub watches", "settings"] {
+            stop.runs(task, async {}).await;
+        }
+        let (code, words) = asked().await;
+        assert!(code == 503 && words.contains("does not run: hub watches, settings"), "{words}");
+    }
 
     #[tokio::test]
     async fn what_a_process_that_is_not_ready_waits_for_is_said() {

@@ -244,9 +244,16 @@ impl Wire {
             return Ok(body);
         }
         let text = read_whole(body, MOST_OF_ERROR).await?;
-        let status = serde_json::from_str::<Status>(&text)
-            .unwrap_or_else(|_| Status { message: text, ..Status::default() });
-        Err((self.tell)(Status { code: code.as_u16(), ..status }))
+        let status = serde_json::from_str::<Status>(&text);
+        // A page: so an API server says that it serves no such kind, and a gateway that it knows nothing.
+        let is_page = status.is_err();
+        let status = status.unwrap_or_else(|_| Status { message: text, ..Status::default() });
+        let error = (self.tell)(Status { code: code.as_u16(), ..status });
+        Err(match is_page && code == http::StatusCode::NOT_FOUND {
+            // No object is gone for that: it makes who asks look at the discovery.
+            true => CallError { class: Class::NotServed, ..error },
+            false => error,
+        })
     }
 
     /// Reads one line of a watch.

@@ -175,7 +175,7 @@ fn what_a_member_says_of_what_it_refuses_is_told_without_the_values_that_it_quot
             world.deliver_with(name, "", spec).await;
         }
         let cases = [
-            ("number", "ServerError", format!("Secret {}/password", world.ns), ".data.pin;"),
+            ("number", "InvalidField", format!("Secret {}/password", world.ns), ".data.pin;"),
             ("gadget", "Invalid", format!("{}/one", world.ns), "FieldValueInvalid at spec.pin;"),
         ];
         for (name, reason, object, field) in &cases {
@@ -192,7 +192,7 @@ fn what_a_member_says_of_what_it_refuses_is_told_without_the_values_that_it_quot
             })
             .await;
         }
-        let plain = world.target_is("service", "berlin", TargetState::Failed, "ServerError").await;
+        let plain = world.target_is("service", "berlin", TargetState::Failed, "InvalidField").await;
         assert!(plain.contains(".spec.externalName: expected string") && plain.contains("4711"), "{plain}");
         let own = |status: &VidraTargetStatus| {
             status.message.as_deref().is_some_and(|message| message.contains("stringData[\"pin\"] of Secret"))

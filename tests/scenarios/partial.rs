@@ -100,12 +100,8 @@ fn a_field_that_the_kind_does_not_have_is_refused_and_named() {
         let odd = json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "odd"},
             "spec": {"ports": [{"port": 80}], "colour": "blue"}});
         world.deliver("shop", &["berlin"], &around(&object(&odd))).await;
-        let message = world
-            .target_when("shop", "berlin", "Failed", |status| status.state == Some(TargetState::Failed))
-            .await
-            .status
-            .and_then(|status| status.message)
-            .unwrap();
+        let message = world.target_is("shop", "berlin", TargetState::Failed, "InvalidField").await;
+        world.resource_says("shop", "Stalled", "False", "Moving").await;
         assert!(message.contains("colour") && message.contains("odd"), "{message}");
         assert_eq!(world.inventory("shop", "berlin").await.iter().filter(|entry| entry.done).count(), 3);
         world.end().await;

@@ -37,13 +37,15 @@ pub struct Denial {
     pub reason: String,
     /// Why.
     pub message: String,
+    /// `details` of the Status, which the server passes on as they are; null for none.
+    pub details: Value,
 }
 
 impl Denial {
     /// 403 Forbidden, as most webhooks answer.
     pub fn new(webhook: &str, message: &str) -> Self {
         let (webhook, message) = (webhook.to_owned(), message.to_owned());
-        Denial { webhook, code: 403, reason: "Forbidden".to_owned(), message }
+        Denial { webhook, code: 403, reason: "Forbidden".to_owned(), message, details: Value::Null }
     }
 }
 
@@ -60,7 +62,8 @@ impl fmt::Display for Denial {
 
 impl From<Denial> for Failure {
     fn from(denial: Denial) -> Self {
-        Failure::new(denial.code.max(400), &denial.reason, denial.to_string())
+        let failure = Failure::new(denial.code.max(400), &denial.reason, denial.to_string());
+        Failure { details: denial.details, ..failure }
     }
 }
 

@@ -88,6 +88,16 @@ pub enum Mutant {
     TakesAnyState,
     /// What takes long is computed on the threads that everything else runs on.
     BlocksThreads,
+    /// A page that a gateway answers with is taken for the API server's word.
+    HtmlBelieved,
+    /// What a server refuses of an object is sent again at once.
+    RefusedGoesOn,
+    /// A discovery that shows nothing is believed.
+    AnyDiscovery,
+    /// A kind that is not served is gone for good.
+    KindGoneAtOnce,
+    /// All causes of an error are looked at.
+    AllCauses,
 }
 
 impl Mutant {
@@ -109,7 +119,7 @@ impl Mutant {
     ];
 
     /// Those that take away one guard each; docs/reference/safety.md names the test that notices.
-    pub const GUARDS: [Mutant; 26] = [
+    pub const GUARDS: [Mutant; 31] = [
         Mutant::ApprovesAnything,
         Mutant::MissingMemberAffirms,
         Mutant::UntracedDeleted,
@@ -136,6 +146,11 @@ impl Mutant {
         Mutant::AnyOwner,
         Mutant::TakesAnyState,
         Mutant::BlocksThreads,
+        Mutant::HtmlBelieved,
+        Mutant::RefusedGoesOn,
+        Mutant::AnyDiscovery,
+        Mutant::KindGoneAtOnce,
+        Mutant::AllCauses,
     ];
 }
 

@@ -35,6 +35,15 @@ pub enum SourceKind {
     Secret,
 }
 
+impl SourceKind {
+    fn says_gone(self, error: &CallError, name: &str) -> bool {
+        match self {
+            Self::ConfigMap => error.is_gone_of::<ConfigMap>(name),
+            Self::Secret => error.is_gone_of::<Secret>(name),
+        }
+    }
+}
+
 impl fmt::Display for SourceKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
@@ -177,7 +186,7 @@ pub async fn read(api: &HubApi, resource: &VidraResource) -> Result<Result<Read,
         let entry = Entry { number, kind, name: name.to_owned() };
         let held = match get(api, kind, &namespace, name).await {
             Ok(held) => held,
-            Err(error) if error.is_not_found() => {
+            Err(error) if kind.says_gone(&error, name) => {
                 return Ok(Err(SourceError::NotFound { entry, namespace }));
             }
             Err(error) if error.class == Class::Forbidden => {

@@ -127,7 +127,7 @@ impl Actor<'_> {
         let asked = self.session.client.request_text(request);
         match self.session.call(self.token, "get", reading(&gvk.group, &gvk.kind), asked).await {
             Ok(text) => Ok(!Listed::read(&text).is_terminating()),
-            Err(error) if error.is_gone(&item.name) => Ok(false),
+            Err(error) if error.is_gone(&resource.group, &resource.plural, &item.name) => Ok(false),
             Err(error) if error.is_transient() => Err(error),
             Err(_) => Ok(true),
         }

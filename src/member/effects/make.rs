@@ -20,7 +20,7 @@ impl Actor<'_> {
         }
         match self.create_only(declared).await {
             Ok(uid) => Ok(Outcome::Applied { uid, corrected }),
-            Err(error) if is_taken(&error) => self.join(declared, None).await,
+            Err(error) if is_taken(&error) => self.join(declared, Some(("", error))).await,
             Err(error) => Err(error),
         }
     }
@@ -36,7 +36,7 @@ impl Actor<'_> {
             }
             answer => answer,
         };
-        if answer.as_ref().is_err_and(|error| matches!(error.class, Class::Transport | Class::Server)) {
+        if answer.as_ref().is_err_and(is_unsure) {
             self.session.note_landing(&declared.key);
         }
         answer
@@ -84,6 +84,11 @@ impl Actor<'_> {
             Err(error) => Err(error),
         }
     }
+}
+
+/// It may have been made all the same: a server that fails behind its store says so as it does of a wrong field.
+fn is_unsure(error: &CallError) -> bool {
+    matches!(error.class, Class::Transport | Class::Server | Class::InvalidField)
 }
 
 /// A create-only apply found an object of the name: the server looks at the fields' managers before it looks at the

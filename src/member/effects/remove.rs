@@ -175,8 +175,16 @@ impl Actor<'_> {
         {
             Ok(answer) if answer.as_ref().left().is_some_and(Live::is_terminating) => Ok(Deletion::Going),
             Ok(_) => Ok(Deletion::Done),
-            Err(error) if error.is_gone(&key.name) => Ok(Deletion::WasGone),
-            Err(error) => Err(error),
+            Err(error) => self.gone_or(api, key, error).await.map(|_| Deletion::WasGone),
+        }
+    }
+
+    /// Gone, if the member says so and a read agrees: a webhook may say so too, of an object that it does not know yet, and
+    /// none is asked about a read.
+    async fn gone_or(&self, api: &Api<Live>, key: &ObjectKey, error: CallError) -> Step {
+        match self.is_gone(&error, key) && self.get(api, key).await?.is_none() {
+            true => Ok(Outcome::Gone),
+            false => Err(error),
         }
     }
 
@@ -201,8 +209,7 @@ impl Actor<'_> {
                 Ok(Outcome::Gone)
             }
             Err(error) if error.is_invalid() => self.release(api, gvk, key, &live, true).await,
-            Err(error) if error.is_gone(&key.name) => Ok(Outcome::Gone),
-            Err(error) => Err(error),
+            Err(error) => self.gone_or(api, key, error).await,
         }
     }
 
@@ -255,8 +262,7 @@ impl Actor<'_> {
                 self.forget_record(key, live.uid());
                 Ok(Outcome::Gone)
             }
-            Err(error) if error.is_gone(&key.name) => Ok(Outcome::Gone),
-            Err(error) => Err(error),
+            Err(error) => self.gone_or(api, key, error).await,
         }
     }
 }

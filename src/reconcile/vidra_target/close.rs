@@ -79,7 +79,7 @@ impl Pass<'_> {
             // Nothing tells when what is waited for is current, a kind comes to be served, or may be seen.
             let untold = !self.follows_events() && plan.waits.iter().any(|wait| wait.gate().is_some());
             if untold || !desired.unresolved.is_empty() || blind.passes() {
-                report.verdict.get_or_insert(Verdict::Retry(RETRY_MOST));
+                report.look_again(Verdict::Retry(RETRY_MOST));
             }
             report.compared = blind.is_empty();
             report.removing = still_there(plan, &inventory, &mut report);

@@ -144,8 +144,11 @@ impl Pass<'_> {
 
     /// Effects failed for the member serves a kind no more: nothing else would tell, for a watch may go on.
     pub(super) async fn lost_a_kind(&self, session: &Session, desired: &Desired, report: &Report) -> bool {
-        let told =
-            matches!(&report.delivery, Some(Delivery::Failed { reason: "NotServed" | "Conflict", .. }));
+        // Of a kind that it does not serve an API server says so with a page, as a gateway would.
+        let told = matches!(
+            &report.delivery,
+            Some(Delivery::Failed { reason: "NotServed" | "Conflict" | "ServerError", .. })
+        );
         if !told {
             return false;
         }

@@ -38,6 +38,8 @@ use crate::{
 const LOOK_AGAIN: Duration = Duration::from_secs(2);
 /// What cannot be told yet is looked at again after this.
 const SETTLES: Duration = Duration::from_secs(10);
+/// What only another manifest, or another schema in the member, makes right.
+const RARELY: Verdict = Verdict::Done(Some(RETRY_RARELY));
 
 /// What a pass came to.
 #[derive(Default)]
@@ -76,7 +78,14 @@ impl Report {
     fn put_off(&mut self, delivery: Delivery, verdict: Verdict) {
         self.undone += 1;
         self.delivery.get_or_insert(delivery);
-        self.verdict.get_or_insert(verdict);
+        self.look_again(verdict);
+    }
+
+    /// The first that asks decides, but what is tried rarely puts off nothing else.
+    pub(super) fn look_again(&mut self, verdict: Verdict) {
+        if self.verdict.is_none_or(|held| held == RARELY) {
+            self.verdict = Some(verdict);
+        }
     }
 }
 
@@ -248,12 +257,19 @@ impl Pass<'_> {
             return report.put_off(Delivery::TearingDown { reason: UNDER_WAY, message }, again);
         }
         report.undone += 1;
-        report.verdict.get_or_insert(again);
+        report.look_again(again);
         report.removing.get_or_insert_with(|| RemovingObjects {
             objects: 0,
             reason: reason.to_owned(),
             message: Some(message),
         });
+    }
+
+    /// Nobody has said how soon what failed is to be tried again.
+    fn retries_by_default(&self) -> bool {
+        let live = self.hub.tuning.now();
+        let own = &self.target.spec.reconcile.retry_interval;
+        own.is_none() && live.retry && live.retry_max >= RETRY_RARELY
     }
 
     fn account_failure(&self, effect: &Effect, error: &CallError, report: &mut Report) {
@@ -266,12 +282,20 @@ impl Pass<'_> {
         let delivery = match error.is_transport() {
             true => Delivery::Waiting { reason, message },
             false => {
-                let stalled = error.class == Class::Forbidden || error.is_invalid();
+                let stalled = error.class == Class::Forbidden
+                    || (error.is_invalid() && error.class != Class::InvalidField);
                 Delivery::Failed { reason, message, stalled }
             }
         };
+        let told = self.target.status.as_ref().and_then(|status| status.reason.as_deref());
         let is_short = error.is_transient() && error.class != Class::Server;
-        report.put_off(delivery, Verdict::Retry(if is_short { RETRY_MOST } else { RETRY_RARELY }));
+        let again = match error.class {
+            // Once soon: a server may not know yet the schema that came with this very revision.
+            Class::InvalidField if told == Some(reason) && self.retries_by_default() => RARELY,
+            _ if is_short => Verdict::Retry(RETRY_MOST),
+            _ => Verdict::Retry(RETRY_RARELY),
+        };
+        report.put_off(delivery, again);
     }
 }
 
@@ -338,7 +362,7 @@ fn failure(effect: &Effect, error: &CallError) -> String {
         Class::Forbidden => {
             "; grant the registered credentials this right in the member, or declare what its admission policies allow"
         }
-        Class::Invalid | Class::InvalidFields(_) | Class::Server => {
+        Class::Invalid | Class::InvalidField | Class::InvalidFields(_) | Class::Server => {
             "; correct the object in the manifest if its fields are at fault"
         }
         _ => "",
@@ -351,6 +375,18 @@ mod tests {
     use vidra_core::object::Gvk;
 
     use super::*;
+
+    #[test]
+    fn what_is_tried_rarely_puts_off_nothing_else() {
+        let (soon, later) = (Verdict::Retry(RETRY_MOST), Verdict::Done(Some(LOOK_AGAIN)));
+        for (asked, decided) in
+            [(vec![RARELY], RARELY), (vec![RARELY, soon, later], soon), (vec![later, soon, RARELY], later)]
+        {
+            let mut report = Report::default();
+            asked.iter().for_each(|verdict| report.look_again(*verdict));
+            assert_eq!(report.verdict, Some(decided), "{asked:?}");
+        }
+    }
 
     #[test]
     fn what_is_forbidden_may_be_so_by_a_right_or_by_a_policy() {

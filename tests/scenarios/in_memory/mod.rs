@@ -1,15 +1,17 @@
 //! Scenarios that only clusters in memory can show: what takes hours or is a matter of a moment, late answers, watches
-//! that lag or lie, what changes in the middle of long work, objects that etcd does not take, webhooks, many targets, when
-//! contact is lost, processes whose Lease is not renewed.
+//! that lag or lie, what changes in the middle of long work, objects that etcd does not take, webhooks, gateways, many
+//! targets, when contact is lost, processes whose Lease is not renewed, panics.
 
 mod clockwork;
 mod contact;
+mod gateways;
 mod hurried;
 mod lagging;
 mod late;
 mod leading;
 mod midway;
 mod oversized;
+mod panics;
 mod patience;
 mod plain;
 mod refused;

@@ -146,6 +146,12 @@ const ENOUGH: usize = 100;
 
 /// From now on a webhook of berlin refuses what is done so to ConfigMap settings.
 fn refuse(world: &World, verb: Verb, code: u16, reason: &'static str) {
+    refuse_about(world, verb, (code, reason), &Value::Null);
+}
+
+/// The same with these details; an API server passes them on as they are.
+fn refuse_about(world: &World, verb: Verb, (code, reason): (u16, &'static str), details: &Value) {
+    let details = details.clone();
     let refused = AtomicUsize::new(0);
     let hook = move |call: &Call, object: &Value| {
         let is_meant = call.verb == verb && call.resource == "configmaps";
@@ -155,7 +161,8 @@ fn refuse(world: &World, verb: Verb, code: u16, reason: &'static str) {
         let so_far = refused.fetch_add(1, Ordering::Relaxed);
         let (code, reason) = if so_far < ENOUGH { (code, reason) } else { (403, "Forbidden") };
         let (webhook, message) = ("ledgers.example.com".to_owned(), WORDS.to_owned());
-        Err(Denial { webhook, code, reason: reason.to_owned(), message })
+        let details = if so_far < ENOUGH { details.clone() } else { Value::Null };
+        Err(Denial { webhook, code, reason: reason.to_owned(), message, details })
     };
     berlin(world).set_validating_admission(Some(Arc::new(hook)));
 }
@@ -171,78 +178,184 @@ async fn is_told(world: &World, name: &str) {
     assert!(matches!(state, Some(TargetState::Failed | TargetState::Terminating)), "{state:?}");
 }
 
-#[test]
-fn an_update_that_a_webhook_refuses_with_409_is_tried_again_after_pauses_and_told() {
-    refused_update(409, "Conflict");
+/// What of the object is done, and goes on being refused.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Doing {
+    Creating,
+    Updating,
+    /// The object is not declared any more.
+    Dropping,
+    /// Its VidraResource is deleted.
+    Removing,
 }
 
-#[test]
-fn an_update_that_a_webhook_refuses_with_404_is_tried_again_after_pauses_and_told() {
-    refused_update(404, "NotFound");
-}
-
-fn refused_update(code: u16, reason: &'static str) {
+/// In 25 s of refusals a few tries, with the webhook's words in the status; and all goes well once the webhook does not
+/// refuse any more.
+fn refused(doing: Doing, said: (u16, &'static str), details: &Value) {
     scenario(async |world| {
-        let (alice, settings) = delivered(&world, "Correct").await;
-        refuse(&world, Verb::Apply, code, reason);
+        let (alice, settings) = match doing {
+            Doing::Creating => {
+                world.register(&["berlin"]).await;
+                (world.alice("berlin").await, At::config_map(&world.ns, "settings"))
+            }
+            _ => delivered(&world, "Correct").await,
+        };
+        let (beside, both) = (config_map("beside", "one"), config_map("settings", "one"));
+        if doing == Doing::Dropping {
+            world.deliver("shop", &["berlin"], &(both + &beside)).await;
+            world.ready("shop").await;
+        }
+        let removes = matches!(doing, Doing::Dropping | Doing::Removing);
+        refuse_about(&world, if removes { Verb::Delete } else { Verb::Apply }, said, details);
         let mark = world.mark();
-        world.deliver("shop", &["berlin"], &config_map("settings", "two")).await;
+        match doing {
+            Doing::Creating | Doing::Updating => {
+                world.deliver("shop", &["berlin"], &config_map("settings", "two")).await;
+            }
+            Doing::Dropping => world.deliver("shop", &["berlin"], &beside).await,
+            Doing::Removing => world.hub.delete(&world.resource_at("shop")).await,
+        }
         tokio::time::sleep(Duration::from_secs(25)).await;
         let all = world.requests_for(&settings, "berlin", &mark);
-        let count = |verb: &str| all.iter().filter(|one| one.verb == verb).count();
-        let (writes, reads) = (count("patch"), count("get"));
-        assert!((2..=7).contains(&writes) && reads <= 7, "{writes} writes and {reads} reads in 25 s");
+        let (reads, writes): (Vec<_>, Vec<_>) = all.iter().partition(|one| one.verb == "get");
+        let what =
+            format!("{doing:?}, {said:?}, {details}: {} writes and {} reads", writes.len(), reads.len());
+        assert!((2..=7).contains(&writes.len()) && reads.len() <= 7, "{what} in 25 s");
+        assert_eq!(alice.get(&settings).await.is_some(), doing != Doing::Creating, "{what}");
+        assert!(
+            world.target("shop", "berlin").await.is_some(),
+            "{what}: the hub says that all of it is gone"
+        );
+        if doing == Doing::Dropping {
+            let held = world.inventory("shop", "berlin").await;
+            assert!(held.iter().any(|one| one.name == "settings"), "{what}: forgotten, and there: {held:?}");
+        }
         is_told(&world, "shop").await;
 
-        // The hub goes on working, for this member and this VidraResource too.
+        // The hub goes on working, for this member too.
         world.deliver("other", &["berlin"], &config_map("other", "one")).await;
         world.ready("other").await;
         berlin(&world).set_validating_admission(None);
-        world.reconcile_now("shop", "1").await;
-        world.ready("shop").await;
-        assert!(says("two")(&alice.live(&settings).await));
+        if doing == Doing::Removing {
+            world.removed("shop").await;
+        } else {
+            world.reconcile_now("shop", "1").await;
+            world.ready("shop").await;
+        }
+        match removes {
+            true => alice.gone(&settings).await,
+            false => assert!(says("two")(&alice.live(&settings).await), "{what}"),
+        }
         world.end().await;
     });
 }
 
 #[test]
-fn a_dropped_object_whose_deletion_a_webhook_refuses_with_404_stays_in_the_inventory() {
+fn an_update_that_a_webhook_refuses_with_409_is_tried_again_after_pauses_and_told() {
+    refused(Doing::Updating, (409, "Conflict"), &Value::Null);
+}
+
+#[test]
+fn an_update_that_a_webhook_refuses_with_404_is_tried_again_after_pauses_and_told() {
+    refused(Doing::Updating, (404, "NotFound"), &Value::Null);
+}
+
+#[test]
+fn whatever_a_webhook_refuses_with_whichever_code_is_tried_again_after_pauses_and_told() {
+    use Doing::{Creating, Dropping, Removing, Updating};
+    for (doing, code, reason) in [
+        (Creating, 404, "NotFound"),
+        (Creating, 409, "Conflict"),
+        (Creating, 410, "Gone"),
+        (Creating, 500, "InternalError"),
+        (Updating, 410, "Gone"),
+        (Updating, 500, "InternalError"),
+        (Dropping, 409, "Conflict"),
+        (Dropping, 410, "Gone"),
+        (Dropping, 500, "InternalError"),
+        (Removing, 409, "Conflict"),
+        (Removing, 500, "InternalError"),
+    ] {
+        refused(doing, (code, reason), &Value::Null);
+    }
+}
+
+#[test]
+fn what_a_webhook_does_not_find_is_not_the_object_that_it_was_asked_about() {
+    use Doing::{Creating, Dropping, Removing, Updating};
+    let named = |group: &str, kind: &str, name: &str| json!({"group": group, "kind": kind, "name": name});
+    for missing in [
+        named("apps", "deployments", "settings"),
+        named("example.com", "configmaps", "settings"),
+        named("", "configmaps", "main"),
+        named("", "namespaces", "x"),
+        // Of the first scenario's namespace, where the object is.
+        named("", "namespaces", "s1"),
+    ] {
+        for doing in [Creating, Updating, Dropping, Removing] {
+            // A create where the namespace is missing would make the namespace first.
+            if matches!(doing, Creating | Updating) && missing["name"] == "s1" {
+                continue;
+            }
+            refused(doing, (404, "NotFound"), &missing);
+        }
+    }
+}
+
+/// A webhook whose cache does not have the object yet says so in the server's own words.
+#[test]
+fn a_dropped_object_of_which_a_webhook_says_that_it_is_not_there_stays_in_the_inventory() {
     scenario(async |world| {
         let (alice, settings) = delivered(&world, "Correct").await;
         let both = config_map("settings", "one") + &config_map("beside", "one");
         world.deliver("shop", &["berlin"], &both).await;
         world.ready("shop").await;
-        refuse(&world, Verb::Delete, 404, "NotFound");
+        let own = json!({"kind": "configmaps", "name": "settings"});
+        refuse_about(&world, Verb::Delete, (404, "NotFound"), &own);
         world.deliver("shop", &["berlin"], &config_map("beside", "one")).await;
         tokio::time::sleep(Duration::from_secs(25)).await;
         alice.live(&settings).await;
         let held = world.inventory("shop", "berlin").await;
         assert!(held.iter().any(|entry| entry.name == "settings"), "forgotten, and still there: {held:?}");
         is_told(&world, "shop").await;
-
         berlin(&world).set_validating_admission(None);
         world.reconcile_now("shop", "1").await;
         alice.gone(&settings).await;
-        world.ready("shop").await;
         world.end().await;
     });
 }
 
+/// An API server says of a field that the kind does not have 500 without a reason, of others 400.
+#[test]
+fn what_a_server_says_of_a_wrong_field_is_told_as_that_and_tried_again_every_five_minutes() {
+    for (code, reason) in [(500, ""), (400, "BadRequest")] {
+        scenario(async |world| {
+            let (alice, settings) = delivered(&world, "Correct").await;
+            refuse(&world, Verb::Apply, code, reason);
+            let mark = world.mark();
+            world.deliver("shop", &["berlin"], &config_map("settings", "two")).await;
+            let told = world.target_is("shop", "berlin", TargetState::Failed, "InvalidField").await;
+            assert!(told.contains(WORDS), "{told}");
+            world.resource_says("shop", "Stalled", "False", "Moving").await;
+            tokio::time::sleep(Duration::from_secs(1200)).await;
+            let tries = world.writes_to(&settings, "berlin", &mark).len();
+            assert!((4..=7).contains(&tries), "{tries} tries in 20 min of {code}");
+
+            berlin(&world).set_validating_admission(None);
+            tokio::time::sleep(Duration::from_secs(310)).await;
+            assert!(says("two")(&alice.live(&settings).await), "tried again after five minutes");
+            world.ready("shop").await;
+            world.end().await;
+        });
+    }
+}
+
+#[test]
+fn a_dropped_object_whose_deletion_a_webhook_refuses_with_404_stays_in_the_inventory() {
+    refused(Doing::Dropping, (404, "NotFound"), &Value::Null);
+}
+
 #[test]
 fn a_resource_whose_object_a_webhook_does_not_let_go_with_404_waits_for_it() {
-    scenario(async |world| {
-        let (alice, settings) = delivered(&world, "Correct").await;
-        refuse(&world, Verb::Delete, 404, "NotFound");
-        world.hub.delete(&world.resource_at("shop")).await;
-        tokio::time::sleep(Duration::from_secs(25)).await;
-        alice.live(&settings).await;
-        let target = world.target("shop", "berlin").await;
-        assert!(target.is_some(), "the hub says that all of it is gone, and it is there");
-        is_told(&world, "shop").await;
-
-        berlin(&world).set_validating_admission(None);
-        world.removed("shop").await;
-        alice.gone(&settings).await;
-        world.end().await;
-    });
+    refused(Doing::Removing, (404, "NotFound"), &Value::Null);
 }

@@ -84,7 +84,8 @@ async fn a_validating_hook_sees_each_write_and_refuses_as_a_webhook_does() {
         match object["data"]["a"].as_str() {
             Some("bad") => Err(Denial::new("policy.example.org", "no bad data")),
             _ if call.verb == Verb::Delete => {
-                Err(Denial { code: 0, ..Denial::new("policy.example.org", "") })
+                let details = json!({"kind": "ledgers", "name": "main"});
+                Err(Denial { code: 0, details, ..Denial::new("policy.example.org", "") })
             }
             _ => Ok(()),
         }
@@ -106,6 +107,8 @@ async fn a_validating_hook_sees_each_write_and_refuses_as_a_webhook_does() {
         (status.code, status.message.as_str()),
         (400, "admission webhook \"policy.example.org\" denied the request: Forbidden")
     );
+    let details = status.details.expect("what the webhook says of what it is about");
+    assert_eq!((details.kind.as_str(), details.name.as_str()), ("ledgers", "main"));
     assert_eq!(*seen.lock(), ["patch kept", "create new", "patch kept", "patch kept", "delete kept"]);
     assert!(cluster.object("", "configmaps", "default", "kept").is_some());
 }

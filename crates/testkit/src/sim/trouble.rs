@@ -135,6 +135,9 @@ pub(super) fn late_effect(chance: &mut fastrand::Rng) -> Fault {
 /// What lands later lands within this.
 pub const LANDS_WITHIN: Duration = Duration::from_secs(12);
 
+/// The codes of pages that are nobody's answer.
+const PAGES: [u16; 8] = [502, 401, 403, 404, 409, 410, 422, 429];
+
 /// How a call of this kind fails now.
 pub(super) fn fault(chance: &mut fastrand::Rng, verb: Verb) -> Fault {
     match chance.u8(..12) {
@@ -149,8 +152,8 @@ pub(super) fn fault(chance: &mut fastrand::Rng, verb: Verb) -> Fault {
         6 => Fault::HalfBody,
         7 if chance.u8(..4) == 0 => Fault::Unauthorized,
         8 => Fault::Late(Duration::from_secs(chance.u64(1..8))),
-        // A load balancer that has lost its server.
-        9 => Fault::Html(502),
+        // A load balancer that has lost its server, or a gateway that knows better than the server behind it.
+        9 => Fault::Html(PAGES[chance.usize(..PAGES.len())]),
         // A server that gave up waiting for what it had begun.
         10 if chance.bool() => Fault::StatusAfter(504, "Timeout"),
         10 => Fault::StatusAfter(500, "InternalError"),

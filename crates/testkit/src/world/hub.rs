@@ -167,6 +167,11 @@ impl World {
         self.running.as_ref().expect("the hub runs").metrics.render()
     }
 
+    /// The tasks of the running hub that should run and do not, as `/livez` names them.
+    pub fn fallen(&self) -> Vec<&'static str> {
+        self.running.as_ref().expect("the hub runs").metrics.fallen().names()
+    }
+
     /// One value of the running hub's metrics, by its name and labels as they are written; 0: not there.
     pub fn metric(&self, name: &str) -> f64 {
         let text = self.metrics();

@@ -128,7 +128,7 @@ async fn events_are_read_in_whichever_order_their_fields_come() {
     ] {
         assert!(matches!(reader.line(&text, unknown), Ok(Line::Applied(Item::Object(..)))), "{text}");
     }
-    let gone = json!({"type": "ERROR", "object": {"kind": "Status", "code": 410, "message": "too old"}});
+    let gone = json!({"type": "ERROR", "object": {"status": "Failure", "code": 410, "message": "too old"}});
     assert!(
         matches!(reader.line(&gone.to_string(), unknown), Ok(Line::Error(error)) if error.class == Class::Expired)
     );

@@ -1,0 +1,74 @@
+//! Gateways that answer for a member with a page of their own: what they say is not the API server's word, whatever code
+//! it bears. Only in memory can a gateway be told which call to answer so.
+
+use std::{sync::Arc, time::Duration};
+
+use memkube::{Call, Fault, Verb};
+use testkit::world::{At, Who};
+use vidra_api::TargetState;
+
+use super::scenario;
+use crate::{config_map, says};
+
+const CODES: [u16; 9] = [401, 403, 404, 409, 410, 413, 422, 429, 503];
+
+#[test]
+fn a_gateways_page_is_no_contact_with_the_member_whatever_its_code() {
+    for code in CODES {
+        scenario(async |world| {
+            world.register(&["berlin"]).await;
+            let berlin = world.bed().memory("berlin").expect("this bed is in memory");
+            berlin.set_fault(Arc::new(move |_: &Call| Fault::Html(code)));
+            world.member_says("berlin", "Reachable", "False").await;
+            berlin.clear_fault();
+            tokio::time::sleep(Duration::from_secs(150)).await;
+            world.member_says("berlin", "Reachable", "True").await;
+            world.end().await;
+        });
+    }
+}
+
+#[test]
+fn a_gateways_page_in_place_of_a_write_or_a_read_says_nothing_of_the_object_whatever_its_code() {
+    for code in CODES {
+        scenario(async |world| {
+            world.register(&["berlin"]).await;
+            let (alice, settings) = (world.alice("berlin").await, At::config_map(&world.ns, "settings"));
+            world.deliver("shop", &["berlin"], &config_map("settings", "one")).await;
+            world.ready("shop").await;
+            let berlin = world.bed().memory("berlin").expect("this bed is in memory");
+            let page = move |verb: Verb| {
+                Arc::new(move |call: &Call| {
+                    let is_hubs = &*call.user == Who::VidraHub.name();
+                    match is_hubs && call.verb == verb && call.resource == "configmaps" {
+                        true => Fault::Html(code),
+                        false => Fault::None,
+                    }
+                })
+            };
+            berlin.set_fault(page(Verb::Apply));
+            world.deliver("shop", &["berlin"], &config_map("settings", "two")).await;
+            world.target_is("shop", "berlin", TargetState::Failed, "ServerError").await;
+            world.resource_says("shop", "Stalled", "False", "Moving").await;
+            berlin.clear_fault();
+            world.reconcile_now("shop", "1").await;
+            world.ready("shop").await;
+            assert!(says("two")(&alice.live(&settings).await));
+
+            for verb in [Verb::Get, Verb::Delete] {
+                berlin.set_fault(page(verb));
+                if verb == Verb::Get {
+                    world.hub.delete(&world.resource_at("shop")).await;
+                }
+                tokio::time::sleep(Duration::from_secs(25)).await;
+                alice.live(&settings).await;
+                let target = world.target("shop", "berlin").await;
+                assert!(target.is_some(), "{code} for {verb}: the hub says that all of it is gone");
+            }
+            berlin.clear_fault();
+            world.removed("shop").await;
+            alice.gone(&settings).await;
+            world.end().await;
+        });
+    }
+}
