@@ -139,6 +139,7 @@ async fn a_vital_task_that_panics_ends_the_process_with_an_error_and_gives_the_l
         rng: Arc::new(SystemRng::default()),
         metrics: Metrics::default(),
         knobs: Knobs::default(),
+        tenure: None,
     };
     // Of settings that it cannot use the hub says so in an Event.
     let wrong = json!({"apiVersion": "v1", "kind": "ConfigMap", "data": {"interval": "wrong"},

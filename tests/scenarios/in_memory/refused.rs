@@ -272,8 +272,8 @@ fn a_failure_that_passes_is_not_told_and_one_that_stays_is() {
                 let is_spec = call.resource == "vidratargets" && call.subresource.is_empty();
                 let less = |left: usize| left.checked_sub(1);
                 let fails = is_spec && left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less).is_ok();
-                let (webhook, message) = ("slow.example.com".to_owned(), "failed calling webhook".to_owned());
-                fails.then(|| Denial { webhook, code: 500, reason: "InternalError".to_owned(), message })
+                let denial = Denial::new("slow.example.com", "failed calling webhook");
+                fails.then(|| Denial { code: 500, reason: "InternalError".to_owned(), ..denial })
             });
         };
         failing(2);
