@@ -154,7 +154,9 @@ fn a_process_under_which_the_hubs_api_is_restored_ends_with_an_error_and_gives_t
             world.ready("shop").await;
             backups.restore("hub", &backup);
         };
-        let ((ended, held), ()) = tokio::join!(living, restored);
+        let both = async { tokio::join!(living, restored) };
+        let both = timeout(Duration::from_secs(600), both).await;
+        let ((ended, held), ()) = both.expect("the process goes on as if nothing had happened");
         assert!(matches!(ended, Err(RunError::Halted(Halt::Restored { .. }))), "{ended:?}");
         assert!(held, "the Lease was its own until it ended");
         claim.release().await;
