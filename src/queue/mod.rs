@@ -96,7 +96,7 @@ enum KeyState {
 
 /// No key waits longer: whoever asks for more looks sooner. The timer of tokio-util ends at 795 days.
 const LONGEST_DELAY: Duration = Duration::from_secs(30 * 24 * 3600);
-const FIRST_RETRY: Duration = Duration::from_millis(200);
+const FIRST_RETRY: Duration = Duration::from_millis(250);
 
 /// What a member's counts are has to hold for so long before it is written.
 pub const COUNTS_SETTLE: Duration = Duration::from_secs(2);

@@ -93,7 +93,7 @@ impl Live {
             interval: settings.interval,
             on_events: settings.on_events,
             retry: true,
-            retry_base: Duration::from_millis(200),
+            retry_base: Duration::from_millis(250),
             retry_max: Duration::from_secs(300),
             apply_timeout: Duration::from_secs(15),
             probe_interval: Duration::from_secs(10),

@@ -127,7 +127,7 @@ fn what_on_revoke_takes_of_a_member_is_held_until_exactly_that_is_approved() {
         // Allowed and revoked again; a GitOps tool has put the annotation back.
         change(&world, "berlin", json!({"allowedNamespaces": null})).await;
         for name in names {
-            berlin.live(&at(name)).await;
+            berlin.when(&at(name), "delivered again", |_| true).await;
             world.ready(name).await;
         }
         approve(&world, "berlin", &hash).await;

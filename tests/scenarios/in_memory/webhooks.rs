@@ -339,7 +339,8 @@ fn what_a_server_says_of_a_wrong_field_is_told_as_that_and_tried_again_every_fiv
             world.resource_says("shop", "Stalled", "False", "Moving").await;
             tokio::time::sleep(Duration::from_secs(1200)).await;
             let tries = world.writes_to(&settings, "berlin", &mark).len();
-            assert!((4..=7).contains(&tries), "{tries} tries in 20 min of {code}");
+            // A few soon, until that is told; then four.
+            assert!((4..=10).contains(&tries), "{tries} tries in 20 min of {code}");
 
             berlin(&world).set_validating_admission(None);
             tokio::time::sleep(Duration::from_secs(310)).await;
