@@ -215,7 +215,11 @@ impl From<Status> for CallError {
             403 => Class::Forbidden,
             404 => match details.filter(|details| !details.name.is_empty()) {
                 Some(StatusDetails { group, kind, name, .. }) if status.reason == "NotFound" => {
-                    Class::NotFound(Missing { group: group.clone(), plural: kind.clone(), name: name.clone() })
+                    Class::NotFound(Missing {
+                        group: group.clone(),
+                        plural: kind.clone(),
+                        name: name.clone(),
+                    })
                 }
                 _ => Class::NotServed,
             },

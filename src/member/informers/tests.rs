@@ -129,7 +129,9 @@ fn guarded(allowed: &'static [&'static str], everywhere: Arc<AtomicBool>) -> Cli
             let may = everywhere.load(Ordering::Relaxed)
                 || allowed.iter().any(|namespace| path.contains(&format!("/namespaces/{namespace}/")));
             let (code, body) = match may {
-                false => (403, json!({"status": "Failure", "code": 403, "message": "you may not"}).to_string()),
+                false => {
+                    (403, json!({"status": "Failure", "code": 403, "message": "you may not"}).to_string())
+                }
                 true => (200, "{\"metadata\":{\"resourceVersion\":\"9\"},\"items\":null}".to_owned()),
             };
             let is_watch = may && query.contains("watch=true");
