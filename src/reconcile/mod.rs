@@ -53,6 +53,8 @@ const BETWEEN_STATUSES: Duration = Duration::from_secs(1);
 const SETTLE: Duration = Duration::from_secs(1);
 /// A failure that may mend itself is tried again at least this often.
 const RETRY_MOST: Duration = Duration::from_secs(30);
+/// A Lease that was not renewed in time is mostly renewed soon, and to ask costs nothing.
+const LEADS_AGAIN: Duration = Duration::from_secs(5);
 /// A failure that probably needs a person is looked at again at least this often.
 const RETRY_RARELY: Duration = Duration::from_secs(300);
 
@@ -295,7 +297,7 @@ impl Hub {
     /// One key's turn.
     pub async fn reconcile(&self, key: &Key) -> Verdict {
         if !self.leads() {
-            return Verdict::Retry(RETRY_MOST);
+            return Verdict::Retry(LEADS_AGAIN);
         }
         match key {
             Key::Cluster(name) => cluster::reconcile(self, name).await,

@@ -196,7 +196,11 @@ fn refused(doing: Doing, said: (u16, &'static str), details: &Value) {
         let (alice, settings) = match doing {
             Doing::Creating => {
                 world.register(&["berlin"]).await;
-                (world.alice("berlin").await, At::config_map(&world.ns, "settings"))
+                let alice = world.alice("berlin").await;
+                let namespace =
+                    json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": world.ns}});
+                alice.create(namespace).await;
+                (alice, At::config_map(&world.ns, "settings"))
             }
             _ => delivered(&world, "Correct").await,
         };
