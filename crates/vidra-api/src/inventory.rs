@@ -53,7 +53,7 @@ pub struct VidraInventorySpec {
     pub chunk: i32,
     /// The numbers of all chunks of the target, in the first of them, where they are several or the first is not 0; in the
     /// others the number of the first. One that is named here and is not there is lost; one that is there and is not named
-    /// is believed, and so are chunks of which none names another: an earlier version wrote them.
+    /// is believed, and so are chunks of which none names another, as an earlier version wrote them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = CHUNKS_MAX), extend("x-kubernetes-list-type" = "atomic"))]
     pub chunks: Vec<i32>,

@@ -64,7 +64,7 @@ pub fn of(clusters: &Clusters) -> State {
 
 /// Which entry is in which chunk of an inventory depends on what came before.
 fn join(whole: &mut Value, mut chunk: Value) {
-    for (part, field) in [("spec", "chunk"), ("metadata", "name")] {
+    for (part, field) in [("spec", "chunk"), ("spec", "chunks"), ("metadata", "name")] {
         chunk[part].as_object_mut().map(|part| part.remove(field));
     }
     let entries = chunk["spec"]["entries"].take();
