@@ -16,6 +16,8 @@ use super::{
 
 /// A hub that came back must be done within this.
 const RECOVERS_WITHIN: Duration = Duration::from_secs(60);
+/// The longest that a life waits before it writes anything.
+const LIFE: Duration = Duration::from_secs(6);
 
 /// How long it takes until a list brings to light what the hub was not shown.
 pub const BLIND: Duration = Duration::from_secs(4);
@@ -135,8 +137,8 @@ fn words(panic: Box<dyn Any + Send>) -> String {
 async fn reach(world: &World, wanted: &State, trouble: &Trouble) {
     let began = Instant::now();
     let crashes = trouble.crashes.len();
-    // Each life may have to wait a second until it may write a status.
-    let within = RECOVERS_WITHIN + Duration::from_secs(trouble.restless as u64);
+    // Each life may have to wait a second until it may write a status, and for pruneDelay anew before it prunes.
+    let within = RECOVERS_WITHIN + LIFE * u32::try_from(trouble.restless).unwrap_or(u32::MAX);
     if trouble.lost.is_some() || trouble.stale.is_some() {
         sleep(BLIND).await;
     }
