@@ -14,6 +14,9 @@ pub enum KeeperError<E> {
     /// The thread could not be started.
     #[error("cannot start the thread that keeps the Lease: {0}")]
     Thread(#[from] io::Error),
+    /// It ended by itself: something in it panicked.
+    #[error("the thread that keeps the Lease ended by itself; see the log")]
+    Died,
     /// The claim could not be made.
     #[error(transparent)]
     Claim(E),
@@ -61,7 +64,8 @@ impl Keeper {
         std::thread::Builder::new().name("lease".to_owned()).spawn(move || runtime.block_on(keep))?;
         match acquired.await {
             Ok(Ok(Some(tenure))) => Ok(Some(Self { tenure, held, over, ended })),
-            Ok(Ok(None)) | Err(_) => Ok(None),
+            Ok(Ok(None)) => Ok(None),
+            Err(_) => Err(KeeperError::Died),
             Ok(Err(error)) => Err(KeeperError::Claim(error)),
         }
     }
@@ -76,5 +80,17 @@ impl Keeper {
         let Self { over, ended, .. } = self;
         let _ = over.send(());
         let _ = ended.await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_panic_of_the_thread_that_keeps_the_lease_is_an_error_and_no_end_that_was_asked_for() {
+        let claim = async { panic!("on purpose") };
+        let ended = Keeper::acquire::<std::convert::Infallible>(claim, CancellationToken::new()).await;
+        assert!(matches!(ended, Err(KeeperError::Died)));
     }
 }

@@ -56,6 +56,9 @@ pub enum ProcessError {
     /// The thread that keeps the Lease cannot be had.
     #[error("cannot start the thread that keeps the Lease: {0}")]
     Thread(std::io::Error),
+    /// That thread ended by itself.
+    #[error("the thread that keeps the Lease ended by itself, before it had the Lease; the log says why")]
+    KeeperDied,
     /// A name for the Lease's holder cannot be made.
     #[error(transparent)]
     Secret(#[from] SecretError),
@@ -123,6 +126,7 @@ async fn guarded(
     };
     let keeper = Keeper::acquire(claim, stop.clone()).await.map_err(|error| match error {
         KeeperError::Thread(error) => ProcessError::Thread(error),
+        KeeperError::Died => ProcessError::KeeperDied,
         KeeperError::Claim(error) => error,
     })?;
     let Some(keeper) = keeper else { return Ok(()) };

@@ -6,6 +6,7 @@ use futures::FutureExt;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
+use vidra_core::mutants::{self, Mutant};
 
 use crate::{queue::jittered, seams::Rng};
 
@@ -161,7 +162,8 @@ impl Drop for Noted<'_> {
 
 /// Runs a task that holds what nobody else has; after a panic everything ends, to be started again.
 pub async fn vital(task: &'static str, stop: &Stop, work: impl Future<Output = ()>) {
-    if AssertUnwindSafe(stop.runs(task, work)).catch_unwind().await.is_err() {
+    let panicked = AssertUnwindSafe(stop.runs(task, work)).catch_unwind().await.is_err();
+    if panicked && !mutants::is(Mutant::VitalGoesOn) {
         stop.halt(Halt::Panicked { task });
     }
 }

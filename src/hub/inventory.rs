@@ -5,6 +5,7 @@ use std::{cmp::Ordering, collections::BTreeMap, sync::Arc};
 use kube::ResourceExt;
 use vidra_api::{InventoryEntry, VidraInventory, VidraInventorySpec, labels::FINALIZER, names::HubId};
 use vidra_core::{
+    mutants::{self, Mutant},
     object::{KeyParts, ObjectKey},
     plan::Held,
     uid::Uid,
@@ -170,7 +171,8 @@ pub fn known(chunks: &Chunks) -> usize {
 /// There are chunks, and one is missing: what it held is not known. Where none names another they are of an earlier
 /// version, and believed: it named none.
 pub fn is_lost(chunks: &Chunks) -> bool {
-    let has = |index: i32| chunks.values().any(|chunk| chunk.index == index);
+    let has =
+        |index: i32| chunks.values().any(|chunk| chunk.index == index) || mutants::is(Mutant::LossUnnoticed);
     // The newest word counts: another may be about to go.
     let first = chunks.values().filter(|chunk| chunk.names_all()).max_by_key(|chunk| chunk.version);
     match first {
@@ -261,7 +263,7 @@ pub fn writes(chunks: &Chunks, inventory: &Inventory, leaving: bool, most: usize
     let (spare, mut places): (Vec<_>, Vec<_>) =
         places.into_iter().partition(|(chunk, entries)| is_spare(chunk, entries));
     places.sort_by_key(|(chunk, _)| chunk.index);
-    let next = chunks.values().map(|chunk| chunk.index + 1).max().unwrap_or(0);
+    let next = chunks.values().map(|chunk| chunk.index.saturating_add(1)).max().unwrap_or(0);
     let made: Vec<_> = (next..).zip(rest.chunks(most)).collect();
     let all = places.iter().map(|(chunk, _)| chunk.index).chain(made.iter().map(|(index, _)| *index));
     let named = Named(all.collect());
@@ -531,7 +533,8 @@ mod tests {
             // A pass begins with what it holds; then it finds that most of it is gone.
             let held = joined(&chunks);
             let begun = changed(&chunks, &held, &held);
-            let first = begun.and_then(|whole| writes(&chunks, &whole, false, ENTRIES_MAX).into_iter().next());
+            let first =
+                begun.and_then(|whole| writes(&chunks, &whole, false, ENTRIES_MAX).into_iter().next());
             let next = first.or_else(|| writes(&chunks, &wanted, false, ENTRIES_MAX).into_iter().next());
             let Some(write) = next else { break };
             perform(&mut chunks, &[write]);

@@ -40,7 +40,7 @@ pub enum Inherit {
 pub enum StateError {
     /// The state of a hub is there, and its identity is not.
     #[error(
-        "IdentityMissing: {found} is there, and Secret {namespace}/{IDENTITY_SECRET} of the hub that made it is not. Restore the Secret from a backup. If it is lost, start with --new-identity{keep}"
+        "IdentityMissing: {found} is there, and Secret {namespace}/{IDENTITY_SECRET} of the hub that made it is not. If that hub runs in another namespace, correct --namespace. Otherwise restore the Secret from a backup; if it is lost, start with --new-identity{keep}"
     )]
     IdentityMissing {
         /// The hub's namespace.

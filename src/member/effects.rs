@@ -39,7 +39,7 @@ use super::{
 };
 use crate::desired::Desired;
 
-use self::remove::Parting;
+use self::{recreate::Was, remove::Parting};
 
 /// Longest value of a label.
 const LABEL_MAX: usize = 63;
@@ -187,16 +187,16 @@ impl Actor<'_> {
                 self.apply_body(declared, &body, uid, why, force).await
             }
         };
-        self.or_change_immutable(declared, uid, step).await
+        self.or_change_immutable(declared, uid, step, Was::Ours).await
     }
 
     /// A step that was refused for fields that cannot be changed.
-    async fn or_change_immutable(&self, declared: &Declared, uid: &str, step: Step) -> Step {
+    async fn or_change_immutable(&self, declared: &Declared, uid: &str, step: Step, was: Was) -> Step {
         match step {
             Err(error) => match &error.class {
                 Class::InvalidFields(fields) => {
                     let fields = self.some_paths(&declared.key, fields);
-                    Box::pin(self.change_immutable(declared, uid, &fields, error)).await
+                    Box::pin(self.change_immutable(declared, uid, &fields, error, was)).await
                 }
                 _ => Err(error),
             },
@@ -227,10 +227,14 @@ impl Actor<'_> {
                 self.forget_record(&declared.key, uid);
                 self.join(declared, Some((uid, error))).await
             }
-            Class::Namespace { terminating: false } => {
-                self.forget_record(&declared.key, uid);
-                self.create(declared, why.is_drift()).await
-            }
+            // An object that is there has its namespace: then a webhook says so.
+            Class::Namespace { terminating: false } => match self.read(&declared.key, &declared.gvk).await? {
+                Some(live) if live.uid() == uid => Err(error),
+                _ => {
+                    self.forget_record(&declared.key, uid);
+                    self.create(declared, why.is_drift()).await
+                }
+            },
             Class::Conflict | Class::NotFound(_) | Class::NotServed => {
                 self.join(declared, Some((uid, error))).await
             }
@@ -259,7 +263,7 @@ impl Actor<'_> {
             }
             return Err(match refused {
                 // There is none that it could be in conflict with: a webhook says so.
-                Some((_, error)) if error.class == Class::Conflict => error,
+                Some((_, error)) if matches!(error.class, Class::Conflict | Class::FieldConflict(_)) => error,
                 _ => CallError {
                     class: Class::Conflict,
                     message: "the object came and went; trying again".into(),
@@ -310,7 +314,7 @@ impl Actor<'_> {
                 _ => Err(error),
             },
         };
-        self.or_change_immutable(declared, uid, step).await
+        self.or_change_immutable(declared, uid, step, Was::Shared).await
     }
 
     /// Asks what an apply would change, and applies only when it would change a value.

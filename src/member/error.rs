@@ -110,7 +110,8 @@ impl CallError {
     /// This very object is not there.
     pub fn is_gone(&self, group: &str, plural: &str, name: &str) -> bool {
         matches!(&self.class, Class::NotFound(missing)
-            if (&*missing.group, &*missing.plural, &*missing.name) == (group, plural, name))
+            if (&*missing.group, &*missing.plural, &*missing.name) == (group, plural, name)
+                || mutants::is(Mutant::AnyNotFound))
     }
 
     /// The same of an object of a kind that is known beforehand.
@@ -172,7 +173,8 @@ impl CallError {
     /// The same of what the server has said.
     pub fn of_status(status: Status, about: About<'_>, redactions: &Redactions) -> Self {
         let causes = status.details.as_ref().map(|details| details.causes.as_slice()).unwrap_or_default();
-        let causes: Vec<(&str, &str)> = causes.iter().map(|cause| (&*cause.reason, &*cause.field)).collect();
+        let causes = causes.iter().take(causes_max());
+        let causes: Vec<(&str, &str)> = causes.map(|cause| (&*cause.reason, &*cause.field)).collect();
         let (code, reason, message) = (status.code, &*status.reason, &*status.message);
         let told = redactions.withheld(about, &Refusal { code, reason, message, causes: &causes });
         // Where nothing is sent no field of it is at fault.
@@ -195,9 +197,10 @@ impl From<kube::Error> for CallError {
         match error {
             kube::Error::Api(status) => Self::from(*status),
             // A body that does not decode may hold a Secret: say so without it.
-            kube::Error::SerdeError(_) | kube::Error::FromUtf8(_) => {
-                Self { class: Class::Server, message: "the answer could not be decoded".into() }
-            }
+            kube::Error::SerdeError(_) | kube::Error::FromUtf8(_) => Self {
+                class: Class::Server,
+                message: "the answer is no Kubernetes object, or cannot be decoded; is there a gateway or a proxy before the API server?".into(),
+            },
             other if is_oversized(&other) => Self {
                 class: Class::Oversized,
                 message: "the answer is larger than any that an API server gives".into(),
@@ -211,7 +214,9 @@ impl From<Status> for CallError {
     fn from(status: Status) -> Self {
         let details = status.details.as_ref();
         let has_cause = |reason: &str| {
-            details.is_some_and(|details| details.causes.iter().any(|cause| cause.reason == reason))
+            details.is_some_and(|details| {
+                details.causes.iter().take(causes_max()).any(|cause| cause.reason == reason)
+            })
         };
         let class = match status.code {
             _ if !is_said(&status) => Class::Server,
@@ -240,16 +245,26 @@ impl From<Status> for CallError {
                     details.map(|details| details.retry_after_seconds).filter(|seconds| *seconds > 0);
                 Class::Throttled(seconds.map(|seconds| Duration::from_secs(u64::from(seconds.min(60)))))
             }
-            422 if details
-                .is_some_and(|details| details.causes.iter().any(|cause| !cause.field.is_empty())) =>
+            422 if details.is_some_and(|details| {
+                details.causes.iter().take(causes_max()).any(|cause| !cause.field.is_empty())
+            }) =>
             {
                 Class::InvalidFields(fields(details, |_| true))
             }
             400 | 405 | 406 | 413 | 415 | 422 => Class::Invalid,
             _ => Class::Server,
         };
+        let is_said = is_said(&status);
         let message = if status.message.is_empty() { status.reason } else { status.message };
-        Self { class, message: format!("{} ({})", trimmed(&message), status.code) }
+        let code = if status.code == 0 { String::new() } else { format!(" ({})", status.code) };
+        let message = match is_said {
+            true => format!("{}{code}", trimmed(&message)),
+            false => format!(
+                "what answers is no API server, but a gateway or a proxy before it{code}: {}",
+                trimmed(&message)
+            ),
+        };
+        Self { class, message }
     }
 }
 
@@ -265,13 +280,16 @@ fn is_said(status: &Status) -> bool {
 /// Bound on the causes that are looked at: a member may send hundreds of thousands.
 const CAUSES_MAX: usize = 64;
 
+fn causes_max() -> usize {
+    if mutants::is(Mutant::AllCauses) { usize::MAX } else { CAUSES_MAX }
+}
+
 /// The fields of causes with such a reason, each once, in the server's order: as it says them, for they are compared.
 fn fields(details: Option<&StatusDetails>, wanted: impl Fn(&str) -> bool) -> Vec<String> {
     let causes = details.map(|details| details.causes.as_slice()).unwrap_or_default();
     let mut fields = Vec::new();
-    let causes = causes.iter().filter(|cause| wanted(&cause.reason) && !cause.field.is_empty());
-    let most = if mutants::is(Mutant::AllCauses) { usize::MAX } else { CAUSES_MAX };
-    for cause in causes.take(most) {
+    let causes = causes.iter().take(causes_max());
+    for cause in causes.filter(|cause| wanted(&cause.reason) && !cause.field.is_empty()) {
         if !fields.contains(&cause.field) {
             fields.push(cause.field.clone());
         }

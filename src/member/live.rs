@@ -9,9 +9,12 @@ use kube::{
     Resource,
     core::{ApiResource, DynamicResourceScope},
 };
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
 use serde_json::Value;
-use vidra_core::weight::Bounded;
+use vidra_core::{
+    mutants::{self, Mutant},
+    weight::Bounded,
+};
 
 /// See the module.
 #[derive(Clone, Default)]
@@ -66,7 +69,12 @@ impl From<Value> for Live {
 
 impl<'de> Deserialize<'de> for Live {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Bounded::deserialize(deserializer).map(|read| Self::from(read.0))
+        let live = Self::from(Bounded::deserialize(deserializer)?.0);
+        // Each object that an API server tells of has one: what has none is a gateway's, and says nothing of any object.
+        if live.uid().is_empty() && !mutants::is(Mutant::AnyObject) {
+            return Err(D::Error::custom("it is no Kubernetes object: it has no metadata.uid"));
+        }
+        Ok(live)
     }
 }
 

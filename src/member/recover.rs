@@ -2,19 +2,28 @@
 //! label. A label proves nothing: what we have not applied is passed over, and whatever is done with the rest is proved then.
 
 use vidra_api::labels::HUB_LABEL;
-use vidra_core::{object::ObjectKey, plan::Held};
+use vidra_core::{
+    mutants::{self, Mutant},
+    object::ObjectKey,
+    plan::Held,
+};
 
 use super::{
     error::{CallError, Class},
     owner::Owner,
-    session::Session,
+    session::{Readiness, Session},
     token::Token,
 };
 use crate::hub::inventory::Inventory;
 
 /// Complete, or an error: a kind that cannot be listed may hide objects.
 pub async fn find_own(session: &Session, owner: &Owner, token: &Token<'_>) -> Result<Inventory, CallError> {
-    let kinds = session.rediscover().await?;
+    // Its discovery would not show what it does not serve yet.
+    if session.readiness(token).await? == Readiness::NotReady && !mutants::is(Mutant::FoundWhileStarting) {
+        let message = "the member's API server is not ready".to_owned();
+        return Err(CallError { class: Class::Server, message });
+    }
+    let kinds = session.discover().await?;
     if let Some(stale) = kinds.stale.first() {
         let message = format!("the member cannot say now what {stale} serves");
         return Err(CallError { class: Class::Server, message });

@@ -17,7 +17,7 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use vidra_api::names::{HubId, OwnerHash};
 use vidra_core::{
     contact,
-    drift::About,
+    drift::{About, Does},
     mutants::{self, Mutant},
     object::{Gvk, ObjectKey},
     render::HashKey,
@@ -79,6 +79,17 @@ pub enum State {
         /// The last failure.
         error: CallErrorNote,
     },
+}
+
+/// What a member says of itself at /readyz.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Readiness {
+    /// It serves all that it will.
+    Ready,
+    /// Not yet.
+    NotReady,
+    /// It does not tell: the hub may not ask there, or nothing answers.
+    Untold,
 }
 
 /// Who answers.
@@ -289,6 +300,8 @@ impl Session {
             if recorded.is_some_and(|recorded| recorded != uid) {
                 // What was seen in another cluster says nothing of this one.
                 self.records.clear();
+                inner.absent.clear();
+                inner.landing.clear();
             }
             if matches!(inner.state, State::Open(_)) {
                 return;
@@ -345,6 +358,26 @@ impl Session {
         self.epoch().is_some()
     }
 
+    /// Whether its API server serves all that it will: one that has just started does not, and a discovery does not show
+    /// it.
+    ///
+    /// # Errors
+    /// No answer, or no leave to ask.
+    pub async fn readiness(&self, token: &Token<'_>) -> Result<Readiness, CallError> {
+        let request = http::Request::get("/readyz").body(Vec::new());
+        let request =
+            request.map_err(|error| CallError { class: Class::Invalid, message: error.to_string() })?;
+        let about = About { group: "", kind: "Namespace", does: Does::Reads };
+        match self.call(token, "ready", about, self.client.request_text(request)).await {
+            Ok(_) => Ok(Readiness::Ready),
+            Err(error) => match error.class {
+                Class::Forbidden | Class::NotServed => Ok(Readiness::Untold),
+                Class::Server => Ok(Readiness::NotReady),
+                _ => Err(error),
+            },
+        }
+    }
+
     /// What it serves, as last discovered.
     pub fn kinds(&self) -> Arc<Kinds> {
         self.inner.lock().kinds.clone()
@@ -377,8 +410,10 @@ impl Session {
 
     /// A call that makes this object was not answered: it may have been sent all the same.
     pub fn note_landing(&self, key: &ObjectKey) {
-        let until = Instant::now() + LANDS_WITHIN;
-        self.inner.lock().landing.insert(key.clone(), until);
+        let now = Instant::now();
+        let mut inner = self.inner.lock();
+        inner.landing.retain(|_, until| *until > now);
+        inner.landing.insert(key.clone(), now + LANDS_WITHIN);
     }
 
     /// Whether an object that is not there may still be made by a call of before.

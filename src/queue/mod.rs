@@ -179,7 +179,8 @@ impl Queue {
 
     /// Makes a key ready after a delay, unless an earlier delay of it is running already.
     pub fn add_after(&self, key: Key, delay: Duration) {
-        let at = Instant::now() + delay.min(LONGEST_DELAY);
+        let most = if mutants::is(Mutant::LongDelays) { delay } else { LONGEST_DELAY };
+        let at = Instant::now() + delay.min(most);
         {
             let mut inner = self.inner.lock();
             match inner.delayed.get(&key) {

@@ -7,8 +7,9 @@ use std::sync::Arc;
 
 use kube::ResourceExt;
 use vidra_api::{
-    MemberCluster, VidraResource, VidraTarget, VidraTargetSpec,
+    DeletionPolicy, MemberCluster, VidraResource, VidraTarget, VidraTargetSpec,
     labels::{APPROVE_ORPHANING, APPROVE_REMOVAL},
+    member::OnLeave,
     target::Desired as Wish,
 };
 use vidra_core::{
@@ -64,6 +65,28 @@ pub(super) fn selects(hub: &Hub, resource: &VidraResource, member: &Arc<MemberCl
     !select(hub, resource, std::slice::from_ref(member)).targets.is_empty()
 }
 
+/// How a target ends, as its VidraResource and its MemberCluster have it now: where the member leaves, or does not allow the
+/// namespace any more, by its own policy. `None`: it stays. `selection`: of the VidraResource, of this member.
+pub(super) fn parting(
+    resource: &VidraResource,
+    member: &MemberCluster,
+    selection: &Selection,
+) -> Option<Wish> {
+    if member.metadata.deletion_timestamp.is_some() {
+        return Some(match member.spec.on_leave {
+            OnLeave::Orphan => Wish::Orphaned,
+            OnLeave::Delete => Wish::Absent,
+        });
+    }
+    if resource.metadata.deletion_timestamp.is_none() && selection.is_barred(&member.name_any()) {
+        return revoke::wish(member);
+    }
+    Some(match resource.spec.deletion_policy {
+        DeletionPolicy::Delete => Wish::Absent,
+        DeletionPolicy::Orphan => Wish::Orphaned,
+    })
+}
+
 /// Looks at what a VidraTarget's spec asks for.
 pub(super) fn affirm(hub: &Hub, key: &TargetKey, spec: &VidraTargetSpec) -> Affirmed {
     if spec.desired == Wish::Forgotten {
@@ -91,13 +114,14 @@ pub(super) fn affirm(hub: &Hub, key: &TargetKey, spec: &VidraTargetSpec) -> Affi
     let is_yes = match spec.desired {
         Wish::Present if !view.allows(&key.namespace) => return Affirmed::NotAllowed,
         Wish::Present => true,
-        _ if resource.metadata.deletion_timestamp.is_some() || view.leaving => true,
         wish => {
             let selection = select(hub, &resource, &[member.clone()]);
-            match selection.is_barred(&key.cluster) {
-                true => revoke::wish(&member) == Some(wish),
-                false => !selection.targets.contains_key(&*key.cluster),
-            }
+            let goes = resource.metadata.deletion_timestamp.is_some()
+                || view.leaving
+                || selection.is_barred(&key.cluster)
+                || !selection.targets.contains_key(&*key.cluster);
+            goes && (parting(&resource, &member, &selection) == Some(wish)
+                || mutants::is(Mutant::WishForEver))
         }
     };
     if is_yes { Affirmed::Yes } else { Affirmed::NotYet }

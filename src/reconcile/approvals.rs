@@ -25,7 +25,7 @@ impl Hub {
     pub(super) fn approvals<'a>(&self, of: &Key, annotation: Option<&'a str>) -> Approvals<'a> {
         let mut approvals = guard::approvals(annotation);
         if let Some(known) = self.memo.lock().used_approvals.get(of) {
-            approvals.retain(|word| !known.contains(*word));
+            approvals.retain(|word| !known.iter().any(|known| known == word));
         }
         approvals
     }
@@ -46,9 +46,14 @@ impl Hub {
     pub(super) fn note_used(&self, of: Key, used: Used) {
         let mut memo = self.memo.lock();
         let known = memo.used_approvals.entry(of).or_default();
-        known.extend(used.words);
+        for word in used.words {
+            if !known.contains(&word) {
+                known.push_back(word);
+            }
+        }
+        // The oldest is the least likely to be put back.
         while known.len() > USED_MAX {
-            known.pop_first();
+            known.pop_front();
         }
     }
 

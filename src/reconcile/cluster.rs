@@ -435,11 +435,15 @@ fn identity(hub: &Hub, member: &MemberCluster, uid: &str) -> Identity {
         ));
     }
     match twin(hub, member, uid) {
-        Some(twin) => Identity::Refused(format!(
-            "this cluster is a member already, as {twin:?}; delete one of the two MemberClusters"
-        )),
+        Some(twin) => Identity::Refused(is_member_already(&twin)),
         None => Identity::Confirmed(uid.to_owned()),
     }
+}
+
+fn is_member_already(older: &str) -> String {
+    format!(
+        "this cluster is a member already, as {older:?}, which is older and stays. Delete this MemberCluster: nothing is deleted in the cluster"
+    )
 }
 
 pub(super) fn recorded(member: &MemberCluster) -> Option<&str> {
@@ -451,10 +455,14 @@ pub(super) fn recorded(member: &MemberCluster) -> Option<&str> {
 fn twin(hub: &Hub, member: &MemberCluster, uid: &str) -> Option<String> {
     hub.memo.lock().claims.insert(member.name_any(), uid.to_owned());
     let (older, younger) = twins(hub, member, uid);
-    // They look again, if this one came later.
+    // If this one came later than they did, they send nothing more, and look again.
     for other in younger.iter().filter(|_| older.is_empty()) {
+        let Some(session) = hub.session(other) else { continue };
         // One that is being admitted beside this looks once more, too.
-        if hub.session(other).is_some_and(|session| !matches!(session.state(), State::Refused(..))) {
+        if !matches!(session.state(), State::Refused(..)) {
+            if !mutants::is(Mutant::YoungerGoesOn) {
+                session.dismiss(&is_member_already(&member.name_any()));
+            }
             hub.queue.add(Key::Cluster(other.as_str().into()), Priority::User);
         }
     }

@@ -11,7 +11,7 @@ mod revoke;
 pub mod vidra_target;
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::{BTreeMap, BTreeSet, VecDeque},
     sync::Arc,
     time::Duration,
 };
@@ -131,7 +131,7 @@ pub struct Memo {
     /// VidraResources at which their loop has looked, or has tried to and could not.
     tried: BTreeSet<ResourceKey>,
     /// What was taken over of an object's approvals, and off its annotation, last.
-    used_approvals: BTreeMap<Key, BTreeSet<String>>,
+    used_approvals: BTreeMap<Key, VecDeque<String>>,
     /// Annotations that approve no removal, once that was told.
     idle_approvals: BTreeMap<Key, String>,
     /// What a person has approved that MemberClusters' onRevoke takes.

@@ -91,6 +91,12 @@ fn still_there(target: &VidraTarget, error: CallError) -> CallError {
     }
 }
 
+/// The command that approves a removal.
+pub(super) fn approval(key: &ResourceKey, hash: &str) -> String {
+    let ResourceKey { namespace, name } = key;
+    format!("kubectl annotate vidraresource {name} -n {namespace} --overwrite {APPROVE_REMOVAL}={hash}")
+}
+
 struct Pass<'a> {
     hub: &'a Hub,
     key: &'a ResourceKey,
@@ -250,7 +256,7 @@ impl Pass<'_> {
         let (mut existing, mut leaving, mut underway) =
             (guard::Targets::new(), guard::Targets::new(), guard::Targets::new());
         for (cluster, target) in &targets {
-            let (name, uid) = (cluster.clone(), target.uid().unwrap_or_default());
+            let (name, uid) = (cluster.clone(), target.removal_id());
             let (exists, goes) = (
                 target.spec.desired == Wish::Present && stays(cluster),
                 !selection.targets.contains_key(cluster),
@@ -270,8 +276,10 @@ impl Pass<'_> {
         let gone = underway.keys().filter_map(|cluster| targets[cluster].spec.approved_removal.as_deref());
         approvals.extend(gone);
         let share = self.hub.tuning.now().removal_guard;
-        let (hash, why) = match guard::targets(&self.uid(), &existing, &leaving, &underway, share, &approvals)
-        {
+        let remade = leaving.keys().find(|cluster| self.is_remade(&targets[*cluster]));
+        let remade = remade.map(String::as_str);
+        let decided = guard::targets(&self.uid(), &existing, &leaving, &underway, remade, share, &approvals);
+        let (hash, why) = match decided {
             Removal::Allowed => return Ok(None),
             Removal::Approved(hash) => return Ok(Some(hash)),
             Removal::Held { hash, why } => (hash, why),
@@ -280,11 +288,18 @@ impl Pass<'_> {
         let more = leaving.len() - names.len();
         let more = if more > 0 { format!(" and {more} more") } else { String::new() };
         let message = format!(
-            "held: {why} ({}{more}), and nothing was changed. If this is meant, annotate: {APPROVE_REMOVAL}={hash}",
+            "held: {why} ({}{more}), and the hub changes no target. If this is meant: {}",
             names.join(", "),
+            approval(self.key, &hash),
         );
         self.hub.events.say(self.resource, Severity::Warning, "RemovalHeld", &message);
         Err(Problem { reason: "RemovalHeld", message, stalled: true })
+    }
+
+    /// Its MemberCluster is another one than when it was delivered to.
+    fn is_remade(&self, target: &VidraTarget) -> bool {
+        let now = self.hub.catalog.member(&target.spec.cluster).and_then(|member| member.uid());
+        target.spec.member_uid.is_some() && now.is_some() && now != target.spec.member_uid
     }
 
     /// Brings the VidraTargets to what is selected, each whatever becomes of the others. What the hub's API refuses for
@@ -434,6 +449,7 @@ impl Pass<'_> {
         VidraTargetSpec {
             resource: self.key.name.to_string(),
             cluster: cluster.to_owned(),
+            member_uid: self.hub.catalog.member(cluster).and_then(|member| member.uid()),
             revision: revision.name.clone(),
             desired: Wish::Present,
             namespace: namespace.to_owned(),
@@ -443,6 +459,7 @@ impl Pass<'_> {
             namespace_and_crd_deletion: spec.namespace_and_crd_deletion,
             conflicts: spec.conflicts,
             approved_removal: self.approved(&revision.name, namespace, held),
+            recalls: held.map_or(0, VidraTargetSpec::recalled),
             reconcile: spec.reconcile.clone().unwrap_or_default(),
             suspend: false,
             generation: self.resource.metadata.generation.unwrap_or_default(),

@@ -86,8 +86,7 @@ impl Losses {
         let (existing, leaving, underway) = (Targets::new(), Targets::new(), Targets::new());
         let mut losses = Self { existing, leaving, underway, words: BTreeSet::new() };
         for (key, target) in hub.catalog.fleet_on(&member.name_any()) {
-            let (name, uid) =
-                (format!("{}/{}", key.namespace, key.resource), target.uid().unwrap_or_default());
+            let (name, uid) = (format!("{}/{}", key.namespace, key.resource), target.removal_id());
             let goes = is_revoked(hub, &key);
             if target.spec.desired == Wish::Present {
                 if goes {
@@ -116,8 +115,11 @@ impl Losses {
         let annotation = member.annotations().get(APPROVE_REMOVAL).map(String::as_str);
         let mut approvals = hub.approvals(&Key::Cluster(name.as_str().into()), annotation);
         approvals.extend(self.words.iter().map(String::as_str));
-        let (share, uid) = (hub.tuning.now().removal_guard, member.uid().unwrap_or_default());
-        let decided = guard::targets(&uid, &self.existing, &self.leaving, &self.underway, share, &approvals);
+        // Whoever approves that objects are let go has not approved that they are deleted.
+        let of_wish = format!("{} {:?}", member.uid().unwrap_or_default(), member.spec.on_revoke);
+        let share = hub.tuning.now().removal_guard;
+        let decided =
+            guard::targets(&of_wish, &self.existing, &self.leaving, &self.underway, None, share, &approvals);
         if let Removal::Approved(hash) = &decided {
             // Those that are told first may be gone before others are told.
             let approved = Approved { of, hash: hash.clone(), uids };
@@ -134,7 +136,7 @@ impl Losses {
             more => format!(" and {more} more"),
         };
         format!(
-            "held: spec.onRevoke {:?} would take {} of {} targets ({}{more}), more than the removal guard lets pass, and nothing was changed. If this is meant: kubectl annotate membercluster {} --overwrite {APPROVE_REMOVAL}={hash}",
+            "held: spec.onRevoke {:?} would take {} of {} targets ({}{more}), more than the removal guard lets pass, and the hub leaves them as they are. If this is meant: kubectl annotate membercluster {} --overwrite {APPROVE_REMOVAL}={hash}",
             member.spec.on_revoke,
             self.leaving.len(),
             self.existing.len(),

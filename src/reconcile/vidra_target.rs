@@ -430,7 +430,7 @@ impl Pass<'_> {
             self.conclude(held, desired, Some(session), &Report::default()).await?;
             return Ok(Verdict::Retry(RETRY_MOST));
         }
-        if let Some(delivery) = self.held(desired, &plan, inventory.len()) {
+        if let Some(delivery) = self.held(desired, &plan, &inventory) {
             let report = Report::default();
             self.conclude(delivery, desired, Some(session), &report).await?;
             return Ok(asks_again(&plan).unwrap_or_else(|| Verdict::Done(Some(self.interval()))));
@@ -511,6 +511,7 @@ impl Pass<'_> {
             delivered: false,
             revisit: false,
             unplannable: None,
+            may_be_declared: &|_| false,
             policy: self.policy(),
         });
         let actor = Actor::new(session, &owner, &desired, &token);

@@ -321,6 +321,18 @@ pub fn read(data: &BTreeMap<String, String>, last: &Texts, defaults: &Live) -> R
     Reading { live, good, faults, unknown }
 }
 
+/// What holds in place of a text that cannot be used.
+pub fn held_instead(key: &str, now: &Live) -> &'static str {
+    match key {
+        DEFAULT_ALLOWED if now.default_allowed_namespaces.as_ref().is_some_and(Vec::is_empty) => {
+            "members that do not say themselves who may deliver allow no namespace"
+        }
+        "redact" if now.redact == Redactions::everything() => "no value is written anywhere",
+        "allowInlineSecrets" if !now.allow_inline_secrets => "no Secret may stand in a VidraResource",
+        _ => "the last value that could be used holds, or the default",
+    }
+}
+
 /// What holds where the ConfigMap is not there: the defaults, but who may deliver where stays as it was.
 pub fn missing(before: &Live, last: &Texts, defaults: &Live) -> Reading {
     let allowed = before.default_allowed_namespaces.clone();

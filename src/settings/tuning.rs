@@ -144,8 +144,9 @@ fn take(hub: &Hub, config_map: Option<&ConfigMap>) {
 }
 
 fn complain(hub: &Hub, about: &ObjectReference, reading: &Reading) {
+    let now = &reading.live;
     for (key, why) in &reading.faults {
-        let note = format!("{key}: {why}; until then what held before goes on to hold");
+        let note = format!("{key}: {why}; until then {}", live::held_instead(key, now));
         tracing::warn!(%note, "a setting cannot be used");
         hub.events.say_of(about.clone(), Severity::Warning, "SettingInvalid", &note);
     }

@@ -6,7 +6,7 @@ use vidra_api::{DriftState, TargetState};
 
 use crate::{config_map, config_map_in, object, says, scenario, uid};
 
-fn annotated(mut declared: Value, annotations: &[(&str, &str)]) -> String {
+pub fn annotated(mut declared: Value, annotations: &[(&str, &str)]) -> String {
     for (name, value) in annotations {
         declared["metadata"]["annotations"][format!("vidra.dev/{name}")] = (*value).into();
     }

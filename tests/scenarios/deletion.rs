@@ -141,7 +141,7 @@ fn a_member_that_leaves_keeps_its_objects_without_our_marks_and_may_join_again()
 }
 
 /// Takes inventories away for good, as a restore without them does; and VidraTargets with their statuses.
-async fn lose(world: &World, kind: &str) {
+pub async fn lose(world: &World, kind: &str) {
     let of_kind = At::new("vidra.dev/v1alpha1", kind, &world.ns, "");
     for object in world.hub.list(&of_kind).await {
         let at = At::new("vidra.dev/v1alpha1", kind, &world.ns, object["metadata"]["name"].as_str().unwrap());

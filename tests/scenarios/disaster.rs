@@ -305,6 +305,49 @@ fn what_a_label_on_a_member_selected_stays_when_its_membercluster_is_lost_and_re
 }
 
 #[test]
+fn what_a_label_selected_on_one_of_two_members_stays_when_its_membercluster_is_made_again_without_it() {
+    scenario(async |mut world| {
+        world.register(&["berlin", "tokyo"]).await;
+        let label = |value: Value| json!({"metadata": {"labels": {"pool": value}}});
+        for member in ["berlin", "tokyo"] {
+            world.hub.merge(&world.member_at(member), label("on".into())).await;
+        }
+        let targets = json!({"targets": [{"clusterSelector": {"matchLabels": {"pool": "on"}}}]});
+        world.deliver_with("shop", &config_map("settings", "one"), targets).await;
+        world.ready("shop").await;
+        wait_for("both are targets", SOON, async || match world.target("shop", "berlin").await.is_some() {
+            true => Ok(()),
+            false => Err("berlin is none".into()),
+        })
+        .await;
+        world.ready("shop").await;
+        let (alice, settings) = (world.alice("berlin").await, At::config_map(&world.ns, "settings"));
+        let made = alice.live(&settings).await;
+
+        world.stop_hub().await;
+        lose_member(&world, "berlin").await;
+        let mark = world.mark();
+        world.start_hub().await;
+        world.member_says("berlin", "Ready", "True").await;
+        let held = world.resource_says("shop", "Stalled", "True", "RemovalHeld").await;
+        let told = format!("{:?}", held.status);
+        assert!(told.contains("MemberCluster berlin was made again"), "{told}");
+        // The hub has the time to work there.
+        world.deliver("marker", &["berlin"], &config_map("marker", "one")).await;
+        world.ready("marker").await;
+        assert_eq!(alice.get(&settings).await, Some(made), "nobody took it back");
+
+        world.hub.merge(&world.member_at("berlin"), label("on".into())).await;
+        world.ready("shop").await;
+        assert_eq!(world.writes_to(&settings, "berlin", &mark), []);
+        // From then on a person who takes the label off has their way.
+        world.hub.merge(&world.member_at("berlin"), label(Value::Null)).await;
+        alice.gone(&settings).await;
+        world.end().await;
+    });
+}
+
+#[test]
 fn a_target_whose_membercluster_is_missing_says_so_and_waits_for_it() {
     scenario(async |mut world| {
         world.register(&["berlin"]).await;

@@ -60,7 +60,7 @@ fn a_hub_whose_identity_is_lost_does_not_start_until_it_is_restored_or_a_new_one
         world.settings.hub_id = None;
         let refused = world.refuses_to_start().await;
         let id = format!("--new-identity --hub-id {}", world.ns);
-        for words in ["IdentityMissing", "shop.berlin", "Restore the Secret", &id] {
+        for words in ["IdentityMissing", "shop.berlin", "restore the Secret", &id] {
             assert!(refused.contains(words), "{refused}");
         }
         // Each kind alone stops it.

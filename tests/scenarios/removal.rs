@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use testkit::world::{At, LONG, SOON, World, wait_for};
 use vidra_api::TargetState;
 
-use crate::{config_map, inventoried, marks, says, scenario, uid};
+use crate::{apply_modes::annotated, config_map, config_map_in, inventoried, marks, says, scenario, uid};
 
 #[test]
 fn a_dropped_document_is_pruned_unless_pruning_is_off() {
@@ -378,6 +378,32 @@ fn a_change_of_namespace_moves_few_objects_and_asks_about_many() {
             assert!(says("one")(&alice.live(&At::config_map(&second, name)).await));
         }
         world.ready("many").await;
+        world.end().await;
+    });
+}
+
+#[test]
+fn a_revision_that_waits_for_its_waves_drops_most_objects_no_more_than_another() {
+    scenario(async |world| {
+        world.register(&["berlin"]).await;
+        let alice = world.alice("berlin").await;
+        let old = ["a", "b", "c", "d"];
+        world.deliver("shop", &["berlin"], &config_maps(&old, "one")).await;
+        world.ready("shop").await;
+        // Applied, the later waves would make those that go the smaller part.
+        let later = |name: &str| annotated(config_map_in("", name, "one"), &[("wave", "1")]);
+        let new: String = ["e", "f", "g", "h"].map(later).concat();
+        world.deliver("shop", &["berlin"], &(config_map("first", "one") + &new)).await;
+        let message = world.target_is("shop", "berlin", TargetState::Failed, "RemovalHeld").await;
+        assert!(message.contains("4 of 4 objects"), "{message}");
+        assert_eq!(alice.get(&At::config_map(&world.ns, "first")).await, None, "none of it is applied");
+
+        world.hub.merge(&world.resource_at("shop"), approval(&message)).await;
+        for name in old {
+            alice.gone(&At::config_map(&world.ns, name)).await;
+        }
+        world.ready("shop").await;
+        inventoried(&world, "shop", "berlin", 5).await;
         world.end().await;
     });
 }

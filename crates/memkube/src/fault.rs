@@ -141,6 +141,8 @@ pub enum Fault {
     Plain,
     /// This HTTP status with a page of HTML, as a load balancer answers that finds no server. Nothing is done.
     Html(u16),
+    /// This HTTP status with JSON that is no Kubernetes object, as a gateway answers that has no such route. Nothing is done.
+    Json(u16),
     /// 429 as a server with too much to do writes it: a line of plain text, and so many seconds in
     /// `Retry-After`. Nothing is done.
     TooMany(u32),

@@ -183,6 +183,10 @@ impl Inner {
             Fault::Conflict => Some(Failure::modified_at(&call.group, &call.resource, &call.name).into()),
             Fault::Unauthorized => Some(Failure::unauthorized().into()),
             Fault::Html(code) => Some(Answer::Html(code)),
+            Fault::Json(code) => Some(Answer::Json(
+                code,
+                serde_json::json!({"error": "no such route", "kind": "GatewayError"}),
+            )),
             Fault::TooMany(_) => Some(Answer::Text(429, TOO_MANY)),
             _ => None,
         };

@@ -59,6 +59,11 @@ pub struct VidraTargetSpec {
     /// The member cluster.
     #[schemars(length(max = schema::LABEL_MAX))]
     pub cluster: String,
+    /// The uid of the MemberCluster that it is delivered to. Of one that was made again nobody knows what selected it
+    /// before: where it is not selected any more, the removal guard asks.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = schema::LABEL_MAX))]
+    pub member_uid: Option<String>,
     /// The revision that the member is to have.
     #[schemars(length(max = schema::REVISION_MAX))]
     pub revision: String,
@@ -90,6 +95,10 @@ pub struct VidraTargetSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = schema::LABEL_MAX))]
     pub approved_removal: Option<String>,
+    /// How often it was to go and was wanted again. An approval of its removal is for one of these times.
+    #[serde(default, skip_serializing_if = "is_never")]
+    #[schemars(range(min = 0))]
+    pub recalls: i32,
     /// When the member is compared with what is declared. Unset fields: the hub's settings.
     #[serde(default)]
     pub reconcile: ReconcileSpec,
@@ -100,6 +109,28 @@ pub struct VidraTargetSpec {
     pub generation: i64,
 }
 
+fn is_never(times: &i32) -> bool {
+    *times == 0
+}
+
+impl VidraTargetSpec {
+    /// How often it was to go and was wanted again, once it is wanted.
+    pub fn recalled(&self) -> i32 {
+        self.recalls.saturating_add(i32::from(self.desired != Desired::Present))
+    }
+}
+
+impl VidraTarget {
+    /// What an approval of its removal names: this target, this time.
+    pub fn removal_id(&self) -> String {
+        let uid = self.metadata.uid.as_deref().unwrap_or_default();
+        match self.spec.recalls {
+            0 => uid.to_owned(),
+            times => format!("{uid} {times}"),
+        }
+    }
+}
+
 impl Default for VidraTargetSpec {
     /// Present, with the defaults of a VidraResource, for nobody: `resource`, `cluster`, `revision`
     /// and `namespace` are empty.
@@ -107,6 +138,7 @@ impl Default for VidraTargetSpec {
         Self {
             resource: String::new(),
             cluster: String::new(),
+            member_uid: None,
             revision: String::new(),
             desired: Desired::default(),
             namespace: String::new(),
@@ -116,6 +148,7 @@ impl Default for VidraTargetSpec {
             namespace_and_crd_deletion: ContainerDeletion::default(),
             conflicts: Conflicts::default(),
             approved_removal: None,
+            recalls: 0,
             reconcile: ReconcileSpec::default(),
             suspend: false,
             generation: 0,

@@ -31,7 +31,9 @@ pub type Targets = BTreeMap<String, String>;
 
 /// Decides about a VidraResource (by its uid) that loses `leaving` out of its `existing` targets.
 ///
-/// Held: losing the last target; losing more than `share` (percent) and more than one of them; with a share of 0 any loss.
+/// Held: losing the last target; losing more than `share` (percent) and more than one of them; with a share of 0 any loss;
+/// and whatever is lost with a target whose MemberCluster was made again (`remade`, its name) since it was delivered to:
+/// what selected it may be lost, and nobody has taken it back.
 /// Approval names the hash of exactly this removal, by uids: of targets that were made later it says nothing, though
 /// they are on the same clusters. A removal that was broken off, with some of its targets `underway` already, is the one
 /// that was approved.
@@ -40,6 +42,7 @@ pub fn targets(
     existing: &Targets,
     leaving: &Targets,
     underway: &Targets,
+    remade: Option<&str>,
     share: u8,
     approvals: &Approvals<'_>,
 ) -> Removal {
@@ -48,13 +51,16 @@ pub fn targets(
     if gone == 0 {
         return Removal::Allowed;
     }
+    let remade = remade.filter(|_| !mutants::is(Mutant::RemadeMemberAsks));
     let why = if gone == all {
+        let last = if all == 1 { "cluster".into() } else { format!("{all} clusters") };
+        format!("it would take the VidraResource off its last {last}")
+    } else if let Some(remade) = remade {
         format!(
-            "it would leave its last {}",
-            if all == 1 { "cluster".into() } else { format!("{all} clusters") }
+            "MemberCluster {remade} was made again and is not selected as it is now; its labels may be lost, put them back"
         )
     } else if (share == 0 || gone > 1) && gone * 100 > all * usize::from(share) {
-        format!("it would leave {gone} of {all} clusters, more than {share} %")
+        format!("it would take the VidraResource off {gone} of {all} clusters, more than {share} %")
     } else {
         return Removal::Allowed;
     };
@@ -126,7 +132,7 @@ mod tests {
         share: u8,
         approved: Option<&str>,
     ) -> Removal {
-        super::targets("r1", existing, leaving, underway, share, &approvals(approved))
+        super::targets("r1", existing, leaving, underway, None, share, &approvals(approved))
     }
 
     fn is_held(decided: &Removal) -> bool {
@@ -155,6 +161,17 @@ mod tests {
             let decided = targets(&names(100), &names(gone), &names(0), share, None);
             assert_eq!(is_held(&decided), held, "{gone} of 100 at {share} %: {decided:?}");
         }
+    }
+
+    #[test]
+    fn a_target_whose_membercluster_was_made_again_is_not_lost_unasked() {
+        let lost = |approved: Option<&str>| {
+            let approvals = approvals(approved);
+            super::targets("r1", &names(100), &names(1), &names(0), Some("c000"), 20, &approvals)
+        };
+        let Removal::Held { hash, why } = lost(None) else { panic!("nobody has taken it back") };
+        assert!(why.contains("MemberCluster c000"), "{why}");
+        assert_eq!(lost(Some(&hash)), Removal::Approved(hash.clone()));
     }
 
     #[test]
@@ -188,7 +205,7 @@ mod tests {
         };
         let later = Targets::from([("c000".to_owned(), "another".to_owned())]);
         assert!(is_held(&targets(&later, &later, &names(0), 20, Some(&hash))));
-        let other = super::targets("r2", &all, &all, &names(0), 20, &approvals(Some(&hash)));
+        let other = super::targets("r2", &all, &all, &names(0), None, 20, &approvals(Some(&hash)));
         assert!(is_held(&other), "another VidraResource");
     }
 

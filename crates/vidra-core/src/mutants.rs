@@ -98,6 +98,50 @@ pub enum Mutant {
     KindGoneAtOnce,
     /// All causes of an error are looked at.
     AllCauses,
+    /// A key waits for as long as somebody asks.
+    LongDelays,
+    /// The end of a vital task ends nothing.
+    VitalGoesOn,
+    /// Whoever answers after a connection broke is the one that answered before.
+    NoDoubt,
+    /// Whatever is not found, the object that was asked about is gone.
+    AnyNotFound,
+    /// What a lost part of an inventory held is forgotten.
+    LossUnnoticed,
+    /// A list is read for as long as it goes on.
+    PagesForEver,
+    /// All objects that bear an owner's label are noted.
+    StraysForEver,
+    /// A hub API whose versions went back is believed.
+    RestoreUnnoticed,
+    /// What cannot be read of the hub's objects is gone.
+    UnreadGone,
+    /// What is not declared any more is removed at once, whoever else declares it.
+    NothingHandedOver,
+    /// What is suspended is well, whoever suspended it.
+    SuspendedIsWell,
+    /// What is gone and left so is no fault.
+    MissingIsWell,
+    /// A Secret may stand in a VidraResource, whatever the setting says.
+    SecretsInline,
+    /// Revisions that no target has any more stay.
+    RevisionsStay,
+    /// Who has many Events to tell takes the places of others.
+    EventsCrowd,
+    /// What is waited for hides from the guard what a declaration drops.
+    WaitsHideDrops,
+    /// What a MemberCluster says that was made again counts as what the lost one said.
+    RemadeMemberAsks,
+    /// Whatever conflict a dry run meets, the object could be made.
+    AnyConflict,
+    /// How a target was told to end is affirmed, whatever is wished now.
+    WishForEver,
+    /// A younger MemberCluster of a cluster goes on until it is looked at.
+    YoungerGoesOn,
+    /// What a server that has just started shows of a target is all that there is.
+    FoundWhileStarting,
+    /// Any JSON that is answered with a 2xx is the object that was asked about.
+    AnyObject,
 }
 
 impl Mutant {
@@ -119,7 +163,7 @@ impl Mutant {
     ];
 
     /// Those that take away one guard each; docs/reference/safety.md names the test that notices.
-    pub const GUARDS: [Mutant; 31] = [
+    pub const GUARDS: [Mutant; 53] = [
         Mutant::ApprovesAnything,
         Mutant::MissingMemberAffirms,
         Mutant::UntracedDeleted,
@@ -151,6 +195,28 @@ impl Mutant {
         Mutant::AnyDiscovery,
         Mutant::KindGoneAtOnce,
         Mutant::AllCauses,
+        Mutant::LongDelays,
+        Mutant::VitalGoesOn,
+        Mutant::NoDoubt,
+        Mutant::AnyNotFound,
+        Mutant::LossUnnoticed,
+        Mutant::PagesForEver,
+        Mutant::StraysForEver,
+        Mutant::RestoreUnnoticed,
+        Mutant::UnreadGone,
+        Mutant::NothingHandedOver,
+        Mutant::SuspendedIsWell,
+        Mutant::MissingIsWell,
+        Mutant::SecretsInline,
+        Mutant::RevisionsStay,
+        Mutant::EventsCrowd,
+        Mutant::WaitsHideDrops,
+        Mutant::RemadeMemberAsks,
+        Mutant::AnyConflict,
+        Mutant::WishForEver,
+        Mutant::YoungerGoesOn,
+        Mutant::FoundWhileStarting,
+        Mutant::AnyObject,
     ];
 }
 

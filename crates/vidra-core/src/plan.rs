@@ -74,6 +74,11 @@ impl Held {
     pub fn intended(version: &Arc<str>) -> Self {
         Self { version: version.clone(), ..Self::default() }
     }
+
+    /// What it was applied as, under this key.
+    fn gvk(&self, key: &ObjectKey) -> Gvk {
+        Gvk::new(&key.group, &self.version, &key.kind)
+    }
 }
 
 /// How the live values compare with what the server answered when we last applied.
@@ -160,6 +165,8 @@ pub struct PlanInput<'a> {
     pub revisit: bool,
     /// The first wave with an object that cannot be planned, for its kind is not known or cannot be seen.
     pub unplannable: Option<i32>,
+    /// Whether an object that is not wanted may be declared all the same: its kind is not known or cannot be seen.
+    pub may_be_declared: &'a dyn Fn(&ObjectKey) -> bool,
     /// What else may be done.
     pub policy: Policy,
 }
@@ -299,6 +306,9 @@ pub struct Plan {
     pub removals: Vec<Vec<Effect>>,
     /// What would be removed, and stays for now, as far as can be told before it is read.
     pub stays: BTreeMap<ObjectKey, Handover>,
+    /// What the declaration has dropped and would be deleted in the end, by this plan or a later one: also what waits now,
+    /// with why.
+    pub drops: BTreeMap<ObjectKey, Option<Handover>>,
     /// What is waited for.
     pub waits: Vec<Wait>,
     /// What is refused.
@@ -306,19 +316,6 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// How many objects it would delete, as far as can be told without looking at them.
-    pub fn deletions(&self) -> usize {
-        self.deleted().count()
-    }
-
-    /// The objects that it would delete, in the order of their removal.
-    pub fn deleted(&self) -> impl Iterator<Item = &ObjectKey> {
-        let effects = self.removals.iter().flatten();
-        let deletes =
-            |effect: &&Effect| matches!(effect.action, Action::Delete { .. } | Action::DeleteEmpty { .. });
-        effects.filter(deletes).map(|effect| &effect.key)
-    }
-
     /// Nothing to write, in the member or to the inventory.
     pub fn is_empty(&self) -> bool {
         self.intent.is_none() && self.stages.is_empty() && self.removals.is_empty()
@@ -336,12 +333,51 @@ pub fn plan(input: &PlanInput<'_>) -> Plan {
             plan.intent = Some(keys.cloned().collect());
         }
     }
+    let undeclared = undeclared(input);
     // What is to be replaced stays until what replaces it may come.
     let may_go = plan.waits.is_empty() && plan.refusals.is_empty();
+    if may_go || !mutants::is(Mutant::WaitsHideDrops) {
+        plan.drops = drops(input, &undeclared);
+    }
     if may_go || mutants::is(Mutant::RemovesWhileWaiting) {
-        removals(input, &mut plan);
+        removals(input, &undeclared, &mut plan);
     }
     plan
+}
+
+type Entry<'a> = (&'a ObjectKey, &'a Held);
+
+/// What the inventory holds and nobody wants.
+fn undeclared<'a>(input: &PlanInput<'a>) -> Vec<Entry<'a>> {
+    let PlanInput { wants, inventory, live, .. } = *input;
+    if !is_any_missing(wants, inventory) {
+        return Vec::new();
+    }
+    // Objects that resolve to a uid which another declared key has are that very object.
+    let uids = wants.keys().flat_map(|key| {
+        let held = inventory.get(key).map(|held| &held.uid);
+        [held, live.get(key).map(|live| &live.uid)]
+    });
+    let kept: BTreeSet<&Uid> = uids.flatten().filter(|uid| !uid.is_empty()).collect();
+    let is_wanted = |(key, held): &Entry<'a>| wants.contains_key(*key) || kept.contains(&held.uid);
+    inventory.iter().filter(|entry| !is_wanted(entry)).collect()
+}
+
+/// See [`Plan::drops`].
+fn drops(input: &PlanInput<'_>, undeclared: &[Entry<'_>]) -> BTreeMap<ObjectKey, Option<Handover>> {
+    if input.wish != Wish::Present || !input.prune {
+        return BTreeMap::new();
+    }
+    let mut drops = BTreeMap::new();
+    for (key, held) in undeclared {
+        let handover = input.handovers.get(key).map(Handover::why);
+        let is_anothers = !matches!(handover, None | Some(Handover::Delayed | Handover::Unknown(_)));
+        let is_let_go = holds_others(&held.gvk(key)) && !input.policy.when_empty;
+        if !is_anothers && !is_let_go && !(input.may_be_declared)(key) {
+            drops.insert((*key).clone(), handover.cloned());
+        }
+    }
+    drops
 }
 
 /// Some of these keys are not in a map.
@@ -412,7 +448,7 @@ fn decide(row: &Row<'_>, input: &PlanInput<'_>) -> Decision {
     }
 }
 
-fn removals(input: &PlanInput<'_>, plan: &mut Plan) {
+fn removals(input: &PlanInput<'_>, undeclared: &[Entry<'_>], plan: &mut Plan) {
     let removes = match input.wish {
         Wish::Present => input.prune && input.complete,
         Wish::Absent | Wish::Orphaned => true,
@@ -420,26 +456,8 @@ fn removals(input: &PlanInput<'_>, plan: &mut Plan) {
     if !removes {
         return;
     }
-    if !is_any_missing(input.wants, input.inventory) {
-        return;
-    }
-    // Objects that resolve to a uid which another declared key has are that very object.
-    let kept: BTreeSet<&Uid> = input
-        .wants
-        .keys()
-        .flat_map(|key| {
-            let held = input.inventory.get(key).map(|held| &held.uid);
-            let live = input.live.get(key).map(|live| &live.uid);
-            [held, live]
-        })
-        .flatten()
-        .filter(|uid| !uid.is_empty())
-        .collect();
     let mut stages: BTreeMap<(i32, Stage), Vec<Effect>> = BTreeMap::new();
-    for (key, held) in input.inventory {
-        if input.wants.contains_key(key) || kept.contains(&held.uid) {
-            continue;
-        }
+    for (key, held) in undeclared.iter().copied() {
         let handover = input.handovers.get(key);
         let is_unseen = matches!(handover, Some(Handover::Unseen(_)));
         if let Some(stays) = handover.filter(|one| !matches!(one, Handover::Done | Handover::Unclaimed)) {
@@ -449,7 +467,7 @@ fn removals(input: &PlanInput<'_>, plan: &mut Plan) {
             }
         }
         let uid = held.uid.clone();
-        let gvk = Gvk::new(&key.group, &held.version, &key.kind);
+        let gvk = held.gvk(key);
         let action = match input.wish {
             wish if is_unseen => Action::Yield { uid, as_is: wish == Wish::Orphaned },
             // To stay as it is: an apply of nothing takes values off.

@@ -8,6 +8,7 @@ use std::{
 
 use parking_lot::Mutex;
 use tokio::{sync::Notify, time::Instant};
+use vidra_core::mutants::{self, Mutant};
 
 use super::burst::MOMENT;
 
@@ -67,9 +68,8 @@ impl<T> Waiting<T> {
 
     fn take_in(&self, namespace: &str, put: impl FnOnce(&mut Lines<T>)) -> bool {
         let mut lines = self.lines.lock();
-        let full =
-            lines.count >= ALL_MAX || lines.ready.get(namespace).is_some_and(|line| line.count >= EACH_MAX);
-        if full {
+        let has_many = lines.ready.get(namespace).is_some_and(|line| line.count >= EACH_MAX);
+        if lines.count >= ALL_MAX || has_many && !mutants::is(Mutant::EventsCrowd) {
             self.dropped.fetch_add(1, Ordering::Relaxed);
             return false;
         }

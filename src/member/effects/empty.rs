@@ -14,6 +14,7 @@ use crate::member::{
     kinds::Kinds,
     listed::Listed,
     live::Live,
+    session::Readiness,
 };
 
 /// Namespaces that a cluster cannot do without.
@@ -73,20 +74,13 @@ impl Actor<'_> {
 
     /// A server that has just started does not serve yet what may lie there: what that means, if it is not ready.
     async fn unready(&self) -> Result<Option<Contents>, CallError> {
-        let request = http::Request::get("/readyz").body(Vec::new());
-        let request =
-            request.map_err(|error| CallError { class: Class::Invalid, message: error.to_string() })?;
-        let asked = self.session.client.request_text(request);
-        match self.session.call(self.token, "ready", reading("", "Namespace"), asked).await {
-            Ok(_) => Ok(None),
-            Err(CallError { class: Class::Forbidden | Class::NotServed, .. }) => Ok(Some(Contents::Foreign(
+        Ok(match self.session.readiness(self.token).await? {
+            Readiness::Ready => None,
+            Readiness::Untold => Some(Contents::Foreign(
                 "the member does not tell at /readyz whether it serves all that it will".to_owned(),
-            ))),
-            Err(error) if error.class == Class::Server => {
-                Ok(Some(Contents::Going("the member's API server is not ready".to_owned())))
-            }
-            Err(error) => Err(error),
-        }
+            )),
+            Readiness::NotReady => Some(Contents::Going("the member's API server is not ready".to_owned())),
+        })
     }
 
     async fn of_kind(&self, crd: &Live, kinds: &Kinds) -> Result<Contents, CallError> {

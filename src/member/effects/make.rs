@@ -31,8 +31,11 @@ impl Actor<'_> {
         body["metadata"]["resourceVersion"] = "1".into();
         let answer = match self.send(declared, &body, false).await {
             Err(error) if error.class == (Class::Namespace { terminating: false }) => {
-                self.create_namespace(&declared.key.namespace).await?;
-                self.send(declared, &body, false).await
+                match self.create_namespace(&declared.key.namespace).await? {
+                    true => self.send(declared, &body, false).await,
+                    // It is not missing: a webhook says so.
+                    false => Err(error),
+                }
             }
             answer => answer,
         };
@@ -52,8 +55,8 @@ impl Actor<'_> {
         }
     }
 
-    /// Plain, unlabelled, outside the inventory: it is not ours and is never deleted.
-    async fn create_namespace(&self, name: &str) -> Result<(), CallError> {
+    /// Plain, unlabelled, outside the inventory: it is not ours and is never deleted. False: it was there.
+    async fn create_namespace(&self, name: &str) -> Result<bool, CallError> {
         let missing = |message: String| CallError { class: Class::Namespace { terminating: false }, message };
         if !self.owner.create_namespaces {
             return Err(missing(format!(
@@ -76,8 +79,8 @@ impl Actor<'_> {
             .call(self.token, "create", about, api.create(&PostParams::default(), &namespace))
             .await
         {
-            Ok(_) => Ok(()),
-            Err(error) if error.class == Class::Conflict => Ok(()),
+            Ok(_) => Ok(true),
+            Err(error) if error.class == Class::Conflict => Ok(false),
             Err(error) if error.class == Class::Forbidden => Err(missing(format!(
                 "namespace {name:?} is missing and the hub may not create it; create it in the member: {error}"
             ))),

@@ -6,10 +6,18 @@
 //! it answers that the name is taken when nothing but the live object is in the way, and refuses it again when
 //! the object itself is at fault. Nothing is deleted that could not be made again.
 
-use kube::api::PostParams;
+use kube::{
+    api::PostParams,
+    core::{ApiResource, Status},
+};
 use serde_json::Value;
 use vidra_api::labels::PRUNE;
-use vidra_core::{directives::OnImmutable, object::Gvk, render::Declared};
+use vidra_core::{
+    directives::OnImmutable,
+    mutants::{self, Mutant},
+    object::{Gvk, ObjectKey},
+    render::Declared,
+};
 
 use super::{Actor, Outcome, Step, remove::Deletion};
 use crate::member::{
@@ -27,6 +35,7 @@ impl Actor<'_> {
         uid: &str,
         fields: &str,
         refused: CallError,
+        was: Was,
     ) -> Step {
         let key = &declared.key;
         let Some(live) = self.read(key, &declared.gvk).await?.filter(|live| live.uid() == uid) else {
@@ -39,7 +48,8 @@ impl Actor<'_> {
         }
         let refuse = |what: &str| {
             let message = format!(
-                "{key} cannot be brought to what is declared: {fields} cannot be changed on a live object; {what}"
+                "{key} cannot be brought to what is declared: {fields} cannot be changed on a live object ({}); {what}",
+                refused.message
             );
             Ok(Outcome::Refused { reason: "ImmutableField", message })
         };
@@ -55,8 +65,8 @@ impl Actor<'_> {
         }
         let ours = match standing(&live.json, self.owner) {
             Standing::Ours => !self.has_other_owners(&live),
-            // Known by its uid.
-            Standing::Foreign => true,
+            // Known by its uid; but what another one had is let go, and nobody's of ours.
+            Standing::Foreign => was == Was::Ours,
             Standing::Shared | Standing::OtherHub(_) | Standing::Controlled => false,
         };
         if !ours {
@@ -67,16 +77,19 @@ impl Actor<'_> {
 
     /// Would the server create the object, if there were none of its name?
     async fn could_be_made(&self, declared: &Declared) -> Result<bool, CallError> {
-        let api = self.api(&declared.key, self.resource(&declared.gvk)?);
+        let (resource, scope) = self.resource(&declared.gvk)?;
+        let api = self.api(&declared.key, (resource.clone(), scope));
         let params = PostParams { dry_run: true, field_manager: Some(self.owner.manager.clone()) };
         let body = Live::from(self.body(declared));
-        match self
-            .session
-            .call(self.token, "verify", self.changing(&declared.key), api.create(&params, &body))
-            .await
-        {
-            Ok(_) => Ok(true),
-            Err(error) if error.class == Class::Conflict => Ok(true),
+        let asked = async {
+            match api.create(&params, &body).await {
+                Ok(_) => Ok(true),
+                Err(kube::Error::Api(status)) if is_taken(&status, &resource, &declared.key) => Ok(true),
+                Err(error) => Err(error),
+            }
+        };
+        match self.session.call(self.token, "verify", self.changing(&declared.key), asked).await {
+            Ok(could) => Ok(could),
             Err(error) if error.is_transient() => Err(error),
             Err(_) => Ok(false),
         }
@@ -101,6 +114,24 @@ impl Actor<'_> {
             other => Ok(other),
         }
     }
+}
+
+/// Whose an object was when it was applied to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Was {
+    /// Proved to be this VidraResource's.
+    Ours,
+    /// Another VidraResource's, which this one joined.
+    Shared,
+}
+
+/// The server's own word that nothing but the live object is in the way. A webhook may answer 409 as well, and would refuse
+/// the object again when the live one is gone.
+fn is_taken(status: &Status, resource: &ApiResource, key: &ObjectKey) -> bool {
+    let names = status.details.as_ref().is_some_and(|details| {
+        (&*details.group, &*details.kind, &*details.name) == (&*resource.group, &*resource.plural, &*key.name)
+    });
+    status.code == 409 && (status.reason == "AlreadyExists" && names || mutants::is(Mutant::AnyConflict))
 }
 
 /// Why an object is not deleted, whatever the manifest says.

@@ -16,7 +16,7 @@ use vidra_core::{
 
 use super::{Actor, LABEL_MAX, Outcome, Step, empty::Contents};
 use crate::member::{
-    error::CallError,
+    error::{CallError, Class},
     live::Live,
     owner::{Standing, other_owners_of, standing},
     records::Source,
@@ -110,9 +110,14 @@ impl Actor<'_> {
         if matches!(parting, Parting::Yield { .. }) && !others {
             return Ok(Outcome::Present);
         }
-        if matches!(parting, Parting::Release | Parting::Yield { as_is: true }) || kept {
+        if matches!(parting, Parting::Release | Parting::Yield { as_is: true }) {
             return self.release(api, gvk, key, &live, others).await;
         }
+        if kept && !others {
+            tracing::info!(cluster = %self.session.cluster, object = %key, "let go and not deleted: it is annotated {PRUNE}: disabled");
+            return self.release(api, gvk, key, &live, others).await;
+        }
+        // Those who keep it keep it from being deleted; what this one alone declared goes, that annotation too.
         if others {
             return self.withdraw(api, gvk, key, live).await;
         }
@@ -174,6 +179,10 @@ impl Actor<'_> {
             .await
         {
             Ok(answer) if answer.as_ref().left().is_some_and(Live::is_terminating) => Ok(Deletion::Going),
+            Ok(answer) if answer.as_ref().right().is_some_and(|status| !status.is_success()) => {
+                let message = "it answers that it deletes, and that it does not".to_owned();
+                Err(CallError { class: Class::Server, message })
+            }
             Ok(_) => Ok(Deletion::Done),
             Err(error) => self.gone_or(api, key, error).await.map(|_| Deletion::WasGone),
         }

@@ -1,17 +1,15 @@
 //! How targets end: each is turned to what becomes of its objects, and goes when the member is free of it.
 
 use kube::ResourceExt;
-use vidra_api::{
-    DeletionPolicy, VidraTarget, VidraTargetSpec, labels::FINALIZER, member::OnLeave, target::Desired as Wish,
-};
-use vidra_core::status::is_torn_down;
+use vidra_api::{DeletionPolicy, VidraTarget, VidraTargetSpec, labels::FINALIZER, target::Desired as Wish};
+use vidra_core::status::{Problem, is_torn_down};
 
 use super::{Pass, Written};
 use crate::{
     hub::ending::Ending,
     member::error::CallError,
     queue::Verdict,
-    reconcile::{RETRY_MOST, revoke},
+    reconcile::{RETRY_MOST, affirm, revoke},
 };
 
 impl Pass<'_> {
@@ -32,7 +30,11 @@ impl Pass<'_> {
         if self.resource.finalizers().iter().any(|one| one == FINALIZER) {
             self.hub.api.release_resource(self.resource).await?;
         }
-        Ok(Verdict::Done(None))
+        let Some(other) = self.resource.finalizers().iter().find(|one| *one != FINALIZER) else {
+            return Ok(Verdict::Done(None));
+        };
+        let message = format!("the hub is done with it; it waits for the finalizer {other}");
+        self.report(None, Some(Problem { reason: "Terminating", message, stalled: false }), None).await
     }
 
     /// Turns a target to Absent or Orphaned, by the word that approved it where it needed one, and removes it once the
@@ -102,30 +104,20 @@ impl Pass<'_> {
         }
         // A word for its removal says nothing of its objects.
         let approved_removal = spec.approved_removal.clone().filter(|_| spec.desired == Wish::Present);
-        let spec =
-            VidraTargetSpec { desired: Wish::Present, suspend: false, approved_removal, ..spec.clone() };
+        let (desired, recalls) = (Wish::Present, spec.recalled());
+        let spec = VidraTargetSpec { desired, recalls, suspend: false, approved_removal, ..spec.clone() };
         self.update(cluster, target, spec).await
     }
 
-    /// How a target ends: a member that leaves, or does not allow the namespace any more, by its own policy, else by the
-    /// resource's.
+    /// How a target ends.
     fn parting(&self, cluster: &str) -> Wish {
-        if let Some(member) = self.hub.catalog.member(cluster) {
-            if member.metadata.deletion_timestamp.is_some() {
-                return match member.spec.on_leave {
-                    OnLeave::Orphan => Wish::Orphaned,
-                    OnLeave::Delete => Wish::Absent,
-                };
-            }
-            if let Some(wish) = revoke::wish(&member)
-                && revoke::is_revoked(self.hub, &self.target_key(cluster))
-            {
-                return wish;
-            }
-        }
-        match self.resource.spec.deletion_policy {
+        let of_member = self.hub.catalog.member(cluster).and_then(|member| {
+            let selection = affirm::select(self.hub, self.resource, std::slice::from_ref(&member));
+            affirm::parting(self.resource, &member, &selection)
+        });
+        of_member.unwrap_or(match self.resource.spec.deletion_policy {
             DeletionPolicy::Delete => Wish::Absent,
             DeletionPolicy::Orphan => Wish::Orphaned,
-        }
+        })
     }
 }

@@ -8,6 +8,7 @@ use std::{
 use kube::ResourceExt;
 use tokio::time::Instant;
 use vidra_api::names::revision_in_secret_name;
+use vidra_core::mutants::{self, Mutant};
 
 use super::Pass;
 use crate::{member::error::CallError, queue::Key};
@@ -56,7 +57,8 @@ impl Outdated {
                 continue;
             }
             let since = self.since.get(name).copied().unwrap_or(now);
-            if there.len() >= MOST || now.duration_since(since) >= WHILE {
+            let is_over = there.len() >= MOST || now.duration_since(since) >= WHILE;
+            if is_over && !mutants::is(Mutant::RevisionsStay) {
                 going.insert(name.clone());
             }
             there.insert(name.clone(), since);

@@ -40,9 +40,12 @@ impl Pass<'_> {
                 0 => String::new(),
                 count => format!(" ({count} that match do not allow the namespace {:?})", self.key.namespace),
             };
-            let message = format!(
-                "no member cluster matches spec.targets{closed}; see `kubectl get memberclusters --show-labels`"
-            );
+            let message = match self.resource.spec.targets.is_empty() {
+                true => "spec.targets is empty; name clusters there, or select them by labels".to_owned(),
+                false => format!(
+                    "no member cluster matches spec.targets{closed}; see `kubectl get memberclusters --show-labels`"
+                ),
+            };
             ("NoTargets", message)
         } else {
             return None;
@@ -84,6 +87,12 @@ impl Pass<'_> {
         Some(Problem { reason, message, stalled: false })
     }
 
+    /// How many members match and do not allow the namespace, beside those where something of it rests.
+    fn closed(&self, targets: &[TargetView]) -> usize {
+        let rests = |cluster: &String| targets.iter().any(|target| target.cluster == *cluster);
+        self.select().closed.iter().filter(|cluster| !rests(cluster)).count()
+    }
+
     fn refused_of(&self, cluster: &str) -> Option<String> {
         self.hub.memo.lock().refused.get(&self.target_key(cluster)).cloned()
     }
@@ -110,7 +119,7 @@ impl Pass<'_> {
             deleting: self.resource.metadata.deletion_timestamp.is_some(),
             suspended: self.resource.spec.suspend,
             targets: &targets,
-            closed: revision.map_or(0, |_| self.select().closed.len()),
+            closed: revision.map_or(0, |_| self.closed(&targets)),
             handled,
             now: self.hub.clock.time(),
         };

@@ -74,7 +74,7 @@ impl Pass<'_> {
         let member = self.hub.catalog.member(&self.key.cluster);
         let leaves = member.is_some_and(|member| member.metadata.deletion_timestamp.is_some());
         // Where a member leaves nobody takes anything over.
-        if gone.peek().is_none() || leaves {
+        if gone.peek().is_none() || leaves || mutants::is(Mutant::NothingHandedOver) {
             self.hub.memo.lock().undeclared.remove(self.key);
             return BTreeMap::new();
         }

@@ -86,6 +86,7 @@ impl Pass<'_> {
             delivered,
             revisit,
             unplannable: unplannable(desired, blind),
+            may_be_declared: &|key| desired.declares(key),
             policy: self.policy(),
         };
         let (plan, found) = self.plan(&input, session, owner);

@@ -362,7 +362,10 @@ fn failure(effect: &Effect, error: &CallError) -> String {
         Class::Forbidden => {
             "; grant the registered credentials this right in the member, or declare what its admission policies allow"
         }
-        Class::Invalid | Class::InvalidField | Class::InvalidFields(_) | Class::Server => {
+        // Where nothing is sent no field of it is at fault.
+        Class::Invalid | Class::InvalidField | Class::InvalidFields(_)
+            if matches!(effect.action, Action::Create | Action::Apply { .. } | Action::Verify { .. }) =>
+        {
             "; correct the object in the manifest if its fields are at fault"
         }
         _ => "",

@@ -10,11 +10,12 @@ use std::{
 };
 
 use memkube::{Call, Cluster, Fault, Verb};
-use testkit::world::{At, SOON, World, wait_for};
+use serde_json::json;
+use testkit::world::{At, SOON, Who, World, wait_for};
 use vidra_api::TargetState;
 
 use super::scenario;
-use crate::config_map;
+use crate::{config_map, says};
 
 /// Far more than are in flight at once.
 const MANY: usize = 300;
@@ -103,6 +104,87 @@ fn a_removal_ends_when_what_it_removes_is_wanted_again() {
         let alice = world.alice("berlin").await;
         alice.live(&At::config_map(&world.ns, &name(MANY - 1))).await;
         berlin(&world).clear_fault();
+        world.end().await;
+    });
+}
+
+#[test]
+fn a_removal_stops_when_its_objects_are_to_stay_though_the_hubs_api_takes_no_target() {
+    scenario(async |world| {
+        world.register(&["berlin"]).await;
+        world.deliver("shop", &["berlin"], &manifest()).await;
+        world.ready("shop").await;
+        let slow = |call: &Call| match call.verb == Verb::Delete && call.resource == "configmaps" {
+            true => Fault::Delay(Duration::from_secs(1)),
+            false => Fault::None,
+        };
+        berlin(&world).set_fault(Arc::new(slow));
+        let mark = now(&world);
+        world.hub.delete(&world.resource_at("shop")).await;
+        wait_for("the removal has begun", SOON, async || match calls(&world, Verb::Delete, mark) {
+            0 => Err("nothing is deleted".into()),
+            _ => Ok(()),
+        })
+        .await;
+        // Until the target is told otherwise takes long.
+        let hub = world.bed().memory("hub").expect("this bed is in memory");
+        let stuck = |call: &Call| match call.verb == Verb::Update && call.resource == "vidratargets" {
+            true => Fault::Delay(Duration::from_secs(12)),
+            false => Fault::None,
+        };
+        hub.set_fault(Arc::new(stuck));
+        world.hub.merge(&world.resource_at("shop"), json!({"spec": {"deletionPolicy": "Orphan"}})).await;
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        let before = calls(&world, Verb::Delete, mark);
+        assert!(before < MANY / 2, "{before} of {MANY} were deleted when all were to stay");
+        tokio::time::sleep(Duration::from_secs(9)).await;
+        let after = calls(&world, Verb::Delete, mark);
+        assert!(after <= before + IN_FLIGHT, "{before} of {MANY} were deleted, then {after}");
+        hub.clear_fault();
+        berlin(&world).clear_fault();
+        world.removed("shop").await;
+        let alice = world.alice("berlin").await;
+        let names = (0..MANY).map(|number| At::config_map(&world.ns, &name(number)));
+        let mut left = 0;
+        for at in names {
+            left += usize::from(alice.get(&at).await.is_some());
+        }
+        assert!(left >= MANY - after, "{left} of {MANY} are left");
+        world.end().await;
+    });
+}
+
+#[test]
+fn a_younger_name_of_a_cluster_writes_nothing_more_once_the_older_one_is_admitted() {
+    scenario(async |world| {
+        let (alice, settings) = (world.alice("berlin").await, At::config_map(&world.ns, "settings"));
+        // Older, and nobody knows yet which cluster it is.
+        let older = json!({"apiVersion": "vidra.dev/v1alpha1", "kind": "MemberCluster", "spec": {},
+            "metadata": {"name": "austin"}});
+        world.hub.create(older).await;
+        world.member_says("austin", "CredentialsValid", "False").await;
+        world.register(&["berlin"]).await;
+        world.deliver("shop", &["berlin"], &config_map("settings", "one")).await;
+        world.ready("shop").await;
+        let hub = world.bed().memory("hub").expect("this bed is in memory");
+        // The younger one's own reconcile takes long to say so.
+        let stuck = |call: &Call| match call.verb == Verb::Update
+            && call.resource == "memberclusters"
+            && &*call.name == "berlin"
+        {
+            true => Fault::Delay(Duration::from_secs(12)),
+            false => Fault::None,
+        };
+        hub.set_fault(Arc::new(stuck));
+        world.register_as("austin", &world.kubeconfig("berlin", Who::VidraHub), json!({})).await;
+        world.member_says("austin", "Ready", "True").await;
+        alice.merge(&settings, json!({"data": {"key": "alice's"}})).await;
+        tokio::time::sleep(Duration::from_secs(6)).await;
+        assert!(says("alice's")(&alice.live(&settings).await), "two names have one cluster");
+        hub.clear_fault();
+        world.member_says("berlin", "IdentityConfirmed", "False").await;
+        world.hub.delete(&world.member_at("berlin")).await;
+        world.hub.gone(&world.member_at("berlin")).await;
         world.end().await;
     });
 }

@@ -9,7 +9,7 @@ use testkit::world::{Access, At, World};
 use vidra_api::TargetState;
 
 use super::scenario;
-use crate::{config_map_in, gadget, gadgets, object};
+use crate::{config_map_in, deletion::lose, gadget, gadgets, object};
 
 fn group(world: &World) -> String {
     format!("{}.example.com", world.ns)
@@ -79,5 +79,27 @@ fn a_namespace_is_not_empty_because_a_starting_server_does_not_serve_yet_what_is
         world.end().await;
         alice.delete(&At::of(&namespace)).await;
         alice.delete(&crd).await;
+    });
+}
+
+#[test]
+fn an_inventory_is_not_found_again_on_a_server_that_does_not_serve_yet_what_stood_in_it() {
+    scenario(async |mut world| {
+        let (alice, crd) = with_gadgets(&world).await;
+        world.deliver("shop", &["berlin"], &gadget(&group(&world), "one")).await;
+        world.ready("shop").await;
+        world.recorded("shop", &["berlin"]).await;
+        world.stop_hub().await;
+        lose(&world, "VidraInventory").await;
+        world.hub.delete(&world.resource_at("shop")).await;
+        let crds = Duration::from_secs(5);
+        let startup = Startup { crds, health: crds, ..Startup::default() };
+        world.bed().memory("berlin").expect("this bed is in memory").restart(startup);
+        world.start_hub().await;
+        world.removed("shop").await;
+        let left = alice.get(&gadget_at(&world, &world.ns, "one")).await;
+        assert_eq!(left, None, "the hub says that all is removed");
+        alice.delete(&crd).await;
+        world.end().await;
     });
 }

@@ -16,7 +16,7 @@ use testkit::world::{Access, At, World};
 use vidra_api::{DriftState, TargetState, VidraTargetStatus};
 
 use super::scenario;
-use crate::{config_map, says};
+use crate::{apply_modes::annotated, config_map, config_map_in, says, uid};
 
 /// From now on berlin has a webhook that marks the value of every ConfigMap of this name, once.
 fn rewrite(world: &World) {
@@ -178,6 +178,9 @@ async fn is_told(world: &World, name: &str) {
     assert!(matches!(state, Some(TargetState::Failed | TargetState::Terminating)), "{state:?}");
 }
 
+/// Stands for the name of the namespace that the object is in.
+const OWN: &str = "the object's own";
+
 /// What of the object is done, and goes on being refused.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Doing {
@@ -193,6 +196,11 @@ enum Doing {
 /// refuse any more.
 fn refused(doing: Doing, said: (u16, &'static str), details: &Value) {
     scenario(async |world| {
+        let mut details = details.clone();
+        if details["name"] == OWN {
+            details["name"] = world.ns.as_str().into();
+        }
+        let details = &details;
         let (alice, settings) = match doing {
             Doing::Creating => {
                 world.register(&["berlin"]).await;
@@ -293,14 +301,9 @@ fn what_a_webhook_does_not_find_is_not_the_object_that_it_was_asked_about() {
         named("example.com", "configmaps", "settings"),
         named("", "configmaps", "main"),
         named("", "namespaces", "x"),
-        // Of the first scenario's namespace, where the object is.
-        named("", "namespaces", "s1"),
+        named("", "namespaces", OWN),
     ] {
         for doing in [Creating, Updating, Dropping, Removing] {
-            // A create where the namespace is missing would make the namespace first.
-            if matches!(doing, Creating | Updating) && missing["name"] == "s1" {
-                continue;
-            }
             refused(doing, (404, "NotFound"), &missing);
         }
     }
@@ -363,4 +366,32 @@ fn a_dropped_object_whose_deletion_a_webhook_refuses_with_404_stays_in_the_inven
 #[test]
 fn a_resource_whose_object_a_webhook_does_not_let_go_with_404_waits_for_it() {
     refused(Doing::Removing, (404, "NotFound"), &Value::Null);
+}
+
+#[test]
+fn what_a_webhook_refuses_with_409_is_not_deleted_to_be_made_again() {
+    scenario(async |world| {
+        world.register(&["berlin"]).await;
+        let (alice, settings) = (world.alice("berlin").await, At::config_map(&world.ns, "settings"));
+        let manifest = |value: &str| {
+            let mut declared = config_map_in("", "settings", value);
+            declared["immutable"] = true.into();
+            annotated(declared, &[("on-immutable", "Recreate")])
+        };
+        world.deliver("shop", &["berlin"], &manifest("one")).await;
+        world.ready("shop").await;
+        let made = uid(&alice.live(&settings).await);
+        // As the hub asks whether it could be made, and as it would be made.
+        for details in [Value::Null, json!({"group": "", "kind": "ledgers", "name": "main"})] {
+            refuse_about(&world, Verb::Create, (409, "AlreadyExists"), &details);
+            world.deliver("shop", &["berlin"], &manifest("two")).await;
+            is_told(&world, "shop").await;
+            assert_eq!(uid(&alice.live(&settings).await), made, "it was deleted and cannot be made again");
+        }
+        berlin(&world).set_validating_admission(None);
+        world.reconcile_now("shop", "1").await;
+        world.ready("shop").await;
+        assert!(says("two")(&alice.live(&settings).await));
+        world.end().await;
+    });
 }

@@ -157,14 +157,14 @@ fn guarded(
     let decided = |share| {
         let underway = guard::Targets::new();
         let approvals = guard::approvals(approved.map(String::as_str));
-        guard::targets(resource, &existing, &leaving, &underway, share, &approvals)
+        guard::targets(resource, &existing, &leaving, &underway, None, share, &approvals)
     };
     match (decided(100), decided(1)) {
         (Removal::Held { why, .. }, _) => {
             format!("! the removal guard holds all of it until it is approved: {why} (RemovalHeld)\n")
         }
         (_, Removal::Held { .. }) => format!(
-            "! it would leave {} of {} clusters: where the hub's removalGuard is less than that (20 % unless it is set), all of it is held until it is approved (RemovalHeld)\n",
+            "! it would be taken off {} of {} clusters: where the hub's removalGuard is less than that (20 % unless it is set), all of it is held until it is approved (RemovalHeld)\n",
             leaving.len(),
             existing.len(),
         ),

@@ -25,7 +25,8 @@ use crate::weight::{self, Room};
 /// The deepest nesting that is read; what real objects need, CRD schemas included, is below 50.
 const MAX_DEPTH: usize = 96;
 const TWICE: &str = "a key stands twice in one mapping";
-const TOO_MUCH: &str = "it is nested too deeply, or grows too large when its aliases are followed";
+const TOO_MUCH: &str = "it takes too much memory, or is nested more than 96 levels deep (127 in JSON), or grows too large when its aliases are followed";
+const TOO_DEEP: &str = "it is nested more than 127 levels deep";
 const NO_MAPPING: &str = "the value of a merge key `<<` is no mapping";
 const NOT_FINITE: &str = "a number is larger than any float, or none: put it in quotes if it is text";
 
@@ -142,6 +143,8 @@ fn json_fault(error: &serde_json::Error, budget: &Budget) -> Fault {
     use serde_json::error::Category;
     let reason = budget.reason.get().unwrap_or(match error.classify() {
         Category::Eof => "the text ends too early",
+        // That is all of its words; others may quote the text.
+        _ if error.to_string().starts_with("recursion limit exceeded") => TOO_DEEP,
         _ => "it is not valid JSON",
     });
     Fault { line: Some(error.line()).filter(|line| *line > 0), reason: reason.to_owned() }

@@ -95,9 +95,18 @@ impl State {
             delivered,
             revisit: self.revisit,
             unplannable,
+            may_be_declared: &|_| false,
             policy,
         })
     }
+}
+
+/// How many objects it deletes, as far as can be told without looking at them.
+fn deletions(plan: &Plan) -> usize {
+    let effects = plan.removals.iter().flatten();
+    let deletes =
+        |effect: &&Effect| matches!(effect.action, Action::Delete { .. } | Action::DeleteEmpty { .. });
+    effects.filter(deletes).count()
 }
 
 fn only(plan: &Plan) -> &Action {
@@ -287,9 +296,9 @@ fn teardown_is_the_reverse_of_applying_and_keeps_what_others_may_live_in() {
         let asks = matches!(&*effect.gvk.kind, "Namespace" | "CustomResourceDefinition");
         assert_eq!(matches!(effect.action, Action::DeleteEmpty { .. }), asks, "{effect:?}");
     }
-    assert_eq!((plan.deletions(), emptied.deletions()), (2, 4));
+    assert_eq!((deletions(&plan), deletions(&emptied)), (2, 4));
     let orphaned = state.plan_under(Wish::Orphaned, true, true, when_empty);
-    assert_eq!(orphaned.deletions(), 0);
+    assert_eq!(deletions(&orphaned), 0);
     assert!(orphaned.removals.iter().flatten().all(|effect| matches!(effect.action, Action::Release { .. })));
 }
 
@@ -331,7 +340,7 @@ fn what_another_one_declares_is_not_removed_and_is_left_to_it_once_it_applies_it
         assert!(effects.contains(&("inside", &part("inside"))), "{effects:?}");
         assert!(effects.iter().any(|(name, _)| *name == "alone"));
         assert_eq!(
-            plan.deletions(),
+            deletions(&plan),
             usize::from(wish != Wish::Orphaned),
             "what is left to another is no loss"
         );
@@ -466,4 +475,37 @@ proptest! {
             }
         }
     }
+}
+
+#[test]
+fn what_a_declaration_drops_is_told_whatever_is_waited_for() {
+    let dropped = |plan: &Plan| plan.drops.keys().map(|key| key.name.to_string()).collect::<Vec<_>>();
+    let hold_all = |state: State| {
+        let held = |state: State, name: &str| state.hold("ConfigMap", name, name);
+        ["a", "b", "c", "d"].into_iter().fold(state, held)
+    };
+    let new = || State::default().want("ConfigMap", "new", "h");
+    let moved = || hold_all(new().want("Namespace", "n", "n"));
+    let all = ["a", "b", "c", "d"];
+    let waits = moved().plan(Wish::Present);
+    assert!(!waits.waits.is_empty() && waits.removals.is_empty(), "a Namespace comes first: {waits:?}");
+    assert_eq!(dropped(&waits), all);
+    let mut refused = hold_all(new());
+    refused.live.insert(key("ConfigMap", "new"), Live { proof: false, ..live("foreign", "h") });
+    let refused = refused.plan(Wish::Present);
+    assert!(!refused.refusals.is_empty(), "{refused:?}");
+    assert_eq!(dropped(&refused), all);
+    assert_eq!(dropped(&moved().plan_with(Wish::Present, true, false)), all, "another kind cannot be seen");
+    assert_eq!(dropped(&moved().plan_with(Wish::Present, false, true)), [""; 0], "nothing is pruned");
+    assert_eq!(dropped(&moved().plan(Wish::Absent)), [""; 0], "it is no revision that drops them");
+    let mut taken = moved();
+    for (name, handover) in [
+        ("a", Handover::Done),
+        ("b", Handover::Awaited("second".into())),
+        ("c", Handover::Unseen(Box::new(Handover::Unknown("second".into())))),
+        ("d", Handover::Delayed),
+    ] {
+        taken.handovers.insert(key("ConfigMap", name), handover);
+    }
+    assert_eq!(dropped(&taken.plan(Wish::Present)), ["c", "d"], "what others take over is no loss");
 }

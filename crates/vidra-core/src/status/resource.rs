@@ -184,6 +184,15 @@ fn readiness(facts: &ResourceFacts<'_>, summary: &Summary) -> (bool, &'static st
     }
     let revoked: Vec<_> = revoked(facts).collect();
     let rest = summary.targets - summary.ready - i32::try_from(revoked.len()).unwrap_or(i32::MAX);
+    if rest > 0 && summary.progressing == 0 {
+        let member = facts.targets.iter().find(|one| {
+            one.state == Some(TargetState::Suspended) && !is_revoked(one.state, one.reason.as_deref())
+        });
+        let first = member.map_or("", |one| &one.cluster);
+        let message =
+            format!("{rest} of {} targets rest, for their members are suspended: {first}", summary.targets);
+        return (false, "TargetsSuspended", message);
+    }
     if rest > 0 {
         return (false, "Progressing", of(rest, "are not ready", TargetState::Progressing));
     }
@@ -400,7 +409,10 @@ mod tests {
         let late = target("c", Some(TargetState::Progressing), "new");
         assert_eq!(condition(&status_of(&[well(), rests.clone(), late]), READY).1, "Progressing");
         rests.reason = Some("Suspended".into());
-        assert_eq!(condition(&status_of(&[well(), rests]), READY).1, "Progressing");
+        let told = status_of(&[well(), rests]);
+        assert_eq!(condition(&told, READY), ("False".into(), "TargetsSuspended".into()));
+        let message = &find(&told.conditions, READY).unwrap().message;
+        assert_eq!(message, "1 of 2 targets rest, for their members are suspended: b");
     }
 
     #[test]

@@ -9,7 +9,12 @@ use vidra_api::{
     target::{LABEL_MAX, NOTE_MAX, SUBDOMAIN_MAX, UNREADY_MAX},
 };
 
-use crate::{health::HealthStatus, object::ObjectKey, unseen::shown};
+use crate::{
+    health::HealthStatus,
+    mutants::{self, Mutant},
+    object::ObjectKey,
+    unseen::shown,
+};
 
 /// The reason of a target of which objects are gone and are left so.
 pub const OBJECTS_MISSING: &str = "ObjectsMissing";
@@ -70,8 +75,10 @@ impl Unready {
 
     /// One more object that was delivered, is gone, and is left so.
     pub fn add_left(&mut self, key: &ObjectKey) {
-        self.left += 1;
-        self.put(key, ObjectHealth::NotThere, true, Some(LEFT));
+        if !mutants::is(Mutant::MissingIsWell) {
+            self.left += 1;
+            self.put(key, ObjectHealth::NotThere, true, Some(LEFT));
+        }
     }
 
     fn put(&mut self, key: &ObjectKey, health: ObjectHealth, left: bool, note: Option<&str>) {

@@ -97,6 +97,7 @@ impl Judge {
             "Suspended" => spec["suspend"] == true,
             "Progressing" => !stale && targets.iter().any(|target| !is_ready(target)),
             "TargetsWaiting" => !stale && any("Waiting"),
+            "TargetsSuspended" => any("Suspended"),
             "TargetsFailed" => !stale && any("Failed"),
             "MembersUnreachable" => !stale && any("Unknown"),
             "NoTargets" => declared.selected(name) == 0,

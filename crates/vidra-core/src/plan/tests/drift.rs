@@ -79,7 +79,7 @@ fn what_is_declared_otherwise_is_applied_under_every_policy() {
 fn what_was_dropped_is_removed_under_every_policy() {
     let state = seen(|live| live.drift = Drift::Differs).hold("ConfigMap", "dropped", "d");
     for policy in [DriftPolicy::Report, DriftPolicy::Ignore] {
-        assert_eq!(under(policy, &state).deletions(), 1);
+        assert_eq!(deletions(&under(policy, &state)), 1);
     }
 }
 
