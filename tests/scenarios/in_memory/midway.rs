@@ -185,6 +185,8 @@ fn a_younger_name_of_a_cluster_writes_nothing_more_once_the_older_one_is_admitte
         world.member_says("berlin", "IdentityConfirmed", "False").await;
         world.hub.delete(&world.member_at("berlin")).await;
         world.hub.gone(&world.member_at("berlin")).await;
+        // The hub has let go of nothing there.
+        alice.delete(&settings).await;
         world.end().await;
     });
 }

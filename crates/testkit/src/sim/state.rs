@@ -24,8 +24,10 @@ const HUB_KINDS: [(&str, &str); 5] = [
 ];
 
 /// Fields that differ between runs that are alike.
-const TRANSIENT: [&str; 13] = [
+const TRANSIENT: [&str; 15] = [
     "appliedGeneration",
+    "memberUid",
+    "recalls",
     "uid",
     "resourceVersion",
     "creationTimestamp",

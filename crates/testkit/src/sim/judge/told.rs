@@ -175,7 +175,11 @@ impl Judge {
             | ("Waiting", "WaitingForObject" | "WaitingForWave")
             | ("Failed", "ObjectFailed" | "HealthCheckTimeout" | "ImmutableField") => late(),
             ("Waiting", "HandingOver") => self.is_handed_over(target),
-            ("Failed", "ObjectsMissing") => spec["drift"]["policy"] == "Report" && late(),
+            // Whose removal is held, its targets go by what it said before.
+            ("Failed", "ObjectsMissing") => {
+                let is_held = declared.ready_reason(&target.resource) == Some("RemovalHeld");
+                (spec["drift"]["policy"] == "Report" || is_held) && late()
+            }
             (_, reason) if PASSES.contains(&reason) => !retries,
             (
                 _,
