@@ -3,7 +3,7 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use serde_json::json;
+use serde_json::{Value, json};
 use testkit::{
     refusals::{self, Refusals, WEBHOOK, WORDS},
     world::{At, LONG, World, wait_for},
@@ -86,13 +86,21 @@ fn what_a_webhook_refuses_for_ever_is_tried_a_few_times_and_told_and_others_are_
                 (1..=MOST).contains(&writes) && reads <= MOST,
                 "{name}: {writes} writes and {reads} reads"
             );
-            let state =
-                if name.starts_with("delete") { TargetState::Terminating } else { TargetState::Failed };
             let told = |status: &VidraTargetStatus| {
                 let message = status.message.as_deref().unwrap_or_default();
-                status.state == Some(state) && message.contains(WEBHOOK) && message.contains(WORDS)
+                status.state == Some(TargetState::Failed)
+                    && message.contains(WEBHOOK)
+                    && message.contains(WORDS)
             };
             world.target_when(&name, "berlin", "the webhook's words", told).await;
+        }
+
+        for name in &deleted {
+            let words = |resource: &Value| {
+                let conditions = resource["status"]["conditions"].to_string();
+                conditions.contains("Terminating") && conditions.contains(WEBHOOK)
+            };
+            world.hub.when(&world.resource_at(name), "the webhook's words", words).await;
         }
 
         admin.delete(&At::of(&configuration)).await;

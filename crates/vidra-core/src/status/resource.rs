@@ -162,7 +162,9 @@ fn readiness(facts: &ResourceFacts<'_>, summary: &Summary) -> (bool, &'static st
         return (false, problem.reason, problem.message.clone());
     }
     if facts.deleting {
-        return (false, "Terminating", first_message(facts, TargetState::Terminating));
+        let states = [TargetState::Failed, TargetState::Terminating];
+        let told = states.map(|state| first_message(facts, state)).into_iter().find(|told| !told.is_empty());
+        return (false, "Terminating", told.unwrap_or_default());
     }
     if facts.suspended {
         return (false, "Suspended", "it is suspended; set spec.suspend to false to go on".into());
@@ -394,6 +396,27 @@ mod tests {
         let message = &find(&status.conditions, REMOVING).unwrap().message;
         assert_eq!(message, "still to go: 7 objects on 1 target; Forbidden on b: no");
         assert_eq!((status.summary.unwrap().terminating, status.targets_ready.as_deref()), (1, Some("1/1")));
+    }
+
+    #[test]
+    fn what_is_deleted_says_why_it_does_not_go_a_failure_first() {
+        let told = |targets: &[TargetView]| {
+            let status = resource_status(
+                &VidraResourceStatus::default(),
+                &ResourceFacts { deleting: true, ..facts(targets, None) },
+            );
+            let ready = find(&status.conditions, READY).unwrap();
+            assert_eq!(ready.reason, "Terminating");
+            ready.message.clone()
+        };
+        let of = |cluster: &str, state, message: &str| {
+            let message = Some(message.to_owned());
+            TargetView { leaving: true, message, ..target(cluster, Some(state), "new") }
+        };
+        let going = of("a", TargetState::Terminating, "finalizers");
+        let failed = of("b", TargetState::Failed, "a webhook says no");
+        assert_eq!(told(std::slice::from_ref(&going)), "a: finalizers");
+        assert_eq!(told(&[going, failed]), "b: a webhook says no");
     }
 
     #[test]
