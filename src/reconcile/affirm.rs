@@ -115,7 +115,7 @@ pub(super) fn affirm(hub: &Hub, key: &TargetKey, spec: &VidraTargetSpec) -> Affi
         Wish::Present if !view.allows(&key.namespace) => return Affirmed::NotAllowed,
         Wish::Present => true,
         wish => {
-            let selection = select(hub, &resource, &[member.clone()]);
+            let selection = select(hub, &resource, std::slice::from_ref(&member));
             let goes = resource.metadata.deletion_timestamp.is_some()
                 || view.leaving
                 || selection.is_barred(&key.cluster)

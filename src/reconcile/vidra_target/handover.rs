@@ -128,7 +128,7 @@ impl Pass<'_> {
         let mut claimants = session.claims.claimants(self.key, key, holds);
         claimants.retain(|other| self.is_kept(other));
         if claimants.is_empty() {
-            return others.unknown(key).map(|other| Handover::Unknown(other.clone()));
+            return others.unknown(key).map(|other| Handover::Unknown(other.into()));
         }
         let records = &session.records;
         // Whoever applies it, it does not go with this one.
@@ -251,12 +251,12 @@ enum Meant {
 
 impl Others {
     /// One that may declare the object.
-    fn unknown(&self, key: &ObjectKey) -> Option<&Box<str>> {
+    fn unknown(&self, key: &ObjectKey) -> Option<&str> {
         if mutants::is(Mutant::UnrenderedDeclaresNothing) {
-            return self.silent.as_ref();
+            return self.silent.as_deref();
         }
         let may = self.unrendered.iter().find(|(_, meant)| meant.may_declare(key));
-        may.map(|(name, _)| name).or(self.silent.as_ref())
+        may.map(|(name, _)| &**name).or(self.silent.as_deref())
     }
 }
 

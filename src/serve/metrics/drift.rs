@@ -62,7 +62,7 @@ impl DriftMetrics {
         let corrections = corrections.into_iter().map(|(cluster, count)| (vec![("cluster", cluster)], count));
         counter(encoder, "vidra_drift_corrections", "Objects of which drift was undone", corrections)?;
         let targets = hub.catalog.every_target();
-        let missing = missing(targets.iter().map(|(key, _)| key), hub);
+        let missing = missing(targets.keys(), hub);
         gauge(
             encoder,
             "vidra_targets_resource_missing",
