@@ -334,9 +334,10 @@ impl Actor<'_> {
             Some(Drift::Differs) => return self.bring_boxed(declared, &drifted).await,
             _ => {}
         }
-        match self.is_as_left(declared, uid, &live_json).await? {
-            true => Ok(Outcome::Applied { uid: live_uid, corrected: false }),
-            false => self.bring_boxed(declared, &drifted).await,
+        match self.is_as_left(declared, uid, &live_json).await {
+            Ok(true) => Ok(Outcome::Applied { uid: live_uid, corrected: false }),
+            Ok(false) => self.bring_boxed(declared, &drifted).await,
+            Err(error) => self.or_change_immutable(declared, uid, Err(error), Was::Ours).await,
         }
     }
 

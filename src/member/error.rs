@@ -54,7 +54,7 @@ pub enum Class {
     Server,
     /// The answer is larger than any that an API server gives.
     Oversized,
-    /// The server's watches send more than is read of them.
+    /// The server's watches send more than is read of them, or its lists do not end.
     Flood,
     /// The call was not made: the leave to make it counts no more.
     Withdrawn,
@@ -89,7 +89,7 @@ impl CallError {
 
     /// A list that was given up.
     pub fn endless(why: &str) -> Self {
-        Self { class: Class::Server, message: format!("the list does not end: {why}") }
+        Self { class: Class::Flood, message: format!("the list does not end: {why}") }
     }
 
     /// Another try may succeed without anything being changed by a person.

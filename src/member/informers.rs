@@ -24,6 +24,7 @@ use std::{
         Arc,
         atomic::{AtomicU64, Ordering},
     },
+    time::Duration,
 };
 
 use kube::{Client, core::ApiResource};
@@ -37,6 +38,9 @@ use vidra_core::{
 };
 
 pub use self::places::{Need, Place};
+/// How soon a target looks at objects that only bear its label.
+const STRAYS_REST: Duration = Duration::from_secs(1);
+
 use self::{faults::WatchFault, reader::Reader, run::Run};
 use super::{
     budget::Shared,
@@ -306,6 +310,14 @@ impl Informers {
         let state = self.state.lock();
         for target in targets.filter(|target| state.follows(target)) {
             self.queue.add(Key::Target(target), Priority::Drift);
+        }
+    }
+
+    /// The same of what costs nobody anything while it waits: however much comes, one look a second tells of all.
+    fn notify_later(&self, targets: Vec<TargetKey>) {
+        let state = self.state.lock();
+        for target in targets.into_iter().filter(|target| state.follows(target)) {
+            self.queue.add_after(Key::Target(target), STRAYS_REST);
         }
     }
 

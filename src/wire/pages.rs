@@ -178,7 +178,7 @@ mod tests {
     async fn a_list_that_does_not_end_is_given_up() {
         for same in [true, false] {
             let (error, asked, _) = read(same, 0, OBJECTS_MOST).await;
-            assert_eq!(error.class, Class::Server);
+            assert_eq!(error.class, Class::Flood);
             assert!(asked <= EMPTY_MOST as usize, "{asked}");
         }
     }
@@ -186,6 +186,6 @@ mod tests {
     #[tokio::test]
     async fn a_list_whose_full_pages_do_not_end_is_given_up() {
         let (error, asked, shown) = read(false, 500, 1700).await;
-        assert_eq!((error.class, asked, shown), (Class::Server, 4, 1700));
+        assert_eq!((error.class, asked, shown), (Class::Flood, 4, 1700));
     }
 }

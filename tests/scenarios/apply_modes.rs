@@ -313,3 +313,26 @@ fn what_somebody_else_made_in_place_of_an_object_and_deleted_is_made_after_a_res
         world.end().await;
     });
 }
+
+#[test]
+fn what_somebody_changed_for_good_is_told_before_and_after_a_restart_and_is_no_match() {
+    scenario(async |mut world| {
+        world.register(&["berlin"]).await;
+        let (alice, at) = (world.alice("berlin").await, At::config_map(&world.ns, "settings"));
+        world.deliver("shop", &["berlin"], &config_map("settings", "one")).await;
+        world.ready("shop").await;
+        alice.merge(&at, json!({"immutable": true, "data": {"key": "evil"}})).await;
+        let message = world.target_is("shop", "berlin", TargetState::Failed, "ImmutableField").await;
+        assert!(message.contains("immutable"), "{message}");
+        world.restart_hub().await;
+        world.look("shop", "restarted", 1).await;
+        world.target_is("shop", "berlin", TargetState::Failed, "ImmutableField").await;
+        let status = world.target("shop", "berlin").await.unwrap().status.unwrap();
+        assert_ne!(status.drift, Some(DriftState::InSync), "{:?}", status.changes);
+        assert!(says("evil")(&alice.live(&at).await));
+        alice.delete(&at).await;
+        world.reconcile_now("shop", "1").await;
+        world.ready("shop").await;
+        world.end().await;
+    });
+}

@@ -142,6 +142,8 @@ pub enum Mutant {
     FoundWhileStarting,
     /// Any JSON that is answered with a 2xx is the object that was asked about.
     AnyObject,
+    /// A list is read for as long as it shows objects, recorded or not.
+    EndlessListRead,
 }
 
 impl Mutant {
@@ -163,7 +165,7 @@ impl Mutant {
     ];
 
     /// Those that take away one guard each; docs/reference/safety.md names the test that notices.
-    pub const GUARDS: [Mutant; 53] = [
+    pub const GUARDS: [Mutant; 54] = [
         Mutant::ApprovesAnything,
         Mutant::MissingMemberAffirms,
         Mutant::UntracedDeleted,
@@ -217,6 +219,7 @@ impl Mutant {
         Mutant::YoungerGoesOn,
         Mutant::FoundWhileStarting,
         Mutant::AnyObject,
+        Mutant::EndlessListRead,
     ];
 }
 

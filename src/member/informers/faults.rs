@@ -24,6 +24,8 @@ pub(super) enum WatchFault {
     Unreadable(String),
     /// A watch sent more than is read: what of.
     Flood(String),
+    /// Its lists do not end.
+    Endless(String),
 }
 
 impl Informers {
@@ -72,6 +74,14 @@ impl Informers {
                 "unreadable",
                 "ObjectUnreadable",
                 format!("of {place} an object cannot be read and is left as it is: {which}"),
+            ),
+            WatchFault::Endless(why) => (
+                "flooded",
+                "ListEndless",
+                format!(
+                    "the list of {place} was given up: {why}; it is begun again in a minute. Look who makes objects with \
+                     the hub's label"
+                ),
             ),
             WatchFault::Flood(why) => (
                 "flooded",

@@ -3,10 +3,12 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     pin::pin,
+    sync::atomic::{AtomicUsize, Ordering},
 };
 
 use kube::core::ApiResource;
 use tokio::time::{Instant, timeout};
+use vidra_core::mutants::{self, Mutant};
 
 use super::{
     Informers, Place, State,
@@ -20,6 +22,29 @@ use crate::{
     },
     wire::pages::Pages,
 };
+
+/// Objects of a list beyond those that are recorded, and objects that nobody can read: with more it is given up.
+const BEYOND_MAX: usize = 10_000;
+
+/// Counts them.
+#[derive(Default)]
+struct Beyond(AtomicUsize);
+
+impl Beyond {
+    fn note(&self) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// What is to be read of the list has been read.
+    fn check(&self) -> Result<(), CallError> {
+        match self.0.load(Ordering::Relaxed) > BEYOND_MAX && !mutants::is(Mutant::EndlessListRead) {
+            true => Err(CallError::endless(
+                "it shows more objects with the hub's label than the hub records of one cluster",
+            )),
+            false => Ok(()),
+        }
+    }
+}
 
 impl Run {
     /// Lists all, and says so when it takes long. It goes on all the same: begun anew, a long list would never end.
@@ -44,18 +69,20 @@ impl Run {
         let mark = registry.records.mark();
         // Told at the list's end: until then a plan would have to wait for it.
         let (mut seen, mut woken) = (BTreeSet::new(), BTreeSet::new());
-        let mut broken = BTreeMap::new();
+        let (mut broken, beyond) = (BTreeMap::new(), Beyond::default());
         let mut pages = Pages::new(&self.reader.wire, &mut course.page, registry.page, turn);
         loop {
             let mut take = |text: &str, is_cut| match self.reader.listed(text, is_cut) {
                 Item::Object(key, live) => {
-                    if registry.records.takes(&key) {
-                        seen.insert(registry.records.shared(key));
+                    match registry.records.takes(&key) {
+                        true => drop(seen.insert(registry.records.shared(key))),
+                        false => beyond.note(),
                     }
                     woken.extend(registry.records.fold(&self.place.gvk, *live, Source::List(mark)));
                 }
                 Item::Broken(one) => {
                     self.name_broken(&one);
+                    beyond.note();
                     if let Some(key) = one.key {
                         // It is there: that it cannot be read is no reason to think it gone.
                         seen.insert(key.clone());
@@ -63,7 +90,8 @@ impl Run {
                     }
                 }
             };
-            match pages.next(&mut take).await {
+            let more = pages.next(&mut take).await;
+            match more.and_then(|more| beyond.check().map(|()| more)) {
                 Ok(true) => {}
                 Ok(false) => break,
                 Err(error) => {
@@ -97,25 +125,33 @@ impl Informers {
     pub(super) async fn list_once(&self, place: &Place, resource: &ApiResource) -> Result<(), CallError> {
         let reader = self.reader(place, resource);
         let mark = self.records.mark();
-        let (mut seen, mut broken) = (BTreeSet::new(), BTreeMap::new());
+        let (mut seen, mut broken, beyond) = (BTreeSet::new(), BTreeMap::new(), Beyond::default());
         let mut size = self.page;
         let mut pages = Pages::new(&reader.wire, &mut size, self.page, None);
         let mut take = |text: &str, is_cut| match reader.listed(text, is_cut) {
             Item::Object(key, live) => {
-                if self.records.takes(&key) {
-                    seen.insert(self.records.shared(key));
+                match self.records.takes(&key) {
+                    true => drop(seen.insert(self.records.shared(key))),
+                    false => beyond.note(),
                 }
                 let targets = self.records.fold(&place.gvk, *live, Source::List(mark));
                 self.notify(targets);
             }
             Item::Broken(one) => {
+                beyond.note();
                 if let Some(key) = one.key {
                     seen.insert(key.clone());
                     broken.insert(key, one.why);
                 }
             }
         };
-        while pages.next(&mut take).await? {}
+        loop {
+            let more = pages.next(&mut take).await?;
+            beyond.check()?;
+            if !more {
+                break;
+            }
+        }
         self.set_broken(place, broken);
         self.notify(self.records.listed(&place.gvk, &place.namespace, &seen, mark));
         Ok(())

@@ -6,9 +6,12 @@
 //!   +-------+
 //! ```
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicU32, Ordering},
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering},
+    },
+    time::Duration,
 };
 
 use futures::future::BoxFuture;
@@ -25,6 +28,7 @@ use crate::{
         error::{CallError, Class},
         records::Source,
     },
+    queue::jittered,
     tasks::Pauses,
     wire::{
         Lines,
@@ -35,6 +39,8 @@ use crate::{
 
 /// So many objects that cannot be read are named by one informer.
 const NAMED_MOST: u32 = 100;
+/// Before a list that does not end is begun again.
+const ENDLESS_PAUSE: Duration = Duration::from_secs(60);
 
 /// See the module.
 pub(super) struct Run {
@@ -106,12 +112,20 @@ impl Run {
             if blind.class == Class::Forbidden && self.registry.confine(&self.place, self.id, self.scope) {
                 return;
             }
+            if blind.class == Class::Flood {
+                self.registry.complain(&self.place, &WatchFault::Endless(blind.message.clone()), 0);
+            }
+            let is_flood = blind.class == Class::Flood;
             match blind.class {
                 Class::Expired => {}
                 Class::Forbidden | Class::Unauthenticated => self.set_state(State::Denied(blind.message)),
                 _ => self.set_state(State::Failing(blind.message)),
             }
-            course.pauses.pause(self.registry.rng.as_ref()).await;
+            match is_flood {
+                // What it costs to find that out again is to be little of this pause.
+                true => tokio::time::sleep(jittered(ENDLESS_PAUSE, self.registry.rng.as_ref())).await,
+                false => course.pauses.pause(self.registry.rng.as_ref()).await,
+            }
         }
     }
 
@@ -298,7 +312,12 @@ impl Run {
             Line::Applied(Item::Object(key, live)) => {
                 reach(live.resource_version());
                 verification.touch(&key);
-                registry.notify(registry.records.fold(gvk, *live, Source::Watch));
+                let woken = registry.records.fold(gvk, *live, Source::Watch);
+                // Whoever may write there can make any number of objects with a target's label.
+                let (strays, woken) =
+                    woken.into_iter().partition(|target| registry.records.is_stray_of(target, &key));
+                registry.notify(woken);
+                registry.notify_later(strays);
                 registry.notify(registry.is_read(&key));
             }
             Line::Known(key, version) => {

@@ -229,6 +229,16 @@ impl Inner {
 }
 
 impl Records {
+    /// Whether an object only bears the label of this target, and is neither declared by it nor proved to be its own.
+    pub fn is_stray_of(&self, target: &TargetKey, key: &ObjectKey) -> bool {
+        let inner = self.inner.lock();
+        let owners = inner.strays.of.get(key).map(Vec::as_slice).unwrap_or_default();
+        owners
+            .iter()
+            .filter_map(|hash| inner.owners.get(hash))
+            .any(|owner| owner.target == *target && !owner.desired.objects.contains_key(key))
+    }
+
     /// Objects with this owner's label that nothing proves to be its own, each with its version.
     pub fn strays(&self, owner: &OwnerHash) -> BTreeMap<ObjectKey, std::sync::Arc<str>> {
         self.inner.lock().strays.by_owner.get(owner).cloned().unwrap_or_default()

@@ -12,6 +12,7 @@ use vidra_core::{
 
 use super::{
     Pass,
+    drifting::key_of,
     handover::{asks_again, kept, staying},
     lately::Lately,
     look::{Look, Scene},
@@ -81,7 +82,8 @@ impl Pass<'_> {
             if untold || !desired.unresolved.is_empty() || blind.passes() {
                 report.look_again(Verdict::Retry(RETRY_MOST));
             }
-            report.compared = blind.is_empty();
+            let is_found = |key: &ObjectKey| report.found.iter().any(|change| key_of(change) == *key);
+            report.compared = blind.is_empty() && report.unverified.iter().all(is_found);
             report.removing = still_there(plan, &inventory, &mut report);
             report.applied_generation = look.generation;
             // Where something is amiss the next pass takes care of it first.

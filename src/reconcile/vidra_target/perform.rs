@@ -11,7 +11,7 @@ use futures::{FutureExt, StreamExt, stream::FuturesUnordered};
 use vidra_api::{Change, RemovingObjects, target::Desired as Wish};
 use vidra_core::{
     object::ObjectKey,
-    plan::{Action, Effect, Held, Plan, Want},
+    plan::{Action, Effect, Held, Plan, Want, Why},
     status::{Delivery, FINALIZERS, SETTLING, UNDER_WAY},
 };
 
@@ -63,6 +63,8 @@ pub(super) struct Report {
     /// Some effects were not begun: what was decided counts no more.
     pub(super) withdrawn: bool,
     pub(super) verdict: Option<Verdict>,
+    /// Objects that may be otherwise, and could be neither compared nor repaired.
+    pub(super) unverified: BTreeSet<ObjectKey>,
     /// All of the target was compared with the member.
     pub(super) compared: bool,
     /// The highest generation of the VidraResource among the live objects.
@@ -198,6 +200,13 @@ impl Pass<'_> {
             && self.is_delivered();
         if done && (repairs || corrected || again) {
             report.reapplied.insert(key.clone());
+        }
+        let doubts = matches!(
+            effect.action,
+            Action::Verify { .. } | Action::Look { .. } | Action::Apply { why: Why::Drifted, .. }
+        );
+        if doubts && matches!(outcome, Outcome::Refused { .. } | Outcome::Failed(_)) {
+            report.unverified.insert(key.clone());
         }
         match outcome {
             Outcome::Applied { corrected: true, .. } => {

@@ -70,3 +70,32 @@ async fn a_watch_that_floods_is_ended_and_told_and_other_members_are_served() {
     hostile.stop.cancel();
     healthy.stop.cancel();
 }
+
+/// A member whose lists show objects that nobody can read, page after page; it counts the pages.
+fn endless(asked: Arc<AtomicUsize>) -> Client {
+    let answer = move |_: http::Request<Body>| {
+        let number = asked.fetch_add(1, Ordering::Relaxed);
+        let page = json!({"metadata": {"resourceVersion": "9", "continue": number.to_string()},
+            "items": vec![json!({}); 500]});
+        async move { Ok::<_, http::Error>(http::Response::new(Body::from(page.to_string().into_bytes()))) }
+    };
+    Client::new(tower::service_fn(move |request| Box::pin(answer(request))), "default")
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_that_shows_objects_without_end_is_given_up_told_and_begun_again_after_a_minute() {
+    let (said, asked) = (Arc::new(Mutex::new(Vec::new())), Arc::new(AtomicUsize::new(0)));
+    let hostile = informers(endless(asked.clone()), said.clone());
+    let target = TargetKey::new("team", "shop", "berlin");
+    let states = settled(&hostile, &target, &needs(&["team"])).await;
+    assert!(states.values().all(|state| matches!(state, State::Failing(_))), "{states:?}");
+    assert!(said.lock().iter().any(|one: &String| one.starts_with("ListEndless: ")), "{:?}", said.lock());
+    let first = asked.load(Ordering::Relaxed);
+    assert!(first <= 30, "{first} pages were read");
+    tokio::time::sleep(Duration::from_secs(40)).await;
+    assert_eq!(asked.load(Ordering::Relaxed), first, "it is begun again too soon");
+    tokio::time::sleep(Duration::from_secs(40)).await;
+    let second = asked.load(Ordering::Relaxed);
+    assert!((first + 1..=2 * first).contains(&second), "{first}, then {second}");
+    hostile.stop.cancel();
+}

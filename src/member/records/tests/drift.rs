@@ -177,6 +177,9 @@ fn labels_of_owners_that_nobody_knows_cost_a_few_each_and_hide_no_owner() {
     assert!(views <= Some(17), "{views:?}");
     drop(inner);
     assert_eq!(records.strays(&owner()).len(), STRAYS_MOST, "the owner that is known is among them");
+    let (stray, declared) =
+        (ObjectKey::new(&gvk(), NAMESPACE, "x1"), ObjectKey::new(&gvk(), NAMESPACE, "settings"));
+    assert!(records.is_stray_of(&target(), &stray) && !records.is_stray_of(&target(), &declared));
 }
 
 #[test]
