@@ -336,13 +336,17 @@ impl Judge {
         wrong
     }
 
-    /// A resource's target says that the hub cannot prove this to be its own, and nobody can.
+    /// A resource's target says that the hub cannot prove this to be its own, and nobody can; or that it is another hub's,
+    /// whose label it bears.
     pub(super) fn is_unproved(&self, resource: &str, key: &Key) -> bool {
-        let says = |target: &Target| {
-            target.resource == resource && target.cluster == key[0] && target.reason == "NotOurs"
+        let says = |reason: &str| {
+            let of = |target: &&Target| target.resource == resource && target.cluster == key[0];
+            self.index.targets.values().filter(of).any(|target| target.reason == reason)
         };
-        self.index.live(key).is_some_and(|live| labelled(&live) && !is_applied(&live))
-            && self.index.targets.values().any(says)
+        self.index.live(key).is_some_and(|live| match labelled(&live) {
+            true => !is_applied(&live) && says("NotOurs"),
+            false => !live["metadata"]["labels"][HUB_LABEL].is_null() && says("OwnedByOtherHub"),
+        })
     }
 
     /// It is not brought to what is declared before its marks are back, which another resource is to bring that only
@@ -354,8 +358,8 @@ impl Judge {
     }
 
     /// Wanted places at which something stands that the hub may not touch, or cannot prove its own; after a restore also what came back,
-    /// is in no inventory, and is not wanted.
-    pub fn in_the_way(&self, restored: bool) -> Vec<Key> {
+    /// is in no inventory, and is not wanted. `lasts`: what the hub says it cannot prove it is not going to.
+    pub fn in_the_way(&self, restored: bool, lasts: bool, now: Instant) -> Vec<Key> {
         let among = |uids: &BTreeSet<String>, key: &Key| {
             self.index.live(key).is_some_and(|live| uids.contains(uid(&live)))
         };
@@ -363,16 +367,20 @@ impl Judge {
         let unproved = |key: &Key| {
             let label = |live: &Value| !labelled(live) && !live["metadata"]["labels"][HUB_LABEL].is_null();
             self.index.live(key).is_some_and(|live| {
-                (!is_applied(&live) || self.forgetful && label(&live)) && !self.index.holds_uid(uid(&live))
+                (!is_applied(&live) || label(&live)) && !self.index.holds_uid(uid(&live))
             })
         };
+        let all = self.index.declared.wanted().filter(|_| lasts);
+        let refused = all.filter(|(key, resource, _)| {
+            self.is_unproved(resource, key) && !self.waits_for_marks(resource, key, now)
+        });
         let wanted = wanted.filter(|key| !self.is_to_be_taken(key));
         let held =
             wanted.filter(|key| among(&self.foreign, key) || among(&self.released, key) || unproved(key));
         let spare = self.index.unknown().into_iter().filter(|key| {
             restored && self.index.declared.wanted_since(key).next().is_none() && !among(&self.foreign, key)
         });
-        held.chain(spare).cloned().collect()
+        held.chain(spare).chain(refused.map(|(key, ..)| key)).cloned().collect()
     }
 
     /// Notes what somebody has seen.

@@ -355,9 +355,9 @@ impl Observer {
     }
 
     /// Where the hub is to put something and may not: what stands there is people's, or was let go. After a
-    /// restore also what came back and is not wanted.
-    pub fn in_the_way(&self, restored: bool) -> Vec<Key> {
-        self.state.lock().judge.in_the_way(restored)
+    /// restore also what came back and is not wanted; and what the hub says it cannot prove its own, once that lasts.
+    pub fn in_the_way(&self, restored: bool, lasts: bool) -> Vec<Key> {
+        self.state.lock().judge.in_the_way(restored, lasts, Instant::now())
     }
 
     /// What did not hold, in words.

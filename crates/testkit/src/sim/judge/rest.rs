@@ -67,8 +67,18 @@ impl Judge {
         self.deliveries.put_all(|key, _| key[0] == member, now, &Delivered::Unknown);
     }
 
-    /// A VidraTarget, or its status, is lost: what it had delivered is not known any more.
+    /// A VidraTarget, or its status, is lost: what it had delivered is not known any more. With one that was to go, that is
+    /// gone too.
     pub(super) fn note_lost(&mut self, changed: &Changed, now: Instant) {
+        let goes = |of: Value| of["spec"]["desired"] != "Present";
+        if changed.plural == "vidratargets"
+            && changed.after().is_none()
+            && changed.before().is_some_and(goes)
+            && let Some(Target { resource, cluster, .. }) = self.index.targets.get(&changed.name)
+        {
+            let is = |key: &Key, of: &str| key[0] == *cluster && of == resource;
+            return self.deliveries.put_all(is, now, &Delivered::Nothing);
+        }
         let revision = |of: Option<Value>| of.is_some_and(|of| of["status"]["revision"].is_string());
         if changed.plural == "vidratargets"
             && revision(changed.before())
@@ -135,7 +145,11 @@ impl Judge {
         }
     }
 
+    /// What an aim has there; `None`: nothing, as where the target was to go.
     fn of_aim(&self, resource: &str, key: &Key, aim: &Aim) -> Option<Value> {
+        if aim.spec["desired"] != "Present" {
+            return None;
+        }
         let declared = &self.index.declared;
         let docs = declared.revision_with(resource, &aim.revision, &key[0], &aim.inputs)?;
         let doc = docs.iter().find(|doc| doc.key(&key[0], &aim.namespace) == *key)?;

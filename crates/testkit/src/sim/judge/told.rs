@@ -178,7 +178,11 @@ impl Judge {
             // Whose removal is held, its targets go by what it said before.
             ("Failed", "ObjectsMissing") => {
                 let is_held = declared.ready_reason(&target.resource) == Some("RemovalHeld");
-                (spec["drift"]["policy"] == "Report" || is_held) && late()
+                // What bears its name there now may be another one's.
+                let is_lost = wanted.keys().any(|key| {
+                    self.index.live(key).is_none_or(|live| !appliers(&live).contains(&manager))
+                });
+                (spec["drift"]["policy"] == "Report" || is_held) && (late() || is_lost)
             }
             (_, reason) if PASSES.contains(&reason) => !retries,
             (

@@ -82,8 +82,8 @@ impl Walk {
     }
 
     /// What stands where the hub is to put something, and is not the hub's: people's own, and what it let go.
-    async fn clear_the_way(&self, spare: bool) {
-        for key in self.world.observer.in_the_way(spare) {
+    async fn clear_the_way(&self, lasts: bool) {
+        for key in self.world.observer.in_the_way(self.restored && lasts, lasts) {
             self.world.try_delete(&key[0], &path_of(&key)).await;
         }
     }
@@ -123,7 +123,7 @@ impl Walk {
 
     /// It may not join an object whose marks another has lost, and leaves so.
     fn is_unproved(&self, name: &str) -> bool {
-        self.says(name, "NotOurs")
+        self.says(name, "NotOurs") || self.says(name, "OwnedByOtherHub")
     }
 
     /// One of its targets says this; ObjectsMissing: what is only reported is gone.
@@ -185,7 +185,7 @@ impl Walk {
             }
             self.come_back().await;
             // The hub finds again what it can prove.
-            self.clear_the_way(self.restored && began.elapsed() > FINDS_WITHIN).await;
+            self.clear_the_way(began.elapsed() > FINDS_WITHIN).await;
             self.describe_members().await;
             self.approve_what_is_held().await;
             self.ask_again().await;

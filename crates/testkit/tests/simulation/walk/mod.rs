@@ -118,6 +118,7 @@ fn walk(seed: u64, told: bool) -> Walked {
         let trace: Vec<_> = walk.world.observer.whole_trace().iter().map(ToString::to_string).collect();
         if told {
             trace.iter().for_each(|seen| println!("{seen}"));
+            walk.world.state().iter().for_each(|(key, object)| println!("{key}: {object}"));
         }
         Walked { wrong, trace }
     })
