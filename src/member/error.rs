@@ -33,7 +33,7 @@ pub enum Class {
         terminating: bool,
     },
     /// This object is not there. A webhook may say so of another one.
-    NotFound(Missing),
+    NotFound(Named),
     /// Nothing is served there (404 of no object).
     NotServed,
     /// A precondition did not hold, or the object exists already (409).
@@ -60,15 +60,25 @@ pub enum Class {
     Withdrawn,
 }
 
-/// What a server says is not there, as it is addressed.
+/// What a server says something of, as it is addressed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Missing {
+pub struct Named {
     /// The resource's group.
     pub group: String,
     /// The resource's plural name.
     pub plural: String,
     /// The object's name.
     pub name: String,
+}
+
+impl Named {
+    pub(super) fn of(details: &StatusDetails) -> Self {
+        Self { group: details.group.clone(), plural: details.kind.clone(), name: details.name.clone() }
+    }
+
+    pub(super) fn is(&self, group: &str, plural: &str, name: &str) -> bool {
+        (&*self.group, &*self.plural, &*self.name) == (group, plural, name)
+    }
 }
 
 /// A failed call, with what failed in a sentence.
@@ -110,8 +120,7 @@ impl CallError {
     /// This very object is not there.
     pub fn is_gone(&self, group: &str, plural: &str, name: &str) -> bool {
         matches!(&self.class, Class::NotFound(missing)
-            if (&*missing.group, &*missing.plural, &*missing.name) == (group, plural, name)
-                || mutants::is(Mutant::AnyNotFound))
+            if missing.is(group, plural, name) || mutants::is(Mutant::AnyNotFound))
     }
 
     /// The same of an object of a kind that is known beforehand.
@@ -224,13 +233,7 @@ impl From<Status> for CallError {
             403 if has_cause("NamespaceTerminating") => Class::Namespace { terminating: true },
             403 => Class::Forbidden,
             404 => match details.filter(|details| !details.name.is_empty()) {
-                Some(StatusDetails { group, kind, name, .. }) if status.reason == "NotFound" => {
-                    Class::NotFound(Missing {
-                        group: group.clone(),
-                        plural: kind.clone(),
-                        name: name.clone(),
-                    })
-                }
+                Some(details) if status.reason == "NotFound" => Class::NotFound(Named::of(details)),
                 _ => Class::NotServed,
             },
             409 if has_cause("FieldManagerConflict") => {
@@ -370,8 +373,8 @@ mod tests {
         }
     }
 
-    fn missing(group: &str, plural: &str, name: &str) -> Missing {
-        Missing { group: group.to_owned(), plural: plural.to_owned(), name: name.to_owned() }
+    fn missing(group: &str, plural: &str, name: &str) -> Named {
+        Named { group: group.to_owned(), plural: plural.to_owned(), name: name.to_owned() }
     }
 
     /// As an API server writes it.

@@ -38,9 +38,6 @@ use vidra_core::{
 };
 
 pub use self::places::{Need, Place};
-/// How soon a target looks at objects that only bear its label.
-const STRAYS_REST: Duration = Duration::from_secs(1);
-
 use self::{faults::WatchFault, reader::Reader, run::Run};
 use super::{
     budget::Shared,
@@ -57,6 +54,9 @@ use crate::{
     tasks::supervised,
     wire::flow::Flow,
 };
+
+/// How soon a target looks at objects that only bear its label.
+const STRAYS_REST: Duration = Duration::from_secs(1);
 
 /// How an informer stands.
 #[derive(Clone, Debug, PartialEq, Eq)]

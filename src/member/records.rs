@@ -239,6 +239,7 @@ impl Records {
         let before = held.filter(|record| record.uid == *live.uid()).map(Box::as_ref);
         let resource_version = live.resource_version().parse().unwrap_or(0);
         if before.is_some_and(|before| is_old_news(before, resource_version, source)) {
+            inner.overtake(&key, source);
             return Vec::new();
         }
         inner.folds += 1;

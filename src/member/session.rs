@@ -480,9 +480,8 @@ impl Session {
     ) -> Result<T, CallError> {
         let closed = || CallError { class: Class::Transport, message: "the session has ended".into() };
         let answered = async {
-            token.map_or(Ok(()), Token::check)?;
             let _permit = self.budget.permit().await.map_err(|_| closed())?;
-            // Much may have changed while others had their turn.
+            // Not before: much may have changed while others had their turn.
             token.map_or(Ok(()), Token::check)?;
             // All stages together.
             let within = self.deps.tuning.now().apply_timeout;

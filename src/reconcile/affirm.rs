@@ -81,10 +81,15 @@ pub(super) fn parting(
     if resource.metadata.deletion_timestamp.is_none() && selection.is_barred(&member.name_any()) {
         return revoke::wish(member);
     }
-    Some(match resource.spec.deletion_policy {
+    Some(by_policy(resource))
+}
+
+/// How a target ends that no member has a say in.
+pub(super) fn by_policy(resource: &VidraResource) -> Wish {
+    match resource.spec.deletion_policy {
         DeletionPolicy::Delete => Wish::Absent,
         DeletionPolicy::Orphan => Wish::Orphaned,
-    })
+    }
 }
 
 /// Looks at what a VidraTarget's spec asks for.

@@ -47,6 +47,28 @@ fn foreground_and_orphaning_deletion_of_a_resource_clean_the_members() {
 }
 
 #[test]
+fn a_resource_that_only_a_foreign_finalizer_keeps_says_whose() {
+    scenario(async |world| {
+        let members = delivered(&world).await;
+        let at = world.resource_at("shop");
+        let finalizers = &world.hub.live(&at).await["metadata"]["finalizers"];
+        let mut both = finalizers.as_array().cloned().unwrap_or_default();
+        both.push(json!("example.org/audit"));
+        world.hub.merge(&at, json!({"metadata": {"finalizers": both}})).await;
+        world.hub.delete(&at).await;
+        all_is_clean(&world, &members).await;
+        let says_whose = |live: &Value| {
+            let conditions = live["status"]["conditions"].to_string();
+            conditions.contains("waits for the finalizer example.org/audit")
+        };
+        world.hub.when(&at, "the hub says for whom it waits", says_whose).await;
+        world.hub.merge(&at, json!({"metadata": {"finalizers": null}})).await;
+        world.removed("shop").await;
+        world.end().await;
+    });
+}
+
+#[test]
 fn the_end_of_the_resources_namespace_cleans_the_members() {
     scenario(async |world| {
         let members = delivered(&world).await;

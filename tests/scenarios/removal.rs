@@ -459,6 +459,36 @@ fn an_approved_loss_of_the_last_target_approves_no_later_one() {
 }
 
 #[test]
+fn a_removal_that_was_approved_and_taken_back_is_held_again_by_another_word() {
+    scenario(async |world| {
+        world.register(&["berlin"]).await;
+        let alice = world.alice("berlin").await;
+        let settings = At::config_map(&world.ns, "settings");
+        let manifest = config_map("settings", "one");
+        world.deliver("shop", &["berlin"], &manifest).await;
+        world.ready("shop").await;
+        // It keeps the removal under way until it is taken back.
+        let finalizers = |all: Value| json!({"metadata": {"finalizers": all}});
+        alice.merge(&settings, finalizers(json!(["example.org/audit"]))).await;
+        world.deliver("shop", &[], &manifest).await;
+        let approved = approval(&held(&world, "shop").await);
+        world.hub.merge(&world.resource_at("shop"), approved.clone()).await;
+        alice.when(&settings, "going", |live| !live["metadata"]["deletionTimestamp"].is_null()).await;
+        world.deliver("shop", &["berlin"], &manifest).await;
+        let wanted = |target: &Value| target["spec"]["desired"] == "Present";
+        world.hub.when(&world.target_at("shop", "berlin"), "wanted again", wanted).await;
+        alice.merge(&settings, finalizers(Value::Null)).await;
+        world.ready("shop").await;
+
+        world.deliver("shop", &[], &manifest).await;
+        assert_ne!(approval(&held(&world, "shop").await), approved);
+        world.hub.merge(&world.resource_at("shop"), approval(&held(&world, "shop").await)).await;
+        alice.gone(&settings).await;
+        world.end().await;
+    });
+}
+
+#[test]
 fn an_approved_drop_of_most_objects_approves_no_later_one() {
     scenario(async |world| {
         world.register(&["berlin"]).await;

@@ -100,9 +100,12 @@ fn what_on_revoke_takes_of_a_member_is_held_until_exactly_that_is_approved() {
         let ns = world.ns.clone();
         let at = |name: &str| At::config_map(&ns, name);
         let mark = world.mark();
+        change(&world, "berlin", json!({"allowedNamespaces": ["others"], "onRevoke": "Orphan"})).await;
+        let for_orphaning = held(&world, "berlin", "Orphan would take 3 of 3").await;
         let revoked = json!({"allowedNamespaces": ["others"], "onRevoke": "Delete"});
         change(&world, "berlin", revoked.clone()).await;
-        let hash = held(&world, "berlin", "3 of 3").await;
+        let hash = held(&world, "berlin", "Delete would take 3 of 3").await;
+        assert_ne!(hash, for_orphaning, "who lets objects go has not approved that they are deleted");
         approve(&world, "berlin", "0123456789").await;
         world.restart_hub().await;
         everywhere(&world, "marker", &config_map("marker", "one")).await;

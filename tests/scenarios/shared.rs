@@ -51,6 +51,32 @@ fn an_object_that_lost_its_label_and_went_unseen_is_made_again() {
 }
 
 #[test]
+fn an_object_that_is_not_to_be_pruned_is_left_to_the_other_resource_without_that_word() {
+    scenario(async |world| {
+        let (alice, settings) = shared(&world).await;
+        let own = config_map("first", "one");
+        let kept = json!({
+            "apiVersion": "v1", "kind": "ConfigMap", "data": {"key": "one"},
+            "metadata": {"name": "settings", "annotations": {"vidra.dev/prune": "disabled"}},
+        });
+        world.deliver("first", &["berlin"], &format!("{own}---\n{kept}\n")).await;
+        let word = |live: &Value| live["metadata"]["annotations"]["vidra.dev/prune"].clone();
+        alice.when(&settings, "marked", |live| word(live) == "disabled").await;
+        let before = uid(&alice.live(&settings).await);
+        world.deliver("first", &["berlin"], &own).await;
+        let live = alice
+            .when(&settings, "let go", |live| !marks(live).iter().any(|mark| mark.ends_with("/first")))
+            .await;
+        assert_eq!((uid(&live), word(&live)), (before, Value::Null));
+        world.ready("first").await;
+        world.ready("second").await;
+        world.hub.delete(&world.resource_at("second")).await;
+        alice.gone(&settings).await;
+        world.end().await;
+    });
+}
+
+#[test]
 fn an_edit_on_the_member_opens_no_way_for_a_second_resource_that_declares_otherwise() {
     scenario(async |world| {
         world.register(&["berlin"]).await;

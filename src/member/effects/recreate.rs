@@ -21,7 +21,7 @@ use vidra_core::{
 
 use super::{Actor, Outcome, Step, remove::Deletion};
 use crate::member::{
-    error::{CallError, Class},
+    error::{CallError, Class, Named},
     live::Live,
     owner::{Standing, standing},
     records::Source,
@@ -128,9 +128,8 @@ pub(super) enum Was {
 /// The server's own word that nothing but the live object is in the way. A webhook may answer 409 as well, and would refuse
 /// the object again when the live one is gone.
 fn is_taken(status: &Status, resource: &ApiResource, key: &ObjectKey) -> bool {
-    let names = status.details.as_ref().is_some_and(|details| {
-        (&*details.group, &*details.kind, &*details.name) == (&*resource.group, &*resource.plural, &*key.name)
-    });
+    let named = status.details.as_ref().map(Named::of);
+    let names = named.is_some_and(|named| named.is(&resource.group, &resource.plural, &key.name));
     status.code == 409 && (status.reason == "AlreadyExists" && names || mutants::is(Mutant::AnyConflict))
 }
 

@@ -3,16 +3,18 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     pin::pin,
-    sync::atomic::{AtomicUsize, Ordering},
 };
 
 use kube::core::ApiResource;
 use tokio::time::{Instant, timeout};
-use vidra_core::mutants::{self, Mutant};
+use vidra_core::{
+    mutants::{self, Mutant},
+    object::ObjectKey,
+};
 
 use super::{
     Informers, Place, State,
-    reader::Item,
+    reader::{Broken, Item, Reader},
     run::{Course, Run},
 };
 use crate::{
@@ -20,29 +22,89 @@ use crate::{
         error::{CallError, Class},
         records::Source,
     },
+    queue::TargetKey,
     wire::pages::Pages,
 };
 
 /// Objects of a list beyond those that are recorded, and objects that nobody can read: with more it is given up.
 const BEYOND_MAX: usize = 10_000;
 
-/// Counts them.
-#[derive(Default)]
-struct Beyond(AtomicUsize);
+/// A list under way.
+struct Listing<'a> {
+    informers: &'a Informers,
+    place: &'a Place,
+    reader: &'a Reader,
+    /// When it began, in the order of folds.
+    mark: u64,
+    seen: BTreeSet<ObjectKey>,
+    broken: BTreeMap<ObjectKey, &'static str>,
+    /// Whom it tells something: at its end, for until then a plan would have to wait for it.
+    woken: BTreeSet<TargetKey>,
+    /// See [`BEYOND_MAX`].
+    beyond: usize,
+}
 
-impl Beyond {
-    fn note(&self) {
-        self.0.fetch_add(1, Ordering::Relaxed);
+impl<'a> Listing<'a> {
+    fn new(informers: &'a Informers, place: &'a Place, reader: &'a Reader) -> Self {
+        Self {
+            informers,
+            place,
+            reader,
+            mark: informers.records.mark(),
+            seen: BTreeSet::new(),
+            broken: BTreeMap::new(),
+            woken: BTreeSet::new(),
+            beyond: 0,
+        }
     }
 
-    /// What is to be read of the list has been read.
-    fn check(&self) -> Result<(), CallError> {
-        match self.0.load(Ordering::Relaxed) > BEYOND_MAX && !mutants::is(Mutant::EndlessListRead) {
-            true => Err(CallError::endless(
-                "it shows more objects with the hub's label than the hub records of one cluster",
-            )),
-            false => Ok(()),
+    /// Reads all pages and folds what they show; `name` hears of each object that cannot be read.
+    async fn read(
+        &mut self,
+        pages: &mut Pages<'_>,
+        name: &(dyn Fn(&Broken) + Send + Sync),
+    ) -> Result<(), CallError> {
+        loop {
+            let more = pages.next(&mut |text, is_cut| self.take(text, is_cut, name)).await?;
+            if self.beyond > BEYOND_MAX && !mutants::is(Mutant::EndlessListRead) {
+                return Err(CallError::endless(
+                    "it shows more objects with the hub's label than the hub records of one cluster",
+                ));
+            }
+            if !more {
+                return Ok(());
+            }
         }
+    }
+
+    fn take(&mut self, text: &str, is_cut: bool, name: &(dyn Fn(&Broken) + Send + Sync)) {
+        let records = &self.informers.records;
+        match self.reader.listed(text, is_cut) {
+            Item::Object(key, live) => {
+                match records.takes(&key) {
+                    true => drop(self.seen.insert(records.shared(key))),
+                    false => self.beyond += 1,
+                }
+                self.woken.extend(records.fold(&self.place.gvk, *live, Source::List(self.mark)));
+            }
+            Item::Broken(one) => {
+                name(&one);
+                self.beyond += 1;
+                if let Some(key) = one.key {
+                    // It is there: that it cannot be read is no reason to think it gone.
+                    self.seen.insert(key.clone());
+                    self.broken.insert(key, one.why);
+                }
+            }
+        }
+    }
+
+    /// All was shown: what was not is gone. Returns whom it tells something.
+    fn end(mut self) -> BTreeSet<TargetKey> {
+        let (gvk, namespace) = (&self.place.gvk, &self.place.namespace);
+        self.woken.extend(self.informers.records.listed(gvk, namespace, &self.seen, self.mark));
+        self.woken.extend(self.informers.set_broken(self.place, self.broken));
+        self.woken
     }
 }
 
@@ -66,55 +128,24 @@ impl Run {
         let registry = &self.registry;
         // Never fails: turns do not end.
         let turn = registry.turns.list().await.ok();
-        let mark = registry.records.mark();
-        // Told at the list's end: until then a plan would have to wait for it.
-        let (mut seen, mut woken) = (BTreeSet::new(), BTreeSet::new());
-        let (mut broken, beyond) = (BTreeMap::new(), Beyond::default());
+        let mut listing = Listing::new(registry, &self.place, &self.reader);
         let mut pages = Pages::new(&self.reader.wire, &mut course.page, registry.page, turn);
-        loop {
-            let mut take = |text: &str, is_cut| match self.reader.listed(text, is_cut) {
-                Item::Object(key, live) => {
-                    match registry.records.takes(&key) {
-                        true => drop(seen.insert(registry.records.shared(key))),
-                        false => beyond.note(),
-                    }
-                    woken.extend(registry.records.fold(&self.place.gvk, *live, Source::List(mark)));
-                }
-                Item::Broken(one) => {
-                    self.name_broken(&one);
-                    beyond.note();
-                    if let Some(key) = one.key {
-                        // It is there: that it cannot be read is no reason to think it gone.
-                        seen.insert(key.clone());
-                        broken.insert(key, one.why);
-                    }
-                }
-            };
-            let more = pages.next(&mut take).await;
-            match more.and_then(|more| beyond.check().map(|()| more)) {
-                Ok(true) => {}
-                Ok(false) => break,
-                Err(error) => {
-                    registry.notify_of_list(woken);
-                    return Err(error);
-                }
+        let read = listing.read(&mut pages, &|one| self.name_broken(one)).await;
+        let version = match read.map(|()| pages.version()) {
+            Ok(version) if !version.is_empty() => version,
+            failed => {
+                registry.notify_of_list(listing.woken);
+                let message = "the member sends no resourceVersion".to_owned();
+                return failed.and(Err(CallError { class: Class::Server, message }));
             }
-        }
-        let version = pages.version();
-        if version.is_empty() {
-            registry.notify_of_list(woken);
-            let message = "the member sends no resourceVersion".to_owned();
-            return Err(CallError { class: Class::Server, message });
-        }
+        };
         let number = version.parse().unwrap_or(0);
         let before = std::mem::replace(&mut course.highest, number);
         if number < before && registry.restored(&self.place) {
-            // It, too, is begun anew: nothing is decided from what is half old.
+            // It, too, is begun again: nothing is decided from what is half old.
             return std::future::pending().await;
         }
-        woken.extend(registry.records.listed(&self.place.gvk, &self.place.namespace, &seen, mark));
-        woken.extend(registry.set_broken(&self.place, broken));
-        registry.notify_of_list(woken);
+        registry.notify_of_list(listing.end());
         course.verified = Instant::now();
         Ok(version)
     }
@@ -124,36 +155,14 @@ impl Informers {
     /// Lists one place and folds it.
     pub(super) async fn list_once(&self, place: &Place, resource: &ApiResource) -> Result<(), CallError> {
         let reader = self.reader(place, resource);
-        let mark = self.records.mark();
-        let (mut seen, mut broken, beyond) = (BTreeSet::new(), BTreeMap::new(), Beyond::default());
         let mut size = self.page;
+        let mut listing = Listing::new(self, place, &reader);
         let mut pages = Pages::new(&reader.wire, &mut size, self.page, None);
-        let mut take = |text: &str, is_cut| match reader.listed(text, is_cut) {
-            Item::Object(key, live) => {
-                match self.records.takes(&key) {
-                    true => drop(seen.insert(self.records.shared(key))),
-                    false => beyond.note(),
-                }
-                let targets = self.records.fold(&place.gvk, *live, Source::List(mark));
-                self.notify(targets);
-            }
-            Item::Broken(one) => {
-                beyond.note();
-                if let Some(key) = one.key {
-                    seen.insert(key.clone());
-                    broken.insert(key, one.why);
-                }
-            }
-        };
-        loop {
-            let more = pages.next(&mut take).await?;
-            beyond.check()?;
-            if !more {
-                break;
-            }
-        }
-        self.set_broken(place, broken);
-        self.notify(self.records.listed(&place.gvk, &place.namespace, &seen, mark));
-        Ok(())
+        let read = listing.read(&mut pages, &|_| {}).await;
+        self.notify(match read {
+            Ok(()) => listing.end(),
+            Err(_) => listing.woken,
+        });
+        read
     }
 }

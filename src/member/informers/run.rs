@@ -39,8 +39,10 @@ use crate::{
 
 /// So many objects that cannot be read are named by one informer.
 const NAMED_MOST: u32 = 100;
-/// Before a list that does not end is begun again.
-const ENDLESS_PAUSE: Duration = Duration::from_secs(60);
+/// A list that does not end is begun again after so many times the time that it took to find that out.
+const ENDLESS_REST: u32 = 30;
+/// At least, and at most, after this.
+const ENDLESS_PAUSES: (Duration, Duration) = (Duration::from_secs(60), Duration::from_secs(3600));
 
 /// See the module.
 pub(super) struct Run {
@@ -80,6 +82,12 @@ enum After {
     Blind(CallError),
 }
 
+/// How long a list rests that took so long and did not end: what it costs to find that out again is little of it.
+pub(super) fn endless_pause(took: Duration) -> Duration {
+    let (least, most) = ENDLESS_PAUSES;
+    took.saturating_mul(ENDLESS_REST).clamp(least, most)
+}
+
 impl Run {
     /// Follows until it is cancelled, or is of no use any more.
     pub(super) async fn follow(self: Arc<Self>) {
@@ -96,6 +104,7 @@ impl Run {
             floods: Pauses::default(),
         };
         loop {
+            let began = Instant::now();
             let blind = match self.list_in_time(&mut course).await {
                 Ok(version) => {
                     if !course.down {
@@ -112,19 +121,18 @@ impl Run {
             if blind.class == Class::Forbidden && self.registry.confine(&self.place, self.id, self.scope) {
                 return;
             }
-            if blind.class == Class::Flood {
+            let pause = (blind.class == Class::Flood).then(|| endless_pause(began.elapsed()));
+            if pause.is_some() {
                 self.registry.complain(&self.place, &WatchFault::Endless(blind.message.clone()), 0);
             }
-            let is_flood = blind.class == Class::Flood;
             match blind.class {
                 Class::Expired => {}
                 Class::Forbidden | Class::Unauthenticated => self.set_state(State::Denied(blind.message)),
                 _ => self.set_state(State::Failing(blind.message)),
             }
-            match is_flood {
-                // What it costs to find that out again is to be little of this pause.
-                true => tokio::time::sleep(jittered(ENDLESS_PAUSE, self.registry.rng.as_ref())).await,
-                false => course.pauses.pause(self.registry.rng.as_ref()).await,
+            match pause {
+                Some(pause) => tokio::time::sleep(jittered(pause, self.registry.rng.as_ref())).await,
+                None => course.pauses.pause(self.registry.rng.as_ref()).await,
             }
         }
     }

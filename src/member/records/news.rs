@@ -2,7 +2,7 @@
 
 use vidra_core::object::ObjectKey;
 
-use super::{Record, Records, Source};
+use super::{Inner, Record, Records, Source};
 
 impl Records {
     /// What a watch tells of this version of an object changes nothing: an answer, or another event, has told it or a
@@ -12,6 +12,18 @@ impl Records {
         let inner = self.inner.lock();
         let record = inner.objects.get(key).filter(|record| record.uid == *uid);
         record.is_some_and(|record| is_old_news(record, version, Source::Watch))
+    }
+}
+
+impl Inner {
+    /// The answer of an owner's apply came after a later version was folded, as another owner's answer: what the owner's
+    /// values were compared with there is of before its apply.
+    pub(super) fn overtake(&mut self, key: &ObjectKey, answer: Source<'_>) {
+        let Source::Answer(own) = answer else { return };
+        let views = self.objects.get_mut(key).map(|record| &mut record.views);
+        if let Some(view) = views.into_iter().flatten().find(|view| view.owner == *own) {
+            view.base.doubt();
+        }
     }
 }
 

@@ -207,6 +207,17 @@ fn what_overtakes_the_answer_of_our_own_apply_is_compared_with_that_answer() {
 }
 
 #[test]
+fn an_answer_that_another_owners_answer_overtook_leaves_a_doubt_and_no_drift() {
+    let changed = applied();
+    let another = OwnerHash::new(&hub(), "team-a", "another");
+    // Our change is at 11; who joined the object at 12 had its answer first.
+    changed.fold(&gvk(), live(12, "slow", true), Source::Answer(&another));
+    assert_eq!(drift(&changed), Drift::Differs, "compared with what was applied before");
+    changed.fold(&gvk(), live(11, "slow", true), Source::Answer(&owner()));
+    assert_eq!(drift(&changed), Drift::Unsure);
+}
+
+#[test]
 fn an_end_that_overtakes_the_answer_of_the_creation_is_not_forgotten() {
     let records = records();
     records.depart(&key());

@@ -1,7 +1,7 @@
 //! How targets end: each is turned to what becomes of its objects, and goes when the member is free of it.
 
 use kube::ResourceExt;
-use vidra_api::{DeletionPolicy, VidraTarget, VidraTargetSpec, labels::FINALIZER, target::Desired as Wish};
+use vidra_api::{VidraTarget, VidraTargetSpec, labels::FINALIZER, target::Desired as Wish};
 use vidra_core::status::{Problem, is_torn_down};
 
 use super::{Pass, Written};
@@ -115,9 +115,6 @@ impl Pass<'_> {
             let selection = affirm::select(self.hub, self.resource, std::slice::from_ref(&member));
             affirm::parting(self.resource, &member, &selection)
         });
-        of_member.unwrap_or(match self.resource.spec.deletion_policy {
-            DeletionPolicy::Delete => Wish::Absent,
-            DeletionPolicy::Orphan => Wish::Orphaned,
-        })
+        of_member.unwrap_or_else(|| affirm::by_policy(self.resource))
     }
 }

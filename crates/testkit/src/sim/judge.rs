@@ -366,9 +366,9 @@ impl Judge {
         let wanted = self.index.declared.wanted().filter(|(.., doc)| !doc.yields()).map(|(key, ..)| key);
         let unproved = |key: &Key| {
             let label = |live: &Value| !labelled(live) && !live["metadata"]["labels"][HUB_LABEL].is_null();
-            self.index.live(key).is_some_and(|live| {
-                (!is_applied(&live) || label(&live)) && !self.index.holds_uid(uid(&live))
-            })
+            self.index
+                .live(key)
+                .is_some_and(|live| (!is_applied(&live) || label(&live)) && !self.index.holds_uid(uid(&live)))
         };
         let all = self.index.declared.wanted().filter(|_| lasts);
         let refused = all.filter(|(key, resource, _)| {

@@ -2,7 +2,7 @@
 
 use futures::StreamExt;
 
-use super::*;
+use super::{super::run::endless_pause, *};
 
 /// Objects that a flood is made of are so large.
 const SIZE: usize = 64 << 10;
@@ -80,6 +80,13 @@ fn endless(asked: Arc<AtomicUsize>) -> Client {
         async move { Ok::<_, http::Error>(http::Response::new(Body::from(page.to_string().into_bytes()))) }
     };
     Client::new(tower::service_fn(move |request| Box::pin(answer(request))), "default")
+}
+
+#[test]
+fn a_list_that_took_long_and_did_not_end_costs_little_of_its_rest() {
+    for (took, rests) in [(0, 60), (1, 60), (2, 60), (10, 300), (60, 1800), (120, 3600), (86_400, 3600)] {
+        assert_eq!(endless_pause(Duration::from_secs(took)), Duration::from_secs(rests), "{took} s");
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -179,9 +179,9 @@ impl Judge {
             ("Failed", "ObjectsMissing") => {
                 let is_held = declared.ready_reason(&target.resource) == Some("RemovalHeld");
                 // What bears its name there now may be another one's.
-                let is_lost = wanted.keys().any(|key| {
-                    self.index.live(key).is_none_or(|live| !appliers(&live).contains(&manager))
-                });
+                let is_lost = wanted
+                    .keys()
+                    .any(|key| self.index.live(key).is_none_or(|live| !appliers(&live).contains(&manager)));
                 (spec["drift"]["policy"] == "Report" || is_held) && (late() || is_lost)
             }
             (_, reason) if PASSES.contains(&reason) => !retries,
