@@ -33,6 +33,13 @@ pub struct Owner {
     pub take_over_from: Option<String>,
 }
 
+impl Owner {
+    /// It is the field manager of a VidraResource of this hub, of whatever name.
+    pub(super) fn is_of_hub(&self, manager: &str) -> bool {
+        fields::is_of_hub(manager, self.hub.as_ref())
+    }
+}
+
 /// Whose a live object is, read off the object itself.
 pub(super) enum Standing {
     Ours,
@@ -77,9 +84,8 @@ fn other_owners(live: &Value, owner: &Owner) -> bool {
 
 /// The field managers of the other VidraResources of this hub that apply the object.
 pub(super) fn other_owners_of<'a>(live: &'a Value, owner: &Owner) -> Vec<&'a str> {
-    let prefix = format!("vidra/{}/", owner.hub);
     let mut others = fields::other_vidra_managers(live, &owner.manager);
-    others.retain(|manager| manager.starts_with(&prefix));
+    others.retain(|manager| owner.is_of_hub(manager));
     others
 }
 

@@ -178,19 +178,24 @@ impl Records {
         self.inner.lock().owners.get(owner).map(|owner| owner.target.clone())
     }
 
-    /// Takes a baseline that a dry run has confirmed: `live` is what an apply would leave.
-    pub fn rebase(&self, owner: &OwnerHash, key: &ObjectKey, live: &Value, set: FieldSet, declared: &Value) {
+    /// Takes a baseline that a dry run has confirmed: `live` is what an apply would leave. False: what is recorded is not
+    /// what was read.
+    pub fn rebase(
+        &self,
+        owner: &OwnerHash,
+        key: &ObjectKey,
+        live: &Value,
+        set: FieldSet,
+        declared: &Value,
+    ) -> bool {
         let mut inner = self.inner.lock();
         let inner = &mut *inner;
         let set = self.interned.sets.share(set);
-        if let Some(record) = inner.objects.get_mut(key)
-            && live["metadata"]["uid"].as_str().is_some_and(|uid| record.uid == *uid)
-            && let Some(view) = record.views.iter_mut().find(|view| view.owner == *owner)
-        {
-            let spared = inner.owners.get(owner).and_then(|known| known.sparing.objects.get(key));
-            view.base = Base::known_now(&spare::seen(spared, live), set, Some(declared));
-            view.trace = None;
-        }
+        let Some(view) = viewed(&mut inner.objects, owner, key, live) else { return false };
+        let spared = inner.owners.get(owner).and_then(|known| known.sparing.objects.get(key));
+        view.base = Base::known_now(&spare::seen(spared, live), set, Some(declared));
+        view.trace = None;
+        true
     }
 
     /// The one copy of a key, for those who keep many.
@@ -506,6 +511,22 @@ fn is_controlled(live: &Value) -> bool {
 }
 
 /// The owners for whom a plan or a status could come out otherwise than before.
+/// An owner's view of an object, if what was read of it is what is recorded: another owner may have applied meanwhile.
+fn viewed<'a>(
+    objects: &'a mut BTreeMap<ObjectKey, Box<Record>>,
+    owner: &OwnerHash,
+    key: &ObjectKey,
+    read: &Value,
+) -> Option<&'a mut View> {
+    let metadata = &read["metadata"];
+    let version = metadata["resourceVersion"].as_str().and_then(|version| version.parse().ok());
+    let record = objects.get_mut(key).filter(|record| {
+        metadata["uid"].as_str().is_some_and(|uid| record.uid == *uid)
+            && (version == Some(record.resource_version) || mutants::is(Mutant::OldReadCompared))
+    })?;
+    record.views.iter_mut().find(|view| view.owner == *owner)
+}
+
 fn changed_for(before: Option<&Record>, now: &Record) -> BTreeSet<OwnerHash> {
     let Some(before) = before else { return now.owners() };
     let common = (&before.uid, before.terminating, before.controlled, before.health, before.note.as_deref())

@@ -234,6 +234,12 @@ fn an_entry_under_a_name_that_this_hub_does_not_know_keeps_no_object() {
         world.ready("shop").await;
         world.remove("shop").await;
         assert!(forger.get(&at("deleted")).await.is_none());
+        // Nor does it keep a value: a VidraResource of that name is nobody to agree with.
+        world.deliver("shop", &["berlin"], &objects(&["held"])).await;
+        world.ready("shop").await;
+        forger.apply(&config_map_in(&world.ns, "held", "evil"), true).await.expect("it is her right");
+        forger.when(&at("held"), "repaired", says("one")).await;
+        world.ready("shop").await;
 
         // One that the hub knows keeps what both apply.
         world.deliver("shop", &["berlin"], &objects(&["both"])).await;

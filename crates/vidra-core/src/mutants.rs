@@ -132,6 +132,10 @@ pub enum Mutant {
     WaitsHideDrops,
     /// What a MemberCluster says that was made again counts as what the lost one said.
     RemadeMemberAsks,
+    /// What was read is compared with what is recorded, though that is newer.
+    OldReadCompared,
+    /// An answer of one owner that came after a later one of another's changes nothing.
+    OvertakenCounts,
     /// Whatever conflict a dry run meets, the object could be made.
     AnyConflict,
     /// How a target was told to end is affirmed, whatever is wished now.
@@ -165,7 +169,7 @@ impl Mutant {
     ];
 
     /// Those that take away one guard each; docs/reference/safety.md names the test that notices.
-    pub const GUARDS: [Mutant; 54] = [
+    pub const GUARDS: [Mutant; 56] = [
         Mutant::ApprovesAnything,
         Mutant::MissingMemberAffirms,
         Mutant::UntracedDeleted,
@@ -214,6 +218,8 @@ impl Mutant {
         Mutant::EventsCrowd,
         Mutant::WaitsHideDrops,
         Mutant::RemadeMemberAsks,
+        Mutant::OldReadCompared,
+        Mutant::OvertakenCounts,
         Mutant::AnyConflict,
         Mutant::WishForEver,
         Mutant::YoungerGoesOn,

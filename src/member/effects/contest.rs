@@ -124,6 +124,8 @@ impl Actor<'_> {
     fn rank(&self, declared: &Declared, live: &Value, manager: &str) -> Rank {
         let has_applied = || matches!(standing(live, self.owner), Standing::Ours);
         match self.session.records.other(&declared.key, manager, &self.owner.hash, declared) {
+            // As a restore of the member brings it back; the hub has no target of that name there.
+            Other::Unknown if self.owner.is_of_hub(manager) && !self.session.is_owner(manager) => Rank::Later,
             Other::Unknown => Rank::Apart,
             Other::Yields => Rank::Later,
             Other::Differs { is_near: true, is_older: false, .. } if has_applied() => Rank::Later,

@@ -7,7 +7,7 @@ use vidra_core::{fields, plan::Drift, render::Declared};
 
 use super::{Actor, Outcome, Patch, PatchParams, Step};
 use crate::member::{
-    error::CallError,
+    error::{CallError, Class},
     records::{Flight, Source},
 };
 
@@ -63,10 +63,16 @@ impl Actor<'_> {
         };
         let same = values(&would.json) == values(live);
         let (records, owner, key) = (&self.session.records, &self.owner.hash, &declared.key);
-        match same {
+        let is_newest = match same {
             true => records.rebase(owner, key, live, set, &declared.body),
             false => records.differs(owner, key, live, &would.json, set, declared),
+        };
+        match is_newest {
+            true => Ok(same),
+            false => Err(CallError {
+                class: Class::Conflict,
+                message: "the object was changed meanwhile; looking again".to_owned(),
+            }),
         }
-        Ok(same)
     }
 }

@@ -1,6 +1,9 @@
 //! What is news of an object, and what was told before.
 
-use vidra_core::object::ObjectKey;
+use vidra_core::{
+    mutants::{self, Mutant},
+    object::ObjectKey,
+};
 
 use super::{Inner, Record, Records, Source};
 
@@ -20,6 +23,9 @@ impl Inner {
     /// values were compared with there is of before its apply.
     pub(super) fn overtake(&mut self, key: &ObjectKey, answer: Source<'_>) {
         let Source::Answer(own) = answer else { return };
+        if mutants::is(Mutant::OvertakenCounts) {
+            return;
+        }
         let views = self.objects.get_mut(key).map(|record| &mut record.views);
         if let Some(view) = views.into_iter().flatten().find(|view| view.owner == *own) {
             view.base.doubt();

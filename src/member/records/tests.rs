@@ -218,6 +218,22 @@ fn an_answer_that_another_owners_answer_overtook_leaves_a_doubt_and_no_drift() {
 }
 
 #[test]
+fn what_was_read_before_another_owner_applied_is_no_baseline() {
+    let records = records();
+    records.fold(&gvk(), live(11, "evil", false), Source::Watch);
+    let read = live(11, "evil", false);
+    // Read, and asked what an apply would leave; meanwhile somebody else brought it to what is declared.
+    records.fold(&gvk(), live(12, "fast", true), Source::Read);
+    let told = drift(&records);
+    let declared = &desired().objects[&key()];
+    let set = || FieldSet::from_fields_v1(&json!({"f:data": {"f:mode": {}}})).unwrap();
+    let would = live(11, "fast", true).json;
+    assert!(!records.differs(&owner(), &key(), &read.json, &would, set(), declared));
+    assert!(!records.rebase(&owner(), &key(), &read.json, set(), &declared.body));
+    assert_eq!(drift(&records), told);
+}
+
+#[test]
 fn an_end_that_overtakes_the_answer_of_the_creation_is_not_forgotten() {
     let records = records();
     records.depart(&key());
@@ -273,7 +289,8 @@ fn what_is_left_alone_otherwise_is_unsure_until_an_apply_or_a_dry_run_tells() {
     records.declare(owner(), 0, target(), desired(), mode_ignored());
     assert_eq!(drift(&records), Drift::Unsure);
     let set = FieldSet::from_fields_v1(&json!({"f:data": {"f:mode": {}}})).unwrap();
-    records.rebase(&owner(), &key(), &live(12, "slow", false).json, set, &desired().objects[&key()].body);
+    let body = &desired().objects[&key()].body;
+    assert!(records.rebase(&owner(), &key(), &live(12, "slow", false).json, set, body));
     assert_eq!(drift(&records), Drift::None);
     assert_eq!(records.fold(&gvk(), live(13, "slower", false), Source::Watch), []);
 }

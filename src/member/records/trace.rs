@@ -21,7 +21,7 @@ use vidra_core::{
     uid::Uid,
 };
 
-use super::{Base, Owner, Record, Records, View, spare};
+use super::{Base, Owner, Record, Records, View, spare, viewed};
 use crate::settings::tuning::Tuning;
 
 /// Evidence of one member: what comes beyond is told without its fields.
@@ -112,7 +112,8 @@ impl Records {
         Some(Trace::new(evidence(&suspect, cover), &self.room))
     }
 
-    /// A dry run has shown that an apply would change the object: what it would leave is the baseline.
+    /// A dry run has shown that an apply would change the object: what it would leave is the baseline. False: what is
+    /// recorded is not what was read.
     pub fn differs(
         &self,
         owner: &OwnerHash,
@@ -121,23 +122,19 @@ impl Records {
         would: &Value,
         set: FieldSet,
         declared: &Declared,
-    ) {
+    ) -> bool {
         let mut inner = self.inner.lock();
         let inner = &mut *inner;
         let set = self.interned.sets.share(set);
         let known = inner.owners.get(owner);
-        if let Some(record) = inner.objects.get_mut(key)
-            && live["metadata"]["uid"].as_str().is_some_and(|uid| record.uid == *uid)
-            && let Some(view) = record.views.iter_mut().find(|view| view.owner == *owner)
-        {
-            let spared = known.and_then(|known| known.sparing.objects.get(key));
-            let values = fields::values_hash(&spare::seen(spared, would), &set, Some(&declared.body));
-            let compared =
-                |value: &Value| spared.map_or_else(|| value.clone(), |one| one.compared(value, live));
-            let told = fields::differing(&compared(live), &compared(would), &set, Some(&declared.body));
-            view.base = Base::Known { set, values, drifted: true };
-            view.trace = self.trace(key, live, view, known, Some(&told));
-        }
+        let Some(view) = viewed(&mut inner.objects, owner, key, live) else { return false };
+        let spared = known.and_then(|known| known.sparing.objects.get(key));
+        let values = fields::values_hash(&spare::seen(spared, would), &set, Some(&declared.body));
+        let compared = |value: &Value| spared.map_or_else(|| value.clone(), |one| one.compared(value, live));
+        let told = fields::differing(&compared(live), &compared(would), &set, Some(&declared.body));
+        view.base = Base::Known { set, values, drifted: true };
+        view.trace = self.trace(key, live, view, known, Some(&told));
+        true
     }
 
     /// What is otherwise about an object that this owner has under a uid; `None`: nothing, as far as is known.

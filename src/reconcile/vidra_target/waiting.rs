@@ -36,7 +36,7 @@ pub(super) fn complaint(
     if let Some(refusal) = plan.refusals.first() {
         let message = match refusal {
             Refusal::NotOurs(key) => format!(
-                "{key} bears the hub's label and cannot be proved to be the hub's; delete it in the member or drop it from the manifest"
+                "{key} bears the hub's label and cannot be proved to be the hub's; delete it in the member, drop it from the manifest, or set conflicts.existing to take it over"
             ),
             Refusal::Controlled(key) => {
                 format!("{key} is owned by a controller in the member; drop it from the manifest")

@@ -380,7 +380,13 @@ impl Judge {
         let spare = self.index.unknown().into_iter().filter(|key| {
             restored && self.index.declared.wanted_since(key).next().is_none() && !among(&self.foreign, key)
         });
-        held.chain(spare).chain(refused.map(|(key, ..)| key)).cloned().collect()
+        let kept = self
+            .index
+            .targets
+            .iter()
+            .filter(|_| lasts)
+            .flat_map(|(name, target)| self.index.kept_from(name, target.present, &target.reason));
+        held.chain(spare).chain(refused.map(|(key, ..)| key)).chain(kept).cloned().collect()
     }
 
     /// Notes what somebody has seen.

@@ -70,23 +70,18 @@ impl Judge {
     /// A VidraTarget, or its status, is lost: what it had delivered is not known any more. With one that was to go, that is
     /// gone too.
     pub(super) fn note_lost(&mut self, changed: &Changed, now: Instant) {
-        let goes = |of: Value| of["spec"]["desired"] != "Present";
-        if changed.plural == "vidratargets"
-            && changed.after().is_none()
-            && changed.before().is_some_and(goes)
-            && let Some(Target { resource, cluster, .. }) = self.index.targets.get(&changed.name)
-        {
-            let is = |key: &Key, of: &str| key[0] == *cluster && of == resource;
-            return self.deliveries.put_all(is, now, &Delivered::Nothing);
-        }
         let revision = |of: Option<Value>| of.is_some_and(|of| of["status"]["revision"].is_string());
+        let goes = |of: Value| of["spec"]["desired"] != "Present";
+        let has_gone = changed.after().is_none() && changed.before().is_some_and(goes);
         if changed.plural == "vidratargets"
-            && revision(changed.before())
-            && !revision(changed.after())
+            && (has_gone || revision(changed.before()) && !revision(changed.after()))
             && let Some(Target { resource, cluster, .. }) = self.index.targets.get(&changed.name)
         {
             let is = |key: &Key, of: &str| key[0] == *cluster && of == resource;
-            self.deliveries.forget(is, now);
+            match has_gone {
+                true => self.deliveries.put_all(is, now, &Delivered::Nothing),
+                false => self.deliveries.forget(is, now),
+            }
             self.seen.retain(|(_, target), _| *target != changed.name);
         }
     }

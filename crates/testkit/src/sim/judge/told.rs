@@ -169,7 +169,10 @@ impl Judge {
                 true => return self.misreport(target).map(|what| format!("and {what}")),
                 false => true,
             },
-            ("Suspended", _) => spec["suspend"] == true || rests,
+            ("Suspended", _) => {
+                let is_held = declared.ready_reason(&target.resource) == Some("RemovalHeld");
+                spec["suspend"] == true || rests || is_held
+            }
             ("Unknown", _) => leaves,
             ("Progressing", _)
             | ("Waiting", "WaitingForObject" | "WaitingForWave")

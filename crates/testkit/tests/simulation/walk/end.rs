@@ -114,6 +114,11 @@ impl Walk {
             // What is settled may be gone, or another's.
             let kept = entries
                 .filter(|entry| !entry["state"].as_str().is_some_and(|state| state.contains("settled")));
+            // Of what is wanted only where there is none, another's may be there.
+            let kept = kept.filter(|entry| {
+                let is_absent = entry["object"].as_str().is_some_and(|object| object.ends_with("/absent"));
+                !(is_absent && entry["state"] == "intended")
+            });
             for entry in kept.filter(|entry| entry["identity"] != "the live object's") {
                 wrong.push(format!("{key}: {entry}"));
             }
