@@ -44,11 +44,11 @@ impl Pauses {
     }
 }
 
-/// Runs a task that can be begun anew; after a panic it is, later and later.
+/// Runs a task that can be begun again; after a panic it is, later and later.
 pub async fn supervised<F: Future<Output = ()>>(name: &str, rng: &dyn Rng, mut task: impl FnMut() -> F) {
     let mut pauses = Pauses::default();
     while AssertUnwindSafe(task()).catch_unwind().await.is_err() {
-        tracing::error!(task = name, "a task panicked; it is begun anew");
+        tracing::error!(task = name, "a task panicked; it is begun again");
         pauses.pause(rng).await;
     }
 }
@@ -94,7 +94,7 @@ pub enum Halt {
     },
 }
 
-/// The tasks without which the hub does not work, as far as they do not run: they panicked and are not begun anew yet, or
+/// The tasks without which the hub does not work, as far as they do not run: they panicked and are not begun again yet, or
 /// ended by themselves. Cheap to clone.
 #[derive(Clone, Debug, Default)]
 pub struct Fallen(Arc<Mutex<BTreeSet<&'static str>>>);
@@ -175,7 +175,7 @@ mod tests {
     use std::sync::atomic::{AtomicU32, Ordering};
 
     #[tokio::test(start_paused = true)]
-    async fn a_task_that_panics_is_begun_anew_until_it_ends() {
+    async fn a_task_that_panics_is_begun_again_until_it_ends() {
         let runs = AtomicU32::new(0);
         supervised("test", &SeededRng::new(1), || async {
             assert!(runs.fetch_add(1, Ordering::Relaxed) >= 2, "panics twice");
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_panicked_or_ended_by_itself_does_not_run_until_it_is_begun_anew() {
+    async fn what_panicked_or_ended_by_itself_does_not_run_until_it_is_begun_again() {
         let (stop, rng, runs) = (Stop::default(), SeededRng::new(1), AtomicU32::new(0));
         let begin = || async {
             assert_eq!(stop.fallen.names(), [""; 0]);
@@ -221,7 +221,7 @@ mod tests {
             tokio::time::sleep(Duration::from_millis(500)).await;
             assert_eq!(stop.fallen.names(), ["watches"], "it panicked");
             tokio::time::sleep(Duration::from_secs(10)).await;
-            assert_eq!(stop.fallen.names(), [""; 0], "it was begun anew");
+            assert_eq!(stop.fallen.names(), [""; 0], "it was begun again");
         };
         tokio::join!(watches, ask);
         assert_eq!(stop.fallen.names(), ["watches"], "it ended by itself");

@@ -200,7 +200,10 @@ fn the_ledger_of_safety_names_tests_that_exist_and_run() {
 const FINDINGS: [(&str, &[&str]); 7] = [
     (
         "safety ",
-        &["H1", "H2", "H3", "H4", "H5", "H6", "H7", "H8", "H9", "H10", "H11", "S1", "S2", "S7", "L1", "L4"],
+        &[
+            "H1", "H2", "H3", "H4", "H5", "H6", "H7", "H8", "H9", "H10", "H11", "S1", "S2", "S7", "L1", "L2",
+            "L3", "L4", "L6",
+        ],
     ),
     ("security ", &["T2", "T3", "T4", "M1", "M2", "M3", "M4", "U1", "U2", "C1"]),
     ("security L", &["1", "2", "3", "4", "5", "6", "7", "8", "9"]),

@@ -162,7 +162,7 @@ pub async fn follow_all(
     );
 }
 
-/// Follows the registration Secrets of the hub's namespace and of those that the settings name, anew whenever
+/// Follows the registration Secrets of the hub's namespace and of those that the settings name, again whenever
 /// these change.
 async fn follow_registrations(client: &Client, own: &str, page: u32, to: &Into<'_>) {
     let mut live = to.startup.tuning.follow();

@@ -39,7 +39,11 @@ use super::{
 };
 use crate::desired::Desired;
 
-use self::{recreate::Was, remove::Parting};
+use self::{
+    look::{LOOKS, changed_meanwhile},
+    recreate::Was,
+    remove::Parting,
+};
 
 /// Longest value of a label.
 const LABEL_MAX: usize = 63;
@@ -54,14 +58,14 @@ pub enum Outcome {
         /// Drift was undone.
         corrected: bool,
     },
-    /// Fields of it could not be changed: it was deleted and made anew.
+    /// Fields of it could not be changed: it was deleted and made again.
     Recreated {
         /// Its new uid.
         uid: String,
         /// The fields, in words.
         fields: String,
     },
-    /// It was deleted to be made anew, and goes when its finalizers have run.
+    /// It was deleted to be made again, and goes when its finalizers have run.
     Leaving,
     /// It is wanted only where there is none, and somebody else has made one; or it stays until another VidraResource
     /// applies it.
@@ -322,23 +326,29 @@ impl Actor<'_> {
         // Until what is read is compared: a baseline from it must not hide a later change.
         let _flight = Flight::begin(self.session, &declared.key);
         let drifted = Action::Apply { uid: uid.into(), why: Why::Drifted, force };
-        let Some(live) = self.read(&declared.key, &declared.gvk).await? else {
-            self.forget_record(&declared.key, uid);
-            return self.create(declared, true).await;
-        };
-        let (live_uid, live_json) = (live.uid().to_owned(), live.json.clone());
-        self.fold(&declared.gvk, live, Source::Read);
-        let view = self.session.records.view(&self.owner.hash, &declared.key, self.desired);
-        match view.map(|view| view.drift) {
-            Some(Drift::None) => return Ok(Outcome::Applied { uid: live_uid, corrected: false }),
-            Some(Drift::Differs) => return self.bring_boxed(declared, &drifted).await,
-            _ => {}
+        for _ in 0..LOOKS {
+            let Some(live) = self.read(&declared.key, &declared.gvk).await? else {
+                self.forget_record(&declared.key, uid);
+                return self.create(declared, true).await;
+            };
+            let (live_uid, live_json) = (live.uid().to_owned(), live.json.clone());
+            self.fold(&declared.gvk, live, Source::Read);
+            let view = self.session.records.view(&self.owner.hash, &declared.key, self.desired);
+            match view.map(|view| view.drift) {
+                Some(Drift::None) => return Ok(Outcome::Applied { uid: live_uid, corrected: false }),
+                Some(Drift::Differs) => return self.bring_boxed(declared, &drifted).await,
+                _ => {}
+            }
+            match self.is_as_left(declared, uid, &live_json).await {
+                Ok(Some(true)) => return Ok(Outcome::Applied { uid: live_uid, corrected: false }),
+                Ok(Some(false)) => return self.bring_boxed(declared, &drifted).await,
+                Ok(None) => {}
+                Err(error) => {
+                    return self.or_change_immutable(declared, uid, Err(error), Was::Ours).await;
+                }
+            }
         }
-        match self.is_as_left(declared, uid, &live_json).await {
-            Ok(true) => Ok(Outcome::Applied { uid: live_uid, corrected: false }),
-            Ok(false) => self.bring_boxed(declared, &drifted).await,
-            Err(error) => self.or_change_immutable(declared, uid, Err(error), Was::Ours).await,
-        }
+        Err(changed_meanwhile())
     }
 
     async fn bring_boxed(&self, declared: &Declared, action: &Action) -> Step {
@@ -449,7 +459,9 @@ impl Actor<'_> {
 
     fn fold(&self, gvk: &Gvk, live: Live, source: Source<'_>) {
         let targets = self.session.records.fold(gvk, live, source);
-        self.session.wake(targets, Some(&self.owner.hash));
+        // Of its own answer it is told only where that came too late.
+        let cause = (!matches!(source, Source::Answer(_))).then_some(&self.owner.hash);
+        self.session.wake(targets, cause);
     }
 
     fn forget_record(&self, key: &ObjectKey, uid: &str) {

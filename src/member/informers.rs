@@ -7,7 +7,7 @@
 //!
 //! `run` and `list` are what one of them does, `reader` what it reads, `places` where there is one, `verify` how it
 //! finds out that a watch lies, `faults` what is said of that, `broken` what is known of objects that cannot be read,
-//! `counts` what a status tells.
+//! `counts` what a status tells, `rests` which lists do not end.
 
 mod broken;
 mod counts;
@@ -15,6 +15,7 @@ mod faults;
 mod list;
 mod places;
 mod reader;
+mod rests;
 mod run;
 mod verify;
 
@@ -38,7 +39,7 @@ use vidra_core::{
 };
 
 pub use self::places::{Need, Place};
-use self::{faults::WatchFault, reader::Reader, run::Run};
+use self::{faults::WatchFault, reader::Reader, rests::Rest, run::Run};
 use super::{
     budget::Shared,
     doubt::Doubt,
@@ -106,6 +107,8 @@ struct Registry {
     /// Objects that cannot be read.
     broken: broken::Unread,
     restored: Option<Instant>,
+    /// Places whose lists do not end.
+    rests: BTreeMap<Place, Rest>,
     /// Targets that have said what they need.
     looked: BTreeSet<TargetKey>,
 }
@@ -186,7 +189,7 @@ impl Informers {
             let informer =
                 running.entry(place.clone()).or_insert_with(|| self.start(place, &need.resource, need.scope));
             if informer.resource != need.resource {
-                // The kind was taken away and defined anew, with other names.
+                // The kind was taken away and defined again, with other names.
                 informer.stop.cancel();
                 let users = std::mem::take(&mut informer.users);
                 *informer = Informer { users, ..self.start(place, &need.resource, need.scope) };
@@ -237,7 +240,7 @@ impl Informers {
         }
     }
 
-    /// Begins every informer anew, for all namespaces: after the member was out of reach.
+    /// Begins every informer again, for all namespaces: after the member was out of reach.
     pub fn restart(self: &Arc<Self>) {
         self.startup.send_replace(None);
         let mut state = self.state.lock();

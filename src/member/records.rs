@@ -190,11 +190,15 @@ impl Records {
     ) -> bool {
         let mut inner = self.inner.lock();
         let inner = &mut *inner;
+        if is_overtaken(inner.objects.get(key).map(Box::as_ref), live) {
+            return false;
+        }
         let set = self.interned.sets.share(set);
-        let Some(view) = viewed(&mut inner.objects, owner, key, live) else { return false };
-        let spared = inner.owners.get(owner).and_then(|known| known.sparing.objects.get(key));
-        view.base = Base::known_now(&spare::seen(spared, live), set, Some(declared));
-        view.trace = None;
+        if let Some(view) = viewed(inner.objects.get_mut(key).map(Box::as_mut), owner, live) {
+            let spared = inner.owners.get(owner).and_then(|known| known.sparing.objects.get(key));
+            view.base = Base::known_now(&spare::seen(spared, live), set, Some(declared));
+            view.trace = None;
+        }
         true
     }
 
@@ -244,8 +248,7 @@ impl Records {
         let before = held.filter(|record| record.uid == *live.uid()).map(Box::as_ref);
         let resource_version = live.resource_version().parse().unwrap_or(0);
         if before.is_some_and(|before| is_old_news(before, resource_version, source)) {
-            inner.overtake(&key, source);
-            return Vec::new();
+            return inner.overtake(&key, source).into_iter().collect();
         }
         inner.folds += 1;
         let kept = inner.vanished.get(&key).filter(|vanished| vanished.uid == *live.uid());
@@ -510,23 +513,23 @@ fn is_controlled(live: &Value) -> bool {
     references.is_some_and(|references| references.iter().any(|reference| reference["controller"] == true))
 }
 
-/// The owners for whom a plan or a status could come out otherwise than before.
-/// An owner's view of an object, if what was read of it is what is recorded: another owner may have applied meanwhile.
-fn viewed<'a>(
-    objects: &'a mut BTreeMap<ObjectKey, Box<Record>>,
-    owner: &OwnerHash,
-    key: &ObjectKey,
-    read: &Value,
-) -> Option<&'a mut View> {
+/// What is recorded of an object is not what was read of it: another owner may have applied meanwhile.
+fn is_overtaken(record: Option<&Record>, read: &Value) -> bool {
     let metadata = &read["metadata"];
-    let version = metadata["resourceVersion"].as_str().and_then(|version| version.parse().ok());
-    let record = objects.get_mut(key).filter(|record| {
-        metadata["uid"].as_str().is_some_and(|uid| record.uid == *uid)
-            && (version == Some(record.resource_version) || mutants::is(Mutant::OldReadCompared))
-    })?;
+    let version = metadata["resourceVersion"].as_str().and_then(|version| version.parse().ok()).unwrap_or(0);
+    let is_same = |record: &Record| metadata["uid"].as_str().is_some_and(|uid| record.uid == *uid);
+    record.is_some_and(|record| is_same(record) && record.resource_version != version)
+        && !mutants::is(Mutant::OldReadCompared)
+}
+
+/// An owner's view of exactly the object that was read.
+fn viewed<'a>(record: Option<&'a mut Record>, owner: &OwnerHash, read: &Value) -> Option<&'a mut View> {
+    let uid = read["metadata"]["uid"].as_str()?;
+    let record = record.filter(|record| record.uid == *uid)?;
     record.views.iter_mut().find(|view| view.owner == *owner)
 }
 
+/// The owners for whom a plan or a status could come out otherwise than before.
 fn changed_for(before: Option<&Record>, now: &Record) -> BTreeSet<OwnerHash> {
     let Some(before) = before else { return now.owners() };
     let common = (&before.uid, before.terminating, before.controlled, before.health, before.note.as_deref())

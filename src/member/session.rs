@@ -480,8 +480,10 @@ impl Session {
     ) -> Result<T, CallError> {
         let closed = || CallError { class: Class::Transport, message: "the session has ended".into() };
         let answered = async {
+            // What is not wanted any more takes nobody's turn.
+            token.map_or(Ok(()), Token::check)?;
             let _permit = self.budget.permit().await.map_err(|_| closed())?;
-            // Not before: much may have changed while others had their turn.
+            // Much may have changed while others had theirs.
             token.map_or(Ok(()), Token::check)?;
             // All stages together.
             let within = self.deps.tuning.now().apply_timeout;

@@ -152,8 +152,9 @@ fn refuse_others(hub: &Hub, chosen: Option<&Registration>, candidates: &[Arc<Reg
     for other in
         candidates.iter().filter(|one| chosen.is_some_and(|chosen| chosen.uid != one.uid) && !one.left)
     {
+        let by = chosen.map_or_else(String::new, |chosen| format!(" {}/{}", chosen.namespace, chosen.name));
         let note = format!(
-            "member cluster {:?} is registered by another Secret already; name another cluster in the label",
+            "member cluster {:?} is registered by the Secret{by} already; name another cluster in the label",
             other.cluster
         );
         hub.events.say_of(other.reference(), Severity::Warning, "AlreadyRegistered", &note);
@@ -211,8 +212,10 @@ async fn register(
     let intent = intent(hub, registration, made.as_ref());
     match hub.api.apply_member(&registration.cluster, &intent, member).await {
         Err(error) if matches!(error.class, Class::FieldConflict(_)) => {
-            let note =
-                format!("the labels were not carried to the MemberCluster, where others set them: {error}");
+            let note = format!(
+                "nothing was carried to the MemberCluster {}, where others set the same: make them equal. {error}",
+                registration.cluster
+            );
             hub.events.say_of(registration.reference(), Severity::Warning, "LabelsKept", &note);
             Ok(false)
         }
@@ -275,8 +278,12 @@ fn config(
     member: &MemberCluster,
 ) -> Result<kubeconfig::MemberConfig, Unusable> {
     let missing = || {
-        let message = "its registration Secret is missing; nothing is deleted. Restore the Secret, or delete the MemberCluster to let the cluster go";
-        ("SecretMissing", message.to_owned())
+        let named = member.spec.kubeconfig_secret_ref.as_ref();
+        let which = named.map_or_else(String::new, |named| format!(" {}/{}", named.namespace, named.name));
+        let message = format!(
+            "its registration Secret{which} is missing; nothing is deleted. Restore the Secret, or delete the MemberCluster to let the cluster go"
+        );
+        ("SecretMissing", message)
     };
     let registration = registration.ok_or_else(missing)?;
     let key = member.spec.kubeconfig_secret_ref.as_ref().map(|reference| reference.key.as_str());

@@ -349,6 +349,6 @@ fn wake_targets(catalog: &Catalog, queue: &Queue, cluster: &str) {
 
 /// What a failed write to the hub leads to: the state has moved on, or the API server does not answer.
 fn after_hub_error(key: &Key, error: &CallError) -> Verdict {
-    tracing::info!(%key, %error, "a write to the hub did not go through; it is decided anew");
+    tracing::info!(%key, %error, "a write to the hub did not go through; it is decided again");
     Verdict::Retry(RETRY_MOST)
 }

@@ -514,6 +514,17 @@ impl Pass<'_> {
             may_be_declared: &|_| false,
             policy: self.policy(),
         });
+        if let Some(held) = self.goes_behind(session).filter(|_| !plan.is_empty()) {
+            let held = match held {
+                Delivery::Waiting { reason, message } => {
+                    session.later.wait(self.key, false);
+                    Delivery::TearingDown { reason, message }
+                }
+                held => held,
+            };
+            self.conclude(held, &desired, None, &Report::default()).await?;
+            return Ok(Verdict::Retry(RETRY_MOST));
+        }
         let actor = Actor::new(session, &owner, &desired, &token);
         let held = inventory::joined(&chunks);
         let Done { mut report, inventory } = self.perform(&actor, &plan, held, inventory, None).await?;

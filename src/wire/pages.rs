@@ -183,6 +183,34 @@ mod tests {
         }
     }
 
+    /// A server that takes so long for each page, and always has another.
+    fn slow(each: Duration) -> Wire {
+        let answer = move |_: http::Request<Body>| async move {
+            tokio::time::sleep(each).await;
+            let version = tokio::time::Instant::now();
+            let page = serde_json::json!({"metadata": {"resourceVersion": "1", "continue": format!("{version:?}")}, "items": [{}]});
+            Ok::<_, http::Error>(http::Response::new(Body::from(page.to_string().into_bytes())))
+        };
+        let client = Client::new(tower::service_fn(answer), "default");
+        Wire::of::<k8s_openapi::api::core::v1::ConfigMap>(client, None, ListParams::default())
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_list_that_is_silent_or_goes_on_for_long_gives_its_turn_back() {
+        // A page that takes longer than a turn may be silent; pages that come in time, until the turn is over.
+        for (each, kept, given_back) in [(SILENT_LIST * 2, 0, 1), (SILENT_LIST / 2, 29, 32)] {
+            let turns = Arc::new(tokio::sync::Semaphore::new(1));
+            let turn = turns.clone().acquire_owned().await.unwrap();
+            let (wire, mut size) = (slow(each), 500);
+            let mut pages = Pages::new(&wire, &mut size, 500, Some(turn));
+            for page in 1..=given_back {
+                assert!(pages.next(&mut |_, _| {}).await.unwrap());
+                assert!(page > kept || turns.available_permits() == 0, "page {page} of {each:?}");
+            }
+            assert_eq!(turns.available_permits(), 1, "pages of {each:?}");
+        }
+    }
+
     #[tokio::test]
     async fn a_list_whose_full_pages_do_not_end_is_given_up() {
         let (error, asked, shown) = read(false, 500, 1700).await;

@@ -66,7 +66,7 @@ fn an_api_server_refuses_each_field_that_is_wrong_in_the_words_of_the_golden_fil
     if let Some(line) = differs {
         let (now, held) = (now.get(line), held.get(line));
         panic!(
-            "{GOLDEN}, line {}, has {held:?} and the server says {now:?}; VIDRA_GOLDEN=write writes it anew",
+            "{GOLDEN}, line {}, has {held:?} and the server says {now:?}; VIDRA_GOLDEN=write writes it again",
             line + 1
         );
     }

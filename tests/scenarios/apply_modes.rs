@@ -1,4 +1,4 @@
-//! Objects that are not simply kept as declared: made where there is none, applied once, made anew.
+//! Objects that are not simply kept as declared: made where there is none, applied once, made again.
 
 use serde_json::{Value, json};
 use testkit::world::{At, SOON, wait_for};
@@ -11,6 +11,13 @@ pub fn annotated(mut declared: Value, annotations: &[(&str, &str)]) -> String {
         declared["metadata"]["annotations"][format!("vidra.dev/{name}")] = (*value).into();
     }
     object(&declared)
+}
+
+/// A ConfigMap that is made again where it changes.
+pub fn immutable_settings(value: &str) -> String {
+    let mut declared = config_map_in("", "settings", value);
+    declared["immutable"] = true.into();
+    annotated(declared, &[("on-immutable", "Recreate")])
 }
 
 fn job(image: &str) -> Value {
@@ -130,7 +137,7 @@ fn an_object_that_is_applied_once_stays_gone_over_a_restart_until_its_content_ch
 }
 
 #[test]
-fn a_field_that_cannot_be_changed_is_told_and_on_request_the_object_is_made_anew() {
+fn a_field_that_cannot_be_changed_is_told_and_on_request_the_object_is_made_again() {
     scenario(async |world| {
         world.register(&["berlin"]).await;
         let alice = world.alice("berlin").await;
@@ -155,7 +162,7 @@ fn a_field_that_cannot_be_changed_is_told_and_on_request_the_object_is_made_anew
         let inventory = world.inventory("shop", "berlin").await;
         assert_eq!(inventory.iter().map(|entry| entry.uid.clone()).collect::<Vec<_>>(), [uid(&live)]);
 
-        // A change that could not be made anew either deletes nothing.
+        // A change that could not be made again either deletes nothing.
         let mut broken = job("app:3");
         broken["spec"]["template"]["spec"]["restartPolicy"] = "Sometimes".into();
         world.deliver("shop", &["berlin"], &annotated(broken, &recreate)).await;
@@ -166,33 +173,28 @@ fn a_field_that_cannot_be_changed_is_told_and_on_request_the_object_is_made_anew
 }
 
 #[test]
-fn an_immutable_config_map_is_made_anew_and_an_object_that_others_share_is_not() {
+fn an_immutable_config_map_is_made_again_and_an_object_that_others_share_is_not() {
     scenario(async |world| {
         world.register(&["berlin"]).await;
         let alice = world.alice("berlin").await;
         let at = At::config_map(&world.ns, "settings");
-        let manifest = |value: &str| {
-            let mut declared = config_map_in("", "settings", value);
-            declared["immutable"] = true.into();
-            annotated(declared, &[("on-immutable", "Recreate")])
-        };
-        world.deliver("shop", &["berlin"], &manifest("one")).await;
+        world.deliver("shop", &["berlin"], &immutable_settings("one")).await;
         world.ready("shop").await;
-        world.deliver("shop", &["berlin"], &manifest("two")).await;
+        world.deliver("shop", &["berlin"], &immutable_settings("two")).await;
         world.ready("shop").await;
         assert!(says("two")(&alice.live(&at).await));
 
-        world.deliver("bank", &["berlin"], &manifest("two")).await;
+        world.deliver("bank", &["berlin"], &immutable_settings("two")).await;
         world.ready("bank").await;
         let before = uid(&alice.live(&at).await);
-        world.deliver("shop", &["berlin"], &manifest("three")).await;
+        world.deliver("shop", &["berlin"], &immutable_settings("three")).await;
         world
             .target_when("shop", "berlin", "Failed", |status| status.state == Some(TargetState::Failed))
             .await;
         let live = alice.live(&at).await;
         assert_eq!((uid(&live), live["data"]["key"].as_str()), (before.clone(), Some("two")));
         // They agree, and still none of them deletes what the other has.
-        world.deliver("bank", &["berlin"], &manifest("three")).await;
+        world.deliver("bank", &["berlin"], &immutable_settings("three")).await;
         let message = world.target_is("bank", "berlin", TargetState::Failed, "ImmutableField").await;
         assert!(message.contains("not this VidraResource's alone"), "{message}");
         assert_eq!(uid(&alice.live(&at).await), before);
@@ -202,7 +204,7 @@ fn an_immutable_config_map_is_made_anew_and_an_object_that_others_share_is_not()
 }
 
 #[test]
-fn what_cannot_be_changed_is_made_anew_whatever_its_kind_unless_it_holds_data() {
+fn what_cannot_be_changed_is_made_again_whatever_its_kind_unless_it_holds_data() {
     scenario(async |world| {
         world.register(&["berlin"]).await;
         let alice = world.alice("berlin").await;

@@ -19,6 +19,14 @@ pub fn config_map_in(namespace: &str, name: &str, value: &str) -> Value {
     object
 }
 
+/// Makes a MemberCluster of which nobody knows yet which cluster it is.
+pub async fn member_without_credentials(world: &World, name: &str) {
+    let member = json!({"apiVersion": "vidra.dev/v1alpha1", "kind": "MemberCluster", "spec": {},
+        "metadata": {"name": name}});
+    world.hub.create(member).await;
+    world.member_says(name, "CredentialsValid", "False").await;
+}
+
 /// One document of a manifest.
 pub fn object(object: &Value) -> String {
     format!("---\n{object}\n")

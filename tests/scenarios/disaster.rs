@@ -37,7 +37,9 @@ async fn lose_all_but_the_identity(world: &World) {
 
 /// Berlin has the second of two declarations; the hub's cluster has lost everything, and the hub does not run.
 async fn delivered_and_lost(world: &mut World) {
-    world.register(&["berlin"]).await;
+    if world.hub.get(&world.member_at("berlin")).await.is_none() {
+        world.register(&["berlin"]).await;
+    }
     for value in ["one", "two"] {
         world.deliver("shop", &["berlin"], &manifest(value)).await;
         world.ready("shop").await;
@@ -46,7 +48,7 @@ async fn delivered_and_lost(world: &mut World) {
     lose_all_but_the_identity(world).await;
 }
 
-/// The hub begins anew with the first of the two declarations, and holds its writes: since when, and what it says.
+/// The hub begins again with the first of the two declarations, and holds its writes: since when, and what it says.
 async fn behind(world: &mut World) -> (Mark, String) {
     delivered_and_lost(world).await;
     let mark = world.mark();
@@ -64,7 +66,7 @@ async fn all_say(world: &World, value: &str) {
 }
 
 #[test]
-fn a_hub_built_anew_from_the_same_declarations_knows_its_objects_and_writes_nothing() {
+fn a_hub_built_again_from_the_same_declarations_knows_its_objects_and_writes_nothing() {
     scenario(async |mut world| {
         delivered_and_lost(&mut world).await;
         let mark = world.mark();
@@ -74,7 +76,7 @@ fn a_hub_built_anew_from_the_same_declarations_knows_its_objects_and_writes_noth
         assert_eq!(world.writes("berlin", &mark), []);
         assert_eq!(world.inventory("shop", "berlin").await.len(), OBJECTS);
 
-        // Generations begin anew with the new VidraResource; that alone is no older backup.
+        // Generations begin again with the new VidraResource; that alone is no older backup.
         world.deliver("shop", &["berlin"], &manifest("three")).await;
         world.ready("shop").await;
         all_say(&world, "three").await;
@@ -190,6 +192,44 @@ fn a_hub_that_is_behind_its_members_holds_its_writes_until_a_person_confirms() {
         // The word was for this once.
         let said = |member: &Value| member["metadata"]["annotations"].get("vidra.dev/confirm").is_some();
         world.hub.when(&member, "the confirmation is taken off", |member| !said(member)).await;
+        world.end().await;
+    });
+}
+
+#[test]
+fn a_hub_that_is_behind_its_members_takes_nothing_away_until_a_person_confirms() {
+    scenario(async |mut world| {
+        let others = config_map("others", "one");
+        world.register(&["berlin"]).await;
+        world.deliver("other", &["berlin"], &others).await;
+        world.ready("other").await;
+        delivered_and_lost(&mut world).await;
+        let mark = world.mark();
+        world.deliver("other", &["berlin"], &others).await;
+        world.deliver("shop", &["berlin"], &manifest("one")).await;
+        world.start_hub().await;
+        world.target_is("shop", "berlin", TargetState::Failed, "HubRestored").await;
+        world.ready("other").await;
+        world.hub.delete(&world.resource_at("other")).await;
+        let is_held = |target: &Value| {
+            let (spec, status) = (&target["spec"], &target["status"]);
+            spec["desired"] == "Absent"
+                && status["observedGeneration"] == target["metadata"]["generation"]
+                && status["reason"] == "HubRestored"
+        };
+        world.hub.when(&world.target_at("other", "berlin"), "held", is_held).await;
+        world.restart_hub().await;
+        world.reconcile_now("shop", "1").await;
+        world.look("shop", "2", 1).await;
+        assert_eq!(world.writes("berlin", &mark), []);
+        let alice = world.alice("berlin").await;
+        let at = At::config_map(&world.ns, "others");
+        assert!(says("one")(&alice.live(&at).await));
+
+        let confirmed = json!({"metadata": {"annotations": {"vidra.dev/confirm": "restore"}}});
+        world.hub.merge(&world.member_at("berlin"), confirmed).await;
+        world.removed("other").await;
+        alice.gone(&at).await;
         world.end().await;
     });
 }

@@ -4,7 +4,7 @@ use serde_json::json;
 use testkit::world::{At, Who};
 use vidra_api::TargetState;
 
-use crate::{config_map, says, scenario, uid};
+use crate::{config_map, member_without_credentials, says, scenario, uid};
 
 #[test]
 fn a_deselected_member_that_is_silent_is_forgotten_on_a_persons_word_and_may_come_back() {
@@ -101,11 +101,7 @@ fn a_member_that_answers_is_cleaned_up_whatever_an_old_annotation_says() {
 fn a_twin_that_lost_its_cluster_to_an_older_one_leaves_and_deletes_nothing_whatever_its_on_leave_says() {
     scenario(async |world| {
         let (alice, settings) = (world.alice("berlin").await, At::config_map(&world.ns, "settings"));
-        // Older, and nobody knows yet which cluster it is.
-        let older = json!({"apiVersion": "vidra.dev/v1alpha1", "kind": "MemberCluster", "spec": {},
-            "metadata": {"name": "austin"}});
-        world.hub.create(older).await;
-        world.member_says("austin", "CredentialsValid", "False").await;
+        member_without_credentials(&world, "austin").await;
         world.register(&["berlin"]).await;
         world.hub.merge(&world.member_at("berlin"), json!({"spec": {"onLeave": "Delete"}})).await;
         world.deliver("shop", &["berlin"], &config_map("settings", "one")).await;

@@ -88,7 +88,7 @@ fn an_ignored_field_is_delivered_and_an_edit_of_it_is_no_drift_and_costs_no_call
         assert_eq!(world.requests_for(&at, "berlin", &mark), []);
         assert!(says("alice's")(&alice.live(&at).await));
 
-        // What is made anew is made as declared.
+        // What is made again is made as declared.
         alice.delete(&at).await;
         alice.when(&at, "made again", says("one")).await;
         world.end().await;

@@ -50,9 +50,9 @@ fn an_object_that_lost_its_labels_is_found_and_healed() {
     });
 }
 
-/// `kubectl replace --force`: deleted and made anew, labels and all.
+/// `kubectl replace --force`: deleted and made again, labels and all.
 #[test]
-fn an_object_made_anew_by_another_with_our_labels_is_not_taken_for_ours() {
+fn an_object_made_again_by_another_with_our_labels_is_not_taken_for_ours() {
     scenario(async |mut world| {
         world.register(&["berlin"]).await;
         world

@@ -214,7 +214,7 @@ fn an_object_that_is_late_is_named_after_the_timeout_over_a_restart_and_recovers
             assert!(message.contains(word), "{message}");
         }
 
-        // The time is read off the status: a new process neither forgets it nor counts anew.
+        // The time is read off the status: a new process neither forgets it nor counts again.
         let at = world.target_at("shop", "berlin");
         let version = |target: Value| target["metadata"]["resourceVersion"].clone();
         let before = version(world.hub.live(&at).await);

@@ -149,7 +149,7 @@ fn a_deletion_is_told_after_one_look_and_not_undone() {
         alice.when(&settings, "made", says("two")).await;
         told(&world, &[]).await;
 
-        // Nor is it made by a hub that was started anew and finds no status.
+        // Nor is it made by a hub that was started again and finds no status.
         alice.delete(&settings).await;
         told(&world, &[("settings", ChangeKind::Missing)]).await;
         world.stop_hub().await;

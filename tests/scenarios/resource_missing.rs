@@ -60,7 +60,7 @@ fn a_target_whose_resource_is_gone_waits_until_that_is_applied_again() {
 }
 
 #[test]
-fn a_target_whose_resource_is_made_anew_as_it_was_is_kept_as_declared_again() {
+fn a_target_whose_resource_is_made_again_as_it_was_is_kept_as_declared_again() {
     scenario(async |mut world| {
         let (alice, live, _) = gone(&mut world, "Orphan").await;
         left_alone(&world, &alice, &live).await;

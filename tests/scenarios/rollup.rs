@@ -87,7 +87,7 @@ fn reported_drift_is_told_with_its_object_its_age_and_its_author_and_leaves_read
         })
         .await;
 
-        // To a hub that starts anew it is no news.
+        // To a hub that starts again it is no news.
         world.restart_hub().await;
         world.look("shop", "again", 2).await;
         assert_eq!((world.metric(gauge), world.metric(found)), (1.0, 0.0));

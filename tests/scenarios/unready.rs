@@ -71,7 +71,7 @@ fn each_object_that_is_not_well_is_named_the_failed_one_first_until_all_are_well
         let message = status.message.unwrap();
         assert!(message.contains("/c is not ready"), "the message tells of the first: {message}");
 
-        // What a controller says anew, over and over, is no news.
+        // What a controller says again, over and over, is no news.
         let before = world.hub.live(&at).await;
         assert!(!before.to_string().contains(WORDS));
         crew.say(&world, "a", "Ready", "False", "step 2 of 9").await;

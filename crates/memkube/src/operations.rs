@@ -37,7 +37,7 @@ pub(super) fn apply(document: &mut Value, operations: &[Map<String, Value>]) -> 
     Ok(())
 }
 
-/// Lays a merge patch over a document: RFC 7386, but of what is put in anew nulls go everywhere.
+/// Lays a merge patch over a document: RFC 7386, but of what is put in again nulls go everywhere.
 pub(super) fn merge(document: &mut Value, patch: Value) {
     match (document, patch) {
         (Value::Object(map), Value::Object(patch)) => {

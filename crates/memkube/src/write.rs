@@ -211,7 +211,7 @@ impl Store {
                     return Err(write.invalid_fields(&[wrong.clone(), wrong]));
                 }
                 write.check_identity(&live, &declared)?;
-                // A null among a Secret's data is stored as "", and each apply is a change anew.
+                // A null among a Secret's data is stored as "", and each apply is a change again.
                 let nulls = new["data"].as_object().is_some_and(|data| data.values().any(Value::is_null));
                 let write = &Write { exact: nulls && write.kind.is_builtin(), ..write.clone() };
                 let (mut new, emptied) = self.decode(write, new, 500)?;

@@ -29,7 +29,7 @@ pub enum OnImmutable {
     /// It stays, and a person is told.
     #[default]
     Fail,
-    /// It is deleted and made anew.
+    /// It is deleted and made again.
     Recreate,
 }
 

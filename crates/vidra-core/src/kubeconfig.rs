@@ -265,7 +265,7 @@ fn token(user: &Fields<'_>) -> Result<ClientAuth, KubeconfigError> {
             Ok(ClientAuth::Token(SecretString::new(token)))
         }
         Some(_) => {
-            let problem = "holds a character that no header may carry: copy the token anew, in one line";
+            let problem = "holds a character that no header may carry: copy the token again, in one line";
             Err(user.material("token", problem))
         }
     }

@@ -132,6 +132,14 @@ pub enum Mutant {
     WaitsHideDrops,
     /// What a MemberCluster says that was made again counts as what the lost one said.
     RemadeMemberAsks,
+    /// A target that goes asks nobody whether the hub is behind.
+    LeavesBehind,
+    /// An informer whose task panicked stays as it was.
+    PanicsUnseen,
+    /// A kind whose group does not answer is one that nobody serves.
+    StaleUnknown,
+    /// The answer of a call counts though a later list does not show the object.
+    AnswersOutlast,
     /// What was read is compared with what is recorded, though that is newer.
     OldReadCompared,
     /// An answer of one owner that came after a later one of another's changes nothing.
@@ -169,7 +177,7 @@ impl Mutant {
     ];
 
     /// Those that take away one guard each; docs/reference/safety.md names the test that notices.
-    pub const GUARDS: [Mutant; 56] = [
+    pub const GUARDS: [Mutant; 60] = [
         Mutant::ApprovesAnything,
         Mutant::MissingMemberAffirms,
         Mutant::UntracedDeleted,
@@ -218,6 +226,10 @@ impl Mutant {
         Mutant::EventsCrowd,
         Mutant::WaitsHideDrops,
         Mutant::RemadeMemberAsks,
+        Mutant::LeavesBehind,
+        Mutant::AnswersOutlast,
+        Mutant::StaleUnknown,
+        Mutant::PanicsUnseen,
         Mutant::OldReadCompared,
         Mutant::OvertakenCounts,
         Mutant::AnyConflict,

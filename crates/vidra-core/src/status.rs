@@ -1,7 +1,7 @@
 //! What statuses say: of one target, of a VidraResource over all its targets, and of a member over all on
 //! it.
 //!
-//! A status is a view of facts, made anew each time. Nothing in it moves by itself: equal facts give an
+//! A status is a view of facts, made again each time. Nothing in it moves by itself: equal facts give an
 //! equal status, so that nothing is written while nothing changes.
 
 mod changes;

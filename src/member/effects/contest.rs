@@ -124,14 +124,20 @@ impl Actor<'_> {
     fn rank(&self, declared: &Declared, live: &Value, manager: &str) -> Rank {
         let has_applied = || matches!(standing(live, self.owner), Standing::Ours);
         match self.session.records.other(&declared.key, manager, &self.owner.hash, declared) {
-            // As a restore of the member brings it back; the hub has no target of that name there.
-            Other::Unknown if self.owner.is_of_hub(manager) && !self.session.is_owner(manager) => Rank::Later,
+            // As a restore of the member brings it back, or anybody writes it: the hub has no target of that name there. One
+            // that this one joins may be a VidraResource that is yet to be applied to the hub again.
+            Other::Unknown if has_applied() && self.is_nobodys(manager) => Rank::Later,
             Other::Unknown => Rank::Apart,
             Other::Yields => Rank::Later,
             Other::Differs { is_near: true, is_older: false, .. } if has_applied() => Rank::Later,
             Other::Differs { is_near: false, .. } if has_applied() => Rank::Apart,
             Other::Differs { desired, .. } => Rank::First(desired),
         }
+    }
+
+    /// It is of this hub, and the hub knows no target of that name there.
+    fn is_nobodys(&self, manager: &str) -> bool {
+        self.owner.is_of_hub(manager) && !self.session.is_owner(manager)
     }
 
     /// Another VidraResource holds what is declared here. When both mean the same value, in two spellings, the live

@@ -2,7 +2,7 @@
 //! here is taken over as `conflicts.existing: Adopt` takes over what kubectl applied.
 //!
 //! The label of the other hub stays until our apply puts ours in its place: a hub that dies in between meets an object of
-//! the other hub again, and begins anew.
+//! the other hub again, and begins again.
 
 use serde_json::{Map, Value, json};
 use vidra_api::{FieldPolicy, labels::TAKE_OVER_FROM};

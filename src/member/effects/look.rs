@@ -11,39 +11,46 @@ use crate::member::{
     records::{Flight, Source},
 };
 
+/// An object is read and compared so often while another owner changes it in between.
+pub(super) const LOOKS: usize = 3;
+
 impl Actor<'_> {
     /// One read, and where that does not tell one dry run; the answer is kept in the records.
     pub(super) async fn look(&self, declared: &Declared, uid: &str) -> Step {
         // Until what is read is compared: a baseline from it must not hide a later change.
         let _flight = Flight::begin(self.session, &declared.key);
         let records = &self.session.records;
-        let live = self.read(&declared.key, &declared.gvk).await?;
-        let Some(live) = live.filter(|live| live.uid() == uid) else {
-            let targets = records.tell_gone(&declared.key, uid);
-            self.session.wake(targets, Some(&self.owner.hash));
-            return Ok(Outcome::Seen);
-        };
-        if live.json["metadata"]["labels"][HUB_LABEL] != *self.owner.hub.as_ref() {
-            records.tell_hidden(&declared.gvk, live);
-            return Ok(Outcome::Seen);
+        for _ in 0..LOOKS {
+            let live = self.read(&declared.key, &declared.gvk).await?;
+            let Some(live) = live.filter(|live| live.uid() == uid) else {
+                let targets = records.tell_gone(&declared.key, uid);
+                self.session.wake(targets, Some(&self.owner.hash));
+                return Ok(Outcome::Seen);
+            };
+            if live.json["metadata"]["labels"][HUB_LABEL] != *self.owner.hub.as_ref() {
+                records.tell_hidden(&declared.gvk, live);
+                return Ok(Outcome::Seen);
+            }
+            let json = live.json.clone();
+            self.fold(&declared.gvk, live, Source::Read);
+            let view = records.view(&self.owner.hash, &declared.key, self.desired);
+            if view.is_none_or(|view| !view.proof || view.drift != Drift::Unsure)
+                || self.is_as_left(declared, uid, &json).await?.is_some()
+            {
+                return Ok(Outcome::Seen);
+            }
         }
-        let json = live.json.clone();
-        self.fold(&declared.gvk, live, Source::Read);
-        let view = records.view(&self.owner.hash, &declared.key, self.desired);
-        if view.is_some_and(|view| view.proof && view.drift == Drift::Unsure) {
-            self.is_as_left(declared, uid, &json).await?;
-        }
-        Ok(Outcome::Seen)
+        Err(changed_meanwhile())
     }
 
     /// Whether an apply would change a value of what was read. Either way it is known from then on what an apply
-    /// would leave.
+    /// would leave. `None`: the object was changed meanwhile.
     pub(super) async fn is_as_left(
         &self,
         declared: &Declared,
         uid: &str,
         live: &Value,
-    ) -> Result<bool, CallError> {
+    ) -> Result<Option<bool>, CallError> {
         let mut body = self.marked(declared, &self.plain_for(declared, live));
         body["metadata"]["uid"] = uid.into();
         let params = PatchParams { dry_run: true, ..self.params(true) };
@@ -55,7 +62,7 @@ impl Actor<'_> {
             .await?;
         let entry = fields::own_apply_entry(&would.json, &self.owner.manager);
         let Some(set) = entry.and_then(|entry| fields::FieldSet::from_fields_v1(entry).ok()) else {
-            return Ok(false);
+            return Ok(Some(false));
         };
         let values = |json: &Value| {
             let compared = self.compared(declared, json, live);
@@ -67,12 +74,12 @@ impl Actor<'_> {
             true => records.rebase(owner, key, live, set, &declared.body),
             false => records.differs(owner, key, live, &would.json, set, declared),
         };
-        match is_newest {
-            true => Ok(same),
-            false => Err(CallError {
-                class: Class::Conflict,
-                message: "the object was changed meanwhile; looking again".to_owned(),
-            }),
-        }
+        Ok(is_newest.then_some(same))
     }
+}
+
+/// Others, who apply the object too, were faster each time.
+pub(super) fn changed_meanwhile() -> CallError {
+    let message = "the object was changed each time that it was looked at; trying again".to_owned();
+    CallError { class: Class::Conflict, message }
 }

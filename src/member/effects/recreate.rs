@@ -1,5 +1,5 @@
 //! A change that the API server refuses because a field cannot be changed on a live object: told, or, where
-//! the manifest asks for it, made by deleting the object and making it anew.
+//! the manifest asks for it, made by deleting the object and making it again.
 //!
 //! Which refusals are of that kind no code or cause of the answer says (a Job's template is "invalid", a
 //! StatefulSet's field "forbidden"). So the server is asked by a dry run whether it would create the object:
@@ -55,12 +55,12 @@ impl Actor<'_> {
         };
         if let Some(why) = must_stay(&declared.gvk, &live.json) {
             return refuse(&format!(
-                "it is never deleted to be made anew, for {why}: put the old value back, or replace it by hand"
+                "it is never deleted to be made again, for {why}: put the old value back, or replace it by hand"
             ));
         }
         if declared.directives.on_immutable == OnImmutable::Fail {
             return refuse(
-                "put the old value back, or annotate it in the manifest with vidra.dev/on-immutable: Recreate, which deletes it and makes it anew",
+                "put the old value back, or annotate it in the manifest with vidra.dev/on-immutable: Recreate, which deletes it and makes it again",
             );
         }
         let ours = match standing(&live.json, self.owner) {
@@ -70,9 +70,9 @@ impl Actor<'_> {
             Standing::Shared | Standing::OtherHub(_) | Standing::Controlled => false,
         };
         if !ours {
-            return refuse("it is not this VidraResource's alone, so it is not deleted to be made anew");
+            return refuse("it is not this VidraResource's alone, so it is not deleted to be made again");
         }
-        self.make_anew(declared, live, fields).await
+        self.recreate(declared, live, fields).await
     }
 
     /// Would the server create the object, if there were none of its name?
@@ -95,16 +95,16 @@ impl Actor<'_> {
         }
     }
 
-    /// Deletes exactly the object that was read, and makes it anew. The inventory holds its key throughout: after
+    /// Deletes exactly the object that was read, and makes it again. The inventory holds its key throughout: after
     /// a crash in between it is missing, and is made.
-    async fn make_anew(&self, declared: &Declared, live: Live, fields: &str) -> Step {
+    async fn recreate(&self, declared: &Declared, live: Live, fields: &str) -> Step {
         let key = &declared.key;
         if live.is_terminating() {
             self.fold(&declared.gvk, live, Source::Read);
             return Ok(Outcome::Leaving);
         }
         let api = self.api(key, self.resource(&declared.gvk)?);
-        tracing::info!(cluster = %self.session.cluster, object = %key, fields, "deleted to be made anew");
+        tracing::info!(cluster = %self.session.cluster, object = %key, fields, "deleted to be made again");
         if let Deletion::Going = self.delete_exactly(&api, key, &live).await? {
             return Ok(Outcome::Leaving);
         }

@@ -7,7 +7,7 @@ use tokio::time::Instant;
 
 use super::{Informers, Place};
 
-/// Everything is listed anew for a restore at most this often: a server whose versions go to and fro is no reason
+/// Everything is listed again for a restore at most this often: a server whose versions go to and fro is no reason
 /// to list for ever.
 const RESTORED_EVERY: Duration = Duration::from_secs(60);
 
@@ -30,7 +30,7 @@ pub(super) enum WatchFault {
 
 impl Informers {
     /// A list was older than what was seen: the member was restored from a backup. True: everything is listed
-    /// anew, and until then no target plans anything.
+    /// again, and until then no target plans anything.
     pub(super) fn restored(self: &Arc<Self>, place: &Place) -> bool {
         {
             let mut state = self.state.lock();
@@ -51,7 +51,7 @@ impl Informers {
                 "lost",
                 "WatchLied",
                 format!(
-                    "the watch of {place} has not told of {objects} objects that a list shows otherwise; all is listed anew. \
+                    "the watch of {place} has not told of {objects} objects that a list shows otherwise; all is listed again. \
                      Look at what is between the hub and the API server"
                 ),
             ),
@@ -59,7 +59,7 @@ impl Informers {
                 "silent",
                 "WatchSilent",
                 format!(
-                    "the watch of {place} showed nothing and did not end when it should; it is begun anew"
+                    "the watch of {place} showed nothing and did not end when it should; it is begun again"
                 ),
             ),
             WatchFault::Restored => (
@@ -67,7 +67,7 @@ impl Informers {
                 "MemberRestored",
                 format!(
                     "a list of {place} is older than what was seen before: the member was restored from a backup. All kinds \
-                     are listed anew, and nothing is changed or deleted until that is done"
+                     are listed again, and nothing is changed or deleted until that is done"
                 ),
             ),
             WatchFault::Unreadable(which) => (
@@ -79,16 +79,17 @@ impl Informers {
                 "flooded",
                 "ListEndless",
                 format!(
-                    "the list of {place} was given up: {why}; it is begun again in a minute. Look who makes objects with \
-                     the hub's label"
+                    "the list of {place} was given up: {why}; it is begun again after thirty times the time that this took, a \
+                     minute to an hour. Find out who makes objects with the hub's label, or what answers in place of the \
+                     API server"
                 ),
             ),
             WatchFault::Flood(why) => (
                 "flooded",
                 "WatchFloods",
                 format!(
-                    "the watch of {place} was ended: {why}; it is begun again after a pause. Look who changes objects with \
-                     the hub's label so often"
+                    "the watch of {place} was ended: {why}; it is begun again after a pause. Find out who changes objects \
+                     with the hub's label so often, or makes such large ones"
                 ),
             ),
         };

@@ -68,7 +68,7 @@ impl<'a> Listing<'a> {
             let more = pages.next(&mut |text, is_cut| self.take(text, is_cut, name)).await?;
             if self.beyond > BEYOND_MAX && !mutants::is(Mutant::EndlessListRead) {
                 return Err(CallError::endless(
-                    "it shows more objects with the hub's label than the hub records of one cluster",
+                    "it shows more objects than the hub records of one cluster, or as many that cannot be read",
                 ));
             }
             if !more {
@@ -99,17 +99,17 @@ impl<'a> Listing<'a> {
         }
     }
 
-    /// All was shown: what was not is gone. Returns whom it tells something.
-    fn end(mut self) -> BTreeSet<TargetKey> {
-        let (gvk, namespace) = (&self.place.gvk, &self.place.namespace);
-        self.woken.extend(self.informers.records.listed(gvk, namespace, &self.seen, self.mark));
+    /// All was shown, at this version: what was not is gone. Returns whom it tells something.
+    fn end(mut self, version: u64) -> BTreeSet<TargetKey> {
+        let (gvk, namespace, of) = (&self.place.gvk, &self.place.namespace, (self.mark, version));
+        self.woken.extend(self.informers.records.listed(gvk, namespace, &self.seen, of));
         self.woken.extend(self.informers.set_broken(self.place, self.broken));
         self.woken
     }
 }
 
 impl Run {
-    /// Lists all, and says so when it takes long. It goes on all the same: begun anew, a long list would never end.
+    /// Lists all, and says so when it takes long. It goes on all the same: begun again, a long list would never end.
     pub(super) async fn list_in_time(&self, course: &mut Course) -> Result<String, CallError> {
         let within = self.registry.tuning.now().cache_sync_timeout;
         let mut listing = pin!(self.list(course));
@@ -130,7 +130,9 @@ impl Run {
         let turn = registry.turns.list().await.ok();
         let mut listing = Listing::new(registry, &self.place, &self.reader);
         let mut pages = Pages::new(&self.reader.wire, &mut course.page, registry.page, turn);
+        let began = Instant::now();
         let read = listing.read(&mut pages, &|one| self.name_broken(one)).await;
+        registry.note_list(&self.place, began, read.as_ref().err());
         let version = match read.map(|()| pages.version()) {
             Ok(version) if !version.is_empty() => version,
             failed => {
@@ -145,7 +147,7 @@ impl Run {
             // It, too, is begun again: nothing is decided from what is half old.
             return std::future::pending().await;
         }
-        registry.notify_of_list(listing.end());
+        registry.notify_of_list(listing.end(number));
         course.verified = Instant::now();
         Ok(version)
     }
@@ -154,13 +156,17 @@ impl Run {
 impl Informers {
     /// Lists one place and folds it.
     pub(super) async fn list_once(&self, place: &Place, resource: &ApiResource) -> Result<(), CallError> {
-        let reader = self.reader(place, resource);
+        if let Some(rest) = self.at_rest(place) {
+            return Err(rest.error);
+        }
+        let (reader, began) = (self.reader(place, resource), Instant::now());
         let mut size = self.page;
         let mut listing = Listing::new(self, place, &reader);
         let mut pages = Pages::new(&reader.wire, &mut size, self.page, None);
         let read = listing.read(&mut pages, &|_| {}).await;
-        self.notify(match read {
-            Ok(()) => listing.end(),
+        self.note_list(place, began, read.as_ref().err());
+        self.notify(match &read {
+            Ok(()) => listing.end(pages.version().parse().unwrap_or(0)),
             Err(_) => listing.woken,
         });
         read

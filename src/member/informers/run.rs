@@ -6,17 +6,17 @@
 //!   +-------+
 //! ```
 
-use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicU32, Ordering},
-    },
-    time::Duration,
+use std::sync::{
+    Arc,
+    atomic::{AtomicU32, Ordering},
 };
 
 use futures::future::BoxFuture;
 use tokio::time::{Instant, sleep_until, timeout_at};
-use vidra_core::object::{ObjectKey, Scope};
+use vidra_core::{
+    mutants::{self, Mutant},
+    object::{ObjectKey, Scope},
+};
 
 use super::{
     Informers, Place, State, WatchFault,
@@ -28,7 +28,6 @@ use crate::{
         error::{CallError, Class},
         records::Source,
     },
-    queue::jittered,
     tasks::Pauses,
     wire::{
         Lines,
@@ -39,10 +38,6 @@ use crate::{
 
 /// So many objects that cannot be read are named by one informer.
 const NAMED_MOST: u32 = 100;
-/// A list that does not end is begun again after so many times the time that it took to find that out.
-const ENDLESS_REST: u32 = 30;
-/// At least, and at most, after this.
-const ENDLESS_PAUSES: (Duration, Duration) = (Duration::from_secs(60), Duration::from_secs(3600));
 
 /// See the module.
 pub(super) struct Run {
@@ -82,15 +77,21 @@ enum After {
     Blind(CallError),
 }
 
-/// How long a list rests that took so long and did not end: what it costs to find that out again is little of it.
-pub(super) fn endless_pause(took: Duration) -> Duration {
-    let (least, most) = ENDLESS_PAUSES;
-    took.saturating_mul(ENDLESS_REST).clamp(least, most)
+/// Says that nobody follows a place when its task panics: it is begun again, but only after a pause.
+struct Watched<'a>(&'a Run);
+
+impl Drop for Watched<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() && !mutants::is(Mutant::PanicsUnseen) {
+            self.0.set_state(State::Failing("its task panicked; it is begun again".to_owned()));
+        }
+    }
 }
 
 impl Run {
     /// Follows until it is cancelled, or is of no use any more.
     pub(super) async fn follow(self: Arc<Self>) {
+        let _watched = Watched(&self);
         // Those that begin together do not list together for ever.
         let spread = 0.5 + self.registry.chance() * 0.5;
         let mut course = Course {
@@ -104,7 +105,10 @@ impl Run {
             floods: Pauses::default(),
         };
         loop {
-            let began = Instant::now();
+            while let Some(rest) = self.registry.at_rest(&self.place) {
+                self.set_state(State::Failing(rest.error.message));
+                sleep_until(rest.until).await;
+            }
             let blind = match self.list_in_time(&mut course).await {
                 Ok(version) => {
                     if !course.down {
@@ -121,18 +125,14 @@ impl Run {
             if blind.class == Class::Forbidden && self.registry.confine(&self.place, self.id, self.scope) {
                 return;
             }
-            let pause = (blind.class == Class::Flood).then(|| endless_pause(began.elapsed()));
-            if pause.is_some() {
-                self.registry.complain(&self.place, &WatchFault::Endless(blind.message.clone()), 0);
-            }
+            let rests = blind.class == Class::Flood;
             match blind.class {
                 Class::Expired => {}
                 Class::Forbidden | Class::Unauthenticated => self.set_state(State::Denied(blind.message)),
                 _ => self.set_state(State::Failing(blind.message)),
             }
-            match pause {
-                Some(pause) => tokio::time::sleep(jittered(pause, self.registry.rng.as_ref())).await,
-                None => course.pauses.pause(self.registry.rng.as_ref()).await,
+            if !rests {
+                course.pauses.pause(self.registry.rng.as_ref()).await;
             }
         }
     }

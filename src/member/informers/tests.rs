@@ -253,7 +253,7 @@ async fn watches_are_counted_when_all_targets_were_looked_at_and_nothing_is_list
     assert_eq!(informers.watches(&ready), counted(2, 1, 1));
     assert_eq!(informers.watches(&fleet(TargetState::Suspended)), counted(1, 1, 0));
     informers.restart();
-    assert_eq!(informers.watches(&ready), None, "all is listed anew");
+    assert_eq!(informers.watches(&ready), None, "all is listed again");
     informers.stop.cancel();
 }
 

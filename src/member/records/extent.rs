@@ -26,17 +26,19 @@ impl Inner {
 }
 
 impl Records {
-    /// Ends a list of one kind (in one namespace, unless empty) that began at `mark`: what was not listed
-    /// and not folded since is gone.
+    /// Ends a list of one kind (in one namespace, unless empty) that began at `mark` and has this resourceVersion (0: that
+    /// is no number): what was not listed and not folded since is gone, and so is what a call is answered with that was
+    /// sent before.
     pub fn listed(
         &self,
         gvk: &Gvk,
         namespace: &str,
         seen: &BTreeSet<ObjectKey>,
-        mark: u64,
+        (mark, version): (u64, u64),
     ) -> Vec<TargetKey> {
         let mut inner = self.inner.lock();
         let inner = &mut *inner;
+        inner.note_unlisted(version, |key| is_within(key, gvk, namespace) && !seen.contains(key));
         let gone = inner.unseen(gvk, namespace, seen, mark);
         let owners: BTreeSet<OwnerHash> = gone.iter().flat_map(|key| inner.vanish(key)).collect();
         targets_of(&owners, &inner.owners)

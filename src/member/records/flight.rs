@@ -5,7 +5,10 @@
 //! would bring back an object that is gone, for good. The last of what arrived is kept, for each object with a
 //! call under way: so at most as many as there are calls.
 
-use vidra_core::object::{Gvk, ObjectKey};
+use vidra_core::{
+    mutants::{self, Mutant},
+    object::{Gvk, ObjectKey},
+};
 
 use super::{Inner, Records, Source};
 use crate::{
@@ -26,6 +29,8 @@ enum News {
     Live { gvk: Gvk, live: Box<Live>, mark: Option<u64> },
     /// A watch's DELETED.
     Gone { uid: String, resource_version: String },
+    /// A list of this version that does not show it.
+    Unlisted { at: u64 },
 }
 
 /// Ends, when it is dropped, what [`Flight::begin`] began.
@@ -80,6 +85,17 @@ impl Inner {
         }
     }
 
+    /// Calls are under way for objects that a list of this version (0: nobody knows) does not show: what they are answered
+    /// with is gone, unless it is newer.
+    pub(super) fn note_unlisted(&mut self, at: u64, is_unlisted: impl Fn(&ObjectKey) -> bool) {
+        if at == 0 || mutants::is(Mutant::AnswersOutlast) {
+            return;
+        }
+        for (_, calls) in self.flights.iter_mut().filter(|(key, _)| is_unlisted(key)) {
+            calls.news = Some(News::Unlisted { at });
+        }
+    }
+
     /// What waits is of the past now, for all or for one kind.
     pub(super) fn forget_news(&mut self, of: impl Fn(&ObjectKey) -> bool) {
         self.flights.iter_mut().filter(|(key, _)| of(key)).for_each(|(_, calls)| calls.news = None);
@@ -109,6 +125,7 @@ impl Records {
                 self.fold(&gvk, *live, mark.map_or(Source::Watch, Source::List))
             }
             Some(News::Gone { uid, resource_version }) => self.fold_gone(key, &uid, &resource_version),
+            Some(News::Unlisted { at }) => self.fold_unlisted(key, at),
         }
     }
 }

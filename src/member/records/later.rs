@@ -63,6 +63,11 @@ impl Later {
         (before, all.values().sum())
     }
 
+    /// How many all but this one have found.
+    pub fn of_others(&self, target: &TargetKey) -> usize {
+        self.found.lock().iter().filter(|(key, _)| *key != target).map(|(_, count)| count).sum()
+    }
+
     /// The target has been looked at, or cannot be. Returns whether that is news.
     pub fn note_looked(&self, target: &TargetKey) -> bool {
         let mut all = self.found.lock();

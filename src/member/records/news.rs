@@ -6,6 +6,7 @@ use vidra_core::{
 };
 
 use super::{Inner, Record, Records, Source};
+use crate::queue::TargetKey;
 
 impl Records {
     /// What a watch tells of this version of an object changes nothing: an answer, or another event, has told it or a
@@ -20,16 +21,15 @@ impl Records {
 
 impl Inner {
     /// The answer of an owner's apply came after a later version was folded, as another owner's answer: what the owner's
-    /// values were compared with there is of before its apply.
-    pub(super) fn overtake(&mut self, key: &ObjectKey, answer: Source<'_>) {
-        let Source::Answer(own) = answer else { return };
+    /// values were compared with there is of before its apply. Its target is to look once more.
+    pub(super) fn overtake(&mut self, key: &ObjectKey, answer: Source<'_>) -> Option<TargetKey> {
+        let Source::Answer(own) = answer else { return None };
         if mutants::is(Mutant::OvertakenCounts) {
-            return;
+            return None;
         }
-        let views = self.objects.get_mut(key).map(|record| &mut record.views);
-        if let Some(view) = views.into_iter().flatten().find(|view| view.owner == *own) {
-            view.base.doubt();
-        }
+        let record = self.objects.get_mut(key)?;
+        record.views.iter_mut().find(|view| view.owner == *own)?.base.doubt();
+        self.owners.get(own).map(|owner| owner.target.clone())
     }
 }
 

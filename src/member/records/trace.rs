@@ -21,7 +21,7 @@ use vidra_core::{
     uid::Uid,
 };
 
-use super::{Base, Owner, Record, Records, View, spare, viewed};
+use super::{Base, Owner, Record, Records, View, is_overtaken, spare, viewed};
 use crate::settings::tuning::Tuning;
 
 /// Evidence of one member: what comes beyond is told without its fields.
@@ -125,9 +125,14 @@ impl Records {
     ) -> bool {
         let mut inner = self.inner.lock();
         let inner = &mut *inner;
+        if is_overtaken(inner.objects.get(key).map(Box::as_ref), live) {
+            return false;
+        }
         let set = self.interned.sets.share(set);
         let known = inner.owners.get(owner);
-        let Some(view) = viewed(&mut inner.objects, owner, key, live) else { return false };
+        let Some(view) = viewed(inner.objects.get_mut(key).map(Box::as_mut), owner, live) else {
+            return true;
+        };
         let spared = known.and_then(|known| known.sparing.objects.get(key));
         let values = fields::values_hash(&spare::seen(spared, would), &set, Some(&declared.body));
         let compared = |value: &Value| spared.map_or_else(|| value.clone(), |one| one.compared(value, live));

@@ -103,6 +103,19 @@ impl Records {
         targets_of(&owners, &inner.owners)
     }
 
+    /// A list of this version did not show it.
+    pub(super) fn fold_unlisted(&self, key: &ObjectKey, at: u64) -> Vec<TargetKey> {
+        let uid = {
+            let inner = self.inner.lock();
+            inner
+                .objects
+                .get(key)
+                .filter(|record| record.resource_version != 0)
+                .map(|record| record.uid.clone())
+        };
+        uid.map(|uid| self.fold_gone(key, &uid.to_string(), &at.to_string())).unwrap_or_default()
+    }
+
     /// Forgets every object.
     pub fn clear(&self) {
         let mut inner = self.inner.lock();

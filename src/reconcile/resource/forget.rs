@@ -96,7 +96,7 @@ impl Pass<'_> {
         if !is_known {
             return Some(RETRY_MOST);
         }
-        // Kept in the status: a new process does not count anew.
+        // Kept in the status: a new process does not count again.
         let status = member.status.clone().unwrap_or_default();
         let lost = find(&status.conditions, READY).filter(|ready| ready.status != "True");
         let now = self.hub.clock.time();

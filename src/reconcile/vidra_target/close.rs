@@ -74,7 +74,7 @@ impl Pass<'_> {
             }
             if report.delivery.is_none() {
                 let notes = |key: &ObjectKey| session.records.health(key).and_then(|(_, note)| note);
-                report.delivery = complaint(plan, desired, blind, notes);
+                report.delivery = complaint(plan, desired, blind, &session.kinds(), notes);
                 report.awaited = awaited(plan, desired);
             }
             // Nothing tells when what is waited for is current, a kind comes to be served, or may be seen.
@@ -112,7 +112,7 @@ impl Pass<'_> {
         }
     }
 
-    /// What the pass did is kept, and it begins anew at once.
+    /// What the pass did is kept, and it begins again at once.
     pub(super) async fn again(&self, report: &mut Report) -> Result<Verdict, CallError> {
         self.count_corrections(report);
         self.settle(report).await?;

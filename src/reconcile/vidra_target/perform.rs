@@ -216,7 +216,7 @@ impl Pass<'_> {
             Outcome::Applied { .. } | Outcome::Present | Outcome::Seen => {}
             Outcome::Recreated { fields, .. } => {
                 let note =
-                    format!("{key} on {cluster} was deleted and made anew: {fields} could not be changed");
+                    format!("{key} on {cluster} was deleted and made again: {fields} could not be changed");
                 self.say(Severity::Normal, "Recreated", &note);
             }
             Outcome::Leaving => {

@@ -24,7 +24,7 @@ use crate::{
 const FEW: usize = 5;
 
 impl Pass<'_> {
-    /// The highest generation of the VidraResource that the hub knows of. After a hub was built anew from the
+    /// The highest generation of the VidraResource that the hub knows of. After a hub was built again from the
     /// same declarations generations begin at 1, and what was found in the member is known once all agreed.
     pub(super) fn known_generation(&self) -> i64 {
         let agreed = self.target.status.as_ref().and_then(|status| status.applied_generation);
@@ -42,12 +42,29 @@ impl Pass<'_> {
             // It takes a person's word off again.
             self.hub.queue.add(Key::Cluster(cluster.clone()), Priority::Resync);
         }
+        let example = found.example.as_ref().map_or_else(String::new, |(key, generation)| {
+            format!(" (here {key}, at generation {generation} of the VidraResource)")
+        });
+        self.behind(session, found.later > 0, total, &example)
+    }
+
+    /// The same of a target that goes: what those found that stay says how old its wish may be.
+    pub(super) fn goes_behind(&self, session: &Session) -> Option<Delivery> {
+        if mutants::is(Mutant::LeavesBehind) {
+            return None;
+        }
+        self.behind(session, false, session.later.of_others(self.key), "")
+    }
+
+    /// `total`: objects on the member from later declarations; `found`: some of them are this target's.
+    fn behind(&self, session: &Session, found: bool, total: usize, example: &str) -> Option<Delivery> {
+        let cluster = &self.key.cluster;
         let member = self.hub.catalog.member(cluster)?;
         let confirmed = member.annotations().get(CONFIRM).is_some_and(|word| word == CONFIRM_RESTORE);
         if confirmed {
             return None;
         }
-        let awaited = match found.later > 0 || !session.later.is_complete() {
+        let awaited = match found || !session.later.is_complete() {
             true => self.looked(session),
             false => None,
         };
@@ -60,9 +77,6 @@ impl Pass<'_> {
         if total <= FEW {
             return None;
         }
-        let example = found.example.as_ref().map_or_else(String::new, |(key, generation)| {
-            format!(" (here {key}, at generation {generation} of the VidraResource)")
-        });
         let so = format!("on {cluster} were applied from later declarations than this hub has");
         let what = format!(
             "it seems to be restored from an older backup, and nothing is written there. Apply the later VidraResources, or \

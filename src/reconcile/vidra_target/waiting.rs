@@ -1,6 +1,7 @@
 //! What keeps a plan that was performed without failure from being everything, in words.
 
 use vidra_core::{
+    mutants::{self, Mutant},
     object::{Gvk, ObjectKey},
     plan::{Plan, Refusal, Wait},
     render::Unresolved,
@@ -8,7 +9,7 @@ use vidra_core::{
 };
 
 use super::follow::{Blind, Unseen};
-use crate::desired::Desired;
+use crate::{desired::Desired, member::kinds::Kinds};
 
 /// The first wave with an object that cannot be planned.
 pub(super) fn unplannable(desired: &Desired, blind: &Blind) -> Option<i32> {
@@ -31,18 +32,23 @@ pub(super) fn complaint(
     plan: &Plan,
     desired: &Desired,
     blind: &Blind,
+    kinds: &Kinds,
     note: impl Fn(&ObjectKey) -> Option<String>,
 ) -> Option<Delivery> {
     if let Some(refusal) = plan.refusals.first() {
-        let message = match refusal {
-            Refusal::NotOurs(key) => format!(
-                "{key} bears the hub's label and cannot be proved to be the hub's; delete it in the member, drop it from the manifest, or set conflicts.existing to take it over"
+        let (reason, message) = match refusal {
+            Refusal::NotOurs(key) => (
+                "NotOurs",
+                format!(
+                    "{key} bears the hub's label and cannot be proved to be the hub's; delete it in the member, drop it from the manifest, or set conflicts.existing to take it over"
+                ),
             ),
-            Refusal::Controlled(key) => {
-                format!("{key} is owned by a controller in the member; drop it from the manifest")
-            }
+            Refusal::Controlled(key) => (
+                "ControlledByOther",
+                format!("{key} is owned by a controller in the member; drop it from the manifest"),
+            ),
         };
-        return Some(Delivery::Failed { reason: "NotOurs", message, stalled: true });
+        return Some(Delivery::Failed { reason, message, stalled: true });
     }
     // What a person must mend comes first.
     if let Some((place, Unseen { why, .. })) = blind.places.iter().find(|(_, unseen)| !unseen.passes) {
@@ -83,8 +89,21 @@ pub(super) fn complaint(
             },
         });
     }
-    let unresolved = desired.unresolved.first()?;
-    Some(Delivery::Failed { reason: "KindUnknown", message: unknown(unresolved, desired), stalled: true })
+    desired.unresolved.first().map(|unresolved| kind_unknown(unresolved, desired, kinds))
+}
+
+/// The member does not say that it serves a kind: where its discovery is whole, it does not.
+fn kind_unknown(unresolved: &Unresolved, desired: &Desired, kinds: &Kinds) -> Delivery {
+    let Unresolved { place, gvk, name, .. } = unresolved;
+    let is_stale = kinds.is_stale(gvk) && !mutants::is(Mutant::StaleUnknown);
+    let message = match is_stale {
+        true => format!(
+            "{place}: the member cannot tell whether it serves {gvk} (object {name:?}), for what serves the API group {} there does not answer; see kubectl get apiservices in the member",
+            gvk.group
+        ),
+        false => unknown(unresolved, desired),
+    };
+    Delivery::Failed { reason: "KindUnknown", message, stalled: !is_stale }
 }
 
 fn unknown(unresolved: &Unresolved, desired: &Desired) -> String {
@@ -106,4 +125,34 @@ fn defines(body: &serde_json::Value, gvk: &Gvk) -> bool {
     body["kind"] == "CustomResourceDefinition"
         && spec["group"] == *gvk.group
         && spec["names"]["kind"] == *gvk.kind
+}
+
+#[cfg(test)]
+mod tests {
+    use vidra_core::manifest::Place;
+
+    use super::*;
+
+    #[test]
+    fn a_kind_whose_group_does_not_answer_is_not_told_as_one_to_install() {
+        let unresolved = Unresolved {
+            place: Place { source: None, document: 1, line: None },
+            gvk: Gvk::new("test.io", "v1", "Book"),
+            namespace: "shop".to_owned(),
+            name: "one".to_owned(),
+            wave: 0,
+        };
+        let told = |stale: &[&str]| {
+            let mut kinds = Kinds::default();
+            kinds.stale.extend(stale.iter().map(|one| (*one).to_owned()));
+            match kind_unknown(&unresolved, &Desired::default(), &kinds) {
+                Delivery::Failed { reason: "KindUnknown", message, stalled } => (message, stalled),
+                other => panic!("{other:?}"),
+            }
+        };
+        let (message, stalled) = told(&["other.io/v1"]);
+        assert!(stalled && message.contains("install its CRD"), "{message}");
+        let (message, stalled) = told(&["other.io/v1", "test.io/v1"]);
+        assert!(!stalled && message.contains("test.io there does not answer"), "{message}");
+    }
 }

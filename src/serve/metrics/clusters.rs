@@ -113,7 +113,7 @@ mod tests {
             "{text}"
         );
 
-        // One of that name begins anew; new credentials do not.
+        // One of that name begins again; new credentials do not.
         clusters.of("tokyo").called("apply", "ok");
         clusters.of("tokyo").called("apply", "ok");
         let text = metrics.render();

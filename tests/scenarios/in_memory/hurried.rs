@@ -74,7 +74,7 @@ fn a_status_and_an_inventory_that_are_not_answered_hold_up_no_repair() {
             let hook = move |call: &Call| if writes(call) { Fault::Hang } else { Fault::None };
             let mark = hub.requests().last().map_or(0, |call| call.index + 1);
             hub.set_fault(Arc::new(hook));
-            // Made anew it has another uid, which the inventory is told.
+            // Made again it has another uid, which the inventory is told.
             alice.delete(&first).await;
             wait_for("the write", SOON, async || {
                 match hub.requests().iter().any(|call| call.index >= mark && writes(call)) {

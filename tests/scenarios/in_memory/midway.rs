@@ -15,7 +15,7 @@ use testkit::world::{At, SOON, Who, World, wait_for};
 use vidra_api::TargetState;
 
 use super::scenario;
-use crate::{config_map, says};
+use crate::{config_map, member_without_credentials, says};
 
 /// Far more than are in flight at once.
 const MANY: usize = 300;
@@ -158,11 +158,7 @@ fn a_removal_stops_when_its_objects_are_to_stay_though_the_hubs_api_takes_no_tar
 fn a_younger_name_of_a_cluster_writes_nothing_more_once_the_older_one_is_admitted() {
     scenario(async |world| {
         let (alice, settings) = (world.alice("berlin").await, At::config_map(&world.ns, "settings"));
-        // Older, and nobody knows yet which cluster it is.
-        let older = json!({"apiVersion": "vidra.dev/v1alpha1", "kind": "MemberCluster", "spec": {},
-            "metadata": {"name": "austin"}});
-        world.hub.create(older).await;
-        world.member_says("austin", "CredentialsValid", "False").await;
+        member_without_credentials(&world, "austin").await;
         world.register(&["berlin"]).await;
         world.deliver("shop", &["berlin"], &config_map("settings", "one")).await;
         world.ready("shop").await;

@@ -60,7 +60,35 @@ fn a_reconcile_that_panics_keeps_no_other_from_its_work_and_is_tried_again() {
 }
 
 #[test]
-fn a_watch_of_the_hub_that_panics_is_named_by_livez_until_it_is_begun_anew() {
+fn an_informer_whose_task_panics_is_not_told_as_synced() {
+    scenario(async |world| {
+        world.register(&["berlin"]).await;
+        world.deliver("shop", &["berlin"], &config_map("settings", "one")).await;
+        world.ready("shop").await;
+        let synced = |count: i64| {
+            move |member: &Value| {
+                let watches = &member["status"]["watches"];
+                watches["total"] == 1 && watches["synced"] == count
+            }
+        };
+        let at = world.member_at("berlin");
+        world.hub.when(&at, "followed", synced(1)).await;
+        let berlin = world.bed().memory("berlin").expect("this bed is in memory");
+        let hook = |call: &Call| {
+            assert!(call.verb != Verb::Watch || call.resource != "configmaps", "on purpose");
+            Fault::None
+        };
+        berlin.set_fault(Arc::new(hook));
+        berlin.cut_watches();
+        world.hub.when(&at, "not followed", synced(0)).await;
+        berlin.clear_fault();
+        world.hub.when(&at, "followed again", synced(1)).await;
+        world.end().await;
+    });
+}
+
+#[test]
+fn a_watch_of_the_hub_that_panics_is_named_by_livez_until_it_is_begun_again() {
     scenario(async |world| {
         world.register(&["berlin"]).await;
         world.deliver("shop", &["berlin"], &config_map("settings", "one")).await;

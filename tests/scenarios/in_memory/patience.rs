@@ -70,7 +70,7 @@ fn a_silent_member_that_is_deleted_is_let_go_by_itself_ten_minutes_later() {
     scenario(async |mut world| {
         let frozen = deleted_while_silent(&world).await;
         minutes(5).await;
-        // A new process does not count anew.
+        // A new process does not count again.
         world.restart_hub().await;
         minutes(4).await;
         assert!(is_there(&world).await);

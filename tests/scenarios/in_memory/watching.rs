@@ -147,7 +147,7 @@ fn a_watch_that_is_silent_and_does_not_end_counts_for_nothing() {
 }
 
 #[test]
-fn a_member_that_was_restored_from_a_backup_is_listed_anew_and_loses_nothing() {
+fn a_member_that_was_restored_from_a_backup_is_listed_again_and_loses_nothing() {
     scenario(async |world| {
         world.register(&["berlin"]).await;
         set(&world, json!({"verifyInterval": "0s"})).await;
@@ -182,7 +182,7 @@ fn a_member_that_was_restored_from_a_backup_is_listed_anew_and_loses_nothing() {
 }
 
 #[test]
-fn watches_whose_position_has_expired_are_begun_anew() {
+fn watches_whose_position_has_expired_are_begun_again() {
     scenario(async |world| {
         world.register(&["berlin"]).await;
         set(&world, json!({"verifyInterval": "0s"})).await;

@@ -16,7 +16,7 @@ use testkit::world::{Access, At, World};
 use vidra_api::{DriftState, TargetState, VidraTargetStatus};
 
 use super::scenario;
-use crate::{apply_modes::annotated, config_map, config_map_in, says, uid};
+use crate::{apply_modes::immutable_settings, config_map, says, uid};
 
 /// From now on berlin has a webhook that marks the value of every ConfigMap of this name, once.
 fn rewrite(world: &World) {
@@ -373,18 +373,13 @@ fn what_a_webhook_refuses_with_409_is_not_deleted_to_be_made_again() {
     scenario(async |world| {
         world.register(&["berlin"]).await;
         let (alice, settings) = (world.alice("berlin").await, At::config_map(&world.ns, "settings"));
-        let manifest = |value: &str| {
-            let mut declared = config_map_in("", "settings", value);
-            declared["immutable"] = true.into();
-            annotated(declared, &[("on-immutable", "Recreate")])
-        };
-        world.deliver("shop", &["berlin"], &manifest("one")).await;
+        world.deliver("shop", &["berlin"], &immutable_settings("one")).await;
         world.ready("shop").await;
         let made = uid(&alice.live(&settings).await);
         // As the hub asks whether it could be made, and as it would be made.
         for details in [Value::Null, json!({"group": "", "kind": "ledgers", "name": "main"})] {
             refuse_about(&world, Verb::Create, (409, "AlreadyExists"), &details);
-            world.deliver("shop", &["berlin"], &manifest("two")).await;
+            world.deliver("shop", &["berlin"], &immutable_settings("two")).await;
             is_told(&world, "shop").await;
             assert_eq!(uid(&alice.live(&settings).await), made, "it was deleted and cannot be made again");
         }

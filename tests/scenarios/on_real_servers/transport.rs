@@ -172,7 +172,7 @@ fn a_member_whose_answers_drip_is_given_up_and_makes_no_other_late() {
 }
 
 #[test]
-fn a_list_that_breaks_in_its_middle_is_read_anew_and_shows_nothing_to_be_gone() {
+fn a_list_that_breaks_in_its_middle_is_read_again_and_shows_nothing_to_be_gone() {
     scenario(async |mut world| {
         let proxy = behind(&world, "berlin").await;
         let filler = "x".repeat(8_000);
@@ -194,7 +194,7 @@ fn a_list_that_breaks_in_its_middle_is_read_anew_and_shows_nothing_to_be_gone() 
             let requests = world.requests("berlin", &mark).into_iter();
             requests.filter(|one| one.verb == "list" && one.resource == "configmaps").count()
         };
-        assert!(lists(&world) > 1, "it is read anew");
+        assert!(lists(&world) > 1, "it is read again");
         assert_eq!(world.metric("vidra_informers_synced{cluster=\"berlin\"}"), 0.0);
         assert_eq!(world.writes("berlin", &mark), []);
 

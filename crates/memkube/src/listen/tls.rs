@@ -1,4 +1,4 @@
-//! The certificates of a server: a CA, and a certificate for 127.0.0.1 and localhost. Made anew at each start;
+//! The certificates of a server: a CA, and a certificate for 127.0.0.1 and localhost. Made again at each start;
 //! nothing that a test compares depends on them.
 
 use std::net::{IpAddr, Ipv4Addr};

@@ -9,7 +9,7 @@ use crate::store::{Place, Resource, Store, Stored};
 
 /// The group of Roles and bindings.
 pub(in crate::rights) const API: &str = "rbac.authorization.k8s.io";
-/// The same, for the store: a write to it makes the rules be read anew.
+/// The same, for the store: a write to it makes the rules be read again.
 pub(crate) const GROUP: &str = API;
 
 /// All rules of a cluster, by binding: ClusterRoleBindings first, each kind in the order of names.

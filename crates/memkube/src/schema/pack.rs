@@ -136,7 +136,7 @@ pub fn builtin() -> &'static Bundle {
     &BUNDLE
 }
 
-/// The OpenAPI v3 documents by path, as the real server has them. Read anew at each call: 6 MB of text.
+/// The OpenAPI v3 documents by path, as the real server has them. Read again at each call: 6 MB of text.
 pub fn documents() -> BTreeMap<String, Box<serde_json::value::RawValue>> {
     let text = unpack(PACKED, true).unwrap_or_default();
     serde_json::from_slice(&text).unwrap_or_default()

@@ -112,7 +112,7 @@ async fn a_write_lands_though_its_caller_is_long_dead_but_not_when_the_cluster_i
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stopped_server_finds_what_was_given_up_in_its_queue_unless_it_is_started_anew() {
+async fn a_stopped_server_finds_what_was_given_up_in_its_queue_unless_it_is_started_again() {
     for (next, found) in [(None, true), (Some(Down::Refuse), false)] {
         let cluster = cluster();
         let api = config_maps(&cluster);

@@ -75,7 +75,7 @@ fn condition(object: &Value, kind: &str) -> String {
 const SECOND: Duration = Duration::from_secs(1);
 
 #[tokio::test(start_paused = true)]
-async fn a_deployment_becomes_ready_by_halves_and_a_new_generation_starts_it_anew() {
+async fn a_deployment_becomes_ready_by_halves_and_a_new_generation_starts_it_again() {
     let cluster = cluster();
     let _running = run(&cluster, |_| Outcome::Ready(10 * SECOND));
     post(&cluster, DEPLOYMENTS, workload(4)).await;

@@ -4,7 +4,7 @@
 //! server made kubectl print, and its exit code in brackets where it is not 0. Ages, times, uids, addresses and
 //! the namespace are replaced by words. Where 1.32 prints something else, `NAME.old.txt` beside it has that.
 //! With `MEMKUBE_REAL_KUBECONFIG` set the sessions run on that server (one whose only controllers are the garbage
-//! collector and that of namespaces), and with `MEMKUBE_RECORD=1` as well the files are written anew.
+//! collector and that of namespaces), and with `MEMKUBE_RECORD=1` as well the files are written again.
 
 mod run;
 
@@ -80,7 +80,7 @@ async fn both_kubectls_print_what_a_real_server_makes_them_print() -> Result<()>
     if wrong.is_empty() { Ok(()) } else { bail!("kubectl prints something else:\n{}", wrong.join("\n")) }
 }
 
-/// Holds the sessions to the real server, or records them anew.
+/// Holds the sessions to the real server, or records them again.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_real_server_still_makes_kubectl_print_that() -> Result<()> {
     let Some(path) = std::env::var_os("MEMKUBE_REAL_KUBECONFIG") else { return Ok(()) };

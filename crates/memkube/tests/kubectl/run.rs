@@ -52,7 +52,7 @@ await() { n=0; until "$@" >/dev/null 2>&1; do n=$((n+1)); [ $n -lt 200 ] || { ec
 const NAMESPACE: &str = "sessions";
 
 impl Bed {
-    /// Runs the commands of a session anew; gives it with what they print now.
+    /// Runs the commands of a session again; gives it with what they print now.
     pub async fn session(&self, text: &str) -> Result<String> {
         let directory = tempfile::tempdir()?;
         let namespace = if self.real {

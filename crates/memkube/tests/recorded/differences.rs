@@ -22,7 +22,7 @@ const KNOWN: [Known; 6] = [
     },
     Known {
         why: "A write that changes nothing of a custom resource that was applied with empty annotations, or \
-              whose defaults came only through scale, is one: it is stored anew in another form.",
+              whose defaults came only through scale, is one: it is stored again in another form.",
         is: |step, found| step.path.contains(GROUP) && unversioned(&step.answer) == unversioned(found),
     },
     Known {

@@ -163,7 +163,7 @@ async fn within_a_second(bed: &Bed, steps: &[Step]) -> Result<Vec<Value>> {
     }
 }
 
-/// Holds the recordings to the real server, or makes them anew.
+/// Holds the recordings to the real server, or makes them again.
 #[tokio::test]
 async fn the_real_server_still_answers_as_recorded() -> Result<()> {
     let Some(bed) = real().await? else { return Ok(()) };

@@ -294,7 +294,7 @@ impl State {
         let answer = self.member.send(request).await?;
         let (mut parts, body) = answer.into_parts();
         parts.version = Version::HTTP_11;
-        // It is said anew, where it is known.
+        // It is said again, where it is known.
         for name in [header::TRANSFER_ENCODING, header::CONNECTION] {
             parts.headers.remove(name);
         }

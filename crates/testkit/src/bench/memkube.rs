@@ -1,5 +1,5 @@
 //! A fleet that is simulated: the members' clusters in one process of memkube, the hub's API in another, and the
-//! hub a process of its own that can be started anew.
+//! hub a process of its own that can be started again.
 
 use std::{
     path::{Path, PathBuf},

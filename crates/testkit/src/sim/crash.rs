@@ -137,7 +137,7 @@ fn words(panic: Box<dyn Any + Send>) -> String {
 async fn reach(world: &World, wanted: &State, trouble: &Trouble) {
     let began = Instant::now();
     let crashes = trouble.crashes.len();
-    // Each life may have to wait a second until it may write a status, and for pruneDelay anew before it prunes.
+    // Each life may have to wait a second until it may write a status, and for pruneDelay again before it prunes.
     let within = RECOVERS_WITHIN + LIFE * u32::try_from(trouble.restless).unwrap_or(u32::MAX);
     if trouble.lost.is_some() || trouble.stale.is_some() {
         sleep(BLIND).await;

@@ -48,8 +48,8 @@ impl Doc {
         self.directives.apply == ApplyMode::IfAbsent
     }
 
-    /// May it be deleted to be made anew?
-    pub fn may_be_made_anew(&self) -> bool {
+    /// May it be deleted to be made again?
+    pub fn may_be_made_again(&self) -> bool {
         self.directives.on_immutable == OnImmutable::Recreate
     }
 

@@ -261,9 +261,9 @@ impl Index {
         past.any(|live| !doc.is_for_each_content() || super::doc::holds(&doc.body, live))
     }
 
-    /// May it be deleted to be made anew?
-    pub fn may_be_made_anew(&self, key: &Key) -> bool {
-        self.declared.wanted_since(key).any(|(.., doc)| doc.may_be_made_anew())
+    /// May it be deleted to be made again?
+    pub fn may_be_made_again(&self, key: &Key) -> bool {
+        self.declared.wanted_since(key).any(|(.., doc)| doc.may_be_made_again())
     }
 
     /// Does an inventory hold this uid?

@@ -208,7 +208,7 @@ impl Observer {
         }
     }
 
-    /// What a member had then is what it has now; its objects are looked at anew.
+    /// What a member had then is what it has now; its objects are looked at again.
     pub fn restore(&self, member: &str, backup: &Backup) {
         let cluster = &self.clusters.members[member];
         cluster.restore(backup);

@@ -110,7 +110,7 @@ impl World {
         tokio::time::timeout(LONG, ended).await.expect("the hub ends by itself")
     }
 
-    /// Stops the hub and starts it anew: it remembers nothing.
+    /// Stops the hub and starts it again: it remembers nothing.
     pub async fn restart_hub(&mut self) {
         self.stop_hub().await;
         self.start_hub().await;

@@ -117,7 +117,7 @@ at_every_call! {
     a_removal_by_waves_survives_a_crash_at_every_call: Turn::EndWaves,
     an_object_applied_once_survives_a_crash_at_every_call: Turn::Once,
     an_object_applied_once_more_survives_a_crash_at_every_call: Turn::OnceMore,
-    an_object_made_anew_survives_a_crash_at_every_call: Turn::Recreate,
+    an_object_made_again_survives_a_crash_at_every_call: Turn::Recreate,
     an_object_made_where_there_is_none_survives_a_crash_at_every_call: Turn::IfAbsent,
     an_approved_loss_of_objects_survives_a_crash_at_every_call: Parting::ApproveObjects,
     an_emptied_manifest_survives_a_crash_at_every_call: Parting::Empty,

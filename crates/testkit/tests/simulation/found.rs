@@ -141,9 +141,9 @@ fn an_edit_that_only_a_relist_shows_is_undone() {
     assert_eq!(of_expired_watches(), [""; 0]);
 }
 
-/// Made anew, it was deleted, whatever its annotation said.
+/// Made again, it was deleted, whatever its annotation said.
 #[test]
-fn an_object_that_somebody_keeps_is_not_deleted_to_be_made_anew() {
+fn an_object_that_somebody_keeps_is_not_deleted_to_be_made_again() {
     run(26, || async {
         let world = World::new(Shape::new(26)).await;
         let fixed = |value: &str| {
@@ -162,7 +162,7 @@ fn an_object_that_somebody_keeps_is_not_deleted_to_be_made_anew() {
         has(&world, "tokyo", "a", "one");
         has(&world, "berlin", "a", "two");
         world.patch("tokyo", &config_map("a"), keeps(None)).await;
-        world.until("it is made anew", Duration::from_secs(330), || ready(&world, "shop")).await;
+        world.until("it is made again", Duration::from_secs(330), || ready(&world, "shop")).await;
         has(&world, "tokyo", "a", "two");
         ended(world).await;
     });

@@ -1,4 +1,4 @@
-//! What annotations of a manifest ask for: waves, objects that are applied once, objects that are made anew.
+//! What annotations of a manifest ask for: waves, objects that are applied once, objects that are made again.
 
 use serde_json::{Value, json};
 use testkit::sim::{
@@ -21,7 +21,7 @@ pub enum Turn {
     Once,
     /// The same, and its content changes.
     OnceMore,
-    /// An object that cannot be changed changes, and is made anew.
+    /// An object that cannot be changed changes, and is made again.
     Recreate,
     /// An object that is made where there is none was edited, and its content changes.
     IfAbsent,

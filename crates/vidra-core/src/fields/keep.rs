@@ -18,7 +18,7 @@ use super::set::{FieldSet, Node};
 /// `declared` as `manager` is to apply it to `live`, so that nothing changes at `paths`.
 ///
 /// A path whose parent is missing in `live` stays as declared: there is nothing to leave alone, and what is made
-/// anew is made whole. Where `manager` has no entry at all, live values are sent, so that they stay when their
+/// again is made whole. Where `manager` has no entry at all, live values are sent, so that they stay when their
 /// present owner goes.
 pub fn keeping<'a>(
     declared: &Value,

@@ -194,7 +194,7 @@ fn drift_that_comes_back_within_the_window_goes_on_with_the_fight() {
 }
 
 #[test]
-fn a_new_declaration_begins_anew_and_what_is_no_longer_declared_is_forgotten() {
+fn a_new_declaration_begins_again_and_what_is_no_longer_declared_is_forgotten() {
     let mut fights = fought();
     assert!(fights.review(|_| Some(hash("two")), &found(&["a"]), at(6)).left_alone.is_empty());
     assert!(fights.is_empty());

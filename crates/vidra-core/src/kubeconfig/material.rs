@@ -30,7 +30,7 @@ impl fmt::Debug for SecretString {
 }
 
 const NOT_BASE64: &str = "is not base64: put the PEM text there, encoded in base64";
-const DAMAGED_PEM: &str = "holds damaged PEM: copy the file anew and encode it in base64";
+const DAMAGED_PEM: &str = "holds damaged PEM: copy the file again, and encode it in base64";
 
 /// One or more certificates.
 pub(super) fn certificates(base64: &str) -> Result<Vec<CertificateDer<'static>>, &'static str> {

@@ -13,7 +13,7 @@ pub const HEALTH_CHECK_TIMEOUT: &str = "HealthCheckTimeout";
 /// What is waited for now: since it was first waited for, as far as that is the same wave of the same revision.
 ///
 /// While the member is out of reach, or calls fail, nobody can get healthy in the hub's eyes: the time counts
-/// anew after it.
+/// again after it.
 pub(super) fn next(before: Option<&Progress>, facts: &TargetFacts<'_>) -> Option<Progress> {
     let waits = match &facts.delivery {
         Delivery::Applied => facts.unready.is_waited_for() && !facts.leaving,

@@ -191,8 +191,10 @@ fn readiness(facts: &ResourceFacts<'_>, summary: &Summary) -> (bool, &'static st
             one.state == Some(TargetState::Suspended) && !is_revoked(one.state, one.reason.as_deref())
         });
         let first = member.map_or("", |one| &one.cluster);
-        let message =
-            format!("{rest} of {} targets rest, for their members are suspended: {first}", summary.targets);
+        let message = format!(
+            "{rest} of {} targets are suspended with their members; to go on, set spec.suspend of the MemberCluster to false: {first}",
+            summary.targets
+        );
         return (false, "TargetsSuspended", message);
     }
     if rest > 0 {
@@ -435,7 +437,10 @@ mod tests {
         let told = status_of(&[well(), rests]);
         assert_eq!(condition(&told, READY), ("False".into(), "TargetsSuspended".into()));
         let message = &find(&told.conditions, READY).unwrap().message;
-        assert_eq!(message, "1 of 2 targets rest, for their members are suspended: b");
+        assert_eq!(
+            message,
+            "1 of 2 targets are suspended with their members; to go on, set spec.suspend of the MemberCluster to false: b"
+        );
     }
 
     #[test]

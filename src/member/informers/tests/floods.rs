@@ -2,7 +2,7 @@
 
 use futures::StreamExt;
 
-use super::{super::run::endless_pause, *};
+use super::{super::rests::rest_after, *};
 
 /// Objects that a flood is made of are so large.
 const SIZE: usize = 64 << 10;
@@ -85,7 +85,7 @@ fn endless(asked: Arc<AtomicUsize>) -> Client {
 #[test]
 fn a_list_that_took_long_and_did_not_end_costs_little_of_its_rest() {
     for (took, rests) in [(0, 60), (1, 60), (2, 60), (10, 300), (60, 1800), (120, 3600), (86_400, 3600)] {
-        assert_eq!(endless_pause(Duration::from_secs(took)), Duration::from_secs(rests), "{took} s");
+        assert_eq!(rest_after(Duration::from_secs(took)), Duration::from_secs(rests), "{took} s");
     }
 }
 
@@ -99,6 +99,9 @@ async fn a_list_that_shows_objects_without_end_is_given_up_told_and_begun_again_
     assert!(said.lock().iter().any(|one: &String| one.starts_with("ListEndless: ")), "{:?}", said.lock());
     let first = asked.load(Ordering::Relaxed);
     assert!(first <= 30, "{first} pages were read");
+    // Whoever asks.
+    let failed = hostile.list_now(&place(""), &needs(&["team"])[&gvk()]).await;
+    assert_eq!(failed.len(), 1, "{failed:?}");
     tokio::time::sleep(Duration::from_secs(40)).await;
     assert_eq!(asked.load(Ordering::Relaxed), first, "it is begun again too soon");
     tokio::time::sleep(Duration::from_secs(40)).await;

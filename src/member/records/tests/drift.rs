@@ -29,7 +29,11 @@ fn evidence_is_kept_while_the_drift_lasts_and_no_longer() {
     records.fold(&gvk(), live(11, "slow", false), Source::Watch);
     assert_eq!(found(&records), Some((ChangeKind::Modified, vec![".data.mode".into()])));
     assert!(kept_bytes(&records) > 0);
-    assert_eq!(records.fold(&gvk(), live(12, "slower", false), Source::Watch), [target()], "it is told anew");
+    assert_eq!(
+        records.fold(&gvk(), live(12, "slower", false), Source::Watch),
+        [target()],
+        "it is told again"
+    );
     // Put back by hand.
     assert_eq!(records.fold(&gvk(), live(13, "fast", false), Source::Watch), [target()]);
     assert_eq!((found(&records), kept_bytes(&records)), (None, 0));
@@ -85,7 +89,7 @@ fn what_a_read_told_of_an_object_that_is_not_seen_is_kept_until_something_is_see
     assert_eq!(told(&records), plan::Vanished { applied: hash, told: true });
     assert_eq!(found(&records), Some((ChangeKind::Missing, vec![])));
     // A list shows nothing new of it.
-    records.listed(&gvk(), "", &BTreeSet::new(), records.mark());
+    records.listed(&gvk(), "", &BTreeSet::new(), (records.mark(), 0));
     assert!(told(&records).told);
     records.ask_again();
     assert!(!told(&records).told, "contact was lost");

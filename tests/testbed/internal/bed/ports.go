@@ -1,7 +1,7 @@
 package bed
 
 // Free TCP ports on loopback. Another program may take one before its server
-// binds it; whoever starts a server tries anew with another port.
+// binds it; whoever starts a server tries again with another port.
 
 import (
 	"errors"

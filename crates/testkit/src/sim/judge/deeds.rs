@@ -128,7 +128,7 @@ impl Judge {
         let then = self.sight(now, SIGHT);
         let owners: Vec<String> =
             appliers(old).iter().filter_map(|owner| owner.rsplit('/').next()).map(str::to_owned).collect();
-        let remakes = self.index.may_be_made_anew(key);
+        let remakes = self.index.may_be_made_again(key);
         let wanted = self
             .index
             .declared

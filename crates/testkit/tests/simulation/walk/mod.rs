@@ -105,7 +105,7 @@ fn walk(seed: u64, told: bool) -> Walked {
                 walk.roll_out(false).await;
                 walk.world.observer.judge_claims(STALE_AFTER);
             }
-            // A watch that failed again and again is begun anew after a minute; if it has expired, another.
+            // A watch that failed again and again is begun again after a minute; if it has expired, another.
             sleep(CLEARS_WITHIN + LANDS_WITHIN + STALE_AFTER + SLACK).await;
             walk.tell("the end");
             walk.judge_before_the_nudge().await;

@@ -64,7 +64,7 @@ fn overrides() -> [(&'static str, Value); 5] {
             "app",
             json!({"clusterSelector": pool, "target": {"kind": "Deployment"}, "mergePatch": {"spec": {"replicas": 3}}}),
         ),
-        // It cannot be changed, and is made anew.
+        // It cannot be changed, and is made again.
         (
             "d",
             json!({"target": of("d"), "set": [{"path": ".data.city", "expression": "cluster.labels['city']"}]}),
@@ -292,7 +292,7 @@ impl Walk {
         }
     }
 
-    /// What overrides use of a member that has none of it, which may have come anew.
+    /// What overrides use of a member that has none of it, which may have come again.
     pub(super) async fn describe_members(&self) {
         for member in MEMBERS {
             let object =

@@ -166,7 +166,7 @@ fn an_object_that_is_applied_once_is_applied_for_each_content_and_never_again() 
         base().hold("ConfigMap", "a", "").live("ConfigMap", "a", drifted).plan(Wish::Present).stages.len(),
         0
     );
-    // Another content: made anew where it is gone, applied where it is there.
+    // Another content: made again where it is gone, applied where it is there.
     assert_eq!(*only(&settled(base(), "u", "h0").plan(Wish::Present)), Action::Create);
     let changed = settled(base(), "u", "h0").live("ConfigMap", "a", live("u", "h0"));
     let apply = Action::Apply { uid: "u".into(), why: Why::Changed, force: true };
