@@ -13,7 +13,7 @@ use bytes::{Buf, BytesMut};
 use http_body_util::BodyExt;
 use kube::{
     Client, Resource,
-    api::{ListParams, VersionMatch, WatchParams},
+    api::{ListParams, WatchParams},
     client::Body,
     core::{Request, Status},
 };
@@ -192,13 +192,26 @@ impl Wire {
         self.answer(request, within).await
     }
 
-    /// Whether the server is as far as this resourceVersion.
+    /// Whether the server is as far as this resourceVersion. It is asked how far it is: asked whether it has that version, one
+    /// that was restored would wait until it has come so far again, by other changes.
     ///
     /// # Errors
-    /// [`Class::Expired`]: it is not, or it has forgotten it.
+    /// [`Class::Expired`]: it is not.
     pub async fn reaches(&self, version: &str, within: Duration) -> Result<(), CallError> {
-        let params = self.params.clone().at(version).matching(VersionMatch::NotOlderThan).limit(1);
-        self.answer(Request::new(self.path.as_str()).list(&params), within).await.map(drop)
+        let params = self.params.clone().limit(1);
+        let text = self.answer(Request::new(self.path.as_str()).list(&params), within).await?;
+        let number = |version: &str| version.parse::<u64>().ok();
+        let is_behind = match (number(Page::read(&text)?.version()), number(version)) {
+            (Some(is), Some(was)) => is < was,
+            _ => false,
+        };
+        match is_behind {
+            true => {
+                let message = "the server is not as far as it was".to_owned();
+                Err(CallError { class: Class::Expired, message })
+            }
+            false => Ok(()),
+        }
     }
 
     async fn answer(
