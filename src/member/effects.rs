@@ -166,8 +166,10 @@ impl Actor<'_> {
     }
 
     async fn apply(&self, declared: &Declared, uid: &str, why: Why, force: bool) -> Step {
-        if self.session.records.has_lost_entry(&declared.key, &self.owner.hash) {
-            self.reclaim(declared, uid).await?;
+        if self.session.records.has_lost_entry(&declared.key, &self.owner.hash)
+            && let Err(error) = self.reclaim(declared, uid).await
+        {
+            return self.or_change_immutable(declared, uid, Err(error), Was::Ours).await;
         }
         if !force
             && why != Why::Missing

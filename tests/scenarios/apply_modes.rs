@@ -173,6 +173,26 @@ fn a_field_that_cannot_be_changed_is_told_and_on_request_the_object_is_made_agai
 }
 
 #[test]
+fn an_immutable_config_map_is_made_again_though_a_restore_has_emptied_its_managed_fields() {
+    scenario(async |mut world| {
+        world.register(&["berlin"]).await;
+        let alice = world.alice("berlin").await;
+        let at = At::config_map(&world.ns, "settings");
+        world.deliver("shop", &["berlin"], &immutable_settings("one")).await;
+        world.ready("shop").await;
+        let before = uid(&alice.live(&at).await);
+        world.stop_hub().await;
+        alice.merge(&at, json!({"metadata": {"managedFields": [{}]}})).await;
+        world.deliver("shop", &["berlin"], &immutable_settings("two")).await;
+        world.start_hub().await;
+        let live = alice.when(&at, "made again", says("two")).await;
+        assert_ne!(uid(&live), before);
+        world.ready("shop").await;
+        world.end().await;
+    });
+}
+
+#[test]
 fn an_immutable_config_map_is_made_again_and_an_object_that_others_share_is_not() {
     scenario(async |world| {
         world.register(&["berlin"]).await;
