@@ -514,14 +514,9 @@ impl Pass<'_> {
             may_be_declared: &|_| false,
             policy: self.policy(),
         });
-        if let Some(held) = self.goes_behind(session).filter(|_| !plan.is_empty()) {
-            let held = match held {
-                Delivery::Waiting { reason, message } => {
-                    session.later.wait(self.key, false);
-                    Delivery::TearingDown { reason, message }
-                }
-                held => held,
-            };
+        if !plan.is_empty()
+            && let Some(held) = self.goes_behind(session)
+        {
             self.conclude(held, &desired, None, &Report::default()).await?;
             return Ok(Verdict::Retry(RETRY_MOST));
         }

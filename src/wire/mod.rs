@@ -201,17 +201,12 @@ impl Wire {
         let params = self.params.clone().limit(1);
         let text = self.answer(Request::new(self.path.as_str()).list(&params), within).await?;
         let number = |version: &str| version.parse::<u64>().ok();
-        let is_behind = match (number(Page::read(&text)?.version()), number(version)) {
-            (Some(is), Some(was)) => is < was,
-            _ => false,
-        };
-        match is_behind {
-            true => {
-                let message = "the server is not as far as it was".to_owned();
-                Err(CallError { class: Class::Expired, message })
-            }
-            false => Ok(()),
+        let is = number(Page::read(&text)?.version());
+        if is.zip(number(version)).is_some_and(|(is, was)| is < was) {
+            let message = "the server is not as far as it was".to_owned();
+            return Err(CallError { class: Class::Expired, message });
         }
+        Ok(())
     }
 
     async fn answer(

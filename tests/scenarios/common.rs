@@ -19,7 +19,7 @@ pub fn config_map_in(namespace: &str, name: &str, value: &str) -> Value {
     object
 }
 
-/// Makes a MemberCluster of which nobody knows yet which cluster it is.
+/// Makes a MemberCluster without a registration Secret: the hub cannot tell which cluster it is.
 pub async fn member_without_credentials(world: &World, name: &str) {
     let member = json!({"apiVersion": "vidra.dev/v1alpha1", "kind": "MemberCluster", "spec": {},
         "metadata": {"name": name}});

@@ -1,7 +1,7 @@
 //! What is no longer declared goes, as the policies say; what looks like a mistake is held.
 
 use serde_json::{Value, json};
-use testkit::world::{At, LONG, SOON, World, wait_for};
+use testkit::world::{Access, At, LONG, SOON, World, wait_for};
 use vidra_api::TargetState;
 
 use crate::{apply_modes::annotated, config_map, config_map_in, inventoried, marks, says, scenario, uid};
@@ -421,15 +421,19 @@ async fn held(world: &World, name: &str) -> String {
     vidra_api::find(&conditions, "Stalled").expect("it is stalled").message.clone()
 }
 
+/// One object on the only member: whoever edits it there, where it is, and the manifest.
+async fn settings_on_berlin(world: &World) -> (Access, At, String) {
+    world.register(&["berlin"]).await;
+    let manifest = config_map("settings", "one");
+    world.deliver("shop", &["berlin"], &manifest).await;
+    world.ready("shop").await;
+    (world.alice("berlin").await, At::config_map(&world.ns, "settings"), manifest)
+}
+
 #[test]
 fn an_approved_loss_of_the_last_target_approves_no_later_one() {
     scenario(async |world| {
-        world.register(&["berlin"]).await;
-        let alice = world.alice("berlin").await;
-        let settings = At::config_map(&world.ns, "settings");
-        let manifest = config_map("settings", "one");
-        world.deliver("shop", &["berlin"], &manifest).await;
-        world.ready("shop").await;
+        let (alice, settings, manifest) = settings_on_berlin(&world).await;
         world.deliver("shop", &[], &manifest).await;
         let approved = approval(&held(&world, "shop").await);
         world.hub.merge(&world.resource_at("shop"), approved.clone()).await;
@@ -461,12 +465,7 @@ fn an_approved_loss_of_the_last_target_approves_no_later_one() {
 #[test]
 fn a_removal_that_was_approved_and_taken_back_is_held_again_by_another_word() {
     scenario(async |world| {
-        world.register(&["berlin"]).await;
-        let alice = world.alice("berlin").await;
-        let settings = At::config_map(&world.ns, "settings");
-        let manifest = config_map("settings", "one");
-        world.deliver("shop", &["berlin"], &manifest).await;
-        world.ready("shop").await;
+        let (alice, settings, manifest) = settings_on_berlin(&world).await;
         // It keeps the removal under way until it is taken back.
         let finalizers = |all: Value| json!({"metadata": {"finalizers": all}});
         alice.merge(&settings, finalizers(json!(["example.org/audit"]))).await;

@@ -51,7 +51,7 @@ impl Informers {
                 "lost",
                 "WatchLied",
                 format!(
-                    "the watch of {place} has not told of {objects} objects that a list shows otherwise; all is listed again. \
+                    "the watch of {place} has missed {objects} objects that a list shows otherwise; all is listed again. \
                      Look at what is between the hub and the API server"
                 ),
             ),

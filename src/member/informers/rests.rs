@@ -10,9 +10,9 @@ use crate::{
     queue::jittered,
 };
 
-/// A list that does not end rests so many times the time that it took to find that out.
+/// A list that does not end rests this number of times the time that it took to find that out.
 const REST: u32 = 30;
-/// At least, and at most, so long.
+/// The shortest and the longest rest.
 const RESTS: (Duration, Duration) = (Duration::from_secs(60), Duration::from_secs(3600));
 
 /// A place is not listed before this, and why.

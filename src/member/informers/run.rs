@@ -125,15 +125,14 @@ impl Run {
             if blind.class == Class::Forbidden && self.registry.confine(&self.place, self.id, self.scope) {
                 return;
             }
-            let rests = blind.class == Class::Flood;
             match blind.class {
+                // It rests, as is said above.
+                Class::Flood => continue,
                 Class::Expired => {}
                 Class::Forbidden | Class::Unauthenticated => self.set_state(State::Denied(blind.message)),
                 _ => self.set_state(State::Failing(blind.message)),
             }
-            if !rests {
-                course.pauses.pause(self.registry.rng.as_ref()).await;
-            }
+            course.pauses.pause(self.registry.rng.as_ref()).await;
         }
     }
 

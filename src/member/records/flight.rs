@@ -85,7 +85,7 @@ impl Inner {
         }
     }
 
-    /// Calls are under way for objects that a list of this version (0: nobody knows) does not show: what they are answered
+    /// Calls are under way for objects that a list of this version (0: it is no number) does not show: what they are answered
     /// with is gone, unless it is newer.
     pub(super) fn note_unlisted(&mut self, at: u64, is_unlisted: impl Fn(&ObjectKey) -> bool) {
         if at == 0 || mutants::is(Mutant::AnswersOutlast) {

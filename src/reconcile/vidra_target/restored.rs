@@ -53,7 +53,13 @@ impl Pass<'_> {
         if mutants::is(Mutant::LeavesBehind) {
             return None;
         }
-        self.behind(session, false, session.later.of_others(self.key), "")
+        match self.behind(session, false, session.later.of_others(self.key), "")? {
+            Delivery::Waiting { reason, message } => {
+                session.later.wait(self.key, false);
+                Some(Delivery::TearingDown { reason, message })
+            }
+            held => Some(held),
+        }
     }
 
     /// `total`: objects on the member from later declarations; `found`: some of them are this target's.

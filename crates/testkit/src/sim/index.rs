@@ -9,7 +9,7 @@ use std::{
 use memkube::{Changed, Cluster};
 use serde_json::Value;
 use tokio::time::Instant;
-use vidra_api::labels::{HUB_LABEL, PRUNE};
+use vidra_api::labels::HUB_LABEL;
 
 use super::{
     declared::{Declared, Past, since},
@@ -278,20 +278,11 @@ impl Index {
         holding.filter_map(|(name, _)| Some(name.rsplit_once('.')?.0.to_owned())).collect()
     }
 
-    /// What a person has to replace or to delete before a target can go on: what cannot be changed and is not to be
-    /// deleted; where it goes, what bears the label of another hub.
-    pub fn kept_from(&self, target: &str, present: bool, reason: &str) -> Vec<&Key> {
-        let is_kept = |live: &Value| match reason {
-            "ImmutableField" => live["metadata"]["annotations"][PRUNE] == "disabled",
-            "OwnedByOtherHub" => !present && live["metadata"]["labels"][HUB_LABEL] == "another",
-            _ => false,
-        };
-        let held = self
-            .inventories
-            .iter()
-            .filter(|(name, _)| name.rsplit_once('.').is_some_and(|(of, _)| of == target));
-        let keys = held.flat_map(|(_, (keys, _))| keys);
-        keys.filter(|key| self.live(key).is_some_and(|live| is_kept(&live))).collect()
+    /// What stands in the inventories of a target.
+    pub fn held_by(&self, target: &str) -> Vec<&Key> {
+        let is_its = |name: &str| name.rsplit_once('.').is_some_and(|(of, _)| of == target);
+        let held = self.inventories.iter().filter(|(name, _)| is_its(name));
+        held.flat_map(|(_, (keys, _))| keys).collect()
     }
 
     /// Objects that bear the hub's label in a member and that no inventory knows.

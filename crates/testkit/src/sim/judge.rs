@@ -13,7 +13,7 @@ use std::{
 use memkube::{Call, Changed, Verb};
 use serde_json::Value;
 use tokio::time::Instant;
-use vidra_api::labels::HUB_LABEL;
+use vidra_api::labels::{HUB_LABEL, PRUNE};
 
 use super::{
     doc::Doc,
@@ -345,7 +345,7 @@ impl Judge {
         };
         self.index.live(key).is_some_and(|live| match labelled(&live) {
             true => !is_applied(&live) && says("NotOurs"),
-            false => !live["metadata"]["labels"][HUB_LABEL].is_null() && says("OwnedByOtherHub"),
+            false => is_of_another_hub(&live) && says("OwnedByOtherHub"),
         })
     }
 
@@ -365,10 +365,9 @@ impl Judge {
         };
         let wanted = self.index.declared.wanted().filter(|(.., doc)| !doc.yields()).map(|(key, ..)| key);
         let unproved = |key: &Key| {
-            let label = |live: &Value| !labelled(live) && !live["metadata"]["labels"][HUB_LABEL].is_null();
-            self.index
-                .live(key)
-                .is_some_and(|live| (!is_applied(&live) || label(&live)) && !self.index.holds_uid(uid(&live)))
+            self.index.live(key).is_some_and(|live| {
+                (!is_applied(&live) || is_of_another_hub(&live)) && !self.index.holds_uid(uid(&live))
+            })
         };
         let all = self.index.declared.wanted().filter(|_| lasts);
         let refused = all.filter(|(key, resource, _)| {
@@ -380,12 +379,11 @@ impl Judge {
         let spare = self.index.unknown().into_iter().filter(|key| {
             restored && self.index.declared.wanted_since(key).next().is_none() && !among(&self.foreign, key)
         });
-        let kept = self
-            .index
-            .targets
-            .iter()
-            .filter(|_| lasts)
-            .flat_map(|(name, target)| self.index.kept_from(name, target.present, &target.reason));
+        let targets = self.index.targets.iter().filter(|_| lasts);
+        let kept = targets.flat_map(|(name, target)| {
+            let keys = self.index.held_by(name).into_iter();
+            keys.filter(|key| self.index.live(key).is_some_and(|live| is_for_people(target, &live)))
+        });
         held.chain(spare).chain(refused.map(|(key, ..)| key)).chain(kept).cloned().collect()
     }
 
@@ -411,6 +409,20 @@ fn ready_generation(resource: &Value) -> Option<i64> {
 
 fn labelled(object: &Value) -> bool {
     object["metadata"]["labels"][HUB_LABEL] == HUB_ID
+}
+
+fn is_of_another_hub(object: &Value) -> bool {
+    !labelled(object) && !object["metadata"]["labels"][HUB_LABEL].is_null()
+}
+
+/// A person has to replace or to delete the object before the target can go on: it cannot be changed and is not to be
+/// deleted, or it bears the label of another hub and the target goes.
+fn is_for_people(target: &Target, live: &Value) -> bool {
+    match &*target.reason {
+        "ImmutableField" => live["metadata"]["annotations"][PRUNE] == "disabled",
+        "OwnedByOtherHub" => !target.present && is_of_another_hub(live),
+        _ => false,
+    }
 }
 
 /// As what a VidraResource applies.

@@ -3,9 +3,9 @@
 use memkube::{Call, Changed, Verb};
 use serde_json::Value;
 use tokio::time::Instant;
-use vidra_api::labels::{HUB_LABEL, PRUNE};
+use vidra_api::labels::PRUNE;
 
-use super::{Judge, SIGHT, appliers, is_applied, labelled, uid};
+use super::{Judge, SIGHT, appliers, is_applied, is_of_another_hub, labelled, uid};
 use crate::sim::{
     index::{Key, Target, key_of},
     sparing::leaves,
@@ -100,7 +100,7 @@ impl Judge {
     pub(super) fn is_to_be_taken(&self, key: &Key) -> bool {
         let declared = &self.index.declared;
         let live = self.index.live(key).unwrap_or_default();
-        if !labelled(&live) && !live["metadata"]["labels"][HUB_LABEL].is_null() {
+        if is_of_another_hub(&live) {
             return false;
         }
         declared.wanted_since(key).any(|(name, ..)| {

@@ -164,23 +164,20 @@ impl Judge {
             wanted.keys().any(|key| self.index.live(key).is_some_and(|live| is(&live, key)))
         };
         let manager = super::manager(&target.resource);
+        // Where its removal is held, its targets go by what it said before.
+        let is_held = declared.ready_reason(&target.resource) == Some("RemovalHeld");
         let so = match (target.state.as_str(), target.reason.as_str()) {
             ("Ready", _) => match tells(spec) && !self.forgetful {
                 true => return self.misreport(target).map(|what| format!("and {what}")),
                 false => true,
             },
-            ("Suspended", _) => {
-                let is_held = declared.ready_reason(&target.resource) == Some("RemovalHeld");
-                spec["suspend"] == true || rests || is_held
-            }
+            ("Suspended", _) => spec["suspend"] == true || rests || is_held,
             ("Unknown", _) => leaves,
             ("Progressing", _)
             | ("Waiting", "WaitingForObject" | "WaitingForWave")
             | ("Failed", "ObjectFailed" | "HealthCheckTimeout" | "ImmutableField") => late(),
             ("Waiting", "HandingOver") => self.is_handed_over(target),
-            // Whose removal is held, its targets go by what it said before.
             ("Failed", "ObjectsMissing") => {
-                let is_held = declared.ready_reason(&target.resource) == Some("RemovalHeld");
                 // What bears its name there now may be another one's.
                 let is_lost = wanted
                     .keys()
