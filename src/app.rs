@@ -13,6 +13,7 @@ use crate::{
         events::Events,
         identity::{self, IdentityError},
         revisions::Revisions,
+        schema::{self, SchemaError},
         sources::watch::follow_sources,
         watch::{Startup, follow_all},
     },
@@ -50,6 +51,9 @@ pub struct Deps {
 /// Why the hub could not start.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
+    /// Its CRDs are older than it.
+    #[error(transparent)]
+    Schema(#[from] SchemaError),
     /// It has no identity.
     #[error(transparent)]
     Identity(#[from] IdentityError),
@@ -67,6 +71,10 @@ pub async fn run(
     stop: CancellationToken,
 ) -> Result<(), RunError> {
     let Deps { client, connect, clock, rng, metrics, knobs, tenure } = deps;
+    let known = stop.run_until_cancelled(schema::check(&client)).await.transpose()?;
+    if known.is_none() {
+        return Ok(());
+    }
     let identity = identity::ensure(&client, &settings, rng.as_ref());
     let Some(identity) = stop.run_until_cancelled(identity).await.transpose()? else { return Ok(()) };
     let (queue, timer) = Queue::new(Limits::default(), rng.clone(), metrics.queue());
@@ -80,6 +88,7 @@ pub async fn run(
             catalog.clone(),
             metrics.clusters().hub(),
             tenure.clone(),
+            knobs.hub_calls,
         ),
         revisions: Revisions::new(identity.key.clone(), catalog.interned().clone(), knobs.revision_part),
         settings,

@@ -28,6 +28,11 @@ pub struct Interned {
 }
 
 impl Interned {
+    /// The one copy of a text.
+    pub fn text(&self, text: &str) -> Arc<str> {
+        self.texts.share(Arc::from(text))
+    }
+
     /// The one copy of a key. Keys share what they have in common, which makes comparing them cheap.
     pub fn key(&self, key: ObjectKey) -> ObjectKey {
         self.keys.share_as(key, |key| {

@@ -16,6 +16,9 @@ pub struct Knobs {
     pub target_calls: usize,
     /// VidraTargets of one VidraResource that are written side by side.
     pub resource_calls: usize,
+    /// Calls to the hub's API under way at once, those of all keys in work together; watches, Events and the Lease are
+    /// not among them.
+    pub hub_calls: usize,
     /// Entries of a VidraTarget's `status.changes`; at most [`CHANGES_MAX`].
     pub changes: usize,
 }
@@ -28,6 +31,7 @@ impl Default for Knobs {
             revision_part: 1_000_000,
             target_calls: 32,
             resource_calls: 16,
+            hub_calls: 64,
             changes: CHANGES_MAX,
         }
     }

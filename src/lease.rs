@@ -16,11 +16,20 @@ use k8s_openapi::{
     apimachinery::pkg::apis::meta::v1::MicroTime,
 };
 use kube::{Api, Client, api::PostParams};
-use tokio::time::Instant;
+use tokio::{sync::watch, time::Instant};
 use tokio_util::sync::CancellationToken;
-use vidra_core::mutants::{self, Mutant};
+use vidra_core::{
+    mutants::{self, Mutant},
+    takeover::{Former, lands_in},
+};
 
-use crate::{member::error::CallError, seams::Clock};
+use crate::{
+    member::{
+        error::{CallError, Class},
+        late::LateWrites,
+    },
+    seams::Clock,
+};
 
 /// The Lease's name, in the hub's namespace.
 pub const NAME: &str = "vidra-hub";
@@ -36,11 +45,13 @@ pub struct Tenure {
     clock: Arc<dyn Clock>,
     /// In milliseconds of the machine's uptime; 0: never.
     renewed: AtomicU64,
+    late: Arc<LateWrites>,
 }
 
 impl Tenure {
     fn new(clock: Arc<dyn Clock>) -> Self {
-        Self { clock, renewed: AtomicU64::new(0) }
+        let late = Arc::new(LateWrites::new(clock.clone()));
+        Self { clock, renewed: AtomicU64::new(0), late }
     }
 
     fn now(&self) -> u64 {
@@ -50,6 +61,11 @@ impl Tenure {
     /// It was renewed by what was asked then.
     fn note(&self, asked: u64) {
         self.renewed.store(asked, Ordering::SeqCst);
+    }
+
+    /// What was sent to members, under this Lease, of which it is not known what becomes of it.
+    pub fn late(&self) -> Arc<LateWrites> {
+        self.late.clone()
     }
 
     /// It was renewed so lately that nobody else can have it.
@@ -65,13 +81,26 @@ pub struct Claim {
     holder: String,
     clock: Arc<dyn Clock>,
     tenure: Arc<Tenure>,
+    waits: watch::Sender<bool>,
 }
 
 impl Claim {
-    /// A claim by `holder`, which names this process and no other.
+    /// A claim by `holder`, which names this process and no other that runs at the same time.
     pub fn new(client: Client, namespace: &str, holder: String, clock: Arc<dyn Clock>) -> Self {
         let tenure = Arc::new(Tenure::new(clock.clone()));
-        Self { api: Api::namespaced(client, namespace), holder, clock, tenure }
+        Self {
+            api: Api::namespaced(client, namespace),
+            holder,
+            clock,
+            tenure,
+            waits: watch::Sender::new(false),
+        }
+    }
+
+    /// Tells there when it has read the Lease, which another process holds.
+    #[must_use]
+    pub fn telling(self, waits: watch::Sender<bool>) -> Self {
+        Self { waits, ..self }
     }
 
     /// What those ask who write under it.
@@ -85,8 +114,11 @@ impl Claim {
         loop {
             let asked = self.tenure.now();
             match self.try_acquire(&mut seen).await {
-                Ok(true) => return self.tenure.note(asked),
-                Ok(false) => {}
+                Ok(Some(former)) => {
+                    self.tenure.note(asked);
+                    return self.tenure.late.expect_former(lands_in(former, GIVE_UP));
+                }
+                Ok(None) => {}
                 Err(error) => {
                     tracing::warn!(%error, "the Lease {NAME} could not be read or written; it is tried again")
                 }
@@ -119,50 +151,63 @@ impl Claim {
         }
     }
 
-    /// Gives the Lease back, so that a successor need not wait.
+    /// Gives the Lease back, so that a successor need not wait. One without a renewal says that each write was answered:
+    /// who acquires it writes a renewal, whichever build it is.
     pub async fn release(&self) {
         let Ok(Some(mut lease)) = self.get().await else { return };
         if self.is_ours(&lease) {
-            lease.spec.get_or_insert_default().holder_identity = None;
+            let spec = lease.spec.get_or_insert_default();
+            spec.holder_identity = None;
+            if self.tenure.late.is_drained() {
+                spec.renew_time = None;
+            }
             if let Err(error) = self.replace(&lease).await {
                 tracing::debug!(%error, "the Lease could not be given back");
             }
         }
     }
 
-    async fn try_acquire(&self, seen: &mut Option<(String, Instant)>) -> Result<bool, CallError> {
+    /// How the holder of before has left it, if it is ours now.
+    async fn try_acquire(&self, seen: &mut Option<(String, Instant)>) -> Result<Option<Former>, CallError> {
         let Some(mut lease) = self.get().await? else {
+            // Somebody deleted it: whoever held it may be there still.
+            let unrenewed = seen.as_ref().map(|(_, at)| at.elapsed());
+            if unrenewed.is_some_and(|unrenewed| unrenewed <= DURATION)
+                && !mutants::is(Mutant::LostLeaseIsFree)
+            {
+                return Ok(None);
+            }
+            let former = unrenewed.map_or(Former::None, Former::Silent);
             let mut lease = Lease::default();
             lease.metadata.name = Some(NAME.to_owned());
             lease.spec = Some(self.spec());
-            return self.won(self.create(&lease).await);
+            return won(self.create(&lease).await, former);
         };
-        let held = lease.spec.as_ref().and_then(|spec| spec.holder_identity.as_deref()).unwrap_or_default();
-        if !held.is_empty() && held != self.holder {
-            let version = lease.metadata.resource_version.clone().unwrap_or_default();
-            match seen {
-                Some((last, at)) if *last == version => {
-                    if at.elapsed() <= DURATION {
-                        return Ok(false);
+        let spec = lease.spec.clone().unwrap_or_default();
+        let former = match spec.holder_identity.as_deref().unwrap_or_default() {
+            "" => Former::Released { is_drained: spec.renew_time.is_none() },
+            // A process of this name was there a moment ago, and did not give it up.
+            held if held == self.holder || mutants::is(Mutant::HolderIsAnybody) => {
+                Former::Silent(Duration::ZERO)
+            }
+            held => {
+                self.waits.send_replace(true);
+                let version = lease.metadata.resource_version.clone().unwrap_or_default();
+                match seen {
+                    Some((last, at)) if *last == version => match at.elapsed() {
+                        unrenewed if unrenewed > DURATION => Former::Silent(unrenewed),
+                        _ => return Ok(None),
+                    },
+                    _ => {
+                        tracing::info!(holder = held, "another process holds the Lease {NAME}; waiting");
+                        *seen = Some((version, Instant::now()));
+                        return Ok(None);
                     }
                 }
-                _ => {
-                    tracing::info!(holder = held, "another process holds the Lease {NAME}; waiting");
-                    *seen = Some((version, Instant::now()));
-                    return Ok(false);
-                }
             }
-        }
+        };
         lease.spec = Some(self.spec());
-        self.won(self.replace(&lease).await)
-    }
-
-    fn won(&self, written: Result<Lease, CallError>) -> Result<bool, CallError> {
-        match written {
-            Ok(_) => Ok(true),
-            Err(error) if error.class == crate::member::error::Class::Conflict => Ok(false),
-            Err(error) => Err(error),
-        }
+        won(self.replace(&lease).await, former)
     }
 
     async fn renew(&self) -> Result<bool, CallError> {
@@ -207,6 +252,15 @@ impl Claim {
     }
 }
 
+/// Whether the Lease was written, and not by somebody else meanwhile.
+fn won(written: Result<Lease, CallError>, former: Former) -> Result<Option<Former>, CallError> {
+    match written {
+        Ok(_) => Ok(Some(former)),
+        Err(error) if error.class == Class::Conflict => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
 async fn within<T>(call: impl Future<Output = Result<T, kube::Error>>) -> Result<T, CallError> {
     match tokio::time::timeout(WITHIN, call).await {
         Ok(answer) => answer.map_err(CallError::from),
@@ -217,19 +271,7 @@ async fn within<T>(call: impl Future<Output = Result<T, kube::Error>>) -> Result
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    /// In milliseconds.
-    struct Uptime(AtomicU64);
-
-    impl Clock for Uptime {
-        fn now(&self) -> jiff::Timestamp {
-            jiff::Timestamp::UNIX_EPOCH
-        }
-
-        fn uptime(&self) -> Duration {
-            Duration::from_millis(self.0.load(Ordering::SeqCst))
-        }
-    }
+    use crate::seams::Uptime;
 
     #[test]
     fn a_lease_stands_for_less_than_ten_seconds_from_when_its_renewal_was_asked_for() {

@@ -22,7 +22,13 @@ fn main() -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
-    match runtime.block_on(process::run(flags)) {
+    // On one of its threads, and not on this one beside them: each key is given out there, and would be handed from
+    // thread to thread twice (docs/decisions/0023-half-as-many-threads-as-cores.md).
+    let ended = match runtime.block_on(runtime.spawn(process::run(flags))) {
+        Ok(ended) => ended.map_err(|error| error.to_string()),
+        Err(_) => Err("it panicked; the log says where".to_owned()),
+    };
+    match ended {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("vidra-hub: {error}");

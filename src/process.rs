@@ -15,20 +15,28 @@ use tokio::{
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tower::timeout::TimeoutLayer;
 
-/// A response of the hub's API must have begun within this time.
-const HEADERS_WITHIN: Duration = Duration::from_secs(30);
+use vidra_core::unseen;
 
 use crate::{
     app::{self, Deps, RunError},
-    keeper::{Keeper, KeeperError},
+    hub::schema,
+    keeper::{Keeper, KeeperError, Pulse},
     knobs::Knobs,
     lease::Claim,
-    member::connect::{TlsConnect, USER_AGENT},
+    member::{
+        connect::{TlsConnect, USER_AGENT},
+        error::CallError,
+    },
     seams::{Clock, Rng, SecretError, SystemClock, SystemRng},
     serve::{self, Readiness, metrics::Metrics},
     settings::{Flags, Settings},
     tasks::{Stop, vital},
 };
+
+/// A response of the hub's API must have begun within this time.
+const HEADERS_WITHIN: Duration = Duration::from_secs(30);
+/// Longest words of the hub's API server that are told.
+const SHOWN: usize = 512;
 
 /// Why the process could not start or go on.
 #[derive(Debug, thiserror::Error)]
@@ -50,6 +58,11 @@ pub enum ProcessError {
     /// The hub's CRDs are not installed, or it has no rights.
     #[error("the hub's API does not serve vidra.dev/v1alpha1 ({0}); apply the manifests in crds/ first")]
     NotInstalled(String),
+    /// The hub's API server has not said what it serves: it does not answer, fails, or asks to wait.
+    #[error(
+        "the hub's API server does not say what it serves: {0}; wait until it does, or see --kubeconfig and --context"
+    )]
+    Untold(String),
     /// The hub could not start.
     #[error(transparent)]
     Run(#[from] RunError),
@@ -82,11 +95,25 @@ pub async fn run(flags: Flags) -> Result<(), ProcessError> {
         .await
         .map_err(|source| ProcessError::Listen { address: flags.listen, source })?;
     let stop = stop_on_signal()?;
-    let (metrics, leads, synced) = (Metrics::default(), watch::Sender::new(false), watch::Sender::new(false));
-    let ready = Readiness { leads: leads.subscribe(), synced: synced.subscribe() };
-    let serve = serve::serve(listener, metrics.clone(), ready, stop.clone());
-    let lead = guarded(&flags, client, metrics.clone(), (leads, synced), &stop);
+    let (metrics, progress) = (Metrics::default(), Progress::default());
+    let serve = serve::serve(listener, metrics.clone(), progress.readiness(), stop.clone());
+    let lead = guarded(&flags, client, metrics.clone(), progress, &stop);
     beside(serve, lead, &Stop::new(stop.clone(), metrics.fallen().clone())).await
+}
+
+/// How far the process has come, for [`Readiness`].
+#[derive(Default)]
+struct Progress {
+    waits: watch::Sender<bool>,
+    leads: watch::Sender<bool>,
+    synced: watch::Sender<bool>,
+}
+
+impl Progress {
+    fn readiness(&self) -> Readiness {
+        let Self { waits, leads, synced } = self;
+        Readiness { waits: waits.subscribe(), leads: leads.subscribe(), synced: synced.subscribe() }
+    }
 }
 
 /// Serves beside the hub until this one has ended. Where the server panics, all ends: nobody could tell how the hub is.
@@ -111,26 +138,37 @@ async fn guarded(
     flags: &Flags,
     client: Client,
     metrics: Metrics,
-    (leads, synced): (watch::Sender<bool>, watch::Sender<bool>),
+    progress: Progress,
     stop: &CancellationToken,
 ) -> Result<(), ProcessError> {
     let settings = Settings::from(flags);
     let (clock, rng): (Arc<dyn Clock>, Arc<dyn Rng>) =
         (Arc::new(SystemClock), Arc::new(SystemRng::default()));
     installed(&client).await?;
-    let holder = format!("vidra-hub-{}", rng.name(8)?);
+    // Before the Lease: the hub that has it goes on with the CRDs that it knows.
+    schema::check(&client).await.map_err(RunError::from)?;
+    let holder = match flags.named_holder() {
+        Some(holder) => holder,
+        None => format!("vidra-hub-{}", rng.name(8)?),
+    };
     let (flags, namespace, of_lease) = (flags.clone(), settings.namespace.clone(), clock.clone());
+    let Progress { waits, leads, synced } = progress;
     let claim = async move {
         let client = hub_client(&flags).await?;
-        Ok::<_, ProcessError>(Claim::new(client, &namespace, holder, of_lease))
+        Ok::<_, ProcessError>(Claim::new(client, &namespace, holder, of_lease).telling(waits))
     };
-    let keeper = Keeper::acquire(claim, stop.clone()).await.map_err(|error| match error {
+    // Beats until the runtime ends: also while the hub takes its time to end.
+    let pulse = Pulse::default();
+    TaskTracker::new().spawn(pulse.clone().beat());
+    let hangs = pulse.watch(|| std::process::exit(1));
+    let keeper = Keeper::acquire(claim, stop.clone(), hangs).await.map_err(|error| match error {
         KeeperError::Thread(error) => ProcessError::Thread(error),
         KeeperError::Died => ProcessError::KeeperDied,
         KeeperError::Claim(error) => error,
     })?;
     let Some(keeper) = keeper else { return Ok(()) };
     leads.send_replace(true);
+    metrics.leads();
     tracing::info!("the hub starts");
     let deps = Deps {
         client,
@@ -215,8 +253,11 @@ async fn installed(client: &Client) -> Result<(), ProcessError> {
     let group = format!("{}/{}", vidra_api::GROUP, vidra_api::VERSION);
     match client.list_api_group_resources(&group).await {
         Ok(_) => Ok(()),
-        Err(kube::Error::Api(status)) => Err(ProcessError::NotInstalled(status.message.clone())),
-        Err(error) => Err(ProcessError::Kubeconfig(crate::member::error::CallError::from(error).message)),
+        // Of a group that it does not know an API server says so in a line of text, which is no Status.
+        Err(kube::Error::Api(status)) if matches!(status.code, 403 | 404) => {
+            Err(ProcessError::NotInstalled(unseen::shown(&status.message, SHOWN)))
+        }
+        Err(error) => Err(ProcessError::Untold(CallError::from(error).message)),
     }
 }
 
@@ -241,6 +282,42 @@ fn stop_on_signal() -> Result<CancellationToken, ProcessError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test]
+    async fn the_crds_are_missed_only_where_the_api_server_says_that_it_serves_none() {
+        let status = |code: u16, reason: &str| {
+            let status = serde_json::json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code,
+                "reason": reason, "message": "its words"});
+            status.to_string()
+        };
+        for (code, body, is_missed) in [
+            (404, "404 page not found\n".to_owned(), true),
+            (404, status(404, "NotFound"), true),
+            (403, status(403, "Forbidden"), true),
+            (401, status(401, "Unauthorized"), false),
+            (429, status(429, "TooManyRequests"), false),
+            (429, "Too many requests, please try again later.\n".to_owned(), false),
+            (500, status(500, "InternalError"), false),
+            (503, "service unavailable\n".to_owned(), false),
+            (200, "<html>\n".to_owned(), false),
+        ] {
+            let told = body.clone();
+            let answer = move |_: http::Request<kube::client::Body>| {
+                let body = kube::client::Body::from(body.clone().into_bytes());
+                async move { http::Response::builder().status(code).body(body) }
+            };
+            let client = Client::new(tower::service_fn(answer), "default");
+            let error = installed(&client).await.expect_err("it serves nothing");
+            assert_eq!(matches!(error, ProcessError::NotInstalled(_)), is_missed, "{code} {told}: {error}");
+            assert_eq!(error.to_string().contains("wait until it does"), !is_missed, "{error}");
+        }
+        let nobody = |_: http::Request<kube::client::Body>| async {
+            Err::<http::Response<kube::client::Body>, _>(std::io::Error::other("connection refused"))
+        };
+        let error = installed(&Client::new(tower::service_fn(nobody), "default")).await;
+        let error = error.expect_err("nobody answers").to_string();
+        assert!(error.contains("does not say what it serves: connection refused; wait"), "{error}");
+    }
 
     #[tokio::test]
     async fn the_panic_of_the_server_ends_the_hub_and_the_process_with_an_error() {

@@ -5,14 +5,24 @@
 
 use std::time::Duration;
 
+use bytes::Bytes;
+use http::{Request, Response};
+use http_body_util::combinators::UnsyncBoxBody;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use kube::Client;
+use kube::client::Body;
 use parking_lot::Mutex;
 use rustix::time::{ClockId, clock_gettime};
+use tower::{BoxError, util::BoxCloneService};
 use vidra_core::kubeconfig::MemberConfig;
 
-/// Why a client for a member could not be made. Nothing was sent yet.
+/// The body of a member's answer.
+pub type AnswerBody = UnsyncBoxBody<Bytes, BoxError>;
+
+/// The way to a member: requests in, answers out. What is to be seen of each answer before kube reads it is seen here.
+pub type Link = BoxCloneService<Request<Body>, Response<AnswerBody>, BoxError>;
+
+/// Why there is no way to a member. Nothing was sent yet.
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectError {
     /// The certificates or the key cannot be used for TLS.
@@ -23,10 +33,10 @@ pub enum ConnectError {
     Server(String),
 }
 
-/// From a parsed kubeconfig to a client of that member.
+/// From a parsed kubeconfig to that member.
 pub trait Connect: Send + Sync {
-    /// Makes a client; connects on first use only.
-    fn connect(&self, config: &MemberConfig) -> Result<Client, ConnectError>;
+    /// Makes the way; connects on first use only.
+    fn connect(&self, config: &MemberConfig) -> Result<Link, ConnectError>;
 }
 
 /// Wall time, for what is written into objects and compared with what is read from them; and how long the machine runs.
@@ -85,6 +95,21 @@ impl Clock for SystemClock {
 
     fn uptime(&self) -> Duration {
         Duration::try_from(clock_gettime(UPTIME)).unwrap_or_default()
+    }
+}
+
+/// The uptime, in milliseconds, in the hands of a test.
+#[cfg(test)]
+pub(crate) struct Uptime(pub std::sync::atomic::AtomicU64);
+
+#[cfg(test)]
+impl Clock for Uptime {
+    fn now(&self) -> Timestamp {
+        Timestamp::UNIX_EPOCH
+    }
+
+    fn uptime(&self) -> Duration {
+        Duration::from_millis(self.0.load(std::sync::atomic::Ordering::SeqCst))
     }
 }
 

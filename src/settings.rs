@@ -1,6 +1,7 @@
 //! Flags of the process, and the settings that can be changed while it runs (`live`, `tuning`).
 
 pub mod live;
+mod memory;
 pub mod tuning;
 
 use std::{net::SocketAddr, num::NonZeroUsize, path::PathBuf, thread::available_parallelism, time::Duration};
@@ -65,6 +66,10 @@ pub struct Flags {
     /// The hub's id at its first start; default: a random one.
     #[arg(long, env = "VIDRA_HUB_ID")]
     pub hub_id: Option<String>,
+    /// The name under which the process holds the Lease, such as its Pod's uid: processes of one name must never run at the
+    /// same time, and who starts again has its Lease at once; default: a random one.
+    #[arg(long, env = "VIDRA_HOLDER", hide = true)]
+    pub holder: Option<String>,
     /// Where the Secret with the hub's identity is lost: make another one, and take over what is there.
     #[arg(long)]
     pub new_identity: bool,
@@ -118,6 +123,11 @@ impl Flags {
         self.threads.map_or_else(|| (cores() / 2).clamp(1, THREADS_MOST), NonZeroUsize::get)
     }
 
+    /// The Lease's holder, where somebody names one: what is empty names none.
+    pub fn named_holder(&self) -> Option<String> {
+        self.holder.clone().filter(|name| !name.is_empty())
+    }
+
     /// What is logged where RUST_LOG says nothing: the demo's own lines are enough.
     pub fn default_log(&self) -> &'static str {
         #[cfg(feature = "demo")]
@@ -143,6 +153,8 @@ pub struct Settings {
     pub on_events: bool,
     /// What kubeconfigs of members may do.
     pub allow: Allow,
+    /// Bytes of memory that the process may take, where that is bounded.
+    pub memory_limit: Option<usize>,
 }
 
 impl From<&Flags> for Settings {
@@ -162,6 +174,7 @@ impl From<&Flags> for Settings {
                 http: flags.allow_http_members,
                 proxy: false,
             },
+            memory_limit: memory::limit(),
         }
     }
 }
@@ -179,6 +192,15 @@ mod tests {
         assert_eq!(threads(&["--threads", "7"]).unwrap(), 7);
         assert!((1..=THREADS_MOST).contains(&threads(&[]).unwrap()));
         assert!(threads(&["--threads", "0"]).unwrap_err().to_string().contains("--threads"));
+    }
+
+    #[test]
+    fn a_holder_without_a_name_is_none() {
+        let holder =
+            |name: &str| Flags::try_parse_from(["vidra-hub", "--holder", name]).unwrap().named_holder();
+        assert_eq!(holder("b6c7"), Some("b6c7".to_owned()));
+        // The Lease of a holder without a name is free.
+        assert_eq!(holder(""), None);
     }
 
     #[test]

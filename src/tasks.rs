@@ -16,31 +16,47 @@ const LAST_PAUSE: Duration = Duration::from_secs(60);
 /// Pauses between tries, each twice the one before; short again after it went well for a while.
 #[derive(Debug)]
 pub struct Pauses {
+    first: Duration,
+    last: Duration,
+    calm: Duration,
     next: Duration,
-    ended: Option<Instant>,
+    began: Option<Instant>,
 }
 
 impl Default for Pauses {
     fn default() -> Self {
-        Self { next: FIRST_PAUSE, ended: None }
+        Self::new(FIRST_PAUSE, LAST_PAUSE, LAST_PAUSE)
     }
 }
 
 impl Pauses {
+    /// The first is so long, and none is longer than the last; after a try that went well for longer than `calm` the
+    /// next is the first again.
+    pub fn new(first: Duration, last: Duration, calm: Duration) -> Self {
+        Self { first, last, calm, next: first, began: None }
+    }
+
+    /// How long it goes well is counted from now, and not from the end of the last pause.
+    pub fn begin(&mut self) {
+        self.began = Some(Instant::now());
+    }
+
     /// Waits for the next pause to end.
     pub async fn pause(&mut self, rng: &dyn Rng) {
-        if self.ended.is_some_and(|ended| ended.elapsed() > LAST_PAUSE) {
+        let is_calm = |began: Instant| began.elapsed() > self.calm || mutants::is(Mutant::CalmAtOnce);
+        if self.began.is_some_and(is_calm) {
             self.reset();
         }
         let pause = jittered(self.next, rng);
-        self.next = (self.next * 2).min(LAST_PAUSE);
+        self.next = (self.next * 2).min(self.last);
         tokio::time::sleep(pause).await;
-        self.ended = Some(Instant::now());
+        self.begin();
     }
 
     /// It went well: the next pause is short again.
     pub fn reset(&mut self) {
-        *self = Self::default();
+        self.next = self.first;
+        self.began = None;
     }
 }
 
@@ -74,9 +90,19 @@ pub enum Halt {
         /// The kind whose list showed it.
         kind: String,
     },
+    /// Of one of the hub's kinds nothing could be seen for minutes, while the Lease was renewed.
+    #[error(
+        "nothing of {kind} could be seen on the hub for 150 s: {error}. What this process would decide by is old: it ends, to be started again and to wait until all can be read. Give it its right to list and watch them, or find out why the hub's API server does not serve them"
+    )]
+    Blind {
+        /// The kind.
+        kind: String,
+        /// The last failure.
+        error: String,
+    },
     /// What the hub keeps for itself says, while it runs, that it is another hub's.
     #[error(
-        "OfAnotherHub: {found} is of the hub {other}, and this is the hub {ours}: somebody restored it here while this hub ran. The process ends and changes nothing of it. Delete it, or restore the identity of {other}, or start with --adopt-hub-state"
+        "OfAnotherHub: {found} is of the hub {other}, and this is the hub {ours}: somebody restored it here while this hub ran. The process ends and changes nothing of it. Take its finalizers off and delete it, or restore the identity of {other}, or start with --adopt-hub-state"
     )]
     OfAnotherHub {
         /// The object.
@@ -195,6 +221,23 @@ mod tests {
             took.push(began.elapsed().as_secs_f64().round());
         }
         assert_eq!(took, [1.0, 2.0, 4.0, 8.0, 1.0, 2.0]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn how_long_it_went_well_is_counted_from_when_it_was_seen_to_go_well() {
+        let seconds = Duration::from_secs;
+        let (mut pauses, rng) = (Pauses::new(seconds(1), seconds(4), seconds(300)), SeededRng::new(1));
+        let mut took = Vec::new();
+        // So long until it goes well, and so long as it does.
+        for (before, well) in [(0, 0), (400, 10), (0, 299), (400, 0), (400, 301), (0, 0)] {
+            tokio::time::sleep(seconds(before)).await;
+            pauses.begin();
+            tokio::time::sleep(seconds(well)).await;
+            let began = Instant::now();
+            pauses.pause(&rng).await;
+            took.push(began.elapsed().as_secs_f64().round());
+        }
+        assert_eq!(took, [1.0, 2.0, 4.0, 4.0, 1.0, 2.0]);
     }
 
     #[tokio::test(start_paused = true)]

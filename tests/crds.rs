@@ -72,6 +72,11 @@ fn resource(spec: Value) -> Value {
     object("VidraResource", "shop", spec)
 }
 
+/// A VidraResource that takes fields from these managers.
+fn take_from(managers: Value) -> Value {
+    resource(json!({"targets": [], "conflicts": {"takeFrom": managers}}))
+}
+
 fn target(selector: Value) -> Value {
     resource(json!({"targets": [selector]}))
 }
@@ -252,6 +257,7 @@ fn good() -> Vec<Value> {
         ),
         resource(json!({"targets": [], "drift": {"ignore": vec![json!({"target": {"name": "a"},
             "paths": vec![".a"; 16]}); 32], "yield": "None"}})),
+        take_from(vec![json!({"manager": "m".repeat(128), "operation": "Update"}); 10].into()),
         member(json!({})),
         member(
             json!({"kubeconfigSecretRef": {"namespace": "vidra", "name": "berlin.eu"}, "allowedNamespaces": []}),
@@ -335,6 +341,23 @@ fn bad() -> Vec<(Value, [&'static str; 2])> {
         (
             resource(json!({"targets": [], "conflicts": {"fields": "Take"}})),
             ["spec.conflicts.fields", "supported values: \"Fail\", \"Force\""],
+        ),
+        (
+            take_from(json!([{"manager": "flux", "operation": "apply"}])),
+            ["spec.conflicts.takeFrom[0].operation", "supported values: \"Apply\", \"Update\""],
+        ),
+        (take_from(json!([{"manager": "flux"}])), ["spec.conflicts.takeFrom[0].operation", "Required value"]),
+        (
+            take_from(json!([{"manager": "m".repeat(129), "operation": "Apply"}])),
+            ["spec.conflicts.takeFrom[0].manager", "may not be more than 128 bytes"],
+        ),
+        (
+            take_from(json!([{"manager": "vidra/h/team/shop", "operation": "Apply"}])),
+            ["spec.conflicts.takeFrom[0].manager", "give the name of a field manager that is no Vidra hub's"],
+        ),
+        (
+            take_from(vec![json!({"manager": "flux", "operation": "Apply"}); 11].into()),
+            ["spec.conflicts.takeFrom", "must have at most 10 items"],
         ),
         (
             resource(json!({"targets": [], "drift": {"policy": "Repair"}})),

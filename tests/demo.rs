@@ -35,6 +35,7 @@ fn it_delivers_repairs_and_tells_each_thing_as_it_happens() {
         let at = rest.find(what).unwrap_or_else(|| panic!("{what:?} does not come in its place:\n{said}"));
         rest = &rest[at..];
     }
+    assert!(!said.contains("Failed"), "{said}");
     assert_eq!(String::from_utf8_lossy(&output.stderr), "");
 }
 

@@ -8,7 +8,7 @@ use tokio::time::{Instant, sleep};
 use super::{
     DemoError,
     fleet::{Fleet, apply, patch},
-    shop::{is_ready, members_ready, until_within},
+    shop::{is_ready, members, until_within},
     teller::Teller,
 };
 
@@ -55,10 +55,11 @@ pub async fn show(fleet: &Fleet, teller: &Teller, objects: u32) -> Result<(), De
 }
 
 async fn joined(fleet: &Fleet, teller: &Teller) -> Result<(), DemoError> {
-    let members = fleet.members.len() as u64;
-    teller.start_bar("members ready", members);
-    wait(teller, "all members are ready", members, || members_ready(fleet) as u64).await?;
-    teller.tell("hub", &format!("{members} members are ready"));
+    let all = fleet.members.len() as u64;
+    teller.start_bar("members ready", all);
+    let ready = || members(fleet).iter().filter(|member| is_ready(member)).count() as u64;
+    wait(teller, "all members are ready", all, ready).await?;
+    teller.tell("hub", &format!("{all} members are ready"));
     Ok(())
 }
 

@@ -153,11 +153,13 @@ impl Fleet {
             interval: Duration::from_secs(600),
             on_events: true,
             allow,
+            memory_limit: None,
         };
         let (metrics, synced) = (Metrics::default(), watch::Sender::new(false));
         let listener = serve::listen(self.counters).await.map_err(DemoError::Serve)?;
         self.counters = listener.local_addr().map_err(DemoError::Serve)?;
-        let ready = Readiness { leads: watch::channel(true).1, synced: synced.subscribe() };
+        let [waits, leads] = [false, true].map(|is| watch::channel(is).1);
+        let ready = Readiness { waits, leads, synced: synced.subscribe() };
         self.tasks.spawn(serve::serve(listener, metrics.clone(), ready, self.stop.clone()));
         let client = self.hub.client_as(HUB_USER);
         let deps = Deps {

@@ -9,7 +9,7 @@ use super::{
     DemoError,
     fleet::{Fleet, apply, patch},
     teller::Teller,
-    watches,
+    watches::{self, Told},
 };
 
 const SHOP: &str = include_str!("../../clusters/examples/shop.yaml");
@@ -19,17 +19,21 @@ const WITHIN: Duration = Duration::from_secs(30);
 
 /// Shows it.
 pub async fn show(fleet: &Fleet, teller: &Arc<Teller>) -> Result<(), DemoError> {
-    watches::follow(fleet, teller, NAMESPACE);
+    let told = watches::follow(fleet, teller, NAMESPACE);
     let count = fleet.members.len();
-    until("all members are ready", || members_ready(fleet) == count).await?;
+    let ready = || {
+        members(fleet).iter().filter(|member| is_ready(member) && told.is_up_to(&fleet.hub, member)).count()
+    };
+    until("all members are ready", || ready() == count).await?;
     teller.tell("you", "kubectl apply --server-side -f clusters/examples/shop.yaml");
     for document in documents()? {
         apply(&fleet.hub, "admin", document).await?;
     }
-    until("the shop is ready on all members", || is_ready(&resource(fleet))).await?;
+    let is_shop_ready = || is_ready(&resource(fleet)) && told.is_up_to(&fleet.hub, &resource(fleet));
+    until("the shop is ready on all members", is_shop_ready).await?;
     teller.tell("demo", &format!("the shop is ready on {count} members"));
-    edited(fleet, teller).await?;
-    deleted(fleet, teller).await?;
+    edited(fleet, teller, &told).await?;
+    deleted(fleet, teller, &told).await?;
     // The last status of a burst comes a second after the first.
     until("the hub counts both corrections", || corrections(fleet) >= 2 && is_ready(&resource(fleet)))
         .await?;
@@ -37,23 +41,24 @@ pub async fn show(fleet: &Fleet, teller: &Arc<Teller>) -> Result<(), DemoError> 
     Ok(())
 }
 
-async fn edited(fleet: &Fleet, teller: &Teller) -> Result<(), DemoError> {
+async fn edited(fleet: &Fleet, teller: &Teller, told: &Told) -> Result<(), DemoError> {
     let Some(member) = fleet.members.get(1).or(fleet.members.first()) else { return Ok(()) };
     let settings = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "shop", "namespace": NAMESPACE}});
     let began = Instant::now();
     teller.tell("alice", &format!("edits ConfigMap shop on {}: greeting: Go away", member.name()));
     patch(member, "alice", settings, json!({"data": {"greeting": "Go away"}})).await?;
-    let greeting =
-        || member.object("", "configmaps", NAMESPACE, "shop").unwrap_or_default()["data"]["greeting"].clone();
-    until("the edit is undone", || greeting() == "Welcome").await?;
-    told(teller, member.name(), "the edit is undone", began);
+    let live = || member.object("", "configmaps", NAMESPACE, "shop").unwrap_or_default();
+    until("the edit is undone", || live()["data"]["greeting"] == "Welcome").await?;
+    let took = began.elapsed();
+    until("the edit is told", || told.is_up_to(member, &live())).await?;
+    tell_took(teller, member.name(), "the edit is undone", took);
     Ok(())
 }
 
-async fn deleted(fleet: &Fleet, teller: &Teller) -> Result<(), DemoError> {
+async fn deleted(fleet: &Fleet, teller: &Teller, told: &Told) -> Result<(), DemoError> {
     let Some(member) = fleet.members.last() else { return Ok(()) };
-    let uid =
-        || member.object("", "services", NAMESPACE, "shop").unwrap_or_default()["metadata"]["uid"].clone();
+    let live = || member.object("", "services", NAMESPACE, "shop").unwrap_or_default();
+    let uid = || live()["metadata"]["uid"].clone();
     let (before, began) = (uid(), Instant::now());
     teller.tell("alice", &format!("deletes Service shop on {}", member.name()));
     let client = member.client_as("alice");
@@ -63,12 +68,14 @@ async fn deleted(fleet: &Fleet, teller: &Teller) -> Result<(), DemoError> {
         cause: cause.to_string(),
     })?;
     until("the Service is made again", || uid().is_string() && uid() != before).await?;
-    told(teller, member.name(), "the Service is made again", began);
+    let took = began.elapsed();
+    until("the new Service is told", || told.is_up_to(member, &live())).await?;
+    tell_took(teller, member.name(), "the Service is made again", took);
     Ok(())
 }
 
-fn told(teller: &Teller, who: &str, what: &str, since: Instant) {
-    teller.tell(who, &format!("{what}, {:.0} ms after it was done", since.elapsed().as_secs_f64() * 1000.0));
+fn tell_took(teller: &Teller, who: &str, what: &str, took: Duration) {
+    teller.tell(who, &format!("{what}, {:.0} ms after it was done", took.as_secs_f64() * 1000.0));
 }
 
 /// The documents of the example.
@@ -82,9 +89,9 @@ fn resource(fleet: &Fleet) -> Value {
     fleet.hub.object(vidra_api::GROUP, "vidraresources", TEAM, "shop").unwrap_or_default()
 }
 
-/// How many members are ready.
-pub fn members_ready(fleet: &Fleet) -> usize {
-    fleet.hub.objects(vidra_api::GROUP, "memberclusters").iter().filter(|member| is_ready(member)).count()
+/// The MemberClusters.
+pub fn members(fleet: &Fleet) -> Vec<Value> {
+    fleet.hub.objects(vidra_api::GROUP, "memberclusters")
 }
 
 fn corrections(fleet: &Fleet) -> u64 {

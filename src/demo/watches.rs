@@ -10,6 +10,7 @@ use kube::{
     runtime::watcher::{self, Event},
 };
 use memkube::Cluster;
+use parking_lot::Mutex;
 use serde_json::Value;
 
 use super::{
@@ -26,18 +27,39 @@ const KINDS: [(&str, &str, &str); 5] = [
     ("apps", "v1", "Deployment"),
 ];
 
+/// What was told of each object last: by cluster, kind and name, its resourceVersion.
+#[derive(Default)]
+pub struct Told(Mutex<BTreeMap<(String, String, String), String>>);
+
+impl Told {
+    /// Whether all that happened to this object of a cluster was told.
+    pub fn is_up_to(&self, cluster: &Cluster, object: &Value) -> bool {
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let key = (cluster.name().to_owned(), text(&object["kind"]), text(&object["metadata"]["name"]));
+        self.0.lock().get(&key).is_some_and(|version| object["metadata"]["resourceVersion"] == **version)
+    }
+
+    fn note(&self, cluster: &Cluster, kind: &str, object: &DynamicObject) {
+        let key = (cluster.name().to_owned(), kind.to_owned(), object.name_any());
+        self.0.lock().insert(key, object.resource_version().unwrap_or_default());
+    }
+}
+
 /// Tells of the hub's objects, and of the members' in this namespace.
-pub fn follow(fleet: &Fleet, teller: &Arc<Teller>, namespace: &'static str) {
+pub fn follow(fleet: &Fleet, teller: &Arc<Teller>, namespace: &'static str) -> Arc<Told> {
+    let told = Arc::<Told>::default();
     for kind in ["MemberCluster", "VidraTarget", "VidraResource"] {
         let gvk = GroupVersionKind::gvk(vidra_api::GROUP, vidra_api::VERSION, kind);
-        fleet.beside(watch(fleet.hub.clone(), gvk, None, teller.clone(), tell_hub));
+        fleet.beside(watch(fleet.hub.clone(), gvk, None, (teller.clone(), told.clone()), tell_hub));
     }
     for member in &fleet.members {
         for (group, version, kind) in KINDS {
             let gvk = GroupVersionKind::gvk(group, version, kind);
-            fleet.beside(watch(member.clone(), gvk, Some(namespace), teller.clone(), tell_member));
+            let tellers = (teller.clone(), told.clone());
+            fleet.beside(watch(member.clone(), gvk, Some(namespace), tellers, tell_member));
         }
     }
+    told
 }
 
 /// What is told of a change, given the object before it and after it.
@@ -47,26 +69,25 @@ async fn watch(
     cluster: Cluster,
     gvk: GroupVersionKind,
     namespace: Option<&'static str>,
-    teller: Arc<Teller>,
+    (teller, told): (Arc<Teller>, Arc<Told>),
     tell: Tell,
 ) {
     let objects = api(&cluster.client_as("alice"), &gvk, namespace);
     let mut events = watcher::watcher(objects, watcher::Config::default()).boxed();
     let mut known: BTreeMap<String, DynamicObject> = BTreeMap::new();
     while let Some(event) = events.next().await {
-        let said = match event {
+        let (before, after) = match event {
             Ok(Event::Apply(object) | Event::InitApply(object)) => {
-                let before = known.insert(object.name_any(), object.clone());
-                tell(&gvk.kind, before.as_ref(), Some(&object))
+                (known.insert(object.name_any(), object.clone()), Some(object))
             }
-            Ok(Event::Delete(object)) => {
-                known.remove(&object.name_any());
-                tell(&gvk.kind, Some(&object), None)
-            }
-            Ok(Event::Init | Event::InitDone) | Err(_) => None,
+            Ok(Event::Delete(object)) => (known.remove(&object.name_any()).or(Some(object)), None),
+            Ok(Event::Init | Event::InitDone) | Err(_) => continue,
         };
-        if let Some(said) = said {
+        if let Some(said) = tell(&gvk.kind, before.as_ref(), after.as_ref()) {
             teller.tell(cluster.name(), &said);
+        }
+        if let Some(object) = &after {
+            told.note(&cluster, &gvk.kind, object);
         }
     }
 }

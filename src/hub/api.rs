@@ -1,5 +1,5 @@
 //! Every write to the hub's API, each within a deadline and guarded by the resourceVersion that it was
-//! made from. The answer is folded into the catalog at once.
+//! made from; the others wait while as many as may be are under way. The answer is folded into the catalog at once.
 
 mod lean;
 
@@ -13,12 +13,16 @@ use kube::{
 };
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::json;
+use tokio::sync::Semaphore;
 use vidra_api::{
     MemberCluster, VidraInventory, VidraResource, VidraTarget,
     labels::{FINALIZER, LEFT_AT, MEMBER_FINALIZER},
     names::{HubId, inventory_name},
 };
-use vidra_core::drift::{About, Does, Redactions};
+use vidra_core::{
+    drift::{About, Does, Redactions},
+    mutants::{self, Mutant},
+};
 
 use super::{
     catalog::{self, Catalog, Listed, Via},
@@ -97,18 +101,23 @@ pub struct HubApi {
     catalog: Arc<Catalog>,
     counters: ClusterCounters,
     tenure: Option<Arc<Tenure>>,
+    /// A call is under way while it has one of these.
+    permits: Semaphore,
 }
 
 impl HubApi {
-    /// Writes through this client as this hub, folds into this catalog; under a Lease, if there is one.
+    /// Writes through this client as this hub, folds into this catalog; under a Lease, if there is one. At most `calls`
+    /// are under way at once.
     pub fn new(
         client: Client,
         hub: HubId,
         catalog: Arc<Catalog>,
         counters: ClusterCounters,
         tenure: Option<Arc<Tenure>>,
+        calls: usize,
     ) -> Self {
-        Self { client, hub, catalog, counters, tenure }
+        let calls = if mutants::is(Mutant::HubCallsUnbounded) { Semaphore::MAX_PERMITS } else { calls };
+        Self { client, hub, catalog, counters, tenure, permits: Semaphore::new(calls) }
     }
 
     fn namespaced<K>(&self, namespace: &str) -> Api<K>
@@ -118,7 +127,7 @@ impl HubApi {
         Api::namespaced(self.client.clone(), namespace)
     }
 
-    /// One call: within the deadline, counted, its failure classified.
+    /// One call: when its turn has come, within the deadline, counted, its failure classified.
     pub fn call<T>(
         &self,
         verb: &'static str,
@@ -143,15 +152,26 @@ impl HubApi {
         call: impl Future<Output = Result<T, kube::Error>>,
         telling: impl FnOnce(kube::Error) -> CallError,
     ) -> Result<T, CallError> {
-        if self.tenure.as_ref().is_some_and(|tenure| !tenure.stands()) {
-            return Err(Withdrawn::Lease.into());
-        }
+        // What may not be sent takes nobody's turn.
+        self.leads()?;
+        // Nothing closes it.
+        let _permit = self.permits.acquire().await;
+        // The others may have taken long.
+        self.leads()?;
         let answer = match tokio::time::timeout(WITHIN, call).await {
             Ok(answer) => answer.map_err(telling),
             Err(_) => Err(CallError::deadline(WITHIN)),
         };
         self.counters.called(verb, answer.as_ref().err().map_or("ok", CallError::reason));
         answer
+    }
+
+    /// No other process can hold the Lease now.
+    fn leads(&self) -> Result<(), CallError> {
+        match self.tenure.as_ref().is_none_or(|tenure| tenure.stands()) {
+            true => Ok(()),
+            false => Err(Withdrawn::Lease.into()),
+        }
     }
 
     /// Makes a VidraTarget.
@@ -285,15 +305,16 @@ impl HubApi {
         let api = self.namespaced::<VidraInventory>(&key.namespace);
         for write in writes {
             match write {
-                ChunkWrite::Create { index, named, entries } => {
+                ChunkWrite::Create { index, named, cluster_uid, entries } => {
                     let name = inventory_name(&key.resource, &key.cluster, *index);
-                    let made = self
-                        .put_inventory(chunk((&self.hub, key), &name, *index, None, named, entries))
-                        .await?;
+                    let uid = cluster_uid.as_deref();
+                    let next = chunk((&self.hub, key), &name, *index, None, named, uid, entries);
+                    let made = self.put_inventory(next).await?;
                     self.catalog.fold_inventory(made, Via::Answer);
                 }
-                ChunkWrite::Update { name, index, version, named, entries } => {
-                    let next = chunk((&self.hub, key), name, *index, Some(*version), named, entries);
+                ChunkWrite::Update { name, index, version, named, cluster_uid, entries } => {
+                    let uid = cluster_uid.as_deref();
+                    let next = chunk((&self.hub, key), name, *index, Some(*version), named, uid, entries);
                     let made = self.put_inventory(next).await?;
                     self.catalog.fold_inventory(made, Via::Answer);
                 }
@@ -434,4 +455,107 @@ impl HubApi {
 /// As the API server says it of one that is replaced in another version.
 fn changed(name: &str) -> CallError {
     CallError { class: Class::Conflict, message: format!("{name} has changed meanwhile; trying again") }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use futures::future::join_all;
+    use kube::client::Body;
+    use tokio::time::Instant;
+    use vidra_api::VidraTargetSpec;
+
+    use super::*;
+    use crate::{
+        knobs::Knobs,
+        lease::Claim,
+        queue::{Limits, Queue},
+        seams::{Clock, SeededRng},
+        serve::metrics::Metrics,
+    };
+
+    /// What a server that never answers was asked.
+    #[derive(Default)]
+    struct Asked {
+        under_way: AtomicUsize,
+        most: AtomicUsize,
+        all: AtomicUsize,
+    }
+
+    /// One call under way, until its caller gives it up.
+    struct Waiting(Arc<Asked>);
+
+    impl Drop for Waiting {
+        fn drop(&mut self) {
+            self.0.under_way.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+
+    fn silent(asked: Arc<Asked>) -> Client {
+        let answer = move |_: http::Request<Body>| {
+            let asked = asked.clone();
+            let now = asked.under_way.fetch_add(1, Ordering::Relaxed) + 1;
+            asked.most.fetch_max(now, Ordering::Relaxed);
+            asked.all.fetch_add(1, Ordering::Relaxed);
+            let waiting = Waiting(asked);
+            async move {
+                let _waiting = waiting;
+                std::future::pending::<Result<http::Response<Body>, http::Error>>().await
+            }
+        };
+        Client::new(tower::service_fn(answer), "default")
+    }
+
+    fn api(client: Client, tenure: Option<Arc<Tenure>>) -> HubApi {
+        let metrics = Metrics::default();
+        let (queue, _) = Queue::new(Limits::default(), Arc::new(SeededRng::new(1)), metrics.queue());
+        let (hub, catalog) = (HubId::try_from("hub").unwrap(), Arc::new(Catalog::new(queue)));
+        HubApi::new(client, hub, catalog, metrics.clusters().hub(), tenure, Knobs::default().hub_calls)
+    }
+
+    /// What becomes of so many VidraTargets that are made at once.
+    async fn make(api: &HubApi, many: usize) -> Vec<CallError> {
+        let made = (0..many).map(|number| async move {
+            let target = VidraTarget::new(&format!("shop.c{number}"), VidraTargetSpec::default());
+            api.create_target(&target).await.unwrap_err()
+        });
+        join_all(made).await
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn however_many_calls_there_are_to_a_hub_that_does_not_answer_64_are_under_way_and_all_end() {
+        let (asked, began) = (Arc::<Asked>::default(), Instant::now());
+        let errors = make(&api(silent(asked.clone()), None), 500).await;
+        assert_eq!(asked.most.load(Ordering::Relaxed), 64);
+        assert_eq!(asked.all.load(Ordering::Relaxed), 500);
+        assert_eq!(began.elapsed().as_secs(), 8 * WITHIN.as_secs(), "each once its turn has come");
+        assert!(errors.iter().all(|error| error.class == Class::Transport), "{errors:?}");
+    }
+
+    /// The machine runs since the test began.
+    struct Uptime(Instant);
+
+    impl Clock for Uptime {
+        fn now(&self) -> jiff::Timestamp {
+            jiff::Timestamp::UNIX_EPOCH
+        }
+
+        fn uptime(&self) -> Duration {
+            self.0.elapsed()
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_call_that_waited_for_its_turn_until_the_lease_was_over_is_not_sent() {
+        let asked = Arc::<Asked>::default();
+        let client = silent(asked.clone());
+        // Renewed when the test begins, and never again.
+        let clock = Arc::new(Uptime(Instant::now()));
+        let tenure = Claim::new(client.clone(), "vidra-system", "this process".into(), clock).tenure();
+        let errors = make(&api(client, Some(tenure)), 100).await;
+        assert_eq!(asked.all.load(Ordering::Relaxed), 64);
+        let withdrawn = errors.iter().filter(|error| error.class == Class::Withdrawn);
+        assert_eq!(withdrawn.count(), 36);
+    }
 }

@@ -3,7 +3,9 @@
 //! Mapping a change to keys is a lookup here. It does no I/O, so it cannot fail.
 
 mod counts;
+mod entries;
 mod floors;
+mod unread;
 mod urgency;
 
 use std::{
@@ -21,6 +23,7 @@ use vidra_core::status::counted;
 
 use floors::Floors;
 pub use floors::{Via, version};
+pub use unread::Lack;
 
 use super::{
     inventory::{Chunk, Chunks},
@@ -46,11 +49,12 @@ struct Inner {
     targets: BTreeMap<TargetKey, Arc<VidraTarget>>,
     by_cluster: BTreeMap<Arc<str>, BTreeSet<TargetKey>>,
     inventories: BTreeMap<TargetKey, Chunks>,
+    /// Those of `inventories`, by cluster.
+    inventoried: BTreeMap<Arc<str>, BTreeSet<TargetKey>>,
     members: BTreeMap<String, Arc<MemberCluster>>,
     registrations: BTreeMap<(String, String), Arc<Registration>>,
     floors: Floors,
-    /// What is there and cannot be read: what was known of it holds.
-    unread: BTreeSet<(Listed, String, String)>,
+    unread: unread::Unread,
 }
 
 impl Inner {
@@ -60,10 +64,11 @@ impl Inner {
             targets: BTreeMap::new(),
             by_cluster: BTreeMap::new(),
             inventories: BTreeMap::new(),
+            inventoried: BTreeMap::new(),
             members: BTreeMap::new(),
             registrations: BTreeMap::new(),
             floors: Floors::default(),
-            unread: BTreeSet::new(),
+            unread: unread::Unread::default(),
         }
     }
 
@@ -109,17 +114,36 @@ impl Catalog {
         &self.interned
     }
 
-    /// One VidraResource.
+    /// One VidraResource, unless it cannot be read now.
     pub fn resource(&self, key: &ResourceKey) -> Option<Arc<VidraResource>> {
-        self.inner.read().resources.get(key).cloned()
+        self.find_resource(key).ok()
     }
 
-    /// One VidraTarget.
+    /// The same, or why not.
+    ///
+    /// # Errors
+    /// It is not there, or cannot be read now.
+    pub fn find_resource(&self, key: &ResourceKey) -> Result<Arc<VidraResource>, Lack> {
+        let inner = self.inner.read();
+        let is_unread = inner.unread.has(Listed::Resources, &key.namespace, &key.name);
+        unread::or_lack(inner.resources.get(key), is_unread)
+    }
+
+    /// One VidraTarget, unless it cannot be read now.
     pub fn target(&self, key: &TargetKey) -> Option<Arc<VidraTarget>> {
-        self.inner.read().targets.get(key).cloned()
+        self.find_target(key).ok()
     }
 
-    /// The VidraTargets of a resource, by cluster name.
+    /// The same, or why not.
+    ///
+    /// # Errors
+    /// It is not there, or cannot be read now.
+    pub fn find_target(&self, key: &TargetKey) -> Result<Arc<VidraTarget>, Lack> {
+        let inner = self.inner.read();
+        unread::or_lack(inner.targets.get(key), inner.unread.has_target(key))
+    }
+
+    /// The VidraTargets of a resource that can be read, by cluster name.
     pub fn targets_of(&self, key: &ResourceKey) -> BTreeMap<String, Arc<VidraTarget>> {
         let inner = self.inner.read();
         let first =
@@ -128,6 +152,7 @@ impl Catalog {
             .targets
             .range(first..)
             .take_while(|(target, _)| target.namespace == key.namespace && target.resource == key.name)
+            .filter(|(target, _)| !inner.unread.hides_target(target))
             .map(|(target, object)| (target.cluster.to_string(), object.clone()))
             .collect()
     }
@@ -153,13 +178,37 @@ impl Catalog {
         self.inner.read().inventories.get(key).cloned().unwrap_or_default()
     }
 
-    /// One MemberCluster.
-    pub fn member(&self, name: &str) -> Option<Arc<MemberCluster>> {
-        self.inner.read().members.get(name).cloned()
+    /// The uids of the clusters that what a member was delivered is in, as the inventories say.
+    pub fn delivered_to(&self, cluster: &str) -> BTreeSet<Arc<str>> {
+        let inner = self.inner.read();
+        let keys = inner.inventoried.get(cluster).into_iter().flatten();
+        let chunks = keys.filter_map(|key| inner.inventories.get(key)).flat_map(Chunks::values);
+        chunks.filter_map(|chunk| chunk.cluster().cloned()).collect()
     }
 
-    /// All MemberClusters.
+    /// One MemberCluster, unless it cannot be read now.
+    pub fn member(&self, name: &str) -> Option<Arc<MemberCluster>> {
+        self.find_member(name).ok()
+    }
+
+    /// The same, or why not.
+    ///
+    /// # Errors
+    /// It is not there, or cannot be read now.
+    pub fn find_member(&self, name: &str) -> Result<Arc<MemberCluster>, Lack> {
+        let inner = self.inner.read();
+        unread::or_lack(inner.members.get(name), inner.unread.has(Listed::Members, "", name))
+    }
+
+    /// All MemberClusters that can be read.
     pub fn members(&self) -> Vec<Arc<MemberCluster>> {
+        let inner = self.inner.read();
+        let read = inner.members.iter().filter(|(name, _)| !inner.unread.hides(Listed::Members, "", name));
+        read.map(|(_, member)| member.clone()).collect()
+    }
+
+    /// All MemberClusters, those that cannot be read now as they were known: which cluster one has is known for good.
+    pub fn known_members(&self) -> Vec<Arc<MemberCluster>> {
         self.inner.read().members.values().cloned().collect()
     }
 
@@ -175,31 +224,6 @@ impl Catalog {
             inner.registrations.values().filter(|one| one.cluster == cluster).cloned().collect();
         all.sort_by(|a, b| (&a.created, &a.name).cmp(&(&b.created, &b.name)));
         all
-    }
-
-    /// This object is there and cannot be read. Returns whether that is news.
-    pub fn cannot_read(&self, kind: Listed, (namespace, name): &(String, String)) -> bool {
-        self.inner.write().unread.insert((kind, namespace.clone(), name.clone()))
-    }
-
-    /// This object was read, or is gone.
-    pub fn is_read(&self, kind: Listed, (namespace, name): &(String, String)) {
-        let was = |inner: &Inner| inner.unread.contains(&(kind, namespace.clone(), name.clone()));
-        if !self.inner.read().unread.is_empty() && was(&self.inner.read()) {
-            self.inner.write().unread.remove(&(kind, namespace.clone(), name.clone()));
-        }
-    }
-
-    /// The first chunk of a target's inventory that is there and cannot be read: what the target holds is not known.
-    pub fn unread_inventory(&self, key: &TargetKey) -> Option<String> {
-        let inner = self.inner.read();
-        let first = (Listed::Inventories, key.namespace.to_string(), format!("{}.", key.target_name()));
-        let mut after = inner.unread.range(first.clone()..);
-        let is_chunk = |name: &str| {
-            name.strip_prefix(&first.2).is_some_and(|number| number.bytes().all(|byte| byte.is_ascii_digit()))
-        };
-        let (kind, namespace, name) = after.next()?;
-        ((*kind, namespace) == (first.0, &first.1) && is_chunk(name)).then(|| name.clone())
     }
 
     /// Folds a VidraResource.
@@ -295,6 +319,7 @@ impl Catalog {
             return;
         }
         inner.inventories.entry(key.clone()).or_default().insert(name, chunk);
+        inner.inventoried.entry(key.cluster.clone()).or_default().insert(key.clone());
         drop(inner);
         if via == Via::Watch {
             self.queue.add(Key::Target(key), Priority::Resync);
@@ -304,7 +329,7 @@ impl Catalog {
     /// Folds a MemberCluster.
     pub fn fold_member(&self, mut member: MemberCluster, via: Via) {
         member.metadata.managed_fields = None;
-        let name = member.name_any();
+        let (name, leaves) = (member.name_any(), member.metadata.deletion_timestamp.is_some());
         let mut inner = self.inner.write();
         let held = inner.members.get(&name);
         if !inner.is_news(Listed::Members, held, &member, via) {
@@ -348,6 +373,12 @@ impl Catalog {
         }
         if selection {
             self.all_resources();
+        }
+        if selection && leaves {
+            // Those too that are not there, and whose targets are.
+            for target in self.targets_on(&name) {
+                self.queue.add(Key::Resource(target.resource_key()), self.urgency.of_change());
+            }
         }
         if rests {
             for target in self.targets_on(&name) {
@@ -399,9 +430,7 @@ impl Catalog {
             return;
         }
         inner.targets.remove(key);
-        if let Some(keys) = inner.by_cluster.get_mut(&key.cluster) {
-            keys.remove(key);
-        }
+        take_out(&mut inner.by_cluster, key);
         drop(inner);
         self.queue.add(Key::Target(key.clone()), Priority::User);
         self.queue.add(Key::Resource(key.resource_key()), Priority::User);
@@ -418,6 +447,7 @@ impl Catalog {
         chunks.remove(name);
         if chunks.is_empty() {
             inner.inventories.remove(key);
+            take_out(&mut inner.inventoried, key);
         }
         drop(inner);
         self.queue.add(Key::Target(key.clone()), Priority::Resync);
@@ -483,12 +513,9 @@ impl Catalog {
 
     /// Ends a list of all namespaces, or of one, as of this version: what it did not show is gone.
     pub fn listed(&self, kind: Listed, within: Option<&str>, seen: &BTreeSet<(String, String)>, at: u64) {
-        let gone = |(of, namespace, name): &(Listed, String, String)| {
-            *of == kind
-                && within.is_none_or(|within| within == namespace)
-                && !seen.contains(&(namespace.clone(), name.clone()))
-        };
-        self.inner.write().unread.retain(|one| !gone(one));
+        // Before anything is looked at: the answer of a call that is older than the list, and comes while what is gone is
+        // dropped, is no news.
+        self.told(kind, within, at);
         let inner = self.inner.read();
         let unseen = |namespace: &str, name: &str| {
             within.is_none_or(|within| within == namespace)
@@ -538,7 +565,17 @@ impl Catalog {
                 gone.iter().for_each(|(namespace, name)| self.drop_registration(namespace, name, at));
             }
         }
-        self.told(kind, within, at);
+        self.are_gone(kind, unseen);
+    }
+}
+
+/// Takes a key out of a cluster's.
+fn take_out(by_cluster: &mut BTreeMap<Arc<str>, BTreeSet<TargetKey>>, key: &TargetKey) {
+    if let Some(keys) = by_cluster.get_mut(&key.cluster) {
+        keys.remove(key);
+        if keys.is_empty() {
+            by_cluster.remove(&key.cluster);
+        }
     }
 }
 
@@ -556,3 +593,23 @@ pub enum Listed {
     /// Registration Secrets.
     Registrations,
 }
+
+impl Listed {
+    /// All kinds.
+    pub const ALL: [Self; 5] =
+        [Self::Resources, Self::Targets, Self::Inventories, Self::Members, Self::Registrations];
+
+    /// The kind's name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Resources => "VidraResource",
+            Self::Targets => "VidraTarget",
+            Self::Inventories => "VidraInventory",
+            Self::Members => "MemberCluster",
+            Self::Registrations => "Secret",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -8,7 +8,8 @@ use vidra_api::labels::{APPROVE_ORPHANING, APPROVE_REMOVAL};
 use super::api::HubApi;
 use crate::member::error::{CallError, Class};
 
-const KINDS: [&str; 4] = ["vidraresources", "vidratargets", "vidrainventories", "memberclusters"];
+/// The plurals of the hub's own kinds.
+pub(super) const KINDS: [&str; 4] = ["vidraresources", "vidratargets", "vidrainventories", "memberclusters"];
 
 /// Whether the hub is being uninstalled under its feet.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,12 +1,20 @@
 //! Events for what a user should know, on the hub's objects. Written beside the work, never in its way.
 //!
 //! Our own writer: kube's Recorder takes names from the wall clock and has no limit. One Event for the
-//! same words about the same object within ten minutes; a refused Event is only logged.
+//! same words about the same object within ten minutes; an Event that cannot be written is counted, and its words may be
+//! said again.
 
 mod burst;
 mod waiting;
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
 
 use k8s_openapi::{
     api::{core::v1::ObjectReference, events::v1::Event},
@@ -16,7 +24,7 @@ use kube::{Api, Client, Resource, api::PostParams};
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-pub use self::burst::{ADOPTED, CONTENTION, CORRECTED, DETECTED, One, Saying};
+pub use self::burst::{ADOPTED, CONTENTION, CORRECTED, DETECTED, One, READY, Saying};
 
 use self::{
     burst::{Bursts, Group},
@@ -59,8 +67,8 @@ pub struct Writer {
 
 /// What the writer is given.
 enum Item {
-    /// To be written.
-    Event(Box<Event>),
+    /// To be written, and the words by which it is remembered.
+    Event(Box<Event>, String),
     /// What this group has gathered is to be written.
     Group(Group),
 }
@@ -70,6 +78,8 @@ enum Item {
 struct Memory {
     said: Mutex<BTreeMap<String, Instant>>,
     bursts: Bursts,
+    /// So many could not be written.
+    failed: AtomicU64,
 }
 
 impl Events {
@@ -98,9 +108,9 @@ impl Events {
         let mut event = self.event(regarding, severity, reason);
         event.note = Some(cut(note));
         let namespace = event.metadata.namespace.clone().unwrap_or_default();
-        if !self.waiting.put(&namespace, Item::Event(Box::new(event))) {
+        if !self.waiting.put(&namespace, Item::Event(Box::new(event), words.clone())) {
             // It is said when it is so again.
-            self.memory.said.lock().remove(&words);
+            self.memory.forget(&words);
         }
     }
 
@@ -124,6 +134,11 @@ impl Events {
     /// How many were dropped, because too many waited.
     pub fn dropped(&self) -> u64 {
         self.waiting.dropped()
+    }
+
+    /// How many could not be written: the server refused them, or did not answer.
+    pub fn failed(&self) -> u64 {
+        self.memory.failed.load(Ordering::Relaxed)
     }
 
     fn event(&self, regarding: ObjectReference, severity: Severity, reason: &str) -> Event {
@@ -176,11 +191,20 @@ impl Memory {
         if said.len() >= REMEMBERED {
             said.retain(|_, at| now.duration_since(*at) < AGAIN_AFTER);
             if said.len() >= REMEMBERED {
-                said.clear();
+                // The older half: whoever has much to say makes others' words be said again, but not all of them.
+                let mut ages: Vec<Instant> = said.values().copied().collect();
+                let (_, middle, _) = ages.select_nth_unstable(REMEMBERED / 2);
+                let middle = *middle;
+                said.retain(|_, at| *at > middle);
             }
         }
         said.insert(words.to_owned(), now);
         true
+    }
+
+    /// What was to be said was not: it may be said at once when it is so again.
+    fn forget(&self, words: &str) {
+        self.said.lock().remove(words);
     }
 }
 
@@ -189,7 +213,7 @@ impl Writer {
     pub async fn run(self) {
         while let Some(item) = self.waiting.next().await {
             match item {
-                Item::Event(event) => self.write(&event).await,
+                Item::Event(event, words) => self.write(&event, &words).await,
                 Item::Group(group) => self.tell(&group).await,
             }
         }
@@ -199,22 +223,28 @@ impl Writer {
     async fn tell(&self, group: &Group) {
         let Some((mut event, note)) = self.memory.bursts.take(group) else { return };
         let (uid, reason) = group;
-        if self.memory.is_news(&format!("{uid} {reason} {note}")) {
+        let words = format!("{uid} {reason} {note}");
+        if self.memory.is_news(&words) {
             event.note = Some(cut(&note));
-            self.write(&event).await;
+            self.write(&event, &words).await;
         }
     }
 
-    async fn write(&self, event: &Event) {
+    async fn write(&self, event: &Event, words: &str) {
         let namespace = event.metadata.namespace.clone().unwrap_or_default();
         let api: Api<Event> = Api::namespaced(self.client.clone(), &namespace);
         let params = PostParams::default();
-        match tokio::time::timeout(Duration::from_secs(5), api.create(&params, event)).await {
+        let written = tokio::time::timeout(Duration::from_secs(5), api.create(&params, event)).await;
+        match &written {
             Ok(Ok(_)) => {}
             Ok(Err(kube::Error::Api(status))) => {
                 tracing::debug!(code = status.code, message = status.message, "an Event was refused");
             }
             Ok(Err(_)) | Err(_) => tracing::debug!("an Event could not be written"),
+        }
+        if !matches!(written, Ok(Ok(_))) {
+            self.memory.failed.fetch_add(1, Ordering::Relaxed);
+            self.memory.forget(words);
         }
         tokio::time::sleep(BETWEEN).await;
     }

@@ -30,6 +30,8 @@ pub struct Chunk {
     pub index: i32,
     /// It has a deletionTimestamp.
     pub deleting: bool,
+    /// Which cluster its entries are of.
+    cluster_uid: Option<Arc<str>>,
     /// The places of all chunks of the target, in the first of several; in the others the place of that one.
     named: Box<[i32]>,
     /// Its entries, by key.
@@ -102,12 +104,23 @@ impl Chunk {
         let mut entries: Vec<_> = entries.map(|entry| Kept::read(entry, interned)).collect();
         entries.sort_by(in_order);
         let (index, named) = (inventory.spec.chunk, inventory.spec.chunks.into());
-        Self { name, uid, version, index, deleting, named, entries: entries.into() }
+        let cluster_uid = inventory.spec.cluster_uid.map(|uid| interned.text(&uid));
+        Self { name, uid, version, index, deleting, cluster_uid, named, entries: entries.into() }
     }
 
     /// It is the first of several, and names itself with all others.
     fn names_all(&self) -> bool {
         self.named.contains(&self.index)
+    }
+
+    /// The uid of the cluster that its objects are in, where it has any.
+    pub fn cluster(&self) -> Option<&Arc<str>> {
+        self.cluster_uid.as_ref().filter(|_| !self.entries.is_empty())
+    }
+
+    /// It does not say that its objects are in this cluster, where that is known.
+    fn is_elsewhere(&self, cluster: Option<&str>) -> bool {
+        cluster.is_some() && !self.entries.is_empty() && self.cluster_uid.as_deref() != cluster
     }
 
     /// The write that lets it go as it is.
@@ -187,10 +200,17 @@ fn are_unnamed(chunks: &Chunks) -> bool {
     chunks.values().any(|chunk| chunk.named.is_empty() && chunk.index != 0)
 }
 
-/// The whole inventory, after a part of it went from `before` to `now`. `None`: nothing is to be written.
-pub fn changed(chunks: &Chunks, before: &Inventory, now: &Inventory) -> Option<Inventory> {
+/// The whole inventory, after a part of it went from `before` to `now`, in the cluster with this uid. `None`: nothing is to
+/// be written.
+pub fn changed(
+    chunks: &Chunks,
+    cluster: Option<&str>,
+    before: &Inventory,
+    now: &Inventory,
+) -> Option<Inventory> {
     let is_whole = !is_lost(chunks) && !are_unnamed(chunks);
-    if before == now && !chunks.values().any(|chunk| chunk.deleting) && is_whole {
+    let is_old = |chunk: &Arc<Chunk>| chunk.deleting || chunk.is_elsewhere(cluster);
+    if before == now && !chunks.values().any(is_old) && is_whole {
         return None;
     }
     let mut all = joined(chunks);
@@ -208,6 +228,8 @@ pub enum ChunkWrite {
         index: i32,
         /// The places of all, in the first of several; in the others the first's.
         named: Vec<i32>,
+        /// The uid of the cluster that they are in.
+        cluster_uid: Option<Arc<str>>,
         /// Its entries.
         entries: Vec<InventoryEntry>,
     },
@@ -221,6 +243,8 @@ pub enum ChunkWrite {
         version: u64,
         /// As above.
         named: Vec<i32>,
+        /// As above.
+        cluster_uid: Option<Arc<str>>,
         /// Its entries.
         entries: Vec<InventoryEntry>,
     },
@@ -235,6 +259,8 @@ pub enum ChunkWrite {
 
 /// The writes, in order, that make `chunks` hold `inventory`, at most so many entries in each; none when they do.
 ///
+/// `cluster` is the uid of the cluster that the objects are in; while that is not known, what was written of it stays.
+///
 /// An entry stays in the chunk that it is in, so that a change rewrites only the chunks that it touches.
 /// What a terminating chunk holds goes into others first, and only then is that chunk let go. While a target
 /// leaves, nothing new is made (its namespace may be terminating): the chunk stays until all is gone.
@@ -242,7 +268,14 @@ pub enum ChunkWrite {
 /// The first chunk names all of them: after those that are new are made, and before those go that are not needed. So
 /// however far the writes come, what it names is there. The others name the first: without it they are what a crash leaves
 /// of an inventory that is made, or one that lost it.
-pub fn writes(chunks: &Chunks, inventory: &Inventory, leaving: bool, most: usize) -> Vec<ChunkWrite> {
+pub fn writes(
+    chunks: &Chunks,
+    cluster: Option<&str>,
+    inventory: &Inventory,
+    leaving: bool,
+    most: usize,
+) -> Vec<ChunkWrite> {
+    let cluster_uid: Option<Arc<str>> = cluster.map(Arc::from);
     let mut left = inventory.clone();
     let mut places: Vec<(&Chunk, Vec<Entry>)> = Vec::new();
     let stays = |chunk: &Chunk| !chunk.deleting || (leaving && !inventory.is_empty());
@@ -271,16 +304,20 @@ pub fn writes(chunks: &Chunks, inventory: &Inventory, leaving: bool, most: usize
     let mut writes = Vec::new();
     // The first, which names the others, comes last.
     for (index, entries) in made.into_iter().rev() {
-        writes.push(ChunkWrite::Create { index, named: named.by(index), entries: written(entries) });
+        let (named, cluster_uid, entries) = (named.by(index), cluster_uid.clone(), written(entries));
+        writes.push(ChunkWrite::Create { index, named, cluster_uid, entries });
     }
     for (chunk, entries) in places {
         let named = named.by(chunk.index);
         if *chunk.named != *named
+            || chunk.is_elsewhere(cluster)
             || entries.len() != chunk.entries.len()
             || chunk.entries.iter().zip(&entries).any(|(kept, entry)| !kept.is(entry))
         {
             let (name, index, version) = (chunk.name.clone(), chunk.index, chunk.version);
-            writes.push(ChunkWrite::Update { name, index, version, named, entries: written(&entries) });
+            let cluster_uid = cluster_uid.clone().or_else(|| chunk.cluster_uid.clone());
+            let entries = written(&entries);
+            writes.push(ChunkWrite::Update { name, index, version, named, cluster_uid, entries });
         }
     }
     writes.extend(spare.into_iter().map(|(chunk, _)| chunk.removal()));
@@ -310,11 +347,15 @@ pub fn chunk(
     index: i32,
     version: Option<u64>,
     named: &[i32],
+    cluster_uid: Option<&str>,
     entries: &[InventoryEntry],
 ) -> VidraInventory {
     let spec = VidraInventorySpec {
         resource: key.resource.to_string(),
         cluster: key.cluster.to_string(),
+        cluster_uid: cluster_uid.map(str::to_owned),
+        // What is written is of the first form, which needs no word.
+        format: None,
         chunk: index,
         chunks: named.to_vec(),
         entries: entries.to_vec(),
@@ -363,7 +404,7 @@ mod tests {
 
     /// Brings chunks to an inventory.
     fn bring(chunks: &mut Chunks, inventory: &Inventory) {
-        for write in writes(chunks, inventory, false, ENTRIES_MAX) {
+        for write in writes(chunks, None, inventory, false, ENTRIES_MAX) {
             perform(chunks, &[write]);
             let newest = chunks.values().filter(|chunk| chunk.names_all()).max_by_key(|chunk| chunk.version);
             for index in newest.iter().flat_map(|chunk| chunk.named.iter()) {
@@ -377,22 +418,23 @@ mod tests {
     /// Performs writes on chunks, as the API server would.
     fn perform(chunks: &mut Chunks, writes: &[ChunkWrite]) {
         for write in writes {
-            let (name, index, named, entries) = match write {
+            let (name, index, named, cluster_uid, entries) = match write {
                 ChunkWrite::Remove { name, .. } => {
                     chunks.remove(name);
                     continue;
                 }
-                ChunkWrite::Create { index, named, entries } => {
-                    (format!("shop.berlin.{index}"), index, named, entries)
+                ChunkWrite::Create { index, named, cluster_uid, entries } => {
+                    (format!("shop.berlin.{index}"), index, named, cluster_uid, entries)
                 }
-                ChunkWrite::Update { name, index, named, entries, .. } => {
-                    (name.clone(), index, named, entries)
+                ChunkWrite::Update { name, index, named, cluster_uid, entries, .. } => {
+                    (name.clone(), index, named, cluster_uid, entries)
                 }
             };
             let key = TargetKey::new("team", "shop", "berlin");
             let before = chunks.values().map(|chunk| chunk.version).max().unwrap_or(0);
             let hub = HubId::try_from("main").unwrap();
-            let object = chunk((&hub, &key), &name, *index, Some(before + 1), named, entries);
+            let cluster_uid = cluster_uid.as_deref();
+            let object = chunk((&hub, &key), &name, *index, Some(before + 1), named, cluster_uid, entries);
             chunks.insert(name, Arc::new(Chunk::read(object, &Interned::default())));
         }
     }
@@ -404,7 +446,7 @@ mod tests {
         bring(&mut chunks, &wanted);
         assert_eq!(chunks.len(), 3);
         assert_eq!(joined(&chunks), wanted);
-        assert_eq!(writes(&chunks, &wanted, false, ENTRIES_MAX), []);
+        assert_eq!(writes(&chunks, None, &wanted, false, ENTRIES_MAX), []);
     }
 
     #[test]
@@ -414,11 +456,35 @@ mod tests {
         assert_eq!(known(&chunks), 1200);
         let before = part(&chunks, |key| *key.name < *"c0002");
         assert_eq!(before.len(), 2);
-        assert_eq!(changed(&chunks, &before, &before), None);
+        assert_eq!(changed(&chunks, None, &before, &before), None);
         let now = inventory(0..1, "b");
         let mut whole = inventory(2..1200, "a");
         whole.extend(now.clone());
-        assert_eq!(changed(&chunks, &before, &now), Some(whole));
+        assert_eq!(changed(&chunks, None, &before, &now), Some(whole));
+    }
+
+    #[test]
+    fn all_chunks_name_the_cluster_that_their_objects_are_in_from_the_next_write_on() {
+        let mut chunks = BTreeMap::new();
+        let whole = inventory(0..1200, "a");
+        bring(&mut chunks, &whole);
+        let named = |chunks: &Chunks| -> Vec<Option<String>> {
+            chunks.values().map(|chunk| chunk.cluster_uid.as_deref().map(str::to_owned)).collect()
+        };
+        // Nobody knew it; it is known; another has taken its place; nobody knows it any more.
+        for cluster in [None, Some("one"), Some("two"), None] {
+            let last = cluster.or(named(&chunks)[0].as_deref().map(|_| "two"));
+            if let Some(now) = changed(&chunks, cluster, &whole, &whole) {
+                let next = writes(&chunks, cluster, &now, false, ENTRIES_MAX);
+                perform(&mut chunks, &next);
+            }
+            assert_eq!(named(&chunks), vec![last.map(str::to_owned); 3], "{cluster:?}");
+            assert_eq!(changed(&chunks, cluster, &whole, &whole), None, "{cluster:?}");
+        }
+        // What changes while nobody knows it keeps the word.
+        let next = writes(&chunks, None, &inventory(0..1100, "a"), false, ENTRIES_MAX);
+        perform(&mut chunks, &next);
+        assert_eq!(named(&chunks), vec![Some("two".to_owned()); 3]);
     }
 
     #[test]
@@ -427,7 +493,7 @@ mod tests {
         bring(&mut chunks, &inventory(0..1200, "a"));
         let mut wanted = inventory(0..1200, "a");
         wanted.extend(inventory(700..701, "b"));
-        let writes = writes(&chunks, &wanted, false, ENTRIES_MAX);
+        let writes = writes(&chunks, None, &wanted, false, ENTRIES_MAX);
         assert_eq!(writes.len(), 1);
         bring(&mut chunks, &wanted);
         assert_eq!(joined(&chunks), wanted);
@@ -441,18 +507,18 @@ mod tests {
         let mut dying = (*chunks["shop.berlin.0"]).clone();
         dying.deleting = true;
         chunks.insert(dying.name.clone(), Arc::new(dying));
-        let writes = writes(&chunks, &wanted, false, ENTRIES_MAX);
+        let writes = writes(&chunks, None, &wanted, false, ENTRIES_MAX);
         assert!(
-            matches!(&writes[0], ChunkWrite::Create { index: 1, named, entries } if entries.len() == 10 && *named == [1]),
+            matches!(&writes[0], ChunkWrite::Create { index: 1, named, entries, .. } if entries.len() == 10 && *named == [1]),
             "{writes:?}"
         );
         assert_eq!(writes[1], ChunkWrite::Remove { name: "shop.berlin.0".into(), version: 1 });
         assert_eq!(
-            super::writes(&chunks, &wanted, true, ENTRIES_MAX),
+            super::writes(&chunks, None, &wanted, true, ENTRIES_MAX),
             [],
             "a target that leaves needs no copy"
         );
-        let gone = super::writes(&chunks, &Inventory::new(), true, ENTRIES_MAX);
+        let gone = super::writes(&chunks, None, &Inventory::new(), true, ENTRIES_MAX);
         assert_eq!(gone, [ChunkWrite::Remove { name: "shop.berlin.0".into(), version: 1 }]);
     }
 
@@ -468,14 +534,14 @@ mod tests {
             assert!(is_lost(&fewer), "{name}");
             let known = joined(&fewer);
             assert_eq!(
-                changed(&fewer, &known, &known),
+                changed(&fewer, None, &known, &known),
                 Some(known.clone()),
                 "{name}: it is written what is there"
             );
             // What the member has of it was found again, or nothing of it is left.
             for found in [&wanted, &known] {
                 let mut fewer = fewer.clone();
-                let next = writes(&fewer, found, false, ENTRIES_MAX);
+                let next = writes(&fewer, None, found, false, ENTRIES_MAX);
                 perform(&mut fewer, &next);
                 assert!(!is_lost(&fewer), "{name}");
                 assert_eq!(&joined(&fewer), found, "{name}");
@@ -502,16 +568,16 @@ mod tests {
             chunks.retain(|name, _| !names.contains(&&**name));
             let held = joined(&chunks);
             assert!(!is_lost(&chunks), "without {names:?}");
-            assert_eq!(changed(&chunks, &held, &held).as_ref(), Some(&held), "without {names:?}");
+            assert_eq!(changed(&chunks, None, &held, &held).as_ref(), Some(&held), "without {names:?}");
             // However far the naming comes.
-            let left = writes(&chunks, &held, false, ENTRIES_MAX);
+            let left = writes(&chunks, None, &held, false, ENTRIES_MAX);
             assert_eq!(left.len(), chunks.len());
             for write in left {
                 perform(&mut chunks, &[write]);
                 assert!(!is_lost(&chunks), "without {names:?}");
             }
             assert_eq!(joined(&chunks), held);
-            assert_eq!(changed(&chunks, &held, &held), None);
+            assert_eq!(changed(&chunks, None, &held, &held), None);
             // From then on a loss is noticed, of the first too.
             for name in chunks.keys() {
                 let mut fewer = chunks.clone();
@@ -521,7 +587,7 @@ mod tests {
         }
         let mut one = BTreeMap::new();
         bring(&mut one, &inventory(0..3, "a"));
-        assert_eq!(changed(&one, &inventory(0..3, "a"), &inventory(0..3, "a")), None);
+        assert_eq!(changed(&one, None, &inventory(0..3, "a"), &inventory(0..3, "a")), None);
     }
 
     #[test]
@@ -532,10 +598,11 @@ mod tests {
         for life in 0.. {
             // A pass begins with what it holds; then it finds that most of it is gone.
             let held = joined(&chunks);
-            let begun = changed(&chunks, &held, &held);
+            let begun = changed(&chunks, None, &held, &held);
             let first =
-                begun.and_then(|whole| writes(&chunks, &whole, false, ENTRIES_MAX).into_iter().next());
-            let next = first.or_else(|| writes(&chunks, &wanted, false, ENTRIES_MAX).into_iter().next());
+                begun.and_then(|whole| writes(&chunks, None, &whole, false, ENTRIES_MAX).into_iter().next());
+            let next =
+                first.or_else(|| writes(&chunks, None, &wanted, false, ENTRIES_MAX).into_iter().next());
             let Some(write) = next else { break };
             perform(&mut chunks, &[write]);
             assert!(!is_lost(&chunks));

@@ -7,6 +7,7 @@ pub mod events;
 pub mod identity;
 pub mod inventory;
 pub mod revisions;
+pub mod schema;
 pub mod sources;
 pub mod state;
 pub mod watch;

@@ -14,7 +14,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use vidra_api::{Override, OverrideInputs, Raw, VidraResource, names::revision_secret_name};
 use vidra_core::{
-    manifest::{ManifestError, ManifestObject, Reader},
+    manifest::{self, ManifestError, ManifestObject, Reader},
+    mutants::{self, Mutant},
     object::{Gvk, Scope},
     overrides::{Effective, InvalidOverride, Overrides},
     render::{self, Changes, DeclaredHash, HashKey, RenderError},
@@ -113,6 +114,16 @@ pub enum RevisionError {
         /// The setting that says so.
         setting: &'static str,
     },
+    /// There is no room for it beside what the VidraResources of all namespaces have.
+    #[error(
+        "the VidraResources of all namespaces would take {all} bytes of the hub's memory with this one, of {most} that the setting hubMaxBytes allows (by default half of the memory limit of the hub's Pod). What was delivered stays and is repaired. Declare less, or give the hub more memory, or raise the setting"
+    )]
+    HubFull {
+        /// What it would be.
+        all: usize,
+        /// The bound.
+        most: usize,
+    },
 }
 
 impl RevisionError {
@@ -123,8 +134,19 @@ impl RevisionError {
             Self::Overrides(_) => "OverridesInvalid",
             Self::Refused { .. } => "RevisionRefused",
             Self::NamespaceFull { .. } => "NamespaceFull",
+            Self::HubFull { .. } => HUB_FULL,
             _ => "ManifestInvalid",
         }
+    }
+
+    /// The VidraResource itself is too large, so that perhaps nothing can be written into it.
+    pub fn is_inline_too_large(&self) -> bool {
+        matches!(self, Self::Parse(ManifestError::InlineTooLarge { .. }))
+    }
+
+    /// There is no room for it: others may make some, and nothing tells when they have.
+    pub fn is_full(&self) -> bool {
+        matches!(self, Self::NamespaceFull { .. } | Self::HubFull { .. })
     }
 
     /// Not what is declared keeps the revision from being made: a source may not be read, or its Secret not be written.
@@ -136,10 +158,16 @@ impl RevisionError {
     pub fn unavailable(&self) -> &'static str {
         match self {
             Self::Render(RenderError::Override(_)) | Self::TooMany { .. } => "OverrideFailed",
+            Self::HubFull { .. } => HUB_FULL,
             _ => "RevisionUnavailable",
         }
     }
 }
+
+/// The reason where all namespaces together have no more room.
+const HUB_FULL: &str = "HubFull";
+/// What is longer than this, and what has overrides, may take much memory.
+const LARGE: usize = 1 << 20;
 
 /// What the objects of `spec.manifest` and `spec.manifests` are told to stand in.
 const TEXT: &str = "spec.manifest";
@@ -192,6 +220,13 @@ impl Content {
         render::revision_of(parts, key)
     }
 
+    /// Bytes of all its texts.
+    fn text(&self) -> usize {
+        let objects = self.manifests.iter().map(|raw| raw.text().len());
+        let sources = self.sources.iter().map(|source| source.text.len());
+        self.manifest.len() + objects.chain(sources).sum::<usize>()
+    }
+
     /// `spec.manifests`, read.
     fn inline(&self, reader: &mut Reader) -> Result<Vec<Value>, ManifestError> {
         let source = Arc::from(INLINE);
@@ -222,6 +257,8 @@ pub struct Parsed {
     pub overrides: Overrides,
     /// The objects, in the order of writing.
     pub objects: Vec<ManifestObject>,
+    /// Bytes of the texts that they were read from.
+    text: usize,
     /// What they take in memory.
     weight: usize,
 }
@@ -246,6 +283,13 @@ pub struct Revisions {
     parsed: Mutex<BTreeMap<(ResourceKey, String), Arc<Parsed>>>,
     rendered: Mutex<BTreeMap<(ResourceKey, String), Renderings>>,
     turns: Turns,
+}
+
+impl Revisions {
+    /// How many entries there are, by what they are of; for tests, which look that what is gone leaves none.
+    pub fn entries(&self) -> [(&'static str, usize); 2] {
+        [("parsed revisions", self.parsed.lock().len()), ("rendered revisions", self.rendered.lock().len())]
+    }
 }
 
 /// Of one revision.
@@ -289,7 +333,10 @@ impl Revisions {
         };
         let key = resource_key(resource);
         let turn = self.turns.of(&key.namespace).await;
-        let parsed = turn.run(|| self.parsed_from(&key, &content))?;
+        let parsed = turn.run(|| {
+            manifest::check_inline(&resource.spec)?;
+            self.parsed_from(&key, &content)
+        })?;
         if parsed.objects.is_empty() && !resource.spec.allow_empty {
             return Err(RevisionError::Empty);
         }
@@ -298,6 +345,8 @@ impl Revisions {
 
     /// What is held already, or is to be.
     fn parsed_from(&self, key: &ResourceKey, content: &Content) -> Result<Arc<Parsed>, RevisionError> {
+        let text = content.text();
+        announce("read", key, text, !content.overrides.is_empty());
         // Before anything is made of them: nothing else bounds how deep they are.
         let mut reader = Reader::default();
         let inline = content.inline(&mut reader)?;
@@ -309,11 +358,11 @@ impl Revisions {
         let objects = content.objects(reader, inline)?;
         let create_namespaces = content.create_namespaces;
         let weight = objects.iter().map(|object| weight::of(&object.value)).sum();
-        Ok(Arc::new(Parsed { name, create_namespaces, overrides, objects, weight }))
+        Ok(Arc::new(Parsed { name, create_namespaces, overrides, objects, text, weight }))
     }
 
     /// Holds a revision in memory: within these bounds, if there are any, beside what the namespace's other
-    /// VidraResources have.
+    /// VidraResources have, and those of all namespaces.
     pub fn hold(
         &self,
         key: &ResourceKey,
@@ -326,6 +375,10 @@ impl Revisions {
             .map(|(_, other)| other)
             .chain([parsed])
             .fold((0, 0), |(objects, bytes), one| (objects + one.objects.len(), bytes + one.weight));
+        let whole = || {
+            let others = all.iter().filter(|((of, _), _)| of != key).map(|(_, one)| one.weight);
+            parsed.weight + others.sum::<usize>() + self.rendered_bytes(|of| of != key)
+        };
         let full = |all: String, most: usize, setting: &'static str| {
             Err(RevisionError::NamespaceFull { namespace: key.namespace.to_string(), all, most, setting })
         };
@@ -335,6 +388,9 @@ impl Revisions {
             }
             Some(bounds) if bytes > bounds.bytes => {
                 full(format!("{bytes} bytes of memory"), bounds.bytes, "namespaceMaxBytes")
+            }
+            Some(bounds) if bounds.all_bytes() < usize::MAX && whole() > bounds.hub => {
+                Err(RevisionError::HubFull { all: whole(), most: bounds.hub })
             }
             _ => {
                 all.insert((key.clone(), parsed.name.clone()), parsed.clone());
@@ -385,7 +441,7 @@ impl Revisions {
     }
 
     /// Renders a revision for a member: by the scopes that the member gives its kinds, and by what its
-    /// overrides use of it. All that is held of the namespace takes at most so many bytes then.
+    /// overrides use of it. All that is held of the namespace, and of all, is within these bounds then.
     pub async fn render(
         &self,
         key: &ResourceKey,
@@ -393,7 +449,7 @@ impl Revisions {
         namespace: &str,
         scope_of: &(dyn Fn(&Gvk) -> Option<Scope> + Sync),
         (cluster, inputs): (&str, Option<&OverrideInputs>),
-        most: usize,
+        bounds: Bounds,
     ) -> Result<Arc<Desired>, RevisionError> {
         let mut last = None;
         let scopes: Vec<_> =
@@ -417,6 +473,7 @@ impl Revisions {
         let changes = Changes { overrides: &parsed.overrides, effective: &effective, cluster };
         let changes = (effective != Effective::default()).then_some(changes);
         let desired = turn.run(|| {
+            announce("render", key, parsed.text, changes.is_some());
             let rendered = render::render_with(&parsed.objects, scope_of, namespace, &self.key, changes)?;
             let mut desired = Desired::new(rendered, &self.interned);
             let plain = slot.lock().iter().find(|one| one.is_plain(namespace)).map(|one| one.desired.clone());
@@ -425,23 +482,37 @@ impl Revisions {
             }
             Ok::<_, RevisionError>(desired)
         })?;
-        // What an earlier label of a cluster or an earlier namespace led to, and no member has any more.
-        slot.lock().retain(|one| one.is_plain(namespace) || Arc::strong_count(&one.desired) > 1);
+        // What an earlier label of a cluster, an earlier namespace or kinds that a member served before led to, and no
+        // member has any more.
+        slot.lock().retain(|one| {
+            Arc::strong_count(&one.desired) > 1 || (one.is_plain(namespace) && one.scopes == scopes)
+        });
         let weight = desired.own_weight();
-        if self.taken(&key.namespace) + weight > most {
+        let taken = self.taken(|of| of.namespace == key.namespace) + weight;
+        if taken > bounds.bytes {
             let (cluster, namespace) = (cluster.to_owned(), key.namespace.to_string());
-            return Err(RevisionError::TooMany { cluster, namespace, most: most >> 20 });
+            return Err(RevisionError::TooMany { cluster, namespace, most: bounds.bytes >> 20 });
+        }
+        if bounds.all_bytes() < usize::MAX {
+            let all = self.taken(|_| true) + weight;
+            if all > bounds.hub {
+                return Err(RevisionError::HubFull { all, most: bounds.hub });
+            }
         }
         let (desired, namespace) = (Arc::new(desired), namespace.to_owned());
         slot.lock().push(Rendering { namespace, scopes, effective, desired: desired.clone(), weight });
         Ok(desired)
     }
 
-    /// Bytes that are held of a namespace.
-    fn taken(&self, namespace: &str) -> usize {
-        let of = |key: &ResourceKey| *key.namespace == *namespace;
+    /// Bytes that are held of these VidraResources.
+    fn taken(&self, of: impl Fn(&ResourceKey) -> bool) -> usize {
         let parsed = self.parsed.lock();
         let parsed: usize = parsed.iter().filter(|((key, _), _)| of(key)).map(|(_, one)| one.weight).sum();
+        parsed + self.rendered_bytes(of)
+    }
+
+    /// The same of what was rendered alone.
+    fn rendered_bytes(&self, of: impl Fn(&ResourceKey) -> bool) -> usize {
         let slots: Vec<_> = self
             .rendered
             .lock()
@@ -449,14 +520,20 @@ impl Revisions {
             .filter(|((key, _), _)| of(key))
             .map(|(_, slot)| slot.clone())
             .collect();
-        let rendered = slots.iter().map(|slot| slot.lock().iter().map(|one| one.weight).sum::<usize>());
-        parsed + rendered.sum::<usize>()
+        slots.iter().map(|slot| slot.lock().iter().map(|one| one.weight).sum::<usize>()).sum()
     }
 
     /// Keeps in memory only the named revisions of a resource.
     pub fn keep(&self, key: &ResourceKey, names: &std::collections::BTreeSet<String>) {
         self.parsed.lock().retain(|(of, name), _| of != key || names.contains(name));
         self.rendered.lock().retain(|(of, name), _| of != key || names.contains(name));
+    }
+}
+
+/// Says in the log whose turn begins where it may take much memory: should the process end by that, it is the last line.
+fn announce(step: &str, key: &ResourceKey, bytes: usize, overrides: bool) {
+    if (bytes > LARGE || overrides) && !mutants::is(Mutant::LargeUntold) {
+        tracing::info!(resource = %key, step, bytes, overrides, "what may take much memory begins");
     }
 }
 

@@ -3,12 +3,13 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
+    time::Duration,
 };
 
 use k8s_openapi::api::core::v1::{ObjectReference, Secret};
 use kube::{Client, Resource, ResourceExt, api::ListParams};
 use serde::de::DeserializeOwned;
-use tokio::sync::watch;
+use tokio::{sync::watch, time::Instant};
 use vidra_api::{
     MemberCluster, VidraInventory, VidraResource, VidraTarget,
     labels::{ALLOWED_NAMESPACES, HUB_LABEL, LEFT_AT, REGISTRATION_LABEL},
@@ -112,6 +113,9 @@ impl From<Secret> for Registration {
 
 /// Objects in a page of a list, of kinds whose objects are large: a page is held whole while it is read.
 const PAGE_OF_LARGE: u32 = 50;
+
+/// A kind of which nothing could be seen for so long, though the process leads, ends it: what it would decide by is old.
+const BLIND_FOR: Duration = Duration::from_secs(150);
 
 /// What becomes of a hub whose first lists fail.
 pub struct Startup {
@@ -221,12 +225,14 @@ impl Scope<'_> {
         }
     }
 
-    /// A list or watch failed.
-    fn failed(&self, kind: &str, error: &CallError, to: &Into<'_>) {
+    /// A list or watch failed; the last time that anything was seen was then.
+    fn failed(&self, kind: &str, error: &CallError, seen: Instant, to: &Into<'_>) {
         if self.optional {
             self.done(to);
         } else if !to.done.borrow().contains(&self.kind) {
             to.startup.failed(kind, error);
+        } else if seen.elapsed() >= BLIND_FOR && !mutants::is(Mutant::BlindGoesOn) {
+            to.startup.stop.halt(Halt::Blind { kind: kind.to_owned(), error: error.message.clone() });
         }
     }
 }
@@ -283,38 +289,43 @@ where
     let (catalog, kind) = (to.catalog, scope.kind);
     let within = scope.within.map(|(namespace, _)| namespace);
     let wire = Wire::of::<K>(client.clone(), within, K::which());
-    let (mut seen, mut lists) = (BTreeSet::new(), false);
+    let (mut seen, mut lists, mut sees) = (BTreeSet::new(), false, Instant::now());
     let is_anothers = |object: &K| to.is_anothers(object);
-    let tell = |news: News<'_>| match news {
-        News::Listing => {
-            seen.clear();
-            lists = true;
+    let tell = |news: News<'_>| {
+        if !matches!(news, News::Listing | News::Failed(_)) {
+            sees = Instant::now();
         }
-        News::Listed(object) => seen.extend(show::<K>(catalog, kind, object, is_anothers)),
-        News::Complete(version) => {
-            catalog.listed(kind, within, &seen, version);
-            seen.clear();
-            lists = false;
-            scope.done(to);
-        }
-        News::Applied(object) => drop(show::<K>(catalog, kind, object, is_anothers)),
-        News::Deleted(object) => hide::<K>(catalog, kind, object),
-        News::Reached(version) => catalog.told(kind, within, version),
-        News::Failed(error) => {
-            if mutants::is(Mutant::DeleteOnFailedList) && lists {
-                catalog.listed(kind, within, &seen, u64::MAX);
+        match news {
+            News::Listing => {
+                seen.clear();
+                lists = true;
+            }
+            News::Listed(object) => seen.extend(show::<K>(catalog, kind, object, is_anothers)),
+            News::Complete(version) => {
+                catalog.listed(kind, within, &seen, version);
+                seen.clear();
+                lists = false;
                 scope.done(to);
             }
-            tracing::warn!(kind = %K::kind(&()), %error, "watch on the hub failed; it is tried again");
-            scope.failed(&K::kind(&()), error, to);
+            News::Applied(object) => drop(show::<K>(catalog, kind, object, is_anothers)),
+            News::Deleted(object) => hide::<K>(catalog, kind, object),
+            News::Reached(version) => catalog.told(kind, within, version),
+            News::Failed(error) => {
+                if mutants::is(Mutant::DeleteOnFailedList) && lists {
+                    catalog.listed(kind, within, &seen, u64::MAX);
+                    scope.done(to);
+                }
+                tracing::warn!(kind = %K::kind(&()), %error, "watch on the hub failed; it is tried again");
+                scope.failed(&K::kind(&()), error, sees, to);
+            }
+            News::Restored => to.startup.stop.halt(Halt::Restored { kind: K::kind(&()).into_owned() }),
         }
-        News::Restored => to.startup.stop.halt(Halt::Restored { kind: K::kind(&()).into_owned() }),
     };
     wire::follow::follow(&wire, page, to.rng, tell).await;
 }
 
-/// Folds an object that is there. Its namespace and name: it is there also where it cannot be read, and then what was
-/// known of it stays.
+/// Folds an object that is there. Its namespace and name: it is there also where it cannot be read, and then it is held
+/// until it can be.
 fn show<K: Resource<DynamicType = ()> + Fold + DeserializeOwned>(
     catalog: &Catalog,
     kind: Listed,
@@ -324,10 +335,11 @@ fn show<K: Resource<DynamicType = ()> + Fold + DeserializeOwned>(
     match read::<K>(object) {
         Ok(read) => {
             let name = (read.namespace().unwrap_or_default(), read.name_any());
-            catalog.is_read(kind, &name);
             if !is_anothers(&read) {
                 read.fold(catalog);
             }
+            // Only now: in between nobody takes it for missing.
+            catalog.is_read(kind, &name);
             Some(name)
         }
         Err(_) if mutants::is(Mutant::UnreadGone) => None,
@@ -337,7 +349,7 @@ fn show<K: Resource<DynamicType = ()> + Fold + DeserializeOwned>(
             if catalog.cannot_read(kind, &name) {
                 tracing::error!(
                     kind = %K::kind(&()), namespace = %name.0, name = %name.1, why,
-                    "an object of the hub cannot be read; what was known of it holds. Was it written by a newer vidra-hub?"
+                    "an object of the hub cannot be read; nothing is done for it until it can be. Was it written by a newer vidra-hub?"
                 );
             }
             Some(name)
@@ -354,11 +366,11 @@ fn hide<K: Resource<DynamicType = ()> + Fold + DeserializeOwned>(
     let glance = Glance::read(object.text).unwrap_or_default();
     let at = glance.resource_version.and_then(|version| version.parse().ok()).unwrap_or(u64::MAX);
     let name = (glance.namespace.unwrap_or_default(), glance.name.unwrap_or_default());
-    catalog.is_read(kind, &name);
     match read::<K>(object) {
         Ok(read) => read.drop(catalog, at),
         Err(_) => catalog.drop_named(kind, &name, at),
     }
+    catalog.is_read(kind, &name);
 }
 
 /// One object; why it cannot be read, without a word of it.

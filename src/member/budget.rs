@@ -5,6 +5,7 @@
 use std::sync::Arc;
 
 use tokio::sync::{AcquireError, OwnedSemaphorePermit, Semaphore, SemaphorePermit};
+use vidra_core::mutants::{self, Mutant};
 
 /// What each member has to itself.
 const OWN: usize = 4;
@@ -12,9 +13,11 @@ const OWN: usize = 4;
 const MORE: usize = 28;
 /// What all members share.
 const SHARED: usize = 256;
-/// First lists that are under way at the same time. Reading them is work of this process: with more of them it
+/// Pages of lists that are read at the same time. Reading them is work of this process: with more of them it
 /// would be late for every answer, and take a thousand members' probes for misses of theirs.
 const LISTS: usize = 16;
+/// Of these, of one member: as many as its informers read slowly, the others have theirs.
+const LISTS_OF_ONE: usize = 4;
 
 /// The calls that members share; clones are the same ones.
 #[derive(Clone)]
@@ -30,13 +33,38 @@ impl Default for Shared {
 }
 
 impl Shared {
-    /// A turn at listing, until it is dropped. A list that shows nothing for a while should give it back, or a
-    /// member that hangs would keep the others waiting.
+    /// One member's turns at reading lists.
+    pub fn turns(&self) -> Turns {
+        let of_one = if mutants::is(Mutant::ListsOfOneMember) { LISTS } else { LISTS_OF_ONE };
+        Turns { own: Arc::new(Semaphore::new(of_one)), all: self.lists.clone() }
+    }
+}
+
+/// The turns of one member at reading pages of lists, of those that all members share; clones are the same ones.
+#[derive(Clone)]
+pub struct Turns {
+    own: Arc<Semaphore>,
+    all: Arc<Semaphore>,
+}
+
+/// A page may be read while this is held.
+pub struct Turn(#[expect(dead_code, reason = "held, not read")] [OwnedSemaphorePermit; 2]);
+
+impl Turns {
+    /// A turn at reading a page of a list, until it is dropped. What shows nothing for a while should give it back,
+    /// or a member that hangs would keep the others waiting.
     ///
     /// # Errors
     /// Never: nothing here is closed.
-    pub async fn list(&self) -> Result<OwnedSemaphorePermit, AcquireError> {
-        self.lists.clone().acquire_owned().await
+    pub async fn turn(&self) -> Result<Turn, AcquireError> {
+        let own = self.own.clone().acquire_owned().await?;
+        Ok(Turn([own, self.all.clone().acquire_owned().await?]))
+    }
+
+    /// The same, if there is one and nobody waits for it.
+    pub fn free_turn(&self) -> Option<Turn> {
+        let own = self.own.clone().try_acquire_owned().ok()?;
+        Some(Turn([own, self.all.clone().try_acquire_owned().ok()?]))
     }
 }
 

@@ -27,6 +27,16 @@ impl Claims {
         self.0.lock().insert(target.clone(), (revision.into(), claim));
     }
 
+    /// How many targets have told what they declare.
+    pub fn len(&self) -> usize {
+        self.0.lock().len()
+    }
+
+    /// No target has.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
     /// The target declares nothing any more.
     pub fn forget(&self, target: &TargetKey) {
         self.0.lock().remove(target);

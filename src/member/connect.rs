@@ -1,32 +1,28 @@
 //! The real [`Connect`]: rustls over hyper, from parsed parts only. No file, no environment variable and
 //! no plug-in of a kubeconfig is ever used, and redirects are errors.
 
-use std::{
-    net::SocketAddr,
-    sync::Arc,
-    task::{Context, Poll},
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use http::{HeaderValue, Request, Response, StatusCode, Uri, header};
-use http_body_util::{Either, Limited};
+use http_body_util::{BodyExt, Either, Limited};
 use hyper::rt::{Read, Write};
 use hyper_util::client::legacy::connect::{
     Connection, HttpConnector,
-    dns::{GaiResolver, Name},
+    dns::GaiResolver,
     proxy::{SocksV5, Tunnel},
 };
-use kube::{Client, client::Body};
+use kube::client::Body;
 use rustls::{ClientConfig, RootCertStore, pki_types::ServerName};
 use tower::{BoxError, Service, ServiceExt, service_fn, util::BoxCloneService};
-use vidra_core::kubeconfig::{Allow, ClientAuth, MemberConfig, check_address};
+use vidra_core::kubeconfig::{Allow, ClientAuth, MemberConfig};
 
 use super::{
     lanes::{Counted, Lanes, is_watch},
+    names::{Good, Names},
     reading::{Metered, Room},
 };
 use crate::{
-    seams::{Connect, ConnectError},
+    seams::{Connect, ConnectError, Link},
     wire::{MOST, MOST_OF_ERROR},
 };
 
@@ -47,50 +43,20 @@ const CONNECT_WITHIN: Duration = Duration::from_secs(5);
 pub struct TlsConnect {
     allow: Allow,
     room: Room,
+    good: Good,
 }
 
 impl TlsConnect {
     /// Connects only to addresses that a kubeconfig may name.
     pub fn new(allow: Allow) -> Self {
-        Self { allow, room: Room::default() }
-    }
-}
-
-/// Looks names up and refuses those that lead where no kubeconfig may: a name says nothing of its address.
-#[derive(Clone)]
-struct CheckedResolver {
-    resolver: GaiResolver,
-    allow: Allow,
-}
-
-impl Service<Name> for CheckedResolver {
-    type Response = std::vec::IntoIter<SocketAddr>;
-    type Error = BoxError;
-    type Future = futures::future::BoxFuture<'static, Result<Self::Response, BoxError>>;
-
-    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
-        self.resolver.poll_ready(context).map_err(Into::into)
-    }
-
-    fn call(&mut self, name: Name) -> Self::Future {
-        let (host, allow) = (name.to_string(), self.allow);
-        let found = self.resolver.call(name);
-        Box::pin(async move {
-            let addresses: Vec<SocketAddr> = found.await?.collect();
-            for address in &addresses {
-                check_address(address.ip(), &allow).map_err(|forbidden| {
-                    format!("{host} resolves to {}, which is refused: {forbidden:?}", address.ip())
-                })?;
-            }
-            Ok(addresses.into_iter())
-        })
+        Self { allow, room: Room::default(), good: Good::default() }
     }
 }
 
 impl Connect for TlsConnect {
-    fn connect(&self, config: &MemberConfig) -> Result<Client, ConnectError> {
-        let resolver = CheckedResolver { resolver: GaiResolver::new(), allow: self.allow };
-        let mut tcp = HttpConnector::new_with_resolver(resolver);
+    fn connect(&self, config: &MemberConfig) -> Result<Link, ConnectError> {
+        let names = Names::new(GaiResolver::new(), self.allow, self.good.clone());
+        let mut tcp = HttpConnector::new_with_resolver(names);
         tcp.enforce_http(false);
         tcp.set_nodelay(true);
         tcp.set_connect_timeout(Some(CONNECT_WITHIN));
@@ -103,7 +69,8 @@ impl Connect for TlsConnect {
             Some(proxy) => transport(config, Tunnel::new(proxy.clone(), tcp)),
         }?;
         let target = Target::new(config)?;
-        Ok(Client::new(guarded(transport, target, self.room.of_member()), "default"))
+        let service = guarded(transport, target, self.room.of_member());
+        Ok(service.map_response(|answer| answer.map(BodyExt::boxed_unsync)).boxed_clone())
     }
 }
 
@@ -260,11 +227,12 @@ mod tests {
         io,
         pin::Pin,
         sync::atomic::{AtomicUsize, Ordering},
+        task::{Context, Poll},
     };
 
     use bytes::Bytes;
     use futures::{FutureExt, future::join_all};
-    use http_body_util::{BodyExt, StreamBody};
+    use http_body_util::StreamBody;
     use hyper::{
         body::{Frame, Incoming},
         rt::ReadBufCursor,

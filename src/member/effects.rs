@@ -12,7 +12,7 @@ mod recreate;
 mod remove;
 mod spare;
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, time::Duration};
 
 use kube::{
     Api,
@@ -76,6 +76,8 @@ pub enum Outcome {
     Adopted {
         /// Its uid.
         uid: String,
+        /// What those who applied it before keep of it, and what to do, in a sentence. `None`: nothing.
+        apart: Option<String>,
     },
     /// The object is, or from now on is taken to be, not in this target any more.
     Gone,
@@ -87,6 +89,11 @@ pub enum Outcome {
     Unsettled {
         /// In a sentence.
         why: String,
+    },
+    /// It was not begun: what the process that led before had sent may take effect for this long.
+    TooEarly {
+        /// From now on.
+        rest: Duration,
     },
     /// A person must decide.
     Refused {

@@ -56,7 +56,7 @@ pub enum Class {
     Oversized,
     /// The server's watches send more than is read of them, or its lists do not end.
     Flood,
-    /// The call was not made: the leave to make it counts no more.
+    /// The call was not made, for the leave to make it counts no more; or its session ended before it was answered.
     Withdrawn,
 }
 
@@ -97,9 +97,22 @@ impl CallError {
         Self { class: Class::Transport, message: format!("no answer within {} s", limit.as_secs_f32()) }
     }
 
+    /// A list that a reconcile waits for no longer.
+    pub fn late_list(limit: Duration) -> Self {
+        let limit = limit.as_secs_f32();
+        let message = format!("the list takes longer than {limit} s (setting informer.cacheSyncTimeout)");
+        Self { class: Class::Transport, message }
+    }
+
     /// A list that was given up.
     pub fn endless(why: &str) -> Self {
         Self { class: Class::Flood, message: format!("the list does not end: {why}") }
+    }
+
+    /// What was asked may have been done, or may be done yet: a server that fails behind its store says so as it does of a
+    /// wrong field.
+    pub fn is_unsure(&self) -> bool {
+        matches!(self.class, Class::Transport | Class::Server | Class::InvalidField)
     }
 
     /// Another try may succeed without anything being changed by a person.

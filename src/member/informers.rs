@@ -41,7 +41,7 @@ use vidra_core::{
 pub use self::places::{Need, Place};
 use self::{faults::WatchFault, reader::Reader, rests::Rest, run::Run};
 use super::{
-    budget::Shared,
+    budget::Turns,
     doubt::Doubt,
     error::{CallError, Class},
     records::Records,
@@ -53,7 +53,7 @@ use crate::{
     serve::metrics::ClusterCounters,
     settings::tuning::Tuning,
     tasks::supervised,
-    wire::flow::Flow,
+    wire::{flow::Flow, pace::Pace},
 };
 
 /// How soon a target looks at objects that only bear its label.
@@ -80,7 +80,7 @@ pub struct Informers {
     records: Arc<Records>,
     queue: Arc<Queue>,
     rng: Arc<dyn Rng>,
-    turns: Shared,
+    turns: Turns,
     /// Objects in a page of a list.
     page: u32,
     tuning: Arc<Tuning>,
@@ -95,9 +95,14 @@ pub struct Informers {
     doubt: Arc<Doubt>,
     /// What all watches may send.
     flow: Arc<Flow>,
+    /// How long the member asks to be left alone.
+    pace: Arc<Pace>,
     state: Mutex<Registry>,
     next_id: AtomicU64,
 }
+
+/// A single list, when it began in the order of what is asked, and how it ended.
+type Once = tokio::sync::Mutex<Option<(u64, Result<(), CallError>)>>;
 
 #[derive(Default)]
 struct Registry {
@@ -107,8 +112,10 @@ struct Registry {
     /// Objects that cannot be read.
     broken: broken::Unread,
     restored: Option<Instant>,
-    /// Places whose lists do not end.
+    /// Places that are not to be listed now.
     rests: BTreeMap<Place, Rest>,
+    /// Single lists of places, under way.
+    once: BTreeMap<Place, Arc<Once>>,
     /// Targets that have said what they need.
     looked: BTreeSet<TargetKey>,
 }
@@ -136,6 +143,15 @@ impl Registry {
         self.running.values().any(|informer| informer.users.contains(target))
     }
 
+    /// Nobody follows these places any more: what they showed that cannot be read goes, and, with the last place of a kind,
+    /// that it may not be listed in all namespaces.
+    fn forget(&mut self, ended: &BTreeSet<Place>) {
+        self.broken.forget(ended);
+        let running = &self.running;
+        let is_followed = |gvk: &Gvk| running.keys().any(|place| place.gvk == *gvk);
+        self.confined.retain(|gvk| is_followed(gvk) || !ended.iter().any(|place| place.gvk == *gvk));
+    }
+
     fn users_of(&self, gvk: &Gvk) -> BTreeSet<TargetKey> {
         let of_kind = self.running.iter().filter(|(place, _)| place.gvk == *gvk);
         of_kind.flat_map(|(_, informer)| informer.users.iter().cloned()).collect()
@@ -150,7 +166,7 @@ impl Informers {
         records: Arc<Records>,
         deps: &SessionDeps,
         tasks: TaskTracker,
-        (stop, doubt): (CancellationToken, Arc<Doubt>),
+        (stop, doubt, pace): (CancellationToken, Arc<Doubt>, Arc<Pace>),
     ) -> Arc<Self> {
         Arc::new(Self {
             counters: deps.metrics.clusters().of(&cluster),
@@ -160,7 +176,7 @@ impl Informers {
             records,
             queue: deps.queue.clone(),
             rng: deps.rng.clone(),
-            turns: deps.calls.clone(),
+            turns: deps.calls.turns(),
             page: deps.knobs.page,
             tuning: deps.tuning.clone(),
             warn: deps.warn.clone(),
@@ -169,6 +185,7 @@ impl Informers {
             stop,
             doubt,
             flow: Arc::default(),
+            pace,
             state: Mutex::default(),
             next_id: AtomicU64::new(0),
         })
@@ -205,14 +222,15 @@ impl Informers {
             let needed = !informer.users.is_empty();
             if !needed {
                 informer.stop.cancel();
-                ended.insert(place.gvk.clone());
+                ended.insert(place.clone());
             }
             needed
         });
         if !ended.is_empty() {
             self.queue.recount(&self.cluster);
+            state.forget(&ended);
         }
-        for gvk in ended {
+        for gvk in ended.into_iter().map(|place| place.gvk).collect::<BTreeSet<_>>() {
             let targets = self.records.drop_kind(&gvk, |namespace| state.sees(&gvk, namespace));
             self.wake(targets.into_iter().collect());
         }
@@ -245,7 +263,10 @@ impl Informers {
         self.startup.send_replace(None);
         let mut state = self.state.lock();
         state.confined.clear();
-        for (place, old) in std::mem::take(&mut state.running) {
+        state.end_short_rests();
+        let before = std::mem::take(&mut state.running);
+        state.broken.forget(&before.keys().filter(|place| !place.namespace.is_empty()).cloned().collect());
+        for (place, old) in before {
             old.stop.cancel();
             let everywhere = Place::everywhere(&place.gvk);
             let fresh = || self.start(&Place::everywhere(&place.gvk), &old.resource, old.scope);
@@ -270,7 +291,8 @@ impl Informers {
     fn reader(&self, place: &Place, resource: &ApiResource) -> Reader {
         let kind = (place.gvk.clone(), resource.clone());
         let (client, hub, tuning) = (self.client.clone(), self.hub.clone(), self.tuning.clone());
-        Reader::new(client, kind, place.namespace.clone(), hub, tuning).with(self.flow.clone())
+        Reader::new(client, kind, place.namespace.clone(), hub, tuning)
+            .with(self.flow.clone(), self.pace.clone())
     }
 
     fn start(self: &Arc<Self>, place: &Place, resource: &ApiResource, scope: Scope) -> Informer {
@@ -284,6 +306,7 @@ impl Informers {
             scope,
             id,
             named: Default::default(),
+            in_line: Default::default(),
         });
         let (token, rng) = (stop.clone(), self.rng.clone());
         let follow = async move { supervised("informer", rng.as_ref(), || run.clone().follow()).await };

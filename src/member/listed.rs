@@ -9,11 +9,16 @@ use kube::{
     api::ListParams,
     core::{ApiResource, Status},
 };
-use serde::{Deserialize, de::IgnoredAny};
+use serde::{Deserialize, Deserializer, de::IgnoredAny};
 use vidra_core::drift::{About, Does};
 
 use super::{error::CallError, live::Live, session::Session, token::Token};
-use crate::wire::{Wire, is_name, pages::Pages};
+use crate::wire::{Wire, at_most::AtMost, is_name, pages::Pages};
+
+/// Owners, and managers, of one object: with more it cannot be read.
+const ENTRIES_MOST: usize = 1_000;
+/// Bytes that may be kept of one list: with more it is given up.
+const KEPT_MOST: usize = 64 << 20;
 
 /// One object, as far as it is read.
 #[derive(Debug, Default, Deserialize)]
@@ -25,8 +30,15 @@ pub struct Listed {
     pub namespace: String,
     deletion_timestamp: Option<IgnoredAny>,
     /// `metadata.ownerReferences`.
+    #[serde(deserialize_with = "bounded")]
     pub owner_references: Vec<OwnerReference>,
+    #[serde(deserialize_with = "bounded")]
     managed_fields: Vec<Entry>,
+}
+
+/// At most [`ENTRIES_MOST`] entries, of which a member may send millions that are empty.
+fn bounded<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Result<Vec<T>, D::Error> {
+    deserializer.deserialize_seq(AtMost::<T, ENTRIES_MOST>::default())
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -49,6 +61,21 @@ impl Listed {
         if is_name(&read.name) { read } else { Self::default() }
     }
 
+    /// About how many bytes it takes.
+    fn weight(&self) -> usize {
+        let owners = self.owner_references.iter().map(|owner| {
+            size_of::<OwnerReference>()
+                + [&owner.api_version, &owner.kind, &owner.name, &owner.uid]
+                    .iter()
+                    .map(|text| text.len())
+                    .sum::<usize>()
+        });
+        let managers = self.managed_fields.iter().map(|entry| {
+            size_of::<Entry>() + entry.manager.len() + entry.operation.len() + entry.subresource.len()
+        });
+        size_of::<Self>() + self.name.len() + self.namespace.len() + owners.chain(managers).sum::<usize>()
+    }
+
     /// It has a deletionTimestamp.
     pub fn is_terminating(&self) -> bool {
         self.deletion_timestamp.is_some()
@@ -66,7 +93,7 @@ impl Session {
     /// All objects of a kind, in one namespace or in all, that bear the labels.
     ///
     /// # Errors
-    /// As any call; nothing is known then.
+    /// As any call, or it shows more than may be kept; nothing is known then.
     pub async fn list(
         &self,
         token: &Token<'_>,
@@ -83,12 +110,26 @@ impl Session {
         let params = if labels.is_empty() { ListParams::default() } else { params };
         let path = Live::url_path(resource, namespace);
         let wire = Wire::new(self.client.clone(), path, params, Arc::new(tell)).bare();
-        let (most, mut all) = (self.knobs().page, Vec::new());
+        let (most, mut all, mut kept) = (self.knobs().page, Vec::new(), 0);
         let mut size = most;
         let mut pages = Pages::new(&wire, &mut size, most, None);
-        let mut take = |text: &str, _: bool| all.push(Listed::read(text));
-        while self.page(token, pages.next(&mut take)).await? {}
-        Ok(all)
+        loop {
+            let mut take = |text: &str, _: bool| {
+                let listed = Listed::read(text);
+                kept += listed.weight();
+                // What is beyond is for nobody: the list is given up.
+                if kept <= KEPT_MOST {
+                    all.push(listed);
+                }
+            };
+            let more = self.page(token, pages.next(&mut take)).await?;
+            if kept > KEPT_MOST {
+                return Err(CallError::endless("it shows more than the hub keeps of one list"));
+            }
+            if !more {
+                return Ok(all);
+            }
+        }
     }
 }
 
@@ -105,6 +146,31 @@ mod tests {
         let read = Listed::read(&text);
         assert_eq!(read.name, "a");
         assert!(read.is_applied_by("own") && !read.is_applied_by("evil") && !read.is_terminating());
+    }
+
+    #[test]
+    fn an_object_with_more_owners_or_managers_than_any_has_cannot_be_read() {
+        for field in ["managedFields", "ownerReferences"] {
+            let entry = match field {
+                "managedFields" => "{}",
+                _ => r#"{"apiVersion":"v1","kind":"Node","name":"a","uid":"1"}"#,
+            };
+            for (count, name) in [(ENTRIES_MOST, "a"), (ENTRIES_MOST + 1, "")] {
+                let entries = vec![entry; count].join(",");
+                let text = format!(r#"{{"metadata":{{"name":"a","{field}":[{entries}]}}}}"#);
+                assert_eq!(Listed::read(&text).name, name, "{count} {field}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_kept_of_an_object_is_weighed_with_all_that_it_holds() {
+        let text = |manager: &str| {
+            format!(r#"{{"metadata":{{"name":"a","managedFields":[{{"manager":"{manager}"}}]}}}}"#)
+        };
+        let weight = |manager: &str| Listed::read(&text(manager)).weight();
+        assert_eq!(weight(&"m".repeat(5000)) - weight("m"), 4999);
+        assert!(weight("m") > Listed::read(r#"{"metadata":{"name":"a"}}"#).weight());
     }
 
     #[test]

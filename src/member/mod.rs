@@ -1,5 +1,6 @@
 //! Everything towards one member cluster: connection, session, informers, records, effects.
 
+mod absent;
 pub mod budget;
 pub mod claims;
 pub mod connect;
@@ -8,9 +9,13 @@ pub mod effects;
 pub mod error;
 pub mod informers;
 pub mod kinds;
+mod landing;
 mod lanes;
+pub mod late;
 pub mod listed;
 pub mod live;
+mod names;
+mod namespaces;
 pub mod owner;
 mod reading;
 pub mod records;

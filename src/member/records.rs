@@ -170,6 +170,7 @@ impl Records {
     pub fn forget(&self, owner: &OwnerHash) {
         let mut inner = self.inner.lock();
         inner.owners.remove(owner);
+        inner.healed.retain(|(of, _), _| of != owner);
         inner.forget_unwanted();
     }
 
@@ -225,6 +226,18 @@ impl Records {
     /// No object is recorded.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
+    }
+
+    /// How many entries there are, by what they are of; for tests, which look that what is gone leaves none.
+    pub fn entries(&self) -> [(&'static str, usize); 5] {
+        let inner = self.inner.lock();
+        [
+            ("recorded objects", inner.objects.len()),
+            ("owners", inner.owners.len()),
+            ("objects with a call under way", inner.flights.len()),
+            ("objects that vanished", inner.vanished.len()),
+            ("objects that were healed", inner.healed.len()),
+        ]
     }
 
     /// The uid under which an object is recorded.

@@ -16,6 +16,9 @@ use super::{
 pub enum Withdrawn {
     /// The session is not open, or was not in between.
     Contact,
+    /// The session has ended: the member has other credentials, or none. Unlike all others, this may be said of a call that
+    /// was sent.
+    Ended,
     /// The VidraTarget says something else, or is another.
     Target,
     /// The member is suspended.
@@ -30,6 +33,7 @@ impl fmt::Display for Withdrawn {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Contact => "contact with the member was lost",
+            Self::Ended => "the member's credentials were replaced",
             Self::Target => "something else is wanted now",
             Self::Suspended => "the member is suspended",
             Self::Lease => "the Lease was not renewed lately",
@@ -38,7 +42,7 @@ impl fmt::Display for Withdrawn {
     }
 }
 
-/// The same as of a call that is not made.
+/// The same as of a call that is not made, or whose answer nobody waits for.
 impl From<Withdrawn> for CallError {
     fn from(why: Withdrawn) -> Self {
         Self { class: Class::Withdrawn, message: why.to_string() }

@@ -70,11 +70,11 @@ pub enum Key {
 }
 
 impl Key {
-    /// Keys of one lane share a limit; lanes take turns, so that a slow member delays only itself.
+    /// Keys of one lane share a limit; lanes take turns, so that a slow member, or who changes much, delays only itself.
     pub(super) fn lane(&self) -> Lane {
         match self {
             Key::Cluster(_) => Lane::Clusters,
-            Key::Resource(_) => Lane::Resources,
+            Key::Resource(resource) => Lane::Resources(resource.namespace.clone()),
             Key::Target(target) => Lane::Member(target.cluster.clone()),
         }
     }
@@ -103,7 +103,8 @@ impl fmt::Display for Key {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Lane {
     Clusters,
-    Resources,
+    /// Of a namespace.
+    Resources(Arc<str>),
     Member(Arc<str>),
 }
 
@@ -116,4 +117,9 @@ pub enum Priority {
     Drift,
     /// The interval, a relist, a restart.
     Resync,
+}
+
+impl Priority {
+    /// The first is the best.
+    pub(super) const ALL: [Self; 3] = [Self::User, Self::Drift, Self::Resync];
 }

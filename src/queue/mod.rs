@@ -1,14 +1,15 @@
 //! The work queue: keyed, deduplicated, delayed, fair across member clusters, with priorities.
 //!
 //! A key is held once. While it is worked on it is marked, and what arrives for it meanwhile makes it
-//! ready again when that work ends. Lanes (one for each member) take turns.
+//! ready again when that work ends. Lanes (one for each member and for each namespace of the hub) take turns, and within
+//! a lane the better priority goes first, but for now and then one of the others.
 
 mod key;
 
 pub use key::{Key, Priority, ResourceKey, TargetKey};
 
 use std::{
-    collections::{BTreeMap, BTreeSet, VecDeque},
+    collections::{BTreeMap, BTreeSet},
     ops::Bound,
     pin::pin,
     sync::Arc,
@@ -17,28 +18,33 @@ use std::{
 
 use futures::StreamExt;
 use key::Lane;
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use tokio::{
     sync::{Notify, mpsc},
     time::Instant,
 };
-use tokio_util::{sync::CancellationToken, time::DelayQueue};
+use tokio_util::{
+    sync::CancellationToken,
+    time::{DelayQueue, delay_queue},
+};
 use vidra_core::mutants::{self, Mutant};
 
 use crate::{seams::Rng, serve::metrics::QueueMetrics};
 
-/// How many keys of one lane may be worked on at once.
+/// How many keys may be worked on at once.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// For each member cluster.
+    /// Targets of each member cluster.
     pub per_member: usize,
-    /// For the resource loop and for the cluster loop.
+    /// VidraResources of each namespace; MemberClusters in all.
     pub per_loop: usize,
+    /// VidraResources in all: each may hold what it reads.
+    pub resources: usize,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { per_member: 4, per_loop: 8 }
+        Self { per_member: 4, per_loop: 8, resources: 32 }
     }
 }
 
@@ -55,8 +61,7 @@ pub enum Verdict {
 pub struct Queue {
     inner: Mutex<Inner>,
     wake: Notify,
-    arrived: Notify,
-    timer: mpsc::UnboundedSender<(Key, Instant)>,
+    timer: mpsc::UnboundedSender<Request>,
     rng: Arc<dyn Rng>,
     metrics: QueueMetrics,
 }
@@ -64,7 +69,14 @@ pub struct Queue {
 /// Reads delayed keys; [`Timer::run`] must be running for delays to end.
 pub struct Timer {
     queue: Arc<Queue>,
-    requests: mpsc::UnboundedReceiver<(Key, Instant)>,
+    requests: mpsc::UnboundedReceiver<Request>,
+}
+
+enum Request {
+    /// The key's delay ends then.
+    At(Key, Instant),
+    /// It has none any more.
+    Forget(Key),
 }
 
 struct Inner {
@@ -76,27 +88,46 @@ struct Inner {
     /// The lane served last: the next one in order has its turn.
     cursor: Option<Lane>,
     keys: BTreeMap<Key, KeyState>,
+    /// Who waits for what arrives for a key that is worked on.
+    waiting: BTreeMap<Key, Arc<Notify>>,
     failures: BTreeMap<Key, u32>,
     delayed: BTreeMap<Key, Instant>,
+    /// So many keys were made ready.
+    added: u64,
+    /// VidraResources that are worked on.
+    resources: usize,
 }
 
 #[derive(Default)]
 struct LaneState {
-    ready: [VecDeque<Key>; 3],
+    /// By priority; each by when it became ready.
+    ready: [BTreeMap<u64, Key>; 3],
     running: usize,
+    /// So many keys of it were given out since it was empty.
+    turns: u64,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum KeyState {
-    Ready(Priority),
-    Running,
+    /// And as the how manyth it became so.
+    Ready(Priority, u64),
+    /// Since then.
+    Running(Instant),
     /// Running, and so many things arrived for it since it was started.
-    Dirty(Priority, u32),
+    Dirty { since: Instant, priority: Priority, times: u32 },
 }
 
 /// No key waits longer: whoever asks for more looks sooner. The timer of tokio-util ends at 795 days.
 const LONGEST_DELAY: Duration = Duration::from_secs(30 * 24 * 3600);
 const FIRST_RETRY: Duration = Duration::from_millis(250);
+/// Of so many keys that a lane gives out one is not chosen by its priority: who has the better one cannot keep others
+/// waiting for ever.
+const AGED_TURN: u64 = 8;
+/// A VidraResource whose targets tell something new while it is worked on rests so many times as long as that work took:
+/// with a thousand targets, each status would cost a look at all of them.
+const ROLL_UP_REST: u32 = 4;
+/// And at most so long.
+const ROLL_UP: Duration = Duration::from_millis(100);
 
 /// What a member's counts are has to hold for so long before it is written.
 pub const COUNTS_SETTLE: Duration = Duration::from_secs(2);
@@ -108,7 +139,6 @@ impl Queue {
         let queue = Arc::new(Self {
             inner: Mutex::new(Inner::new(limits)),
             wake: Notify::new(),
-            arrived: Notify::new(),
             timer,
             rng,
             metrics,
@@ -120,14 +150,14 @@ impl Queue {
     pub fn add(&self, key: Key, priority: Priority) {
         let mut inner = self.inner.lock();
         match inner.keys.get(&key).copied() {
-            Some(KeyState::Ready(held)) if held <= priority => return,
-            Some(KeyState::Running) if mutants::is(Mutant::ArrivalLost) => return,
-            Some(KeyState::Running) => return self.arrived(inner, key, KeyState::Dirty(priority, 1)),
-            Some(KeyState::Dirty(held, times)) => {
-                let more = KeyState::Dirty(held.min(priority), times.saturating_add(1));
-                return self.arrived(inner, key, more);
+            Some(KeyState::Ready(held, _)) if held <= priority => return,
+            Some(KeyState::Running(_)) if mutants::is(Mutant::ArrivalLost) => return,
+            Some(KeyState::Running(since)) => return inner.arrive(key, since, priority, 1),
+            Some(KeyState::Dirty { since, priority: held, times }) => {
+                return inner.arrive(key, since, held.min(priority), times.saturating_add(1));
             }
-            Some(KeyState::Ready(held)) => inner.remove_ready(&key, held),
+            Some(KeyState::Ready(held, number)) => inner.remove_ready(&key, held, number),
+            None if inner.comes_anyway(&key, priority) => return,
             None => self.metrics.added(key.loop_name()),
         }
         inner.push(key, priority);
@@ -135,24 +165,19 @@ impl Queue {
         self.wake.notify_one();
     }
 
-    fn arrived(&self, mut inner: MutexGuard<'_, Inner>, key: Key, state: KeyState) {
-        inner.keys.insert(key, state);
-        drop(inner);
-        self.arrived.notify_waiters();
-    }
-
     /// How many things arrived for a key that is worked on since that work began: it is worked on again when it ends.
     pub fn arrivals(&self, key: &Key) -> u32 {
         match self.inner.lock().keys.get(key) {
-            Some(KeyState::Dirty(_, times)) => *times,
+            Some(KeyState::Dirty { times, .. }) => *times,
             _ => 0,
         }
     }
 
     /// The same, when it is more than `known`.
     pub async fn more_arrivals(&self, key: &Key, known: u32) -> u32 {
+        let news = self.inner.lock().news_of(key);
         loop {
-            let mut arrived = pin!(self.arrived.notified());
+            let mut arrived = pin!(news.notified());
             // From here on no arrival is missed.
             arrived.as_mut().enable();
             let times = self.arrivals(key);
@@ -181,15 +206,23 @@ impl Queue {
     pub fn add_after(&self, key: Key, delay: Duration) {
         let most = if mutants::is(Mutant::LongDelays) { delay } else { LONGEST_DELAY };
         let at = Instant::now() + delay.min(most);
-        {
-            let mut inner = self.inner.lock();
-            match inner.delayed.get(&key) {
-                Some(held) if *held <= at => return,
-                _ => inner.delayed.insert(key.clone(), at),
-            };
+        let mut inner = self.inner.lock();
+        match inner.delayed.get(&key) {
+            Some(held) if *held <= at => return,
+            _ => inner.delayed.insert(key.clone(), at),
+        };
+        // Under the lock: the timer is told in the order in which it was decided. It fails only when the timer is gone,
+        // and then the process is ending.
+        let _ = self.timer.send(Request::At(key, at));
+    }
+
+    /// What the key is about is gone: its delay and its failures go with it.
+    pub fn forget(&self, key: &Key) {
+        let mut inner = self.inner.lock();
+        inner.failures.remove(key);
+        if inner.delayed.remove(key).is_some() {
+            let _ = self.timer.send(Request::Forget(key.clone()));
         }
-        // Sending fails only when the timer is gone, and then the process is ending.
-        let _ = self.timer.send((key, at));
     }
 
     /// Something changed that a member's status counts: the member's key comes when that may have settled.
@@ -210,9 +243,9 @@ impl Queue {
 
     /// Ends the work on a key and schedules what its verdict asks for.
     pub fn done(&self, key: &Key, verdict: Verdict) {
-        let delay = {
+        let (ended, delay) = {
             let mut inner = self.inner.lock();
-            let again = inner.finish(key);
+            let ended = inner.finish(key);
             let delay = match verdict {
                 Verdict::Done(delay) => {
                     inner.failures.remove(key);
@@ -227,12 +260,14 @@ impl Queue {
                     Some(jittered(exponential.min(most), self.rng.as_ref()))
                 }
             };
-            if again {
-                self.metrics.added(key.loop_name());
-            }
-            delay
+            (ended, delay)
         };
         self.wake.notify_one();
+        match ended {
+            Ended::Idle => {}
+            Ended::Ready => self.metrics.added(key.loop_name()),
+            Ended::Rests(rest) => self.add_after(key.clone(), rest),
+        }
         if let Some(delay) = delay {
             self.add_after(key.clone(), delay);
         }
@@ -241,7 +276,19 @@ impl Queue {
     /// Keys ready now, for metrics.
     pub fn depth(&self) -> usize {
         let inner = self.inner.lock();
-        inner.keys.values().filter(|state| matches!(state, KeyState::Ready(_))).count()
+        inner.keys.values().filter(|state| matches!(state, KeyState::Ready(..))).count()
+    }
+
+    /// How many entries it holds, by what they are of; for tests, which look that what is gone leaves none.
+    pub fn entries(&self) -> [(&'static str, usize); 5] {
+        let inner = self.inner.lock();
+        [
+            ("keys", inner.keys.len()),
+            ("lanes", inner.lanes.len()),
+            ("keys that failed", inner.failures.len()),
+            ("keys that are delayed", inner.delayed.len()),
+            ("keys that are waited for", inner.waiting.len()),
+        ]
     }
 
     /// No key is ready or being worked on (delayed ones may wait).
@@ -256,6 +303,14 @@ pub fn jittered(delay: Duration, rng: &dyn Rng) -> Duration {
     delay.mul_f64(1.0 + spread)
 }
 
+/// What becomes of a key whose work has ended.
+enum Ended {
+    Idle,
+    Ready,
+    /// It becomes ready after so long.
+    Rests(Duration),
+}
+
 impl Inner {
     fn new(limits: Limits) -> Self {
         Self {
@@ -265,87 +320,145 @@ impl Inner {
             eligible: BTreeSet::new(),
             cursor: None,
             keys: BTreeMap::new(),
+            waiting: BTreeMap::new(),
             failures: BTreeMap::new(),
             delayed: BTreeMap::new(),
+            added: 0,
+            resources: 0,
         }
+    }
+
+    /// Something arrived for a key that is worked on: who waits for that wakes, and nobody else.
+    fn arrive(&mut self, key: Key, since: Instant, priority: Priority, times: u32) {
+        if let Some(waiting) = self.waiting.get(&key) {
+            waiting.notify_waiters();
+        }
+        self.keys.insert(key, KeyState::Dirty { since, priority, times });
+    }
+
+    /// Wakes who waits for what arrives for a key that is worked on.
+    fn news_of(&mut self, key: &Key) -> Arc<Notify> {
+        match self.keys.contains_key(key) {
+            true => self.waiting.entry(key.clone()).or_default().clone(),
+            false => Arc::default(),
+        }
+    }
+
+    /// A VidraResource that is looked at in a moment need not be looked at before for what its targets tell.
+    fn comes_anyway(&self, key: &Key, priority: Priority) -> bool {
+        matches!(key, Key::Resource(_))
+            && priority != Priority::User
+            && self.delayed.get(key).is_some_and(|at| *at <= Instant::now() + ROLL_UP)
+            && !mutants::is(Mutant::RollUpsAtOnce)
     }
 
     fn push(&mut self, key: Key, priority: Priority) {
         let limits = self.limits;
         let lane = key.lane();
+        self.added += 1;
         let state = self.lanes.entry(lane.clone()).or_default();
-        state.ready[priority as usize].push_back(key.clone());
+        state.ready[priority as usize].insert(self.added, key.clone());
         if state.running < lane.limit(limits) {
             self.eligible.insert(lane);
         }
-        self.keys.insert(key, KeyState::Ready(priority));
+        self.keys.insert(key, KeyState::Ready(priority, self.added));
     }
 
-    fn remove_ready(&mut self, key: &Key, priority: Priority) {
+    fn remove_ready(&mut self, key: &Key, priority: Priority, number: u64) {
         if let Some(state) = self.lanes.get_mut(&key.lane()) {
-            state.ready[priority as usize].retain(|held| held != key);
+            state.ready[priority as usize].remove(&number);
         }
+    }
+
+    /// The lane whose turn it is.
+    fn lane_in_turn(&self) -> Option<Lane> {
+        let after = self.cursor.as_ref().map_or(Bound::Unbounded, Bound::Excluded);
+        let mut lanes = self.eligible.range::<Lane, _>((after, Bound::Unbounded)).chain(self.eligible.iter());
+        let is_full = self.resources >= self.limits.resources;
+        lanes.find(|lane| !(is_full && lane.is_of_resources())).cloned()
     }
 
     fn pop(&mut self) -> Option<Key> {
         let limits = self.limits;
-        let after = self.cursor.as_ref().map_or(Bound::Unbounded, Bound::Excluded);
-        let lane = self
-            .eligible
-            .range::<Lane, _>((after, Bound::Unbounded))
-            .next()
-            .or_else(|| self.eligible.first())?
-            .clone();
+        let lane = self.lane_in_turn()?;
         let state = self.lanes.get_mut(&lane)?;
-        let key = state.ready.iter_mut().find_map(VecDeque::pop_front)?;
+        let key = state.pop()?;
         state.running += 1;
+        self.resources += usize::from(lane.is_of_resources());
         if state.running >= lane.limit(limits) || state.is_empty() {
             self.eligible.remove(&lane);
         }
         self.cursor = Some(lane);
-        self.keys.insert(key.clone(), KeyState::Running);
+        self.keys.insert(key.clone(), KeyState::Running(Instant::now()));
         Some(key)
     }
 
-    /// Returns whether the key became ready again.
-    fn finish(&mut self, key: &Key) -> bool {
+    fn finish(&mut self, key: &Key) -> Ended {
         let lane = key.lane();
-        let mut drained = false;
+        let mut is_drained = false;
         if let Some(state) = self.lanes.get_mut(&lane) {
             state.running = state.running.saturating_sub(1);
             // The limit may have become smaller meanwhile.
             if !state.is_empty() && state.running < lane.limit(self.limits) {
                 self.eligible.insert(lane.clone());
             }
-            drained = state.is_empty() && state.running == 0;
+            is_drained = state.is_empty() && state.running == 0;
         }
-        match self.keys.remove(key) {
-            Some(KeyState::Dirty(priority, _)) => {
-                self.push(key.clone(), priority);
-                true
-            }
-            _ => {
-                if drained {
-                    self.lanes.remove(&lane);
+        self.resources = self.resources.saturating_sub(usize::from(lane.is_of_resources()));
+        self.waiting.remove(key);
+        let ended = match self.keys.remove(key) {
+            Some(KeyState::Dirty { since, priority, .. }) => match rest(key, priority, since.elapsed()) {
+                Some(rest) => Ended::Rests(rest),
+                None => {
+                    self.push(key.clone(), priority);
+                    return Ended::Ready;
                 }
-                false
-            }
+            },
+            _ => Ended::Idle,
+        };
+        if is_drained {
+            self.lanes.remove(&lane);
         }
+        ended
     }
+}
+
+/// How long a key that something arrived for rests after work that took so long.
+fn rest(key: &Key, priority: Priority, took: Duration) -> Option<Duration> {
+    let is_roll_up = matches!(key, Key::Resource(_)) && priority != Priority::User;
+    // The timer counts milliseconds.
+    let rest = took.saturating_mul(ROLL_UP_REST).min(ROLL_UP);
+    (is_roll_up && rest >= Duration::from_millis(1) && !mutants::is(Mutant::RollUpsAtOnce)).then_some(rest)
 }
 
 impl LaneState {
     fn is_empty(&self) -> bool {
-        self.ready.iter().all(VecDeque::is_empty)
+        self.ready.iter().all(BTreeMap::is_empty)
+    }
+
+    /// The key in turn: of the best priority, but for each [`AGED_TURN`]th, which is one of the others' by turns.
+    fn pop(&mut self) -> Option<Key> {
+        self.turns += 1;
+        let is_aged = self.turns.is_multiple_of(AGED_TURN) && !mutants::is(Mutant::PriorityForEver);
+        let other = match (self.turns / AGED_TURN).is_multiple_of(2) {
+            true => Priority::Drift,
+            false => Priority::Resync,
+        };
+        let mut order = is_aged.then_some(other).into_iter().chain(Priority::ALL);
+        order.find_map(|priority| Some(self.ready.get_mut(priority as usize)?.pop_first()?.1))
     }
 }
 
 impl Lane {
     fn limit(&self, limits: Limits) -> usize {
         match self {
-            Lane::Clusters | Lane::Resources => limits.per_loop,
+            Lane::Clusters | Lane::Resources(_) => limits.per_loop,
             Lane::Member(_) => limits.per_member,
         }
+    }
+
+    fn is_of_resources(&self) -> bool {
+        matches!(self, Lane::Resources(_))
     }
 }
 
@@ -353,17 +466,27 @@ impl Timer {
     /// Runs until cancelled.
     pub async fn run(mut self, stop: CancellationToken) {
         let mut delays = DelayQueue::new();
-        let mut held = BTreeMap::new();
+        // With when each ends.
+        let mut held: BTreeMap<Key, (delay_queue::Key, Instant)> = BTreeMap::new();
         loop {
             tokio::select! {
                 biased;
                 () = stop.cancelled() => return,
                 request = self.requests.recv() => match request {
-                    Some((key, at)) => {
-                        if let Some(entry) = held.get(&key) {
+                    Some(Request::At(key, at)) => match held.get_mut(&key) {
+                        Some((entry, ends)) if at < *ends => {
                             delays.reset_at(entry, at);
-                        } else {
-                            held.insert(key.clone(), delays.insert_at(key, at));
+                            *ends = at;
+                        }
+                        Some(_) => {}
+                        None => {
+                            let entry = delays.insert_at(key.clone(), at);
+                            held.insert(key, (entry, at));
+                        }
+                    },
+                    Some(Request::Forget(key)) => {
+                        if let Some((entry, _)) = held.remove(&key) {
+                            delays.try_remove(&entry);
                         }
                     }
                     None => return,

@@ -1,15 +1,34 @@
 //! The queue's promises, on the paused clock.
 
+use std::{
+    sync::atomic::{AtomicUsize, Ordering},
+    task::{Context, Wake, Waker},
+};
+
 use super::*;
 use crate::seams::SeededRng;
 
 fn queue(per_member: usize) -> (Arc<Queue>, Timer) {
-    let limits = Limits { per_member, per_loop: 8 };
+    let limits = Limits { per_member, ..Limits::default() };
     Queue::new(limits, Arc::new(SeededRng::new(1)), QueueMetrics::default())
 }
 
 fn target(resource: &str, cluster: &str) -> Key {
     Key::Target(TargetKey::new("team", resource, cluster))
+}
+
+fn resource(namespace: &str, name: &str) -> Key {
+    Key::Resource(ResourceKey::new(namespace, name))
+}
+
+/// Counts how often somebody is woken.
+#[derive(Default)]
+struct Wakes(AtomicUsize);
+
+impl Wake for Wakes {
+    fn wake(self: Arc<Self>) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -156,6 +175,172 @@ async fn however_long_a_delay_is_the_timer_goes_on() {
         for _ in 0..2 {
             queue.next().await;
         }
+        stop.cancel();
+    };
+    tokio::join!(timer.run(stop.clone()), work);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_arrives_for_one_of_a_thousand_keys_wakes_who_waits_for_that_one() {
+    let (queue, _timer) = queue(4);
+    let keys: Vec<_> = (0..1000).map(|member| target("a", &format!("member-{member}"))).collect();
+    keys.iter().for_each(|key| queue.add(key.clone(), Priority::Drift));
+    for _ in &keys {
+        queue.next().await;
+    }
+    let wakes = Arc::<Wakes>::default();
+    let waker = Waker::from(wakes.clone());
+    let mut context = Context::from_waker(&waker);
+    let mut waiting: Vec<_> = keys.iter().map(|key| Box::pin(queue.more_arrivals(key, 0))).collect();
+    for more in &mut waiting {
+        assert!(more.as_mut().poll(&mut context).is_pending());
+    }
+    queue.add(keys[500].clone(), Priority::Drift);
+    assert_eq!(wakes.0.load(Ordering::Relaxed), 1);
+    assert!(waiting[500].as_mut().poll(&mut context).is_ready());
+    drop(waiting);
+    keys.iter().for_each(|key| queue.done(key, Verdict::Done(None)));
+    assert!(queue.inner.lock().waiting.is_empty(), "nobody works on them");
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_always_has_something_better_to_do_keeps_nothing_waiting_for_ever() {
+    let (queue, _timer) = queue(4);
+    queue.add(target("resync", "berlin"), Priority::Resync);
+    for name in ["a", "b", "c", "d"] {
+        queue.add(target(name, "berlin"), Priority::User);
+    }
+    queue.add(target("drift", "berlin"), Priority::Drift);
+    let mut turns = Vec::new();
+    for _ in 0..32 {
+        let key = queue.next().await;
+        if [target("resync", "berlin"), target("drift", "berlin")].contains(&key) {
+            turns.push(key.clone());
+        } else {
+            queue.add(key.clone(), Priority::User);
+        }
+        queue.done(&key, Verdict::Done(None));
+    }
+    turns.sort();
+    assert_eq!(turns, [target("drift", "berlin"), target("resync", "berlin")]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn namespaces_take_turns_and_one_that_changes_much_keeps_only_its_own_places() {
+    let (queue, _timer) = queue(4);
+    for number in 0..20 {
+        queue.add(resource("loud", &format!("r{number}")), Priority::User);
+    }
+    let mut loud = Vec::new();
+    while let Ok(key) = tokio::time::timeout(Duration::from_secs(1), queue.next()).await {
+        loud.push(key);
+    }
+    assert_eq!(loud.len(), Limits::default().per_loop);
+    queue.add(resource("quiet", "shop"), Priority::Resync);
+    assert_eq!(queue.next().await, resource("quiet", "shop"));
+    // In all there are so many that each may hold what it reads.
+    for namespace in 0..20 {
+        for number in 0..8 {
+            queue.add(resource(&format!("more-{namespace:02}"), &format!("r{number}")), Priority::User);
+        }
+    }
+    let mut more = 0;
+    while tokio::time::timeout(Duration::from_secs(1), queue.next()).await.is_ok() {
+        more += 1;
+    }
+    assert_eq!(loud.len() + 1 + more, Limits::default().resources);
+    queue.add(target("a", "berlin"), Priority::Resync);
+    assert_eq!(queue.next().await, target("a", "berlin"), "members have their own places");
+    queue.done(&loud[0], Verdict::Done(None));
+    assert!(matches!(queue.next().await, Key::Resource(_)), "one became free");
+}
+
+/// Works on what comes for so long each time until `stop`; when each turn began.
+async fn work(queue: &Queue, each: Duration, stop: &CancellationToken) -> Vec<Instant> {
+    let mut turns = Vec::new();
+    while let Some(key) = stop.run_until_cancelled(queue.next()).await {
+        turns.push(Instant::now());
+        tokio::time::sleep(each).await;
+        queue.done(&key, Verdict::Done(None));
+    }
+    turns
+}
+
+#[tokio::test(start_paused = true)]
+async fn of_what_targets_tell_their_resource_one_look_takes_up_much_and_none_is_missed() {
+    let (queue, timer) = queue(4);
+    let (stop, shop) = (CancellationToken::new(), resource("team", "shop"));
+    let (mut last, mut asked) = (Instant::now(), Instant::now());
+    let tell = async {
+        for _ in 0..1000 {
+            queue.add(shop.clone(), Priority::Drift);
+            last = Instant::now();
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        // What a person changes is looked at as soon as the look of before has ended.
+        queue.add(shop.clone(), Priority::Drift);
+        tokio::time::sleep(Duration::from_millis(1)).await;
+        queue.add(shop.clone(), Priority::User);
+        asked = Instant::now();
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        stop.cancel();
+    };
+    let ((), (), turns) =
+        tokio::join!(tell, timer.run(stop.clone()), work(&queue, Duration::from_millis(20), &stop));
+    let while_told = turns.iter().filter(|turn| **turn <= last + ROLL_UP).count();
+    assert!(while_told <= 12, "{while_told} looks");
+    assert!(turns.iter().any(|turn| (last..=last + ROLL_UP).contains(turn)), "the last word was looked at");
+    let user = turns.iter().find(|turn| **turn >= asked).map(|turn| turn.duration_since(asked));
+    assert!(user.is_some_and(|after| after <= Duration::from_millis(20)), "{user:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_look_that_takes_no_time_rests_none() {
+    let (queue, _timer) = queue(4);
+    queue.add(resource("team", "shop"), Priority::Drift);
+    let key = queue.next().await;
+    queue.add(key.clone(), Priority::Drift);
+    queue.done(&key, Verdict::Done(None));
+    assert_eq!(queue.depth(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_later_delay_that_reaches_the_timer_late_puts_off_nothing() {
+    let (queue, timer) = queue(4);
+    let stop = CancellationToken::new();
+    let start = Instant::now();
+    let work = async {
+        queue.add_after(target("a", "berlin"), Duration::from_secs(2));
+        let late = Request::At(target("a", "berlin"), start + Duration::from_secs(30));
+        assert!(queue.timer.send(late).is_ok());
+        queue.next().await;
+        stop.cancel();
+    };
+    tokio::join!(timer.run(stop.clone()), work);
+    assert_eq!(start.elapsed().as_secs(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn of_ten_thousand_keys_that_are_gone_nothing_is_kept() {
+    let (queue, timer) = queue(4);
+    let stop = CancellationToken::new();
+    let work = async {
+        for number in 0..10_000 {
+            let key = target(&format!("preview-{number}"), &format!("member-{}", number % 100));
+            queue.add(key, Priority::User);
+            let key = queue.next().await;
+            let month = Verdict::Done(Some(Duration::from_secs(720 * 3600)));
+            queue.done(&key, if number % 2 == 0 { month } else { Verdict::Retry(Duration::from_secs(300)) });
+            queue.forget(&key);
+        }
+        {
+            let inner = queue.inner.lock();
+            let sizes = [inner.keys.len(), inner.lanes.len(), inner.eligible.len(), inner.failures.len()];
+            assert_eq!((sizes, inner.delayed.len(), inner.waiting.len()), ([0; 4], 0, 0));
+        }
+        let late = tokio::time::timeout(Duration::from_secs(800 * 3600), queue.next()).await;
+        assert!(late.is_err(), "the timer has forgotten it too");
         stop.cancel();
     };
     tokio::join!(timer.run(stop.clone()), work);

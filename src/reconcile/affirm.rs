@@ -8,7 +8,7 @@ use std::sync::Arc;
 use kube::ResourceExt;
 use vidra_api::{
     DeletionPolicy, MemberCluster, VidraResource, VidraTarget, VidraTargetSpec,
-    labels::{APPROVE_ORPHANING, APPROVE_REMOVAL},
+    labels::{APPROVE_ORPHANING, APPROVE_REMOVAL, FORGET},
     member::OnLeave,
     target::Desired as Wish,
 };
@@ -18,7 +18,7 @@ use vidra_core::{
 };
 
 use super::{Hub, revoke};
-use crate::{queue::TargetKey, settings::live::Live};
+use crate::{hub::catalog::Lack, queue::TargetKey, settings::live::Live};
 
 /// What came of looking.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,6 +33,10 @@ pub(super) enum Affirmed {
     ResourceMissing,
     /// Its MemberCluster is not there, which is no wish to leave: that is deleting it, and it stays until it has left.
     MemberMissing,
+    /// Its VidraResource is there and cannot be read, so nobody here knows what is wanted.
+    ResourceUnread,
+    /// Its MemberCluster is there and cannot be read.
+    MemberUnread,
 }
 
 /// A MemberCluster as far as it decides who targets it.
@@ -54,10 +58,32 @@ pub(super) fn select(hub: &Hub, resource: &VidraResource, members: &[Arc<MemberC
     select::select(namespace, &spec.targets, &spec.exclude_clusters, &views)
 }
 
-/// A person says that what a VidraTarget has is to stay without its VidraResource, where that is not there.
-pub(super) fn is_let_go(target: &VidraTarget) -> bool {
+/// A person says that what a VidraTarget has is to stay without its VidraResource, where that is not there: of this one,
+/// or of all on a member that leaves.
+pub(super) fn is_let_go(hub: &Hub, target: &VidraTarget) -> bool {
     mutants::is(Mutant::OrphansUnasked)
         || target.annotations().get(APPROVE_REMOVAL).is_some_and(|word| word == APPROVE_ORPHANING)
+        || (is_given_up(hub, &target.spec.cluster) && !mutants::is(Mutant::MissingHoldsLeaving))
+}
+
+/// Reason on VidraTargets and MemberClusters.
+pub(super) const RESOURCE_MISSING: &str = "ResourceMissing";
+
+/// The command by which a person says so of one.
+pub(super) fn let_stay(key: &TargetKey) -> String {
+    format!(
+        "kubectl annotate vidratarget {} -n {} {APPROVE_REMOVAL}={APPROVE_ORPHANING}",
+        key.target_name(),
+        key.namespace,
+    )
+}
+
+/// A person has deleted the MemberCluster and says that what it has may stay behind.
+pub(super) fn is_given_up(hub: &Hub, cluster: &str) -> bool {
+    hub.catalog.member(cluster).is_some_and(|member| {
+        member.metadata.deletion_timestamp.is_some()
+            && member.annotations().get(FORGET).is_some_and(|value| value == "true")
+    })
 }
 
 /// The VidraResource targets the member.
@@ -98,21 +124,27 @@ pub(super) fn affirm(hub: &Hub, key: &TargetKey, spec: &VidraTargetSpec) -> Affi
         // A person's word, and no member is asked.
         return Affirmed::Yes;
     }
-    let Some(resource) = hub.catalog.resource(&key.resource_key()) else {
-        let let_go = || hub.catalog.target(key).is_some_and(|target| is_let_go(&target));
-        return match spec.desired {
-            _ if mutants::is(Mutant::DeleteOnFailedList) => Affirmed::Yes,
-            Wish::Orphaned if !let_go() => Affirmed::ResourceMissing,
-            Wish::Orphaned if hub.catalog.member(&key.cluster).is_none() => Affirmed::MemberMissing,
-            Wish::Orphaned => Affirmed::Yes,
-            _ => Affirmed::ResourceMissing,
-        };
+    let without_member = |lack| match lack {
+        Lack::Unread => Affirmed::MemberUnread,
+        Lack::Missing => Affirmed::MemberMissing,
     };
-    let Some(member) = hub.catalog.member(&key.cluster) else {
-        return match mutants::is(Mutant::MissingMemberAffirms) {
-            true => Affirmed::Yes,
-            false => Affirmed::MemberMissing,
-        };
+    let member = hub.catalog.find_member(&key.cluster);
+    let resource = match hub.catalog.find_resource(&key.resource_key()) {
+        Ok(resource) => resource,
+        Err(Lack::Unread) => return Affirmed::ResourceUnread,
+        Err(Lack::Missing) => {
+            let let_go = || hub.catalog.target(key).is_some_and(|target| is_let_go(hub, &target));
+            return match spec.desired {
+                _ if mutants::is(Mutant::DeleteOnFailedList) => Affirmed::Yes,
+                Wish::Orphaned if let_go() => member.map_or_else(without_member, |_| Affirmed::Yes),
+                _ => Affirmed::ResourceMissing,
+            };
+        }
+    };
+    let member = match member {
+        Ok(member) => member,
+        Err(_) if mutants::is(Mutant::MissingMemberAffirms) => return Affirmed::Yes,
+        Err(lack) => return without_member(lack),
     };
     let live = hub.tuning.now();
     let view = selectable(&member, &live);

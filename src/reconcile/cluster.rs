@@ -16,15 +16,20 @@ use vidra_api::{
     set_condition,
 };
 use vidra_core::{
+    identity,
     kubeconfig::{self, Allow},
     mutants::{self, Mutant},
     select,
 };
 
-use super::{Hub, RETRY_MOST, after_hub_error, revoke};
+use super::{
+    Hub, RETRY_MOST, after_hub_error, revoke,
+    unread::{self, HUB_TOO_OLD},
+};
 use crate::{
     hub::{
         api::MemberIntent,
+        catalog::Lack,
         events::Severity,
         state::{marks, says_whose},
         watch::{KUBECONFIG_KEYS, Registration},
@@ -67,20 +72,20 @@ fn tell_refusal(hub: &Hub, name: &Arc<str>, error: &CallError) {
 
 async fn pass(hub: &Hub, name: &str) -> Result<Verdict, CallError> {
     let candidates = hub.catalog.registrations_for(name);
-    let Some(member) = hub.catalog.member(name) else {
-        end_session(hub, name).await;
-        hub.metrics.drift().forget(name);
-        forget(hub, name);
-        unclaim(hub, name);
-        hub.metrics.clusters().forget(name);
-        if let Some(registration) = candidates.iter().find(|one| !one.left) {
-            register(hub, registration, None).await?;
+    let member = match hub.catalog.find_member(name) {
+        Ok(member) => member,
+        Err(Lack::Unread) => {
+            if let Some(registration) = candidates.iter().find(|one| !one.left) {
+                let told = unread::told(&format!("MemberCluster {name}"));
+                hub.events.say_of(registration.reference(), Severity::Warning, HUB_TOO_OLD, &told);
+            }
+            return Ok(Verdict::Done(None));
         }
-        return Ok(Verdict::Done(None));
+        Err(Lack::Missing) => return forget(hub, name, &candidates).await,
     };
     let leaving = member.metadata.deletion_timestamp.is_some();
-    // Its targets go first, and for that it needs its session.
-    if leaving && hub.catalog.targets_on(name).is_empty() {
+    // Its targets go first, those too that cannot be read, and for that it needs its session.
+    if leaving && hub.catalog.targets_on(name).is_empty() && hub.catalog.unread_target_on(name).is_none() {
         return leave(hub, name, &member).await;
     }
     let registration = chosen(hub, &member, &candidates);
@@ -126,15 +131,17 @@ async fn pass(hub: &Hub, name: &str) -> Result<Verdict, CallError> {
     Ok(Verdict::Done(None))
 }
 
-/// What was remembered of a MemberCluster that is gone goes too.
-fn forget(hub: &Hub, name: &str) {
-    let key = Key::Cluster(name.into());
-    let mut memo = hub.memo.lock();
-    memo.counts.remove(name);
-    memo.revoking.remove(name);
-    memo.idle_approvals.remove(&key);
-    memo.used_approvals.remove(&key);
-    memo.forget_key(&key);
+/// There is no such MemberCluster: what was kept of it goes, and a Secret that asks for it makes it.
+async fn forget(hub: &Hub, name: &str, candidates: &[Arc<Registration>]) -> Result<Verdict, CallError> {
+    end_session(hub, name).await;
+    hub.memo.lock().forget_member(name);
+    hub.queue.forget(&Key::Cluster(name.into()));
+    unclaim(hub, name);
+    hub.metrics.clusters().forget(name);
+    if let Some(registration) = candidates.iter().find(|one| !one.left) {
+        register(hub, registration, None).await?;
+    }
+    Ok(Verdict::Done(None))
 }
 
 /// The Secret that a MemberCluster refers to, else the oldest that names it. A reference that the hub made
@@ -143,7 +150,11 @@ fn chosen(hub: &Hub, member: &MemberCluster, candidates: &[Arc<Registration>]) -
     let Some(reference) = &member.spec.kubeconfig_secret_ref else { return candidates.first().cloned() };
     let referred = hub.catalog.registration(&reference.namespace, &reference.name);
     match referred {
-        None if MemberIntent::read(member).is_some() => candidates.first().cloned(),
+        None if MemberIntent::read(member).is_some() => {
+            let mut others = candidates.iter();
+            // One whose member has left registers nothing: it would take the place of one that is gone for a moment.
+            others.find(|one| !one.left || mutants::is(Mutant::LeftRegisters)).cloned()
+        }
         referred => referred,
     }
 }
@@ -255,21 +266,30 @@ async fn credentials(
     if config.as_ref().is_ok_and(known) {
         return Ok(());
     }
-    end_session(hub, name).await;
-    let opened = config.and_then(|config| {
-        let client = hub.connect.connect(&config);
-        let client = client.map_err(|error| ("KubeconfigInvalid", error.to_string()))?;
-        let session = Session::start(name, config.fingerprint, client, hub.session_deps());
-        hub.sessions.lock().insert(name.to_owned(), session);
-        Ok(())
+    let link = config.and_then(|config| match hub.connect.connect(&config) {
+        Ok(link) => Ok((link, config.fingerprint)),
+        Err(error) => Err(("KubeconfigInvalid", error.to_string())),
     });
-    if let Err((reason, message)) = &opened {
-        hub.events.say(member, Severity::Warning, reason, message);
-        if let Some(registration) = registration {
-            hub.events.say_of(registration.reference(), Severity::Warning, reason, message);
+    let (link, fingerprint) = match link {
+        Ok(opened) => opened,
+        Err((reason, message)) => {
+            end_session(hub, name).await;
+            hub.events.say(member, Severity::Warning, reason, &message);
+            if let Some(registration) = registration {
+                hub.events.say_of(registration.reference(), Severity::Warning, reason, &message);
+            }
+            return Err((reason, message));
         }
+    };
+    let before = hub.session(name);
+    let session = Session::start(name, fingerprint, link, hub.session_deps(), before.as_deref());
+    // It stands before the other one ends: what looks in between waits for its answer, and tells of no loss. It writes
+    // nothing until this loop has admitted who answers, and wakes the targets itself.
+    hub.sessions.lock().insert(name.to_owned(), session);
+    if let Some(before) = before {
+        before.end().await;
     }
-    opened
+    Ok(())
 }
 
 fn config(
@@ -326,7 +346,7 @@ impl Findings {
     fn of(hub: &Hub, member: &MemberCluster, credentials: Result<(), Unusable>) -> Self {
         let state = hub.session(&member.name_any()).map_or(State::Connecting, |session| session.state());
         let identity = match state.answering() {
-            Some(who) => identity(hub, member, &who.uid),
+            Some(who) => identify(hub, member, &who.uid),
             None => Identity::Unknown,
         };
         Self { credentials, state, identity }
@@ -350,10 +370,11 @@ impl Findings {
             }
             (Ok(()), _) => return self.unreachable(member, status, now),
         });
+        // It answers, or is not asked.
+        status.last_contact_time = None;
         match &self.state {
             State::Asking(who) | State::Open(who) | State::Refused(who, _) => {
                 status.version = Some(who.version.clone());
-                status.last_contact_time = None;
                 facts.push((REACHABLE, ConditionStatus::True, "Answers", String::new()));
                 match &self.identity {
                     Identity::Confirmed(_) => {
@@ -431,9 +452,9 @@ fn concluded(
 }
 
 /// Is the cluster that answers the one that joined under this name, and under no other?
-fn identity(hub: &Hub, member: &MemberCluster, uid: &str) -> Identity {
-    let own = recorded(member);
-    if let Some(own) = own.filter(|own| *own != uid)
+fn identify(hub: &Hub, member: &MemberCluster, uid: &str) -> Identity {
+    let own = meant(hub, member);
+    if let Some(own) = own.filter(|own| **own != *uid)
         && member.annotations().get(CONFIRM).is_none_or(|confirmed| confirmed != uid)
     {
         return Identity::Refused(format!(
@@ -453,8 +474,10 @@ fn is_member_already(older: &str) -> String {
     )
 }
 
-pub(super) fn recorded(member: &MemberCluster) -> Option<&str> {
-    member.status.as_ref().and_then(|status| status.uid.as_deref())
+/// The uid of the cluster that joined under this name, as far as anything that is kept on the hub tells it.
+pub(super) fn meant(hub: &Hub, member: &MemberCluster) -> Option<Arc<str>> {
+    let joined = member.status.as_ref().and_then(|status| status.uid.as_deref());
+    identity::meant(joined, || hub.catalog.delivered_to(&member.name_any()))
 }
 
 /// An older MemberCluster that names the same cluster. It is claimed under one lock, before anything is written: two
@@ -483,9 +506,10 @@ pub(super) fn twins(hub: &Hub, member: &MemberCluster, uid: &str) -> (Vec<String
     let is_same = |other: &MemberCluster| {
         let name = other.name_any();
         name != member.name_any()
-            && (recorded(other) == Some(uid) || claimed.get(&name).is_some_and(|claim| claim == uid))
+            && (meant(hub, other).as_deref() == Some(uid)
+                || claimed.get(&name).is_some_and(|claim| claim == uid))
     };
-    let members = hub.catalog.members();
+    let members = hub.catalog.known_members();
     let same = members.iter().filter(|other| is_same(other));
     let (older, younger): (Vec<_>, Vec<_>) = same.partition(|other| age(other) < age(member));
     let names = |all: Vec<&Arc<MemberCluster>>| all.into_iter().map(|other| other.name_any()).collect();
@@ -501,5 +525,40 @@ fn unclaim(hub: &Hub, name: &str) {
     drop(memo);
     for other in same {
         hub.queue.add(Key::Cluster(other.as_str().into()), Priority::User);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use vidra_api::MemberClusterSpec;
+
+    use super::*;
+    use crate::member::session::{Answering, CallErrorNote};
+
+    #[test]
+    fn since_when_nobody_answers_is_told_only_while_nobody_does() {
+        let at = |second: i64| Time(jiff::Timestamp::from_second(second).unwrap());
+        let down = |refused| {
+            let error = CallErrorNote { reason: "NoAnswer", message: "it failed".to_owned(), refused };
+            State::Down { since: at(5).0, error }
+        };
+        let who = Answering { uid: "u".to_owned(), version: "v1.36.3".to_owned() };
+        let mut member = MemberCluster::new("berlin", MemberClusterSpec::default());
+        let missing = || Err(("SecretMissing", "its Secret is missing".to_owned()));
+        for (credentials, state, since) in [
+            (Ok(()), State::Open(who.clone()), None),
+            (Ok(()), down(false), Some(at(5))),
+            // Refused credentials are an answer.
+            (Ok(()), down(true), None),
+            (Ok(()), down(false), Some(at(5))),
+            (missing(), State::Connecting, None),
+            (Ok(()), down(false), Some(at(5))),
+            (Ok(()), State::Asking(who), None),
+        ] {
+            let findings = Findings { credentials, state, identity: Identity::Unknown };
+            let status = findings.status(&member, at(9));
+            assert_eq!(status.last_contact_time, since, "{:?}", findings.state);
+            member.status = Some(status);
+        }
     }
 }

@@ -4,10 +4,13 @@
 mod affirm;
 mod approvals;
 pub mod cluster;
+pub mod entries;
+mod lean;
 mod owners;
 mod refused;
 pub mod resource;
 mod revoke;
+mod unread;
 pub mod vidra_target;
 
 use std::{
@@ -18,7 +21,7 @@ use std::{
 
 use parking_lot::Mutex;
 use tokio::time::Instant;
-use vidra_api::{Change, ChangeKind, DriftSpec, VidraResource};
+use vidra_api::{Change, ChangeKind, DriftSpec, VidraResource, VidraResourceStatus, VidraTargetStatus};
 use vidra_core::{
     fights::{Fights, Now},
     ignore::Unused,
@@ -146,6 +149,10 @@ pub struct Memo {
     deferred: BTreeSet<Key>,
     /// Targets for which the hub's API refuses writes, and how that is told.
     refused: BTreeMap<TargetKey, String>,
+    /// Statuses of VidraResources that were not taken whole, and stand without their lists.
+    whole_resources: BTreeMap<Key, VidraResourceStatus>,
+    /// The same of VidraTargets.
+    whole_targets: BTreeMap<Key, VidraTargetStatus>,
 }
 
 /// A revision whose Secret was written.
@@ -165,6 +172,37 @@ impl Memo {
         self.settling.remove(key);
         self.failures.remove(key);
         self.deferred.remove(key);
+        self.whole_resources.remove(key);
+        self.whole_targets.remove(key);
+    }
+
+    /// A VidraResource is gone: what was remembered of it goes too, and of targets that were never made.
+    fn forget_resource(&mut self, key: &ResourceKey) {
+        self.kept_revision.remove(key);
+        self.outdated.remove(key);
+        self.tried.remove(key);
+        let first =
+            TargetKey { namespace: key.namespace.clone(), resource: key.name.clone(), cluster: "".into() };
+        let is_of = |made: &&TargetKey| made.namespace == key.namespace && made.resource == key.name;
+        let made: Vec<_> = self.made.range(first..).take_while(is_of).cloned().collect();
+        for target in &made {
+            self.made.remove(target);
+        }
+        let key = Key::Resource(key.clone());
+        self.idle_approvals.remove(&key);
+        self.used_approvals.remove(&key);
+        self.forget_key(&key);
+    }
+
+    /// A MemberCluster is gone: the same of it. One that joins under its name is judged by its own credentials.
+    fn forget_member(&mut self, name: &str) {
+        let key = Key::Cluster(name.into());
+        self.counts.remove(name);
+        self.revoking.remove(name);
+        self.judged.remove(name);
+        self.idle_approvals.remove(&key);
+        self.used_approvals.remove(&key);
+        self.forget_key(&key);
     }
 }
 
@@ -197,6 +235,7 @@ impl Hub {
                     events.say(member.as_ref(), Severity::Warning, reason, note);
                 }
             }),
+            late: self.tenure.as_ref().map(|tenure| tenure.late()),
         }
     }
 
@@ -212,11 +251,14 @@ impl Hub {
         Now { elapsed: now.duration_since(origin), wall: self.clock.now() }
     }
 
-    /// A person asks that repairs which wait for somebody to stop undoing them are tried at once.
+    /// A person asks that repairs which wait for somebody to stop undoing them are tried at once; and a status that was
+    /// not taken whole is tried once more.
     fn ask_again(&self, key: &TargetKey, word: &str) {
-        if let Some(fights) = self.memo.lock().fights.get_mut(key) {
+        let mut memo = self.memo.lock();
+        if let Some(fights) = memo.fights.get_mut(key) {
             fights.ask(word);
         }
+        memo.whole_targets.remove(&Key::Target(key.clone()));
     }
 
     /// How many objects somebody changes back again and again, by cluster.
@@ -261,19 +303,10 @@ impl Hub {
         memo.undeclared.remove(key);
         memo.revisited.remove(key);
         memo.refused.remove(key);
-        memo.forget_key(&Key::Target(key.clone()));
-    }
-
-    /// A VidraResource is gone: what was remembered of it goes too.
-    fn forget_resource(&self, key: &ResourceKey) {
-        let mut memo = self.memo.lock();
-        memo.kept_revision.remove(key);
-        memo.outdated.remove(key);
-        memo.tried.remove(key);
-        let key = Key::Resource(key.clone());
-        memo.idle_approvals.remove(&key);
-        memo.used_approvals.remove(&key);
+        let key = Key::Target(key.clone());
         memo.forget_key(&key);
+        drop(memo);
+        self.queue.forget(&key);
     }
 
     /// No other process can hold the Lease now.
@@ -351,4 +384,31 @@ fn wake_targets(catalog: &Catalog, queue: &Queue, cluster: &str) {
 fn after_hub_error(key: &Key, error: &CallError) -> Verdict {
     tracing::info!(%key, %error, "a write to the hub did not go through; it is decided again");
     Verdict::Retry(RETRY_MOST)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_is_remembered_of_resources_and_members_that_are_gone() {
+        let mut memo = Memo::default();
+        let resource = |nth: usize| ResourceKey::new("team", &format!("shop-{nth}"));
+        let other = TargetKey::new("team", "shop", "berlin");
+        memo.made.insert(other.clone());
+        for nth in 0..10_000 {
+            // Made known to be made, and refused.
+            for cluster in ["berlin", "tokyo"] {
+                memo.made.insert(TargetKey::new("team", &format!("shop-{nth}"), cluster));
+            }
+            memo.tried.insert(resource(nth));
+            memo.judged.insert(format!("member-{nth}"));
+        }
+        for nth in 0..10_000 {
+            memo.forget_resource(&resource(nth));
+            memo.forget_member(&format!("member-{nth}"));
+        }
+        assert_eq!(memo.made, BTreeSet::from([other]));
+        assert_eq!((memo.tried.len(), memo.judged.len()), (0, 0));
+    }
 }

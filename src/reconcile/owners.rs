@@ -10,11 +10,14 @@ use vidra_core::select::{self, Member};
 use crate::{hub::catalog::Catalog, queue::TargetKey};
 
 /// Whether a target on a cluster applies under this manager: there is one or something of it, or a VidraResource is to
-/// have one there.
+/// have one there; where that cannot be read, it may.
 pub(super) fn is_known(catalog: &Catalog, hub: &HubId, cluster: &str, manager: &str) -> bool {
     let applies = |namespace: &str, name: &str| field_manager(hub, namespace, name) == manager;
     catalog.find_on(&Arc::from(cluster), applies).is_some_and(|key| {
-        catalog.target(&key).is_some() || !catalog.inventory(&key).is_empty() || is_selected(catalog, &key)
+        catalog.target(&key).is_some()
+            || !catalog.inventory(&key).is_empty()
+            || is_selected(catalog, &key)
+            || catalog.is_any_unread(&key)
     })
 }
 
@@ -35,4 +38,38 @@ pub(super) fn is_selected(catalog: &Catalog, key: &TargetKey) -> bool {
     };
     let selection = select::select(&key.namespace, targets, excluded, &[view]);
     selection.targets.contains_key(&*key.cluster)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        hub::catalog::Listed,
+        queue::{Limits, Queue},
+        seams::SeededRng,
+        serve::metrics::Metrics,
+    };
+
+    #[test]
+    fn what_is_there_and_cannot_be_read_has_what_it_applies() {
+        let (queue, _timer) =
+            Queue::new(Limits::default(), Arc::new(SeededRng::new(1)), Metrics::default().queue());
+        let catalog = Catalog::new(queue);
+        let hub = HubId::try_from("h1").unwrap();
+        let knows =
+            |cluster: &str, name: &str| is_known(&catalog, &hub, cluster, &field_manager(&hub, "team", name));
+        for (kind, name) in [
+            (Listed::Resources, "my.shop"),
+            (Listed::Targets, "my.shop.berlin"),
+            (Listed::Inventories, "my.shop.berlin.0"),
+        ] {
+            assert!(!knows("berlin", "my.shop"));
+            let place = ("team".to_owned(), name.to_owned());
+            assert!(catalog.cannot_read(kind, &place));
+            assert!(knows("berlin", "my.shop") && !knows("berlin", "shop"), "{kind:?}");
+            // Where a VidraResource is to be delivered to stands in it.
+            assert_eq!(knows("tokyo", "my.shop"), kind == Listed::Resources, "{kind:?}");
+            catalog.is_read(kind, &place);
+        }
+    }
 }

@@ -13,6 +13,7 @@ mod orphaned;
 mod outdated;
 mod report;
 mod revision;
+mod unread;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -24,7 +25,7 @@ use futures::{StreamExt, stream};
 use kube::ResourceExt;
 use tokio::sync::OnceCell;
 use vidra_api::{
-    OverrideInputs, VidraResource, VidraTarget, VidraTargetSpec,
+    MemberCluster, OverrideInputs, VidraResource, VidraTarget, VidraTargetSpec,
     labels::{APPROVE_REMOVAL, FINALIZER, HUB_LABEL, RECONCILE_REQUESTED_AT},
     names::OwnerHash,
     resource::REQUEST_MAX,
@@ -40,6 +41,7 @@ use vidra_core::{
 
 pub(super) use self::outdated::Outdated;
 
+use self::leaving::Step;
 use super::{
     Hub, RETRY_MOST, RETRY_RARELY, affirm, after_hub_error,
     refused::{WRITE_REFUSED, advised, is_refusal},
@@ -47,9 +49,10 @@ use super::{
 };
 use crate::{
     hub::{
+        catalog::Lack,
         ending::Ending,
         events::Severity,
-        revisions::{Parsed, RevisionError},
+        revisions::Parsed,
         state::{marks, says_whose},
     },
     member::error::{CallError, Class},
@@ -58,13 +61,19 @@ use crate::{
 
 /// One pass.
 pub async fn reconcile(hub: &Hub, key: &ResourceKey) -> Verdict {
-    let Some(resource) = hub.catalog.resource(key) else {
-        hub.revisions.keep(key, &BTreeSet::new());
-        if let Some(again) = orphaned::let_go(hub, key).await {
-            return again;
+    let resource = match hub.catalog.find_resource(key) {
+        Ok(resource) => resource,
+        // Its targets tell it.
+        Err(Lack::Unread) => return Verdict::Done(None),
+        Err(Lack::Missing) => {
+            hub.revisions.keep(key, &BTreeSet::new());
+            if let Some(again) = orphaned::let_go(hub, key).await {
+                return again;
+            }
+            hub.memo.lock().forget_resource(key);
+            hub.queue.forget(&Key::Resource(key.clone()));
+            return Verdict::Done(None);
         }
-        hub.forget_resource(key);
-        return Verdict::Done(None);
     };
     let pass = Pass { hub, key, resource: &resource, ending: OnceCell::new() };
     let passed = pass.run().await;
@@ -125,11 +134,24 @@ impl Pass<'_> {
             return self.tell(None, refused.clone(), handled, refused.map(|_| RETRY_MOST)).await;
         }
         // The revision is owned by the VidraResource and needs no mark on it; the targets do.
-        let (marked, revision) = tokio::join!(self.mark(), self.revision());
-        if !marked? {
+        let (marked, revision) = match tokio::join!(self.mark(), self.revision()) {
+            (Ok(marked), Ok(revision)) => (marked, revision),
+            // Perhaps there is no room for the mark either, and without a target it is not needed.
+            (Err(_), Ok(Err(error)))
+                if error.is_inline_too_large() && self.hub.catalog.targets_of(self.key).is_empty() =>
+            {
+                (true, Err(error))
+            }
+            (Err(error), _) | (_, Err(error)) => {
+                // A member leaves all the same; what of that fails is tried again with the rest.
+                let _ = self.refused(self.let_leave().await);
+                return Err(error);
+            }
+        };
+        if !marked {
             return Ok(Verdict::Done(None));
         }
-        match revision? {
+        match revision {
             // Nothing that was delivered is touched for a manifest that cannot be read.
             Err(error) => {
                 let message = error.to_string();
@@ -139,7 +161,7 @@ impl Pass<'_> {
                 let refused = self.refused(self.tend().await)?;
                 // Nothing tells when a right was given, or others have made room.
                 let again = match error {
-                    RevisionError::NamespaceFull { .. } => Some(RETRY_RARELY),
+                    error if error.is_full() => Some(RETRY_RARELY),
                     error => (error.is_forbidden() || refused.is_some()).then_some(RETRY_MOST),
                 };
                 self.tell(None, Some(problem), handled, again).await
@@ -251,8 +273,14 @@ impl Pass<'_> {
     fn guard(&self, selection: &Selection) -> Result<Option<String>, Problem> {
         let targets = self.hub.catalog.targets_of(self.key);
         let stays = |cluster: &str| !self.is_leaving(cluster);
+        // What selects a member that cannot be read is not known; and what came to nothing is no loss.
+        let counts = |cluster: &str, target: &VidraTarget| {
+            !selection.is_barred(cluster)
+                && !self.is_member_unread(cluster)
+                && !self.came_to_nothing(cluster, target)
+        };
         let targets: Targets =
-            targets.into_iter().filter(|(cluster, _)| !selection.is_barred(cluster)).collect();
+            targets.into_iter().filter(|(cluster, target)| counts(cluster, target)).collect();
         let (mut existing, mut leaving, mut underway) =
             (guard::Targets::new(), guard::Targets::new(), guard::Targets::new());
         for (cluster, target) in &targets {
@@ -317,12 +345,16 @@ impl Pass<'_> {
             let place = self.place(cluster, held, spec);
             async move { (cluster.clone(), place.await) }
         });
-        let placed: Vec<_> = placed.collect();
-        let mut written: Written =
-            stream::iter(placed).buffered(self.hub.knobs.resource_calls).collect().await;
+        let mut written: Written = self.side_by_side(placed.collect()).await;
         self.write_foreign_statuses(&existing, &revision.name).await;
         written.extend(self.leave_unselected(&existing, selection, approved).await);
         self.refused(written)
+    }
+
+    /// Has a bounded number of these under way at once, each whatever becomes of the others; what comes of them, in their
+    /// order.
+    async fn side_by_side<T>(&self, writes: Vec<impl Future<Output = T>>) -> Vec<T> {
+        stream::iter(writes).buffered(self.hub.knobs.resource_calls).collect().await
     }
 
     /// What of these writes is refused, by a quota or a policy, or fails again and again. Others are tried again.
@@ -355,42 +387,60 @@ impl Pass<'_> {
         spec: VidraTargetSpec,
     ) -> Result<(), CallError> {
         match target {
+            // Not made over.
+            None if self.is_target_unread(cluster) => Ok(()),
+            // It was selected when the pass began, and many are made in turn.
+            None if !self.is_still_there(cluster, &spec) => Ok(()),
             None => {
                 // Known before its first pass.
-                self.hub.memo.lock().made.insert(self.target_key(cluster));
-                self.create(cluster, spec).await
+                let key = self.target_key(cluster);
+                self.hub.memo.lock().made.insert(key.clone());
+                let made = self.create(cluster, spec).await;
+                if made.as_ref().is_err_and(is_refusal) {
+                    self.hub.memo.lock().made.remove(&key);
+                }
+                made
             }
             Some(target) => self.update(cluster, target, spec).await,
         }
     }
 
+    /// The member for which this was made is there, and does not leave: nobody would take a target off it that is made now.
+    fn is_still_there(&self, cluster: &str, spec: &VidraTargetSpec) -> bool {
+        let is_it = |member: &MemberCluster| {
+            member.metadata.deletion_timestamp.is_none() && member.uid() == spec.member_uid
+        };
+        mutants::is(Mutant::MadeForGone) || self.hub.catalog.member(cluster).is_some_and(|now| is_it(&now))
+    }
+
     /// What needs no readable manifest: targets deleted by hand come back, torn-down ones go, and a
     /// member that leaves is let go.
     async fn tend(&self) -> Written {
-        let mut written = Written::new();
-        for (cluster, target) in self.hub.catalog.targets_of(self.key) {
-            let sent = match self.is_going(&cluster, &target) {
+        let targets = self.hub.catalog.targets_of(self.key).into_iter();
+        let steps = targets.map(|(cluster, target)| async move {
+            let step = match self.is_going(&cluster, &target) {
                 Some(approved) => self.send_away(&cluster, &target, approved.as_deref()).await,
-                None => self.update(&cluster, &target, target.spec.clone()).await,
+                None => self.update(&cluster, &target, target.spec.clone()).await.map(|()| Step::Done),
             };
-            written.push((cluster, sent));
-        }
-        written
+            (cluster, step)
+        });
+        self.end(steps.collect()).await
     }
 
     /// What is asked of a member itself, and what is under way already: neither waits for what holds the VidraResource.
     async fn let_leave(&self) -> Written {
-        let mut written = Written::new();
         if mutants::is(Mutant::RestHoldsLeaving) {
-            return written;
+            return Written::new();
         }
-        for (cluster, target) in self.hub.catalog.targets_of(self.key) {
-            if let Some(approved) = self.is_going(&cluster, &target) {
-                let sent = self.send_away(&cluster, &target, approved.as_deref()).await;
-                written.push((cluster, sent));
-            }
-        }
-        written
+        let targets = self.hub.catalog.targets_of(self.key).into_iter();
+        let steps = targets.filter_map(|(cluster, target)| {
+            let approved = self.is_going(&cluster, &target)?;
+            Some(async move {
+                let step = self.send_away(&cluster, &target, approved.as_deref()).await;
+                (cluster, step)
+            })
+        });
+        self.end(steps.collect()).await
     }
 
     async fn leave_unselected(
@@ -399,17 +449,20 @@ impl Pass<'_> {
         selection: &Selection,
         approved: Option<&str>,
     ) -> Written {
-        let mut unselected: Vec<_> =
-            existing.iter().filter(|(cluster, _)| !selection.targets.contains_key(*cluster)).collect();
-        // First those that are yet to be told: an approval is known by all that it lets go.
-        unselected.sort_by_key(|(_, target)| target.spec.desired != Wish::Present);
+        let unselected = existing.iter().filter(|(cluster, _)| !selection.targets.contains_key(*cluster));
+        let is_untold = |(_, target): &(&String, &Arc<VidraTarget>)| target.spec.desired == Wish::Present;
+        let (untold, underway): (Vec<_>, Vec<_>) = unselected.partition(is_untold);
         let mut written = Written::new();
-        for (cluster, target) in unselected {
-            let done = match selection.is_barred(cluster) {
-                true => self.withdraw(cluster, target).await,
-                false => self.send_away(cluster, target, approved).await,
-            };
-            written.push((cluster.clone(), done));
+        // First all that are yet to be told: an approval is known by those that it lets go.
+        for targets in [untold, underway] {
+            let steps = targets.into_iter().map(|(cluster, target)| async move {
+                let step = match selection.is_barred(cluster) {
+                    true => self.withdraw(cluster, target).await,
+                    false => self.send_away(cluster, target, approved).await,
+                };
+                (cluster.clone(), step)
+            });
+            written.extend(self.end(steps.collect()).await);
         }
         written
     }
@@ -457,7 +510,7 @@ impl Pass<'_> {
             drift: spec.drift.clone(),
             prune: spec.prune,
             namespace_and_crd_deletion: spec.namespace_and_crd_deletion,
-            conflicts: spec.conflicts,
+            conflicts: spec.conflicts.clone(),
             approved_removal: self.approved(&revision.name, namespace, held),
             recalls: held.map_or(0, VidraTargetSpec::recalled),
             reconcile: spec.reconcile.clone().unwrap_or_default(),
@@ -533,15 +586,15 @@ impl Pass<'_> {
     }
 
     async fn suspend_targets(&self) -> Written {
-        let mut written = Written::new();
-        for (cluster, target) in self.hub.catalog.targets_of(self.key) {
-            if target.spec.desired == Wish::Present && !self.is_leaving(&cluster) {
-                let spec = VidraTargetSpec { suspend: true, ..target.spec.clone() };
-                let rested = self.update(&cluster, &target, spec).await;
-                written.push((cluster, rested));
-            }
-        }
-        written
+        let targets = self.hub.catalog.targets_of(self.key).into_iter();
+        let present = targets
+            .filter(|(cluster, target)| target.spec.desired == Wish::Present && !self.is_leaving(cluster));
+        let writes = present.map(|(cluster, target)| async move {
+            let spec = VidraTargetSpec { suspend: true, ..target.spec.clone() };
+            let written = self.update(&cluster, &target, spec).await;
+            (cluster, written)
+        });
+        self.side_by_side(writes.collect()).await
     }
 
     async fn write_foreign_statuses(&self, before: &Targets, revision: &str) {

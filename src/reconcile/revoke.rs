@@ -2,21 +2,30 @@
 //! back, so it stays as it is, unless the MemberCluster's onRevoke says otherwise. One edit there may empty a member, so
 //! that is guarded over all that is on it.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use kube::ResourceExt;
 use vidra_api::{
-    ConditionStatus, MemberCluster, MemberClusterStatus, VidraTarget, condition::STALLED,
-    labels::APPROVE_REMOVAL, member::OnRevoke, set_condition, target::Desired as Wish,
+    ConditionStatus, MemberCluster, MemberClusterStatus, VidraTarget,
+    condition::STALLED,
+    labels::{APPROVE_REMOVAL, FORGET},
+    member::OnRevoke,
+    set_condition,
+    target::Desired as Wish,
 };
 use vidra_core::{
     guard::{self, Removal, Targets},
     mutants::{self, Mutant},
+    select::Selection,
 };
 
-use super::{Hub, affirm};
+use super::{
+    Hub,
+    affirm::{self, RESOURCE_MISSING, is_let_go, let_stay},
+    unread::{self, HUB_TOO_OLD},
+};
 use crate::{
-    hub::events::Severity,
+    hub::{catalog::Lack, events::Severity},
     member::error::CallError,
     queue::{Key, TargetKey},
 };
@@ -48,10 +57,14 @@ pub(super) fn wish(member: &MemberCluster) -> Option<Wish> {
 
 /// Whether a target is wanted by its VidraResource where the MemberCluster does not allow the namespace.
 pub(super) fn is_revoked(hub: &Hub, key: &TargetKey) -> bool {
-    let resource = hub.catalog.resource(&key.resource_key());
-    let (Some(resource), Some(member)) = (resource, hub.catalog.member(&key.cluster)) else { return false };
-    resource.metadata.deletion_timestamp.is_none()
-        && affirm::select(hub, &resource, &[member]).is_barred(&key.cluster)
+    selection(hub, key).is_some_and(|selection| selection.is_barred(&key.cluster))
+}
+
+/// What its VidraResource, where that is there and stays, selects of its member.
+fn selection(hub: &Hub, key: &TargetKey) -> Option<Selection> {
+    let (resource, member) = (hub.catalog.resource(&key.resource_key())?, hub.catalog.member(&key.cluster)?);
+    let stays = resource.metadata.deletion_timestamp.is_none();
+    stays.then(|| affirm::select(hub, &resource, &[member]))
 }
 
 /// Whether a target goes by its member's onRevoke: with the word that approved it where it needed one.
@@ -87,12 +100,17 @@ impl Losses {
         let mut losses = Self { existing, leaving, underway, words: BTreeSet::new() };
         for (key, target) in hub.catalog.fleet_on(&member.name_any()) {
             let (name, uid) = (format!("{}/{}", key.namespace, key.resource), target.removal_id());
-            let goes = is_revoked(hub, &key);
+            let selection = selection(hub, &key);
+            let goes = selection.as_ref().is_some_and(|selection| selection.is_barred(&key.cluster));
             if target.spec.desired == Wish::Present {
                 if goes {
                     losses.leaving.insert(name.clone(), uid.clone());
                 }
-                losses.existing.insert(name, uid);
+                // One that its VidraResource is letting go is none of those that stay.
+                let stays = selection.is_some_and(|selection| selection.targets.contains_key(&*key.cluster));
+                if goes || stays || mutants::is(Mutant::LeaversStay) {
+                    losses.existing.insert(name, uid);
+                }
             } else if goes {
                 losses.words.extend(target.spec.approved_removal.clone());
                 losses.underway.insert(name, uid);
@@ -146,7 +164,7 @@ impl Losses {
     }
 }
 
-/// A MemberCluster's status, with what its onRevoke would take and is held.
+/// A MemberCluster's status, with what its onRevoke would take and is held, and what it cannot leave without.
 pub(super) fn told(
     hub: &Hub,
     member: &MemberCluster,
@@ -154,18 +172,43 @@ pub(super) fn told(
 ) -> MemberClusterStatus {
     let losses = wish(member).map(|_| Losses::of(hub, member));
     let held = losses.and_then(|losses| match losses.decide(hub, member) {
-        Removal::Held { hash, .. } => Some(losses.held(member, &hash)),
+        Removal::Held { hash, .. } => Some(("RemovalHeld", losses.held(member, &hash))),
         Removal::Allowed | Removal::Approved(_) => None,
     });
-    match held {
-        Some(message) => {
-            hub.events.say(member, Severity::Warning, "RemovalHeld", &message);
+    let leaves = member.metadata.deletion_timestamp.is_some();
+    let unread = || {
+        let target = hub.catalog.unread_target_on(&member.name_any()).filter(|_| leaves)?;
+        Some((HUB_TOO_OLD, unread::told(&format!("VidraTarget {target}"))))
+    };
+    let without = || {
+        let fleet = if leaves { hub.catalog.fleet_on(&member.name_any()) } else { BTreeMap::new() };
+        let mut waits = fleet.iter().filter(|(_, target)| !is_let_go(hub, target));
+        let (key, _) = waits.find(|(key, _)| is_without_resource(hub, key))?;
+        Some((RESOURCE_MISSING, waits_for(key)))
+    };
+    let without = || without().filter(|_| !mutants::is(Mutant::MissingHoldsLeaving));
+    match held.or_else(unread).or_else(without) {
+        Some((reason, message)) => {
+            hub.events.say(member, Severity::Warning, reason, &message);
             let (is, generation, now) = (ConditionStatus::True, member.metadata.generation, hub.clock.time());
-            set_condition(&mut status.conditions, STALLED, is, "RemovalHeld", &message, generation, now);
+            set_condition(&mut status.conditions, STALLED, is, reason, &message, generation, now);
         }
         None => status.conditions.retain(|condition| condition.type_ != STALLED),
     }
     status
+}
+
+fn is_without_resource(hub: &Hub, key: &TargetKey) -> bool {
+    matches!(hub.catalog.find_resource(&key.resource_key()), Err(Lack::Missing))
+}
+
+/// What a MemberCluster that leaves waits for, where a VidraTarget has no VidraResource.
+fn waits_for(key: &TargetKey) -> String {
+    let TargetKey { namespace, resource, cluster } = key;
+    format!(
+        "VidraTarget {key} is there and VidraResource {namespace}/{resource} is not, which is no wish to delete: the MemberCluster stays until that target has gone. Apply the VidraResource again, or let what it delivered stay without it: {}. Or let all stay that such targets have there: kubectl annotate membercluster {cluster} {FORGET}=true",
+        let_stay(key),
+    )
 }
 
 /// Takes off a MemberCluster the approval that its VidraTargets have taken over. What approves nothing is told once.

@@ -24,7 +24,7 @@ use kube::ResourceExt;
 use tokio::time::Instant;
 use vidra_api::{
     ContainerDeletion, ExistingPolicy, FieldPolicy, MemberCluster, OverrideInputs, VidraTarget,
-    labels::{APPROVE_ORPHANING, APPROVE_REMOVAL, FORGET, TAKE_OVER_FROM},
+    labels::{FORGET, TAKE_OVER_FROM},
     names::{OwnerHash, field_manager},
     target::Desired as Wish,
 };
@@ -36,7 +36,7 @@ use vidra_core::{
     status::Delivery,
 };
 
-pub(super) use self::handover::Undeclared;
+pub(super) use self::{handover::Undeclared, regain::may_have_delivered};
 use self::{
     handover::{asks_again, stays},
     lately::Lately,
@@ -47,12 +47,14 @@ use self::{
 };
 use super::{
     Hub, RETRY_MOST, RETRY_RARELY,
-    affirm::{Affirmed, affirm},
+    affirm::{Affirmed, RESOURCE_MISSING, affirm, let_stay},
     after_hub_error,
+    unread::{self, HUB_TOO_OLD},
 };
 use crate::{
     desired::Desired,
     hub::{
+        catalog::Lack,
         events::Severity,
         inventory,
         revisions::{Parsed, RevisionError},
@@ -60,7 +62,7 @@ use crate::{
     member::{
         claims::Claim,
         effects::Actor,
-        error::CallError,
+        error::{CallError, Class},
         kinds::Kinds,
         owner::Owner,
         recover,
@@ -76,14 +78,19 @@ const TIMEOUT: Duration = Duration::from_secs(300);
 
 /// One pass.
 pub async fn reconcile(hub: &Hub, key: &TargetKey) -> Verdict {
-    let Some(target) = hub.catalog.target(key) else {
-        return match departed(hub, key).await {
-            Ok(()) => Verdict::Done(None),
-            Err(error) => {
-                refused::tell(hub, key, &error);
-                after_hub_error(&Key::Target(key.clone()), &error)
-            }
-        };
+    let target = match hub.catalog.find_target(key) {
+        Ok(target) => target,
+        // Its VidraResource tells it.
+        Err(Lack::Unread) => return Verdict::Done(None),
+        Err(Lack::Missing) => {
+            return match departed(hub, key).await {
+                Ok(()) => Verdict::Done(None),
+                Err(error) => {
+                    refused::tell(hub, key, &error);
+                    after_hub_error(&Key::Target(key.clone()), &error)
+                }
+            };
+        }
     };
     let pass = Pass { hub, key, target: &target };
     match pass.run().await {
@@ -140,6 +147,10 @@ impl Pass<'_> {
         }
         let affirmed = affirm(self.hub, self.key, spec);
         if let Some(rests) = self.at_rest(affirmed) {
+            if affirmed == Affirmed::NotAllowed && !mutants::is(Mutant::RevokedAwaited) {
+                // Others wait for its look, which does not come while the namespace is not allowed.
+                self.cannot_look();
+            }
             self.claim_at_rest().await;
             return self.conclude(rests, &Desired::default(), None, &Report::default()).await;
         }
@@ -211,15 +222,19 @@ impl Pass<'_> {
                     "MemberCluster {cluster} is not there, which is no wish to leave: nothing is written and nothing is deleted. Make it again, or annotate VidraResource {namespace}/{resource} with {FORGET}={cluster} to leave what is there"
                 ),
             ),
+            Affirmed::MemberUnread => (HUB_TOO_OLD, unread::told(&format!("MemberCluster {cluster}"))),
+            Affirmed::ResourceUnread => {
+                (HUB_TOO_OLD, unread::told(&format!("VidraResource {namespace}/{resource}")))
+            }
             _ => (
-                "ResourceMissing",
+                RESOURCE_MISSING,
                 format!(
-                    "VidraResource {namespace}/{resource} is not there, which is no wish to delete: nothing is written and nothing is deleted. Apply it again, or let what it delivered stay without it: kubectl annotate vidratarget {} -n {namespace} {APPROVE_REMOVAL}={APPROVE_ORPHANING}",
-                    self.key.target_name()
+                    "VidraResource {namespace}/{resource} is not there, which is no wish to delete: nothing is written and nothing is deleted. Apply it again, or let what it delivered stay without it: {}",
+                    let_stay(self.key),
                 ),
             ),
         };
-        if missing == Affirmed::ResourceMissing {
+        if matches!(missing, Affirmed::ResourceMissing | Affirmed::ResourceUnread) {
             // There is no VidraResource to say it of.
             self.hub.events.say(self.target, Severity::Warning, reason, &message);
         }
@@ -331,10 +346,11 @@ impl Pass<'_> {
     ) -> Result<Arc<Desired>, RevisionError> {
         let scope_of = |gvk: &Gvk| kinds.get(gvk).map(|(_, scope)| *scope);
         // What is delivered has as much room again: after a restart it is not to wait behind what is new.
-        let most = self.hub.tuning.now().namespace.bytes * if self.is_delivered() { 2 } else { 1 };
+        let bounds = self.hub.tuning.now().bounds;
+        let bounds = if self.is_delivered() { bounds.twice() } else { bounds };
         let (key, namespace) = (self.key.resource_key(), &self.target.spec.namespace);
         let cluster = (&*self.key.cluster, inputs);
-        self.hub.revisions.render(&key, parsed, namespace, &scope_of, cluster, most).await
+        self.hub.revisions.render(&key, parsed, namespace, &scope_of, cluster, bounds).await
     }
 
     fn owner(&self, create_namespaces: bool) -> Owner {
@@ -353,7 +369,7 @@ impl Pass<'_> {
             since: made.unwrap_or_default(),
             leaves: self.target.spec.desired != Wish::Present,
             create_namespaces,
-            conflicts: self.target.spec.conflicts,
+            conflicts: self.target.spec.conflicts.clone(),
             take_over_from: member.and_then(|member| member.annotations().get(TAKE_OVER_FROM).cloned()),
         }
     }
@@ -406,7 +422,12 @@ impl Pass<'_> {
         let live = scene.live();
         let held = self.written(&scene);
         let token = self.token(session);
-        let regained = self.regain(session, &owner, &live, &token).await?;
+        let regained = match self.regain(session, &owner, &live, &token).await {
+            Err(error) if error.class == Class::Withdrawn => {
+                return self.again(&mut Report::default()).await;
+            }
+            regained => regained?,
+        };
         let (held, mut inventory) = match &regained {
             Regained::All(found) => {
                 let whole = inventory::joined(&self.hub.catalog.inventory(self.key));
@@ -484,6 +505,9 @@ impl Pass<'_> {
         if lost {
             match recover::find_own(session, &owner, &token).await {
                 Ok(found) => inventory = with_found(inventory, found),
+                Err(error) if error.class == Class::Withdrawn => {
+                    return self.again(&mut Report::default()).await;
+                }
                 Err(error) => {
                     let message = format!("its inventory is lost, and finding its objects failed: {error}");
                     let reason = "InventoryMissing";

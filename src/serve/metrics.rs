@@ -5,6 +5,7 @@ mod drift;
 
 use std::sync::{Arc, Weak};
 
+use kube::ResourceExt;
 use parking_lot::Mutex;
 use prometheus_client::{
     collector::Collector,
@@ -12,21 +13,18 @@ use prometheus_client::{
     metrics::{
         counter::{ConstCounter, Counter},
         family::Family,
-        gauge::ConstGauge,
+        gauge::{ConstGauge, Gauge},
         histogram::{Histogram, exponential_buckets},
     },
     registry::Registry,
 };
 use tokio::time::Instant;
 
-pub use self::{
-    clusters::{ClusterCounters, ClusterMetrics},
-    drift::DriftMetrics,
-};
+pub use self::clusters::{ClusterCounters, ClusterMetrics};
 
 use crate::{
     queue::{Key, Verdict},
-    reconcile::Hub,
+    reconcile::{Hub, entries::Entries},
     tasks::Fallen,
 };
 
@@ -63,8 +61,8 @@ pub struct Metrics {
     registry: Arc<Registry>,
     clusters: ClusterMetrics,
     queue: QueueMetrics,
-    drift: DriftMetrics,
     work: Family<QueueLabels, Histogram>,
+    leader: Gauge,
     hub: Arc<Mutex<Weak<Hub>>>,
     fallen: Fallen,
 }
@@ -73,7 +71,6 @@ impl Default for Metrics {
     fn default() -> Self {
         let clusters = ClusterMetrics::default();
         let queue = QueueMetrics::default();
-        let drift = DriftMetrics::default();
         let work: Family<QueueLabels, Histogram> =
             Family::new_with_constructor(|| Histogram::new(exponential_buckets(0.001, 4.0, 9)));
         let hub = Arc::new(Mutex::new(Weak::new()));
@@ -82,8 +79,12 @@ impl Default for Metrics {
         registry.register("workqueue_adds", "Keys made ready", queue.adds.clone());
         registry.register("workqueue_retries", "Keys whose work failed", queue.retries.clone());
         registry.register("workqueue_work_duration_seconds", "Time of one key's work", work.clone());
-        registry.register_collector(Box::new(State { hub: hub.clone(), drift: drift.clone() }));
-        Self { registry: Arc::new(registry), clusters, queue, drift, work, hub, fallen: Fallen::default() }
+        // Of a process that waits for the Lease, too: there is no hub then.
+        let leader = Gauge::default();
+        registry.register("vidra_leader", "1 in the process that holds the Lease", leader.clone());
+        registry.register_collector(Box::new(State { hub: hub.clone() }));
+        let (registry, fallen) = (Arc::new(registry), Fallen::default());
+        Self { registry, clusters, queue, work, leader, hub, fallen }
     }
 }
 
@@ -91,11 +92,6 @@ impl Metrics {
     /// The queue's part.
     pub fn queue(&self) -> QueueMetrics {
         self.queue.clone()
-    }
-
-    /// The counters of drift.
-    pub fn drift(&self) -> &DriftMetrics {
-        &self.drift
     }
 
     /// The counters of clusters.
@@ -106,6 +102,11 @@ impl Metrics {
     /// The tasks that should run and do not.
     pub fn fallen(&self) -> &Fallen {
         &self.fallen
+    }
+
+    /// The process holds the Lease.
+    pub fn leads(&self) {
+        self.leader.set(1);
     }
 
     /// Times one key's work.
@@ -128,6 +129,11 @@ impl Metrics {
         self.fallen.forget();
     }
 
+    /// How many entries the hub holds, by what they are of; for tests.
+    pub fn entries(&self) -> Entries {
+        self.hub.lock().upgrade().map(|hub| hub.entries()).unwrap_or_default()
+    }
+
     /// In the OpenMetrics text format.
     pub fn render(&self) -> String {
         let mut text = String::new();
@@ -140,7 +146,6 @@ impl Metrics {
 /// Gauges, read when asked for.
 struct State {
     hub: Arc<Mutex<Weak<Hub>>>,
-    drift: DriftMetrics,
 }
 
 impl std::fmt::Debug for State {
@@ -152,11 +157,15 @@ impl std::fmt::Debug for State {
 impl Collector for State {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), std::fmt::Error> {
         let Some(hub) = self.hub.lock().upgrade() else { return Ok(()) };
-        self.drift.encode(&hub, &mut encoder)?;
-        let dropped = ConstCounter::new(hub.events.dropped());
-        let help = "Events not written: too many waited in their namespace";
-        let counter = encoder.encode_descriptor("vidra_events_dropped", help, None, dropped.metric_type())?;
-        dropped.encode(counter)?;
+        drift::encode(&hub, &mut encoder)?;
+        let (dropped, failed) = (hub.events.dropped(), hub.events.failed());
+        for (name, help, count) in [
+            ("vidra_events_dropped", "Events not written: too many waited in their namespace", dropped),
+            ("vidra_events_failed", "Events not written: the server refused them or did not answer", failed),
+        ] {
+            let count = ConstCounter::new(count);
+            count.encode(encoder.encode_descriptor(name, help, None, count.metric_type())?)?;
+        }
         let mut gauge = |name: &str, help: &str, values: Vec<(Vec<(String, String)>, i64)>| {
             let first = ConstGauge::<i64>::new(0);
             let mut family = encoder.encode_descriptor(name, help, None, first.metric_type())?;
@@ -171,6 +180,9 @@ impl Collector for State {
         let states = hub.catalog.target_states();
         let states = states.iter().map(|(state, count)| (label("state", state), *count)).collect();
         gauge("vidra_targets", "Targets by state", states)?;
+        let unread = hub.catalog.unread_counts().into_iter();
+        let unread = unread.map(|(kind, count)| (label("kind", kind), count)).collect();
+        gauge("vidra_unreadable", "Objects of the hub that this version cannot read", unread)?;
         let sessions = hub.sessions.lock().clone();
         let of = |read: &dyn Fn(&crate::member::session::Session) -> i64| -> Vec<_> {
             sessions.iter().map(|(name, session)| (label("cluster", name), read(session))).collect()
@@ -182,10 +194,10 @@ impl Collector for State {
             of(&|session| session.informers.counts().1 as i64),
         )?;
         gauge("vidra_objects", "Recorded objects by cluster", of(&|session| session.records.len() as i64))?;
-        gauge(
-            "vidra_member_open",
-            "1 when the member may be worked with",
-            of(&|session| i64::from(session.is_open())),
-        )
+        // Of each MemberCluster, whether or not it has credentials.
+        let is_open = |name: &str| sessions.get(name).is_some_and(|session| session.is_open());
+        let members = hub.catalog.known_members().into_iter().map(|member| member.name_any());
+        let open = members.map(|name| (label("cluster", &name), i64::from(is_open(&name)))).collect();
+        gauge("vidra_member_open", "1 when the member may be worked with", open)
     }
 }

@@ -20,6 +20,8 @@ const HEADERS_WITHIN: std::time::Duration = std::time::Duration::from_secs(10);
 /// How far the process has come.
 #[derive(Clone)]
 pub struct Readiness {
+    /// It has read the Lease, which another process holds: it can take over.
+    pub waits: watch::Receiver<bool>,
     /// It holds the Lease, or needs none.
     pub leads: watch::Receiver<bool>,
     /// It knows the hub's own objects.
@@ -29,10 +31,10 @@ pub struct Readiness {
 impl Readiness {
     /// What is waited for; `None`: it is ready.
     fn lacks(&self) -> Option<&'static str> {
-        match (*self.leads.borrow(), *self.synced.borrow()) {
-            (_, true) => None,
-            (false, _) => Some("this process waits for the Lease, which another one may hold\n"),
-            (true, false) => Some("the hub's objects are not all known yet\n"),
+        match (*self.waits.borrow(), *self.leads.borrow(), *self.synced.borrow()) {
+            (_, _, true) | (true, false, _) => None,
+            (false, false, _) => Some("the Lease was not read yet\n"),
+            (_, true, false) => Some("the hub's objects are not all known yet\n"),
         }
     }
 }
@@ -98,7 +100,8 @@ mod tests {
     async fn a_task_that_does_not_run_is_named_by_livez() {
         let (metrics, tasks) = (Metrics::default(), CancellationToken::new());
         let stop = Stop::new(tasks.clone(), metrics.fallen().clone());
-        let ready = Readiness { leads: watch::channel(true).1, synced: watch::channel(true).1 };
+        let [waits, leads, synced] = [false, true, true].map(|is| watch::channel(is).1);
+        let ready = Readiness { waits, leads, synced };
         let asked = async || {
             let response = respond("/livez", &metrics, &ready);
             let (code, body) = (response.status().as_u16(), response.into_body().collect().await.unwrap());
@@ -115,12 +118,17 @@ mod tests {
     #[tokio::test]
     async fn what_a_process_that_is_not_ready_waits_for_is_said() {
         let metrics = Metrics::default();
-        for (leads, synced, code, words) in [
-            (false, false, 503, "waits for the Lease"),
-            (true, false, 503, "objects are not all known"),
-            (true, true, 200, "ok"),
+        for (state, code, words) in [
+            ([false, false, false], 503, "the Lease was not read yet"),
+            // It can take over.
+            ([true, false, false], 200, "ok"),
+            ([true, true, false], 503, "objects are not all known"),
+            ([false, true, false], 503, "objects are not all known"),
+            ([true, true, true], 200, "ok"),
+            ([false, true, true], 200, "ok"),
         ] {
-            let ready = Readiness { leads: watch::channel(leads).1, synced: watch::channel(synced).1 };
+            let [waits, leads, synced] = state.map(|is| watch::channel(is).1);
+            let ready = Readiness { waits, leads, synced };
             let response = respond("/readyz", &metrics, &ready);
             assert_eq!(response.status(), code);
             let body = response.into_body().collect().await.unwrap().to_bytes();

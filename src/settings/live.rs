@@ -23,7 +23,7 @@ const NAMESPACES_MAX: usize = 50;
 /// Its last value holds on where the ConfigMap is not there.
 const DEFAULT_ALLOWED: &str = "defaultAllowedNamespaces";
 
-/// What all VidraResources of a namespace of the hub may have together.
+/// What all VidraResources of a namespace of the hub may have together, and those of all namespaces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bounds {
     /// Objects, each counted once whatever the number of members.
@@ -31,6 +31,24 @@ pub struct Bounds {
     /// Bytes of memory, as `vidra_core::weight` has it: of what is parsed, and of what is rendered. Members on which it
     /// comes out alike share one rendering.
     pub bytes: usize,
+    /// The same of all namespaces together; [`usize::MAX`]: as much as there is.
+    pub hub: usize,
+}
+
+impl Bounds {
+    /// There are none.
+    pub const NONE: Self = Self { objects: usize::MAX, bytes: usize::MAX, hub: usize::MAX };
+
+    /// Bytes of memory of all namespaces.
+    pub fn all_bytes(&self) -> usize {
+        if mutants::is(Mutant::HubUnbounded) { usize::MAX } else { self.hub }
+    }
+
+    /// As much memory again.
+    #[must_use]
+    pub fn twice(self) -> Self {
+        Self { bytes: self.bytes.saturating_mul(2), hub: self.hub.saturating_mul(2), ..self }
+    }
 }
 
 /// What can be changed while the hub runs.
@@ -66,8 +84,8 @@ pub struct Live {
     pub object_removal_guard: u8,
     /// How long what is not declared any more stays: another VidraResource may take it over.
     pub prune_delay: Duration,
-    /// What all VidraResources of a namespace of the hub may have together.
-    pub namespace: Bounds,
+    /// What all VidraResources of a namespace of the hub may have together, and those of all.
+    pub bounds: Bounds,
     /// Targets that are worked on side by side on one member.
     pub cluster_concurrency: usize,
     /// Namespaces whose Secrets register members, besides the hub's own.
@@ -105,7 +123,12 @@ impl Live {
             removal_guard: 20,
             object_removal_guard: guard::OBJECTS_SHARE,
             prune_delay: Duration::from_secs(5),
-            namespace: Bounds { objects: 100_000, bytes: 1 << 30 },
+            bounds: Bounds {
+                objects: 100_000,
+                bytes: 1 << 30,
+                // The rest is for what is kept of the members, and for work.
+                hub: settings.memory_limit.map_or(usize::MAX, |limit| limit / 2),
+            },
             cluster_concurrency: 4,
             registration_namespaces: BTreeSet::new(),
             default_allowed_namespaces: None,
@@ -141,7 +164,7 @@ struct Setting {
     take: fn(&mut Live, &str) -> Result<(), String>,
 }
 
-const SETTINGS: [Setting; 25] = [
+const SETTINGS: [Setting; 26] = [
     Setting {
         key: "interval",
         alias: Some("requeueResourcesAfter"),
@@ -237,13 +260,14 @@ const SETTINGS: [Setting; 25] = [
     Setting {
         key: "namespaceMaxObjects",
         alias: None,
-        take: |live, text| put(&mut live.namespace.objects, whole(text, 1, 10_000_000)),
+        take: |live, text| put(&mut live.bounds.objects, whole(text, 1, 10_000_000)),
     },
     Setting {
         key: "namespaceMaxBytes",
         alias: None,
-        take: |live, text| put(&mut live.namespace.bytes, bytes(text)),
+        take: |live, text| put(&mut live.bounds.bytes, bytes(text)),
     },
+    Setting { key: "hubMaxBytes", alias: None, take: |live, text| put(&mut live.bounds.hub, bytes(text)) },
     Setting {
         key: "clusterConcurrency",
         alias: None,
@@ -411,14 +435,19 @@ mod tests {
     use super::*;
 
     fn defaults() -> Live {
-        Live::defaults(&Settings {
+        Live::defaults(&settings())
+    }
+
+    fn settings() -> Settings {
+        Settings {
             namespace: "vidra-system".to_owned(),
             hub_id: None,
             inherit: Default::default(),
             interval: Duration::from_secs(600),
             on_events: true,
             allow: Allow { loopback: false, http: false, proxy: false },
-        })
+            memory_limit: Some(4 << 30),
+        }
     }
 
     fn data(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
@@ -437,7 +466,7 @@ mod tests {
     #[test]
     fn each_key_sets_its_value_and_nothing_else() {
         let seconds = Duration::from_secs;
-        let rows: [Row; 32] = [
+        let rows: [Row; 33] = [
             ("interval", "30s", |live| live.interval = Duration::from_secs(30)),
             ("requeueResourcesAfter", " 1h30m\n", |live| live.interval = Duration::from_secs(5400)),
             ("reconcileOnEvents", "false", |live| live.on_events = false),
@@ -458,10 +487,11 @@ mod tests {
             ("objectRemovalGuard", "0 %", |live| live.object_removal_guard = 0),
             ("pruneDelay", "1m", |live| live.prune_delay = Duration::from_secs(60)),
             ("pruneDelay", "0s", |live| live.prune_delay = Duration::ZERO),
-            ("namespaceMaxObjects", "7", |live| live.namespace.objects = 7),
-            ("namespaceMaxBytes", "512Mi", |live| live.namespace.bytes = 512 << 20),
-            ("namespaceMaxBytes", "2Gi", |live| live.namespace.bytes = 2 << 30),
-            ("namespaceMaxBytes", "1048577", |live| live.namespace.bytes = (1 << 20) + 1),
+            ("namespaceMaxObjects", "7", |live| live.bounds.objects = 7),
+            ("namespaceMaxBytes", "512Mi", |live| live.bounds.bytes = 512 << 20),
+            ("namespaceMaxBytes", "2Gi", |live| live.bounds.bytes = 2 << 30),
+            ("namespaceMaxBytes", "1048577", |live| live.bounds.bytes = (1 << 20) + 1),
+            ("hubMaxBytes", "3Gi", |live| live.bounds.hub = 3 << 30),
             ("clusterConcurrency", "16", |live| live.cluster_concurrency = 16),
             ("registrationNamespaces", "a, b\nc", |live| {
                 live.registration_namespaces = ["a", "b", "c"].map(str::to_owned).into();
@@ -492,7 +522,7 @@ mod tests {
     }
 
     /// Each setting, with a value that is not its default.
-    const GOOD: [(&str, &str); 25] = [
+    const GOOD: [(&str, &str); 26] = [
         ("interval", "7s"),
         ("reconcileOnEvents", "false"),
         ("retry.enabled", "false"),
@@ -510,6 +540,7 @@ mod tests {
         ("pruneDelay", "7s"),
         ("namespaceMaxObjects", "7"),
         ("namespaceMaxBytes", "7Mi"),
+        ("hubMaxBytes", "7Mi"),
         ("clusterConcurrency", "7"),
         ("registrationNamespaces", "seven"),
         ("defaultAllowedNamespaces", "seven"),
@@ -547,6 +578,7 @@ mod tests {
             ("namespaceMaxBytes", "1023", "write an amount of memory from 1Mi to"),
             ("namespaceMaxBytes", "99999999999999Gi", "write an amount of memory"),
             ("namespaceMaxBytes", "2G", "write an amount of memory"),
+            ("hubMaxBytes", "1Ki", "write an amount of memory from 1Mi to 1024Gi"),
             ("clusterConcurrency", "0", "write a whole number from 1 to 64"),
             ("registrationNamespaces", "team-a, Team-B", "write at most 50 names"),
             (
@@ -572,6 +604,14 @@ mod tests {
             assert_eq!(reading.good, Texts::from([(setting.key, before.to_owned())]));
             assert_ne!(reading.live, defaults());
         }
+    }
+
+    #[test]
+    fn all_namespaces_have_half_of_the_memory_that_the_process_may_take_where_that_is_bounded() {
+        assert_eq!(defaults().bounds.hub, 2 << 30);
+        let unbounded = Settings { memory_limit: None, ..settings() };
+        assert_eq!(Live::defaults(&unbounded).bounds.hub, usize::MAX);
+        assert_eq!(live(&[("hubMaxBytes", "1Gi")]).bounds.hub, 1 << 30);
     }
 
     #[test]

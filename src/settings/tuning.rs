@@ -6,6 +6,7 @@ use k8s_openapi::api::core::v1::{ConfigMap, ObjectReference};
 use kube::{Client, Resource, ResourceExt, api::ListParams};
 use parking_lot::Mutex;
 use tokio::sync::watch;
+use vidra_core::mutants::{self, Mutant};
 
 use super::{
     Settings,
@@ -13,6 +14,7 @@ use super::{
 };
 use crate::{
     hub::events::Severity,
+    member::error::Class,
     queue::{Key, Priority},
     reconcile::Hub,
     wire::{
@@ -64,8 +66,8 @@ impl Tuning {
     }
 }
 
-/// Follows the ConfigMap until cancelled. `asked` turns true at its first answer, whatever that is: a hub that
-/// may not read it works by its flags.
+/// Follows the ConfigMap until cancelled. `asked` turns true when it is known, or known that it may not be read: such a hub
+/// works by its flags. Any other failure says nothing of what it allows.
 pub async fn follow(client: Client, hub: Arc<Hub>, asked: watch::Sender<bool>) {
     let params = ListParams::default().fields(&format!("metadata.name={SETTINGS_NAME}"));
     let wire = Wire::of::<ConfigMap>(client, Some(&hub.settings.namespace), params);
@@ -88,7 +90,9 @@ pub async fn follow(client: Client, hub: Arc<Hub>, asked: watch::Sender<bool>) {
         News::Deleted(_) => take(&hub, None),
         News::Failed(error) => {
             tracing::warn!(%error, "the ConfigMap of settings cannot be followed; what held goes on to hold");
-            asked.send_replace(true);
+            if error.class == Class::Forbidden || mutants::is(Mutant::UnknownSettingsAreNone) {
+                asked.send_replace(true);
+            }
         }
         // The hub's own watches see it, too, and end the process.
         News::Reached(_) | News::Restored => {}
@@ -130,7 +134,7 @@ fn take(hub: &Hub, config_map: Option<&ConfigMap>) {
     }
     let declares = |live: &Live| {
         let allowed = live.default_allowed_namespaces.clone();
-        (live.removal_guard, live.allow_inline_secrets, allowed, live.namespace)
+        (live.removal_guard, live.allow_inline_secrets, allowed, live.bounds)
     };
     if declares(now) != declares(&before) {
         hub.catalog.all_resources();

@@ -204,6 +204,19 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
+    async fn long_lines_that_have_ended_are_held_by_no_watch() {
+        let flow = Arc::<Flow>::default();
+        let wire = server(vec![format!("{}\n", "x".repeat(1 << 20)).into()], flow.clone());
+        let mut watches = Vec::new();
+        for _ in 0..40 {
+            let mut watch = open(&wire).await;
+            assert_eq!(watch.next().await.unwrap().unwrap().len(), 1 << 20);
+            watches.push(watch);
+        }
+        assert_eq!(flow.unfinished.load(Ordering::Relaxed), 0);
+    }
+
+    #[tokio::test(start_paused = true)]
     async fn a_long_line_leaves_nothing_behind() {
         let long = format!("{}\n{{}}\n", "x".repeat(8 << 20));
         let wire = server(vec![long.into()], Arc::default());

@@ -21,6 +21,10 @@ use crate::{
 pub const WATCH_SECONDS: u32 = 200;
 /// A watch that goes on for longer than it was asked to is dead: nobody closes it.
 pub const WATCH_MOST: Duration = Duration::from_secs(210);
+/// A watch that has said nothing for so long is begun again where it stands: a server sends a bookmark each minute.
+pub const WATCH_SILENT: Duration = Duration::from_secs(75);
+/// One that the server ends sooner is not ended because its time is over.
+const WATCH_EARLY: Duration = Duration::from_secs(190);
 /// A watch must have begun within this time.
 pub const WATCH_OPENS: Duration = Duration::from_secs(30);
 /// One that ends sooner is not asked for again at once.
@@ -123,8 +127,9 @@ impl Course {
                 Err(error) => Ended::Broken(error),
             };
             match ended {
-                Ended::InOrder if began.elapsed() < WATCH_LEAST => self.pauses.pause(rng).await,
-                Ended::InOrder => {}
+                Ended::InOrder => continue,
+                Ended::Early if began.elapsed() < WATCH_LEAST => self.pauses.pause(rng).await,
+                Ended::Early => {}
                 Ended::Dead => return None,
                 Ended::Broken(error) => match &error.class {
                     // The kind is not served, or there is no right any more.
@@ -138,13 +143,36 @@ impl Course {
                         if relists {
                             return None;
                         }
-                        // A server that was restored would be silent until it is as far again.
-                        let reaches = wire.reaches(&version, PAGE_WITHIN).await;
-                        if reaches.is_err_and(|error| error.class == Class::Expired) {
-                            return None;
-                        }
                     }
                 },
+            }
+            if let Err(error) = self.reaches(wire, &version, rng, tell).await {
+                return Some(error).filter(|error| error.class != Class::Expired);
+            }
+        }
+    }
+
+    /// Whether the server is as far as it was, asked until it says so or not: one that was restored would be silent until
+    /// it is as far again, and then go on as if nothing had happened.
+    async fn reaches(
+        &mut self,
+        wire: &Wire,
+        version: &str,
+        rng: &dyn Rng,
+        tell: &mut (impl FnMut(News<'_>) + Send),
+    ) -> Result<(), CallError> {
+        if mutants::is(Mutant::ReachUnasked) {
+            return Ok(());
+        }
+        loop {
+            match wire.reaches(version, PAGE_WITHIN).await {
+                Err(error)
+                    if matches!(error.class, Class::Transport | Class::Server | Class::Throttled(_)) =>
+                {
+                    tell(News::Failed(&error));
+                    self.pauses.pause(rng).await;
+                }
+                answer => return answer,
             }
         }
     }
@@ -157,20 +185,23 @@ impl Course {
         version: &mut String,
         tell: &mut (impl FnMut(News<'_>) + Send),
     ) -> Ended {
-        let end = Instant::now() + WATCH_MOST;
-        let mut heard = false;
+        let began = Instant::now();
+        let end = began + WATCH_MOST;
+        let (mut heard, mut silent_at) = (false, began + WATCH_SILENT);
         loop {
             if Instant::now() >= end && heard {
                 return Ended::InOrder;
             }
-            let text = match timeout_at(end, lines.next()).await {
+            let by = if mutants::is(Mutant::SilentWatchTrusted) { end } else { silent_at.min(end) };
+            let text = match timeout_at(by, lines.next()).await {
                 Err(_) if heard => return Ended::InOrder,
                 Err(_) => return Ended::Dead,
+                Ok(Ok(None)) if began.elapsed() < WATCH_EARLY => return Ended::Early,
                 Ok(Ok(None)) => return Ended::InOrder,
                 Ok(Ok(Some(text))) => text,
                 Ok(Err(error)) => return Ended::Broken(error),
             };
-            heard = true;
+            (heard, silent_at) = (true, Instant::now() + WATCH_SILENT);
             let of = |text| Object { text, is_cut: false };
             let news = match wire.line(&text) {
                 Ok(Line::Applied(object)) => News::Applied(of(object)),
@@ -204,10 +235,119 @@ impl Course {
 
 /// How a watch ended.
 enum Ended {
-    /// The server ended it, as was asked.
+    /// The server ended it as was asked, or it is begun again where it stands.
     InOrder,
+    /// The server ended it, before its time: it may be going away.
+    Early,
     /// It neither says anything nor ends.
     Dead,
     /// The connection broke, or the server refused it.
     Broken(CallError),
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{collections::VecDeque, sync::Arc};
+
+    use bytes::Bytes;
+    use futures::{StreamExt, stream};
+    use http::{Request, Response};
+    use http_body_util::{BodyExt, StreamBody};
+    use hyper::body::Frame;
+    use k8s_openapi::api::core::v1::ConfigMap;
+    use kube::{Client, api::ListParams, client::Body};
+    use parking_lot::Mutex;
+    use serde_json::json;
+    use tower::{BoxError, service_fn};
+
+    use super::*;
+    use crate::seams::{AnswerBody, SeededRng};
+
+    /// What becomes of a call.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    enum Does {
+        /// The server is as far as this.
+        Reaches(u64),
+        /// It fails.
+        Fails,
+        /// A watch is ended in good order after so many seconds.
+        Ends(u64),
+        /// It breaks at once.
+        Breaks,
+        /// It tells of an object in this version, and stays.
+        Tells(u64),
+    }
+
+    fn answer(does: Does) -> Response<AnswerBody> {
+        let list = |version: u64| {
+            json!({"kind": "ConfigMapList", "apiVersion": "v1", "items": [],
+                "metadata": {"resourceVersion": version.to_string()}})
+        };
+        let failed = json!({"kind": "Status", "apiVersion": "v1", "status": "Failure",
+            "reason": "InternalError", "code": 500, "message": "etcd is not ready"});
+        let (code, first) = match does {
+            Does::Reaches(version) => (200, list(version).to_string()),
+            Does::Fails => (500, failed.to_string()),
+            Does::Tells(version) => {
+                let object = json!({"kind": "ConfigMap", "apiVersion": "v1",
+                    "metadata": {"name": "one", "resourceVersion": version.to_string()}});
+                (200, json!({"type": "ADDED", "object": object}).to_string() + "\n")
+            }
+            Does::Ends(_) | Does::Breaks => (200, String::new()),
+        };
+        let first = stream::iter([Ok::<_, BoxError>(Frame::data(Bytes::from(first)))]);
+        let rest = async move {
+            match does {
+                Does::Ends(seconds) => tokio::time::sleep(Duration::from_secs(seconds)).await,
+                Does::Tells(_) => std::future::pending().await,
+                Does::Breaks => return Some(Err(BoxError::from("the connection broke"))),
+                Does::Reaches(_) | Does::Fails => {}
+            }
+            None
+        };
+        let rest = stream::once(rest).filter_map(std::future::ready);
+        let body = StreamBody::new(first.chain(rest));
+        let answer = Response::builder().status(code).header("content-type", "application/json");
+        answer.body(body.boxed_unsync()).unwrap()
+    }
+
+    /// Follows a server at version 100 that answers the calls behind its first list so, in this order and the last one for
+    /// ever; whether it is noticed within a minute that it was restored, and how many calls that took.
+    async fn notices(answers: &[Does]) -> (bool, usize) {
+        let mut left: VecDeque<Does> =
+            [Does::Reaches(100)].into_iter().chain(answers.iter().copied()).collect();
+        let asked = Arc::new(Mutex::new(0));
+        let counted = asked.clone();
+        let service = service_fn(move |_: Request<Body>| {
+            *counted.lock() += 1;
+            let does = if left.len() > 1 { left.pop_front().unwrap() } else { left[0] };
+            async move { Ok::<_, BoxError>(answer(does)) }
+        });
+        let wire = Wire::of::<ConfigMap>(Client::new(service, "default"), None, ListParams::default());
+        let mut restored = false;
+        let rng = SeededRng::new(1);
+        let follows = follow(&wire, 500, &rng, |news| restored |= matches!(news, News::Restored));
+        let _ = tokio::time::timeout(Duration::from_secs(60), follows).await;
+        let asked = *asked.lock();
+        (restored, asked)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn whether_the_server_went_back_is_asked_until_it_is_told_however_a_watch_ended() {
+        use Does::{Breaks, Ends, Fails, Reaches, Tells};
+        for (answers, restored) in [
+            // It was not restored.
+            (vec![Breaks, Reaches(100), Tells(101)], false),
+            (vec![Ends(20), Reaches(101), Tells(102)], false),
+            (vec![Breaks, Fails, Fails, Reaches(100), Tells(101)], false),
+            // It was; soon it is as far as it was, and a watch from there tells what comes then.
+            (vec![Breaks, Reaches(60)], true),
+            (vec![Breaks, Fails, Fails, Reaches(60)], true),
+            (vec![Ends(20), Reaches(60)], true),
+            (vec![Ends(20), Fails, Reaches(60)], true),
+        ] {
+            let calls = 1 + answers.len() + usize::from(restored);
+            assert_eq!(notices(&answers).await, (restored, calls), "{answers:?}");
+        }
+    }
 }

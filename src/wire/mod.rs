@@ -3,8 +3,10 @@
 //!
 //! kube's own readers hold whatever comes, decode a page whole, and fail with it.
 
+pub mod at_most;
 pub mod flow;
 pub mod follow;
+pub mod pace;
 pub mod pages;
 
 use std::{borrow::Cow, sync::Arc, time::Duration};
@@ -17,10 +19,14 @@ use kube::{
     client::Body,
     core::{Request, Status},
 };
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
-use self::flow::{Flow, Part};
+use self::{
+    at_most::AtMost,
+    flow::{Flow, Part},
+    pace::Pace,
+};
 use crate::member::error::{CallError, Class};
 
 /// No page, no event and no answer may be larger. An API server's own objects end at a few MiB: etcd takes 1.5 MiB.
@@ -28,6 +34,8 @@ pub const MOST: usize = 16 << 20;
 /// Why an object alone in its page is not read.
 pub const TOO_LARGE: &str = "it is larger than 16 MiB";
 const _: () = assert!(MOST == 16 << 20, "TOO_LARGE says how much");
+/// Objects of one page.
+const ITEMS_MOST: usize = 1 << 20;
 /// Of an answer that is an error.
 pub const MOST_OF_ERROR: usize = 1 << 20;
 /// The longest name of an object (a DNS subdomain); some kinds allow more signs, none more of them.
@@ -45,6 +53,7 @@ pub struct Wire {
     bare: bool,
     tell: Tell,
     flow: Option<Arc<Flow>>,
+    pace: Arc<Pace>,
 }
 
 /// A page of a list.
@@ -52,8 +61,13 @@ pub struct Wire {
 pub struct Page<'a> {
     #[serde(default)]
     metadata: PageMeta,
-    #[serde(borrow, default)]
-    items: Option<Vec<&'a RawValue>>,
+    #[serde(borrow, default, deserialize_with = "items")]
+    items: Vec<&'a RawValue>,
+}
+
+/// The objects of a page, each as text; `null` is none. Their places alone take as much as the text.
+fn items<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<&'de RawValue>, D::Error> {
+    deserializer.deserialize_any(AtMost::<_, ITEMS_MOST>::default())
 }
 
 #[derive(Default, Deserialize)]
@@ -75,7 +89,7 @@ impl<'a> Page<'a> {
 
     /// Its objects, each as text.
     pub fn items(&self) -> impl Iterator<Item = &'a str> {
-        self.items.iter().flatten().map(|raw| raw.get())
+        self.items.iter().map(|raw| raw.get())
     }
 
     /// The resourceVersion of the list; empty where the server names none.
@@ -142,7 +156,7 @@ impl Glance {
 impl Wire {
     /// Reads what is at a path of the API, chosen by these parameters; `tell` makes errors of refusals.
     pub fn new(client: Client, path: String, params: ListParams, tell: Tell) -> Self {
-        Self { client, path, params, bare: false, tell, flow: None }
+        Self { client, path, params, bare: false, tell, flow: None, pace: Arc::default() }
     }
 
     /// A kind that this program knows, in one namespace or in all, whose refusals may be told.
@@ -166,12 +180,18 @@ impl Wire {
         Self { flow: Some(flow), ..self }
     }
 
+    /// What it asks waits for as long as the server asks.
+    #[must_use]
+    pub fn with_pace(self, pace: Arc<Pace>) -> Self {
+        Self { pace, ..self }
+    }
+
     /// Where it reads.
     pub fn path(&self) -> &str {
         &self.path
     }
 
-    /// Asks for a page, and reads it whole within this time. `bare`: of each object only its metadata.
+    /// Asks for a page, and reads it whole, each within this time. `bare`: of each object only its metadata.
     ///
     /// # Errors
     /// [`Class::Oversized`]: it is larger than [`MOST`]. Otherwise as any call.
@@ -182,6 +202,20 @@ impl Wire {
         bare: bool,
         within: Duration,
     ) -> Result<String, CallError> {
+        self.ask(size, from, bare, within).await?.read(within).await
+    }
+
+    /// Asks for a page; it is answered within this time, and nothing of it is read.
+    ///
+    /// # Errors
+    /// As any call.
+    pub async fn ask(
+        &self,
+        size: u32,
+        from: Option<&str>,
+        bare: bool,
+        within: Duration,
+    ) -> Result<Begun, CallError> {
         let mut params = self.params.clone().limit(size);
         if let Some(token) = from {
             params = params.continue_token(token);
@@ -189,7 +223,7 @@ impl Wire {
         let request = Request::new(self.path.as_str());
         let bare = bare || self.bare;
         let request = if bare { request.list_metadata(&params) } else { request.list(&params) };
-        self.answer(request, within).await
+        self.begin(request, within).await
     }
 
     /// Whether the server is as far as this resourceVersion. It is asked how far it is: asked whether it has that version, one
@@ -199,7 +233,8 @@ impl Wire {
     /// [`Class::Expired`]: it is not.
     pub async fn reaches(&self, version: &str, within: Duration) -> Result<(), CallError> {
         let params = self.params.clone().limit(1);
-        let text = self.answer(Request::new(self.path.as_str()).list(&params), within).await?;
+        let asked = self.begin(Request::new(self.path.as_str()).list(&params), within).await?;
+        let text = asked.read(within).await?;
         let number = |version: &str| version.parse::<u64>().ok();
         let is = number(Page::read(&text)?.version());
         if is.zip(number(version)).is_some_and(|(is, was)| is < was) {
@@ -209,17 +244,15 @@ impl Wire {
         Ok(())
     }
 
-    async fn answer(
+    async fn begin(
         &self,
         request: Result<http::Request<Vec<u8>>, kube::core::request::Error>,
         within: Duration,
-    ) -> Result<String, CallError> {
+    ) -> Result<Begun, CallError> {
         let request = request.map_err(malformed)?;
-        let read = async {
-            let body = self.send(request).await?;
-            read_whole(body, MOST).await
-        };
-        tokio::time::timeout(within, read).await.map_err(|_| CallError::deadline(within))?
+        self.pace.wait().await;
+        let body = tokio::time::timeout(within, self.send(request)).await;
+        Ok(Begun(body.map_err(|_| CallError::deadline(within))??))
     }
 
     /// Opens a watch behind a resourceVersion, which the server is to end after `seconds`.
@@ -238,8 +271,7 @@ impl Wire {
             true => request.watch_metadata(&params, version),
             false => request.watch(&params, version),
         };
-        let opened = tokio::time::timeout(within, self.send(request.map_err(malformed)?)).await;
-        let body = opened.map_err(|_| CallError::deadline(within))??;
+        let Begun(body) = self.begin(request, within).await?;
         let part = self.flow.clone().map(Part::new);
         Ok(Lines { body, waiting: BytesMut::new(), searched: 0, part })
     }
@@ -287,6 +319,20 @@ impl Wire {
     }
 }
 
+/// An answer that has begun; nothing of it is read yet.
+pub struct Begun(Body);
+
+impl Begun {
+    /// Reads it whole within this time.
+    ///
+    /// # Errors
+    /// [`Class::Oversized`]: it is larger than [`MOST`]. Otherwise the connection broke, or it took longer.
+    pub async fn read(self, within: Duration) -> Result<String, CallError> {
+        let read = tokio::time::timeout(within, read_whole(self.0, MOST)).await;
+        read.map_err(|_| CallError::deadline(within))?
+    }
+}
+
 /// The lines of an open watch.
 pub struct Lines {
     body: Body,
@@ -321,6 +367,8 @@ impl Lines {
                 }
                 if let Some(part) = &mut self.part {
                     part.event()?;
+                    // The line has ended: it is held no more.
+                    part.holds(self.waiting.len())?;
                 }
                 return Ok(Some(String::from_utf8_lossy(&line).into_owned()));
             }

@@ -1,27 +1,32 @@
 //! The pages of one list, one after another, and what to do where they are too large: with fewer objects in each,
 //! down to one; and one that is too large by itself is asked for without its content, so that it can be named and
 //! the list goes on behind it. Where objects are small again, pages grow again.
+//!
+//! Of members, each page is read and folded in a turn, of which all of them have a few. A server that does not answer has none:
+//! what it is asked first it is asked without one. Where none is free when it answers, the answer is not kept, for those
+//! of all members would fill the memory: it is asked for again when the turn has come.
 
-use std::{pin::pin, time::Duration};
-
-use tokio::{
-    sync::OwnedSemaphorePermit,
-    time::{Instant, timeout},
+use std::{
+    pin::pin,
+    sync::atomic::{AtomicBool, Ordering},
+    time::Duration,
 };
+
+use tokio::time::timeout;
 use vidra_core::mutants::{self, Mutant};
 
 use super::{MOST, Page, Wire};
-use crate::member::error::{CallError, Class};
+use crate::member::{
+    budget::{Turn, Turns},
+    error::{CallError, Class},
+};
 
 /// A page of a list must be there within this time.
 pub const PAGE_WITHIN: Duration = Duration::from_secs(60);
 /// By how much a page shrinks and grows.
 const STEP: u32 = 5;
-/// A list that has shown nothing for this long gives its turn to another.
+/// What takes longer to be answered, or to be read, gives its turn to another.
 const SILENT_LIST: Duration = Duration::from_secs(2);
-
-/// And one that goes on for this long, too: the others wait behind it.
-const TURN: Duration = Duration::from_secs(30);
 /// Bound on empty pages in a row that say that more comes.
 const EMPTY_MOST: u32 = 20;
 /// Bound on the objects of a list: one that shows more has no end.
@@ -34,42 +39,67 @@ pub struct Pages<'a> {
     size: &'a mut u32,
     /// In a page; fewer where they are too large.
     most: u32,
-    turn: Option<OwnedSemaphorePermit>,
+    turns: Option<&'a Turns>,
+    /// Is true while a turn is waited for.
+    in_line: Option<&'a AtomicBool>,
+    /// For the next page.
+    turn: Option<Turn>,
+    /// The server answers: a turn is taken before it is asked.
+    answers: bool,
     from: Option<String>,
     version: String,
     /// Pages in a row that showed nothing.
     empty: u32,
     /// How many objects may be shown still.
     left: usize,
-    /// When the turn is given back, whatever is shown until then.
-    until: Instant,
+}
+
+/// A page, whether it is without content, and the turn in which it was read.
+struct Fetched {
+    text: String,
+    is_bare: bool,
+    turn: Option<Turn>,
 }
 
 impl<'a> Pages<'a> {
-    /// A list from its beginning, with at most `most` objects in a page. `turn` is given back where the member is silent,
-    /// and at the end.
-    pub fn new(wire: &'a Wire, size: &'a mut u32, most: u32, turn: Option<OwnedSemaphorePermit>) -> Self {
-        let until = Instant::now() + TURN;
+    /// A list from its beginning, with at most `most` objects in a page, read in these turns, if in any.
+    pub fn new(wire: &'a Wire, size: &'a mut u32, most: u32, turns: Option<&'a Turns>) -> Self {
         Self {
             wire,
             size,
             most,
-            turn,
+            turns,
+            in_line: None,
+            turn: None,
+            answers: mutants::is(Mutant::TurnBeforeAnswer),
             from: None,
             version: String::new(),
             empty: 0,
             left: OBJECTS_MOST,
-            until,
         }
     }
 
+    /// Makes this true while a turn is waited for.
+    #[must_use]
+    pub fn with_line(self, in_line: &'a AtomicBool) -> Self {
+        Self { in_line: Some(in_line), ..self }
+    }
+
+    /// Nothing was shown yet.
+    pub fn is_at_start(&self) -> bool {
+        self.from.is_none()
+    }
+
     /// Reads a page and hands over each of its objects as text, and whether that is its metadata only, for it is too
-    /// large. False: it was the last.
+    /// large; or waits for a turn, and shows nothing. False: it was the last.
     ///
     /// # Errors
     /// As any call; the list is to be begun again.
     pub async fn next(&mut self, take: &mut (dyn FnMut(&str, bool) + Send)) -> Result<bool, CallError> {
-        let (text, is_bare) = self.fetch().await?;
+        let Some(Fetched { text, is_bare, turn }) = self.fetch().await? else {
+            self.turn = self.wait().await;
+            return Ok(true);
+        };
         let page = Page::read(&text)?;
         for raw in page.items() {
             let endless =
@@ -89,6 +119,7 @@ impl<'a> Pages<'a> {
         if !is_bare {
             self.grow(text.len());
         }
+        drop(turn);
         Ok(self.from.is_some())
     }
 
@@ -97,33 +128,51 @@ impl<'a> Pages<'a> {
         self.version
     }
 
-    /// The next page; without content (true) where a single object is too large.
-    async fn fetch(&mut self) -> Result<(String, bool), CallError> {
+    /// The next page, without content where a single object is too large; `None`: there is no turn for it.
+    async fn fetch(&mut self) -> Result<Option<Fetched>, CallError> {
         loop {
-            match self.within_turn(false).await {
+            match self.read(false).await {
                 Err(error) if error.class == Class::Oversized && *self.size > 1 => {
                     *self.size = (*self.size / STEP).max(1);
                 }
-                Err(error) if error.class == Class::Oversized => {
-                    return Ok((self.within_turn(true).await?, true));
-                }
-                answer => return Ok((answer?, false)),
+                Err(error) if error.class == Class::Oversized => return self.read(true).await,
+                answer => return answer,
             }
         }
     }
 
-    async fn within_turn(&mut self, bare: bool) -> Result<String, CallError> {
-        let mut page = pin!(self.wire.page(*self.size, self.from.as_deref(), bare, PAGE_WITHIN));
-        if Instant::now() >= self.until {
-            self.turn = None;
+    async fn read(&mut self, is_bare: bool) -> Result<Option<Fetched>, CallError> {
+        let mut turn = self.turn.take();
+        if turn.is_none() && self.answers {
+            turn = self.wait().await;
         }
-        if self.turn.is_some() {
-            match timeout(SILENT_LIST, &mut page).await {
-                Ok(answer) => return answer,
-                Err(_) => self.turn = None,
+        let had_turn = turn.is_some();
+        let ask = self.wire.ask(*self.size, self.from.as_deref(), is_bare, PAGE_WITHIN);
+        let begun = within(&mut turn, ask).await?;
+        self.answers = !had_turn || turn.is_some();
+        if let Some(turns) = self.turns.filter(|_| turn.is_none()) {
+            turn = turns.free_turn();
+            if turn.is_none() && !had_turn {
+                return Ok(None);
             }
         }
-        page.await
+        let text = within(&mut turn, begun.read(PAGE_WITHIN)).await?;
+        Ok(Some(Fetched { text, is_bare, turn }))
+    }
+
+    /// Waits for a turn, where there are any.
+    async fn wait(&self) -> Option<Turn> {
+        let turns = self.turns?;
+        let note = |waits| {
+            if let Some(in_line) = self.in_line {
+                in_line.store(waits, Ordering::Relaxed);
+            }
+        };
+        note(true);
+        // Never fails: turns do not end.
+        let turn = turns.turn().await.ok();
+        note(false);
+        turn
     }
 
     /// A page that could have been so much larger makes the next one larger.
@@ -134,16 +183,34 @@ impl<'a> Pages<'a> {
     }
 }
 
+/// Does this, and gives the turn back where it takes long.
+async fn within<T>(turn: &mut Option<Turn>, work: impl Future<Output = T>) -> T {
+    let mut work = pin!(work);
+    if turn.is_some() {
+        match timeout(SILENT_LIST, &mut work).await {
+            Ok(done) => return done,
+            Err(_) => *turn = None,
+        }
+    }
+    work.await
+}
+
 #[cfg(test)]
 mod tests {
-    use std::sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering},
+    use std::{
+        convert::Infallible,
+        sync::{Arc, atomic::AtomicUsize},
     };
 
+    use bytes::Bytes;
+    use futures::{StreamExt, future::join_all};
+    use http_body_util::StreamBody;
+    use hyper::body::Frame;
     use kube::{Client, api::ListParams, client::Body};
+    use tokio::time::Instant;
 
     use super::*;
+    use crate::{member::budget::Shared, wire::ITEMS_MOST};
 
     /// A server whose every page has so many objects and leads on: to itself, or to a new one.
     fn endless(same: bool, objects: usize, asked: Arc<AtomicUsize>) -> Wire {
@@ -183,32 +250,113 @@ mod tests {
         }
     }
 
-    /// A server that takes so long for each page, and always has another.
-    fn slow(each: Duration) -> Wire {
-        let answer = move |_: http::Request<Body>| async move {
-            tokio::time::sleep(each).await;
-            let version = tokio::time::Instant::now();
-            let page = serde_json::json!({"metadata": {"resourceVersion": "1", "continue": format!("{version:?}")}, "items": [{}]});
-            Ok::<_, http::Error>(http::Response::new(Body::from(page.to_string().into_bytes())))
+    /// A server of which nothing is answered, or nothing but headers, or so many pages at once; it counts what it is asked.
+    #[derive(Clone, Copy)]
+    enum Answers {
+        Nothing,
+        Headers,
+        Pages(usize),
+    }
+
+    fn server(answers: Answers, asked: Arc<AtomicUsize>) -> Wire {
+        let answer = move |_: http::Request<Body>| {
+            let number = asked.fetch_add(1, Ordering::Relaxed) + 1;
+            async move {
+                let text = match answers {
+                    Answers::Nothing => return std::future::pending().await,
+                    Answers::Headers => None,
+                    Answers::Pages(count) => {
+                        let next = if number < count { number.to_string() } else { String::new() };
+                        let metadata = serde_json::json!({"resourceVersion": "1", "continue": next});
+                        Some(serde_json::json!({"metadata": metadata, "items": [{}]}).to_string())
+                    }
+                };
+                let is_endless = text.is_none();
+                let frames = futures::stream::iter(text.map(|text| Frame::data(Bytes::from(text))));
+                let silence = futures::stream::pending().take(usize::from(is_endless));
+                let frames = frames.chain(silence).map(Ok::<_, Infallible>);
+                Ok::<_, Infallible>(http::Response::new(StreamBody::new(Box::pin(frames))))
+            }
         };
-        let client = Client::new(tower::service_fn(answer), "default");
+        let service = tower::service_fn(move |request| Box::pin(answer(request)));
+        let client = Client::new(service, "default");
         Wire::of::<k8s_openapi::api::core::v1::ConfigMap>(client, None, ListParams::default())
     }
 
+    /// Lists in these turns; how many pages there were.
+    async fn list(wire: Wire, turns: Shared) -> Result<usize, CallError> {
+        let (turns, mut size, mut shown) = (turns.turns(), 500, 0);
+        let mut pages = Pages::new(&wire, &mut size, 500, Some(&turns));
+        while pages.next(&mut |_, _| shown += 1).await? {}
+        Ok(shown)
+    }
+
+    /// How many turns nobody has.
+    fn free(turns: &Shared) -> usize {
+        std::iter::from_fn(|| turns.turns().free_turn()).collect::<Vec<_>>().len()
+    }
+
     #[tokio::test(start_paused = true)]
-    async fn a_list_that_is_silent_or_goes_on_for_long_gives_its_turn_back() {
-        // A page that takes longer than a turn may be silent; pages that come in time, until the turn is over.
-        for (each, kept, given_back) in [(SILENT_LIST * 2, 0, 1), (SILENT_LIST / 2, 29, 32)] {
-            let turns = Arc::new(tokio::sync::Semaphore::new(1));
-            let turn = turns.clone().acquire_owned().await.unwrap();
-            let (wire, mut size) = (slow(each), 500);
-            let mut pages = Pages::new(&wire, &mut size, 500, Some(turn));
-            for page in 1..=given_back {
-                assert!(pages.next(&mut |_, _| {}).await.unwrap());
-                assert!(page > kept || turns.available_permits() == 0, "page {page} of {each:?}");
-            }
-            assert_eq!(turns.available_permits(), 1, "pages of {each:?}");
+    async fn lists_that_hang_keep_no_turn_from_others() {
+        let (turns, began) = (Shared::default(), Instant::now());
+        let all = free(&turns);
+        let hung = join_all((0..1000).map(|_| list(server(Answers::Nothing, Arc::default()), turns.clone())));
+        let healthy = async {
+            tokio::time::sleep(SILENT_LIST / 2).await;
+            assert_eq!(free(&turns), all);
+            let asked = Arc::<AtomicUsize>::default();
+            assert_eq!(list(server(Answers::Pages(3), asked.clone()), turns.clone()).await.unwrap(), 3);
+            assert_eq!(asked.load(Ordering::Relaxed), 3);
+        };
+        tokio::select! {
+            biased;
+            _ = hung => panic!("they hang"),
+            () = healthy => {}
         }
+        assert_eq!(began.elapsed().as_secs(), 1);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn lists_whose_answers_hang_give_their_turns_back_and_what_waits_is_asked_for_again() {
+        let (turns, began) = (Shared::default(), Instant::now());
+        let all = free(&turns);
+        let hung = join_all((0..all).map(|_| list(server(Answers::Headers, Arc::default()), turns.clone())));
+        let in_line = AtomicBool::new(false);
+        let healthy = async {
+            tokio::time::sleep(SILENT_LIST / 2).await;
+            assert_eq!(free(&turns), 0);
+            let asked = Arc::<AtomicUsize>::default();
+            let (wire, mut size, mut shown) = (server(Answers::Pages(4), asked.clone()), 500, 0);
+            let own = turns.turns();
+            let mut pages = Pages::new(&wire, &mut size, 500, Some(&own)).with_line(&in_line);
+            assert!(pages.next(&mut |_, _| shown += 1).await.unwrap());
+            assert!(pages.is_at_start() && shown == 0, "what is read before the turn has come is kept");
+            assert!(!in_line.load(Ordering::Relaxed));
+            assert_eq!(began.elapsed().as_secs(), SILENT_LIST.as_secs());
+            while pages.next(&mut |_, _| shown += 1).await.unwrap() {}
+            // The first answer was not read.
+            assert_eq!((shown, asked.load(Ordering::Relaxed)), (3, 4));
+            assert_eq!(free(&turns), all, "a turn is given back with its page");
+        };
+        let watch = async {
+            tokio::time::sleep(SILENT_LIST * 3 / 4).await;
+            assert!(in_line.load(Ordering::Relaxed));
+            std::future::pending::<()>().await;
+        };
+        tokio::select! {
+            biased;
+            _ = hung => panic!("they hang"),
+            () = watch => {}
+            () = healthy => {}
+        }
+    }
+
+    #[test]
+    fn a_page_with_more_objects_than_fit_into_it_is_none() {
+        let page = |count: usize| format!("{{\"items\":[{}0]}}", "0,".repeat(count - 1));
+        assert_eq!(Page::read(&page(ITEMS_MOST)).unwrap().items().count(), ITEMS_MOST);
+        assert!(Page::read(&page(ITEMS_MOST + 1)).is_err());
+        assert_eq!(Page::read("{\"items\":null}").unwrap().items().count(), 0);
     }
 
     #[tokio::test]

@@ -22,6 +22,10 @@ pub fn good() -> [Value; 4] {
         "policy": "Correct", "yield": "None",
         "ignore": [{"target": {"kind": "ConfigMap"}, "paths": [".data.a"]}],
     });
+    let conflicts = json!({
+        "existing": "Fail", "fields": "Force",
+        "takeFrom": [{"manager": "helm-controller", "operation": "Update"}],
+    });
     let spec = json!({
         "targets": [{"clusterNames": ["berlin"], "namespace": "shop"}, {"clusterSelector": selector}],
         "excludeClusters": ["tokyo"],
@@ -39,7 +43,7 @@ pub fn good() -> [Value; 4] {
             {"target": {"kind": "ConfigMap"}, "set": [{"path": ".data.a", "expression": "cluster.name"}]},
         ],
         "reconcile": {"interval": "1m", "retryInterval": "1m", "timeout": "1m", "onEvents": true},
-        "conflicts": {"existing": "Fail", "fields": "Force"},
+        "conflicts": conflicts,
         "drift": drift,
     });
     [
@@ -61,6 +65,7 @@ pub fn good() -> [Value; 4] {
                 "namespace": "shop", "generation": 1,
                 "overrides": {"apply": [0], "labels": {"env": "prod"}, "values": {"registry": "eu.example"}},
                 "reconcile": {"interval": "1m", "retryInterval": "1m", "timeout": "1m", "onEvents": true},
+                "conflicts": conflicts,
                 "drift": drift,
             }),
         ),
@@ -87,11 +92,12 @@ fn of(kind: &str, name: &str, spec: Value) -> Value {
 
 /// A wrong value for rules in CEL that neither an empty one nor the text "not right!" breaks: by the end of the path,
 /// and a part of the rule's message where there are several.
-const WRONG: [(&str, &str, &str); 10] = [
+const WRONG: [(&str, &str, &str); 11] = [
     (".matchLabels", "label key", r#"{"not right!": "a"}"#),
     (".values", "keys", r#"{"not right!": "a"}"#),
     (".matchExpressions[]", "", r#"{"key": "a", "operator": "In"}"#),
     (".paths[]", "below the root", r#"".metadata.name""#),
+    (".takeFrom[].manager", "", r#""vidra/hub/team/shop""#),
     (".jsonPatch[]", "", r#"{"op": "move", "path": "/a"}"#),
     (
         ".overrides[]",

@@ -66,6 +66,7 @@ fn values_reach_the_place_that_they_are_for() {
             &["image.repository=registry.example/hub", "image.tag=v2"][..],
             "image: \"registry.example/hub:v2\"",
         ),
+        (&["replicas=1"], "replicas: 1\n"),
         (&["hubId=main"], "name: VIDRA_HUB_ID\n          value: \"main\""),
         (&["extraArgs={--interval=5m,--no-events}"], "- \"--interval=5m\"\n        - \"--no-events\""),
         (&["service.port=9090"], "port: 9090"),
@@ -98,26 +99,39 @@ fn who_may_edit_in_a_namespace_delivers_to_members_only_where_the_chart_is_told_
     assert!(template(&["userRoles.aggregate=true"]).unwrap().contains("aggregate-to-edit"));
 }
 
+/// The kustomization with something else said in an overlay.
+fn overlaid(overlay: &str) -> String {
+    let directory = tempfile::tempdir().unwrap();
+    let up = "../".repeat(directory.path().components().count() - 1);
+    let base = root().strip_prefix("/").unwrap().display();
+    let overlay = format!("resources: [{up}{base}/deploy/kustomize]\n{overlay}\n");
+    std::fs::write(directory.path().join("kustomization.yaml"), overlay).unwrap();
+    let mut kubectl = Command::new(binary().unwrap().with_file_name("kubectl"));
+    run(kubectl.arg("kustomize").arg(directory.path()), "").unwrap()
+}
+
+#[test]
+fn the_overlay_of_going_back_leaves_the_crds_out_and_nothing_else() {
+    let docs = std::fs::read_to_string(root().join("docs/operating.md")).unwrap();
+    let (_, going_back) = docs.split_once("### Going back").unwrap();
+    let (overlay, _) = going_back.split_once("```yaml\n").unwrap().1.split_once("```").unwrap();
+    let kinds = |text: &str| objects(text).into_keys().collect::<Vec<_>>();
+    let mut expected = kinds(&overlaid(""));
+    expected.retain(|(kind, _)| kind != "CustomResourceDefinition");
+    assert_eq!(kinds(&overlaid(overlay)), expected);
+}
+
 #[test]
 fn in_another_namespace_the_policy_names_the_hub_there() {
     let mut helm = Command::new(helm());
     let rendered = run(helm.args(["template", "vidra-hub", CHART, "--namespace", "fleet"]), "").unwrap();
     // As the head of deploy/kustomize/kustomization.yaml says.
-    let directory = tempfile::tempdir().unwrap();
-    let up = "../".repeat(directory.path().components().count() - 1);
     let head = std::fs::read_to_string(root().join("deploy/kustomize/kustomization.yaml")).unwrap();
     let told = head
         .lines()
         .skip_while(|line| *line != "#   namespace: NAME")
         .map_while(|line| line.strip_prefix("#   "));
-    let overlay = format!(
-        "resources: [{up}{}/deploy/kustomize]\n{}\n",
-        root().strip_prefix("/").unwrap().display(),
-        told.collect::<Vec<_>>().join("\n").replace("NAME", "fleet")
-    );
-    std::fs::write(directory.path().join("kustomization.yaml"), overlay).unwrap();
-    let mut kubectl = Command::new(binary().unwrap().with_file_name("kubectl"));
-    let kustomized = run(kubectl.arg("kustomize").arg(directory.path()), "").unwrap();
+    let kustomized = overlaid(&told.collect::<Vec<_>>().join("\n").replace("NAME", "fleet"));
     for text in [rendered, kustomized] {
         let all = objects(&text);
         let policy = &all[&("ValidatingAdmissionPolicy".to_owned(), "vidra-hub".to_owned())];
@@ -140,7 +154,8 @@ fn crds_stay_when_the_release_goes() {
 #[test]
 fn wrong_values_are_refused_in_words_that_name_them() {
     for (value, words) in [
-        ("replicas=2", ["replicas", "not allowed"]),
+        ("replica=2", ["replica", "not allowed"]),
+        ("replicas=0", ["replicas", "minimum"]),
         ("image.pullPolicy=Sometimes", ["image/pullPolicy", "must be one of"]),
         ("hubId=Not_Valid", ["hubId", "does not match pattern"]),
         ("settings.interval=10", ["settings/interval", "want string"]),

@@ -11,7 +11,7 @@ use std::{
 
 use parking_lot::{Mutex, MutexGuard};
 use serde_json::{Value, json};
-use testkit::testbed::{Testbed, binary};
+use testkit::testbed::{Cluster, Testbed, binary};
 
 /// API servers are large: one machine at a time.
 static ONE: Mutex<()> = Mutex::new(());
@@ -44,16 +44,30 @@ pub struct Machine {
 }
 
 /// The hub's process; it ends with this.
-pub struct Hub(Child);
+pub struct Hub {
+    process: Child,
+    port: u16,
+    is_killed: bool,
+}
 
 impl Machine {
     /// Starts the clusters `hub` and `berlin`.
     pub fn start() -> Self {
+        Self::with_members("berlin")
+    }
+
+    /// Starts the cluster `hub` and members, their names with commas between.
+    pub fn with_members(names: &str) -> Self {
         let one = ONE.lock();
         let controllers = "namespace,garbagecollector,serviceaccount-token-controller";
-        let bed = Testbed::start(&["--members", "1", "--controllers", controllers]).unwrap();
+        let bed = Testbed::start(&["--names", names, "--controllers", controllers]).unwrap();
         let kubectl = binary().unwrap().with_file_name("kubectl");
         Self { bed, kubectl, files: tempfile::tempdir().unwrap(), _one: one }
+    }
+
+    /// A cluster, for what takes a client.
+    pub fn cluster(&self, name: &str) -> &Cluster {
+        self.bed.cluster(name).unwrap()
     }
 
     /// Runs kubectl in a cluster, with text on its input.
@@ -74,7 +88,7 @@ impl Machine {
     }
 
     /// Runs helm in the hub's cluster.
-    pub fn helm(&self, arguments: &str) -> String {
+    pub fn helm(&self, arguments: &str) -> Result<String, String> {
         let mut command = Command::new(crate::chart::helm());
         command.arg("--kubeconfig").arg(&self.bed.kubeconfig).args(["--kube-context", "hub"]);
         // What it would keep of its own, apart from what somebody has on this machine.
@@ -83,7 +97,7 @@ impl Machine {
         {
             command.env(name, self.files.path().join(of));
         }
-        run(command.args(arguments.split(' ')), "").unwrap()
+        run(command.args(arguments.split(' ')), "")
     }
 
     /// One field of an object.
@@ -91,9 +105,32 @@ impl Machine {
         self.kubectl(cluster, &format!("get {object} -o jsonpath={path}"), "").unwrap()
     }
 
-    /// Starts the hub as the Deployment says, with a token of its ServiceAccount, and waits until its probes
-    /// answer.
+    /// Starts the hub as the Deployment says in a Pod of its own, with a token of its ServiceAccount, and waits until its
+    /// probes answer.
     pub fn run_hub(&self) -> Hub {
+        let (mut command, port, probes) = self.hub();
+        let hub = Hub { process: command.spawn().unwrap(), port, is_killed: false };
+        for path in probes {
+            until(&format!("{path} answers 200"), || answer(port, &path).map(drop));
+        }
+        hub
+    }
+
+    /// Starts the hub so, which ends with an error: what it says.
+    pub fn last_words_of_the_hub(&self) -> String {
+        let path = self.files.path().join("last-words");
+        let mut process = self.hub().0.stderr(std::fs::File::create(&path).unwrap()).spawn().unwrap();
+        let mut is_well = None;
+        until("the hub ends", || {
+            is_well = process.try_wait().unwrap().map(|ended| ended.success());
+            is_well.map(drop).ok_or_else(|| "it runs".to_owned())
+        });
+        assert_eq!(is_well, Some(false));
+        std::fs::read_to_string(path).unwrap()
+    }
+
+    /// The hub as the Deployment says, its port, and the paths of its probes.
+    fn hub(&self) -> (Command, u16, [String; 2]) {
         self.kubectl("hub", "wait --for=condition=Established --timeout=120s crd --all", "").unwrap();
         let deployment = self.kubectl("hub", "get deployment vidra-hub -n vidra-system -o json", "").unwrap();
         let deployment: Value = serde_json::from_str(&deployment).unwrap();
@@ -109,17 +146,17 @@ impl Machine {
             command.arg(argument.replace("0.0.0.0:8080", &format!("127.0.0.1:{port}")));
         }
         for variable in container["env"].as_array().unwrap() {
-            let value = variable["value"].as_str().unwrap_or("vidra-system");
+            let value = match variable["valueFrom"]["fieldRef"]["fieldPath"].as_str() {
+                Some("metadata.namespace") => "vidra-system".to_owned(),
+                // No two Pods have one.
+                Some("metadata.uid") => format!("pod-on-port-{port}"),
+                _ => variable["value"].as_str().unwrap().to_owned(),
+            };
             command.env(variable["name"].as_str().unwrap(), value);
         }
         command.arg("--kubeconfig").arg(self.kubeconfig_of(account)).arg("--allow-loopback-members");
-        let hub = Hub(command.spawn().unwrap());
-        for probe in ["livenessProbe", "readinessProbe"] {
-            let path = container[probe]["httpGet"]["path"].as_str().unwrap();
-            until(&format!("{path} answers 200"), || answer(port, path));
-        }
-        assert!(answer(port, "/metrics").is_ok());
-        hub
+        let path = |probe: &str| container[probe]["httpGet"]["path"].as_str().unwrap().to_owned();
+        (command, port, ["livenessProbe", "readinessProbe"].map(path))
     }
 
     /// The hub's cluster, as a ServiceAccount.
@@ -133,28 +170,59 @@ impl Machine {
         path
     }
 
-    /// Makes the member's rights and its kubeconfig, and registers it, with the commands of the documentation.
+    /// Registers the member `berlin`.
     pub fn register(&self, rights: &str) {
-        self.kubectl("berlin", &format!("apply -f {rights}"), "").unwrap();
+        self.register_member("berlin", rights);
+    }
+
+    /// Makes a member's rights and its kubeconfig, and registers it, with the commands of the documentation.
+    pub fn register_member(&self, member: &str, rights: &str) {
+        self.kubectl(member, &format!("apply -f {rights}"), "").unwrap();
         let mut script = Command::new("bash");
-        let path = self.files.path().join("berlin.kubeconfig");
-        script.args(["clusters/kubeconfig.sh", "berlin", "-o"]).arg(&path).env("KUBECTL", &self.kubectl);
+        let path = self.files.path().join(format!("{member}.kubeconfig"));
+        script.args(["clusters/kubeconfig.sh", member, "-o"]).arg(&path).env("KUBECTL", &self.kubectl);
         run(script.env("KUBECONFIG", &self.bed.kubeconfig), "").unwrap();
-        let create =
-            format!("create secret generic berlin -n vidra-system --from-file kubeconfig={}", path.display());
-        self.kubectl("hub", &create, "").unwrap();
-        self.kubectl("hub", "label secret berlin -n vidra-system vidra.dev/member-cluster=berlin", "")
-            .unwrap();
-        self.kubectl("hub", "wait --for=create --timeout=120s mc/berlin", "").unwrap();
-        self.kubectl("hub", "wait --for=condition=Ready --timeout=120s mc/berlin", "").unwrap();
+        for command in [
+            format!(
+                "create secret generic {member} -n vidra-system --from-file kubeconfig={}",
+                path.display()
+            ),
+            format!("label secret {member} -n vidra-system vidra.dev/member-cluster={member}"),
+            format!("wait --for=create --timeout=120s mc/{member}"),
+            format!("wait --for=condition=Ready --timeout=120s mc/{member}"),
+        ] {
+            self.kubectl("hub", &command, "").unwrap();
+        }
+    }
+}
+
+impl Hub {
+    /// Its metrics.
+    pub fn metrics(&self) -> String {
+        answer(self.port, "/metrics").unwrap()
+    }
+
+    /// It is the one that works.
+    pub fn leads(&self) -> bool {
+        self.metrics().contains("\nvidra_leader 1\n")
+    }
+
+    /// Ends it as the loss of its node does.
+    pub fn kill(mut self) {
+        self.process.kill().unwrap();
+        self.process.wait().unwrap();
+        self.is_killed = true;
     }
 }
 
 impl Drop for Hub {
     fn drop(&mut self) {
+        if self.is_killed {
+            return;
+        }
         // As a Pod is ended; it gives its Lease back.
-        let _ = Command::new("kill").arg(self.0.id().to_string()).status();
-        let ended = self.0.wait().unwrap();
+        let _ = Command::new("kill").arg(self.process.id().to_string()).status();
+        let ended = self.process.wait().unwrap();
         assert!(ended.success() || std::thread::panicking(), "the hub ends well: {ended}");
     }
 }
@@ -172,8 +240,8 @@ pub fn until(what: &str, mut probe: impl FnMut() -> Result<(), String>) {
     panic!("waited in vain: {what}; last: {last}");
 }
 
-/// Whether a path of the hub answers 200.
-fn answer(port: u16, path: &str) -> Result<(), String> {
+/// What a path of the hub answers, if it does so with 200.
+fn answer(port: u16, path: &str) -> Result<String, String> {
     let ask = || -> std::io::Result<String> {
         let mut stream = TcpStream::connect(("127.0.0.1", port))?;
         stream.set_read_timeout(Some(Duration::from_secs(5)))?;
@@ -183,7 +251,7 @@ fn answer(port: u16, path: &str) -> Result<(), String> {
         Ok(text)
     };
     match ask() {
-        Ok(text) if text.starts_with("HTTP/1.1 200") => Ok(()),
+        Ok(text) if text.starts_with("HTTP/1.1 200") => Ok(text),
         Ok(text) => Err(text),
         Err(error) => Err(error.to_string()),
     }

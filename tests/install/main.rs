@@ -5,7 +5,9 @@
 
 mod chart;
 mod machine;
+mod older_crds;
 mod policy;
+mod upgrade;
 
 use machine::{Machine, until};
 
@@ -14,6 +16,12 @@ fn the_kustomization_installs_a_hub_that_delivers_anything_with_the_full_rights_
     let machine = Machine::start();
     let said = machine.kubectl("hub", "apply -k deploy/kustomize", "").unwrap();
     assert!(said.contains("deployment.apps/vidra-hub created"), "{said}");
+    for (flow, level) in [("vidra-hub-lease", "leader-election"), ("vidra-hub", "workload-high")] {
+        let of =
+            "{.spec.priorityLevelConfiguration.name}/{.spec.rules[0].subjects[0].serviceAccount.namespace}";
+        let installed = machine.field("hub", &format!("flowschema/{flow}"), of);
+        assert_eq!(installed, format!("{level}/vidra-system"));
+    }
     let hub = machine.run_hub();
     machine.register("clusters/member-full.yaml");
 
@@ -52,20 +60,52 @@ fn the_kustomization_installs_a_hub_that_delivers_anything_with_the_full_rights_
     the_chart_comes_and_goes(&machine);
 }
 
+#[test]
+fn a_second_process_is_ready_to_take_over_and_repairs_once_the_first_was_killed() {
+    let machine = Machine::start();
+    machine.kubectl("hub", "apply -k deploy/kustomize", "").unwrap();
+    let first = machine.run_hub();
+    machine.register("clusters/member-full.yaml");
+    machine.kubectl("hub", "apply --server-side -f clusters/examples/hello.yaml", "").unwrap();
+    machine.kubectl("hub", "wait --for=condition=Ready --timeout=120s -n team-a vr/hello", "").unwrap();
+    let second = machine.run_hub();
+    assert!(first.leads() && !second.leads(), "{}{}", first.metrics(), second.metrics());
+    let greeting = || machine.field("berlin", "configmap/hello -n hello", "{.data.greeting}");
+
+    first.kill();
+    let edit = r#"patch configmap/hello -n hello --type merge -p {"data":{"greeting":"evil"}}"#;
+    machine.kubectl("berlin", edit, "").unwrap();
+    until("the second one repairs", || match greeting() {
+        said if said == "Welcome" => Ok(()),
+        said => Err(said),
+    });
+    assert!(second.leads(), "{}", second.metrics());
+}
+
 /// Installed, upgraded and uninstalled with helm itself.
 fn the_chart_comes_and_goes(machine: &Machine) {
     let chart = "vidra-hub deploy/helm/vidra-hub -n vidra-system";
-    let notes = machine.helm(&format!("install {chart} --create-namespace --set hubId=main"));
+    let notes = machine.helm(&format!("install {chart} --create-namespace --set hubId=main")).unwrap();
     assert!(notes.contains("kubectl -n vidra-system rollout status deployment/vidra-hub"), "{notes}");
     assert!(notes.contains("--clusterrole vidra-edit") && !notes.contains("role edit or admin"), "{notes}");
     let labels = || machine.field("hub", "clusterrole/vidra-edit", "{.metadata.labels}");
     assert!(!labels().contains("aggregate-to"), "{}", labels());
-    let notes = machine.helm(&format!("upgrade {chart} --set userRoles.aggregate=true"));
+    // As docs/operating.md upgrades: what was set before is not forgotten.
+    let upgrade = |set: &str| machine.helm(&format!("upgrade {chart} --reset-then-reuse-values --set {set}"));
+    let notes = upgrade("userRoles.aggregate=true").unwrap();
     assert!(notes.contains("role edit or admin"), "{notes}");
     assert!(labels().contains("aggregate-to"), "{}", labels());
-    let kept = machine.helm("uninstall vidra-hub -n vidra-system");
+    let env = machine.field("hub", "deployment/vidra-hub -n vidra-system", "{..env}");
+    assert!(env.contains(r#"{"name":"VIDRA_HUB_ID","value":"main"}"#), "{env}");
+    // And as it goes back: to the chart without its CRDs, which stay, and can be the chart's again.
+    let crds = || machine.kubectl("hub", "get crd -o name", "").unwrap().lines().count();
+    for install in ["crds.install=false", "crds.install=true"] {
+        upgrade(install).unwrap();
+        assert_eq!(crds(), 4, "{install}");
+    }
+    let kept = machine.helm("uninstall vidra-hub -n vidra-system").unwrap();
     assert!(kept.contains("[CustomResourceDefinition] vidraresources.vidra.dev"), "{kept}");
-    assert_eq!(machine.kubectl("hub", "get crd -o name", "").unwrap().lines().count(), 4);
+    assert_eq!(crds(), 4);
     assert_eq!(machine.kubectl("hub", "get all -n vidra-system -o name", "").unwrap(), "");
 }
 

@@ -1,10 +1,14 @@
 //! Objects that others made: taken over where the VidraResource says so, and only then.
 
 use serde_json::{Value, json};
-use testkit::world::{Access, At, Who, World};
+use testkit::world::{Access, At, SOON, Who, World, wait_for};
 use vidra_api::{DriftState, TargetState};
 
-use crate::{config_map, config_map_in, marks, object, says, scenario, uid};
+use crate::{
+    config_map, config_map_in, events, marks, object, says, scenario,
+    served::{crd_at, gadget, gadget_at, install},
+    uid,
+};
 
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
@@ -12,16 +16,67 @@ fn spec(existing: &str, fields: &str) -> Value {
     json!({"targets": [{"clusterNames": ["berlin"]}], "conflicts": {"existing": existing, "fields": fields}})
 }
 
+/// What berlin has as this field manager leaves it.
+async fn left_by(world: &World, manager: &str, operation: &str, object: Value) -> Value {
+    let admin = world.cluster("berlin", Who::Admin).await;
+    let by = Access::new(admin.client, manager);
+    let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": world.ns}});
+    let _ = by.try_create(namespace).await;
+    match operation {
+        "Apply" => by.apply(&object, false).await.expect("it is nobody's yet"),
+        _ => by.create(object).await,
+    }
+}
+
+/// A ConfigMap with these data in berlin, as this field manager leaves it.
+async fn config_map_by(world: &World, (manager, operation): (&str, &str), name: &str, data: Value) -> Value {
+    let mut object = config_map_in(&world.ns, name, "");
+    object["data"] = data;
+    left_by(world, manager, operation, object).await
+}
+
 /// A ConfigMap as client-side `kubectl apply` leaves it.
 async fn applied_by_kubectl(world: &World, name: &str, data: Value) -> Value {
-    let admin = world.cluster("berlin", Who::Admin).await;
-    let kubectl = Access::new(admin.client.clone(), "kubectl-client-side-apply");
-    let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": world.ns}});
-    let _ = kubectl.try_create(namespace).await;
     let mut object = config_map_in(&world.ns, name, "");
     object["data"] = data;
     object["metadata"]["annotations"] = json!({LAST_APPLIED: object.to_string(), "note": "kept"});
-    kubectl.create(object).await
+    left_by(world, "kubectl-client-side-apply", "Update", object).await
+}
+
+/// The manifest of ConfigMaps with these names and data.
+fn all_with<'a>(names: impl IntoIterator<Item = &'a str>, data: &Value) -> String {
+    let one = |name| {
+        let mut one = config_map_in("", name, "");
+        one["data"] = data.clone();
+        object(&one)
+    };
+    names.into_iter().map(one).collect()
+}
+
+/// Who brings objects into a cluster before a hub does, and how.
+const APPLIERS: [(&str, &str); 15] = [
+    ("kubectl", "Apply"),
+    ("kubectl", "Update"),
+    ("kubectl-client-side-apply", "Update"),
+    ("kubectl-last-applied", "Apply"),
+    ("kubectl-edit", "Update"),
+    ("kubectl-create", "Update"),
+    ("kubectl-patch", "Update"),
+    ("helm", "Update"),
+    ("helm", "Apply"),
+    ("argocd-controller", "Update"),
+    ("argocd-controller", "Apply"),
+    ("kustomize-controller", "Apply"),
+    ("kustomize-controller", "Update"),
+    ("before-first-apply", "Update"),
+    // In the list by its name in takeFrom.
+    ("helm-controller", "Update"),
+];
+
+fn with_take_from(existing: &str) -> Value {
+    let mut spec = spec(existing, "Force");
+    spec["conflicts"]["takeFrom"] = json!([{"manager": "helm-controller", "operation": "Update"}]);
+    spec
 }
 
 fn managers(live: &Value) -> Vec<&str> {
@@ -68,6 +123,155 @@ fn what_kubectl_applied_is_adopted_with_its_fields_and_tended_from_then_on() {
 
         world.remove("shop").await;
         alice.gone(&settings).await;
+        world.end().await;
+    });
+}
+
+#[test]
+fn a_field_of_whoever_applied_an_object_before_goes_when_it_is_dropped_and_what_others_set_stays() {
+    scenario(async |world| {
+        world.register(&["berlin"]).await;
+        let alice = world.alice("berlin").await;
+        let autoscaler = Access::new(alice.client.clone(), "autoscaler");
+        let names: Vec<String> = (0..APPLIERS.len()).map(|number| format!("c{number}")).collect();
+        let names = || names.iter().map(String::as_str);
+        let at = |name: &str| At::config_map(&world.ns, name);
+        for (name, by) in names().zip(APPLIERS) {
+            config_map_by(&world, by, name, json!({"key": "theirs", "second": "two", "old": "x"})).await;
+            autoscaler.merge(&at(name), json!({"data": {"more": "autoscaler's"}})).await;
+        }
+        // What the manifest has never had goes at once.
+        let both = all_with(names(), &json!({"key": "ours", "second": "two"}));
+        world.deliver_with("shop", &both, with_take_from("Adopt")).await;
+        for (name, by) in names().zip(APPLIERS) {
+            let taken = alice.when(&at(name), "as declared", says("ours")).await;
+            let data = json!({"key": "ours", "second": "two", "more": "autoscaler's"});
+            assert_eq!(taken["data"], data, "{by:?}");
+            let held = managers(&taken);
+            assert!(!held.contains(&by.0) && held.contains(&"autoscaler"), "{by:?}: {taken}");
+        }
+        world.ready("shop").await;
+
+        let one = all_with(names(), &json!({"key": "ours"}));
+        world.deliver_with("shop", &one, with_take_from("Adopt")).await;
+        for (name, by) in names().zip(APPLIERS) {
+            let what = format!("without what was dropped, which {by:?} had set");
+            let left = alice.when(&at(name), &what, |live| live["data"]["second"].is_null()).await;
+            assert_eq!(left["data"], json!({"key": "ours", "more": "autoscaler's"}), "{by:?}");
+        }
+        world.ready("shop").await;
+        world.end().await;
+    });
+}
+
+#[test]
+fn what_is_equal_is_shared_with_nobody_who_applied_it_before_and_goes_when_it_is_dropped() {
+    scenario(async |world| {
+        world.register(&["berlin"]).await;
+        let alice = world.alice("berlin").await;
+        let by =
+            [("helm", "Update"), ("kubectl", "Apply"), ("helm-controller", "Update"), ("alice", "Update")];
+        let names = ["c0", "c1", "c2", "c3"];
+        let at = |name: &str| At::config_map(&world.ns, name);
+        for (name, by) in names.into_iter().zip(by) {
+            config_map_by(&world, by, name, json!({"key": "one", "second": "two", "extra": "theirs"})).await;
+        }
+        let both = all_with(names, &json!({"key": "one", "second": "two"}));
+        world.deliver_with("shop", &both, with_take_from("AdoptIfEqual")).await;
+        world.ready("shop").await;
+        world
+            .deliver_with("shop", &all_with(names, &json!({"key": "two"})), with_take_from("AdoptIfEqual"))
+            .await;
+        for (name, by) in names.into_iter().zip(by) {
+            let left = alice.when(&at(name), "as declared now", says("two")).await;
+            let data = match by.0 {
+                "alice" => json!({"key": "two", "second": "two", "extra": "theirs"}),
+                _ => json!({"key": "two", "extra": "theirs"}),
+            };
+            assert_eq!(left["data"], data, "{by:?}");
+        }
+        world.ready("shop").await;
+        world.end().await;
+    });
+}
+
+#[test]
+fn a_manager_counts_as_an_earlier_applier_where_it_is_named_and_in_the_operation_that_is_named() {
+    scenario(async |world| {
+        world.register(&["berlin"]).await;
+        let alice = world.alice("berlin").await;
+        let at = |name: &str| At::config_map(&world.ns, name);
+        let data = json!({"key": "theirs", "second": "two"});
+        for (name, operation) in [("named", "Update"), ("applied", "Apply"), ("elsewhere", "Update")] {
+            config_map_by(&world, ("helm-controller", operation), name, data.clone()).await;
+        }
+        let one = json!({"key": "ours"});
+        let manifest = all_with(["named", "applied"], &one);
+        world.deliver_with("shop", &manifest, with_take_from("Adopt")).await;
+        world.deliver_with("other", &all_with(["elsewhere"], &one), spec("Adopt", "Force")).await;
+        for (name, data) in [
+            ("named", json!({"key": "ours"})),
+            ("applied", json!({"key": "ours", "second": "two"})),
+            ("elsewhere", json!({"key": "ours", "second": "two"})),
+        ] {
+            let taken = alice.when(&at(name), "as declared", says("ours")).await;
+            assert_eq!(taken["data"], data, "{name}");
+        }
+        world.ready("shop").await;
+        world.ready("other").await;
+        world.end().await;
+    });
+}
+
+/// A Gadget that helm has made in the older of two versions; alice, and that apiVersion.
+async fn left_in_the_older_version(world: &World) -> (Access, String) {
+    let alice = world.alice("berlin").await;
+    install(world, &alice, &["v1beta1", "v1"]).await;
+    world.register(&["berlin"]).await;
+    let older = format!("{}.example.com/v1beta1", world.ns);
+    let theirs = json!({"apiVersion": older, "kind": "Gadget", "size": 7,
+        "metadata": {"name": "one", "namespace": world.ns}});
+    left_by(world, "helm", "Update", theirs).await;
+    (alice, older)
+}
+
+#[test]
+fn what_an_earlier_applier_keeps_in_another_api_version_is_told_with_its_paths() {
+    scenario(async |world| {
+        let (alice, older) = left_in_the_older_version(&world).await;
+        world.deliver_with("shop", &gadget(&world, "v1", 7), spec("Adopt", "Fail")).await;
+        alice.when(&gadget_at(&world, "v1"), "ours", |live| !marks(live).is_empty()).await;
+        world.ready("shop").await;
+        let told = wait_for("an Event AdoptedInPart", SOON, async || {
+            let notes = events(&world, "AdoptedInPart").await;
+            if notes.is_empty() { Err("none".into()) } else { Ok(notes) }
+        })
+        .await;
+        let keeps = format!("\"helm\" keeps .size in {older}");
+        assert!(told.len() == 1 && told[0].contains(&keeps), "{told:?}");
+        assert!(told[0].contains("remove it there by hand"), "{told:?}");
+        world.remove("shop").await;
+        alice.delete(&crd_at(&world)).await;
+        world.end().await;
+    });
+}
+
+#[test]
+fn what_is_taken_over_in_the_older_api_version_and_declared_in_the_newer_one_later_is_the_hubs_alone() {
+    scenario(async |world| {
+        let (alice, _) = left_in_the_older_version(&world).await;
+        world.deliver_with("shop", &gadget(&world, "v1beta1", 7), spec("Adopt", "Force")).await;
+        let at = gadget_at(&world, "v1");
+        alice.when(&at, "ours", |live| !marks(live).is_empty()).await;
+        world.ready("shop").await;
+        let newer = format!("{}.example.com/v1", world.ns);
+        let without = json!({"apiVersion": newer, "kind": "Gadget", "metadata": {"name": "one"}});
+        world.deliver_with("shop", &object(&without), spec("Adopt", "Force")).await;
+        alice.when(&at, "without what was dropped", |live| live["size"].is_null()).await;
+        world.ready("shop").await;
+        assert!(events(&world, "AdoptedInPart").await.is_empty());
+        world.remove("shop").await;
+        alice.delete(&crd_at(&world)).await;
         world.end().await;
     });
 }
@@ -209,12 +413,16 @@ fn nothing_is_adopted_against_other_holders_where_fields_are_not_to_be_taken() {
         let message = world.target_is("shop", "berlin", TargetState::Failed, "FieldConflict").await;
         assert!(message.contains("alice-edit") && !message.contains("kubectl-client"), "{message}");
         assert_eq!(alice.live(&settings).await, edited);
-        // What only kubectl held is taken over.
+        // What only earlier appliers held is taken over.
         alice.delete(&settings).await;
         applied_by_kubectl(&world, "other", json!({"key": "kubectl's"})).await;
-        world.deliver_with("other", &config_map("other", "ours"), spec("Adopt", "Fail")).await;
-        alice.when(&At::config_map(&world.ns, "other"), "as declared", says("ours")).await;
-        world.ready("other").await;
+        config_map_by(&world, ("helm", "Update"), "release", json!({"key": "helm's"})).await;
+        config_map_by(&world, ("kubectl", "Apply"), "applied", json!({"key": "kubectl's"})).await;
+        for name in ["other", "release", "applied"] {
+            world.deliver_with(name, &config_map(name, "ours"), spec("Adopt", "Fail")).await;
+            alice.when(&At::config_map(&world.ns, name), "as declared", says("ours")).await;
+            world.ready(name).await;
+        }
         world.end().await;
     });
 }

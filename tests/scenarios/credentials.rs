@@ -94,6 +94,9 @@ fn a_vanished_registration_removes_nothing() {
         let message = world.member_says("berlin", "CredentialsValid", "False").await;
         assert!(message.contains("missing"), "{message}");
         world.target_is("shop", "berlin", TargetState::Unknown, "NoCredentials").await;
+        // An alarm sees it: 0, and not no series.
+        let closed = "vidra_member_open{cluster=\"berlin\"} 0\n";
+        assert!(world.metrics().contains(closed), "{}", world.metrics());
         world.restart_hub().await;
         world.resource_says("shop", "Ready", "False", "MembersUnreachable").await;
         assert!(
@@ -134,6 +137,41 @@ fn a_certificate_that_tls_cannot_use_is_told_to_the_member_and_to_its_secret() {
             })
             .await;
         }
+        world.end().await;
+    });
+}
+
+#[test]
+fn a_secret_whose_member_has_left_does_not_take_the_place_of_one_that_is_gone_for_a_moment() {
+    scenario(async |world| {
+        let (alice, settings) = (world.alice("berlin").await, At::config_map(&world.ns, "settings"));
+        let kubeconfig = world.kubeconfig("berlin", Who::VidraHub);
+        world.register_as("berlin", &kubeconfig, json!({"env": "staging"})).await;
+        world.member_says("berlin", "Ready", "True").await;
+        let left = world.hub.live(&world.registration("berlin")).await;
+        world.hub.delete(&world.member_at("berlin")).await;
+        world.hub.gone(&world.member_at("berlin")).await;
+
+        // It joins again by another Secret.
+        let mut second = left.clone();
+        let name = format!("{}-2", left["metadata"]["name"].as_str().unwrap());
+        second["metadata"] = json!({"name": name, "namespace": left["metadata"]["namespace"], "labels": {
+            "vidra.dev/member-cluster": left["metadata"]["labels"]["vidra.dev/member-cluster"], "env": "prod"}});
+        let at = At::of(&world.hub.create(second.clone()).await);
+        world.member_says("berlin", "Ready", "True").await;
+        let targets = json!({"targets": [{"clusterSelector": {"matchLabels": {"env": "prod"}}}]});
+        world.deliver_with("shop", &config_map("settings", "one"), targets).await;
+        world.ready("shop").await;
+        let made = alice.live(&settings).await;
+
+        world.hub.delete(&at).await;
+        let message = world.member_says("berlin", "CredentialsValid", "False").await;
+        assert!(message.contains(&name), "{message}");
+        let member = world.hub.live(&world.member_at("berlin")).await;
+        assert_eq!(member["metadata"]["labels"]["env"], "prod", "{member}");
+        world.hub.create(second).await;
+        world.ready("shop").await;
+        assert_eq!(uid(&alice.live(&settings).await), uid(&made));
         world.end().await;
     });
 }

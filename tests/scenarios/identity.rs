@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use testkit::world::{At, SOON, Who, World, two_contexts, wait_for};
 use vidra_api::TargetState;
 
-use crate::{config_map, says, scenario};
+use crate::{config_map, config_map_in, says, scenario};
 
 #[test]
 fn only_the_current_context_of_a_kubeconfig_counts() {
@@ -140,6 +140,55 @@ fn of_two_names_that_register_one_cluster_at_the_same_time_one_is_admitted_for_g
         world.hub.delete(&world.member_at(other)).await;
         world.hub.gone(&world.member_at(other)).await;
         assert_eq!(berlin.live(&settings).await, made);
+        world.end().await;
+    });
+}
+
+/// As a restore brings it back that drops statuses.
+async fn lose_statuses(world: &World) {
+    for at in [world.member_at("berlin"), world.target_at("shop", "berlin")] {
+        world.hub.merge_status(&at, json!({"status": null})).await;
+        assert_eq!(world.hub.live(&at).await.get("status"), None, "{at}");
+    }
+}
+
+#[test]
+fn a_member_whose_status_is_lost_is_still_the_cluster_that_its_objects_are_in() {
+    scenario(async |mut world| {
+        let settings = At::config_map(&world.ns, "settings");
+        world.register(&["berlin"]).await;
+        world.deliver("shop", &["berlin"], &config_map("settings", "one")).await;
+        world.ready("shop").await;
+        world.recorded("shop", &["berlin"]).await;
+        let (berlin, tokyo) = (world.alice("berlin").await, world.alice("tokyo").await);
+        let made = berlin.live(&settings).await;
+
+        // The address leads elsewhere by then, and what is there is named as what was delivered.
+        world.stop_hub().await;
+        lose_statuses(&world).await;
+        world.register_as("berlin", &world.kubeconfig("tokyo", Who::VidraHub), json!({})).await;
+        tokyo.create(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": world.ns}})).await;
+        let foreign = tokyo.create(config_map_in(&world.ns, "settings", "alice's")).await;
+        let mark = world.mark();
+        world.start_hub().await;
+        let message = world.member_says("berlin", "IdentityConfirmed", "False").await;
+        assert!(message.contains("vidra.dev/confirm="), "{message}");
+        world.target_is("shop", "berlin", TargetState::Unknown, "IdentityNotConfirmed").await;
+        // A restart does not get round it.
+        world.restart_hub().await;
+        world.member_says("berlin", "IdentityConfirmed", "False").await;
+        world.resource_says("shop", "Ready", "False", "MembersUnreachable").await;
+        assert_eq!(tokyo.live(&settings).await, foreign);
+        for name in ["berlin", "tokyo"] {
+            assert_eq!(world.writes(name, &mark), [], "{name}");
+        }
+
+        world.register_as("berlin", &world.kubeconfig("berlin", Who::VidraHub), json!({})).await;
+        world.member_says("berlin", "IdentityConfirmed", "True").await;
+        world.ready("shop").await;
+        assert_eq!(berlin.live(&settings).await, made);
+        assert_eq!(world.writes("berlin", &mark), []);
+        tokyo.delete(&settings).await;
         world.end().await;
     });
 }

@@ -1,7 +1,7 @@
 //! Objects of another hub in a member: refused, unless a person says on the MemberCluster that they may be taken over.
 
 use serde_json::{Value, json};
-use testkit::world::{At, World};
+use testkit::world::{Access, At, World};
 use vidra_api::TargetState;
 use vidra_hub::hub::state::Inherit;
 
@@ -135,6 +135,17 @@ fn objects_of_another_hub_that_a_controller_owns_or_that_are_on_their_way_out_ar
         world.deliver("held", &["berlin"], &config_map("held", "two")).await;
         alice.when(&At::config_map(&world.ns, "held"), "taken over", says("two")).await;
         world.ready("held").await;
+
+        // Or that an earlier applier set: they move to this hub with the object.
+        let helm = Access::new(alice.client.clone(), "helm");
+        let mut released = theirs("released");
+        released["data"]["old"] = "x".into();
+        let released = At::of(&helm.create(released).await);
+        let spec = json!({"targets": [{"clusterNames": ["berlin"]}], "conflicts": {"fields": "Fail"}});
+        world.deliver_with("released", &config_map("released", "two"), spec).await;
+        let taken = alice.when(&released, "taken over", says("two")).await;
+        assert_eq!(taken["data"], json!({"key": "two"}));
+        world.ready("released").await;
         world.end().await;
     });
 }

@@ -5,7 +5,7 @@ use testkit::world::{At, World};
 use vidra_api::{TargetState, VidraTargetStatus, find};
 
 use crate::{
-    config_map, object, says, scenario,
+    config_map, events, object, says, scenario,
     settings::{said, set, settings_at},
 };
 
@@ -114,6 +114,56 @@ fn more_targets_than_the_removal_guard_says_are_not_lost_at_once() {
         said(&world, "SettingInvalid").await;
         deliver(1).await;
         gone().await;
+        world.hub.delete(&settings_at(&world)).await;
+        world.end().await;
+    });
+}
+
+/// A ConfigMap that takes some ten times its text in memory: 1.2 MiB.
+pub fn wide(name: &str) -> String {
+    let data: serde_json::Map<String, Value> =
+        (0..7_000).map(|number| (format!("k{number:05}"), "x".into())).collect();
+    object(&json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": data}))
+}
+
+#[test]
+fn what_goes_beyond_the_bound_of_all_namespaces_is_told_and_everything_else_goes_on() {
+    scenario(async |mut world| {
+        world.register(&["berlin"]).await;
+        let (alice, settings) = (world.alice("berlin").await, At::config_map(&world.ns, "settings"));
+        world.deliver("shop", &["berlin"], &config_map("settings", "one")).await;
+        world.ready("shop").await;
+        take(&world, json!({"hubMaxBytes": "1Mi"})).await;
+        let full = async |world: &World, name: &str| {
+            let resource = world.resource_says(name, "Stalled", "True", "HubFull").await;
+            let told = find(&resource.status.unwrap().conditions, "Ready").unwrap().message.clone();
+            assert!(told.contains("of 1048576 ") && told.contains("hubMaxBytes"), "{told}");
+        };
+        world.deliver("more", &["berlin"], &wide("more")).await;
+        full(&world, "more").await;
+        // What was delivered stays, is repaired, and comes first after a restart; who is small is served.
+        world.deliver("shop", &["berlin"], &(config_map("settings", "two") + &wide("wide"))).await;
+        full(&world, "shop").await;
+        for word in ["before", "after"] {
+            if word == "after" {
+                world.restart_hub().await;
+                world.reconcile_now("more", "1").await;
+                full(&world, "more").await;
+            }
+            alice.merge(&settings, json!({"data": {"key": "evil"}})).await;
+            alice.when(&settings, "repaired", says("one")).await;
+            world.deliver(word, &["berlin"], &config_map(word, "one")).await;
+            world.ready(word).await;
+        }
+        assert!(world.target("more", "berlin").await.is_none());
+        assert!(alice.get(&At::config_map(&world.ns, "wide")).await.is_none());
+        assert!(!events(&world, "HubFull").await.is_empty());
+
+        // Where there is room, it is delivered.
+        set(&world, json!({"hubMaxBytes": "1Gi"})).await;
+        world.ready("more").await;
+        world.ready("shop").await;
+        alice.when(&settings, "delivered", says("two")).await;
         world.hub.delete(&settings_at(&world)).await;
         world.end().await;
     });

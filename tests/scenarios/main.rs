@@ -33,6 +33,7 @@ mod limits;
 mod lost_identity;
 mod moving;
 mod namespaces;
+mod newer;
 mod on_real_servers;
 mod order;
 mod others;
@@ -52,6 +53,7 @@ mod sources;
 mod spelling;
 mod tally;
 mod terminating;
+mod too_large;
 mod uninstalling;
 mod unready;
 

@@ -273,3 +273,33 @@ fn an_inventory_that_is_lost_where_not_everything_can_be_listed_is_not_taken_for
         world.end().await;
     });
 }
+
+#[test]
+fn a_namespace_that_is_missing_is_made_once_and_fails_nothing_of_what_goes_into_it() {
+    scenario(async |world| {
+        world.register(&["berlin"]).await;
+        let mark = world.mark();
+        let names =
+            |prefix: &str| -> Vec<String> { (0..12).map(|index| format!("{prefix}-{index}")).collect() };
+        for shop in ["one", "two"] {
+            let all: String = names(shop).iter().map(|name| config_map(name, "one")).collect();
+            world.deliver(shop, &["berlin"], &all).await;
+        }
+        for shop in ["one", "two"] {
+            world.ready(shop).await;
+            for name in names(shop) {
+                let calls = world.requests_for(&At::config_map(&world.ns, &name), "berlin", &mark);
+                let codes: Vec<u64> = calls.iter().map(|call| call.code).collect();
+                assert!(matches!(codes[..], [201] | [404, 201]), "{name}: {codes:?}");
+            }
+        }
+        let mut made = world.writes("berlin", &mark);
+        made.retain(|call| call.resource == "namespaces");
+        assert_eq!(made.iter().map(|call| call.code).collect::<Vec<_>>(), [201], "{made:?}");
+        let events =
+            world.cluster("hub", Who::Admin).await.list(&At::new("v1", "Event", &world.ns, "")).await;
+        let warnings: Vec<_> = events.iter().filter(|event| event["type"] == "Warning").collect();
+        assert!(warnings.is_empty(), "{warnings:#?}");
+        world.end().await;
+    });
+}

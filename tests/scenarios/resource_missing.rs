@@ -1,6 +1,6 @@
 //! A VidraTarget whose VidraResource is gone, as a finalizer that was stripped while the hub was down leaves it: that is no
 //! wish. Nothing is written and nothing is deleted until the VidraResource is applied again, or a person says that the
-//! objects are to stay without it.
+//! objects are to stay without it. A member that leaves waits for that, says so, and is let go by a person's word.
 
 use serde_json::{Value, json};
 use testkit::world::{Access, At, World};
@@ -111,6 +111,93 @@ fn a_target_whose_resource_is_gone_goes_by_a_persons_word_and_leaves_its_objects
             if left.is_empty() { Ok(()) } else { Err(format!("{left:?}")) }
         })
         .await;
+        alice.delete(&settings).await;
+        world.end().await;
+    });
+}
+
+fn annotated(annotation: &str, value: &str) -> Value {
+    json!({"metadata": {"annotations": {annotation: value}}})
+}
+
+/// The member is deleted; what it says that it waits for.
+async fn member_waits(world: &World) -> String {
+    world.hub.delete(&world.member_at("berlin")).await;
+    world.member_says("berlin", "Stalled", "True").await
+}
+
+#[test]
+fn a_member_that_leaves_says_which_target_has_no_resource_and_goes_by_the_word_on_that() {
+    scenario(async |mut world| {
+        let (alice, live, _) = gone(&mut world, "Orphan").await;
+        let message = member_waits(&world).await;
+        let target = format!("kubectl annotate vidratarget shop.berlin -n {} ", world.ns);
+        for word in [&*target, "kubectl annotate membercluster berlin vidra.dev/forget=true"] {
+            assert!(message.contains(word), "{message}");
+        }
+        is_waited_for(&world, &alice).await;
+
+        let word = annotated("vidra.dev/approve-removal", "orphan");
+        world.hub.merge(&world.target_at("shop", "berlin"), word).await;
+        is_let_go(&world, &alice, &live).await;
+        world.end().await;
+    });
+}
+
+#[test]
+fn a_member_that_leaves_and_answers_lets_go_of_what_has_no_resource_by_its_own_word() {
+    scenario(async |mut world| {
+        let (alice, live, _) = gone(&mut world, "Orphan").await;
+        world.hub.merge(&world.member_at("berlin"), json!({"spec": {"onLeave": "Delete"}})).await;
+        member_waits(&world).await;
+        is_waited_for(&world, &alice).await;
+
+        world.hub.merge(&world.member_at("berlin"), annotated("vidra.dev/forget", "true")).await;
+        is_let_go(&world, &alice, &live).await;
+        world.end().await;
+    });
+}
+
+/// It is neither repaired nor deleted, and the member stays, while the hub does something else.
+async fn is_waited_for(world: &World, alice: &Access) {
+    let (settings, mark) = (At::config_map(&world.ns, "settings"), world.mark());
+    alice.merge(&settings, json!({"data": {"key": "evil"}})).await;
+    world.register(&["tokyo"]).await;
+    world.deliver("marker", &["tokyo"], &config_map("marker", "one")).await;
+    world.ready("marker").await;
+    assert_eq!(world.writes_to(&settings, "berlin", &mark), []);
+    assert!(world.member("berlin").await.is_some());
+}
+
+/// The member has left and keeps the object, without the hub's marks.
+async fn is_let_go(world: &World, alice: &Access, live: &Value) {
+    world.hub.gone(&world.member_at("berlin")).await;
+    let settings = At::config_map(&world.ns, "settings");
+    let now = alice.live(&settings).await;
+    assert!(marks(&now).is_empty() && says("evil")(&now) && uid(&now) == uid(live), "{now}");
+    alice.delete(&settings).await;
+}
+
+#[test]
+fn a_silent_member_that_leaves_is_forgotten_by_a_persons_word_though_a_resource_is_missing() {
+    scenario(async |mut world| {
+        let (alice, live, _) = gone(&mut world, "Orphan").await;
+        let frozen = world.freeze("berlin");
+        world.member_says("berlin", "Reachable", "False").await;
+        member_waits(&world).await;
+        world.hub.merge(&world.member_at("berlin"), annotated("vidra.dev/forget", "true")).await;
+        world.hub.gone(&world.member_at("berlin")).await;
+        testkit::world::wait_for("an Event", testkit::world::SOON, async || {
+            let said = events(&world, "LeftBehind").await;
+            let is_it = |note: &String| note.contains("berlin is forgotten") && note.contains("settings");
+            if said.iter().any(is_it) { Ok(()) } else { Err(format!("{said:?}")) }
+        })
+        .await;
+        assert_eq!(world.inventory("shop", "berlin").await, []);
+        drop(frozen);
+        let settings = At::config_map(&world.ns, "settings");
+        let now = alice.live(&settings).await;
+        assert!(says("one")(&now) && uid(&now) == uid(&live) && !marks(&now).is_empty(), "as it was: {now}");
         alice.delete(&settings).await;
         world.end().await;
     });

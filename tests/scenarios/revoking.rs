@@ -197,20 +197,26 @@ fn a_member_leaves_by_its_on_leave_while_what_its_on_revoke_takes_is_held() {
     });
 }
 
+/// A VidraResource of another namespace is delivered to berlin: that namespace, and where it is declared.
+async fn beside(world: &World) -> (String, At) {
+    let more = format!("{}-more", world.ns);
+    world.hub.create(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": more}})).await;
+    let beside = json!({
+        "apiVersion": "vidra.dev/v1alpha1", "kind": "VidraResource",
+        "metadata": {"name": "beside", "namespace": more},
+        "spec": {"targets": [{"clusterNames": ["berlin"]}], "manifest": config_map("beside", "one")},
+    });
+    let at = At::of(&world.hub.create(beside).await);
+    world.hub.when(&at, "Ready", |live| live["status"]["targetsReady"] == "1/1").await;
+    (more, at)
+}
+
 #[test]
 fn a_small_part_of_a_members_targets_goes_by_its_on_revoke_unasked() {
     scenario(async |world| {
         world.register(&["berlin", "tokyo"]).await;
         let (berlin, tokyo) = (world.alice("berlin").await, world.alice("tokyo").await);
-        let more = format!("{}-more", world.ns);
-        world.hub.create(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": more}})).await;
-        let beside = json!({
-            "apiVersion": "vidra.dev/v1alpha1", "kind": "VidraResource",
-            "metadata": {"name": "beside", "namespace": more},
-            "spec": {"targets": [{"clusterNames": ["berlin"]}], "manifest": config_map("beside", "one")},
-        });
-        let at = At::of(&world.hub.create(beside).await);
-        world.hub.when(&at, "Ready", |live| live["status"]["targetsReady"] == "1/1").await;
+        let (more, at) = beside(&world).await;
         everywhere(&world, "shop", &config_map("settings", "one")).await;
         world.ready("shop").await;
 
@@ -303,6 +309,36 @@ fn a_registration_says_once_which_namespaces_its_member_allows() {
             world.hub.when(&world.member_at(name), "labelled", is_labelled).await;
             assert_eq!(allowed(name).await, Some(kept), "{name}");
         }
+        world.end().await;
+    });
+}
+
+#[test]
+fn a_target_that_rests_where_its_namespace_is_not_allowed_holds_up_nobody_after_a_restart_and_new_credentials()
+ {
+    scenario(async |mut world| {
+        world.register(&["berlin"]).await;
+        let berlin = world.alice("berlin").await;
+        let (more, declared) = beside(&world).await;
+        everywhere(&world, "shop", &config_map("settings", "one")).await;
+        world.ready("shop").await;
+        change(&world, "berlin", json!({"allowedNamespaces": [more]})).await;
+        is_revoked(&world, "shop", "berlin").await;
+
+        let at = At::config_map(&more, "beside");
+        for rotated in [false, true] {
+            match rotated {
+                false => world.restart_hub().await,
+                true => {
+                    let kubeconfig = world.kubeconfig("berlin", Who::Admin);
+                    world.register_as("berlin", &kubeconfig, json!({})).await;
+                }
+            }
+            berlin.merge(&at, json!({"data": {"key": "evil"}})).await;
+            berlin.when(&at, "repaired", says("one")).await;
+        }
+        world.hub.delete(&declared).await;
+        world.hub.gone(&declared).await;
         world.end().await;
     });
 }

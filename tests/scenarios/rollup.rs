@@ -147,6 +147,9 @@ fn what_was_counted_of_a_member_goes_with_it() {
         })
         .await;
         assert!(counted("berlin") && counted("hub"));
+        let open =
+            |cluster: &str| world.metrics().contains(&format!("vidra_member_open{{cluster=\"{cluster}\"}}"));
+        assert_eq!((open("berlin"), open("tokyo")), (true, false));
         world.end().await;
     });
 }

@@ -10,7 +10,7 @@ fn group(world: &World) -> String {
     format!("{}.example.com", world.ns)
 }
 
-fn crd_at(world: &World) -> At {
+pub fn crd_at(world: &World) -> At {
     let name = format!("gadgets.{}", group(world));
     At::new("apiextensions.k8s.io/v1", "CustomResourceDefinition", "", &name)
 }
@@ -30,16 +30,16 @@ fn crd(world: &World, versions: &[&str]) -> Value {
     })
 }
 
-fn gadget(world: &World, version: &str, size: u32) -> String {
+pub fn gadget(world: &World, version: &str, size: u32) -> String {
     let api_version = format!("{}/{version}", group(world));
     object(&json!({"apiVersion": api_version, "kind": "Gadget", "metadata": {"name": "one"}, "size": size}))
 }
 
-fn gadget_at(world: &World, version: &str) -> At {
+pub fn gadget_at(world: &World, version: &str) -> At {
     At::new(&format!("{}/{version}", group(world)), "Gadget", &world.ns, "one")
 }
 
-async fn install(world: &World, alice: &Access, versions: &[&str]) {
+pub async fn install(world: &World, alice: &Access, versions: &[&str]) {
     alice.apply(&crd(world, versions), true).await.expect("the CRD is taken");
     for version in versions {
         let of_kind = gadget_at(world, version);

@@ -144,7 +144,8 @@ pub enum Fault {
     /// This HTTP status with JSON that is no Kubernetes object, as a gateway answers that has no such route. Nothing is done.
     Json(u16),
     /// 429 as a server with too much to do writes it: a line of plain text, and so many seconds in
-    /// `Retry-After`. Nothing is done.
+    /// `Retry-After`. Nothing is done. The mark of its flow control is on these answers alone; that of an API
+    /// server is on all but a gateway's.
     TooMany(u32),
     /// The server does what was asked, and answers with this HTTP status and `reason` all the same, as when etcd
     /// or a proxy gives up too early. A watch is not opened.

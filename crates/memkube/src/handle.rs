@@ -134,7 +134,7 @@ impl Inner {
         }
         Ok(match &asked.target {
             Target::Health => Answer::Text(200, "ok"),
-            Target::Version => Answer::Raw(200, format!("{:#}", route::version())),
+            Target::Version => Answer::Raw(200, format!("{:#}", route::version(store.version))),
             Target::CoreVersions if in_one => Answer::Aggregated(discovery::aggregated(&shown, &[], true)),
             Target::CoreVersions => Answer::Json(200, discovery::core_versions(&shown)),
             Target::Groups if in_one => {

@@ -341,6 +341,12 @@ impl Cluster {
         self.inner.store.lock().compact();
     }
 
+    /// What `/version` says from now on, as of an API server that was upgraded behind a load balancer. Nothing else
+    /// changes.
+    pub fn set_version(&self, version: &'static str) {
+        self.inner.store.lock().version = version;
+    }
+
     /// The revision of the last write.
     pub fn revision(&self) -> u64 {
         self.inner.store.lock().revision()

@@ -194,8 +194,11 @@ impl Target {
     }
 }
 
+/// The release that it is.
+pub(super) const VERSION: &str = "v1.36.3";
+
 /// The answer of `/version`.
-pub(super) fn version() -> Value {
+pub(super) fn version(git_version: &str) -> Value {
     json!({
         "major": "1",
         "minor": "36",
@@ -203,7 +206,7 @@ pub(super) fn version() -> Value {
         "emulationMinor": "36",
         "minCompatibilityMajor": "1",
         "minCompatibilityMinor": "35",
-        "gitVersion": "v1.36.3",
+        "gitVersion": git_version,
         "gitCommit": "",
         "gitTreeState": "clean",
         "buildDate": "2026-01-01T00:00:00Z",

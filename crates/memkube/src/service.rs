@@ -268,10 +268,11 @@ impl Inner {
     }
 
     fn respond(self: Arc<Self>, answer: Answer, call: Call, fault: Fault) -> Response<ResponseBody> {
-        let name = self.name.clone();
-        let wait = match fault {
-            Fault::TooMany(seconds) => HeaderValue::from(seconds),
-            _ => HeaderValue::from_static("1"),
+        let (name, index) = (self.name.clone(), call.index);
+        let is_anothers = matches!(fault, Fault::Html(_) | Fault::Json(_));
+        let (is_flow_control, wait) = match fault {
+            Fault::TooMany(seconds) => (true, HeaderValue::from(seconds)),
+            _ => (false, HeaderValue::from_static("1")),
         };
         let full = |bytes: Bytes| match fault {
             Fault::HalfBody => {
@@ -295,8 +296,16 @@ impl Inner {
         let mut response = Response::new(body);
         *response.status_mut() = StatusCode::from_u16(code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
         response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
+        let headers = response.headers_mut();
         if code == 429 {
-            response.headers_mut().insert(RETRY_AFTER, wait);
+            headers.insert(RETRY_AFTER, wait);
+        }
+        // `WithAuditInit` in k8s.io/apiserver/pkg/endpoints/filters, and `setResponseHeaders` of its flow control.
+        if !is_anothers {
+            headers.insert("audit-id", HeaderValue::from(index));
+        }
+        if is_flow_control {
+            headers.insert("x-kubernetes-pf-flowschema-uid", HeaderValue::from_static("flow-schema"));
         }
         response
     }

@@ -15,6 +15,7 @@ use super::garbage::Task;
 use super::kinds::{self, Kind};
 use super::lag::Controllers;
 use super::rights::{self, Rights};
+use super::route;
 
 mod backup;
 mod view;
@@ -131,6 +132,8 @@ pub(super) struct Store {
     watchable: u64,
     /// How often it was restored.
     pub restores: u64,
+    /// What `/version` says.
+    pub version: &'static str,
 }
 
 impl Store {
@@ -155,6 +158,7 @@ impl Store {
             compacted: 1,
             watchable: 0,
             restores: 0,
+            version: route::VERSION,
         }
     }
 

@@ -33,6 +33,7 @@ pub fn settings(namespace: &str) -> Settings {
         interval: std::time::Duration::from_secs(3600),
         on_events: true,
         allow: Allow { loopback: true, http: false, proxy: false },
+        memory_limit: None,
     }
 }
 

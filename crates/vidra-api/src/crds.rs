@@ -6,7 +6,11 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
 };
 use kube::CustomResourceExt;
 
-use crate::{MemberCluster, VidraInventory, VidraResource, VidraTarget};
+use crate::{MemberCluster, VidraInventory, VidraResource, VidraTarget, labels::SCHEMA_ANNOTATION};
+
+/// The number of the schemas, which each CRD bears as an annotation. It is raised with each change of a schema: a hub
+/// does not start where one has a lower number than its own.
+pub const SCHEMA: u32 = 1;
 
 /// Every CRD of the hub, in the order of their names.
 #[must_use]
@@ -19,6 +23,8 @@ pub fn all() -> Vec<CustomResourceDefinition> {
             _ => &["status"],
         };
         written_whole(crd, whole);
+        let annotations = crd.metadata.annotations.get_or_insert_default();
+        annotations.insert(SCHEMA_ANNOTATION.to_owned(), SCHEMA.to_string());
     }
     for version in crds.iter_mut().flat_map(|crd| &mut crd.spec.versions) {
         let Some(root) = version.schema.as_mut().and_then(|schema| schema.open_api_v3_schema.as_mut()) else {

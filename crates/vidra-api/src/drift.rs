@@ -2,7 +2,7 @@
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, de::IgnoredAny};
 
 use crate::schema;
 
@@ -130,6 +130,21 @@ pub struct Change {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = FIELDS_MAX), extend("x-kubernetes-list-type" = "atomic"))]
     pub fields: Vec<ChangedField>,
+}
+
+/// Those changes of a status that this version knows; of a newer one's it could write none again.
+pub(crate) fn known_changes<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<Change>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Entry {
+        Known(Box<Change>),
+        Newer(IgnoredAny),
+    }
+    let known = |entry| match entry {
+        Entry::Known(change) => Some(*change),
+        Entry::Newer(IgnoredAny) => None,
+    };
+    Ok(Vec::<Entry>::deserialize(from)?.into_iter().filter_map(known).collect())
 }
 
 /// What is otherwise about an object.

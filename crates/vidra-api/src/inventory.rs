@@ -4,12 +4,14 @@
 mod text;
 
 use kube::{CustomResource, KubeSchema};
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, de::Error};
 
 use crate::schema;
 
 /// Most entries in one chunk.
 pub const ENTRIES_MAX: usize = 500;
+/// The form of inventories that this version writes, and the newest that it reads.
+pub const FORMAT: i32 = 1;
 /// Chunks of one target at most: a million objects.
 const CHUNKS_MAX: usize = 2000;
 
@@ -48,6 +50,15 @@ pub struct VidraInventorySpec {
     /// The member cluster.
     #[schemars(length(max = schema::LABEL_MAX))]
     pub cluster: String,
+    /// The uid of that cluster's Namespace kube-system, as it was when this was written: which cluster the objects are in,
+    /// whatever it is called. Unset: not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = schema::CLUSTER_UID_MAX))]
+    pub cluster_uid: Option<String>,
+    /// The form of this chunk. Unset: 1. A vidra-hub that knows no form as high neither deletes by it nor writes it.
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "known_format")]
+    #[schemars(range(min = 1))]
+    pub format: Option<i32>,
     /// Which chunk this is; the chunks of a target joined by number are its objects in apply order.
     #[schemars(range(min = 0, max = 99_999_999))]
     pub chunk: i32,
@@ -63,6 +74,16 @@ pub struct VidraInventorySpec {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = ENTRIES_MAX), extend("x-kubernetes-list-type" = "atomic"))]
     pub entries: Vec<InventoryEntry>,
+}
+
+/// What was added in a later form would be lost with the next write: it is not read at all.
+fn known_format<'de, D: Deserializer<'de>>(from: D) -> Result<Option<i32>, D::Error> {
+    match Option::<i32>::deserialize(from)? {
+        Some(format) if format > FORMAT => Err(D::Error::custom(format!(
+            "the format {format} is newer than {FORMAT}, the newest that is known"
+        ))),
+        format => Ok(format),
+    }
 }
 
 /// One object in the member. In JSON it is one string: an API server takes a fifth of the CPU for 200 strings that it
@@ -102,12 +123,25 @@ mod tests {
         let full = json!({
             "apiVersion": "vidra.dev/v1alpha1", "kind": "VidraInventory",
             "metadata": {"name": "shop.berlin.0", "namespace": "team-a"},
-            "spec": {"resource": "shop", "cluster": "berlin", "chunk": 0, "entries": [
+            "spec": {"resource": "shop", "cluster": "berlin", "clusterUid": "u", "format": 1, "chunk": 0, "entries": [
                 "apps/v1/Deployment/shop/web/done,adopted,wave=-1,settled=00ff/0a1b",
                 "/v1/Node//n/intended/",
             ]},
         });
         let read: VidraInventory = serde_json::from_value(full.clone()).unwrap();
         assert_eq!(serde_json::to_value(&read).unwrap(), full);
+    }
+
+    #[test]
+    fn an_inventory_without_a_format_is_of_the_first_and_one_of_a_newer_is_not_read() {
+        let spec = json!({"resource": "shop", "cluster": "berlin", "chunk": 0});
+        let read = |spec: &serde_json::Value| serde_json::from_value::<VidraInventorySpec>(spec.clone());
+        assert_eq!(read(&spec).unwrap().format, None);
+        assert_eq!(serde_json::to_value(read(&spec).unwrap()).unwrap(), spec, "nothing is added to it");
+        for (format, is_read) in [(1, true), (FORMAT, true), (FORMAT + 1, false), (i32::MAX, false)] {
+            let mut spec = spec.clone();
+            spec["format"] = json!(format);
+            assert_eq!(read(&spec).is_ok(), is_read, "{format}");
+        }
     }
 }

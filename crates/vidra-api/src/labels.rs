@@ -45,6 +45,8 @@ pub const WAVE: &str = "vidra.dev/wave";
 pub const APPLY: &str = "vidra.dev/apply";
 /// Annotation on an object of a manifest: Fail or Recreate.
 pub const ON_IMMUTABLE: &str = "vidra.dev/on-immutable";
+/// Annotation on the hub's own CRDs: the number of their schemas, [`crate::crds::SCHEMA`].
+pub const SCHEMA_ANNOTATION: &str = "vidra.dev/schema";
 /// Type of the Secrets that hold revisions.
 pub const REVISION_SECRET_TYPE: &str = "vidra.dev/revision";
 /// Name of the Secret that holds the hub id.

@@ -23,7 +23,7 @@ pub mod sources;
 pub mod target;
 
 pub use condition::{ConditionStatus, clip, find, set_condition};
-pub use conflicts::{Conflicts, ContainerDeletion, ExistingPolicy, FieldPolicy};
+pub use conflicts::{Conflicts, ContainerDeletion, ExistingPolicy, FieldPolicy, ManagerOperation, TakeFrom};
 pub use drift::{
     Change, ChangeKind, ChangedField, DriftPolicy, DriftSpec, IgnoreRule, IgnoreTarget, YieldPolicy,
 };

@@ -120,13 +120,14 @@ pub struct MemberClusterStatus {
     pub conditions: Vec<Condition>,
     /// The uid of the member's namespace kube-system: which cluster it is, whatever it is called.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(max = 128))]
+    #[schemars(length(max = schema::CLUSTER_UID_MAX))]
     pub uid: Option<String>,
-    /// The version of its API server.
+    /// The version of its API server, as it said when contact was found, or at most about ten minutes ago.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 128))]
     pub version: Option<String>,
-    /// When it last answered; written only when contact is lost.
+    /// When it was noticed that the member answers no more. Unset: it answers, be it only to refuse the credentials, or there
+    /// are none to ask it with.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::time")]
     pub last_contact_time: Option<Time>,

@@ -18,6 +18,8 @@ pub(crate) const SUBDOMAIN_MAX: usize = 253;
 pub(crate) const REVISION_MAX: usize = 64;
 /// Longest reason of ours.
 pub(crate) const REASON_MAX: usize = 128;
+/// Longest uid of a member's Namespace kube-system in characters; Kubernetes' own have 36.
+pub(crate) const CLUSTER_UID_MAX: usize = 128;
 /// Most entries in a list of cluster or namespace names.
 const NAME_LIST_MAX: usize = 1000;
 /// Most clusters that one entry of targets names. The API server multiplies the bounds from the root

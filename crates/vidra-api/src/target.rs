@@ -181,12 +181,13 @@ pub enum TargetState {
     Failed,
     /// Something else has to happen first.
     Waiting,
-    /// The member cannot be reached, so nobody knows.
-    Unknown,
     /// A person has stopped it, or its member does not allow the namespace any more.
     Suspended,
     /// The objects are being removed.
     Terminating,
+    /// The member cannot be reached, so nobody knows. A word of a newer version is read as this.
+    #[serde(other)]
+    Unknown,
 }
 
 /// Whether a member still has what was delivered.
@@ -196,7 +197,8 @@ pub enum DriftState {
     InSync,
     /// Some object differs or is missing.
     Drifted,
-    /// Nobody knows.
+    /// Nobody knows. A word of a newer version is read as this.
+    #[serde(other)]
     Unknown,
 }
 
@@ -249,7 +251,7 @@ pub struct VidraTargetStatus {
     #[serde(default)]
     pub drifted: i64,
     /// What differs, first the worst, and what was undone last; at most 100 entries.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "drift::known_changes")]
     #[schemars(length(max = drift::CHANGES_MAX), extend("x-kubernetes-list-type" = "atomic"))]
     pub changes: Vec<Change>,
     /// How many entries changes would have without its bound. Unset: all are there.
@@ -326,10 +328,11 @@ pub enum ObjectHealth {
     InProgress,
     /// It is being deleted.
     Terminating,
-    /// It says something that is not understood.
-    Unknown,
     /// It is not there: it is to come yet, or, where the note says so, it is gone and is left so.
     NotThere,
+    /// It says something that is not understood. A word of a newer version is read as this.
+    #[serde(other)]
+    Unknown,
 }
 
 /// A part of a revision that was applied and is waited for. reconcile.timeout runs from `since`.
@@ -378,7 +381,9 @@ mod tests {
                 "drift": {"policy": "Report",
                     "ignore": [{"target": {"namespace": "a", "name": "b"}, "paths": [".spec"]}],
                     "yield": "Standard"}, "prune": false,
-                "namespaceAndCRDDeletion": "WhenEmpty", "conflicts": {"existing": "Adopt", "fields": "Fail"},
+                "namespaceAndCRDDeletion": "WhenEmpty",
+                "conflicts": {"existing": "Adopt", "fields": "Fail",
+                    "takeFrom": [{"manager": "helm-controller", "operation": "Apply"}]},
                 "approvedRemoval": "0123456789",
                 "reconcile": {"interval": "10m"}, "suspend": true, "generation": 7,
             },
@@ -412,6 +417,32 @@ mod tests {
         spec.as_object_mut().unwrap().remove("desired");
         let error = serde_json::from_value::<VidraTargetSpec>(spec).unwrap_err();
         assert!(error.to_string().contains("desired"), "{error}");
+    }
+
+    #[test]
+    fn words_of_a_newer_version_in_a_status_are_read_as_unknown_and_its_changes_are_left_out() {
+        let change = |kind: &str| json!({"version": "v1", "kind": "ConfigMap", "name": "a", "change": kind, "detectedAt": "2026-01-02T03:04:05Z"});
+        let mut later = change("Modified");
+        later["detectedAt"] = json!({"form": 2});
+        let status = json!({
+            "state": "Canary", "drift": "Healing", "objects": 3,
+            "unready": [{"kind": "ConfigMap", "name": "a", "health": "Feverish"}],
+            "changes": [change("Renamed"), change("Extra"), later],
+        });
+        let read: VidraTargetStatus = serde_json::from_value(status).unwrap();
+        assert_eq!((read.state, read.drift), (Some(TargetState::Unknown), Some(DriftState::Unknown)));
+        assert_eq!((read.unready[0].health, read.objects), (ObjectHealth::Unknown, 3));
+        let kinds: Vec<_> = read.changes.iter().map(|change| change.change).collect();
+        assert_eq!(kinds, [crate::ChangeKind::Extra], "what is not known cannot be written again");
+        // As the schema names it.
+        assert_eq!(serde_json::to_value(TargetState::Unknown).unwrap(), json!("Unknown"));
+    }
+
+    #[test]
+    fn a_word_of_a_newer_version_in_a_spec_is_refused() {
+        let mut spec = serde_json::to_value(VidraTargetSpec::default()).unwrap();
+        spec["drift"]["policy"] = json!("Later");
+        serde_json::from_value::<VidraTargetSpec>(spec).unwrap_err();
     }
 
     #[test]

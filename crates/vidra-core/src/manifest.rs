@@ -4,6 +4,7 @@
 
 mod check;
 mod error;
+mod inline;
 mod mention;
 mod otherwise;
 mod split;
@@ -17,6 +18,7 @@ use std::{fmt, sync::Arc};
 use serde_json::Value;
 
 pub use error::{ManifestError, Place};
+pub use inline::check_inline;
 pub use mention::Words;
 
 use crate::object::Gvk;
@@ -26,6 +28,9 @@ use tree::{Budget, Fault};
 /// The most text that is read, all sources together and unpacked, in bytes: 16 MiB, several times the largest
 /// public manifests.
 pub const MAX_TEXT: usize = 16 * 1024 * 1024;
+/// The most that may stand in a VidraResource itself, its spec as JSON, in bytes: 1.25 MiB. etcd keeps objects of up to 1.5
+/// MiB, and its status and metadata need room; a manifest of the 1 MiB that the CRD takes fits, its line ends escaped.
+pub const MAX_INLINE: usize = 5 << 18;
 /// The most objects that may be declared together.
 pub const MAX_OBJECTS: usize = 10_000;
 /// The most memory that the objects may take together, aliases followed, in bytes; as `weight` has it.

@@ -76,6 +76,12 @@ pub enum Mutant {
     StarvedMisses,
     /// The leave to write outlives the Lease.
     LeaseAgeIgnored,
+    /// Which cluster a member is stands in its MemberCluster's status alone.
+    StatusAlone,
+    /// A member is asked for its version when it is met, and never again.
+    VersionOnce,
+    /// Nobody asks whether the hub's API server, after a watch ended, is as far as it was.
+    ReachUnasked,
     /// Large answers are read whether or not there is room.
     NoRoomAsked,
     /// What is not rendered yet, or cannot be, declares nothing.
@@ -112,6 +118,32 @@ pub enum Mutant {
     PagesForEver,
     /// All objects that bear an owner's label are noted.
     StraysForEver,
+    /// A server that asks to be left alone is asked again and again who answers there.
+    ProbesInARow,
+    /// Who may not be asked who answers is not lost, whatever is in doubt.
+    DoubtForEver,
+    /// What was recorded counts although no watch can be opened.
+    UnopenedTrusted,
+    /// An event between two lists that a watch asks for makes the pause before them short again.
+    ListsInARow,
+    /// Whoever held a Lease that was deleted is not there.
+    LostLeaseIsFree,
+    /// A single list for which a reconcile waits takes as long as it takes.
+    SingleListForEver,
+    /// What rests because its namespace is not allowed is looked at before anything is written.
+    RevokedAwaited,
+    /// A Secret whose member has left takes the place of one that is gone for a moment.
+    LeftRegisters,
+    /// Settings that could not be read at a start are those of a hub without any.
+    UnknownSettingsAreNone,
+    /// A list that took long to fail is asked for again at once by the next one that needs it.
+    SlowListsInARow,
+    /// One member may have all turns at reading lists.
+    ListsOfOneMember,
+    /// What its VidraResource is letting go counts among those that stay on a member.
+    LeaversStay,
+    /// Each object whose namespace is missing makes the namespace, and fails where another one did.
+    NamespaceForEach,
     /// A hub API whose versions went back is believed.
     RestoreUnnoticed,
     /// What cannot be read of the hub's objects is gone.
@@ -156,6 +188,62 @@ pub enum Mutant {
     AnyObject,
     /// A list is read for as long as it shows objects, recorded or not.
     EndlessListRead,
+    /// Whoever has the better priority goes first, for ever.
+    PriorityForEver,
+    /// A VidraResource is looked at for each status of its targets.
+    RollUpsAtOnce,
+    /// A watch of the hub's that was heard once is believed while it is silent.
+    SilentWatchTrusted,
+    /// However long nothing can be seen of one of the hub's kinds, the hub goes by what it saw.
+    BlindGoesOn,
+    /// Where a name cannot be looked up, the address that it led to a moment ago does not count.
+    NoLastAddress,
+    /// As many calls to the hub's API are under way as there are.
+    HubCallsUnbounded,
+    /// Of those who applied an object before only what they updated becomes the hub's with it.
+    OnlyUpdatesMove,
+    /// However short it went well, what fails again is tried again soon.
+    CalmAtOnce,
+    /// What a server asks to be waited for is not read.
+    RetryAfterUnread,
+    /// A list takes its turn before it is known whether the server answers.
+    TurnBeforeAnswer,
+    /// A single list takes no turn.
+    OnceWithoutTurn,
+    /// A call that the end of its session cut off counts as one that the member did not answer.
+    CutIsNoAnswer,
+    /// What does not keep the hub's marks is applied again at once.
+    UnmarkedAtOnce,
+    /// What a group that does not answer may hide lets a Namespace or CRD go.
+    StaleLetsGo,
+    /// What cannot be read of the hub's objects, and was not known before, is not there.
+    UnreadIsMissing,
+    /// Whatever schema the hub's CRDs have, what it writes is kept.
+    AnySchema,
+    /// What the process of before had sent has landed when the next one takes over.
+    LateWritesIgnored,
+    /// Whoever holds the Lease, it is this process that starts again.
+    HolderIsAnybody,
+    /// Where objects may be put is asked for each of them.
+    PlacesEach,
+    /// A VidraTarget is made for a member that has left since it was selected.
+    MadeForGone,
+    /// A target to which nothing was ever delivered waits for a MemberCluster that has left.
+    NothingWaits,
+    /// What was known of an object of the hub counts though it cannot be read any more.
+    KnownGoesOn,
+    /// A target without its VidraResource holds a member that leaves, for ever and in silence.
+    MissingHoldsLeaving,
+    /// However large a VidraResource itself is, it is delivered.
+    InlineUnbounded,
+    /// A status that is not taken whole is not written at all.
+    StatusWholeOrNot,
+    /// A status that was not taken whole is sent again at each look.
+    RefusedStatusAgain,
+    /// What all namespaces declare together may take any amount of memory.
+    HubUnbounded,
+    /// The log does not say of whom what may take much memory begins.
+    LargeUntold,
 }
 
 impl Mutant {
@@ -177,7 +265,10 @@ impl Mutant {
     ];
 
     /// Those that take away one guard each; docs/reference/safety.md names the test that notices.
-    pub const GUARDS: [Mutant; 60] = [
+    pub const GUARDS: [Mutant; 104] = [
+        Mutant::ReachUnasked,
+        Mutant::StatusAlone,
+        Mutant::VersionOnce,
         Mutant::ApprovesAnything,
         Mutant::MissingMemberAffirms,
         Mutant::UntracedDeleted,
@@ -216,6 +307,19 @@ impl Mutant {
         Mutant::LossUnnoticed,
         Mutant::PagesForEver,
         Mutant::StraysForEver,
+        Mutant::ProbesInARow,
+        Mutant::DoubtForEver,
+        Mutant::UnopenedTrusted,
+        Mutant::ListsInARow,
+        Mutant::LostLeaseIsFree,
+        Mutant::SingleListForEver,
+        Mutant::RevokedAwaited,
+        Mutant::LeftRegisters,
+        Mutant::UnknownSettingsAreNone,
+        Mutant::SlowListsInARow,
+        Mutant::ListsOfOneMember,
+        Mutant::LeaversStay,
+        Mutant::NamespaceForEach,
         Mutant::RestoreUnnoticed,
         Mutant::UnreadGone,
         Mutant::NothingHandedOver,
@@ -238,6 +342,34 @@ impl Mutant {
         Mutant::FoundWhileStarting,
         Mutant::AnyObject,
         Mutant::EndlessListRead,
+        Mutant::PriorityForEver,
+        Mutant::RollUpsAtOnce,
+        Mutant::SilentWatchTrusted,
+        Mutant::BlindGoesOn,
+        Mutant::NoLastAddress,
+        Mutant::HubCallsUnbounded,
+        Mutant::OnlyUpdatesMove,
+        Mutant::CalmAtOnce,
+        Mutant::RetryAfterUnread,
+        Mutant::TurnBeforeAnswer,
+        Mutant::OnceWithoutTurn,
+        Mutant::CutIsNoAnswer,
+        Mutant::UnmarkedAtOnce,
+        Mutant::StaleLetsGo,
+        Mutant::UnreadIsMissing,
+        Mutant::AnySchema,
+        Mutant::LateWritesIgnored,
+        Mutant::HolderIsAnybody,
+        Mutant::PlacesEach,
+        Mutant::MadeForGone,
+        Mutant::NothingWaits,
+        Mutant::KnownGoesOn,
+        Mutant::MissingHoldsLeaving,
+        Mutant::InlineUnbounded,
+        Mutant::StatusWholeOrNot,
+        Mutant::RefusedStatusAgain,
+        Mutant::HubUnbounded,
+        Mutant::LargeUntold,
     ];
 }
 

@@ -25,6 +25,7 @@ use self::expression::{Expression, Inputs, Uses};
 use crate::{
     fields::Path,
     manifest::{self, MAX_VALUES, ManifestObject},
+    mutants::{self, Mutant},
     object::{Gvk, ObjectKey},
     select::selects,
     weight::{self, Room},
@@ -184,19 +185,21 @@ impl Overrides {
         })
     }
 
-    /// Entries, by index, whose target holds for none of the objects, wherever they may go: `namespaces` are
-    /// those that objects which name none may be put into.
-    pub fn unmatched(&self, objects: &[ManifestObject], namespaces: &BTreeSet<String>) -> Vec<usize> {
-        let holds = |entry: &Entry, object: &ManifestObject| {
-            let placed = |namespace: &str| {
-                entry.target_holds(&object.gvk, &ObjectKey::new(&object.gvk, namespace, &object.name))
+    /// Entries, by index, whose target holds for none of the objects, wherever they may go: `may_be_in` says whether
+    /// objects which name no namespace may be put into this one. It is asked once for an entry, however many objects
+    /// there are: whoever declares them pays for no more than a comparison of each with each.
+    pub fn unmatched(&self, objects: &[ManifestObject], may_be_in: impl Fn(&str) -> bool) -> Vec<usize> {
+        let unmatched = |entry: &Entry| {
+            let wanted = entry.target.namespace.as_deref();
+            let may_be_put = || wanted.is_none_or(|wanted| wanted.is_empty() || may_be_in(wanted));
+            let once = may_be_put();
+            let is_there = |object: &ManifestObject| match &object.namespace {
+                Some(own) => wanted.is_none_or(|wanted| wanted == own),
+                None if mutants::is(Mutant::PlacesEach) => may_be_put(),
+                None => once,
             };
-            match &object.namespace {
-                Some(namespace) => placed(namespace),
-                None => placed("") || namespaces.iter().any(|namespace| placed(namespace)),
-            }
+            !objects.iter().any(|object| entry.holds(&object.gvk, &object.name) && is_there(object))
         };
-        let unmatched = |entry: &Entry| !objects.iter().any(|object| holds(entry, object));
         self.entries
             .iter()
             .enumerate()
@@ -283,12 +286,17 @@ impl Entry {
     }
 
     fn target_holds(&self, gvk: &Gvk, key: &ObjectKey) -> bool {
+        let namespace = self.target.namespace.as_deref();
+        self.holds(gvk, &key.name) && namespace.is_none_or(|wanted| *wanted == *key.namespace)
+    }
+
+    /// The same, whatever the namespace.
+    fn holds(&self, gvk: &Gvk, name: &str) -> bool {
         let same = |wanted: &Option<String>, is: &str| wanted.as_deref().is_none_or(|wanted| wanted == is);
-        same(&self.target.group, &gvk.group)
-            && same(&self.target.version, &gvk.version)
+        same(&self.target.name, name)
             && same(&self.target.kind, &gvk.kind)
-            && same(&self.target.namespace, &key.namespace)
-            && same(&self.target.name, &key.name)
+            && same(&self.target.group, &gvk.group)
+            && same(&self.target.version, &gvk.version)
     }
 
     fn apply(

@@ -31,10 +31,6 @@ impl Member<'_> {
 pub struct Selection {
     /// Member to destination namespace.
     pub targets: BTreeMap<String, String>,
-    /// Names in `clusterNames` that no member bears.
-    pub unknown: BTreeSet<String>,
-    /// Names in `excludeClusters` that no member bears.
-    pub unknown_excluded: BTreeSet<String>,
     /// Members that are named, and do not allow this namespace.
     pub forbidden: BTreeSet<String>,
     /// More that match by their labels, and do not allow this namespace: to this VidraResource they are not there.
@@ -69,7 +65,7 @@ pub fn namespaces(text: &str, most: usize) -> Result<BTreeSet<String>, String> {
 }
 
 /// Selects. Entries are joined by OR; the first that matches a member names its namespace, and this
-/// namespace is the default.
+/// namespace is the default. Each name is looked up once: there may be many thousands, and as many members.
 pub fn select(
     namespace: &str,
     targets: &[TargetSelector],
@@ -77,15 +73,20 @@ pub fn select(
     members: &[Member<'_>],
 ) -> Selection {
     let mut selection = Selection::default();
-    for member in members.iter().filter(|member| !excluded.iter().any(|name| name == member.name)) {
-        let Some(entry) = targets.iter().find(|entry| matches(entry, member)) else { continue };
+    let there: BTreeSet<&str> = members.iter().map(|member| member.name).collect();
+    let excluded: BTreeSet<&str> =
+        excluded.iter().map(String::as_str).filter(|name| there.contains(name)).collect();
+    let named = first_named(targets, |name| there.contains(name));
+    for member in members.iter().filter(|member| !excluded.contains(member.name)) {
+        let named = named.get(member.name).copied();
+        let Some(entry) = first_entry(targets, named, member.labels) else { continue };
         if member.leaving {
             continue;
         }
         if !member.allows(namespace) {
-            let barred = match targets.iter().any(|entry| names(entry, member)) {
-                true => &mut selection.forbidden,
-                false => &mut selection.closed,
+            let barred = match named {
+                Some(_) => &mut selection.forbidden,
+                None => &mut selection.closed,
             };
             barred.insert(member.name.to_owned());
             continue;
@@ -93,20 +94,43 @@ pub fn select(
         let destination = entry.namespace.as_deref().unwrap_or(namespace);
         selection.targets.insert(member.name.to_owned(), destination.to_owned());
     }
-    let named = targets.iter().filter_map(|entry| entry.cluster_names.as_ref()).flatten();
-    let is_unknown = |name: &&String| !members.iter().any(|member| member.name == **name);
-    selection.unknown = named.filter(is_unknown).cloned().collect();
-    selection.unknown_excluded = excluded.iter().filter(is_unknown).cloned().collect();
     selection
 }
 
-fn names(entry: &TargetSelector, member: &Member<'_>) -> bool {
-    entry.cluster_names.as_ref().is_some_and(|names| names.iter().any(|name| name == member.name))
+/// Names that no member bears.
+pub fn unknown<'a>(
+    names: impl Iterator<Item = &'a String>,
+    members: &BTreeSet<&str>,
+) -> impl Iterator<Item = &'a str> {
+    names.map(String::as_str).filter(|name| !members.contains(name))
 }
 
-fn matches(entry: &TargetSelector, member: &Member<'_>) -> bool {
-    let selected = entry.cluster_selector.as_ref().is_some_and(|selector| selects(selector, member.labels));
-    names(entry, member) || selected
+/// The names in `clusterNames`.
+pub fn named(targets: &[TargetSelector]) -> impl Iterator<Item = &String> {
+    targets.iter().filter_map(|entry| entry.cluster_names.as_ref()).flatten()
+}
+
+/// By the name of each member that is there and is named, the first entry that names it.
+fn first_named(targets: &[TargetSelector], is_there: impl Fn(&str) -> bool) -> BTreeMap<&str, usize> {
+    let mut first = BTreeMap::new();
+    for (index, entry) in targets.iter().enumerate() {
+        for name in entry.cluster_names.iter().flatten().filter(|name| is_there(name)) {
+            first.entry(name.as_str()).or_insert(index);
+        }
+    }
+    first
+}
+
+/// The first entry that selects these labels, or this one, which names the member, where none does before.
+fn first_entry<'a>(
+    targets: &'a [TargetSelector],
+    named: Option<usize>,
+    labels: &BTreeMap<String, String>,
+) -> Option<&'a TargetSelector> {
+    let before = targets.iter().take(named.unwrap_or(targets.len()));
+    let mut selected = before.filter_map(|entry| Some((entry, entry.cluster_selector.as_ref()?)));
+    let selected = selected.find(|(_, selector)| selects(selector, labels)).map(|(entry, _)| entry);
+    selected.or_else(|| targets.get(named?))
 }
 
 /// A label selector as Kubernetes defines it: all requirements hold; an empty one selects everything.
@@ -160,7 +184,6 @@ mod tests {
             &[],
         );
         assert_eq!(chosen(&selection), [("berlin", "shop"), ("tokyo", "rest")]);
-        assert_eq!(selection.unknown, BTreeSet::from(["paris".to_owned()]));
         assert!(selection.is_barred("austin") && !selection.is_barred("berlin"));
         assert_eq!((selection.forbidden.len(), selection.closed.len()), (0, 1));
     }
@@ -171,7 +194,6 @@ mod tests {
             run(json!([{"clusterNames": ["austin"]}, {"clusterSelector": {}}]), &["berlin", "berlim"]);
         assert_eq!(selection.forbidden, BTreeSet::from(["austin".to_owned()]));
         assert_eq!((chosen(&selection), selection.closed.len()), (vec![("tokyo", "team")], 0));
-        assert_eq!(selection.unknown_excluded, BTreeSet::from(["berlim".to_owned()]));
     }
 
     #[test]
@@ -210,6 +232,60 @@ mod tests {
         ] {
             let said = read(text).unwrap_err();
             assert!(said.contains(why), "{text}: {said}");
+        }
+    }
+
+    #[test]
+    fn names_that_no_member_bears_are_found_where_that_is_asked() {
+        let targets = json!([{"clusterNames": ["paris", "berlin"]}, {}, {"clusterNames": ["oslo"]}]);
+        let targets: Vec<TargetSelector> = serde_json::from_value(targets).unwrap();
+        let found: Vec<_> = unknown(named(&targets), &BTreeSet::from(["berlin", "tokyo"])).collect();
+        assert_eq!(found, ["paris", "oslo"]);
+    }
+
+    #[test]
+    fn each_name_is_looked_up_once_whoever_bears_it() {
+        let names = |from: usize| (from..from + 100).map(|n| format!("c{n}")).collect::<Vec<_>>();
+        let targets: Vec<TargetSelector> = serde_json::from_value(json!([
+            {"clusterNames": names(0)}, {"clusterSelector": {}}, {"clusterNames": names(50)},
+        ]))
+        .unwrap();
+        let asked = std::cell::Cell::new(0);
+        let first = first_named(&targets, |name| {
+            asked.set(asked.get() + 1);
+            matches!(name, "c7" | "c70" | "c140")
+        });
+        assert_eq!(first, BTreeMap::from([("c7", 0), ("c70", 0), ("c140", 2)]));
+        assert_eq!(asked.get(), 200);
+    }
+
+    proptest::proptest! {
+        /// An entry matches a member that it names, or whose labels it selects.
+        #[test]
+        fn the_first_entry_is_the_one_that_a_search_finds(
+            entries in proptest::collection::vec((proptest::collection::vec(0u8..4, 0..3), proptest::option::of(0u8..3)), 0..5),
+            label in 0u8..3,
+        ) {
+            let targets: Vec<TargetSelector> = entries
+                .iter()
+                .map(|(names, selector)| {
+                    let names: Vec<_> = names.iter().map(|name| format!("c{name}")).collect();
+                    let selector = selector.map(|one| json!({"matchLabels": {"env": one.to_string()}}));
+                    let namespace = format!("n{}", names.len());
+                    serde_json::from_value(json!({
+                        "clusterNames": names, "clusterSelector": selector, "namespace": namespace,
+                    }))
+                    .unwrap()
+                })
+                .collect();
+            let labels = BTreeMap::from([("env".to_owned(), label.to_string())]);
+            let found = entries.iter().position(|(names, selector)| names.contains(&1) || *selector == Some(label));
+            let named = first_named(&targets, |name| name == "c1").get("c1").copied();
+            let first = first_entry(&targets, named, &labels);
+            proptest::prop_assert_eq!(
+                first.map(std::ptr::from_ref),
+                found.map(|index| std::ptr::from_ref(&targets[index]))
+            );
         }
     }
 

@@ -7,6 +7,7 @@
 mod changes;
 mod counts;
 mod drifted;
+mod lean;
 mod progress;
 mod removing;
 mod resource;
@@ -16,6 +17,7 @@ mod unready;
 pub use changes::{Changes, changes};
 pub use counts::{Standing, counted, member_targets};
 pub use drifted::{FirstDrift, first_drift};
+pub use lean::Lean;
 pub use progress::{HEALTH_CHECK_TIMEOUT, left};
 pub use removing::{
     FINALIZERS, Going, HANDING_OVER, PRUNE_DELAYED, SETTLING, UNDER_WAY, going, is_out_of_reach, removing,

@@ -55,7 +55,7 @@ enum Chore {
         #[arg(long, value_name = "RUN", conflicts_with_all = ["seeds", "from", "from_tree"])]
         replay: Option<String>,
     },
-    /// Measures: apply, calls, heal, hubstate, isolation, memory, quiet, restart, scale.
+    /// Measures: apply, calls, heal, hubstate, isolation, memory, quiet, restart, scale, standby.
     Bench {
         /// Which.
         name: String,

@@ -28,13 +28,20 @@ impl Catalog {
         of.map(|(key, target)| (key.resource_key(), target.spec.revision.clone())).collect()
     }
 
+    /// The same of all namespaces.
+    pub fn all_revisions(&self) -> BTreeSet<(ResourceKey, String)> {
+        let inner = self.inner.read();
+        inner.targets.iter().map(|(key, target)| (key.resource_key(), target.spec.revision.clone())).collect()
+    }
+
     /// The target on a cluster, there or not, of the first VidraResource of which this is true, by namespace and name:
-    /// one that is declared, or of which a VidraTarget or an inventory is there.
+    /// one that is declared, or of which a VidraTarget or an inventory is there, whether or not it can be read.
     pub fn find_on(&self, cluster: &Arc<str>, is: impl Fn(&str, &str) -> bool) -> Option<TargetKey> {
         let inner = self.inner.read();
         let there = inner.by_cluster.get(cluster).into_iter().flatten();
         let held = inner.inventories.keys().filter(|key| key.cluster == *cluster);
-        let declared = inner.resources.keys().map(|key| (&key.namespace, &key.name));
+        let unread = inner.unread.owners_on(cluster);
+        let declared = inner.resources.keys().chain(&unread).map(|key| (&key.namespace, &key.name));
         let mut all = there.chain(held).map(|key| (&key.namespace, &key.resource)).chain(declared);
         let (namespace, resource) = all.find(|(namespace, name)| is(namespace, name))?;
         Some(TargetKey { namespace: namespace.clone(), resource: resource.clone(), cluster: cluster.clone() })
@@ -55,7 +62,7 @@ impl Catalog {
         alive.map(|(resource, _)| key(resource)).filter(|key| !inner.targets.contains_key(key)).collect()
     }
 
-    /// The first target on a cluster of which this is true.
+    /// The first target on a cluster that can be read and of which this is true.
     pub fn first_on(
         &self,
         cluster: &str,
@@ -63,13 +70,16 @@ impl Catalog {
     ) -> Option<TargetKey> {
         let inner = self.inner.read();
         let mut keys = inner.by_cluster.get(cluster).into_iter().flatten();
-        keys.find(|key| inner.targets.get(*key).is_some_and(|target| is(key, target))).cloned()
+        let is_read = |key: &TargetKey| !inner.unread.hides_target(key);
+        keys.find(|key| inner.targets.get(*key).is_some_and(|target| is_read(key) && is(key, target)))
+            .cloned()
     }
 
-    /// The VidraTargets on a cluster.
+    /// The VidraTargets on a cluster that can be read.
     pub fn fleet_on(&self, cluster: &str) -> BTreeMap<TargetKey, Arc<VidraTarget>> {
         let inner = self.inner.read();
         let keys = inner.by_cluster.get(cluster).into_iter().flatten();
+        let keys = keys.filter(|key| !inner.unread.hides_target(key));
         keys.filter_map(|key| Some((key.clone(), inner.targets.get(key)?.clone()))).collect()
     }
 

@@ -127,6 +127,19 @@ mod tests {
     }
 
     #[test]
+    fn what_the_hub_removed_is_remembered_until_the_watch_has_told_as_much() {
+        let mut floors = Floors::default();
+        for version in 1..=10_000 {
+            floors.remove((KIND, "team".into(), format!("shop.{version}")), version);
+            if version % 100 == 0 {
+                floors.tell(KIND, None, version);
+            }
+            assert!(floors.removed.len() < 100, "{version}");
+        }
+        assert_eq!((floors.removed.len(), floors.told.len()), (0, 1));
+    }
+
+    #[test]
     fn a_watch_of_one_namespace_tells_nothing_of_another() {
         let mut floors = Floors::default();
         let kind = Listed::Registrations;

@@ -1,5 +1,6 @@
-//! Events of one kind about many objects at once are one Event, on however many members: what comes within a moment is
-//! told together, with how many there are and the names of the first, or what there is to say of the first.
+//! Events of one kind about many objects, or many targets, at once are one Event, on however many members: what comes
+//! within a moment is told together, with how many there are and the names of the first, or what there is to say of the
+//! first.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -21,23 +22,39 @@ const MANAGERS: usize = 3;
 /// So many characters of what is said of one of several objects, so that all who are named find room in a note.
 const EACH_MAX: usize = 290;
 
-/// One kind of thing to say about objects of members.
+/// One kind of thing to say about objects of members, or about targets.
 #[derive(Clone, Copy, Debug)]
 pub struct Saying {
     /// Normal or Warning.
     pub severity: Severity,
     /// The Event's reason.
     pub reason: &'static str,
-    /// What follows "OBJECT on CLUSTER "; empty: of each object there is something else to say.
+    /// What there are many of.
+    pub of: Of,
+    /// What follows "OBJECT on CLUSTER ", or of a target "CLUSTER "; empty: of each there is something else to say.
     pub one: &'static str,
     /// What follows "N objects on CLUSTER ", or "N objects on M clusters ".
     pub many: &'static str,
 }
 
+/// What there are many of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Of {
+    /// Objects, on members.
+    Objects,
+    /// Targets: one on each member.
+    Targets,
+}
+
 impl Saying {
     /// A call for an object failed, or it was refused.
     pub const fn failure(reason: &'static str) -> Self {
-        Self { severity: Severity::Warning, reason, one: "", many: "" }
+        Self { severity: Severity::Warning, reason, of: Of::Objects, one: "", many: "" }
+    }
+
+    /// Something is amiss with a target.
+    pub const fn amiss(reason: &'static str) -> Self {
+        Self { of: Of::Targets, ..Self::failure(reason) }
     }
 }
 
@@ -46,7 +63,7 @@ impl Saying {
 pub struct One<'a> {
     /// The member that it is on.
     pub cluster: &'a str,
-    /// The object.
+    /// The object; of a target nothing.
     pub object: &'a str,
     /// The field managers who did it.
     pub by: &'a [String],
@@ -58,6 +75,7 @@ pub struct One<'a> {
 pub const DETECTED: Saying = Saying {
     severity: Severity::Warning,
     reason: "DriftDetected",
+    of: Of::Objects,
     one: "is not as declared",
     many: "are not as declared",
 };
@@ -66,6 +84,7 @@ pub const DETECTED: Saying = Saying {
 pub const CORRECTED: Saying = Saying {
     severity: Severity::Normal,
     reason: "DriftCorrected",
+    of: Of::Objects,
     one: "was not as declared and was applied again",
     many: "were not as declared and were applied again",
 };
@@ -74,6 +93,7 @@ pub const CORRECTED: Saying = Saying {
 pub const CONTENTION: Saying = Saying {
     severity: Severity::Warning,
     reason: "Contention",
+    of: Of::Objects,
     one: "is changed back again and again, and is repaired less often from now on",
     many: "are changed back again and again, and are repaired less often from now on",
 };
@@ -82,8 +102,18 @@ pub const CONTENTION: Saying = Saying {
 pub const ADOPTED: Saying = Saying {
     severity: Severity::Normal,
     reason: "Adopted",
+    of: Of::Objects,
     one: "was there before and was taken over",
     many: "were there before and were taken over",
+};
+
+/// A target has what it is to have.
+pub const READY: Saying = Saying {
+    severity: Severity::Normal,
+    reason: "TargetReady",
+    of: Of::Targets,
+    one: "is as declared",
+    many: "are as declared",
 };
 
 /// What belongs together: the uid of what it is about, and the reason.
@@ -154,8 +184,12 @@ impl Gathered {
         };
         let only = if objects.len() == 1 { objects.keys().next() } else { None };
         let place = only.cloned().unwrap_or_else(|| format!("{} clusters", objects.len()));
+        let all = match saying.of {
+            Of::Objects => format!("{count} objects on {place}"),
+            Of::Targets => format!("{count} targets"),
+        };
         if saying.one.is_empty() {
-            return each(&place, only.is_some(), count, first, &more);
+            return each(&all, only.is_some(), count, first, &more);
         }
         let by = match by.is_empty() {
             true => String::new(),
@@ -164,20 +198,22 @@ impl Gathered {
                 format!("; by {}", quoted.join(", "))
             }
         };
-        let named = |(cluster, object): &(String, String)| match only {
-            Some(_) => object.clone(),
-            None => format!("{object} on {cluster}"),
+        let named = |(cluster, object): &(String, String)| match (saying.of, only) {
+            (Of::Targets, _) => cluster.clone(),
+            (Of::Objects, Some(_)) => object.clone(),
+            (Of::Objects, None) => format!("{object} on {cluster}"),
         };
         let listed = first.iter().map(named).collect::<Vec<_>>().join(", ");
-        match count {
-            1 => format!("{listed} on {place} {}{by}", saying.one),
-            _ => format!("{count} objects on {place} {}: {listed}{more}{by}", saying.many),
+        match (count, saying.of) {
+            (1, Of::Objects) => format!("{listed} on {place} {}{by}", saying.one),
+            (1, Of::Targets) => format!("{listed} {}{by}", saying.one),
+            _ => format!("{all} {}: {listed}{more}{by}", saying.many),
         }
     }
 }
 
-/// What is said of the first of so many objects, in this place.
-fn each(place: &str, is_one_cluster: bool, count: usize, first: &[(String, String)], more: &str) -> String {
+/// What is said of the first of so many.
+fn each(all: &str, is_one_cluster: bool, count: usize, first: &[(String, String)], more: &str) -> String {
     if let ([(cluster, one)], 1) = (first, count) {
         return format!("{cluster}: {one}");
     }
@@ -190,7 +226,7 @@ fn each(place: &str, is_one_cluster: bool, count: usize, first: &[(String, Strin
     };
     let said: Vec<String> = first.iter().enumerate().map(said).collect();
     let more = if more.is_empty() { String::new() } else { format!(";{more}") };
-    format!("{count} objects on {place}: {}{more}", said.join("; "))
+    format!("{all}: {}{more}", said.join("; "))
 }
 
 #[cfg(test)]
@@ -250,6 +286,31 @@ mod tests {
         assert_eq!(
             everywhere(Saying::failure("AlreadyExists"), 2, "c exists; delete it"),
             "2 objects on 2 clusters: (1) edge-00: c exists; delete it; (2) edge-01: c exists; delete it"
+        );
+    }
+
+    #[test]
+    fn many_targets_are_one_event_and_one_is_told_by_its_cluster() {
+        let of_targets = |saying: Saying, clusters: usize, message: &str| {
+            let bursts = Bursts::default();
+            let group = ("uid".to_owned(), saying.reason);
+            for number in 0..clusters {
+                let cluster = format!("edge-{number:02}");
+                let one = One { cluster: &cluster, object: "", by: &[], message };
+                bursts.add(&group, saying, one, Event::default);
+            }
+            bursts.take(&group).unwrap().1
+        };
+        assert_eq!(of_targets(READY, 1, ""), "edge-00 is as declared");
+        assert_eq!(
+            of_targets(READY, 50, ""),
+            "50 targets are as declared: edge-00, edge-01, edge-02 and 47 more"
+        );
+        let unknown = Saying::amiss("TargetUnknown");
+        assert_eq!(of_targets(unknown, 1, "out of reach"), "edge-00: out of reach");
+        assert_eq!(
+            of_targets(unknown, 50, "out of reach"),
+            "50 targets: (1) edge-00: out of reach; (2) edge-01: out of reach; (3) edge-02: out of reach; and 47 more"
         );
     }
 

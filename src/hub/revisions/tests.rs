@@ -53,7 +53,7 @@ async fn members_with_equal_inputs_share_what_is_rendered_and_others_share_what_
     let key = ResourceKey::new("team", "shop");
     let render = async |cluster: &str, inputs: Option<&OverrideInputs>| {
         let scope_of = |_: &Gvk| Some(Scope::Namespaced);
-        revisions.render(&key, &parsed, "shop", &scope_of, (cluster, inputs), usize::MAX).await.unwrap()
+        revisions.render(&key, &parsed, "shop", &scope_of, (cluster, inputs), Bounds::NONE).await.unwrap()
     };
     let (plain, berlin) = (render("austin", None).await, render("berlin", Some(&inputs("eu"))).await);
     assert!(Arc::ptr_eq(&plain, &render("lima", None).await));
@@ -74,6 +74,27 @@ async fn members_with_equal_inputs_share_what_is_rendered_and_others_share_what_
     assert_eq!(held, 3, "the plain one, berlin's and lima's");
 }
 
+/// A member's users choose which kinds it serves.
+#[tokio::test]
+async fn what_a_revision_was_on_a_member_with_other_kinds_is_let_go_of() {
+    let revisions = revisions();
+    let object =
+        |nth: usize| format!("{{apiVersion: example.com/v1, kind: Kind{nth}, metadata: {{name: a}}}}");
+    let mut declared = resource(json!([]));
+    declared.spec.manifest = Some((0..7).map(object).collect::<Vec<_>>().join("\n---\n"));
+    let (_, parsed) = revisions.parse(&declared, Vec::new()).await.unwrap();
+    let key = ResourceKey::new("team", "shop");
+    for round in 0..100_usize {
+        let scope_of = move |gvk: &Gvk| {
+            let nth = gvk.kind.strip_prefix("Kind").and_then(|nth| nth.parse::<usize>().ok()).unwrap();
+            ((round >> nth) & 1 == 1).then_some(Scope::Namespaced)
+        };
+        revisions.render(&key, &parsed, "shop", &scope_of, ("berlin", None), Bounds::NONE).await.unwrap();
+    }
+    let held = revisions.rendered.lock().values().map(|held| held.lock().len()).sum::<usize>();
+    assert_eq!(held, 1, "berlin's");
+}
+
 #[tokio::test]
 async fn what_all_members_together_make_of_a_revision_is_bounded() {
     let revisions = revisions();
@@ -81,7 +102,8 @@ async fn what_all_members_together_make_of_a_revision_is_bounded() {
     let key = ResourceKey::new("team", "shop");
     let render = async |key: &ResourceKey, region: &str, most: usize| {
         let (inputs, scope_of) = (inputs(region), |_: &Gvk| Some(Scope::Namespaced));
-        revisions.render(key, &parsed, "shop", &scope_of, (region, Some(&inputs)), most).await
+        let bounds = Bounds { bytes: most, ..Bounds::NONE };
+        revisions.render(key, &parsed, "shop", &scope_of, (region, Some(&inputs)), bounds).await
     };
     let first = render(&key, "region-0", usize::MAX).await.unwrap();
     let most = 20 * first.own_weight();
@@ -116,8 +138,8 @@ async fn what_the_resources_of_a_namespace_declare_together_is_bounded_and_other
             .hold(&key(namespace, name), &parsed, bounds)
             .map_err(|error| (error.invalid(), error.to_string()))
     };
-    let objects = |objects| Some(Bounds { objects, bytes: usize::MAX });
-    let bytes = |bytes| Some(Bounds { objects: usize::MAX, bytes });
+    let objects = |objects| Some(Bounds { objects, ..Bounds::NONE });
+    let bytes = |bytes| Some(Bounds { bytes, ..Bounds::NONE });
     assert!(hold("team", "shop", objects(2)).is_ok());
     // What is held of itself does not count beside it.
     assert!(hold("team", "shop", objects(2)).is_ok());
@@ -137,6 +159,93 @@ async fn what_the_resources_of_a_namespace_declare_together_is_bounded_and_other
     assert!(hold("team", "new", objects(7)).is_err());
     revisions.keep(&key("team", "kept"), &std::collections::BTreeSet::new());
     assert!(hold("team", "new", objects(7)).is_ok());
+}
+
+#[tokio::test]
+async fn what_all_namespaces_have_together_is_bounded_as_it_is_read_and_as_it_comes_out() {
+    let revisions = revisions();
+    let (_, parsed) = revisions.parse(&resource(json!([])), Vec::new()).await.unwrap();
+    let key = |namespace: &str| ResourceKey::new(namespace, "shop");
+    let within = |hub: usize| Bounds { hub, ..Bounds::NONE };
+    let render = async |namespace: &str, bounds: Bounds| {
+        let scope_of = |_: &Gvk| Some(Scope::Namespaced);
+        revisions.render(&key(namespace), &parsed, "shop", &scope_of, ("berlin", None), bounds).await
+    };
+    let one = parsed.weight;
+    assert!(revisions.hold(&key("team"), &parsed, Some(within(one))).is_ok());
+    let desired = render("team", Bounds::NONE).await.unwrap();
+    let both = revisions.taken(|_| true);
+    assert!(both > one && both == one + revisions.rendered_bytes(|_| true));
+    // What is held of itself does not count beside it; what others have does, however it is held.
+    assert!(revisions.hold(&key("team"), &parsed, Some(within(one))).is_ok());
+    let refused = revisions.hold(&key("others"), &parsed, Some(within(both + one - 1))).unwrap_err();
+    assert_eq!((refused.invalid(), refused.unavailable(), refused.is_full()), ("HubFull", "HubFull", true));
+    let told = refused.to_string();
+    for words in [format!("take {} bytes", both + one), format!("of {} ", both + one - 1)] {
+        assert!(told.contains(&words) && told.contains("setting hubMaxBytes"), "{told}");
+    }
+    assert!(revisions.hold(&key("others"), &parsed, Some(within(both + one))).is_ok());
+    let most = within(revisions.taken(|_| true) + 1);
+    let refused = render("others", most).await.err().map(|error| error.unavailable());
+    assert_eq!(refused, Some("HubFull"), "as it comes out there is no room for it");
+    assert!(Arc::ptr_eq(&render("team", most).await.unwrap(), &desired), "what is there is had");
+    assert!(render("others", most.twice()).await.is_ok(), "what is delivered has as much room again");
+    assert!(revisions.hold(&key("third"), &parsed, None).is_ok(), "what was let in before is held");
+}
+
+/// Set in the process that ends in the middle of large work: in which.
+const ENDS: &str = "VIDRA_TEST_ENDS";
+
+#[test]
+fn the_last_line_of_the_log_of_a_process_that_ends_in_large_work_says_whose_that_was() {
+    if let Ok(step) = std::env::var(ENDS) {
+        return ends(&step);
+    }
+    let path = "hub::revisions::tests::the_last_line_of_the_log_of_a_process_that_ends_in_large_work_says_whose_that_was";
+    for (step, words) in
+        [("read", ["bytes=2097154", "overrides=false"]), ("render", ["bytes=162", "overrides=true"])]
+    {
+        let ran = std::process::Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", path, "--nocapture"])
+            .env(ENDS, step)
+            .env_remove("RUST_LOG")
+            .output()
+            .unwrap();
+        assert!(!ran.status.success(), "{step}: it ends in the middle");
+        let said = String::from_utf8_lossy(&ran.stderr);
+        let last = said.lines().last().unwrap_or_default();
+        for words in words.into_iter().chain(["team/shop", step, " INFO "]) {
+            assert!(last.contains(words), "{step}: {said}");
+        }
+    }
+}
+
+/// In a process of its own.
+fn ends(step: &str) {
+    crate::telemetry::start(false, "info");
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let revisions = revisions();
+    let (mut declared, mut sources) = (resource(json!([])), Vec::new());
+    match step {
+        "read" => {
+            declared.spec.manifest = None;
+            sources.push(source("ConfigMap large, key a", &format!("#{}\n", "x".repeat(2 << 20))));
+        }
+        _ => declared = resource(by_label()),
+    }
+    let parsed = runtime.block_on(revisions.parse(&declared, sources));
+    let Ok((_, parsed)) = parsed else { std::process::abort() };
+    let looks = std::sync::atomic::AtomicUsize::new(0);
+    let scope_of = |_: &Gvk| {
+        // The first look is for what is rendered already.
+        match looks.fetch_add(1, std::sync::atomic::Ordering::Relaxed) {
+            0 => Some(Scope::Namespaced),
+            _ => std::process::abort(),
+        }
+    };
+    let (key, inputs) = (ResourceKey::new("team", "shop"), inputs("eu"));
+    let render = revisions.render(&key, &parsed, "shop", &scope_of, ("berlin", Some(&inputs)), Bounds::NONE);
+    let _ = runtime.block_on(render);
 }
 
 /// In one thread: while one VidraResource is being rendered, those of other namespaces are parsed and rendered, and what
@@ -161,7 +270,7 @@ async fn what_takes_long_to_render_holds_up_nobody_elses() {
             Some(Scope::Namespaced)
         };
         let key = ResourceKey::new("team", "bomb");
-        of_slow.render(&key, &of_bomb, "shop", &scope_of, ("berlin", None), usize::MAX).await.unwrap();
+        of_slow.render(&key, &of_bomb, "shop", &scope_of, ("berlin", None), Bounds::NONE).await.unwrap();
         *in_time.lock()
     });
     let others = tasks.spawn(async move {
@@ -170,7 +279,8 @@ async fn what_takes_long_to_render_holds_up_nobody_elses() {
         let mut turns = 0;
         for number in 0..50 {
             let key = ResourceKey::new("others", &format!("shop-{number}"));
-            let render = || revisions.render(&key, &parsed, "shop", &scope_of, ("berlin", None), usize::MAX);
+            let render =
+                || revisions.render(&key, &parsed, "shop", &scope_of, ("berlin", None), Bounds::NONE);
             let declared = resource(json!([]));
             let own = revisions.parse(&declared, Vec::new());
             assert!(own.now_or_never().is_none(), "its own namespace waits for its turn");

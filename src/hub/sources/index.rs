@@ -213,10 +213,10 @@ impl SourceIndex {
         same.then(|| reading.revision.clone())
     }
 
-    /// Remembers a reading.
+    /// Remembers a reading, unless the VidraResource has gone meanwhile.
     pub fn remember(&self, user: &ResourceKey, reading: Reading) {
         let mut inner = self.inner.write();
-        let sources = inner.of.get(user).cloned().unwrap_or_default();
+        let Some(sources) = inner.of.get(user).cloned() else { return };
         for (source, version) in sources.into_iter().zip(&reading.versions) {
             // Of one that came into use after its namespace was listed, the watch tells changes only.
             inner.seen.entry(source).or_insert_with(|| Some(version.clone()));

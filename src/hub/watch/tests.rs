@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::{
+    hub::catalog::Lack,
     queue::{Limits, Queue, TargetKey},
     seams::SeededRng,
     serve::metrics::Metrics,
@@ -67,4 +68,29 @@ fn one_that_is_not_listed_any_more_is_not_named_any_more() {
     assert_eq!(catalog.unread_inventory(&key).as_deref(), Some("shop.berlin.3"));
     catalog.listed(kind, None, &BTreeSet::new(), 9);
     assert_eq!(catalog.unread_inventory(&key), None);
+}
+
+#[test]
+fn what_was_known_of_one_that_cannot_be_read_any_more_is_neither_shown_nor_missing() {
+    let (catalog, kind) = (catalog(), Listed::Resources);
+    let key = ResourceKey::new("team", "shop");
+    let declared = |policy: &str, version: &str| {
+        let object = json!({
+            "apiVersion": "vidra.dev/v1alpha1", "kind": "VidraResource",
+            "metadata": {"name": "shop", "namespace": "team", "uid": "u", "resourceVersion": version},
+            "spec": {"targets": [], "deletionPolicy": policy},
+        });
+        object.to_string()
+    };
+    let shown = |policy: &str, version: &str| {
+        show::<VidraResource>(&catalog, kind, text(&declared(policy, version)), |_| false);
+        catalog.find_resource(&key).map(|held| held.resource_version())
+    };
+    assert_eq!(shown("Delete", "5"), Ok(Some("5".to_owned())));
+    assert_eq!(shown("Later", "6"), Err(Lack::Unread));
+    assert_eq!((catalog.resource(&key), catalog.resources_in("team").len()), (None, 1), "it is there");
+    assert_eq!(shown("Orphan", "7"), Ok(Some("7".to_owned())));
+    assert_eq!(shown("Later", "8"), Err(Lack::Unread));
+    hide::<VidraResource>(&catalog, kind, text(&declared("Later", "9")));
+    assert_eq!(catalog.find_resource(&key), Err(Lack::Missing));
 }

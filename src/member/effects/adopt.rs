@@ -9,13 +9,17 @@ use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
 use vidra_api::{ExistingPolicy, FieldPolicy};
 use vidra_core::{
-    fields,
+    fields::{self, Apart, Earlier},
     mutants::{self, Mutant},
     object::ObjectKey,
     render::Declared,
+    unseen,
 };
 
-use super::{Actor, Outcome, Step};
+use super::{
+    Actor, Outcome, Step,
+    contest::{MANAGER_MAX, MANAGERS, some},
+};
 use crate::member::{
     error::{CallError, Class},
     live::Live,
@@ -23,11 +27,14 @@ use crate::member::{
 
 /// What client-side `kubectl apply` keeps; it would be of yesterday from now on.
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
+/// Longest apiVersion that is told of an entry: a group is a DNS subdomain, a version a DNS label.
+const API_VERSION_MAX: usize = 253 + 1 + 63;
 
 impl Actor<'_> {
     /// A foreign object bears the name.
     pub(super) async fn meet(&self, declared: &Declared, live: Live) -> Step {
         let api_version = declared.gvk.api_version();
+        let (manager, earlier) = (&self.owner.manager, self.earlier(&api_version));
         let existing = self.owner.conflicts.existing;
         let existing = match mutants::is(Mutant::AdoptUnasked) {
             true => ExistingPolicy::Adopt,
@@ -43,54 +50,77 @@ impl Actor<'_> {
             }),
             ExistingPolicy::AdoptIfEqual => {
                 let would = self.rehearse(declared, &live, true).await?;
-                let ours = fields::own_apply_entry(&would.json, &self.owner.manager);
+                let ours = fields::own_apply_entry(&would.json, manager);
                 if let Some(paths) = ours.and_then(|ours| differing(&live, &would, ours, &declared.body)) {
                     return Ok(differs(&declared.key, &self.some_paths(&declared.key, &paths)));
                 }
-                let manager = &self.owner.manager;
                 let entries = ours.and_then(|ours| {
-                    fields::parted(&live.json, manager, &api_version, ours)
+                    fields::parted(&live.json, manager, &earlier, ours)
                         .or_else(|| fields::claimed(&live.json, manager, &api_version, ours))
                 });
                 self.take_over(declared, live, entries, json!({})).await
             }
             ExistingPolicy::Adopt => {
+                let moved = fields::absorbed(&live.json, manager, &earlier);
                 if self.owner.conflicts.fields == FieldPolicy::Fail
-                    && let Some(refused) = self.others_hold(declared, &live, None).await?
+                    && let Some(refused) = self.others_hold(declared, &live, moved.as_ref()).await?
                 {
                     return Ok(refused);
                 }
-                let entries = match self.claim(declared, &live).await? {
-                    None => fields::absorbed(&live.json, &self.owner.manager, &api_version),
-                    claimed => claimed,
-                };
+                let entries = self.claim(declared, &live).await?.or(moved);
                 self.take_over(declared, live, entries, json!({})).await
             }
         }
     }
 
-    /// Whether managers other than those whose fields are taken over anyway (those of the hub `from` too) hold what is
-    /// declared otherwise.
+    /// From whom fields move to this hub with an object that is declared in this apiVersion.
+    pub(super) fn earlier<'b>(&'b self, api_version: &'b str) -> Earlier<'b> {
+        Earlier { api_version, named: &self.owner.conflicts.take_from }
+    }
+
+    /// Whether somebody holds what is declared otherwise, once the managedFields are as they are to become (`moved`;
+    /// `None`: as they are).
     pub(super) async fn others_hold(
         &self,
         declared: &Declared,
         live: &Live,
-        from: Option<&str>,
+        moved: Option<&Value>,
     ) -> Result<Option<Outcome>, CallError> {
         match self.rehearse(declared, live, false).await {
             Ok(_) => Ok(None),
             Err(error) => match &error.class {
                 Class::FieldConflict(contested) => {
-                    let mut holders = fields::contenders(&live.json, &self.owner.manager, contested);
-                    holders.retain(|(manager, _)| {
-                        !fields::EARLIER_APPLIERS.contains(&manager.as_str())
-                            && !from.is_some_and(|hub| fields::is_of_hub(manager, hub))
-                    });
+                    let entries = moved.unwrap_or(&live.json["metadata"]["managedFields"]);
+                    let then = json!({"metadata": {"managedFields": entries}});
+                    let holders = fields::contenders(&then, &self.owner.manager, contested);
                     Ok((!holders.is_empty()).then(|| self.contested(&declared.key, &holders, contested)))
                 }
                 _ => Err(error),
             },
         }
+    }
+
+    /// What earlier appliers keep of an object that is taken over, and what to do, in a sentence.
+    fn apart(&self, declared: &Declared, live: &Live) -> Option<String> {
+        let key = &declared.key;
+        let keeps = |one: &Apart| {
+            let manager = unseen::shown(&one.manager, MANAGER_MAX);
+            let api_version = unseen::shown(&one.api_version, API_VERSION_MAX);
+            let fields = match one.paths.is_empty() {
+                true => "what it set".to_owned(),
+                false => self.some_paths(key, &one.paths),
+            };
+            format!("{manager:?} keeps {fields} in {api_version}")
+        };
+        let apart = self.earlier(&declared.gvk.api_version()).apart(&live.json);
+        let named: Vec<String> = apart.iter().map(keeps).collect();
+        (!named.is_empty()).then(|| {
+            format!(
+                "{key} was taken over, but {}, and not in the declared apiVersion: what you drop of these fields stays \
+                 in the member; remove it there by hand",
+                some(&named, MANAGERS)
+            )
+        })
     }
 
     /// Makes `live`, and no other object, ours: first its managedFields become `entries`, and `change` is done to its
@@ -102,6 +132,7 @@ impl Actor<'_> {
         entries: Option<Value>,
         mut change: Value,
     ) -> Step {
+        let apart = self.apart(declared, &live);
         if let Some(entries) = entries {
             change["managedFields"] = entries;
         }
@@ -122,7 +153,7 @@ impl Actor<'_> {
             sent => sent?,
         };
         tracing::info!(cluster = %self.session.cluster, object = %declared.key, "taken over");
-        Ok(Outcome::Adopted { uid })
+        Ok(Outcome::Adopted { uid, apart })
     }
 
     /// Changes metadata of exactly the object that was read.

@@ -27,11 +27,11 @@ use crate::{
 /// So many paths are named.
 pub(super) const PATHS: usize = 5;
 /// Longest name of a manager, as the API server has it.
-const MANAGER_MAX: usize = 128;
+pub(super) const MANAGER_MAX: usize = 128;
 /// Longest text of one that is named.
 const NAMED_MAX: usize = 512;
 /// So many managers are named.
-const MANAGERS: usize = 3;
+pub(super) const MANAGERS: usize = 3;
 
 /// Another VidraResource that applies the object, beside this one.
 enum Rank {

@@ -6,7 +6,10 @@ use kube::{
     api::GetParams,
     core::{ApiResource, Request},
 };
-use vidra_core::object::{Gvk, Scope};
+use vidra_core::{
+    mutants::{self, Mutant},
+    object::{Gvk, Scope},
+};
 
 use super::{Actor, reading};
 use crate::member::{
@@ -32,14 +35,21 @@ pub(super) enum Contents {
 
 impl Actor<'_> {
     /// Lists what lies in a live Namespace or CustomResourceDefinition. A kind that cannot be listed may hide
-    /// objects: then it is not empty. Errors: no answer, so nobody knows.
+    /// objects: then it is not empty. Errors: no answer, or none of a group, so nobody knows.
     pub(super) async fn contents(&self, live: &Live) -> Result<Contents, CallError> {
         if let Some(why) = self.unready().await? {
             return Ok(why);
         }
         let kinds = self.session.discover().await?;
+        // Mostly that passes; and what is let go stays for good.
         if let Some(stale) = kinds.stale.first() {
-            return Ok(Contents::Foreign(format!("the member cannot say now what {stale} serves")));
+            let message = format!(
+                "the member cannot say now what {stale} serves, so nobody knows what is in it; see kubectl get apiservices in the member"
+            );
+            return match mutants::is(Mutant::StaleLetsGo) {
+                true => Ok(Contents::Foreign(message)),
+                false => Err(CallError { class: Class::Server, message }),
+            };
         }
         if live.json["kind"] == "CustomResourceDefinition" {
             return self.of_kind(live, &kinds).await;

@@ -17,16 +17,19 @@ impl Actor<'_> {
         if self.owner.take_over_from.as_deref() != Some(other) {
             return Ok(owned(&declared.key, other, self.owner.take_over_from.as_deref()));
         }
+        let (manager, api_version) = (&self.owner.manager, declared.gvk.api_version());
+        let earlier = self.earlier(&api_version);
+        let (moved, marks) = match fields::inherited(&live.json, other, manager, &earlier).unzip() {
+            // That hub's label is all that there is of it.
+            (None, _) => (fields::absorbed(&live.json, manager, &earlier), None),
+            inherited => inherited,
+        };
         if self.owner.conflicts.fields == FieldPolicy::Fail
-            && let Some(refused) = self.others_hold(declared, &live, Some(other)).await?
+            && let Some(refused) = self.others_hold(declared, &live, moved.as_ref()).await?
         {
             return Ok(refused);
         }
-        let (manager, api_version) = (&self.owner.manager, declared.gvk.api_version());
-        let (entries, marks) = match self.claim(declared, &live).await? {
-            None => fields::inherited(&live.json, other, manager, &api_version).unzip(),
-            claimed => (claimed, None),
-        };
+        let entries = self.claim(declared, &live).await?.or(moved);
         let nulls = |keys: Vec<String>| {
             let nulls: Map<String, Value> = keys.into_iter().map(|key| (key, Value::Null)).collect();
             json!({"labels": nulls, "annotations": nulls})

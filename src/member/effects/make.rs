@@ -2,6 +2,7 @@
 
 use k8s_openapi::api::core::v1::Namespace;
 use kube::{Api, api::PostParams};
+use tokio::time::Instant;
 use vidra_core::{
     directives::ApplyMode,
     object::{Gvk, ObjectKey},
@@ -29,9 +30,10 @@ impl Actor<'_> {
     pub(super) async fn create_only(&self, declared: &Declared) -> Result<String, CallError> {
         let mut body = self.body(declared);
         body["metadata"]["resourceVersion"] = "1".into();
+        let sent = Instant::now();
         let answer = match self.send(declared, &body, false).await {
             Err(error) if error.class == (Class::Namespace { terminating: false }) => {
-                match self.create_namespace(&declared.key.namespace).await? {
+                match self.create_namespace(&declared.key.namespace, sent).await? {
                     true => self.send(declared, &body, false).await,
                     // It is not missing: a webhook says so.
                     false => Err(error),
@@ -39,7 +41,12 @@ impl Actor<'_> {
             }
             answer => answer,
         };
-        if answer.as_ref().is_err_and(is_unsure) {
+        // What the end of the session cut off may have been sent, and may land while the next session is at work. That
+        // one makes it only where there is none, for the inventory has had it since before it was sent; and takes it for
+        // gone only when nothing can land any more: it has the same notes, and this pass holds the target until this one is
+        // written.
+        let is_cut = |error: &CallError| error.class == Class::Withdrawn && self.session.has_ended();
+        if answer.as_ref().is_err_and(|error| error.is_unsure() || is_cut(error)) {
             self.session.note_landing(&declared.key);
         }
         answer
@@ -55,8 +62,9 @@ impl Actor<'_> {
         }
     }
 
-    /// Plain, unlabelled, outside the inventory: it is not ours and is never deleted. False: it was there.
-    async fn create_namespace(&self, name: &str) -> Result<bool, CallError> {
+    /// Plain, unlabelled, outside the inventory: it is not ours and is never deleted. False: it was there when the call was
+    /// `sent` that found it missing.
+    async fn create_namespace(&self, name: &str, sent: Instant) -> Result<bool, CallError> {
         let missing = |message: String| CallError { class: Class::Namespace { terminating: false }, message };
         if !self.owner.create_namespaces {
             return Err(missing(format!(
@@ -74,24 +82,20 @@ impl Actor<'_> {
         namespace.metadata.name = Some(name.to_owned());
         let api: Api<Namespace> = Api::all(self.session.client.clone());
         let about = self.changing(&declared);
-        match self
-            .session
-            .call(self.token, "create", about, api.create(&PostParams::default(), &namespace))
-            .await
-        {
-            Ok(_) => Ok(true),
-            Err(error) if error.class == Class::Conflict => Ok(false),
-            Err(error) if error.class == Class::Forbidden => Err(missing(format!(
-                "namespace {name:?} is missing and the hub may not create it; create it in the member: {error}"
-            ))),
-            Err(error) => Err(error),
-        }
+        let create = async {
+            let parameters = PostParams::default();
+            let call = api.create(&parameters, &namespace);
+            match self.session.call(self.token, "create", about, call).await {
+                Ok(_) => Ok(true),
+                Err(error) if error.class == Class::Conflict => Ok(false),
+                Err(error) if error.class == Class::Forbidden => Err(missing(format!(
+                    "namespace {name:?} is missing and the hub may not create it; create it in the member: {error}"
+                ))),
+                Err(error) => Err(error),
+            }
+        };
+        self.session.namespaces.make(name, sent, create).await
     }
-}
-
-/// It may have been made all the same: a server that fails behind its store says so as it does of a wrong field.
-fn is_unsure(error: &CallError) -> bool {
-    matches!(error.class, Class::Transport | Class::Server | Class::InvalidField)
 }
 
 /// A create-only apply found an object of the name: the server looks at the fields' managers before it looks at the

@@ -103,6 +103,9 @@ impl Actor<'_> {
             self.fold(&declared.gvk, live, Source::Read);
             return Ok(Outcome::Leaving);
         }
+        if let Some(rest) = self.session.former_land_in() {
+            return Ok(Outcome::TooEarly { rest });
+        }
         let api = self.api(key, self.resource(&declared.gvk)?);
         tracing::info!(cluster = %self.session.cluster, object = %key, fields, "deleted to be made again");
         if let Deletion::Going = self.delete_exactly(&api, key, &live).await? {

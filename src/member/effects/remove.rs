@@ -52,6 +52,10 @@ impl Actor<'_> {
     /// Deletes or releases, after a live read that proves the object ours.
     pub(super) async fn remove(&self, effect: &Effect, uid: &str, parting: Parting) -> Step {
         let key = &effect.key;
+        // What is not there may be made after this look, and what was removed may be made again.
+        if let Some(rest) = self.session.former_land_in() {
+            return Ok(Outcome::TooEarly { rest });
+        }
         let Some((gvk, resource)) = self.address(&effect.gvk).await? else {
             return Ok(match self.session.is_gone_for_good(&effect.gvk) {
                 true => Outcome::Gone,

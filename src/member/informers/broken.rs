@@ -1,7 +1,7 @@
 //! Objects that a member shows and nobody can read: each is named, and hides no other. What was known of it stays:
 //! nothing is decided about it until it can be read again.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use vidra_core::object::ObjectKey;
 
@@ -24,6 +24,11 @@ impl Unread {
             return BTreeMap::new();
         }
         keys.filter_map(|key| Some((key.clone(), self.objects.get(key)?.1.to_owned()))).collect()
+    }
+
+    /// Nobody follows these places any more.
+    pub(super) fn forget(&mut self, ended: &BTreeSet<Place>) {
+        self.objects.retain(|_, (place, _)| !ended.contains(place));
     }
 
     fn add(&mut self, place: &Place, key: ObjectKey, why: &'static str) -> bool {

@@ -18,6 +18,17 @@ impl Informers {
         }
     }
 
+    /// How many entries there are, by what they are of; for tests, which look that what is gone leaves none.
+    pub fn entries(&self) -> [(&'static str, usize); 4] {
+        let state = self.state.lock();
+        [
+            ("informers", state.running.len()),
+            ("targets with informers", state.looked.len()),
+            ("places that rest", state.rests.len()),
+            ("places listed once", state.once.len()),
+        ]
+    }
+
     /// A target is gone.
     pub fn forget(&self, target: &TargetKey) {
         self.state.lock().looked.remove(target);

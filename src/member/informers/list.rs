@@ -3,6 +3,8 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     pin::pin,
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
 };
 
 use kube::core::ApiResource;
@@ -13,7 +15,7 @@ use vidra_core::{
 };
 
 use super::{
-    Informers, Place, State,
+    Informers, Once, Place, State,
     reader::{Broken, Item, Reader},
     run::{Course, Run},
 };
@@ -21,6 +23,7 @@ use crate::{
     member::{
         error::{CallError, Class},
         records::Source,
+        token::Withdrawn,
     },
     queue::TargetKey,
     wire::pages::Pages,
@@ -28,6 +31,8 @@ use crate::{
 
 /// Objects of a list beyond those that are recorded, and objects that nobody can read: with more it is given up.
 const BEYOND_MAX: usize = 10_000;
+/// How closely the time of a list is counted.
+const STEP: Duration = Duration::from_secs(1);
 
 /// A list under way.
 struct Listing<'a> {
@@ -65,6 +70,10 @@ impl<'a> Listing<'a> {
         name: &(dyn Fn(&Broken) + Send + Sync),
     ) -> Result<(), CallError> {
         loop {
+            if pages.is_at_start() {
+                // It may have waited for its turn until now.
+                self.mark = self.informers.records.mark();
+            }
             let more = pages.next(&mut |text, is_cut| self.take(text, is_cut, name)).await?;
             if self.beyond > BEYOND_MAX && !mutants::is(Mutant::EndlessListRead) {
                 return Err(CallError::endless(
@@ -112,24 +121,29 @@ impl Run {
     /// Lists all, and says so when it takes long. It goes on all the same: begun again, a long list would never end.
     pub(super) async fn list_in_time(&self, course: &mut Course) -> Result<String, CallError> {
         let within = self.registry.tuning.now().cache_sync_timeout;
+        self.in_line.store(false, Ordering::Relaxed);
         let mut listing = pin!(self.list(course));
-        match timeout(within, &mut listing).await {
-            Ok(listed) => listed,
-            Err(_) => {
-                let why = format!("its first list takes longer than {within:?}");
-                self.set_state(State::Failing(why));
-                listing.await
+        let mut left = within;
+        while !left.is_zero() {
+            let step = left.min(STEP);
+            match timeout(step, &mut listing).await {
+                Ok(listed) => return listed,
+                // The member is not late: it would be asked.
+                Err(_) if self.in_line.load(Ordering::Relaxed) => {}
+                Err(_) => left -= step,
             }
         }
+        let why = format!("its first list takes longer than {within:?}");
+        self.set_state(State::Failing(why));
+        listing.await
     }
 
     /// Lists all and folds it; the resourceVersion behind which to watch.
     async fn list(&self, course: &mut Course) -> Result<String, CallError> {
         let registry = &self.registry;
-        // Never fails: turns do not end.
-        let turn = registry.turns.list().await.ok();
         let mut listing = Listing::new(registry, &self.place, &self.reader);
-        let mut pages = Pages::new(&self.reader.wire, &mut course.page, registry.page, turn);
+        let pages = Pages::new(&self.reader.wire, &mut course.page, registry.page, Some(&registry.turns));
+        let mut pages = pages.with_line(&self.in_line);
         let began = Instant::now();
         let read = listing.read(&mut pages, &|one| self.name_broken(one)).await;
         registry.note_list(&self.place, began, read.as_ref().err());
@@ -154,21 +168,53 @@ impl Run {
 }
 
 impl Informers {
-    /// Lists one place and folds it.
+    /// Lists one place and folds it. What several ask for at once is listed for all of them: of those that wait for a list
+    /// under way, which may be older than what they know of, one lists again.
     pub(super) async fn list_once(&self, place: &Place, resource: &ApiResource) -> Result<(), CallError> {
         if let Some(rest) = self.at_rest(place) {
             return Err(rest.error);
         }
+        let order = || self.next_id.fetch_add(1, Ordering::Relaxed);
+        let (asked, last) = (order(), self.last_list(place));
+        let mut last = last.lock().await;
+        if let Some((_, listed)) = last.as_ref().filter(|(began, _)| *began > asked) {
+            return listed.clone();
+        }
+        let number = order();
+        let read = self.list_single(place, resource).await;
+        *last = Some((number, read.clone()));
+        read
+    }
+
+    /// One list, for which a reconcile waits: so it ends with the session, and does not take longer than an informer's may.
+    async fn list_single(&self, place: &Place, resource: &ApiResource) -> Result<(), CallError> {
         let (reader, began) = (self.reader(place, resource), Instant::now());
         let mut size = self.page;
         let mut listing = Listing::new(self, place, &reader);
-        let mut pages = Pages::new(&reader.wire, &mut size, self.page, None);
-        let read = listing.read(&mut pages, &|_| {}).await;
+        let turns = (!mutants::is(Mutant::OnceWithoutTurn)).then_some(&self.turns);
+        let mut pages = Pages::new(&reader.wire, &mut size, self.page, turns);
+        let within = match mutants::is(Mutant::SingleListForEver) {
+            true => Duration::MAX,
+            false => self.tuning.now().cache_sync_timeout,
+        };
+        let read = timeout(within, listing.read(&mut pages, &|_| {}));
+        let read = match self.stop.run_until_cancelled(read).await {
+            Some(Ok(read)) => read,
+            Some(Err(_)) => Err(CallError::late_list(within)),
+            None => Err(Withdrawn::Ended.into()),
+        };
         self.note_list(place, began, read.as_ref().err());
         self.notify(match &read {
             Ok(()) => listing.end(pages.version().parse().unwrap_or(0)),
             Err(_) => listing.woken,
         });
         read
+    }
+
+    /// The last single list of a place, for as long as somebody waits for it.
+    fn last_list(&self, place: &Place) -> Arc<Once> {
+        let mut state = self.state.lock();
+        state.once.retain(|_, once| Arc::strong_count(once) > 1);
+        state.once.entry(place.clone()).or_default().clone()
     }
 }

@@ -16,7 +16,7 @@ use vidra_core::{
 use crate::{
     member::{error::CallError, live::Live},
     settings::tuning::Tuning,
-    wire::{self, Glance, LONGEST_NAME, TOO_LARGE, Wire, flow::Flow, is_name},
+    wire::{self, Glance, LONGEST_NAME, TOO_LARGE, Wire, flow::Flow, is_name, pace::Pace},
 };
 
 /// Where one informer reads, and what belongs there.
@@ -85,9 +85,9 @@ impl Reader {
         Self { wire, resource, gvk, namespace, hub }
     }
 
-    /// Its watches send, with all others of the member, no more than that.
-    pub(super) fn with(self, flow: Arc<Flow>) -> Self {
-        Self { wire: self.wire.with(flow), ..self }
+    /// Its watches send, with all others of the member, no more than that, and what it asks waits with all else.
+    pub(super) fn with(self, flow: Arc<Flow>, pace: Arc<Pace>) -> Self {
+        Self { wire: self.wire.with(flow).with_pace(pace), ..self }
     }
 
     /// Reads one object of a list; `is_cut`: of one that is too large this is the metadata.

@@ -6,9 +6,12 @@
 //!   +-------+
 //! ```
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicU32, Ordering},
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU32, Ordering},
+    },
+    time::Duration,
 };
 
 use futures::future::BoxFuture;
@@ -36,6 +39,8 @@ use crate::{
     },
 };
 
+/// What is recorded counts for as long as this though no watch can be opened.
+const UNOPENED_MOST: Duration = Duration::from_secs(60);
 /// So many objects that cannot be read are named by one informer.
 const NAMED_MOST: u32 = 100;
 
@@ -48,6 +53,8 @@ pub(super) struct Run {
     pub(super) id: u64,
     /// Objects that were named because they cannot be read.
     pub(super) named: AtomicU32,
+    /// Its list waits for a turn.
+    pub(super) in_line: AtomicBool,
 }
 
 /// What an informer knows of its own way.
@@ -67,6 +74,10 @@ pub(super) struct Course {
     pauses: Pauses,
     /// After watches that sent too much: an event between two of them does not make these short again.
     floods: Pauses,
+    /// Before lists for which a watch has asked, likewise.
+    lists: Pauses,
+    /// Since when no watch could be opened.
+    unopened: Option<Instant>,
 }
 
 /// Why a watch is not gone on with.
@@ -103,6 +114,8 @@ impl Run {
             spread,
             pauses: Pauses::default(),
             floods: Pauses::default(),
+            lists: Pauses::default(),
+            unopened: None,
         };
         loop {
             while let Some(rest) = self.registry.at_rest(&self.place) {
@@ -152,7 +165,16 @@ impl Run {
             let began = Instant::now();
             let opened = self.reader.wire.watch(&version, WATCH_SECONDS, WATCH_OPENS).await;
             let ended = match opened {
-                Ok(lines) => self.session(course, &mut version, lines).await,
+                Ok(lines) => {
+                    course.unopened = None;
+                    self.session(course, &mut version, lines).await
+                }
+                Err(error) if self.is_unopened_for_long(course) => {
+                    course.down = true;
+                    self.set_state(State::Failing(format!("its watch cannot be opened: {error}")));
+                    course.pauses.pause(self.registry.rng.as_ref()).await;
+                    return After::List;
+                }
                 Err(error) => Ended::Broken(error),
             };
             match ended {
@@ -179,16 +201,6 @@ impl Run {
                     self.set_state(State::Failing(why));
                     return After::List;
                 }
-                Ended::Broken(error) if error.is_transport() => {
-                    self.registry.doubt.raise();
-                    tracing::debug!(place = %self.place, %error, "watch");
-                    course.pauses.pause(self.registry.rng.as_ref()).await;
-                    // A server that was restored would be silent until it is as far again.
-                    let reaches = self.reader.wire.reaches(&version, PAGE_WITHIN).await;
-                    if reaches.is_err_and(|error| error.class == Class::Expired) {
-                        return After::List;
-                    }
-                }
                 Ended::Broken(error) => match error.class {
                     // It goes on from where it was.
                     Class::Flood => {
@@ -201,7 +213,7 @@ impl Run {
                         return After::List;
                     }
                     Class::Expired => {
-                        course.pauses.pause(self.registry.rng.as_ref()).await;
+                        course.lists.pause(self.registry.rng.as_ref()).await;
                         return After::List;
                     }
                     // The kind has gone, or is not yet served.
@@ -209,6 +221,9 @@ impl Run {
                         return After::Blind(error);
                     }
                     _ => {
+                        if error.is_transport() {
+                            self.registry.doubt.raise();
+                        }
                         tracing::debug!(place = %self.place, %error, "watch");
                         course.pauses.pause(self.registry.rng.as_ref()).await;
                         // A server that was restored would be silent until it is as far again.
@@ -220,6 +235,13 @@ impl Run {
                 },
             }
         }
+    }
+
+    /// A watch could not be opened: nothing tells any more, for so long that what is recorded counts for nothing. The member
+    /// answers otherwise, or its session would say so.
+    fn is_unopened_for_long(&self, course: &mut Course) -> bool {
+        let since = *course.unopened.get_or_insert_with(Instant::now);
+        since.elapsed() >= UNOPENED_MOST && !mutants::is(Mutant::UnopenedTrusted)
     }
 
     /// One watch from its beginning to its end.
@@ -257,7 +279,7 @@ impl Run {
                         // What it said is lost.
                         Err(error) => {
                             tracing::warn!(place = %self.place, %error, "a watch cannot be read; all is listed");
-                            course.pauses.pause(registry.rng.as_ref()).await;
+                            course.lists.pause(registry.rng.as_ref()).await;
                             return Ended::Due;
                         }
                     };
@@ -359,6 +381,9 @@ impl Run {
             Line::Error(_) => {}
         }
         course.pauses.reset();
+        if mutants::is(Mutant::ListsInARow) {
+            course.lists.reset();
+        }
     }
 
     pub(super) fn name_broken(&self, one: &Broken) {

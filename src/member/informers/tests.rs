@@ -2,6 +2,7 @@
 
 mod floods;
 mod sizes;
+mod turns;
 
 use std::{
     sync::atomic::{AtomicBool, AtomicUsize},
@@ -18,7 +19,7 @@ use vidra_core::{kubeconfig::Allow, render::HashKey};
 use super::*;
 use crate::{
     knobs::Knobs,
-    member::records::Secrecy,
+    member::{budget::Shared, records::Secrecy},
     queue::Limits,
     seams::{SeededRng, SystemClock},
     serve::metrics::Metrics,
@@ -48,6 +49,7 @@ pub(super) fn tuning() -> Arc<Tuning> {
         interval: Duration::from_secs(600),
         on_events: true,
         allow: Allow::default(),
+        memory_limit: None,
     }))
 }
 
@@ -68,6 +70,7 @@ fn deps(said: Arc<Mutex<Vec<String>>>) -> SessionDeps {
         tuning: tuning(),
         wake_targets: Arc::new(|_| {}),
         warn: Arc::new(move |_, reason, note| said.lock().push(format!("{reason}: {note}"))),
+        late: None,
     }
 }
 
@@ -181,7 +184,12 @@ async fn settled(
 }
 
 fn informers(client: Client, said: Arc<Mutex<Vec<String>>>) -> Arc<Informers> {
-    let deps = deps(said);
+    sharing(client, said, Shared::default())
+}
+
+/// The same of one of several members that share these turns.
+fn sharing(client: Client, said: Arc<Mutex<Vec<String>>>, calls: Shared) -> Arc<Informers> {
+    let deps = SessionDeps { calls, ..deps(said) };
     let records = Arc::new(Records::new(
         deps.hub.clone(),
         Secrecy { salt: deps.salt.clone(), tuning: deps.tuning.clone() },
@@ -193,7 +201,7 @@ fn informers(client: Client, said: Arc<Mutex<Vec<String>>>) -> Arc<Informers> {
         records,
         &deps,
         TaskTracker::new(),
-        (CancellationToken::new(), Arc::default()),
+        (CancellationToken::new(), Arc::default(), Arc::default()),
     )
 }
 
@@ -228,6 +236,30 @@ async fn where_all_namespaces_are_forbidden_each_in_use_has_an_informer_counted_
     informers.restart();
     let states = settled(&informers, &one, &needs(&["b"])).await;
     assert_eq!(states, BTreeMap::from([(place(""), State::Synced)]));
+    informers.stop.cancel();
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_known_of_a_place_goes_with_its_last_user() {
+    let informers = informers(guarded(&["a", "b"], Arc::default()), Arc::default());
+    let one = TargetKey::new("t", "one", "berlin");
+    let key = |namespace: &str, nth: usize| ObjectKey::new(&gvk(), namespace, &format!("n{nth}"));
+    settled(&informers, &one, &needs(&["a"])).await;
+    // A member's users can make any number of objects that nobody can read.
+    for nth in 0..10_000 {
+        informers.add_broken(&place("a"), key("a", nth), "too deep");
+    }
+    settled(&informers, &one, &needs(&["b"])).await;
+    informers.add_broken(&place("b"), key("b", 0), "too deep");
+    let unread = informers.unread([key("a", 0), key("b", 0)].iter());
+    assert_eq!(unread.keys().collect::<Vec<_>>(), [&key("b", 0)], "those of before take no room");
+    informers.restart();
+    assert_eq!(informers.unread([key("b", 0)].iter()).len(), 0, "all is listed again");
+    settled(&informers, &one, &needs(&["b"])).await;
+    assert!(informers.is_confined(&gvk()));
+    informers.release(&one);
+    assert!(!informers.is_confined(&gvk()));
+    assert_eq!(informers.counts(), (0, 0));
     informers.stop.cancel();
 }
 

@@ -74,11 +74,10 @@ impl Verification {
 /// Lists all and compares, page by page; nothing is folded.
 pub(super) async fn verify(run: &Run, mut size: u32) -> Result<Found, CallError> {
     let registry = &run.registry;
-    let turn = registry.turns.list().await.ok();
     let mark = registry.records.mark();
     let mut seen = BTreeSet::new();
     let mut found = Found { mark, ..Found::default() };
-    let mut pages = Pages::new(&run.reader.wire, &mut size, registry.page, turn);
+    let mut pages = Pages::new(&run.reader.wire, &mut size, registry.page, Some(&registry.turns));
     let mut take = |text: &str, is_cut| match run.reader.listed(text, is_cut) {
         // A watch that tells of it is not behind, and neither is one whose records have no room for it.
         Item::Object(key, _) if !registry.records.takes(&key) => {}

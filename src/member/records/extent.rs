@@ -3,7 +3,10 @@
 use std::collections::BTreeSet;
 
 use vidra_api::names::OwnerHash;
-use vidra_core::object::{Gvk, ObjectKey};
+use vidra_core::{
+    mutants::{self, Mutant},
+    object::{Gvk, ObjectKey},
+};
 
 use super::{Inner, Records, targets_of};
 use crate::queue::TargetKey;
@@ -16,10 +19,19 @@ fn is_within(key: &ObjectKey, gvk: &Gvk, namespace: &str) -> bool {
 }
 
 impl Inner {
-    /// What a list of one kind that began at `mark` did not show, and nothing else has shown since.
-    fn unseen(&self, gvk: &Gvk, namespace: &str, seen: &BTreeSet<ObjectKey>, mark: u64) -> Vec<ObjectKey> {
+    /// What a list of one kind that began at `mark` did not show, and nothing else has shown since in a version above `at`.
+    fn unseen(
+        &self,
+        gvk: &Gvk,
+        namespace: &str,
+        seen: &BTreeSet<ObjectKey>,
+        (mark, at): (u64, u64),
+    ) -> Vec<ObjectKey> {
+        let is_older = |version: u64| version != 0 && version <= at;
         let unseen = self.objects.iter().filter(|(key, record)| {
-            is_within(key, gvk, namespace) && !seen.contains(*key) && record.folded <= mark
+            is_within(key, gvk, namespace)
+                && !seen.contains(*key)
+                && (record.folded <= mark || is_older(record.resource_version))
         });
         unseen.map(|(key, _)| key.clone()).collect()
     }
@@ -27,8 +39,8 @@ impl Inner {
 
 impl Records {
     /// Ends a list of one kind (in one namespace, unless empty) that began at `mark` and has this resourceVersion (0: that
-    /// is no number): what was not listed and not folded since is gone, and so is what a call is answered with that was
-    /// sent before.
+    /// is no number): what was not listed is gone, unless it was folded since in a newer version. That goes for the answers of
+    /// calls too, whether they came while it was read or are still to come: no watch tells of what is older than the list.
     pub fn listed(
         &self,
         gvk: &Gvk,
@@ -38,13 +50,14 @@ impl Records {
     ) -> Vec<TargetKey> {
         let mut inner = self.inner.lock();
         let inner = &mut *inner;
+        let version = if mutants::is(Mutant::AnswersOutlast) { 0 } else { version };
         inner.note_unlisted(version, |key| is_within(key, gvk, namespace) && !seen.contains(key));
-        let gone = inner.unseen(gvk, namespace, seen, mark);
+        let gone = inner.unseen(gvk, namespace, seen, (mark, version));
         let owners: BTreeSet<OwnerHash> = gone.iter().flat_map(|key| inner.vanish(key)).collect();
         targets_of(&owners, &inner.owners)
     }
 
-    /// What [`Records::listed`] would take for gone.
+    /// What [`Records::listed`] would take for gone, had its list no version.
     pub fn unseen(
         &self,
         gvk: &Gvk,
@@ -52,7 +65,7 @@ impl Records {
         seen: &BTreeSet<ObjectKey>,
         mark: u64,
     ) -> Vec<ObjectKey> {
-        self.inner.lock().unseen(gvk, namespace, seen, mark)
+        self.inner.lock().unseen(gvk, namespace, seen, (mark, 0))
     }
 
     /// The resourceVersion under which an object is recorded.

@@ -5,10 +5,7 @@
 //! would bring back an object that is gone, for good. The last of what arrived is kept, for each object with a
 //! call under way: so at most as many as there are calls.
 
-use vidra_core::{
-    mutants::{self, Mutant},
-    object::{Gvk, ObjectKey},
-};
+use vidra_core::object::{Gvk, ObjectKey};
 
 use super::{Inner, Records, Source};
 use crate::{
@@ -88,7 +85,7 @@ impl Inner {
     /// Calls are under way for objects that a list of this version (0: it is no number) does not show: what they are answered
     /// with is gone, unless it is newer.
     pub(super) fn note_unlisted(&mut self, at: u64, is_unlisted: impl Fn(&ObjectKey) -> bool) {
-        if at == 0 || mutants::is(Mutant::AnswersOutlast) {
+        if at == 0 {
             return;
         }
         for (_, calls) in self.flights.iter_mut().filter(|(key, _)| is_unlisted(key)) {

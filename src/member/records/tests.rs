@@ -83,6 +83,7 @@ fn secrecy() -> Secrecy {
         interval: Duration::from_secs(600),
         on_events: true,
         allow: Allow { loopback: false, http: false, proxy: false },
+        memory_limit: None,
     };
     Secrecy { salt: HashKey::new([7; 32]), tuning: Arc::new(Tuning::new(&settings)) }
 }
@@ -119,6 +120,22 @@ fn another_value_is_drift_and_wakes_once() {
     assert_eq!(records.fold(&gvk(), live(12, "slow", false), Source::Watch), [], "and no news");
     assert_eq!(records.fold(&gvk(), live(13, "fast", true), Source::Answer(&owner())), []);
     assert_eq!(drift(&records), Drift::None);
+}
+
+#[test]
+fn what_an_answer_has_undone_goes_with_its_owner_and_with_all_records() {
+    let records = applied();
+    let ways: [fn(&Records); 2] = [|records| records.forget(&owner()), Records::clear];
+    for forgets in ways {
+        records.declare(owner(), 0, target(), desired(), Arc::default());
+        records.fold(&gvk(), live(10, "fast", true), Source::Answer(&owner()));
+        records.fold(&gvk(), live(11, "slow", false), Source::Watch);
+        records.fold(&gvk(), live(12, "fast", true), Source::Answer(&owner()));
+        assert_eq!(records.inner.lock().healed.len(), 1);
+        forgets(&records);
+        assert_eq!(records.inner.lock().healed.len(), 0);
+        records.clear();
+    }
 }
 
 #[test]
@@ -222,6 +239,20 @@ fn an_answer_of_an_object_that_a_later_list_does_not_show_makes_no_ghost() {
         let woken = records.land(&key());
         assert_eq!(records.view(&owner(), &key(), &desired()).is_some(), is_there, "{answered}");
         assert_eq!(woken.is_empty(), is_there, "{answered}");
+
+        // The answer comes while the list is read.
+        let records = self::records();
+        let mark = records.mark();
+        records.depart(&key());
+        records.fold(&gvk(), live(answered, "fast", true), Source::Answer(&owner()));
+        records.land(&key());
+        let woken = records.listed(&gvk(), "", &nothing, (mark, 12));
+        assert_eq!(
+            records.view(&owner(), &key(), &desired()).is_some(),
+            is_there,
+            "{answered}, while it is read"
+        );
+        assert_eq!(woken.is_empty(), is_there, "{answered}, while it is read");
     }
 }
 

@@ -122,6 +122,7 @@ impl Records {
         inner.objects.clear();
         inner.vanished.clear();
         inner.strays.clear();
+        inner.healed.clear();
         inner.forget_news(|_| true);
     }
 

@@ -2,29 +2,42 @@
 
 use kube::ResourceExt;
 use vidra_api::{VidraTarget, VidraTargetSpec, labels::FINALIZER, target::Desired as Wish};
-use vidra_core::status::{Problem, is_torn_down};
+use vidra_core::{
+    mutants::{self, Mutant},
+    status::{Problem, is_torn_down},
+};
 
 use super::{Pass, Written};
 use crate::{
-    hub::ending::Ending,
+    hub::{catalog::Lack, ending::Ending},
     member::error::CallError,
     queue::Verdict,
-    reconcile::{RETRY_MOST, affirm, revoke},
+    reconcile::{RETRY_MOST, affirm, revoke, vidra_target::may_have_delivered},
 };
+
+/// How far a target has come on its way out.
+pub(super) enum Step {
+    /// As far as it can now.
+    Done,
+    /// It is not waited for any more: this is to be written once a status says what stays in its member.
+    Forget(Box<VidraTarget>),
+}
 
 impl Pass<'_> {
     /// The VidraResource is deleted: its targets go first, then its finalizer.
     pub(super) async fn take_away(&self) -> Result<Verdict, CallError> {
-        let mut written = Written::new();
-        for (cluster, target) in self.hub.catalog.targets_of(self.key) {
-            let sent = self.send_away(&cluster, &target, None).await;
-            written.push((cluster, sent));
-        }
+        let targets = self.hub.catalog.targets_of(self.key).into_iter();
+        let steps = targets.map(|(cluster, target)| async move {
+            let step = self.send_away(&cluster, &target, None).await;
+            (cluster, step)
+        });
+        let written = self.end(steps.collect()).await;
         if let Some(refused) = self.refused(written)? {
             self.report(None, Some(refused), None).await?;
             return Ok(Verdict::Retry(RETRY_MOST));
         }
-        if !self.hub.catalog.targets_of(self.key).is_empty() {
+        // One that cannot be read is there all the same.
+        if !self.hub.catalog.targets_of(self.key).is_empty() || self.is_any_target_unread() {
             return self.report(None, self.undecided(), None).await;
         }
         if self.resource.finalizers().iter().any(|one| one == FINALIZER) {
@@ -37,6 +50,23 @@ impl Pass<'_> {
         self.report(None, Some(Problem { reason: "Terminating", message, stalled: false }), None).await
     }
 
+    /// Takes these steps side by side, and tells those targets that are to be forgotten.
+    pub(super) async fn end(
+        &self,
+        steps: Vec<impl Future<Output = (String, Result<Step, CallError>)>>,
+    ) -> Written {
+        let (mut written, mut forgotten) = (Written::new(), Vec::new());
+        for (cluster, step) in self.side_by_side(steps).await {
+            match step {
+                Ok(Step::Done) => written.push((cluster, Ok(()))),
+                Ok(Step::Forget(next)) => forgotten.push((cluster, *next)),
+                Err(error) => written.push((cluster, Err(error))),
+            }
+        }
+        written.extend(self.forget(&forgotten).await);
+        written
+    }
+
     /// Turns a target to Absent or Orphaned, by the word that approved it where it needed one, and removes it once the
     /// member is free of it.
     pub(super) async fn send_away(
@@ -44,7 +74,7 @@ impl Pass<'_> {
         cluster: &str,
         target: &VidraTarget,
         approved: Option<&str>,
-    ) -> Result<(), CallError> {
+    ) -> Result<Step, CallError> {
         let key = self.target_key(cluster);
         let latest = self.hub.catalog.target(&key);
         let target = latest.as_deref().unwrap_or(target);
@@ -54,44 +84,64 @@ impl Pass<'_> {
                 target.metadata.generation.unwrap_or_default(),
             )
         {
-            return self.hub.api.remove_target(&key, target).await;
+            return self.hub.api.remove_target(&key, target).await.map(|()| Step::Done);
         }
-        let missing = self.hub.catalog.member(cluster).is_none();
+        if self.came_to_nothing(cluster, target) {
+            return self.hub.api.remove_target(&key, target).await.map(|()| Step::Done);
+        }
+        let missing = match self.hub.catalog.find_member(cluster) {
+            Err(Lack::Unread) => return Ok(Step::Done),
+            found => found.is_err(),
+        };
+        let turned = |desired| {
+            let approved_removal =
+                approved.map(str::to_owned).or_else(|| target.spec.approved_removal.clone());
+            let spec = VidraTargetSpec { desired, suspend: false, approved_removal, ..target.spec.clone() };
+            VidraTarget { spec, ..target.clone() }
+        };
+        let forgotten = || Step::Forget(Box::new(turned(Wish::Forgotten)));
         let desired = match target.spec.desired {
-            Wish::Forgotten => return Ok(()),
+            Wish::Forgotten => return Ok(Step::Done),
             Wish::Present => match self.ending(cluster).await? {
-                Ending::Held(_) => return Ok(()),
+                Ending::Held(_) => return Ok(Step::Done),
                 Ending::Orphan => Wish::Forgotten,
                 // A MemberCluster that is not there is no wish to leave.
                 Ending::No | Ending::Unseen(_) if missing || self.has_lost_its_cluster(cluster) => {
                     let meant = !missing || self.a_person_gives_up(cluster);
-                    if !meant || !self.note_left_behind(cluster).await? {
-                        return Ok(());
-                    }
-                    Wish::Forgotten
+                    return Ok(if meant { forgotten() } else { Step::Done });
                 }
                 Ending::No | Ending::Unseen(_) => self.parting(cluster),
             },
-            _ if self.is_given_up(cluster, target) => {
-                if !self.note_left_behind(cluster).await? {
-                    return Ok(());
-                }
-                Wish::Forgotten
-            }
-            _ if missing => return Ok(()),
+            _ if self.is_given_up(cluster, target) => return Ok(forgotten()),
+            _ if missing => return Ok(Step::Done),
             _ => self.parting(cluster),
         };
         if target.spec.desired == desired && !target.spec.suspend {
-            return Ok(());
+            return Ok(Step::Done);
         }
-        let approved_removal = approved.map(str::to_owned).or_else(|| target.spec.approved_removal.clone());
-        let spec = VidraTargetSpec { desired, suspend: false, approved_removal, ..target.spec.clone() };
-        self.hub.api.replace_target(&VidraTarget { spec, ..target.clone() }).await
+        self.hub.api.replace_target(&turned(desired)).await.map(|()| Step::Done)
+    }
+
+    /// Its MemberCluster has gone, while the VidraTarget was being made mostly, and nothing was ever delivered there: it is
+    /// no wish to leave, and there is nothing to leave.
+    pub(super) fn came_to_nothing(&self, cluster: &str, target: &VidraTarget) -> bool {
+        let (key, catalog) = (self.target_key(cluster), &self.hub.catalog);
+        let status = target.status.as_ref();
+        // One that was restored without its status says nothing of what it has.
+        let is_told = status.is_some_and(|status| status.observed_generation.is_some())
+            || self.hub.memo.lock().made.contains(&key);
+        target.spec.desired == Wish::Present
+            && is_told
+            && matches!(catalog.find_member(cluster), Err(Lack::Missing))
+            && !may_have_delivered(self.hub, &key, target)
+            && catalog.inventory(&key).is_empty()
+            && catalog.unread_inventory(&key).is_none()
+            && !mutants::is(Mutant::NothingWaits)
     }
 
     /// A target on a member that does not allow the namespace goes by the member's onRevoke; else it stays as it is, and
     /// what was decided of it while it was allowed waits.
-    pub(super) async fn withdraw(&self, cluster: &str, target: &VidraTarget) -> Result<(), CallError> {
+    pub(super) async fn withdraw(&self, cluster: &str, target: &VidraTarget) -> Result<Step, CallError> {
         let spec = &target.spec;
         let status = target.status.clone().unwrap_or_default();
         let is_gone = spec.desired != Wish::Present
@@ -106,7 +156,7 @@ impl Pass<'_> {
         let approved_removal = spec.approved_removal.clone().filter(|_| spec.desired == Wish::Present);
         let (desired, recalls) = (Wish::Present, spec.recalled());
         let spec = VidraTargetSpec { desired, recalls, suspend: false, approved_removal, ..spec.clone() };
-        self.update(cluster, target, spec).await
+        self.update(cluster, target, spec).await.map(|()| Step::Done)
     }
 
     /// How a target ends.

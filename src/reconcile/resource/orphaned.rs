@@ -1,5 +1,6 @@
 //! VidraTargets whose VidraResource is not there. That is no wish: they wait until it is applied again, or for a person's
-//! word, on the VidraTarget, that what it has stays in the member without it.
+//! word, on the VidraTarget, that what it has stays in the member without it. On a member that leaves they are given up as
+//! others are that are only let go: there is no VidraResource that could say so.
 
 use vidra_api::{VidraTarget, VidraTargetSpec, target::Desired as Wish};
 use vidra_core::{
@@ -7,25 +8,26 @@ use vidra_core::{
     status::is_torn_down,
 };
 
+use super::forget::given_up_without;
 use crate::{
     hub::events::Severity,
     member::error::CallError,
     queue::{Key, ResourceKey, TargetKey, Verdict},
-    reconcile::{Hub, affirm::is_let_go, after_hub_error, refused::WRITE_REFUSED},
+    reconcile::{Hub, RETRY_MOST, affirm::is_let_go, after_hub_error, refused::WRITE_REFUSED},
 };
 
-/// Lets go those of which a person says so.
+/// Lets go those of which a person says so, and gives up those on members that leave and do not answer.
 pub(super) async fn let_go(hub: &Hub, key: &ResourceKey) -> Option<Verdict> {
     let mut again = None;
+    let mut waits = false;
     for (cluster, target) in hub.catalog.targets_of(key) {
         if mutants::is(Mutant::DeleteOnFailedList) {
             let spec = VidraTargetSpec { desired: Wish::Absent, ..target.spec.clone() };
             let _ = hub.api.replace_target(&VidraTarget { spec, ..(*target).clone() }).await;
             continue;
         }
-        if !is_let_go(&target) {
-            continue;
-        }
+        waits |=
+            hub.catalog.member(&cluster).is_some_and(|member| member.metadata.deletion_timestamp.is_some());
         let of_target = TargetKey::new(&key.namespace, &key.name, &cluster);
         if let Err(error) = advance(hub, &of_target, &target).await {
             if let Some(told) = hub.refusal(&Key::Resource(key.clone()), &error) {
@@ -35,18 +37,32 @@ pub(super) async fn let_go(hub: &Hub, key: &ResourceKey) -> Option<Verdict> {
             again = Some(after_hub_error(&Key::Resource(key.clone()), &error));
         }
     }
-    again
+    // Nothing tells of a member's silence: what these targets say stays as it is.
+    again.or_else(|| waits.then_some(Verdict::Done(Some(RETRY_MOST))))
 }
 
 async fn advance(hub: &Hub, key: &TargetKey, target: &VidraTarget) -> Result<(), CallError> {
     let generation = target.metadata.generation.unwrap_or_default();
     let status = target.status.clone().unwrap_or_default();
-    if target.spec.desired != Wish::Present && is_torn_down(&status, generation) {
+    let is_forgotten = target.spec.desired == Wish::Forgotten;
+    if (is_forgotten || target.spec.desired != Wish::Present && is_let_go(hub, target))
+        && is_torn_down(&status, generation)
+    {
         return hub.api.remove_target(key, target).await;
     }
-    if matches!(target.spec.desired, Wish::Orphaned | Wish::Forgotten) {
+    if is_forgotten {
         return Ok(());
     }
-    let spec = VidraTargetSpec { desired: Wish::Orphaned, suspend: false, ..target.spec.clone() };
+    let left = given_up_without(hub, key, target);
+    let desired = match &left {
+        Some(_) => Wish::Forgotten,
+        None if target.spec.desired != Wish::Orphaned && is_let_go(hub, target) => Wish::Orphaned,
+        None => return Ok(()),
+    };
+    let spec = VidraTargetSpec { desired, suspend: false, ..target.spec.clone() };
+    if let Some(left) = left {
+        // There is no VidraResource to write it into.
+        hub.events.say(target, Severity::Warning, "LeftBehind", &left);
+    }
     hub.api.replace_target(&VidraTarget { spec, ..target.clone() }).await
 }

@@ -84,6 +84,10 @@ impl Pass<'_> {
     pub(super) async fn drop_outdated(&self, current: Option<&str>) -> Result<(), CallError> {
         let used = self.used_revisions(current);
         self.hub.revisions.keep(self.key, &used);
+        if self.is_any_target_unread() {
+            // Nobody knows which one that has.
+            return Ok(());
+        }
         let now = Instant::now();
         let is_due = self.of_outdated(|known| {
             known.see(&used, now);

@@ -3,13 +3,13 @@
 use std::collections::BTreeSet;
 
 use vidra_api::{
-    TargetState, VidraTarget,
+    TargetState, VidraResource, VidraResourceStatus, VidraTarget,
     condition::{READY, STALLED},
     find,
     target::Desired as Wish,
 };
 use vidra_core::{
-    select::Selection,
+    select::{self, Selection},
     status::{Problem, ResourceFacts, Stall, TargetView, first_drift, going, resource_status},
 };
 
@@ -18,13 +18,20 @@ use crate::{
     hub::{events::Severity, revisions::Parsed},
     member::error::CallError,
     queue::{Key, Verdict},
-    reconcile::{RETRY_MOST, refused::WRITE_REFUSED},
+    reconcile::{RETRY_MOST, lean, refused::WRITE_REFUSED},
 };
 
 impl Pass<'_> {
     /// What a user should know of a selection that was acted on.
     pub(super) fn complaint(&self, revision: &Parsed, selection: &Selection) -> Option<Problem> {
-        let (reason, message) = if let Some((place, name)) = self.unknown_cluster(revision, selection) {
+        if let Some(unread) = self.unread() {
+            return Some(unread);
+        }
+        let unknown = self.unknown_cluster(revision);
+        if let Some(unread) = unknown.as_ref().and_then(|(_, name)| self.unread_member(name)) {
+            return Some(unread);
+        }
+        let (reason, message) = if let Some((place, name)) = unknown {
             let message = format!(
                 "{place} names the cluster {name:?}, and there is no such MemberCluster; register it, or correct or remove the name"
             );
@@ -55,25 +62,28 @@ impl Pass<'_> {
     }
 
     /// A name of a cluster that no member bears, and where it stands: of the places that may hold one, the first.
-    fn unknown_cluster(&self, revision: &Parsed, selection: &Selection) -> Option<(String, String)> {
-        let found = |place: &str, names: &BTreeSet<String>| {
-            names.first().map(|name| (place.to_owned(), name.clone()))
+    fn unknown_cluster(&self, revision: &Parsed) -> Option<(String, String)> {
+        let members = self.hub.catalog.members();
+        let members = members.iter().filter_map(|member| member.metadata.name.as_deref()).collect();
+        let spec = &self.resource.spec;
+        let of_targets = select::unknown(select::named(&spec.targets), &members).min();
+        let of_targets = of_targets.map(|name| ("spec.targets".to_owned(), name.to_owned()));
+        let of_excluded = || {
+            let name = select::unknown(spec.exclude_clusters.iter(), &members).min()?;
+            Some(("spec.excludeClusters".to_owned(), name.to_owned()))
         };
         let of_override = || {
-            let members = self.hub.catalog.members();
-            let members = members.iter().filter_map(|member| member.metadata.name.as_deref()).collect();
             let (index, name) = revision.overrides.unknown_cluster(&members)?;
             Some((format!("spec.overrides[{index}].clusterNames"), name.to_owned()))
         };
-        found("spec.targets", &selection.unknown)
-            .or_else(|| found("spec.excludeClusters", &selection.unknown_excluded))
-            .or_else(of_override)
+        of_targets.or_else(of_excluded).or_else(of_override)
     }
 
     /// Overrides that change nothing, most likely by mistake.
     pub(super) fn unmatched(&self, revision: &Parsed, selection: &Selection) -> Option<Problem> {
-        let namespaces = selection.targets.values().cloned().collect();
-        let unmatched = revision.overrides.unmatched(&revision.objects, &namespaces);
+        let namespaces: BTreeSet<&str> = selection.targets.values().map(String::as_str).collect();
+        let may_be_in = |namespace: &str| namespaces.contains(namespace);
+        let unmatched = revision.overrides.unmatched(&revision.objects, may_be_in);
         let first = unmatched.first()?;
         let more = match unmatched.len() {
             1 => String::new(),
@@ -110,12 +120,20 @@ impl Pass<'_> {
             .targets_of(self.key)
             .iter()
             .map(|(cluster, target)| view(cluster, target, self.refused_of(cluster)))
+            .chain(self.unread_views())
             .collect();
-        let before = self.resource.status.clone().unwrap_or_default();
+        // The newest is written to: an answer that was folded meanwhile would be refused, and what this pass has noted in the
+        // status stays.
+        let latest = self.hub.catalog.resource(self.key);
+        let resource = latest.as_deref().unwrap_or(self.resource);
+        let queue_key = Key::Resource(self.key.clone());
+        let told = self.hub.told(&queue_key, resource.status.as_ref());
+        let none = VidraResourceStatus::default();
+        let before = told.as_ref().unwrap_or(&none);
         let facts = ResourceFacts {
             generation: self.resource.metadata.generation.unwrap_or_default(),
             revision: revision.or(before.revision.as_deref()),
-            problem,
+            problem: problem.or_else(|| self.unread()),
             deleting: self.resource.metadata.deletion_timestamp.is_some(),
             suspended: self.resource.spec.suspend,
             targets: &targets,
@@ -123,20 +141,31 @@ impl Pass<'_> {
             handled,
             now: self.hub.clock.time(),
         };
-        let mut status = resource_status(&before, &facts);
+        let mut status = resource_status(before, &facts);
         self.warn(&mut status);
         let passing = find(&status.conditions, READY)
             .is_some_and(|ready| matches!(&*ready.reason, "Progressing" | "TargetsWaiting"));
-        if self.resource.status.as_ref() != Some(&status)
-            && self.hub.status_is_due(&Key::Resource(self.key.clone()), passing)
-        {
-            // The newest is written to: an answer that was folded meanwhile would be refused.
-            let held = self.hub.catalog.resource(self.key);
-            self.hub.api.resource_status(held.as_deref().unwrap_or(self.resource), status).await?;
+        if told.as_ref() != Some(&status) && self.hub.status_is_due(&queue_key, passing) {
+            self.write_status(resource, status).await?;
         }
         // Nothing tells of a person's word on a CRD.
         let waiting = (facts.deleting || self.is_undecided()).then_some(RETRY_MOST);
         Ok(Verdict::Done(waiting.into_iter().chain(self.soonest_given_up()).min()))
+    }
+
+    /// Writes a status, without its lists where the whole is not taken.
+    pub(super) async fn write_status(
+        &self,
+        resource: &VidraResource,
+        status: VidraResourceStatus,
+    ) -> Result<(), CallError> {
+        let put = |status| self.hub.api.resource_status(resource, status);
+        let key = Key::Resource(self.key.clone());
+        if let Some(error) = self.hub.put_status(&key, resource.status.as_ref(), status, put).await? {
+            let message = lean::shortened("this VidraResource", self.key, &error);
+            self.hub.events.say(self.resource, Severity::Warning, lean::STATUS_SHORTENED, &message);
+        }
+        Ok(())
     }
 }
 

@@ -97,19 +97,24 @@ impl Pass<'_> {
         Ok(Ok(parsed))
     }
 
-    /// Holds the revision, if there is room for it beside what the namespace's other VidraResources have. What was let in
-    /// before keeps its room.
+    /// Holds the revision, if there is room for it beside what the namespace's other VidraResources have, and those of all.
+    /// What was let in before keeps its room.
     async fn admit(&self, parsed: &Arc<Parsed>, is_kept: bool) -> Result<(), RevisionError> {
         let revisions = &self.hub.revisions;
         let targets = self.hub.catalog.targets_of(self.key);
         if is_kept || targets.values().any(|target| target.spec.revision == parsed.name) {
             return revisions.hold(self.key, parsed, None);
         }
+        let bounds = self.hub.tuning.now().bounds;
         // After a restart too what others have comes first. What cannot be had of it takes no room.
-        for (key, name) in self.hub.catalog.revisions_in(&self.key.namespace) {
-            let _ = revisions.get(&self.hub.api, &key, &name).await;
-        }
-        revisions.hold(self.key, parsed, Some(self.hub.tuning.now().namespace))
+        let mut others = match bounds.all_bytes() {
+            usize::MAX => self.hub.catalog.revisions_in(&self.key.namespace),
+            _ => self.hub.catalog.all_revisions(),
+        };
+        others.retain(|(key, name)| revisions.known(key, name).is_none());
+        let reads = others.iter().map(|(key, name)| revisions.get(&self.hub.api, key, name));
+        self.side_by_side(reads.collect()).await;
+        revisions.hold(self.key, parsed, Some(bounds))
     }
 
     /// It was kept of this very VidraResource: with another of its name its Secret went.

@@ -5,8 +5,9 @@ use std::time::Duration;
 use vidra_api::RemovingObjects;
 use vidra_core::{
     health::HealthStatus,
+    mutants::{self, Mutant},
     object::ObjectKey,
-    plan::{Plan, Wait},
+    plan::{Action, Effect, Plan, Wait, Why},
     status::{Delivery, UNDER_WAY},
 };
 
@@ -20,7 +21,7 @@ use super::{
     waiting::{awaited, complaint},
 };
 use crate::{
-    hub::inventory::{self, Inventory},
+    hub::inventory::Inventory,
     member::{effects::Actor, error::CallError},
     queue::Verdict,
     reconcile::RETRY_MOST,
@@ -43,6 +44,21 @@ fn still_there(plan: &Plan, inventory: &Inventory, report: &mut Report) -> Optio
     Some(RemovingObjects { objects: left as i64, ..told })
 }
 
+/// What is told of an object that does not keep what it was applied as.
+const MARKS_TAKEN: &str = "something in the member, such as a mutating webhook, takes the hub's annotations off it each time it is applied; exempt it there";
+
+/// It was applied, and what the server answered does not bear the stamp of that: the next pass would apply it again.
+fn loses_marks(scene: &Scene<'_>, effect: &Effect) -> bool {
+    let Scene { session, owner, desired, .. } = *scene;
+    let declared = desired.wants.get(&effect.key).map(|want| want.hash);
+    matches!(effect.action, Action::Apply { why: Why::Changed, .. })
+        && session
+            .records
+            .view(&owner.hash, &effect.key, desired)
+            .is_some_and(|live| live.applied != declared)
+        && !mutants::is(Mutant::UnmarkedAtOnce)
+}
+
 impl Pass<'_> {
     /// Tells what a pass came to. `done` is what it did, after `look` led to `plan`.
     pub(super) async fn close(
@@ -62,24 +78,31 @@ impl Pass<'_> {
                 return self.again(&mut report).await;
             }
             self.find_drift(session, owner, desired, &look.suspects, &mut report);
-            self.conclude_drift(&look.found, desired, &report);
+            self.conclude_drift(session, &look.found, desired, &report);
             // An answer is no event: nothing else would tell that what was waited for, and was applied just now, is
             // there.
-            let is_current = |key: &ObjectKey| {
-                plan.stages.iter().flatten().any(|effect| effect.key == *key)
-                    && session.records.health(key).is_some_and(|(health, _)| health == HealthStatus::Current)
+            let is_gate = |key: &ObjectKey| plan.waits.iter().filter_map(Wait::gate).any(|gate| gate == key);
+            let gates = || plan.stages.iter().flatten().filter(|effect| is_gate(&effect.key));
+            let health = |key: &ObjectKey| session.records.health(key);
+            let is_current = |effect: &Effect| {
+                health(&effect.key).is_some_and(|(health, _)| health == HealthStatus::Current)
             };
-            if report.undone == 0 && plan.waits.iter().filter_map(Wait::gate).any(is_current) {
+            let unmarked = gates().find(|effect| loses_marks(scene, effect));
+            if report.undone == 0 && unmarked.is_none() && gates().any(is_current) {
                 return self.again(&mut report).await;
             }
             if report.delivery.is_none() {
-                let notes = |key: &ObjectKey| session.records.health(key).and_then(|(_, note)| note);
+                let notes = |key: &ObjectKey| match unmarked.is_some_and(|effect| effect.key == *key) {
+                    true => Some(MARKS_TAKEN.to_owned()),
+                    false => health(key).and_then(|(_, note)| note),
+                };
                 report.delivery = complaint(plan, desired, blind, &session.kinds(), notes);
                 report.awaited = awaited(plan, desired);
             }
-            // Nothing tells when what is waited for is current, a kind comes to be served, or may be seen.
+            // Nothing tells when what is waited for is current or keeps its marks, a kind comes to be served, or may be
+            // seen.
             let untold = !self.follows_events() && plan.waits.iter().any(|wait| wait.gate().is_some());
-            if untold || !desired.unresolved.is_empty() || blind.passes() {
+            if untold || unmarked.is_some() || !desired.unresolved.is_empty() || blind.passes() {
                 report.look_again(Verdict::Retry(RETRY_MOST));
             }
             let is_found = |key: &ObjectKey| report.found.iter().any(|change| key_of(change) == *key);
@@ -107,8 +130,7 @@ impl Pass<'_> {
             let written = self.written(scene);
             report = Report::default();
             self.account_all(actor, mended, &mut inventory, &mut report);
-            report.unwritten =
-                inventory::changed(&self.hub.catalog.inventory(self.key), &written, &inventory);
+            report.unwritten = self.changed(&written, &inventory);
         }
     }
 

@@ -72,7 +72,13 @@ impl Pass<'_> {
 
     /// Takes what became of what was found: counts repairs, tells of drift that is new, and has the target looked
     /// at again when a fight asks for it.
-    pub(super) fn conclude_drift(&self, found: &Found, desired: &Desired, report: &Report) {
+    pub(super) fn conclude_drift(
+        &self,
+        session: &Session,
+        found: &Found,
+        desired: &Desired,
+        report: &Report,
+    ) {
         let now = self.hub.now();
         let next = {
             let mut memo = self.hub.memo.lock();
@@ -86,10 +92,10 @@ impl Pass<'_> {
             memo.fights.get(self.key).and_then(|fights| fights.next_look(now))
         };
         for change in self.news(report) {
-            self.hub.metrics.drift().detected(&self.key.cluster, change.change);
+            session.counters().drift_detected(change.change);
             self.gather(events::DETECTED, &key_of(change), &managers(&change.fields));
         }
-        self.hub.metrics.drift().corrected(&self.key.cluster, report.corrected);
+        session.counters().drift_corrected(report.corrected);
         if let Some(wait) = next {
             self.hub.queue.add_after(Key::Target(self.key.clone()), wait);
         }
@@ -137,7 +143,7 @@ impl Pass<'_> {
         self.gather_one(Saying::failure(reason), one);
     }
 
-    fn gather_one(&self, saying: Saying, one: One<'_>) {
+    pub(super) fn gather_one(&self, saying: Saying, one: One<'_>) {
         if let Some(resource) = self.hub.catalog.resource(&self.key.resource_key()) {
             self.hub.events.gather(resource.as_ref(), saying, one);
         }
@@ -155,6 +161,7 @@ impl Found {
         let key = &effect.key;
         let live = input.live.get(key);
         let held = input.inventory.get(key).is_some_and(|held| !held.uid.is_empty());
+        let is_unmarked = held && live.is_some_and(|live| live.applied.is_none());
         let of = |cause| Suspect { cause, by: Vec::new() };
         let suspect = match &effect.action {
             Action::Apply { why: Why::Missing, .. } => of(Cause::Missing),
@@ -163,8 +170,9 @@ impl Found {
                 let evidence = session.records.found(&owner.hash, key, uid);
                 evidence.map_or_else(|| of(Cause::Marks), |evidence| Suspect::of(&evidence))
             }
-            // It was applied as it is declared now: somebody took our stamp off, or put an older one back.
-            Action::Apply { why: Why::Changed, .. } if input.delivered => of(Cause::Marks),
+            // It was applied as it is declared now: somebody took our stamp off, or put an older one back. Without any stamp
+            // that is so also while the rest waits for it.
+            Action::Apply { why: Why::Changed, .. } if input.delivered || is_unmarked => of(Cause::Marks),
             Action::Verify { .. } => of(Cause::Unseen),
             _ => return,
         };

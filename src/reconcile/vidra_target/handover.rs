@@ -166,7 +166,8 @@ impl Pass<'_> {
                 && is_present(target)
                 && !session.claims.is_noted(key, &target.spec.revision)
         });
-        let silent = silent.next().map(|(key, _)| (*key.resource).into());
+        let silent = silent.next().map(|(key, _)| key.resource.clone());
+        let silent = silent.or_else(|| self.hub.catalog.unread_owner(self.key)).map(|name| (*name).into());
         let Some(member) = self.hub.catalog.member(&self.key.cluster) else {
             return Others { silent, unrendered: Vec::new() };
         };

@@ -22,7 +22,7 @@ pub(super) fn enter(key: &ObjectKey, want: &Want, outcome: &Outcome, inventory: 
     held.version.clone_from(&want.gvk.version);
     held.wave = want.directives.wave;
     match outcome {
-        Outcome::Applied { uid, .. } | Outcome::Adopted { uid } | Outcome::Recreated { uid, .. } => {
+        Outcome::Applied { uid, .. } | Outcome::Adopted { uid, .. } | Outcome::Recreated { uid, .. } => {
             held.uid = uid.as_str().into();
             held.adopted |= matches!(outcome, Outcome::Adopted { .. });
             let once = want.directives.apply == ApplyMode::Once;

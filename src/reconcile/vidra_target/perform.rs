@@ -4,6 +4,7 @@ use std::{
     collections::{BTreeSet, VecDeque},
     future::{pending, ready},
     pin::pin,
+    sync::Arc,
     time::Duration,
 };
 
@@ -31,7 +32,7 @@ use crate::{
         error::{CallError, Class},
     },
     queue::Verdict,
-    reconcile::{RETRY_MOST, RETRY_RARELY},
+    reconcile::{RETRY_MOST, RETRY_RARELY, cluster::meant},
 };
 
 /// A removal waits for finalizers in the member: it is looked at again after this.
@@ -46,7 +47,7 @@ const RARELY: Verdict = Verdict::Done(Some(RETRY_RARELY));
 pub(super) struct Report {
     pub(super) delivery: Option<Delivery>,
     pub(super) corrected: i64,
-    /// What was applied again though it had been applied as it is declared, and what a look found to differ.
+    /// What was applied to again, for whatever reason, and what a look found to differ.
     pub(super) reapplied: BTreeSet<ObjectKey>,
     /// What was repaired, with what was otherwise.
     pub(super) mended: Vec<Change>,
@@ -116,8 +117,7 @@ impl Pass<'_> {
                     inventory.entry(key.clone()).or_insert_with(|| Held::intended(&want.gvk.version));
                 }
             }
-            let chunks = self.hub.catalog.inventory(self.key);
-            report.unwritten = inventory::changed(&chunks, &before, &inventory);
+            report.unwritten = self.changed(&before, &inventory);
             self.settle(&mut report).await?;
         }
         for stage in &plan.stages {
@@ -133,7 +133,7 @@ impl Pass<'_> {
                 }
             }
         }
-        report.unwritten = inventory::changed(&self.hub.catalog.inventory(self.key), &before, &inventory);
+        report.unwritten = self.changed(&before, &inventory);
         Ok(Done { report, inventory })
     }
 
@@ -141,10 +141,26 @@ impl Pass<'_> {
     /// of what was made; so it may follow the status, for which people wait.
     pub(super) async fn settle(&self, report: &mut Report) -> Result<(), CallError> {
         let Some(inventory) = report.unwritten.take() else { return Ok(()) };
-        let leaving = self.target.spec.desired != Wish::Present;
+        self.write(&inventory, self.target.spec.desired != Wish::Present).await
+    }
+
+    /// What is to be written of the inventory, a part of which went from `before` to `now`.
+    pub(super) fn changed(&self, before: &Inventory, now: &Inventory) -> Option<Inventory> {
+        let (chunks, cluster) = (self.hub.catalog.inventory(self.key), self.cluster_uid());
+        inventory::changed(&chunks, cluster.as_deref(), before, now)
+    }
+
+    /// Brings what is written of the inventory to this.
+    pub(super) async fn write(&self, inventory: &Inventory, leaving: bool) -> Result<(), CallError> {
+        let (chunks, cluster) = (self.hub.catalog.inventory(self.key), self.cluster_uid());
         let most = self.hub.knobs.inventory_entries;
-        let writes = inventory::writes(&self.hub.catalog.inventory(self.key), &inventory, leaving, most);
+        let writes = inventory::writes(&chunks, cluster.as_deref(), inventory, leaving, most);
         self.hub.api.write_inventory(self.key, &writes).await
+    }
+
+    /// Which cluster the target's member is.
+    pub(super) fn cluster_uid(&self) -> Option<Arc<str>> {
+        self.hub.catalog.member(&self.key.cluster).and_then(|member| meant(self.hub, &member))
     }
 
     pub(super) async fn perform_stage(
@@ -189,16 +205,17 @@ impl Pass<'_> {
         if let Some(want) = want {
             outcome::enter(key, want, &outcome, inventory);
         }
-        let repairs = matches!(&effect.action, Action::Apply { why, .. } if why.is_drift());
         let done = matches!(
             outcome,
             Outcome::Applied { .. } | Outcome::Adopted { .. } | Outcome::Recreated { .. } | Outcome::Present
         );
         let corrected = matches!(outcome, Outcome::Applied { corrected: true, .. });
-        let again = matches!(effect.action, Action::Apply { .. } | Action::Create)
-            && !matches!(outcome, Outcome::Present)
-            && self.is_delivered();
-        if done && (repairs || corrected || again) {
+        let again = match effect.action {
+            Action::Apply { .. } => true,
+            Action::Create => self.is_delivered(),
+            _ => false,
+        };
+        if done && (corrected || again && !matches!(outcome, Outcome::Present)) {
             report.reapplied.insert(key.clone());
         }
         let doubts = matches!(
@@ -224,7 +241,12 @@ impl Pass<'_> {
                 let waiting = Delivery::Waiting { reason: "ObjectTerminating", message };
                 report.put_off(waiting, Verdict::Done(Some(LOOK_AGAIN)));
             }
-            Outcome::Adopted { .. } => self.gather(events::ADOPTED, key, &[]),
+            Outcome::Adopted { apart, .. } => {
+                self.gather(events::ADOPTED, key, &[]);
+                if let Some(message) = apart {
+                    self.gather_failure("AdoptedInPart", key, &message);
+                }
+            }
             Outcome::Gone => {
                 inventory.remove(key);
             }
@@ -245,6 +267,7 @@ impl Pass<'_> {
                 let message = format!("{key} is not seen: {why}");
                 self.still_going(SETTLING, message, SETTLES, report);
             }
+            Outcome::TooEarly { rest } => self.account_too_early(key, want, rest, report),
             Outcome::Refused { reason, message } => {
                 self.gather_failure(reason, key, &message);
                 let refused = Delivery::Failed { reason, message, stalled: true };
@@ -256,6 +279,22 @@ impl Pass<'_> {
                 report.withdrawn = true;
             }
             Outcome::Failed(error) => self.account_failure(effect, &error, report),
+        }
+    }
+
+    /// It is neither removed nor, where it is declared, made again before what the process of before had sent has landed.
+    fn account_too_early(&self, key: &ObjectKey, want: Option<&Want>, rest: Duration, report: &mut Report) {
+        let now = self.hub.clock.now();
+        let until = now.checked_add(rest).unwrap_or(now);
+        let message = format!(
+            "{key} is left as it is until {until:.0}: what the vidra-hub process before this one had sent may take effect until then"
+        );
+        match want {
+            Some(_) => {
+                let waiting = Delivery::Waiting { reason: SETTLING, message };
+                report.put_off(waiting, Verdict::Done(Some(rest)));
+            }
+            None => self.still_going(SETTLING, message, rest, report),
         }
     }
 

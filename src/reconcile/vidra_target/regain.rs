@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
+use vidra_api::VidraTarget;
 use vidra_core::{
     object::ObjectKey,
     plan::{self, Action, Held, Plan},
@@ -14,7 +15,16 @@ use super::{
 };
 use crate::{
     hub::inventory::{self, ChunkWrite, Inventory},
-    member::{effects::Actor, error::CallError, owner::Owner, recover, session::Session, token::Token},
+    member::{
+        effects::Actor,
+        error::{CallError, Class},
+        owner::Owner,
+        recover,
+        session::Session,
+        token::Token,
+    },
+    queue::TargetKey,
+    reconcile::Hub,
 };
 
 /// What is known of an inventory that was lost.
@@ -51,11 +61,15 @@ impl Pass<'_> {
         match recover::find_own(session, owner, token).await {
             Ok(found) => {
                 if found.is_empty() && chunks.is_empty() {
-                    let writes = [ChunkWrite::Create { index: 0, named: Vec::new(), entries: Vec::new() }];
+                    let cluster_uid = self.cluster_uid();
+                    let (named, entries) = (Vec::new(), Vec::new());
+                    let writes = [ChunkWrite::Create { index: 0, named, cluster_uid, entries }];
                     self.hub.api.write_inventory(self.key, &writes).await?;
                 }
                 Ok(Regained::All(found))
             }
+            // That says nothing of the member.
+            Err(error) if error.class == Class::Withdrawn => Err(error),
             Err(error) => {
                 let message = format!(
                     "its inventory is lost, and finding its objects failed: {error}; until that is mended nothing new is made and nothing is pruned"
@@ -75,11 +89,8 @@ impl Pass<'_> {
         }
     }
 
-    /// Something was delivered, or nobody can tell that nothing was.
     pub(super) fn may_have_delivered(&self) -> bool {
-        let status = self.target.status.as_ref();
-        status.is_some_and(|status| status.objects > 0 || status.revision.is_some())
-            || self.hub.memo.lock().untold.contains(self.key)
+        may_have_delivered(self.hub, self.key, self.target)
     }
 
     /// Repairs what is there, and writes no inventory: it would look complete.
@@ -110,9 +121,15 @@ impl Pass<'_> {
         if inventory::is_empty(&chunks) {
             return Ok(());
         }
-        let writes = inventory::writes(&chunks, &Inventory::new(), true, self.hub.knobs.inventory_entries);
-        self.hub.api.write_inventory(self.key, &writes).await
+        self.write(&Inventory::new(), true).await
     }
+}
+
+/// Something was delivered, or nobody can tell that nothing was.
+pub(in crate::reconcile) fn may_have_delivered(hub: &Hub, key: &TargetKey, target: &VidraTarget) -> bool {
+    let status = target.status.as_ref();
+    status.is_some_and(|status| status.objects > 0 || status.revision.is_some())
+        || hub.memo.lock().untold.contains(key)
 }
 
 /// Puts what was found beside what is written; it has no uid, so our own Apply entry has to prove it.

@@ -15,11 +15,12 @@ use super::{Pass, outcome::Settled, perform::Report};
 use crate::{
     desired::Desired,
     hub::{
-        events::Severity,
+        events::{self, One, Saying, Severity},
         inventory::{self, Inventory},
     },
     member::{error::CallError, records::Seen, session::Session},
     queue::{Key, Verdict},
+    reconcile::lean,
 };
 
 impl Pass<'_> {
@@ -37,7 +38,9 @@ impl Pass<'_> {
         // The newest: an answer may have been folded since the pass began.
         let target = self.hub.catalog.target(self.key);
         let target = target.as_deref().unwrap_or(self.target);
-        let before = target.status.clone().unwrap_or_default();
+        let told = self.hub.told(&queue_key, target.status.as_ref());
+        let none = VidraTargetStatus::default();
+        let before = told.as_ref().unwrap_or(&none);
         let chunks = self.hub.catalog.inventory(self.key);
         let unwritten = report.unwritten.as_ref();
         let known = |special: &dyn Fn(&ObjectKey) -> bool| match unwritten {
@@ -76,16 +79,16 @@ impl Pass<'_> {
             timeout: self.timeout(),
             now: self.hub.clock.time(),
         };
-        let mut status = target_status(&before, &facts);
+        let mut status = target_status(before, &facts);
         self.cover(&mut status.changes);
         let late_in = status.progress.as_ref().and_then(|progress| left(progress, facts.timeout, &facts.now));
         // Where more has arrived another pass comes at once, and may have more to tell. A delivery's end waits for nobody.
         let is_end = (before.state, &before.revision) != (status.state, &status.revision);
         let waits =
             || !is_end && self.hub.queue.arrivals(&queue_key) > 0 && self.hub.can_wait(&queue_key).is_some();
-        if target.status.as_ref() != Some(&status) && !waits() && self.hub.status_is_due(&queue_key, false) {
-            self.tell(&before, &status);
-            self.hub.api.target_status(target, status).await?;
+        if told.as_ref() != Some(&status) && !waits() && self.hub.status_is_due(&queue_key, false) {
+            self.tell(before, &status);
+            self.write_status(target, status).await?;
             self.hub.memo.lock().made.remove(self.key);
             self.forget_corrections(corrections);
         }
@@ -93,6 +96,18 @@ impl Pass<'_> {
         let interval = self.interval();
         let late_in = late_in.filter(|left| !left.is_zero());
         Ok(Verdict::Done(Some(late_in.map_or(interval, |left| left.min(interval)))))
+    }
+
+    /// Writes a status, without its lists where the whole is not taken.
+    async fn write_status(&self, target: &VidraTarget, status: VidraTargetStatus) -> Result<(), CallError> {
+        let put = |status| self.hub.api.target_status(target, status);
+        let key = Key::Target(self.key.clone());
+        if let Some(error) = self.hub.put_status(&key, target.status.as_ref(), status, put).await? {
+            let object = format!("VidraTarget {}", self.key.target_name());
+            let message = lean::shortened(&object, &self.key.resource_key(), &error);
+            self.say(Severity::Warning, lean::STATUS_SHORTENED, &message);
+        }
+        Ok(())
     }
 
     /// How many of the target's objects are healthy, and which declared ones are not. `known` gives a part of the inventory.
@@ -161,21 +176,16 @@ impl Pass<'_> {
         if before.state == now.state {
             return;
         }
-        let cluster = &self.key.cluster;
-        match now.state {
-            Some(TargetState::Ready) => {
-                self.say(Severity::Normal, "TargetReady", &format!("{cluster} is as declared"))
-            }
-            Some(TargetState::Unknown) => {
-                let why = now.message.as_deref().unwrap_or_default();
-                self.say(Severity::Warning, "TargetUnknown", &format!("{cluster}: {why}"));
-            }
+        let saying = match now.state {
+            Some(TargetState::Ready) => events::READY,
+            Some(TargetState::Unknown) => Saying::amiss("TargetUnknown"),
             Some(TargetState::Failed) if now.reason.as_deref() == Some(HEALTH_CHECK_TIMEOUT) => {
-                let why = now.message.as_deref().unwrap_or_default();
-                self.say(Severity::Warning, HEALTH_CHECK_TIMEOUT, &format!("{cluster}: {why}"));
+                Saying::amiss(HEALTH_CHECK_TIMEOUT)
             }
-            _ => {}
-        }
+            _ => return,
+        };
+        let message = now.message.as_deref().unwrap_or_default();
+        self.gather_one(saying, One { cluster: &self.key.cluster, object: "", by: &[], message });
     }
 
     pub(super) fn say(&self, severity: Severity, reason: &str, note: &str) {

@@ -75,6 +75,11 @@ impl Pass<'_> {
             false => None,
         };
         if let Some(awaited) = awaited.filter(|_| !mutants::is(Mutant::WritesBeforeLooks)) {
+            // What other namespaces have is nobody's business here.
+            let awaited = match awaited.namespace == self.key.namespace {
+                true => awaited.to_string(),
+                false => "a VidraTarget of another namespace".to_owned(),
+            };
             let message = format!(
                 "before anything is written there, all that the hub has on {cluster} is looked at, and {awaited} is not yet"
             );

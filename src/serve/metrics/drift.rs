@@ -1,107 +1,62 @@
-//! What of the fleet is not as declared: gauges read off the VidraTargets' statuses when asked for, and counters by
-//! member, which go when the member goes.
+//! What of the fleet is not as declared: gauges read off the VidraTargets' statuses when asked for.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::collections::BTreeMap;
 
 use jiff::Timestamp;
-use parking_lot::Mutex;
 use prometheus_client::{
     encoding::{DescriptorEncoder, EncodeMetric},
-    metrics::{counter::ConstCounter, gauge::ConstGauge},
+    metrics::gauge::ConstGauge,
 };
-use vidra_api::{ChangeKind, DriftState, VidraTarget};
+use vidra_api::{DriftState, VidraTarget};
 
-use crate::{queue::TargetKey, reconcile::Hub};
+use super::clusters::Labels;
+use crate::{hub::catalog::Listed, queue::TargetKey, reconcile::Hub};
 
-/// Counters. Cheap to clone.
-#[derive(Clone, Debug, Default)]
-pub struct DriftMetrics {
-    counts: Arc<Mutex<Counts>>,
-}
-
-#[derive(Debug, Default)]
-struct Counts {
-    detections: BTreeMap<(String, ChangeKind), u64>,
-    corrections: BTreeMap<String, u64>,
-}
-
-impl DriftMetrics {
-    /// Drift of one object was found.
-    pub fn detected(&self, cluster: &str, change: ChangeKind) {
-        *self.counts.lock().detections.entry((cluster.to_owned(), change)).or_default() += 1;
-    }
-
-    /// Drift of so many objects was undone.
-    pub fn corrected(&self, cluster: &str, objects: i64) {
-        if let Ok(objects @ 1..) = u64::try_from(objects) {
-            *self.counts.lock().corrections.entry(cluster.to_owned()).or_default() += objects;
-        }
-    }
-
-    /// The member is gone.
-    pub fn forget(&self, cluster: &str) {
-        let mut counts = self.counts.lock();
-        counts.detections.retain(|(of, _), _| of != cluster);
-        counts.corrections.remove(cluster);
-    }
-
-    /// Writes counters and gauges.
-    pub(super) fn encode(
-        &self,
-        hub: &Hub,
-        encoder: &mut DescriptorEncoder<'_>,
-    ) -> Result<(), std::fmt::Error> {
-        let (detections, corrections) = {
-            let counts = self.counts.lock();
-            (counts.detections.clone(), counts.corrections.clone())
-        };
-        let detections = detections.into_iter().map(|((cluster, change), count)| {
-            (vec![("cluster", cluster), ("change", format!("{change:?}"))], count)
-        });
-        counter(encoder, "vidra_drift_detections", "Objects found not to be as declared", detections)?;
-        let corrections = corrections.into_iter().map(|(cluster, count)| (vec![("cluster", cluster)], count));
-        counter(encoder, "vidra_drift_corrections", "Objects of which drift was undone", corrections)?;
-        let targets = hub.catalog.every_target();
-        let missing = missing(targets.keys(), hub);
-        gauge(
-            encoder,
-            "vidra_targets_resource_missing",
-            "Targets whose VidraResource is not there",
-            missing.into_iter().map(|(cluster, count)| (vec![("cluster", cluster)], count)),
-        )?;
-        let fleet = Fleet::of(targets.iter().map(|(key, target)| (key, target.as_ref())));
-        let by_policy = |read: fn(&Group) -> i64| {
-            fleet.groups.iter().map(move |((cluster, policy), group)| {
-                (vec![("cluster", cluster.clone()), ("policy", policy.clone())], read(group))
-            })
-        };
-        gauge(
-            encoder,
-            "vidra_drifted_targets",
-            "Targets that are not as declared",
-            by_policy(|one| one.targets),
-        )?;
-        gauge(
-            encoder,
-            "vidra_drifted_objects",
-            "Objects that are not as declared",
-            by_policy(|one| one.objects),
-        )?;
-        let now = hub.clock.now();
-        let ages = fleet.oldest.iter().map(|(cluster, since)| {
-            (vec![("cluster", cluster.clone())], now.as_second().saturating_sub(since.as_second()).max(0))
-        });
-        gauge(encoder, "vidra_drift_oldest_seconds", "Age of the oldest drift that is not undone", ages)?;
-        let fights =
-            hub.contentions().into_iter().map(|(cluster, count)| (vec![("cluster", cluster)], count));
-        gauge(encoder, "vidra_contentions", "Objects that somebody changes back after each repair", fights)
-    }
+/// Writes them.
+pub(super) fn encode(hub: &Hub, encoder: &mut DescriptorEncoder<'_>) -> Result<(), std::fmt::Error> {
+    let targets = hub.catalog.every_target();
+    let missing = missing(targets.keys(), hub);
+    gauge(
+        encoder,
+        "vidra_targets_resource_missing",
+        "Targets whose VidraResource is not there",
+        missing.into_iter().map(|(cluster, count)| (vec![("cluster", cluster)], count)),
+    )?;
+    let fleet = Fleet::of(targets.iter().map(|(key, target)| (key, target.as_ref())));
+    let by_policy = |read: fn(&Group) -> i64| {
+        fleet.groups.iter().map(move |((cluster, policy), group)| {
+            (vec![("cluster", cluster.clone()), ("policy", policy.clone())], read(group))
+        })
+    };
+    gauge(
+        encoder,
+        "vidra_drifted_targets",
+        "Targets that are not as declared",
+        by_policy(|one| one.targets),
+    )?;
+    gauge(
+        encoder,
+        "vidra_drifted_objects",
+        "Objects that are not as declared",
+        by_policy(|one| one.objects),
+    )?;
+    let now = hub.clock.now();
+    let ages = fleet.oldest.iter().map(|(cluster, since)| {
+        (vec![("cluster", cluster.clone())], now.as_second().saturating_sub(since.as_second()).max(0))
+    });
+    gauge(encoder, "vidra_drift_oldest_seconds", "Age of the oldest drift that is not undone", ages)?;
+    let fights = hub.contentions().into_iter().map(|(cluster, count)| (vec![("cluster", cluster)], count));
+    gauge(encoder, "vidra_contentions", "Objects that somebody changes back after each repair", fights)
 }
 
 /// How many targets wait for their VidraResource, by cluster.
 fn missing<'a>(targets: impl Iterator<Item = &'a TargetKey>, hub: &Hub) -> BTreeMap<String, i64> {
     let mut counts = BTreeMap::new();
-    for key in targets.filter(|key| hub.catalog.resource(&key.resource_key()).is_none()) {
+    let is_missing = |key: &&TargetKey| {
+        hub.catalog.resource(&key.resource_key()).is_none()
+            && !hub.catalog.is_unread(Listed::Resources, &key.namespace, &key.resource)
+    };
+    for key in targets.filter(is_missing) {
         *counts.entry(key.cluster.to_string()).or_default() += 1;
     }
     counts
@@ -150,22 +105,6 @@ fn policy(target: &VidraTarget) -> String {
     format!("{:?}", target.spec.drift.policy)
 }
 
-type Labels = Vec<(&'static str, String)>;
-
-pub(super) fn counter(
-    encoder: &mut DescriptorEncoder<'_>,
-    name: &str,
-    help: &str,
-    values: impl Iterator<Item = (Labels, u64)>,
-) -> Result<(), std::fmt::Error> {
-    let kind = ConstCounter::<u64>::new(0).metric_type();
-    let mut family = encoder.encode_descriptor(name, help, None, kind)?;
-    for (labels, value) in values {
-        ConstCounter::<u64>::new(value).encode(family.encode_family(&labels)?)?;
-    }
-    Ok(())
-}
-
 fn gauge(
     encoder: &mut DescriptorEncoder<'_>,
     name: &str,
@@ -184,7 +123,7 @@ fn gauge(
 mod tests {
     use super::*;
     use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-    use vidra_api::{Change, VidraTargetSpec, VidraTargetStatus};
+    use vidra_api::{Change, ChangeKind, VidraTargetSpec, VidraTargetStatus};
 
     fn change(detected: i64, corrected: bool) -> Change {
         let at = |second| Time(Timestamp::from_second(second).unwrap());
@@ -233,20 +172,5 @@ mod tests {
         let oldest: Vec<_> =
             fleet.oldest.iter().map(|(name, since)| (name.as_str(), since.as_second())).collect();
         assert_eq!(oldest, [("berlin", 100)]);
-    }
-
-    #[test]
-    fn what_is_counted_of_a_member_goes_with_it() {
-        let metrics = DriftMetrics::default();
-        for cluster in ["berlin", "tokyo"] {
-            metrics.detected(cluster, ChangeKind::Missing);
-            metrics.detected(cluster, ChangeKind::Missing);
-            metrics.corrected(cluster, 2);
-            metrics.corrected(cluster, 0);
-        }
-        metrics.forget("tokyo");
-        let counts = metrics.counts.lock();
-        assert_eq!(counts.detections, BTreeMap::from([(("berlin".to_owned(), ChangeKind::Missing), 2)]));
-        assert_eq!(counts.corrections, BTreeMap::from([("berlin".to_owned(), 2)]));
     }
 }

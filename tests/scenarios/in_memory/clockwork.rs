@@ -1,14 +1,20 @@
 //! What takes hours, or is a matter of a moment: on the paused clock only, so in memory only.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
+use memkube::{Call, Fault, Verb};
 use serde_json::json;
 use testkit::world::At;
 use tokio::time::{Instant, sleep};
 use vidra_api::{DriftState, MemberTargets, TargetState, VidraTargetStatus};
 
 use super::scenario;
-use crate::{config_map, events, object, revisions, says};
+use crate::{
+    config_map, events,
+    limits::{take, wide},
+    object, revisions, says,
+    settings::settings_at,
+};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -100,6 +106,45 @@ fn fifty_objects_that_drift_at_once_on_two_members_are_one_event_each_of_what_wa
             );
             world.target_when("shop", member, "as declared", in_sync).await;
         }
+        world.end().await;
+    });
+}
+
+#[test]
+fn targets_that_become_ready_or_unknown_at_once_are_one_event_each_and_one_that_is_not_written_is_counted() {
+    scenario(async |world| {
+        let members = ["austin", "berlin", "tokyo"];
+        world.register(&members).await;
+        world.deliver("shop", &members, &config_map("settings", "one")).await;
+        world.ready("shop").await;
+        sleep(SECOND * 5).await;
+        assert_eq!(events(&world, "TargetReady").await, ["3 targets are as declared: austin, berlin, tokyo"]);
+
+        // The hub's API takes no Events for a while.
+        let hub = world.bed().memory("hub").expect("this bed is in memory");
+        hub.set_fault(Arc::new(|call: &Call| match call.resource == "events" && call.verb == Verb::Create {
+            true => Fault::Status(403, "Forbidden"),
+            false => Fault::None,
+        }));
+        let frozen = members.map(|member| world.freeze(member));
+        for member in members {
+            let unknown = |status: &VidraTargetStatus| status.state == Some(TargetState::Unknown);
+            world.target_when("shop", member, "Unknown", unknown).await;
+        }
+        sleep(SECOND * 5).await;
+        assert_eq!(events(&world, "TargetUnknown").await, [""; 0]);
+        assert!(world.metric("vidra_events_failed_total") >= 1.0);
+        hub.clear_fault();
+        drop(frozen);
+        world.ready("shop").await;
+        sleep(SECOND * 30).await;
+        let frozen = members.map(|member| world.freeze(member));
+        sleep(SECOND * 60).await;
+        let told = events(&world, "TargetUnknown").await;
+        assert_eq!(told.len(), 1, "{told:?}");
+        assert!(told[0].starts_with("3 targets: (1) "), "{told:?}");
+        drop(frozen);
+        world.ready("shop").await;
         world.end().await;
     });
 }
@@ -251,6 +296,26 @@ fn a_revision_that_nobody_has_any_more_is_readable_for_ten_minutes() {
         // The first is declared once more.
         world.deliver("shop", &["berlin", "tokyo"], &config_map("settings", "one")).await;
         world.ready("shop").await;
+        world.end().await;
+    });
+}
+
+#[test]
+fn who_found_no_room_in_the_hub_is_served_when_others_have_made_some() {
+    scenario(async |world| {
+        world.register(&["berlin"]).await;
+        take(&world, json!({"hubMaxBytes": "6Mi"})).await;
+        // Each as it is read and as it comes out.
+        let two = |name: &str| wide(&format!("{name}-one")) + &wide(&format!("{name}-two"));
+        world.deliver("first", &["berlin"], &two("first")).await;
+        world.ready("first").await;
+        world.deliver("second", &["berlin"], &two("second")).await;
+        world.resource_says("second", "Stalled", "True", "HubFull").await;
+        sleep(Duration::from_secs(3600)).await;
+        world.remove("first").await;
+        sleep(SECOND * 301).await;
+        world.ready("second").await;
+        world.hub.delete(&settings_at(&world)).await;
         world.end().await;
     });
 }

@@ -8,10 +8,20 @@ use serde_json::{Value, json};
 use testkit::world::{At, World};
 
 use super::scenario;
-use crate::{config_map, uid};
+use crate::{config_map, says, uid};
 
 fn hub(world: &World) -> Cluster {
     world.bed().memory("hub").expect("this bed is in memory")
+}
+
+/// Watches of the hub go on where they stood, for a while only as far as this lets them.
+async fn go_on(world: &World, slow: impl Fn(&Call, &Value) -> WatchFault + Send + Sync + 'static) {
+    hub(world).set_watch_fault(Some(Arc::new(slow)));
+    hub(world).cut_watches();
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    hub(world).set_watch_fault(None);
+    hub(world).cut_watches();
+    tokio::time::sleep(Duration::from_secs(30)).await;
 }
 
 #[test]
@@ -43,12 +53,7 @@ fn an_event_of_a_target_that_is_gone_does_not_delete_what_its_successor_delivere
             true => WatchFault::Silence,
             false => WatchFault::None,
         };
-        hub(&world).set_watch_fault(Some(Arc::new(slow)));
-        hub(&world).cut_watches();
-        tokio::time::sleep(Duration::from_secs(5)).await;
-        hub(&world).set_watch_fault(None);
-        hub(&world).cut_watches();
-        tokio::time::sleep(Duration::from_secs(30)).await;
+        go_on(&world, slow).await;
         let deletes = world.writes("berlin", &mark).into_iter().filter(|one| one.verb == "delete");
         assert_eq!(deletes.collect::<Vec<_>>(), []);
         assert_eq!(alice.get(&settings).await.map(|live| uid(&live)), Some(uid(&made)));
@@ -95,6 +100,86 @@ fn a_member_that_is_registered_again_is_not_emptied_before_its_targets_are_wante
             world.ready(&name(number)).await;
         }
         assert_eq!(world.writes("berlin", &mark), []);
+        world.end().await;
+    });
+}
+
+#[test]
+fn a_watch_of_the_hubs_that_hangs_after_it_spoke_is_begun_again_where_it_stood() {
+    scenario(async |world| {
+        world.register(&["berlin"]).await;
+        let (alice, settings) = (world.alice("berlin").await, At::config_map(&world.ns, "settings"));
+        world.deliver("shop", &["berlin"], &config_map("settings", "one")).await;
+        world.ready("shop").await;
+        let hangs = |call: &Call, _: &Value| match call.resource.as_str() {
+            "vidraresources" => WatchFault::Silence,
+            _ => WatchFault::None,
+        };
+        hub(&world).set_watch_fault(Some(Arc::new(hangs)));
+        world.deliver("shop", &["berlin"], &config_map("settings", "two")).await;
+        tokio::time::sleep(Duration::from_secs(5)).await;
+        assert!(says("one")(&alice.live(&settings).await), "the hub has not heard of it");
+        hub(&world).set_watch_fault(None);
+        let mark = world.mark();
+        // A bookmark would have come within a minute; a watch may last longer than three.
+        tokio::time::sleep(Duration::from_secs(100)).await;
+        assert!(says("two")(&alice.live(&settings).await));
+        let lists = world.requests("hub", &mark).into_iter().filter(|one| one.verb == "list");
+        assert_eq!(lists.count(), 0, "what the watch has missed is told by the next");
+        world.end().await;
+    });
+}
+
+#[test]
+fn a_hub_that_cannot_see_one_of_its_kinds_any_more_ends_and_says_which() {
+    scenario(async |mut world| {
+        world.register(&["berlin"]).await;
+        world.deliver("shop", &["berlin"], &config_map("settings", "one")).await;
+        world.ready("shop").await;
+        for verb in ["watch", "list"] {
+            world.take_right(vidra_api::GROUP, "vidraresources", verb, "shop").await;
+        }
+        hub(&world).cut_watches();
+        // It goes on for as long as that may be over in a moment.
+        tokio::time::sleep(Duration::from_secs(120)).await;
+        let (alice, settings) = (world.alice("berlin").await, At::config_map(&world.ns, "settings"));
+        alice.merge(&settings, json!({"data": {"key": "evil"}})).await;
+        alice.when(&settings, "repaired", says("one")).await;
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        let ended = world.ends_by_itself().await;
+        for words in ["VidraResource", "150 s", "right to list and watch"] {
+            assert!(ended.contains(words), "{ended}");
+        }
+        world.give_rights().await;
+        world.start_hub().await;
+        world.ready("shop").await;
+        world.end().await;
+    });
+}
+
+#[test]
+fn an_event_of_a_registration_from_before_its_member_left_does_not_bring_the_member_back() {
+    scenario(async |world| {
+        world.register(&["berlin"]).await;
+        let (secret, member) = (world.registration("berlin"), world.member_at("berlin"));
+        let lag = |call: &Call, _: &Value| match call.resource == "secrets" {
+            true => WatchFault::Silence,
+            false => WatchFault::None,
+        };
+        hub(&world).set_watch_fault(Some(Arc::new(lag)));
+        world.hub.merge(&secret, json!({"metadata": {"labels": {"region": "eu"}}})).await;
+        world.hub.delete(&member).await;
+        world.hub.gone(&member).await;
+        let left = world.hub.live(&secret).await["metadata"]["annotations"]["vidra.dev/left-at"].clone();
+        assert!(left.is_string(), "{left}");
+
+        // The watch goes on where it stood: it tells of the label, and a while later that the member has left.
+        let slow = |call: &Call, event: &Value| {
+            let has_left = event["object"]["metadata"]["annotations"]["vidra.dev/left-at"].is_string();
+            if call.resource == "secrets" && has_left { WatchFault::Silence } else { WatchFault::None }
+        };
+        go_on(&world, slow).await;
+        assert!(world.member("berlin").await.is_none(), "the member has left");
         world.end().await;
     });
 }

@@ -9,9 +9,12 @@ use std::{
 };
 
 use memkube::{Call, Fault, Verb};
-use testkit::world::{At, SOON, wait_for};
+use testkit::world::{At, SOON, World, wait_for};
 
-use super::scenario;
+use super::{
+    leading::{Process, deleted},
+    scenario,
+};
 use crate::config_map;
 
 #[test]
@@ -73,4 +76,62 @@ fn what_a_call_that_was_not_answered_makes_later_is_removed_all_the_same() {
         berlin.clear_fault();
         world.end().await;
     });
+}
+
+/// A process sends a create, and ends; it is not wanted any more, and lands when the next process leads.
+async fn lands_after_its_process(mut world: World, end: impl AsyncFnOnce(Process)) {
+    /// After the next one has looked, and before the server gives the create up.
+    const LANDS: Duration = Duration::from_secs(33);
+    world.register(&["berlin"]).await;
+    world.deliver("shop", &["berlin"], &config_map("settings", "one")).await;
+    world.ready("shop").await;
+    world.stop_hub().await;
+    let first = Process::start(&world, "first").await;
+    let berlin = world.bed().memory("berlin").expect("in memory");
+    let makes = |call: &Call| call.verb == Verb::Apply && call.name == "late";
+    berlin.set_fault(Arc::new(move |call: &Call| match makes(call) {
+        true => Fault::LandsLater(LANDS),
+        false => Fault::None,
+    }));
+    let both = config_map("settings", "one") + &config_map("late", "one");
+    world.deliver("shop", &["berlin"], &both).await;
+    wait_for("the call", SOON, async || match berlin.requests().iter().any(makes) {
+        true => Ok(()),
+        false => Err("none".into()),
+    })
+    .await;
+    end(first).await;
+    let mark = world.mark();
+    world.deliver("shop", &["berlin"], &config_map("settings", "one")).await;
+    let second = Process::start(&world, "second").await;
+    let target = world
+        .target_when("shop", "berlin", "it says what it waits for", |status| {
+            status.removing.as_ref().is_some_and(|going| going.reason == "Settling")
+        })
+        .await;
+    let going = target.status.and_then(|status| status.removing).expect("it says so");
+    let message = going.message.unwrap_or_default();
+    assert!(message.contains("late is left as it is until 20"), "{message}");
+    assert_eq!(deleted(&world, &mark), [] as [String; 0]);
+    world.target_when("shop", "berlin", "nothing is to go", |status| status.removing.is_none()).await;
+    assert_eq!(deleted(&world, &mark), ["late"]);
+    tokio::time::sleep(Duration::from_secs(120)).await;
+    assert_eq!(world.inventory("shop", "berlin").await.len(), 1);
+    let at = At::config_map(&world.ns, "late");
+    assert_eq!(world.alice("berlin").await.get(&at).await, None, "it stands in no inventory");
+    world.ready("shop").await;
+    second.end().await;
+    berlin.clear_fault();
+    world.start_hub().await;
+    world.end().await;
+}
+
+#[test]
+fn what_a_killed_process_had_sent_is_removed_by_the_next_one() {
+    scenario(async |world| lands_after_its_process(world, Process::kill).await);
+}
+
+#[test]
+fn what_a_process_that_ended_in_good_order_had_sent_is_removed_by_the_next_one() {
+    scenario(async |world| lands_after_its_process(world, Process::end).await);
 }

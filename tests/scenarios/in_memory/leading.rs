@@ -1,5 +1,5 @@
-//! A process under its Lease: what it does not send when nobody renews it, and how it ends when the hub's own API was
-//! restored under it. On the paused clock, with the process in the scenario's hands.
+//! A process under its Lease: what it does not send when nobody renews it, how it ends when the hub's own API was
+//! restored under it, and how the next one takes over. On the paused clock, with the processes in the scenario's hands.
 
 use std::{sync::Arc, time::Duration};
 
@@ -12,16 +12,18 @@ use testkit::{
 };
 use tokio::{
     sync::watch,
-    time::{sleep, timeout},
+    task::JoinHandle,
+    time::{Instant, sleep, timeout},
 };
-use tokio_util::sync::CancellationToken;
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+use tower::ServiceExt;
 use vidra_core::kubeconfig::MemberConfig;
 use vidra_hub::{
     app::{Deps, RunError},
     knobs::Knobs,
     lease::{Claim, NAME},
     process::under_claim,
-    seams::{Clock, Connect, ConnectError, SeededRng},
+    seams::{Clock, Connect, ConnectError, Link, SeededRng},
     serve::metrics::Metrics,
     tasks::Halt,
 };
@@ -33,8 +35,8 @@ use crate::{config_map, says};
 struct Only(Cluster);
 
 impl Connect for Only {
-    fn connect(&self, _: &MemberConfig) -> Result<kube::Client, ConnectError> {
-        Ok(self.0.client_as("vidra-hub"))
+    fn connect(&self, _: &MemberConfig) -> Result<Link, ConnectError> {
+        Ok(self.0.service_as("vidra-hub").boxed_clone())
     }
 }
 
@@ -42,13 +44,12 @@ fn berlin(world: &World) -> Cluster {
     world.bed().memory("berlin").expect("this bed is in memory")
 }
 
-/// What a process has that holds the Lease.
-async fn process(world: &World) -> (Claim, Deps) {
+/// What a process has that holds the Lease under this name, once it has it.
+async fn process(world: &World, holder: &str) -> (Claim, Deps) {
     let clock: Arc<dyn Clock> =
         Arc::new(SimClock(memkube::tokio_clock("2026-01-01T00:00:00Z".parse().unwrap())));
     let client = world.hub_client().await;
-    let claim =
-        Claim::new(client.clone(), &world.settings.namespace, "this process".to_owned(), clock.clone());
+    let claim = Claim::new(client.clone(), &world.settings.namespace, holder.to_owned(), clock.clone());
     claim.acquire().await;
     let deps = Deps {
         client,
@@ -60,6 +61,46 @@ async fn process(world: &World) -> (Claim, Deps) {
         tenure: Some(claim.tenure()),
     };
     (claim, deps)
+}
+
+/// A process that leads.
+pub(super) struct Process {
+    claim: Arc<Claim>,
+    hub: RunningHub,
+    stop: CancellationToken,
+    keeping: JoinHandle<bool>,
+}
+
+impl Process {
+    /// Waits for the Lease, and leads.
+    pub(super) async fn start(world: &World, holder: &str) -> Self {
+        let (claim, deps) = process(world, holder).await;
+        let (claim, stop) = (Arc::new(claim), CancellationToken::new());
+        let (held, token) = (claim.clone(), stop.clone());
+        let keeping = TaskTracker::new().spawn(async move { held.hold(token).await });
+        let hub = RunningHub::start_with(deps, world.settings.clone()).await.unwrap();
+        Self { claim, hub, stop, keeping }
+    }
+
+    /// Ends it as SIGKILL does: it gives nothing back.
+    pub(super) async fn kill(self) {
+        self.stop.cancel();
+        drop(self.hub);
+        assert!(self.keeping.await.unwrap());
+    }
+
+    /// Ends it as SIGTERM does.
+    pub(super) async fn end(self) {
+        self.hub.stop().await.unwrap();
+        self.stop.cancel();
+        assert!(self.keeping.await.unwrap());
+        self.claim.release().await;
+    }
+
+    /// How long it leaves what is there, for what the process of before had sent.
+    fn waits(&self) -> Option<Duration> {
+        self.claim.tenure().late().former_land_in()
+    }
 }
 
 /// What a process asked of berlin since then, answered or not; it goes on to watch, to list and to ask who answers.
@@ -80,7 +121,7 @@ fn a_process_whose_lease_is_not_renewed_for_ten_seconds_sends_no_call_to_any_mem
         world.deliver("shop", &["berlin"], &config_map("settings", "one")).await;
         world.ready("shop").await;
         world.stop_hub().await;
-        let (claim, deps) = process(&world).await;
+        let (claim, deps) = process(&world, "this process").await;
         let hub = RunningHub::start_with(deps, world.settings.clone()).await.unwrap();
         let stop = CancellationToken::new();
         let renewing = timeout(Duration::from_secs(30), claim.hold(stop.clone())).await;
@@ -124,7 +165,7 @@ fn a_process_whose_lease_is_not_renewed_for_ten_seconds_sends_no_call_to_any_mem
 }
 
 /// What of berlin's objects was deleted since then.
-fn deleted(world: &World, since: &Mark) -> Vec<String> {
+pub(super) fn deleted(world: &World, since: &Mark) -> Vec<String> {
     let all = world.requests("berlin", since).into_iter();
     all.filter(|one| one.verb.starts_with("delete")).map(|one| one.name).collect()
 }
@@ -136,7 +177,7 @@ fn a_process_under_which_the_hubs_api_is_restored_ends_with_an_error_and_gives_t
         world.deliver("shop", &["berlin"], &config_map("settings", "one")).await;
         world.ready("shop").await;
         world.stop_hub().await;
-        let (claim, deps) = process(&world).await;
+        let (claim, deps) = process(&world, "this process").await;
         let lease = At::new("coordination.k8s.io/v1", "Lease", &world.settings.namespace, NAME);
         let holder = async || world.hub.live(&lease).await["spec"]["holderIdentity"].clone();
         let (stop, synced) = (CancellationToken::new(), watch::Sender::new(false));
@@ -172,5 +213,90 @@ fn a_process_under_which_the_hubs_api_is_restored_ends_with_an_error_and_gives_t
         world.ready("shop").await;
         assert_eq!(deleted(&world, &mark), [] as [String; 0]);
         world.end().await;
+    });
+}
+
+#[test]
+fn only_a_process_that_did_not_end_in_good_order_keeps_the_next_one_waiting() {
+    scenario(async |mut world| {
+        world.register(&["berlin"]).await;
+        world.stop_hub().await;
+        let first = Process::start(&world, "first").await;
+        assert_eq!(first.waits(), None, "there was none before");
+        world.deliver("shop", &["berlin"], &config_map("settings", "one")).await;
+        world.ready("shop").await;
+        first.end().await;
+        let second = Process::start(&world, "second").await;
+        assert_eq!(second.waits(), None, "each write was answered");
+        second.kill().await;
+        let third = Process::start(&world, "third").await;
+        assert!(third.waits().is_some(), "nobody knows what the killed one had sent");
+        // Nor has what the killed one had sent landed by now.
+        third.end().await;
+        let fourth = Process::start(&world, "fourth").await;
+        assert!(fourth.waits().is_some(), "the one before had not waited for it to the end");
+        fourth.end().await;
+        world.start_hub().await;
+        world.end().await;
+    });
+}
+
+#[test]
+fn a_container_that_starts_again_has_its_lease_at_once() {
+    scenario(async |mut world| {
+        world.stop_hub().await;
+        let first = Process::start(&world, "this Pod").await;
+        first.kill().await;
+        let killed = Instant::now();
+        let (claim, _) = process(&world, "this Pod").await;
+        assert!(killed.elapsed() < Duration::from_secs(1), "{:?}", killed.elapsed());
+        let waits = claim.tenure().late().former_land_in();
+        assert!(waits.is_some(), "what it had sent may take effect all the same");
+        claim.release().await;
+        world.start_hub().await;
+        world.end().await;
+    });
+}
+
+#[test]
+fn a_second_process_waits_while_the_first_one_leads_and_takes_over_when_that_is_killed() {
+    scenario(async |mut world| {
+        world.stop_hub().await;
+        let first = Process::start(&world, "first").await;
+        let mut second = Box::pin(process(&world, "second"));
+        assert!(timeout(Duration::from_secs(60), &mut second).await.is_err(), "the first one leads");
+        first.kill().await;
+        let killed = Instant::now();
+        let (claim, _) = second.await;
+        // It was renewed at most 4 s before, and is looked at each second.
+        let took = killed.elapsed();
+        assert!((Duration::from_secs(11)..Duration::from_secs(18)).contains(&took), "{took:?}");
+        claim.release().await;
+        world.start_hub().await;
+        world.end().await;
+    });
+}
+
+#[test]
+fn a_lease_that_somebody_deletes_is_not_taken_before_its_holder_can_be_gone_and_its_late_writes_are_waited_for()
+ {
+    scenario(async |world| {
+        world.register(&["berlin"]).await;
+        // It does not renew, and is there all the same.
+        let (first, _) = process(&world, "first").await;
+        let world = Arc::new(world);
+        let second = {
+            let world = world.clone();
+            TaskTracker::new().spawn(async move { process(&world, "second").await.0 })
+        };
+        sleep(Duration::from_secs(3)).await;
+        let began = Instant::now();
+        let lease = At::new("coordination.k8s.io/v1", "Lease", &world.settings.namespace, NAME);
+        world.hub.delete(&lease).await;
+        let second = second.await.unwrap();
+        assert!((9..=16).contains(&began.elapsed().as_secs()), "{:?}", began.elapsed());
+        assert!(!first.tenure().stands());
+        assert!(second.tenure().late().former_land_in().is_some());
+        Arc::into_inner(world).expect("nobody else has it").end().await;
     });
 }

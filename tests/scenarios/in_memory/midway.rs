@@ -12,7 +12,7 @@ use std::{
 use memkube::{Call, Cluster, Fault, Verb};
 use serde_json::json;
 use testkit::world::{At, SOON, Who, World, wait_for};
-use vidra_api::TargetState;
+use vidra_api::{Desired, TargetState};
 
 use super::scenario;
 use crate::{config_map, member_without_credentials, says};
@@ -183,6 +183,108 @@ fn a_younger_name_of_a_cluster_writes_nothing_more_once_the_older_one_is_admitte
         world.hub.gone(&world.member_at("berlin")).await;
         // The hub has let go of nothing there.
         alice.delete(&settings).await;
+        world.end().await;
+    });
+}
+
+/// How many VidraTargets the hub has tried to make, unanswered ones too.
+fn attempts(hub: &Cluster) -> usize {
+    let is_it = |call: &&Call| call.verb == Verb::Create && call.resource == "vidratargets";
+    hub.requests().iter().filter(is_it).count()
+}
+
+/// From here on it takes long to make a VidraTarget.
+fn targets_take_long(world: &World) -> Cluster {
+    let hub = world.bed().memory("hub").expect("this bed is in memory");
+    let slow = |call: &Call| match call.verb == Verb::Create && call.resource == "vidratargets" {
+        true => Fault::Delay(Duration::from_secs(5)),
+        false => Fault::None,
+    };
+    hub.set_fault(Arc::new(slow));
+    hub
+}
+
+/// More than are made at a time.
+const IN_TURN: usize = 20;
+
+#[test]
+fn for_a_member_that_has_left_before_its_turn_no_target_is_made() {
+    scenario(async |world| {
+        let members: Vec<_> = (0..IN_TURN).map(|number| format!("m{number:02}")).collect();
+        for name in &members {
+            member_without_credentials(&world, name).await;
+        }
+        let hub = targets_take_long(&world);
+        let names: Vec<_> = members.iter().map(String::as_str).collect();
+        world.deliver("shop", &names, &config_map("settings", "one")).await;
+        wait_for("the first are being made", SOON, async || match attempts(&hub) {
+            0 => Err("none is".into()),
+            _ => Ok(()),
+        })
+        .await;
+        world.hub.delete(&world.member_at("m19")).await;
+        world.hub.gone(&world.member_at("m19")).await;
+        world.target_is("shop", "m18", TargetState::Unknown, "NoCredentials").await;
+        world.resource_says("shop", "Ready", "False", "ClusterNotFound").await;
+        assert_eq!(attempts(&hub), IN_TURN - 1);
+        hub.clear_fault();
+        world.end().await;
+    });
+}
+
+#[test]
+fn a_target_that_was_made_while_its_member_left_goes_again_and_holds_nothing() {
+    scenario(async |world| {
+        world.register(&["berlin"]).await;
+        let hub = targets_take_long(&world);
+        world.deliver("shop", &["berlin"], &config_map("settings", "one")).await;
+        wait_for("it is being made", SOON, async || match attempts(&hub) {
+            0 => Err("it is not".into()),
+            _ => Ok(()),
+        })
+        .await;
+        world.hub.delete(&world.member_at("berlin")).await;
+        world.hub.gone(&world.member_at("berlin")).await;
+        // Told by the pass that made it, or by a later one.
+        world.resource_says("shop", "Ready", "False", "ClusterNotFound").await;
+        assert_eq!(attempts(&hub), 1);
+        world.hub.gone(&world.target_at("shop", "berlin")).await;
+        hub.clear_fault();
+        world.remove("shop").await;
+        world.end().await;
+    });
+}
+
+#[test]
+fn a_target_that_its_resource_is_letting_go_is_none_of_those_that_stay_on_a_member() {
+    scenario(async |world| {
+        world.register(&["berlin", "tokyo"]).await;
+        for name in ["left", "kept"] {
+            let everywhere = json!({"targets": [{"clusterSelector": {}}]});
+            world.deliver_with(name, &config_map(name, "one"), everywhere).await;
+            world.ready(name).await;
+        }
+        let closed = json!({"spec": {"allowedNamespaces": [], "onRevoke": "Orphan"}});
+        world.hub.merge(&world.member_at("berlin"), closed).await;
+        world.target_is("kept", "berlin", TargetState::Suspended, "NamespaceNotAllowed").await;
+        // Until the target is told that it goes takes long.
+        let hub = world.bed().memory("hub").expect("this bed is in memory");
+        let stuck = |call: &Call| match call.verb == Verb::Update && &*call.name == "left.berlin" {
+            true => Fault::Delay(Duration::from_secs(5)),
+            false => Fault::None,
+        };
+        hub.set_fault(Arc::new(stuck));
+        let elsewhere = json!({"targets": [{"clusterSelector": {}}], "excludeClusters": ["berlin"]});
+        world.deliver_with("left", &config_map("left", "one"), elsewhere).await;
+        for turn in 0..4 {
+            world.reconcile_now("kept", &turn.to_string()).await;
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            let kept = world.target("kept", "berlin").await.expect("it is there");
+            assert_eq!(kept.spec.desired, Desired::Present, "it is the last that stays there");
+        }
+        hub.clear_fault();
+        world.hub.gone(&world.target_at("left", "berlin")).await;
+        world.target_is("kept", "berlin", TargetState::Suspended, "NamespaceNotAllowed").await;
         world.end().await;
     });
 }

@@ -3,6 +3,7 @@
 
 use std::{
     convert::Infallible,
+    future::pending,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -139,7 +140,7 @@ async fn claimed(client: Client, namespace: &'static str, stop: &CancellationTok
     let claim = async move {
         Ok::<_, Infallible>(Claim::new(client, namespace, "one".to_owned(), Arc::new(SystemClock)))
     };
-    Keeper::acquire(claim, stop.clone()).await.expect("a thread").expect("nobody asks to stop")
+    Keeper::acquire(claim, stop.clone(), pending()).await.expect("a thread").expect("nobody asks to stop")
 }
 
 fn holder(cluster: &Cluster, namespace: &str) -> Value {

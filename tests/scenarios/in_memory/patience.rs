@@ -115,6 +115,36 @@ fn a_deleted_member_for_which_another_cluster_answers_is_let_go_by_itself_ten_mi
 }
 
 #[test]
+fn a_silent_member_that_is_deleted_is_let_go_ten_minutes_later_though_a_resource_is_missing() {
+    scenario(async |mut world| {
+        delivered(&world).await;
+        world.stop_hub().await;
+        let resource = world.resource_at("shop");
+        world.hub.delete_with(&resource, json!({"propagationPolicy": "Orphan"})).await;
+        world.hub.merge(&resource, json!({"metadata": {"finalizers": null}})).await;
+        world.hub.gone(&resource).await;
+        world.start_hub().await;
+        world.target_is("shop", "austin", TargetState::Unknown, "ResourceMissing").await;
+        let frozen = world.freeze("austin");
+        world.member_says("austin", "Reachable", "False").await;
+        world.hub.delete(&world.member_at("austin")).await;
+        minutes(9).await;
+        assert!(is_there(&world).await);
+        minutes(2).await;
+        world.hub.gone(&world.member_at("austin")).await;
+        assert!(world.target("shop", "berlin").await.is_some(), "on a member that stays it waits");
+        drop(frozen);
+        // What that has is let go by a person.
+        let word = json!({"metadata": {"annotations": {"vidra.dev/approve-removal": "orphan"}}});
+        world.hub.merge(&world.target_at("shop", "berlin"), word).await;
+        world.hub.gone(&world.target_at("shop", "berlin")).await;
+        let berlin = world.alice("berlin").await;
+        berlin.delete(&At::config_map(&world.ns, "settings")).await;
+        clean_up(world).await;
+    });
+}
+
+#[test]
 fn a_deleted_member_that_answers_in_time_is_cleaned_up() {
     scenario(async |world| {
         let frozen = deleted_while_silent(&world).await;

@@ -1,15 +1,18 @@
 //! Writes of the hub that its own API refuses, as a quota or a policy does: what is refused is told, and nothing else
 //! waits for it.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicUsize, Ordering},
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
 };
 
-use memkube::{Call, Denial, Verb};
+use memkube::{Call, Denial, Fault, Verb};
 use serde_json::{Value, json};
-use testkit::world::{At, SOON, World, wait_for};
-use vidra_api::TargetState;
+use testkit::world::{At, Mark, SOON, World, wait_for};
+use vidra_api::{DriftState, TargetState, VidraTargetStatus};
 
 use super::scenario;
 use crate::{
@@ -75,6 +78,30 @@ fn a_revision_that_the_hubs_api_refuses_is_told_and_a_member_leaves_all_the_same
         hub.set_validating_admission(None);
         world.reconcile_now("shop", "1").await;
         alice.when(&settings, "delivered", says("two")).await;
+        world.end().await;
+    });
+}
+
+#[test]
+fn a_member_leaves_though_the_hubs_api_fails_to_keep_a_new_revision() {
+    scenario(async |world| {
+        let (both, settings) = (["austin", "berlin"], At::config_map(&world.ns, "settings"));
+        world.register(&both).await;
+        world.deliver("shop", &both, &config_map("settings", "one")).await;
+        world.ready("shop").await;
+        let hub = world.bed().memory("hub").expect("this bed is in memory");
+        hub.set_fault(Arc::new(|call: &Call| match (call.verb, call.resource.as_str()) {
+            (Verb::Create, "secrets") => Fault::Status(500, "InternalError"),
+            _ => Fault::None,
+        }));
+        world.deliver("shop", &both, &config_map("settings", "two")).await;
+        world.resource_says("shop", "Stalled", "True", "WriteRefused").await;
+        world.hub.delete(&world.member_at("austin")).await;
+        world.hub.gone(&world.member_at("austin")).await;
+
+        hub.clear_fault();
+        world.reconcile_now("shop", "1").await;
+        world.alice("berlin").await.when(&settings, "delivered", says("two")).await;
         world.end().await;
     });
 }
@@ -216,6 +243,89 @@ fn an_inventory_or_a_status_that_the_hubs_api_refuses_is_told_on_the_resource() 
         assert!(message.contains("Forbidden (403)") && message.contains("lift the quota"), "{message}");
         told(&world, "WriteRefused", &["berlin", "Forbidden (403)"]).await;
         refuse_nothing(&world);
+        world.ready("shop").await;
+        world.end().await;
+    });
+}
+
+/// How often the hub sent the status of shop and of its target since then.
+fn statuses(world: &World, since: &Mark) -> [usize; 2] {
+    [world.resource_at("shop"), world.target_at("shop", "berlin")].map(|at| {
+        let all = world.requests_for(&at, "hub", since).into_iter();
+        all.filter(|one| one.verb == "update" && one.resource.ends_with("/status")).count()
+    })
+}
+
+#[test]
+fn a_status_that_is_refused_for_its_lists_is_written_without_them_told_once_and_not_sent_again() {
+    scenario(async |mut world| {
+        world.register(&["berlin"]).await;
+        let (alice, settings) = (world.alice("berlin").await, At::config_map(&world.ns, "settings"));
+        refuse(&world, |call, object| {
+            let lists = |field: &str| object["status"][field].as_array().is_some_and(|list| !list.is_empty());
+            let is_long = call.subresource == "status" && ["clusters", "changes"].into_iter().any(lists);
+            is_long.then(|| Denial::new("policy.example.com", "no lists"))
+        });
+        let spec = json!({"targets": [{"clusterNames": ["berlin"]}], "drift": {"policy": "Report"}});
+        world.deliver_with("shop", &config_map("settings", "one"), spec).await;
+        let shop = world.ready("shop").await.status.unwrap();
+        assert_eq!((shop.clusters.len(), shop.targets_ready.as_deref()), (0, Some("1/1")));
+        alice.merge(&settings, json!({"data": {"key": "evil"}})).await;
+        let differs = |status: &VidraTargetStatus| status.drift == Some(DriftState::Drifted);
+        let target = world.target_when("shop", "berlin", "it differs", differs).await.status.unwrap();
+        assert_eq!((target.drifted, target.changes.len(), target.changes_total), (1, 0, Some(1)));
+        world.resource_says("shop", "Drifted", "True", "TargetsDrifted").await;
+        for object in ["of this VidraResource", "of VidraTarget shop.berlin"] {
+            told(&world, "StatusShortened", &[object, "make the VidraResource smaller", "Forbidden (403)"])
+                .await;
+        }
+
+        // Hours pass, with looks at it and nothing new to tell.
+        let (mark, passes) = (world.mark(), world.passes());
+        tokio::time::sleep(Duration::from_secs(5 * 3600)).await;
+        world.when_passes(passes + 3).await;
+        assert_eq!(statuses(&world, &mark), [0, 0]);
+        // A new process tries once.
+        let mark = world.mark();
+        world.restart_hub().await;
+        world.when_passes(1).await;
+        tokio::time::sleep(Duration::from_secs(3 * 3600)).await;
+        assert_eq!(statuses(&world, &mark), [1, 1]);
+        let notes = events(&world, "StatusShortened").await;
+        assert_eq!(notes.len(), 4, "of each life one for each: {notes:?}");
+
+        // And so it does for a person who has changed the policy.
+        refuse_nothing(&world);
+        world.reconcile_now("shop", "1").await;
+        let listed = |status: &VidraTargetStatus| status.changes.len() == 1;
+        world.target_when("shop", "berlin", "its lists are there", listed).await;
+        let has_lists =
+            |shop: &Value| shop["status"]["clusters"].as_array().is_some_and(|list| list.len() == 1);
+        world.hub.when(&world.resource_at("shop"), "its lists are there", has_lists).await;
+        assert_eq!(events(&world, "StatusShortened").await.len(), 4);
+        world.end().await;
+    });
+}
+
+/// As etcd answers where not even a finalizer has room.
+#[test]
+fn of_a_resource_into_which_nothing_can_be_written_an_event_says_that_it_is_too_large() {
+    scenario(async |world| {
+        world.register(&["berlin"]).await;
+        refuse(&world, |call, _| {
+            let is_meant = call.resource == "vidraresources" && call.user.contains("vidra-hub");
+            let full = Denial::new("etcd", "etcdserver: request is too large");
+            is_meant.then(|| Denial { code: 500, reason: String::new(), ..full })
+        });
+        let large = format!("#{}\n{}", "x".repeat(1 << 19), config_map("settings", "one"));
+        let object = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "bulk"},
+            "data": {"key": "x".repeat(3 << 18)}});
+        let spec = json!({"targets": [{"clusterNames": ["berlin"]}], "manifests": [object]});
+        world.deliver_with("shop", &large, spec).await;
+        told(&world, "ManifestInvalid", &["bytes as JSON", "spec.manifestsFrom"]).await;
+        assert!(world.target("shop", "berlin").await.is_none());
+        refuse_nothing(&world);
+        world.hub.merge(&world.resource_at("shop"), json!({"spec": {"manifests": null}})).await;
         world.ready("shop").await;
         world.end().await;
     });

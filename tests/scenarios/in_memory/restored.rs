@@ -1,12 +1,13 @@
-//! A member that was restored from a backup of its own. In memory only: the real servers share one etcd, which would
-//! have to be stopped for it.
+//! A member, or the hub, that was restored from a backup of its own. In memory only: the real servers share one etcd,
+//! which would have to be stopped for it.
 
 use std::time::Duration;
 
 use serde_json::json;
-use testkit::world::{At, in_memory_with_backups};
+use testkit::world::{At, Backups, World, in_memory_with_backups};
 use vidra_api::TargetState;
 
+use super::leading::deleted;
 use crate::{config_map, says, uid};
 
 #[test]
@@ -71,6 +72,78 @@ fn restored(quick: bool) {
         alice.merge(&at("made"), json!({"data": {"key": "evil"}})).await;
         alice.when(&at("made"), "repaired", says("two")).await;
         alice.delete(&at("dropped")).await;
+        world.end().await;
+    });
+}
+
+/// As many that later declarations of them alone hold the hub's writes.
+const MANY: usize = 7;
+
+/// `shop` was delivered and then deleted, and the hub's cluster is restored from a backup made before that. The hub does not
+/// run yet. What else was delivered was declared otherwise since then, if it is said so.
+async fn deleted_and_restored(world: &mut World, backups: &Backups, is_behind: bool) {
+    let others =
+        |value: &str| (0..MANY).map(|one| config_map(&format!("other-{one}"), value)).collect::<String>();
+    world.register(&["berlin"]).await;
+    world.deliver("other", &["berlin"], &others("one")).await;
+    world.deliver("shop", &["berlin"], &config_map("settings", "one")).await;
+    world.ready("other").await;
+    world.ready("shop").await;
+    let backup = backups.take("hub");
+    if is_behind {
+        world.deliver("other", &["berlin"], &others("two")).await;
+        world.ready("other").await;
+    }
+    world.remove("shop").await;
+    world.alice("berlin").await.gone(&At::config_map(&world.ns, "settings")).await;
+    world.stop_hub().await;
+    backups.restore("hub", &backup);
+}
+
+#[test]
+fn a_resource_deleted_after_the_backup_of_the_hub_is_delivered_again_once_it_is_restored() {
+    in_memory_with_backups(async |mut world, backups| {
+        deleted_and_restored(&mut world, &backups, false).await;
+        let mark = world.mark();
+        world.start_hub().await;
+        let settings = At::config_map(&world.ns, "settings");
+        world.alice("berlin").await.when(&settings, "it is there again", says("one")).await;
+        world.ready("shop").await;
+        assert_eq!(deleted(&world, &mark), [""; 0]);
+        world.end().await;
+    });
+}
+
+#[test]
+fn a_resource_deleted_after_the_backup_of_the_hub_writes_nothing_where_it_is_deleted_again_before_a_start() {
+    in_memory_with_backups(async |mut world, backups| {
+        deleted_and_restored(&mut world, &backups, false).await;
+        let mark = world.mark();
+        world.hub.delete(&world.resource_at("shop")).await;
+        world.start_hub().await;
+        world.removed("shop").await;
+        world.look("other", "1", 1).await;
+        assert_eq!(world.writes("berlin", &mark), []);
+        world.end().await;
+    });
+}
+
+#[test]
+fn a_resource_deleted_after_the_backup_of_the_hub_waits_with_all_else_where_the_member_is_held() {
+    in_memory_with_backups(async |mut world, backups| {
+        deleted_and_restored(&mut world, &backups, true).await;
+        let mark = world.mark();
+        world.start_hub().await;
+        for name in ["other", "shop"] {
+            world.target_is(name, "berlin", TargetState::Failed, "HubRestored").await;
+        }
+        assert_eq!(world.writes("berlin", &mark), []);
+        let confirm = json!({"metadata": {"annotations": {"vidra.dev/confirm": "restore"}}});
+        world.hub.merge(&world.member_at("berlin"), confirm).await;
+        let settings = At::config_map(&world.ns, "settings");
+        world.alice("berlin").await.when(&settings, "it is there again", says("one")).await;
+        world.ready("shop").await;
+        world.ready("other").await;
         world.end().await;
     });
 }

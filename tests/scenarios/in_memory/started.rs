@@ -1,15 +1,17 @@
 //! Members whose API servers have just started: they answer before they know what they serve, and what they do not
-//! know yet is not gone. Only in memory does that last as long as a scenario wants.
+//! know yet is not gone; nor is what a group serves that does not answer for a while. Only in memory does that last as
+//! long as a scenario wants.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
-use memkube::Startup;
+use memkube::{Call, Fault, Startup, Verb};
 use serde_json::{Value, json};
 use testkit::world::{Access, At, World};
-use vidra_api::TargetState;
+use tokio_util::task::TaskTracker;
+use vidra_api::{TargetState, VidraTargetStatus};
 
 use super::scenario;
-use crate::{config_map_in, deletion::lose, gadget, gadgets, object};
+use crate::{config_map, config_map_in, deletion::lose, gadget, gadgets, marks, object, settings::set};
 
 fn group(world: &World) -> String {
     format!("{}.example.com", world.ns)
@@ -56,17 +58,23 @@ fn custom_resources_that_a_starting_server_does_not_serve_yet_are_not_taken_for_
     });
 }
 
+/// Delivers a Namespace of this name with an object in it, to be deleted when it is empty.
+async fn with_namespace(world: &World, name: &str) -> Value {
+    let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
+    let manifest = object(&namespace) + &object(&config_map_in(name, "settings", "one"));
+    let spec = json!({"targets": [{"clusterNames": ["berlin"]}], "namespaceAndCRDDeletion": "WhenEmpty"});
+    world.deliver_with("shop", &manifest, spec).await;
+    world.ready("shop").await;
+    world.recorded("shop", &["berlin"]).await;
+    namespace
+}
+
 #[test]
 fn a_namespace_is_not_empty_because_a_starting_server_does_not_serve_yet_what_is_in_it() {
     scenario(async |world| {
         let (alice, crd) = with_gadgets(&world).await;
         let name = format!("{}-own", world.ns);
-        let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
-        let manifest = object(&namespace) + &object(&config_map_in(&name, "settings", "one"));
-        let spec = json!({"targets": [{"clusterNames": ["berlin"]}], "namespaceAndCRDDeletion": "WhenEmpty"});
-        world.deliver_with("shop", &manifest, spec).await;
-        world.ready("shop").await;
-        world.recorded("shop", &["berlin"]).await;
+        let namespace = with_namespace(&world, &name).await;
         let mut theirs: Value = json!({"apiVersion": format!("{}/v1", group(&world)), "kind": "Gadget"});
         theirs["metadata"] = json!({"name": "alices", "namespace": name});
         let theirs = alice.create(theirs).await;
@@ -79,6 +87,33 @@ fn a_namespace_is_not_empty_because_a_starting_server_does_not_serve_yet_what_is
         world.end().await;
         alice.delete(&At::of(&namespace)).await;
         alice.delete(&crd).await;
+    });
+}
+
+#[test]
+fn a_namespace_is_not_let_go_for_an_api_group_that_does_not_answer_for_a_while() {
+    scenario(async |world| {
+        let (alice, crd) = with_gadgets(&world).await;
+        let namespace = with_namespace(&world, &format!("{}-own", world.ns)).await;
+
+        let (berlin, group) = (world.bed().memory("berlin").expect("this bed is in memory"), group(&world));
+        berlin.set_group_available(&group, false);
+        world.hub.delete(&world.resource_at("shop")).await;
+        let told = |status: &VidraTargetStatus| {
+            status.message.as_ref().is_some_and(|message| message.contains(&group))
+        };
+        world.target_when("shop", "berlin", "the group is named", told).await;
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        let left = alice.live(&At::of(&namespace)).await;
+        assert!(!marks(&left).is_empty() && left["metadata"]["deletionTimestamp"].is_null(), "{left}");
+
+        berlin.set_group_available(&group, true);
+        // It is tried again after five minutes at most.
+        tokio::time::sleep(Duration::from_secs(330)).await;
+        world.removed("shop").await;
+        alice.gone(&At::of(&namespace)).await;
+        alice.delete(&crd).await;
+        world.end().await;
     });
 }
 
@@ -100,6 +135,36 @@ fn an_inventory_is_not_found_again_on_a_server_that_does_not_serve_yet_what_stoo
         let left = alice.get(&gadget_at(&world, &world.ns, "one")).await;
         assert_eq!(left, None, "the hub says that all is removed");
         alice.delete(&crd).await;
+        world.end().await;
+    });
+}
+
+#[test]
+fn a_hub_that_cannot_read_its_settings_for_a_moment_waits_for_them_before_it_delivers() {
+    scenario(async |mut world| {
+        let hub = world.bed().memory("hub").expect("this bed is in memory");
+        world.register(&["berlin"]).await;
+        set(&world, json!({"defaultAllowedNamespaces": "others"})).await;
+        world.stop_hub().await;
+        let mark = world.mark();
+        let everywhere = json!({"targets": [{"clusterSelector": {}}]});
+        world.deliver_with("shop", &config_map("settings", "one"), everywhere).await;
+        hub.set_fault(Arc::new(|call: &Call| {
+            match call.verb == Verb::List && call.resource == "configmaps" {
+                true => Fault::Status(500, "InternalError"),
+                false => Fault::None,
+            }
+        }));
+        let server = hub.clone();
+        TaskTracker::new().spawn(async move {
+            tokio::time::sleep(Duration::from_secs(20)).await;
+            server.clear_fault();
+        });
+        world.start_hub().await;
+        world.resource_says("shop", "Ready", "False", "NoTargets").await;
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        assert!(world.target("shop", "berlin").await.is_none());
+        assert_eq!(world.writes("berlin", &mark), []);
         world.end().await;
     });
 }

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 
 use memkube::{Call, Cluster, Fault, Verb, WatchFault};
 use serde_json::{Value, json};
-use testkit::world::{At, World};
+use testkit::world::{Access, At, World};
 use vidra_api::TargetState;
 
 use super::scenario;
@@ -106,21 +106,26 @@ fn a_watch_that_loses_events_is_found_out_by_the_next_verification() {
     });
 }
 
+/// One ConfigMap is delivered, of which from then on no watch tells: somebody, and where it is.
+async fn without_watches(world: &World, fault: Fault) -> (Access, At) {
+    world.register(&["berlin"]).await;
+    set(world, json!({"verifyInterval": "0s", "interval": "30s"})).await;
+    world.deliver("shop", &["berlin"], &config_map("settings", "one")).await;
+    world.ready("shop").await;
+    berlin(world).set_fault(Arc::new(move |call: &Call| {
+        match is_of_maps(call) && call.verb == Verb::Watch {
+            true => fault.clone(),
+            false => Fault::None,
+        }
+    }));
+    berlin(world).cut_watches();
+    (world.alice("berlin").await, At::config_map(&world.ns, "settings"))
+}
+
 #[test]
 fn a_watch_that_is_silent_and_does_not_end_counts_for_nothing() {
     scenario(async |world| {
-        world.register(&["berlin"]).await;
-        set(&world, json!({"verifyInterval": "0s", "interval": "30s"})).await;
-        world.deliver("shop", &["berlin"], &config_map("settings", "one")).await;
-        world.ready("shop").await;
-        let (alice, settings) = (world.alice("berlin").await, At::config_map(&world.ns, "settings"));
-        berlin(&world).set_fault(Arc::new(|call: &Call| {
-            match is_of_maps(call) && call.verb == Verb::Watch {
-                true => Fault::Silent,
-                false => Fault::None,
-            }
-        }));
-        berlin(&world).cut_watches();
+        let (alice, settings) = without_watches(&world, Fault::Silent).await;
         tokio::time::sleep(Duration::from_secs(30)).await;
         for _ in 0..3 {
             alice.merge(&settings, json!({"data": {"key": "evil"}})).await;
@@ -215,6 +220,30 @@ fn watches_whose_position_has_expired_are_begun_again() {
         }
         assert_eq!(said(&world, "MemberRestored").await, [""; 0]);
         world.target_is("shop", "berlin", TargetState::Ready, "Ready").await;
+        world.end().await;
+    });
+}
+
+#[test]
+fn a_watch_that_cannot_be_opened_counts_for_nothing_until_it_can() {
+    scenario(async |world| {
+        // As behind a gateway that lets no answer last.
+        let refused = Fault::Status(503, "ServiceUnavailable");
+        let (alice, settings) = without_watches(&world, refused).await;
+        tokio::time::sleep(Duration::from_secs(180)).await;
+        for _ in 0..3 {
+            alice.merge(&settings, json!({"data": {"key": "evil"}})).await;
+            tokio::time::sleep(Duration::from_secs(60)).await;
+            assert!(says("one")(&alice.live(&settings).await), "within an interval");
+        }
+
+        berlin(&world).clear_fault();
+        tokio::time::sleep(Duration::from_secs(600)).await;
+        let mark = world.mark();
+        alice.merge(&settings, json!({"data": {"key": "evil"}})).await;
+        alice.when(&settings, "repaired", says("one")).await;
+        tokio::time::sleep(Duration::from_secs(300)).await;
+        assert_eq!(lists(&world, &mark), 0, "its watch tells");
         world.end().await;
     });
 }

@@ -11,12 +11,13 @@ use std::{
 };
 
 use memkube::{Call, Cluster, Denial, Verb};
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 use testkit::world::{Access, At, World};
 use vidra_api::{DriftState, TargetState, VidraTargetStatus};
 
 use super::scenario;
-use crate::{apply_modes::immutable_settings, config_map, says, uid};
+use crate::{apply_modes::immutable_settings, config_map, config_map_in, object, says, uid};
 
 /// From now on berlin has a webhook that marks the value of every ConfigMap of this name, once.
 fn rewrite(world: &World) {
@@ -389,4 +390,72 @@ fn what_a_webhook_refuses_with_409_is_not_deleted_to_be_made_again() {
         assert!(says("two")(&alice.live(&settings).await));
         world.end().await;
     });
+}
+
+/// From now on a webhook of berlin takes what the hub notes in annotations off the object of this name.
+fn strip(world: &World, name: &str) {
+    let name = name.to_owned();
+    let hook = move |_: &Call, object: &mut Value| {
+        if object["metadata"]["name"] == *name
+            && let Some(annotations) = object["metadata"]["annotations"].as_object_mut()
+        {
+            annotations.retain(|key, _| !key.contains("vidra.dev"));
+        }
+    };
+    berlin(world).set_mutating_admission(Some(Arc::new(hook)));
+}
+
+/// All messages of VidraTargets from now on.
+fn messages(world: &World) -> Arc<Mutex<Vec<String>>> {
+    let messages: Arc<Mutex<Vec<String>>> = Arc::default();
+    let kept = messages.clone();
+    let hook = move |call: &Call, object: &Value| {
+        if call.resource == "vidratargets" && call.subresource == "status" {
+            kept.lock().push(object["status"]["message"].as_str().unwrap_or_default().to_owned());
+        }
+        Ok(())
+    };
+    let hub = world.bed().memory("hub").expect("this bed is in memory");
+    hub.set_validating_admission(Some(Arc::new(hook)));
+    messages
+}
+
+/// A Namespace or an object of an earlier wave that loses its annotations each time it is applied.
+fn unmarked(first: &Value, rest: &Value, name: &str) {
+    scenario(async |world| {
+        world.register(&["berlin"]).await;
+        strip(&world, name);
+        let (told, mark) = (messages(&world), world.mark());
+        world.deliver("shop", &["berlin"], &(object(first) + &object(rest))).await;
+        let in_namespace = |object: &Value| {
+            let mut object = object.clone();
+            if object["kind"] == "ConfigMap" && object["metadata"]["namespace"].is_null() {
+                object["metadata"]["namespace"] = world.ns.as_str().into();
+            }
+            At::of(&object)
+        };
+        let (first, rest) = (in_namespace(first), in_namespace(rest));
+        let message = world.target_is("shop", "berlin", TargetState::Failed, "Contention").await;
+        assert!(message.contains(name), "{message}");
+        tokio::time::sleep(Duration::from_secs(45)).await;
+        let applies = world.writes_to(&first, "berlin", &mark).len();
+        assert!((3..=10).contains(&applies), "{applies} applies in a minute");
+        let words = "takes the hub's annotations off it each time it is applied";
+        assert!(told.lock().iter().any(|one| one.contains(words)), "{:?}", told.lock());
+        world.alice("berlin").await.when(&rest, "delivered all the same", |_| true).await;
+
+        berlin(&world).set_mutating_admission(None);
+        world.reconcile_now("shop", "1").await;
+        world.ready("shop").await;
+        world.end().await;
+    });
+}
+
+#[test]
+fn what_loses_the_hubs_annotations_each_time_is_applied_a_few_times_and_told_and_the_rest_is_delivered() {
+    let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "stripped"}});
+    unmarked(&namespace, &config_map_in("stripped", "settings", "one"), "stripped");
+    let mut rest = config_map_in("", "settings", "one");
+    rest["metadata"]["annotations"] = json!({"vidra.dev/wave": "1"});
+    unmarked(&config_map_in("", "stripped", "one"), &rest, "stripped");
 }

@@ -1,7 +1,7 @@
 //! What a VidraResource declares for each cluster, with what its sources hold as far as the user may read them. The
 //! scope of a kind is taken from a list, since members are not asked.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 use vidra_api::{MemberCluster, VidraResourceSpec};
@@ -80,8 +80,8 @@ pub fn declared(
         });
         declared.clusters.insert(name.to_owned(), place);
     }
-    let namespaces = declared.selection.targets.values().cloned().collect();
-    declared.unmatched = overrides.unmatched(&objects, &namespaces);
+    let namespaces: BTreeSet<&str> = declared.selection.targets.values().map(String::as_str).collect();
+    declared.unmatched = overrides.unmatched(&objects, |namespace| namespaces.contains(namespace));
     Ok(declared)
 }
 

@@ -11,7 +11,7 @@ use vidra_api::{
 };
 use vidra_core::guard::{self, Removal};
 use vidra_core::object::ObjectKey;
-use vidra_core::select::Selection;
+use vidra_core::select::{self, Selection};
 
 use super::declared::{Declared, Objects, Sources, declared};
 use crate::text::{brief, clean, some_of};
@@ -113,9 +113,13 @@ fn clusters(question: &Question<'_>, then: &Declared) -> String {
         text.push_str(&format!("- cluster {cluster}: its {objects} objects {fate}\n"));
     }
     text.push_str(&guarded(question, &present, &leaving, &then.selection));
-    let selection = &then.selection;
-    let unknown = selection.unknown.iter().map(|cluster| ("targets", cluster));
-    let excluded = selection.unknown_excluded.iter().map(|cluster| ("excludeClusters", cluster));
+    let spec = &question.then.spec;
+    let members: BTreeSet<&str> =
+        question.members.iter().filter_map(|member| member.metadata.name.as_deref()).collect();
+    let unknown: BTreeSet<&str> = select::unknown(select::named(&spec.targets), &members).collect();
+    let excluded: BTreeSet<&str> = select::unknown(spec.exclude_clusters.iter(), &members).collect();
+    let unknown = unknown.into_iter().map(|cluster| ("targets", cluster));
+    let excluded = excluded.into_iter().map(|cluster| ("excludeClusters", cluster));
     for (place, cluster) in unknown.chain(excluded) {
         let name = brief(cluster, 80);
         text.push_str(&format!("! spec.{place} names the cluster {name}, and there is none of that name\n"));

@@ -52,12 +52,17 @@ async fn a_call_can_be_refused_delayed_or_left_without_an_answer() {
     assert_eq!(refusal(api.get("a").await).code, 404);
 }
 
-/// The answer to a create under a fault: code, content type, `Retry-After`, body.
-async fn answer_under(cluster: &Cluster, fault: Fault) -> (u16, String, String, String) {
+/// The answer to a create under a fault.
+async fn response_under(cluster: &Cluster, fault: Fault) -> http::Response<kube::client::Body> {
     fault_on(cluster, Verb::Create, fault);
     let request = http::Request::post("/api/v1/namespaces/default/configmaps");
     let body = kube::client::Body::from(json!({"metadata": {"name": "a"}}).to_string().into_bytes());
-    let response = cluster.client().send(request.body(body).expect("a request")).await.expect("an answer");
+    cluster.client().send(request.body(body).expect("a request")).await.expect("an answer")
+}
+
+/// Of that answer: code, content type, `Retry-After`, body.
+async fn answer_under(cluster: &Cluster, fault: Fault) -> (u16, String, String, String) {
+    let response = response_under(cluster, fault).await;
     let header = |name: &str| {
         let value = response.headers().get(name).and_then(|value| value.to_str().ok());
         value.unwrap_or_default().to_owned()
@@ -99,6 +104,22 @@ async fn a_server_with_too_much_to_do_answers_a_line_and_how_long_to_wait() {
     assert_eq!((code, kind.as_str(), wait.as_str()), (429, "text/plain; charset=utf-8", "7"));
     assert_eq!(body, "Too many requests, please try again later.\n");
     assert_eq!(cluster.object("", "configmaps", "default", "a"), None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_the_server_says_bears_its_marks_and_what_a_proxy_says_does_not() {
+    for (fault, is_servers, is_flow_control) in [
+        (Fault::None, true, false),
+        (Fault::Status(429, "TooManyRequests"), true, false),
+        (Fault::TooMany(7), true, true),
+        (Fault::Html(429), false, false),
+        (Fault::Json(429), false, false),
+    ] {
+        let response = response_under(&cluster(), fault.clone()).await;
+        let bears = |name: &str| response.headers().contains_key(name);
+        assert_eq!(bears("audit-id"), is_servers, "{fault:?}");
+        assert_eq!(bears("x-kubernetes-pf-flowschema-uid"), is_flow_control, "{fault:?}");
+    }
 }
 
 #[tokio::test(start_paused = true)]

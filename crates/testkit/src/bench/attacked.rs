@@ -145,7 +145,6 @@ pub(super) async fn attacked(binary: &Path, size: &Isolation, report: &mut Repor
             site.round(harm, round, &mut bench, &mut found).await?;
         }
         worst.tell(name, harm, &found, report);
-        tracing::info!("{name}");
     }
     worst.conclude(report);
     report.condition("bed of the harms", fleet.describe().await?);
@@ -513,6 +512,12 @@ impl Worst {
         let core = (found.cpu[0] - found.cpu[1]).max(0.0) / count;
         let [first, held] = found.held.map(|bytes| bytes as f64 / count);
         let (p50, p99) = (ratio(0.5), ratio(0.99));
+        // What was found is not lost with what comes after it.
+        let [ms, beside] = [&found.harmed, &found.control].map(|times| quantile(&times.heals, 0.99));
+        tracing::info!(
+            "{name}: P50 {p50:.2} of the control's, P99 {ms:.1} ms beside {beside:.1}, {core:.2} cores and {:.0} MiB each",
+            held / MIB
+        );
         if harm == Harm::All {
             self.together = quantile(&found.harmed.heals, 1.0);
         } else {

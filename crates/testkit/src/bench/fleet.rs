@@ -75,11 +75,16 @@ impl Fleet {
 
     /// Waits until all members are ready.
     pub async fn joined(&self) {
+        self.joined_within(LONG).await;
+    }
+
+    /// The same, within this time.
+    pub async fn joined_within(&self, time: Duration) {
         let is_ready = |member: &MemberCluster| {
             let conditions = member.status.as_ref().map(|status| status.conditions.as_slice());
             find(conditions.unwrap_or_default(), "Ready").is_some_and(|ready| ready.status == "True")
         };
-        self.all_members("all members are ready", is_ready).await;
+        self.all_members("all members are ready", time, is_ready).await;
     }
 
     /// Waits until each member's status counts so many objects: that is written some seconds after the last of them.
@@ -87,12 +92,27 @@ impl Fleet {
         let is_counted = |member: &MemberCluster| {
             member.status.as_ref().and_then(|status| status.objects) == Some(objects as i64)
         };
-        self.all_members("all objects are counted", is_counted).await;
+        self.all_members("all objects are counted", LONG, is_counted).await;
     }
 
-    async fn all_members(&self, what: &str, is: impl Fn(&MemberCluster) -> bool) {
+    /// Waits until a MemberCluster has, or has not, a condition with status True. By a watch: what is timed must not wait
+    /// for the next look.
+    pub async fn member_says(&self, name: &str, type_: &str, wanted: bool) -> Result<()> {
         let api: Api<MemberCluster> = Api::all(self.client());
-        wait_for(what, LONG, async || {
+        let says = |member: Option<&MemberCluster>| {
+            let conditions = member.and_then(|member| member.status.as_ref());
+            let found = find(conditions.map_or(&[], |status| &status.conditions), type_);
+            found.is_some_and(|condition| (condition.status == "True") == wanted)
+        };
+        tokio::time::timeout(LONG, await_condition(api, name, says))
+            .await
+            .with_context(|| format!("{name} did not become {type_}={wanted} within {LONG:?}"))??;
+        Ok(())
+    }
+
+    async fn all_members(&self, what: &str, within: Duration, is: impl Fn(&MemberCluster) -> bool) {
+        let api: Api<MemberCluster> = Api::all(self.client());
+        wait_for(what, within, async || {
             let members = api.list(&Default::default()).await.map_err(|error| error.to_string())?.items;
             let count = members.iter().filter(|member| is(member)).count();
             if count == self.bed.members.len() { Ok(()) } else { Err(format!("{count} are")) }
@@ -103,6 +123,11 @@ impl Fleet {
     /// Waits until a VidraResource is ready as it is declared now. By a watch, as `kubectl wait` does: asking
     /// again and again for an object with its manifests keeps the hub's API server busy.
     pub async fn ready(&self, name: &str) -> Result<()> {
+        self.ready_within(name, LONG).await
+    }
+
+    /// The same, within this time.
+    pub async fn ready_within(&self, name: &str, time: Duration) -> Result<()> {
         let api: Api<VidraResource> = Api::namespaced(self.client(), NAMESPACE);
         let ready = |resource: Option<&VidraResource>| {
             let conditions = resource.and_then(|resource| resource.status.as_ref());
@@ -110,9 +135,9 @@ impl Fleet {
             find(conditions.map_or(&[], |status| &status.conditions), "Ready")
                 .is_some_and(|ready| ready.status == "True" && ready.observed_generation == generation)
         };
-        tokio::time::timeout(LONG, await_condition(api, name, ready))
+        tokio::time::timeout(time, await_condition(api, name, ready))
             .await
-            .with_context(|| format!("{name} was not ready within {LONG:?}"))??;
+            .with_context(|| format!("{name} was not ready within {time:?}"))??;
         Ok(())
     }
 

@@ -309,8 +309,10 @@ async fn fill(
     for (chunk, entries) in (1..).zip(rest.chunks(ENTRIES_MAX)) {
         let (resource, cluster) = (resource.clone(), cluster.clone());
         let name = inventory_name(&resource, &cluster, chunk);
+        let cluster_uid = first.spec.cluster_uid.clone();
+        let entries = entries.to_vec();
         let spec =
-            VidraInventorySpec { resource, cluster, chunk, entries: entries.to_vec(), ..Default::default() };
+            VidraInventorySpec { resource, cluster, cluster_uid, chunk, entries, ..Default::default() };
         let mut made = VidraInventory::new(&name, spec);
         made.metadata.finalizers = Some(vec![FINALIZER.to_owned()]);
         api.create(&PostParams::default(), &made).await?;

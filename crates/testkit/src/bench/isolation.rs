@@ -37,6 +37,8 @@ const OBJECTS: usize = 125;
 /// An object is edited no more often: the hub would take it for a fight.
 const EDITS: usize = 4;
 const SETTLE: Duration = Duration::from_secs(180);
+/// All members have all again: the list of one whose lists did not end rests thirty times as long as it was read.
+const RECOVERED: Duration = Duration::from_secs(1200);
 /// The time that a slow member's way takes, in each direction.
 const LATE: Duration = Duration::from_secs(1);
 
@@ -215,8 +217,8 @@ impl<'a> Bench<'a> {
 
     /// Waits until all members are ready and have everything, and the hub has settled.
     pub(super) async fn recovered(&self) -> Result<()> {
-        self.fleet.joined().await;
-        self.fleet.ready("changing").await?;
+        self.fleet.joined_within(RECOVERED).await;
+        self.fleet.ready_within("changing", RECOVERED).await?;
         self.fleet.settled(SETTLE, || Ok(())).await
     }
 

@@ -15,6 +15,12 @@ pub fn describe() -> Value {
     })
 }
 
+/// How many processes were running or waited for a core, on average over the last minute, five and fifteen.
+pub fn load() -> Option<String> {
+    let text = read_to_string("/proc/loadavg").ok()?;
+    Some(text.split_whitespace().take(3).collect::<Vec<_>>().join(" "))
+}
+
 /// A line `name: value` of a file under /proc.
 pub fn field(file: &str, name: &str) -> Option<String> {
     let text = read_to_string(file).ok()?;

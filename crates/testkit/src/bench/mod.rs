@@ -2,7 +2,7 @@
 //! `scale`, whose clusters are in memory.
 //!
 //! ```text
-//! bin/bench -> apply | calls | heal | hubstate | isolation | memory | quiet | restart | scale -> Fleet (testbed, hub process, as administrator)
+//! bin/bench -> apply | calls | heal | hubstate | isolation | memory | quiet | restart | scale | standby -> Fleet (testbed, hub process, as administrator)
 //!                              -> ledger (the API servers' own record of requests)
 //!                              -> Report (a table for people, JSON for programs)
 //! ```
@@ -24,6 +24,7 @@ mod memory;
 mod process;
 mod report;
 mod scale;
+mod standby;
 mod steady;
 mod tenants;
 mod watched;
@@ -36,4 +37,5 @@ pub use isolation::{Isolation, isolation};
 pub use memory::memory;
 pub use report::Report;
 pub use scale::{Scale, scale};
+pub use standby::standby;
 pub use steady::{quiet, restart};

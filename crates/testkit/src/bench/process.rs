@@ -31,12 +31,18 @@ pub struct HubProcess {
 impl HubProcess {
     /// Starts the binary as the hub of this kubeconfig's cluster, and waits until it is ready.
     pub async fn start(binary: &Path, kubeconfig: &Path, log: &Path) -> Result<Self> {
+        Self::start_as("", binary, kubeconfig, log).await
+    }
+
+    /// The same, with the Lease under this name; an empty one is none.
+    pub async fn start_as(holder: &str, binary: &Path, kubeconfig: &Path, log: &Path) -> Result<Self> {
         let address = TcpListener::bind("127.0.0.1:0")?.local_addr()?;
         let file = File::create(log).with_context(|| format!("writing {}", log.display()))?;
         let child = Command::new(binary)
             .arg("--kubeconfig")
             .arg(kubeconfig)
             .args(["--allow-loopback-members", "--listen", &address.to_string()])
+            .env("VIDRA_HOLDER", holder)
             .stdin(Stdio::null())
             .stdout(file.try_clone()?)
             .stderr(file)
@@ -96,6 +102,11 @@ impl HubProcess {
         }
         self.child.wait().await?;
         Ok(())
+    }
+
+    /// Kills it, as the loss of its node does, and waits until it is gone.
+    pub async fn kill(&mut self) -> Result<()> {
+        self.child.kill().await.with_context(|| format!("killing the hub; its log is {}", self.log.display()))
     }
 
     async fn get(&self, path: &str) -> Result<String> {

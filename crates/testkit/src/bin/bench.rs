@@ -58,6 +58,8 @@ enum Name {
     Restart,
     /// Time and memory with 1,000 clusters and 1,000,000 objects, simulated.
     Scale,
+    /// Until another process repairs, when the one that works is killed, ends or starts again; until a silent member is told.
+    Standby,
 }
 
 #[tokio::main]
@@ -81,6 +83,7 @@ async fn main() -> Result<()> {
         Name::Quiet => bench::quiet(&hub).await?,
         Name::Restart => bench::restart(&hub).await?,
         Name::Scale => bench::scale(&hub, &memkube, bench::Scale { clusters, objects }).await?,
+        Name::Standby => bench::standby(&hub).await?,
     };
     println!("{report}");
     if let Some(file) = json {

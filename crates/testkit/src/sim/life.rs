@@ -90,6 +90,7 @@ impl Life {
             interval: world.shape.interval,
             on_events: true,
             allow: Allow::default(),
+            memory_limit: None,
         };
         let stop = CancellationToken::new();
         let claim = world.shape.lease.then(|| {

@@ -63,9 +63,11 @@ impl fmt::Display for Seen {
 }
 
 impl Seen {
-    /// A probe or a watch: goes on for ever and changes nothing. So does the Lease's renewal.
+    /// A probe, with the version beside it now and then, or a watch: goes on for ever and changes nothing. So does the
+    /// Lease's renewal.
     pub fn is_idle(&self) -> bool {
-        self.call.verb == Verb::Watch || self.call.path == PROBE || self.call.resource == "leases"
+        let is_probe = matches!(&*self.call.path, PROBE | "/version");
+        self.call.verb == Verb::Watch || is_probe || self.call.resource == "leases"
     }
 
     /// The Secret of a revision that nobody has had for ten minutes goes, and nothing else with it.

@@ -3,9 +3,9 @@
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use jiff::Timestamp;
-use kube::Client;
+use tower::ServiceExt;
 use vidra_core::kubeconfig::{ClientAuth, MemberConfig};
-use vidra_hub::seams::{Clock, Connect, ConnectError, Rng, SecretError, SeededRng};
+use vidra_hub::seams::{Clock, Connect, ConnectError, Link, Rng, SecretError, SeededRng};
 
 use memkube::Address;
 
@@ -34,12 +34,14 @@ pub struct SimConnect {
 }
 
 impl Connect for SimConnect {
-    fn connect(&self, config: &MemberConfig) -> Result<Client, ConnectError> {
+    fn connect(&self, config: &MemberConfig) -> Result<Link, ConnectError> {
         let host = config.server.host().unwrap_or_default();
         let unknown = || ConnectError::Server(format!("the simulation has no member at {host:?}"));
         let member = self.members.get(host).ok_or_else(unknown)?;
         match &config.client_auth {
-            ClientAuth::Token(token) if token.expose() == TOKEN => Ok(member.client_as(&self.user)),
+            ClientAuth::Token(token) if token.expose() == TOKEN => {
+                Ok(member.service_as(&self.user).boxed_clone())
+            }
             _ => Err(ConnectError::Tls("the simulation's members take one token only".into())),
         }
     }

@@ -82,6 +82,7 @@ fn drawn(chance: &mut fastrand::Rng) -> Knobs {
         target_calls: if small() { 2 } else { usual.target_calls },
         resource_calls: if small() { 2 } else { usual.resource_calls },
         changes: if small() { 2 } else { usual.changes },
+        hub_calls: if small() { 4 } else { usual.hub_calls },
     }
 }
 

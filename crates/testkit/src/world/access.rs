@@ -146,8 +146,12 @@ impl Access {
 
     /// All objects beside this one (its kind, in its namespace).
     pub async fn list(&self, at: &At) -> Vec<Value> {
-        let list = self.try_list(at).await;
-        list.unwrap_or_else(|refused| panic!("listing {}: {refused}", at.collection()))
+        // The storage of a kind whose CRD has just changed is not ready at once.
+        wait_for(&format!("a list of {}", at.collection()), SOON, async || match self.try_list(at).await {
+            Err(refused) if refused.code == 429 => Err(refused.to_string()),
+            listed => Ok(listed.unwrap_or_else(|refused| panic!("listing {}: {refused}", at.collection()))),
+        })
+        .await
     }
 
     /// The same, or why not.
@@ -186,6 +190,12 @@ impl Access {
     /// Changes an object by a merge patch.
     pub async fn merge(&self, at: &At, patch: Value) -> Value {
         self.patch(at, "", MERGE, &patch).await
+    }
+
+    /// The same, or says why not.
+    pub async fn try_merge(&self, at: &At, patch: Value) -> Result<Value, Refused> {
+        let path = format!("{}?{}", at.path(), self.query());
+        self.send(Method::PATCH, &path, MERGE, Some(&patch)).await
     }
 
     /// Changes an object's status by a merge patch, as a controller does.

@@ -6,7 +6,7 @@ use kube::{Api, Client, api::ListParams};
 use serde_json::{Value, json};
 use tokio::{sync::OwnedMutexGuard, time::Instant};
 use vidra_api::{MemberCluster, VidraInventory, VidraResource, VidraTarget};
-use vidra_hub::settings::Settings;
+use vidra_hub::{reconcile::entries::Entries, settings::Settings};
 
 use super::{
     access::{Access, At},
@@ -165,6 +165,11 @@ impl World {
     /// All of the running hub's metrics, as they are scraped.
     pub fn metrics(&self) -> String {
         self.running.as_ref().expect("the hub runs").metrics.render()
+    }
+
+    /// How many entries the running hub holds, by what they are of.
+    pub fn entries(&self) -> Entries {
+        self.running.as_ref().expect("the hub runs").metrics.entries()
     }
 
     /// The tasks of the running hub that should run and do not, as `/livez` names them.

@@ -15,16 +15,17 @@ use anyhow::{Context, Result, bail};
 use bytes::Bytes;
 use futures::future::{BoxFuture, LocalBoxFuture};
 use http::{Response, StatusCode, header};
-use http_body_util::Full;
+use http_body_util::{BodyExt, Full};
 use kube::Client;
 use memkube::{Address, Cluster, Down, Options, Outcome, Verb, tokio_clock};
 use serde_json::{Value, json};
 use tokio::sync::Mutex;
+use tower::{BoxError, ServiceExt, service_fn};
 use vidra_core::kubeconfig::{ClientAuth, MemberConfig};
 use vidra_hub::{
     app::Deps,
     knobs::Knobs,
-    seams::{Connect, ConnectError, SeededRng},
+    seams::{AnswerBody, Connect, ConnectError, Link, SeededRng},
     serve::metrics::Metrics,
     settings::Settings,
 };
@@ -50,15 +51,24 @@ pub fn in_memory_with_backups(scenario: impl AsyncFnOnce(World, Backups)) {
     run(Box::new(|world, backups| Box::pin(async { scenario(world, backups).await })));
 }
 
+/// The same, with these members instead of those of the testbed.
+pub fn in_memory_with_members(members: &[&str], scenario: impl AsyncFnOnce(World)) {
+    run_with(members, Box::new(|world, _| Box::pin(async { scenario(world).await })));
+}
+
 /// A scenario as [`Boxed`](super::Boxed), that may take members back.
 type Boxed<'a> = Box<dyn FnOnce(World, Backups) -> LocalBoxFuture<'a, ()> + 'a>;
 
 pub(super) fn run(scenario: Boxed<'_>) {
+    run_with(&MEMBERS, scenario);
+}
+
+fn run_with(members: &[&str], scenario: Boxed<'_>) {
     // kube's back-off draws from the thread's generator.
     fastrand::seed(1);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
     runtime.expect("a runtime").block_on(async {
-        let bed = Arc::new(Memory::new());
+        let bed = Arc::new(Memory::new(members));
         let workloads = bed.clusters.values().map(|cluster| {
             memkube::run_workloads(cluster.clone(), |_| Outcome::Ready(Duration::from_secs(1)))
         });
@@ -86,6 +96,7 @@ impl Backups {
 }
 
 struct Memory {
+    members: Vec<String>,
     clusters: Arc<BTreeMap<String, Cluster>>,
     /// By which hubs reach the members.
     addresses: Arc<BTreeMap<String, Address>>,
@@ -97,7 +108,7 @@ struct Memory {
 
 impl Memory {
     /// Inside a runtime, with whose clock its time goes.
-    fn new() -> Self {
+    fn new(members: &[&str]) -> Self {
         let clock = tokio_clock("2026-01-01T00:00:00Z".parse().expect("a time"));
         let make = |(name, nth): (&str, u64)| {
             let cluster = Cluster::new(name, Options { clock: clock.clone(), uids: nth });
@@ -105,10 +116,11 @@ impl Memory {
             cluster.authorize_with_rbac(everything.map(Who::name));
             (name.to_owned(), cluster)
         };
-        let clusters: BTreeMap<_, _> = MEMBERS.into_iter().chain(["hub"]).zip(1..).map(make).collect();
+        let clusters: BTreeMap<_, _> = members.iter().copied().chain(["hub"]).zip(1..).map(make).collect();
         let to = |(name, cluster): (&String, &Cluster)| (name.clone(), Address::new(cluster.clone()));
         let addresses = Arc::new(clusters.iter().map(to).collect());
         Self {
+            members: members.iter().copied().map(str::to_owned).collect(),
             clusters: Arc::new(clusters),
             addresses,
             clock,
@@ -128,7 +140,7 @@ impl Bed for Memory {
     }
 
     fn members(&self) -> Vec<String> {
-        MEMBERS.map(str::to_owned).to_vec()
+        self.members.clone()
     }
 
     fn client<'a>(&'a self, cluster: &'a str, who: Who) -> BoxFuture<'a, Result<Client>> {
@@ -223,7 +235,7 @@ fn token(who: Who) -> String {
 struct InMemory(Arc<BTreeMap<String, Address>>);
 
 impl Connect for InMemory {
-    fn connect(&self, config: &MemberConfig) -> Result<Client, ConnectError> {
+    fn connect(&self, config: &MemberConfig) -> Result<Link, ConnectError> {
         let host = config.server.host().unwrap_or_default();
         let found = host.strip_suffix(".test").and_then(|name| self.0.get(name));
         let address = found.ok_or_else(|| ConnectError::Server(format!("nobody is at {host:?}")))?;
@@ -231,25 +243,26 @@ impl Connect for InMemory {
             return Err(ConnectError::Tls("clusters in memory take tokens only".into()));
         };
         let who = EVERYBODY.into_iter().find(|who| given.expose() == token(*who));
-        Ok(who.map_or_else(unauthorized, |who| address.client_as(who.name())))
+        Ok(who.map_or_else(unauthorized, |who| address.service_as(who.name()).boxed_clone()))
     }
 }
 
-/// A client of a server that does not know the token.
-fn unauthorized() -> Client {
-    let answer = async |_: http::Request<kube::client::Body>| {
+/// The way to a server that does not know the token.
+fn unauthorized() -> Link {
+    async fn answer(_: http::Request<kube::client::Body>) -> Result<Response<AnswerBody>, BoxError> {
         let status = json!({
             "apiVersion": "v1", "kind": "Status", "status": "Failure", "code": 401,
             "reason": "Unauthorized", "message": "Unauthorized",
         });
-        as_json(StatusCode::UNAUTHORIZED, &status)
-    };
-    Client::new(tower::service_fn(move |request| Box::pin(answer(request))), "default")
+        Ok(as_json(StatusCode::UNAUTHORIZED, &status)?)
+    }
+    service_fn(answer).boxed_clone()
 }
 
-fn as_json(code: StatusCode, body: &Value) -> Result<Response<Full<Bytes>>, http::Error> {
+fn as_json(code: StatusCode, body: &Value) -> Result<Response<AnswerBody>, http::Error> {
     let response = Response::builder().status(code).header(header::CONTENT_TYPE, "application/json");
-    response.body(Full::from(body.to_string()))
+    let body = Full::<Bytes>::from(body.to_string()).map_err(|never| match never {});
+    response.body(body.boxed_unsync())
 }
 
 #[cfg(test)]
@@ -262,11 +275,11 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn the_address_of_a_member_can_lead_to_another_cluster_with_the_same_credentials() {
-        let bed = Memory::new();
+        let bed = Memory::new(&MEMBERS);
         let text = bed.kubeconfig("berlin", Who::VidraHub).expect("a kubeconfig");
         let config = kubeconfig::parse(text.as_bytes(), &Allow::default()).expect("it is good");
-        let client = InMemory(bed.addresses.clone()).connect(&config).expect("a client");
-        let namespaces: Api<Namespace> = Api::all(client);
+        let link = InMemory(bed.addresses.clone()).connect(&config).expect("a way there");
+        let namespaces: Api<Namespace> = Api::all(Client::new(link, "default"));
         let uid = async || namespaces.get("kube-system").await.expect("read").metadata.uid;
         let own = |cluster: &Cluster| {
             let found = cluster.object("", "namespaces", "", "kube-system").expect("it is there");

@@ -26,7 +26,7 @@ pub use bed::{Bed, Who};
 pub use hub::World;
 pub use logs::Logs;
 pub use members::{Frozen, two_contexts};
-pub use memory::{Backups, in_memory, in_memory_with_backups};
+pub use memory::{Backups, in_memory, in_memory_with_backups, in_memory_with_members};
 pub use real::on_real_servers;
 pub use record::Mark;
 pub use wait::{LONG, SOON, wait_for};

@@ -45,6 +45,7 @@ fn others(path: &str) -> Vec<Value> {
             "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "inline"}, "data": {"key": "one"},
         }])],
         "manifestsFrom" => vec![json!([{"configMapRef": {"name": "missing"}}])],
+        "conflicts.takeFrom" => vec![json!([{"manager": "terraform", "operation": "Apply"}])],
         "drift.ignore" => {
             vec![json!([{"target": {"kind": "ConfigMap"}, "paths": [".data.key", ".metadata.labels"]}])]
         }

@@ -23,7 +23,7 @@ fn entries(live: &Value) -> impl Iterator<Item = &Value> {
     live.pointer("/metadata/managedFields").and_then(Value::as_array).into_iter().flatten()
 }
 
-fn text<'a>(entry: &'a Value, field: &str) -> Option<&'a str> {
+pub(super) fn text<'a>(entry: &'a Value, field: &str) -> Option<&'a str> {
     entry.get(field).and_then(Value::as_str).filter(|text| !text.is_empty())
 }
 

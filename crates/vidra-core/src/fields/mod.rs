@@ -12,6 +12,7 @@
 //!     ├── holders(live, path)                who holds a path?
 //!     ├── entry_sets(live)                   who holds what?
 //!     ├── absorbed(..), parted(..)           what earlier appliers own becomes ours; inherited(..): another hub's
+//!     ├── Earlier                            who these are, and what of theirs stays
 //!     ├── with_live_values(..)               the same value in the live spelling
 //!     ├── masked(value, paths)               without what is left alone
 //!     └── keeping(declared, live, ..)        what is declared, leaving alone what is live
@@ -23,6 +24,7 @@
 mod borrow;
 mod declared;
 mod differ;
+mod earlier;
 mod element;
 mod entries;
 mod feed;
@@ -41,6 +43,7 @@ mod tests;
 pub use borrow::with_live_values;
 pub use declared::{has_empties, missing_leaves};
 pub use differ::differing;
+pub use earlier::{Apart, Earlier};
 pub use element::{Element, Path};
 pub use entries::{
     Holder, contenders, entry_sets, held_paths, holders, is_held, other_vidra_managers, own_apply_entry,
@@ -51,7 +54,7 @@ pub use hash::values_hash;
 pub use keep::keeping;
 pub use literal::{Literal, Real};
 pub use mask::{masked, put};
-pub use moves::{EARLIER_APPLIERS, absorbed, claimed, has_no_entries, inherited, is_of_hub, parted};
+pub use moves::{absorbed, claimed, has_no_entries, inherited, is_of_hub, parted};
 pub use set::FieldSet;
 pub use taken::taken_empties;
 pub use text::PathError;

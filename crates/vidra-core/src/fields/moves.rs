@@ -6,42 +6,43 @@
 use serde_json::{Map, Value, json};
 
 use super::{
-    MANAGER_PREFIX, STAMP_PREFIX,
+    Earlier, MANAGER_PREFIX, STAMP_PREFIX,
     entries::{applier, is_apply_entry},
 };
 
-/// Managers whose Update entries are leftovers of an earlier way of applying: those that client-side `kubectl apply`
-/// leaves, and that the API server makes up at the first apply to an object without entries. The same as kubectl
-/// itself takes over (client-go, util/csaupgrade; cmd/apply).
-pub const EARLIER_APPLIERS: [&str; 2] = ["kubectl-client-side-apply", "before-first-apply"];
-
-/// The managedFields of `live` after all that earlier appliers own, in this apiVersion, has become what `manager`
-/// applied. What the next apply leaves out is removed then. `None`: there is nothing to move.
-pub fn absorbed(live: &Value, manager: &str, api_version: &str) -> Option<Value> {
+/// The managedFields of `live` after all that earlier appliers own has become what `manager` applied. What the next apply
+/// leaves out is removed then. `None`: there is nothing to move.
+pub fn absorbed(live: &Value, manager: &str, earlier: &Earlier<'_>) -> Option<Value> {
     let entries = live.pointer("/metadata/managedFields").and_then(Value::as_array)?;
     let (moved, mut rest): (Vec<&Value>, Vec<&Value>) =
-        entries.iter().partition(|entry| is_earlier(entry) && entry["apiVersion"] == *api_version);
+        entries.iter().partition(|entry| earlier.moves(entry));
     let first = moved.first()?;
     let fields = gathered(&moved, &mut rest, manager);
-    let ours = apply_entry(manager, api_version, &first["time"], fields.into());
+    let ours = apply_entry(manager, earlier.api_version, &first["time"], fields.into());
     Some(rest.into_iter().cloned().chain([ours]).collect())
 }
 
-/// The managedFields of `live` after all that the hub `from`, and earlier appliers, applied in this apiVersion has become
-/// what `manager` applied, but for the marks of that hub's owners; and the keys of those marks, of labels and of
-/// annotations alike. What that hub applied in other versions is nobody's then. `None`: it has applied nothing.
-pub fn inherited(live: &Value, from: &str, manager: &str, api_version: &str) -> Option<(Value, Vec<String>)> {
+/// The managedFields of `live` after all that earlier appliers own, and that the hub `from` applied in the same
+/// apiVersion, has become what `manager` applied, but for the marks of that hub's owners; and the keys of those marks, of
+/// labels and of annotations alike. What that hub applied in other versions is nobody's then. `None`: it has applied
+/// nothing.
+pub fn inherited(
+    live: &Value,
+    from: &str,
+    manager: &str,
+    earlier: &Earlier<'_>,
+) -> Option<(Value, Vec<String>)> {
     let entries = live.pointer("/metadata/managedFields").and_then(Value::as_array)?;
     let is_theirs = |entry: &Value| applier(entry).is_some_and(|applier| is_of_hub(applier, from));
     let (theirs, rest): (Vec<&Value>, Vec<&Value>) = entries.iter().partition(|entry| is_theirs(entry));
-    let (earlier, mut rest): (Vec<&Value>, Vec<&Value>) =
-        rest.into_iter().partition(|entry| is_earlier(entry) && entry["apiVersion"] == *api_version);
+    let (leftovers, mut rest): (Vec<&Value>, Vec<&Value>) =
+        rest.into_iter().partition(|entry| earlier.moves(entry));
     let first = theirs.first()?;
     let mut marks: Vec<String> = theirs.iter().flat_map(|entry| owner_keys(entry)).collect();
     marks.sort();
     marks.dedup();
-    let same = theirs.iter().copied().filter(|entry| entry["apiVersion"] == *api_version);
-    let moved: Vec<&Value> = same.chain(earlier).collect();
+    let same = theirs.iter().copied().filter(|entry| entry["apiVersion"] == *earlier.api_version);
+    let moved: Vec<&Value> = same.chain(leftovers).collect();
     let mut fields = gathered(&moved, &mut rest, manager);
     for place in MARKED {
         let metadata = fields.get_mut("f:metadata").and_then(|metadata| metadata.get_mut(place));
@@ -49,7 +50,7 @@ pub fn inherited(live: &Value, from: &str, manager: &str, api_version: &str) -> 
             keys.retain(|key, _| !marks.iter().any(|mark| key.strip_prefix("f:") == Some(mark)));
         }
     }
-    let ours = apply_entry(manager, api_version, &first["time"], fields.into());
+    let ours = apply_entry(manager, earlier.api_version, &first["time"], fields.into());
     Some((rest.into_iter().cloned().chain([ours]).collect(), marks))
 }
 
@@ -80,12 +81,12 @@ fn gathered(moved: &[&Value], rest: &mut Vec<&Value>, manager: &str) -> Map<Stri
     fields
 }
 
-/// The managedFields of `live` after what `ours` (a fieldsV1) owns was taken from earlier appliers in this
-/// apiVersion and given to `manager`; what else they own stays theirs. `None`: they own nothing of it.
-pub fn parted(live: &Value, manager: &str, api_version: &str, ours: &Value) -> Option<Value> {
-    let (mut entries, time) = shed_from(live, api_version, ours)?;
+/// The managedFields of `live` after what `ours` (a fieldsV1) owns was taken from earlier appliers and given to `manager`;
+/// what else they own stays theirs. `None`: they own nothing of it.
+pub fn parted(live: &Value, manager: &str, earlier: &Earlier<'_>, ours: &Value) -> Option<Value> {
+    let (mut entries, time) = shed_from(live, earlier, ours)?;
     entries.retain(|entry| !is_apply_entry(entry, manager));
-    entries.push(apply_entry(manager, api_version, &time, ours.clone()));
+    entries.push(apply_entry(manager, earlier.api_version, &time, ours.clone()));
     Some(entries.into())
 }
 
@@ -103,14 +104,12 @@ pub fn has_no_entries(live: &Value) -> bool {
 }
 
 /// The entries without what `ours` owns in those of earlier appliers, and the time of the first that lost something.
-fn shed_from(live: &Value, api_version: &str, ours: &Value) -> Option<(Vec<Value>, Value)> {
+fn shed_from(live: &Value, earlier: &Earlier<'_>, ours: &Value) -> Option<(Vec<Value>, Value)> {
     let entries = live.pointer("/metadata/managedFields").and_then(Value::as_array)?;
     let (mut kept, mut time) = (Vec::with_capacity(entries.len()), None);
     for entry in entries {
         let theirs = entry["fieldsV1"].as_object();
-        let (Some(theirs), Some(ours)) =
-            (theirs.filter(|_| is_earlier(entry) && entry["apiVersion"] == *api_version), ours.as_object())
-        else {
+        let (Some(theirs), Some(ours)) = (theirs.filter(|_| earlier.moves(entry)), ours.as_object()) else {
             kept.push(entry.clone());
             continue;
         };
@@ -127,12 +126,6 @@ fn shed_from(live: &Value, api_version: &str, ours: &Value) -> Option<(Vec<Value
         }
     }
     time.map(|time| (kept, time))
-}
-
-fn is_earlier(entry: &Value) -> bool {
-    entry["operation"] == "Update"
-        && entry["subresource"].as_str().unwrap_or_default().is_empty()
-        && entry["manager"].as_str().is_some_and(|manager| EARLIER_APPLIERS.contains(&manager))
 }
 
 fn apply_entry(manager: &str, api_version: &str, time: &Value, fields: Value) -> Value {
@@ -189,6 +182,7 @@ mod tests {
     }
 
     const US: &str = "vidra/h/team/shop";
+    const EARLIER: Earlier<'static> = Earlier { api_version: "v1", named: &[] };
 
     #[test]
     fn what_kubectl_applied_becomes_ours_as_a_whole() {
@@ -201,21 +195,36 @@ mod tests {
             entry("before-first-apply", "Update", more),
             status,
         ]));
-        let after = absorbed(&before, US, "v1").expect("something moves");
+        let after = absorbed(&before, US, &EARLIER).expect("something moves");
         let united = json!({"f:data": {".": {}, "f:a": {}, "f:b": {}}});
         let alice = entry("alice", "Update", json!({"f:data": {"f:c": {}}}));
         assert_eq!(after, json!([alice, status, entry(US, "Apply", united)]));
-        assert_eq!(absorbed(&live(after), US, "v1"), None, "moving again moves nothing");
+        assert_eq!(absorbed(&live(after), US, &EARLIER), None, "moving again moves nothing");
     }
 
     #[test]
-    fn only_entries_of_earlier_appliers_in_the_same_version_are_moved() {
-        let other =
-            |manager: &str, operation: &str| live(json!([entry(manager, operation, json!({"f:a": {}}))]));
-        assert_eq!(absorbed(&other("helm", "Update"), US, "v1"), None);
-        assert_eq!(absorbed(&other("kubectl-client-side-apply", "Apply"), US, "v1"), None);
-        assert_eq!(absorbed(&other("kubectl-client-side-apply", "Update"), US, "v2"), None);
-        assert_eq!(absorbed(&json!({"metadata": {}}), US, "v1"), None);
+    fn what_tools_applied_or_updated_becomes_ours_and_what_is_not_an_earlier_appliers_stays() {
+        let (data, more) = (json!({"f:data": {"f:a": {}}}), json!({"f:data": {"f:b": {}}}));
+        let scaled = json!({"manager": "kubectl", "operation": "Update", "apiVersion": "v1",
+            "subresource": "scale", "fieldsV1": {"f:spec": {"f:replicas": {}}}});
+        let before = live(json!([
+            entry("kustomize-controller", "Apply", data.clone()),
+            entry("autoscaler", "Update", json!({"f:spec": {"f:replicas": {}}})),
+            entry("helm", "Update", more),
+            scaled,
+        ]));
+        let after = absorbed(&before, US, &EARLIER).expect("something moves");
+        let autoscaler = entry("autoscaler", "Update", json!({"f:spec": {"f:replicas": {}}}));
+        let united = json!({"f:data": {"f:a": {}, "f:b": {}}});
+        assert_eq!(after, json!([autoscaler, scaled, entry(US, "Apply", united)]));
+        for stays in
+            [entry("alice", "Apply", data.clone()), entry("kubectl-client-side-apply", "Apply", data)]
+        {
+            assert_eq!(absorbed(&live(json!([stays])), US, &EARLIER), None);
+        }
+        let newer = Earlier { api_version: "v2", named: &[] };
+        assert_eq!(absorbed(&before, US, &newer), None, "paths of another schema");
+        assert_eq!(absorbed(&json!({"metadata": {}}), US, &EARLIER), None);
     }
 
     #[test]
@@ -223,16 +232,15 @@ mod tests {
         let theirs =
             json!({"f:data": {".": {}, "f:a": {}, "f:b": {}}, "f:metadata": {"f:labels": {"f:app": {}}}});
         let ours = json!({"f:data": {"f:a": {}}, "f:metadata": {"f:labels": {".": {}, "f:app": {}}}});
-        let before = live(json!([entry("kubectl-client-side-apply", "Update", theirs)]));
-        let after = parted(&before, US, "v1", &ours).expect("something moves");
-        let rest = json!({"f:data": {".": {}, "f:b": {}}});
-        assert_eq!(
-            after,
-            json!([entry("kubectl-client-side-apply", "Update", rest), entry(US, "Apply", ours.clone())])
-        );
-        assert_eq!(parted(&live(after), US, "v1", &ours), None);
+        for (manager, operation) in [("kubectl-client-side-apply", "Update"), ("kubectl", "Apply")] {
+            let before = live(json!([entry(manager, operation, theirs.clone())]));
+            let after = parted(&before, US, &EARLIER, &ours).expect("something moves");
+            let rest = json!({"f:data": {".": {}, "f:b": {}}});
+            assert_eq!(after, json!([entry(manager, operation, rest), entry(US, "Apply", ours.clone())]));
+            assert_eq!(parted(&live(after), US, &EARLIER, &ours), None);
+        }
         let all = live(json!([entry("kubectl-client-side-apply", "Update", ours.clone())]));
-        assert_eq!(parted(&all, US, "v1", &ours), Some(json!([entry(US, "Apply", ours)])));
+        assert_eq!(parted(&all, US, &EARLIER, &ours), Some(json!([entry(US, "Apply", ours)])));
     }
 
     #[test]
@@ -256,13 +264,13 @@ mod tests {
             kept[1],
             entry("before-first-apply", "Update", json!({"f:data": {"f:first": {}}})),
         ]));
-        let (after, marks) = inherited(&before, "old", US, "v1").expect("something moves");
+        let (after, marks) = inherited(&before, "old", US, &EARLIER).expect("something moves");
         assert_eq!(marks, ["owner.vidra.dev/1a", "owner.vidra.dev/1b", "owner.vidra.dev/1e"]);
         let united = json!({"f:data": {"f:a": {}, "f:b": {}, "f:first": {}},
             "f:metadata": {"f:annotations": {}, "f:labels": {"f:app": {}, "f:vidra.dev/hub": {}}}});
         assert_eq!(after, json!([kept[0], kept[1], entry(US, "Apply", united)]));
-        assert_eq!(inherited(&live(after), "old", US, "v1"), None, "moving again moves nothing");
-        assert_eq!(inherited(&json!({"metadata": {}}), "old", US, "v1"), None);
+        assert_eq!(inherited(&live(after), "old", US, &EARLIER), None, "moving again moves nothing");
+        assert_eq!(inherited(&json!({"metadata": {}}), "old", US, &EARLIER), None);
         assert!(
             !is_of_hub("vidra/older/x", "old")
                 && !is_of_hub("alice", "old")

@@ -4,9 +4,14 @@ use serde_json::Value;
 
 use super::autoscalers::Scalers;
 use crate::{
-    fields::{self, EARLIER_APPLIERS, FieldSet, Literal, MANAGER_PREFIX, Path},
+    fields::{self, FieldSet, Literal, MANAGER_PREFIX, Path},
     object::Gvk,
 };
+
+/// Managers to whom no path yields, for nobody works under these names: client-side `kubectl apply` leaves the one, the
+/// API server makes up the other. These are fewer than those from whom fields are taken when an object is taken over:
+/// who edits a bundle today keeps it.
+const NOBODY: [&str; 2] = ["kubectl-client-side-apply", "before-first-apply"];
 
 /// The declared paths of one object that are left alone: always, or while somebody who may have them holds them.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -98,7 +103,7 @@ impl Spared {
             let may_have = match scaled {
                 // Whoever edits the object itself is no autoscaler.
                 true => subresource == Some("scale") && self.scalers.may(manager),
-                false => !EARLIER_APPLIERS.contains(&manager),
+                false => !NOBODY.contains(&manager),
             };
             may_have && !manager.starts_with(MANAGER_PREFIX)
         })

@@ -212,8 +212,15 @@ fn a_bundle_is_left_to_whoever_injects_it() {
         let spared = of(&DriftSpec::default(), object).objects.into_values().next().unwrap();
         let live =
             |manager: &str| with_entries(object.clone(), &[entry(manager, "Update", "", fields.clone())]);
-        assert!(spared.yields_now(&live("cainjector")), "{object}");
-        assert!(!spared.yields_now(&live("before-first-apply")), "{object}");
+        for (manager, yields) in [
+            ("cainjector", true),
+            ("kubectl-edit", true),
+            ("helm", true),
+            ("before-first-apply", false),
+            ("kubectl-client-side-apply", false),
+        ] {
+            assert_eq!(spared.yields_now(&live(manager)), yields, "{manager} {object}");
+        }
         let ours = entry(US, "Apply", "", json!({"f:metadata": {"f:labels": {"f:a": {}}}}));
         let held = with_entries(object.clone(), &[ours, entry("cainjector", "Update", "", fields)]);
         assert_eq!(spared.keeping(object, &held, US).pointer(pointer), None, "{object}");

@@ -5,7 +5,7 @@ use std::{fmt, sync::Arc};
 
 use thiserror::Error;
 
-use super::{MAX_OBJECTS, MAX_TEXT};
+use super::{MAX_INLINE, MAX_OBJECTS, MAX_TEXT};
 
 /// Where something that is to be delivered stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,6 +38,14 @@ pub enum ManifestError {
     #[error("the manifest is {bytes} bytes, more than the {MAX_TEXT} that are read: split it over several")]
     TooLarge {
         /// The length of all texts up to the one that was too much.
+        bytes: usize,
+    },
+    /// The VidraResource itself is larger than [`MAX_INLINE`].
+    #[error(
+        "spec is {bytes} bytes as JSON, more than the {MAX_INLINE} that may stand in a VidraResource: put manifests into ConfigMaps or Secrets of its namespace, and name these in spec.manifestsFrom"
+    )]
+    InlineTooLarge {
+        /// The length of its spec as JSON.
         bytes: usize,
     },
     /// It declares more than [`MAX_OBJECTS`].

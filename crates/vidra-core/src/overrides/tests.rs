@@ -134,7 +134,6 @@ fn only_changed_objects_have_another_hash() {
 #[test]
 fn a_target_holds_by_every_field_that_it_gives() {
     let objects = manifest::parse(MANIFEST).unwrap();
-    let namespaces = BTreeSet::from(["shop".to_owned()]);
     for (target, matches) in [
         (json!({}), true),
         (json!({"group": ""}), true),
@@ -150,8 +149,23 @@ fn a_target_holds_by_every_field_that_it_gives() {
     ] {
         let overrides = overrides(json!([{"target": target, "mergePatch": {}}]));
         let expected: &[usize] = if matches { &[] } else { &[0] };
-        assert_eq!(overrides.unmatched(&objects, &namespaces), expected, "{target}");
+        assert_eq!(overrides.unmatched(&objects, |namespace| namespace == "shop"), expected, "{target}");
     }
+}
+
+#[test]
+fn where_objects_may_be_put_is_asked_once_for_an_entry_however_many_there_are() {
+    let objects = manifest::parse(MANIFEST).unwrap();
+    let many: Vec<_> = std::iter::repeat_n(objects[0].clone(), 10_000).collect();
+    let nowhere = json!({"target": {"namespace": "nowhere"}, "mergePatch": {}});
+    let nothing = json!({"target": {"kind": "Nope", "name": "nope"}, "mergePatch": {}});
+    let overrides = overrides(Value::from([vec![nowhere; 25], vec![nothing; 25]].concat()));
+    let asked = std::cell::Cell::new(0);
+    let unmatched = overrides.unmatched(&many, |_| {
+        asked.set(asked.get() + 1);
+        false
+    });
+    assert_eq!((unmatched.len(), asked.get()), (50, 25));
 }
 
 #[test]

@@ -119,3 +119,18 @@ fn a_namespace_is_watched_as_long_as_anybody_reads_in_it() {
     index.declare(&user("two"), &reads(&[]));
     assert_eq!(*wanted.borrow_and_update(), BTreeSet::new());
 }
+
+#[test]
+fn what_is_read_for_a_resource_that_has_gone_meanwhile_is_not_remembered() {
+    let (_, index) = index();
+    for nth in 0..10_000 {
+        let user = user(&format!("shop-{nth}"));
+        index.declare(&user, &reads(&["a"]));
+        index.remember(&user, reading(&[1]));
+        index.forget(&user);
+        index.remember(&user, reading(&[1]));
+    }
+    let inner = index.inner.read();
+    let sizes = [inner.of.len(), inner.users.len(), inner.seen.len(), inner.readings.len()];
+    assert_eq!(sizes, [0; 4], "of, users, seen, readings");
+}

@@ -109,3 +109,94 @@ async fn a_list_that_shows_objects_without_end_is_given_up_told_and_begun_again_
     assert!((first + 1..=2 * first).contains(&second), "{first}, then {second}");
     hostile.stop.cancel();
 }
+
+/// A member whose every watch shows one change and then says that its position is too old, or something that nobody can
+/// read; it counts the lists.
+fn expiring(last: &'static str, lists: Arc<AtomicUsize>) -> Client {
+    let answer = move |request: http::Request<Body>| {
+        let is_watch = request.uri().query().is_some_and(|query| query.contains("watch=true"));
+        let text = match is_watch {
+            false => {
+                lists.fetch_add(1, Ordering::Relaxed);
+                "{\"metadata\":{\"resourceVersion\":\"9\"},\"items\":null}".to_owned()
+            }
+            true => {
+                format!("{{\"type\":\"ADDED\",\"object\":{}}}\n{last}\n", item("settings", &json!("one")))
+            }
+        };
+        async move { Ok::<_, http::Error>(http::Response::new(Body::from(text.into_bytes()))) }
+    };
+    Client::new(tower::service_fn(move |request| Box::pin(answer(request))), "default")
+}
+
+#[tokio::test(start_paused = true)]
+async fn lists_for_which_watches_ask_come_later_and_later_whatever_is_told_between() {
+    let gone = r#"{"type":"ERROR","object":{"kind":"Status","apiVersion":"v1","status":"Failure","metadata":{},"code":410,"reason":"Expired","message":"too old"}}"#;
+    for last in [gone, "{"] {
+        let lists = Arc::new(AtomicUsize::new(0));
+        let hostile = informers(expiring(last, lists.clone()), Arc::default());
+        let target = TargetKey::new("team", "shop", "berlin");
+        settled(&hostile, &target, &needs(&["team"])).await;
+        tokio::time::sleep(Duration::from_secs(600)).await;
+        let listed = lists.load(Ordering::Relaxed);
+        assert!((4..=20).contains(&listed), "{listed} lists in ten minutes after {last}");
+        hostile.stop.cancel();
+    }
+}
+
+/// A member that answers nothing; it counts what it is asked.
+fn hung(asked: Arc<AtomicUsize>) -> Client {
+    let answer = move |_: http::Request<Body>| {
+        asked.fetch_add(1, Ordering::Relaxed);
+        std::future::pending::<Result<http::Response<Body>, http::Error>>()
+    };
+    Client::new(tower::service_fn(move |request| Box::pin(answer(request))), "default")
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_that_failed_late_is_not_waited_for_by_the_next_one_and_is_asked_for_again_after_an_outage() {
+    let asked = Arc::new(AtomicUsize::new(0));
+    let hostile = informers(hung(asked.clone()), Arc::default());
+    let list = async || hostile.list_now(&place(""), &needs(&["team"])[&gvk()]).await;
+    let began = Instant::now();
+    assert_eq!(list().await.len(), 1);
+    assert_eq!((began.elapsed().as_secs(), asked.load(Ordering::Relaxed)), (60, 1), "a page");
+    for _ in 0..20 {
+        assert_eq!(list().await.len(), 1);
+    }
+    assert_eq!((began.elapsed().as_secs(), asked.load(Ordering::Relaxed)), (60, 1), "told at once");
+    hostile.restart();
+    assert_eq!(list().await.len(), 1);
+    assert_eq!(asked.load(Ordering::Relaxed), 2, "contact was lost and found");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_that_a_reconcile_waits_for_ends_with_its_session_and_after_the_time_of_a_sync() {
+    // Each page is late by a little less than is waited for, and leads on.
+    let slow = move |_: http::Request<Body>| async move {
+        tokio::time::sleep(Duration::from_secs(59)).await;
+        let next = format!("{:?}", Instant::now());
+        let page = json!({"metadata": {"resourceVersion": "9", "continue": next},
+            "items": [serde_json::from_str::<Value>(&item("settings", &json!("one"))).unwrap()]});
+        Ok::<_, http::Error>(http::Response::new(Body::from(page.to_string().into_bytes())))
+    };
+    let client = Client::new(tower::service_fn(move |request| Box::pin(slow(request))), "default");
+    let hostile = informers(client, Arc::default());
+    let began = Instant::now();
+    let needs = needs(&["team"]);
+    let place = place("");
+    let listing = hostile.list_now(&place, &needs[&gvk()]);
+    let failed = tokio::time::timeout(Duration::from_secs(600), listing).await.expect("it ends");
+    assert!(failed.values().all(|error| error.message.contains("cacheSyncTimeout")), "{failed:?}");
+    assert_eq!(began.elapsed().as_secs(), 120);
+
+    hostile.restart();
+    let stop = hostile.stop.clone();
+    let listing = hostile.list_now(&place, &needs[&gvk()]);
+    let (failed, ()) = tokio::join!(listing, async {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        stop.cancel();
+    });
+    assert!(failed.values().all(|error| error.class == crate::member::error::Class::Withdrawn), "{failed:?}");
+    assert_eq!(began.elapsed().as_secs(), 121);
+}

@@ -1,0 +1,93 @@
+//! What the catalog keeps when what it was about is gone: nothing.
+
+use k8s_openapi::api::core::v1::Secret;
+use serde_json::{Value, json};
+use vidra_api::{MemberClusterSpec, VidraInventorySpec, VidraTargetSpec};
+
+use super::*;
+use crate::{queue::Limits, seams::SeededRng, serve::metrics::QueueMetrics};
+
+fn catalog() -> Catalog {
+    let (queue, _timer) = Queue::new(Limits::default(), Arc::new(SeededRng::new(1)), QueueMetrics::default());
+    Catalog::new(queue)
+}
+
+fn placed<K: Resource>(mut object: K, namespace: Option<&str>, version: u64) -> K {
+    object.meta_mut().namespace = namespace.map(str::to_owned);
+    object.meta_mut().resource_version = Some(version.to_string());
+    object
+}
+
+fn target(key: &TargetKey, version: u64) -> VidraTarget {
+    let (resource, cluster) = (key.resource.to_string(), key.cluster.to_string());
+    let spec = VidraTargetSpec { resource, cluster, ..VidraTargetSpec::default() };
+    placed(VidraTarget::new(&key.target_name(), spec), Some(&key.namespace), version)
+}
+
+fn read<K: serde::de::DeserializeOwned>(object: Value) -> K {
+    serde_json::from_value(object).unwrap()
+}
+
+#[test]
+fn nothing_is_kept_of_what_was_folded_and_dropped() {
+    let catalog = catalog();
+    let nothing = catalog.entries().map(|(name, _)| (name, 0));
+    for number in 0..10_000 {
+        let version = 10 * number + 1;
+        let (cluster, name) = (format!("member-{number}"), format!("shop-{number}"));
+        let key = TargetKey::new("team", &name, &cluster);
+
+        catalog.fold_target(target(&key, version), Via::Answer);
+        let spec = VidraInventorySpec {
+            resource: name.clone(),
+            cluster: cluster.clone(),
+            ..VidraInventorySpec::default()
+        };
+        let chunk = format!("{}.0", key.target_name());
+        let inventory = placed(VidraInventory::new(&chunk, spec), Some("team"), version);
+        catalog.fold_inventory(inventory, Via::Watch);
+        let member = MemberCluster::new(&cluster, MemberClusterSpec::default());
+        catalog.fold_member(placed(member, None, version), Via::Watch);
+        let secret: Secret = read(json!({"metadata": {"name": cluster, "namespace": "vidra-system",
+            "resourceVersion": version.to_string(), "labels": {"vidra.dev/member-cluster": cluster}}}));
+        catalog.fold_registration(secret.into(), Via::Watch);
+        let unreadable = ("team".to_owned(), name.clone());
+        catalog.cannot_read(Listed::Resources, &unreadable);
+        catalog.is_read(Listed::Resources, &unreadable);
+        let kept = catalog.entries().into_iter().filter(|(_, size)| *size == 1);
+        assert_eq!(kept.count(), 6, "{:?}", catalog.entries());
+
+        let gone = version + 1;
+        catalog.removed(Listed::Targets, "team", &key.target_name(), version);
+        catalog.drop_target(&key, gone);
+        catalog.drop_inventory(&key, &chunk, gone);
+        catalog.drop_member(&cluster, gone);
+        catalog.drop_registration("vidra-system", &cluster, gone);
+        catalog.told(Listed::Targets, None, gone);
+        assert_eq!(catalog.entries(), nothing, "{number}");
+    }
+}
+
+#[test]
+fn where_a_members_objects_are_is_what_its_inventories_say_that_hold_any() {
+    let catalog = catalog();
+    let fold = |resource: &str, cluster: &str, uid: Option<&str>, entries: &[&str]| {
+        let name = format!("{resource}.{cluster}.0");
+        let spec = json!({"resource": resource, "cluster": cluster, "clusterUid": uid, "chunk": 0, "entries": entries});
+        let inventory = read(json!({"metadata": {"name": name}, "spec": spec}));
+        catalog.fold_inventory(placed(inventory, Some("team"), 7), Via::Watch);
+    };
+    let one = ["/v1/ConfigMap/shop/one/done/u"];
+    fold("shop", "berlin", Some("a"), &one);
+    fold("other", "berlin", Some("a"), &one);
+    fold("older", "berlin", None, &one);
+    fold("emptied", "berlin", Some("b"), &[]);
+    fold("shop", "tokyo", Some("c"), &one);
+    assert_eq!(catalog.delivered_to("berlin"), BTreeSet::from(["a".into()]));
+    for resource in ["shop", "other", "older", "emptied"] {
+        let key = TargetKey::new("team", resource, "berlin");
+        catalog.drop_inventory(&key, &format!("{resource}.berlin.0"), 8);
+    }
+    assert_eq!(catalog.delivered_to("berlin"), BTreeSet::new());
+    assert_eq!(catalog.delivered_to("tokyo"), BTreeSet::from(["c".into()]));
+}

@@ -1,0 +1,214 @@
+//! Objects of the hub that are there and cannot be read: those that a newer vidra-hub wrote, mostly. Such a one is not
+//! missing, and nobody knows what it asks for: what was known of it before an edit that cannot be read is kept, for it is
+//! there, and nobody goes by it, no more than after a start, when nothing is known of it.
+
+use std::{collections::BTreeSet, sync::Arc};
+
+use vidra_core::mutants::{self, Mutant};
+
+use super::{Catalog, Listed};
+use crate::queue::{Key, Priority, ResourceKey, TargetKey};
+
+/// A kind, a namespace (empty for kinds without) and a name.
+type Place = (Listed, String, String);
+
+/// Why the catalog shows no object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lack {
+    /// It is not there.
+    Missing,
+    /// It is there, and cannot be read now.
+    Unread,
+}
+
+/// What is held of an object, unless it cannot be read now. Looked up under one lock: what is read or becomes unreadable
+/// meanwhile is never taken for missing.
+pub(super) fn or_lack<K>(held: Option<&Arc<K>>, is_unread: bool) -> Result<Arc<K>, Lack> {
+    match held {
+        Some(held) if !is_unread || mutants::is(Mutant::KnownGoesOn) => Ok(held.clone()),
+        _ if is_unread => Err(Lack::Unread),
+        _ => Err(Lack::Missing),
+    }
+}
+
+/// See the module.
+#[derive(Default)]
+pub(super) struct Unread(BTreeSet<Place>);
+
+impl Unread {
+    /// Those of a kind, by namespace and name.
+    fn of(&self, kind: Listed) -> impl Iterator<Item = (&str, &str)> {
+        let are_there = !mutants::is(Mutant::UnreadIsMissing);
+        let all = self.0.range((kind, String::new(), String::new())..).take_while(move |one| one.0 == kind);
+        all.filter(move |_| are_there).map(|(_, namespace, name)| (namespace.as_str(), name.as_str()))
+    }
+
+    pub(super) fn has(&self, kind: Listed, namespace: &str, name: &str) -> bool {
+        !self.0.is_empty()
+            && !mutants::is(Mutant::UnreadIsMissing)
+            && self.0.contains(&(kind, namespace.to_owned(), name.to_owned()))
+    }
+
+    /// The VidraTarget is among them.
+    pub(super) fn has_target(&self, key: &TargetKey) -> bool {
+        !self.0.is_empty() && self.has(Listed::Targets, &key.namespace, &key.target_name())
+    }
+
+    /// It is among them, and so nobody goes by what is known of it.
+    pub(super) fn hides(&self, kind: Listed, namespace: &str, name: &str) -> bool {
+        self.has(kind, namespace, name) && !mutants::is(Mutant::KnownGoesOn)
+    }
+
+    /// The same of a VidraTarget.
+    pub(super) fn hides_target(&self, key: &TargetKey) -> bool {
+        self.has_target(key) && !mutants::is(Mutant::KnownGoesOn)
+    }
+
+    /// The targets of which the VidraTarget or a chunk of the inventory is among them.
+    fn targets(&self, kind: Listed) -> impl Iterator<Item = TargetKey> {
+        self.of(kind).filter_map(move |(namespace, name)| target(kind, namespace, name))
+    }
+
+    /// The VidraResources of which something is among them that may be on this cluster, by their keys.
+    pub(super) fn owners_on(&self, cluster: &str) -> Vec<ResourceKey> {
+        if self.0.is_empty() {
+            return Vec::new();
+        }
+        let own = self.of(Listed::Resources).map(|(namespace, name)| ResourceKey::new(namespace, name));
+        let targets = self.targets(Listed::Targets).chain(self.targets(Listed::Inventories));
+        own.chain(targets.filter(|key| *key.cluster == *cluster).map(|key| key.resource_key())).collect()
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    fn keep(&mut self, stays: impl Fn(&Place) -> bool) -> Vec<Place> {
+        if self.0.is_empty() {
+            return Vec::new();
+        }
+        let (stay, gone) = std::mem::take(&mut self.0).into_iter().partition(stays);
+        self.0 = stay;
+        gone.into_iter().collect()
+    }
+}
+
+/// The target that a VidraTarget or a chunk of an inventory is of, by its name: a cluster's has no dot.
+fn target(kind: Listed, namespace: &str, name: &str) -> Option<TargetKey> {
+    let name = match kind {
+        Listed::Inventories => name.rsplit_once('.')?.0,
+        _ => name,
+    };
+    let (resource, cluster) = name.rsplit_once('.')?;
+    Some(TargetKey::new(namespace, resource, cluster))
+}
+
+impl Catalog {
+    /// This object is there and cannot be read: who went by it looks again. Returns whether that is news.
+    pub fn cannot_read(&self, kind: Listed, (namespace, name): &(String, String)) -> bool {
+        let place = (kind, namespace.clone(), name.clone());
+        let is_news = self.inner.write().unread.0.insert(place.clone());
+        if is_news {
+            self.wake_for(&place);
+        }
+        is_news
+    }
+
+    /// This object was read, and is folded, or is gone: who waited for that looks again.
+    pub fn is_read(&self, kind: Listed, (namespace, name): &(String, String)) {
+        if self.inner.read().unread.0.is_empty() {
+            return;
+        }
+        let place = (kind, namespace.clone(), name.clone());
+        if self.inner.write().unread.0.remove(&place) {
+            self.wake_for(&place);
+        }
+    }
+
+    /// The same of those that a list did not show.
+    pub(super) fn are_gone(&self, kind: Listed, is_unseen: impl Fn(&str, &str) -> bool) {
+        let stays = |(of, namespace, name): &Place| *of != kind || !is_unseen(namespace, name);
+        let gone = self.inner.write().unread.keep(stays);
+        gone.iter().for_each(|place| self.wake_for(place));
+    }
+
+    /// Who goes by an object, or waits for it because it could not be read.
+    fn wake_for(&self, (kind, namespace, name): &Place) {
+        let wake = |key| self.queue.add(key, Priority::Resync);
+        match kind {
+            Listed::Resources => {
+                let key = ResourceKey::new(namespace, name);
+                self.targets_of(&key)
+                    .values()
+                    .for_each(|one| wake(Key::Target(TargetKey::new(namespace, name, &one.spec.cluster))));
+                wake(Key::Resource(key));
+            }
+            Listed::Members => {
+                self.targets_on(name).into_iter().for_each(|key| wake(Key::Target(key)));
+                wake(Key::Cluster(Arc::from(name.as_str())));
+                self.all_resources();
+            }
+            Listed::Targets | Listed::Inventories => {
+                let Some(key) = target(*kind, namespace, name) else { return };
+                wake(Key::Cluster(key.cluster.clone()));
+                wake(Key::Resource(key.resource_key()));
+                wake(Key::Target(key));
+            }
+            Listed::Registrations => {}
+        }
+    }
+
+    /// An object of this kind, namespace (empty for kinds without) and name is there, and cannot be read.
+    pub fn is_unread(&self, kind: Listed, namespace: &str, name: &str) -> bool {
+        self.inner.read().unread.has(kind, namespace, name)
+    }
+
+    /// The first VidraTarget on a cluster that is there and cannot be read.
+    pub fn unread_target_on(&self, cluster: &str) -> Option<TargetKey> {
+        self.inner.read().unread.targets(Listed::Targets).find(|key| *key.cluster == *cluster)
+    }
+
+    /// The clusters on which a VidraResource has a VidraTarget that is there and cannot be read.
+    pub fn unread_targets_of(&self, resource: &ResourceKey) -> Vec<Arc<str>> {
+        let inner = self.inner.read();
+        let of = inner.unread.targets(Listed::Targets).filter(|key| key.resource_key() == *resource);
+        of.map(|key| key.cluster).collect()
+    }
+
+    /// Something of this target is there and cannot be read: its VidraResource, its VidraTarget, or its inventory.
+    pub fn is_any_unread(&self, key: &TargetKey) -> bool {
+        let owners = self.inner.read().unread.owners_on(&key.cluster);
+        owners.contains(&key.resource_key())
+    }
+
+    /// The first VidraResource of a namespace, other than this one, that cannot be read or of which a VidraTarget on this
+    /// cluster cannot be: what it declares there is not known.
+    pub fn unread_owner(&self, own: &TargetKey) -> Option<Arc<str>> {
+        let inner = self.inner.read();
+        let other = |key: &ResourceKey| key.namespace == own.namespace && key.name != own.resource;
+        let of_resources =
+            inner.unread.of(Listed::Resources).map(|(namespace, name)| ResourceKey::new(namespace, name));
+        let of_targets = inner.unread.targets(Listed::Targets);
+        let of_targets = of_targets.filter(|key| key.cluster == own.cluster);
+        of_resources.chain(of_targets.map(|key| key.resource_key())).find(other).map(|key| key.name)
+    }
+
+    /// How many objects of each kind are there and cannot be read.
+    pub fn unread_counts(&self) -> Vec<(&'static str, i64)> {
+        let inner = self.inner.read();
+        let count = |kind: Listed| i64::try_from(inner.unread.of(kind).count()).unwrap_or(i64::MAX);
+        Listed::ALL.into_iter().map(|kind| (kind.name(), count(kind))).collect()
+    }
+
+    /// The first chunk of a target's inventory that is there and cannot be read: what the target holds is not known.
+    pub fn unread_inventory(&self, key: &TargetKey) -> Option<String> {
+        let inner = self.inner.read();
+        let first = (Listed::Inventories, key.namespace.to_string(), format!("{}.", key.target_name()));
+        let mut after = inner.unread.0.range(first.clone()..);
+        let is_chunk = |name: &str| {
+            name.strip_prefix(&first.2).is_some_and(|number| number.bytes().all(|byte| byte.is_ascii_digit()))
+        };
+        let (kind, namespace, name) = after.next()?;
+        ((*kind, namespace) == (first.0, &first.1) && is_chunk(name)).then(|| name.clone())
+    }
+}
