@@ -105,6 +105,7 @@ pub async fn run(
         tenure,
         sessions: Default::default(),
         calls: Default::default(),
+        landings: Default::default(),
         memo: Default::default(),
     });
     metrics.observe(&hub);

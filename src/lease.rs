@@ -12,12 +12,16 @@ use std::{
 };
 
 use k8s_openapi::{
-    api::coordination::v1::{Lease, LeaseSpec},
+    api::{
+        coordination::v1::{Lease, LeaseSpec},
+        core::v1::Secret,
+    },
     apimachinery::pkg::apis::meta::v1::MicroTime,
 };
 use kube::{Api, Client, api::PostParams};
 use tokio::{sync::watch, time::Instant};
 use tokio_util::sync::CancellationToken;
+use vidra_api::labels::IDENTITY_SECRET;
 use vidra_core::{
     mutants::{self, Mutant},
     takeover::{Former, lands_in},
@@ -78,6 +82,7 @@ impl Tenure {
 /// A claim to the Lease.
 pub struct Claim {
     api: Api<Lease>,
+    secrets: Api<Secret>,
     holder: String,
     clock: Arc<dyn Clock>,
     tenure: Arc<Tenure>,
@@ -89,6 +94,7 @@ impl Claim {
     pub fn new(client: Client, namespace: &str, holder: String, clock: Arc<dyn Clock>) -> Self {
         let tenure = Arc::new(Tenure::new(clock.clone()));
         Self {
+            secrets: Api::namespaced(client.clone(), namespace),
             api: Api::namespaced(client, namespace),
             holder,
             clock,
@@ -170,7 +176,10 @@ impl Claim {
     /// How the holder of before has left it, if it is ours now.
     async fn try_acquire(&self, seen: &mut Option<(String, Instant)>) -> Result<Option<Former>, CallError> {
         let Some(mut lease) = self.get().await? else {
-            // Somebody deleted it: whoever held it may be there still.
+            // Somebody deleted it: whoever held it may be there still, also where it was never seen.
+            if seen.is_none() && self.has_led().await? && !mutants::is(Mutant::LostLeaseIsFree) {
+                *seen = Some((String::new(), Instant::now()));
+            }
             let unrenewed = seen.as_ref().map(|(_, at)| at.elapsed());
             if unrenewed.is_some_and(|unrenewed| unrenewed <= DURATION)
                 && !mutants::is(Mutant::LostLeaseIsFree)
@@ -208,6 +217,15 @@ impl Claim {
         };
         lease.spec = Some(self.spec());
         won(self.replace(&lease).await, former)
+    }
+
+    /// Some process has led this hub: it has its identity.
+    async fn has_led(&self) -> Result<bool, CallError> {
+        match within(self.secrets.get_metadata(IDENTITY_SECRET)).await {
+            Ok(_) => Ok(true),
+            Err(error) if error.is_gone_of::<Secret>(IDENTITY_SECRET) => Ok(false),
+            Err(error) => Err(error),
+        }
     }
 
     async fn renew(&self) -> Result<bool, CallError> {

@@ -379,6 +379,7 @@ impl Revisions {
             let others = all.iter().filter(|((of, _), _)| of != key).map(|(_, one)| one.weight);
             parsed.weight + others.sum::<usize>() + self.rendered_bytes(|of| of != key)
         };
+        let own = || bytes + self.rendered_bytes(|of| of.namespace == key.namespace && of != key);
         let full = |all: String, most: usize, setting: &'static str| {
             Err(RevisionError::NamespaceFull { namespace: key.namespace.to_string(), all, most, setting })
         };
@@ -389,7 +390,7 @@ impl Revisions {
             Some(bounds) if bytes > bounds.bytes => {
                 full(format!("{bytes} bytes of memory"), bounds.bytes, "namespaceMaxBytes")
             }
-            Some(bounds) if bounds.all_bytes() < usize::MAX && whole() > bounds.hub => {
+            Some(bounds) if bounds.all_bytes() < usize::MAX && !bounds.has_room(own(), whole()) => {
                 Err(RevisionError::HubFull { all: whole(), most: bounds.hub })
             }
             _ => {
@@ -495,7 +496,7 @@ impl Revisions {
         }
         if bounds.all_bytes() < usize::MAX {
             let all = self.taken(|_| true) + weight;
-            if all > bounds.hub {
+            if !bounds.has_room(taken, all) {
                 return Err(RevisionError::HubFull { all, most: bounds.hub });
             }
         }

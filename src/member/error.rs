@@ -97,6 +97,12 @@ impl CallError {
         Self { class: Class::Transport, message: format!("no answer within {} s", limit.as_secs_f32()) }
     }
 
+    /// The member asks to be left alone for as long: nothing was sent.
+    pub fn throttled(rest: Duration) -> Self {
+        let message = format!("it has too many requests, and asks to wait {} s more", rest.as_secs());
+        Self { class: Class::Throttled(Some(rest)), message }
+    }
+
     /// A list that a reconcile waits for no longer.
     pub fn late_list(limit: Duration) -> Self {
         let limit = limit.as_secs_f32();

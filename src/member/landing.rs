@@ -10,9 +10,29 @@ use vidra_core::object::ObjectKey;
 /// An API server gives up a request after a minute, and a call ends after 15 s.
 const LANDS_WITHIN: Duration = Duration::from_secs(75);
 
-/// See the module. Each with the time until when. Cheap to clone: a session with new credentials has that of the one before.
+/// Those of all members, by name. They outlive sessions: what was sent with credentials that are gone may land all the same.
+#[derive(Default)]
+pub struct Landings(Mutex<BTreeMap<String, Landing>>);
+
+impl Landings {
+    /// A member's.
+    pub fn of(&self, cluster: &str) -> Landing {
+        let mut all = self.0.lock();
+        all.retain(|_, landing| landing.is_needed());
+        all.entry(cluster.to_owned()).or_default().clone()
+    }
+
+    /// Of how many members something is kept.
+    pub fn count(&self) -> usize {
+        let mut all = self.0.lock();
+        all.retain(|_, landing| landing.is_needed());
+        all.len()
+    }
+}
+
+/// See the module. Each with the time until when. Cheap to clone.
 #[derive(Clone, Default)]
-pub(super) struct Landing(Arc<Mutex<BTreeMap<ObjectKey, Instant>>>);
+pub struct Landing(Arc<Mutex<BTreeMap<ObjectKey, Instant>>>);
 
 impl Landing {
     /// A call that makes this object was not answered: it may have been sent all the same.
@@ -29,6 +49,12 @@ impl Landing {
         let mut all = self.0.lock();
         all.retain(|_, until| *until > now);
         all.contains_key(key)
+    }
+
+    /// Somebody goes by it, or something may still be made.
+    fn is_needed(&self) -> bool {
+        let now = Instant::now();
+        Arc::strong_count(&self.0) > 1 || self.0.lock().values().any(|until| *until > now)
     }
 
     /// Another cluster answers: nothing that was sent before lands there.

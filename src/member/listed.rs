@@ -1,7 +1,7 @@
 //! Lists of a member's objects of which nothing is read but names, owners and managers: so whatever else an object
 //! holds, however deep, keeps neither it nor another from being seen.
 
-use std::sync::Arc;
+use std::{fmt, marker::PhantomData, sync::Arc};
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::{
@@ -9,13 +9,16 @@ use kube::{
     api::ListParams,
     core::{ApiResource, Status},
 };
-use serde::{Deserialize, Deserializer, de::IgnoredAny};
+use serde::{
+    Deserialize, Deserializer,
+    de::{Error, IgnoredAny, SeqAccess, Visitor},
+};
 use vidra_core::drift::{About, Does};
 
 use super::{error::CallError, live::Live, session::Session, token::Token};
-use crate::wire::{Wire, at_most::AtMost, is_name, pages::Pages};
+use crate::wire::{Wire, is_name, pages::Pages};
 
-/// Owners, and managers, of one object: with more it cannot be read.
+/// Owners, and managers, of one object that are read.
 const ENTRIES_MOST: usize = 1_000;
 /// Bytes that may be kept of one list: with more it is given up.
 const KEPT_MOST: usize = 64 << 20;
@@ -30,15 +33,56 @@ pub struct Listed {
     pub namespace: String,
     deletion_timestamp: Option<IgnoredAny>,
     /// `metadata.ownerReferences`.
-    #[serde(deserialize_with = "bounded")]
-    pub owner_references: Vec<OwnerReference>,
-    #[serde(deserialize_with = "bounded")]
-    managed_fields: Vec<Entry>,
+    owner_references: First<OwnerReference>,
+    managed_fields: First<Entry>,
 }
 
-/// At most [`ENTRIES_MOST`] entries, of which a member may send millions that are empty.
-fn bounded<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Result<Vec<T>, D::Error> {
-    deserializer.deserialize_seq(AtMost::<T, ENTRIES_MOST>::default())
+/// The first [`ENTRIES_MOST`] entries, of which a member may send millions that are empty.
+#[derive(Debug)]
+struct First<T> {
+    entries: Vec<T>,
+    /// There are more.
+    is_cut: bool,
+}
+
+impl<T> Default for First<T> {
+    fn default() -> Self {
+        Self { entries: Vec::new(), is_cut: false }
+    }
+}
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for First<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(Entries(PhantomData))
+    }
+}
+
+struct Entries<T>(PhantomData<T>);
+
+impl<'de, T: Deserialize<'de>> Visitor<'de> for Entries<T> {
+    type Value = First<T>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("entries")
+    }
+
+    fn visit_unit<E: Error>(self) -> Result<First<T>, E> {
+        Ok(First::default())
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut all: A) -> Result<First<T>, A::Error> {
+        let mut first = First::default();
+        while first.entries.len() < ENTRIES_MOST {
+            match all.next_element()? {
+                Some(entry) => first.entries.push(entry),
+                None => return Ok(first),
+            }
+        }
+        while all.next_element::<IgnoredAny>()?.is_some() {
+            first.is_cut = true;
+        }
+        Ok(first)
+    }
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -63,14 +107,14 @@ impl Listed {
 
     /// About how many bytes it takes.
     fn weight(&self) -> usize {
-        let owners = self.owner_references.iter().map(|owner| {
+        let owners = self.owner_references.entries.iter().map(|owner| {
             size_of::<OwnerReference>()
                 + [&owner.api_version, &owner.kind, &owner.name, &owner.uid]
                     .iter()
                     .map(|text| text.len())
                     .sum::<usize>()
         });
-        let managers = self.managed_fields.iter().map(|entry| {
+        let managers = self.managed_fields.entries.iter().map(|entry| {
             size_of::<Entry>() + entry.manager.len() + entry.operation.len() + entry.subresource.len()
         });
         size_of::<Self>() + self.name.len() + self.namespace.len() + owners.chain(managers).sum::<usize>()
@@ -81,11 +125,17 @@ impl Listed {
         self.deletion_timestamp.is_some()
     }
 
-    /// This manager applied it.
-    pub fn is_applied_by(&self, manager: &str) -> bool {
-        self.managed_fields.iter().any(|entry| {
-            entry.manager == manager && entry.operation == "Apply" && entry.subresource.is_empty()
-        })
+    /// Whom it belongs to, as far as they are read.
+    pub fn owner_references(&self) -> &[OwnerReference] {
+        &self.owner_references.entries
+    }
+
+    /// This manager applied it, or may have: not all managers are read.
+    pub fn may_be_applied_by(&self, manager: &str) -> bool {
+        self.managed_fields.is_cut
+            || self.managed_fields.entries.iter().any(|entry| {
+                entry.manager == manager && entry.operation == "Apply" && entry.subresource.is_empty()
+            })
     }
 }
 
@@ -145,20 +195,23 @@ mod tests {
         );
         let read = Listed::read(&text);
         assert_eq!(read.name, "a");
-        assert!(read.is_applied_by("own") && !read.is_applied_by("evil") && !read.is_terminating());
+        assert!(read.may_be_applied_by("own") && !read.may_be_applied_by("evil") && !read.is_terminating());
     }
 
     #[test]
-    fn an_object_with_more_owners_or_managers_than_any_has_cannot_be_read() {
+    fn of_an_object_with_more_owners_or_managers_than_any_has_the_first_are_read_and_it_may_be_anybodys() {
         for field in ["managedFields", "ownerReferences"] {
             let entry = match field {
                 "managedFields" => "{}",
                 _ => r#"{"apiVersion":"v1","kind":"Node","name":"a","uid":"1"}"#,
             };
-            for (count, name) in [(ENTRIES_MOST, "a"), (ENTRIES_MOST + 1, "")] {
+            for (count, may_be) in [(ENTRIES_MOST, false), (ENTRIES_MOST + 1, field == "managedFields")] {
                 let entries = vec![entry; count].join(",");
                 let text = format!(r#"{{"metadata":{{"name":"a","{field}":[{entries}]}}}}"#);
-                assert_eq!(Listed::read(&text).name, name, "{count} {field}");
+                let read = Listed::read(&text);
+                assert_eq!((&*read.name, read.may_be_applied_by("own")), ("a", may_be), "{count} {field}");
+                let kept = [read.owner_references.entries.len(), read.managed_fields.entries.len()];
+                assert!(kept.contains(&ENTRIES_MOST) && kept.contains(&0), "{kept:?}");
             }
         }
     }

@@ -9,7 +9,7 @@ pub mod effects;
 pub mod error;
 pub mod informers;
 pub mod kinds;
-mod landing;
+pub mod landing;
 mod lanes;
 pub mod late;
 pub mod listed;

@@ -77,7 +77,7 @@ pub struct Records {
 
 /// See [`Records::most`]. A member's users can make any number of objects with the hub's label; one that is declared
 /// later is met by the call that would make it, and recorded then.
-const OBJECTS_MAX: usize = 200_000;
+const OBJECTS_MAX: usize = 150_000;
 
 #[derive(Default)]
 struct Inner {

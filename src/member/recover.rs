@@ -37,7 +37,7 @@ pub async fn find_own(session: &Session, owner: &Owner, token: &Token<'_>) -> Re
                 continue;
             }
             let key = ObjectKey::new(gvk, &found.namespace, &found.name);
-            if !found.is_applied_by(&owner.manager) {
+            if !found.may_be_applied_by(&owner.manager) {
                 tracing::info!(
                     cluster = %session.cluster, object = %key,
                     "left alone: it bears our labels, and only our own Apply entry could prove it ours"

@@ -10,7 +10,7 @@ use k8s_openapi::{api::core::v1::Namespace, apimachinery::pkg::version::Info};
 use kube::{Api, Client, core::ApiResource};
 use parking_lot::Mutex;
 use tokio::{
-    sync::{AcquireError, Notify},
+    sync::Notify,
     time::{Instant, sleep_until, timeout_at},
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
@@ -33,7 +33,7 @@ use super::{
     error::{CallError, Class},
     informers::Informers,
     kinds::Kinds,
-    landing::Landing,
+    landing::{Landing, Landings},
     late::LateWrites,
     live::Live as LiveObject,
     namespaces::Namespaces,
@@ -59,8 +59,11 @@ const VERSION_MAX: usize = 128;
 const VERSION_EVERY: Duration = Duration::from_secs(600);
 /// So many calls without an answer, in a row, ask for a probe at once.
 const FAILED_CALLS: u32 = 5;
-/// Pauses between tries to meet the member.
+/// Pauses between tries to meet a member that does not answer: what it costs to ask is one connection, and once it is back its
+/// statuses are true soon.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
+const ABSENT_PAUSE: Duration = Duration::from_secs(15);
+/// The longest pause after one that was met was lost again.
 const LAST_PAUSE: Duration = Duration::from_secs(120);
 /// A member that is lost sooner after it was met has not come back: each meeting lists all of it, and wakes all its
 /// targets.
@@ -171,6 +174,8 @@ pub struct SessionDeps {
     pub is_owner: IsOwner,
     /// Says of a cluster, for a reason, what somebody should look at.
     pub warn: Warn,
+    /// What calls may still make in members though nobody waits for their answers.
+    pub landings: Arc<Landings>,
     /// Writes that may take effect late; `None`: no other process can be there, before or after this one.
     pub late: Option<Arc<LateWrites>>,
 }
@@ -250,14 +255,8 @@ impl Session {
         &self.deps.knobs
     }
 
-    /// A session that runs until [`Session::end`], and takes the place of the one `before`, if there is one.
-    pub fn start(
-        cluster: &str,
-        fingerprint: u64,
-        link: Link,
-        deps: SessionDeps,
-        before: Option<&Self>,
-    ) -> Arc<Self> {
+    /// A session that runs until [`Session::end`].
+    pub fn start(cluster: &str, fingerprint: u64, link: Link, deps: SessionDeps) -> Arc<Self> {
         let (stop, tasks, doubt) = (CancellationToken::new(), TaskTracker::new(), Arc::<Doubt>::default());
         let pace = Arc::<Pace>::default();
         let heard = pace.clone();
@@ -292,7 +291,7 @@ impl Session {
             claims: Claims::default(),
             informers,
             namespaces: Namespaces::default(),
-            landing: before.map(|before| before.landing.clone()).unwrap_or_default(),
+            landing: deps.landings.of(cluster),
             counters: deps.metrics.clusters().of(cluster),
             deps,
             inner: Mutex::new(inner),
@@ -434,7 +433,9 @@ impl Session {
 
     /// Discovers again.
     pub async fn discover(&self) -> Result<Arc<Kinds>, CallError> {
-        let kinds = Arc::new(plausible(self.ask("discover", Kinds::discover(&self.client)).await?)?);
+        let kinds = Arc::new(plausible(
+            self.ask("discover", self.call_within(), Kinds::discover(&self.client)).await?,
+        )?);
         self.take(kinds.clone());
         Ok(kinds)
     }
@@ -488,7 +489,7 @@ impl Session {
                 None => told.await,
             }
         };
-        self.counted(verb, Box::pin(call), Some(token), |error| error)
+        self.counted(verb, self.call_within(), Box::pin(call), Some(token), |error| error)
     }
 
     /// A page of a list, under the same rules; its own errors are told as they are.
@@ -497,7 +498,7 @@ impl Session {
         token: &Token<'_>,
         page: impl Future<Output = Result<T, CallError>>,
     ) -> impl Future<Output = Result<T, CallError>> {
-        self.counted("list", Box::pin(page), Some(token), |error| error)
+        self.counted("list", self.call_within(), Box::pin(page), Some(token), |error| error)
     }
 
     /// The settings that hold now.
@@ -505,18 +506,25 @@ impl Session {
         self.deps.tuning.now()
     }
 
+    /// How long a call may take, all stages together.
+    fn call_within(&self) -> Duration {
+        self.deps.tuning.now().apply_timeout
+    }
+
     /// A call about the member itself, and no object that anybody declares.
     fn ask<T>(
         &self,
         verb: &'static str,
+        within: Duration,
         call: impl Future<Output = Result<T, kube::Error>>,
     ) -> impl Future<Output = Result<T, CallError>> {
-        self.counted(verb, Box::pin(call), None, CallError::from)
+        self.counted(verb, within, Box::pin(call), None, CallError::from)
     }
 
     async fn counted<T, E>(
         &self,
         verb: &'static str,
+        within: Duration,
         call: impl Future<Output = Result<T, E>>,
         token: Option<&Token<'_>>,
         telling: impl FnOnce(E) -> CallError,
@@ -526,20 +534,23 @@ impl Session {
             true => CallError { class: Class::Transport, message: "the session has ended".into() },
             false => Withdrawn::Ended.into(),
         };
+        // `Err`: nothing was sent.
         let answered = async {
             // What is not wanted any more takes nobody's turn.
             token.map_or(Ok(()), Token::check)?;
-            let _permit = self.permit().await.map_err(|_| closed())?;
+            let _permit = self.permit().await?;
             // Much may have changed while others had theirs.
             token.map_or(Ok(()), Token::check)?;
-            // All stages together.
-            let within = self.deps.tuning.now().apply_timeout;
-            match tokio::time::timeout(within, call).await {
+            Ok(match tokio::time::timeout(within, call).await {
                 Ok(answer) => answer.map_err(telling),
                 Err(_) => Err(CallError::deadline(within)),
-            }
+            })
         };
-        let answer = self.stop.run_until_cancelled(answered).await.unwrap_or_else(|| Err(closed()));
+        let answer = match self.stop.run_until_cancelled(answered).await {
+            Some(Ok(answer)) => answer,
+            Some(Err(unsent)) => return Err(unsent),
+            None => Err(closed()),
+        };
         if answer.as_ref().is_err_and(|error| error.class == Class::Withdrawn) {
             return answer;
         }
@@ -550,11 +561,11 @@ impl Session {
     }
 
     /// Leave for one call: the member does not ask to be left alone, and its budget has room.
-    async fn permit(&self) -> Result<Permit<'_>, AcquireError> {
+    async fn permit(&self) -> Result<Permit<'_>, CallError> {
         let most = Instant::now() + pace::LONGEST;
         loop {
-            self.pace.wait_until(most).await;
-            let permit = self.budget.permit().await?;
+            self.pace.pass(most).await?;
+            let permit = self.budget.permit().await.map_err(|_| Withdrawn::Ended)?;
             // It may ask for it while this one waits for others.
             if self.pace.asks(most).is_none() {
                 return Ok(permit);
@@ -587,16 +598,17 @@ impl Session {
     }
 
     async fn run(self: Arc<Self>) {
-        let mut pauses = Pauses::new(FIRST_PAUSE, LAST_PAUSE, CALM);
+        let mut losses = Pauses::new(FIRST_PAUSE, LAST_PAUSE, CALM);
+        let mut absence = Pauses::new(FIRST_PAUSE, ABSENT_PAUSE, Duration::MAX);
         loop {
-            let answer = self.meet().await;
-            pauses.begin();
-            let error = match answer {
+            let (error, pauses) = match self.meet().await {
                 Ok(who) => {
+                    absence.reset();
+                    losses.begin();
                     self.found(who);
-                    self.watch_over().await
+                    (self.watch_over().await, &mut losses)
                 }
-                Err(error) => error,
+                Err(error) => (error, &mut absence),
             };
             self.lost(&error);
             pauses.pause(self.deps.rng.as_ref()).await;
@@ -606,9 +618,11 @@ impl Session {
     /// Who answers there, what it is, and what it serves.
     async fn meet(&self) -> Result<Answering, CallError> {
         let asked = self.doubt.count();
-        let version = shown(&self.ask("version", self.client.apiserver_version()).await?);
-        let uid = proper_uid(self.ask("get", self.system_uid()).await?)?;
-        let kinds = self.ask("discover", Kinds::discover(&self.client)).await?;
+        // A member that was lost in silence is told in the same words while the silence lasts.
+        let (soon, within) = (self.settings().probe_timeout, self.call_within());
+        let version = shown(&self.ask("version", soon, self.client.apiserver_version()).await?);
+        let uid = proper_uid(self.ask("get", within, self.system_uid()).await?)?;
+        let kinds = self.ask("discover", within, Kinds::discover(&self.client)).await?;
         self.doubt.settle(asked);
         self.take(Arc::new(plausible(kinds)?));
         Ok(Answering { uid, version })
@@ -690,8 +704,10 @@ impl Session {
             if let Ok((_, Some(version))) = &answer {
                 self.note_version(version);
             }
-            let is_excused = self.pace.is_asked_by_server(asked);
-            let is_asked = is_excused || is_throttled(&answer);
+            let is_asked = self.pace.is_asked_by_server(asked);
+            // Who asks is not known while that is in doubt.
+            let is_excused = is_asked && (!self.doubt.is_open() || mutants::is(Mutant::DoubtForEver));
+            let is_asked = is_asked || is_throttled(&answer);
             asks_again = answer.is_err() && (!is_asked || mutants::is(Mutant::ProbesInARow));
             misses = contact::misses(misses, answer.is_ok(), is_excused, late.max(ends.elapsed()));
             match answer {

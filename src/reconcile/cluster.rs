@@ -282,7 +282,7 @@ async fn credentials(
         }
     };
     let before = hub.session(name);
-    let session = Session::start(name, fingerprint, link, hub.session_deps(), before.as_deref());
+    let session = Session::start(name, fingerprint, link, hub.session_deps());
     // It stands before the other one ends: what looks in between waits for its answer, and tells of no loss. It writes
     // nothing until this loop has admitted who answers, and wakes the targets itself.
     hub.sessions.lock().insert(name.to_owned(), session);

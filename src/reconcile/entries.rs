@@ -17,6 +17,7 @@ impl Hub {
         all.insert("clusters that are counted", self.metrics.clusters().len());
         let sessions = self.sessions.lock().clone();
         all.insert("sessions", sessions.len());
+        all.insert("members where a call may land", self.landings.count());
         for session in sessions.values() {
             let own = session.records.entries().into_iter().chain(session.informers.entries());
             for (name, count) in own.chain([("claims", session.claims.len())]) {

@@ -41,6 +41,7 @@ use crate::{
     member::{
         budget::Shared,
         error::CallError,
+        landing::Landings,
         session::{Session, SessionDeps},
     },
     queue::{Key, Priority, Queue, ResourceKey, TargetKey, Verdict},
@@ -95,6 +96,8 @@ pub struct Hub {
     pub tenure: Option<Arc<Tenure>>,
     /// The calls that all members share.
     pub calls: Shared,
+    /// What calls may still make in members.
+    pub landings: Arc<Landings>,
     /// What the loops remember between passes; lost with the process, and nothing is wrong then.
     pub memo: Mutex<Memo>,
 }
@@ -235,6 +238,7 @@ impl Hub {
                     events.say(member.as_ref(), Severity::Warning, reason, note);
                 }
             }),
+            landings: self.landings.clone(),
             late: self.tenure.as_ref().map(|tenure| tenure.late()),
         }
     }
@@ -296,7 +300,10 @@ impl Hub {
         self.forget_drift(key);
         let mut memo = self.memo.lock();
         memo.corrections.remove(key);
-        memo.made.remove(key);
+        // Another one of its name may have been made since it went.
+        if self.catalog.find_target(key).is_err() {
+            memo.made.remove(key);
+        }
         memo.untold.remove(key);
         memo.unused.remove(key);
         memo.mended.remove(key);

@@ -391,18 +391,29 @@ impl Pass<'_> {
             None if self.is_target_unread(cluster) => Ok(()),
             // It was selected when the pass began, and many are made in turn.
             None if !self.is_still_there(cluster, &spec) => Ok(()),
-            None => {
-                // Known before its first pass.
-                let key = self.target_key(cluster);
-                self.hub.memo.lock().made.insert(key.clone());
-                let made = self.create(cluster, spec).await;
-                if made.as_ref().is_err_and(is_refusal) {
-                    self.hub.memo.lock().made.remove(&key);
-                }
-                made
-            }
+            None => self.make(cluster, spec).await,
             Some(target) => self.update(cluster, target, spec).await,
         }
+    }
+
+    /// Makes a VidraTarget for which nothing was ever delivered.
+    async fn make(&self, cluster: &str, spec: VidraTargetSpec) -> Result<(), CallError> {
+        let (key, memo) = (self.target_key(cluster), &self.hub.memo);
+        // Known before its first pass.
+        memo.lock().made.insert(key.clone());
+        let made = self.create(cluster, spec).await;
+        let mut memo = memo.lock();
+        match &made {
+            // Meanwhile one of that name may have been forgotten, which had gone before.
+            Ok(()) if !mutants::is(Mutant::MadeForgotten) => {
+                memo.untold.remove(&key);
+                memo.made.insert(key);
+            }
+            // It may be there, and be another's.
+            Err(error) if !error.is_unsure() => drop(memo.made.remove(&key)),
+            _ => {}
+        }
+        made
     }
 
     /// The member for which this was made is there, and does not leave: nobody would take a target off it that is made now.
@@ -470,9 +481,14 @@ impl Pass<'_> {
     /// Whether a target goes whatever becomes of the VidraResource: by what is under way or asked of the member itself;
     /// and the word that approved it where it needed one.
     fn is_going(&self, cluster: &str, target: &VidraTarget) -> Option<Option<String>> {
-        match target.spec.desired != Wish::Present || self.is_leaving(cluster) {
+        let key = self.target_key(cluster);
+        if self.is_leaving(cluster) {
+            return Some(None);
+        }
+        // What is under way where the namespace is not allowed goes by the member's onRevoke, as it is now.
+        match target.spec.desired != Wish::Present && !revoke::is_revoked(self.hub, &key) {
             true => Some(None),
-            false => revoke::taken(self.hub, &self.target_key(cluster), target),
+            false => revoke::taken(self.hub, &key, target),
         }
     }
 
@@ -548,8 +564,13 @@ impl Pass<'_> {
                 "TargetRestored",
                 &format!("VidraTarget {} was deleted by hand; it is made again", target.name_any()),
             );
+            let is_empty = self.has_nothing_there(cluster, target);
             self.hub.api.remove_target(&self.target_key(cluster), target).await?;
-            return self.create(cluster, spec).await.map_err(|error| still_there(target, error));
+            let made = match is_empty {
+                true => self.make(cluster, spec).await,
+                false => self.create(cluster, spec).await,
+            };
+            return made.map_err(|error| still_there(target, error));
         }
         // The target loop writes statuses meanwhile: the newest is written to.
         let latest = self.hub.catalog.target(&self.target_key(cluster));

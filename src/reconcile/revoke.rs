@@ -70,19 +70,27 @@ fn selection(hub: &Hub, key: &TargetKey) -> Option<Selection> {
 /// Whether a target goes by its member's onRevoke: with the word that approved it where it needed one.
 pub(super) fn taken(hub: &Hub, key: &TargetKey, target: &VidraTarget) -> Option<Option<String>> {
     let member = hub.catalog.member(&key.cluster)?;
-    wish(&member)?;
+    let wish = wish(&member)?;
     if !is_revoked(hub, key) {
         return None;
     }
-    if target.spec.desired != Wish::Present || mutants::is(Mutant::RevokedGoes) {
+    if target.spec.desired == wish || mutants::is(Mutant::RevokedGoes) {
         // It is under way.
         return Some(None);
     }
-    match Losses::of(hub, &member).decide(hub, &member) {
+    let losses = Losses::of(hub, &member);
+    if !losses.leaving.contains_key(&name_of(key)) {
+        return None;
+    }
+    match losses.decide(hub, &member) {
         Removal::Allowed => Some(None),
         Removal::Approved(hash) => Some(Some(hash)),
         Removal::Held { .. } => None,
     }
+}
+
+fn name_of(key: &TargetKey) -> String {
+    format!("{}/{}", key.namespace, key.resource)
 }
 
 /// The targets of a member, by name and uid, as the guard has them.
@@ -98,11 +106,14 @@ impl Losses {
     fn of(hub: &Hub, member: &MemberCluster) -> Self {
         let (existing, leaving, underway) = (Targets::new(), Targets::new(), Targets::new());
         let mut losses = Self { existing, leaving, underway, words: BTreeSet::new() };
+        let wish = wish(member);
         for (key, target) in hub.catalog.fleet_on(&member.name_any()) {
-            let (name, uid) = (format!("{}/{}", key.namespace, key.resource), target.removal_id());
+            let (name, uid) = (name_of(&key), target.removal_id());
             let selection = selection(hub, &key);
             let goes = selection.as_ref().is_some_and(|selection| selection.is_barred(&key.cluster));
-            if target.spec.desired == Wish::Present {
+            // What was let go by another word than holds now is asked about again.
+            let is_other = goes && Some(target.spec.desired) != wish && !mutants::is(Mutant::AnyWishUnderWay);
+            if target.spec.desired == Wish::Present || is_other {
                 if goes {
                     losses.leaving.insert(name.clone(), uid.clone());
                 }

@@ -347,7 +347,7 @@ impl Pass<'_> {
         let scope_of = |gvk: &Gvk| kinds.get(gvk).map(|(_, scope)| *scope);
         // What is delivered has as much room again: after a restart it is not to wait behind what is new.
         let bounds = self.hub.tuning.now().bounds;
-        let bounds = if self.is_delivered() { bounds.twice() } else { bounds };
+        let bounds = if self.is_delivered() { bounds.wider() } else { bounds };
         let (key, namespace) = (self.key.resource_key(), &self.target.spec.namespace);
         let cluster = (&*self.key.cluster, inputs);
         self.hub.revisions.render(&key, parsed, namespace, &scope_of, cluster, bounds).await

@@ -23,6 +23,9 @@ const NAMESPACES_MAX: usize = 50;
 /// Its last value holds on where the ConfigMap is not there.
 const DEFAULT_ALLOWED: &str = "defaultAllowedNamespaces";
 
+/// A namespace has little that has no more than this part of what all may have.
+const LITTLE: usize = 16;
+
 /// What all VidraResources of a namespace of the hub may have together, and those of all namespaces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bounds {
@@ -44,10 +47,18 @@ impl Bounds {
         if mutants::is(Mutant::HubUnbounded) { usize::MAX } else { self.hub }
     }
 
-    /// As much memory again.
+    /// As much memory again, and half as much again for all: that the process may take twice as much is not sure.
     #[must_use]
-    pub fn twice(self) -> Self {
-        Self { bytes: self.bytes.saturating_mul(2), hub: self.hub.saturating_mul(2), ..self }
+    pub fn wider(self) -> Self {
+        Self { bytes: self.bytes.saturating_mul(2), hub: self.hub.saturating_add(self.hub / 2), ..self }
+    }
+
+    /// Whether the process has room for `all` bytes, of which a namespace has `own`. A namespace that has little is served
+    /// though others have filled the rest.
+    pub fn has_room(&self, own: usize, all: usize) -> bool {
+        let most = self.all_bytes();
+        let is_little = own <= most / LITTLE && !mutants::is(Mutant::OneFillsTheHub);
+        all <= most || (is_little && all <= most.saturating_add(most / 4))
     }
 }
 

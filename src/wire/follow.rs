@@ -194,6 +194,7 @@ impl Course {
             }
             let by = if mutants::is(Mutant::SilentWatchTrusted) { end } else { silent_at.min(end) };
             let text = match timeout_at(by, lines.next()).await {
+                Err(_) if heard && !mutants::is(Mutant::SilenceIsOrder) => return Ended::Early,
                 Err(_) if heard => return Ended::InOrder,
                 Err(_) => return Ended::Dead,
                 Ok(Ok(None)) if began.elapsed() < WATCH_EARLY => return Ended::Early,
@@ -235,9 +236,9 @@ impl Course {
 
 /// How a watch ended.
 enum Ended {
-    /// The server ended it as was asked, or it is begun again where it stands.
+    /// The server ended it as was asked.
     InOrder,
-    /// The server ended it, before its time: it may be going away.
+    /// It ended before its time, or is silent: the server may be going away, or be gone.
     Early,
     /// It neither says anything nor ends.
     Dead,
@@ -276,6 +277,8 @@ mod tests {
         Breaks,
         /// It tells of an object in this version, and stays.
         Tells(u64),
+        /// It tells of an object in this version, and is silent until it is begun again.
+        Silent(u64),
     }
 
     fn answer(does: Does) -> Response<AnswerBody> {
@@ -288,7 +291,7 @@ mod tests {
         let (code, first) = match does {
             Does::Reaches(version) => (200, list(version).to_string()),
             Does::Fails => (500, failed.to_string()),
-            Does::Tells(version) => {
+            Does::Tells(version) | Does::Silent(version) => {
                 let object = json!({"kind": "ConfigMap", "apiVersion": "v1",
                     "metadata": {"name": "one", "resourceVersion": version.to_string()}});
                 (200, json!({"type": "ADDED", "object": object}).to_string() + "\n")
@@ -299,7 +302,7 @@ mod tests {
         let rest = async move {
             match does {
                 Does::Ends(seconds) => tokio::time::sleep(Duration::from_secs(seconds)).await,
-                Does::Tells(_) => std::future::pending().await,
+                Does::Tells(_) | Does::Silent(_) => std::future::pending().await,
                 Does::Breaks => return Some(Err(BoxError::from("the connection broke"))),
                 Does::Reaches(_) | Does::Fails => {}
             }
@@ -312,7 +315,7 @@ mod tests {
     }
 
     /// Follows a server at version 100 that answers the calls behind its first list so, in this order and the last one for
-    /// ever; whether it is noticed within a minute that it was restored, and how many calls that took.
+    /// ever; whether it is noticed within two minutes that it was restored, and how many calls that took.
     async fn notices(answers: &[Does]) -> (bool, usize) {
         let mut left: VecDeque<Does> =
             [Does::Reaches(100)].into_iter().chain(answers.iter().copied()).collect();
@@ -327,14 +330,14 @@ mod tests {
         let mut restored = false;
         let rng = SeededRng::new(1);
         let follows = follow(&wire, 500, &rng, |news| restored |= matches!(news, News::Restored));
-        let _ = tokio::time::timeout(Duration::from_secs(60), follows).await;
+        let _ = tokio::time::timeout(Duration::from_secs(120), follows).await;
         let asked = *asked.lock();
         (restored, asked)
     }
 
     #[tokio::test(start_paused = true)]
     async fn whether_the_server_went_back_is_asked_until_it_is_told_however_a_watch_ended() {
-        use Does::{Breaks, Ends, Fails, Reaches, Tells};
+        use Does::{Breaks, Ends, Fails, Reaches, Silent, Tells};
         for (answers, restored) in [
             // It was not restored.
             (vec![Breaks, Reaches(100), Tells(101)], false),
@@ -345,6 +348,9 @@ mod tests {
             (vec![Breaks, Fails, Fails, Reaches(60)], true),
             (vec![Ends(20), Reaches(60)], true),
             (vec![Ends(20), Fails, Reaches(60)], true),
+            // Nobody closes its watch.
+            (vec![Silent(101), Reaches(101), Tells(102)], false),
+            (vec![Silent(101), Reaches(60)], true),
         ] {
             let calls = 1 + answers.len() + usize::from(restored);
             assert_eq!(notices(&answers).await, (restored, calls), "{answers:?}");

@@ -21,11 +21,12 @@ use kube::{
 };
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
+use tokio::time::Instant;
 
 use self::{
     at_most::AtMost,
     flow::{Flow, Part},
-    pace::Pace,
+    pace::{LONGEST, Pace},
 };
 use crate::member::error::{CallError, Class};
 
@@ -250,7 +251,7 @@ impl Wire {
         within: Duration,
     ) -> Result<Begun, CallError> {
         let request = request.map_err(malformed)?;
-        self.pace.wait().await;
+        self.pace.pass(Instant::now() + LONGEST).await?;
         let body = tokio::time::timeout(within, self.send(request)).await;
         Ok(Begun(body.map_err(|_| CallError::deadline(within))??))
     }

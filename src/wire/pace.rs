@@ -15,7 +15,7 @@ use parking_lot::Mutex;
 use tokio::time::{Instant, sleep_until};
 use vidra_core::mutants::{self, Mutant};
 
-use crate::seams::AnswerBody;
+use crate::{member::error::CallError, seams::AnswerBody};
 
 /// Nothing waits longer, whatever a server asks.
 pub const LONGEST: Duration = Duration::from_secs(60);
@@ -33,6 +33,8 @@ struct Asked {
     until: Option<Instant>,
     /// The same, as far as an API server said so.
     by_server: Option<Instant>,
+    /// When something was sent last although it asked.
+    sent: Option<Instant>,
 }
 
 /// Who asks to be left alone, and for how long.
@@ -69,16 +71,25 @@ impl Pace {
         (until > Instant::now()).then_some(until)
     }
 
-    /// Waits for as long as the server asks, but not beyond `most`.
-    pub async fn wait_until(&self, most: Instant) {
+    /// Waits for as long as the server asks, but not beyond `most`. Whoever has waited so long goes all the same, one in
+    /// [`LONGEST`].
+    ///
+    /// # Errors
+    /// [`Class::Throttled`]: it asks still, and another one went a moment ago; nothing may be sent.
+    pub async fn pass(&self, most: Instant) -> Result<(), CallError> {
         while let Some(until) = self.asks(most) {
             sleep_until(until).await;
         }
-    }
-
-    /// The same, [`LONGEST`] at most.
-    pub async fn wait(&self) {
-        self.wait_until(Instant::now() + LONGEST).await;
+        let now = Instant::now();
+        let mut asked = self.0.lock();
+        let Some(rest) = asked.until.map(|until| until - now).filter(|rest| !rest.is_zero()) else {
+            return Ok(());
+        };
+        if asked.sent.is_some_and(|sent| now - sent < LONGEST) && !mutants::is(Mutant::EachGoesAfterAMinute) {
+            return Err(CallError::throttled(rest));
+        }
+        asked.sent = Some(now);
+        Ok(())
     }
 
     /// Whether an API server has asked to be left alone for longer than until then.
@@ -131,7 +142,7 @@ mod tests {
 
     use super::*;
     use crate::{
-        member::error::{CallError, Class},
+        member::error::Class,
         wire::{Wire, follow::WATCH_OPENS, pages::PAGE_WITHIN},
     };
 
@@ -239,8 +250,34 @@ mod tests {
         tokio::select! {
             biased;
             () = asks => {}
-            () = pace.wait() => {}
+            went = pace.pass(began + LONGEST) => went.unwrap(),
         }
         assert_eq!(began.elapsed().as_secs(), 60);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn of_many_that_waited_a_minute_one_goes_and_the_others_are_told_how_long_it_asks_still() {
+        let pace = Pace::default();
+        let began = Instant::now();
+        let asks = async {
+            loop {
+                pace.heed(answer(429, &[AUDIT, TEXT, after("30")]));
+                tokio::time::sleep(Duration::from_secs(10)).await;
+            }
+        };
+        let pass = async |after: u64| {
+            tokio::time::sleep(Duration::from_secs(after)).await;
+            let went = pace.pass(Instant::now() + LONGEST).await;
+            (began.elapsed().as_secs(), went.map_err(|error| error.class))
+        };
+        let all = async { tokio::join!(pass(1), pass(8), pass(69), pass(70)) };
+        let went = tokio::select! {
+            biased;
+            () = asks => return,
+            went = all => went,
+        };
+        let throttled = |seconds| Err(Class::Throttled(Some(Duration::from_secs(seconds))));
+        // One goes, one a moment later does not; one that comes much later goes in its turn.
+        assert_eq!(went, ((61, Ok(())), (68, throttled(22)), (129, Ok(())), (130, throttled(30))));
     }
 }

@@ -120,6 +120,25 @@ fn a_target_or_inventory_deleted_by_hand_comes_back_and_nothing_is_lost() {
 }
 
 #[test]
+fn a_target_that_never_had_anything_and_was_deleted_by_hand_goes_with_its_resource() {
+    scenario(async |world| {
+        let member = json!({"apiVersion": "vidra.dev/v1alpha1", "kind": "MemberCluster", "spec": {},
+            "metadata": {"name": "silent"}});
+        world.hub.create(member).await;
+        world.member_says("silent", "CredentialsValid", "False").await;
+        world.deliver("shop", &["silent"], &config_map("settings", "one")).await;
+        world.target_is("shop", "silent", TargetState::Unknown, "NoCredentials").await;
+        let target = world.target_at("shop", "silent");
+        let before = uid(&world.hub.live(&target).await);
+        world.hub.delete(&target).await;
+        world.hub.when(&target, "made again", |live| uid(live) != before).await;
+        world.target_is("shop", "silent", TargetState::Unknown, "NoCredentials").await;
+        world.remove("shop").await;
+        world.end().await;
+    });
+}
+
+#[test]
 fn a_resource_deleted_while_the_hub_was_down_is_taken_away_after_the_start() {
     scenario(async |mut world| {
         let members = delivered(&world).await;

@@ -154,6 +154,7 @@ fn losing_the_last_target_is_held_until_exactly_that_is_approved() {
 
         // Another hash, and a restart, let nothing go.
         world.hub.merge(&world.resource_at("shop"), approve("0123456789")).await;
+        let restarted = world.mark();
         world.restart_hub().await;
         world.deliver("other", &["berlin"], &config_map("other", "one")).await;
         world.ready("other").await;
@@ -254,6 +255,10 @@ fn dropping_most_objects_is_held_everywhere_until_one_word_lets_it_go() {
             }
         })
         .await;
+        for name in ["berlin", "tokyo"] {
+            let told = world.writes_to(&world.target_at("shop", name), "hub", &restarted);
+            assert_eq!(told, [], "what is held is told throughout");
+        }
         world.hub.merge(&world.resource_at("shop"), approve(&format!("0123456789,{hash}"))).await;
         for member in &members {
             for name in ["b", "c", "d", "e"] {

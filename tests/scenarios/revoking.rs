@@ -178,6 +178,34 @@ fn whoever_declares_may_delete_and_deselect_where_the_namespace_is_not_allowed_a
 }
 
 #[test]
+fn what_one_word_lets_go_another_on_revoke_does_not_delete_unasked() {
+    scenario(async |world| {
+        world.register(&["berlin", "tokyo"]).await;
+        let berlin = world.alice("berlin").await;
+        everywhere(&world, "shop", &config_map("settings", "one")).await;
+        world.ready("shop").await;
+        let settings = At::config_map(&world.ns, "settings");
+        let made = berlin.live(&settings).await;
+        let frozen = world.freeze("berlin");
+        world.member_says("berlin", "Reachable", "False").await;
+        change(&world, "berlin", json!({"allowedNamespaces": [], "onRevoke": "Orphan"})).await;
+        let hash = held(&world, "berlin", "1 of 1").await;
+        approve(&world, "berlin", &hash).await;
+        let target = world.target_at("shop", "berlin");
+        world.hub.when(&target, "let go", |live| live["spec"]["desired"] == "Orphaned").await;
+        change(&world, "berlin", json!({"onRevoke": "Delete"})).await;
+        let other = held(&world, "berlin", "1 of 1").await;
+        assert_ne!(hash, other);
+        drop(frozen);
+        is_revoked(&world, "shop", "berlin").await;
+        assert_eq!(uid(&berlin.live(&settings).await), uid(&made));
+        approve(&world, "berlin", &other).await;
+        berlin.gone(&settings).await;
+        world.end().await;
+    });
+}
+
+#[test]
 fn a_member_leaves_by_its_on_leave_while_what_its_on_revoke_takes_is_held() {
     scenario(async |world| {
         world.register(&["berlin", "tokyo"]).await;

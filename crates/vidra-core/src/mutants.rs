@@ -206,6 +206,20 @@ pub enum Mutant {
     CalmAtOnce,
     /// What a server asks to be waited for is not read.
     RetryAfterUnread,
+    /// A watch of the hub's that is silent is begun again as one that ended as it should.
+    SilenceIsOrder,
+    /// Whoever waited behind a list that does not end begins it again.
+    RestsUnseenInLine,
+    /// One namespace may take all the room that there is.
+    OneFillsTheHub,
+    /// A VidraTarget that is made while one of its name is forgotten counts as another process's.
+    MadeForgotten,
+    /// What one word of an onRevoke let go another one takes.
+    AnyWishUnderWay,
+    /// What is left as it is for a while counts as tried.
+    TooEarlyIsTried,
+    /// Each that has waited for a minute goes, though another one went a moment ago and was refused.
+    EachGoesAfterAMinute,
     /// A list takes its turn before it is known whether the server answers.
     TurnBeforeAnswer,
     /// A single list takes no turn.
@@ -265,7 +279,7 @@ impl Mutant {
     ];
 
     /// Those that take away one guard each; docs/reference/safety.md names the test that notices.
-    pub const GUARDS: [Mutant; 104] = [
+    pub const GUARDS: [Mutant; 111] = [
         Mutant::ReachUnasked,
         Mutant::StatusAlone,
         Mutant::VersionOnce,
@@ -351,6 +365,13 @@ impl Mutant {
         Mutant::OnlyUpdatesMove,
         Mutant::CalmAtOnce,
         Mutant::RetryAfterUnread,
+        Mutant::EachGoesAfterAMinute,
+        Mutant::SilenceIsOrder,
+        Mutant::RestsUnseenInLine,
+        Mutant::OneFillsTheHub,
+        Mutant::MadeForgotten,
+        Mutant::AnyWishUnderWay,
+        Mutant::TooEarlyIsTried,
         Mutant::TurnBeforeAnswer,
         Mutant::OnceWithoutTurn,
         Mutant::CutIsNoAnswer,

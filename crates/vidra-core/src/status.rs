@@ -20,7 +20,8 @@ pub use drifted::{FirstDrift, first_drift};
 pub use lean::Lean;
 pub use progress::{HEALTH_CHECK_TIMEOUT, left};
 pub use removing::{
-    FINALIZERS, Going, HANDING_OVER, PRUNE_DELAYED, SETTLING, UNDER_WAY, going, is_out_of_reach, removing,
+    FINALIZERS, Going, HANDING_OVER, LOOKS_FIRST, PRUNE_DELAYED, SETTLING, UNDER_WAY, going, is_out_of_reach,
+    removing,
 };
 pub use resource::{Problem, ResourceFacts, Stall, TargetView, resource_status};
 pub use target::{

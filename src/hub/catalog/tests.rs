@@ -69,6 +69,19 @@ fn nothing_is_kept_of_what_was_folded_and_dropped() {
 }
 
 #[test]
+fn a_part_that_cannot_be_read_is_found_beside_those_of_resources_with_longer_names() {
+    let catalog = catalog();
+    for name in ["shop.berlin.0.0", "shop.berlin.1", "shop.berliner.0"] {
+        catalog.cannot_read(Listed::Inventories, &("team".to_owned(), name.to_owned()));
+    }
+    let unread =
+        |resource: &str, cluster: &str| catalog.unread_inventory(&TargetKey::new("team", resource, cluster));
+    assert_eq!(unread("shop", "berlin").as_deref(), Some("shop.berlin.1"));
+    assert_eq!(unread("shop.berlin", "0").as_deref(), Some("shop.berlin.0.0"));
+    assert_eq!(unread("shop", "tokyo"), None);
+}
+
+#[test]
 fn where_a_members_objects_are_is_what_its_inventories_say_that_hold_any() {
     let catalog = catalog();
     let fold = |resource: &str, cluster: &str, uid: Option<&str>, entries: &[&str]| {

@@ -204,11 +204,14 @@ impl Catalog {
     pub fn unread_inventory(&self, key: &TargetKey) -> Option<String> {
         let inner = self.inner.read();
         let first = (Listed::Inventories, key.namespace.to_string(), format!("{}.", key.target_name()));
-        let mut after = inner.unread.0.range(first.clone()..);
+        let after = inner.unread.0.range(first.clone()..);
         let is_chunk = |name: &str| {
             name.strip_prefix(&first.2).is_some_and(|number| number.bytes().all(|byte| byte.is_ascii_digit()))
         };
-        let (kind, namespace, name) = after.next()?;
-        ((*kind, namespace) == (first.0, &first.1) && is_chunk(name)).then(|| name.clone())
+        // Between them stand those of others: `shop.berlin.0.1` behind `shop.berlin.0`.
+        let mut named = after.take_while(|(kind, namespace, name)| {
+            (*kind, namespace) == (first.0, &first.1) && name.starts_with(&first.2)
+        });
+        named.find(|(.., name)| is_chunk(name)).map(|(.., name)| name.clone())
     }
 }

@@ -189,8 +189,25 @@ async fn what_all_namespaces_have_together_is_bounded_as_it_is_read_and_as_it_co
     let refused = render("others", most).await.err().map(|error| error.unavailable());
     assert_eq!(refused, Some("HubFull"), "as it comes out there is no room for it");
     assert!(Arc::ptr_eq(&render("team", most).await.unwrap(), &desired), "what is there is had");
-    assert!(render("others", most.twice()).await.is_ok(), "what is delivered has as much room again");
+    assert!(render("others", most.wider()).await.is_ok(), "what is delivered has more room");
     assert!(revisions.hold(&key("third"), &parsed, None).is_ok(), "what was let in before is held");
+}
+
+#[test]
+fn a_namespace_that_has_little_is_served_though_others_have_filled_the_rest() {
+    let bounds = Bounds { hub: 1600, ..Bounds::NONE };
+    for (own, all, has_room) in [
+        (1600, 1600, true),
+        (1601, 1601, false),
+        (100, 1601, true),
+        (100, 2000, true),
+        (100, 2001, false),
+        (101, 1601, false),
+        (101, 1600, true),
+    ] {
+        assert_eq!(bounds.has_room(own, all), has_room, "{own} of {all}");
+    }
+    assert!(Bounds::NONE.has_room(usize::MAX, usize::MAX));
 }
 
 /// Set in the process that ends in the middle of large work: in which.

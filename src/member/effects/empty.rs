@@ -165,7 +165,7 @@ fn is_made_by_the_server(gvk: &Gvk, name: &str) -> bool {
 /// It is garbage once its owner is gone, and its owner lies in the same namespace: if it is still there, it is listed
 /// and judged itself.
 fn belongs(item: &Listed, kinds: &Kinds) -> bool {
-    item.owner_references.iter().any(|owner| {
+    item.owner_references().iter().any(|owner| {
         let gvk = Gvk::from_api_version(&owner.api_version, &owner.kind);
         let known = gvk.and_then(|gvk| kinds.any_version(&gvk).map(|(_, (_, scope))| *scope));
         known == Some(Scope::Namespaced)

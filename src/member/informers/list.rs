@@ -2,8 +2,11 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    pin::pin,
-    sync::{Arc, atomic::Ordering},
+    pin::{Pin, pin},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 
@@ -117,21 +120,33 @@ impl<'a> Listing<'a> {
     }
 }
 
+/// What a list comes to within this time, of which waiting for its turn takes nothing: the member is not late, it would be
+/// asked. `None`: it takes longer.
+async fn in_time<T>(
+    within: Duration,
+    in_line: &AtomicBool,
+    mut list: Pin<&mut impl Future<Output = T>>,
+) -> Option<T> {
+    let mut left = within;
+    while !left.is_zero() {
+        let step = left.min(STEP);
+        match timeout(step, &mut list).await {
+            Ok(listed) => return Some(listed),
+            Err(_) if in_line.load(Ordering::Relaxed) => {}
+            Err(_) => left -= step,
+        }
+    }
+    None
+}
+
 impl Run {
     /// Lists all, and says so when it takes long. It goes on all the same: begun again, a long list would never end.
     pub(super) async fn list_in_time(&self, course: &mut Course) -> Result<String, CallError> {
         let within = self.registry.tuning.now().cache_sync_timeout;
         self.in_line.store(false, Ordering::Relaxed);
         let mut listing = pin!(self.list(course));
-        let mut left = within;
-        while !left.is_zero() {
-            let step = left.min(STEP);
-            match timeout(step, &mut listing).await {
-                Ok(listed) => return listed,
-                // The member is not late: it would be asked.
-                Err(_) if self.in_line.load(Ordering::Relaxed) => {}
-                Err(_) => left -= step,
-            }
+        if let Some(listed) = in_time(within, &self.in_line, listing.as_mut()).await {
+            return listed;
         }
         let why = format!("its first list takes longer than {within:?}");
         self.set_state(State::Failing(why));
@@ -180,6 +195,10 @@ impl Informers {
         if let Some((_, listed)) = last.as_ref().filter(|(began, _)| *began > asked) {
             return listed.clone();
         }
+        // The one that it waited for may have shown that there is no end.
+        if let Some(rest) = self.at_rest(place).filter(|_| !mutants::is(Mutant::RestsUnseenInLine)) {
+            return Err(rest.error);
+        }
         let number = order();
         let read = self.list_single(place, resource).await;
         *last = Some((number, read.clone()));
@@ -192,15 +211,19 @@ impl Informers {
         let mut size = self.page;
         let mut listing = Listing::new(self, place, &reader);
         let turns = (!mutants::is(Mutant::OnceWithoutTurn)).then_some(&self.turns);
-        let mut pages = Pages::new(&reader.wire, &mut size, self.page, turns);
+        let in_line = AtomicBool::new(false);
+        let mut pages = Pages::new(&reader.wire, &mut size, self.page, turns).with_line(&in_line);
         let within = match mutants::is(Mutant::SingleListForEver) {
             true => Duration::MAX,
             false => self.tuning.now().cache_sync_timeout,
         };
-        let read = timeout(within, listing.read(&mut pages, &|_| {}));
-        let read = match self.stop.run_until_cancelled(read).await {
-            Some(Ok(read)) => read,
-            Some(Err(_)) => Err(CallError::late_list(within)),
+        let mut read = Box::pin(listing.read(&mut pages, &|_| {}));
+        let in_time = in_time(within, &in_line, read.as_mut());
+        let ended = self.stop.run_until_cancelled(in_time).await;
+        drop(read);
+        let read = match ended {
+            Some(Some(read)) => read,
+            Some(None) => Err(CallError::late_list(within)),
             None => Err(Withdrawn::Ended.into()),
         };
         self.note_list(place, began, read.as_ref().err());

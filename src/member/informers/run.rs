@@ -124,6 +124,9 @@ impl Run {
             }
             let blind = match self.list_in_time(&mut course).await {
                 Ok(version) => {
+                    // How long it goes well is not how long the list took.
+                    course.lists.begin();
+                    course.pauses.begin();
                     if !course.down {
                         self.set_state(State::Synced);
                     }
@@ -168,12 +171,6 @@ impl Run {
                 Ok(lines) => {
                     course.unopened = None;
                     self.session(course, &mut version, lines).await
-                }
-                Err(error) if self.is_unopened_for_long(course) => {
-                    course.down = true;
-                    self.set_state(State::Failing(format!("its watch cannot be opened: {error}")));
-                    course.pauses.pause(self.registry.rng.as_ref()).await;
-                    return After::List;
                 }
                 Err(error) => Ended::Broken(error),
             };
@@ -225,10 +222,8 @@ impl Run {
                             self.registry.doubt.raise();
                         }
                         tracing::debug!(place = %self.place, %error, "watch");
-                        course.pauses.pause(self.registry.rng.as_ref()).await;
-                        // A server that was restored would be silent until it is as far again.
-                        let reaches = self.reader.wire.reaches(&version, PAGE_WITHIN).await;
-                        if reaches.is_err_and(|error| error.class == Class::Expired) {
+                        self.note_unopened(course, &error);
+                        if !self.reaches(course, &version).await {
                             return After::List;
                         }
                     }
@@ -237,11 +232,27 @@ impl Run {
         }
     }
 
-    /// A watch could not be opened: nothing tells any more, for so long that what is recorded counts for nothing. The member
-    /// answers otherwise, or its session would say so.
-    fn is_unopened_for_long(&self, course: &mut Course) -> bool {
+    /// Whether the server is as far as it was, asked until it says so or not: one that was restored would be silent until
+    /// it is as far again.
+    async fn reaches(&self, course: &mut Course, version: &str) -> bool {
+        loop {
+            course.pauses.pause(self.registry.rng.as_ref()).await;
+            match self.reader.wire.reaches(version, PAGE_WITHIN).await {
+                Err(CallError { class: Class::Expired, .. }) => return false,
+                Err(error) if error.is_transient() => self.note_unopened(course, &error),
+                _ => return true,
+            }
+        }
+    }
+
+    /// A watch could not be opened: nothing tells any more, and after a while what is recorded counts for nothing. The
+    /// member answers otherwise, or its session would say so.
+    fn note_unopened(&self, course: &mut Course, error: &CallError) {
         let since = *course.unopened.get_or_insert_with(Instant::now);
-        since.elapsed() >= UNOPENED_MOST && !mutants::is(Mutant::UnopenedTrusted)
+        if since.elapsed() >= UNOPENED_MOST && !mutants::is(Mutant::UnopenedTrusted) {
+            course.down = true;
+            self.set_state(State::Failing(format!("its watch cannot be opened: {error}")));
+        }
     }
 
     /// One watch from its beginning to its end.

@@ -70,6 +70,7 @@ fn deps(said: Arc<Mutex<Vec<String>>>) -> SessionDeps {
         tuning: tuning(),
         wake_targets: Arc::new(|_| {}),
         warn: Arc::new(move |_, reason, note| said.lock().push(format!("{reason}: {note}"))),
+        landings: Arc::default(),
         late: None,
     }
 }

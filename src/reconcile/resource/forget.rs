@@ -15,7 +15,7 @@ use vidra_api::{
 };
 use vidra_core::{
     mutants::{self, Mutant},
-    status::{PRUNE_DELAYED, is_torn_down},
+    status::{LOOKS_FIRST, PRUNE_DELAYED, SETTLING, is_torn_down},
 };
 
 use super::{Pass, Written};
@@ -206,6 +206,8 @@ fn is_tried(target: &VidraTarget) -> bool {
         && status.observed_generation == Some(generation)
         && !is_torn_down(&status, generation)
         && status.reason.as_deref() != Some(PRUNE_DELAYED)
+        && (!matches!(status.reason.as_deref(), Some(SETTLING | LOOKS_FIRST))
+            || mutants::is(Mutant::TooEarlyIsTried))
 }
 
 /// What stays in a member.

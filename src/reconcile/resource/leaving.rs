@@ -125,18 +125,23 @@ impl Pass<'_> {
     /// Its MemberCluster has gone, while the VidraTarget was being made mostly, and nothing was ever delivered there: it is
     /// no wish to leave, and there is nothing to leave.
     pub(super) fn came_to_nothing(&self, cluster: &str, target: &VidraTarget) -> bool {
+        target.spec.desired == Wish::Present
+            && matches!(self.hub.catalog.find_member(cluster), Err(Lack::Missing))
+            && self.has_nothing_there(cluster, target)
+            && !mutants::is(Mutant::NothingWaits)
+    }
+
+    /// Nothing was ever delivered for it.
+    pub(super) fn has_nothing_there(&self, cluster: &str, target: &VidraTarget) -> bool {
         let (key, catalog) = (self.target_key(cluster), &self.hub.catalog);
         let status = target.status.as_ref();
         // One that was restored without its status says nothing of what it has.
         let is_told = status.is_some_and(|status| status.observed_generation.is_some())
             || self.hub.memo.lock().made.contains(&key);
-        target.spec.desired == Wish::Present
-            && is_told
-            && matches!(catalog.find_member(cluster), Err(Lack::Missing))
+        is_told
             && !may_have_delivered(self.hub, &key, target)
             && catalog.inventory(&key).is_empty()
             && catalog.unread_inventory(&key).is_none()
-            && !mutants::is(Mutant::NothingWaits)
     }
 
     /// A target on a member that does not allow the namespace goes by the member's onRevoke; else it stays as it is, and

@@ -10,7 +10,7 @@ use vidra_core::{
 
 use super::forget::given_up_without;
 use crate::{
-    hub::events::Severity,
+    hub::{events::Severity, inventory},
     member::error::CallError,
     queue::{Key, ResourceKey, TargetKey, Verdict},
     reconcile::{Hub, RETRY_MOST, affirm::is_let_go, after_hub_error, refused::WRITE_REFUSED},
@@ -41,13 +41,21 @@ pub(super) async fn let_go(hub: &Hub, key: &ResourceKey) -> Option<Verdict> {
     again.or_else(|| waits.then_some(Verdict::Done(Some(RETRY_MOST))))
 }
 
+/// Its inventory is there, and says that nothing is left of it.
+fn has_nothing(hub: &Hub, key: &TargetKey) -> bool {
+    let chunks = hub.catalog.inventory(key);
+    hub.catalog.unread_inventory(key).is_none()
+        && inventory::is_empty(&chunks)
+        && !inventory::is_lost(&chunks)
+}
+
 async fn advance(hub: &Hub, key: &TargetKey, target: &VidraTarget) -> Result<(), CallError> {
     let generation = target.metadata.generation.unwrap_or_default();
     let status = target.status.clone().unwrap_or_default();
     let is_forgotten = target.spec.desired == Wish::Forgotten;
-    if (is_forgotten || target.spec.desired != Wish::Present && is_let_go(hub, target))
-        && is_torn_down(&status, generation)
-    {
+    let is_free =
+        || target.spec.desired != Wish::Present && (is_let_go(hub, target) || has_nothing(hub, key));
+    if is_torn_down(&status, generation) && (is_forgotten || is_free()) {
         return hub.api.remove_target(key, target).await;
     }
     if is_forgotten {

@@ -5,7 +5,7 @@ use kube::ResourceExt;
 use vidra_core::{
     guard,
     object::ObjectKey,
-    plan::{Held, Plan},
+    plan::{Handover, Held, Plan},
     status::Delivery,
 };
 
@@ -16,6 +16,7 @@ use crate::{
     reconcile::resource::approval,
 };
 
+const REMOVAL_HELD: &str = "RemovalHeld";
 /// So many objects are named.
 const NAMED: usize = 10;
 
@@ -33,7 +34,12 @@ impl Pass<'_> {
         if spec.approved_removal.is_some() || meant || !guard::holds_objects(objects, dropped, share) {
             return None;
         }
+        let resource = self.hub.catalog.resource(&self.key.resource_key());
+        let uid = resource.and_then(|resource| resource.uid()).unwrap_or_default();
+        let hash = guard::objects_hash(&uid, spec.generation, &spec.namespace);
+        let is_told = self.tells_held(&hash);
         let open = plan.drops.iter().filter_map(|(key, stays)| Some((key, stays.as_ref()?)));
+        let open = open.filter(|(_, stays)| !is_told || matches!(stays.why(), Handover::Awaited(_)));
         // What another VidraResource takes over is no loss; nothing is changed before that is known.
         if let Some((reason, why)) = why_kept(open) {
             let message = format!(
@@ -46,15 +52,20 @@ impl Pass<'_> {
             0 => String::new(),
             more => format!(" and {more} more"),
         };
-        let resource = self.hub.catalog.resource(&self.key.resource_key());
-        let uid = resource.and_then(|resource| resource.uid()).unwrap_or_default();
-        let hash = guard::objects_hash(&uid, spec.generation, &spec.namespace);
         let message = format!(
             "held: the revision would delete {dropped} of {objects} objects ({}{more}), and the hub applies none of it. If this is meant: {}",
             names.join(", "),
             approval(&self.key.resource_key(), &hash),
         );
-        self.say(Severity::Warning, "RemovalHeld", &format!("{}: {message}", self.key.cluster));
-        Some(Delivery::Failed { reason: "RemovalHeld", message, stalled: true })
+        self.say(Severity::Warning, REMOVAL_HELD, &format!("{}: {message}", self.key.cluster));
+        Some(Delivery::Failed { reason: REMOVAL_HELD, message, stalled: true })
+    }
+
+    /// Its status says that this very change is held: the process before this one has waited for who takes over.
+    fn tells_held(&self, hash: &str) -> bool {
+        self.target.status.as_ref().is_some_and(|status| {
+            status.reason.as_deref() == Some(REMOVAL_HELD)
+                && status.message.as_deref().is_some_and(|message| message.ends_with(hash))
+        })
     }
 }

@@ -302,7 +302,9 @@ impl Pass<'_> {
     fn still_going(&self, reason: &str, message: String, again: Duration, report: &mut Report) {
         let again = Verdict::Done(Some(again));
         if self.target.spec.desired != Wish::Present {
-            return report.put_off(Delivery::TearingDown { reason: UNDER_WAY, message }, again);
+            // Nobody has tried to remove what is left as it is for a while.
+            let reason = if reason == SETTLING { SETTLING } else { UNDER_WAY };
+            return report.put_off(Delivery::TearingDown { reason, message }, again);
         }
         report.undone += 1;
         report.look_again(again);

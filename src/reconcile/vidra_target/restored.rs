@@ -9,7 +9,7 @@ use vidra_api::{
 };
 use vidra_core::{
     mutants::{self, Mutant},
-    status::Delivery,
+    status::{Delivery, LOOKS_FIRST},
 };
 
 use super::Pass;
@@ -83,7 +83,7 @@ impl Pass<'_> {
             let message = format!(
                 "before anything is written there, all that the hub has on {cluster} is looked at, and {awaited} is not yet"
             );
-            return Some(Delivery::Waiting { reason: "LooksFirst", message });
+            return Some(Delivery::Waiting { reason: LOOKS_FIRST, message });
         }
         if total <= FEW {
             return None;

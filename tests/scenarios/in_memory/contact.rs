@@ -95,6 +95,25 @@ fn lists(world: &World, since: &Mark) -> usize {
 }
 
 #[test]
+fn a_member_that_was_away_for_long_is_written_of_once_and_true_half_a_minute_after_it_is_back() {
+    scenario(async |world| {
+        for down in [Down::Hang, Down::Refuse] {
+            let mark = at_rest(&world).await;
+            berlin(&world).set_down(Some(down));
+            sleep(Duration::from_secs(600)).await;
+            world.target_is("shop", "berlin", TargetState::Unknown, "MemberUnreachable").await;
+            let told = world.writes_to(&world.target_at("shop", "berlin"), "hub", &mark);
+            assert_eq!(told.len(), 1, "{down:?}: {told:?}");
+            berlin(&world).set_down(None);
+            sleep(Duration::from_secs(30)).await;
+            let target = world.target("shop", "berlin").await.and_then(|target| target.status);
+            assert_eq!(target.and_then(|status| status.state), Some(TargetState::Ready), "{down:?}");
+        }
+        world.end().await;
+    });
+}
+
+#[test]
 fn a_member_that_comes_and_goes_is_met_less_and_less_often_and_at_once_again_after_quiet_minutes() {
     const TIMES: usize = 36;
     scenario(async |world| {
@@ -105,7 +124,7 @@ fn a_member_that_comes_and_goes_is_met_less_and_less_often_and_at_once_again_aft
             berlin(&world).set_down(None);
             sleep(Duration::from_secs(8)).await;
         }
-        // Twenty minutes; it is asked after 1, 2, 4, … 64 s and then every two minutes: 7 times and 9 more.
+        // Twenty minutes; after it is met it is asked 1, 2, 4, … 64 s later and then every two minutes: 7 times and 9 more.
         let listed = lists(&world, &mark);
         assert!((2..=16).contains(&listed), "it was listed {listed} times in {TIMES} outages");
         let of_target = world.writes_to(&world.target_at("shop", "berlin"), "hub", &mark).len();
@@ -204,6 +223,31 @@ fn a_member_that_does_not_say_who_it_is_while_that_is_in_doubt_is_told_and_comes
         berlin(&world).clear_fault();
         alice.when(&settings, "repaired", says("one")).await;
         world.ready("shop").await;
+        world.end().await;
+    });
+}
+
+#[test]
+fn a_member_that_only_asks_to_be_left_alone_while_who_it_is_is_in_doubt_is_told_and_comes_back() {
+    scenario(async |world| {
+        let alice = world.alice("berlin").await;
+        let settings = At::config_map(&world.ns, "settings");
+        for asks in [0, 20] {
+            at_rest(&world).await;
+            let busy = move |call: &Call| match is_probe(call) {
+                true => Fault::TooMany(asks),
+                false => Fault::None,
+            };
+            berlin(&world).set_fault(Arc::new(busy));
+            berlin(&world).cut_watches();
+            let message = world.member_says("berlin", "Reachable", "False").await;
+            assert!(message.contains("too many requests"), "{message}");
+            world.target_is("shop", "berlin", TargetState::Unknown, "MemberUnreachable").await;
+            alice.merge(&settings, json!({"data": {"key": "evil"}})).await;
+            berlin(&world).clear_fault();
+            alice.when(&settings, "repaired", says("one")).await;
+            world.ready("shop").await;
+        }
         world.end().await;
     });
 }

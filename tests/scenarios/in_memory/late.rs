@@ -135,3 +135,34 @@ fn what_a_killed_process_had_sent_is_removed_by_the_next_one() {
 fn what_a_process_that_ended_in_good_order_had_sent_is_removed_by_the_next_one() {
     scenario(async |world| lands_after_its_process(world, Process::end).await);
 }
+
+#[test]
+fn what_is_left_as_it_is_after_a_kill_is_removed_then_whatever_an_old_word_says() {
+    scenario(async |mut world| {
+        world.register(&["berlin"]).await;
+        world.deliver("shop", &["berlin"], &config_map("settings", "one")).await;
+        world.ready("shop").await;
+        // From an outage that is long over.
+        let word = serde_json::json!({"metadata": {"annotations": {"vidra.dev/forget": "berlin"}}});
+        world.hub.merge(&world.resource_at("shop"), word).await;
+        world.stop_hub().await;
+        Process::start(&world, "first").await.kill().await;
+        world.hub.delete(&world.resource_at("shop")).await;
+        let second = Process::start(&world, "second").await;
+        world
+            .target_when("shop", "berlin", "it says what it waits for", |status| {
+                status.reason.as_deref() == Some("Settling")
+            })
+            .await;
+        world.removed("shop").await;
+        let at = At::config_map(&world.ns, "settings");
+        assert_eq!(
+            world.alice("berlin").await.get(&at).await,
+            None,
+            "the member answers: nothing stays there"
+        );
+        second.end().await;
+        world.start_hub().await;
+        world.end().await;
+    });
+}

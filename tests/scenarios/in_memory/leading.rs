@@ -293,6 +293,9 @@ fn a_lease_that_somebody_deletes_is_not_taken_before_its_holder_can_be_gone_and_
         let began = Instant::now();
         let lease = At::new("coordination.k8s.io/v1", "Lease", &world.settings.namespace, NAME);
         world.hub.delete(&lease).await;
+        // One that has not seen it waits no less.
+        let third = timeout(Duration::from_secs(8), process(&world, "third")).await;
+        assert!(third.is_err() && first.tenure().stands(), "the first one may write");
         let second = second.await.unwrap();
         assert!((9..=16).contains(&began.elapsed().as_secs()), "{:?}", began.elapsed());
         assert!(!first.tenure().stands());

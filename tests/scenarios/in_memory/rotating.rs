@@ -13,7 +13,7 @@ use memkube::{Call, Cluster, Fault, Verb};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use testkit::world::{At, SOON, Who, World, wait_for};
-use vidra_api::target::Desired;
+use vidra_api::{TargetState, target::Desired};
 
 use super::scenario;
 use crate::{config_map, events};
@@ -77,6 +77,20 @@ fn a_kubeconfig_that_is_rotated_in_the_middle_of_a_delivery_is_told_as_no_loss()
 
 #[test]
 fn what_a_call_that_was_cut_off_by_new_credentials_makes_later_is_removed_all_the_same() {
+    lands_after_its_credentials(async |_| {});
+}
+
+#[test]
+fn what_was_sent_with_credentials_that_are_gone_and_lands_later_is_removed_when_there_are_others() {
+    lands_after_its_credentials(async |world| {
+        let secret = At::new("v1", "Secret", &world.settings.namespace, "berlin");
+        world.hub.delete(&secret).await;
+        world.target_is("shop", "berlin", TargetState::Unknown, "NoCredentials").await;
+    });
+}
+
+/// A create lands when other credentials than those with which it was sent are there; what happens between them.
+fn lands_after_its_credentials(between: impl AsyncFnOnce(&World)) {
     scenario(async |world| {
         world.register(&["berlin"]).await;
         let (berlin, first) = (cluster(&world, "berlin"), AtomicBool::new(true));
@@ -99,6 +113,7 @@ fn what_a_call_that_was_cut_off_by_new_credentials_makes_later_is_removed_all_th
             if target.spec.desired == Desired::Absent { Ok(()) } else { Err(format!("{:?}", target.spec)) }
         })
         .await;
+        between(&world).await;
         world.register_as("berlin", &world.kubeconfig("berlin", Who::Alice), json!({})).await;
         world.removed("shop").await;
         tokio::time::sleep(Duration::from_secs(120)).await;

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 
 use memkube::{Call, Cluster, Fault, Verb, WatchFault};
 use serde_json::{Value, json};
-use testkit::world::{Access, At, World};
+use testkit::world::{Access, At, Request, World};
 use vidra_api::TargetState;
 
 use super::scenario;
@@ -48,7 +48,9 @@ async fn said(world: &World, reason: &str) -> Vec<String> {
 /// How often the hub has listed ConfigMaps of berlin.
 fn lists(world: &World, since: &testkit::world::Mark) -> usize {
     let requests = world.requests("berlin", since);
-    requests.iter().filter(|one| one.verb == "list" && one.resource == "configmaps").count()
+    let is_list = |one: &&Request| one.verb == "list" && one.resource == "configmaps";
+    // How far the server is is asked with a page of one.
+    requests.iter().filter(is_list).filter(|one| !one.uri.contains("&limit=1&")).count()
 }
 
 #[test]
@@ -225,12 +227,34 @@ fn watches_whose_position_has_expired_are_begun_again() {
 }
 
 #[test]
+fn a_right_to_watch_that_is_missing_is_told_for_as_long_as_it_is() {
+    scenario(async |world| {
+        let (_, settings) = without_watches(&world, Fault::Status(403, "Forbidden")).await;
+        let mark = world.mark();
+        for _ in 0..3 {
+            world.target_is("shop", "berlin", TargetState::Failed, "CannotWatch").await;
+            tokio::time::sleep(Duration::from_secs(120)).await;
+        }
+        let told = world.writes_to(&world.target_at("shop", "berlin"), "hub", &mark);
+        assert!(told.len() < 12, "{}", told.len());
+        berlin(&world).clear_fault();
+        world.ready("shop").await;
+        world.alice("berlin").await.live(&settings).await;
+        world.end().await;
+    });
+}
+
+#[test]
 fn a_watch_that_cannot_be_opened_counts_for_nothing_until_it_can() {
     scenario(async |world| {
         // As behind a gateway that lets no answer last.
         let refused = Fault::Status(503, "ServiceUnavailable");
         let (alice, settings) = without_watches(&world, refused).await;
         tokio::time::sleep(Duration::from_secs(180)).await;
+        let mark = world.mark();
+        tokio::time::sleep(Duration::from_secs(600)).await;
+        let listed = lists(&world, &mark);
+        assert!(listed <= 22, "{listed} lists in twenty intervals: nobody but its target lists");
         for _ in 0..3 {
             alice.merge(&settings, json!({"data": {"key": "evil"}})).await;
             tokio::time::sleep(Duration::from_secs(60)).await;

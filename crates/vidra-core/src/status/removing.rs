@@ -17,6 +17,8 @@ pub const SETTLING: &str = "Settling";
 pub const PRUNE_DELAYED: &str = "PruneDelayed";
 /// Another VidraResource declares it, and takes it over.
 pub const HANDING_OVER: &str = "HandingOver";
+/// The hub has not looked yet at all that it has there.
+pub const LOOKS_FIRST: &str = "LooksFirst";
 /// It is under way.
 pub const UNDER_WAY: &str = "Removing";
 /// The reason of the condition when nothing goes.

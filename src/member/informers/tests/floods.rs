@@ -171,6 +171,19 @@ async fn a_list_that_failed_late_is_not_waited_for_by_the_next_one_and_is_asked_
 }
 
 #[tokio::test(start_paused = true)]
+async fn whoever_waits_behind_a_list_that_fails_late_does_not_begin_it_again() {
+    let asked = Arc::new(AtomicUsize::new(0));
+    let hostile = informers(hung(asked.clone()), Arc::default());
+    let list = async |after: u64| {
+        tokio::time::sleep(Duration::from_secs(after)).await;
+        hostile.list_now(&place(""), &needs(&["team"])[&gvk()]).await.len()
+    };
+    let began = Instant::now();
+    assert_eq!(tokio::join!(list(0), list(1), list(2)), (1, 1, 1));
+    assert_eq!((began.elapsed().as_secs(), asked.load(Ordering::Relaxed)), (60, 1), "a page");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_list_that_a_reconcile_waits_for_ends_with_its_session_and_after_the_time_of_a_sync() {
     // Each page is late by a little less than is waited for, and leads on.
     let slow = move |_: http::Request<Body>| async move {

@@ -75,3 +75,18 @@ async fn of_one_member_fewer_lists_are_read_at_a_time_than_of_all_whatever_it_ma
     assert!(listed.iter().all(Result::is_ok), "{listed:?}");
     assert_eq!(most.load(Ordering::Relaxed), 4);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_single_list_that_waits_for_its_turn_is_not_given_up_as_slow() {
+    let turns = Shared::default();
+    let held: Vec<_> = std::iter::from_fn(|| turns.turns().free_turn()).collect();
+    let informers = sharing(member(Vec::new(), Arc::default()), Arc::default(), turns);
+    let (all, resource) = (Place::everywhere(&gvk()), resource());
+    let frees = async {
+        tokio::time::sleep(Duration::from_secs(600)).await;
+        drop(held);
+    };
+    let (listed, ()) = tokio::join!(informers.list_once(&all, &resource), frees);
+    assert!(listed.is_ok(), "{listed:?}");
+    assert!(informers.at_rest(&all).is_none());
+}
