@@ -154,7 +154,6 @@ fn losing_the_last_target_is_held_until_exactly_that_is_approved() {
 
         // Another hash, and a restart, let nothing go.
         world.hub.merge(&world.resource_at("shop"), approve("0123456789")).await;
-        let restarted = world.mark();
         world.restart_hub().await;
         world.deliver("other", &["berlin"], &config_map("other", "one")).await;
         world.ready("other").await;
@@ -235,6 +234,7 @@ fn dropping_most_objects_is_held_everywhere_until_one_word_lets_it_go() {
         let (_, hash) = told.rsplit_once("vidra.dev/approve-removal=").unwrap();
         let approve = |hash: &str| json!({"metadata": {"annotations": {"vidra.dev/approve-removal": hash}}});
         world.hub.merge(&world.resource_at("shop"), approve("0123456789")).await;
+        let restarted = world.mark();
         world.restart_hub().await;
         world.deliver("marker", &["berlin", "tokyo"], &config_map("marker", "one")).await;
         world.ready("marker").await;
