@@ -405,7 +405,7 @@ impl Pass<'_> {
         let mut memo = memo.lock();
         match &made {
             // Meanwhile one of that name may have been forgotten, which had gone before.
-            Ok(()) if !mutants::is(Mutant::MadeForgotten) => {
+            Ok(()) => {
                 memo.untold.remove(&key);
                 memo.made.insert(key);
             }

@@ -60,6 +60,35 @@ fn a_target_whose_resource_is_gone_waits_until_that_is_applied_again() {
 }
 
 #[test]
+fn a_target_of_which_nothing_is_left_goes_though_its_resource_is_gone() {
+    scenario(async |mut world| {
+        let (alice, _, _) = gone(&mut world, "Background").await;
+        // As a process leaves it that ended between its last two writes.
+        world.stop_hub().await;
+        alice.delete(&At::config_map(&world.ns, "settings")).await;
+        let inventory = At::new("vidra.dev/v1alpha1", "VidraInventory", &world.ns, "");
+        for chunk in world.hub.list(&inventory).await {
+            let at = At::new(
+                "vidra.dev/v1alpha1",
+                "VidraInventory",
+                &world.ns,
+                chunk["metadata"]["name"].as_str().unwrap(),
+            );
+            world.hub.merge(&at, json!({"metadata": {"finalizers": null}, "spec": {"entries": []}})).await;
+        }
+        let target = world.target_at("shop", "berlin");
+        let now = world.hub.merge(&target, json!({"spec": {"desired": "Absent"}})).await;
+        let torn_down = json!({"type": "TornDown", "status": "True", "reason": "TornDown", "message": "",
+            "lastTransitionTime": "2026-01-01T00:00:00Z"});
+        let status = json!({"observedGeneration": now["metadata"]["generation"], "conditions": [torn_down]});
+        world.hub.merge_status(&target, json!({"status": status})).await;
+        world.start_hub().await;
+        world.hub.gone(&target).await;
+        world.end().await;
+    });
+}
+
+#[test]
 fn a_target_whose_resource_is_made_again_as_it_was_is_kept_as_declared_again() {
     scenario(async |mut world| {
         let (alice, live, _) = gone(&mut world, "Orphan").await;

@@ -212,8 +212,6 @@ pub enum Mutant {
     RestsUnseenInLine,
     /// One namespace may take all the room that there is.
     OneFillsTheHub,
-    /// A VidraTarget that is made while one of its name is forgotten counts as another process's.
-    MadeForgotten,
     /// What one word of an onRevoke let go another one takes.
     AnyWishUnderWay,
     /// What is left as it is for a while counts as tried.
@@ -279,7 +277,7 @@ impl Mutant {
     ];
 
     /// Those that take away one guard each; docs/reference/safety.md names the test that notices.
-    pub const GUARDS: [Mutant; 111] = [
+    pub const GUARDS: [Mutant; 110] = [
         Mutant::ReachUnasked,
         Mutant::StatusAlone,
         Mutant::VersionOnce,
@@ -369,7 +367,6 @@ impl Mutant {
         Mutant::SilenceIsOrder,
         Mutant::RestsUnseenInLine,
         Mutant::OneFillsTheHub,
-        Mutant::MadeForgotten,
         Mutant::AnyWishUnderWay,
         Mutant::TooEarlyIsTried,
         Mutant::TurnBeforeAnswer,

@@ -67,6 +67,8 @@ pub(super) struct Course {
     silent: u32,
     /// The last watch was dead: what is recorded counts for nothing until one lives.
     down: bool,
+    /// No watch could be opened: likewise, until one can.
+    closed: bool,
     /// When all was listed last.
     pub(super) verified: Instant,
     /// The part of verifyInterval after which it is listed again.
@@ -110,6 +112,7 @@ impl Run {
             highest: 0,
             silent: 0,
             down: false,
+            closed: false,
             verified: Instant::now(),
             spread,
             pauses: Pauses::default(),
@@ -127,12 +130,16 @@ impl Run {
                     // How long it goes well is not how long the list took.
                     course.lists.begin();
                     course.pauses.begin();
-                    if !course.down {
+                    if !course.down && !course.closed {
                         self.set_state(State::Synced);
                     }
                     match self.watch(&mut course, version).await {
                         After::List => continue,
-                        After::Blind(error) => error,
+                        After::Blind(error) => {
+                            // A list alone does not tell what comes next.
+                            course.closed = true;
+                            error
+                        }
                     }
                 }
                 Err(error) => error,
@@ -170,6 +177,9 @@ impl Run {
             let ended = match opened {
                 Ok(lines) => {
                     course.unopened = None;
+                    if std::mem::take(&mut course.closed) && !course.down {
+                        self.set_state(State::Synced);
+                    }
                     self.session(course, &mut version, lines).await
                 }
                 Err(error) => Ended::Broken(error),
@@ -250,7 +260,7 @@ impl Run {
     fn note_unopened(&self, course: &mut Course, error: &CallError) {
         let since = *course.unopened.get_or_insert_with(Instant::now);
         if since.elapsed() >= UNOPENED_MOST && !mutants::is(Mutant::UnopenedTrusted) {
-            course.down = true;
+            course.closed = true;
             self.set_state(State::Failing(format!("its watch cannot be opened: {error}")));
         }
     }

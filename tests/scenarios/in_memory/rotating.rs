@@ -13,7 +13,7 @@ use memkube::{Call, Cluster, Fault, Verb};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use testkit::world::{At, SOON, Who, World, wait_for};
-use vidra_api::{TargetState, target::Desired};
+use vidra_api::target::Desired;
 
 use super::scenario;
 use crate::{config_map, events};
@@ -85,7 +85,11 @@ fn what_was_sent_with_credentials_that_are_gone_and_lands_later_is_removed_when_
     lands_after_its_credentials(async |world| {
         let secret = At::new("v1", "Secret", &world.settings.namespace, "berlin");
         world.hub.delete(&secret).await;
-        world.target_is("shop", "berlin", TargetState::Unknown, "NoCredentials").await;
+        world
+            .target_when("shop", "berlin", "it has no credentials", |status| {
+                status.reason.as_deref() == Some("NoCredentials")
+            })
+            .await;
     });
 }
 
