@@ -75,7 +75,7 @@ impl Pace {
     /// [`LONGEST`].
     ///
     /// # Errors
-    /// [`Class::Throttled`]: it asks still, and another one went a moment ago; nothing may be sent.
+    /// `Throttled`: it asks still, and another one went a moment ago; nothing may be sent.
     pub async fn pass(&self, most: Instant) -> Result<(), CallError> {
         while let Some(until) = self.asks(most) {
             sleep_until(until).await;
