@@ -99,7 +99,7 @@ impl CallError {
 
     /// The member asks to be left alone for as long: nothing was sent.
     pub fn throttled(rest: Duration) -> Self {
-        let message = format!("it has too many requests, and asks to wait {} s more", rest.as_secs());
+        let message = "it has too many requests, and asks to be left alone".to_owned();
         Self { class: Class::Throttled(Some(rest)), message }
     }
 

@@ -86,7 +86,7 @@ pub enum State {
     Down {
         /// Since when.
         since: Timestamp,
-        /// The last failure.
+        /// The last failure; in other words for the same it is told every two minutes at most.
         error: CallErrorNote,
     },
 }
@@ -221,6 +221,8 @@ struct Inner {
     discovered: Option<Instant>,
     absent: Absent,
     failed_calls: u32,
+    /// When its silence was told last.
+    told: Option<Instant>,
 }
 
 impl Inner {
@@ -280,6 +282,7 @@ impl Session {
             discovered: None,
             absent: Absent::default(),
             failed_calls: 0,
+            told: None,
         };
         let budget = Budget::new(deps.calls.clone());
         let session = Arc::new(Self {
@@ -564,10 +567,10 @@ impl Session {
     async fn permit(&self) -> Result<Permit<'_>, CallError> {
         let most = Instant::now() + pace::LONGEST;
         loop {
-            self.pace.pass(most).await?;
+            let goes_anyway = self.pace.pass(most).await?;
             let permit = self.budget.permit().await.map_err(|_| Withdrawn::Ended)?;
             // It may ask for it while this one waits for others.
-            if self.pace.asks(most).is_none() {
+            if goes_anyway || self.pace.asks(Instant::now() + pace::LONGEST).is_none() {
                 return Ok(permit);
             }
         }
@@ -651,10 +654,18 @@ impl Session {
                 State::Down { since, .. } => *since,
                 _ => self.deps.clock.now(),
             };
+            let is_same =
+                |known: &CallErrorNote| known.reason == note.reason && known.refused == note.refused;
+            let is_known = matches!(&inner.state, State::Down { error, .. } if is_same(error));
+            // Other words for the same make all its targets be written of.
+            if is_known && inner.told.is_some_and(|told| told.elapsed() < LAST_PAUSE) {
+                return;
+            }
             let down = State::Down { since, error: note };
             if inner.state == down {
                 return;
             }
+            inner.told = Some(Instant::now());
             tracing::warn!(cluster = %self.cluster, %error, "member does not answer");
             inner.go(down);
         }

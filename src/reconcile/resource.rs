@@ -36,7 +36,7 @@ use vidra_core::{
     mutants::{self, Mutant},
     overrides::Cluster,
     select::Selection,
-    status::Problem,
+    status::{Problem, is_torn_down},
 };
 
 pub(super) use self::outdated::Outdated;
@@ -482,7 +482,10 @@ impl Pass<'_> {
     /// and the word that approved it where it needed one.
     fn is_going(&self, cluster: &str, target: &VidraTarget) -> Option<Option<String>> {
         let key = self.target_key(cluster);
-        if self.is_leaving(cluster) {
+        let generation = target.metadata.generation.unwrap_or_default();
+        let is_over = target.spec.desired == Wish::Forgotten
+            || is_torn_down(&target.status.clone().unwrap_or_default(), generation);
+        if self.is_leaving(cluster) || (target.spec.desired != Wish::Present && is_over) {
             return Some(None);
         }
         // What is under way where the namespace is not allowed goes by the member's onRevoke, as it is now.

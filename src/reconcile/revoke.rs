@@ -74,7 +74,8 @@ pub(super) fn taken(hub: &Hub, key: &TargetKey, target: &VidraTarget) -> Option<
     if !is_revoked(hub, key) {
         return None;
     }
-    if target.spec.desired == wish || mutants::is(Mutant::RevokedGoes) {
+    let goes = target.spec.desired != Wish::Present && mutants::is(Mutant::AnyWishUnderWay);
+    if target.spec.desired == wish || goes || mutants::is(Mutant::RevokedGoes) {
         // It is under way.
         return Some(None);
     }
@@ -112,7 +113,8 @@ impl Losses {
             let selection = selection(hub, &key);
             let goes = selection.as_ref().is_some_and(|selection| selection.is_barred(&key.cluster));
             // What was let go by another word than holds now is asked about again.
-            let is_other = goes && Some(target.spec.desired) != wish && !mutants::is(Mutant::AnyWishUnderWay);
+            let is_other =
+                goes && Some(target.spec.desired) != wish && target.spec.desired != Wish::Forgotten;
             if target.spec.desired == Wish::Present || is_other {
                 if goes {
                     losses.leaving.insert(name.clone(), uid.clone());

@@ -345,7 +345,7 @@ impl Pass<'_> {
         kinds: &Kinds,
     ) -> Result<Arc<Desired>, RevisionError> {
         let scope_of = |gvk: &Gvk| kinds.get(gvk).map(|(_, scope)| *scope);
-        // What is delivered has as much room again: after a restart it is not to wait behind what is new.
+        // What is delivered has more room: after a restart it is not to wait behind what is new.
         let bounds = self.hub.tuning.now().bounds;
         let bounds = if self.is_delivered() { bounds.wider() } else { bounds };
         let (key, namespace) = (self.key.resource_key(), &self.target.spec.namespace);

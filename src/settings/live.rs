@@ -36,21 +36,24 @@ pub struct Bounds {
     pub bytes: usize,
     /// The same of all namespaces together; [`usize::MAX`]: as much as there is.
     pub hub: usize,
+    /// They are of what is delivered: it has more room.
+    pub is_wide: bool,
 }
 
 impl Bounds {
     /// There are none.
-    pub const NONE: Self = Self { objects: usize::MAX, bytes: usize::MAX, hub: usize::MAX };
+    pub const NONE: Self = Self { objects: usize::MAX, bytes: usize::MAX, hub: usize::MAX, is_wide: false };
 
     /// Bytes of memory of all namespaces.
     pub fn all_bytes(&self) -> usize {
         if mutants::is(Mutant::HubUnbounded) { usize::MAX } else { self.hub }
     }
 
-    /// As much memory again, and half as much again for all: that the process may take twice as much is not sure.
+    /// Those of what is delivered: as much memory again for the namespace, and half as much again for all, for that the
+    /// process may take twice as much is not sure.
     #[must_use]
     pub fn wider(self) -> Self {
-        Self { bytes: self.bytes.saturating_mul(2), hub: self.hub.saturating_add(self.hub / 2), ..self }
+        Self { bytes: self.bytes.saturating_mul(2), is_wide: true, ..self }
     }
 
     /// Whether the process has room for `all` bytes, of which a namespace has `own`. A namespace that has little is served
@@ -58,7 +61,12 @@ impl Bounds {
     pub fn has_room(&self, own: usize, all: usize) -> bool {
         let most = self.all_bytes();
         let is_little = own <= most / LITTLE && !mutants::is(Mutant::OneFillsTheHub);
-        all <= most || (is_little && all <= most.saturating_add(most / 4))
+        let more = match self.is_wide {
+            true => most / 2,
+            false if is_little => most / 4,
+            false => 0,
+        };
+        all <= most.saturating_add(more)
     }
 }
 
@@ -139,6 +147,7 @@ impl Live {
                 bytes: 1 << 30,
                 // The rest is for what is kept of the members, and for work.
                 hub: settings.memory_limit.map_or(usize::MAX, |limit| limit / 2),
+                is_wide: false,
             },
             cluster_concurrency: 4,
             registration_namespaces: BTreeSet::new(),

@@ -72,24 +72,24 @@ impl Pace {
     }
 
     /// Waits for as long as the server asks, but not beyond `most`. Whoever has waited so long goes all the same, one in
-    /// [`LONGEST`].
+    /// [`LONGEST`]: true, it asks still.
     ///
     /// # Errors
     /// `Throttled`: it asks still, and another one went a moment ago; nothing may be sent.
-    pub async fn pass(&self, most: Instant) -> Result<(), CallError> {
+    pub async fn pass(&self, most: Instant) -> Result<bool, CallError> {
         while let Some(until) = self.asks(most) {
             sleep_until(until).await;
         }
         let now = Instant::now();
         let mut asked = self.0.lock();
         let Some(rest) = asked.until.map(|until| until - now).filter(|rest| !rest.is_zero()) else {
-            return Ok(());
+            return Ok(false);
         };
         if asked.sent.is_some_and(|sent| now - sent < LONGEST) && !mutants::is(Mutant::EachGoesAfterAMinute) {
             return Err(CallError::throttled(rest));
         }
         asked.sent = Some(now);
-        Ok(())
+        Ok(true)
     }
 
     /// Whether an API server has asked to be left alone for longer than until then.
@@ -250,7 +250,7 @@ mod tests {
         tokio::select! {
             biased;
             () = asks => {}
-            went = pace.pass(began + LONGEST) => went.unwrap(),
+            went = pace.pass(began + LONGEST) => assert!(went.unwrap()),
         }
         assert_eq!(began.elapsed().as_secs(), 60);
     }
@@ -277,7 +277,8 @@ mod tests {
             went = all => went,
         };
         let throttled = |seconds| Err(Class::Throttled(Some(Duration::from_secs(seconds))));
+        let goes = Ok(true);
         // One goes, one a moment later does not; one that comes much later goes in its turn.
-        assert_eq!(went, ((61, Ok(())), (68, throttled(22)), (129, Ok(())), (130, throttled(30))));
+        assert_eq!(went, ((61, goes.clone()), (68, throttled(22)), (129, goes), (130, throttled(30))));
     }
 }

@@ -208,6 +208,10 @@ fn a_namespace_that_has_little_is_served_though_others_have_filled_the_rest() {
         assert_eq!(bounds.has_room(own, all), has_room, "{own} of {all}");
     }
     assert!(Bounds::NONE.has_room(usize::MAX, usize::MAX));
+    let delivered = bounds.wider();
+    for (own, all, has_room) in [(2400, 2400, true), (2401, 2401, false), (100, 2401, false)] {
+        assert_eq!(delivered.has_room(own, all), has_room, "{own} of {all} of what is delivered");
+    }
 }
 
 /// Set in the process that ends in the middle of large work: in which.

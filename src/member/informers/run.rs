@@ -175,26 +175,18 @@ impl Run {
             let began = Instant::now();
             let opened = self.reader.wire.watch(&version, WATCH_SECONDS, WATCH_OPENS).await;
             let ended = match opened {
-                Ok(lines) => {
-                    course.unopened = None;
-                    if std::mem::take(&mut course.closed) && !course.down {
-                        self.set_state(State::Synced);
-                    }
-                    self.session(course, &mut version, lines).await
-                }
+                Ok(lines) => self.session(course, &mut version, lines).await,
                 Err(error) => Ended::Broken(error),
             };
             match ended {
                 Ended::Due => return After::List,
+                Ended::InOrder { .. } if began.elapsed() < WATCH_LEAST => {
+                    let message = "it ends as soon as it begins".to_owned();
+                    self.note_unopened(course, &CallError { class: Class::Server, message });
+                    course.pauses.pause(self.registry.rng.as_ref()).await;
+                }
                 Ended::InOrder { heard } => {
-                    if course.down {
-                        course.down = false;
-                        self.set_state(State::Synced);
-                    }
-                    if began.elapsed() < WATCH_LEAST {
-                        course.pauses.pause(self.registry.rng.as_ref()).await;
-                        continue;
-                    }
+                    self.lives(course);
                     course.silent = if heard { 0 } else { course.silent + 1 };
                     // A server that has seen nothing of a kind since it started sends no bookmarks either.
                     if course.silent.is_power_of_two() {
@@ -265,11 +257,23 @@ impl Run {
         }
     }
 
+    /// Its watch tells, or has lasted: what is recorded counts.
+    fn lives(&self, course: &mut Course) {
+        course.unopened = None;
+        let was_down = std::mem::take(&mut course.down);
+        if std::mem::take(&mut course.closed) || was_down {
+            self.set_state(State::Synced);
+        }
+    }
+
     /// One watch from its beginning to its end.
     async fn session(&self, course: &mut Course, version: &mut String, mut lines: Lines) -> Ended {
         let registry = &self.registry;
         let end = Instant::now() + WATCH_MOST;
         let mut heard = false;
+        // A server that opens watches and lets none last has opened none.
+        let is_closed = course.closed || course.unopened.is_some();
+        let mut opened = is_closed.then(|| Instant::now() + WATCH_LEAST);
         let mut verifying: Option<BoxFuture<'_, Result<Found, CallError>>> = None;
         let mut verification = Verification::default();
         loop {
@@ -304,11 +308,18 @@ impl Run {
                             return Ended::Due;
                         }
                     };
-                    if !std::mem::replace(&mut heard, true) && course.down {
-                        course.down = false;
-                        self.set_state(State::Synced);
+                    if !std::mem::replace(&mut heard, true) {
+                        self.lives(course);
+                        opened = None;
                     }
                     self.take(course, version, line, &mut verification);
+                }
+                () = until(opened) => {
+                    opened = None;
+                    // One that was dead has to tell something.
+                    if !course.down {
+                        self.lives(course);
+                    }
                 }
                 found = some(&mut verifying) => {
                     verifying = None;

@@ -45,6 +45,7 @@ pub(super) async fn let_go(hub: &Hub, key: &ResourceKey) -> Option<Verdict> {
 fn has_nothing(hub: &Hub, key: &TargetKey) -> bool {
     let chunks = hub.catalog.inventory(key);
     hub.catalog.unread_inventory(key).is_none()
+        && !chunks.is_empty()
         && inventory::is_empty(&chunks)
         && !inventory::is_lost(&chunks)
 }

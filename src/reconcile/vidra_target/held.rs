@@ -2,6 +2,7 @@
 //! person has approved it.
 
 use kube::ResourceExt;
+use vidra_api::clip;
 use vidra_core::{
     guard,
     object::ObjectKey,
@@ -17,6 +18,8 @@ use crate::{
 };
 
 const REMOVAL_HELD: &str = "RemovalHeld";
+/// Characters of their names: what approves comes behind them, and is not to be cut off.
+const NAMES_MAX: usize = 400;
 /// So many objects are named.
 const NAMED: usize = 10;
 
@@ -54,7 +57,7 @@ impl Pass<'_> {
         };
         let message = format!(
             "held: the revision would delete {dropped} of {objects} objects ({}{more}), and the hub applies none of it. If this is meant: {}",
-            names.join(", "),
+            clip(&names.join(", "), NAMES_MAX),
             approval(&self.key.resource_key(), &hash),
         );
         self.say(Severity::Warning, REMOVAL_HELD, &format!("{}: {message}", self.key.cluster));

@@ -114,6 +114,27 @@ fn a_member_that_was_away_for_long_is_written_of_once_and_true_half_a_minute_aft
 }
 
 #[test]
+fn a_member_that_fails_in_other_words_each_time_is_written_of_every_two_minutes_at_most() {
+    scenario(async |world| {
+        let mark = at_rest(&world).await;
+        let nth = AtomicUsize::new(0);
+        berlin(&world).set_fault(Arc::new(move |call: &Call| match &*call.user {
+            "vidra-hub" if nth.fetch_add(1, Ordering::Relaxed).is_multiple_of(2) => Fault::DropBefore,
+            "vidra-hub" => Fault::Hang,
+            _ => Fault::None,
+        }));
+        berlin(&world).cut_watches();
+        sleep(Duration::from_secs(1200)).await;
+        world.target_is("shop", "berlin", TargetState::Unknown, "MemberUnreachable").await;
+        let told = world.writes_to(&world.target_at("shop", "berlin"), "hub", &mark).len();
+        assert!(told <= 11, "{told} writes in twenty minutes");
+        berlin(&world).clear_fault();
+        world.ready("shop").await;
+        world.end().await;
+    });
+}
+
+#[test]
 fn a_member_that_comes_and_goes_is_met_less_and_less_often_and_at_once_again_after_quiet_minutes() {
     const TIMES: usize = 36;
     scenario(async |world| {

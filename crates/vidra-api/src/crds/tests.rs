@@ -297,3 +297,9 @@ fn every_rule_refuses_with_a_sentence_that_begins_with_what_to_do() {
     }
     assert!(seen >= 15, "only {seen} rules");
 }
+
+#[test]
+fn how_a_target_ends_stands_in_its_resource_alone() {
+    let of = |kind: &str| field(kind, "spec")["properties"]["deletionPolicy"].is_object();
+    assert!(of("VidraResource") && !of("VidraTarget"));
+}

@@ -110,6 +110,36 @@ async fn a_list_that_shows_objects_without_end_is_given_up_told_and_begun_again_
     hostile.stop.cancel();
 }
 
+/// A member that opens every watch and ends it at once, in good order or in the middle of a line.
+fn opening(is_cut: bool) -> Client {
+    let answer = move |request: http::Request<Body>| {
+        let is_watch = request.uri().query().is_some_and(|query| query.contains("watch=true"));
+        let text = match (is_watch, is_cut) {
+            (false, _) => "{\"metadata\":{\"resourceVersion\":\"9\"},\"items\":null}",
+            (true, false) => "",
+            (true, true) => "{\"type\":",
+        };
+        async move { Ok::<_, http::Error>(http::Response::new(Body::from(text.as_bytes().to_vec()))) }
+    };
+    Client::new(tower::service_fn(move |request| Box::pin(answer(request))), "default")
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_that_opens_and_never_lasts_is_no_watch_after_a_minute() {
+    for is_cut in [false, true] {
+        let hostile = informers(opening(is_cut), Arc::default());
+        let (target, needs) = (TargetKey::new("team", "shop", "berlin"), needs(&["team"]));
+        settled(&hostile, &target, &needs).await;
+        tokio::time::sleep(Duration::from_secs(180)).await;
+        for _ in 0..20 {
+            let states = hostile.require(&target, &needs);
+            assert!(states.values().all(|state| matches!(state, State::Failing(_))), "{is_cut}: {states:?}");
+            tokio::time::sleep(Duration::from_secs(7)).await;
+        }
+        hostile.stop.cancel();
+    }
+}
+
 /// A member whose every watch shows one change and then says that its position is too old, or something that nobody can
 /// read; it counts the lists.
 fn expiring(last: &'static str, lists: Arc<AtomicUsize>) -> Client {
