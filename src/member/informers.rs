@@ -309,7 +309,8 @@ impl Informers {
             in_line: Default::default(),
         });
         let (token, rng) = (stop.clone(), self.rng.clone());
-        let follow = async move { supervised("informer", rng.as_ref(), || run.clone().follow()).await };
+        let follow =
+            async move { supervised("informer", rng.as_ref(), || Box::pin(run.clone().follow())).await };
         self.tasks.spawn(token.run_until_cancelled_owned(follow));
         let resource = resource.clone();
         Informer { id, resource, scope, users: BTreeSet::new(), state: State::Syncing, stop }

@@ -125,7 +125,8 @@ impl Run {
                 self.set_state(State::Failing(rest.error.message));
                 sleep_until(rest.until).await;
             }
-            let blind = match self.list_in_time(&mut course).await {
+            // What is not done all the time is on the heap while it is: there are many informers, and they watch.
+            let blind = match Box::pin(self.list_in_time(&mut course)).await {
                 Ok(version) => {
                     // How long it goes well is not how long the list took.
                     course.lists.begin();
@@ -172,8 +173,9 @@ impl Run {
     /// Watches, one session after another, until a list is due.
     async fn watch(&self, course: &mut Course, mut version: String) -> After {
         loop {
+            let opened = Box::pin(self.reader.wire.watch(&version, WATCH_SECONDS, WATCH_OPENS)).await;
+            // It may have waited for long until it was opened.
             let began = Instant::now();
-            let opened = self.reader.wire.watch(&version, WATCH_SECONDS, WATCH_OPENS).await;
             let ended = match opened {
                 Ok(lines) => self.session(course, &mut version, lines).await,
                 Err(error) => Ended::Broken(error),
@@ -239,7 +241,7 @@ impl Run {
     async fn reaches(&self, course: &mut Course, version: &str) -> bool {
         loop {
             course.pauses.pause(self.registry.rng.as_ref()).await;
-            match self.reader.wire.reaches(version, PAGE_WITHIN).await {
+            match Box::pin(self.reader.wire.reaches(version, PAGE_WITHIN)).await {
                 Err(CallError { class: Class::Expired, .. }) => return false,
                 Err(error) if error.is_transient() => self.note_unopened(course, &error),
                 _ => return true,
@@ -356,7 +358,7 @@ impl Run {
     /// Rights may have come since.
     async fn try_everywhere(&self) {
         let everywhere = self.registry.reader(&Place::everywhere(&self.place.gvk), &self.reader.resource);
-        if everywhere.wire.page(1, None, false, PAGE_WITHIN).await.is_ok() {
+        if Box::pin(everywhere.wire.page(1, None, false, PAGE_WITHIN)).await.is_ok() {
             self.registry.unconfine(&self.place.gvk);
         }
     }

@@ -348,3 +348,19 @@ async fn objects_that_cannot_be_read_hide_no_other_and_are_named() {
     informers.is_read(&keys[1]);
     assert!(informers.unread(keys.iter()).is_empty());
 }
+
+#[tokio::test(start_paused = true)]
+async fn an_informer_that_watches_takes_little_memory() {
+    let informers = informers(member(Vec::new(), Arc::default()), Arc::default());
+    let run = Arc::new(Run {
+        registry: informers.clone(),
+        place: place(""),
+        reader: informers.reader(&place(""), &resource()),
+        scope: Scope::Namespaced,
+        id: 1,
+        named: Default::default(),
+        in_line: Default::default(),
+    });
+    let size = size_of_val(&run.follow());
+    assert!(size <= 2048, "{size} bytes for as long as it runs");
+}

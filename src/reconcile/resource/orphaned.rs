@@ -41,7 +41,7 @@ pub(super) async fn let_go(hub: &Hub, key: &ResourceKey) -> Option<Verdict> {
     again.or_else(|| waits.then_some(Verdict::Done(Some(RETRY_MOST))))
 }
 
-/// Its inventory is there, and says that nothing is left of it.
+/// Its inventory is there, and says that nothing is left of it: of one without any nobody knows what a restore lost.
 fn has_nothing(hub: &Hub, key: &TargetKey) -> bool {
     let chunks = hub.catalog.inventory(key);
     hub.catalog.unread_inventory(key).is_none()

@@ -110,16 +110,16 @@ async fn a_list_that_shows_objects_without_end_is_given_up_told_and_begun_again_
     hostile.stop.cancel();
 }
 
-/// A member that opens every watch and ends it at once, in good order or in the middle of a line.
+/// A member that opens every watch and ends it at once, in good order or with its connection.
 fn opening(is_cut: bool) -> Client {
     let answer = move |request: http::Request<Body>| {
         let is_watch = request.uri().query().is_some_and(|query| query.contains("watch=true"));
-        let text = match (is_watch, is_cut) {
-            (false, _) => "{\"metadata\":{\"resourceVersion\":\"9\"},\"items\":null}",
-            (true, false) => "",
-            (true, true) => "{\"type\":",
-        };
-        async move { Ok::<_, http::Error>(http::Response::new(Body::from(text.as_bytes().to_vec()))) }
+        let list = "{\"metadata\":{\"resourceVersion\":\"9\"},\"items\":null}";
+        let first = if is_watch { "" } else { list };
+        let broken = (is_watch && is_cut).then(|| Err(std::io::Error::other("the connection broke")));
+        let frames = [Ok(Frame::data(bytes::Bytes::from_static(first.as_bytes())))].into_iter().chain(broken);
+        let body = StreamBody::new(futures::stream::iter(frames));
+        async move { Ok::<_, http::Error>(http::Response::new(body)) }
     };
     Client::new(tower::service_fn(move |request| Box::pin(answer(request))), "default")
 }
