@@ -70,10 +70,21 @@ fn a_week_in_which_members_come_and_go_loses_nothing_and_leaves_nothing_behind()
     });
 }
 
+/// What is asked for once in an hour is asked for a tenth sooner or later, so that not all comes at once.
+fn is_near(first: usize, last: usize) -> bool {
+    first.abs_diff(last) * 5 <= first.max(5)
+}
+
 /// Nothing more is held and asked for than was at first.
 fn is_alike(first: &Rest, last: &Rest) {
     assert_eq!((&first.writes, &last.writes), (&vec![], &vec![]), "nothing is written at rest");
-    assert_eq!(first.calls, last.calls, "calls in an hour");
+    assert!(
+        first.calls.keys().eq(last.calls.keys())
+            && last.calls.iter().all(|(of, calls)| is_near(first.calls[of], *calls)),
+        "calls in an hour: {:?}, and after the first day {:?}",
+        last.calls,
+        first.calls
+    );
     assert_eq!(first.gauges, last.gauges);
     assert_eq!(first.entries, last.entries);
     assert_eq!(first.tasks, last.tasks);
