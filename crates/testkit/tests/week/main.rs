@@ -2,7 +2,7 @@
 //! the hub come and go with what is declared in them; VidraResources change. At its end nothing is lost, and the process
 //! holds and asks for what it did after the first day.
 //!
-//! `cargo xtask test` has time for two days of a small fleet; `VIDRA_WEEK=1` takes seven days of 200 members. One test in
+//! `cargo xtask test` has time for two days of a small fleet; `VIDRA_WEEK=200` takes seven days of 200 members. One test in
 //! this program: what others allocate beside it would be counted too.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 

@@ -23,9 +23,14 @@ const SHORT: Scale = Scale { members: 8, flapping: 3, busy: 1, resources: 16, da
 const FULL: Scale = Scale { members: 200, flapping: 50, busy: 4, resources: 500, days: 7 };
 
 impl Scale {
-    /// As the variable VIDRA_WEEK asks: any value is the whole week.
+    /// The week of as many members as the variable VIDRA_WEEK says, and of as much else for each as is meant.
     pub fn chosen() -> Self {
-        if std::env::var_os("VIDRA_WEEK").is_some() { FULL } else { SHORT }
+        let Ok(members) = std::env::var("VIDRA_WEEK") else { return SHORT };
+        let members: usize = members.parse().expect("VIDRA_WEEK is how many members there are");
+        assert!(members >= SHORT.members, "at least {}", SHORT.members);
+        let part = |whole: usize| (whole * members).div_ceil(FULL.members);
+        let (flapping, busy, resources) = (part(FULL.flapping), part(FULL.busy), part(FULL.resources));
+        Self { members, flapping, busy, resources, days: FULL.days }
     }
 
     /// The members of a VidraResource.
