@@ -148,7 +148,8 @@ impl<'a> Pages<'a> {
         }
         let had_turn = turn.is_some();
         let ask = self.wire.ask(*self.size, self.from.as_deref(), is_bare, PAGE_WITHIN);
-        let begun = within(&mut turn, ask).await?;
+        // On the heap while it is asked: who waits for a turn waits in little memory.
+        let begun = within(&mut turn, Box::pin(ask)).await?;
         self.answers = !had_turn || turn.is_some();
         if let Some(turns) = self.turns.filter(|_| turn.is_none()) {
             turn = turns.free_turn();
@@ -156,7 +157,7 @@ impl<'a> Pages<'a> {
                 return Ok(None);
             }
         }
-        let text = within(&mut turn, begun.read(PAGE_WITHIN)).await?;
+        let text = within(&mut turn, Box::pin(begun.read(PAGE_WITHIN))).await?;
         Ok(Some(Fetched { text, is_bare, turn }))
     }
 
