@@ -35,6 +35,7 @@ use vidra_core::{
     guard::{self, Removal},
     mutants::{self, Mutant},
     overrides::Cluster,
+    restraint::restrained,
     select::Selection,
     status::{Problem, is_torn_down},
 };
@@ -128,9 +129,7 @@ impl Pass<'_> {
             if !self.mark().await? {
                 return Ok(Verdict::Done(None));
             }
-            let mut written = self.suspend_targets().await;
-            written.extend(self.let_leave().await);
-            let refused = self.refused(written)?;
+            let refused = self.refused(self.tend().await)?;
             return self.tell(None, refused.clone(), handled, refused.map(|_| RETRY_MOST)).await;
         }
         // The revision is owned by the VidraResource and needs no mark on it; the targets do.
@@ -143,8 +142,8 @@ impl Pass<'_> {
                 (true, Err(error))
             }
             (Err(error), _) | (_, Err(error)) => {
-                // A member leaves all the same; what of that fails is tried again with the rest.
-                let _ = self.refused(self.let_leave().await);
+                // What of this fails is tried again with the rest.
+                let _ = self.refused(self.tend().await);
                 return Err(error);
             }
         };
@@ -154,7 +153,10 @@ impl Pass<'_> {
         match revision {
             // Nothing that was delivered is touched for a manifest that cannot be read.
             Err(error) => {
-                let message = error.to_string();
+                let mut message = error.to_string();
+                if self.hub.catalog.targets_of(self.key).values().any(|target| target.spec.suspend) {
+                    message.push_str("; what was suspended stays so until then");
+                }
                 let reason = error.invalid();
                 self.hub.events.say(self.resource, Severity::Warning, reason, &message);
                 let problem = Problem { reason, message, stalled: true };
@@ -173,7 +175,7 @@ impl Pass<'_> {
                 let guarded = self.guard(&selection).and_then(|word| self.misread().map_or(Ok(word), Err));
                 let problem = match guarded {
                     Err(held) => {
-                        refused = self.refused(self.let_leave().await)?;
+                        refused = self.refused(self.tend().await)?;
                         Some(held)
                     }
                     Ok(approved) => {
@@ -424,34 +426,31 @@ impl Pass<'_> {
         mutants::is(Mutant::MadeForGone) || self.hub.catalog.member(cluster).is_some_and(|now| is_it(&now))
     }
 
-    /// What needs no readable manifest: targets deleted by hand come back, torn-down ones go, and a
-    /// member that leaves is let go.
+    /// What waits for nothing that holds the VidraResource: targets deleted by hand come back, torn-down ones go, a member
+    /// that leaves is let go, and what restrains the hub acts.
     async fn tend(&self) -> Written {
         let targets = self.hub.catalog.targets_of(self.key).into_iter();
         let steps = targets.map(|(cluster, target)| async move {
-            let step = match self.is_going(&cluster, &target) {
+            let going =
+                || self.is_going(&cluster, &target).filter(|_| !mutants::is(Mutant::RestHoldsLeaving));
+            let step = match going() {
                 Some(approved) => self.send_away(&cluster, &target, approved.as_deref()).await,
-                None => self.update(&cluster, &target, target.spec.clone()).await.map(|()| Step::Done),
+                None => self.restrain(&cluster, &target).await.map(|()| Step::Done),
             };
             (cluster, step)
         });
         self.end(steps.collect()).await
     }
 
-    /// What is asked of a member itself, and what is under way already: neither waits for what holds the VidraResource.
-    async fn let_leave(&self) -> Written {
-        if mutants::is(Mutant::RestHoldsLeaving) {
-            return Written::new();
-        }
-        let targets = self.hub.catalog.targets_of(self.key).into_iter();
-        let steps = targets.filter_map(|(cluster, target)| {
-            let approved = self.is_going(&cluster, &target)?;
-            Some(async move {
-                let step = self.send_away(&cluster, &target, approved.as_deref()).await;
-                (cluster, step)
-            })
-        });
-        self.end(steps.collect()).await
+    /// The revision that it has stays, with what of the policies restrains it.
+    async fn restrain(&self, cluster: &str, target: &VidraTarget) -> Result<(), CallError> {
+        let spec = match target.spec.desired {
+            Wish::Present if !mutants::is(Mutant::PoliciesWait) => {
+                restrained(&target.spec, &self.resource.spec)
+            }
+            _ => target.spec.clone(),
+        };
+        self.update(cluster, target, spec).await
     }
 
     async fn leave_unselected(
@@ -607,18 +606,6 @@ impl Pass<'_> {
             self.hub.queue.add(Key::Target(self.target_key(cluster)), Priority::User);
         }
         Ok(())
-    }
-
-    async fn suspend_targets(&self) -> Written {
-        let targets = self.hub.catalog.targets_of(self.key).into_iter();
-        let present = targets
-            .filter(|(cluster, target)| target.spec.desired == Wish::Present && !self.is_leaving(cluster));
-        let writes = present.map(|(cluster, target)| async move {
-            let spec = VidraTargetSpec { suspend: true, ..target.spec.clone() };
-            let written = self.update(&cluster, &target, spec).await;
-            (cluster, written)
-        });
-        self.side_by_side(writes.collect()).await
     }
 
     async fn write_foreign_statuses(&self, before: &Targets, revision: &str) {

@@ -521,7 +521,8 @@ impl Pass<'_> {
             Wish::Orphaned => plan::Wish::Orphaned,
             _ => plan::Wish::Absent,
         };
-        let (wants, live, vanished) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
+        let (wants, live) = (BTreeMap::new(), BTreeMap::new());
+        let (vanished, before) = (BTreeMap::new(), BTreeMap::new());
         let handovers = self.handovers(session, inventory.keys());
         let plan = plan::plan(&PlanInput {
             wish,
@@ -529,6 +530,7 @@ impl Pass<'_> {
             inventory: &inventory,
             live: &live,
             vanished: &vanished,
+            before: &before,
             handovers: &handovers,
             prune: true,
             complete: true,

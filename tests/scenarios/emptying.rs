@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 use testkit::world::{Access, At, World};
+use vidra_api::TargetState;
 
 use crate::{config_map_in, marks, object, scenario};
 
@@ -9,12 +10,23 @@ fn spec() -> Value {
     json!({"targets": [{"clusterNames": ["berlin"]}], "namespaceAndCRDDeletion": "WhenEmpty"})
 }
 
-/// A declared Namespace with a ConfigMap in it, delivered.
+/// The same, where the Namespace is there already.
+fn adopting() -> Value {
+    let mut spec = spec();
+    spec["conflicts"] = json!({"existing": "Adopt"});
+    spec
+}
+
+/// A Namespace with a ConfigMap in it.
+fn manifest(name: &str) -> String {
+    let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
+    object(&namespace) + &object(&config_map_in(name, "settings", "one"))
+}
+
+/// That, delivered.
 async fn with_namespace(world: &World, name: &str) -> (Access, At) {
     world.register(&["berlin"]).await;
-    let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
-    let manifest = object(&namespace) + &object(&config_map_in(name, "settings", "one"));
-    world.deliver_with("shop", &manifest, spec()).await;
+    world.deliver_with("shop", &manifest(name), spec()).await;
     world.ready("shop").await;
     (world.alice("berlin").await, At::new("v1", "Namespace", "", name))
 }
@@ -26,6 +38,39 @@ fn a_declared_namespace_goes_when_nothing_is_left_in_it() {
         let (alice, namespace) = with_namespace(&world, &name).await;
         world.remove("shop").await;
         alice.gone(&namespace).await;
+        world.end().await;
+    });
+}
+
+#[test]
+fn a_declared_namespace_stays_by_the_word_that_holds_when_it_would_go() {
+    scenario(async |world| {
+        let name = format!("{}-own", world.ns);
+        let (alice, namespace) = with_namespace(&world, &name).await;
+        let shop = world.resource_at("shop");
+        world.hub.merge(&shop, json!({"spec": {"suspend": true}})).await;
+        world.target_is("shop", "berlin", TargetState::Suspended, "Suspended").await;
+        world.hub.merge(&shop, json!({"spec": {"namespaceAndCRDDeletion": "Retain"}})).await;
+        world.remove("shop").await;
+        alice.gone(&At::config_map(&name, "settings")).await;
+        assert!(alice.live(&namespace).await["metadata"]["deletionTimestamp"].is_null());
+
+        // And while all goes already.
+        world.deliver_with("shop", &manifest(&name), adopting()).await;
+        world.ready("shop").await;
+        let settings = At::config_map(&name, "settings");
+        alice.merge(&settings, json!({"metadata": {"finalizers": ["example.com/hold"]}})).await;
+        world.hub.delete(&shop).await;
+        world.target_is("shop", "berlin", TargetState::Terminating, "Removing").await;
+        world.hub.merge(&shop, json!({"spec": {"namespaceAndCRDDeletion": "Retain"}})).await;
+        let retains = |target: &Value| target["spec"]["namespaceAndCRDDeletion"] == "Retain";
+        let target = At::new("vidra.dev/v1alpha1", "VidraTarget", &world.ns, "shop.berlin");
+        world.hub.when(&target, "Retain", retains).await;
+        alice.merge(&settings, json!({"metadata": {"finalizers": null}})).await;
+        world.removed("shop").await;
+        alice.gone(&settings).await;
+        assert!(alice.live(&namespace).await["metadata"]["deletionTimestamp"].is_null());
+        alice.delete(&namespace).await;
         world.end().await;
     });
 }
@@ -59,8 +104,7 @@ fn a_namespace_waits_for_what_is_going_and_is_kept_when_it_leaves_the_manifest_w
         let held = At::of(&alice.create(held).await);
         alice.delete(&held).await;
         world.hub.delete(&world.resource_at("shop")).await;
-        let message =
-            world.target_is("shop", "berlin", vidra_api::TargetState::Terminating, "Removing").await;
+        let message = world.target_is("shop", "berlin", TargetState::Terminating, "Removing").await;
         assert!(message.contains(&name), "{message}");
         assert!(alice.live(&namespace).await["metadata"]["deletionTimestamp"].is_null());
         alice.merge(&held, json!({"metadata": {"finalizers": null}})).await;

@@ -43,6 +43,7 @@ mod partial;
 mod removal;
 mod reporting;
 mod resource_missing;
+mod restraint;
 mod revoking;
 mod rights;
 mod rollup;

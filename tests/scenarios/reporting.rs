@@ -6,7 +6,9 @@ use kube::{
 };
 use serde_json::{Value, json};
 use testkit::world::{Access, At, SOON, World, wait_for};
-use vidra_api::{Change, ChangeKind, DriftState, TargetState, VidraTarget, VidraTargetStatus};
+use vidra_api::{
+    Change, ChangeKind, DriftState, TargetState, VidraTarget, VidraTargetStatus, labels::OWNER_PREFIX,
+};
 
 use crate::{config_map, events, object, says, scenario};
 
@@ -240,6 +242,35 @@ fn lost_labels_and_managed_fields_that_were_reset_are_lost_ownership() {
         let reset = told(&world, &[("settings", ChangeKind::OwnershipLost)]).await;
         assert_eq!(reset[0].fields[0].path, ".metadata.managedFields", "{reset:?}");
         assert_eq!(world.writes_to(&settings, "berlin", &mark), []);
+        world.end().await;
+    });
+}
+
+#[test]
+fn what_has_lost_its_stamp_and_was_edited_is_left_so_by_a_revision_that_changes_something_else() {
+    scenario(async |world| {
+        let manifest = config_map("beside", "one") + &config_map("settings", "one");
+        let (alice, settings) = delivered(&world, "Report", &manifest).await;
+        let made = alice.live(&settings).await;
+        let annotations = made["metadata"]["annotations"].as_object().unwrap();
+        let stamp = annotations.keys().find(|key| key.starts_with(OWNER_PREFIX)).unwrap();
+        let mut evil = edited("evil");
+        evil["metadata"] = json!({"annotations": {stamp: null}});
+        let mark = world.mark();
+        alice.merge(&settings, evil).await;
+        told(&world, &[("settings", ChangeKind::Modified)]).await;
+
+        let beside = config_map("beside", "two");
+        world.deliver_with("shop", &(beside.clone() + &config_map("settings", "one")), spec("Report")).await;
+        alice.when(&At::config_map(&world.ns, "beside"), "changed", says("two")).await;
+        world.ready("shop").await;
+        world.after_passes(3).await;
+        assert_eq!(world.writes_to(&settings, "berlin", &mark), []);
+        assert!(says("evil")(&alice.live(&settings).await));
+
+        world.deliver_with("shop", &(beside + &config_map("settings", "two")), spec("Report")).await;
+        alice.when(&settings, "changed", says("two")).await;
+        told(&world, &[]).await;
         world.end().await;
     });
 }

@@ -19,6 +19,7 @@ pub mod object;
 pub mod overrides;
 pub mod plan;
 pub mod render;
+pub mod restraint;
 pub mod select;
 pub mod status;
 pub mod takeover;

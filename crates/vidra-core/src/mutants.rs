@@ -66,6 +66,12 @@ pub enum Mutant {
     RevokedGoes,
     /// What holds a VidraResource holds up its target on a member that leaves.
     RestHoldsLeaving,
+    /// What restrains the hub waits for a manifest that can be read.
+    PoliciesWait,
+    /// What goes does so by the policy that was delivered with the revision.
+    GoesByOldPolicy,
+    /// What has lost its stamp is declared otherwise by any other revision.
+    RevisionRepairs,
     /// A write of one target that is refused ends the pass, for all others.
     RefusalEndsPass,
     /// A MemberCluster that was refused as a twin leaves as any other does.
@@ -277,7 +283,7 @@ impl Mutant {
     ];
 
     /// Those that take away one guard each; docs/reference/safety.md names the test that notices.
-    pub const GUARDS: [Mutant; 110] = [
+    pub const GUARDS: [Mutant; 113] = [
         Mutant::ReachUnasked,
         Mutant::StatusAlone,
         Mutant::VersionOnce,
@@ -296,6 +302,9 @@ impl Mutant {
         Mutant::AnyStamp,
         Mutant::RevokedGoes,
         Mutant::RestHoldsLeaving,
+        Mutant::PoliciesWait,
+        Mutant::GoesByOldPolicy,
+        Mutant::RevisionRepairs,
         Mutant::RefusalEndsPass,
         Mutant::TwinsTakeAway,
         Mutant::OrphansUnasked,

@@ -54,6 +54,9 @@ enum Chore {
         /// logs (RUST_LOG), each of its calls.
         #[arg(long, value_name = "RUN", conflicts_with_all = ["seeds", "from", "from_tree"])]
         replay: Option<String>,
+        /// With each change of the objects whose names have this part, on every cluster.
+        #[arg(long, value_name = "PART", requires = "replay")]
+        object: Option<String>,
     },
     /// Measures: apply, calls, heal, hubstate, isolation, memory, quiet, restart, scale, standby.
     Bench {
@@ -106,8 +109,8 @@ fn perform(chore: Chore) -> Result<()> {
         Chore::Schemas => schemas::write(),
         Chore::Testbed { what: Testbed::Up { flags } } => testbed::up(&flags),
         Chore::Test { quick } => test::run(quick),
-        Chore::Simulate { replay: Some(run), .. } => simulate::replay(&run),
-        Chore::Simulate { seeds, from, from_tree, replay: None } => {
+        Chore::Simulate { replay: Some(run), object, .. } => simulate::replay(&run, object.as_deref()),
+        Chore::Simulate { seeds, from, from_tree, replay: None, .. } => {
             simulate::run(seeds, if from_tree { simulate::of_tree()? } else { from })
         }
         Chore::Bench { name, json, more } => bench::run(&name, json.as_deref(), &more),

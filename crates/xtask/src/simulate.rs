@@ -22,13 +22,19 @@ pub fn of_tree() -> Result<u64> {
     Ok(seed)
 }
 
-/// One run, with all that happens in it: a walk by its seed, or a scenario with its trouble.
-pub fn replay(run: &str) -> Result<()> {
+/// One run, with all that happens in it: a walk by its seed, or a scenario with its trouble; and each change of objects
+/// whose names have this part.
+pub fn replay(run: &str, object: Option<&str>) -> Result<()> {
     let (test, variable) = match run.parse::<u64>() {
         Ok(_) => ("walk::many::one_walk", "VIDRA_SIM_WALK"),
         Err(_) => ("replay::replay", "VIDRA_SIM"),
     };
-    succeed(simulation(test).env(variable, run))
+    let mut command = simulation(test);
+    command.env(variable, run);
+    if let Some(object) = object {
+        command.env("VIDRA_SIM_OBJECT", object);
+    }
+    succeed(&mut command)
 }
 
 /// One of the tests that are ignored unless somebody asks for them. `--workspace`, because what the whole is built

@@ -96,7 +96,18 @@ impl Pass<'_> {
         let turned = |desired| {
             let approved_removal =
                 approved.map(str::to_owned).or_else(|| target.spec.approved_removal.clone());
-            let spec = VidraTargetSpec { desired, suspend: false, approved_removal, ..target.spec.clone() };
+            // By the word that holds now: what goes waits for no manifest.
+            let namespace_and_crd_deletion = match mutants::is(Mutant::GoesByOldPolicy) {
+                true => target.spec.namespace_and_crd_deletion,
+                false => self.resource.spec.namespace_and_crd_deletion,
+            };
+            let spec = VidraTargetSpec {
+                desired,
+                suspend: false,
+                approved_removal,
+                namespace_and_crd_deletion,
+                ..target.spec.clone()
+            };
             VidraTarget { spec, ..target.clone() }
         };
         let forgotten = || Step::Forget(Box::new(turned(Wish::Forgotten)));
@@ -116,10 +127,12 @@ impl Pass<'_> {
             _ if missing => return Ok(Step::Done),
             _ => self.parting(cluster),
         };
-        if target.spec.desired == desired && !target.spec.suspend {
+        let next = turned(desired);
+        let approved_removal = target.spec.approved_removal.clone();
+        if (VidraTargetSpec { approved_removal, ..next.spec.clone() }) == target.spec {
             return Ok(Step::Done);
         }
-        self.hub.api.replace_target(&turned(desired)).await.map(|()| Step::Done)
+        self.hub.api.replace_target(&next).await.map(|()| Step::Done)
     }
 
     /// Its MemberCluster has gone, while the VidraTarget was being made mostly, and nothing was ever delivered there: it is

@@ -7,8 +7,10 @@ use vidra_core::{
     beside::Beside,
     directives::ApplyMode,
     drift::{Cover, Evidence},
+    mutants::{self, Mutant},
     object::{KeyParts, ObjectKey},
     plan::{Action, Drift, Effect, Live, Vanished, Want, Why},
+    render::DeclaredHash,
     uid::Uid,
     unseen,
 };
@@ -58,34 +60,43 @@ impl Suspects {
     }
 }
 
+/// What is known of wanted objects that the inventory knows and the member does not show.
+pub(super) fn vanished(
+    session: &Session,
+    owner: &Owner,
+    suspects: &Suspects,
+    live: &BTreeMap<ObjectKey, Live>,
+) -> BTreeMap<ObjectKey, Vanished> {
+    let unseen = suspects.0.iter().filter(|(key, _)| !live.contains_key(key));
+    unseen.map(|(key, uid)| (key.clone(), session.records.vanished(&owner.hash, key, uid))).collect()
+}
+
 impl Pass<'_> {
-    /// What is known of wanted objects that the inventory knows and the member does not show.
-    pub(super) async fn vanished(
+    /// As what the revision before declared objects of which nobody has seen as what they were applied: they have lost
+    /// their stamp, or were gone when the hub was started, and the revision is another.
+    pub(super) async fn before(
         &self,
         session: &Session,
-        owner: &Owner,
         suspects: &Suspects,
         live: &BTreeMap<ObjectKey, Live>,
+        vanished: &BTreeMap<ObjectKey, Vanished>,
         delivered: bool,
-    ) -> BTreeMap<ObjectKey, Vanished> {
-        let unseen = suspects.0.iter().filter(|(key, _)| !live.contains_key(key));
-        let mut vanished: BTreeMap<ObjectKey, Vanished> =
-            unseen.map(|(key, uid)| (key.clone(), session.records.vanished(&owner.hash, key, uid))).collect();
+    ) -> BTreeMap<ObjectKey, DeclaredHash> {
+        let applied = |key, uid: &Uid| match live.get(key) {
+            Some(live) => live.applied.filter(|_| live.uid == *uid),
+            None => vanished.get(key).and_then(|vanished| vanished.applied),
+        };
+        let unknown = || suspects.0.iter().filter(|(key, uid)| applied(key, uid).is_none());
         let policy = self.target.spec.drift.policy;
-        let unknown = vanished.values().any(|vanished| vanished.applied.is_none());
-        if policy == DriftPolicy::Correct || delivered || !unknown {
-            return vanished;
+        let ask = policy != DriftPolicy::Correct && !delivered && !mutants::is(Mutant::RevisionRepairs);
+        if !ask || unknown().next().is_none() {
+            return BTreeMap::new();
         }
-        // Gone since before the hub was started, and the revision is another: it tells what was declared then.
         let before = self.target.status.as_ref().and_then(|status| status.revision.as_deref());
-        if let Some(before) = before
-            && let Ok((before, _)) = self.rendered(session, before).await
-        {
-            for (key, vanished) in vanished.iter_mut().filter(|(_, vanished)| vanished.applied.is_none()) {
-                vanished.applied = before.objects.get(key).map(|declared| declared.hash);
-            }
-        }
-        vanished
+        let Some(before) = before else { return BTreeMap::new() };
+        let Ok((before, _)) = self.rendered(session, before).await else { return BTreeMap::new() };
+        let declared = |key: &ObjectKey| Some((key.clone(), before.objects.get(key)?.hash));
+        unknown().filter_map(|(key, _)| declared(key)).collect()
     }
 
     /// What is otherwise when everything was done.

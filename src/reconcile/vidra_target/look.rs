@@ -10,7 +10,14 @@ use vidra_core::{
     status::Delivery,
 };
 
-use super::{Pass, drifting::Suspects, fights::Found, follow::Blind, outcome::proven, waiting::unplannable};
+use super::{
+    Pass,
+    drifting::{Suspects, vanished},
+    fights::Found,
+    follow::Blind,
+    outcome::proven,
+    waiting::unplannable,
+};
 use crate::{
     desired::Desired,
     hub::inventory::{self, Inventory},
@@ -70,7 +77,8 @@ impl Pass<'_> {
         let behind = self.restored(session, &generations);
         proven(inventory, wants, live);
         let suspects = Suspects::of(wants, live, inventory);
-        let vanished = self.vanished(session, owner, &suspects, live, delivered).await;
+        let vanished = vanished(session, owner, &suspects, live);
+        let before = self.before(session, &suspects, live, &vanished, delivered).await;
         let mut declared = Beside::new(wants);
         let gone = inventory.keys().filter(|key| declared.get(key).is_none());
         let handovers = self.handovers(session, gone);
@@ -80,6 +88,7 @@ impl Pass<'_> {
             inventory,
             live,
             vanished: &vanished,
+            before: &before,
             handovers: &handovers,
             prune: self.target.spec.prune,
             complete: desired.unresolved.is_empty() && blind.is_empty(),

@@ -43,7 +43,7 @@ pub struct Declared {
     resources: BTreeMap<String, Value>,
     /// Specs by resource and generation.
     specs: BTreeMap<(String, i64), Value>,
-    /// Specs of a resource, one after the other; null when it was not there.
+    /// Specs of a resource, one after the other, as far as they hold; null when it was not there.
     said: BTreeMap<String, Past<Value>>,
     /// What each source of manifests holds: keys and texts, by `ConfigMap <name>` or `Secret <name>`.
     sources: BTreeMap<String, Past<Option<BTreeMap<String, String>>>>,
@@ -65,6 +65,47 @@ pub struct Declared {
     selected: BTreeMap<String, usize>,
     /// The hub's settings.
     settings: Value,
+}
+
+/// What holds of a spec whose manifest cannot be read, after this one: of each policy what writes less, and all else as
+/// it is asked for.
+fn restrained(before: &Value, asked: &Value) -> Value {
+    let mut next = asked.clone();
+    let either =
+        |path: &str, value: &Value| [before, asked].iter().any(|one| one.pointer(path) == Some(value));
+    let mut set = |field: &str, inner: &str, value: Value| match inner {
+        "" => next[field] = value,
+        inner => next[field][inner] = value,
+    };
+    if before["suspend"] == true {
+        set("suspend", "", true.into());
+    }
+    if !matches!(asked["drift"]["policy"].as_str(), Some("Report" | "Ignore")) {
+        set("drift", "policy", before["drift"]["policy"].clone());
+    }
+    let yields = |one: &&Value| one["drift"]["yield"] != "None";
+    if [before, asked].iter().any(yields) {
+        set("drift", "yield", "Standard".into());
+    }
+    let rules =
+        [before, asked].into_iter().flat_map(|one| one["drift"]["ignore"].as_array().into_iter().flatten());
+    set("drift", "ignore", rules.cloned().collect());
+    if either("/prune", &false.into()) {
+        set("prune", "", false.into());
+    }
+    for policy in ["Fail", "AdoptIfEqual"] {
+        if either("/conflicts/existing", &policy.into()) {
+            set("conflicts", "existing", policy.into());
+            break;
+        }
+    }
+    if either("/conflicts/fields", &"Fail".into()) {
+        set("conflicts", "fields", "Fail".into());
+    }
+    if either("/namespaceAndCRDDeletion", &"Retain".into()) {
+        set("namespaceAndCRDDeletion", "", "Retain".into());
+    }
+    next
 }
 
 impl Declared {
@@ -103,11 +144,10 @@ impl Declared {
         if same {
             return;
         }
-        let spec = new.as_ref().map_or(Value::Null, |new| new["spec"].clone());
-        self.said.entry(name.clone()).or_default().push((now, spec));
         if new.is_none() {
             self.readable.remove(name);
         }
+        self.say(name, now);
         self.read(name);
         self.select(now);
     }
@@ -140,8 +180,26 @@ impl Declared {
         });
         self.sources.entry(format!("{kind} {}", changed.name)).or_default().push((now, texts));
         let names: Vec<String> = self.resources.keys().cloned().collect();
-        names.iter().for_each(|name| self.read(name));
+        for name in &names {
+            self.say(name, now);
+            self.read(name);
+        }
         self.select(now);
+    }
+
+    /// Notes what holds of a spec: all, or beside a manifest that cannot be read what restrains the hub.
+    fn say(&mut self, name: &str, now: Instant) {
+        let spec = self.resources.get(name).map_or(Value::Null, |one| one["spec"].clone());
+        let whole = self.is_readable(name) || !self.is_alive(name) || spec["suspend"] == true;
+        let past = self.said.entry(name.to_owned()).or_default();
+        let before = past.last().map(|(_, before)| before);
+        let holds = match before.filter(|before| !whole && !before.is_null()) {
+            Some(before) => restrained(before, &spec),
+            None => spec,
+        };
+        if before != Some(&holds) {
+            past.push((now, holds));
+        }
     }
 
     fn revision(&mut self, name: &str, secret: &Value) {
@@ -258,9 +316,9 @@ impl Declared {
         self.said.get(resource).into_iter().flat_map(move |past| since(past, then))
     }
 
-    /// What a VidraResource's spec says now.
+    /// What holds of a VidraResource's spec now.
     pub fn said(&self, resource: &str) -> Option<&Value> {
-        self.resources.get(resource).map(|resource| &resource["spec"])
+        self.said.get(resource)?.last().map(|(_, said)| said).filter(|said| !said.is_null())
     }
 
     /// The VidraResources that there are.
@@ -290,7 +348,7 @@ impl Declared {
 
     /// Can its manifest and its sources be read, and do they say something, unless nothing is meant?
     pub fn is_readable(&self, resource: &str) -> bool {
-        let Some(spec) = self.said(resource) else { return false };
+        let Some(spec) = self.resources.get(resource).map(|resource| &resource["spec"]) else { return false };
         let content =
             self.texts(spec).and_then(|sources| content(&spec["manifest"], &spec["overrides"], sources));
         content.is_some_and(|content| spec["allowEmpty"] == true || !content.docs.is_empty())

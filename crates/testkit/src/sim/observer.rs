@@ -123,6 +123,8 @@ struct State {
     strikes: Option<fastrand::Rng>,
     /// Lists of this resource fail.
     refused: Option<&'static str>,
+    /// Changes of objects with this in their names are shown to whoever replays a run.
+    shown: Option<String>,
 }
 
 impl State {
@@ -145,7 +147,8 @@ impl State {
 impl Observer {
     /// Sees the calls to these clusters from now on; `latency` draws how long each takes.
     pub fn new(clusters: Clusters, latency: Option<fastrand::Rng>) -> Arc<Self> {
-        let state = Mutex::new(State { latency, ..State::default() });
+        let shown = std::env::var("VIDRA_SIM_OBJECT").ok();
+        let state = Mutex::new(State { latency, shown, ..State::default() });
         let observer = Arc::new(Self {
             clusters,
             began: Instant::now(),
@@ -491,9 +494,23 @@ impl Observer {
         }
     }
 
+    #[allow(clippy::print_stdout, reason = "whoever replays a run reads it")]
+    fn show(&self, call: &Call, changed: &Changed) {
+        let after = changed.after().map_or_else(|| "gone".to_owned(), |object| object.to_string());
+        println!(
+            "~~~ {:.3} {call}: {}/{} is {after}",
+            self.began.elapsed().as_secs_f64(),
+            changed.plural,
+            changed.name
+        );
+    }
+
     fn after(&self, call: &Call, changes: &[Changed]) {
         let ours = call.user.starts_with(HUB_USER);
         let mut state = self.state.lock();
+        if let Some(part) = &state.shown {
+            changes.iter().filter(|one| one.name.contains(part)).for_each(|one| self.show(call, one));
+        }
         state.judge.witness(call, changes, ours, Instant::now());
         // Events tell people what was done; nothing follows from them.
         let effective = !changes.is_empty() && !matches!(call.resource.as_str(), "events" | "leases");

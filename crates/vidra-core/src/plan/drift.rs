@@ -18,8 +18,14 @@ pub struct Vanished {
 }
 
 /// Whether an object stays as it is although it may have drifted. `applied` is the hash that it was applied as; where
-/// nobody knows it, a revision that was applied whole declares it as it was applied.
-pub(super) fn is_left(applied: Option<DeclaredHash>, want: &Want, input: &PlanInput<'_>) -> bool {
+/// nobody knows it, the revision before tells, and one that was applied whole declares it as it was applied.
+pub(super) fn is_left(
+    key: &ObjectKey,
+    applied: Option<DeclaredHash>,
+    want: &Want,
+    input: &PlanInput<'_>,
+) -> bool {
+    let applied = applied.or_else(|| input.before.get(key).copied());
     input.policy.drift != DriftPolicy::Correct
         && applied.map_or(input.delivered, |applied| applied == want.hash)
 }
@@ -28,8 +34,8 @@ pub(super) fn is_left(applied: Option<DeclaredHash>, want: &Want, input: &PlanIn
 pub(super) fn missing(key: &ObjectKey, want: &Want, held: &Held, input: &PlanInput<'_>) -> Decision {
     let vanished = input.vanished.get(key);
     // It was applied, and nobody saying how is no reason to take it for declared otherwise.
-    let applied = vanished.and_then(|vanished| vanished.applied);
-    if !is_left(applied.or(Some(want.hash)), want, input) {
+    let applied = vanished.and_then(|vanished| vanished.applied).or_else(|| input.before.get(key).copied());
+    if !is_left(key, applied.or(Some(want.hash)), want, input) {
         // Unseen, so without evidence: whose fields they are is asked when they are refused.
         return Decision::Act(Action::Apply { uid: held.uid.clone(), why: Why::Missing, force: false });
     }

@@ -101,7 +101,7 @@ impl Judge {
             "TargetsFailed" => !stale && any("Failed"),
             "MembersUnreachable" => !stale && any("Unknown"),
             "NoTargets" => declared.selected(name) == 0,
-            "ClusterNotFound" => spec["targets"].to_string().contains("clusterNames"),
+            "ClusterNotFound" => self.names_a_missing_cluster(spec),
             "SourceNotFound" | "SourceInvalid" | "ManifestInvalid" => !readable,
             "OverridesInvalid" | "OverrideMatchesNothing" => !spec["overrides"].is_null(),
             "RemovalHeld" => true,
@@ -109,6 +109,15 @@ impl Judge {
             _ => false,
         };
         (!so).then(|| format!("{said}, and that is not so: {targets:?}"))
+    }
+
+    /// Does it name a cluster for which there is no MemberCluster?
+    fn names_a_missing_cluster(&self, spec: &Value) -> bool {
+        let entries =
+            [&spec["targets"], &spec["overrides"]].into_iter().filter_map(Value::as_array).flatten();
+        let lists = entries.map(|entry| &entry["clusterNames"]).chain([&spec["excludeClusters"]]);
+        let mut names = lists.filter_map(Value::as_array).flatten().filter_map(Value::as_str);
+        names.any(|name| self.index.declared.member_named(name).is_none())
     }
 
     /// What a VidraTarget's spec asks for. While a removal is held, that is neither what is declared nor asked of who is

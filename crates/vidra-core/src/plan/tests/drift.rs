@@ -70,9 +70,30 @@ fn what_is_declared_otherwise_is_applied_under_every_policy() {
             assert_eq!(*only(&under(policy, &state)), action, "{name}, {policy:?}");
         }
     }
-    let mut other = vanished(Some("h1"), true);
-    other.delivered = false;
-    assert!(under(DriftPolicy::Report, &other).is_empty(), "a revision that changes other objects");
+}
+
+#[test]
+fn a_revision_that_changes_other_objects_leaves_what_differs_as_it_is() {
+    let stampless = |uid: &str, proof| {
+        seen(|live| (live.uid, live.proof, live.applied, live.shared) = (uid.into(), proof, None, true))
+    };
+    let cases = [
+        ("gone", vanished(Some("h1"), true)),
+        ("its stamp is lost", stampless("u", true)),
+        ("its marks and stamp are lost", stampless("u", false)),
+        ("another VidraResource has made one of its name", stampless("other", false)),
+    ];
+    for (name, mut state) in cases {
+        state.delivered = false;
+        state.before.insert(key("ConfigMap", "a"), hash("h1"));
+        let plan = under(DriftPolicy::Report, &state);
+        let writes = |effect: &&Effect| !matches!(effect.action, Action::Look { .. });
+        assert_eq!(plan.stages.iter().flatten().find(writes), None, "{name}");
+        assert!(under(DriftPolicy::Ignore, &state).is_empty(), "{name}: ignored");
+        state.vanished.clear();
+        state.before.insert(key("ConfigMap", "a"), hash("h0"));
+        assert!(!under(DriftPolicy::Report, &state).is_empty(), "{name}, and it is declared otherwise");
+    }
 }
 
 #[test]
