@@ -388,7 +388,9 @@ impl Records {
                 let applied =
                     stamp.map(|stamp| self.interned.applied.share((stamp.hash, generation(&stamp))));
                 let view = before.iter().find(|view| view.owner == owner);
-                let was = view.and_then(|view| view.base.known());
+                // Of what was applied otherwise since, values from before say nothing.
+                let is_newer = |view: &&View| applied.is_some() && view.applied != applied;
+                let was = view.filter(|view| !is_newer(view)).and_then(|view| view.base.known());
                 let stale = view.is_some_and(|view| matches!(view.base, Base::Stale));
                 let base = match (entry, was) {
                     (Some(set), _) if source == Source::Answer(&owner) => Base::known_now(&seen, set, body),

@@ -153,8 +153,9 @@ pub struct PlanInput<'a> {
     pub live: &'a BTreeMap<ObjectKey, Live>,
     /// What is known of objects that the inventory knows by a uid and that are not in `live`.
     pub vanished: &'a BTreeMap<ObjectKey, Vanished>,
-    /// As what the revision before declared objects of which nobody has seen as what they were applied.
-    pub before: &'a BTreeMap<ObjectKey, DeclaredHash>,
+    /// As what the revision before declared objects of which nobody has seen as what they were applied. `None`: it did
+    /// not declare this one.
+    pub before: &'a BTreeMap<ObjectKey, Option<DeclaredHash>>,
     /// What is not to be removed as such, of what the inventory holds and is not wanted.
     pub handovers: &'a BTreeMap<ObjectKey, Handover>,
     /// An object that left the declaration is deleted.
@@ -416,7 +417,7 @@ fn decide(row: &Row<'_>, input: &PlanInput<'_>) -> Decision {
     if live.controlled {
         return Decision::Refuse(Refusal::Controlled(key.clone()));
     }
-    if !ours && known.is_some() && drift::is_left(key, None, want, input) {
+    if !ours && known.is_some() && drift::is_left(key, (None, known), want, input) {
         return Decision::Nothing;
     }
     if !ours {
@@ -430,7 +431,7 @@ fn decide(row: &Row<'_>, input: &PlanInput<'_>) -> Decision {
             Decision::Refuse(Refusal::NotOurs(key.clone()))
         };
     }
-    if drift::is_left(key, live.applied, want, input) {
+    if drift::is_left(key, (live.applied, known), want, input) {
         return drift::look(live, input);
     }
     if live.terminating {

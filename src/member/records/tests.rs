@@ -40,8 +40,13 @@ pub(super) fn key() -> ObjectKey {
 
 /// A target that declares one ConfigMap with `data.mode: fast`.
 pub(super) fn desired() -> Arc<Desired> {
-    let text = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: settings}\ndata: {mode: fast}\n";
-    let objects = manifest::parse(text).unwrap();
+    desired_as("fast")
+}
+
+fn desired_as(mode: &str) -> Arc<Desired> {
+    let text =
+        format!("apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: settings}}\ndata: {{mode: {mode}}}\n");
+    let objects = manifest::parse(&text).unwrap();
     let scope = |_: &Gvk| Some(Scope::Namespaced);
     let rendered = render::render(&objects, &scope, NAMESPACE, &HashKey::new([7; 32])).unwrap();
     Arc::new(Desired::new(rendered, &Interned::default()))
@@ -265,6 +270,26 @@ fn an_answer_that_another_owners_answer_overtook_leaves_a_doubt_and_no_drift() {
     assert_eq!(drift(&changed), Drift::Differs, "compared with what was applied before");
     assert_eq!(changed.fold(&gvk(), live(11, "slow", true), Source::Answer(&owner())), [target()]);
     assert_eq!(drift(&changed), Drift::Unsure);
+}
+
+#[test]
+fn an_apply_whose_answer_is_lost_is_not_compared_with_what_was_applied_before() {
+    let records = applied();
+    records.fold(&gvk(), live(11, "evil", false), Source::Watch);
+    assert_eq!(drift(&records), Drift::Differs);
+    let slow = desired_as("slow");
+    records.declare(owner(), 0, target(), slow.clone(), Arc::default());
+    let stamped = |version: u64, mode: &str, owned: bool| {
+        let mut live = live(version, mode, owned).json;
+        let stamp = &mut live["metadata"]["annotations"][owner().label_key()];
+        *stamp = format!("{NAMESPACE}/{RESOURCE} 2 {}", slow.objects[&key()].hash).into();
+        Live::from(live)
+    };
+    let drift = || records.view(&owner(), &key(), &slow).unwrap().drift;
+    records.fold(&gvk(), stamped(12, "slow", true), Source::Watch);
+    assert_eq!(drift(), Drift::None, "all that is declared is ours");
+    records.fold(&gvk(), stamped(13, "fast", false), Source::Watch);
+    assert_eq!(drift(), Drift::Differs);
 }
 
 #[test]

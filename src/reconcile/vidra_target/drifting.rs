@@ -81,7 +81,7 @@ impl Pass<'_> {
         live: &BTreeMap<ObjectKey, Live>,
         vanished: &BTreeMap<ObjectKey, Vanished>,
         delivered: bool,
-    ) -> BTreeMap<ObjectKey, DeclaredHash> {
+    ) -> BTreeMap<ObjectKey, Option<DeclaredHash>> {
         let applied = |key, uid: &Uid| match live.get(key) {
             Some(live) => live.applied.filter(|_| live.uid == *uid),
             None => vanished.get(key).and_then(|vanished| vanished.applied),
@@ -95,8 +95,8 @@ impl Pass<'_> {
         let before = self.target.status.as_ref().and_then(|status| status.revision.as_deref());
         let Some(before) = before else { return BTreeMap::new() };
         let Ok((before, _)) = self.rendered(session, before).await else { return BTreeMap::new() };
-        let declared = |key: &ObjectKey| Some((key.clone(), before.objects.get(key)?.hash));
-        unknown().filter_map(|(key, _)| declared(key)).collect()
+        let declared = |key: &ObjectKey| before.objects.get(key).map(|declared| declared.hash);
+        unknown().map(|(key, _)| (key.clone(), declared(key))).collect()
     }
 
     /// What is otherwise when everything was done.

@@ -233,13 +233,25 @@ impl Index {
         past.into_iter().flat_map(move |past| since(past, then)).filter(move |aim| aim.generation >= seen)
     }
 
+    /// The spec by whose policies a VidraResource's target in this member is kept: while a removal is held its own, for
+    /// what restrains the hub is in there, and what has it do more waits.
+    pub fn policies(&self, resource: &str, member: &str) -> Option<&Value> {
+        let said = self.declared.said(resource)?;
+        if self.declared.ready_reason(resource) != Some("RemovalHeld") {
+            return Some(said);
+        }
+        let aims = self.aims.get(&(resource.to_owned(), member.to_owned()));
+        Some(aims.and_then(|aims| aims.last()).map_or(said, |(_, aim)| &aim.spec))
+    }
+
     /// Is the object there as the VidraResource declares it but for what that leaves alone, and healthy?
     pub fn is_as_declared(&self, resource: &str, key: &Key, doc: &Doc) -> bool {
         if !doc.is_kept() {
             return self.was_there(key, doc);
         }
-        let (said, live) = (self.declared.said(resource), self.live(key));
-        let (Some(spec), Some(live)) = (said, live) else { return false };
+        let (Some(spec), Some(live)) = (self.policies(resource, &key[0]), self.live(key)) else {
+            return false;
+        };
         doc.is_met_by(&live, &spared(spec, key, &live))
     }
 

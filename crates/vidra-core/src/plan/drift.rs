@@ -5,7 +5,7 @@
 use vidra_api::DriftPolicy;
 
 use super::{Action, Decision, Drift, Held, Live, PlanInput, Want, Why};
-use crate::{object::ObjectKey, render::DeclaredHash};
+use crate::{directives::ApplyMode, object::ObjectKey, render::DeclaredHash};
 
 /// What is known of an object that the inventory knows by its uid and the member does not show: it is gone, or
 /// hidden by a lost label.
@@ -18,24 +18,34 @@ pub struct Vanished {
 }
 
 /// Whether an object stays as it is although it may have drifted. `applied` is the hash that it was applied as; where
-/// nobody knows it, the revision before tells, and one that was applied whole declares it as it was applied.
+/// nobody has seen it, the inventory tells of what is applied once, or the revision before tells, and one that was applied
+/// whole declares it as it was applied.
 pub(super) fn is_left(
     key: &ObjectKey,
-    applied: Option<DeclaredHash>,
+    (applied, held): (Option<DeclaredHash>, Option<&Held>),
     want: &Want,
     input: &PlanInput<'_>,
 ) -> bool {
-    let applied = applied.or_else(|| input.before.get(key).copied());
+    let applied = applied.or_else(|| settled(want, held?));
+    let known = applied.map(Some).or_else(|| input.before.get(key).copied());
     input.policy.drift != DriftPolicy::Correct
-        && applied.map_or(input.delivered, |applied| applied == want.hash)
+        && known.map_or(input.delivered, |known| known == Some(want.hash))
+}
+
+/// As what it was applied, of what is applied once for each content.
+fn settled(want: &Want, held: &Held) -> Option<DeclaredHash> {
+    let is_once = want.directives.apply == ApplyMode::Once;
+    held.settled.as_deref().filter(|_| is_once).and_then(DeclaredHash::parse)
 }
 
 /// The inventory knows it, and the member does not show it.
 pub(super) fn missing(key: &ObjectKey, want: &Want, held: &Held, input: &PlanInput<'_>) -> Decision {
     let vanished = input.vanished.get(key);
+    let applied = vanished.and_then(|vanished| vanished.applied);
     // It was applied, and nobody saying how is no reason to take it for declared otherwise.
-    let applied = vanished.and_then(|vanished| vanished.applied).or_else(|| input.before.get(key).copied());
-    if !is_left(key, applied.or(Some(want.hash)), want, input) {
+    let is_told = settled(want, held).is_some() || input.before.contains_key(key);
+    let applied = applied.or_else(|| (!is_told).then_some(want.hash));
+    if !is_left(key, (applied, Some(held)), want, input) {
         // Unseen, so without evidence: whose fields they are is asked when they are refused.
         return Decision::Act(Action::Apply { uid: held.uid.clone(), why: Why::Missing, force: false });
     }

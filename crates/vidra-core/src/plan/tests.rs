@@ -55,7 +55,7 @@ struct State {
     inventory: BTreeMap<ObjectKey, Held>,
     live: BTreeMap<ObjectKey, Live>,
     vanished: BTreeMap<ObjectKey, Vanished>,
-    before: BTreeMap<ObjectKey, DeclaredHash>,
+    before: BTreeMap<ObjectKey, Option<DeclaredHash>>,
     handovers: BTreeMap<ObjectKey, Handover>,
     delivered: bool,
     unplannable: Option<i32>,

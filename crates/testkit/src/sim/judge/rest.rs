@@ -183,7 +183,8 @@ impl Judge {
     pub(super) fn is_left(&self, resource: &str, key: &Key, doc: &Doc, then: Instant) -> bool {
         let past = self.deliveries.0.get(&(key.clone(), resource.to_owned()));
         let mut past = past.into_iter().flat_map(|past| since(past, then));
-        self.index.declared.said_since(resource, then).any(leaves)
+        let policies = self.index.policies(resource, &key[0]);
+        self.index.declared.said_since(resource, then).chain(policies).any(leaves)
             && past.any(|delivered| match delivered {
                 Delivered::Nothing => false,
                 Delivered::Unknown => true,
@@ -198,7 +199,7 @@ impl Judge {
     }
 
     pub(super) fn misreport(&self, target: &Target) -> Option<String> {
-        let spec = self.index.declared.said(&target.resource)?;
+        let spec = self.index.policies(&target.resource, &target.cluster)?;
         let told: BTreeSet<Key> = target.open.iter().map(|(_, key)| key.clone()).collect();
         if !tells(spec) {
             let silent = target.drift == "Unknown" && told.is_empty();

@@ -165,7 +165,7 @@ impl Judge {
             return (!excused).then(|| "and should be gone".to_owned());
         }
         let wanted = self.asked(target);
-        let spec = declared.said(&target.resource)?;
+        let spec = self.index.policies(&target.resource, &target.cluster)?;
         let retries = declared.retries() && spec["reconcile"]["retryInterval"].is_null();
         let is_met = |(key, doc): (&Key, &Doc)| self.index.is_as_declared(&target.resource, key, doc);
         let late = || wanted.iter().any(|one| !is_met(one));
@@ -267,7 +267,7 @@ impl Judge {
                 return false;
             }
             let tells = |target: &Target| {
-                let spec = declared.said(&target.resource);
+                let spec = self.index.policies(&target.resource, &target.cluster);
                 !target.is_current
                     || target.state != "Ready"
                     || target.open.iter().any(|(_, of)| of == *key)

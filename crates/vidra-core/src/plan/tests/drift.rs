@@ -85,14 +85,17 @@ fn a_revision_that_changes_other_objects_leaves_what_differs_as_it_is() {
     ];
     for (name, mut state) in cases {
         state.delivered = false;
-        state.before.insert(key("ConfigMap", "a"), hash("h1"));
+        state.before.insert(key("ConfigMap", "a"), Some(hash("h1")));
         let plan = under(DriftPolicy::Report, &state);
         let writes = |effect: &&Effect| !matches!(effect.action, Action::Look { .. });
         assert_eq!(plan.stages.iter().flatten().find(writes), None, "{name}");
         assert!(under(DriftPolicy::Ignore, &state).is_empty(), "{name}: ignored");
         state.vanished.clear();
-        state.before.insert(key("ConfigMap", "a"), hash("h0"));
-        assert!(!under(DriftPolicy::Report, &state).is_empty(), "{name}, and it is declared otherwise");
+        for before in [Some(hash("h0")), None] {
+            state.before.insert(key("ConfigMap", "a"), before);
+            let plan = under(DriftPolicy::Report, &state);
+            assert!(!plan.is_empty(), "{name}, and it is declared otherwise than before, {before:?}");
+        }
     }
 }
 
@@ -133,4 +136,20 @@ fn an_object_that_is_wanted_only_where_there_is_none_is_not_made_again_under_rep
     let state = mode(vanished(Some("h1"), true));
     assert!(under(DriftPolicy::Report, &state).is_empty());
     assert_eq!(*only(&under(DriftPolicy::Correct, &state)), Action::Create);
+}
+
+#[test]
+fn what_is_applied_once_and_is_gone_is_made_again_when_it_is_declared_otherwise() {
+    let settled = |as_what: &str| {
+        let mut state = State { delivered: false, ..delivered() };
+        let held = state.inventory.get_mut(&key("ConfigMap", "a")).unwrap();
+        held.settled = Some(hash(as_what).to_string().into());
+        let want = state.wants.get_mut(&key("ConfigMap", "a")).unwrap();
+        want.directives.apply = crate::directives::ApplyMode::Once;
+        state
+    };
+    for policy in [DriftPolicy::Correct, DriftPolicy::Report, DriftPolicy::Ignore] {
+        assert!(under(policy, &settled("h1")).is_empty(), "{policy:?}");
+        assert_eq!(*only(&under(policy, &settled("h0"))), Action::Create, "{policy:?}");
+    }
 }
