@@ -555,8 +555,11 @@ fn changed_for(before: Option<&Record>, now: &Record) -> BTreeSet<OwnerHash> {
     fn standing(view: &View) -> (&OwnerHash, bool, Drift, Option<&Evidence>) {
         (&view.owner, view.proof, view.base.drift(), view.trace.as_ref().map(|trace| &trace.evidence))
     }
-    let (old, new) = (before.views.iter().map(standing), now.views.iter().map(standing));
-    old.zip(new).filter(|(old, new)| old != new).map(|(_, new)| new.0.clone()).collect()
+    let pairs = || before.views.iter().map(standing).zip(now.views.iter().map(standing));
+    // One that cannot prove it its own may join it now.
+    let is_proved = pairs().any(|((_, was, ..), (_, is, ..))| is && !was);
+    let is_changed = |(old, new): &(_, (_, bool, _, _))| *old != *new || (is_proved && !new.1);
+    pairs().filter(is_changed).map(|(_, new)| new.0.clone()).collect()
 }
 
 fn targets_of(owners: &BTreeSet<OwnerHash>, known: &BTreeMap<OwnerHash, Owner>) -> Vec<TargetKey> {

@@ -273,6 +273,38 @@ fn an_answer_that_another_owners_answer_overtook_leaves_a_doubt_and_no_drift() {
 }
 
 #[test]
+fn who_cannot_prove_an_object_its_own_is_woken_when_another_owner_can() {
+    let records = records();
+    let another = OwnerHash::new(&hub(), "team-a", "another");
+    let label = another.label_key();
+    let lost = |version: u64| {
+        let mut json = live(version, "fast", false).json;
+        json["metadata"]["labels"][&label] = "".into();
+        json["metadata"]["managedFields"] = json!([]);
+        json
+    };
+    records.fold(&gvk(), lost(11).into(), Source::Watch);
+    let mut back = lost(12);
+    back["metadata"]["managedFields"] = json!([{
+        "manager": "vidra/h1/team-a/another", "operation": "Apply",
+        "fieldsV1": {"f:metadata": {"f:labels": {(format!("f:{label}")): {}}}},
+    }]);
+    let mut later = back.clone();
+    later["metadata"]["resourceVersion"] = "13".into();
+    // Its own label brings it into the views, of whichever owners are known.
+    records.declare(
+        another.clone(),
+        0,
+        TargetKey::new("team-a", "another", "berlin"),
+        desired(),
+        Arc::default(),
+    );
+    records.fold(&gvk(), lost(11).into(), Source::List(records.mark()));
+    assert_eq!(records.fold(&gvk(), back.into(), Source::Answer(&another)), [target()]);
+    assert_eq!(records.fold(&gvk(), later.into(), Source::Watch), [], "that is no news");
+}
+
+#[test]
 fn an_apply_whose_answer_is_lost_is_not_compared_with_what_was_applied_before() {
     let records = applied();
     records.fold(&gvk(), live(11, "evil", false), Source::Watch);

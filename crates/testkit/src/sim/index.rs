@@ -44,6 +44,8 @@ pub struct Target {
     pub ready: Option<Claim>,
     /// The status speaks of a revision that was delivered whole.
     pub delivered: bool,
+    /// Which.
+    pub whole: String,
     /// What the status says of drift.
     pub drift: String,
     /// What it tells of and is still so: the kind of change, and where.
@@ -136,6 +138,7 @@ impl Index {
             since: now,
             ready: None,
             delivered: status["revision"].is_string(),
+            whole: text(&status["revision"]),
             drift: text(&status["drift"]),
             open: open(spec["cluster"].as_str().unwrap_or_default(), status),
             changes_cut: !status["changesTotal"].is_null(),

@@ -60,6 +60,8 @@ pub struct Judge {
     /// Revisions that targets have named, by resource.
     named: BTreeSet<(String, String)>,
     deliveries: rest::Deliveries,
+    /// Which life has made an object, by its uid: it knows it before an inventory does.
+    made: BTreeMap<String, Arc<str>>,
     /// Of which generation of a VidraTarget a life has last told.
     seen: BTreeMap<(Arc<str>, String), i64>,
 }

@@ -15,10 +15,15 @@ impl Judge {
     /// A change that the hub made in a member.
     pub(super) fn judge_change(&mut self, call: &Call, changed: &Changed, now: Instant) {
         let Some(key) = key_of(&call.cluster, changed) else { return };
-        let (Some(old), new) = (changed.before(), changed.after()) else { return };
+        let (old, new) = (changed.before(), changed.after());
+        if let (None, Some(new)) = (&old, &new) {
+            self.made.insert(uid(new).to_owned(), call.user.clone());
+        }
+        let Some(old) = old else { return };
         let ends = |object: &Value| !object["metadata"]["deletionTimestamp"].is_null();
         let stays = new.as_ref().filter(|new| !ends(new) || ends(&old));
-        let proof = is_applied(&old) || self.index.holds_uid(uid(&old));
+        let made = self.made.get(uid(&old)).is_some_and(|life| *life == call.user);
+        let proof = is_applied(&old) || self.index.holds_uid(uid(&old)) || made;
         let foreign = self.foreign.contains(uid(&old));
         let Some(new) = stays else {
             if foreign {

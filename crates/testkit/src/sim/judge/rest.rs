@@ -151,6 +151,15 @@ impl Judge {
         Some(doc.body.clone())
     }
 
+    /// Does a revision declare it that was applied whole there? What one declares that was not is applied until it is:
+    /// of what is gone meanwhile nobody may know that it was there.
+    fn was_delivered(&self, resource: &str, key: &Key) -> bool {
+        let Some(target) = self.index.targets.get(&target_name(resource, &key[0])) else { return true };
+        let Target { whole, cluster, inputs, namespace, .. } = target;
+        let docs = self.index.declared.revision_with(resource, whole, cluster, inputs);
+        docs.is_none_or(|docs| docs.iter().any(|doc| doc.key(cluster, namespace) == *key))
+    }
+
     /// What of this object was to be left as it was, and is not.
     fn not_left(
         &self,
@@ -162,7 +171,10 @@ impl Judge {
     ) -> Option<String> {
         let Some((at, Delivered::These(before))) = self.deliveries.last(key, resource) else { return None };
         let changes = old.is_none_or(|old| content(old) != content(new) || !labelled(old));
-        let again = before.len() == 1 && before == bodies && self.was_always_meant(resource, key, *at);
+        let again = before.len() == 1
+            && before == bodies
+            && self.was_always_meant(resource, key, *at)
+            && self.was_delivered(resource, key);
         // An inventory that was lost tells of nothing that is not seen.
         let seen = old.is_some_and(labelled) || !self.forgetful;
         if said.iter().all(|spec| leaves(spec)) && again && changes && seen {

@@ -277,7 +277,16 @@ impl Judge {
                     || declared.ready_reason(&target.resource) != Some("Ready")
             };
             let tells = |name: &String, target: &Target| tells(target) || counts(name, target);
-            !holders.iter().any(|name| self.index.targets.get(name).is_some_and(|one| tells(name, one)))
+            // One that was lost while its VidraResource is suspended is not made before that goes on.
+            let rests = |name: &str| {
+                let of = name.rsplit_once('.').map(|(resource, _)| resource);
+                of.is_some_and(|resource| declared.ready_reason(resource) == Some("Suspended"))
+            };
+            let is_told = |name: &String| match self.index.targets.get(name) {
+                Some(target) => tells(name, target),
+                None => rests(name),
+            };
+            !holders.iter().any(is_told)
         });
         silent
             .map(|(key, _)| format!("{} is there, is not wanted, and nobody says so", key.join("/")))
