@@ -58,7 +58,9 @@ pub enum RevisionError {
     #[error("the manifest is too large: {0} bytes compressed; split it into several VidraResources")]
     TooLarge(usize),
     /// The Secret could not be read or written.
-    #[error("the revision's Secret {name}: {source}")]
+    #[error(
+        "the revision's Secret {name}: {source}; it is made again once what the VidraResource declares can be read, at a start of the hub at the latest"
+    )]
     Call {
         /// The Secret's name.
         name: String,

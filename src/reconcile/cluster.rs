@@ -12,7 +12,7 @@ use kube::ResourceExt;
 use vidra_api::{
     ClusterName, ConditionStatus, MemberCluster, MemberClusterStatus, Time,
     condition::{CREDENTIALS_VALID, IDENTITY_CONFIRMED, REACHABLE, READY},
-    labels::{ALLOWED_NAMESPACES, CONFIRM, CONFIRM_RESTORE, MEMBER_FINALIZER},
+    labels::{ALLOWED_NAMESPACES, CONFIRM, CONFIRM_RESTORE, MEMBER_FINALIZER, REGISTRATION_LABEL},
     set_condition,
 };
 use vidra_core::{
@@ -301,7 +301,7 @@ fn config(
         let named = member.spec.kubeconfig_secret_ref.as_ref();
         let which = named.map_or_else(String::new, |named| format!(" {}/{}", named.namespace, named.name));
         let message = format!(
-            "its registration Secret{which} is missing; nothing is deleted. Restore the Secret, or delete the MemberCluster to let the cluster go"
+            "its registration Secret{which} is missing, lacks the label {REGISTRATION_LABEL}, or is in no namespace that the hub looks at; nothing is deleted. Restore or label the Secret, or delete the MemberCluster to let the cluster go"
         );
         ("SecretMissing", message)
     };
@@ -459,7 +459,8 @@ fn identify(hub: &Hub, member: &MemberCluster, uid: &str) -> Identity {
     {
         return Identity::Refused(format!(
             "another cluster answers (kube-system uid {uid}, joined with {own}); nothing is written. If it is meant to \
-             replace the old one, annotate the MemberCluster with {CONFIRM}={uid}",
+             replace the old one: kubectl annotate membercluster {} --overwrite {CONFIRM}={uid}",
+            member.name_any(),
         ));
     }
     match twin(hub, member, uid) {

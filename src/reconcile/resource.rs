@@ -153,10 +153,7 @@ impl Pass<'_> {
         match revision {
             // Nothing that was delivered is touched for a manifest that cannot be read.
             Err(error) => {
-                let mut message = error.to_string();
-                if self.hub.catalog.targets_of(self.key).values().any(|target| target.spec.suspend) {
-                    message.push_str("; what was suspended stays so until then");
-                }
+                let message = self.with_rest(error.to_string());
                 let reason = error.invalid();
                 self.hub.events.say(self.resource, Severity::Warning, reason, &message);
                 let problem = Problem { reason, message, stalled: true };
@@ -175,7 +172,14 @@ impl Pass<'_> {
                 let guarded = self.guard(&selection).and_then(|word| self.misread().map_or(Ok(word), Err));
                 let problem = match guarded {
                     Err(held) => {
-                        refused = self.refused(self.tend().await)?;
+                        let held = Problem { message: self.with_rest(held.message), ..held };
+                        match self.refused(self.tend().await) {
+                            Ok(word) => refused = word,
+                            Err(error) => {
+                                self.tell(Some(&parsed.name), Some(held), handled, None).await?;
+                                return Err(error);
+                            }
+                        }
                         Some(held)
                     }
                     Ok(approved) => {
@@ -212,6 +216,14 @@ impl Pass<'_> {
             return Ok(after_hub_error(&Key::Resource(self.key.clone()), &error));
         }
         Ok(again.map_or(verdict, Verdict::Retry))
+    }
+
+    /// A word more on what holds it, where targets rest though it does not any more.
+    fn with_rest(&self, mut message: String) -> String {
+        if self.hub.catalog.targets_of(self.key).values().any(|target| target.spec.suspend) {
+            message.push_str("; what was suspended stays so until then");
+        }
+        message
     }
 
     fn say_refused(&self, told: &str) -> String {
@@ -318,7 +330,7 @@ impl Pass<'_> {
         let more = leaving.len() - names.len();
         let more = if more > 0 { format!(" and {more} more") } else { String::new() };
         let message = format!(
-            "held: {why} ({}{more}), and the hub changes no target. If this is meant: {}",
+            "held: {why} ({}{more}), and nothing new is delivered. If this is meant: {}",
             names.join(", "),
             approval(self.key, &hash),
         );
@@ -444,6 +456,11 @@ impl Pass<'_> {
 
     /// The revision that it has stays, with what of the policies restrains it.
     async fn restrain(&self, cluster: &str, target: &VidraTarget) -> Result<(), CallError> {
+        // One that goes and is not selected is not made again, and without it the guard would not know of the loss.
+        let goes = target.metadata.deletion_timestamp.is_some();
+        if goes && !self.select().targets.contains_key(cluster) && !mutants::is(Mutant::GuardForgets) {
+            return Ok(());
+        }
         let spec = match target.spec.desired {
             Wish::Present if !mutants::is(Mutant::PoliciesWait) => {
                 restrained(&target.spec, &self.resource.spec)
@@ -555,6 +572,11 @@ impl Pass<'_> {
         spec: VidraTargetSpec,
     ) -> Result<(), CallError> {
         if target.metadata.deletion_timestamp.is_some() {
+            // Ours stays on it until it can be made again at once: the guard counts it as long as it is there.
+            if target.finalizers().iter().any(|one| one != FINALIZER) && !mutants::is(Mutant::GuardForgets) {
+                let message = format!("VidraTarget {}", target.name_any());
+                return Err(still_there(target, CallError { class: Class::Conflict, message }));
+            }
             // It ends with its namespace, and so will the VidraResource: the teardown needs it then.
             if !self.hub.api.could_remake(target).await? {
                 return Ok(());

@@ -243,11 +243,19 @@ impl Pass<'_> {
 
     /// What a target says that is left as it is: it or its member is suspended, or does not allow the namespace any more.
     fn at_rest(&self, affirmed: Affirmed) -> Option<Delivery> {
-        let TargetKey { namespace, cluster, .. } = self.key;
+        let TargetKey { namespace, resource, cluster } = self.key;
         let spec = &self.target.spec;
-        let member = self.hub.catalog.member(cluster);
-        if (spec.suspend && spec.desired == Wish::Present) || member.as_deref().is_some_and(is_at_rest) {
-            return Some(Delivery::Suspended);
+        if self.hub.catalog.member(cluster).as_deref().is_some_and(is_at_rest) {
+            let message =
+                format!("MemberCluster {cluster} is suspended; set its spec.suspend to false to go on");
+            return Some(Delivery::Suspended { message });
+        }
+        if spec.suspend && spec.desired == Wish::Present {
+            // Nothing wakes it when the VidraResource says otherwise beside a manifest that cannot be read.
+            let message = format!(
+                "VidraResource {resource} was suspended; it goes on when its spec.suspend is false and what it declares can be delivered"
+            );
+            return Some(Delivery::Suspended { message });
         }
         (affirmed == Affirmed::NotAllowed).then(|| Delivery::Revoked {
             message: format!(
@@ -387,9 +395,16 @@ impl Pass<'_> {
         Policy {
             adopt: spec.conflicts.existing != ExistingPolicy::Fail,
             force: spec.conflicts.fields == FieldPolicy::Force,
-            when_empty: spec.namespace_and_crd_deletion == ContainerDeletion::WhenEmpty,
+            when_empty: spec.namespace_and_crd_deletion == ContainerDeletion::WhenEmpty
+                && !self.is_to_retain(),
             drift,
         }
+    }
+
+    /// The VidraResource has Namespaces and CRDs kept now, also where that is not written into the VidraTarget yet.
+    fn is_to_retain(&self) -> bool {
+        let resource = self.hub.catalog.resource(&self.key.resource_key());
+        resource.is_some_and(|now| now.spec.namespace_and_crd_deletion == ContainerDeletion::Retain)
     }
 
     /// Keeps the member as declared.

@@ -137,6 +137,45 @@ fn orphaned_objects_stay_as_they_are_without_a_mark_of_ours() {
 }
 
 #[test]
+fn a_loss_that_is_held_stays_so_when_somebody_deletes_the_target_itself() {
+    scenario(async |world| {
+        world.register(&["berlin"]).await;
+        let alice = world.alice("berlin").await;
+        let settings = At::config_map(&world.ns, "settings");
+        world.deliver("shop", &["berlin"], &config_map("settings", "one")).await;
+        world.ready("shop").await;
+        world.deliver("shop", &[], &config_map("settings", "one")).await;
+        world.resource_says("shop", "Stalled", "True", "RemovalHeld").await;
+
+        let target = At::new("vidra.dev/v1alpha1", "VidraTarget", &world.ns, "shop.berlin");
+        let foreign = "example.org/audit";
+        let both = json!({"metadata": {"finalizers": ["vidra.dev/teardown", foreign]}});
+        world.hub.merge(&target, both).await;
+        world.hub.delete(&target).await;
+        handled(&world, "one").await;
+        let left = world.hub.live(&target).await["metadata"]["finalizers"].clone();
+        let left: Vec<_> = left.as_array().unwrap().iter().filter(|one| **one != foreign).cloned().collect();
+        world.hub.merge(&target, json!({"metadata": {"finalizers": left}})).await;
+        handled(&world, "two").await;
+        world.resource_says("shop", "Stalled", "True", "RemovalHeld").await;
+        assert!(says("one")(&alice.live(&settings).await));
+        world.target("shop", "berlin").await.expect("what the guard counts is there");
+
+        world.deliver("shop", &["berlin"], &config_map("settings", "two")).await;
+        alice.when(&settings, "delivered again", says("two")).await;
+        world.ready("shop").await;
+        world.end().await;
+    });
+}
+
+/// Waits until the hub has looked at the VidraResource again.
+async fn handled(world: &World, token: &str) {
+    world.reconcile_now("shop", token).await;
+    let is = |resource: &Value| resource["status"]["lastHandledReconcileAt"] == token;
+    world.hub.when(&world.resource_at("shop"), token, is).await;
+}
+
+#[test]
 fn losing_the_last_target_is_held_until_exactly_that_is_approved() {
     scenario(async |mut world| {
         world.register(&["berlin"]).await;

@@ -276,6 +276,40 @@ fn what_has_lost_its_stamp_and_was_edited_is_left_so_by_a_revision_that_changes_
 }
 
 #[test]
+fn a_lost_label_is_told_though_another_resource_leaves_the_object() {
+    scenario(async |mut world| {
+        let manifest = config_map("settings", "one");
+        let (alice, settings) = delivered(&world, "Report", &manifest).await;
+        world.deliver("other", &["berlin"], &manifest).await;
+        world.ready("other").await;
+        world.hub.merge(&world.resource_at("other"), json!({"spec": {"drift": {"policy": "Report"}}})).await;
+        let reports = |target: &VidraTarget| target.spec.drift.policy == vidra_api::DriftPolicy::Report;
+        wait_for("Report", SOON, async || {
+            world
+                .target("other", "berlin")
+                .await
+                .filter(reports)
+                .map(|_| ())
+                .ok_or_else(|| "another policy".to_owned())
+        })
+        .await;
+        // A hub that has not seen it with the label compares it with nothing.
+        world.stop_hub().await;
+        alice.merge(&settings, json!({"metadata": {"labels": {"vidra.dev/hub": null}}})).await;
+        world.start_hub().await;
+        told(&world, &[("settings", ChangeKind::OwnershipLost)]).await;
+        world.remove("other").await;
+        world.after_passes(3).await;
+        told(&world, &[("settings", ChangeKind::OwnershipLost)]).await;
+        world.deliver_with("shop", &manifest, spec("Correct")).await;
+        told(&world, &[]).await;
+        let labels = alice.live(&settings).await["metadata"]["labels"].clone();
+        assert!(labels["vidra.dev/hub"].is_string(), "{labels}");
+        world.end().await;
+    });
+}
+
+#[test]
 fn an_object_that_only_bears_the_labels_is_extra_and_never_touched() {
     scenario(async |world| {
         let (alice, settings) = delivered(&world, "Correct", &config_map("settings", "one")).await;

@@ -42,7 +42,8 @@ pub struct MemberClusterSpec {
     /// The Secret that holds the member's kubeconfig.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kubeconfig_secret_ref: Option<KubeconfigSecretRef>,
-    /// Whether the hub leaves the member alone: nothing is applied, repaired or deleted there.
+    /// Whether the hub leaves the member alone: nothing is applied, repaired or deleted there. Deleting the MemberCluster
+    /// acts all the same, by onLeave.
     #[serde(default)]
     pub suspend: bool,
     /// The namespaces of the hub whose VidraResources may go to this member. Unset: those of the setting

@@ -103,7 +103,8 @@ pub struct VidraResourceSpec {
     /// Whether a manifest without any object is meant, and deletes what was delivered. Else it is an error.
     #[serde(default)]
     pub allow_empty: bool,
-    /// Whether the hub leaves the members alone: nothing is applied, repaired or deleted.
+    /// Whether the hub leaves the members alone: nothing is applied, repaired or pruned. Deleting the VidraResource acts
+    /// all the same: to keep the objects, set deletionPolicy: Orphan first.
     #[serde(default)]
     pub suspend: bool,
 }

@@ -66,10 +66,14 @@ pub enum Mutant {
     RevokedGoes,
     /// What holds a VidraResource holds up its target on a member that leaves.
     RestHoldsLeaving,
+    /// A VidraTarget that somebody deletes is let go though it cannot be made again, and the guard counts one less.
+    GuardForgets,
     /// What restrains the hub waits for a manifest that can be read.
     PoliciesWait,
     /// What goes does so by the policy that was delivered with the revision.
     GoesByOldPolicy,
+    /// What one VidraResource leaves to another counts as seen, though no watch shows it.
+    HiddenIsSeen,
     /// What has lost its stamp is declared otherwise by any other revision.
     RevisionRepairs,
     /// A write of one target that is refused ends the pass, for all others.
@@ -283,7 +287,7 @@ impl Mutant {
     ];
 
     /// Those that take away one guard each; docs/reference/safety.md names the test that notices.
-    pub const GUARDS: [Mutant; 113] = [
+    pub const GUARDS: [Mutant; 115] = [
         Mutant::ReachUnasked,
         Mutant::StatusAlone,
         Mutant::VersionOnce,
@@ -302,8 +306,10 @@ impl Mutant {
         Mutant::AnyStamp,
         Mutant::RevokedGoes,
         Mutant::RestHoldsLeaving,
+        Mutant::GuardForgets,
         Mutant::PoliciesWait,
         Mutant::GoesByOldPolicy,
+        Mutant::HiddenIsSeen,
         Mutant::RevisionRepairs,
         Mutant::RefusalEndsPass,
         Mutant::TwinsTakeAway,

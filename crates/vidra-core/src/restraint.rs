@@ -30,10 +30,10 @@ fn drift(held: &DriftSpec, asked: &DriftSpec) -> DriftSpec {
         next.policy = asked.policy;
     }
     next.yield_to = held.yield_to.min(asked.yield_to);
-    // One that cannot be read says nothing, and would hold up the target after it was put right.
-    next.ignore.retain(|rule| asked.ignore.contains(rule) || is_readable(rule));
-    next.ignore.extend(asked.ignore.iter().filter(|rule| !held.ignore.contains(rule)).cloned());
-    next.ignore.truncate(IGNORES_MAX);
+    let before = held.ignore.iter().filter(|rule| !asked.ignore.contains(rule));
+    // A target whose rules cannot be read is neither compared nor repaired.
+    let readable = asked.ignore.iter().chain(before).filter(|rule| is_readable(rule));
+    next.ignore = readable.take(IGNORES_MAX).cloned().collect();
     next
 }
 
@@ -101,11 +101,11 @@ mod tests {
     }
 
     #[test]
-    fn a_rule_that_cannot_be_read_goes_when_nobody_asks_for_it_any_more() {
+    fn a_rule_that_cannot_be_read_stops_no_repair() {
         let rule = |path: &str| json!({"drift": {"ignore": [{"target": {}, "paths": [path]}]}});
         let (bad, good) = (rule("no path"), rule(".a"));
+        assert_eq!(restrained(&target(&good), &resource(&bad)), target(&good));
         assert_eq!(restrained(&target(&bad), &resource(&good)), target(&good));
-        assert_eq!(restrained(&target(&bad), &resource(&bad)), target(&bad));
     }
 
     #[test]
@@ -116,6 +116,7 @@ mod tests {
         };
         let next = restrained(&target(&rules(0)), &resource(&rules(20)));
         assert_eq!(next.drift.ignore.len(), IGNORES_MAX);
-        assert_eq!(next.drift.ignore[..20], resource(&rules(0)).drift.ignore[..]);
+        assert_eq!(next.drift.ignore[..20], resource(&rules(20)).drift.ignore[..], "first what is asked for");
+        assert_eq!(restrained(&next, &resource(&rules(20))), next);
     }
 }

@@ -218,12 +218,22 @@ impl Actor<'_> {
         match self.session.call(self.token, "release", about, api.patch(&key.name, &params, &patch)).await {
             Ok(answer) if self.is_marked(&answer) => self.release(api, gvk, key, &answer, true).await,
             Ok(answer) => {
-                self.fold(gvk, answer, Source::Read);
+                self.leave_to_others(gvk, answer);
                 Ok(Outcome::Gone)
             }
             Err(error) if error.is_invalid() => self.release(api, gvk, key, &live, true).await,
             Err(error) => self.gone_or(api, key, error).await,
         }
+    }
+
+    /// What others keep: without the hub's label no watch shows it to them, and they are told that it is hidden.
+    fn leave_to_others(&self, gvk: &Gvk, live: Live) {
+        let is_seen = live.json["metadata"]["labels"][HUB_LABEL] == *self.owner.hub.as_ref();
+        if is_seen || mutants::is(Mutant::HiddenIsSeen) {
+            return self.fold(gvk, live, Source::Read);
+        }
+        let targets = self.session.records.tell_hidden(gvk, live);
+        self.session.wake(targets, Some(&self.owner.hash));
     }
 
     /// Another VidraResource of this hub applies it too, one that the hub knows.
@@ -268,7 +278,7 @@ impl Actor<'_> {
         let (about, patch) = (self.changing(key), Patch::Merge(&body));
         match self.session.call(self.token, "release", about, api.patch(&key.name, &params, &patch)).await {
             Ok(live) if others => {
-                self.fold(gvk, live, Source::Read);
+                self.leave_to_others(gvk, live);
                 Ok(Outcome::Gone)
             }
             Ok(live) => {

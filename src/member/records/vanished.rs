@@ -150,8 +150,8 @@ impl Records {
         targets
     }
 
-    /// A read found the object without the label by which it is seen.
-    pub fn tell_hidden(&self, gvk: &Gvk, mut live: Live) {
+    /// A read found the object without the label by which it is seen. Whose it is.
+    pub fn tell_hidden(&self, gvk: &Gvk, mut live: Live) -> Vec<TargetKey> {
         complete_type(gvk, &mut live.json);
         let key = ObjectKey::new(gvk, live.meta_text("namespace"), live.meta_text("name"));
         let mut inner = self.inner.lock();
@@ -163,8 +163,10 @@ impl Records {
         let before = before.unwrap_or_default();
         let views = self.views(&key, &live, Source::Read, (before, false), &inner.owners);
         inner.vanish(&key);
+        let owners = views.iter().map(|view| view.owner.clone()).collect();
         let hidden_at = live.resource_version().parse().unwrap_or(u64::MAX);
         inner.vanished.insert(key, Vanished { uid, views, told: Some(Told::Hidden), hidden_at });
+        targets_of(&owners, &inner.owners)
     }
 
     /// Contact was lost: what a read told before may not be so any more.

@@ -99,6 +99,10 @@ impl Pass<'_> {
             // By the word that holds now: what goes waits for no manifest.
             let namespace_and_crd_deletion = match mutants::is(Mutant::GoesByOldPolicy) {
                 true => target.spec.namespace_and_crd_deletion,
+                // Whose namespace is not allowed there any more has no say in it but to keep.
+                false if revoke::is_revoked(self.hub, &key) => {
+                    target.spec.namespace_and_crd_deletion.min(self.resource.spec.namespace_and_crd_deletion)
+                }
                 false => self.resource.spec.namespace_and_crd_deletion,
             };
             let spec = VidraTargetSpec {

@@ -77,9 +77,9 @@ impl Pass<'_> {
     pub(super) async fn before(
         &self,
         session: &Session,
+        desired: &Desired,
         suspects: &Suspects,
-        live: &BTreeMap<ObjectKey, Live>,
-        vanished: &BTreeMap<ObjectKey, Vanished>,
+        (live, vanished): (&BTreeMap<ObjectKey, Live>, &BTreeMap<ObjectKey, Vanished>),
         delivered: bool,
     ) -> BTreeMap<ObjectKey, Option<DeclaredHash>> {
         let applied = |key, uid: &Uid| match live.get(key) {
@@ -93,8 +93,15 @@ impl Pass<'_> {
             return BTreeMap::new();
         }
         let before = self.target.status.as_ref().and_then(|status| status.revision.as_deref());
-        let Some(before) = before else { return BTreeMap::new() };
-        let Ok((before, _)) = self.rendered(session, before).await else { return BTreeMap::new() };
+        let before = match before {
+            Some(before) => self.rendered(session, before).await.ok(),
+            None => None,
+        };
+        let Some((before, _)) = before else {
+            // What nobody can tell is left as it is.
+            let as_wanted = |key: &ObjectKey| desired.wants.get(key).map(|want| want.hash);
+            return unknown().map(|(key, _)| (key.clone(), as_wanted(key))).collect();
+        };
         let declared = |key: &ObjectKey| before.objects.get(key).map(|declared| declared.hash);
         unknown().map(|(key, _)| (key.clone(), declared(key))).collect()
     }

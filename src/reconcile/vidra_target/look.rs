@@ -78,7 +78,7 @@ impl Pass<'_> {
         proven(inventory, wants, live);
         let suspects = Suspects::of(wants, live, inventory);
         let vanished = vanished(session, owner, &suspects, live);
-        let before = self.before(session, &suspects, live, &vanished, delivered).await;
+        let before = self.before(session, desired, &suspects, (live, &vanished), delivered).await;
         let mut declared = Beside::new(wants);
         let gone = inventory.keys().filter(|key| declared.get(key).is_none());
         let handovers = self.handovers(session, gone);

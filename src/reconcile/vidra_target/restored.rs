@@ -91,7 +91,8 @@ impl Pass<'_> {
         let so = format!("on {cluster} were applied from later declarations than this hub has");
         let what = format!(
             "it seems to be restored from an older backup, and nothing is written there. Apply the later VidraResources, or \
-             annotate the MemberCluster: {CONFIRM}={CONFIRM_RESTORE}"
+             take this hub's state for the right one: kubectl annotate membercluster {cluster} --overwrite \
+             {CONFIRM}={CONFIRM_RESTORE}"
         );
         // The same words whichever target says so.
         self.hub.events.say(

@@ -54,8 +54,11 @@ pub enum Delivery {
         /// Why, and what to do.
         message: String,
     },
-    /// A person suspended it.
-    Suspended,
+    /// A person suspended it, its VidraResource or its member.
+    Suspended {
+        /// Which, and what to do.
+        message: String,
+    },
     /// The member does not allow the namespace any more: it is left as it is, and nobody waits for it.
     Revoked {
         /// Where, and what to do.
@@ -132,7 +135,7 @@ pub fn target_status(before: &VidraTargetStatus, facts: &TargetFacts<'_>) -> Vid
     status.message = (!message.is_empty()).then(|| clip(&message, MESSAGE_MAX));
     let known = !matches!(
         facts.delivery,
-        Delivery::Unreachable { .. } | Delivery::Suspended | Delivery::Revoked { .. }
+        Delivery::Unreachable { .. } | Delivery::Suspended { .. } | Delivery::Revoked { .. }
     );
     if known {
         (status.objects, status.ready) = (facts.objects, facts.ready);
@@ -235,7 +238,7 @@ fn conditions(
 
 pub(super) fn state(facts: &TargetFacts<'_>) -> (TargetState, &'static str, String) {
     match &facts.delivery {
-        Delivery::Suspended => (TargetState::Suspended, "Suspended", String::new()),
+        Delivery::Suspended { message } => (TargetState::Suspended, "Suspended", message.clone()),
         Delivery::Revoked { message } => (TargetState::Suspended, NOT_ALLOWED, message.clone()),
         Delivery::TornDown => (TargetState::Terminating, "Removed", String::new()),
         Delivery::TearingDown { reason, message } => (TargetState::Terminating, reason, message.clone()),
@@ -291,6 +294,10 @@ pub(super) mod tests {
         }
     }
 
+    fn suspended() -> Delivery {
+        Delivery::Suspended { message: "why".into() }
+    }
+
     #[test]
     fn equal_facts_give_an_equal_status_however_late() {
         let first = target_status(&VidraTargetStatus::default(), &facts(Delivery::Applied, 10));
@@ -328,7 +335,7 @@ pub(super) mod tests {
             (Delivery::Applied, Some(HealthStatus::InProgress), TargetState::Progressing),
             (Delivery::Applied, Some(HealthStatus::Failed), TargetState::Failed),
             (Delivery::Waiting { reason: "Syncing", message: String::new() }, None, TargetState::Waiting),
-            (Delivery::Suspended, None, TargetState::Suspended),
+            (suspended(), None, TargetState::Suspended),
         ];
         for (delivery, health, state) in cases {
             let unready = health.map_or_else(Unready::default, |health| unready::tests::one("web", health));
@@ -353,7 +360,7 @@ pub(super) mod tests {
         assert_eq!((told.objects, told.message.map(|text| text.chars().count())), (2, Some(MESSAGE_MAX)));
         let silent = || Delivery::Unreachable { reason: "NoAnswer", message: String::new() };
         let revoked = Delivery::Revoked { message: "not allowed".into() };
-        for delivery in [silent(), Delivery::Suspended, revoked] {
+        for delivery in [silent(), suspended(), revoked] {
             assert_eq!(target_status(&first, &facts(delivery, 5)).removing, first.removing);
         }
         let leaving = TargetFacts { leaving: true, ..facts(silent(), 5) };
@@ -445,7 +452,7 @@ pub(super) mod tests {
             (waiting, false, TargetState::Waiting, "WaitingForWave", Some("Contention")),
             (refused, true, TargetState::Failed, "Invalid", Some("Invalid")),
             (silent, true, TargetState::Unknown, "NoAnswer", None),
-            (Delivery::Suspended, true, TargetState::Suspended, "Suspended", None),
+            (suspended(), true, TargetState::Suspended, "Suspended", None),
             (
                 Delivery::Revoked { message: String::new() },
                 true,

@@ -257,7 +257,7 @@ pub(super) mod tests {
         assert_eq!((first.unready.len(), first.unready_total), (1, None));
         assert_eq!(target_status(&first, &late), first, "nothing moves by itself");
         let silent = || Delivery::Unreachable { reason: "NoAnswer", message: String::new() };
-        for delivery in [silent(), Delivery::Suspended] {
+        for delivery in [silent(), Delivery::Suspended { message: String::new() }] {
             let after = target_status(&first, &with(delivery.clone(), Unready::default()));
             assert_eq!(after.unready, first.unready, "{delivery:?}");
         }
