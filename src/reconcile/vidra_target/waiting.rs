@@ -113,7 +113,7 @@ fn unknown(unresolved: &Unresolved, desired: &Desired) -> String {
             "its CRD is in this manifest and comes in wave {}, behind wave {wave}: give the CRD that wave or an earlier one",
             crd.directives.wave
         ),
-        Some(_) => "its CRD is in this manifest and does not serve it: correct one of the two".to_owned(),
+        Some(_) => "its CRD is in this manifest, and does not serve it, or is gone there and spec.drift.policy leaves that so: correct one of the two, or set the policy to Correct".to_owned(),
         None => "install its CRD there, or correct apiVersion and kind".to_owned(),
     };
     format!("{place}: the member does not know {gvk} (object {name:?}); {cure}")

@@ -92,7 +92,11 @@ impl Walk {
     fn differs(&self) -> Vec<String> {
         let mut wrong = self.world.observer.differs();
         for name in self.declared.keys() {
-            let is_left = || self.is_unproved(name) || self.says(name, "ObjectsMissing");
+            // Of a CRD that is gone and left so nothing can be made.
+            let is_left = || {
+                let says = |reason| self.says(name, reason);
+                self.is_unproved(name) || says("ObjectsMissing") || says("KindUnknown")
+            };
             if !ready(&self.world, name) && (self.corrects || !is_left()) {
                 let status = self.world.resource(name).unwrap_or_default()["status"].clone();
                 wrong.push(format!("{name} is not ready: {status}"));
