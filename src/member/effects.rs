@@ -40,7 +40,7 @@ use super::{
 use crate::desired::Desired;
 
 use self::{
-    look::{LOOKS, changed_meanwhile},
+    look::{LOOKS, Would, changed_meanwhile},
     recreate::Was,
     remove::Parting,
 };
@@ -330,7 +330,7 @@ impl Actor<'_> {
         self.or_change_immutable(declared, uid, step, Was::Shared).await
     }
 
-    /// Asks what an apply would change, and applies only when it would change a value.
+    /// Asks what an apply would change, and applies only when it would change a value, or whose one is.
     async fn verify(&self, declared: &Declared, uid: &str, force: bool) -> Step {
         // Until what is read is compared: a baseline from it must not hide a later change.
         let _flight = Flight::begin(self.session, &declared.key);
@@ -348,9 +348,13 @@ impl Actor<'_> {
                 Some(Drift::Differs) => return self.bring_boxed(declared, &drifted).await,
                 _ => {}
             }
-            match self.is_as_left(declared, uid, &live_json).await {
-                Ok(Some(true)) => return Ok(Outcome::Applied { uid: live_uid, corrected: false }),
-                Ok(Some(false)) => return self.bring_boxed(declared, &drifted).await,
+            match self.would(declared, uid, &live_json).await {
+                Ok(Some(Would::Nothing)) => return Ok(Outcome::Applied { uid: live_uid, corrected: false }),
+                Ok(Some(Would::Own)) => {
+                    let own = Action::Apply { uid: uid.into(), why: Why::Changed, force };
+                    return self.bring_boxed(declared, &own).await;
+                }
+                Ok(Some(Would::Change)) => return self.bring_boxed(declared, &drifted).await,
                 Ok(None) => {}
                 Err(error) => {
                     return self.or_change_immutable(declared, uid, Err(error), Was::Ours).await;

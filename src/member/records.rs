@@ -360,7 +360,7 @@ impl Records {
         owners: &BTreeMap<OwnerHash, Owner>,
     ) -> Views {
         let metadata = &live.json["metadata"];
-        let mut entries = self.own_entries(&live.json);
+        let entries = self.own_entries(&live.json);
         let mut all: BTreeSet<OwnerHash> = entries.keys().cloned().collect();
         all.extend(labelled_owners(metadata, owners));
         all.extend(before.iter().map(|view| view.owner.clone()));
@@ -375,7 +375,13 @@ impl Records {
                     spared.zip(body).is_some_and(|(spared, body)| spared.is_disturbed(&live.json, body, own))
                 };
                 let label = owner.label_key();
-                let entry = entries.remove(&owner);
+                let entry = entries.get(&owner).cloned();
+                // With another VidraResource that alone holds it now a value would go.
+                let is_lost_to_others = |entry: &FieldSet, set: &FieldSet| {
+                    let mut others = entries.iter().filter(|(other, _)| **other != owner);
+                    let lost = set.lost_in(entry);
+                    others.any(|(_, other)| lost.iter().any(|path| other.holds(path)))
+                };
                 let proof = entry.as_ref().is_some_and(|set| fields::owns_label(set, &label))
                     && !metadata["labels"][&label].is_null();
                 let stamp = metadata["annotations"][&label].as_str().and_then(Stamp::parse);
@@ -410,7 +416,11 @@ impl Records {
                             && !spare::is_yielded(spared, &live.json, body, (&set, values)))
                             || (entry != set && self.is_filled(&seen, body, known))
                             || disturbed(&entry);
-                        Base::Known { set, values, drifted }
+                        let alone = drifted || same_version || entries.len() == 1 || entry == set;
+                        match alone || !is_lost_to_others(&entry, &set) {
+                            true => Base::Known { set, values, drifted },
+                            false => Base::Stale,
+                        }
                     }
                     (Some(set), None) => {
                         let values = fields::values_hash(&seen, &set, body);

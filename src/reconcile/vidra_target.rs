@@ -24,6 +24,7 @@ use kube::ResourceExt;
 use tokio::time::Instant;
 use vidra_api::{
     ContainerDeletion, ExistingPolicy, FieldPolicy, MemberCluster, OverrideInputs, VidraTarget,
+    VidraTargetSpec,
     labels::{FORGET, TAKE_OVER_FROM},
     names::{OwnerHash, field_manager},
     target::Desired as Wish,
@@ -36,8 +37,8 @@ use vidra_core::{
     status::Delivery,
 };
 
-pub(super) use self::{handover::Undeclared, regain::may_have_delivered};
 use self::{
+    drifting::Whole,
     handover::{asks_again, stays},
     lately::Lately,
     look::Scene,
@@ -45,6 +46,7 @@ use self::{
     regain::{Regained, with_found},
     report::is_done,
 };
+pub(super) use self::{handover::Undeclared, regain::may_have_delivered};
 use super::{
     Hub, RETRY_MOST, RETRY_RARELY,
     affirm::{Affirmed, RESOURCE_MISSING, affirm, let_stay},
@@ -313,14 +315,42 @@ impl Pass<'_> {
         }
     }
 
-    /// Renders the revision for this member.
+    /// Renders for this member what it is to have.
     async fn desired(&self, session: &Session) -> Result<(Arc<Desired>, bool), Delivery> {
-        self.rendered(session, &self.target.spec.revision).await
+        let VidraTargetSpec { revision, namespace, overrides, .. } = &self.target.spec;
+        self.rendered(session, (revision, namespace), |_| overrides.clone()).await
     }
 
-    /// The same of any revision.
-    async fn rendered(&self, session: &Session, revision: &str) -> Result<(Arc<Desired>, bool), Delivery> {
-        let spec = &self.target.spec;
+    /// The same of what was applied whole last.
+    async fn whole_before(&self, session: &Session) -> Whole {
+        let status = self.target.status.as_ref().filter(|status| status.observed_generation.is_some());
+        let Some(status) = status else { return Whole::Unknown };
+        let Some(revision) = &status.revision else { return Whole::Nothing };
+        let namespace = status.namespace.as_ref();
+        // Since then it was to go.
+        if namespace.is_some() && status.recalls != self.target.spec.recalls {
+            return Whole::Nothing;
+        }
+        let inputs = |parsed: &Parsed| match namespace {
+            Some(_) => status.overrides.clone(),
+            // A version wrote the status that did not tell: those that it takes now.
+            None => self.hub.catalog.member(&self.key.cluster).and_then(|member| {
+                let (name, labels) = (&*self.key.cluster, member.labels());
+                parsed.overrides.inputs(&Cluster { name, labels, values: &member.spec.values })
+            }),
+        };
+        let content = (&**revision, &**namespace.unwrap_or(&self.target.spec.namespace));
+        let rendered = self.rendered(session, content, inputs).await;
+        rendered.map_or(Whole::Unknown, |(desired, _)| Whole::These(desired))
+    }
+
+    /// Renders a revision as in this namespace, with these inputs for its overrides.
+    async fn rendered(
+        &self,
+        session: &Session,
+        (revision, namespace): (&str, &str),
+        inputs: impl FnOnce(&Parsed) -> Option<OverrideInputs>,
+    ) -> Result<(Arc<Desired>, bool), Delivery> {
         let failed = |error: RevisionError| Delivery::Failed {
             reason: error.unavailable(),
             message: error.to_string(),
@@ -328,20 +358,13 @@ impl Pass<'_> {
         };
         let resource = self.key.resource_key();
         let parsed = self.hub.revisions.get(&self.hub.api, &resource, revision).await.map_err(failed)?;
-        // Inputs are for the overrides of one revision; for an earlier one they are those that it takes now.
-        let inputs = match revision == spec.revision {
-            true => spec.overrides.clone(),
-            false => self.hub.catalog.member(&self.key.cluster).and_then(|member| {
-                let (name, labels) = (&*self.key.cluster, member.labels());
-                parsed.overrides.inputs(&Cluster { name, labels, values: &member.spec.values })
-            }),
-        };
-        let inputs = inputs.as_ref();
-        let mut desired = self.render(&parsed, inputs, &session.kinds()).await.map_err(failed)?;
+        let inputs = inputs(&parsed);
+        let content = (namespace, inputs.as_ref());
+        let mut desired = self.render(&parsed, content, &session.kinds()).await.map_err(failed)?;
         if !desired.unresolved.is_empty()
             && let Ok(kinds) = session.rediscover().await
         {
-            desired = self.render(&parsed, inputs, &kinds).await.map_err(failed)?;
+            desired = self.render(&parsed, content, &kinds).await.map_err(failed)?;
         }
         Ok((desired, parsed.create_namespaces))
     }
@@ -349,14 +372,15 @@ impl Pass<'_> {
     async fn render(
         &self,
         parsed: &Parsed,
-        inputs: Option<&OverrideInputs>,
+        (namespace, inputs): (&str, Option<&OverrideInputs>),
         kinds: &Kinds,
     ) -> Result<Arc<Desired>, RevisionError> {
         let scope_of = |gvk: &Gvk| kinds.get(gvk).map(|(_, scope)| *scope);
         // What is delivered has more room: after a restart it is not to wait behind what is new.
         let bounds = self.hub.tuning.now().bounds;
-        let bounds = if self.is_delivered() { bounds.wider() } else { bounds };
-        let (key, namespace) = (self.key.resource_key(), &self.target.spec.namespace);
+        let had = self.target.status.as_ref().and_then(|status| status.revision.as_ref());
+        let bounds = if had == Some(&parsed.name) { bounds.wider() } else { bounds };
+        let key = self.key.resource_key();
         let cluster = (&*self.key.cluster, inputs);
         self.hub.revisions.render(&key, parsed, namespace, &scope_of, cluster, bounds).await
     }
@@ -432,7 +456,7 @@ impl Pass<'_> {
             true => Cow::Borrowed(&desired.wants),
             false => Cow::Owned(blind.seen(&desired.wants)),
         };
-        let (delivered, revisit) = (self.is_delivered(), self.is_revisit_due());
+        let (delivered, revisit) = (self.target.is_delivered(), self.is_revisit_due());
         let mut scene = Scene { session, owner: &owner, desired, blind: &blind, wants, delivered, revisit };
         let live = scene.live();
         let held = self.written(&scene);
@@ -575,12 +599,6 @@ impl Pass<'_> {
         }
         self.conclude(delivery, &desired, None, &report).await?;
         Ok(report.verdict.or_else(|| asks_again(&plan)).unwrap_or(Verdict::Done(None)))
-    }
-
-    /// This very revision was applied whole before.
-    fn is_delivered(&self) -> bool {
-        let status = self.target.status.as_ref();
-        status.and_then(|status| status.revision.as_deref()) == Some(&*self.target.spec.revision)
     }
 
     /// Once after a start, and as often as all is listed though watches tell.

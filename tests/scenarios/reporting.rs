@@ -276,6 +276,67 @@ fn what_has_lost_its_stamp_and_was_edited_is_left_so_by_a_revision_that_changes_
 }
 
 #[test]
+fn what_is_gone_is_made_again_where_the_input_of_an_override_has_changed_since() {
+    scenario(async |mut world| {
+        world.register(&["berlin"]).await;
+        let region = |region: &str| json!({"metadata": {"labels": {"region": region}}});
+        world.hub.merge(&world.member_at("berlin"), region("eu")).await;
+        let mut spec = spec("Report");
+        spec["overrides"] = json!([{"target": {"kind": "ConfigMap", "name": "settings"},
+            "set": [{"path": ".data.key", "expression": "cluster.labels['region']"}]}]);
+        let manifest = config_map("beside", "one") + &config_map("settings", "one");
+        world.deliver_with("shop", &manifest, spec).await;
+        world.ready("shop").await;
+        let (alice, settings) = (world.alice("berlin").await, At::config_map(&world.ns, "settings"));
+        assert!(says("eu")(&alice.live(&settings).await));
+
+        // While the hub is away, so that nobody has seen as what they were applied.
+        world.stop_hub().await;
+        alice.delete(&settings).await;
+        alice.delete(&At::config_map(&world.ns, "beside")).await;
+        world.hub.merge(&world.member_at("berlin"), region("asia")).await;
+        let mark = world.mark();
+        world.start_hub().await;
+        alice.when(&settings, "made with the new label's value", says("asia")).await;
+        told(&world, &[("beside", ChangeKind::Missing)]).await;
+        world.after_passes(3).await;
+        assert_eq!(world.writes("berlin", &mark).len(), 1, "what is declared as before stays gone");
+        world.end().await;
+    });
+}
+
+#[test]
+fn what_is_gone_is_made_again_where_another_namespace_was_declared_meanwhile() {
+    scenario(async |mut world| {
+        let manifest = config_map("settings", "one");
+        let within = |namespace: &str| {
+            let mut spec = spec("Report");
+            spec["targets"][0]["namespace"] = json!(namespace);
+            spec["prune"] = json!(false);
+            spec
+        };
+        let (first, second) = (world.ns.clone(), format!("{}-b", world.ns));
+        world.register(&["berlin"]).await;
+        world.deliver_with("shop", &manifest, within(&first)).await;
+        world.ready("shop").await;
+        let (alice, settings) = (world.alice("berlin").await, At::config_map(&first, "settings"));
+        alice.live(&settings).await;
+        world.deliver_with("shop", &manifest, within(&second)).await;
+        alice.when(&At::config_map(&second, "settings"), "made", says("one")).await;
+        world.ready("shop").await;
+
+        world.stop_hub().await;
+        alice.delete(&settings).await;
+        world.start_hub().await;
+        world.after_passes(2).await;
+        world.deliver_with("shop", &manifest, within(&first)).await;
+        alice.when(&settings, "made again", says("one")).await;
+        told(&world, &[]).await;
+        world.end().await;
+    });
+}
+
+#[test]
 fn a_lost_label_is_told_though_another_resource_leaves_the_object() {
     scenario(async |mut world| {
         let manifest = config_map("settings", "one");

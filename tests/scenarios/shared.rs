@@ -122,6 +122,32 @@ fn of_two_resources_that_apply_an_object_the_older_changes_it_and_the_other_is_t
 }
 
 #[test]
+fn who_lost_a_field_to_another_resource_owns_it_again_once_they_agree_and_keeps_it_when_that_one_goes() {
+    scenario(async |world| {
+        let (alice, settings) = shared(&world).await;
+        let first = |value: &str| config_map("settings", value) + &config_map("first", "one");
+        world.deliver("first", &["berlin"], &first("two")).await;
+        alice.when(&settings, "changed by the older one", says("two")).await;
+        world.target_is("second", "berlin", TargetState::Failed, "SharedObjectConflict").await;
+        world.deliver("first", &["berlin"], &first("one")).await;
+        let owners = |live: &Value| {
+            let entries = live["metadata"]["managedFields"].as_array().unwrap();
+            entries.iter().filter(|entry| !entry["fieldsV1"]["f:data"]["f:key"].is_null()).count()
+        };
+        alice.when(&settings, "owned by both", |live| says("one")(live) && owners(live) == 2).await;
+        world.ready("first").await;
+        world.ready("second").await;
+
+        world.remove("first").await;
+        let let_go = |live: &Value| !marks(live).iter().any(|mark| mark.ends_with("/first"));
+        let live = alice.when(&settings, "let go by the first", let_go).await;
+        assert!(says("one")(&live), "{live}");
+        world.ready("second").await;
+        world.end().await;
+    });
+}
+
+#[test]
 fn an_object_that_two_resources_declare_alike_stays_until_both_are_gone() {
     scenario(async |world| {
         let (alice, settings) = shared(&world).await;

@@ -10,7 +10,7 @@ use crate::{MemberCluster, VidraInventory, VidraResource, VidraTarget, labels::S
 
 /// The number of the schemas, which each CRD bears as an annotation. It is raised with each change of a schema: a hub
 /// does not start where one has a lower number than its own.
-pub const SCHEMA: u32 = 1;
+pub const SCHEMA: u32 = 2;
 
 /// Every CRD of the hub, in the order of their names.
 #[must_use]

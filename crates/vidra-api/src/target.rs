@@ -121,6 +121,18 @@ impl VidraTargetSpec {
 }
 
 impl VidraTarget {
+    /// Just what it asks for was applied whole: this revision, in this namespace, with these inputs.
+    pub fn is_delivered(&self) -> bool {
+        let (spec, status) = (&self.spec, self.status.as_ref());
+        status.is_some_and(|status| {
+            status.revision.as_ref() == Some(&spec.revision)
+                && status.namespace.as_ref().is_none_or(|namespace| {
+                    (namespace, &status.overrides, status.recalls)
+                        == (&spec.namespace, &spec.overrides, spec.recalls)
+                })
+        })
+    }
+
     /// What an approval of its removal names: this target, this time.
     pub fn removal_id(&self) -> String {
         let uid = self.metadata.uid.as_deref().unwrap_or_default();
@@ -225,6 +237,17 @@ pub struct VidraTargetStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = schema::REVISION_MAX))]
     pub revision: Option<String>,
+    /// The spec.namespace with which that revision was applied whole. Unset: a version wrote this that did not tell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = schema::LABEL_MAX))]
+    pub namespace: Option<String>,
+    /// The spec.overrides with which that revision was applied whole.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub overrides: Option<OverrideInputs>,
+    /// The spec.recalls with which that revision was applied whole: what has gone by the hub's own hand since is news again.
+    #[serde(default, skip_serializing_if = "is_never")]
+    #[schemars(range(min = 0))]
+    pub recalls: i32,
     /// The highest metadata.generation of the VidraResource at which the objects were applied, as of when all
     /// were as declared. An object from a later one shows that the hub was restored from an older backup.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -389,7 +412,7 @@ mod tests {
             },
             "status": {
                 "observedGeneration": 2, "state": "Waiting", "drift": "InSync", "revision": "00ff",
-                "appliedGeneration": 7,
+                "namespace": "shop", "overrides": {"apply": [1], "labels": {"region": "eu"}}, "recalls": 1, "appliedGeneration": 7,
                 "objects": 12, "ready": 11, "drifted": 1,
                 "unready": [{"group": "apps", "kind": "Deployment", "namespace": "shop", "name": "web",
                     "health": "InProgress", "note": "waits"}],

@@ -153,8 +153,8 @@ pub struct PlanInput<'a> {
     pub live: &'a BTreeMap<ObjectKey, Live>,
     /// What is known of objects that the inventory knows by a uid and that are not in `live`.
     pub vanished: &'a BTreeMap<ObjectKey, Vanished>,
-    /// As what the revision before declared objects of which nobody has seen as what they were applied. `None`: it did
-    /// not declare this one.
+    /// As what the revision that was applied whole last declared objects that are gone, or of which nobody has seen as what
+    /// they were applied. `None`: it did not declare this one.
     pub before: &'a BTreeMap<ObjectKey, Option<DeclaredHash>>,
     /// What is not to be removed as such, of what the inventory holds and is not wanted.
     pub handovers: &'a BTreeMap<ObjectKey, Handover>,

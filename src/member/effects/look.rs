@@ -8,11 +8,23 @@ use vidra_core::{fields, plan::Drift, render::Declared};
 use super::{Actor, Outcome, Patch, PatchParams, Step};
 use crate::member::{
     error::{CallError, Class},
+    owner::other_owners_of,
     records::{Flight, Source},
 };
 
 /// An object is read and compared so often while another owner changes it in between.
 pub(super) const LOOKS: usize = 3;
+
+/// What an apply would do to what was read.
+pub(super) enum Would {
+    /// Nothing.
+    Nothing,
+    /// The values stay, and some of them that only another VidraResource holds now would be this one's too: else they go with
+    /// that one.
+    Own,
+    /// Values change.
+    Change,
+}
 
 impl Actor<'_> {
     /// One read, and where that does not tell one dry run; the answer is kept in the records.
@@ -35,7 +47,7 @@ impl Actor<'_> {
             self.fold(&declared.gvk, live, Source::Read);
             let view = records.view(&self.owner.hash, &declared.key, self.desired);
             if view.is_none_or(|view| !view.proof || view.drift != Drift::Unsure)
-                || self.is_as_left(declared, uid, &json).await?.is_some()
+                || self.would(declared, uid, &json).await?.is_some()
             {
                 return Ok(Outcome::Seen);
             }
@@ -43,14 +55,13 @@ impl Actor<'_> {
         Err(changed_meanwhile())
     }
 
-    /// Whether an apply would change a value of what was read. Either way it is known from then on what an apply
-    /// would leave. `None`: the object was changed meanwhile.
-    pub(super) async fn is_as_left(
+    /// What an apply would do to what was read, which is known from then on. `None`: the object was changed meanwhile.
+    pub(super) async fn would(
         &self,
         declared: &Declared,
         uid: &str,
         live: &Value,
-    ) -> Result<Option<bool>, CallError> {
+    ) -> Result<Option<Would>, CallError> {
         let mut body = self.marked(declared, &self.plain_for(declared, live));
         body["metadata"]["uid"] = uid.into();
         let params = PatchParams { dry_run: true, ..self.params(true) };
@@ -60,10 +71,15 @@ impl Actor<'_> {
             .session
             .call(self.token, "verify", about, api.patch(&declared.key.name, &params, &patch))
             .await?;
-        let entry = fields::own_apply_entry(&would.json, &self.owner.manager);
-        let Some(set) = entry.and_then(|entry| fields::FieldSet::from_fields_v1(entry).ok()) else {
-            return Ok(Some(false));
+        let owned = |json, manager: &str| {
+            let entry = fields::own_apply_entry(json, manager);
+            entry.and_then(|entry| fields::FieldSet::from_fields_v1(entry).ok())
         };
+        let manager = &self.owner.manager;
+        let Some(set) = owned(&would.json, manager) else { return Ok(Some(Would::Change)) };
+        let lost = owned(live, manager).map(|now| set.lost_in(&now)).unwrap_or_default();
+        let mut others = other_owners_of(live, self.owner).into_iter().filter_map(|other| owned(live, other));
+        let owns_all = !others.any(|other| lost.iter().any(|path| other.holds(path)));
         let values = |json: &Value| {
             let compared = self.compared(declared, json, live);
             fields::values_hash(&compared, &set, Some(&declared.body))
@@ -74,7 +90,11 @@ impl Actor<'_> {
             true => records.rebase(owner, key, live, set, &declared.body),
             false => records.differs(owner, key, live, &would.json, set, declared),
         };
-        Ok(is_newest.then_some(same))
+        Ok(is_newest.then_some(match (same, owns_all) {
+            (false, _) => Would::Change,
+            (true, false) => Would::Own,
+            (true, true) => Would::Nothing,
+        }))
     }
 }
 

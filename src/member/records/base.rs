@@ -16,7 +16,7 @@ pub(super) enum Base {
     /// Seen, not compared yet: the values over what our entry owns now. `exact`: what is declared was
     /// known when they were hashed, so that what it leaves empty, and what is ignored, was left out.
     Seen { set: Arc<FieldSet>, values: u64, exact: bool },
-    /// What is left alone has changed since it was seen: only a dry run tells.
+    /// What is left alone has changed since it was seen, or a field was lost to another VidraResource: only a dry run tells.
     Stale,
     /// Our entry is gone; what was known before.
     Lost { was: Option<(Arc<FieldSet>, u64)> },

@@ -1,6 +1,9 @@
 //! What a pass finds otherwise than it was delivered, and what it undid: as the status tells it.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use vidra_api::{Change, ChangeKind, DriftPolicy};
 use vidra_core::{
@@ -28,6 +31,16 @@ use crate::{
 const NAME_MAX: usize = 253;
 /// So many repairs are remembered until a status tells them.
 const MENDED_MOST: usize = 20;
+
+/// What was applied whole last.
+pub(super) enum Whole {
+    /// Nothing yet, or nothing since it was to go.
+    Nothing,
+    /// Nobody can tell: the status or the revision is lost.
+    Unknown,
+    /// This.
+    These(Arc<Desired>),
+}
 
 /// Objects that may be otherwise, each with the uid under which the target has it.
 #[derive(Default)]
@@ -72,8 +85,8 @@ pub(super) fn vanished(
 }
 
 impl Pass<'_> {
-    /// As what the revision before declared objects of which nobody has seen as what they were applied: they have lost
-    /// their stamp, or were gone when the hub was started, and the revision is another.
+    /// As what the revision that was applied whole last declared objects that are gone, or of which nobody has seen as what
+    /// they were applied, for they have lost their stamp; where another revision, namespace or inputs are to be applied.
     pub(super) async fn before(
         &self,
         session: &Session,
@@ -87,23 +100,24 @@ impl Pass<'_> {
             None => vanished.get(key).and_then(|vanished| vanished.applied),
         };
         let unknown = || suspects.0.iter().filter(|(key, uid)| applied(key, uid).is_none());
+        let asked =
+            || suspects.0.iter().filter(|(key, uid)| !live.contains_key(key) || applied(key, uid).is_none());
         let policy = self.target.spec.drift.policy;
         let ask = policy != DriftPolicy::Correct && !delivered && !mutants::is(Mutant::RevisionRepairs);
-        if !ask || unknown().next().is_none() {
+        if !ask || asked().next().is_none() {
             return BTreeMap::new();
         }
-        let before = self.target.status.as_ref().and_then(|status| status.revision.as_deref());
-        let before = match before {
-            Some(before) => self.rendered(session, before).await.ok(),
-            None => None,
-        };
-        let Some((before, _)) = before else {
-            // What nobody can tell is left as it is.
-            let as_wanted = |key: &ObjectKey| desired.wants.get(key).map(|want| want.hash);
-            return unknown().map(|(key, _)| (key.clone(), as_wanted(key))).collect();
+        let before = match self.whole_before(session).await {
+            Whole::Unknown => {
+                // What nobody can tell is left as it is.
+                let as_wanted = |key: &ObjectKey| desired.wants.get(key).map(|want| want.hash);
+                return unknown().map(|(key, _)| (key.clone(), as_wanted(key))).collect();
+            }
+            Whole::Nothing => Arc::default(),
+            Whole::These(before) => before,
         };
         let declared = |key: &ObjectKey| before.objects.get(key).map(|declared| declared.hash);
-        unknown().map(|(key, _)| (key.clone(), declared(key))).collect()
+        asked().map(|(key, _)| (key.clone(), declared(key))).collect()
     }
 
     /// What is otherwise when everything was done.

@@ -147,8 +147,7 @@ impl Pass<'_> {
     fn will_apply(&self, other: &TargetKey) -> bool {
         !revoke::is_revoked(self.hub, other)
             && self.hub.catalog.target(other).is_some_and(|target| {
-                let applied = target.status.as_ref().and_then(|status| status.revision.as_deref());
-                target.spec.drift.policy == DriftPolicy::Correct || applied != Some(&*target.spec.revision)
+                target.spec.drift.policy == DriftPolicy::Correct || !target.is_delivered()
             })
     }
 

@@ -212,7 +212,7 @@ impl Pass<'_> {
         let corrected = matches!(outcome, Outcome::Applied { corrected: true, .. });
         let again = match effect.action {
             Action::Apply { .. } => true,
-            Action::Create => self.is_delivered(),
+            Action::Create => self.target.is_delivered(),
             _ => false,
         };
         if done && (corrected || again && !matches!(outcome, Outcome::Present)) {

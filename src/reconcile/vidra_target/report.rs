@@ -60,6 +60,9 @@ impl Pass<'_> {
         let facts = TargetFacts {
             generation: self.target.metadata.generation.unwrap_or_default(),
             revision: &self.target.spec.revision,
+            namespace: &self.target.spec.namespace,
+            overrides: self.target.spec.overrides.as_ref(),
+            recalls: self.target.spec.recalls,
             leaving,
             delivery,
             objects,

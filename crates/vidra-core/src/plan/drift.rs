@@ -41,7 +41,9 @@ fn settled(want: &Want, held: &Held) -> Option<DeclaredHash> {
 /// The inventory knows it, and the member does not show it.
 pub(super) fn missing(key: &ObjectKey, want: &Want, held: &Held, input: &PlanInput<'_>) -> Decision {
     let vanished = input.vanished.get(key);
+    // Where it was declared no more for a while it has gone by the hub's own hand, whatever it bore.
     let applied = vanished.and_then(|vanished| vanished.applied);
+    let applied = applied.filter(|_| !input.before.contains_key(key));
     // It was applied, and nobody saying how is no reason to take it for declared otherwise.
     let is_told = settled(want, held).is_some() || input.before.contains_key(key);
     let applied = applied.or_else(|| (!is_told).then_some(want.hash));

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use vidra_api::{
-    Change, ConditionStatus, Corrections, DriftState, RemovingObjects, TargetState, Time, VidraTargetStatus,
-    clip,
+    Change, ConditionStatus, Corrections, DriftState, OverrideInputs, RemovingObjects, TargetState, Time,
+    VidraTargetStatus, clip,
     condition::{READY, STALLED},
     find, set_condition,
     target::MESSAGE_MAX,
@@ -82,6 +82,12 @@ pub struct TargetFacts<'a> {
     pub generation: i64,
     /// The revision that was acted on.
     pub revision: &'a str,
+    /// The namespace that was acted on.
+    pub namespace: &'a str,
+    /// The inputs of overrides that were acted on.
+    pub overrides: Option<&'a OverrideInputs>,
+    /// How often it had been to go and was wanted again.
+    pub recalls: i32,
     /// It is to be removed or let go.
     pub leaving: bool,
     /// How delivery went.
@@ -152,6 +158,9 @@ pub fn target_status(before: &VidraTargetStatus, facts: &TargetFacts<'_>) -> Vid
     }
     if facts.delivery == Delivery::Applied && !facts.leaving {
         status.revision = Some(facts.revision.to_owned());
+        status.namespace = Some(facts.namespace.to_owned());
+        status.overrides = facts.overrides.cloned();
+        status.recalls = facts.recalls;
         status.applied_generation = Some(facts.applied_generation);
     }
     let compared = known && facts.compared && facts.found.is_some();
@@ -274,6 +283,9 @@ pub(super) mod tests {
         TargetFacts {
             generation: 3,
             revision: "r1",
+            namespace: "shop",
+            overrides: None,
+            recalls: 0,
             leaving: false,
             delivery,
             objects: 2,
