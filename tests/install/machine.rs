@@ -5,7 +5,7 @@ use std::{
     io::{Read, Write},
     net::{TcpListener, TcpStream},
     path::{Path, PathBuf},
-    process::{Child, Command, Stdio},
+    process::{Child, Command, ExitStatus, Stdio},
     time::Duration,
 };
 
@@ -205,6 +205,23 @@ impl Hub {
     /// It is the one that works.
     pub fn leads(&self) -> bool {
         self.metrics().contains("\nvidra_leader 1\n")
+    }
+
+    /// Sends its process a signal.
+    pub fn signal(&self, signal: &str) {
+        let sent = Command::new("kill").arg(format!("-{signal}")).arg(self.process.id().to_string()).status();
+        assert!(sent.unwrap().success(), "kill -{signal}");
+    }
+
+    /// Waits until it has ended by itself.
+    pub fn ended(mut self) -> ExitStatus {
+        let mut ended = None;
+        until("the hub ends", || {
+            ended = self.process.try_wait().unwrap();
+            ended.map(drop).ok_or_else(|| "it runs".to_owned())
+        });
+        self.is_killed = true;
+        ended.unwrap()
     }
 
     /// Ends it as the loss of its node does.

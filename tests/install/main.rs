@@ -7,6 +7,7 @@ mod chart;
 mod machine;
 mod older_crds;
 mod policy;
+mod stopped;
 mod upgrade;
 
 use machine::{Machine, until};

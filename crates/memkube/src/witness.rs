@@ -1,6 +1,6 @@
 //! Who wrote what: a test is told of each call after its effect, with the changes that the call made.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use serde_json::Value;
 
@@ -18,19 +18,32 @@ pub struct Changed {
     pub namespace: String,
     /// The object's name.
     pub name: String,
-    old: Option<Stored>,
-    new: Option<Stored>,
+    old: Side,
+    new: Side,
+}
+
+/// An object as it is stored, and as it reads once somebody asks.
+struct Side(Option<Stored>, OnceLock<Option<Arc<Value>>>);
+
+impl Side {
+    fn of(stored: &Option<Stored>) -> Self {
+        Self(stored.clone(), OnceLock::new())
+    }
+
+    fn read(&self) -> Option<Arc<Value>> {
+        self.1.get_or_init(|| self.0.as_ref().map(|stored| Arc::new(stored.read()))).clone()
+    }
 }
 
 impl Changed {
     /// The object before; `None` when it was made.
-    pub fn before(&self) -> Option<Value> {
-        self.old.as_ref().map(Stored::read)
+    pub fn before(&self) -> Option<Arc<Value>> {
+        self.old.read()
     }
 
     /// The object after; `None` when it is gone.
-    pub fn after(&self) -> Option<Value> {
-        self.new.as_ref().map(Stored::read)
+    pub fn after(&self) -> Option<Arc<Value>> {
+        self.new.read()
     }
 }
 
@@ -41,8 +54,8 @@ impl From<&Change> for Changed {
             plural: change.resource.plural.clone(),
             namespace: change.place.namespace.clone(),
             name: change.place.name.clone(),
-            old: change.old.clone(),
-            new: change.new.clone(),
+            old: Side::of(&change.old),
+            new: Side::of(&change.new),
         }
     }
 }

@@ -50,10 +50,19 @@ enum Chore {
         /// The first is drawn by the hash of what is committed: other seeds for each version, the same for everybody.
         #[arg(long, conflicts_with = "from")]
         from_tree: bool,
-        /// Runs one instead, a seed or SCENARIO:TROUBLE as a failure names it, and tells all: what happens, the hub's
-        /// logs (RUST_LOG), each of its calls.
+        /// Prints in how many seeds each coverage mark was reached.
+        #[arg(long)]
+        marks: bool,
+        /// Prints instead in how many of the walks each mutant is noticed whose name has this part, which may be empty.
+        #[arg(long, value_name = "PART", conflicts_with = "replay")]
+        mutants: Option<String>,
+        /// Runs one instead, SEED, SEED:STEP,STEP or SCENARIO:TROUBLE as a failure names it, and tells all: what happens,
+        /// the hub's logs (RUST_LOG), each of its calls.
         #[arg(long, value_name = "RUN", conflicts_with_all = ["seeds", "from", "from_tree"])]
         replay: Option<String>,
+        /// A walk that fails is made as short as it can be first.
+        #[arg(long, requires = "replay")]
+        shrink: bool,
         /// With each change of the objects whose names have this part, on every cluster.
         #[arg(long, value_name = "PART", requires = "replay")]
         object: Option<String>,
@@ -109,9 +118,12 @@ fn perform(chore: Chore) -> Result<()> {
         Chore::Schemas => schemas::write(),
         Chore::Testbed { what: Testbed::Up { flags } } => testbed::up(&flags),
         Chore::Test { quick } => test::run(quick),
-        Chore::Simulate { replay: Some(run), object, .. } => simulate::replay(&run, object.as_deref()),
-        Chore::Simulate { seeds, from, from_tree, replay: None, .. } => {
-            simulate::run(seeds, if from_tree { simulate::of_tree()? } else { from })
+        Chore::Simulate { replay: Some(run), object, shrink, .. } => {
+            simulate::replay(&run, object.as_deref(), shrink)
+        }
+        Chore::Simulate { seeds, from, mutants: Some(part), .. } => simulate::mutants(seeds, from, &part),
+        Chore::Simulate { seeds, from, from_tree, marks, replay: None, .. } => {
+            simulate::run(seeds, if from_tree { simulate::of_tree()? } else { from }, marks)
         }
         Chore::Bench { name, json, more } => bench::run(&name, json.as_deref(), &more),
         Chore::Demo { once } => demo::run(once),

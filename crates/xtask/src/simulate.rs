@@ -6,11 +6,21 @@ use anyhow::{Context, Result};
 
 use crate::run::{cargo_program, output, program, succeed};
 
-/// So many seeds from this one, on all cores.
-pub fn run(seeds: u64, from: u64) -> Result<()> {
+/// So many seeds from this one, on all cores; with a table of what they have reached, where that is asked for.
+pub fn run(seeds: u64, from: u64, marks: bool) -> Result<()> {
     let mut walks = simulation("walk::many::simulate");
     walks.env("VIDRA_SIM_SEEDS", seeds.to_string()).env("VIDRA_SIM_FROM", from.to_string());
+    if marks {
+        walks.env("VIDRA_SIM_MARKS", "1");
+    }
     succeed(&mut walks)
+}
+
+/// In how many walks each mutant is noticed that has this in its name.
+pub fn mutants(seeds: u64, from: u64, part: &str) -> Result<()> {
+    let mut table = simulation("mutants::table");
+    table.env("VIDRA_SIM_SEEDS", seeds.to_string()).env("VIDRA_SIM_FROM", from.to_string());
+    succeed(table.env("VIDRA_SIM_MUTANT", part))
 }
 
 /// A seed by the hash of what is committed; small enough that a walk's number is short.
@@ -22,15 +32,19 @@ pub fn of_tree() -> Result<u64> {
     Ok(seed)
 }
 
-/// One run, with all that happens in it: a walk by its seed, or a scenario with its trouble; and each change of objects
-/// whose names have this part.
-pub fn replay(run: &str, object: Option<&str>) -> Result<()> {
-    let (test, variable) = match run.parse::<u64>() {
-        Ok(_) => ("walk::many::one_walk", "VIDRA_SIM_WALK"),
-        Err(_) => ("replay::replay", "VIDRA_SIM"),
+/// One run, with all that happens in it: a walk by its seed, with as few steps as still fail where that is asked for, or a
+/// scenario with its trouble; and each change of objects whose names have this part.
+pub fn replay(run: &str, object: Option<&str>, shrink: bool) -> Result<()> {
+    let is_walk = run.split(':').next().is_some_and(|name| name.parse::<u64>().is_ok());
+    let (test, variable) = match is_walk {
+        true => ("walk::many::one_walk", "VIDRA_SIM_WALK"),
+        false => ("replay::replay", "VIDRA_SIM"),
     };
     let mut command = simulation(test);
     command.env(variable, run);
+    if shrink {
+        command.env("VIDRA_SIM_SHRINK", "1");
+    }
     if let Some(object) = object {
         command.env("VIDRA_SIM_OBJECT", object);
     }

@@ -40,14 +40,14 @@ struct Content {
 /// See the module.
 #[derive(Default)]
 pub struct Declared {
-    resources: BTreeMap<String, Value>,
+    resources: BTreeMap<String, Arc<Value>>,
     /// Specs by resource and generation.
     specs: BTreeMap<(String, i64), Value>,
     /// Specs of a resource, one after the other, as far as they hold; null when it was not there.
     said: BTreeMap<String, Past<Value>>,
     /// What each source of manifests holds: keys and texts, by `ConfigMap <name>` or `Secret <name>`.
     sources: BTreeMap<String, Past<Option<BTreeMap<String, String>>>>,
-    fleet: BTreeMap<String, Value>,
+    fleet: BTreeMap<String, Arc<Value>>,
     views: BTreeMap<String, Past<View>>,
     /// What the Secrets of revisions hold, packed.
     parts: BTreeMap<String, Vec<u8>>,
@@ -131,7 +131,7 @@ impl Declared {
     fn resource(&mut self, changed: &Changed, now: Instant) {
         let (name, new) = (&changed.name, changed.after());
         let known = self.resources.get(name);
-        let wish = |of: &Value| (of["spec"].clone(), of["metadata"]["deletionTimestamp"].clone());
+        let wish = |of: &Arc<Value>| (of["spec"].clone(), of["metadata"]["deletionTimestamp"].clone());
         let same = known.map(wish) == new.as_ref().map(wish);
         match &new {
             Some(new) => {
@@ -323,17 +323,17 @@ impl Declared {
 
     /// The VidraResources that there are.
     pub fn resources(&self) -> impl Iterator<Item = (&String, &Value)> {
-        self.resources.iter()
+        self.resources.iter().map(|(name, resource)| (name, &**resource))
     }
 
     /// The MemberClusters that there are.
     pub fn fleet(&self) -> impl Iterator<Item = (&String, &Value)> {
-        self.fleet.iter()
+        self.fleet.iter().map(|(name, member)| (name, &**member))
     }
 
     /// A MemberCluster.
     pub fn member_named(&self, name: &str) -> Option<&Value> {
-        self.fleet.get(name)
+        self.fleet.get(name).map(|member| &**member)
     }
 
     /// Is what fails tried again sooner than the interval has it?

@@ -44,8 +44,10 @@ pub struct Target {
     pub ready: Option<Claim>,
     /// The status speaks of a revision that was delivered whole.
     pub delivered: bool,
-    /// Which.
-    pub whole: String,
+    /// Which, in which namespace, with which inputs.
+    pub whole: Claim,
+    /// There is a status.
+    pub says: bool,
     /// What the status says of drift.
     pub drift: String,
     /// What it tells of and is still so: the kind of change, and where.
@@ -138,7 +140,12 @@ impl Index {
             since: now,
             ready: None,
             delivered: status["revision"].is_string(),
-            whole: text(&status["revision"]),
+            whole: Claim {
+                revision: text(&status["revision"]),
+                namespace: text(&status["namespace"]),
+                inputs: status["overrides"].clone(),
+            },
+            says: !status["observedGeneration"].is_null(),
             drift: text(&status["drift"]),
             open: open(spec["cluster"].as_str().unwrap_or_default(), status),
             changes_cut: !status["changesTotal"].is_null(),
@@ -206,18 +213,18 @@ impl Index {
             for object in member.objects(group, plural) {
                 let text = |field: &str| object["metadata"][field].as_str().unwrap_or_default();
                 let key = [member.name(), group, kind, text("namespace"), text("name")].map(str::to_owned);
-                self.note(key, Some(object), now);
+                self.note(key, Some(Arc::new(object)), now);
             }
         }
     }
 
-    fn note(&mut self, key: Key, new: Option<Value>, now: Instant) {
+    fn note(&mut self, key: Key, new: Option<Arc<Value>>, now: Instant) {
         match new.as_ref().is_some_and(|new| new["metadata"]["labels"][HUB_LABEL] == super::observer::HUB_ID)
         {
             true => self.labelled.insert(key.clone()),
             false => self.labelled.remove(&key),
         };
-        self.past.entry(key).or_default().push((now, new.map(Arc::new)));
+        self.past.entry(key).or_default().push((now, new));
     }
 
     /// What bears the hub's label in members.
@@ -304,6 +311,11 @@ impl Index {
     pub fn unknown(&self) -> Vec<&Key> {
         let known: BTreeSet<&Key> = self.inventories.values().flat_map(|(keys, _)| keys).collect();
         self.labelled.iter().filter(|key| !known.contains(key)).collect()
+    }
+
+    /// All that is there now.
+    pub fn all_live(&self) -> impl Iterator<Item = (&Key, &Arc<Value>)> {
+        self.past.iter().filter_map(|(key, past)| Some((key, past.last()?.1.as_ref()?)))
     }
 
     /// What is there now.

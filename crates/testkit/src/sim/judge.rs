@@ -1,5 +1,6 @@
 //! What must hold at all times, judged at each effect of each of the hub's calls.
 
+pub mod clouds;
 mod deeds;
 mod rest;
 mod told;
@@ -15,19 +16,26 @@ use serde_json::Value;
 use tokio::time::Instant;
 use vidra_api::labels::{HUB_LABEL, PRUNE};
 
+use self::clouds::{Clouds, HUB};
 use super::{
     doc::Doc,
     index::{Claim, Index, Key, Target},
+    marks,
     observer::HUB_ID,
 };
 
 /// The hub acts on, and says, what was so at some instant of this time at least: watches and calls take
 /// milliseconds, and a status waits at most a second for the one before it.
 const SIGHT: Duration = Duration::from_secs(3);
+/// What the hub was made to forget it has looked for by then.
+const FINDS_WITHIN: Duration = Duration::from_secs(60);
 /// A new life has looked at all members within this.
 const LOOKS_WITHIN: Duration = Duration::from_secs(5);
 /// Statuses of one object are a second apart; less what a call may take on its way.
 const BETWEEN_STATUSES: Duration = Duration::from_millis(900);
+
+/// Which life has read, in which cluster, at which path.
+type ReadBy = (Arc<str>, Arc<str>, String);
 
 /// See the module.
 #[derive(Default)]
@@ -39,8 +47,8 @@ pub struct Judge {
     foreign: BTreeSet<String>,
     /// Uids of objects that the hub has let go.
     released: BTreeSet<String>,
-    /// Which uid a life of the hub has read at a path of a member.
-    read: BTreeMap<(Arc<str>, Arc<str>, String), String>,
+    /// Which uid a life of the hub has read last at a path of a member, and when.
+    read: BTreeMap<ReadBy, (String, Instant)>,
     /// When the calls on the hub that write statuses began.
     begun: BTreeMap<u64, Instant>,
     /// When a life last wrote an object's status, by the object's uid.
@@ -51,12 +59,12 @@ pub struct Judge {
     at_work: Option<Instant>,
     /// Which life called last, and when.
     last: Option<(Arc<str>, Instant)>,
-    /// The hub's sight is clouded by faults: since, and until.
-    cloud: Option<(Instant, Instant)>,
+    /// Where the hub's sight is clouded by faults.
+    clouds: Clouds,
     /// Who holds the Lease; `None`: there is none, and nobody asks for it.
     holder: Option<String>,
-    /// A person has made the hub forget; until the end nothing is said about it.
-    forgetful: bool,
+    /// Members of which a person has made the hub forget, since when: until it has found all again nothing is said about it.
+    forgetful: BTreeMap<String, Instant>,
     /// Revisions that targets have named, by resource.
     named: BTreeSet<(String, String)>,
     deliveries: rest::Deliveries,
@@ -77,9 +85,20 @@ impl Judge {
         self.foreign.contains(uid)
     }
 
-    /// A person takes an inventory away: that objects are in none is not the hub's fault.
-    pub fn excuse_unknown(&mut self) {
-        self.forgetful = true;
+    /// A person has made the hub forget what it has in a member: that objects are in no inventory is not its fault.
+    pub fn excuse_unknown(&mut self, member: &str, now: Instant) {
+        self.forgetful.insert(member.to_owned(), now);
+    }
+
+    /// Is it excused for what it has forgotten there?
+    fn is_forgetful(&self, member: &str) -> bool {
+        self.forgetful.contains_key(member)
+    }
+
+    /// What is known again is forgotten no more.
+    fn remember(&mut self, now: Instant) {
+        let unknown: BTreeSet<String> = self.index.unknown().into_iter().map(|key| key[0].clone()).collect();
+        self.forgetful.retain(|member, since| unknown.contains(member) || *since + FINDS_WITHIN > now);
     }
 
     /// A life has ended.
@@ -87,41 +106,48 @@ impl Judge {
         self.at_work = None;
     }
 
-    /// For so long the hub may not know what is so.
-    pub fn cloud(&mut self, now: Instant, lasts: Duration) {
-        self.cloud_from(now, now, lasts);
+    /// For so long the hub may not know what is so in this cluster.
+    pub fn cloud(&mut self, cluster: &str, now: Instant, lasts: Duration) {
+        self.clouds.add(cluster, (now, now + lasts), now);
     }
 
-    /// For so long it may go by what was so since then.
+    /// For so long it may go by what was so anywhere since then.
     pub fn cloud_from(&mut self, since: Instant, now: Instant, lasts: Duration) {
-        let until = now + lasts;
-        self.cloud = match self.cloud {
-            Some((from, before)) if before >= now => Some((from.min(since), before.max(until))),
-            _ => Some((since, until)),
-        };
+        self.clouds.add(HUB, (since, now + lasts), now);
     }
 
-    /// What was so at any instant since then may be what the hub goes by.
+    /// What was declared at any instant since then may be what the hub goes by.
     fn sight(&self, now: Instant, most: Duration) -> Instant {
-        let from = match self.cloud {
-            Some((since, until)) if until + most >= now => since,
-            _ => now,
-        };
+        self.sight_of(HUB, now, most)
+    }
+
+    /// What was so in this cluster at any instant since then may be what the hub goes by, or has told.
+    fn sight_of(&self, cluster: &str, now: Instant, most: Duration) -> Instant {
+        let at = now.checked_sub(most).unwrap_or(now);
+        let since = [HUB, cluster].into_iter().filter_map(|one| self.clouds.since(one, at)).min();
+        let from = since.unwrap_or(now);
         from.checked_sub(most).unwrap_or(from)
+    }
+
+    /// Has the hub seen, in its own cluster and in this one, what is so for as long as this?
+    pub fn is_clear(&self, cluster: &str, now: Instant, most: Duration) -> bool {
+        let at = now.checked_sub(most).unwrap_or(now);
+        self.at_work.is_some_and(|since| since <= at)
+            && [HUB, cluster].into_iter().all(|one| self.clouds.since(one, at).is_none())
     }
 
     /// What did not hold, in words.
     pub fn breaches(&self) -> Vec<String> {
         let mut breaches = self.breaches.clone();
-        breaches.extend(self.unknown());
+        breaches.extend(self.unknown().into_iter().map(unknown));
         breaches
     }
 
-    fn unknown(&self) -> Vec<String> {
-        let unknown = self.index.unknown().into_iter();
-        let ours =
-            unknown.filter(|key| self.index.live(key).is_none_or(|live| !self.foreign.contains(uid(&live))));
-        ours.map(|key| format!("no inventory knows {}", key.join("/"))).collect()
+    /// Objects of the hub that no inventory knows.
+    fn unknown(&self) -> Vec<&Key> {
+        let mut unknown = self.index.unknown();
+        unknown.retain(|key| self.index.live(key).is_none_or(|live| !self.foreign.contains(uid(&live))));
+        unknown
     }
 
     /// This write has its effect when its life may have ended.
@@ -148,6 +174,7 @@ impl Judge {
     /// A status was written: who else writes it comes between.
     fn judge_writer(&mut self, call: &Call, changed: &Changed) {
         let Some(begun) = self.begun.remove(&call.index) else { return };
+        marks::note("rule:writer");
         let of = changed.after().unwrap_or_default();
         let key = (call.user.clone(), uid(&of).to_owned());
         let passing = call.resource == "vidraresources" && is_passing(&of);
@@ -163,7 +190,7 @@ impl Judge {
     /// Somebody's call has had its effect; `ours`: the hub's.
     pub fn witness(&mut self, call: &Call, changes: &[Changed], ours: bool, now: Instant) {
         if ours {
-            self.note_answer(call);
+            self.note_answer(call, now);
         }
         let landing = self.landing.contains(&(call.cluster.clone(), call.index));
         for changed in changes {
@@ -184,20 +211,24 @@ impl Judge {
                 self.judge_revision(call, changed, now);
             }
             if ours && &*call.cluster == "hub" && call.subresource == "status" {
+                marks::note_reasons(&changed.plural, &changed.after().unwrap_or_default());
                 self.note_seen(call, changed);
                 self.judge_writer(call, changed);
                 self.judge_status(call, changed, now);
             }
         }
         let matters = &*call.cluster != "hub" || call.resource == "vidrainventories";
-        if ours && !self.forgetful && matters && !changes.is_empty() {
-            let unknown = self.unknown().into_iter().map(|what| format!("after {call}: {what}"));
-            let unknown: Vec<_> = unknown.collect();
-            self.breaches.extend(unknown);
+        if !self.forgetful.is_empty() {
+            self.remember(now);
+        }
+        if ours && matters && !changes.is_empty() {
+            let found = self.unknown().into_iter().filter(|key| !self.is_forgetful(&key[0]));
+            let found: Vec<_> = found.map(|key| format!("after {call}: {}", unknown(key))).collect();
+            self.breaches.extend(found);
         }
     }
 
-    fn note_answer(&mut self, call: &Call) {
+    fn note_answer(&mut self, call: &Call, now: Instant) {
         if &*call.cluster == "hub" || (call.verb, call.status) != (Verb::Get, 200) {
             return;
         }
@@ -205,7 +236,7 @@ impl Judge {
         let key = [&*call.cluster, &call.group, kind, &call.namespace, &call.name].map(str::to_owned);
         if let Some(live) = self.index.live(&key) {
             let place = (call.user.clone(), call.cluster.clone(), call.path.clone());
-            self.read.insert(place, uid(&live).to_owned());
+            self.read.insert(place, (uid(&live).to_owned(), now));
         }
     }
 
@@ -218,6 +249,7 @@ impl Judge {
         if !self.named.insert((resource.clone(), revision.clone())) {
             return;
         }
+        marks::note("rule:revision");
         if !self.index.declared.is_of(resource, revision, *generation, self.sight(now, SIGHT)) {
             let what =
                 format!("{call}: {revision} is not what {resource} declares in generation {generation}");
@@ -245,14 +277,16 @@ impl Judge {
     /// What is wrong with a target's claim to be ready.
     fn claims(&self, target: &Target, sight: Duration, now: Instant) -> Vec<String> {
         let Some(Claim { revision, namespace, inputs }) = &target.ready else { return Vec::new() };
+        marks::note("rule:claim");
         let docs = self.index.declared.revision_with(&target.resource, revision, &target.cluster, inputs);
         let place = (target.resource.as_str(), target.cluster.as_str(), namespace.as_str());
-        self.lies(docs.as_deref(), place, self.sight(now, sight))
+        self.lies(docs.as_deref(), place, self.sight_of(&target.cluster, now, sight))
     }
 
     /// What is wrong with a VidraResource's claim that all its targets are ready.
     fn claims_of_all(&self, name: &str, resource: &Value, now: Instant) -> Vec<String> {
         let Some(generation) = ready_generation(resource) else { return Vec::new() };
+        marks::note("rule:claim of all");
         let (declared, since) = (&self.index.declared, self.sight(now, SIGHT * 2));
         let revision = resource["status"]["revision"].as_str().unwrap_or_default();
         let mut wrong = Vec::new();
@@ -263,6 +297,7 @@ impl Judge {
         for target in targets.filter(|target| target.resource == name && target.present) {
             let place = (name, target.cluster.as_str(), target.namespace.as_str());
             // The cluster may have been another one within that time.
+            let since = self.sight_of(&target.cluster, now, SIGHT * 2);
             let variants = declared.revision_lately(name, revision, &target.cluster, since);
             let mut lies = variants.iter().map(|docs| self.lies(Some(docs), place, since));
             let first = lies.next().unwrap_or_else(|| self.lies(None, place, since));
@@ -323,6 +358,14 @@ impl Judge {
                     doc.body,
                     self.index.live(key)
                 ));
+            }
+        }
+        for (key, live) in self.index.all_live().filter(|(_, live)| !labelled(live) && is_applied(live)) {
+            let left = self.foreign.contains(uid(live))
+                || self.released.contains(uid(live))
+                || is_of_another_hub(live);
+            if !left && self.index.declared.wanted_since(key).next().is_none() {
+                wrong.push(format!("{} is there without its label, and not wanted", key.join("/")));
             }
         }
         for key in self.index.labelled() {
@@ -393,6 +436,10 @@ impl Judge {
     pub fn breach(&mut self, what: String) {
         self.breaches.push(what);
     }
+}
+
+fn unknown(key: &Key) -> String {
+    format!("no inventory knows {}", key.join("/"))
 }
 
 /// Its status tells of work that goes on; the end of it may follow at once.

@@ -19,6 +19,7 @@ pub mod index;
 pub mod judge;
 pub mod kinds;
 pub mod life;
+pub mod marks;
 pub mod observer;
 pub mod seams;
 mod sparing;

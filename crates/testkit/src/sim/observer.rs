@@ -18,6 +18,7 @@ use super::{
     crash::BLIND,
     index::Key,
     judge::{Judge, is_write, uid},
+    marks,
     strike::strike,
     trouble::{Crash, Effect, Lost, Stale, fault, late_effect},
 };
@@ -123,6 +124,8 @@ struct State {
     strikes: Option<fastrand::Rng>,
     /// Lists of this resource fail.
     refused: Option<&'static str>,
+    /// In this cluster the hub has no right to this resource.
+    forbidden: Option<(String, &'static str)>,
     /// Changes of objects with this in their names are shown to whoever replays a run.
     shown: Option<String>,
 }
@@ -253,14 +256,20 @@ impl Observer {
         self.state.lock().refused = resource;
     }
 
+    /// From now on the hub has no right to this resource in this cluster; with `None` it has all again.
+    pub fn forbid(&self, what: Option<(&str, &'static str)>) {
+        self.state.lock().forbidden = what.map(|(cluster, resource)| (cluster.to_owned(), resource));
+    }
+
     /// From now on somebody is now and then a moment faster than the hub; with `None` no more.
     pub fn strikes(&self, chance: Option<fastrand::Rng>) {
         self.state.lock().strikes = chance;
     }
 
-    /// From now on for so long, and until it has cleared, the hub may not know what is so.
-    pub fn cloud(&self, lasts: Duration) {
-        self.state.lock().judge.cloud(Instant::now(), lasts + CLEARS_WITHIN);
+    /// From now on for so long, and until it has cleared, the hub may not know what is so in this cluster; in the hub's,
+    /// anywhere.
+    pub fn cloud(&self, cluster: &str, lasts: Duration) {
+        self.state.lock().judge.cloud(cluster, Instant::now(), lasts + CLEARS_WITHIN);
     }
 
     /// Waits until a life was cut off.
@@ -321,9 +330,10 @@ impl Observer {
         self.state.lock().judge.is_foreign(uid(object))
     }
 
-    /// A person takes an inventory away: that objects are in none is not the hub's fault until the end.
-    pub fn excuse_unknown(&self) {
-        self.state.lock().judge.excuse_unknown();
+    /// A person takes an inventory of a member away, or puts the member back: that objects are in none is not the hub's fault
+    /// until each is in one again.
+    pub fn excuse_unknown(&self, member: &str) {
+        self.state.lock().judge.excuse_unknown(member, Instant::now());
     }
 
     /// Notes targets that have said Ready for so long though they are not.
@@ -338,6 +348,19 @@ impl Observer {
     /// What no status says, and what one says that is not so, when all has had time to come to rest.
     pub fn untold(&self) -> Vec<String> {
         self.state.lock().judge.untold(Instant::now())
+    }
+
+    /// Notes what is not so on a member that has been well for so long, though another is not.
+    pub fn judge_core(&self, member: &str, most: Duration) {
+        let mut state = self.state.lock();
+        let now = Instant::now();
+        if !state.judge.is_clear(member, now, most) {
+            return;
+        }
+        for wrong in state.judge.untold_on(member, now) {
+            let at = self.began.elapsed();
+            state.judge.breach(format!("{:.3}: while another member is broken: {wrong}", at.as_secs_f64()));
+        }
     }
 
     /// Notes that.
@@ -374,6 +397,15 @@ impl Observer {
         if !call.user.starts_with(HUB_USER) {
             return Fault::None;
         }
+        let fault = self.fault(call);
+        if !matches!(fault, Fault::None) {
+            let name = format!("fault:{fault:?}");
+            marks::note(name.split(['(', ' ']).next().unwrap_or_default().to_owned());
+        }
+        fault
+    }
+
+    fn fault(&self, call: &Call) -> Fault {
         let chance = self.state.lock().strikes.as_mut().map(fastrand::Rng::fork);
         if let (Some(mut chance), Some(member)) = (chance, self.clusters.members.get(&*call.cluster))
             && let Some(made) = strike(member, call, &mut chance)
@@ -395,6 +427,12 @@ impl Observer {
         if state.spent.as_ref() == Some(&call.user) {
             (state.spent, state.restless) = (None, state.restless - 1);
             return self.cut(state, call, Effect::Never);
+        }
+        let forbidden = |(cluster, resource): &(String, &str)| {
+            (cluster.as_str(), *resource) == (&*call.cluster, call.resource.as_str())
+        };
+        if state.forbidden.as_ref().is_some_and(forbidden) {
+            return Fault::Status(403, "Forbidden");
         }
         if call.verb == Verb::List && state.refused == Some(call.resource.as_str()) {
             return Fault::Status(500, "InternalError");

@@ -1,4 +1,4 @@
-//! A hub cluster and two members in memory, people who change things in them, and the hub's lives.
+//! A hub cluster and its members in memory, people who change things in them, and the hub's lives.
 
 use std::{
     collections::BTreeMap,
@@ -16,6 +16,7 @@ use vidra_hub::knobs::Knobs;
 
 use super::{
     crash::BLIND,
+    judge::clouds::HUB,
     life::Life,
     observer::{Clusters, Observer},
     seams::TOKEN,
@@ -27,7 +28,9 @@ use memkube::{Address, Backup, Cluster, Options, tokio_clock};
 
 /// The hub's own namespace.
 pub const HUB_NAMESPACE: &str = "vidra-system";
-/// The members.
+/// Members, as many as a world has of them.
+pub const FLEET: [&str; 5] = ["berlin", "tokyo", "austin", "cairo", "lima"];
+/// Those that each world has.
 pub const MEMBERS: [&str; 2] = ["berlin", "tokyo"];
 /// Where VidraResources are, on the hub.
 pub const TEAM: &str = "team-a";
@@ -52,15 +55,17 @@ pub struct Shape {
     pub lease: bool,
     /// What is stored in the end is kept as text, to be compared to the byte.
     pub kept: bool,
+    /// How many of the fleet there are.
+    pub members: usize,
     /// The hub's bounds.
     pub knobs: Knobs,
 }
 
 impl Shape {
-    /// With an interval of ten minutes, and bounds as everywhere.
+    /// With two members, an interval of ten minutes, and bounds as everywhere.
     pub fn new(seed: u64) -> Self {
         let (interval, knobs) = (Duration::from_secs(600), Knobs::default());
-        Self { seed, interval, latency: false, lease: false, kept: false, knobs }
+        Self { seed, interval, latency: false, lease: false, kept: false, members: MEMBERS.len(), knobs }
     }
 
     /// With bounds drawn from the seed and the name of what is run, so that scenarios of one seed have others.
@@ -88,7 +93,7 @@ fn drawn(chance: &mut fastrand::Rng) -> Knobs {
 
 /// The hub with its CRDs, and the members, as each world begins: thousands of worlds are made in a process.
 static BEGINNING: LazyLock<Vec<(&str, Backup)>> = LazyLock::new(|| {
-    let clusters = std::iter::once("hub").chain(MEMBERS).zip(0..);
+    let clusters = std::iter::once("hub").chain(FLEET).zip(0..);
     let began = clusters.map(|(name, uids)| {
         let cluster = Cluster::new(name, Options { clock: Arc::new(start), uids });
         let crds = vidra_api::crds::all().into_iter().filter(|_| name == "hub");
@@ -140,7 +145,8 @@ impl World {
             let uids = shape.seed.wrapping_mul(31) + nth as u64;
             Cluster::from_backup(name, Options { clock: clock.clone(), uids }, backup)
         };
-        let members = MEMBERS.into_iter().zip(1..).map(|(name, nth)| (name.to_owned(), make(nth)));
+        let members =
+            FLEET.into_iter().take(shape.members).zip(1..).map(|(name, nth)| (name.to_owned(), make(nth)));
         let clusters = Clusters { hub: make(0), members: members.collect() };
         let people = std::iter::once(&clusters.hub).chain(clusters.members.values());
         let people = people.map(|cluster| (cluster.name().to_owned(), cluster.client_as("alice"))).collect();
@@ -158,7 +164,7 @@ impl World {
         for namespace in [HUB_NAMESPACE, TEAM] {
             self.create("hub", "/api/v1/namespaces", json!({"metadata": {"name": namespace}})).await;
         }
-        for member in MEMBERS {
+        for member in self.members() {
             self.create(
                 "hub",
                 &format!("/api/v1/namespaces/{HUB_NAMESPACE}/secrets"),
@@ -175,6 +181,11 @@ impl World {
         let owner = vidra_api::names::OwnerHash::new(&hub, TEAM, "shop");
         let labels = json!(vidra_api::labels::object_labels(&hub, &owner));
         self.plant("berlin", TARGET_NAMESPACE, "copied", labels).await;
+    }
+
+    /// The members that it has.
+    pub fn members(&self) -> &'static [&'static str] {
+        &FLEET[..self.shape.members]
     }
 
     /// A ConfigMap that must stay as it is.
@@ -271,7 +282,7 @@ impl World {
     async fn keep_seeing(&self) -> std::convert::Infallible {
         loop {
             self.observer.blinded().await;
-            self.observer.cloud(BLIND);
+            self.observer.cloud(HUB, BLIND);
             sleep(BLIND).await;
             self.observer.enlighten();
         }

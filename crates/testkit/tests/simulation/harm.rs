@@ -147,7 +147,7 @@ impl Scenario for Harm {
         match self {
             Harm::WithCrd => {}
             Harm::LoseInventory => {
-                world.observer.excuse_unknown();
+                world.observer.excuse_unknown("tokyo");
                 let path = format!("{}/shop.tokyo.0", hub_path("vidrainventories"));
                 world.patch("hub", &path, json!({"metadata": {"finalizers": null}})).await;
                 world.delete("hub", &path).await;

@@ -1,14 +1,19 @@
 //! Mistakes put into the hub on purpose: the simulation must notice each, or it says nothing of a hub that it
 //! lets pass. What kills a mutant is tried in the same way on the hub as it is, which must survive it.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::{
+    collections::BTreeSet,
+    sync::atomic::{AtomicU64, Ordering},
+};
+
+use parking_lot::Mutex;
 
 use vidra_core::mutants::{self, Mutant};
 
 use crate::{
     found::{of_expired_watches, of_failed_lists},
     leniency::{of_ignored_field, of_reported_drift},
-    walk::many::{is_known, walk_of},
+    walk::many::{bucket, is_known, spread, threads, variable, walk_of},
 };
 
 /// A mutant must be noticed within so many walks.
@@ -67,4 +72,37 @@ fn every_mutant_is_noticed_and_the_hub_passes_what_kills_it() {
         let wrong = walk_of(seed);
         assert!(wrong.is_empty(), "the hub as it is, walk {seed}: {}", wrong.join("\n"));
     }
+}
+
+/// `cargo xtask simulate --mutants`: in how many of VIDRA_SIM_SEEDS walks each mistake is noticed, those of guards too; the
+/// walks that fail without one say nothing. VIDRA_SIM_MUTANT picks those with this in their names.
+#[test]
+#[ignore = "as many seeds as one asks for"]
+#[allow(clippy::print_stdout, reason = "people wait for it")]
+fn table() {
+    let (from, seeds) = (variable("VIDRA_SIM_FROM").unwrap_or(0), variable("VIDRA_SIM_SEEDS").unwrap_or(60));
+    let part = std::env::var("VIDRA_SIM_MUTANT").unwrap_or_default();
+    let fail: BTreeSet<u64> =
+        spread(from..from + seeds, threads(), walk_of, |_| {}).into_iter().map(|(seed, _)| seed).collect();
+    println!("{} of {seeds} walks from {from} fail without a mutant", fail.len());
+    let all = Mutant::ALL.into_iter().chain(Mutant::GUARDS);
+    let all: Vec<_> = all.filter(|mutant| format!("{mutant:?}").contains(&part)).collect();
+    let noticed = Mutex::new(0);
+    let one = |at: u64| {
+        let mutant = all[usize::try_from(at).unwrap_or_default()];
+        mutants::choose(Some(mutant));
+        let seeds = (from..from + seeds).filter(|seed| !fail.contains(seed));
+        let noticing: Vec<_> =
+            seeds.map(|seed| (seed, walk_of(seed))).filter(|(_, wrong)| !wrong.is_empty()).collect();
+        mutants::choose(None);
+        if let Some((seed, wrong)) = noticing.first() {
+            *noticed.lock() += 1;
+            println!("{:4} {mutant:?}, first in {seed}: {}", noticing.len(), bucket(wrong));
+        } else {
+            println!("   0 {mutant:?}");
+        }
+        Vec::new()
+    };
+    spread(0..all.len() as u64, threads(), one, |_| {});
+    println!("{} of {} mutants are noticed by {seeds} walks", noticed.into_inner(), all.len());
 }

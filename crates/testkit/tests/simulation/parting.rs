@@ -6,7 +6,7 @@ use memkube::Down;
 use serde_json::{Value, json};
 use testkit::sim::{
     Moment, Scenario, World,
-    world::{TARGET_NAMESPACE, config_map, config_maps, document, hub_path, member_path, resource},
+    world::{MEMBERS, TARGET_NAMESPACE, config_map, config_maps, document, hub_path, member_path, resource},
 };
 use vidra_api::labels::{APPROVE_REMOVAL, FORGET, TAKE_OVER_FROM};
 
@@ -116,7 +116,7 @@ impl Scenario for Parting {
                 applied_by_kubectl(world, value).await;
             }
             Parting::Inherit => {
-                world.observer.excuse_unknown();
+                MEMBERS.iter().for_each(|member| world.observer.excuse_unknown(member));
                 delivered_by_another(world).await;
             }
             Parting::Forget => {}
@@ -158,8 +158,8 @@ impl Scenario for Parting {
                 world.until("it is well again", Duration::from_secs(330), || ready(world, "shop")).await;
             }
             Parting::Forget => {
-                world.observer.excuse_unknown();
-                world.observer.cloud(Duration::from_secs(300));
+                world.observer.excuse_unknown("tokyo");
+                world.observer.cloud("tokyo", Duration::from_secs(300));
                 world.cluster("tokyo").set_down(Some(Down::Refuse));
                 edit(json!({"excludeClusters": ["tokyo"]})).await;
                 let waits =

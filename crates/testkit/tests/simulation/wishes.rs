@@ -7,6 +7,7 @@ use k8s_openapi::ByteString;
 use serde_json::{Value, json};
 use testkit::sim::{
     Moment, Scenario, World,
+    judge::clouds::HUB,
     world::{
         HUB_NAMESPACE, MEMBERS, TARGET_NAMESPACE, TEAM, config_map, config_maps, document, hub_path,
         member_path, resource,
@@ -124,7 +125,7 @@ impl Scenario for Wish {
             }
             Wish::Settings => {
                 world.end_hub().await;
-                world.observer.cloud(SOON);
+                world.observer.cloud(HUB, SOON);
                 let data = json!({"interval": "20s", "reconcileOnEvents": "false"});
                 let settings = json!({"metadata": {"name": "vidra-hub"}, "data": data});
                 world.create("hub", &config_maps(HUB_NAMESPACE), settings).await;

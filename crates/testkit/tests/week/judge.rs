@@ -106,7 +106,7 @@ impl Judge {
 
 impl Seen {
     fn see(&mut self, member: &str, call: &Call, change: &Changed) {
-        let goes = |object: Option<Value>| {
+        let goes = |object: Option<Arc<Value>>| {
             object.is_none_or(|object| !object["metadata"]["deletionTimestamp"].is_null())
         };
         if !goes(change.after()) || goes(change.before()) {

@@ -1,5 +1,7 @@
 //! What the hub does to objects in members: to those of others, to those that it takes over, lets go and deletes.
 
+use std::{sync::Arc, time::Duration};
+
 use memkube::{Call, Changed, Verb};
 use serde_json::Value;
 use tokio::time::Instant;
@@ -8,8 +10,12 @@ use vidra_api::labels::PRUNE;
 use super::{Judge, SIGHT, appliers, is_applied, is_of_another_hub, labelled, uid};
 use crate::sim::{
     index::{Key, Target, key_of},
+    marks,
     sparing::leaves,
 };
+
+/// A deletion follows a read within this, calls that take long and land late included.
+const READ_COUNTS_FOR: Duration = Duration::from_secs(45);
 
 impl Judge {
     /// A change that the hub made in a member.
@@ -20,7 +26,7 @@ impl Judge {
             self.made.insert(uid(new).to_owned(), call.user.clone());
         }
         let Some(old) = old else { return };
-        let ends = |object: &Value| !object["metadata"]["deletionTimestamp"].is_null();
+        let ends = |object: &Arc<Value>| !object["metadata"]["deletionTimestamp"].is_null();
         let stays = new.as_ref().filter(|new| !ends(new) || ends(&old));
         let made = self.made.get(uid(&old)).is_some_and(|life| *life == call.user);
         let proof = is_applied(&old) || self.index.holds_uid(uid(&old)) || made;
@@ -32,6 +38,7 @@ impl Judge {
             return self.judge_deletion(call, &key, &old, proof, now);
         };
         if labelled(&old) && !labelled(new) {
+            marks::note("rule:release");
             self.released.insert(uid(new).to_owned());
         }
         if foreign || is_applied(new) && !proof {
@@ -55,10 +62,15 @@ impl Judge {
         now: Instant,
     ) {
         let allowed = self.may_take(key, now);
+        marks::note(match allowed {
+            None => "rule:taking unasked",
+            Some(Taking::AsItIs) => "rule:taking as it is",
+            Some(Taking::ToChange) => "rule:taking",
+        });
         let changes = content(old) != content(new);
         match allowed {
             None if foreign => self.note_foreign(call, key, old),
-            None if self.forgetful => {}
+            None if self.is_forgetful(&key[0]) => {}
             None => {
                 let what = format!("{call}: {} was taken without proof: {old}", key.join("/"));
                 self.breaches.push(what);
@@ -116,15 +128,20 @@ impl Judge {
 
     fn judge_deletion(&mut self, call: &Call, key: &Key, old: &Value, proof: bool, now: Instant) {
         // What goes with its namespace is nobody's call.
+        if call.verb == Verb::DeleteCollection {
+            self.breaches.push(format!("{call}: deletes {} with whatever stands beside it", key.join("/")));
+        }
         if call.verb != Verb::Delete || call.name != key[4] {
             return;
         }
+        marks::note("rule:deletion");
         let mut wrong = Vec::new();
         if !proof {
             wrong.push("without proof".to_owned());
         }
         let place = (call.user.clone(), call.cluster.clone(), call.path.clone());
-        if self.read.get(&place).map(String::as_str) != Some(uid(old)) {
+        let lately = |(of, at): &&(String, Instant)| of == uid(old) && *at + READ_COUNTS_FOR >= now;
+        if self.read.get(&place).filter(lately).is_none() {
             wrong.push("without a read of it".to_owned());
         }
         if old["metadata"]["annotations"][PRUNE] == "disabled" {
@@ -134,6 +151,9 @@ impl Judge {
         let owners: Vec<String> =
             appliers(old).iter().filter_map(|owner| owner.rsplit('/').next()).map(str::to_owned).collect();
         let remakes = self.index.may_be_made_again(key);
+        if remakes {
+            marks::note("rule:made again");
+        }
         let wanted = self
             .index
             .declared
@@ -146,7 +166,8 @@ impl Judge {
             owners.iter().filter(|_| !remakes).filter_map(|owner| self.keeps_pruned(owner, &key[0], then)),
         );
         if matches!(key[2].as_str(), "Namespace" | "CustomResourceDefinition") {
-            wrong.extend(self.holds_others(key, &owners, then));
+            marks::note("rule:deletion of a container");
+            wrong.extend(self.holds_others(key, &owners, now));
         }
         let name = key.join("/");
         self.breaches
@@ -164,14 +185,15 @@ impl Judge {
     }
 
     /// A Namespace or CRD goes only where that is asked for, and nothing of others is in it.
-    fn holds_others(&self, key: &Key, owners: &[String], then: Instant) -> Option<String> {
-        let declared = &self.index.declared;
+    fn holds_others(&self, key: &Key, owners: &[String], now: Instant) -> Option<String> {
+        let (declared, then) = (&self.index.declared, self.sight(now, SIGHT));
         let asks = |owner: &String| {
             declared.said_since(owner, then).any(|spec| spec["namespaceAndCRDDeletion"] == "WhenEmpty")
         };
         if !owners.is_empty() && !owners.iter().any(asks) {
             return Some("and was to be retained".to_owned());
         }
+        let then = self.sight_of(&key[0], now, SIGHT);
         let mut foreign = self.index.contents(key, then).filter(|(_, live)| self.foreign.contains(uid(live)));
         foreign.next().map(|(within, _)| format!("with {} in it", within.join("/")))
     }

@@ -1,7 +1,10 @@
 //! What the hub leaves as it is: what has drifted where a VidraResource only reports or ignores that, ignored fields,
 //! and fields that are held by those to whom they are left. And what it tells of it.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use memkube::{Call, Changed, Verb};
 use serde_json::Value;
@@ -15,7 +18,8 @@ use super::{Judge, SIGHT, appliers, deeds::content, labelled, uid};
 use crate::sim::{
     declared::{Past, since},
     doc::Doc,
-    index::{Aim, Key, Target, key_of},
+    index::{Aim, Claim, Key, Target, key_of},
+    marks,
     observer::HUB_ID,
     sparing::{ignored, leaves, spared, tells, yielded},
     world::TEAM,
@@ -70,8 +74,8 @@ impl Judge {
     /// A VidraTarget, or its status, is lost: what it had delivered is not known any more. With one that was to go, that is
     /// gone too.
     pub(super) fn note_lost(&mut self, changed: &Changed, now: Instant) {
-        let revision = |of: Option<Value>| of.is_some_and(|of| of["status"]["revision"].is_string());
-        let goes = |of: Value| of["spec"]["desired"] != "Present";
+        let revision = |of: Option<Arc<Value>>| of.is_some_and(|of| of["status"]["revision"].is_string());
+        let goes = |of: Arc<Value>| of["spec"]["desired"] != "Present";
         let has_gone = changed.after().is_none() && changed.before().is_some_and(goes);
         if changed.plural == "vidratargets"
             && (has_gone || revision(changed.before()) && !revision(changed.after()))
@@ -93,7 +97,7 @@ impl Judge {
         let stays = new.as_ref().filter(|new| new["metadata"]["deletionTimestamp"].is_null());
         let Some(new) = stays else {
             // Who only ignores that its marks are lost is none that this asks.
-            let owners = old.as_ref().map(appliers).unwrap_or_default();
+            let owners = old.as_deref().map(appliers).unwrap_or_default();
             let is = |of: &Key, resource: &str| *of == key && owners.contains(&super::manager(resource));
             return self.deliveries.put_all(is, now, &Delivered::Nothing);
         };
@@ -113,7 +117,7 @@ impl Judge {
             return self.deliveries.put(&key, resource, now, Delivered::Nothing);
         }
         let said: Vec<&Value> = aims.iter().map(|aim| &aim.spec).collect();
-        let wrong = self.not_left(resource, &key, (old.as_ref(), new), &bodies, &said);
+        let wrong = self.not_left(resource, &key, (old.as_deref(), new), &bodies, &said);
         self.breaches.extend(wrong.map(|what| format!("{call}: {} {what}: {old:?}", key.join("/"))));
         self.deliveries.put(&key, resource, now, Delivered::These(bodies));
     }
@@ -155,8 +159,11 @@ impl Judge {
     /// of what is gone meanwhile nobody may know that it was there.
     fn was_delivered(&self, resource: &str, key: &Key) -> bool {
         let Some(target) = self.index.targets.get(&target_name(resource, &key[0])) else { return true };
-        let Target { whole, cluster, inputs, namespace, .. } = target;
-        let docs = self.index.declared.revision_with(resource, whole, cluster, inputs);
+        if target.says && target.whole.revision.is_empty() {
+            return false;
+        }
+        let (cluster, Claim { revision, namespace, inputs }) = (&target.cluster, &target.whole);
+        let docs = self.index.declared.revision_with(resource, revision, cluster, inputs);
         docs.is_none_or(|docs| docs.iter().any(|doc| doc.key(cluster, namespace) == *key))
     }
 
@@ -176,7 +183,13 @@ impl Judge {
             && self.was_always_meant(resource, key, *at)
             && self.was_delivered(resource, key);
         // An inventory that was lost tells of nothing that is not seen.
-        let seen = old.is_some_and(labelled) || !self.forgetful;
+        let seen = old.is_some_and(labelled) || !self.is_forgetful(&key[0]);
+        if again && !changes {
+            marks::note("rule:applied as before");
+        }
+        if said.iter().all(|spec| leaves(spec)) && changes {
+            marks::note("rule:declared otherwise");
+        }
         if said.iter().all(|spec| leaves(spec)) && again && changes && seen {
             return Some(format!("was repaired, and {resource} is not to"));
         }
@@ -185,6 +198,12 @@ impl Judge {
         let same = |path: &&_| rest.iter().all(|spec| ignored(spec, key).contains(path));
         let held = |path: &&_| rest.iter().all(|spec| yielded(spec, old).contains(path));
         let (ignored, yielded) = (ignored(first, key), yielded(first, old));
+        if !ignored.is_empty() {
+            marks::note("rule:ignored field");
+        }
+        if !yielded.is_empty() {
+            marks::note("rule:yielded field");
+        }
         let mut paths = ignored.iter().filter(same).chain(yielded.iter().filter(held));
         let written = paths.find(|path| path.of(old) != path.of(new))?;
         Some(format!("was changed at {written:?}, which {resource} leaves to others"))

@@ -5,7 +5,10 @@ use std::{collections::BTreeMap, time::Duration};
 
 use serde_json::Value;
 use tokio::time::Instant;
-use vidra_api::labels::{HUB_LABEL, PRUNE};
+use vidra_api::{
+    labels::{HUB_LABEL, PRUNE},
+    names::target_name,
+};
 
 use super::{Judge, SIGHT, appliers, is_applied, labelled, uid};
 use crate::sim::{
@@ -42,16 +45,35 @@ impl Judge {
             let said = self.told_by_resource(name, resource, now);
             wrong.extend(said.into_iter().map(|what| format!("{name} {what}")));
         }
-        for (name, target) in &self.index.targets {
-            wrong.extend(self.told_by_target(target, now).map(|what| {
-                let Target { state, reason, message, .. } = target;
-                format!("{name} says {state} {reason} ({message}), {what}")
-            }));
+        for target in self.index.targets.values() {
+            wrong.extend(self.untold_by(target, now));
         }
         wrong.extend(self.silent_differences(now));
         wrong.extend(self.silent_strays());
         wrong.extend(self.told_by_members());
         wrong
+    }
+
+    /// The same of one member that is well, while another is not: what is wrong there is put right all the same, or told.
+    pub fn untold_on(&self, member: &str, now: Instant) -> Vec<String> {
+        let targets = self.index.targets.values().filter(|target| target.cluster == member);
+        let mut wrong: Vec<_> = targets.filter_map(|target| self.untold_by(target, now)).collect();
+        for (key, resource, doc) in self.index.declared.wanted().filter(|(key, ..)| key[0] == member) {
+            let says_ready = |target: &Target| target.cluster == member && target.state == "Ready";
+            if !self.index.is_as_declared(resource, key, doc)
+                && !self.is_left(resource, key, doc, now)
+                && self.targets_of(resource).any(says_ready)
+            {
+                wrong.push(format!("{} is not as {resource} declares it, and nobody says so", key.join("/")));
+            }
+        }
+        wrong
+    }
+
+    fn untold_by(&self, target: &Target, now: Instant) -> Option<String> {
+        let Target { resource, cluster, state, reason, message, .. } = target;
+        let what = self.told_by_target(target, now)?;
+        Some(format!("{resource}.{cluster} says {state} {reason} ({message}), {what}"))
     }
 
     fn targets_of(&self, resource: &str) -> impl Iterator<Item = &Target> {
@@ -152,6 +174,8 @@ impl Judge {
         let declared = &self.index.declared;
         let member = declared.member_named(&target.cluster);
         let leaves = member.is_none_or(|member| !member["metadata"]["deletionTimestamp"].is_null());
+        // Finalizers of others run.
+        let ends = |key: &Key| self.index.live(key).is_some_and(|live| is_ending(&live));
         let rests = member.is_some_and(|member| member["spec"]["suspend"] == true) && !leaves;
         if !target.is_current {
             return Some("of an earlier generation".to_owned());
@@ -161,6 +185,7 @@ impl Judge {
                 || leaves
                 || target.state == "Failed"
                 || target.state == "Suspended"
+                || self.index.held_by(&target_name(&target.resource, &target.cluster)).into_iter().any(ends)
                 || self.is_handed_over(target);
             return (!excused).then(|| "and should be gone".to_owned());
         }
@@ -176,7 +201,7 @@ impl Judge {
         // Where its removal is held, its targets go by what it said before.
         let is_held = declared.ready_reason(&target.resource) == Some("RemovalHeld");
         let so = match (target.state.as_str(), target.reason.as_str()) {
-            ("Ready", _) => match tells(spec) && !self.forgetful {
+            ("Ready", _) => match tells(spec) && !self.is_forgetful(&target.cluster) {
                 true => return self.misreport(target).map(|what| format!("and {what}")),
                 false => true,
             },
@@ -186,6 +211,7 @@ impl Judge {
             | ("Waiting", "WaitingForObject" | "WaitingForWave")
             | ("Failed", "ObjectFailed" | "HealthCheckTimeout" | "ImmutableField") => late(),
             ("Waiting", "HandingOver") => self.is_handed_over(target),
+            ("Waiting", "ObjectTerminating") => wanted.keys().any(ends),
             ("Failed", "ObjectsMissing") => {
                 // What bears its name there now may be another one's.
                 let is_lost = wanted
@@ -193,6 +219,7 @@ impl Judge {
                     .any(|key| self.index.live(key).is_none_or(|live| !appliers(&live).contains(&manager)));
                 (spec["drift"]["policy"] == "Report" || is_held) && (late() || is_lost)
             }
+            (_, "NamespaceTerminating") if wanted.keys().any(|key| ends(&namespace_of(key))) => true,
             (_, reason) if PASSES.contains(&reason) => !retries,
             (
                 _,
@@ -262,7 +289,7 @@ impl Judge {
             let kept = live["metadata"]["annotations"][PRUNE] == "disabled";
             if kept
                 || self.foreign.contains(uid(&live))
-                || self.forgetful && !self.index.holds_uid(uid(&live))
+                || self.is_forgetful(&key[0]) && !self.index.holds_uid(uid(&live))
             {
                 return false;
             }
@@ -330,4 +357,14 @@ impl Judge {
         }
         wrong
     }
+}
+
+/// Is it being deleted?
+fn is_ending(object: &Value) -> bool {
+    !object["metadata"]["deletionTimestamp"].is_null()
+}
+
+/// The Namespace that an object is in.
+fn namespace_of(key: &Key) -> Key {
+    [&key[0], "", "Namespace", "", &key[3]].map(str::to_owned)
 }

@@ -5,8 +5,8 @@ use std::time::Duration;
 use serde_json::json;
 use testkit::sim::{
     observer::Seen,
-    state::differences,
-    world::{HUB_NAMESPACE, MEMBERS, TARGET_NAMESPACE, hub_path, member_path},
+    state::{State, differences},
+    world::{HUB_NAMESPACE, TARGET_NAMESPACE, hub_path, member_path},
 };
 use tokio::time::{Instant, sleep};
 use vidra_api::labels::{APPROVE_REMOVAL, RECONCILE_REQUESTED_AT};
@@ -36,6 +36,7 @@ impl Walk {
 
     /// What people put right in the end.
     pub(super) async fn put_right(&mut self) {
+        self.let_all_go().await;
         self.put_wishes_right().await;
         self.describe_members().await;
         let told = self.declared["shop"].get("s").copied();
@@ -51,7 +52,7 @@ impl Walk {
         // By label nobody might be selected, and that is held until a person says so.
         let selected = json!({"targets": everybody, "excludeClusters": null});
         self.patch_resource("shop", selected).await;
-        for member in MEMBERS {
+        for &member in self.world.members() {
             self.register(member).await;
             let rests = json!({"spec": {"suspend": false}});
             self.world.try_patch("hub", &member_path(member), rests).await;
@@ -60,7 +61,7 @@ impl Walk {
 
     /// A member that was still leaving when it was registered again asks once more.
     async fn come_back(&self) {
-        for member in MEMBERS {
+        for &member in self.world.members() {
             if self.world.object("hub", vidra_api::GROUP, "memberclusters", "", member).is_none() {
                 let secrets = format!("/api/v1/namespaces/{}/secrets", HUB_NAMESPACE);
                 self.world.try_delete("hub", &format!("{secrets}/{member}")).await;
@@ -102,7 +103,7 @@ impl Walk {
                 wrong.push(format!("{name} is not ready: {status}"));
             }
         }
-        for member in MEMBERS {
+        for &member in self.world.members() {
             let object = self.world.object("hub", vidra_api::GROUP, "memberclusters", "", member);
             if object.is_none_or(|object| !object["metadata"]["deletionTimestamp"].is_null()) {
                 wrong.push(format!("{member} has not joined again"));
@@ -111,9 +112,8 @@ impl Walk {
         if self.world.resource("bank").is_some() != self.declared.contains_key("bank") {
             wrong.push("the bank is there, or is not".to_owned());
         }
-        let state = self.world.state();
-        let inventories = state.iter().filter(|(key, _)| self.corrects && key.contains("/vidrainventories/"));
-        for (key, object) in inventories {
+        let state = if self.corrects { self.world.state() } else { State::new() };
+        for (key, object) in state.iter().filter(|(key, _)| key.contains("/vidrainventories/")) {
             let entries = object["spec"]["entries"].as_array().into_iter().flatten();
             // What is settled may be gone, or another's.
             let kept = entries
@@ -171,7 +171,7 @@ impl Walk {
         let writes = self.world.observer.trace().into_iter().filter(counts);
         let writes: Vec<_> = writes.map(|seen| seen.to_string()).collect();
         if writes.is_empty() {
-            return Ok(());
+            return self.differs_from_fresh().await;
         }
         let changes = differences(&before, &self.world.state());
         Err(format!("it goes on writing:\n{}\n{changes}", writes.join("\n")))

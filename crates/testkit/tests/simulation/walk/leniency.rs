@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use testkit::sim::world::{MEMBERS, hub_path};
+use testkit::sim::{judge::clouds::HUB, world::hub_path};
 use tokio::time::sleep;
 
 use super::{Walk, model::place};
@@ -85,7 +85,7 @@ impl Walk {
 
     /// Somebody changes something somewhere.
     async fn disturb(&mut self) {
-        let (member, slot) = (self.pick(&MEMBERS), self.some_slot());
+        let (member, slot) = (self.pick_member(), self.some_slot());
         let (path, tampered) = place(slot);
         let image =
             json!({"spec": {"template": {"spec": {"containers": [{"name": "app", "image": "mine"}]}}}});
@@ -117,7 +117,7 @@ impl Walk {
 
     /// For a while one VidraResource is looked at on its interval only.
     async fn look_in_their_own_time(&mut self, member: &'static str, path: &str, some: Duration) {
-        self.world.observer.cloud(some * 2);
+        self.world.observer.cloud(HUB, some * 2);
         self.patch_resource("shop", json!({"reconcile": {"onEvents": false, "interval": "10s"}})).await;
         sleep(some).await;
         self.world.try_delete(member, path).await;

@@ -1,10 +1,17 @@
 //! Many seeds, on all cores: a seed is one thread and one runtime.
 
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::{
+    collections::BTreeMap,
+    sync::atomic::{AtomicU64, AtomicUsize, Ordering},
+};
 
 use parking_lot::Mutex;
 
-use super::walk;
+use super::{
+    Plan,
+    reached::{ENOUGH, Reached},
+    walk,
+};
 
 /// Seeds that are known to fail, and why: not the simulation's mistake, and not put right yet.
 const KNOWN: &str = include_str!("../../../../../tests/known-failures.txt");
@@ -17,6 +24,8 @@ pub fn is_known(seed: u64) -> bool {
 
 /// In an ordinary run.
 const FEW: u64 = 20;
+/// So many that fail are made short; each takes some forty walks.
+const SHRUNK: usize = 5;
 
 /// Runs these seeds on so many threads; each failure is a seed and what was wrong. `looked` hears of each.
 pub fn spread(
@@ -51,14 +60,14 @@ pub fn spread(
 
 /// What goes wrong in a walk.
 pub fn walk_of(seed: u64) -> Vec<String> {
-    walk(seed, false).wrong
+    walk(&Plan::whole(seed), false).wrong
 }
 
-fn variable(name: &str) -> Option<u64> {
+pub fn variable(name: &str) -> Option<u64> {
     std::env::var(name).ok().and_then(|text| text.parse().ok())
 }
 
-fn threads() -> usize {
+pub fn threads() -> usize {
     std::thread::available_parallelism().map_or(2, usize::from)
 }
 
@@ -70,19 +79,39 @@ fn told(failures: &[(u64, Vec<String>)]) -> String {
     failures.iter().map(tell).collect::<Vec<_>>().join("\n")
 }
 
+/// What is alike in the first breach of two walks that fail for one reason: its words, without times, names that are made
+/// up, and what objects hold.
+pub fn bucket(wrong: &[String]) -> String {
+    let first = wrong.first().map(String::as_str).unwrap_or_default();
+    let plain = |word: &&str| word.chars().all(|one| one.is_alphabetic() || ",:.-'".contains(one));
+    let words = first.split_whitespace().filter(plain);
+    words.take(12).map(|word| word.trim_end_matches([':', ',', '.'])).collect::<Vec<_>>().join(" ")
+}
+
+/// The same walk with as few steps as still fail in the same way.
+fn shrunk(seed: u64, wrong: &[String]) -> (Plan, Vec<String>) {
+    let like = bucket(wrong);
+    let plan = Plan::whole(seed).shrunk(|fewer| bucket(&walk(fewer, false).wrong) == like);
+    let wrong = walk(&plan, false).wrong;
+    (plan, wrong)
+}
+
 #[test]
 fn random_walks_end_as_declared_in_silence_and_twice_alike() {
     let twice = |seed| {
         if is_known(seed) {
             return Vec::new();
         }
-        let (one, two) = (walk(seed, false), walk(seed, false));
+        let plan = Plan::whole(seed);
+        let (one, two) = (walk(&plan, false), walk(&plan, false));
         let mut wrong = one.wrong;
         let first = one.trace.iter().zip(&two.trace).position(|(one, two)| one != two);
         if let Some(at) = first {
             wrong.push(format!("line {at} differs:\n  {}\n  {}", one.trace[at], two.trace[at]));
         } else if one.trace.len() != two.trace.len() {
             wrong.push("one run is longer than the other".to_owned());
+        } else if one.end != two.end {
+            wrong.push("what is stored in the end differs".to_owned());
         }
         wrong
     };
@@ -97,11 +126,14 @@ fn random_walks_end_as_declared_in_silence_and_twice_alike() {
 fn simulate() {
     let (from, seeds) = (variable("VIDRA_SIM_FROM").unwrap_or(0), variable("VIDRA_SIM_SEEDS").unwrap_or(100));
     let (began, failing) = (std::time::Instant::now(), AtomicUsize::new(0));
+    let reached = Mutex::new(Reached::default());
     let one = |seed| {
-        let wrong = walk(seed, false).wrong;
+        let walked = walk(&Plan::whole(seed), false);
+        reached.lock().add(walked.marks);
+        let wrong = walked.wrong;
         if !wrong.is_empty() {
             failing.fetch_add(1, Ordering::Relaxed);
-            println!("seed {seed} fails");
+            println!("seed {seed} fails: {}", bucket(&wrong));
         }
         wrong
     };
@@ -120,18 +152,55 @@ fn simulate() {
         seeds as f64 / seconds,
         failures.len(),
     );
+    let reached = reached.into_inner();
+    if variable("VIDRA_SIM_MARKS").is_some() {
+        println!("seeds that reach a mark:\n{}", reached.table());
+    }
+    let unmarked = if seeds >= ENOUGH { reached.wrong() } else { Vec::new() };
+    unmarked.iter().for_each(|what| println!("{what}"));
     if !failures.is_empty() {
         println!("{}", told(&failures));
+        tell_shrunk(&failures);
+    }
+    if !(failures.is_empty() && unmarked.is_empty()) {
         std::process::exit(1);
     }
 }
 
-/// `cargo xtask simulate --replay`: VIDRA_SIM_WALK names the seed.
+/// One of each bucket, as short as it can be.
+#[allow(clippy::print_stdout, reason = "people wait for it")]
+fn tell_shrunk(failures: &[(u64, Vec<String>)]) {
+    let mut buckets = BTreeMap::new();
+    for (seed, wrong) in failures {
+        buckets.entry(bucket(wrong)).or_insert_with(Vec::new).push((*seed, wrong));
+    }
+    for of in buckets.values().take(SHRUNK) {
+        let Some((seed, wrong)) = of.first() else { continue };
+        let (plan, wrong) = shrunk(*seed, wrong);
+        let first = wrong.first().map(String::as_str).unwrap_or_default();
+        println!(
+            "{} like seed {seed}, in {} steps: cargo xtask simulate --replay {plan}\n  {first}",
+            of.len(),
+            plan.steps.len()
+        );
+    }
+    if buckets.len() > SHRUNK {
+        println!("{} more kinds of failures are not made short", buckets.len() - SHRUNK);
+    }
+}
+
+/// `cargo xtask simulate --replay`: VIDRA_SIM_WALK names the walk, with VIDRA_SIM_SHRINK as short as it can be.
 #[test]
 #[ignore = "the seed that one asks for"]
+#[allow(clippy::print_stdout, reason = "people wait for it")]
 fn one_walk() {
-    let seed = variable("VIDRA_SIM_WALK").expect("VIDRA_SIM_WALK names a seed");
+    let named = std::env::var("VIDRA_SIM_WALK").ok().and_then(|text| text.parse::<Plan>().ok());
+    let mut plan = named.expect("VIDRA_SIM_WALK names a walk: SEED, or SEED:STEP,STEP");
+    if variable("VIDRA_SIM_SHRINK").is_some() {
+        (plan, _) = shrunk(plan.seed, &walk(&plan, false).wrong);
+        println!("as short as it can be: cargo xtask simulate --replay {plan}");
+    }
     crate::replay::log();
-    let wrong = walk(seed, true).wrong;
+    let wrong = walk(&plan, true).wrong;
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }

@@ -2,35 +2,46 @@
 //! times is judged all the time; in the end everything mends, and the hub must bring all to what is declared
 //! and then fall silent.
 //!
-//! `cargo xtask simulate` runs many; `VIDRA_SIM_WALK=<seed>` one, with what happens in it and the hub's logs.
+//! `cargo xtask simulate` runs many; `VIDRA_SIM_WALK=<plan>` one, with what happens in it and the hub's logs.
 
 mod end;
+mod fresh;
+mod hindrances;
 mod leniency;
 pub mod many;
 mod model;
+mod plan;
+mod reached;
 mod steps;
 mod wishes;
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 use testkit::sim::{
-    Shape, World, crash::caught, observer::CLEARS_WITHIN, run, trouble::LANDS_WITHIN, world::hub_path,
+    Shape, World, crash::caught, marks, marks::Mark, observer::CLEARS_WITHIN, run, state::State,
+    trouble::LANDS_WITHIN, world::hub_path,
 };
 use tokio::time::sleep;
 
 use model::{Docs, UNIQUE, VALUES, declaring};
-
-const STEPS: usize = 16;
+pub use plan::Plan;
+use steps::{STEP_KINDS, mix};
 
 struct Walk {
     world: World,
+    /// Of the step that is taken.
     chance: fastrand::Rng,
+    /// The kinds of steps that there are in this walk.
+    mix: Vec<u8>,
     /// What each VidraResource that there is declares.
     declared: BTreeMap<&'static str, Docs>,
     /// What of the shop differs from cluster to cluster, by the slot that it changes.
     overrides: Vec<(&'static str, serde_json::Value)>,
     backups: BTreeMap<&'static str, memkube::Backup>,
-    /// How many values were made up.
+    /// Counts values, from another number at each step.
     values: usize,
     /// A member was put back to what it was: what it has from then that nobody wants is for people to remove.
     restored: bool,
@@ -40,8 +51,14 @@ struct Walk {
 }
 
 impl Walk {
-    async fn new(seed: u64, told: bool) -> Self {
-        let shape = Shape { latency: true, kept: true, lease: seed % 3 == 2, ..Shape::of("walk", seed) };
+    async fn new(plan: &Plan, told: bool) -> Self {
+        let seed = plan.seed;
+        let mut chance = fastrand::Rng::with_seed(seed);
+        // Most have two members; half have only some kinds of steps, and these the more often.
+        let members = [2, 2, 2, 3, 4, 5][chance.usize(..6)];
+        let mix = if chance.bool() { mix(&mut chance) } else { (0..STEP_KINDS).collect() };
+        let usual = Shape::of("walk", seed);
+        let shape = Shape { latency: true, kept: true, lease: seed % 3 == 2, members, ..usual };
         let world = World::new(shape).await;
         let shop = Docs::from([("a", "one"), ("b", "one"), ("s", "one")]);
         let declared = BTreeMap::from([("shop", shop), ("bank", bank())]);
@@ -49,10 +66,11 @@ impl Walk {
             world.create("hub", &hub_path("vidraresources"), declaring(name, docs)).await;
         }
         world.start_hub();
-        let (chance, backups) = (fastrand::Rng::with_seed(seed), BTreeMap::new());
+        let backups = BTreeMap::new();
         Self {
             world,
             chance,
+            mix,
             declared,
             overrides: Vec::new(),
             backups,
@@ -61,6 +79,11 @@ impl Walk {
             corrects: false,
             told,
         }
+    }
+
+    fn pick_member(&mut self) -> &'static str {
+        let members = self.world.members();
+        self.pick(members)
     }
 
     fn pick<T: Copy>(&mut self, from: &[T]) -> T {
@@ -91,14 +114,20 @@ struct Walked {
     wrong: Vec<String>,
     /// All calls of the hub.
     trace: Vec<String>,
+    /// What is stored in the end.
+    end: State,
+    /// What it has reached.
+    marks: BTreeSet<Mark>,
 }
 
 #[allow(clippy::print_stdout, reason = "one walk is looked at")]
-fn walk(seed: u64, told: bool) -> Walked {
-    run(seed, || async {
-        let mut walk = Walk::new(seed, told).await;
+fn walk(plan: &Plan, told: bool) -> Walked {
+    run(plan.seed, || async {
+        marks::take();
+        let mut walk = Walk::new(plan, told).await;
         let walked = caught(async {
-            for _ in 0..STEPS {
+            for step in &plan.steps {
+                (walk.chance, walk.values) = (plan.chance(*step), step * VALUES_A_STEP);
                 let pause = walk.chance.u64(..4000);
                 sleep(Duration::from_millis(pause)).await;
                 walk.step().await;
@@ -120,9 +149,12 @@ fn walk(seed: u64, told: bool) -> Walked {
             trace.iter().for_each(|seen| println!("{seen}"));
             walk.world.state().iter().for_each(|(key, object)| println!("{key}: {object}"));
         }
-        Walked { wrong, trace }
+        Walked { wrong, trace, end: walk.world.state(), marks: marks::take() }
     })
 }
+
+/// More than any step takes.
+const VALUES_A_STEP: usize = 8;
 
 /// What began in the last moment of that has ended, and is told.
 const SLACK: Duration = Duration::from_secs(5);

@@ -11,7 +11,7 @@ pub const SLOTS: [&str; 13] =
 /// With what value.
 pub const VALUES: [&str; 3] = ["one", "two", "three"];
 /// More than a walk asks for, each of them once.
-pub static UNIQUE: LazyLock<Vec<String>> = LazyLock::new(|| (0..100).map(|at| format!("v{at}")).collect());
+pub static UNIQUE: LazyLock<Vec<String>> = LazyLock::new(|| (0..200).map(|at| format!("v{at}")).collect());
 
 const CRD: &str = r#"{"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
  "metadata": {"name": "books.test.io"},

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use memkube::Down;
 use serde_json::{Value, json};
-use testkit::sim::trouble::LANDS_WITHIN;
-use testkit::sim::world::{HUB_NAMESPACE, MEMBERS, TARGET_NAMESPACE, hub_path, member_path, registration};
+use testkit::sim::world::{HUB_NAMESPACE, TARGET_NAMESPACE, hub_path, member_path, registration};
+use testkit::sim::{World, judge::clouds::HUB, marks, trouble::LANDS_WITHIN};
 use tokio::time::sleep;
 use vidra_api::labels::HUB_LABEL;
 
@@ -14,12 +14,24 @@ use super::{
     model::{SLOTS, declaring, manifest, place},
 };
 
+/// Kinds of steps, by number; what comes more often has more of them.
+pub(super) const STEP_KINDS: u8 = 78;
+
+/// A quarter of the kinds, and always the edit.
+pub(super) fn mix(chance: &mut fastrand::Rng) -> Vec<u8> {
+    (0..STEP_KINDS).filter(|kind| *kind < 2 || chance.u8(..4) == 0).collect()
+}
+
+/// A member that is well is as declared, or says why not, within this after something was changed there, however another is.
+const AWAKES_WITHIN: Duration = Duration::from_secs(30);
+
 impl Walk {
     pub(super) async fn step(&mut self) {
-        let (member, slot) = (self.pick(&MEMBERS), self.some_slot());
+        let (member, slot) = (self.pick_member(), self.some_slot());
         let (path, tampered) = place(slot);
         let some = Duration::from_millis(self.chance.u64(..20_000));
-        let step = self.chance.u8(..72);
+        let step = self.mix[self.chance.usize(..self.mix.len())];
+        marks::note(format!("step:{step}"));
         self.tell(&format!("step {step}: {member} {slot} {some:?}"));
         match step {
             0..=4 => self.edit().await,
@@ -68,7 +80,7 @@ impl Walk {
             30 => self.two_hubs(some).await,
             38 | 39 => self.restore(member).await,
             36 | 37 => {
-                self.world.observer.cloud(some);
+                self.world.observer.cloud(HUB, some);
                 self.world.observer.lose_events(Some(self.chance.fork()));
                 self.edit().await;
                 self.world.try_patch(member, &path, tampered).await;
@@ -78,7 +90,8 @@ impl Walk {
             }
             40..60 => self.wish(step - 40, member, &path, some).await,
             60..70 => self.leave_alone(step - 60, member, &path, some).await,
-            70.. => self.land_later(member, some).await,
+            70 | 71 => self.land_later(member, some).await,
+            72.. => self.hinder(step - 72, member, &path, some).await,
             31 | 32 => {
                 self.world.observer.strikes(Some(self.chance.fork()));
                 self.edit().await;
@@ -86,7 +99,7 @@ impl Walk {
                 self.world.observer.strikes(None);
             }
             _ => {
-                self.world.observer.cloud(some * 2);
+                self.world.observer.cloud(HUB, some * 2);
                 self.world.observer.noise(Some(self.chance.fork()));
                 if self.chance.bool() {
                     self.world.crash_hub().await;
@@ -111,10 +124,10 @@ impl Walk {
     }
 
     fn pick_cluster(&mut self) -> &'static str {
-        self.pick(&["hub", "berlin", "tokyo"])
+        if self.chance.u8(..3) == 0 { "hub" } else { self.pick_member() }
     }
 
-    async fn edit(&mut self) {
+    pub(super) async fn edit(&mut self) {
         let (slot, value) = (self.pick(&SLOTS), self.value());
         let in_bank = self.chance.u8(..4) == 0 && self.declared.contains_key("bank");
         let name = if in_bank { "bank" } else { "shop" };
@@ -155,7 +168,7 @@ impl Walk {
 
     /// Some writes land late: after the life that made them, or after what undoes them.
     async fn land_later(&mut self, member: &'static str, some: Duration) {
-        self.world.observer.cloud(some + LANDS_WITHIN);
+        self.world.observer.cloud(HUB, some + LANDS_WITHIN);
         self.world.observer.land_later(Some(self.chance.fork()));
         self.edit().await;
         match self.chance.u8(..4) {
@@ -190,7 +203,7 @@ impl Walk {
             }
             4 => self.patch_resource("shop", json!({"targets": entry(by_label)})).await,
             _ => {
-                let member = self.pick(&MEMBERS);
+                let member = self.pick_member();
                 let pool = if self.chance.bool() { json!("on") } else { Value::Null };
                 let labels = json!({"metadata": {"labels": {"pool": pool}}});
                 self.world.try_patch("hub", &member_path(member), labels).await;
@@ -210,16 +223,23 @@ impl Walk {
 
     async fn outage(&mut self, cluster: &'static str, some: Duration) {
         let how = self.pick(&[Down::Hang, Down::Refuse]);
-        self.world.observer.cloud(some * 3);
+        self.world.observer.cloud(cluster, some * 3);
         self.world.cluster(cluster).set_down(Some(how));
+        let (other, (path, tampered)) = (self.pick_member(), place(self.some_slot()));
+        if cluster != HUB && other != cluster {
+            self.world.try_patch(other, &path, tampered).await;
+        }
         sleep(some * 3).await;
+        if cluster != HUB && other != cluster && some * 3 > AWAKES_WITHIN {
+            self.world.observer.judge_core(other, AWAKES_WITHIN);
+        }
         self.world.cluster(cluster).set_down(None);
     }
 
     /// Before they are begun again, something happens, and the history may be gone.
     async fn lose_watches(&mut self, member: &'static str, path: &str, tampered: Value) {
         let cluster = self.pick(&["hub", member]);
-        self.world.observer.cloud(Duration::ZERO);
+        self.world.observer.cloud(cluster, Duration::ZERO);
         self.world.cluster(cluster).cut_watches();
         sleep(Duration::from_millis(20)).await;
         self.world.try_patch(member, path, tampered).await;
@@ -235,8 +255,8 @@ impl Walk {
         let Some(before) = self.backups.insert(member, now) else { return };
         self.tell("restored");
         self.restored = true;
-        self.world.observer.excuse_unknown();
-        self.world.observer.cloud(Duration::ZERO);
+        self.world.observer.excuse_unknown(member);
+        self.world.observer.cloud(member, Duration::ZERO);
         self.world.observer.restore(member, &before);
         sleep(Duration::from_secs(2)).await;
         self.world.observer.enlighten();
@@ -260,7 +280,7 @@ impl Walk {
     }
 
     async fn lose_registration(&mut self, member: &'static str, some: Duration) {
-        self.world.observer.cloud(some);
+        self.world.observer.cloud(member, some);
         self.world.try_delete("hub", &secret(member)).await;
         sleep(some).await;
         self.register(member).await;
@@ -274,7 +294,7 @@ impl Walk {
     /// The member leaves the fleet, and comes back.
     async fn leave(&mut self, member: &'static str, some: Duration) {
         let policy = self.pick(&["Orphan", "Delete"]);
-        self.world.observer.cloud(some);
+        self.world.observer.cloud(member, some);
         self.world.try_patch("hub", &member_path(member), json!({"spec": {"onLeave": policy}})).await;
         self.world.try_delete("hub", &member_path(member)).await;
         sleep(some).await;
@@ -287,49 +307,71 @@ impl Walk {
         if !self.world.shape.lease {
             return;
         }
-        self.world.observer.cloud(some * 2);
+        self.world.observer.cloud(HUB, some * 2);
         self.world.start_rival();
+        self.make_work().await;
         sleep(some / 2).await;
         if self.chance.bool() {
             self.world.observer.sever(self.world.hub_user());
+            self.make_work().await;
             sleep(some * 2).await;
             self.world.observer.sever(None);
+            self.make_work().await;
             sleep(some / 2).await;
         }
+        self.make_work().await;
         self.world.crash_first_of_two().await;
     }
 
-    /// Somebody runs the members' Deployments: makes them healthy, or gets stuck.
+    /// Something to deliver, to prune or to repair.
+    async fn make_work(&mut self) {
+        let (member, slot) = (self.pick_member(), self.some_slot());
+        let (path, tampered) = place(slot);
+        match self.chance.u8(..3) {
+            0 => self.world.try_patch(member, &path, tampered).await,
+            1 => self.world.try_delete(member, &path).await,
+            _ => self.edit().await,
+        }
+    }
+
+    /// Somebody runs the members' Deployments: makes them healthy, or gets stuck; or surely makes them healthy.
     pub(super) async fn roll_out(&mut self, surely: bool) {
-        for member in MEMBERS {
-            for app in self.world.cluster(member).objects("apps", "deployments") {
-                if !surely && self.chance.bool() {
-                    continue;
-                }
-                let healthy = surely || self.chance.u8(..3) > 0;
-                let (metadata, replicas) = (&app["metadata"], app["spec"]["replicas"].as_i64().unwrap_or(1));
-                let available = if healthy { replicas } else { 0 };
-                let status = json!({
-                    "observedGeneration": metadata["generation"], "replicas": replicas,
-                    "updatedReplicas": replicas, "readyReplicas": available, "availableReplicas": available,
-                    "conditions": [
-                        {"type": "Available", "status": if healthy { "True" } else { "False" },
-                            "reason": "Told", "message": ""},
-                        {"type": "Progressing", "status": "True",
-                            "reason": if healthy { "NewReplicaSetAvailable" } else { "ReplicaSetUpdated" },
-                            "message": ""},
-                    ],
-                });
-                if app["status"]["observedGeneration"] == status["observedGeneration"]
-                    && app["status"]["availableReplicas"] == status["availableReplicas"]
-                {
-                    continue;
-                }
-                let text = |field: &str| metadata[field].as_str().unwrap_or_default().to_owned();
-                let (namespace, name) = (text("namespace"), text("name"));
-                let path = format!("/apis/apps/v1/namespaces/{namespace}/deployments/{name}/status");
-                self.world.try_patch(member, &path, json!({"status": status})).await;
+        let chance = &mut self.chance;
+        let draw = || match surely || chance.bool() {
+            true => Some(surely || chance.u8(..3) > 0),
+            false => None,
+        };
+        run_deployments(&self.world, draw).await;
+    }
+}
+
+/// Gives each Deployment of the members a status: whether it is healthy, or as it was where nothing is said.
+pub(super) async fn run_deployments(world: &World, mut is_healthy: impl FnMut() -> Option<bool>) {
+    for &member in world.members() {
+        for app in world.cluster(member).objects("apps", "deployments") {
+            let Some(healthy) = is_healthy() else { continue };
+            let (metadata, replicas) = (&app["metadata"], app["spec"]["replicas"].as_i64().unwrap_or(1));
+            let available = if healthy { replicas } else { 0 };
+            let status = json!({
+                "observedGeneration": metadata["generation"], "replicas": replicas,
+                "updatedReplicas": replicas, "readyReplicas": available, "availableReplicas": available,
+                "conditions": [
+                    {"type": "Available", "status": if healthy { "True" } else { "False" },
+                        "reason": "Told", "message": ""},
+                    {"type": "Progressing", "status": "True",
+                        "reason": if healthy { "NewReplicaSetAvailable" } else { "ReplicaSetUpdated" },
+                        "message": ""},
+                ],
+            });
+            if app["status"]["observedGeneration"] == status["observedGeneration"]
+                && app["status"]["availableReplicas"] == status["availableReplicas"]
+            {
+                continue;
             }
+            let text = |field: &str| metadata[field].as_str().unwrap_or_default().to_owned();
+            let (namespace, name) = (text("namespace"), text("name"));
+            let path = format!("/apis/apps/v1/namespaces/{namespace}/deployments/{name}/status");
+            world.try_patch(member, &path, json!({"status": status})).await;
         }
     }
 }

@@ -6,11 +6,12 @@ use std::time::Duration;
 use k8s_openapi::ByteString;
 use serde_json::{Value, json};
 use testkit::sim::{
+    World,
     index::Key,
+    judge::clouds::HUB,
     kinds::{DELIVERED, plural_of},
     world::{
-        HUB_NAMESPACE, MEMBERS, TARGET_NAMESPACE, TEAM, config_map, config_maps, document, hub_path,
-        member_path,
+        HUB_NAMESPACE, TARGET_NAMESPACE, TEAM, config_map, config_maps, document, hub_path, member_path,
     },
 };
 use tokio::time::sleep;
@@ -165,6 +166,19 @@ impl Walk {
         }
     }
 
+    /// Gives another world the sources as they are.
+    pub(super) async fn copy_sources(&self, to: &World) {
+        for (name, _) in SOURCES {
+            let (plural, path) =
+                (if name == SOURCES[0].0 { "configmaps" } else { "secrets" }, source_path(name));
+            let (collection, _) = path.rsplit_once('/').unwrap_or_default();
+            if let Some(source) = self.world.object("hub", "", plural, TEAM, name) {
+                let made = json!({"metadata": {"name": name}, "data": source["data"]});
+                to.try_create("hub", collection, made).await;
+            }
+        }
+    }
+
     async fn put_source(&self, name: &str, text: &str) {
         let data = match name == SOURCES[0].0 {
             true => json!({"data": {"a.yaml": text}}),
@@ -226,7 +240,7 @@ impl Walk {
 
     /// For a while the hub looks on its interval only.
     async fn look_rarely(&mut self, member: &'static str, path: &str, some: Duration) {
-        self.world.observer.cloud(some * 2);
+        self.world.observer.cloud(HUB, some * 2);
         self.put_settings(json!({"eventBasedReconcile": "false", "interval": "10s"})).await;
         sleep(some).await;
         self.world.try_delete(member, path).await;
@@ -243,7 +257,7 @@ impl Walk {
     }
 
     async fn erase_inventories(&mut self, member: &str) {
-        self.world.observer.excuse_unknown();
+        self.world.observer.excuse_unknown(member);
         self.restored = true;
         let all = self.chance.bool();
         for inventory in self.world.clusters.hub.objects(vidra_api::GROUP, "vidrainventories") {
@@ -258,7 +272,7 @@ impl Walk {
 
     /// As a restore tool does it, with all that the hub has delivered.
     async fn reset_fields(&mut self) {
-        for member in MEMBERS {
+        for &member in self.world.members() {
             for (group, plural, kind, _) in DELIVERED {
                 for object in self.world.cluster(member).objects(group, plural) {
                     let metadata = &object["metadata"];
@@ -294,7 +308,7 @@ impl Walk {
 
     /// What overrides use of a member that has none of it, which may have come again.
     pub(super) async fn describe_members(&self) {
-        for member in MEMBERS {
+        for &member in self.world.members() {
             let object =
                 self.world.object("hub", vidra_api::GROUP, "memberclusters", "", member).unwrap_or_default();
             if object["metadata"]["labels"]["city"].is_null() || object["spec"]["values"]["zone"].is_null() {

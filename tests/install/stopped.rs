@@ -1,0 +1,124 @@
+//! A process that stands still, as under a debugger or on a machine that is suspended, until another one has its Lease: when
+//! it goes on it begins no call to a member.
+
+use std::env;
+
+use serde_json::{Value, json};
+use testkit::{
+    testbed::Request,
+    world::{Access, At},
+};
+
+use crate::machine::{Machine, until};
+
+/// Where the objects are.
+const NAMESPACE: &str = "stopped";
+const OBJECTS: usize = 20;
+/// Threads of the process: each may have had its leave when all stood still, and sends that one call.
+const THREADS: usize = 4;
+/// As whom the hub calls the member.
+const HUB: &str = "system:serviceaccount:vidra-member:vidra-hub";
+/// `VIDRA_ROUNDS=10` takes more.
+const ROUNDS: usize = 2;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_process_that_stood_still_until_another_had_its_lease_begins_no_call_to_a_member() {
+    let machine = Machine::start();
+    machine.kubectl("hub", "apply -k deploy/kustomize", "").unwrap();
+    let mut hub = machine.run_hub();
+    machine.register("clusters/member-full.yaml");
+    machine.kubectl("hub", "create namespace team-a", "").unwrap();
+    let people = Access::new(machine.cluster("hub").client("admin").await.unwrap(), "somebody");
+    people.apply(&resource(), true).await.unwrap();
+    let alice = Access::new(machine.cluster("berlin").client("admin").await.unwrap(), "alice");
+
+    let rounds = env::var("VIDRA_ROUNDS").ok().and_then(|rounds| rounds.parse().ok()).unwrap_or(ROUNDS);
+    for round in 0..rounds {
+        machine.kubectl("hub", "wait --for=condition=Ready --timeout=120s -n team-a vr/stopped", "").unwrap();
+        // Repairs are under way when it stands still, and there is more to repair when it goes on.
+        edit_all(&alice, &format!("before {round}")).await;
+        hub.signal("STOP");
+        until("its Lease counts no more", || is_old(&machine));
+        hold_lease(&machine, "another");
+        edit_all(&alice, &format!("while {round}")).await;
+        let berlin = machine.cluster("berlin");
+        let mark = berlin.audit_mark().unwrap();
+        hub.signal("CONT");
+        assert!(!hub.ended().success(), "without its Lease it ends with an error");
+
+        let value = |live: &Value| live["data"]["value"] == format!("while {round}");
+        let mut edited = 0;
+        for number in 0..OBJECTS {
+            edited += usize::from(value(&alice.live(&at(number)).await));
+        }
+        // These reads stand in the record behind all that the hub has sent.
+        let calls: Vec<_> = berlin.requests_since(mark).unwrap().into_iter().filter(is_work).collect();
+        assert!(calls.len() <= THREADS, "{calls:#?}");
+        let unguarded: Vec<_> = calls.iter().filter(|call| !is_guarded(call)).collect();
+        assert!(unguarded.is_empty(), "{unguarded:#?}");
+        assert!(edited >= OBJECTS - calls.len(), "{edited} of {OBJECTS}, {calls:#?}");
+
+        hold_lease(&machine, "");
+        hub = machine.run_hub();
+    }
+}
+
+fn at(number: usize) -> At {
+    At::config_map(NAMESPACE, &format!("kept-{number:02}"))
+}
+
+fn resource() -> Value {
+    let one = |number: usize| {
+        let metadata = json!({"name": format!("kept-{number:02}")});
+        json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"value": "declared"}})
+            .to_string()
+    };
+    let manifest: Vec<_> = (0..OBJECTS).map(one).collect();
+    json!({
+        "apiVersion": "vidra.dev/v1alpha1", "kind": "VidraResource",
+        "metadata": {"name": "stopped", "namespace": "team-a"},
+        "spec": {
+            "targets": [{"clusterSelector": {}, "namespace": NAMESPACE}],
+            "manifest": manifest.join("\n---\n"),
+        },
+    })
+}
+
+async fn edit_all(alice: &Access, value: &str) {
+    for number in 0..OBJECTS {
+        alice.merge(&at(number), json!({"data": {"value": value}})).await;
+    }
+}
+
+#[allow(clippy::disallowed_methods, reason = "a Lease is of real time")]
+fn now() -> jiff::Timestamp {
+    jiff::Timestamp::now()
+}
+
+/// Ten seconds after its renewal a Lease is no leave any more; its holder takes a renewal for as old as its request is.
+fn is_old(machine: &Machine) -> Result<(), String> {
+    let renewed = machine.field("hub", "lease/vidra-hub -n vidra-system", "{.spec.renewTime}");
+    let renewed: jiff::Timestamp = renewed.parse().map_err(|error| format!("{renewed:?}: {error}"))?;
+    let age = now().duration_since(renewed);
+    if age.as_secs() >= 10 { Ok(()) } else { Err(format!("renewed {age:#} ago")) }
+}
+
+/// Gives the Lease to somebody else, or with an empty name back.
+fn hold_lease(machine: &Machine, holder: &str) {
+    let now = now();
+    let spec = json!({"spec": {"holderIdentity": holder, "renewTime": format!("{now:.6}")}});
+    let patch = format!("patch lease/vidra-hub -n vidra-system --type merge -p {}", spec);
+    machine.kubectl("hub", &patch, "").unwrap();
+}
+
+/// A call about objects: no probe, discovery or watch.
+fn is_work(request: &Request) -> bool {
+    let is_probe = request.resource == "namespaces" && request.name == "kube-system";
+    request.user == HUB && request.verb != "watch" && !request.resource.is_empty() && !is_probe
+}
+
+/// A read; or a write that names the object's uid in its body or creates what is not there, which the record does not show: an
+/// apply, never a deletion.
+fn is_guarded(request: &Request) -> bool {
+    matches!(request.verb.as_str(), "get" | "list" | "patch")
+}
