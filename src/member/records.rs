@@ -376,12 +376,7 @@ impl Records {
                 };
                 let label = owner.label_key();
                 let entry = entries.get(&owner).cloned();
-                // With another VidraResource that alone holds it now a value would go.
-                let is_lost_to_others = |entry: &FieldSet, set: &FieldSet| {
-                    let mut others = entries.iter().filter(|(other, _)| **other != owner);
-                    let lost = set.lost_in(entry);
-                    others.any(|(_, other)| lost.iter().any(|path| other.holds(path)))
-                };
+                let others = || entries.iter().filter(|(other, _)| **other != owner).map(|(_, set)| &**set);
                 let proof = entry.as_ref().is_some_and(|set| fields::owns_label(set, &label))
                     && !metadata["labels"][&label].is_null();
                 let stamp = metadata["annotations"][&label].as_str().and_then(Stamp::parse);
@@ -416,10 +411,9 @@ impl Records {
                             && !spare::is_yielded(spared, &live.json, body, (&set, values)))
                             || (entry != set && self.is_filled(&seen, body, known))
                             || disturbed(&entry);
-                        let alone = drifted || same_version || entries.len() == 1 || entry == set;
-                        match alone || !is_lost_to_others(&entry, &set) {
-                            true => Base::Known { set, values, drifted },
-                            false => Base::Stale,
+                        match !drifted && !same_version && set.is_lost_to(&entry, others()) {
+                            true => Base::Stale,
+                            false => Base::Known { set, values, drifted },
                         }
                     }
                     (Some(set), None) => {

@@ -32,13 +32,12 @@ use vidra_api::{
 use vidra_core::{
     mutants::{self, Mutant},
     object::Gvk,
-    overrides::Cluster,
     plan::{self, PlanInput, Policy},
     status::Delivery,
 };
 
+pub(super) use self::{handover::Undeclared, regain::may_have_delivered};
 use self::{
-    drifting::Whole,
     handover::{asks_again, stays},
     lately::Lately,
     look::Scene,
@@ -46,7 +45,6 @@ use self::{
     regain::{Regained, with_found},
     report::is_done,
 };
-pub(super) use self::{handover::Undeclared, regain::may_have_delivered};
 use super::{
     Hub, RETRY_MOST, RETRY_RARELY,
     affirm::{Affirmed, RESOURCE_MISSING, affirm, let_stay},
@@ -319,29 +317,6 @@ impl Pass<'_> {
     async fn desired(&self, session: &Session) -> Result<(Arc<Desired>, bool), Delivery> {
         let VidraTargetSpec { revision, namespace, overrides, .. } = &self.target.spec;
         self.rendered(session, (revision, namespace), |_| overrides.clone()).await
-    }
-
-    /// The same of what was applied whole last.
-    async fn whole_before(&self, session: &Session) -> Whole {
-        let status = self.target.status.as_ref().filter(|status| status.observed_generation.is_some());
-        let Some(status) = status else { return Whole::Unknown };
-        let Some(revision) = &status.revision else { return Whole::Nothing };
-        let namespace = status.namespace.as_ref();
-        // Since then it was to go.
-        if namespace.is_some() && status.recalls != self.target.spec.recalls {
-            return Whole::Nothing;
-        }
-        let inputs = |parsed: &Parsed| match namespace {
-            Some(_) => status.overrides.clone(),
-            // A version wrote the status that did not tell: those that it takes now.
-            None => self.hub.catalog.member(&self.key.cluster).and_then(|member| {
-                let (name, labels) = (&*self.key.cluster, member.labels());
-                parsed.overrides.inputs(&Cluster { name, labels, values: &member.spec.values })
-            }),
-        };
-        let content = (&**revision, &**namespace.unwrap_or(&self.target.spec.namespace));
-        let rendered = self.rendered(session, content, inputs).await;
-        rendered.map_or(Whole::Unknown, |(desired, _)| Whole::These(desired))
     }
 
     /// Renders a revision as in this namespace, with these inputs for its overrides.

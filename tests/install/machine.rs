@@ -238,10 +238,35 @@ impl Drop for Hub {
             return;
         }
         // As a Pod is ended; it gives its Lease back.
-        let _ = Command::new("kill").arg(self.process.id().to_string()).status();
+        // One that a test has stopped goes on first, or it would never end.
+        for signal in ["-CONT", "-TERM"] {
+            let _ = Command::new("kill").arg(signal).arg(self.process.id().to_string()).status();
+        }
         let ended = self.process.wait().unwrap();
         assert!(ended.success() || std::thread::panicking(), "the hub ends well: {ended}");
     }
+}
+
+/// A VidraResource of team-a for all members, with a ConfigMap for each name, which has this value.
+pub fn config_maps(
+    name: &str,
+    namespace: &str,
+    objects: impl IntoIterator<Item = (String, String)>,
+) -> Value {
+    let one = |(name, value): (String, String)| {
+        let metadata = json!({"name": name});
+        json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"value": value}})
+            .to_string()
+    };
+    let manifest: Vec<_> = objects.into_iter().map(one).collect();
+    json!({
+        "apiVersion": "vidra.dev/v1alpha1", "kind": "VidraResource",
+        "metadata": {"name": name, "namespace": "team-a"},
+        "spec": {
+            "targets": [{"clusterSelector": {}, "namespace": namespace}],
+            "manifest": manifest.join("\n---\n"),
+        },
+    })
 }
 
 /// Waits, two minutes at most.

@@ -9,7 +9,7 @@ use testkit::{
     world::{Access, At},
 };
 
-use crate::machine::{Machine, until};
+use crate::machine::{Machine, config_maps, until};
 
 /// Where the objects are.
 const NAMESPACE: &str = "stopped";
@@ -68,20 +68,8 @@ fn at(number: usize) -> At {
 }
 
 fn resource() -> Value {
-    let one = |number: usize| {
-        let metadata = json!({"name": format!("kept-{number:02}")});
-        json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"value": "declared"}})
-            .to_string()
-    };
-    let manifest: Vec<_> = (0..OBJECTS).map(one).collect();
-    json!({
-        "apiVersion": "vidra.dev/v1alpha1", "kind": "VidraResource",
-        "metadata": {"name": "stopped", "namespace": "team-a"},
-        "spec": {
-            "targets": [{"clusterSelector": {}, "namespace": NAMESPACE}],
-            "manifest": manifest.join("\n---\n"),
-        },
-    })
+    let objects = (0..OBJECTS).map(|number| (format!("kept-{number:02}"), "declared".to_owned()));
+    config_maps("stopped", NAMESPACE, objects)
 }
 
 async fn edit_all(alice: &Access, value: &str) {
@@ -107,14 +95,13 @@ fn is_old(machine: &Machine) -> Result<(), String> {
 fn hold_lease(machine: &Machine, holder: &str) {
     let now = now();
     let spec = json!({"spec": {"holderIdentity": holder, "renewTime": format!("{now:.6}")}});
-    let patch = format!("patch lease/vidra-hub -n vidra-system --type merge -p {}", spec);
+    let patch = format!("patch lease/vidra-hub -n vidra-system --type merge -p {spec}");
     machine.kubectl("hub", &patch, "").unwrap();
 }
 
-/// A call about objects: no probe, discovery or watch.
+/// A call of the hub about objects that is no watch.
 fn is_work(request: &Request) -> bool {
-    let is_probe = request.resource == "namespaces" && request.name == "kube-system";
-    request.user == HUB && request.verb != "watch" && !request.resource.is_empty() && !is_probe
+    request.user == HUB && request.verb != "watch" && request.is_about_objects()
 }
 
 /// A read; or a write that names the object's uid in its body or creates what is not there, which the record does not show: an

@@ -15,7 +15,7 @@ use kube::{
     runtime::{WatchStreamExt, watcher},
 };
 use parking_lot::Mutex;
-use serde_json::{Value, json};
+use serde_json::Value;
 use testkit::world::Access;
 use tokio::{
     task::JoinSet,
@@ -24,7 +24,7 @@ use tokio::{
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use vidra_api::{VidraResource, VidraTarget};
 
-use crate::machine::{Hub, Machine, until};
+use crate::machine::{Hub, Machine, config_maps, until};
 
 const MEMBERS: [&str; 2] = ["berlin", "tokyo"];
 /// Where the objects are, in each member.
@@ -104,22 +104,7 @@ fn declared(number: usize) -> BTreeMap<String, String> {
 }
 
 fn resource(number: usize) -> Value {
-    let manifest: Vec<_> = declared(number)
-        .into_iter()
-        .map(|(name, value)| {
-            let metadata = json!({"name": name});
-            json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"value": value}})
-                .to_string()
-        })
-        .collect();
-    json!({
-        "apiVersion": "vidra.dev/v1alpha1", "kind": "VidraResource",
-        "metadata": {"name": "rolling", "namespace": "team-a"},
-        "spec": {
-            "targets": [{"clusterSelector": {}, "namespace": NAMESPACE}],
-            "manifest": manifest.join("\n---\n"),
-        },
-    })
+    config_maps("rolling", NAMESPACE, declared(number))
 }
 
 /// Changes what is declared again and again; the number of the last change.

@@ -137,6 +137,14 @@ pub struct Request {
     pub uri: String,
 }
 
+impl Request {
+    /// It is about objects: no discovery, and no probe.
+    pub fn is_about_objects(&self) -> bool {
+        let is_probe = self.resource == "namespaces" && self.name == "kube-system";
+        !self.resource.is_empty() && !is_probe
+    }
+}
+
 impl Cluster {
     /// A client as one of the identities.
     pub async fn client(&self, identity: &str) -> Result<Client> {

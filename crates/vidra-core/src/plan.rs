@@ -162,7 +162,7 @@ pub struct PlanInput<'a> {
     pub prune: bool,
     /// Every declared object's kind is known: otherwise what is not wanted cannot be told, nothing is pruned.
     pub complete: bool,
-    /// This very revision was applied whole before: what is missing since then is no news, and waits for no wave.
+    /// Just what is asked for was applied whole before: what is missing since then is no news, and waits for no wave.
     pub delivered: bool,
     /// It is time to look for what others have made where it is wanted only if there is none: no watch shows it.
     pub revisit: bool,

@@ -6,7 +6,7 @@ use anyhow::{Context, Result};
 
 use crate::run::{cargo_program, output, program, succeed};
 
-/// So many seeds from this one, on all cores; with a table of what they have reached, where that is asked for.
+/// This many seeds from the first, on all cores; with a table of what they have reached, where that is asked for.
 pub fn run(seeds: u64, from: u64, marks: bool) -> Result<()> {
     let mut walks = simulation("walk::many::simulate");
     walks.env("VIDRA_SIM_SEEDS", seeds.to_string()).env("VIDRA_SIM_FROM", from.to_string());

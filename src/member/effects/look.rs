@@ -77,9 +77,8 @@ impl Actor<'_> {
         };
         let manager = &self.owner.manager;
         let Some(set) = owned(&would.json, manager) else { return Ok(Some(Would::Change)) };
-        let lost = owned(live, manager).map(|now| set.lost_in(&now)).unwrap_or_default();
-        let mut others = other_owners_of(live, self.owner).into_iter().filter_map(|other| owned(live, other));
-        let owns_all = !others.any(|other| lost.iter().any(|path| other.holds(path)));
+        let others = other_owners_of(live, self.owner).into_iter().filter_map(|other| owned(live, other));
+        let is_lost = owned(live, manager).is_some_and(|now| set.is_lost_to(&now, others));
         let values = |json: &Value| {
             let compared = self.compared(declared, json, live);
             fields::values_hash(&compared, &set, Some(&declared.body))
@@ -90,10 +89,10 @@ impl Actor<'_> {
             true => records.rebase(owner, key, live, set, &declared.body),
             false => records.differs(owner, key, live, &would.json, set, declared),
         };
-        Ok(is_newest.then_some(match (same, owns_all) {
+        Ok(is_newest.then_some(match (same, is_lost) {
             (false, _) => Would::Change,
-            (true, false) => Would::Own,
-            (true, true) => Would::Nothing,
+            (true, true) => Would::Own,
+            (true, false) => Would::Nothing,
         }))
     }
 }

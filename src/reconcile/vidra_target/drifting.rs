@@ -5,6 +5,7 @@ use std::{
     sync::Arc,
 };
 
+use kube::ResourceExt;
 use vidra_api::{Change, ChangeKind, DriftPolicy};
 use vidra_core::{
     beside::Beside,
@@ -12,6 +13,7 @@ use vidra_core::{
     drift::{Cover, Evidence},
     mutants::{self, Mutant},
     object::{KeyParts, ObjectKey},
+    overrides::Cluster,
     plan::{Action, Drift, Effect, Live, Vanished, Want, Why},
     render::DeclaredHash,
     uid::Uid,
@@ -21,7 +23,10 @@ use vidra_core::{
 use super::{Pass, perform::Report};
 use crate::{
     desired::Desired,
-    hub::inventory::{self, Inventory},
+    hub::{
+        inventory::{self, Inventory},
+        revisions::Parsed,
+    },
     member::{owner::Owner, session::Session},
     queue::TargetKey,
     reconcile::Hub,
@@ -33,7 +38,7 @@ const NAME_MAX: usize = 253;
 const MENDED_MOST: usize = 20;
 
 /// What was applied whole last.
-pub(super) enum Whole {
+enum Whole {
     /// Nothing yet, or nothing since it was to go.
     Nothing,
     /// Nobody can tell: the status or the revision is lost.
@@ -118,6 +123,29 @@ impl Pass<'_> {
         };
         let declared = |key: &ObjectKey| before.objects.get(key).map(|declared| declared.hash);
         asked().map(|(key, _)| (key.clone(), declared(key))).collect()
+    }
+
+    /// What was applied whole last, rendered for this member.
+    async fn whole_before(&self, session: &Session) -> Whole {
+        let status = self.target.status.as_ref().filter(|status| status.observed_generation.is_some());
+        let Some(status) = status else { return Whole::Unknown };
+        let Some(revision) = &status.revision else { return Whole::Nothing };
+        let namespace = status.namespace.as_ref();
+        // Since then it was to go.
+        if namespace.is_some() && status.recalls != self.target.spec.recalls {
+            return Whole::Nothing;
+        }
+        let inputs = |parsed: &Parsed| match namespace {
+            Some(_) => status.overrides.clone(),
+            // A version wrote the status that did not tell: those that it takes now.
+            None => self.hub.catalog.member(&self.key.cluster).and_then(|member| {
+                let (name, labels) = (&*self.key.cluster, member.labels());
+                parsed.overrides.inputs(&Cluster { name, labels, values: &member.spec.values })
+            }),
+        };
+        let content = (&**revision, &**namespace.unwrap_or(&self.target.spec.namespace));
+        let rendered = self.rendered(session, content, inputs).await;
+        rendered.map_or(Whole::Unknown, |(desired, _)| Whole::These(desired))
     }
 
     /// What is otherwise when everything was done.

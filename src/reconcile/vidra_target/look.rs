@@ -33,7 +33,7 @@ pub(super) struct Scene<'a> {
     pub(super) blind: &'a Blind,
     /// What is declared and can be seen.
     pub(super) wants: Cow<'a, BTreeMap<ObjectKey, Want>>,
-    /// This very revision was applied whole before.
+    /// Just what is asked for was applied whole before.
     pub(super) delivered: bool,
     /// It is time to look for what no watch shows.
     pub(super) revisit: bool,

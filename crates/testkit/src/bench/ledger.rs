@@ -23,10 +23,7 @@ pub fn requests(cluster: &Cluster, since: Mark) -> Result<Vec<Request>> {
 
 /// The hub's requests since that are about objects: without its Lease, its probes and its discovery.
 pub fn work(cluster: &Cluster, since: Mark) -> Result<Vec<Request>> {
-    let is_work = |request: &Request| {
-        let probe = request.resource == "namespaces" && request.name == "kube-system";
-        !request.resource.is_empty() && request.resource != "leases" && !probe
-    };
+    let is_work = |request: &Request| request.is_about_objects() && request.resource != "leases";
     Ok(requests(cluster, since)?.into_iter().filter(is_work).collect())
 }
 

@@ -42,9 +42,7 @@ pub struct Target {
     pub since: Instant,
     /// The status says that they are there.
     pub ready: Option<Claim>,
-    /// The status speaks of a revision that was delivered whole.
-    pub delivered: bool,
-    /// Which, in which namespace, with which inputs.
+    /// The revision that was delivered whole, as the status says, in which namespace, with which inputs; empty: none was.
     pub whole: Claim,
     /// There is a status.
     pub says: bool,
@@ -139,7 +137,6 @@ impl Index {
             inputs: spec["overrides"].clone(),
             since: now,
             ready: None,
-            delivered: status["revision"].is_string(),
             whole: Claim {
                 revision: text(&status["revision"]),
                 namespace: text(&status["namespace"]),

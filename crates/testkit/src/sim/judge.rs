@@ -97,8 +97,12 @@ impl Judge {
 
     /// What is known again is forgotten no more.
     fn remember(&mut self, now: Instant) {
+        let is_due = |since: &Instant| *since + FINDS_WITHIN <= now;
+        if !self.forgetful.values().any(is_due) {
+            return;
+        }
         let unknown: BTreeSet<String> = self.index.unknown().into_iter().map(|key| key[0].clone()).collect();
-        self.forgetful.retain(|member, since| unknown.contains(member) || *since + FINDS_WITHIN > now);
+        self.forgetful.retain(|member, since| unknown.contains(member) || !is_due(since));
     }
 
     /// A life has ended.
@@ -218,9 +222,7 @@ impl Judge {
             }
         }
         let matters = &*call.cluster != "hub" || call.resource == "vidrainventories";
-        if !self.forgetful.is_empty() {
-            self.remember(now);
-        }
+        self.remember(now);
         if ours && matters && !changes.is_empty() {
             let found = self.unknown().into_iter().filter(|key| !self.is_forgetful(&key[0]));
             let found: Vec<_> = found.map(|key| format!("after {call}: {}", unknown(key))).collect();

@@ -1,5 +1,6 @@
 //! A managedFields entry in memory: an immutable tree of path elements, shared by every object that has the same one.
 
+use std::borrow::Borrow;
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
@@ -74,6 +75,17 @@ impl FieldSet {
     /// The paths owned here and not in `other`, sorted: what an entry has lost.
     pub fn lost_in(&self, other: &FieldSet) -> Vec<Path> {
         self.minus(Some(&other.root))
+    }
+
+    /// Whether something that is owned here, and no more in what the entry has become, is owned by one of these: it would
+    /// go with that one.
+    pub fn is_lost_to(
+        &self,
+        now: &FieldSet,
+        mut others: impl Iterator<Item = impl Borrow<FieldSet>>,
+    ) -> bool {
+        let lost = self.lost_in(now);
+        !lost.is_empty() && others.any(|other| lost.iter().any(|path| other.borrow().holds(path)))
     }
 
     fn minus(&self, other: Option<&Node>) -> Vec<Path> {

@@ -237,7 +237,7 @@ impl Judge {
             return (!silent).then(|| format!("ignores drift, and says {} of {told:?}", target.drift));
         }
         // In sync is said after a whole delivery only.
-        let expected = match (told.is_empty(), target.delivered) {
+        let expected = match (told.is_empty(), !target.whole.revision.is_empty()) {
             (false, _) => "Drifted",
             (true, true) => "InSync",
             (true, false) => "Unknown",

@@ -24,7 +24,7 @@ const EVERY: u64 = 10;
 const KEPT: [&str; 3] = ["keep", "once", "absent"];
 
 impl Walk {
-    /// What the walk has come to otherwise than a fresh world does.
+    /// Compares what the walk has come to with what a fresh world does.
     pub(super) async fn differs_from_fresh(&self) -> Result<(), String> {
         // What is ignored was written where an object was made, and is not where one was taken over.
         let ignores = |name: &&str| {

@@ -5,10 +5,10 @@ use std::{sync::Arc, time::Duration};
 
 use memkube::{Call, Denial};
 use serde_json::{Value, json};
-use testkit::sim::{kinds::DELIVERED, observer::HUB_USER};
+use testkit::sim::observer::HUB_USER;
 use tokio::time::sleep;
 
-use super::{Walk, model::manifest, wishes::path_of};
+use super::{Walk, model::manifest};
 
 /// Somebody else's.
 const FINALIZER: &str = "test.io/hold";
@@ -40,16 +40,11 @@ impl Walk {
 
     /// Takes the finalizers off all that is in a member.
     async fn let_go(&self, member: &str) {
-        for (group, plural, kind, _) in DELIVERED {
-            for object in self.world.cluster(member).objects(group, plural) {
-                let metadata = &object["metadata"];
-                let mut finalizers = metadata["finalizers"].as_array().into_iter().flatten();
-                if finalizers.any(|one| one == FINALIZER) {
-                    let text = |field: &str| metadata[field].as_str().unwrap_or_default();
-                    let key = [member, group, kind, text("namespace"), text("name")].map(str::to_owned);
-                    let free = json!({"metadata": {"finalizers": null}});
-                    self.world.try_patch(member, &path_of(&key), free).await;
-                }
+        for (object, path) in self.all_in(member) {
+            let mut finalizers = object["metadata"]["finalizers"].as_array().into_iter().flatten();
+            if finalizers.any(|one| one == FINALIZER) {
+                let free = json!({"metadata": {"finalizers": null}});
+                self.world.try_patch(member, &path, free).await;
             }
         }
     }

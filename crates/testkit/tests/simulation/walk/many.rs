@@ -24,7 +24,7 @@ pub fn is_known(seed: u64) -> bool {
 
 /// In an ordinary run.
 const FEW: u64 = 20;
-/// So many that fail are made short; each takes some forty walks.
+/// At most this many kinds of failures are made short; each takes some forty walks.
 const SHRUNK: usize = 5;
 
 /// Runs these seeds on so many threads; each failure is a seed and what was wrong. `looked` hears of each.
@@ -88,10 +88,10 @@ pub fn bucket(wrong: &[String]) -> String {
     words.take(12).map(|word| word.trim_end_matches([':', ',', '.'])).collect::<Vec<_>>().join(" ")
 }
 
-/// The same walk with as few steps as still fail in the same way.
-fn shrunk(seed: u64, wrong: &[String]) -> (Plan, Vec<String>) {
+/// A walk that fails, with as few steps as still fail in the same way.
+fn shrunk(plan: &Plan, wrong: &[String]) -> (Plan, Vec<String>) {
     let like = bucket(wrong);
-    let plan = Plan::whole(seed).shrunk(|fewer| bucket(&walk(fewer, false).wrong) == like);
+    let plan = plan.shrunk(|fewer| bucket(&walk(fewer, false).wrong) == like);
     let wrong = walk(&plan, false).wrong;
     (plan, wrong)
 }
@@ -176,7 +176,7 @@ fn tell_shrunk(failures: &[(u64, Vec<String>)]) {
     }
     for of in buckets.values().take(SHRUNK) {
         let Some((seed, wrong)) = of.first() else { continue };
-        let (plan, wrong) = shrunk(*seed, wrong);
+        let (plan, wrong) = shrunk(&Plan::whole(*seed), wrong);
         let first = wrong.first().map(String::as_str).unwrap_or_default();
         println!(
             "{} like seed {seed}, in {} steps: cargo xtask simulate --replay {plan}\n  {first}",
@@ -197,7 +197,9 @@ fn one_walk() {
     let named = std::env::var("VIDRA_SIM_WALK").ok().and_then(|text| text.parse::<Plan>().ok());
     let mut plan = named.expect("VIDRA_SIM_WALK names a walk: SEED, or SEED:STEP,STEP");
     if variable("VIDRA_SIM_SHRINK").is_some() {
-        (plan, _) = shrunk(plan.seed, &walk(&plan, false).wrong);
+        let wrong = walk(&plan, false).wrong;
+        assert!(!wrong.is_empty(), "{plan} does not fail: there is nothing to make short");
+        (plan, _) = shrunk(&plan, &wrong);
         println!("as short as it can be: cargo xtask simulate --replay {plan}");
     }
     crate::replay::log();

@@ -7,7 +7,7 @@ use testkit::sim::marks::Mark;
 /// One mark a line.
 const NAMED: &str = include_str!("../../../../../tests/marks.txt");
 
-/// In so many seeds each mark that is named is reached.
+/// From this many seeds on each mark that is named is reached.
 pub const ENOUGH: u64 = 1000;
 
 /// In how many seeds each was reached.

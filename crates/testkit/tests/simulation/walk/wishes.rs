@@ -273,18 +273,26 @@ impl Walk {
     /// As a restore tool does it, with all that the hub has delivered.
     async fn reset_fields(&mut self) {
         for &member in self.world.members() {
-            for (group, plural, kind, _) in DELIVERED {
-                for object in self.world.cluster(member).objects(group, plural) {
-                    let metadata = &object["metadata"];
-                    if !metadata["labels"][HUB_LABEL].is_null() {
-                        let text = |field: &str| metadata[field].as_str().unwrap_or_default();
-                        let key = [member, group, kind, text("namespace"), text("name")].map(str::to_owned);
-                        let reset = json!({"metadata": {"managedFields": [{}]}});
-                        self.world.try_patch(member, &path_of(&key), reset).await;
-                    }
+            for (object, path) in self.all_in(member) {
+                if !object["metadata"]["labels"][HUB_LABEL].is_null() {
+                    let reset = json!({"metadata": {"managedFields": [{}]}});
+                    self.world.try_patch(member, &path, reset).await;
                 }
             }
         }
+    }
+
+    /// What a member has of the kinds that are delivered, each with its path.
+    pub(super) fn all_in(&self, member: &str) -> Vec<(Value, String)> {
+        let mut all = Vec::new();
+        for (group, plural, kind, _) in DELIVERED {
+            for object in self.world.cluster(member).objects(group, plural) {
+                let text = |field: &str| object["metadata"][field].as_str().unwrap_or_default();
+                let key = [member, group, kind, text("namespace"), text("name")].map(str::to_owned);
+                all.push((object, path_of(&key)));
+            }
+        }
+        all
     }
 
     /// What people put right of all this in the end.

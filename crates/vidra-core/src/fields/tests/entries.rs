@@ -70,3 +70,21 @@ fn holders_are_found_at_above_and_below_the_path() {
         assert_eq!(found.iter().map(|h| h.manager.as_str()).collect::<Vec<_>>(), managers, "{path:?}");
     }
 }
+
+#[test]
+fn a_field_that_an_entry_no_longer_owns_is_lost_to_another_entry_that_does() {
+    let set = |names: &[&str]| {
+        let fields: serde_json::Map<_, _> =
+            names.iter().map(|name| (format!("f:{name}"), json!({}))).collect();
+        FieldSet::from_fields_v1(&json!({"f:data": fields})).unwrap()
+    };
+    let (was, now) = (set(&["a", "b"]), set(&["b"]));
+    // An entry without names owns data as a whole, and with it what lies there.
+    for (others, lost) in
+        [(&["a"][..], true), (&["a", "c"], true), (&["b"], false), (&["c"], false), (&[], true)]
+    {
+        assert_eq!(was.is_lost_to(&now, [set(others)].iter()), lost, "{others:?}");
+    }
+    assert!(!was.is_lost_to(&now, std::iter::empty::<FieldSet>()), "nobody has it");
+    assert!(!was.is_lost_to(&was, [set(&["a"])].iter()), "owned by both");
+}
