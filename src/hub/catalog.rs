@@ -52,6 +52,10 @@ struct Inner {
     /// Those of `inventories`, by cluster.
     inventoried: BTreeMap<Arc<str>, BTreeSet<TargetKey>>,
     members: BTreeMap<String, Arc<MemberCluster>>,
+    /// How often it changed who may be selected.
+    selections: u64,
+    /// The number of the last such change of each member.
+    selectable: BTreeMap<String, u64>,
     registrations: BTreeMap<(String, String), Arc<Registration>>,
     floors: Floors,
     unread: unread::Unread,
@@ -66,6 +70,8 @@ impl Inner {
             inventories: BTreeMap::new(),
             inventoried: BTreeMap::new(),
             members: BTreeMap::new(),
+            selections: 0,
+            selectable: BTreeMap::new(),
             registrations: BTreeMap::new(),
             floors: Floors::default(),
             unread: unread::Unread::default(),
@@ -326,6 +332,16 @@ impl Catalog {
         }
     }
 
+    /// How often a member has come, or has changed by what it is selected; each time all VidraResources look again.
+    pub fn selections(&self) -> u64 {
+        self.inner.read().selections
+    }
+
+    /// What [`selections`](Self::selections) was when this member came or changed so last.
+    pub fn selectable_since(&self, name: &str) -> u64 {
+        self.inner.read().selectable.get(name).copied().unwrap_or_default()
+    }
+
     /// Folds a MemberCluster.
     pub fn fold_member(&self, mut member: MemberCluster, via: Via) {
         member.metadata.managed_fields = None;
@@ -367,6 +383,11 @@ impl Catalog {
             ),
         };
         inner.members.insert(name.clone(), Arc::new(member));
+        if selection {
+            inner.selections += 1;
+            let number = inner.selections;
+            inner.selectable.insert(name.clone(), number);
+        }
         drop(inner);
         if own {
             self.queue.add(Key::Cluster(name.as_str().into()), Priority::User);
@@ -460,6 +481,7 @@ impl Catalog {
             return;
         }
         inner.members.remove(name);
+        inner.selectable.remove(name);
         drop(inner);
         self.queue.add(Key::Cluster(name.into()), Priority::User);
         self.all_resources();

@@ -134,8 +134,9 @@ pub struct Memo {
     undeclared: BTreeMap<TargetKey, vidra_target::Undeclared>,
     /// When targets last looked for what others have made in place of what they declare.
     revisited: BTreeMap<TargetKey, Instant>,
-    /// VidraResources at which their loop has looked, or has tried to and could not.
-    tried: BTreeSet<ResourceKey>,
+    /// VidraResources at which their loop has looked, or has tried to and could not: what `Catalog::selections` was when
+    /// it began.
+    tried: BTreeMap<ResourceKey, u64>,
     /// What was taken over of an object's approvals, and off its annotation, last.
     used_approvals: BTreeMap<Key, VecDeque<String>>,
     /// Annotations that approve no removal, once that was told.
@@ -408,7 +409,7 @@ mod tests {
             for cluster in ["berlin", "tokyo"] {
                 memo.made.insert(TargetKey::new("team", &format!("shop-{nth}"), cluster));
             }
-            memo.tried.insert(resource(nth));
+            memo.tried.insert(resource(nth), 0);
             memo.judged.insert(format!("member-{nth}"));
         }
         for nth in 0..10_000 {

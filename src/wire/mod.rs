@@ -8,6 +8,8 @@ pub mod flow;
 pub mod follow;
 pub mod pace;
 pub mod pages;
+#[cfg(test)]
+mod tests;
 
 use std::{borrow::Cow, sync::Arc, time::Duration};
 

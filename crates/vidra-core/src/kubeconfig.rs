@@ -221,6 +221,14 @@ fn url(cluster: &Fields<'_>, field: &'static str, text: &str, allow: &Allow) -> 
     if uri.query().is_some() || host.is_empty() || host.contains('%') {
         return Err(cluster.url(field, form));
     }
+    // A client that cannot read the port goes to that of the scheme.
+    let port = authority.as_str().strip_prefix(host).unwrap_or("?");
+    let is_port = |port: &str| port.is_empty() || port.parse::<u16>().is_ok();
+    if !port.is_empty() && !port.strip_prefix(':').is_some_and(is_port) {
+        return Err(
+            cluster.url(field, "has no port that can be used: write a number up to 65535 behind the host")
+        );
+    }
     address::check_host(host, allow).map_err(|forbidden| {
         let (what, mend) = forbidden.words();
         KubeconfigError::Address { field, of: cluster.of.clone(), host: host.to_owned(), what, mend }

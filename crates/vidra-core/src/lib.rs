@@ -10,6 +10,8 @@ pub mod fields;
 pub mod fights;
 pub mod guard;
 pub mod health;
+#[cfg(test)]
+mod hostile;
 pub mod identity;
 pub mod ignore;
 pub mod kubeconfig;

@@ -4,7 +4,7 @@ use super::Catalog;
 
 impl Catalog {
     /// By what they are of.
-    pub fn entries(&self) -> [(&'static str, usize); 8] {
+    pub fn entries(&self) -> [(&'static str, usize); 9] {
         let inner = self.inner.read();
         [
             ("resources", inner.resources.len()),
@@ -13,6 +13,7 @@ impl Catalog {
             ("inventories", inner.inventories.len()),
             ("inventories by cluster", inner.inventoried.len()),
             ("members", inner.members.len()),
+            ("selectable members", inner.selectable.len()),
             ("registrations", inner.registrations.len()),
             ("unread", inner.unread.len()),
         ]

@@ -144,10 +144,12 @@ impl Pass<'_> {
         self.hub.catalog.first_on(&self.key.cluster, is_awaited).or_else(|| self.unmade())
     }
 
+    /// Its VidraResource has not been looked at since the member came.
     fn unmade(&self) -> Option<TargetKey> {
         let mut unmade = self.hub.catalog.unmade_on(&self.key.cluster);
+        let since = self.hub.catalog.selectable_since(&self.key.cluster);
         let memo = self.hub.memo.lock();
-        unmade.retain(|key| !memo.tried.contains(&key.resource_key()));
+        unmade.retain(|key| memo.tried.get(&key.resource_key()).is_none_or(|tried| *tried < since));
         drop(memo);
         unmade.into_iter().find(|key| is_selected(&self.hub.catalog, key))
     }

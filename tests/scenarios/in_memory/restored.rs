@@ -1,8 +1,15 @@
 //! A member, or the hub, that was restored from a backup of its own. In memory only: the real servers share one etcd,
 //! which would have to be stopped for it.
 
-use std::time::Duration;
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
 
+use memkube::{Call, Fault, Verb};
 use serde_json::json;
 use testkit::world::{At, Backups, World, in_memory_with_backups};
 use vidra_api::TargetState;
@@ -144,6 +151,57 @@ fn a_resource_deleted_after_the_backup_of_the_hub_waits_with_all_else_where_the_
         world.alice("berlin").await.when(&settings, "it is there again", says("one")).await;
         world.ready("shop").await;
         world.ready("other").await;
+        world.end().await;
+    });
+}
+
+/// Since the backup of the hub each of these was declared otherwise: less than an accident each, more than one together.
+const DECLARED_LATER: [&str; 3] = ["a", "b", "c"];
+
+#[test]
+fn a_member_that_joins_a_restored_hub_late_is_written_to_by_none_before_all_have_their_targets_there() {
+    in_memory_with_backups(async |mut world, backups| {
+        let declared = |name: &str, value: &str| -> String {
+            (0..4).map(|one| config_map(&format!("{name}-{one}"), value)).collect()
+        };
+        let backup = backups.take("hub");
+        world.register(&["tokyo"]).await;
+        for (name, value) in
+            ["one", "two"].into_iter().flat_map(|value| DECLARED_LATER.map(|name| (name, value)))
+        {
+            world.deliver(name, &["tokyo"], &declared(name, value)).await;
+            world.ready(name).await;
+        }
+        world.stop_hub().await;
+        backups.restore("hub", &backup);
+        let mark = world.mark();
+        for name in DECLARED_LATER {
+            world.deliver(name, &["tokyo"], &declared(name, "one")).await;
+        }
+        world.start_hub().await;
+        for name in DECLARED_LATER {
+            world.resource_says(name, "Ready", "False", "ClusterNotFound").await;
+        }
+        // They are made one after the other, and the first of them has looked long before there is a second.
+        let hub = world.bed().memory("hub").expect("this bed is in memory");
+        let made = AtomicUsize::default();
+        hub.set_fault(Arc::new(move |call: &Call| {
+            match call.verb == Verb::Create && call.resource == "vidratargets" {
+                true if made.fetch_add(1, Ordering::Relaxed) > 0 => Fault::Delay(Duration::from_secs(5)),
+                _ => Fault::None,
+            }
+        }));
+        world.register(&["tokyo"]).await;
+        for name in DECLARED_LATER {
+            world.target_is(name, "tokyo", TargetState::Failed, "HubRestored").await;
+        }
+        assert_eq!(world.writes("tokyo", &mark), []);
+        hub.clear_fault();
+        let confirm = json!({"metadata": {"annotations": {"vidra.dev/confirm": "restore"}}});
+        world.hub.merge(&world.member_at("tokyo"), confirm).await;
+        for name in DECLARED_LATER {
+            world.ready(name).await;
+        }
         world.end().await;
     });
 }

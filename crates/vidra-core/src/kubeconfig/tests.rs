@@ -1,5 +1,6 @@
 //! What is read of a kubeconfig, and that nothing shown holds a credential.
 
+mod hostile;
 mod refusals;
 
 use base64::Engine;

@@ -11,7 +11,7 @@ use crate::object::Gvk;
 use crate::unseen;
 
 /// Lists within lists: kubectl flattens one level, and nobody needs more than a few.
-const MAX_LIST_DEPTH: usize = 4;
+pub(super) const MAX_LIST_DEPTH: usize = 4;
 /// Metadata that only a server writes (k8s.io/apimachinery, ObjectMeta: "Populated by the system").
 const SERVER_MADE: [&str; 7] = [
     "uid",

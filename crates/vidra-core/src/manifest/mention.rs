@@ -3,6 +3,7 @@
 
 use std::{borrow::Cow, collections::BTreeSet, iter};
 
+use super::check::MAX_LIST_DEPTH;
 use crate::object::ObjectKey;
 
 /// The words of texts that nobody could read as manifests.
@@ -35,8 +36,9 @@ impl Words {
     /// The texts may declare this object: its kind and its name stand there.
     pub fn may_declare(&self, key: &ObjectKey) -> bool {
         let has = |word: &str| self.words.contains(word);
-        // In a typed list the items need no kind.
-        let kind = has(&key.kind) || has(&format!("{}List", key.kind));
+        // In a typed list the items need no kind, and in a list of such lists these need none.
+        let mut kinds = (0..=MAX_LIST_DEPTH).map(|lists| format!("{}{}", key.kind, "List".repeat(lists)));
+        let kind = kinds.any(|kind| has(&kind));
         self.encoded || kind && split(&key.name).all(has)
     }
 }
@@ -70,11 +72,10 @@ fn unescaped(text: &str) -> String {
                 continue;
             }
         };
-        let number = after.as_str().get(..digits).and_then(|digits| u32::from_str_radix(digits, 16).ok());
-        rest = match number.and_then(char::from_u32) {
-            Some(spelt) => {
-                out.push(spelt);
-                after.as_str().get(digits..).unwrap_or_default()
+        rest = match spelt(after.as_str(), digits) {
+            Some((character, behind)) => {
+                out.push(character);
+                behind
             }
             None => {
                 out.push(' ');
@@ -84,6 +85,19 @@ fn unescaped(text: &str) -> String {
     }
     out.push_str(rest);
     out
+}
+
+/// The character that so many digits spell, and what stands behind it. JSON spells one beyond 16 bits in two halves.
+fn spelt(text: &str, digits: usize) -> Option<(char, &str)> {
+    let number = |text: &str| u32::from_str_radix(text.get(..digits)?, 16).ok();
+    let (first, behind) = (number(text)?, text.get(digits..)?);
+    if let Some(character) = char::from_u32(first) {
+        return Some((character, behind));
+    }
+    let second = behind.strip_prefix("\\u")?;
+    let halves = [first, number(second)?].map(|half| u16::try_from(half).unwrap_or_default());
+    let character = char::decode_utf16(halves).next()?.ok()?;
+    Some((character, second.get(digits..)?))
 }
 
 #[cfg(test)]
@@ -98,6 +112,7 @@ mod tests {
             ("kind: ConfigMap\nmetadata: {name: settings}\n---\nkind: [", true),
             (r#"{"kind":"ConfigMap","metadata":{"name":"settings","#, true),
             ("kind: ConfigMapList\nitems:\n- metadata:\n    name: 'settings' # ours\n", true),
+            ("kind: ConfigMapListList\nitems: [{items: [{metadata: {name: settings}}]}]\n---\nkind: [", true),
             // Nobody can tell that it does not.
             ("kind: ConfigMap\ndata:\n  of: the settings of all\n", true),
             (r#"{"kind":"ConfigMap","metadata":{"name":"\u0073ett\u0069ngs"}"#, true),
@@ -121,5 +136,13 @@ mod tests {
             ObjectKey::new(&Gvk::new("rbac.authorization.k8s.io", "v1", "Role"), "shop", "system:shop");
         assert!(Words::of(["kind: Role", "metadata: {name: system:shop}"]).may_declare(&role));
         assert!(!Words::of(["kind: Role\nmetadata: {name: system}"]).may_declare(&role));
+        // As json.dumps writes it.
+        let beyond = ObjectKey::new(&gvk, "shop", "\u{20000}x");
+        assert!(
+            Words::of([r#"{"kind":"ConfigMap","metadata":{"name":"\ud840\udc00x"}"#]).may_declare(&beyond)
+        );
+        assert!(
+            !Words::of([r#"{"kind":"ConfigMap","metadata":{"name":"\ud840\u0041x"}"#]).may_declare(&beyond)
+        );
     }
 }

@@ -1,5 +1,7 @@
 //! What a text means, and what is refused.
 
+mod hostile;
+
 use proptest::prelude::*;
 use serde_json::json;
 
@@ -97,6 +99,16 @@ fn json_is_read_alone_concatenated_and_between_separators() {
     assert_eq!(one(&format!("{}\n# a comment\n", object("one")))["n"], json!(1));
     assert_eq!(one(&object("one").replace("1.0", r#"{"<<": {"a": 1}}"#))["n"], json!({"<<": {"a": 1}}));
     assert!(refusal(&format!("{}\n{{\"a\": }}", object("one"))).starts_with("document 2 (line 2)"));
+}
+
+#[test]
+fn a_float_of_json_is_the_very_one_that_was_written() {
+    for number in ["31041116715030E25", "1.7976931348623157e308", "0.30000000000000004"] {
+        let text = format!(
+            r#"{{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {{"name": "a"}}, "n": {number}}}"#
+        );
+        assert_eq!(one(&text)["n"], json!(number.parse::<f64>().unwrap()), "{number}");
+    }
 }
 
 #[test]

@@ -77,6 +77,8 @@ fn text_of(bytes: Vec<u8>, of: &'static str) -> Result<String, UnpackError> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::{collection::vec, prelude::*, sample::Index};
+
     use super::*;
     use std::io::Write;
 
@@ -134,5 +136,38 @@ mod tests {
         packer.flush().unwrap();
         let packed = packer.finish().unwrap();
         assert_eq!(unpack(&packed, 100), Err(UnpackError::Damaged { format: "zstd" }));
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_begins_as_packed_is_unpacked_within_bounds_or_refused(
+            text in "[ab\n]{0,400}",
+            is_gzip in any::<bool>(),
+            changes in vec((any::<Index>(), any::<u8>()), 0..4),
+            end in any::<Index>(),
+            is_cut in any::<bool>(),
+            most in 0..500usize,
+        ) {
+            let mut bytes = match is_gzip {
+                true => gzip(text.as_bytes()),
+                // Level 19 takes long for its memory alone.
+                false => zstd::encode_all(text.as_bytes(), 1).unwrap(),
+            };
+            let is_whole = changes.is_empty() && !is_cut;
+            for (at, byte) in changes {
+                let at = at.index(bytes.len());
+                bytes[at] = byte;
+            }
+            if is_cut {
+                bytes.truncate(end.index(bytes.len()));
+            }
+            match unpack(&bytes, most) {
+                Ok(unpacked) => prop_assert!(unpacked.len() <= most && (!is_whole || unpacked == text)),
+                Err(error) => {
+                    let is_due = error == UnpackError::TooLarge { most } && text.len() > most;
+                    prop_assert!(!is_whole || is_due, "{}", error);
+                }
+            }
+        }
     }
 }

@@ -318,14 +318,19 @@ fn text(node: &IdedExpr) -> Option<&str> {
     }
 }
 
+fn spend(room: &mut usize, bytes: usize) -> Result<(), String> {
+    let left = room.checked_sub(bytes);
+    *room = left.ok_or_else(|| format!("it gives more than {RESULT_MAX} bytes; make it less"))?;
+    Ok(())
+}
+
 fn to_json(given: &Cel, room: &mut usize) -> Result<Value, String> {
+    // A text without letters is an item too.
     let cost = match given {
-        Cel::String(text) => text.len(),
+        Cel::String(text) => text.len().max(8),
         _ => 8,
     };
-    *room = room
-        .checked_sub(cost)
-        .ok_or_else(|| format!("it gives more than {RESULT_MAX} bytes; make it less"))?;
+    spend(room, cost)?;
     Ok(match given {
         Cel::Null => Value::Null,
         Cel::Bool(value) => Value::from(*value),
@@ -342,7 +347,7 @@ fn to_json(given: &Cel, room: &mut usize) -> Result<Value, String> {
                 let cel::objects::Key::String(key) = key else {
                     return Err("it gives a map with keys that are no texts; write them in quotes".to_owned());
                 };
-                *room = room.saturating_sub(key.len());
+                spend(room, key.len())?;
                 sorted.insert(key.as_str().to_owned(), to_json(value, room)?);
             }
             Value::Object(sorted.into_iter().collect::<Map<_, _>>())

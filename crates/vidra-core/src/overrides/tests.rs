@@ -1,5 +1,7 @@
 //! Which objects overrides change, into what, and what is said when they cannot.
 
+mod hostile;
+
 use proptest::prelude::*;
 use serde_json::json;
 

@@ -31,6 +31,21 @@ fn fields_of_a_cluster_are_refused_by_name() {
         ("server", json!("https://api.example/?a=b"), "server of cluster \"berlin\" is no URL"),
         (
             "server",
+            json!("https://api.example:66443"),
+            "server of cluster \"berlin\" has no port that can be used",
+        ),
+        (
+            "server",
+            json!("https://api.example:port"),
+            "server of cluster \"berlin\" has no port that can be used",
+        ),
+        (
+            "server",
+            json!("https://[2001:db8::1]6443"),
+            "server of cluster \"berlin\" has no port that can be used",
+        ),
+        (
+            "server",
             json!(format!("https://me:{SECRET}@api.example")),
             "server of cluster \"berlin\" holds a user or password",
         ),

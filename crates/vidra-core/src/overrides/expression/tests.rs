@@ -1,5 +1,7 @@
 //! What expressions may say, what they give, and that none of them is dear.
 
+mod hostile;
+
 use serde_json::json;
 
 use super::*;
@@ -147,4 +149,12 @@ fn the_largest_result_is_bounded() {
     };
     assert_eq!(list(30).evaluate(&cluster).unwrap().as_array().unwrap().len(), 30);
     assert!(list(35).evaluate(&cluster).unwrap_err().contains("gives more than"));
+    // Neither texts without letters nor keys are for nothing.
+    let keys: Vec<String> = (0..35).map(|at| format!("cluster.values.v+'{at}':''")).collect();
+    for text in
+        ["cluster.values.v.replace('x', 'xxxxx').split('x')".to_owned(), format!("{{{}}}", keys.join(","))]
+    {
+        let given = Expression::compile(&text).unwrap().evaluate(&cluster);
+        assert!(given.unwrap_err().contains("gives more than"), "{text}");
+    }
 }

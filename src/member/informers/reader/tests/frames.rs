@@ -175,6 +175,47 @@ proptest! {
 }
 
 proptest! {
+    #[test]
+    fn an_object_that_was_meddled_with_is_what_was_asked_for_or_is_said_to_be_broken(
+        edits in vec(
+            (
+                any::<Index>(),
+                0..4usize,
+                prop::sample::select(vec![
+                    "", "{", "}", "[", "]", ",", "\"", "\\", "\\u001b", "/", "null", "7", "1e99", "h2", "\"uid\":\"u2\",",
+                    "\"namespace\":\"other\",", "\"labels\":{},", "\"metadata\":{},",
+                ]),
+            ),
+            0..4,
+        ),
+    ) {
+        let mut text = good().to_string();
+        for (at, removed, piece) in edits {
+            let at = at.index(text.len() + 1);
+            let end = text.len().min(at + removed);
+            text.replace_range(at..end, piece);
+        }
+        let runtime = runtime();
+        let _inside = runtime.enter();
+        let reader = reader("team", sending(Vec::new(), Arc::default()));
+        match reader.item(&text) {
+            Item::Object(key, live) => {
+                // A reader without bounds finds the same in it.
+                let whole: Value = serde_json::from_str(&text).unwrap();
+                prop_assert_eq!(&live.json, &whole);
+                let metadata = &whole["metadata"];
+                prop_assert!(is_name(&key.name) && metadata["name"] == *key.name);
+                prop_assert!(metadata["namespace"] == "team" && &*key.namespace == "team");
+                prop_assert!(metadata["labels"]["vidra.dev/hub"] == "h1" && !live.uid().is_empty());
+            }
+            Item::Broken(broken) => {
+                prop_assert!(broken.key.is_none_or(|key| is_name(&key.name) && &*key.namespace == "team"));
+            }
+        }
+    }
+}
+
+proptest! {
     #![proptest_config(ProptestConfig::with_cases(6))]
 
     #[test]
