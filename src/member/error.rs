@@ -21,7 +21,8 @@ use vidra_core::{
 pub enum Class {
     /// No answer, or one that cannot be read: says nothing about the object.
     Transport,
-    /// The server asks to wait.
+    /// The server asks to wait; for how long, where it says so. Nobody waits by this: `wire::pace` reads what the header
+    /// of an answer asks, and what was refused alone is tried again as any call is.
     Throttled(Option<Duration>),
     /// The credentials are not accepted (401).
     Unauthenticated,

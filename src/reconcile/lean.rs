@@ -56,7 +56,9 @@ impl Hub {
         status: S,
         put: impl Fn(S) -> F,
     ) -> Result<Option<CallError>, CallError> {
-        let error = match put(status.clone()).await {
+        let answer = put(status.clone()).await;
+        self.status_was_sent(key);
+        let error = match answer {
             Ok(()) => {
                 S::whole(&mut self.memo.lock()).remove(key);
                 return Ok(None);
@@ -68,7 +70,9 @@ impl Hub {
             return Err(error);
         }
         if stands != Some(&lean) {
-            put(lean).await?;
+            let answer = put(lean).await;
+            self.status_was_sent(key);
+            answer?;
         }
         let is_news = S::whole(&mut self.memo.lock()).insert(key.clone(), status).is_none();
         tracing::info!(%key, %error, "its status is written without its lists");

@@ -105,7 +105,7 @@ pub struct Hub {
 /// See [`Hub::memo`].
 #[derive(Default)]
 pub struct Memo {
-    /// When a status was written last, and whether that one was passing.
+    /// When a status was due last, or sent if it has been, and whether that one was passing.
     status_written: BTreeMap<Key, (Instant, bool)>,
     corrections: BTreeMap<TargetKey, i64>,
     /// VidraTargets that this process made, until they have a status.
@@ -379,6 +379,14 @@ impl Hub {
         }
         memo.status_written.insert(key.clone(), (now, passing));
         true
+    }
+
+    /// A status of this key that was due has been sent. It may have waited for its turn among the calls to the hub's
+    /// API, and its answer may have taken long: the next one keeps its distance from this moment.
+    fn status_was_sent(&self, key: &Key) {
+        if let Some((last, _)) = self.memo.lock().status_written.get_mut(key) {
+            *last = Instant::now();
+        }
     }
 }
 

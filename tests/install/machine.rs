@@ -108,9 +108,14 @@ impl Machine {
     /// Starts the hub as the Deployment says in a Pod of its own, with a token of its ServiceAccount, and waits until its
     /// probes answer.
     pub fn run_hub(&self) -> Hub {
-        let (mut command, port, probes) = self.hub();
+        self.run_build(Path::new(env!("CARGO_BIN_EXE_vidra-hub")), true)
+    }
+
+    /// Starts so the program of any build. One that says that it is not ready while another works is only to live.
+    pub fn run_build(&self, program: &Path, is_ready: bool) -> Hub {
+        let (mut command, port, [live, ready]) = self.hub(program);
         let hub = Hub { process: command.spawn().unwrap(), port, is_killed: false };
-        for path in probes {
+        for path in [Some(live), is_ready.then_some(ready)].into_iter().flatten() {
             until(&format!("{path} answers 200"), || answer(port, &path).map(drop));
         }
         hub
@@ -119,7 +124,8 @@ impl Machine {
     /// Starts the hub so, which ends with an error: what it says.
     pub fn last_words_of_the_hub(&self) -> String {
         let path = self.files.path().join("last-words");
-        let mut process = self.hub().0.stderr(std::fs::File::create(&path).unwrap()).spawn().unwrap();
+        let program = Path::new(env!("CARGO_BIN_EXE_vidra-hub"));
+        let mut process = self.hub(program).0.stderr(std::fs::File::create(&path).unwrap()).spawn().unwrap();
         let mut is_well = None;
         until("the hub ends", || {
             is_well = process.try_wait().unwrap().map(|ended| ended.success());
@@ -129,8 +135,8 @@ impl Machine {
         std::fs::read_to_string(path).unwrap()
     }
 
-    /// The hub as the Deployment says, its port, and the paths of its probes.
-    fn hub(&self) -> (Command, u16, [String; 2]) {
+    /// The hub as the Deployment says, its port, and the paths of its probes: whether it lives, whether it is ready.
+    fn hub(&self, program: &Path) -> (Command, u16, [String; 2]) {
         self.kubectl("hub", "wait --for=condition=Established --timeout=120s crd --all", "").unwrap();
         let deployment = self.kubectl("hub", "get deployment vidra-hub -n vidra-system -o json", "").unwrap();
         let deployment: Value = serde_json::from_str(&deployment).unwrap();
@@ -140,7 +146,7 @@ impl Machine {
         // Free a moment ago.
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
 
-        let mut command = Command::new(env!("CARGO_BIN_EXE_vidra-hub"));
+        let mut command = Command::new(program);
         for argument in container["args"].as_array().unwrap() {
             let argument = argument.as_str().unwrap();
             command.arg(argument.replace("0.0.0.0:8080", &format!("127.0.0.1:{port}")));

@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test that cannot go on stops")]
 
 mod chart;
+mod earlier;
 mod machine;
 mod older_crds;
 mod policy;

@@ -293,7 +293,7 @@ fn what_is_equal_is_adopted_without_a_change_and_what_differs_is_refused_by_path
         let manifest = config_map("equal", "one") + &config_map("other", "one");
         world.deliver_with("shop", &manifest, spec("AdoptIfEqual", "Force")).await;
         let message = world.target_is("shop", "berlin", TargetState::Failed, "ExistingDiffers").await;
-        assert!(message.contains("other differs") || message.contains(".data.key"), "{message}");
+        assert!(message.contains("/other exists") && message.contains(" at .data.key;"), "{message}");
         assert!(!message.contains("kubectl's"), "no values: {message}");
         let at = |name: &str| At::config_map(&world.ns, name);
         assert_eq!(alice.live(&at("other")).await, other);

@@ -186,13 +186,16 @@ fn values_that_the_server_writes_otherwise_and_fields_of_others_are_no_drift() {
             )
             .await;
         world.ready("shop").await;
+        let ready = world.mark();
         let alice = world.alice("berlin").await;
         let at = At::new("apps/v1", "Deployment", &world.ns, "web");
         alice.merge(&at, json!({"metadata": {"annotations": {"example.com/note": "alice's"}}})).await;
         world.after_passes(4).await;
         for at in [at, At::new("v1", "Secret", &world.ns, "password")] {
+            // Before it is ready the namespace is missing at first.
             let writes = world.writes_to(&at, "berlin", &mark).into_iter().filter(|write| write.code < 300);
             assert_eq!(writes.count(), 1, "{at}");
+            assert_eq!(world.writes_to(&at, "berlin", &ready), [], "{at}: nor is anything refused");
         }
         world.end().await;
     });

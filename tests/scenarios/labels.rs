@@ -76,12 +76,8 @@ fn an_object_made_again_by_another_with_our_labels_is_not_taken_for_ours() {
             .await;
         let mark = world.mark();
         world.start_hub().await;
-        let target = world
-            .target_when("shop", "berlin", "Failed", |status| status.state == Some(TargetState::Failed))
-            .await;
-        let status = target.status.unwrap();
-        assert!(matches!(status.reason.as_deref(), Some("NotOurs" | "AlreadyExists")), "{status:?}");
-        assert!(status.message.unwrap().contains("settings"));
+        let message = world.target_is("shop", "berlin", TargetState::Failed, "NotOurs").await;
+        assert!(message.contains("/settings bears the hub's label"), "{message}");
 
         // What is beside it is tended all the same, and deleting the resource leaves alice's alone.
         let beside = At::config_map(&world.ns, "beside");

@@ -1,10 +1,16 @@
 //! Members that fall silent, and hubs that come back.
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
 use testkit::world::{At, LONG, wait_for};
+use tokio::time::Instant;
 use vidra_api::TargetState;
 
 use crate::{config_map, inventoried, object, says, scenario, uid};
+
+/// A call to a member has to end within this where no setting says otherwise.
+const CALL: Duration = Duration::from_secs(15);
 
 #[test]
 fn a_silent_member_delays_nobody_and_catches_up() {
@@ -17,7 +23,7 @@ fn a_silent_member_delays_nobody_and_catches_up() {
         let austin = world.alice("austin").await;
         let mark = world.mark();
 
-        let frozen = world.freeze("austin");
+        let (frozen, began) = (world.freeze("austin"), Instant::now());
         world.deliver("shop", &all, &config_map("settings", "two")).await;
         for name in ["berlin", "tokyo"] {
             let member = world.alice(name).await;
@@ -25,7 +31,8 @@ fn a_silent_member_delays_nobody_and_catches_up() {
             member.gone(&At::config_map(&world.ns, "old")).await;
             world.target_is("shop", name, TargetState::Ready, "Ready").await;
         }
-        // They did not wait until the hub had given the third up, which takes several time-outs.
+        // They did not wait for a single call to the third, let alone until the hub had given it up, which takes several.
+        assert!(began.elapsed() < CALL, "{:?}", began.elapsed());
         let third = world.target("shop", "austin").await.unwrap().status.unwrap();
         assert_ne!(third.state, Some(TargetState::Unknown));
         world.target_is("shop", "austin", TargetState::Unknown, "MemberUnreachable").await;

@@ -15,7 +15,7 @@ const ELSEWHERE: [&str; 1] = [
 ];
 
 #[test]
-fn the_hub_needs_each_of_its_rights() {
+fn the_hub_needs_each_of_its_rights_in_its_own_cluster() {
     scenario(async |mut world| {
         let claim = Claim::new(
             world.hub_client().await,

@@ -29,13 +29,19 @@ async fn informers(world: &World, count: f64) {
 
 /// Waits for an Event about the ConfigMap; what it says.
 pub async fn said(world: &World, reason: &str) -> String {
+    said_with(world, reason, "").await
+}
+
+/// The same of one with these words.
+async fn said_with(world: &World, reason: &str, words: &str) -> String {
     let events = At::new("events.k8s.io/v1", "Event", "", "");
-    wait_for(&format!("an Event {reason}"), testkit::world::SOON, async || {
+    wait_for(&format!("an Event {reason}: {words}"), testkit::world::SOON, async || {
         let all = world.hub.list(&events).await;
         let is = |event: &&Value| {
             event["reason"] == reason
                 && event["regarding"]["name"] == "vidra-hub"
                 && event["regarding"]["namespace"] == world.settings.namespace.as_str()
+                && event["note"].as_str().is_some_and(|note| note.contains(words))
         };
         let found = all.iter().find(is).and_then(|event| event["note"].as_str().map(str::to_owned));
         found.ok_or_else(|| format!("{} others", all.len()))
@@ -83,8 +89,9 @@ fn a_bad_value_keeps_the_last_good_one_and_unknown_keys_are_named() {
 
         set(&world, json!({"requeueResourcesAfter": "soon", "eventBasedReconcile": "no", "intervall": "1s"}))
             .await;
-        let note = said(&world, "SettingInvalid").await;
-        assert!(note.contains("write a duration") || note.contains("write true or false"), "{note}");
+        for wrong in ["requeueResourcesAfter: write a duration", "eventBasedReconcile: write true or false"] {
+            said_with(&world, "SettingInvalid", wrong).await;
+        }
         let note = said(&world, "SettingUnknown").await;
         assert!(note.contains("intervall") && note.contains("retry.max"), "{note}");
         alice.merge(&at, json!({"data": {"key": "evil"}})).await;

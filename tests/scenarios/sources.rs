@@ -283,9 +283,10 @@ fn what_was_delivered_is_repaired_while_its_source_is_gone_even_after_a_restart(
 }
 
 #[test]
-fn a_bomb_is_refused_and_costs_nobody_else() {
+fn a_bomb_is_refused_and_another_resource_is_delivered_meanwhile() {
     scenario(async |world| {
         world.register(&["berlin"]).await;
+        let alice = world.alice("berlin").await;
         let bomb = format!("{}{}", config_map("bomb", "1"), "#".repeat(40 << 20));
         source(
             &world,
@@ -298,6 +299,9 @@ fn a_bomb_is_refused_and_costs_nobody_else() {
             deliver(&world, json!({"manifestsFrom": [{"configMapRef": {"name": "bombs", "keys": [key]}}]}))
                 .await;
             refused(&world, "SourceInvalid", &format!("key {key:?}: it unpacks to more than")).await;
+            world.deliver("other", &["berlin"], &config_map("other", key)).await;
+            world.ready("other").await;
+            assert!(says(key)(&alice.live(&At::config_map(&world.ns, "other")).await));
         }
         // Together they are as bad as one.
         let half = format!("{}{}", config_map("half", "1"), "#".repeat(9 << 20));

@@ -70,12 +70,7 @@ impl Actor<'_> {
         let api = self.api(key, resource);
         let Some(live) = self.get(&api, key).await? else {
             self.forget_record(key, uid);
-            return Ok(match self.session.may_land(key) {
-                true => Outcome::Unsettled {
-                    why: "a call that makes it was not answered, and it may still come".to_owned(),
-                },
-                false => Outcome::Gone,
-            });
+            return Ok(self.gone(key));
         };
         let held = !uid.is_empty() && live.uid() == uid;
         let ours = match standing(&live.json, self.owner) {
@@ -151,9 +146,20 @@ impl Actor<'_> {
             Deletion::Going => Ok(Outcome::Removing),
             Deletion::Done => {
                 self.forget_record(key, live.uid());
-                Ok(Outcome::Gone)
+                Ok(self.gone(key))
             }
-            Deletion::WasGone => Ok(Outcome::Gone),
+            Deletion::WasGone => Ok(self.gone(key)),
+        }
+    }
+
+    /// It is not there any more, or was deleted just now. A call of before that makes it, and was not answered, finds
+    /// its name free from now on: until that cannot land any more the inventory alone tells that what it makes is to go.
+    fn gone(&self, key: &ObjectKey) -> Outcome {
+        match self.session.may_land(key) {
+            true => Outcome::Unsettled {
+                why: "a call that makes it was not answered, and it may still come".to_owned(),
+            },
+            false => Outcome::Gone,
         }
     }
 
@@ -196,7 +202,7 @@ impl Actor<'_> {
     /// none is asked about a read.
     async fn gone_or(&self, api: &Api<Live>, key: &ObjectKey, error: CallError) -> Step {
         match self.is_gone(&error, key) && self.get(api, key).await?.is_none() {
-            true => Ok(Outcome::Gone),
+            true => Ok(self.gone(key)),
             false => Err(error),
         }
     }

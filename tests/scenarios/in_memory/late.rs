@@ -9,7 +9,10 @@ use std::{
 };
 
 use memkube::{Call, Fault, Verb};
+use parking_lot::Mutex;
+use serde_json::{Value, json};
 use testkit::world::{At, SOON, World, wait_for};
+use tokio::time::Instant;
 
 use super::{
     leading::{Process, deleted},
@@ -73,6 +76,82 @@ fn what_a_call_that_was_not_answered_makes_later_is_removed_all_the_same() {
         tokio::time::sleep(Duration::from_secs(120)).await;
         let at = At::config_map(&world.ns, "late");
         assert_eq!(world.alice("berlin").await.get(&at).await, None, "the hub says that all is removed");
+        berlin.clear_fault();
+        world.end().await;
+    });
+}
+
+#[test]
+fn a_status_keeps_its_distance_from_one_that_took_long_to_be_written() {
+    scenario(async |world| {
+        world.register(&["berlin"]).await;
+        let spec = json!({"targets": [{"clusterNames": ["berlin"]}], "drift": {"policy": "Report"}});
+        world.deliver_with("shop", &config_map("settings", "one"), spec).await;
+        world.ready("shop").await;
+        world.recorded("shop", &["berlin"]).await;
+        let hub = world.bed().memory("hub").expect("this bed is in memory");
+        let is_status = |call: &Call| {
+            call.verb == Verb::Update && call.resource == "vidratargets" && call.subresource == "status"
+        };
+        let (first, written) = (Arc::new(AtomicBool::new(true)), Arc::<Mutex<Vec<Instant>>>::default());
+        let (begun, seen) = (first.clone(), written.clone());
+        hub.set_validating_admission(Some(Arc::new(move |call: &Call, _: &Value| {
+            if is_status(call) {
+                seen.lock().push(Instant::now());
+            }
+            Ok(())
+        })));
+        hub.set_fault(Arc::new(move |call: &Call| {
+            match is_status(call) && begun.swap(false, Ordering::Relaxed) {
+                true => Fault::Delay(Duration::from_secs(3)),
+                false => Fault::None,
+            }
+        }));
+        // While the status is under way that tells of the edit, that is over.
+        let (alice, settings) = (world.alice("berlin").await, At::config_map(&world.ns, "settings"));
+        alice.merge(&settings, json!({"data": {"key": "evil"}})).await;
+        wait_for("a status under way", SOON, async || match first.load(Ordering::Relaxed) {
+            true => Err("none".into()),
+            false => Ok(()),
+        })
+        .await;
+        alice.merge(&settings, json!({"data": {"key": "one"}})).await;
+        wait_for("another status", SOON, async || match written.lock().len() {
+            0 | 1 => Err("none".into()),
+            _ => Ok(()),
+        })
+        .await;
+        let written = written.lock().clone();
+        let apart = written[1].duration_since(written[0]);
+        assert!(apart >= Duration::from_secs(1), "{apart:?} apart");
+        hub.clear_fault();
+        hub.set_validating_admission(None);
+        world.end().await;
+    });
+}
+
+#[test]
+fn what_a_call_that_was_not_answered_makes_again_when_another_try_was_removed_is_removed_too() {
+    /// After the object of the second try is deleted.
+    const LANDS: Duration = Duration::from_secs(30);
+    scenario(async |world| {
+        world.register(&["berlin"]).await;
+        let (berlin, first) = (world.bed().memory("berlin").expect("in memory"), AtomicBool::new(true));
+        berlin.set_fault(Arc::new(move |call: &Call| {
+            let makes = call.verb == Verb::Apply && call.name == "late";
+            match makes && first.swap(false, Ordering::Relaxed) {
+                true => Fault::DropLandsLater(LANDS),
+                false => Fault::None,
+            }
+        }));
+        world.deliver("shop", &["berlin"], &config_map("late", "one")).await;
+        world.ready("shop").await;
+        world.hub.delete(&world.resource_at("shop")).await;
+        let (alice, at) = (world.alice("berlin").await, At::config_map(&world.ns, "late"));
+        alice.gone(&at).await;
+        world.removed("shop").await;
+        tokio::time::sleep(Duration::from_secs(120)).await;
+        assert_eq!(alice.get(&at).await, None, "the hub says that all is removed");
         berlin.clear_fault();
         world.end().await;
     });

@@ -127,7 +127,7 @@ fn a_member_whose_connections_are_silent_lead_nowhere_or_are_garbled_is_unknown_
 }
 
 #[test]
-fn a_member_whose_answers_drip_is_given_up_and_makes_no_other_late() {
+fn a_member_whose_answers_drip_is_given_up_and_the_others_are_changed_before_that() {
     scenario(async |world| {
         let proxy = behind(&world, "berlin").await;
         world.register(&["tokyo", "austin"]).await;

@@ -9,15 +9,16 @@ use crate::subjects::GROUP;
 /// A difference: when it is this one, and why it stays.
 struct Known {
     why: &'static str,
-    /// Is it this one? The step with the real answer, and memkube's answer.
+    /// Is it this one? The step with the real answer, and memkube's other one.
     is: fn(&Step, &Value) -> bool,
 }
 
-const KNOWN: [Known; 6] = [
+static KNOWN: [Known; 6] = [
     Known {
         why: "A Service that is not there is made by a write of its status, as by no other kind's. Nobody does it.",
         is: |step, found| {
-            step.path.contains("/services/") && step.path.contains("/status?") && found["code"] == 404
+            let is_status = step.path.contains("/services/") && step.path.contains("/status?");
+            is_status && step.answer["code"] != 404 && found["code"] == 404
         },
     },
     Known {
@@ -32,27 +33,42 @@ const KNOWN: [Known; 6] = [
     },
     Known {
         why: "Rules for the address families of Services are not looked at.",
-        is: |step, _| {
-            let causes = step.answer["causes"].to_string();
-            step.path.contains("/services") && causes.contains("spec.ipFamil")
+        is: |step, found| {
+            let tells = |answer: &Value| answer["causes"].to_string().contains("spec.ipFamil");
+            let code = found["code"].as_u64().unwrap_or_default();
+            step.path.contains("/services")
+                && step.answer["code"] == 422
+                && tells(&step.answer)
+                && matches!(code, 200 | 201 | 422)
+                && !tells(found)
         },
     },
     Known {
         why: "Of a PersistentVolume's spec only the access modes are looked at.",
-        is: |step, _| {
+        is: |step, found| {
             step.path.contains("/persistentvolumes")
+                && step.answer["code"] == 422
                 && step.answer["causes"].to_string().contains("spec.capacity")
+                && found["code"] == 422
+                && tells_less(&step.answer, found)
         },
     },
     Known {
         why: "A wrong uid is said alone, not along with what else is wrong.",
         is: |step, found| {
-            let causes = |answer: &Value| answer["causes"].as_array().cloned().unwrap_or_default();
-            let (real, ours) = (causes(&step.answer), causes(found));
-            step.sort == "wrong-uid" && !ours.is_empty() && ours.iter().all(|cause| real.contains(cause))
+            step.sort == "wrong-uid"
+                && found["code"] == step.answer["code"]
+                && tells_less(&step.answer, found)
         },
     },
 ];
+
+/// Of the causes in the real answer memkube tells some, and no other.
+fn tells_less(real: &Value, found: &Value) -> bool {
+    let causes = |answer: &Value| answer["causes"].as_array().cloned().unwrap_or_default();
+    let (real, ours) = (causes(real), causes(found));
+    !ours.is_empty() && ours.iter().all(|cause| real.contains(cause))
+}
 
 /// An answer without the number of its version.
 fn unversioned(answer: &Value) -> Value {
@@ -63,7 +79,12 @@ fn unversioned(answer: &Value) -> Value {
     answer
 }
 
-/// Is what differs at this step known?
-pub fn is_known(step: &Step, found: &Value) -> bool {
-    KNOWN.iter().any(|known| !known.why.is_empty() && (known.is)(step, found))
+/// Why what differs at this step does; `None`: that is not known.
+pub fn known(step: &Step, found: &Value) -> Option<&'static str> {
+    KNOWN.iter().find(|known| (known.is)(step, found)).map(|known| known.why)
+}
+
+/// Why anything differs that is known to.
+pub fn all() -> impl Iterator<Item = &'static str> {
+    KNOWN.iter().map(|known| known.why)
 }

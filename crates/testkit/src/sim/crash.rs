@@ -154,10 +154,14 @@ async fn reach(world: &World, wanted: &State, trouble: &Trouble) {
 }
 
 fn raw(world: &World) -> Vec<String> {
-    let clusters = std::iter::once(&world.clusters.hub).chain(world.clusters.members.values());
-    let mut raw = Vec::new();
-    for cluster in clusters {
-        raw.extend(cluster.requests().iter().map(ToString::to_string));
+    let requests = world.clusters.all().flat_map(|cluster| cluster.requests());
+    requests.map(|call| call.to_string()).chain(stored(world)).collect()
+}
+
+/// Objects that are stored, with uids, versions, times and all.
+pub fn stored(world: &World) -> Vec<String> {
+    let mut stored = Vec::new();
+    for cluster in world.clusters.all() {
         for (group, plural) in [
             (vidra_api::GROUP, "vidraresources"),
             (vidra_api::GROUP, "vidratargets"),
@@ -167,10 +171,10 @@ fn raw(world: &World) -> Vec<String> {
             ("", "secrets"),
             ("", "configmaps"),
         ] {
-            raw.extend(cluster.objects(group, plural).iter().map(ToString::to_string));
+            stored.extend(cluster.objects(group, plural).iter().map(ToString::to_string));
         }
     }
-    raw
+    stored
 }
 
 fn report(wrong: &[String], trace: &[Seen]) -> String {

@@ -46,6 +46,13 @@ pub struct Clusters {
     pub members: BTreeMap<String, Cluster>,
 }
 
+impl Clusters {
+    /// The hub's, and the members.
+    pub fn all(&self) -> impl Iterator<Item = &Cluster> {
+        std::iter::once(&self.hub).chain(self.members.values())
+    }
+}
+
 /// One call of the hub.
 #[derive(Clone, Debug)]
 pub struct Seen {
@@ -159,7 +166,7 @@ impl Observer {
             crashed: Notify::new(),
             blinded: Notify::new(),
         });
-        for cluster in observer.all() {
+        for cluster in observer.clusters.all() {
             let (before, after) = (observer.clone(), observer.clone());
             cluster.set_fault(Arc::new(move |call| before.before(call)));
             cluster.set_witness(Some(Arc::new(move |call, changes| after.after(call, changes))));
@@ -171,15 +178,11 @@ impl Observer {
 
     /// Ends it: without this clusters and observer would keep each other.
     pub fn end(&self) {
-        for cluster in self.all() {
+        for cluster in self.clusters.all() {
             cluster.clear_fault();
             cluster.set_witness(None);
             cluster.set_watch_fault(None);
         }
-    }
-
-    fn all(&self) -> impl Iterator<Item = &Cluster> {
-        std::iter::once(&self.clusters.hub).chain(self.clusters.members.values())
     }
 
     /// Counts the hub's calls from here, and cuts it off at these; one life for each.
@@ -189,7 +192,8 @@ impl Observer {
         state.crashes = crashes.iter().copied().collect();
         state.armed_at = Some(Instant::now());
         state.events = 0;
-        state.views = self.all().map(|cluster| (cluster.name().to_owned(), cluster.revision())).collect();
+        state.views =
+            self.clusters.all().map(|cluster| (cluster.name().to_owned(), cluster.revision())).collect();
     }
 
     /// Loses this event, and what a new life sees first is old.
@@ -211,7 +215,7 @@ impl Observer {
     /// All see what is so: lost events come to light by a list, and watches go on with the present.
     pub fn enlighten(&self) {
         self.state.lock().turned_back = false;
-        for cluster in self.all() {
+        for cluster in self.clusters.all() {
             cluster.expire_watches();
         }
     }

@@ -11,7 +11,7 @@ use vidra_hub::{reconcile::entries::Entries, settings::Settings};
 use super::{
     access::{Access, At},
     bed::{Bed, Turns, Who},
-    logs,
+    logs, metric,
     record::Mark,
     wait::{LONG, SOON, wait_for},
 };
@@ -20,13 +20,19 @@ use crate::hub::{RunningHub, settings};
 /// The hub's own kinds, in the order in which they are taken away.
 const KINDS: [&str; 4] = ["VidraResource", "VidraTarget", "VidraInventory", "MemberCluster"];
 
-/// Kinds that scenarios deliver and that no controller makes.
-const DELIVERED: [(&str, &str); 5] = [
+/// Kinds that scenarios deliver, and of which no controller makes one with the hub's label.
+const DELIVERED: [(&str, &str); 11] = [
     ("v1", "ConfigMap"),
+    ("v1", "PersistentVolumeClaim"),
     ("v1", "Secret"),
     ("v1", "Service"),
+    ("v1", "ServiceAccount"),
     ("apps/v1", "Deployment"),
+    ("apps/v1", "StatefulSet"),
+    ("batch/v1", "Job"),
     ("rbac.authorization.k8s.io/v1", "ClusterRole"),
+    ("rbac.authorization.k8s.io/v1", "Role"),
+    ("rbac.authorization.k8s.io/v1", "RoleBinding"),
 ];
 
 /// See the module. Names are fresh in each: what one scenario leaves in a member no other sees.
@@ -177,11 +183,10 @@ impl World {
         self.running.as_ref().expect("the hub runs").metrics.fallen().names()
     }
 
-    /// One value of the running hub's metrics, by its name and labels as they are written; 0: not there.
+    /// One value of the running hub's metrics, by its name and labels as they are written; 0: nothing is counted under
+    /// them. Panics where the hub has no metric of that name, or has it by other labels.
     pub fn metric(&self, name: &str) -> f64 {
-        let text = self.metrics();
-        let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
-        line.and_then(|value| value.parse().ok()).unwrap_or(0.0)
+        metric::value(&self.metrics(), name)
     }
 
     /// Takes away what the scenario made, by the hub's own doing: first VidraResources, then MemberClusters.

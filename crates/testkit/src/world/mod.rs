@@ -15,6 +15,7 @@ mod hub;
 mod logs;
 mod members;
 mod memory;
+mod metric;
 mod real;
 mod record;
 mod resources;

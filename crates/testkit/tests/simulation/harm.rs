@@ -308,5 +308,6 @@ fn what_a_leaving_member_keeps_is_its_own() {
         world.settle().await;
         has(&world, "tokyo", "a", "mine");
         world.end_hub().await;
+        assert_eq!(world.observer.breaches(), [""; 0]);
     });
 }

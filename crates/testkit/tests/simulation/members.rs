@@ -52,12 +52,12 @@ fn dead(how: Down) {
 }
 
 #[test]
-fn a_hung_member_is_unknown_and_delays_nobody() {
+fn a_hung_member_is_unknown_and_does_not_delay_the_other() {
     dead(Down::Hang);
 }
 
 #[test]
-fn a_refusing_member_is_unknown_and_delays_nobody() {
+fn a_refusing_member_is_unknown_and_does_not_delay_the_other() {
     dead(Down::Refuse);
 }
 

@@ -77,6 +77,7 @@ fn ten_intervals_in_which_nothing_happens_cost_nothing() {
         tokio::time::sleep(interval).await;
         assert!(world.observer.trace().iter().all(|seen| seen.is_idle()));
         world.end_hub().await;
+        assert_eq!(world.observer.breaches(), [""; 0]);
     });
 }
 
@@ -103,6 +104,7 @@ fn watches_that_break_now_and_then_are_soon_begun_again() {
             world.until(&format!("it is repaired, the {hours}. time"), SOON, changed).await;
         }
         world.end_hub().await;
+        assert_eq!(world.observer.breaches(), [""; 0]);
     });
 }
 

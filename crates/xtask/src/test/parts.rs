@@ -196,11 +196,12 @@ fn cache() -> std::path::PathBuf {
 }
 
 /// What memkube's own tests say of it, and the recorded answers, must be so on a real server too. It has the
-/// controllers that memkube has. The generated recordings take ten minutes there, and are left to people.
+/// controllers that memkube has. The generated recordings take ten minutes there: they and the sessions with kubectl
+/// are left to people.
 fn conformance(binaries: &Binaries) -> Result<Part> {
     let mut facts = binaries.command("memkube", "facts")?;
     let mut recorded = binaries.command("memkube", "recorded")?;
-    recorded.args(["--skip", "generated"]);
+    recorded.args(["--include-ignored", "--skip", "generated"]);
     Ok(Part::new("memkube's facts on a real server", move |log: &Log| {
         let flags = ["--names", MEMBER, "--controllers", "namespace,garbagecollector"].map(str::to_owned);
         let Some(bed) = Bed::start(&flags)? else { bail!("the testbed did not come up") };

@@ -96,6 +96,16 @@ fn shrunk(plan: &Plan, wrong: &[String]) -> (Plan, Vec<String>) {
     (plan, wrong)
 }
 
+/// The first line in which two runs differ.
+fn differs(what: &str, one: &[String], two: &[String]) -> Option<String> {
+    let first = one.iter().zip(two).position(|(one, two)| one != two);
+    match first {
+        Some(at) => Some(format!("{what} {at} differs:\n  {}\n  {}", one[at], two[at])),
+        None => (one.len() != two.len())
+            .then(|| format!("{what}: one run has {}, the other {}", one.len(), two.len())),
+    }
+}
+
 #[test]
 fn random_walks_end_as_declared_in_silence_and_twice_alike() {
     let twice = |seed| {
@@ -105,14 +115,8 @@ fn random_walks_end_as_declared_in_silence_and_twice_alike() {
         let plan = Plan::whole(seed);
         let (one, two) = (walk(&plan, false), walk(&plan, false));
         let mut wrong = one.wrong;
-        let first = one.trace.iter().zip(&two.trace).position(|(one, two)| one != two);
-        if let Some(at) = first {
-            wrong.push(format!("line {at} differs:\n  {}\n  {}", one.trace[at], two.trace[at]));
-        } else if one.trace.len() != two.trace.len() {
-            wrong.push("one run is longer than the other".to_owned());
-        } else if one.end != two.end {
-            wrong.push("what is stored in the end differs".to_owned());
-        }
+        wrong.extend(differs("call", &one.trace, &two.trace));
+        wrong.extend(differs("object in the end", &one.stored, &two.stored));
         wrong
     };
     let failures = spread(0..FEW, threads(), twice, |_| {});

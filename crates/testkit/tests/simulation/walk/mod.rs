@@ -21,8 +21,14 @@ use std::{
 };
 
 use testkit::sim::{
-    Shape, World, crash::caught, marks, marks::Mark, observer::CLEARS_WITHIN, run, state::State,
-    trouble::LANDS_WITHIN, world::hub_path,
+    Shape, World,
+    crash::{caught, stored},
+    marks,
+    marks::Mark,
+    observer::CLEARS_WITHIN,
+    run,
+    trouble::LANDS_WITHIN,
+    world::hub_path,
 };
 use tokio::time::sleep;
 
@@ -114,8 +120,8 @@ struct Walked {
     wrong: Vec<String>,
     /// All calls of the hub.
     trace: Vec<String>,
-    /// What is stored in the end.
-    end: State,
+    /// All objects in the end.
+    stored: Vec<String>,
     /// What it has reached.
     marks: BTreeSet<Mark>,
 }
@@ -149,7 +155,7 @@ fn walk(plan: &Plan, told: bool) -> Walked {
             trace.iter().for_each(|seen| println!("{seen}"));
             walk.world.state().iter().for_each(|(key, object)| println!("{key}: {object}"));
         }
-        Walked { wrong, trace, end: walk.world.state(), marks: marks::take() }
+        Walked { wrong, trace, stored: stored(&walk.world), marks: marks::take() }
     })
 }
 
