@@ -179,14 +179,14 @@ impl Records {
         self.inner.lock().owners.get(owner).map(|owner| owner.target.clone())
     }
 
-    /// Takes a baseline that a dry run has confirmed: `live` is what an apply would leave. False: what is recorded is not
-    /// what was read.
+    /// Takes a baseline that a dry run has confirmed: `live` is what an apply would leave. `is_lost`: of the set another
+    /// VidraResource alone holds something. False: what is recorded is not what was read.
     pub fn rebase(
         &self,
         owner: &OwnerHash,
         key: &ObjectKey,
         live: &Value,
-        set: FieldSet,
+        (set, is_lost): (FieldSet, bool),
         declared: &Value,
     ) -> bool {
         let mut inner = self.inner.lock();
@@ -197,7 +197,11 @@ impl Records {
         let set = self.interned.sets.share(set);
         if let Some(view) = viewed(inner.objects.get_mut(key).map(Box::as_mut), owner, live) {
             let spared = inner.owners.get(owner).and_then(|known| known.sparing.objects.get(key));
-            view.base = Base::known_now(&spare::seen(spared, live), set, Some(declared));
+            let values = fields::values_hash(&spare::seen(spared, live), &set, Some(declared));
+            view.base = match is_lost {
+                true => Base::Apart { set, values },
+                false => Base::Known { set, values, drifted: false },
+            };
             view.trace = None;
         }
         true
@@ -411,7 +415,9 @@ impl Records {
                             && !spare::is_yielded(spared, &live.json, body, (&set, values)))
                             || (entry != set && self.is_filled(&seen, body, known))
                             || disturbed(&entry);
-                        match !drifted && !same_version && set.is_lost_to(&entry, others()) {
+                        match !drifted && set.is_lost_to(&entry, others()) {
+                            // Of this version a dry run has told so already.
+                            true if same_version => Base::Apart { set, values },
                             true => Base::Stale,
                             false => Base::Known { set, values, drifted },
                         }

@@ -49,21 +49,21 @@ async fn an_earlier_build_before_beside_and_after_this_one_deletes_nothing_and_c
     let new = machine.run_hub();
     fleet.is_same("this build beside the earlier one", &before, 0);
     old.kill();
-    let taken = fleet.takes_over("this build after the earlier one", &new, &before);
+    let taken = fleet.takes_over("this build after the earlier one", || works(&new), &before);
     let changed = fleet.changes("two", "this build has delivered", &taken).await;
 
     back(&machine, &deploy);
     let old = machine.run_build(&program, false);
     fleet.is_same("the earlier build beside this one", &changed, 0);
     drop(new);
-    let taken = fleet.takes_over("the earlier build after this one", &old, &changed);
+    let taken = fleet.takes_over("the earlier build after this one", || old.is_ready(), &changed);
     let changed = fleet.changes("three", "the earlier build has delivered again", &taken).await;
 
     machine.kubectl("hub", "apply -k deploy/kustomize", "").unwrap();
     let new = machine.run_hub();
     fleet.is_same("this build beside the earlier one again", &changed, 0);
     drop(old);
-    let taken = fleet.takes_over("this build after the earlier one again", &new, &changed);
+    let taken = fleet.takes_over("this build after the earlier one again", || works(&new), &changed);
     fleet.changes("four", "this build has delivered again", &taken).await;
     machine.kubectl("hub", "delete vr -A --all --timeout=120s", "").unwrap();
     for member in MEMBERS {
@@ -77,6 +77,11 @@ fn back(machine: &Machine, deploy: &Path) {
     let is_kept = |document: &&str| !document.contains("kind: CustomResourceDefinition");
     let kept: Vec<_> = all.split("\n---\n").filter(is_kept).collect();
     machine.kubectl("hub", "apply -f -", &kept.join("\n---\n")).unwrap();
+}
+
+/// This build does; an earlier one says so by being ready.
+fn works(hub: &Hub) -> Result<(), String> {
+    if hub.leads() { Ok(()) } else { Err("it waits".to_owned()) }
 }
 
 async fn people(machine: &Machine) -> Access {
@@ -179,11 +184,11 @@ impl Fleet<'_> {
     fn takes_over(
         &self,
         what: &str,
-        hub: &Hub,
+        works: impl FnMut() -> Result<(), String>,
         before: &BTreeMap<&'static str, Live>,
     ) -> BTreeMap<&'static str, Live> {
         let began = Instant::now();
-        until(&format!("{what} works"), || if hub.leads() { Ok(()) } else { Err("it waits".to_owned()) });
+        until(&format!("{what} works"), works);
         eprintln!("{what}: it leads after {:?}", began.elapsed());
         self.is_same(what, before, OBJECTS + 3)
     }

@@ -47,6 +47,8 @@ pub struct Machine {
 pub struct Hub {
     process: Child,
     port: u16,
+    /// Where it says whether it is ready.
+    ready: String,
     is_killed: bool,
 }
 
@@ -114,9 +116,10 @@ impl Machine {
     /// Starts so the program of any build. One that says that it is not ready while another works is only to live.
     pub fn run_build(&self, program: &Path, is_ready: bool) -> Hub {
         let (mut command, port, [live, ready]) = self.hub(program);
-        let hub = Hub { process: command.spawn().unwrap(), port, is_killed: false };
-        for path in [Some(live), is_ready.then_some(ready)].into_iter().flatten() {
-            until(&format!("{path} answers 200"), || answer(port, &path).map(drop));
+        let hub = Hub { process: command.spawn().unwrap(), port, ready, is_killed: false };
+        until(&format!("{live} answers 200"), || answer(port, &live).map(drop));
+        if is_ready {
+            until(&format!("{} answers 200", hub.ready), || hub.is_ready());
         }
         hub
     }
@@ -211,6 +214,11 @@ impl Hub {
     /// It is the one that works.
     pub fn leads(&self) -> bool {
         self.metrics().contains("\nvidra_leader 1\n")
+    }
+
+    /// It is ready, or what it says instead.
+    pub fn is_ready(&self) -> Result<(), String> {
+        answer(self.port, &self.ready).map(drop)
     }
 
     /// Sends its process a signal.

@@ -1,8 +1,8 @@
 //! Several VidraResources of one hub, one object.
 
 use serde_json::{Value, json};
-use testkit::world::{Access, At, Who, World};
-use vidra_api::TargetState;
+use testkit::world::{Access, At, SOON, Who, World, wait_for};
+use vidra_api::{DriftPolicy, TargetState};
 
 use crate::{config_map, config_map_in, marks, object, says, scenario, uid};
 
@@ -143,6 +143,52 @@ fn who_lost_a_field_to_another_resource_owns_it_again_once_they_agree_and_keeps_
         let live = alice.when(&settings, "let go by the first", let_go).await;
         assert!(says("one")(&live), "{live}");
         world.ready("second").await;
+        world.end().await;
+    });
+}
+
+#[test]
+fn what_another_resource_alone_has_put_back_is_owned_by_both_again_once_drift_is_not_only_reported() {
+    scenario(async |world| {
+        let (alice, settings) = shared(&world).await;
+        let manifest = config_map("settings", "one") + &config_map("first", "one");
+        let policy =
+            |drift: &str| json!({"targets": [{"clusterNames": ["berlin"]}], "drift": {"policy": drift}});
+        world.deliver_with("first", &manifest, policy("Report")).await;
+        wait_for("the first only reports", SOON, async || {
+            let target = world.target("first", "berlin").await.ok_or("there is no such VidraTarget")?;
+            let told = target.status.as_ref().and_then(|status| status.observed_generation);
+            match target.spec.drift.policy == DriftPolicy::Report && told == target.metadata.generation {
+                true => Ok(()),
+                false => Err("another policy".to_owned()),
+            }
+        })
+        .await;
+        let mark = world.mark();
+        alice.merge(&settings, json!({"data": {"key": "evil"}})).await;
+        let owners = |live: &Value| {
+            let entries = live["metadata"]["managedFields"].as_array().unwrap();
+            entries.iter().filter(|entry| !entry["fieldsV1"]["f:data"]["f:key"].is_null()).count()
+        };
+        alice.when(&settings, "put back by the second", |live| says("one")(live) && owners(live) == 1).await;
+        // The first looks, and writes nothing.
+        wait_for("the first looks", SOON, async || {
+            let requests = world.requests_for(&settings, "berlin", &mark);
+            match requests.iter().any(|request| request.uri.contains("dryRun=")) {
+                true => Ok(()),
+                false => Err(format!("{requests:?}")),
+            }
+        })
+        .await;
+        assert_eq!(owners(&alice.live(&settings).await), 1);
+
+        world.deliver_with("first", &manifest, policy("Correct")).await;
+        alice.when(&settings, "owned by both", |live| says("one")(live) && owners(live) == 2).await;
+        world.remove("second").await;
+        let let_go = |live: &Value| !marks(live).iter().any(|mark| mark.ends_with("/second"));
+        let live = alice.when(&settings, "let go by the second", let_go).await;
+        assert!(says("one")(&live), "{live}");
+        world.ready("first").await;
         world.end().await;
     });
 }

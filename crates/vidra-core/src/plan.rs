@@ -86,6 +86,8 @@ impl Held {
 pub enum Drift {
     /// Equal.
     None,
+    /// Equal, but some of them only another VidraResource holds now: they would go with that one.
+    Apart,
     /// They differ.
     Differs,
     /// Not known without asking: a declared leaf is no longer ours, or nothing was seen since a start.
@@ -447,7 +449,8 @@ fn decide(row: &Row<'_>, input: &PlanInput<'_>) -> Decision {
     match drift {
         Drift::None => Decision::Nothing,
         Drift::Differs => Decision::Act(Action::Apply { uid, why: Why::Drifted, force }),
-        Drift::Unsure => Decision::Act(Action::Verify { uid, force }),
+        // The other one may have changed meanwhile; a dry run tells what is to be owned again.
+        Drift::Apart | Drift::Unsure => Decision::Act(Action::Verify { uid, force }),
     }
 }
 

@@ -86,7 +86,7 @@ impl Actor<'_> {
         let same = values(&would.json) == values(live);
         let (records, owner, key) = (&self.session.records, &self.owner.hash, &declared.key);
         let is_newest = match same {
-            true => records.rebase(owner, key, live, set, &declared.body),
+            true => records.rebase(owner, key, live, (set, is_lost), &declared.body),
             false => records.differs(owner, key, live, &would.json, set, declared),
         };
         Ok(is_newest.then_some(match (same, is_lost) {

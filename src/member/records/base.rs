@@ -13,6 +13,8 @@ use vidra_core::{
 pub(super) enum Base {
     /// The values of our last apply over its field set.
     Known { set: Arc<FieldSet>, values: u64, drifted: bool },
+    /// The same, but of the set another VidraResource alone holds something, which would go with that one.
+    Apart { set: Arc<FieldSet>, values: u64 },
     /// Seen, not compared yet: the values over what our entry owns now. `exact`: what is declared was
     /// known when they were hashed, so that what it leaves empty, and what is ignored, was left out.
     Seen { set: Arc<FieldSet>, values: u64, exact: bool },
@@ -31,6 +33,7 @@ impl Base {
     pub(super) fn known(&self) -> Option<(Arc<FieldSet>, u64, bool)> {
         match self {
             Base::Known { set, values, drifted } => Some((set.clone(), *values, *drifted)),
+            Base::Apart { set, values } => Some((set.clone(), *values, false)),
             Base::Lost { was: Some((set, values)) } => Some((set.clone(), *values, true)),
             Base::Seen { .. } | Base::Stale | Base::Lost { was: None } => None,
         }
@@ -65,6 +68,7 @@ impl Base {
     pub(super) fn drift(&self) -> Drift {
         match self {
             Base::Known { drifted: false, .. } => Drift::None,
+            Base::Apart { .. } => Drift::Apart,
             Base::Known { drifted: true, .. } | Base::Lost { .. } => Drift::Differs,
             Base::Seen { .. } | Base::Stale => Drift::Unsure,
         }
@@ -74,6 +78,7 @@ impl Base {
     pub(super) fn is_modified(&self, live: &Value, declared: &Value) -> Option<bool> {
         match self {
             Base::Known { drifted, .. } => Some(*drifted),
+            Base::Apart { .. } => Some(false),
             Base::Lost { was: Some((set, values)) } => {
                 Some(fields::values_hash(live, set, Some(declared)) != *values)
             }

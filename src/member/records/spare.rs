@@ -57,7 +57,7 @@ impl Records {
                 let views = inner.objects.get_mut(key).map(|record| &mut record.views);
                 for view in views.into_iter().flatten().filter(|view| view.owner == owner) {
                     // What was seen before anything was declared is compared yet.
-                    if before.is_some() || matches!(view.base, Base::Known { .. }) {
+                    if before.is_some() || matches!(view.base, Base::Known { .. } | Base::Apart { .. }) {
                         view.base.doubt();
                     }
                 }

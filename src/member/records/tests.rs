@@ -336,8 +336,35 @@ fn what_was_read_before_another_owner_applied_is_no_baseline() {
     let set = || FieldSet::from_fields_v1(&json!({"f:data": {"f:mode": {}}})).unwrap();
     let would = live(11, "fast", true).json;
     assert!(!records.differs(&owner(), &key(), &read.json, &would, set(), declared));
-    assert!(!records.rebase(&owner(), &key(), &read.json, set(), &declared.body));
+    assert!(!records.rebase(&owner(), &key(), &read.json, (set(), false), &declared.body));
     assert_eq!(drift(&records), told);
+}
+
+#[test]
+fn what_another_owner_alone_holds_is_known_as_long_as_it_does() {
+    let another = OwnerHash::new(&hub(), "team-a", "another");
+    // Somebody took the value from both, and the other one alone has put it back.
+    let lost = |version: u64| {
+        let mut json = live(version, "fast", false).json;
+        let theirs = json!({
+            "manager": "vidra/h1/team-a/another", "operation": "Apply", "fieldsV1": {"f:data": {"f:mode": {}}},
+        });
+        json["metadata"]["managedFields"].as_array_mut().unwrap().push(theirs);
+        json
+    };
+    let records = applied();
+    records.fold(&gvk(), lost(11).into(), Source::Answer(&another));
+    assert_eq!(drift(&records), Drift::Unsure);
+    let set = FieldSet::from_fields_v1(&json!({"f:data": {"f:mode": {}}})).unwrap();
+    let body = &desired().objects[&key()].body;
+    assert!(records.rebase(&owner(), &key(), &lost(11), (set, true), body));
+    assert_eq!(drift(&records), Drift::Apart);
+    records.fold(&gvk(), lost(11).into(), Source::List(records.mark()));
+    assert_eq!(drift(&records), Drift::Apart, "a list shows the same");
+    records.fold(&gvk(), live(12, "slow", false), Source::Watch);
+    assert_eq!(drift(&records), Drift::Differs, "what went with the other one is missed");
+    records.fold(&gvk(), live(13, "fast", true), Source::Answer(&owner()));
+    assert_eq!(drift(&records), Drift::None);
 }
 
 #[test]
@@ -397,7 +424,7 @@ fn what_is_left_alone_otherwise_is_unsure_until_an_apply_or_a_dry_run_tells() {
     assert_eq!(drift(&records), Drift::Unsure);
     let set = FieldSet::from_fields_v1(&json!({"f:data": {"f:mode": {}}})).unwrap();
     let body = &desired().objects[&key()].body;
-    assert!(records.rebase(&owner(), &key(), &live(12, "slow", false).json, set, body));
+    assert!(records.rebase(&owner(), &key(), &live(12, "slow", false).json, (set, false), body));
     assert_eq!(drift(&records), Drift::None);
     assert_eq!(records.fold(&gvk(), live(13, "slower", false), Source::Watch), []);
 }

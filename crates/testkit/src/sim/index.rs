@@ -269,7 +269,9 @@ impl Index {
         }
         let mut past = self.past.get(key).into_iter().flat_map(|past| since(past, then)).flatten();
         past.any(|live| {
-            let mut said = self.declared.said_since(resource, then);
+            // While a removal is held the hub goes by what its target says: that may be older than what is said now.
+            let held = self.policies(resource, &key[0]);
+            let mut said = self.declared.said_since(resource, then).chain(held);
             said.any(|spec| doc.is_met_by(live, &spared(spec, key, live)))
         })
     }

@@ -190,6 +190,28 @@ fn what_is_not_declared_any_more_and_does_not_go_is_told_beside_ready() {
     });
 }
 
+/// The judge went by what is said now, which waits as long as the removal is held.
+#[test]
+fn what_is_ignored_stays_so_while_a_removal_is_held() {
+    run(30, || async {
+        let world = World::new(Shape::new(30)).await;
+        delivered(&world, &manifest("one", "one")).await;
+        let rule = json!({"target": {"kind": "ConfigMap", "name": "b"}, "paths": [".data"]});
+        world.patch("hub", &shop(), json!({"spec": {"drift": {"ignore": [rule]}}})).await;
+        world.settle().await;
+        world.patch("hub", &shop(), json!({"spec": {"targets": []}})).await;
+        let held = || world.has_condition("shop", "Stalled", "True", "RemovalHeld");
+        world.until("the removal is held", SOON, held).await;
+        world.patch("hub", &shop(), json!({"spec": {"drift": {"ignore": null}}})).await;
+        world.patch("berlin", &config_map("b"), json!({"data": {"key": "mine"}})).await;
+        world.settle().await;
+        tokio::time::sleep(SOON * 2).await;
+        has(&world, "berlin", "b", "mine");
+        assert_eq!(world.observer.untold(), [""; 0]);
+        ended(world).await;
+    });
+}
+
 fn drift(world: &World, member: &str) -> String {
     let target = world.target("shop", member).unwrap_or_default();
     target["status"]["drift"].as_str().unwrap_or_default().to_owned()

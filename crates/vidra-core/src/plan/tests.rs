@@ -141,6 +141,11 @@ fn each_object_gets_what_its_state_asks_for() {
             Action::Verify { uid: "u".into(), force: true },
         ),
         (
+            "another resource alone holds some of it",
+            base().live("ConfigMap", "a", with(|seen| seen.drift = Drift::Apart)),
+            Action::Verify { uid: "u".into(), force: true },
+        ),
+        (
             "another resource applies it too: no force",
             base().live(
                 "ConfigMap",
@@ -389,7 +394,7 @@ fn perform(state: &mut State, plan: &Plan) {
 }
 
 fn any_live() -> impl Strategy<Value = Live> {
-    let drift = prop_oneof![Just(Drift::None), Just(Drift::Differs), Just(Drift::Unsure)];
+    let drift = prop_oneof![Just(Drift::None), Just(Drift::Apart), Just(Drift::Differs), Just(Drift::Unsure)];
     let flags = proptest::array::uniform5(any::<bool>());
     (flags, drift, "[ab]", prop_oneof![Just(None), "h[01]".prop_map(|content| Some(hash(&content)))])
         .prop_map(|([proof, controlled, terminating, shared, current], drift, uid, applied)| Live {
