@@ -70,10 +70,12 @@ pub fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// Builds the testbed's binary unless that was done before; minutes the first time.
+/// Builds the testbed's binary unless that was done before; minutes the first time. It is that of the newest release of
+/// Kubernetes, or of the older one that `VIDRA_TESTBED_RELEASE` names, 1.35 for example.
 pub fn binary() -> Result<PathBuf> {
     let script = root().join("tests/testbed/build.sh");
-    let output = Command::new("bash").arg(&script).stderr(Stdio::inherit()).output();
+    let release = std::env::var_os("VIDRA_TESTBED_RELEASE").filter(|release| !release.is_empty());
+    let output = Command::new("bash").arg(&script).args(release).stderr(Stdio::inherit()).output();
     let output = output.with_context(|| format!("running {}", script.display()))?;
     if !output.status.success() {
         bail!("{} failed", script.display());

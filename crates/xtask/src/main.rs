@@ -38,6 +38,10 @@ enum Chore {
         /// What takes seconds only; says what it left out.
         #[arg(long)]
         quick: bool,
+        /// Instead of all that: the two releases of Kubernetes before the newest. Facts on each, the hub's scenarios on
+        /// the oldest.
+        #[arg(long, conflicts_with = "quick")]
+        skew: bool,
     },
     /// Runs the hub in memory through random walks; each is a function of its seed.
     Simulate {
@@ -91,6 +95,9 @@ enum Testbed {
     /// Starts a hub and members, and keeps them until Ctrl-C. `up --help` tells the flags.
     #[command(disable_help_flag = true)]
     Up {
+        /// An older release of Kubernetes, 1.35 for example; goes before the other flags.
+        #[arg(long)]
+        release: Option<String>,
         /// As `vidra-testbed up` takes them, e.g. --members 2.
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         flags: Vec<String>,
@@ -116,8 +123,9 @@ fn perform(chore: Chore) -> Result<()> {
             write("crds", "crds").and_then(|()| write("deploy", "deploy"))
         }
         Chore::Schemas => schemas::write(),
-        Chore::Testbed { what: Testbed::Up { flags } } => testbed::up(&flags),
-        Chore::Test { quick } => test::run(quick),
+        Chore::Testbed { what: Testbed::Up { release, flags } } => testbed::up(release.as_deref(), &flags),
+        Chore::Test { skew: true, .. } => test::skew::run(),
+        Chore::Test { quick, .. } => test::run(quick),
         Chore::Simulate { replay: Some(run), object, shrink, .. } => {
             simulate::replay(&run, object.as_deref(), shrink)
         }

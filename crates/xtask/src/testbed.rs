@@ -3,17 +3,42 @@
 use std::{
     io::{BufRead, BufReader},
     path::{Path, PathBuf},
-    process::{Child, Stdio},
+    process::{Child, Command, Stdio},
 };
 
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
-use crate::run::{output, program};
+use crate::run::{output, program, root};
 
 /// Builds the binary unless that was done before (minutes the first time), and returns its path.
 pub fn binary() -> Result<PathBuf> {
-    output(program("bash").arg("tests/testbed/build.sh")).map(PathBuf::from)
+    output(&mut build(None)).map(PathBuf::from)
+}
+
+/// What builds it and prints its path: of the newest release of Kubernetes, or of an older one, 1.35 for example.
+pub fn build(release: Option<&str>) -> Command {
+    let mut command = program("bash");
+    command.arg("tests/testbed/build.sh").args(release);
+    command
+}
+
+/// The older releases of Kubernetes that it can be built of, the newest of them first.
+pub fn older_releases() -> Result<Vec<String>> {
+    let directory = root().join("tests/testbed/releases");
+    let entries =
+        std::fs::read_dir(&directory).with_context(|| format!("reading {}", directory.display()))?;
+    let mut releases = Vec::new();
+    for entry in entries {
+        releases.push(entry?.file_name().to_string_lossy().into_owned());
+    }
+    releases.sort_by_key(|release| std::cmp::Reverse(minor(release)));
+    Ok(releases)
+}
+
+/// The second number of a release.
+fn minor(release: &str) -> Option<u32> {
+    release.split('.').nth(1)?.parse().ok()
 }
 
 /// A running testbed; it ends with this value, and with this process.
@@ -26,7 +51,12 @@ pub struct Bed {
 impl Bed {
     /// Starts one and waits until it is ready. `None`: the flags only asked for something to be printed.
     pub fn start(flags: &[String]) -> Result<Option<Self>> {
-        let mut command = program(binary()?);
+        Self::of(None, flags)
+    }
+
+    /// The same, of this release.
+    pub fn of(release: Option<&str>, flags: &[String]) -> Result<Option<Self>> {
+        let mut command = program(output(&mut build(release))?);
         command
             .arg("up")
             .args(flags)
@@ -93,8 +123,8 @@ impl Drop for Bed {
 }
 
 /// Starts one for people, until Ctrl-C.
-pub fn up(flags: &[String]) -> Result<()> {
-    let Some(mut bed) = Bed::start(flags)? else { return Ok(()) };
+pub fn up(release: Option<&str>, flags: &[String]) -> Result<()> {
+    let Some(mut bed) = Bed::of(release, flags)? else { return Ok(()) };
     println!("\nThe hub and {} members are up. As administrator of all, by context:", bed.members().len());
     println!("  export KUBECONFIG={}", bed.kubeconfig());
     println!("  kubectl --context hub get namespaces\n");
@@ -106,4 +136,29 @@ pub fn up(flags: &[String]) -> Result<()> {
     }
     println!("\nCtrl-C ends it.");
     bed.wait()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The release of Kubernetes that a go.mod asks for.
+    fn required(module: &str) -> Result<String> {
+        let text = std::fs::read_to_string(root().join("tests/testbed").join(module))?;
+        let version = text.lines().find_map(|line| line.strip_prefix("\tk8s.io/kubernetes v"));
+        let version = version.with_context(|| format!("{module} requires no k8s.io/kubernetes"))?;
+        Ok(version.split('.').take(2).collect::<Vec<_>>().join("."))
+    }
+
+    #[test]
+    fn the_older_releases_are_the_two_before_the_newest() -> Result<()> {
+        let newest = required("go.mod")?;
+        let newest = minor(&newest).context("a release has two numbers")?;
+        let before = [1, 2].map(|back| format!("1.{}", newest - back));
+        assert_eq!(older_releases()?, before);
+        for release in before {
+            assert_eq!(required(&format!("releases/{release}/go.mod"))?, release);
+        }
+        Ok(())
+    }
 }

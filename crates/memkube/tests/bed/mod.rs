@@ -22,6 +22,8 @@ pub struct Bed {
     pub controllers: bool,
     /// Where it is in memory.
     cluster: Option<Cluster>,
+    /// The second number of Kubernetes' release; memkube is of the newest.
+    minor: u32,
     /// Distinguishes the namespaces of runs on one server.
     run: String,
 }
@@ -30,7 +32,13 @@ pub struct Bed {
 pub fn memkube_with_rights() -> Bed {
     let cluster = Cluster::new("one", Options { clock: tokio_clock(jiff::Timestamp::UNIX_EPOCH), uids: 7 });
     cluster.authorize_with_rbac(["admin"]);
-    Bed { client: cluster.client_as("admin"), controllers: true, run: "m".to_owned(), cluster: Some(cluster) }
+    Bed {
+        client: cluster.client_as("admin"),
+        controllers: true,
+        run: "m".to_owned(),
+        cluster: Some(cluster),
+        minor: u32::MAX,
+    }
 }
 
 static NEXT: AtomicU64 = AtomicU64::new(0);
@@ -38,7 +46,13 @@ static NEXT: AtomicU64 = AtomicU64::new(0);
 /// An empty cluster in memory.
 pub fn memkube() -> Bed {
     let cluster = Cluster::new("one", Options { clock: tokio_clock(jiff::Timestamp::UNIX_EPOCH), uids: 7 });
-    Bed { client: cluster.client(), controllers: true, run: "m".to_owned(), cluster: Some(cluster) }
+    Bed {
+        client: cluster.client(),
+        controllers: true,
+        run: "m".to_owned(),
+        cluster: Some(cluster),
+        minor: u32::MAX,
+    }
 }
 
 /// The same with controllers that are behind.
@@ -61,10 +75,19 @@ pub async fn real() -> Result<Option<Bed>> {
     let list: Value = serde_json::from_str(&list)?;
     let run = list["metadata"]["resourceVersion"].as_str().context("a list's resourceVersion")?.to_owned();
     let controllers = std::env::var_os("MEMKUBE_REAL_CONTROLLERS").is_some();
-    Ok(Some(Bed { client, controllers, run, cluster: None }))
+    let version = client.request_text(http::Request::get("/version").body(Vec::new())?).await?;
+    let version: Value = serde_json::from_str(&version)?;
+    // Some distributions write "35+".
+    let minor = version["minor"].as_str().context("the server's version")?.trim_end_matches('+').parse()?;
+    Ok(Some(Bed { client, controllers, run, cluster: None, minor }))
 }
 
 impl Bed {
+    /// Is it of this release of Kubernetes or a newer one: of 1.36 for 36?
+    pub fn is_since(&self, minor: u32) -> bool {
+        self.minor >= minor
+    }
+
     /// Sends a request; gives the code and the answer.
     pub async fn call(&self, method: &str, path: &str, kind: &str, body: String) -> Result<(u16, Value)> {
         let (code, _, answer) = self.send(method, path, kind, body).await?;

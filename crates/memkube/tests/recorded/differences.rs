@@ -1,8 +1,10 @@
 //! What memkube is known to answer otherwise than the real server, each with its reason. What follows in a
-//! sequence after one of these is not compared.
+//! sequence after one of these is not compared. And what older releases of Kubernetes are known to answer otherwise than
+//! the one that was recorded.
 
 use serde_json::{Value, json};
 
+use crate::bed::Bed;
 use crate::steps::Step;
 use crate::subjects::GROUP;
 
@@ -87,4 +89,43 @@ pub fn known(step: &Step, found: &Value) -> Option<&'static str> {
 /// Why anything differs that is known to.
 pub fn all() -> impl Iterator<Item = &'static str> {
     KNOWN.iter().map(|known| known.why)
+}
+
+/// A difference of releases.
+struct Older {
+    why: &'static str,
+    /// The first release that answers as recorded: 36 is 1.36.
+    since: u32,
+    /// The older release's answer as the newer one gives it.
+    newer: fn(Value) -> Value,
+}
+
+static OLDER: [Older; 1] = [Older {
+    why: "A write of a custom resource's status owns the labels and annotations that it has, though they are not taken.",
+    since: 36,
+    newer: |mut answer| {
+        if let Some(items) = answer["object"]["items"].as_array_mut() {
+            items.iter_mut().for_each(status_owns_no_metadata);
+        } else {
+            status_owns_no_metadata(&mut answer["object"]);
+        }
+        answer
+    },
+}];
+
+fn status_owns_no_metadata(object: &mut Value) {
+    let is_custom = object["apiVersion"].as_str().is_some_and(|version| version.contains(".dev/"));
+    let entries = object.pointer_mut("/metadata/managedFields").and_then(Value::as_array_mut);
+    for entry in entries.into_iter().flatten().filter(|entry| is_custom && entry["subresource"] == "status") {
+        if let Some(fields) = entry["fieldsV1"].as_object_mut() {
+            fields.remove("f:metadata");
+        }
+    }
+}
+
+/// Does a real server's answer differ from the recorded one, but for what its release is known to answer otherwise?
+pub fn is_other(bed: &Bed, step: &Step, found: &Value) -> bool {
+    let older = OLDER.iter().filter(|older| !older.why.is_empty() && !bed.is_since(older.since));
+    let found = older.fold(found.clone(), |found, older| (older.newer)(found));
+    step.answer != found
 }

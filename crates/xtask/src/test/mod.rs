@@ -1,5 +1,5 @@
 //! `cargo xtask test`: every check. All tests are built once; then what waits for real API servers and what computes
-//! run side by side. `--quick` leaves out what takes long, and says what.
+//! run side by side. `--quick` leaves out what takes long, and says what; `--skew` is about older releases of Kubernetes.
 
 mod build;
 mod known;
@@ -7,6 +7,7 @@ mod lanes;
 mod mutants;
 mod part;
 mod parts;
+pub mod skew;
 
 use std::{path::PathBuf, time::Duration};
 
@@ -25,13 +26,17 @@ fn logs() -> PathBuf {
     root().join("target/check")
 }
 
+/// What an earlier run said is not this one's.
+fn fresh_logs() -> Result<()> {
+    let _ = std::fs::remove_dir_all(logs());
+    Ok(std::fs::create_dir_all(logs())?)
+}
+
 /// Runs them all, or those that take seconds.
 pub fn run(quick: bool) -> Result<()> {
     let began = start_watch();
     parts::require_tools(quick)?;
-    // What an earlier run said is not this one's.
-    let _ = std::fs::remove_dir_all(logs());
-    std::fs::create_dir_all(logs())?;
+    fresh_logs()?;
     let first = vec![parts::format()];
     let mut done = lanes::run(vec![Lane::new(first)]);
     if failed(&done).is_none() {

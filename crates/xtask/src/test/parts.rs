@@ -42,21 +42,31 @@ pub fn require_tools(quick: bool) -> Result<()> {
             missing.push(format!("cargo {verb} is missing: rustup component add {component}"));
         }
     }
-    for (tool, install) in [
-        ("git", "install it, with apt-get install git for example"),
-        ("bash", "install it, with apt-get install bash for example"),
-        ("go", "install Go 1.26 or newer, from https://go.dev/dl"),
-    ] {
-        // `go --version` is refused, and says by that that it is there.
-        let needed = !quick || tool != "go";
-        if needed && !is_there(tool) {
-            missing.push(format!("{tool} is missing: {install}"));
-        }
-    }
+    missing.extend(missing_programs(!quick));
     match missing.is_empty() {
         true => Ok(()),
         false => bail!("{}", missing.join("\n")),
     }
+}
+
+/// The same of what is needed where nothing but tests is run.
+pub fn require_programs() -> Result<()> {
+    let missing = missing_programs(true);
+    match missing.is_empty() {
+        true => Ok(()),
+        false => bail!("{}", missing.join("\n")),
+    }
+}
+
+fn missing_programs(go: bool) -> Vec<String> {
+    let all = [
+        ("git", "install it, with apt-get install git for example"),
+        ("bash", "install it, with apt-get install bash for example"),
+        ("go", "install Go 1.26 or newer, from https://go.dev/dl"),
+    ];
+    // `go --version` is refused, and says by that that it is there.
+    let missing = all.into_iter().filter(|(tool, _)| (go || *tool != "go") && !is_there(tool));
+    missing.map(|(tool, install)| format!("{tool} is missing: {install}")).collect()
 }
 
 /// The form of the sources.
@@ -100,7 +110,7 @@ pub fn all(binaries: &Binaries) -> Result<Vec<Lane>> {
         Part::command("oracle: go vet", go("tests/oracle", "vet", "./...")),
     ];
     rest.extend(gentle.map(Part::gently));
-    rest.push(conformance(binaries)?);
+    rest.push(conformance(binaries, None)?);
     for (package, target) in ON_REAL_SERVERS {
         rest.push(test(&format!("{package} {target}"), binaries.command(package, target)?));
     }
@@ -137,7 +147,7 @@ fn test(name: &str, command: Command) -> Part {
 }
 
 /// All scenarios that this bed can show.
-fn scenarios(binaries: &Binaries, bed: &str) -> Result<Command> {
+pub fn scenarios(binaries: &Binaries, bed: &str) -> Result<Command> {
     let others = if bed == "memory" { "on_real_servers::" } else { "in_memory::" };
     let mut command = binaries.command("vidra-hub", "scenarios")?;
     command.env("VIDRA_BED", bed).args(["--skip", others]);
@@ -197,14 +207,17 @@ fn cache() -> std::path::PathBuf {
 
 /// What memkube's own tests say of it, and the recorded answers, must be so on a real server too. It has the
 /// controllers that memkube has. The generated recordings take ten minutes there: they and the sessions with kubectl
-/// are left to people.
-fn conformance(binaries: &Binaries) -> Result<Part> {
+/// are left to people. The server is of the newest release, or of an older one.
+pub fn conformance(binaries: &Binaries, release: Option<&str>) -> Result<Part> {
     let mut facts = binaries.command("memkube", "facts")?;
     let mut recorded = binaries.command("memkube", "recorded")?;
     recorded.args(["--include-ignored", "--skip", "generated"]);
-    Ok(Part::new("memkube's facts on a real server", move |log: &Log| {
+    let release = release.map(str::to_owned);
+    let server =
+        release.as_deref().map_or("a real server".to_owned(), |release| format!("Kubernetes {release}"));
+    Ok(Part::new(&format!("memkube's facts on {server}"), move |log: &Log| {
         let flags = ["--names", MEMBER, "--controllers", "namespace,garbagecollector"].map(str::to_owned);
-        let Some(bed) = Bed::start(&flags)? else { bail!("the testbed did not come up") };
+        let Some(bed) = Bed::of(release.as_deref(), &flags)? else { bail!("the testbed did not come up") };
         let kubeconfig = bed.kubeconfig_of(MEMBER, "admin")?;
         for tests in [&mut facts, &mut recorded] {
             tests.env("MEMKUBE_REAL_KUBECONFIG", kubeconfig).env("MEMKUBE_REAL_CONTROLLERS", "1");
