@@ -6,9 +6,13 @@ use anyhow::{Context, Result};
 
 use crate::run::{cargo_program, output, program, succeed};
 
+/// From so many walks on the longer build of the profile `seeds` is worth its time.
+const MANY: u64 = 10_000;
+
 /// This many seeds from the first, on all cores; with a table of what they have reached, where that is asked for.
 pub fn run(seeds: u64, from: u64, marks: bool) -> Result<()> {
-    let mut walks = simulation("walk::many::simulate");
+    let profile = if seeds < MANY { "simulate" } else { "seeds" };
+    let mut walks = simulation("walk::many::simulate", profile);
     walks.env("VIDRA_SIM_SEEDS", seeds.to_string()).env("VIDRA_SIM_FROM", from.to_string());
     if marks {
         walks.env("VIDRA_SIM_MARKS", "1");
@@ -18,7 +22,7 @@ pub fn run(seeds: u64, from: u64, marks: bool) -> Result<()> {
 
 /// In how many walks each mutant is noticed that has this in its name.
 pub fn mutants(seeds: u64, from: u64, part: &str) -> Result<()> {
-    let mut table = simulation("mutants::table");
+    let mut table = simulation("mutants::table", "simulate");
     table.env("VIDRA_SIM_SEEDS", seeds.to_string()).env("VIDRA_SIM_FROM", from.to_string());
     succeed(table.env("VIDRA_SIM_MUTANT", part))
 }
@@ -40,7 +44,7 @@ pub fn replay(run: &str, object: Option<&str>, shrink: bool) -> Result<()> {
         true => ("walk::many::one_walk", "VIDRA_SIM_WALK"),
         false => ("replay::replay", "VIDRA_SIM"),
     };
-    let mut command = simulation(test);
+    let mut command = simulation(test, "simulate");
     command.env(variable, run);
     if shrink {
         command.env("VIDRA_SIM_SHRINK", "1");
@@ -53,7 +57,7 @@ pub fn replay(run: &str, object: Option<&str>, shrink: bool) -> Result<()> {
 
 /// One of the tests that are ignored unless somebody asks for them. `--workspace`, because what the whole is built
 /// with is what `cargo xtask test` has built.
-fn simulation(test: &str) -> Command {
+fn simulation(test: &str, profile: &str) -> Command {
     let mut command = cargo_program();
     command.args([
         "test",
@@ -61,7 +65,7 @@ fn simulation(test: &str) -> Command {
         "--quiet",
         "--workspace",
         "--profile",
-        "simulate",
+        profile,
         "--test",
         "simulation",
         "--",
