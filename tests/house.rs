@@ -2,6 +2,7 @@
 #![allow(clippy::expect_used, clippy::panic, reason = "a check that cannot read the sources stops")]
 
 use std::{
+    collections::BTreeSet,
     path::{Path, PathBuf},
     process::Command,
 };
@@ -257,4 +258,70 @@ fn each_mutant_of_a_guard_has_a_row_in_the_ledger_of_safety_with_a_test_that_exi
         vidra_core::mutants::Mutant::GUARDS.iter().map(|mutant| format!("{mutant:?}")).collect();
     guards.sort();
     assert_eq!(named, guards, "left: docs/reference/safety.md; right: Mutant::GUARDS");
+}
+
+/// The reasons of conditions and Events and the metrics that the tables of the manual name.
+fn documented() -> BTreeSet<String> {
+    let manual = read(&root().join("docs/operating.md"));
+    let (mut all, mut header) = (BTreeSet::new(), None);
+    for line in manual.lines() {
+        if !line.starts_with('|') {
+            header = None;
+            continue;
+        }
+        let line = line.replace("\\|", " ");
+        let cells: Vec<String> = line.split('|').map(|cell| cell.trim().to_owned()).collect();
+        let Some(columns) = &header else {
+            header = Some(cells);
+            continue;
+        };
+        for (column, cell) in columns.iter().zip(&cells) {
+            // Links lead elsewhere, and labels of metrics have a column of their own.
+            let outside = cell.split('(').map(|part| part.rsplit(')').next().unwrap_or_default());
+            let is_named = |word: &&str| match column.as_str() {
+                "reason" => word.len() > 3 && word.starts_with(|first: char| first.is_ascii_uppercase()),
+                "name" => !word.is_empty(),
+                _ => false,
+            };
+            all.extend(outside.flat_map(words).filter(is_named).map(str::to_owned));
+        }
+    }
+    all
+}
+
+fn words(text: &str) -> impl Iterator<Item = &str> {
+    text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_')
+}
+
+/// What the tests have between quotes.
+fn quoted_by_tests() -> BTreeSet<String> {
+    let mut all = BTreeSet::new();
+    for path in sources().into_iter().filter(|path| !path.ends_with("house.rs")) {
+        let relative = path.strip_prefix(root()).expect("sources are below the root");
+        let is_test = relative.iter().any(|part| part == "tests")
+            || relative.file_name().is_some_and(|name| name == "tests.rs");
+        let text = read(&path);
+        let tests = match is_test {
+            true => text.as_str(),
+            false => text.split_once("#[cfg(test)]").map_or("", |(_, tests)| tests),
+        };
+        for line in tests.lines().filter(|line| !line.trim_start().starts_with("//")) {
+            let line = line.replace("\\\"", " ").replace("\\n", " ");
+            let quoted = line.split('"').skip(1).step_by(2);
+            all.extend(quoted.flat_map(words).map(str::to_owned));
+        }
+    }
+    all
+}
+
+#[test]
+fn what_the_manual_says_of_reasons_events_and_metrics_is_looked_for_by_tests() {
+    let (documented, quoted) = (documented(), quoted_by_tests());
+    for known in ["RemovalHeld", "DriftDetected", "vidra_leader", "workqueue_depth"] {
+        assert!(documented.contains(known), "the tables were read: {known}");
+    }
+    // A histogram's values are named after it.
+    let is_quoted = |word: &String| quoted.contains(word) || quoted.contains(&format!("{word}_count"));
+    let missing: Vec<_> = documented.iter().filter(|word| !is_quoted(word)).collect();
+    assert!(missing.is_empty(), "no test looks for these, which docs/operating.md names: {missing:?}");
 }

@@ -52,10 +52,10 @@ struct Inner {
     /// Those of `inventories`, by cluster.
     inventoried: BTreeMap<Arc<str>, BTreeSet<TargetKey>>,
     members: BTreeMap<String, Arc<MemberCluster>>,
-    /// How often it changed who may be selected.
-    selections: u64,
-    /// The number of the last such change of each member.
-    selectable: BTreeMap<String, u64>,
+    /// How many members have come.
+    arrivals: u64,
+    /// Which one of them each was.
+    arrived: BTreeMap<String, u64>,
     registrations: BTreeMap<(String, String), Arc<Registration>>,
     floors: Floors,
     unread: unread::Unread,
@@ -70,8 +70,8 @@ impl Inner {
             inventories: BTreeMap::new(),
             inventoried: BTreeMap::new(),
             members: BTreeMap::new(),
-            selections: 0,
-            selectable: BTreeMap::new(),
+            arrivals: 0,
+            arrived: BTreeMap::new(),
             registrations: BTreeMap::new(),
             floors: Floors::default(),
             unread: unread::Unread::default(),
@@ -332,14 +332,15 @@ impl Catalog {
         }
     }
 
-    /// How often a member has come, or has changed by what it is selected; each time all VidraResources look again.
-    pub fn selections(&self) -> u64 {
-        self.inner.read().selections
+    /// How many MemberClusters have come, made again under their names too; each time all VidraResources look again.
+    pub fn arrivals(&self) -> u64 {
+        self.inner.read().arrivals
     }
 
-    /// What [`selections`](Self::selections) was when this member came or changed so last.
-    pub fn selectable_since(&self, name: &str) -> u64 {
-        self.inner.read().selectable.get(name).copied().unwrap_or_default()
+    /// What [`arrivals`](Self::arrivals) was when this member had come. Its labels count for nothing here: somebody may
+    /// change them faster than VidraResources look.
+    pub fn arrival(&self, name: &str) -> u64 {
+        self.inner.read().arrived.get(name).copied().unwrap_or_default()
     }
 
     /// Folds a MemberCluster.
@@ -382,17 +383,18 @@ impl Catalog {
                 selected(held) != selected(&member),
             ),
         };
+        let comes = held.is_none_or(|held| held.uid() != member.uid());
         inner.members.insert(name.clone(), Arc::new(member));
-        if selection {
-            inner.selections += 1;
-            let number = inner.selections;
-            inner.selectable.insert(name.clone(), number);
+        if comes {
+            inner.arrivals += 1;
+            let number = inner.arrivals;
+            inner.arrived.insert(name.clone(), number);
         }
         drop(inner);
         if own {
             self.queue.add(Key::Cluster(name.as_str().into()), Priority::User);
         }
-        if selection {
+        if selection || comes {
             self.all_resources();
         }
         if selection && leaves {
@@ -481,7 +483,7 @@ impl Catalog {
             return;
         }
         inner.members.remove(name);
-        inner.selectable.remove(name);
+        inner.arrived.remove(name);
         drop(inner);
         self.queue.add(Key::Cluster(name.into()), Priority::User);
         self.all_resources();

@@ -246,6 +246,7 @@ mod tests {
     use tokio_util::task::TaskTracker;
 
     use super::*;
+    use crate::member::error::CallError;
 
     /// A connection in memory on which HTTP/2 is spoken.
     struct Direct(TokioIo<DuplexStream>);
@@ -359,6 +360,16 @@ mod tests {
         assert!(ended.is_some_and(|ended| ended.is_err()), "it is refused");
         assert!(bytes <= MOST_OF_ERROR, "{bytes}");
         assert_eq!(asked("/api/v1/nodes/one").await.collect().await.unwrap().to_bytes().len(), SIZE);
+    }
+
+    #[tokio::test]
+    async fn an_answer_or_an_error_that_is_too_large_is_told_as_that() {
+        let client = kube::Client::new(member(), "default");
+        for path in ["/version", "/error"] {
+            let asked = client.request_text(Request::get(path).body(Vec::new()).unwrap()).await;
+            let error = CallError::from(asked.unwrap_err());
+            assert_eq!(error.reason(), "AnswerTooLarge", "{path}: {error}");
+        }
     }
 
     #[test]

@@ -70,6 +70,8 @@ pub enum Outcome {
     /// It is wanted only where there is none, and somebody else has made one; or it stays until another VidraResource
     /// applies it.
     Present,
+    /// An object of its name is being deleted: it is made when that one is gone.
+    InTheWay,
     /// It was looked at; what was found is in the records.
     Seen,
     /// It was made by others, and is ours and as declared from now on.
@@ -290,10 +292,7 @@ impl Actor<'_> {
             self.fold(&declared.gvk, live.clone(), Source::Read);
         }
         match standing {
-            _ if terminating => Err(CallError {
-                class: Class::Conflict,
-                message: "an object of this name is being deleted".into(),
-            }),
+            _ if terminating => Ok(Outcome::InTheWay),
             Standing::Ours => match refused {
                 Some((tried, error)) if tried == uid && !mutants::is(Mutant::RefusedGoesOn) => Err(error),
                 // Somebody makes it again and again.

@@ -282,10 +282,12 @@ impl From<Status> for CallError {
         let code = if status.code == 0 { String::new() } else { format!(" ({})", status.code) };
         let message = match is_said {
             true => format!("{}{code}", trimmed(&message)),
-            false => format!(
-                "what answers is no API server, but a gateway or a proxy before it{code}: {}",
-                trimmed(&message)
-            ),
+            false => {
+                format!(
+                    "what answers is no API server, but a gateway or a proxy before it{code}{}",
+                    quoted(&message)
+                )
+            }
         };
         Self { class, message }
     }
@@ -298,6 +300,28 @@ const OF_A_PAGE: &str = "Failed to parse error data";
 fn is_said(status: &Status) -> bool {
     let is_failure = status.status == Some(StatusSummary::Failure) && status.reason != OF_A_PAGE;
     is_failure || mutants::is(Mutant::HtmlBelieved)
+}
+
+/// What of a page is told. It may quote the request, and with it the credentials: of HTML only the title, and nothing from
+/// the first word on that may lead to them.
+fn quoted(page: &str) -> String {
+    const MOST: usize = 200;
+    let lower = page.to_ascii_lowercase();
+    let (start, end) = match lower.find('<') {
+        None => (0, page.len()),
+        Some(_) => {
+            let title = lower.find("<title>").map_or(0..0, |at| at + 7..page.len());
+            let end = lower.get(title.clone()).and_then(|rest| rest.find('<')).unwrap_or_default();
+            (title.start, title.start + end)
+        }
+    };
+    let told = lower.get(start..end).unwrap_or_default();
+    let leads = ["authorization", "bearer", "token", "cookie", "password", "basic "];
+    let end = leads.iter().filter_map(|word| told.find(word)).min().map_or(end, |at| start + at);
+    match page.get(start..end).unwrap_or_default().trim() {
+        "" => String::new(),
+        told => format!(": {}", unseen::shown(told, MOST)),
+    }
 }
 
 /// Bound on the causes that are looked at: a member may send hundreds of thousands.
@@ -354,42 +378,56 @@ mod tests {
     #[test]
     fn statuses_are_classified_by_code_and_cause() {
         let cases = [
-            (json!({"code": 403, "message": "no"}), Class::Forbidden),
+            (json!({"code": 403, "message": "no"}), Class::Forbidden, "Forbidden"),
             (
                 json!({"code": 403, "details": {"causes": [{"reason": "NamespaceTerminating"}]}}),
                 Class::Namespace { terminating: true },
+                "NamespaceTerminating",
             ),
-            (json!({"code": 404, "details": {"kind": "namespaces", "name": "a"}}), Class::NotServed),
+            (
+                json!({"code": 404, "details": {"kind": "namespaces", "name": "a"}}),
+                Class::NotServed,
+                "NotServed",
+            ),
             (
                 json!({"code": 404, "reason": "NotFound", "details": {"kind": "configmaps", "name": "a"}}),
                 Class::NotFound(missing("", "configmaps", "a")),
+                "NotFound",
             ),
-            (json!({"code": 404, "reason": "NotFound", "details": {}}), Class::NotServed),
-            (json!({"code": 404, "message": "admission webhook denied the request"}), Class::NotServed),
-            (json!({"code": 409}), Class::Conflict),
+            (json!({"code": 404, "reason": "NotFound", "details": {}}), Class::NotServed, "NotServed"),
+            (
+                json!({"code": 404, "message": "admission webhook denied the request"}),
+                Class::NotServed,
+                "NotServed",
+            ),
+            (json!({"code": 409}), Class::Conflict, "Conflict"),
             (
                 json!({"code": 409, "details": {"causes": [{"reason": "FieldManagerConflict", "field": ".data.a"}]}}),
                 Class::FieldConflict(vec![".data.a".into()]),
+                "FieldConflict",
             ),
             (
                 json!({"code": 422, "details": {"causes": [
                     {"reason": "FieldValueInvalid", "field": "spec.template"},
                     {"reason": "FieldValueForbidden", "field": "spec.template"}]}}),
                 Class::InvalidFields(vec!["spec.template".into()]),
+                "Invalid",
             ),
-            (json!({"code": 422}), Class::Invalid),
-            (json!({"code": 400}), Class::Invalid),
-            (json!({"code": 500}), Class::Server),
+            (json!({"code": 422}), Class::Invalid, "Invalid"),
+            (json!({"code": 400}), Class::Invalid, "Invalid"),
+            (json!({"code": 500}), Class::Server, "ServerError"),
             (
                 json!({"code": 429, "details": {"retryAfterSeconds": 900}}),
                 Class::Throttled(Some(Duration::from_secs(60))),
+                "Throttled",
             ),
         ];
-        for (status, class) in cases {
+        for (status, class, reason) in cases {
             // Without that it may be anybody's JSON.
             let of_a_gateway: Status = serde_json::from_value(status.clone()).unwrap();
             assert_eq!(CallError::from(of_a_gateway).class, Class::Server, "{status}");
-            assert_eq!(CallError::from(said(&status)).class, class, "{status}");
+            let error = CallError::from(said(&status));
+            assert_eq!((&error.class, error.reason()), (&class, reason), "{status}");
         }
     }
 
@@ -461,6 +499,31 @@ mod tests {
             let error = CallError::from(asked.unwrap_err());
             assert_eq!(error.class, Class::Server, "{code}");
         }
+    }
+
+    #[test]
+    fn of_a_page_the_title_is_told_and_nothing_that_may_quote_credentials() {
+        for (page, told) in [
+            (
+                "<html><head><title>502 Bad Gateway</title></head>Authorization: Bearer s3cr3t</html>",
+                ": 502 Bad Gateway",
+            ),
+            ("<HTML><TITLE>\n no route </TITLE>", ": no route"),
+            ("<p>Authorization: Bearer s3cr3t</p>", ""),
+            ("<title>GET / authorization: s3cr3t</title>", ": GET /"),
+            ("upstream connect error", ": upstream connect error"),
+            ("bad gateway; request was: GET / BEARER s3cr3t", ": bad gateway; request was: GET /"),
+            ("Cookie: s3cr3t", ""),
+            ("", ""),
+        ] {
+            assert_eq!(quoted(page), told, "{page}");
+        }
+        let status: Status = serde_json::from_value(json!({
+            "code": 502, "message": "<html>Authorization: Bearer s3cr3t</html>", "reason": OF_A_PAGE,
+        }))
+        .unwrap();
+        let error = CallError::from(status).to_string();
+        assert!(error.contains("(502)") && !error.contains("s3cr3t"), "{error}");
     }
 
     #[test]

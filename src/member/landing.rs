@@ -5,6 +5,7 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use parking_lot::Mutex;
 use tokio::time::Instant;
+use vidra_api::names::OwnerHash;
 use vidra_core::object::ObjectKey;
 
 /// An API server gives up a request after a minute, and a call ends after 15 s.
@@ -32,23 +33,24 @@ impl Landings {
 
 /// See the module. Each with the time until when. Cheap to clone.
 #[derive(Clone, Default)]
-pub struct Landing(Arc<Mutex<BTreeMap<ObjectKey, Instant>>>);
+pub struct Landing(Arc<Mutex<BTreeMap<(OwnerHash, ObjectKey), Instant>>>);
 
 impl Landing {
-    /// A call that makes this object was not answered: it may have been sent all the same.
-    pub(super) fn note(&self, key: &ObjectKey) {
+    /// A call that makes this object for its owner was not answered: it may have been sent all the same.
+    pub(super) fn note(&self, owner: &OwnerHash, key: &ObjectKey) {
         let now = Instant::now();
         let mut all = self.0.lock();
         all.retain(|_, until| *until > now);
-        all.insert(key.clone(), now + LANDS_WITHIN);
+        all.insert((owner.clone(), key.clone()), now + LANDS_WITHIN);
     }
 
-    /// Whether an object that is not there may still be made by a call of before.
-    pub(super) fn may_land(&self, key: &ObjectKey) -> bool {
+    /// Whether an object that is not there may still be made by a call of before, as this owner's: what others send stands
+    /// in their inventories, and they may try for ever.
+    pub(super) fn may_land(&self, owner: &OwnerHash, key: &ObjectKey) -> bool {
         let now = Instant::now();
         let mut all = self.0.lock();
         all.retain(|_, until| *until > now);
-        all.contains_key(key)
+        all.contains_key(&(owner.clone(), key.clone()))
     }
 
     /// Somebody goes by it, or something may still be made.
@@ -60,5 +62,29 @@ impl Landing {
     /// Another cluster answers: nothing that was sent before lands there.
     pub(super) fn clear(&self) {
         self.0.lock().clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use vidra_api::names::HubId;
+    use vidra_core::object::Gvk;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn what_another_owner_tries_to_make_for_ever_is_not_waited_for() {
+        let hub = HubId::try_from("h1").unwrap();
+        let [ours, theirs] = ["ours", "theirs"].map(|name| OwnerHash::new(&hub, "team-a", name));
+        let key = ObjectKey::new(&Gvk::new("", "v1", "ConfigMap"), "shop", "settings");
+        let landing = Landing::default();
+        landing.note(&ours, &key);
+        for _ in 0..3 {
+            assert!(landing.may_land(&ours, &key));
+            landing.note(&theirs, &key);
+            tokio::time::advance(LANDS_WITHIN / 3).await;
+        }
+        assert!(!landing.may_land(&ours, &key));
+        assert!(landing.may_land(&theirs, &key));
     }
 }

@@ -450,14 +450,14 @@ impl Session {
         inner.discovered = Some(Instant::now());
     }
 
-    /// A call that makes this object was not answered: it may have been sent all the same.
-    pub fn note_landing(&self, key: &ObjectKey) {
-        self.landing.note(key);
+    /// A call that makes this object for its owner was not answered: it may have been sent all the same.
+    pub fn note_landing(&self, owner: &OwnerHash, key: &ObjectKey) {
+        self.landing.note(owner, key);
     }
 
-    /// Whether an object that is not there may still be made by a call of before.
-    pub fn may_land(&self, key: &ObjectKey) -> bool {
-        self.landing.may_land(key)
+    /// Whether an object that is not there may still be made by a call of before, as this owner's.
+    pub fn may_land(&self, owner: &OwnerHash, key: &ObjectKey) -> bool {
+        self.landing.may_land(owner, key)
     }
 
     /// How long what the process that led before this one had sent may still take effect here; `None`: it does not.

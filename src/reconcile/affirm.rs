@@ -25,7 +25,7 @@ use crate::{hub::catalog::Lack, queue::TargetKey, settings::live::Live};
 pub(super) enum Affirmed {
     /// It is wanted.
     Yes,
-    /// It is not, and the resource loop is going to say what is.
+    /// It is not, and the resource loop is going to say what is, once the VidraResource can be delivered.
     NotYet,
     /// Its MemberCluster does not allow the namespace any more: it is left as it is.
     NotAllowed,

@@ -134,7 +134,7 @@ pub struct Memo {
     undeclared: BTreeMap<TargetKey, vidra_target::Undeclared>,
     /// When targets last looked for what others have made in place of what they declare.
     revisited: BTreeMap<TargetKey, Instant>,
-    /// VidraResources at which their loop has looked, or has tried to and could not: what `Catalog::selections` was when
+    /// VidraResources at which their loop has looked, or has tried to and could not: what `Catalog::arrivals` was when
     /// it began.
     tried: BTreeMap<ResourceKey, u64>,
     /// What was taken over of an object's approvals, and off its annotation, last.

@@ -78,9 +78,9 @@ pub async fn reconcile(hub: &Hub, key: &ResourceKey) -> Verdict {
     };
     let pass = Pass { hub, key, resource: &resource, ending: OnceCell::new() };
     // Who comes meanwhile may not have been seen.
-    let selections = hub.catalog.selections();
+    let arrivals = hub.catalog.arrivals();
     let passed = pass.run().await;
-    hub.memo.lock().tried.insert(key.clone(), selections);
+    hub.memo.lock().tried.insert(key.clone(), arrivals);
     match passed {
         Ok(Verdict::Done(_)) if !hub.ends_well(&Key::Resource(key.clone())) => Verdict::Retry(RETRY_MOST),
         Ok(verdict) => verdict,

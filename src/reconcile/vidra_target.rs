@@ -33,7 +33,7 @@ use vidra_core::{
     mutants::{self, Mutant},
     object::Gvk,
     plan::{self, PlanInput, Policy},
-    status::Delivery,
+    status::{Delivery, is_held},
 };
 
 pub(super) use self::{handover::Undeclared, regain::may_have_delivered};
@@ -170,8 +170,7 @@ impl Pass<'_> {
         }
         match affirmed {
             Affirmed::Yes => {}
-            // The VidraTarget changes soon, and that comes as an event.
-            Affirmed::NotYet => return Ok(Verdict::Done(None)),
+            Affirmed::NotYet => return self.not_yet().await,
             missing => {
                 let unwanted = self.unaffirmed(missing);
                 self.cannot_look();
@@ -262,6 +261,23 @@ impl Pass<'_> {
                 "MemberCluster {cluster} does not allow namespace {namespace} any more: what is there stays as it is and nothing is written. Add {namespace} to its spec.allowedNamespaces to go on, or leave the cluster out of the VidraResource to clean up there"
             ),
         })
+    }
+
+    /// It was to go, and that is not asked for any more. Mostly the VidraTarget changes at once, which comes as an event;
+    /// not while nothing is delivered of its VidraResource: what it said of its going is not so any more, and is not to
+    /// stand until then.
+    async fn not_yet(&self) -> Result<Verdict, CallError> {
+        let resource = self.hub.catalog.resource(&self.key.resource_key());
+        if resource.is_some_and(|resource| is_held(&resource)) {
+            let message = format!(
+                "it was to go, and VidraResource {} does not ask for that any more: what is there stays as it is until what that one declares can be delivered, see its Ready",
+                self.key.resource
+            );
+            let rests = Delivery::Suspended { message };
+            self.conclude(rests, &Desired::default(), None, &Report::default()).await?;
+        }
+        // Nothing tells when it is held, or when the same end is asked for again: the VidraTarget stays as it is.
+        Ok(Verdict::Retry(RETRY_MOST))
     }
 
     /// Leave to work on the member for as long as what this pass goes by stands.

@@ -201,3 +201,28 @@ impl Collector for State {
         gauge("vidra_member_open", "1 when the member may be worked with", open)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_waits_for_the_lease_says_0_and_who_holds_it_1() {
+        let metrics = Metrics::default();
+        assert!(metrics.render().contains("vidra_leader 0"), "{}", metrics.render());
+        metrics.leads();
+        assert!(metrics.render().contains("vidra_leader 1"), "{}", metrics.render());
+    }
+
+    #[test]
+    fn keys_that_are_made_ready_and_those_whose_work_failed_are_counted_by_their_loop() {
+        let metrics = Metrics::default();
+        let queue = metrics.queue();
+        queue.added("target");
+        queue.added("target");
+        queue.retried("target");
+        let text = metrics.render();
+        assert!(text.contains("workqueue_adds_total{name=\"target\"} 2"), "{text}");
+        assert!(text.contains("workqueue_retries_total{name=\"target\"} 1"), "{text}");
+    }
+}

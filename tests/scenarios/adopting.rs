@@ -7,7 +7,7 @@ use vidra_api::{DriftState, TargetState};
 use crate::{
     config_map, config_map_in, events, marks, object, says, scenario,
     served::{crd_at, gadget, gadget_at, install},
-    uid,
+    told, uid,
 };
 
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
@@ -106,6 +106,7 @@ fn what_kubectl_applied_is_adopted_with_its_fields_and_tended_from_then_on() {
         assert!(!managers(&taken).contains(&"kubectl-client-side-apply"), "{taken}");
         let held = world.inventory("shop", "berlin").await;
         assert!(held.len() == 1 && held[0].adopted && held[0].done, "{held:?}");
+        told(&world, "Adopted", &["settings on berlin was there before and was taken over"]).await;
 
         // A field that is dropped later goes too, and nothing is written when nothing changed.
         let mut two = config_map_in("", "settings", "ours");
@@ -352,9 +353,7 @@ fn objects_of_a_controller_of_another_hub_or_on_their_way_out_are_never_adopted(
         alice.delete(&at).await;
         let before = alice.live(&at).await;
         world.deliver_with("dying", &config_map("dying", "two"), spec("Adopt", "Force")).await;
-        world
-            .target_when("dying", "berlin", "Failed", |status| status.state == Some(TargetState::Failed))
-            .await;
+        world.target_is("dying", "berlin", TargetState::Waiting, "ObjectTerminating").await;
         assert_eq!(alice.live(&at).await, before);
         alice.merge(&at, json!({"metadata": {"finalizers": null}})).await;
         alice.when(&at, "made by the hub", says("two")).await;

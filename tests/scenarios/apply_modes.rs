@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use testkit::world::{At, SOON, wait_for};
 use vidra_api::{DriftState, TargetState};
 
-use crate::{config_map, config_map_in, object, says, scenario, uid};
+use crate::{config_map, config_map_in, object, says, scenario, told, uid};
 
 pub fn annotated(mut declared: Value, annotations: &[(&str, &str)]) -> String {
     for (name, value) in annotations {
@@ -203,6 +203,7 @@ fn an_immutable_config_map_is_made_again_and_an_object_that_others_share_is_not(
         world.deliver("shop", &["berlin"], &immutable_settings("two")).await;
         world.ready("shop").await;
         assert!(says("two")(&alice.live(&at).await));
+        told(&world, "Recreated", &["settings on berlin was deleted and made again"]).await;
 
         world.deliver("bank", &["berlin"], &immutable_settings("two")).await;
         world.ready("bank").await;

@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 use testkit::world::{At, SOON, World, wait_for};
+use vidra_api::find;
 
 /// The manifest of a ConfigMap.
 pub fn config_map(name: &str, value: &str) -> String {
@@ -86,6 +87,40 @@ pub async fn events(world: &World, reason: &str) -> Vec<String> {
     let all = world.hub.list(&At::new("events.k8s.io/v1", "Event", &world.ns, "")).await;
     let of_reason = all.iter().filter(|event| event["reason"] == reason);
     of_reason.map(|event| event["note"].as_str().unwrap_or_default().to_owned()).collect()
+}
+
+/// Waits until an Event with this reason in the scenario's namespace of the hub says all of these words.
+pub async fn told(world: &World, reason: &str, words: &[&str]) {
+    wait_for(&format!("an Event {reason} with {words:?}"), SOON, async || {
+        let all = events(world, reason).await;
+        let fits = |note: &String| words.iter().all(|word| note.contains(word));
+        if all.iter().any(fits) { Ok(()) } else { Err(format!("{all:?}")) }
+    })
+    .await;
+}
+
+/// Waits until an Event with this reason is told of an object of the hub's cluster.
+pub async fn told_of(world: &World, about: &Value, reason: &str) {
+    let namespace = about["metadata"]["namespace"].as_str().unwrap_or("default");
+    wait_for(&format!("an Event {reason}"), SOON, async || {
+        let all = world.hub.list(&At::new("events.k8s.io/v1", "Event", namespace, "")).await;
+        let is = |event: &Value| event["reason"] == reason && event["regarding"]["uid"] == uid(about);
+        if all.iter().any(is) { Ok(()) } else { Err(format!("{all:?}")) }
+    })
+    .await;
+}
+
+/// Waits until a condition of a MemberCluster has this status, which is for this reason; its message.
+pub async fn member_says_why(
+    world: &World,
+    name: &str,
+    condition: &str,
+    (status, reason): (&str, &str),
+) -> String {
+    let message = world.member_says(name, condition, status).await;
+    let conditions = world.member(name).await.and_then(|member| member.status).unwrap_or_default().conditions;
+    assert_eq!(find(&conditions, condition).map(|found| &*found.reason), Some(reason), "{message}");
+    message
 }
 
 /// The Secrets that keep revisions in the scenario's namespace.

@@ -42,6 +42,7 @@ fn creating_takes_one_request_idling_none_and_a_repair_one_of_a_lost_object_too(
         world.recorded("shop", &["berlin"]).await;
         world.counted(&["berlin"]).await;
         assert_eq!(verbs(&mark), ["patch"], "creating");
+        assert_eq!(world.metric("vidra_objects{cluster=\"berlin\"}"), 1.0);
 
         let mark = world.mark();
         world.after_passes(3).await;

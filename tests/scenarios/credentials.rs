@@ -7,7 +7,7 @@ use testkit::{
 };
 use vidra_api::TargetState;
 
-use crate::{config_map, says, scenario, uid};
+use crate::{config_map, member_says_why, says, scenario, told_of, uid};
 
 /// The writes of a user to one ConfigMap of berlin since a mark, dry runs apart.
 fn writes_by(world: &World, who: Who, at: &At, since: &Mark) -> Vec<Request> {
@@ -75,11 +75,13 @@ fn a_kubeconfig_that_cannot_be_used_removes_nothing() {
         });
         let wrong_token: String = wrong_token.collect();
         assert!(wrong_token.contains("token: wrong"));
-        for (bad, word) in
-            [("{{{ no kubeconfig", "kubeconfig"), (&plugin.to_string(), "exec"), (&wrong_token, "401")]
-        {
+        for (bad, reason, word) in [
+            ("{{{ no kubeconfig", "KubeconfigInvalid", "kubeconfig"),
+            (&plugin.to_string(), "KubeconfigInvalid", "exec"),
+            (&wrong_token, "CredentialsRefused", "401"),
+        ] {
             world.register_as("berlin", bad, json!({})).await;
-            let message = world.member_says("berlin", "CredentialsValid", "False").await;
+            let message = member_says_why(&world, "berlin", "CredentialsValid", ("False", reason)).await;
             assert!(message.contains(word), "{message}");
             world
                 .target_when("shop", "berlin", "Unknown", |status| status.state == Some(TargetState::Unknown))
@@ -141,16 +143,55 @@ fn a_certificate_that_tls_cannot_use_is_told_to_the_member_and_to_its_secret() {
         assert!(message.contains("TLS material cannot be used"), "{message}");
         let member = world.hub.live(&world.member_at("berlin")).await;
         let secret = world.hub.live(&world.registration("berlin")).await;
-        for (namespace, about) in [("default", &member), (&world.settings.namespace, &secret)] {
-            wait_for("an Event KubeconfigInvalid", SOON, async || {
-                let all = world.hub.list(&At::new("events.k8s.io/v1", "Event", namespace, "")).await;
-                let told = |event: &Value| {
-                    event["reason"] == "KubeconfigInvalid" && event["regarding"]["uid"] == uid(about)
-                };
-                if all.iter().any(told) { Ok(()) } else { Err(format!("{all:?}")) }
-            })
-            .await;
+        for about in [&member, &secret] {
+            told_of(&world, about, "KubeconfigInvalid").await;
         }
+        world.end().await;
+    });
+}
+
+#[test]
+fn a_registration_without_a_kubeconfig_is_told_to_the_member_and_to_its_secret() {
+    scenario(async |world| {
+        world.register(&["berlin"]).await;
+        for (condition, reason) in
+            [("CredentialsValid", "Accepted"), ("Reachable", "Answers"), ("IdentityConfirmed", "Confirmed")]
+        {
+            member_says_why(&world, "berlin", condition, ("True", reason)).await;
+        }
+        let registration = world.registration("berlin");
+        world.hub.merge(&registration, json!({"data": {"kubeconfig": null}})).await;
+        let why = ("False", "KubeconfigMissing");
+        let message = member_says_why(&world, "berlin", "CredentialsValid", why).await;
+        assert!(message.contains("no key \"kubeconfig\""), "{message}");
+        member_says_why(&world, "berlin", "Reachable", ("Unknown", "NotTried")).await;
+        for at in [world.member_at("berlin"), registration] {
+            told_of(&world, &world.hub.live(&at).await, "KubeconfigMissing").await;
+        }
+        world.register(&["berlin"]).await;
+        world.end().await;
+    });
+}
+
+#[test]
+fn a_secret_that_names_no_member_or_one_of_another_secret_is_told_so_and_registers_nothing() {
+    scenario(async |world| {
+        world.register(&["berlin"]).await;
+        for (name, member, reason) in
+            [("second", "berlin", "AlreadyRegistered"), ("misnamed", "Not_A_Name", "InvalidName")]
+        {
+            let secret = json!({
+                "apiVersion": "v1", "kind": "Secret",
+                "metadata": {"name": name, "namespace": world.settings.namespace,
+                    "labels": {"vidra.dev/member-cluster": member}},
+                "stringData": {"kubeconfig": world.kubeconfig("tokyo", Who::VidraHub)},
+            });
+            told_of(&world, &world.hub.create(secret).await, reason).await;
+        }
+        let members = world.hub.list(&world.member_at("")).await;
+        let secrets: Vec<_> =
+            members.iter().map(|member| &member["spec"]["kubeconfigSecretRef"]["name"]).collect();
+        assert_eq!(secrets, ["berlin"]);
         world.end().await;
     });
 }

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use testkit::world::{Access, At, SOON, World, wait_for};
 use vidra_api::TargetState;
 
-use crate::{config_map, config_map_in, says, scenario, uid};
+use crate::{config_map, config_map_in, says, scenario, told, uid};
 
 /// Delivers to two members, beside objects of alice's.
 async fn delivered(world: &World) -> Vec<(Access, Value)> {
@@ -94,6 +94,7 @@ fn a_target_or_inventory_deleted_by_hand_comes_back_and_nothing_is_lost() {
         let before = uid(&world.hub.live(&target).await);
         world.hub.delete(&target).await;
         world.hub.when(&target, "made again", |live| uid(live) != before).await;
+        told(&world, "TargetRestored", &["VidraTarget shop.berlin was deleted by hand"]).await;
         world.ready("shop").await;
 
         let inventory = At::new("vidra.dev/v1alpha1", "VidraInventory", &world.ns, "");

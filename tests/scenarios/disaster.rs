@@ -305,6 +305,29 @@ fn a_revision_whose_secret_is_lost_is_repaired_before_and_after_a_restart() {
     });
 }
 
+#[test]
+fn a_revision_whose_secret_is_lost_while_the_manifest_cannot_be_read_is_told_until_that_is_mended() {
+    scenario(async |mut world| {
+        world.register(&["berlin"]).await;
+        world.deliver("shop", &["berlin"], &config_map("settings", "one")).await;
+        world.ready("shop").await;
+        let mark = world.mark();
+        world.deliver("shop", &["berlin"], "no: manifest").await;
+        world.resource_says("shop", "Stalled", "True", "ManifestInvalid").await;
+        world.stop_hub().await;
+        assert_eq!(lose_revisions(&world).await, 1);
+        world.start_hub().await;
+        world.target_is("shop", "berlin", TargetState::Failed, "RevisionUnavailable").await;
+        assert_eq!(world.writes("berlin", &mark), []);
+
+        world.deliver("shop", &["berlin"], &config_map("settings", "two")).await;
+        world.ready("shop").await;
+        let settings = world.alice("berlin").await.live(&At::config_map(&world.ns, "settings")).await;
+        assert!(says("two")(&settings));
+        world.end().await;
+    });
+}
+
 /// A MemberCluster is gone without its having left: no finalizer of the hub was heeded.
 async fn lose_member(world: &World, name: &str) {
     let member = world.member_at(name);

@@ -5,7 +5,11 @@ use testkit::world::{Access, At, SOON, World, wait_for};
 use vidra_api::TargetState;
 
 use crate::{
-    config_map, config_map_in, limits::take, marks, object, says, scenario, settings::settings_at, uid,
+    config_map, config_map_in,
+    limits::take,
+    marks, object, says, scenario,
+    settings::{set, settings_at},
+    uid,
 };
 
 /// The managers of this hub that an object has.
@@ -50,6 +54,24 @@ pub async fn drop_both(world: &World, alice: &Access, before: &Value) {
     world.target_when("first", "berlin", "waits for the second", waits).await;
     assert_eq!(uid(&alice.live(&At::of(before)).await), uid(before));
     world.ready("first").await;
+}
+
+#[test]
+fn what_is_dropped_stays_for_the_delay_and_that_is_told() {
+    scenario(async |world| {
+        world.register(&["berlin"]).await;
+        set(&world, json!({"pruneDelay": "10s"})).await;
+        let stays = config_map("first", "one") + &config_map("second", "one");
+        world.deliver("shop", &["berlin"], &(stays.clone() + &config_map("dropped", "one"))).await;
+        world.ready("shop").await;
+        world.deliver("shop", &["berlin"], &stays).await;
+        world.resource_says("shop", "Removing", "True", "PruneDelayed").await;
+        world.alice("berlin").await.gone(&At::config_map(&world.ns, "dropped")).await;
+        world.resource_says("shop", "Removing", "False", "Nothing").await;
+        world.ready("shop").await;
+        world.resource_says("shop", "Reconciling", "False", "Settled").await;
+        world.end().await;
+    });
 }
 
 #[test]

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use testkit::world::{At, SOON, Who, World, two_contexts, wait_for};
 use vidra_api::TargetState;
 
-use crate::{config_map, config_map_in, says, scenario};
+use crate::{config_map, config_map_in, member_says_why, says, scenario};
 
 #[test]
 fn only_the_current_context_of_a_kubeconfig_counts() {
@@ -33,7 +33,8 @@ fn another_cluster_under_the_same_name_gets_nothing_until_a_person_confirms_it()
 
         let mark = world.mark();
         world.register_as("berlin", &world.kubeconfig("tokyo", Who::VidraHub), json!({})).await;
-        let message = world.member_says("berlin", "IdentityConfirmed", "False").await;
+        let why = ("False", "AnotherCluster");
+        let message = member_says_why(&world, "berlin", "IdentityConfirmed", why).await;
         assert!(message.contains("vidra.dev/confirm="), "{message}");
         world.target_is("shop", "berlin", TargetState::Unknown, "IdentityNotConfirmed").await;
         said(&world, "IdentityNotConfirmed").await;

@@ -3,9 +3,12 @@
 
 use serde_json::{Value, json};
 use testkit::world::{Access, At, Mark, World};
-use vidra_api::{DriftState, VidraTargetStatus, condition::IGNORE_UNMATCHED};
+use vidra_api::{DriftState, VidraTargetStatus, find};
 
-use crate::{config_map, object, says, scenario};
+use crate::{config_map, object, says, scenario, told};
+
+/// As the manual spells it.
+const IGNORE_UNMATCHED: &str = "IgnoreUnmatched";
 
 fn settings(world: &World) -> At {
     At::config_map(&world.ns, "settings")
@@ -188,6 +191,30 @@ fn what_is_no_longer_ignored_is_repaired_at_once_and_what_is_ignored_from_now_on
     });
 }
 
+/// The CRD refuses most of them, but takes an index of any length.
+#[test]
+fn under_a_path_that_cannot_be_read_nothing_is_delivered_until_it_is_mended() {
+    scenario(async |world| {
+        let rule = |path: &str| ignoring(json!({"kind": "ConfigMap"}), &[path]);
+        let (alice, at) = delivered(&world, &two_keys("one", "one"), rule(".data.key")).await;
+        deliver(&world, "shop", &two_keys("two", "two"), rule(".data.key[99999999999]")).await;
+        let resource = world.resource_says("shop", "Stalled", "True", "IgnoreInvalid").await;
+        let conditions = resource.status.unwrap().conditions;
+        let ready = find(&conditions, "Ready").unwrap();
+        assert_eq!((&*ready.status, &*ready.reason), ("False", "IgnoreInvalid"));
+        let words = ["spec.drift.ignore[0].paths[0]", "the index is too large"];
+        assert!(words.iter().all(|word| ready.message.contains(word)), "{}", ready.message);
+        told(&world, "IgnoreInvalid", &words).await;
+        alice.merge(&at, json!({"data": {"other": "evil"}})).await;
+        alice.when(&at, "as it was delivered", is("/data/other", "one")).await;
+
+        deliver(&world, "shop", &two_keys("two", "two"), rule(".data.key")).await;
+        alice.when(&at, "the new revision", is("/data/other", "two")).await;
+        world.ready("shop").await;
+        world.end().await;
+    });
+}
+
 #[test]
 fn a_path_that_matches_nothing_is_told_until_it_is_mended() {
     scenario(async |world| {
@@ -197,8 +224,9 @@ fn a_path_that_matches_nothing_is_told_until_it_is_mended() {
         let says_why = async |reason: &str, part: &str| {
             let resource = world.resource_says("shop", IGNORE_UNMATCHED, "True", reason).await;
             let status = resource.status.unwrap();
-            let message = &vidra_api::find(&status.conditions, IGNORE_UNMATCHED).unwrap().message;
+            let message = &find(&status.conditions, IGNORE_UNMATCHED).unwrap().message;
             assert!(message.contains(part), "{message}");
+            told(&world, IGNORE_UNMATCHED, &[part]).await;
             world.ready("shop").await;
         };
         deliver(&world, "shop", &manifest, ignoring(kind(), &[".data.key", ".data.kye"])).await;

@@ -120,8 +120,7 @@ fn objects_of_another_hub_that_a_controller_owns_or_that_are_on_their_way_out_ar
         alice.delete(&at).await;
         let before = alice.live(&at).await;
         world.deliver("dying", &["berlin"], &config_map("dying", "two")).await;
-        let failed = |status: &vidra_api::VidraTargetStatus| status.state == Some(TargetState::Failed);
-        world.target_when("dying", "berlin", "Failed", failed).await;
+        world.target_is("dying", "berlin", TargetState::Waiting, "ObjectTerminating").await;
         assert_eq!(alice.live(&at).await, before);
         alice.merge(&at, json!({"metadata": {"finalizers": null}})).await;
         alice.when(&at, "made by this hub", says("two")).await;

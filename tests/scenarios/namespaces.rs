@@ -275,6 +275,21 @@ fn an_inventory_that_is_lost_where_not_everything_can_be_listed_is_not_taken_for
 }
 
 #[test]
+fn a_namespace_that_is_missing_and_is_not_to_be_made_is_told_until_somebody_makes_it() {
+    scenario(async |world| {
+        world.register(&["berlin"]).await;
+        let spec = json!({"targets": [{"clusterNames": ["berlin"]}], "createNamespaces": false});
+        world.deliver_with("shop", &config_map("settings", "one"), spec).await;
+        let message = world.target_is("shop", "berlin", TargetState::Failed, "NamespaceMissing").await;
+        assert!(message.contains(&world.ns) && message.contains("createNamespaces: true"), "{message}");
+        world.alice("berlin").await.create(namespace(&world.ns)).await;
+        world.look("shop", "made", 1).await;
+        world.ready("shop").await;
+        world.end().await;
+    });
+}
+
+#[test]
 fn a_namespace_that_is_missing_is_made_once_and_fails_nothing_of_what_goes_into_it() {
     scenario(async |world| {
         world.register(&["berlin"]).await;

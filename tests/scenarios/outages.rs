@@ -3,14 +3,27 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use testkit::world::{At, LONG, wait_for};
+use testkit::world::{At, LONG, Who, wait_for};
 use tokio::time::Instant;
 use vidra_api::TargetState;
 
-use crate::{config_map, inventoried, object, says, scenario, uid};
+use crate::{config_map, inventoried, member_says_why, object, says, scenario, uid};
 
 /// A call to a member has to end within this where no setting says otherwise.
 const CALL: Duration = Duration::from_secs(15);
+
+#[test]
+fn the_first_answer_of_a_member_is_awaited_and_its_silence_is_told() {
+    scenario(async |world| {
+        let frozen = world.freeze("berlin");
+        world.register_as("berlin", &world.kubeconfig("berlin", Who::VidraHub), json!({})).await;
+        member_says_why(&world, "berlin", "Reachable", ("Unknown", "Connecting")).await;
+        member_says_why(&world, "berlin", "Reachable", ("False", "NoAnswer")).await;
+        drop(frozen);
+        world.member_says("berlin", "Ready", "True").await;
+        world.end().await;
+    });
+}
 
 #[test]
 fn a_silent_member_delays_nobody_and_catches_up() {

@@ -80,7 +80,10 @@ fn an_edit_is_told_with_its_author_and_left_over_intervals_restarts_and_applying
         .await;
         world.after_passes(3).await;
         assert_eq!(world.metric(detections), 1.0, "it is no news");
-        assert_eq!(world.metric("vidra_drifted_objects{cluster=\"berlin\",policy=\"Report\"}"), 1.0);
+        for gauge in ["vidra_drifted_targets", "vidra_drifted_objects"] {
+            let gauge = format!("{gauge}{{cluster=\"berlin\",policy=\"Report\"}}");
+            assert_eq!(world.metric(&gauge), 1.0, "{gauge}");
+        }
         world.resource_says("shop", "Drifted", "True", "TargetsDrifted").await;
         assert_eq!(
             world.requests_for(&settings, "berlin", &mark),

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use testkit::world::{At, Who, World, wait_for};
 use vidra_api::TargetState;
 
-use crate::{config_map, object, partial::allow_config_maps, says, scenario};
+use crate::{config_map, object, partial::allow_config_maps, says, scenario, told_of};
 
 pub fn settings_at(world: &World) -> At {
     At::config_map(&world.settings.namespace, "vidra-hub")
@@ -231,6 +231,25 @@ fn carried(member: &Value) -> Value {
     let mut labels = member["metadata"]["labels"].clone();
     labels.as_object_mut().unwrap().remove("vidra.dev/hub");
     labels
+}
+
+#[test]
+fn a_label_that_somebody_else_set_on_a_member_keeps_those_of_its_registration_away() {
+    scenario(async |world| {
+        world.register(&["berlin"]).await;
+        let at = world.member_at("berlin");
+        let label = |env: &str| json!({"metadata": {"labels": {"env": env}}});
+        world.hub.merge(&at, label("prod")).await;
+        let asked = json!({"env": "test", "team": "a"});
+        world.register_as("berlin", &world.kubeconfig("berlin", Who::VidraHub), asked.clone()).await;
+        let registration = world.hub.live(&world.registration("berlin")).await;
+        told_of(&world, &registration, "LabelsKept").await;
+        assert_eq!(carried(&world.hub.live(&at).await), json!({"env": "prod"}));
+
+        world.hub.merge(&at, label("test")).await;
+        world.hub.when(&at, "labelled", |live| carried(live) == asked).await;
+        world.end().await;
+    });
 }
 
 #[test]

@@ -4,7 +4,7 @@ use serde_json::json;
 use testkit::world::At;
 use vidra_api::TargetState;
 
-use crate::{config_map, says, scenario, settings, uid};
+use crate::{apply_modes::annotated, config_map, config_map_in, says, scenario, settings, uid};
 
 #[test]
 fn a_terminating_object_is_left_until_it_is_gone_and_then_made_again() {
@@ -48,7 +48,7 @@ fn a_namespace_that_is_deleted_under_the_objects_is_waited_for_and_filled_again(
         let alice = world.alice("berlin").await;
         let (settings, held) = (At::config_map(&world.ns, "settings"), At::config_map(&world.ns, "held"));
         let namespace = At::new("v1", "Namespace", "", &world.ns);
-        let mut object = crate::config_map_in(&world.ns, "held", "alice's");
+        let mut object = config_map_in(&world.ns, "held", "alice's");
         object["metadata"]["finalizers"] = json!(["example.com/hold"]);
         alice.create(object).await;
         let before = uid(&alice.live(&namespace).await);
@@ -65,6 +65,35 @@ fn a_namespace_that_is_deleted_under_the_objects_is_waited_for_and_filled_again(
         assert!(again["metadata"]["deletionTimestamp"].is_null());
         alice.when(&settings, "made again", says("one")).await;
         world.ready("shop").await;
+        world.end().await;
+    });
+}
+
+/// The hub's marks are not on it, so no watch shows it: it was told as Conflict, which says that somebody was faster.
+#[test]
+fn what_others_have_of_a_name_and_is_being_deleted_is_waited_for_alike() {
+    scenario(async |world| {
+        world.register(&["berlin"]).await;
+        let alice = world.alice("berlin").await;
+        alice.create(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": world.ns}})).await;
+        let manifests = [
+            ("plain", config_map("plain", "two")),
+            ("absent", annotated(config_map_in("", "absent", "two"), &[("apply", "IfAbsent")])),
+        ];
+        for (name, manifest) in manifests {
+            let mut dying = config_map_in(&world.ns, name, "one");
+            dying["metadata"]["finalizers"] = json!(["example.com/hold"]);
+            let at = At::of(&alice.create(dying).await);
+            alice.delete(&at).await;
+            let before = alice.live(&at).await;
+            world.deliver(name, &["berlin"], &manifest).await;
+            let message = world.target_is(name, "berlin", TargetState::Waiting, "ObjectTerminating").await;
+            assert!(message.contains(name), "{message}");
+            assert_eq!(alice.live(&at).await, before);
+            alice.merge(&at, json!({"metadata": {"finalizers": null}})).await;
+            alice.when(&at, "made by the hub", says("two")).await;
+            world.ready(name).await;
+        }
         world.end().await;
     });
 }

@@ -23,7 +23,7 @@ pub use removing::{
     FINALIZERS, Going, HANDING_OVER, LOOKS_FIRST, PRUNE_DELAYED, SETTLING, UNDER_WAY, going, is_out_of_reach,
     removing,
 };
-pub use resource::{Problem, ResourceFacts, Stall, TargetView, resource_status};
+pub use resource::{Problem, ResourceFacts, Stall, TargetView, is_held, resource_status};
 pub use target::{
     CONTENTION, Delivery, NOT_ALLOWED, TORN_DOWN, TargetFacts, is_revoked, is_torn_down, target_status,
 };

@@ -13,7 +13,7 @@ impl Catalog {
             ("inventories", inner.inventories.len()),
             ("inventories by cluster", inner.inventoried.len()),
             ("members", inner.members.len()),
-            ("selectable members", inner.selectable.len()),
+            ("arrivals", inner.arrived.len()),
             ("registrations", inner.registrations.len()),
             ("unread", inner.unread.len()),
         ]

@@ -47,7 +47,7 @@ impl Actor<'_> {
         // written.
         let is_cut = |error: &CallError| error.class == Class::Withdrawn && self.session.has_ended();
         if answer.as_ref().is_err_and(|error| error.is_unsure() || is_cut(error)) {
-            self.session.note_landing(&declared.key);
+            self.session.note_landing(&self.owner.hash, &declared.key);
         }
         answer
     }

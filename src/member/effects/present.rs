@@ -13,19 +13,18 @@ use crate::member::{
 impl Actor<'_> {
     /// Made if nothing bears its name. Ours, it is taken into the inventory; anybody else's is theirs.
     pub(super) async fn make_where_absent(&self, declared: &Declared) -> Step {
-        let going = || {
-            let message = "the object of this name comes and goes; trying again".to_owned();
-            Err(CallError { class: Class::Conflict, message })
-        };
         let Some(live) = self.read(&declared.key, &declared.gvk).await? else {
             return match self.create_only(declared).await {
                 Ok(uid) => Ok(Outcome::Applied { uid, corrected: false }),
-                Err(error) if is_taken(&error) => going(),
+                Err(error) if is_taken(&error) => {
+                    let message = "the object of this name comes and goes; trying again".to_owned();
+                    Err(CallError { class: Class::Conflict, message })
+                }
                 Err(error) => Err(error),
             };
         };
         if live.is_terminating() {
-            return going();
+            return Ok(Outcome::InTheWay);
         }
         match standing(&live.json, self.owner) {
             // Without our label no watch shows it, and asking again and again would tell no more.

@@ -155,7 +155,7 @@ impl Actor<'_> {
     /// It is not there any more, or was deleted just now. A call of before that makes it, and was not answered, finds
     /// its name free from now on: until that cannot land any more the inventory alone tells that what it makes is to go.
     fn gone(&self, key: &ObjectKey) -> Outcome {
-        match self.session.may_land(key) {
+        match self.session.may_land(&self.owner.hash, key) {
             true => Outcome::Unsettled {
                 why: "a call that makes it was not answered, and it may still come".to_owned(),
             },

@@ -159,7 +159,8 @@ impl Records {
         }
         let declared = inner.owners.get(owner).and_then(|known| known.desired.objects.get(key));
         let applied = view.and_then(View::applied);
-        if applied.zip(declared).is_some_and(|((hash, _), declared)| hash != declared.hash) {
+        // Lost marks are told all the same: where what is declared by now is refused, they stay lost.
+        if proof && applied.zip(declared).is_some_and(|((hash, _), declared)| hash != declared.hash) {
             // It is about to be applied otherwise.
             return None;
         }

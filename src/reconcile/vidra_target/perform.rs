@@ -21,6 +21,7 @@ use super::{
     drifting::Left,
     lately::{Lately, UnderWay},
     outcome,
+    waiting::wait_for_end,
 };
 use crate::{
     hub::{
@@ -222,7 +223,7 @@ impl Pass<'_> {
             effect.action,
             Action::Verify { .. } | Action::Look { .. } | Action::Apply { why: Why::Drifted, .. }
         );
-        if doubts && matches!(outcome, Outcome::Refused { .. } | Outcome::Failed(_)) {
+        if doubts && matches!(outcome, Outcome::Refused { .. } | Outcome::InTheWay | Outcome::Failed(_)) {
             report.unverified.insert(key.clone());
         }
         match outcome {
@@ -241,6 +242,8 @@ impl Pass<'_> {
                 let waiting = Delivery::Waiting { reason: "ObjectTerminating", message };
                 report.put_off(waiting, Verdict::Done(Some(LOOK_AGAIN)));
             }
+            // No watch tells when one without our label is gone.
+            Outcome::InTheWay => report.put_off(wait_for_end(key), Verdict::Retry(RETRY_MOST)),
             Outcome::Adopted { apart, .. } => {
                 self.gather(events::ADOPTED, key, &[]);
                 if let Some(message) = apart {

@@ -147,7 +147,7 @@ impl Pass<'_> {
     /// Its VidraResource has not been looked at since the member came.
     fn unmade(&self) -> Option<TargetKey> {
         let mut unmade = self.hub.catalog.unmade_on(&self.key.cluster);
-        let since = self.hub.catalog.selectable_since(&self.key.cluster);
+        let since = self.hub.catalog.arrival(&self.key.cluster);
         let memo = self.hub.memo.lock();
         unmade.retain(|key| memo.tried.get(&key.resource_key()).is_none_or(|tried| *tried < since));
         drop(memo);

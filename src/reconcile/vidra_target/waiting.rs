@@ -75,10 +75,7 @@ pub(super) fn complaint(
     if let Some(wait) = plan.waits.first() {
         let note = |key: &ObjectKey| note(key).map_or_else(String::new, |note| format!(": {note}"));
         return Some(match wait {
-            Wait::Terminating(key) => Delivery::Waiting {
-                reason: "ObjectTerminating",
-                message: format!("{key} is being deleted in the member; it is made again when it is gone"),
-            },
+            Wait::Terminating(key) => wait_for_end(key),
             Wait::NotCurrent(key) => Delivery::Waiting {
                 reason: "WaitingForObject",
                 message: format!("the rest waits for {key}{}", note(key)),
@@ -90,6 +87,14 @@ pub(super) fn complaint(
         });
     }
     desired.unresolved.first().map(|unresolved| kind_unknown(unresolved, desired, kinds))
+}
+
+/// What bears this name is being deleted.
+pub(super) fn wait_for_end(key: &ObjectKey) -> Delivery {
+    Delivery::Waiting {
+        reason: "ObjectTerminating",
+        message: format!("{key} is being deleted in the member; it is made again when it is gone"),
+    }
 }
 
 /// The member does not say that it serves a kind: where its discovery is whole, it does not.

@@ -18,7 +18,7 @@ use super::scenario;
 use crate::{
     config_map, events,
     handing_over::{drop_both, is_the_seconds, to_move},
-    says,
+    says, told,
 };
 
 /// From now on the hub's API answers these calls so; `None`: as it is.
@@ -38,16 +38,6 @@ fn quota() -> Denial {
 
 fn is_named(object: &Value, name: &str) -> bool {
     object["metadata"]["name"] == name
-}
-
-/// Waits until an Event with this reason says all of these words.
-async fn told(world: &World, reason: &str, words: &[&str]) {
-    wait_for(&format!("an Event {reason} with {words:?}"), SOON, async || {
-        let all = events(world, reason).await;
-        let fits = |note: &String| words.iter().all(|word| note.contains(word));
-        if all.iter().any(fits) { Ok(()) } else { Err(format!("{all:?}")) }
-    })
-    .await;
 }
 
 #[test]

@@ -11,7 +11,7 @@ use std::{
 
 use memkube::{Call, Fault, Verb};
 use serde_json::json;
-use testkit::world::{At, Backups, World, in_memory_with_backups};
+use testkit::world::{At, Backups, SOON, World, in_memory_with_backups, wait_for};
 use vidra_api::TargetState;
 
 use super::leading::deleted;
@@ -192,6 +192,15 @@ fn a_member_that_joins_a_restored_hub_late_is_written_to_by_none_before_all_have
             }
         }));
         world.register(&["tokyo"]).await;
+        wait_for("one of them waits for the others", SOON, async || {
+            let mut reasons = Vec::new();
+            for name in DECLARED_LATER {
+                let status = world.target(name, "tokyo").await.and_then(|target| target.status);
+                reasons.extend(status.and_then(|status| status.reason));
+            }
+            if reasons.iter().any(|one| one == "LooksFirst") { Ok(()) } else { Err(format!("{reasons:?}")) }
+        })
+        .await;
         for name in DECLARED_LATER {
             world.target_is(name, "tokyo", TargetState::Failed, "HubRestored").await;
         }

@@ -243,6 +243,23 @@ fn a_right_to_watch_that_is_missing_is_told_for_as_long_as_it_is() {
 }
 
 #[test]
+fn a_kind_that_cannot_be_listed_for_a_while_is_told_and_waited_for() {
+    scenario(async |world| {
+        world.register(&["berlin"]).await;
+        berlin(&world).set_fault(Arc::new(|call: &Call| match is_of_maps(call) && call.verb == Verb::List {
+            true => Fault::Status(500, "InternalError"),
+            false => Fault::None,
+        }));
+        world.deliver("shop", &["berlin"], &config_map("settings", "one")).await;
+        let message = world.target_is("shop", "berlin", TargetState::Waiting, "ListFailed").await;
+        assert!(message.contains("could not be listed"), "{message}");
+        berlin(&world).clear_fault();
+        world.ready("shop").await;
+        world.end().await;
+    });
+}
+
+#[test]
 fn a_watch_that_cannot_be_opened_counts_for_nothing_until_it_can() {
     scenario(async |world| {
         // As behind a gateway that lets no answer last.

@@ -405,13 +405,14 @@ fn strip(world: &World, name: &str) {
     berlin(world).set_mutating_admission(Some(Arc::new(hook)));
 }
 
-/// All messages of VidraTargets from now on.
+/// The reasons and messages of VidraTargets from now on.
 fn messages(world: &World) -> Arc<Mutex<Vec<String>>> {
     let messages: Arc<Mutex<Vec<String>>> = Arc::default();
     let kept = messages.clone();
     let hook = move |call: &Call, object: &Value| {
         if call.resource == "vidratargets" && call.subresource == "status" {
-            kept.lock().push(object["status"]["message"].as_str().unwrap_or_default().to_owned());
+            let of = |field: &str| object["status"][field].as_str().unwrap_or_default();
+            kept.lock().push(format!("{}: {}", of("reason"), of("message")));
         }
         Ok(())
     };
@@ -420,8 +421,8 @@ fn messages(world: &World) -> Arc<Mutex<Vec<String>>> {
     messages
 }
 
-/// A Namespace or an object of an earlier wave that loses its annotations each time it is applied.
-fn unmarked(first: &Value, rest: &Value, name: &str) {
+/// A Namespace or an object of an earlier wave that loses its annotations each time it is applied, and why the rest waits.
+fn unmarked(first: &Value, rest: &Value, (name, reason): (&str, &str)) {
     scenario(async |world| {
         world.register(&["berlin"]).await;
         strip(&world, name);
@@ -441,7 +442,8 @@ fn unmarked(first: &Value, rest: &Value, name: &str) {
         let applies = world.writes_to(&first, "berlin", &mark).len();
         assert!((3..=10).contains(&applies), "{applies} applies in a minute");
         let words = "takes the hub's annotations off it each time it is applied";
-        assert!(told.lock().iter().any(|one| one.contains(words)), "{:?}", told.lock());
+        let is = |one: &String| one.starts_with(reason) && one.contains(words);
+        assert!(told.lock().iter().any(is), "{:?}", told.lock());
         world.alice("berlin").await.when(&rest, "delivered all the same", |_| true).await;
 
         berlin(&world).set_mutating_admission(None);
@@ -454,8 +456,9 @@ fn unmarked(first: &Value, rest: &Value, name: &str) {
 #[test]
 fn what_loses_the_hubs_annotations_each_time_is_applied_a_few_times_and_told_and_the_rest_is_delivered() {
     let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "stripped"}});
-    unmarked(&namespace, &config_map_in("stripped", "settings", "one"), "stripped");
+    let rest = config_map_in("stripped", "settings", "one");
+    unmarked(&namespace, &rest, ("stripped", "WaitingForObject"));
     let mut rest = config_map_in("", "settings", "one");
     rest["metadata"]["annotations"] = json!({"vidra.dev/wave": "1"});
-    unmarked(&config_map_in("", "stripped", "one"), &rest, "stripped");
+    unmarked(&config_map_in("", "stripped", "one"), &rest, ("stripped", "WaitingForWave"));
 }

@@ -306,6 +306,13 @@ impl Index {
         held.flat_map(|(_, (keys, _))| keys).collect()
     }
 
+    /// Is it in a target's inventories with the uid of an object?
+    pub fn knows_uid_of(&self, target: &str, key: &Key) -> bool {
+        let is_its = |name: &str| name.rsplit_once('.').is_some_and(|(of, _)| of == target);
+        let mut held = self.inventories.iter().filter(|(name, _)| is_its(name));
+        held.any(|(_, (keys, uids))| keys.iter().zip(uids).any(|(of, uid)| of == key && !uid.is_empty()))
+    }
+
     /// Objects that bear the hub's label in a member and that no inventory knows.
     pub fn unknown(&self) -> Vec<&Key> {
         let known: BTreeSet<&Key> = self.inventories.values().flat_map(|(keys, _)| keys).collect();

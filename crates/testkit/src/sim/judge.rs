@@ -65,6 +65,8 @@ pub struct Judge {
     holder: Option<String>,
     /// Members of which a person has made the hub forget, since when: until it has found all again nothing is said about it.
     forgetful: BTreeMap<String, Instant>,
+    /// Targets of which somebody has taken an inventory away, and the hub has not written one since.
+    losses: BTreeSet<String>,
     /// Revisions that targets have named, by resource.
     named: BTreeSet<(String, String)>,
     deliveries: rest::Deliveries,
@@ -211,6 +213,9 @@ impl Judge {
             }
             self.note_lost(changed, now);
             self.index.take(&call.cluster, changed, now);
+            if changed.plural == "vidrainventories" {
+                self.note_inventory(changed, ours, now);
+            }
             if ours && changed.plural == "vidratargets" && call.subresource.is_empty() {
                 self.judge_revision(call, changed, now);
             }

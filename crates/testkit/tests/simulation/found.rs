@@ -5,12 +5,14 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use testkit::sim::{
     World, run,
-    world::{Shape, config_map, document, hub_path, member_path, resource},
+    world::{Shape, TARGET_NAMESPACE, config_map, config_maps, document, hub_path, member_path, resource},
 };
 
 use crate::scenarios::{has, manifest, ready, shop};
 
 const SOON: Duration = Duration::from_secs(5);
+/// Nothing tells, and a look comes within this.
+const A_LOOK: Duration = Duration::from_secs(60);
 
 async fn delivered(world: &World, text: &str) {
     world.create("hub", &hub_path("vidraresources"), resource("shop", text)).await;
@@ -217,6 +219,41 @@ fn drift(world: &World, member: &str) -> String {
     target["status"]["drift"].as_str().unwrap_or_default().to_owned()
 }
 
+/// The judge excused it for a minute after the loss only, and went by what nobody could know any more.
+#[test]
+fn what_only_a_lost_inventory_knew_may_be_made_when_its_name_is_free() {
+    run(34, || async {
+        let world = World::new(Shape::new(34)).await;
+        delivered(&world, &manifest("one", "one")).await;
+        world.patch("hub", &shop(), json!({"spec": {"drift": {"policy": "Report"}}})).await;
+        world.settle().await;
+        let theirs = json!({"metadata": {"name": "b"}, "data": {"whose": "theirs"}});
+        world.delete("tokyo", &config_map("b")).await;
+        world.create("tokyo", &config_maps(TARGET_NAMESPACE), theirs).await;
+        let says =
+            |reason: &str| world.target("shop", "tokyo").unwrap_or_default()["status"]["reason"] == reason;
+        world.until("it is told", SOON, || says("ObjectsMissing")).await;
+        world.crash_hub().await;
+        world.observer.excuse_unknown("tokyo");
+        let inventory = format!("{}/shop.tokyo.0", hub_path("vidrainventories"));
+        world.patch("hub", &inventory, json!({"metadata": {"finalizers": null}})).await;
+        world.delete("hub", &inventory).await;
+        world.start_hub();
+        world.until("it is as one that was never made", SOON * 2, || says("AlreadyExists")).await;
+        tokio::time::sleep(SOON * 20).await;
+        world.delete("tokyo", &config_map("b")).await;
+        world.until("it is made", Duration::from_secs(330), || ready(&world, "shop")).await;
+        has(&world, "tokyo", "b", "one");
+        world.settle().await;
+        // And from then on it stays as it is again.
+        world.delete("tokyo", &config_map("b")).await;
+        world.until("it is told again", SOON, || says("ObjectsMissing")).await;
+        world.settle().await;
+        assert_eq!(world.data("tokyo", "b"), None, "it is only reported");
+        ended(world).await;
+    });
+}
+
 /// What the earlier revision declared was asked with the overrides of the new one, which it does not have.
 #[test]
 fn a_deletion_that_is_reported_stays_after_a_restart_and_a_revision_with_more_overrides() {
@@ -243,6 +280,72 @@ fn a_deletion_that_is_reported_stays_after_a_restart_and_a_revision_with_more_ov
         world.until("what is declared otherwise is applied", SOON, changed).await;
         world.settle().await;
         assert_eq!(world.data("tokyo", "b"), None, "it is only reported");
+        ended(world).await;
+    });
+}
+
+/// It said for ever that it goes in a moment; and when it was to go again, nothing told it.
+#[test]
+fn a_target_that_is_selected_again_while_nothing_is_delivered_rests_and_goes_when_it_is_to_go_again() {
+    run(33, || async {
+        let world = World::new(Shape::new(33)).await;
+        delivered(&world, &manifest("one", "one")).await;
+        let on = |members: &[&str]| json!([{"clusterNames": members, "namespace": TARGET_NAMESPACE}]);
+        let (all, rest) = (on(&["berlin", "tokyo"]), on(&["berlin"]));
+        let says = |reason: &str| {
+            let target = world.target("shop", "tokyo").unwrap_or_default();
+            target["status"]["reason"] == reason
+        };
+        for (mut held, free) in [
+            (json!({"manifest": "a: [b"}), json!({"manifest": manifest("one", "one")})),
+            (json!({"suspend": true}), json!({"suspend": false})),
+        ] {
+            world.patch("hub", &shop(), json!({"spec": {"targets": rest}})).await;
+            world.until("it goes in a moment", SOON, || says("PruneDelayed")).await;
+            held["targets"] = all.clone();
+            world.patch("hub", &shop(), json!({"spec": held})).await;
+            world.until("it rests", A_LOOK, || says("Suspended")).await;
+            tokio::time::sleep(A_LOOK).await;
+            has(&world, "tokyo", "a", "one");
+            assert_eq!(world.observer.untold(), [""; 0]);
+            world.patch("hub", &shop(), json!({"spec": free})).await;
+            world.until("it is kept again", SOON, || ready(&world, "shop")).await;
+        }
+        world.patch("hub", &shop(), json!({"spec": {"targets": rest}})).await;
+        world.until("it goes in a moment", SOON, || says("PruneDelayed")).await;
+        world.patch("hub", &shop(), json!({"spec": {"targets": all, "suspend": true}})).await;
+        world.until("it rests", A_LOOK, || says("Suspended")).await;
+        world.patch("hub", &shop(), json!({"spec": {"targets": rest}})).await;
+        let gone = || world.target("shop", "tokyo").is_none() && world.data("tokyo", "a").is_none();
+        world.until("it goes, though the VidraResource is suspended", A_LOOK, gone).await;
+        world.patch("hub", &shop(), json!({"spec": {"suspend": false}})).await;
+        world.until("the rest is as declared", SOON, || ready(&world, "shop")).await;
+        ended(world).await;
+    });
+}
+
+/// What was refused was taken for what is about to be applied: while that lasted all was said to be in sync.
+#[test]
+fn lost_marks_of_an_object_that_another_resource_keeps_otherwise_are_told() {
+    run(40, || async {
+        let world = World::new(Shape::new(40)).await;
+        world.create("hub", &hub_path("vidraresources"), resource("bank", &document("a", "one"))).await;
+        delivered(&world, &manifest("one", "one")).await;
+        let otherwise = json!({"spec": {"manifest": manifest("two", "one"), "drift": {"policy": "Report"}}});
+        world.patch("hub", &shop(), otherwise).await;
+        let refused = || world.has_condition("shop", "Stalled", "True", "TargetsFailed");
+        world.until("it alone may not", SOON, refused).await;
+        world.settle().await;
+        assert_eq!(drift(&world, "berlin"), "InSync");
+        let live = world.object("berlin", "", "configmaps", TARGET_NAMESPACE, "a").unwrap_or_default();
+        let mut entries = live["metadata"]["managedFields"].as_array().cloned().unwrap_or_default();
+        entries.retain(|entry| entry["manager"] != "vidra/sim/team-a/shop");
+        world.patch("berlin", &config_map("a"), json!({"metadata": {"managedFields": entries}})).await;
+        world.until("it is told", SOON, || drift(&world, "berlin") == "Drifted").await;
+        world.settle().await;
+        let target = world.target("shop", "berlin").unwrap_or_default();
+        assert_eq!(target["status"]["changes"][0]["change"], "OwnershipLost");
+        has(&world, "berlin", "a", "one");
         ended(world).await;
     });
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::json;
 use testkit::sim::{
     World, run,
-    world::{Shape, config_map, hub_path, resource},
+    world::{Shape, config_map, document, hub_path, resource},
 };
 
 use crate::scenarios::{manifest, ready, shop};
@@ -74,4 +74,44 @@ pub fn of_ignored_field() -> Vec<String> {
 #[test]
 fn an_ignored_field_stays_as_somebody_has_set_it_when_another_is_changed() {
     assert_eq!(of_ignored_field(), [""; 0]);
+}
+
+/// A CRD and an object of its kind.
+const BOOK: &str = r#"{"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+ "metadata": {"name": "books.test.io"},
+ "spec": {"group": "test.io", "scope": "Namespaced", "names": {"kind": "Book", "plural": "books"},
+  "versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": {
+   "type": "object", "properties": {"spec": {"type": "object", "properties": {"title": {"type": "string"}}}}}}}]}}
+---
+{"apiVersion": "test.io/v1", "kind": "Book", "metadata": {"name": "one"}, "spec": {"title": "one"}}
+---
+"#;
+
+/// Nobody can look for objects of a kind that is not served: the CRD is told, and that its kind is not known.
+#[test]
+fn of_a_crd_that_is_gone_and_left_so_the_objects_are_not_told_one_by_one() {
+    run(33, || async {
+        let world = World::new(Shape::new(33)).await;
+        delivered(&world, json!({"policy": "Report"})).await;
+        let before = world.cluster("tokyo").backup();
+        let more = manifest("one", "one") + &document("c", "one") + BOOK;
+        world.patch("hub", &shop(), json!({"spec": {"manifest": more}})).await;
+        world.until("the kind is delivered", SOON * 2, || ready(&world, "shop")).await;
+        world.settle().await;
+        world.observer.excuse_unknown("tokyo");
+        world.observer.cloud("tokyo", Duration::ZERO);
+        world.observer.restore("tokyo", &before);
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        world.observer.enlighten();
+        let reason = || world.target("shop", "tokyo").unwrap_or_default()["status"]["reason"].clone();
+        world.until("its kind is not known", SOON * 6, || reason() == "KindUnknown").await;
+        world.settle().await;
+        let target = world.target("shop", "tokyo").unwrap_or_default();
+        let changes = target["status"]["changes"].as_array().cloned().unwrap_or_default();
+        let tells = |kind: &str| changes.iter().any(|one| one["kind"] == kind && one["change"] == "Missing");
+        // Of a kind that is served all the same each object is told.
+        assert!(tells("CustomResourceDefinition") && tells("ConfigMap"), "{changes:?}");
+        assert_eq!(world.observer.misreports(), [""; 0]);
+        world.end_hub().await;
+    });
 }

@@ -5,8 +5,9 @@ use super::drifted::{FirstDrift, drifted};
 use super::removing::{Going, removing};
 use super::target::{CONTENTION, is_revoked};
 use vidra_api::{
-    ClusterSummary, DriftState, Summary, TargetState, Time, VidraResourceStatus, clip,
+    ClusterSummary, DriftState, Summary, TargetState, Time, VidraResource, VidraResourceStatus, clip,
     condition::{DRIFTED, READY, RECONCILING, REMOVING, STALLED},
+    find,
     resource::CLUSTERS_MAX,
     set_condition,
     target::MESSAGE_MAX,
@@ -157,6 +158,16 @@ fn summary(facts: &ResourceFacts<'_>) -> Summary {
     summary
 }
 
+/// Whether nothing new is delivered of a VidraResource as it is declared now: it is suspended, or will not move without a
+/// person, as its status says.
+pub fn is_held(resource: &VidraResource) -> bool {
+    let status = resource.status.as_ref();
+    resource.spec.suspend
+        || status.and_then(|status| find(&status.conditions, STALLED)).is_some_and(|stalled| {
+            stalled.status == "True" && stalled.observed_generation == resource.metadata.generation
+        })
+}
+
 fn readiness(facts: &ResourceFacts<'_>, summary: &Summary) -> (bool, &'static str, String) {
     if let Some(problem) = &facts.problem {
         return (false, problem.reason, problem.message.clone());
@@ -283,7 +294,7 @@ fn severity(target: &TargetView) -> u8 {
 mod tests {
     use super::*;
     use k8s_openapi::jiff::Timestamp;
-    use vidra_api::find;
+    use vidra_api::VidraResourceSpec;
 
     fn target(cluster: &str, state: Option<TargetState>, revision: &str) -> TargetView {
         TargetView {
@@ -458,5 +469,24 @@ mod tests {
             assert_eq!(find(&status.conditions, STALLED).unwrap().message, "berlin: bob did it");
         }
         assert_eq!(condition(&stalled("Contention"), READY).0, "True");
+    }
+
+    #[test]
+    fn what_is_suspended_or_stalled_as_it_is_declared_now_is_held() {
+        let held = |suspend: bool, stalled: Option<(bool, i64)>| {
+            let spec = VidraResourceSpec { suspend, ..VidraResourceSpec::default() };
+            let mut resource = VidraResource::new("shop", spec);
+            resource.metadata.generation = Some(2);
+            resource.status = stalled.map(|(is, generation)| {
+                let mut status = VidraResourceStatus::default();
+                let (conditions, now) = (&mut status.conditions, Time(Timestamp::UNIX_EPOCH));
+                set_condition(conditions, STALLED, is, "ManifestInvalid", "why", Some(generation), now);
+                status
+            });
+            is_held(&resource)
+        };
+        assert!(held(true, None) && held(true, Some((false, 2))) && held(false, Some((true, 2))));
+        assert!(!held(false, None) && !held(false, Some((false, 2))));
+        assert!(!held(false, Some((true, 1))), "that was said of an earlier declaration");
     }
 }

@@ -40,6 +40,17 @@ fn evidence_is_kept_while_the_drift_lasts_and_no_longer() {
 }
 
 #[test]
+fn lost_marks_are_told_also_of_what_is_declared_otherwise_by_now() {
+    let records = applied();
+    records.declare(owner(), 0, target(), desired_as("slow"), Arc::default());
+    assert_eq!(found(&records), None, "other values are about to come");
+    let mut lost = live(11, "fast", true).json;
+    lost["metadata"]["managedFields"] = json!([]);
+    assert_eq!(records.fold(&gvk(), lost.into(), Source::Watch), [target()]);
+    assert_eq!(found(&records), Some((ChangeKind::OwnershipLost, vec![])));
+}
+
+#[test]
 fn an_own_answer_tells_once_what_it_undid() {
     let records = applied();
     records.fold(&gvk(), live(11, "slow", false), Source::Watch);

@@ -19,6 +19,7 @@ use crate::sim::{
     declared::{Past, since},
     doc::Doc,
     index::{Aim, Claim, Key, Target, key_of},
+    kinds::plural_of,
     marks,
     observer::HUB_ID,
     sparing::{ignored, leaves, spared, tells, yielded},
@@ -88,6 +89,29 @@ impl Judge {
             }
             self.seen.retain(|(_, target), _| *target != changed.name);
         }
+    }
+
+    /// Somebody has taken an inventory away, or the hub has written again what it has found. Of what was not seen then nobody
+    /// knows any more that it was delivered: it may be made as what never was. Of what is seen its own marks tell.
+    pub(super) fn note_inventory(&mut self, changed: &Changed, ours: bool, now: Instant) {
+        let Some((name, _)) = changed.name.rsplit_once('.') else { return };
+        let is_gone = changed.after().is_none();
+        if is_gone && !ours {
+            self.losses.insert(name.to_owned());
+        }
+        if is_gone || !ours || !self.losses.remove(name) {
+            return;
+        }
+        let index = &self.index;
+        let Some(Target { resource, cluster, .. }) = index.targets.get(name) else { return };
+        let manager = super::manager(resource);
+        let is_seen = |key: &Key| {
+            index.live(key).is_some_and(|live| labelled(&live) && appliers(&live).contains(&manager))
+        };
+        let is_lost = |key: &Key, of: &str| {
+            key[0] == *cluster && of == resource && !index.knows_uid_of(name, key) && !is_seen(key)
+        };
+        self.deliveries.forget(is_lost, now);
     }
 
     /// A change that the hub made in a member, before it is taken in.
@@ -254,7 +278,9 @@ impl Judge {
         for (key, doc) in wanted.iter().filter(|(key, _)| is_there(key) && is_proved(key)) {
             let differs = self.how_it_differs(&target.resource, spec, key, doc);
             match differs {
-                Some(how) if !told.contains(key) && !target.changes_cut => {
+                Some(how)
+                    if !told.contains(key) && !target.changes_cut && !self.is_of_lost_kind(target, key) =>
+                {
                     return Some(format!("does not tell that {} {how}", key.join("/")));
                 }
                 None if told.contains(key) && doc.is_kept() => {
@@ -268,6 +294,19 @@ impl Judge {
         let stray = strays
             .map(|(change, key)| format!("tells that {} is {change}, which nobody wants", key.join("/")));
         stray.into_iter().next()
+    }
+
+    /// It is not there, and neither is its kind's CRD, of which that is told: the hub cannot look for objects of a kind
+    /// that the member does not serve, and tells the CRD alone.
+    fn is_of_lost_kind(&self, target: &Target, key: &Key) -> bool {
+        let crd = format!("{}.{}", plural_of(&key[2]), key[1]);
+        let is_lost = |(change, of): &(String, Key)| {
+            change == "Missing"
+                && of[2] == "CustomResourceDefinition"
+                && of[4] == crd
+                && self.index.live(of).is_none()
+        };
+        self.index.live(key).is_none() && target.open.iter().any(is_lost)
     }
 
     /// How what is there differs from what is declared, beside what is left alone.
