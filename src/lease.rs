@@ -89,6 +89,19 @@ pub struct Claim {
     waits: watch::Sender<bool>,
 }
 
+/// The Lease as another process had it when it was read last.
+struct Seen {
+    holder: String,
+    version: String,
+    at: Instant,
+}
+
+impl Seen {
+    fn now(holder: &str, version: &str) -> Self {
+        Self { holder: holder.to_owned(), version: version.to_owned(), at: Instant::now() }
+    }
+}
+
 impl Claim {
     /// A claim by `holder`, which names this process and no other that runs at the same time.
     pub fn new(client: Client, namespace: &str, holder: String, clock: Arc<dyn Clock>) -> Self {
@@ -116,7 +129,7 @@ impl Claim {
 
     /// Waits until the Lease is ours.
     pub async fn acquire(&self) {
-        let mut seen: Option<(String, Instant)> = None;
+        let mut seen: Option<Seen> = None;
         loop {
             let asked = self.tenure.now();
             match self.try_acquire(&mut seen).await {
@@ -174,13 +187,13 @@ impl Claim {
     }
 
     /// How the holder of before has left it, if it is ours now.
-    async fn try_acquire(&self, seen: &mut Option<(String, Instant)>) -> Result<Option<Former>, CallError> {
+    async fn try_acquire(&self, seen: &mut Option<Seen>) -> Result<Option<Former>, CallError> {
         let Some(mut lease) = self.get().await? else {
             // Somebody deleted it: whoever held it may be there still, also where it was never seen.
             if seen.is_none() && self.has_led().await? && !mutants::is(Mutant::LostLeaseIsFree) {
-                *seen = Some((String::new(), Instant::now()));
+                *seen = Some(Seen::now("", ""));
             }
-            let unrenewed = seen.as_ref().map(|(_, at)| at.elapsed());
+            let unrenewed = seen.as_ref().map(|seen| seen.at.elapsed());
             if unrenewed.is_some_and(|unrenewed| unrenewed <= DURATION)
                 && !mutants::is(Mutant::LostLeaseIsFree)
             {
@@ -203,13 +216,16 @@ impl Claim {
                 self.waits.send_replace(true);
                 let version = lease.metadata.resource_version.clone().unwrap_or_default();
                 match seen {
-                    Some((last, at)) if *last == version => match at.elapsed() {
+                    Some(last) if last.version == version => match last.at.elapsed() {
                         unrenewed if unrenewed > DURATION => Former::Silent(unrenewed),
                         _ => return Ok(None),
                     },
                     _ => {
-                        tracing::info!(holder = held, "another process holds the Lease {NAME}; waiting");
-                        *seen = Some((version, Instant::now()));
+                        // It renews every few seconds.
+                        if seen.as_ref().is_none_or(|last| last.holder != held) {
+                            tracing::info!(holder = held, "another process holds the Lease {NAME}; waiting");
+                        }
+                        *seen = Some(Seen::now(held, &version));
                         return Ok(None);
                     }
                 }

@@ -506,6 +506,11 @@ impl Record {
     fn owners(&self) -> BTreeSet<OwnerHash> {
         self.views.iter().map(|view| view.owner.clone()).collect()
     }
+
+    /// Whoever declares it too cannot join it: nothing proves whose it is, a controller owns it, or it is on its way out.
+    fn keeps_out(&self) -> bool {
+        self.terminating || self.controlled || !self.views.iter().any(|view| view.proof)
+    }
 }
 
 /// List items bear no type of their own.

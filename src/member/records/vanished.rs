@@ -43,11 +43,16 @@ impl Vanished {
 }
 
 impl Inner {
-    /// Takes a record away; what is known of an object that somebody wants is kept.
+    /// Takes a record away; what is known of an object that somebody wants is kept. Returns whom it concerns.
     pub(super) fn vanish(&mut self, key: &ObjectKey) -> BTreeSet<OwnerHash> {
         let Some(record) = self.objects.remove(key) else { return BTreeSet::new() };
         self.forget_strays(key);
-        let owners = record.owners();
+        let mut owners = record.owners();
+        if record.keeps_out() {
+            // Who was refused it, or waited for its end, has left no mark on it.
+            let declaring = self.owners.iter().filter(|(_, owner)| owner.desired.objects.contains_key(key));
+            owners.extend(declaring.map(|(owner, _)| owner.clone()));
+        }
         if self.is_wanted(key, &record.views) {
             let Record { uid, views, .. } = *record;
             self.vanished.insert(key.clone(), Vanished { uid, views, told: None, hidden_at: 0 });

@@ -341,11 +341,13 @@ impl Pass<'_> {
             }
         };
         let told = self.target.status.as_ref().and_then(|status| status.reason.as_deref());
+        // The back-off of what was told before says nothing of it. Of several failures only the first is told.
+        let is_news = report.delivery.is_none() && told != Some(reason);
         let is_short = error.is_transient() && error.class != Class::Server;
         let again = match error.class {
             // Once soon: a server may not know yet the schema that came with this very revision.
             Class::InvalidField if told == Some(reason) && self.retries_by_default() => RARELY,
-            _ if is_short => Verdict::Retry(RETRY_MOST),
+            _ if is_short || is_news => Verdict::Retry(RETRY_MOST),
             _ => Verdict::Retry(RETRY_RARELY),
         };
         report.put_off(delivery, again);

@@ -359,6 +359,27 @@ fn what_a_server_says_of_a_wrong_field_is_told_as_that_and_tried_again_every_fiv
     }
 }
 
+/// The first failure of its kind was tried again as rarely as what had failed before it.
+#[test]
+fn what_fails_otherwise_than_before_is_tried_again_soon_however_often_that_had_failed() {
+    scenario(async |world| {
+        let (alice, settings) = delivered(&world, "Correct").await;
+        refuse(&world, Verb::Apply, 403, "Forbidden");
+        world.deliver("shop", &["berlin"], &config_map("settings", "two")).await;
+        world.target_is("shop", "berlin", TargetState::Failed, "Forbidden").await;
+        tokio::time::sleep(Duration::from_secs(1200)).await;
+
+        refuse(&world, Verb::Apply, 503, "ServiceUnavailable");
+        world.reconcile_now("shop", "1").await;
+        world.target_is("shop", "berlin", TargetState::Failed, "ServerError").await;
+        berlin(&world).set_validating_admission(None);
+        tokio::time::sleep(Duration::from_secs(40)).await;
+        assert!(says("two")(&alice.live(&settings).await), "tried again within half a minute");
+        world.ready("shop").await;
+        world.end().await;
+    });
+}
+
 #[test]
 fn a_dropped_object_whose_deletion_a_webhook_refuses_with_404_stays_in_the_inventory() {
     refused(Doing::Dropping, (404, "NotFound"), &Value::Null);

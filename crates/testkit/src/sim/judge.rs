@@ -152,8 +152,21 @@ impl Judge {
     /// Objects of the hub that no inventory knows.
     fn unknown(&self) -> Vec<&Key> {
         let mut unknown = self.index.unknown();
-        unknown.retain(|key| self.index.live(key).is_none_or(|live| !self.foreign.contains(uid(&live))));
+        unknown.retain(|key| {
+            self.index
+                .live(key)
+                .is_none_or(|live| !self.foreign.contains(uid(&live)) && !self.is_past_proof(key, &live))
+        });
         unknown
+    }
+
+    /// People have taken the hub's entries off it, and the inventory that knew its uid away: nothing tells it from what
+    /// others made. Where it is wanted only if there is none, the hub is content with it, and nobody has to do anything.
+    fn is_past_proof(&self, key: &Key, live: &Value) -> bool {
+        let mut wanted = self.index.declared.wanted_since(key).map(|(.., doc)| doc.yields()).peekable();
+        let is_forgotten =
+            self.is_forgetful(&key[0]) && !is_applied(live) && !self.index.holds_uid(uid(live));
+        is_forgotten && wanted.peek().is_some() && wanted.all(|yields| yields)
     }
 
     /// This write has its effect when its life may have ended.

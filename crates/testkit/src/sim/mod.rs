@@ -22,7 +22,7 @@ pub mod life;
 pub mod marks;
 pub mod observer;
 pub mod seams;
-mod sparing;
+pub mod sparing;
 pub mod state;
 mod strike;
 pub mod trouble;

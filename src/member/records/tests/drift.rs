@@ -144,6 +144,28 @@ fn nothing_is_kept_of_objects_that_nobody_wants() {
 }
 
 #[test]
+fn the_end_of_what_others_could_not_join_is_told_to_all_who_declare_it() {
+    let (bank, of_bank) =
+        (OwnerHash::new(&hub(), NAMESPACE, "bank"), TargetKey::new(NAMESPACE, "bank", "berlin"));
+    let changes: [(fn(&mut Value), bool); 4] = [
+        (|_| (), false),
+        (|json| json["metadata"]["managedFields"] = json!([]), true),
+        (|json| json["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z"), true),
+        (|json| json["metadata"]["ownerReferences"] = json!([{"controller": true}]), true),
+    ];
+    for (change, is_told) in changes {
+        let records = applied();
+        records.declare(bank.clone(), 0, of_bank.clone(), desired(), Arc::default());
+        let mut now = live(11, "fast", true).json;
+        change(&mut now);
+        records.fold(&gvk(), now.into(), Source::Watch);
+        let told: BTreeSet<_> = records.fold_gone(&key(), "u1", "12").into_iter().collect();
+        assert!(told.contains(&target()));
+        assert_eq!(told.contains(&of_bank), is_told, "{told:?}");
+    }
+}
+
+#[test]
 fn an_object_with_labels_alone_is_a_stray_until_it_goes_or_is_proved_or_a_controller_has_it() {
     let records = records();
     let copy = |version: u64, change: &dyn Fn(&mut Value)| {

@@ -1,19 +1,31 @@
 //! A fresh world as oracle: what people declare in the end, delivered into a world in which nothing has happened yet, must
 //! come to what the walk has come to. What an earlier declaration left behind shows here, and only here.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 use serde_json::{Value, json};
 use testkit::sim::{
     Shape, World,
     observer::HUB_ID,
+    run,
+    sparing::yielded,
     state::{State, differences},
-    world::{hub_path, member_path},
+    world::{TEAM, hub_path, member_path},
 };
 use tokio::time::sleep;
-use vidra_api::labels::{HUB_LABEL, OWNER_PREFIX};
+use vidra_api::{
+    labels::{HUB_LABEL, OWNER_PREFIX},
+    names::{HubId, OwnerHash},
+};
 
-use super::{Walk, steps::run_deployments};
+use super::{
+    Plan, Walk,
+    model::{manifest, place},
+    steps::run_deployments,
+};
 use crate::scenarios::ready;
 
 /// All is delivered within this.
@@ -52,26 +64,108 @@ impl Walk {
             made["spec"] = spec;
             fresh.create("hub", &hub_path("vidraresources"), made).await;
         }
-        let began = tokio::time::Instant::now();
-        while !self.declared.keys().all(|name| ready(&fresh, name)) {
-            run_deployments(&fresh, || Some(true)).await;
-            sleep(Duration::from_secs(1)).await;
-            if began.elapsed() > DELIVERS_WITHIN {
-                let statuses = self
-                    .declared
-                    .keys()
-                    .map(|name| fresh.resource(name).unwrap_or_default()["status"].clone());
-                return Err(format!(
-                    "a fresh world does not come to rest: {:?}",
-                    statuses.collect::<Vec<_>>()
-                ));
-            }
+        if !self.is_delivered(&fresh).await {
+            let statuses =
+                self.declared.keys().map(|name| fresh.resource(name).unwrap_or_default()["status"].clone());
+            return Err(format!("a fresh world does not come to rest: {:?}", statuses.collect::<Vec<_>>()));
         }
         fresh.settle().await;
         fresh.end_hub().await;
-        let wrong = differences(&owned(&fresh.state()), &owned(&self.world.state()));
+        let (mut wanted, mut found) = (fresh.state(), self.world.state());
+        self.leave_out_yielded(&mut wanted, &mut found);
+        self.leave_out_returned(&wanted, &mut found);
+        let wrong = differences(&owned(&wanted), &owned(&found));
         if wrong.is_empty() { Ok(()) } else { Err(format!("not as in a fresh world:\n{wrong}")) }
     }
+
+    /// Somebody runs the Deployments until all that is declared is delivered in this world; whether that is so in time.
+    async fn is_delivered(&self, world: &World) -> bool {
+        let began = tokio::time::Instant::now();
+        while !self.declared.keys().all(|name| ready(world, name)) {
+            if began.elapsed() > DELIVERS_WITHIN {
+                return false;
+            }
+            run_deployments(world, || Some(true)).await;
+            sleep(Duration::from_secs(1)).await;
+        }
+        true
+    }
+
+    /// Takes replicas that are left to an autoscaler, which the hub need not own, out of both: nobody scales in a fresh world.
+    fn leave_out_yielded(&self, wanted: &mut State, found: &mut State) {
+        for name in self.declared.keys() {
+            let spec = self.world.resource(name).unwrap_or_default()["spec"].clone();
+            for (key, live) in found.iter_mut().filter(|(_, live)| !yielded(&spec, live).is_empty()) {
+                for object in wanted.get_mut(key).into_iter().chain([live]) {
+                    let entries = object["metadata"]["managedFields"].as_array_mut().into_iter().flatten();
+                    for entry in entries.filter(|entry| entry["manager"] == manager(name).as_str()) {
+                        let fields = entry.pointer_mut("/fieldsV1/f:spec").and_then(Value::as_object_mut);
+                        fields.map(|fields| fields.remove("f:replicas"));
+                    }
+                }
+            }
+        }
+    }
+
+    /// Takes off what a restore of the member has brought back of a VidraResource that is not to have it: that is for people to
+    /// remove. From an object that nobody is to have it takes nothing that tells of it.
+    fn leave_out_returned(&self, wanted: &State, found: &mut State) {
+        for (key, name) in &self.returned {
+            let is_to_have = |object: &Value| appliers(object).contains(name);
+            let Some(object) = found.get_mut(key).filter(|_| !wanted.get(key).is_some_and(is_to_have)) else {
+                continue;
+            };
+            if let Some(entries) = object["metadata"]["managedFields"].as_array_mut() {
+                entries.retain(|entry| entry["manager"] != manager(name).as_str());
+            }
+            for field in ["labels", "annotations"] {
+                let marks = object["metadata"][field].as_object_mut();
+                marks.map(|marks| marks.remove(&mark(name)));
+            }
+        }
+    }
+
+    /// A member was restored, and had these before: what it has again of VidraResources that do not declare it was removed
+    /// since the backup, and no inventory knows it.
+    pub(super) fn note_returned(&mut self, member: &str, had: &BTreeSet<(String, String)>) {
+        let mut has = applied(&self.world, member);
+        has.retain(|of| {
+            let (key, name) = of;
+            let object = key.rsplit('/').next().unwrap_or_default();
+            let declares = self.declared.get(name.as_str()).is_some_and(|docs| docs.contains_key(object));
+            !declares && !had.contains(of)
+        });
+        self.returned.append(&mut has);
+    }
+}
+
+/// What a member has, by its key in a state, and a VidraResource that has applied it.
+pub(super) fn applied(world: &World, member: &str) -> BTreeSet<(String, String)> {
+    let (state, within) = (world.state(), format!("{member}/"));
+    let objects = state.iter().filter(|(key, _)| key.starts_with(&within));
+    let mut all = BTreeSet::new();
+    for (key, object) in objects {
+        all.extend(appliers(object).into_iter().map(|name| (key.clone(), name)));
+    }
+    all
+}
+
+/// The VidraResources that have applied it.
+fn appliers(object: &Value) -> Vec<String> {
+    let entries = object["metadata"]["managedFields"].as_array().into_iter().flatten();
+    let managers = entries.filter_map(|entry| entry["manager"].as_str());
+    managers.filter_map(|by| by.strip_prefix(&manager(""))).map(str::to_owned).collect()
+}
+
+/// The label and the annotation of a VidraResource.
+fn mark(name: &str) -> String {
+    let hub = HubId::try_from(HUB_ID).expect("a hub id");
+    OwnerHash::new(&hub, TEAM, name).label_key()
+}
+
+/// The field manager of a VidraResource.
+fn manager(name: &str) -> String {
+    format!("vidra/{HUB_ID}/{TEAM}/{name}")
 }
 
 /// What of members' objects is the hub's: who of its VidraResources owns which fields, and what it has put beside them.
@@ -95,4 +189,53 @@ fn owned(state: &State) -> State {
         json!({"fields": fields, "labels": marks("labels"), "annotations": marks("annotations")})
     };
     delivered.map(|(key, object)| (key.clone(), of(object))).collect()
+}
+
+/// It has taken the replicas from the hub, which owns them in a fresh world.
+#[test]
+fn replicas_that_are_left_to_an_autoscaler_are_no_difference_and_a_persons_are() {
+    let plan = Plan { seed: 0, steps: Vec::new() };
+    run(plan.seed, || async {
+        let mut walk = Walk::new(&plan, false).await;
+        walk.declared.entry("shop").or_default().insert("app", "one");
+        let text = manifest(&walk.declared["shop"]);
+        walk.patch_resource("shop", json!({"manifest": text})).await;
+        assert!(walk.is_delivered(&walk.world).await);
+        let scale = format!("{}/scale", place("app").0);
+        let to = |replicas: u8| json!({"spec": {"replicas": replicas}});
+        walk.world.try_patch_as("kube-controller-manager", "tokyo", &scale, to(4)).await;
+        walk.world.settle().await;
+        assert!(walk.is_delivered(&walk.world).await);
+        walk.world.settle().await;
+        assert_eq!(walk.differs_from_fresh().await, Ok(()));
+        walk.world.end_hub().await;
+        walk.world.try_patch_as("alice", "tokyo", &scale, to(5)).await;
+        let wrong = walk.differs_from_fresh().await.unwrap_err();
+        assert!(wrong.contains("f:replicas"), "{wrong}");
+    });
+}
+
+/// The hub had taken them off, and its inventory is gone: nobody but people can.
+#[test]
+fn marks_that_a_restore_has_brought_back_are_no_difference_and_those_that_stayed_are() {
+    let plan = Plan { seed: 0, steps: Vec::new() };
+    run(plan.seed, || async {
+        let mut walk = Walk::new(&plan, false).await;
+        assert!(walk.is_delivered(&walk.world).await);
+        walk.world.settle().await;
+        // The first only makes the backup.
+        walk.restore("tokyo").await;
+        walk.declared.remove("bank");
+        walk.world.try_delete("hub", &format!("{}/bank", hub_path("vidraresources"))).await;
+        let is_gone = || walk.world.resource("bank").is_none();
+        walk.world.until("the bank has gone", DELIVERS_WITHIN, is_gone).await;
+        walk.restore("tokyo").await;
+        // People find it by its label.
+        walk.world.try_delete("tokyo", &place("c").0).await;
+        walk.world.settle().await;
+        assert_eq!(walk.differs_from_fresh().await, Ok(()));
+        walk.returned.clear();
+        let wrong = walk.differs_from_fresh().await.unwrap_err();
+        assert!(wrong.contains("/configmaps/shop/s .labels"), "{wrong}");
+    });
 }

@@ -51,6 +51,8 @@ struct Walk {
     values: usize,
     /// A member was put back to what it was: what it has from then that nobody wants is for people to remove.
     restored: bool,
+    /// What that has brought back of VidraResources that did not declare it, by its key in a state.
+    returned: BTreeSet<(String, String)>,
     /// From now on nothing that is gone stays so.
     corrects: bool,
     told: bool,
@@ -82,6 +84,7 @@ impl Walk {
             backups,
             values: 0,
             restored: false,
+            returned: BTreeSet::new(),
             corrects: false,
             told,
         }

@@ -11,6 +11,7 @@ use vidra_api::labels::HUB_LABEL;
 
 use super::{
     Walk, bank,
+    fresh::applied,
     model::{SLOTS, declaring, manifest, place},
 };
 
@@ -250,14 +251,16 @@ impl Walk {
 
     /// A member is put back to what it was. The hub's watches go on from revisions that are not there yet, and
     /// show nothing: a list has to bring the truth.
-    async fn restore(&mut self, member: &'static str) {
+    pub(super) async fn restore(&mut self, member: &'static str) {
         let now = self.world.cluster(member).backup();
         let Some(before) = self.backups.insert(member, now) else { return };
         self.tell("restored");
         self.restored = true;
         self.world.observer.excuse_unknown(member);
         self.world.observer.cloud(member, Duration::ZERO);
+        let had = applied(&self.world, member);
         self.world.observer.restore(member, &before);
+        self.note_returned(member, &had);
         sleep(Duration::from_secs(2)).await;
         self.world.observer.enlighten();
     }
