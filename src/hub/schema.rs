@@ -33,6 +33,16 @@ pub enum SchemaError {
         /// What it says of its schema.
         has: String,
     },
+    /// A CRD lacks a field of this version.
+    #[error(
+        "SchemaTooOld: the CustomResourceDefinition {crd} has no field {field}, whatever its annotation {SCHEMA_ANNOTATION} says: what this vidra-hub writes there would be lost. Update the CRDs: kubectl apply --server-side --force-conflicts -f crds/ of this version, or helm upgrade with the value crds.install=true"
+    )]
+    Lacks {
+        /// The CRD's name.
+        crd: String,
+        /// Its path.
+        field: String,
+    },
     /// A CRD cannot be read.
     #[error("cannot read the CustomResourceDefinition {crd}: {source}; try again when the hub's API answers")]
     Call {
@@ -49,7 +59,7 @@ pub enum SchemaError {
 /// # Errors
 /// One is too old, or the API server does not answer.
 pub async fn check(client: &Client) -> Result<(), SchemaError> {
-    let api: Api<CustomResourceDefinition> = Api::all(client.clone());
+    let (api, all): (Api<CustomResourceDefinition>, _) = (Api::all(client.clone()), crds::all());
     for kind in KINDS {
         let crd = format!("{kind}.{}", vidra_api::GROUP);
         let read = match api.get(&crd).await.map_err(CallError::from) {
@@ -73,13 +83,10 @@ pub async fn check(client: &Client) -> Result<(), SchemaError> {
             };
             return Err(SchemaError::TooOld { crd, has });
         }
-        let written = crds::all().into_iter().find(|written| written.name_any() == crd);
-        let field = written.and_then(|written| lacks(&written, &read));
+        let field =
+            all.iter().find(|written| written.name_any() == crd).and_then(|written| lacks(written, &read));
         if let Some(field) = field.filter(|_| !mutants::is(Mutant::AnySchema)) {
-            return Err(SchemaError::TooOld {
-                crd,
-                has: format!("no field {field}, whatever its annotation says"),
-            });
+            return Err(SchemaError::Lacks { crd, field });
         }
     }
     Ok(())
@@ -98,29 +105,30 @@ fn lacks(written: &CustomResourceDefinition, read: &CustomResourceDefinition) ->
     })
 }
 
+/// What the schema keeps whole may hold anything, and what it knows by name is looked into all the same.
 fn missing(written: &JSONSchemaProps, read: &JSONSchemaProps, path: &str) -> Option<String> {
-    if read.x_kubernetes_preserve_unknown_fields == Some(true) {
-        return None;
-    }
-    let properties = |schema: &JSONSchemaProps| schema.properties.clone().unwrap_or_default();
-    let known = properties(read);
-    let field = properties(written).into_iter().find_map(|(name, written)| {
+    let keeps_all = read.x_kubernetes_preserve_unknown_fields == Some(true);
+    let lost = |path: String| (!keeps_all).then_some(path);
+    let known = read.properties.as_ref();
+    let field = written.properties.iter().flatten().find_map(|(name, written)| {
         let path = format!("{path}.{name}");
-        match known.get(&name) {
-            Some(read) => missing(&written, read, &path),
-            None => Some(path),
+        match known.and_then(|known| known.get(name)) {
+            Some(read) => missing(written, read, &path),
+            None => lost(path),
         }
     });
     let items = || match (&written.items, &read.items) {
         (Some(JSONSchemaPropsOrArray::Schema(written)), Some(JSONSchemaPropsOrArray::Schema(read))) => {
             missing(written, read, &format!("{path}[]"))
         }
+        (Some(_), None) => lost(format!("{path}[]")),
         _ => None,
     };
     let values = || match (&written.additional_properties, &read.additional_properties) {
         (Some(JSONSchemaPropsOrBool::Schema(written)), Some(JSONSchemaPropsOrBool::Schema(read))) => {
             missing(written, read, &format!("{path}.*"))
         }
+        (Some(_), None | Some(JSONSchemaPropsOrBool::Bool(false))) => lost(format!("{path}.*")),
         _ => None,
     };
     field.or_else(items).or_else(values)
@@ -158,6 +166,13 @@ mod tests {
             take(&mut all["spec"]["properties"]["targets"]["items"]["properties"], "namespace");
         };
         assert_eq!(without(&of_targets), Some(".spec.targets[].namespace".to_owned()));
+        let of_labels = |all: &mut serde_json::Value| {
+            let selector =
+                &mut all["spec"]["properties"]["targets"]["items"]["properties"]["clusterSelector"];
+            take(&mut selector["properties"]["matchLabels"], "additionalProperties");
+        };
+        let selector = ".spec.targets[].clusterSelector.matchLabels.*";
+        assert_eq!(without(&of_labels), Some(selector.to_owned()));
         let mut more = serde_json::to_value(&written).unwrap();
         let properties = &mut more["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"];
         properties["spec"]["properties"]["later"] = serde_json::json!({"type": "string"});

@@ -308,6 +308,7 @@ fn quoted(page: &str) -> String {
     const MOST: usize = 200;
     let lower = page.to_ascii_lowercase();
     let (start, end) = match lower.find('<') {
+        Some(at) if !lower.trim_start().starts_with('<') => (0, at),
         None => (0, page.len()),
         Some(_) => {
             let title = lower.find("<title>").map_or(0..0, |at| at + 7..page.len());
@@ -512,6 +513,7 @@ mod tests {
             ("<p>Authorization: Bearer s3cr3t</p>", ""),
             ("<title>GET / authorization: s3cr3t</title>", ": GET /"),
             ("upstream connect error", ": upstream connect error"),
+            ("dial tcp: <nil>", ": dial tcp:"),
             ("bad gateway; request was: GET / BEARER s3cr3t", ": bad gateway; request was: GET /"),
             ("Cookie: s3cr3t", ""),
             ("", ""),

@@ -397,6 +397,7 @@ impl Records {
                 let is_newer = |view: &&View| applied.is_some() && view.applied != applied;
                 let was = view.filter(|view| !is_newer(view)).and_then(|view| view.base.known());
                 let stale = view.is_some_and(|view| matches!(view.base, Base::Stale));
+                let apart = view.is_some_and(|view| matches!(view.base, Base::Apart { .. }));
                 let base = match (entry, was) {
                     (Some(set), _) if source == Source::Answer(&owner) => Base::known_now(&seen, set, body),
                     (None, was) => Base::Lost { was: was.map(|(set, values, _)| (set, values)) },
@@ -416,8 +417,8 @@ impl Records {
                             || (entry != set && self.is_filled(&seen, body, known))
                             || disturbed(&entry);
                         match !drifted && set.is_lost_to(&entry, others()) {
-                            // Of this version a dry run has told so already.
-                            true if same_version => Base::Apart { set, values },
+                            // Of these values a dry run has told so already.
+                            true if same_version || apart => Base::Apart { set, values },
                             true => Base::Stale,
                             false => Base::Known { set, values, drifted },
                         }

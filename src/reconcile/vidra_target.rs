@@ -275,8 +275,10 @@ impl Pass<'_> {
             );
             let rests = Delivery::Suspended { message };
             self.conclude(rests, &Desired::default(), None, &Report::default()).await?;
+            // Nothing tells when the same end is asked for again: the VidraTarget stays as it is.
+            return Ok(Verdict::Done(Some(RETRY_MOST)));
         }
-        // Nothing tells when it is held, or when the same end is asked for again: the VidraTarget stays as it is.
+        // Nor when it is held.
         Ok(Verdict::Retry(RETRY_MOST))
     }
 

@@ -70,7 +70,7 @@ impl Actor<'_> {
         let api = self.api(key, resource);
         let Some(live) = self.get(&api, key).await? else {
             self.forget_record(key, uid);
-            return Ok(self.gone(key));
+            return Ok(self.gone_or_landing(key));
         };
         let held = !uid.is_empty() && live.uid() == uid;
         let ours = match standing(&live.json, self.owner) {
@@ -84,7 +84,7 @@ impl Actor<'_> {
         };
         if !ours {
             tracing::info!(cluster = %self.session.cluster, object = %key, "left alone: it is not provably ours");
-            return Ok(Outcome::Gone);
+            return Ok(self.gone_or_landing(key));
         }
         self.part(&api, &gvk, key, live, parting).await
     }
@@ -146,15 +146,16 @@ impl Actor<'_> {
             Deletion::Going => Ok(Outcome::Removing),
             Deletion::Done => {
                 self.forget_record(key, live.uid());
-                Ok(self.gone(key))
+                Ok(self.gone_or_landing(key))
             }
-            Deletion::WasGone => Ok(self.gone(key)),
+            Deletion::WasGone => Ok(self.gone_or_landing(key)),
         }
     }
 
-    /// It is not there any more, or was deleted just now. A call of before that makes it, and was not answered, finds
-    /// its name free from now on: until that cannot land any more the inventory alone tells that what it makes is to go.
-    fn gone(&self, key: &ObjectKey) -> Outcome {
+    /// It is not there any more, was deleted just now, or is somebody else's. A call of before that makes it, and was not
+    /// answered, finds its name free once it is: until that cannot land any more the inventory alone tells that what it makes
+    /// is to go.
+    fn gone_or_landing(&self, key: &ObjectKey) -> Outcome {
         match self.session.may_land(&self.owner.hash, key) {
             true => Outcome::Unsettled {
                 why: "a call that makes it was not answered, and it may still come".to_owned(),
@@ -202,7 +203,7 @@ impl Actor<'_> {
     /// none is asked about a read.
     async fn gone_or(&self, api: &Api<Live>, key: &ObjectKey, error: CallError) -> Step {
         match self.is_gone(&error, key) && self.get(api, key).await?.is_none() {
-            true => Ok(self.gone(key)),
+            true => Ok(self.gone_or_landing(key)),
             false => Err(error),
         }
     }

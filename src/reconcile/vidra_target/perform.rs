@@ -85,11 +85,14 @@ impl Report {
         self.look_again(verdict);
     }
 
-    /// The first that asks decides, but what is tried rarely puts off nothing else.
+    /// The first that asks decides, but what is tried rarely puts off nothing else, and of failures the one that is tried
+    /// again soonest counts.
     pub(super) fn look_again(&mut self, verdict: Verdict) {
-        if self.verdict.is_none_or(|held| held == RARELY) {
-            self.verdict = Some(verdict);
-        }
+        self.verdict = Some(match (self.verdict, verdict) {
+            (None | Some(RARELY), verdict) => verdict,
+            (Some(Verdict::Retry(held)), Verdict::Retry(most)) => Verdict::Retry(held.min(most)),
+            (Some(held), _) => held,
+        });
     }
 }
 
@@ -437,9 +440,15 @@ mod tests {
     #[test]
     fn what_is_tried_rarely_puts_off_nothing_else() {
         let (soon, later) = (Verdict::Retry(RETRY_MOST), Verdict::Done(Some(LOOK_AGAIN)));
-        for (asked, decided) in
-            [(vec![RARELY], RARELY), (vec![RARELY, soon, later], soon), (vec![later, soon, RARELY], later)]
-        {
+        let rarely = Verdict::Retry(RETRY_RARELY);
+        for (asked, decided) in [
+            (vec![RARELY], RARELY),
+            (vec![RARELY, soon, later], soon),
+            (vec![later, soon, RARELY], later),
+            (vec![rarely, soon], soon),
+            (vec![soon, rarely], soon),
+            (vec![rarely, later, RARELY], rarely),
+        ] {
             let mut report = Report::default();
             asked.iter().for_each(|verdict| report.look_again(*verdict));
             assert_eq!(report.verdict, Some(decided), "{asked:?}");

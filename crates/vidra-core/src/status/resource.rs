@@ -158,14 +158,22 @@ fn summary(facts: &ResourceFacts<'_>) -> Summary {
     summary
 }
 
-/// Whether nothing new is delivered of a VidraResource as it is declared now: it is suspended, or will not move without a
-/// person, as its status says.
+/// The reason where targets failed.
+const TARGETS_FAILED: &str = "TargetsFailed";
+
+/// Whether nothing new is delivered of a VidraResource as it is declared now: it is suspended, or has a problem of its own
+/// that a person is to solve, as its status says. A target that stalls it holds no other.
 pub fn is_held(resource: &VidraResource) -> bool {
-    let status = resource.status.as_ref();
-    resource.spec.suspend
-        || status.and_then(|status| find(&status.conditions, STALLED)).is_some_and(|stalled| {
-            stalled.status == "True" && stalled.observed_generation == resource.metadata.generation
-        })
+    let condition = |kind| find(&resource.status.as_ref()?.conditions, kind);
+    let has_problem = || {
+        let (Some(stalled), Some(ready)) = (condition(STALLED), condition(READY)) else { return false };
+        stalled.status == "True"
+            && stalled.observed_generation == resource.metadata.generation
+            && ready.status == "False"
+            && ready.reason == stalled.reason
+            && stalled.reason != TARGETS_FAILED
+    };
+    resource.spec.suspend || has_problem()
 }
 
 fn readiness(facts: &ResourceFacts<'_>, summary: &Summary) -> (bool, &'static str, String) {
@@ -187,7 +195,7 @@ fn readiness(facts: &ResourceFacts<'_>, summary: &Summary) -> (bool, &'static st
         format!("{count} of {} targets {what}{}", summary.targets, after_colon(first_message(facts, state)))
     };
     if summary.failed > 0 {
-        return (false, "TargetsFailed", of(summary.failed, "failed", TargetState::Failed));
+        return (false, TARGETS_FAILED, of(summary.failed, "failed", TargetState::Failed));
     }
     if summary.unknown > 0 {
         return (false, "MembersUnreachable", of(summary.unknown, "cannot be reached", TargetState::Unknown));
@@ -236,7 +244,7 @@ fn stalled(facts: &ResourceFacts<'_>) -> Option<(&'static str, String)> {
     let reason = match stall.reason.as_str() {
         "RemovalHeld" => "RemovalHeld",
         CONTENTION => CONTENTION,
-        _ => "TargetsFailed",
+        _ => TARGETS_FAILED,
     };
     Some((reason, format!("{}: {}", target.cluster, stall.message)))
 }
@@ -473,18 +481,27 @@ mod tests {
 
     #[test]
     fn what_is_suspended_or_stalled_as_it_is_declared_now_is_held() {
-        let held = |suspend: bool, stalled: Option<(bool, i64)>| {
+        let told = |suspend: bool, stalled: Option<(bool, i64)>, reason: &str, ready: &str| {
             let spec = VidraResourceSpec { suspend, ..VidraResourceSpec::default() };
             let mut resource = VidraResource::new("shop", spec);
             resource.metadata.generation = Some(2);
             resource.status = stalled.map(|(is, generation)| {
                 let mut status = VidraResourceStatus::default();
-                let (conditions, now) = (&mut status.conditions, Time(Timestamp::UNIX_EPOCH));
-                set_condition(conditions, STALLED, is, "ManifestInvalid", "why", Some(generation), now);
+                let now = Time(Timestamp::UNIX_EPOCH);
+                for (kind, is, reason) in [(STALLED, is, reason), (READY, false, ready)] {
+                    let conditions = &mut status.conditions;
+                    set_condition(conditions, kind, is, reason, "why", Some(generation), now.clone());
+                }
                 status
             });
             is_held(&resource)
         };
+        let held = |suspend: bool, stalled: Option<(bool, i64)>| {
+            told(suspend, stalled, "ManifestInvalid", "ManifestInvalid")
+        };
+        for (stalled, ready) in [("TargetsFailed", "TargetsFailed"), ("RemovalHeld", "TargetsFailed")] {
+            assert!(!told(false, Some((true, 2)), stalled, ready), "a target of it is {stalled}");
+        }
         assert!(held(true, None) && held(true, Some((false, 2))) && held(false, Some((true, 2))));
         assert!(!held(false, None) && !held(false, Some((false, 2))));
         assert!(!held(false, Some((true, 1))), "that was said of an earlier declaration");

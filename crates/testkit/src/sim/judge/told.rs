@@ -20,7 +20,7 @@ use crate::sim::{
 /// What needs a person, as far as the hub knows, is tried again within this.
 const RETRIES_WITHIN: Duration = Duration::from_secs(310);
 
-/// Reasons of calls that are tried again within half a minute, and by now have gone through.
+/// Reasons of calls that pass: the first such failure is tried again within half a minute, and by now has gone through.
 const PASSES: [&str; 13] = [
     "NoAnswer",
     "ListFailed",
