@@ -5,11 +5,12 @@ use std::{
     collections::BTreeMap,
     env,
     path::{Path, PathBuf},
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use serde_json::{Value, json};
 use testkit::world::{Access, At};
+use tokio::time::Instant;
 
 use crate::machine::{Hub, Machine, config_maps, until};
 
@@ -159,6 +160,7 @@ impl Fleet<'_> {
     }
 
     /// It comes to rest with all objects there as they were, and so many of each member written at most.
+    #[allow(clippy::print_stderr, reason = "the figures are for people")]
     fn is_same(
         &self,
         what: &str,
@@ -181,6 +183,7 @@ impl Fleet<'_> {
     }
 
     /// The process has the Lease, and rests.
+    #[allow(clippy::print_stderr, reason = "the figures are for people")]
     fn takes_over(
         &self,
         what: &str,

@@ -147,7 +147,8 @@ fn nothing_is_kept_of_objects_that_nobody_wants() {
 fn the_end_of_what_others_could_not_join_is_told_to_all_who_declare_it() {
     let (bank, of_bank) =
         (OwnerHash::new(&hub(), NAMESPACE, "bank"), TargetKey::new(NAMESPACE, "bank", "berlin"));
-    let changes: [(fn(&mut Value), bool); 4] = [
+    type Change = fn(&mut Value);
+    let changes: [(Change, bool); 4] = [
         (|_| (), false),
         (|json| json["metadata"]["managedFields"] = json!([]), true),
         (|json| json["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z"), true),
