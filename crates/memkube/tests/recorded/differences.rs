@@ -104,10 +104,11 @@ static OLDER: [Older; 1] = [Older {
     why: "A write of a custom resource's status owns the labels and annotations that it has, though they are not taken.",
     since: 36,
     newer: |mut answer| {
-        if let Some(items) = answer["object"]["items"].as_array_mut() {
+        // Indexing would make what is not there.
+        if let Some(items) = answer.pointer_mut("/object/items").and_then(Value::as_array_mut) {
             items.iter_mut().for_each(status_owns_no_metadata);
-        } else {
-            status_owns_no_metadata(&mut answer["object"]);
+        } else if let Some(object) = answer.get_mut("object") {
+            status_owns_no_metadata(object);
         }
         answer
     },
