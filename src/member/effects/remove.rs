@@ -195,15 +195,25 @@ impl Actor<'_> {
                 Err(CallError { class: Class::Server, message })
             }
             Ok(_) => Ok(Deletion::Done),
-            Err(error) => self.gone_or(api, key, error).await.map(|_| Deletion::WasGone),
+            Err(error) => self.must_be_gone(api, key, error).await.map(|()| Deletion::WasGone),
         }
     }
 
-    /// Gone, if the member says so and a read agrees: a webhook may say so too, of an object that it does not know yet, and
-    /// none is asked about a read.
+    /// What becomes of an object whose change the member refused with this error.
     async fn gone_or(&self, api: &Api<Live>, key: &ObjectKey, error: CallError) -> Step {
+        self.must_be_gone(api, key, error).await.map(|()| self.gone_or_landing(key))
+    }
+
+    /// The error, unless it says that the object is gone and a read agrees: a webhook may say so too, of an object that it
+    /// does not know yet, and none is asked about a read.
+    async fn must_be_gone(
+        &self,
+        api: &Api<Live>,
+        key: &ObjectKey,
+        error: CallError,
+    ) -> Result<(), CallError> {
         match self.is_gone(&error, key) && self.get(api, key).await?.is_none() {
-            true => Ok(self.gone_or_landing(key)),
+            true => Ok(()),
             false => Err(error),
         }
     }

@@ -79,13 +79,14 @@ impl FieldSet {
 
     /// Whether something that is owned here, and no more in what the entry has become, is owned by one of these: it would
     /// go with that one.
-    pub fn is_lost_to(
-        &self,
-        now: &FieldSet,
-        mut others: impl Iterator<Item = impl Borrow<FieldSet>>,
-    ) -> bool {
+    pub fn is_lost_to(&self, now: &FieldSet, others: impl Iterator<Item = impl Borrow<FieldSet>>) -> bool {
+        // Asked at each event; most objects have one owner, or the entry is as it was.
+        let mut others = others.peekable();
+        if others.peek().is_none() || self == now {
+            return false;
+        }
         let lost = self.lost_in(now);
-        !lost.is_empty() && others.any(|other| lost.iter().any(|path| other.borrow().holds(path)))
+        others.any(|other| lost.iter().any(|path| other.borrow().holds(path)))
     }
 
     fn minus(&self, other: Option<&Node>) -> Vec<Path> {

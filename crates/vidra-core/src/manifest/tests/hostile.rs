@@ -7,65 +7,13 @@ use proptest::{
 };
 
 use super::*;
-use crate::{hostile::meddled, object::ObjectKey, weight};
+use crate::{
+    hostile::{YAML, meddled},
+    object::ObjectKey,
+    weight,
+};
 
-const PIECES: &[&str] = &[
-    "\n",
-    "\n  ",
-    " ",
-    "\t",
-    "- ",
-    ": ",
-    ":",
-    ",",
-    "[",
-    "]",
-    "{",
-    "}",
-    "\"",
-    "'",
-    "#",
-    "|",
-    ">-\n",
-    "|+2\n",
-    "&a ",
-    "*a",
-    "*b",
-    "!!str ",
-    "!!binary ",
-    "!!int ",
-    "!x ",
-    "<<: *a\n",
-    "<<: [*a, *b]\n",
-    "\"<<\": ",
-    "? ",
-    "---\n",
-    "--- #\n",
-    "--- x\n",
-    "...\n",
-    "%YAML 1.2\n",
-    "null",
-    "~",
-    "0x1F",
-    "1e400",
-    "-0",
-    "1_0",
-    "yEs",
-    ".inf",
-    "\\",
-    "\\u0041",
-    "\\\n",
-    "\u{feff}",
-    "\u{85}",
-    "\u{2028}",
-    "\r",
-    "\0",
-    "/",
-    "😀",
-    "kind: List\n",
-    "items: ",
-    "namespace: b\n",
-];
+const PIECES: &[&[&str]] = &[YAML, &["kind: List\n", "items: ", "namespace: b\n"]];
 
 const TEXTS: &[&str] = &[
     "# c\n---\napiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: a\n  labels: &a {app: x, \"1\": 'y'}\ndata: &b\n  <<: *a\n  k: |\n    v\n   \

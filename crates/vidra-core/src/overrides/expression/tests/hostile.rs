@@ -215,7 +215,7 @@ fn size(value: &Value) -> usize {
 proptest! {
     #[test]
     fn what_an_expression_gives_is_bounded_and_a_function_of_what_it_says_it_uses(
-        text in prop_oneof![3 => grown(), 1 => meddled(select(TEXTS).prop_map(str::to_owned), PIECES, 3)],
+        text in prop_oneof![3 => grown(), 1 => meddled(select(TEXTS).prop_map(str::to_owned), &[PIECES], 3)],
     ) {
         let Ok(expression) = Expression::compile(&text) else { return Ok(()) };
         let labels = map(&[("region", "eu"), ("n", "3"), ("k", "k")]);
