@@ -416,6 +416,8 @@ fn of_process() -> Option<Mutant> {
 #[cfg(debug_assertions)]
 thread_local! {
     static CHOSEN: Cell<Option<Mutant>> = Cell::new(of_process());
+    /// One bit each, with room for twice as many as there are.
+    static ASKED: Cell<[u64; 4]> = const { Cell::new([0; 4]) };
 }
 
 /// From now on a hub on this thread makes this mistake, or with `None` none.
@@ -427,7 +429,20 @@ pub fn choose(mutant: Option<Mutant>) {
 /// Is this the mistake to be made?
 #[cfg(debug_assertions)]
 pub fn is(mutant: Mutant) -> bool {
+    let at = mutant as usize;
+    let mut asked = ASKED.get();
+    asked[at / 64] |= 1 << (at % 64);
+    ASKED.set(asked);
     CHOSEN.get() == Some(mutant)
+}
+
+/// The mistakes that code on this thread could have made since this was asked last: where none was asked about, choosing it
+/// changes nothing.
+#[cfg(debug_assertions)]
+pub fn asked() -> Vec<Mutant> {
+    let asked = ASKED.take();
+    let all = Mutant::ALL.into_iter().chain(Mutant::GUARDS);
+    all.filter(|mutant| asked[*mutant as usize / 64] & (1 << (*mutant as usize % 64)) != 0).collect()
 }
 
 /// Never.

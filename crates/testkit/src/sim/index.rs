@@ -292,6 +292,13 @@ impl Index {
         self.inventories.values().any(|(_, uids)| uids.iter().any(|held| held == uid))
     }
 
+    /// Does an inventory hold this uid that is not this target's?
+    pub fn is_held_beside(&self, target: &str, uid: &str) -> bool {
+        let is_its = |name: &str| name.rsplit_once('.').is_some_and(|(of, _)| of == target);
+        let mut others = self.inventories.iter().filter(|(name, _)| !is_its(name));
+        others.any(|(_, (_, uids))| uids.iter().any(|held| held == uid))
+    }
+
     /// The targets in whose inventories an object is.
     pub fn holders(&self, key: &Key) -> Vec<String> {
         let holding = self.inventories.iter().filter(|(_, (keys, _))| keys.contains(key));

@@ -14,7 +14,10 @@ use std::{
 use memkube::{Call, Changed, Verb};
 use serde_json::Value;
 use tokio::time::Instant;
-use vidra_api::labels::{HUB_LABEL, PRUNE};
+use vidra_api::{
+    labels::{HUB_LABEL, PRUNE},
+    names::target_name,
+};
 
 use self::clouds::{Clouds, HUB};
 use super::{
@@ -414,12 +417,30 @@ impl Judge {
         })
     }
 
-    /// It is not brought to what is declared before its marks are back, which another resource is to bring that only
-    /// tells that they are lost.
+    /// A resource's target says that others made this: nothing of the hub is on it any more, and that it is the hub's only
+    /// the inventory of another target knows.
+    fn is_bare(&self, resource: &str, key: &Key) -> bool {
+        let name = target_name(resource, &key[0]);
+        let says = self.index.targets.get(&name).is_some_and(|target| target.reason == "AlreadyExists");
+        says && self.index.live(key).is_some_and(|live| {
+            live["metadata"]["labels"][HUB_LABEL].is_null()
+                && !is_applied(&live)
+                && self.index.is_held_beside(&name, uid(&live))
+        })
+    }
+
+    /// It is not brought to what is declared before its marks are back, which another resource is to bring that leaves
+    /// it without them.
     fn waits_for_marks(&self, resource: &str, key: &Key, now: Instant) -> bool {
         let is_left = |by: &str, doc: &Doc| by != resource && self.is_left(by, key, doc, now);
-        self.is_unproved(resource, key)
+        (self.is_unproved(resource, key) || self.is_bare(resource, key))
             && self.index.declared.wanted().any(|(of, by, doc)| of == key && is_left(by, doc))
+    }
+
+    /// Something that a resource declares waits so for its marks.
+    pub fn waits_for_any_marks(&self, resource: &str, now: Instant) -> bool {
+        let mut wanted = self.index.declared.wanted().filter(|(_, by, _)| *by == resource);
+        wanted.any(|(key, ..)| self.waits_for_marks(resource, key, now))
     }
 
     /// Wanted places at which something stands that the hub may not touch, or cannot prove its own; after a restore also what came back,

@@ -386,6 +386,12 @@ impl Observer {
         self.state.lock().judge.misreports()
     }
 
+    /// Something that a VidraResource declares it may not join before its marks are back, and another VidraResource leaves
+    /// it without them.
+    pub fn waits_for_marks(&self, resource: &str) -> bool {
+        self.state.lock().judge.waits_for_any_marks(resource, Instant::now())
+    }
+
     /// Where the hub is to put something and may not: what stands there is people's, or was let go. After a
     /// restore also what came back and is not wanted; and what the hub says it cannot prove its own, once that lasts.
     pub fn in_the_way(&self, restored: bool, lasts: bool) -> Vec<Key> {

@@ -9,6 +9,7 @@ use testkit::sim::{
         Shape, TARGET_NAMESPACE, TEAM, config_map, config_maps, document, hub_path, member_path, resource,
     },
 };
+use vidra_api::labels::HUB_LABEL;
 
 use crate::scenarios::{has, manifest, ready, shop};
 
@@ -95,6 +96,38 @@ fn what_nobody_can_prove_his_own_is_made_when_it_is_gone_by_another_that_declare
         world.delete("tokyo", &config_map("a")).await;
         world.until("it is made", SOON, || ready(&world, "bank")).await;
         has(&world, "tokyo", "a", "one");
+        ended(world).await;
+    });
+}
+
+/// The walk took it for what others made, and nobody was to clear that away, for an inventory knew it.
+#[test]
+fn what_has_lost_every_mark_is_joined_when_the_one_that_knows_it_brings_them_back() {
+    run(44, || async {
+        let world = World::new(Shape::new(44)).await;
+        delivered(&world, &manifest("one", "one")).await;
+        world.patch("hub", &shop(), json!({"spec": {"drift": {"policy": "Ignore"}}})).await;
+        world.settle().await;
+        world.patch("tokyo", &config_map("a"), json!({"metadata": {"managedFields": [{}]}})).await;
+        let bare = json!({"metadata": {"labels": {HUB_LABEL: null}}, "data": {"key": "mine"}});
+        world.patch("tokyo", &config_map("a"), bare).await;
+        world.settle().await;
+        assert!(!world.observer.waits_for_marks("bank"), "it is not there yet");
+        world.create("hub", &hub_path("vidraresources"), resource("bank", &document("a", "one"))).await;
+        let refused =
+            || world.target("bank", "tokyo").unwrap_or_default()["status"]["reason"] == "AlreadyExists";
+        world.until("it is refused", SOON, refused).await;
+        world.settle().await;
+        has(&world, "tokyo", "a", "mine");
+        assert!(world.observer.waits_for_marks("bank"), "the shop leaves it so");
+        assert_eq!(world.observer.differs(), [""; 0]);
+        assert_eq!(world.observer.misreports(), [""; 0]);
+        world.patch("hub", &shop(), json!({"spec": {"drift": {"policy": "Correct"}}})).await;
+        let is_back = || world.data("tokyo", "a") == Some(json!({"key": "one"}));
+        world.until("the shop brings its marks back", A_LOOK, is_back).await;
+        assert!(!world.observer.waits_for_marks("bank"), "nothing is in its way any more");
+        // It tries again after a while, whether anything tells it or not.
+        world.until("it is joined", Duration::from_secs(330), || ready(&world, "bank")).await;
         ended(world).await;
     });
 }
@@ -299,6 +332,45 @@ fn what_is_made_where_there_is_none_and_lost_its_entry_and_its_inventory_counts_
         world.until("the rest is found again", A_LOOK, found).await;
         tokio::time::sleep(A_LOOK * 2).await;
         has(&world, "tokyo", "c", "one");
+        ended(world).await;
+    });
+}
+
+/// The judge wanted it told that they had been delivered: only the inventory that was lost knew that, and they wait for a
+/// wave in which something is refused.
+#[test]
+fn what_only_a_lost_inventory_knew_is_not_told_while_it_waits_for_what_is_refused() {
+    run(43, || async {
+        let world = World::new(Shape::new(43)).await;
+        let first = document("b", "one")
+            .replace("metadata: {name: b}", "metadata: {name: b, annotations: {vidra.dev/wave: \"-1\"}}");
+        let text = first + &document("c", "one") + &document("s", "one");
+        world.create("hub", &hub_path("vidraresources"), resource("bank", &document("s", "one"))).await;
+        delivered(&world, &text).await;
+        world.patch("hub", &shop(), json!({"spec": {"drift": {"policy": "Report"}}})).await;
+        world.settle().await;
+        // The bank puts its marks on what it shares again, and the shop does not.
+        for name in ["b", "s"] {
+            world.patch("berlin", &config_map(name), json!({"metadata": {"managedFields": [{}]}})).await;
+        }
+        world.delete("berlin", &config_map("c")).await;
+        world.settle().await;
+        assert_eq!(world.observer.misreports(), [""; 0], "its inventory knows what is lost and what is gone");
+        world.observer.excuse_unknown("berlin");
+        let inventory = format!("{}/shop.berlin.0", hub_path("vidrainventories"));
+        world.patch("hub", &inventory, json!({"metadata": {"finalizers": null}})).await;
+        world.delete("hub", &inventory).await;
+        let refused = || world.target("shop", "berlin").unwrap_or_default()["status"]["reason"] == "NotOurs";
+        world.until("nothing proves the first its own", A_LOOK, refused).await;
+        world.settle().await;
+        assert_eq!(world.data("berlin", "c"), None, "it waits");
+        assert_eq!(world.observer.misreports(), [""; 0]);
+        world.delete("berlin", &config_map("b")).await;
+        world.until("all is as what was never delivered", A_LOOK, || ready(&world, "shop")).await;
+        has(&world, "berlin", "b", "one");
+        has(&world, "berlin", "c", "one");
+        world.settle().await;
+        assert_eq!(world.observer.misreports(), [""; 0]);
         ended(world).await;
     });
 }

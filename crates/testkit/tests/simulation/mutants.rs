@@ -1,10 +1,7 @@
 //! Mistakes put into the hub on purpose: the simulation must notice each, or it says nothing of a hub that it
 //! lets pass. What kills a mutant is tried in the same way on the hub as it is, which must survive it.
 
-use std::{
-    collections::BTreeSet,
-    sync::atomic::{AtomicU64, Ordering},
-};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 
@@ -74,32 +71,47 @@ fn every_mutant_is_noticed_and_the_hub_passes_what_kills_it() {
     }
 }
 
-/// `cargo xtask simulate --mutants`: in how many of VIDRA_SIM_SEEDS walks each mistake is noticed, those of guards too; the
-/// walks that fail without one say nothing. VIDRA_SIM_MUTANT picks those with this in their names.
+/// `cargo xtask simulate --mutants`: which of VIDRA_SIM_SEEDS walks is the first to notice each mistake, those of guards
+/// too. Walks in which nothing asks for the mistake are passed over, and those that fail without one; of the rest at most
+/// VIDRA_SIM_TRIES are taken. VIDRA_SIM_MUTANT picks mutants with this in their names.
 #[test]
 #[ignore = "as many seeds as one asks for"]
 #[allow(clippy::print_stdout, reason = "people wait for it")]
 fn table() {
     let (from, seeds) = (variable("VIDRA_SIM_FROM").unwrap_or(0), variable("VIDRA_SIM_SEEDS").unwrap_or(60));
+    let tries = variable("VIDRA_SIM_TRIES").unwrap_or(seeds);
     let part = std::env::var("VIDRA_SIM_MUTANT").unwrap_or_default();
-    let fail: BTreeSet<u64> =
-        spread(from..from + seeds, threads(), walk_of, |_| {}).into_iter().map(|(seed, _)| seed).collect();
+    let askers = Mutex::new(Vec::new());
+    let plain = |seed| {
+        let _ = mutants::asked();
+        let wrong = walk_of(seed);
+        let asked = mutants::asked();
+        if wrong.is_empty() {
+            askers.lock().extend(asked.into_iter().map(|mutant| (seed, mutant)));
+        }
+        wrong
+    };
+    let fail = spread(from..from + seeds, threads(), plain, |_| {});
     println!("{} of {seeds} walks from {from} fail without a mutant", fail.len());
+    let mut askers = askers.into_inner();
+    askers.sort_by_key(|(seed, _)| *seed);
     let all = Mutant::ALL.into_iter().chain(Mutant::GUARDS);
     let all: Vec<_> = all.filter(|mutant| format!("{mutant:?}").contains(&part)).collect();
     let noticed = Mutex::new(0);
     let one = |at: u64| {
         let mutant = all[usize::try_from(at).unwrap_or_default()];
+        let asking: Vec<u64> =
+            askers.iter().filter(|(_, asked)| *asked == mutant).map(|(seed, _)| *seed).collect();
         mutants::choose(Some(mutant));
-        let seeds = (from..from + seeds).filter(|seed| !fail.contains(seed));
-        let noticing: Vec<_> =
-            seeds.map(|seed| (seed, walk_of(seed))).filter(|(_, wrong)| !wrong.is_empty()).collect();
+        let tried = asking.iter().take(usize::try_from(tries).unwrap_or(usize::MAX));
+        let first = tried.map(|seed| (seed, walk_of(*seed))).find(|(_, wrong)| !wrong.is_empty());
         mutants::choose(None);
-        if let Some((seed, wrong)) = noticing.first() {
+        let asking = asking.len();
+        if let Some((seed, wrong)) = first {
             *noticed.lock() += 1;
-            println!("{:4} {mutant:?}, first in {seed}: {}", noticing.len(), bucket(wrong));
+            println!("{:5} {mutant:?}, asked in {asking}: {}", seed - from + 1, bucket(&wrong));
         } else {
-            println!("   0 {mutant:?}");
+            println!("    - {mutant:?}, asked in {asking}");
         }
         Vec::new()
     };

@@ -270,9 +270,13 @@ impl Judge {
             return Some(format!("is {}, and tells of {told:?}", target.drift));
         }
         let wanted = self.asked(target);
-        let is_there = |key: &Key| {
-            let last = self.deliveries.last(key, &target.resource);
-            last.is_some_and(|(_, last)| *last != Delivered::Nothing)
+        let name = target_name(&target.resource, &target.cluster);
+        let is_there = |key: &Key| match self.deliveries.last(key, &target.resource) {
+            None | Some((_, Delivered::Nothing)) => false,
+            // What only a lost inventory knew counts as never delivered until it is applied again; who has not come to
+            // that says why.
+            Some((_, Delivered::Unknown)) => target.state == "Ready" || self.index.knows_uid_of(&name, key),
+            Some((_, Delivered::These(_))) => true,
         };
         let is_proved = |key: &Key| !self.is_unproved(&target.resource, key);
         for (key, doc) in wanted.iter().filter(|(key, _)| is_there(key) && is_proved(key)) {

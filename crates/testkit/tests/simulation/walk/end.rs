@@ -96,7 +96,10 @@ impl Walk {
             // Of a CRD that is gone and left so nothing can be made.
             let is_left = || {
                 let says = |reason| self.says(name, reason);
-                self.is_unproved(name) || says("ObjectsMissing") || says("KindUnknown")
+                self.is_unproved(name)
+                    || self.world.observer.waits_for_marks(name)
+                    || says("ObjectsMissing")
+                    || says("KindUnknown")
             };
             if !ready(&self.world, name) && (self.corrects || !is_left()) {
                 let status = self.world.resource(name).unwrap_or_default()["status"].clone();
