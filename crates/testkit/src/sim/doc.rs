@@ -55,7 +55,7 @@ impl Doc {
 
     /// Is the live object as declared but for what is spared, and healthy?
     pub fn is_met_by(&self, live: &Value, spared: &[Path]) -> bool {
-        self.is_held_by(live, spared) && is_current(live)
+        self.is_held_by(live, spared) && is_current(&self.body, live)
     }
 
     /// Is it as declared but for what is spared?
@@ -101,18 +101,85 @@ pub fn holds(declared: &Value, live: &Value) -> bool {
     }
 }
 
-/// A Deployment is current when its status has caught up with its spec; other kinds of the scenarios are
-/// current from the start. What is being deleted is not.
-fn is_current(live: &Value) -> bool {
+/// Does it do its work, as docs/operating.md has it under "Healthy", told apart from the hub's own rules? What is being
+/// deleted does not. Kinds that run nothing do from the start.
+fn is_current(declared: &Value, live: &Value) -> bool {
     if !live["metadata"]["deletionTimestamp"].is_null() {
         return false;
     }
-    if live["kind"] != "Deployment" {
-        return true;
+    match live["kind"].as_str() {
+        Some("Deployment") => is_rolled_out(live, &["updatedReplicas", "availableReplicas"]),
+        Some("StatefulSet") => is_rolled_out(live, &["replicas", "updatedReplicas", "readyReplicas"]),
+        Some("Job") => is_at_work(declared, live),
+        _ => true,
     }
+}
+
+/// Has the status caught up with the spec, and are there as many as wanted of each of these?
+fn is_rolled_out(live: &Value, counts: &[&str]) -> bool {
     let (status, wanted) = (&live["status"], live["spec"]["replicas"].as_i64().unwrap_or(1));
-    let enough = |field: &str| status[field].as_i64().unwrap_or_default() >= wanted;
     status["observedGeneration"] == live["metadata"]["generation"]
-        && enough("updatedReplicas")
-        && enough("availableReplicas")
+        && counts.iter().all(|count| status[*count].as_i64().unwrap_or_default() >= wanted)
+}
+
+/// A Job has begun, and has not failed; one that is suspended is well only where it is declared so.
+fn is_at_work(declared: &Value, live: &Value) -> bool {
+    let status = &live["status"];
+    let is = |condition: &str| {
+        let mut all = status["conditions"].as_array().into_iter().flatten();
+        all.any(|one| one["type"] == condition && one["status"] == "True")
+    };
+    if is("Failed") || is("Complete") {
+        return !is("Failed");
+    }
+    match is("Suspended") && live["spec"]["suspend"] == true {
+        true => declared["spec"]["suspend"] == true,
+        false => !status["startTime"].is_null(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn workloads_are_current_when_their_statuses_have_caught_up() {
+        let of = |kind: &str, status: Value| {
+            let mut live = json!({"kind": kind, "metadata": {"generation": 2}, "spec": {"replicas": 2}});
+            live["status"] = status;
+            is_current(&json!({}), &live)
+        };
+        let deployment = |seen: u8, updated: u8, available: u8| {
+            let status = json!({"observedGeneration": seen, "updatedReplicas": updated, "availableReplicas": available});
+            of("Deployment", status)
+        };
+        assert!(deployment(2, 2, 2));
+        assert!(!deployment(1, 2, 2) && !deployment(2, 1, 2) && !deployment(2, 2, 1));
+        let set = |updated: u8, ready: u8| {
+            let status = json!({"observedGeneration": 2, "replicas": 2, "updatedReplicas": updated, "readyReplicas": ready});
+            of("StatefulSet", status)
+        };
+        assert!(set(2, 2) && !set(0, 2) && !set(2, 0));
+        assert!(of("ConfigMap", Value::Null));
+    }
+
+    #[test]
+    fn a_job_is_current_from_its_start_until_it_fails_and_while_it_rests_only_as_declared() {
+        let of = |declared: Value, suspend: bool, conditions: &[&str], started: bool| {
+            let conditions: Vec<_> =
+                conditions.iter().map(|one| json!({"type": one, "status": "True"})).collect();
+            let started = if started { json!("2026-01-01T00:00:00Z") } else { Value::Null };
+            let status = json!({"startTime": started, "conditions": conditions});
+            let live = json!({"kind": "Job", "spec": {"suspend": suspend}, "status": status});
+            is_current(&declared, &live)
+        };
+        let (plain, rests) = (json!({"spec": {}}), json!({"spec": {"suspend": true}}));
+        assert!(!of(plain.clone(), false, &[], false) && of(plain.clone(), false, &[], true));
+        assert!(
+            of(plain.clone(), false, &["Complete"], true) && !of(plain.clone(), false, &["Failed"], true)
+        );
+        assert!(!of(plain, true, &["Suspended"], true) && of(rests, true, &["Suspended"], false));
+    }
 }

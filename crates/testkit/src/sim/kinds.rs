@@ -1,11 +1,13 @@
 //! The kinds that scenarios deliver.
 
 /// Group, plural, kind, and whether they have no namespace.
-pub const DELIVERED: [(&str, &str, &str, bool); 8] = [
+pub const DELIVERED: [(&str, &str, &str, bool); 10] = [
     ("", "configmaps", "ConfigMap", false),
     ("", "secrets", "Secret", false),
     ("", "services", "Service", false),
     ("apps", "deployments", "Deployment", false),
+    ("apps", "statefulsets", "StatefulSet", false),
+    ("batch", "jobs", "Job", false),
     ("test.io", "books", "Book", false),
     ("", "namespaces", "Namespace", true),
     ("rbac.authorization.k8s.io", "clusterroles", "ClusterRole", true),

@@ -24,7 +24,7 @@ use vidra_api::{
 use super::{
     Plan, Walk,
     model::{manifest, place},
-    steps::run_deployments,
+    workloads::{Fate, run_workloads},
 };
 use crate::scenarios::ready;
 
@@ -78,14 +78,14 @@ impl Walk {
         if wrong.is_empty() { Ok(()) } else { Err(format!("not as in a fresh world:\n{wrong}")) }
     }
 
-    /// Somebody runs the Deployments until all that is declared is delivered in this world; whether that is so in time.
+    /// Somebody runs the workloads until all that is declared is delivered in this world; whether that is so in time.
     async fn is_delivered(&self, world: &World) -> bool {
         let began = tokio::time::Instant::now();
         while !self.declared.keys().all(|name| ready(world, name)) {
             if began.elapsed() > DELIVERS_WITHIN {
                 return false;
             }
-            run_deployments(world, || Some(true)).await;
+            run_workloads(world, || Some(Fate::Well)).await;
             sleep(Duration::from_secs(1)).await;
         }
         true

@@ -27,7 +27,7 @@ impl Walk {
             2 => self.let_go(member).await,
             3 => self.declare_what_cannot_be_read(some).await,
             4 => {
-                let resource = self.pick(&["configmaps", "secrets", "deployments", "namespaces"]);
+                let resource = self.pick(&["configmaps", "secrets", "deployments", "namespaces", "jobs"]);
                 self.world.observer.cloud(member, some);
                 self.world.observer.forbid(Some((member, resource)));
                 self.edit().await;
@@ -39,7 +39,7 @@ impl Walk {
     }
 
     /// Takes the finalizers off all that is in a member.
-    async fn let_go(&self, member: &str) {
+    pub(super) async fn let_go(&self, member: &str) {
         for (object, path) in self.all_in(member) {
             let mut finalizers = object["metadata"]["finalizers"].as_array().into_iter().flatten();
             if finalizers.any(|one| one == FINALIZER) {
@@ -70,7 +70,7 @@ impl Walk {
 
     /// For a while a webhook refuses what the hub writes about one name.
     async fn refuse_for_a_while(&mut self, member: &'static str, some: Duration) {
-        let name = self.pick(&["a", "b", "s", "key", "app"]);
+        let name = self.pick(&["a", "b", "s", "key", "app", "db", "job"]);
         let refuse = move |call: &Call, object: &Value| {
             let meant = call.user.starts_with(HUB_USER) && object["metadata"]["name"] == name;
             if meant { Err(Denial::new("policy.test.io", "not now")) } else { Ok(()) }

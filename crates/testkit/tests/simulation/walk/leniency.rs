@@ -12,7 +12,7 @@ use super::{Walk, model::place};
 const IMAGE: &str = r#".spec.template.spec.containers[name="app"].image"#;
 
 /// What may be ignored.
-fn rules() -> [Value; 6] {
+fn rules() -> [Value; 8] {
     let of =
         |kind: &str, name: &str, path: &str| json!({"target": {"kind": kind, "name": name}, "paths": [path]});
     [
@@ -21,6 +21,8 @@ fn rules() -> [Value; 6] {
         of("Secret", "key", ".data.key"),
         of("Service", "web", ".spec.selector"),
         of("ClusterRole", "reader", ".rules"),
+        of("StatefulSet", "db", ".spec.replicas"),
+        of("Job", "job", ".spec.parallelism"),
         json!({"target": {"group": "apps", "kind": "Deployment"}, "paths": [".spec.replicas", IMAGE]}),
     ]
 }

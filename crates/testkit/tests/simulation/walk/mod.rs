@@ -14,6 +14,8 @@ mod plan;
 mod reached;
 mod steps;
 mod wishes;
+mod workloads;
+mod worlds;
 
 use std::{
     collections::{BTreeMap, BTreeSet},

@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 use testkit::sim::world::{TARGET_NAMESPACE, document, resource};
 
 /// What may be declared, by a name for it.
-pub const SLOTS: [&str; 13] =
-    ["a", "b", "d", "s", "key", "web", "app", "own", "role", "book", "keep", "once", "absent"];
+pub const SLOTS: [&str; 15] =
+    ["a", "b", "d", "s", "key", "web", "app", "own", "role", "book", "keep", "once", "absent", "db", "job"];
 /// With what value.
 pub const VALUES: [&str; 3] = ["one", "two", "three"];
 /// More than a walk asks for, each of them once.
@@ -18,6 +18,11 @@ const CRD: &str = r#"{"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomRe
  "spec": {"group": "test.io", "scope": "Namespaced", "names": {"kind": "Book", "plural": "books"},
   "versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": {
    "type": "object", "properties": {"spec": {"type": "object", "properties": {"title": {"type": "string"}}}}}}}]}}"#;
+
+/// The CRD of books, as anybody would make it.
+pub fn crd() -> Value {
+    serde_json::from_str(CRD).expect("a CRD is JSON")
+}
 
 /// What a VidraResource declares: values by slot.
 pub type Docs = BTreeMap<&'static str, &'static str>;
@@ -44,6 +49,21 @@ fn text(slot: &str, value: &str) -> String {
                 "metadata": {"labels": {"app": "app"}},
                 "spec": {"containers": [{"name": "app", "image": format!("app:{value}")}]},
             }},
+        })),
+        "db" => one(json!({
+            "apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": {"name": "db"},
+            "spec": {"replicas": 2, "serviceName": "db", "selector": {"matchLabels": {"app": "db"}}, "template": {
+                "metadata": {"labels": {"app": "db"}},
+                "spec": {"containers": [{"name": "db", "image": format!("db:{value}")}]},
+            }},
+        })),
+        // Its template cannot be changed, and it is made again.
+        "job" => one(json!({
+            "apiVersion": "batch/v1", "kind": "Job",
+            "metadata": {"name": "job", "annotations": {"vidra.dev/on-immutable": "Recreate"}},
+            "spec": {"parallelism": 1, "completions": 1, "template": {"spec": {
+                "restartPolicy": "Never", "containers": [{"name": "job", "image": format!("job:{value}")}],
+            }}},
         })),
         "own" => {
             let own = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "own"}});
@@ -98,6 +118,15 @@ pub fn place(slot: &str) -> (String, Value) {
         "app" => (
             format!("/apis/apps/v1/namespaces/{TARGET_NAMESPACE}/deployments/app"),
             json!({"spec": {"replicas": 5}}),
+        ),
+        "db" => (
+            format!("/apis/apps/v1/namespaces/{TARGET_NAMESPACE}/statefulsets/db"),
+            json!({"spec": {"replicas": 5}}),
+        ),
+        // That it rests nobody declares, and nobody but people takes back.
+        "job" => (
+            format!("/apis/batch/v1/namespaces/{TARGET_NAMESPACE}/jobs/job"),
+            json!({"spec": {"parallelism": 5, "suspend": true}}),
         ),
         "own" => ("/api/v1/namespaces/own/configmaps/in".to_owned(), json!({"data": {"key": "mine"}})),
         "role" => (

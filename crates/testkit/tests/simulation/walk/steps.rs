@@ -5,7 +5,7 @@ use std::time::Duration;
 use memkube::Down;
 use serde_json::{Value, json};
 use testkit::sim::world::{HUB_NAMESPACE, TARGET_NAMESPACE, hub_path, member_path, registration};
-use testkit::sim::{World, judge::clouds::HUB, marks, trouble::LANDS_WITHIN};
+use testkit::sim::{judge::clouds::HUB, marks, trouble::LANDS_WITHIN};
 use tokio::time::sleep;
 use vidra_api::labels::HUB_LABEL;
 
@@ -16,7 +16,7 @@ use super::{
 };
 
 /// Kinds of steps, by number; what comes more often has more of them.
-pub(super) const STEP_KINDS: u8 = 78;
+pub(super) const STEP_KINDS: u8 = 80;
 
 /// A quarter of the kinds, and always the edit.
 pub(super) fn mix(chance: &mut fastrand::Rng) -> Vec<u8> {
@@ -92,7 +92,8 @@ impl Walk {
             40..60 => self.wish(step - 40, member, &path, some).await,
             60..70 => self.leave_alone(step - 60, member, &path, some).await,
             70 | 71 => self.land_later(member, some).await,
-            72.. => self.hinder(step - 72, member, &path, some).await,
+            72..78 => self.hinder(step - 72, member, &path, some).await,
+            78.. => self.unsettle(step - 78, member, some).await,
             31 | 32 => {
                 self.world.observer.strikes(Some(self.chance.fork()));
                 self.edit().await;
@@ -334,47 +335,6 @@ impl Walk {
             0 => self.world.try_patch(member, &path, tampered).await,
             1 => self.world.try_delete(member, &path).await,
             _ => self.edit().await,
-        }
-    }
-
-    /// Somebody runs the members' Deployments: makes them healthy, or gets stuck; or surely makes them healthy.
-    pub(super) async fn roll_out(&mut self, surely: bool) {
-        let chance = &mut self.chance;
-        let draw = || match surely || chance.bool() {
-            true => Some(surely || chance.u8(..3) > 0),
-            false => None,
-        };
-        run_deployments(&self.world, draw).await;
-    }
-}
-
-/// Gives each Deployment of the members a status: whether it is healthy, or as it was where nothing is said.
-pub(super) async fn run_deployments(world: &World, mut is_healthy: impl FnMut() -> Option<bool>) {
-    for &member in world.members() {
-        for app in world.cluster(member).objects("apps", "deployments") {
-            let Some(healthy) = is_healthy() else { continue };
-            let (metadata, replicas) = (&app["metadata"], app["spec"]["replicas"].as_i64().unwrap_or(1));
-            let available = if healthy { replicas } else { 0 };
-            let status = json!({
-                "observedGeneration": metadata["generation"], "replicas": replicas,
-                "updatedReplicas": replicas, "readyReplicas": available, "availableReplicas": available,
-                "conditions": [
-                    {"type": "Available", "status": if healthy { "True" } else { "False" },
-                        "reason": "Told", "message": ""},
-                    {"type": "Progressing", "status": "True",
-                        "reason": if healthy { "NewReplicaSetAvailable" } else { "ReplicaSetUpdated" },
-                        "message": ""},
-                ],
-            });
-            if app["status"]["observedGeneration"] == status["observedGeneration"]
-                && app["status"]["availableReplicas"] == status["availableReplicas"]
-            {
-                continue;
-            }
-            let text = |field: &str| metadata[field].as_str().unwrap_or_default().to_owned();
-            let (namespace, name) = (text("namespace"), text("name"));
-            let path = format!("/apis/apps/v1/namespaces/{namespace}/deployments/{name}/status");
-            world.try_patch(member, &path, json!({"status": status})).await;
         }
     }
 }
