@@ -14,6 +14,7 @@ use super::{
     doc::{self, Doc},
     index::Key,
     vary::{View, vary},
+    world::{HUB_NAMESPACE, OTHER_TEAM, TEAM, named, place_of},
 };
 
 const UNPACKED_MAX: usize = 64 << 20;
@@ -27,6 +28,9 @@ pub fn since<T>(past: &[(Instant, T)], then: Instant) -> impl Iterator<Item = &T
     past.iter().zip(ends).filter(move |(_, end)| end.is_none_or(|end| end >= then)).map(|((_, what), _)| what)
 }
 
+/// Keys and texts of a source.
+type Texts = BTreeMap<String, String>;
+
 /// What a VidraResource or a revision says, sources read.
 #[derive(Debug, Default)]
 struct Content {
@@ -37,7 +41,7 @@ struct Content {
     sources: Vec<(String, String)>,
 }
 
-/// See the module.
+/// See the module. VidraResources, and what the hub keeps for them, are called as [`named`] has it.
 #[derive(Default)]
 pub struct Declared {
     resources: BTreeMap<String, Arc<Value>>,
@@ -45,8 +49,8 @@ pub struct Declared {
     specs: BTreeMap<(String, i64), Value>,
     /// Specs of a resource, one after the other, as far as they hold; null when it was not there.
     said: BTreeMap<String, Past<Value>>,
-    /// What each source of manifests holds: keys and texts, by `ConfigMap <name>` or `Secret <name>`.
-    sources: BTreeMap<String, Past<Option<BTreeMap<String, String>>>>,
+    /// What each source of manifests holds, by namespace and `ConfigMap <name>` or `Secret <name>`.
+    sources: BTreeMap<(String, String), Past<Option<Texts>>>,
     fleet: BTreeMap<String, Arc<Value>>,
     views: BTreeMap<String, Past<View>>,
     /// What the Secrets of revisions hold, packed.
@@ -61,6 +65,11 @@ pub struct Declared {
     wanted: BTreeMap<Key, BTreeMap<String, (Instant, Doc)>>,
     /// What was so, until when.
     unwanted: BTreeMap<(Key, String), Instant>,
+    /// What would be wanted if its member allowed the namespace, and stays as it is until then: for whom, and since when it
+    /// was to be there.
+    resting: BTreeMap<Key, BTreeMap<String, Instant>>,
+    /// By VidraResource and member, the onRevoke of one that is selected and does not allow the namespace; else `None`.
+    revoked: BTreeMap<(String, String), Past<Option<String>>>,
     /// How many members each VidraResource selects.
     selected: BTreeMap<String, usize>,
     /// The hub's settings.
@@ -114,13 +123,13 @@ impl Declared {
         match (changed.plural.as_str(), changed.namespace.as_str()) {
             ("vidraresources", _) => self.resource(changed, now),
             ("memberclusters", _) => self.member(changed, now),
-            ("configmaps", super::world::HUB_NAMESPACE) => {
+            ("configmaps", HUB_NAMESPACE) => {
                 self.settings = changed.after().map_or(Value::Null, |new| new["data"].clone());
             }
-            ("configmaps", super::world::TEAM) => self.source("ConfigMap", changed, now),
-            ("secrets", super::world::TEAM) => match changed.after() {
+            ("configmaps", TEAM | OTHER_TEAM) => self.source("ConfigMap", changed, now),
+            ("secrets", TEAM | OTHER_TEAM) => match changed.after() {
                 Some(secret) if secret["type"] == "vidra.dev/revision" => {
-                    self.revision(&changed.name, &secret)
+                    self.revision(&named(&changed.namespace, &changed.name), &secret)
                 }
                 _ => self.source("Secret", changed, now),
             },
@@ -129,7 +138,8 @@ impl Declared {
     }
 
     fn resource(&mut self, changed: &Changed, now: Instant) {
-        let (name, new) = (&changed.name, changed.after());
+        let name = &named(&changed.namespace, &changed.name);
+        let new = changed.after();
         let known = self.resources.get(name);
         let wish = |of: &Arc<Value>| (of["spec"].clone(), of["metadata"]["deletionTimestamp"].clone());
         let same = known.map(wish) == new.as_ref().map(wish);
@@ -178,7 +188,8 @@ impl Declared {
             let data = new["data"].as_object().into_iter().flatten();
             data.filter_map(|(key, value)| Some((key.clone(), text(value)?))).collect()
         });
-        self.sources.entry(format!("{kind} {}", changed.name)).or_default().push((now, texts));
+        let place = (changed.namespace.clone(), format!("{kind} {}", changed.name));
+        self.sources.entry(place).or_default().push((now, texts));
         let names: Vec<String> = self.resources.keys().cloned().collect();
         for name in &names {
             self.say(name, now);
@@ -224,7 +235,7 @@ impl Declared {
     /// What was delivered stays where a manifest or a source cannot be read.
     fn read(&mut self, name: &str) {
         let Some(spec) = self.resources.get(name).map(|resource| &resource["spec"]) else { return };
-        let sources = self.texts(spec);
+        let sources = self.texts(name, spec);
         let content = sources.and_then(|sources| content(&spec["manifest"], &spec["overrides"], sources));
         let empty = spec["allowEmpty"] == true;
         if let Some(content) = content.filter(|content| empty || !content.docs.is_empty()) {
@@ -232,26 +243,35 @@ impl Declared {
         }
     }
 
+    /// What a source has held that a VidraResource reads.
+    fn held(&self, resource: &str, source: &str) -> &[(Instant, Option<Texts>)] {
+        let place = (place_of(resource).0.to_owned(), source.to_owned());
+        self.sources.get(&place).map(Vec::as_slice).unwrap_or_default()
+    }
+
     /// What the sources of a VidraResource hold now; `None`: one is missing.
-    fn texts(&self, spec: &Value) -> Option<Vec<(String, String)>> {
+    fn texts(&self, resource: &str, spec: &Value) -> Option<Vec<(String, String)>> {
         let mut texts = Vec::new();
         for entry in spec["manifestsFrom"].as_array().into_iter().flatten() {
             let source = source_of(entry);
-            let (_, held) = self.sources.get(&source)?.last()?;
+            let (_, held) = self.held(resource, &source).last()?;
             let held = held.as_ref().filter(|held| !held.is_empty())?;
             texts.extend(held.iter().map(|(key, text)| (format!("{source}, key {key}"), text.clone())));
         }
         Some(texts)
     }
 
-    /// Who is selected, by the hub's own rules of selection; and what it is to have.
+    /// Who is selected, by the hub's own rules of selection; and what it is to have, or has to keep.
     fn select(&mut self, now: Instant) {
         let mut wanted: BTreeMap<Key, BTreeMap<String, (Instant, Doc)>> = BTreeMap::new();
+        let mut resting: BTreeMap<Key, BTreeMap<String, Instant>> = BTreeMap::new();
+        let mut revoked = BTreeMap::new();
         let views: BTreeMap<_, _> =
             self.fleet.iter().map(|(name, member)| (name, View::of(name, member))).collect();
         let members = self.fleet.iter().map(|(name, member)| select::Member {
             name,
             labels: &views[name].labels,
+            // Where what is not allowed would go is asked as well.
             allowed_namespaces: None,
             leaving: !member["metadata"]["deletionTimestamp"].is_null(),
         });
@@ -268,17 +288,31 @@ impl Declared {
                 serde_json::from_value(spec["excludeClusters"].clone()).unwrap_or_default();
             let namespace = metadata["namespace"].as_str().unwrap_or_default();
             let selected = select::select(namespace, &targets, &excluded, &members).targets;
-            self.selected.insert(name.clone(), selected.len());
+            self.selected.insert(name.clone(), 0);
             for (member, destination) in selected {
                 let slot = (name.clone(), member.clone());
+                let on_revoke = self.fleet.get(&member).and_then(|of| stance(of, namespace));
+                match &on_revoke {
+                    None => *self.selected.entry(name.clone()).or_default() += 1,
+                    Some(on_revoke) => drop(revoked.insert(slot.clone(), on_revoke.clone())),
+                }
                 if let Some(docs) = views.get(&member).and_then(|view| content.for_cluster(view)) {
                     self.varied.insert(slot.clone(), docs);
                 }
                 for doc in self.varied.get(&slot).into_iter().flat_map(|docs| docs.iter()) {
                     let key = doc.key(&member, &destination);
                     let before = self.wanted.get(&key).and_then(|wanted| wanted.get(name));
-                    let since = before.map_or(now, |(since, _)| *since);
-                    wanted.entry(key).or_default().insert(name.clone(), (since, doc.clone()));
+                    let rested = self.resting.get(&key).and_then(|resting| resting.get(name));
+                    let since = before.map(|(since, _)| since).or(rested).copied().unwrap_or(now);
+                    match on_revoke.as_deref() {
+                        None => {
+                            drop(wanted.entry(key).or_default().insert(name.clone(), (since, doc.clone())))
+                        }
+                        Some("Delete") => {}
+                        Some(_) => {
+                            resting.entry(key).or_default().insert(name.clone(), since);
+                        }
+                    }
                 }
             }
         }
@@ -287,7 +321,48 @@ impl Declared {
                 self.unwanted.insert((key.clone(), name.clone()), now);
             }
         }
-        self.wanted = wanted;
+        (self.wanted, self.resting) = (wanted, resting);
+        for place in revoked.keys() {
+            // Until now it was allowed, or there was none.
+            self.revoked.entry(place.clone()).or_insert_with(|| vec![(now, None)]);
+        }
+        for (place, past) in &mut self.revoked {
+            let on_revoke = revoked.get(place);
+            if past.last().is_none_or(|(_, last)| last.as_ref() != on_revoke) {
+                past.push((now, on_revoke.cloned()));
+            }
+        }
+    }
+
+    /// What a member that a VidraResource selects said of its namespace at the instants since then: its onRevoke where it did
+    /// not allow it.
+    fn stances(&self, resource: &str, member: &str, then: Instant) -> impl Iterator<Item = Option<&str>> {
+        let past = self.revoked.get(&(resource.to_owned(), member.to_owned()));
+        past.into_iter().flat_map(move |past| since(past, then)).map(Option::as_deref)
+    }
+
+    /// Does a member that a VidraResource selects not allow its namespace?
+    pub fn is_revoked(&self, resource: &str, member: &str) -> bool {
+        let past = self.revoked.get(&(resource.to_owned(), member.to_owned()));
+        past.and_then(|past| past.last()).is_some_and(|(_, stance)| stance.is_some())
+    }
+
+    /// Was it so at any instant since then?
+    pub fn was_revoked(&self, resource: &str, member: &str, then: Instant) -> bool {
+        self.stances(resource, member, then).any(|stance| stance.is_some())
+    }
+
+    /// Was it so all the time since then, and everything to stay as it was?
+    pub fn has_rested(&self, resource: &str, member: &str, then: Instant) -> bool {
+        let mut stances = self.stances(resource, member, then).peekable();
+        stances.peek().is_some() && stances.all(|stance| stance == Some("Keep"))
+    }
+
+    /// Who has this in its member until the declaration drops it, and since when: those that are to have it, and those that
+    /// rest and are to lose nothing.
+    pub fn stays_since(&self, key: &Key) -> impl Iterator<Item = (&String, Instant)> {
+        let resting = self.resting.get(key).into_iter().flatten().map(|(name, since)| (name, *since));
+        self.wanted_since(key).map(|(name, since, _)| (name, since)).chain(resting)
     }
 
     /// For which VidraResources this is to be in its member, and since when.
@@ -349,8 +424,8 @@ impl Declared {
     /// Can its manifest and its sources be read, and do they say something, unless nothing is meant?
     pub fn is_readable(&self, resource: &str) -> bool {
         let Some(spec) = self.resources.get(resource).map(|resource| &resource["spec"]) else { return false };
-        let content =
-            self.texts(spec).and_then(|sources| content(&spec["manifest"], &spec["overrides"], sources));
+        let sources = self.texts(resource, spec);
+        let content = sources.and_then(|sources| content(&spec["manifest"], &spec["overrides"], sources));
         content.is_some_and(|content| spec["allowEmpty"] == true || !content.docs.is_empty())
     }
 
@@ -415,8 +490,7 @@ impl Declared {
         let held = |(read, said): &(String, String)| {
             names.iter().any(|source| {
                 let Some(key) = key_of(source, read) else { return false };
-                let mut past =
-                    self.sources.get(source).into_iter().flat_map(|past| since(past, then)).flatten();
+                let mut past = since(self.held(resource, source), then).flatten();
                 past.any(|texts| texts.get(key) == Some(said))
             })
         };
@@ -449,6 +523,13 @@ fn content(manifest: &Value, overrides: &Value, sources: Vec<(String, String)>) 
     let texts = [manifest.as_str().unwrap_or_default()].into_iter().chain(texts);
     let docs = texts.map(doc::read).collect::<Option<Vec<_>>>()?.concat();
     Some(Content { docs: docs.into(), overrides: overrides.clone(), manifest: manifest.clone(), sources })
+}
+
+/// What becomes of what a member has of this namespace, which it does not allow; `None`: it does.
+fn stance(member: &Value, namespace: &str) -> Option<String> {
+    let allowed = member["spec"]["allowedNamespaces"].as_array()?;
+    let is_allowed = allowed.iter().any(|one| one == namespace);
+    (!is_allowed).then(|| member["spec"]["onRevoke"].as_str().unwrap_or("Keep").to_owned())
 }
 
 /// An entry of manifestsFrom, as messages name it.

@@ -16,6 +16,7 @@ use super::{
     doc::Doc,
     kinds::kind_of,
     sparing::spared,
+    world::named,
 };
 
 /// An object in a member: cluster, group, kind, namespace, name.
@@ -95,7 +96,7 @@ pub struct Claim {
 pub struct Index {
     /// What is declared.
     pub declared: Declared,
-    /// VidraTargets by name.
+    /// VidraTargets, called as [`named`] has it; so are VidraResources and inventories everywhere here.
     pub targets: BTreeMap<String, Target>,
     /// Destination namespaces and inputs of VidraTargets by name and generation.
     spoken: BTreeMap<(String, i64), (String, Value)>,
@@ -121,14 +122,15 @@ impl Index {
     }
 
     fn target(&mut self, changed: &Changed, now: Instant) {
+        let name = named(&changed.namespace, &changed.name);
         let Some(new) = changed.after() else {
-            self.targets.remove(&changed.name);
+            self.targets.remove(&name);
             return;
         };
         let (spec, status) = (&new["spec"], &new["status"]);
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let mut target = Target {
-            resource: text(&spec["resource"]),
+            resource: named(&changed.namespace, &text(&spec["resource"])),
             cluster: text(&spec["cluster"]),
             namespace: text(&spec["namespace"]),
             present: spec["desired"] == "Present",
@@ -163,12 +165,12 @@ impl Index {
         if aims.last().is_none_or(|(_, last)| last.spec != aim.spec) {
             aims.push((now, aim));
         }
-        let before = self.targets.get(&changed.name);
+        let before = self.targets.get(&name);
         let wish = |of: &Target| (of.present, of.namespace.clone(), of.revision.clone(), of.inputs.clone());
         if let Some(before) = before.filter(|before| wish(before) == wish(&target)) {
             target.since = before.since;
         }
-        let of_spec = |generation: &Value| (changed.name.clone(), generation.as_i64().unwrap_or_default());
+        let of_spec = |generation: &Value| (name.clone(), generation.as_i64().unwrap_or_default());
         let spoken = (target.namespace.clone(), target.inputs.clone());
         self.spoken.insert(of_spec(&new["metadata"]["generation"]), spoken);
         if status["state"] == "Ready" {
@@ -176,23 +178,24 @@ impl Index {
             let (namespace, inputs) = spoken.unwrap_or_default();
             target.ready = Some(Claim { revision: text(&status["revision"]), namespace, inputs });
         }
-        self.targets.insert(changed.name.clone(), target);
+        self.targets.insert(name, target);
     }
 
     fn inventory(&mut self, changed: &Changed) {
+        let name = named(&changed.namespace, &changed.name);
         let Some(new) = changed.after() else {
-            self.inventories.remove(&changed.name);
+            self.inventories.remove(&name);
             return;
         };
         let cluster = new["spec"]["cluster"].as_str().unwrap_or_default();
         let (mut keys, mut uids) = (Vec::new(), Vec::new());
         for entry in new["spec"]["entries"].as_array().into_iter().flatten() {
             let parts: Vec<_> = entry.as_str().unwrap_or_default().splitn(7, '/').collect();
-            let [group, _, kind, namespace, name, _, uid] = parts[..] else { continue };
-            keys.push([cluster, group, kind, namespace, name].map(str::to_owned));
+            let [group, _, kind, namespace, object, _, uid] = parts[..] else { continue };
+            keys.push([cluster, group, kind, namespace, object].map(str::to_owned));
             uids.push(uid.to_owned());
         }
-        self.inventories.insert(changed.name.clone(), (keys, uids));
+        self.inventories.insert(name, (keys, uids));
     }
 
     fn delivered(&mut self, cluster: &str, changed: &Changed, now: Instant) {

@@ -25,6 +25,7 @@ use super::{
     index::{Claim, Index, Key, Target},
     marks,
     observer::HUB_ID,
+    world::{named, place_of},
 };
 
 /// The hub acts on, and says, what was so at some instant of this time at least: watches and calls take
@@ -265,8 +266,8 @@ impl Judge {
 
     /// What a target is to have is what people have declared, and not something that they have once declared.
     fn judge_revision(&mut self, call: &Call, changed: &Changed, now: Instant) {
-        let Some(Target { resource, revision, generation, .. }) = self.index.targets.get(&changed.name)
-        else {
+        let name = named(&changed.namespace, &changed.name);
+        let Some(Target { resource, revision, generation, .. }) = self.index.targets.get(&name) else {
             return;
         };
         if !self.named.insert((resource.clone(), revision.clone())) {
@@ -283,13 +284,10 @@ impl Judge {
     /// Ready is said of a revision: each object that it declares was so at the member, at some instant that
     /// the hub may speak of.
     fn judge_status(&mut self, call: &Call, changed: &Changed, now: Instant) {
+        let name = named(&changed.namespace, &changed.name);
         let wrong = match changed.plural.as_str() {
-            "vidratargets" => {
-                self.index.targets.get(&changed.name).map(|target| self.claims(target, SIGHT, now))
-            }
-            "vidraresources" => {
-                changed.after().map(|resource| self.claims_of_all(&changed.name, &resource, now))
-            }
+            "vidratargets" => self.index.targets.get(&name).map(|target| self.claims(target, SIGHT, now)),
+            "vidraresources" => changed.after().map(|resource| self.claims_of_all(&name, &resource, now)),
             _ => None,
         };
         let wrong = wrong.into_iter().flatten().map(|what| format!("{call} says Ready: {what}"));
@@ -317,7 +315,9 @@ impl Judge {
             wrong.push(format!("{revision} is not what it declares in generation {generation}"));
         }
         let targets = self.index.targets.values();
-        for target in targets.filter(|target| target.resource == name && target.present) {
+        let targets = targets.filter(|target| target.resource == name && target.present);
+        // Nobody waits for those whose members do not allow the namespace.
+        for target in targets.filter(|target| !declared.was_revoked(name, &target.cluster, since)) {
             let place = (name, target.cluster.as_str(), target.namespace.as_str());
             // The cluster may have been another one within that time.
             let since = self.sight_of(&target.cluster, now, SIGHT * 2);
@@ -517,7 +517,19 @@ fn is_for_people(target: &Target, live: &Value) -> bool {
 
 /// As what a VidraResource applies.
 fn manager(resource: &str) -> String {
-    format!("vidra/{HUB_ID}/{}/{resource}", super::world::TEAM)
+    let (namespace, name) = place_of(resource);
+    format!("vidra/{HUB_ID}/{namespace}/{name}")
+}
+
+/// The VidraResource that applies as this, if it is one of the hub's.
+fn owner_of(manager: &str) -> Option<String> {
+    let (namespace, name) = manager.strip_prefix(&format!("vidra/{HUB_ID}/"))?.split_once('/')?;
+    Some(named(namespace, name))
+}
+
+/// Are they of one namespace?
+fn is_near(resource: &str, other: &str) -> bool {
+    place_of(resource).0 == place_of(other).0
 }
 
 /// The hub's managers that have applied to it.

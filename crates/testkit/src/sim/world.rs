@@ -34,6 +34,8 @@ pub const FLEET: [&str; 5] = ["berlin", "tokyo", "austin", "cairo", "lima"];
 pub const MEMBERS: [&str; 2] = ["berlin", "tokyo"];
 /// Where VidraResources are, on the hub.
 pub const TEAM: &str = "team-a";
+/// Where more of them are, in a world that somebody has given another team.
+pub const OTHER_TEAM: &str = "team-b";
 /// Where their objects go, in members.
 pub const TARGET_NAMESPACE: &str = "shop";
 /// A process that died is started again after this.
@@ -342,15 +344,17 @@ impl World {
         Some(self.object(member, "", "configmaps", TARGET_NAMESPACE, name)?["data"].clone())
     }
 
-    /// A VidraResource.
-    pub fn resource(&self, name: &str) -> Option<Value> {
-        self.object("hub", vidra_api::GROUP, "vidraresources", TEAM, name)
+    /// A VidraResource, called as [`named`] has it.
+    pub fn resource(&self, called: &str) -> Option<Value> {
+        let (namespace, name) = place_of(called);
+        self.object("hub", vidra_api::GROUP, "vidraresources", namespace, name)
     }
 
     /// A VidraTarget.
     pub fn target(&self, resource: &str, cluster: &str) -> Option<Value> {
+        let (namespace, resource) = place_of(resource);
         let name = vidra_api::names::target_name(resource, cluster);
-        self.object("hub", vidra_api::GROUP, "vidratargets", TEAM, &name)
+        self.object("hub", vidra_api::GROUP, "vidratargets", namespace, &name)
     }
 
     /// Has a VidraResource this condition, for its present generation?
@@ -401,6 +405,14 @@ impl World {
         let _ = self.people[cluster].request::<Value>(request).await;
     }
 
+    /// Somebody applies an object under this field manager, if that can be done.
+    pub async fn try_apply_as(&self, manager: &str, cluster: &str, path: &str, body: Value) {
+        let request = http::Request::patch(format!("{path}?fieldManager={manager}"));
+        let request = request.header("content-type", "application/apply-patch+yaml");
+        let request = request.body(body.to_string().into_bytes()).expect("a request");
+        let _ = self.people[cluster].request::<Value>(request).await;
+    }
+
     /// A person deletes an object, if it is there.
     pub async fn try_delete(&self, cluster: &str, path: &str) {
         let request = http::Request::delete(path).body(Vec::new()).expect("a request");
@@ -431,7 +443,32 @@ pub fn config_map(name: &str) -> String {
 
 /// The path of a kind of ours, in [`TEAM`].
 pub fn hub_path(plural: &str) -> String {
-    format!("/apis/vidra.dev/v1alpha1/namespaces/{TEAM}/{plural}")
+    hub_path_in(TEAM, plural)
+}
+
+/// The same in a namespace.
+pub fn hub_path_in(namespace: &str, plural: &str) -> String {
+    format!("/apis/vidra.dev/v1alpha1/namespaces/{namespace}/{plural}")
+}
+
+/// What a VidraResource, or what the hub keeps for it, is called among those of all namespaces: in [`TEAM`] by its name alone.
+/// The names that the hub makes of a VidraResource's begin with that, so they come of what it is called in the same way.
+pub fn named(namespace: &str, name: &str) -> String {
+    match namespace {
+        TEAM => name.to_owned(),
+        other => format!("{other}/{name}"),
+    }
+}
+
+/// The namespace and the name of what is called so.
+pub fn place_of(called: &str) -> (&str, &str) {
+    called.split_once('/').unwrap_or((TEAM, called))
+}
+
+/// The path of a VidraResource, or of what the hub keeps for it, that is called so.
+pub fn path_named(plural: &str, called: &str) -> String {
+    let (namespace, name) = place_of(called);
+    format!("{}/{name}", hub_path_in(namespace, plural))
 }
 
 /// The path of a MemberCluster.
@@ -444,11 +481,11 @@ pub fn document(name: &str, value: &str) -> String {
     format!("apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: {name}}}\ndata: {{key: {value}}}\n---\n")
 }
 
-/// A VidraResource for every member.
-pub fn resource(name: &str, manifest: &str) -> Value {
+/// A VidraResource for every member, to be made in its namespace.
+pub fn resource(called: &str, manifest: &str) -> Value {
     json!({
         "apiVersion": "vidra.dev/v1alpha1", "kind": "VidraResource",
-        "metadata": {"name": name},
+        "metadata": {"name": place_of(called).1},
         "spec": {"manifest": manifest, "targets": [{"clusterSelector": {}, "namespace": TARGET_NAMESPACE}]},
     })
 }
@@ -470,4 +507,16 @@ pub fn registration(member: &str, context: &str) -> Value {
         "metadata": {"name": member, "labels": {REGISTRATION_LABEL: member, "city": member}},
         "data": {"kubeconfig": data},
     })
+}
+
+#[test]
+fn what_is_called_so_is_found_in_its_namespace() {
+    for (namespace, name) in [(TEAM, "shop"), (OTHER_TEAM, "shop"), (OTHER_TEAM, "my.shop.berlin.0")] {
+        assert_eq!(place_of(&named(namespace, name)), (namespace, name));
+    }
+    assert_eq!(named(TEAM, "shop"), "shop");
+    assert_eq!(
+        path_named("vidratargets", "shop.berlin"),
+        format!("{}/shop.berlin", hub_path("vidratargets"))
+    );
 }

@@ -25,6 +25,7 @@ mod replay;
 mod scenarios;
 mod schema;
 mod sieve;
+mod teams;
 mod turns;
 mod walk;
 mod whole;

@@ -5,9 +5,11 @@ use std::{sync::Arc, time::Duration};
 use memkube::{Call, Changed, Verb};
 use serde_json::Value;
 use tokio::time::Instant;
-use vidra_api::labels::PRUNE;
+use vidra_api::{labels::PRUNE, names::target_name};
 
-use super::{Judge, SIGHT, appliers, is_applied, is_of_another_hub, labelled, uid};
+use super::{
+    Judge, SIGHT, appliers, is_applied, is_near, is_of_another_hub, labelled, manager, owner_of, uid,
+};
 use crate::sim::{
     index::{Key, Target, key_of},
     marks,
@@ -40,10 +42,72 @@ impl Judge {
         if labelled(&old) && !labelled(new) {
             marks::note("rule:release");
             self.released.insert(uid(new).to_owned());
+            self.judge_release(call, &key, new, now);
         }
         if foreign || is_applied(new) && !proof {
             self.judge_taking(call, &key, (&old, new), foreign, now);
         }
+    }
+
+    /// Whoever withdraws from an object by an apply of nothing leaves it to another VidraResource that applies it: to one
+    /// that there is, and not to whatever name somebody has applied it under.
+    fn judge_release(&mut self, call: &Call, key: &Key, new: &Value, now: Instant) {
+        if call.verb != Verb::Apply {
+            return;
+        }
+        marks::note("rule:left to another");
+        let then = self.sight(now, SIGHT);
+        let is_there = |owner: &String| {
+            let target = target_name(owner, &key[0]);
+            self.index.declared.said_since(owner, then).any(|said| !said.is_null())
+                || self.index.targets.contains_key(&target)
+                || self.index.holders(key).contains(&target)
+        };
+        let mut owners = appliers(new).into_iter().filter_map(|manager| owner_of(&manager));
+        if !owners.any(|owner| is_there(&owner)) {
+            let what = format!("{call}: {} was left to nobody, and not removed: {new}", key.join("/"));
+            self.breaches.push(what);
+        }
+    }
+
+    /// What a VidraResource applies: nothing where its namespace is not allowed, and over no field that one of another
+    /// namespace holds, whichever of the two is older.
+    pub(super) fn judge_reach(
+        &mut self,
+        call: &Call,
+        resource: &str,
+        key: &Key,
+        (old, new): (Option<&Value>, &Value),
+        now: Instant,
+    ) {
+        let (name, then) = (key.join("/"), self.sight(now, SIGHT));
+        let mut wrong = Vec::new();
+        if self.index.declared.has_rested(resource, &key[0], then) {
+            wrong.push(format!("{call}: {name} was written for {resource}, which is not allowed there"));
+        }
+        let stands = |one: &&Target| one.present && one.since < then && one.cluster == key[0];
+        let others = self.index.targets.values().filter(stands);
+        let mut others = others.filter(|one| !is_near(&one.resource, resource));
+        let holder = old.and_then(|old| others.find(|one| self.loses(one, key, (old, new))));
+        wrong.extend(holder.map(|one| {
+            let holder = &one.resource;
+            format!("{call}: {name} was changed where {holder} holds it, of another namespace: {old:?}")
+        }));
+        self.breaches.extend(wrong);
+    }
+
+    /// Has a field that a target declares, and that it has applied, another value now?
+    fn loses(&self, target: &Target, key: &Key, (old, new): (&Value, &Value)) -> bool {
+        let manager = manager(&target.resource);
+        let entries = old["metadata"]["managedFields"].as_array().into_iter().flatten();
+        let held = entries.filter(|entry| entry["operation"] == "Apply" && entry["manager"] == manager);
+        let held: Vec<_> = held.map(|entry| &entry["fieldsV1"]).collect();
+        if held.is_empty() {
+            return false;
+        }
+        marks::note("rule:held by another namespace");
+        let asked = self.asked(target);
+        asked.get(key).is_some_and(|doc| held.iter().any(|held| is_taken(&doc.body, held, (old, new))))
     }
 
     fn note_foreign(&mut self, call: &Call, key: &Key, old: &Value) {
@@ -149,18 +213,18 @@ impl Judge {
         }
         let then = self.sight(now, SIGHT);
         let owners: Vec<String> =
-            appliers(old).iter().filter_map(|owner| owner.rsplit('/').next()).map(str::to_owned).collect();
+            appliers(old).into_iter().filter_map(|manager| owner_of(&manager)).collect();
         let remakes = self.index.may_be_made_again(key);
         if remakes {
             marks::note("rule:made again");
         }
-        let wanted = self
-            .index
-            .declared
-            .wanted_since(key)
-            .filter(|(resource, since, _)| *since < then && owners.contains(resource));
-        if let Some((resource, ..)) = wanted.last().filter(|_| !remakes) {
+        let stays = self.index.declared.stays_since(key);
+        let stays = stays.filter(|(resource, since)| *since < then && owners.contains(resource));
+        if let Some((resource, _)) = stays.last().filter(|_| !remakes) {
             wrong.push(format!("and is wanted by {resource}"));
+        }
+        if let Some(heir) = self.heir(key, &owners, then).filter(|_| !remakes) {
+            wrong.push(format!("and was to be handed over to {heir}"));
         }
         wrong.extend(
             owners.iter().filter(|_| !remakes).filter_map(|owner| self.keeps_pruned(owner, &key[0], then)),
@@ -172,6 +236,21 @@ impl Judge {
         let name = key.join("/");
         self.breaches
             .extend(wrong.into_iter().map(|what| format!("{call}: {name} was deleted {what}: {old}")));
+    }
+
+    /// Another VidraResource of the namespace, whose target declares this too and has yet to apply it: within a namespace what
+    /// moves stays the object that it is. Where the member leaves nobody takes anything over.
+    fn heir(&self, key: &Key, owners: &[String], then: Instant) -> Option<&String> {
+        let member = self.index.declared.member_named(&key[0])?;
+        if !member["metadata"]["deletionTimestamp"].is_null() || owners.is_empty() {
+            return None;
+        }
+        let stands = |one: &&Target| one.present && one.since < then && one.cluster == key[0];
+        let heirs = self.index.targets.values().filter(stands);
+        let is_other = |owner: &String, one: &Target| *owner != one.resource && is_near(owner, &one.resource);
+        let mut heirs = heirs.filter(|one| owners.iter().all(|owner| is_other(owner, one)));
+        let heir = heirs.find(|one| self.asked(one).get(key).is_some_and(|doc| !doc.yields()));
+        heir.map(|one| &one.resource)
     }
 
     /// A VidraResource that goes on having this target, and says that nothing is to be pruned.
@@ -206,6 +285,21 @@ enum Taking {
     AsItIs,
     /// It may be made as declared.
     ToChange,
+}
+
+/// Is a value that this entry owns another one now, and not what is declared? Lists are passed over: an entry owns items of
+/// theirs, and the namespaces share none.
+fn is_taken(declared: &Value, owned: &Value, (old, new): (&Value, &Value)) -> bool {
+    match (declared, owned) {
+        (Value::Object(declared), Value::Object(owned)) if !owned.is_empty() => {
+            declared.iter().any(|(field, value)| {
+                let within = owned.get(&format!("f:{field}"));
+                within.is_some_and(|owned| is_taken(value, owned, (&old[field], &new[field])))
+            })
+        }
+        (Value::Array(_), _) => false,
+        _ => !owned.is_null() && old != new && declared != new,
+    }
 }
 
 /// What an object says beside its metadata and its status.

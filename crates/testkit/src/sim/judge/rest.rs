@@ -14,7 +14,7 @@ use vidra_api::{
     names::{HubId, OwnerHash, target_name},
 };
 
-use super::{Judge, SIGHT, appliers, deeds::content, labelled, uid};
+use super::{Judge, SIGHT, appliers, deeds::content, labelled, owner_of, uid};
 use crate::sim::{
     declared::{Past, since},
     doc::Doc,
@@ -23,7 +23,7 @@ use crate::sim::{
     marks,
     observer::HUB_ID,
     sparing::{ignored, leaves, spared, tells, yielded},
-    world::TEAM,
+    world::{named, place_of},
 };
 
 /// What a VidraResource last had applied to an object.
@@ -75,26 +75,30 @@ impl Judge {
     /// A VidraTarget, or its status, is lost: what it had delivered is not known any more. With one that was to go, that is
     /// gone too.
     pub(super) fn note_lost(&mut self, changed: &Changed, now: Instant) {
+        if changed.plural != "vidratargets" {
+            return;
+        }
+        let name = named(&changed.namespace, &changed.name);
         let revision = |of: Option<Arc<Value>>| of.is_some_and(|of| of["status"]["revision"].is_string());
         let goes = |of: Arc<Value>| of["spec"]["desired"] != "Present";
         let has_gone = changed.after().is_none() && changed.before().is_some_and(goes);
-        if changed.plural == "vidratargets"
-            && (has_gone || revision(changed.before()) && !revision(changed.after()))
-            && let Some(Target { resource, cluster, .. }) = self.index.targets.get(&changed.name)
+        if (has_gone || revision(changed.before()) && !revision(changed.after()))
+            && let Some(Target { resource, cluster, .. }) = self.index.targets.get(&name)
         {
             let is = |key: &Key, of: &str| key[0] == *cluster && of == resource;
             match has_gone {
                 true => self.deliveries.put_all(is, now, &Delivered::Nothing),
                 false => self.deliveries.forget(is, now),
             }
-            self.seen.retain(|(_, target), _| *target != changed.name);
+            self.seen.retain(|(_, target), _| *target != name);
         }
     }
 
     /// Somebody has taken an inventory away, or the hub has written again what it has found. Of what was not seen then nobody
     /// knows any more that it was delivered: it may be made as what never was. Of what is seen its own marks tell.
     pub(super) fn note_inventory(&mut self, changed: &Changed, ours: bool, now: Instant) {
-        let Some((name, _)) = changed.name.rsplit_once('.') else { return };
+        let inventory = named(&changed.namespace, &changed.name);
+        let Some((name, _)) = inventory.rsplit_once('.') else { return };
         let is_gone = changed.after().is_none();
         if is_gone && !ours {
             self.losses.insert(name.to_owned());
@@ -126,11 +130,9 @@ impl Judge {
             return self.deliveries.put_all(is, now, &Delivered::Nothing);
         };
         let applies = call.verb == Verb::Apply && call.subresource.is_empty() && call.name == key[4];
-        let Some(resource) =
-            call.manager.strip_prefix(&format!("vidra/{HUB_ID}/{TEAM}/")).filter(|_| applies)
-        else {
-            return;
-        };
+        let owner = owner_of(&call.manager).filter(|_| applies);
+        let Some(resource) = owner.as_deref() else { return };
+        self.judge_reach(call, resource, &key, (old.as_deref(), new), now);
         // What this life has told of it has seen.
         let target = target_name(resource, &key[0]);
         let seen = self.seen.get(&(call.user.clone(), target)).copied().unwrap_or_default();
@@ -164,7 +166,7 @@ impl Judge {
     pub(super) fn note_seen(&mut self, call: &Call, changed: &Changed) {
         let told = changed.after().and_then(|new| new["status"]["observedGeneration"].as_i64());
         if let Some(told) = told.filter(|_| changed.plural == "vidratargets") {
-            self.seen.insert((call.user.clone(), changed.name.clone()), told);
+            self.seen.insert((call.user.clone(), named(&changed.namespace, &changed.name)), told);
         }
     }
 
@@ -331,7 +333,8 @@ impl Judge {
 /// Owns the resource's Apply entry its label? Not so between the two writes that bring lost marks back.
 fn owns_its_label(object: &Value, resource: &str) -> bool {
     let Ok(hub) = HubId::try_from(HUB_ID) else { return false };
-    let label = format!("f:{}", OwnerHash::new(&hub, TEAM, resource).label_key());
+    let (namespace, name) = place_of(resource);
+    let label = format!("f:{}", OwnerHash::new(&hub, namespace, name).label_key());
     let manager = super::manager(resource);
     let mut entries = object["metadata"]["managedFields"].as_array().into_iter().flatten();
     entries.any(|entry| {
@@ -344,6 +347,7 @@ fn owns_its_label(object: &Value, resource: &str) -> bool {
 /// Has it the labels of a VidraResource's objects?
 fn is_marked(object: &Value, resource: &str) -> bool {
     let Ok(hub) = HubId::try_from(HUB_ID) else { return false };
-    let marks = object_labels(&hub, &OwnerHash::new(&hub, TEAM, resource));
+    let (namespace, name) = place_of(resource);
+    let marks = object_labels(&hub, &OwnerHash::new(&hub, namespace, name));
     marks.iter().all(|(label, value)| object["metadata"]["labels"][label] == value.as_str())
 }

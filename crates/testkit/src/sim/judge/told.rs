@@ -10,7 +10,7 @@ use vidra_api::{
     names::target_name,
 };
 
-use super::{Judge, SIGHT, appliers, is_applied, labelled, uid};
+use super::{Judge, SIGHT, appliers, is_applied, is_near, labelled, uid};
 use crate::sim::{
     doc::Doc,
     index::{Key, Target},
@@ -105,19 +105,22 @@ impl Judge {
         let is_ready = |target: &&Target| target.present && target.is_current && target.state == "Ready";
         let any = |state: &str| targets.iter().any(|target| target.state == state);
         let readable = declared.is_readable(name);
+        // Nobody waits for those whose members do not allow the namespace; they have what they had.
+        let awaited: Vec<&Target> =
+            targets.iter().copied().filter(|one| !declared.is_revoked(name, &one.cluster)).collect();
         let stale =
-            targets.iter().any(|one| one.present && Some(&*one.revision) != status["revision"].as_str());
+            awaited.iter().any(|one| one.present && Some(&*one.revision) != status["revision"].as_str());
         let so = match ready["reason"].as_str().unwrap_or_default() {
             "Ready" => {
                 let revision = status["revision"].as_str().unwrap_or_default();
                 let generation = metadata["generation"].as_i64().unwrap_or_default();
                 let newest = declared.is_of(name, revision, generation, now);
-                let rest = targets.iter().filter(|target| target.present);
+                let rest = awaited.iter().filter(|target| target.present);
                 let agree = rest.clone().all(|target| is_ready(target) && target.revision == revision);
                 spec["suspend"] != true && readable && newest && agree
             }
             "Suspended" => spec["suspend"] == true,
-            "Progressing" => !stale && targets.iter().any(|target| !is_ready(target)),
+            "Progressing" => !stale && awaited.iter().any(|target| !is_ready(target)),
             "TargetsWaiting" => !stale && any("Waiting"),
             "TargetsSuspended" => any("Suspended"),
             "TargetsFailed" => !stale && any("Failed"),
@@ -155,7 +158,8 @@ impl Judge {
     /// one does, which is told.
     fn is_handed_over(&self, target: &Target) -> bool {
         let declared = &self.index.declared;
-        let is_open = |name: &String| declared.ready_reason(name) != Some("Ready");
+        let is_open =
+            |name: &String| is_near(name, &target.resource) && declared.ready_reason(name) != Some("Ready");
         if target.reason == "HandingOver" && declared.resources().any(|(name, _)| is_open(name)) {
             return true;
         }
@@ -164,6 +168,7 @@ impl Judge {
             other.present
                 && other.cluster == target.cluster
                 && other.resource != target.resource
+                && is_near(&other.resource, &target.resource)
                 && other.state != "Ready"
                 && self.asked(other).keys().any(|key| goes.contains_key(key))
         })
@@ -200,11 +205,15 @@ impl Judge {
         let manager = super::manager(&target.resource);
         // Where its removal is held, its targets go by what it said before.
         let is_held = declared.ready_reason(&target.resource) == Some("RemovalHeld");
+        // What is there stays as it is until the member allows the namespace.
+        let is_revoked = declared.is_revoked(&target.resource, &target.cluster);
         let so = match (target.state.as_str(), target.reason.as_str()) {
+            ("Ready", _) if is_revoked => false,
             ("Ready", _) => match tells(spec) && !self.is_forgetful(&target.cluster) {
                 true => return self.misreport(target).map(|what| format!("and {what}")),
                 false => true,
             },
+            ("Suspended", "NamespaceNotAllowed") => is_revoked,
             ("Suspended", _) => spec["suspend"] == true || rests || is_held,
             ("Unknown", _) => leaves,
             ("Progressing", _)

@@ -6,12 +6,12 @@ use serde_json::json;
 use testkit::sim::{
     observer::Seen,
     state::{State, differences},
-    world::{HUB_NAMESPACE, TARGET_NAMESPACE, hub_path, member_path},
+    world::{HUB_NAMESPACE, TARGET_NAMESPACE, member_path, path_named},
 };
 use tokio::time::{Instant, sleep};
 use vidra_api::labels::{APPROVE_REMOVAL, RECONCILE_REQUESTED_AT};
 
-use super::{Walk, model::manifest, wishes::path_of};
+use super::{Walk, model::manifest, teams::OTHER, wishes::path_of};
 use crate::scenarios::ready;
 
 /// What a look at any moment brings has come to its end within this.
@@ -45,8 +45,9 @@ impl Walk {
             let text = manifest(bank);
             self.patch_resource("bank", json!({"manifest": text})).await;
         }
+        self.put_teams_right().await;
         let everybody = json!([{"clusterSelector": {}, "namespace": TARGET_NAMESPACE}]);
-        for name in ["shop", "bank"] {
+        for name in self.names() {
             self.patch_resource(name, json!({"suspend": false})).await;
         }
         // By label nobody might be selected, and that is held until a person says so.
@@ -76,9 +77,8 @@ impl Walk {
             let status = self.world.resource(name).unwrap_or_default()["status"].to_string();
             let Some((_, rest)) = status.split_once(&format!("{APPROVE_REMOVAL}=")) else { continue };
             let hash: String = rest.chars().take_while(char::is_ascii_hexdigit).collect();
-            let path = format!("{}/{name}", hub_path("vidraresources"));
             let word = json!({"metadata": {"annotations": {APPROVE_REMOVAL: hash}}});
-            self.world.try_patch("hub", &path, word).await;
+            self.world.try_patch("hub", &path_named("vidraresources", name), word).await;
         }
     }
 
@@ -112,8 +112,10 @@ impl Walk {
                 wrong.push(format!("{member} has not joined again"));
             }
         }
-        if self.world.resource("bank").is_some() != self.declared.contains_key("bank") {
-            wrong.push("the bank is there, or is not".to_owned());
+        for name in ["bank", OTHER] {
+            if self.world.resource(name).is_some() != self.declared.contains_key(name) {
+                wrong.push(format!("{name} is there, or is not"));
+            }
         }
         let state = if self.corrects { self.world.state() } else { State::new() };
         for (key, object) in state.iter().filter(|(key, _)| key.contains("/vidrainventories/")) {
@@ -150,9 +152,8 @@ impl Walk {
     async fn ask_again(&self) {
         let at = format!("{:?}", self.world.observer.elapsed());
         for name in self.declared.keys().filter(|name| self.is_unproved(name)) {
-            let path = format!("{}/{name}", hub_path("vidraresources"));
             let word = json!({"metadata": {"annotations": {RECONCILE_REQUESTED_AT: at}}});
-            self.world.try_patch("hub", &path, word).await;
+            self.world.try_patch("hub", &path_named("vidraresources", name), word).await;
         }
     }
 

@@ -13,7 +13,7 @@ use testkit::sim::{
     run,
     sparing::yielded,
     state::{State, differences},
-    world::{TEAM, hub_path, member_path},
+    world::{hub_path, hub_path_in, member_path, named, place_of},
 };
 use tokio::time::sleep;
 use vidra_api::{
@@ -24,6 +24,7 @@ use vidra_api::{
 use super::{
     Plan, Walk,
     model::{manifest, place},
+    teams::{NOBODY, found},
     workloads::{Fate, run_workloads},
 };
 use crate::scenarios::ready;
@@ -58,11 +59,14 @@ impl Walk {
             fresh.try_patch("hub", &member_path(member), same).await;
         }
         self.copy_sources(&fresh).await;
+        if self.others {
+            found(&fresh).await;
+        }
         for name in self.declared.keys() {
             let spec = self.world.resource(name).unwrap_or_default()["spec"].clone();
             let mut made = testkit::sim::world::resource(name, "");
             made["spec"] = spec;
-            fresh.create("hub", &hub_path("vidraresources"), made).await;
+            fresh.create("hub", &hub_path_in(place_of(name).0, "vidraresources"), made).await;
         }
         if !self.is_delivered(&fresh).await {
             let statuses =
@@ -154,18 +158,22 @@ pub(super) fn applied(world: &World, member: &str) -> BTreeSet<(String, String)>
 fn appliers(object: &Value) -> Vec<String> {
     let entries = object["metadata"]["managedFields"].as_array().into_iter().flatten();
     let managers = entries.filter_map(|entry| entry["manager"].as_str());
-    managers.filter_map(|by| by.strip_prefix(&manager(""))).map(str::to_owned).collect()
+    let places = managers
+        .filter_map(|by| by.strip_prefix("vidra/")?.strip_prefix(HUB_ID)?.strip_prefix('/')?.split_once('/'));
+    places.map(|(namespace, name)| named(namespace, name)).collect()
 }
 
 /// The label and the annotation of a VidraResource.
 fn mark(name: &str) -> String {
     let hub = HubId::try_from(HUB_ID).expect("a hub id");
-    OwnerHash::new(&hub, TEAM, name).label_key()
+    let (namespace, name) = place_of(name);
+    OwnerHash::new(&hub, namespace, name).label_key()
 }
 
 /// The field manager of a VidraResource.
 fn manager(name: &str) -> String {
-    format!("vidra/{HUB_ID}/{TEAM}/{name}")
+    let (namespace, name) = place_of(name);
+    format!("vidra/{HUB_ID}/{namespace}/{name}")
 }
 
 /// What of members' objects is the hub's: who of its VidraResources owns which fields, and what it has put beside them.
@@ -177,8 +185,8 @@ fn owned(state: &State) -> State {
     });
     let of = |object: &Value| {
         let entries = object["metadata"]["managedFields"].as_array().into_iter().flatten();
-        let ours =
-            entries.filter(|entry| entry["manager"].as_str().is_some_and(|by| by.starts_with("vidra/")));
+        let is_ours = |by: &str| by.starts_with("vidra/") && !by.starts_with(NOBODY);
+        let ours = entries.filter(|entry| entry["manager"].as_str().is_some_and(is_ours));
         let fields: Vec<_> =
             ours.map(|entry| json!([entry["manager"], entry["operation"], entry["fieldsV1"]])).collect();
         let marks = |field: &str| -> BTreeMap<String, Value> {

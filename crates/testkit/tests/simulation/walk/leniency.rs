@@ -129,7 +129,7 @@ impl Walk {
 
     /// From now on all that differs is undone; what is ignored and yielded stays so.
     pub(super) async fn correct(&mut self) {
-        for name in ["shop", "bank"] {
+        for name in self.names() {
             self.patch_resource(name, json!({"drift": {"policy": "Correct"}})).await;
         }
     }

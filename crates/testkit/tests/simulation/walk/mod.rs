@@ -13,6 +13,7 @@ mod model;
 mod plan;
 mod reached;
 mod steps;
+mod teams;
 mod wishes;
 mod workloads;
 mod worlds;
@@ -30,13 +31,14 @@ use testkit::sim::{
     observer::CLEARS_WITHIN,
     run,
     trouble::LANDS_WITHIN,
-    world::hub_path,
+    world::{hub_path_in, place_of},
 };
 use tokio::time::sleep;
 
 use model::{Docs, UNIQUE, VALUES, declaring};
 pub use plan::Plan;
-use steps::{STEP_KINDS, mix};
+use steps::{OF_ONE_TEAM, STEP_KINDS, mix};
+use teams::OTHER;
 
 struct Walk {
     world: World,
@@ -44,6 +46,8 @@ struct Walk {
     chance: fastrand::Rng,
     /// The kinds of steps that there are in this walk.
     mix: Vec<u8>,
+    /// There is another team beside the first one. Without it a walk is what it would be if there never were any.
+    others: bool,
     /// What each VidraResource that there is declares.
     declared: BTreeMap<&'static str, Docs>,
     /// What of the shop differs from cluster to cluster, by the slot that it changes.
@@ -66,14 +70,23 @@ impl Walk {
         let mut chance = fastrand::Rng::with_seed(seed);
         // Most have two members; half have only some kinds of steps, and these the more often.
         let members = [2, 2, 2, 3, 4, 5][chance.usize(..6)];
-        let mix = if chance.bool() { mix(&mut chance) } else { (0..STEP_KINDS).collect() };
+        let others = teams::is_with_others(seed);
+        let kinds = if others { STEP_KINDS } else { OF_ONE_TEAM };
+        let mix = if chance.bool() { mix(&mut chance, kinds) } else { (0..kinds).collect() };
         let usual = Shape::of("walk", seed);
         let shape = Shape { latency: true, kept: true, lease: seed % 3 == 2, members, ..usual };
         let world = World::new(shape).await;
         let shop = Docs::from([("a", "one"), ("b", "one"), ("s", "one")]);
-        let declared = BTreeMap::from([("shop", shop), ("bank", bank())]);
-        for (name, docs) in &declared {
-            world.create("hub", &hub_path("vidraresources"), declaring(name, docs)).await;
+        let mut declared = BTreeMap::from([("shop", shop), ("bank", bank())]);
+        let mut made: Vec<_> = declared.iter().map(|(name, docs)| (*name, declaring(name, docs))).collect();
+        if others {
+            teams::found(&world).await;
+            let (docs, theirs) = teams::others(&mut chance);
+            declared.insert(OTHER, docs);
+            made.push((OTHER, theirs));
+        }
+        for (name, resource) in made {
+            world.create("hub", &hub_path_in(place_of(name).0, "vidraresources"), resource).await;
         }
         world.start_hub();
         let backups = BTreeMap::new();
@@ -81,6 +94,7 @@ impl Walk {
             world,
             chance,
             mix,
+            others,
             declared,
             overrides: Vec::new(),
             backups,

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use memkube::Down;
 use serde_json::{Value, json};
-use testkit::sim::world::{HUB_NAMESPACE, TARGET_NAMESPACE, hub_path, member_path, registration};
+use testkit::sim::world::{HUB_NAMESPACE, TARGET_NAMESPACE, hub_path, member_path, path_named, registration};
 use testkit::sim::{judge::clouds::HUB, marks, trouble::LANDS_WITHIN};
 use tokio::time::sleep;
 use vidra_api::labels::HUB_LABEL;
@@ -13,14 +13,17 @@ use super::{
     Walk, bank,
     fresh::applied,
     model::{SLOTS, declaring, manifest, place},
+    teams::{OTHER, OTHER_SLOTS},
 };
 
 /// Kinds of steps, by number; what comes more often has more of them.
-pub(super) const STEP_KINDS: u8 = 80;
+pub(super) const STEP_KINDS: u8 = 84;
+/// Of these, those that there are where there is one team only.
+pub(super) const OF_ONE_TEAM: u8 = 80;
 
-/// A quarter of the kinds, and always the edit.
-pub(super) fn mix(chance: &mut fastrand::Rng) -> Vec<u8> {
-    (0..STEP_KINDS).filter(|kind| *kind < 2 || chance.u8(..4) == 0).collect()
+/// A quarter of so many kinds, and always the edit.
+pub(super) fn mix(chance: &mut fastrand::Rng, kinds: u8) -> Vec<u8> {
+    (0..kinds).filter(|kind| *kind < 2 || chance.u8(..4) == 0).collect()
 }
 
 /// A member that is well is as declared, or says why not, within this after something was changed there, however another is.
@@ -50,12 +53,12 @@ impl Walk {
             }
             14 | 15 => self.lose_watches(member, &path, tampered).await,
             16 => {
-                let target = format!("{}/shop.{member}", hub_path("vidratargets"));
-                self.world.try_delete("hub", &target).await;
+                let target = format!("{}.{member}", self.some_shop());
+                self.world.try_delete("hub", &path_named("vidratargets", &target)).await;
             }
             17 => {
-                let inventory = format!("{}/shop.{member}.0", hub_path("vidrainventories"));
-                self.world.try_delete("hub", &inventory).await;
+                let inventory = format!("{}.{member}.0", self.some_shop());
+                self.world.try_delete("hub", &path_named("vidrainventories", &inventory)).await;
             }
             18 | 19 => self.come_or_go().await,
             20 => self.world.try_delete("tokyo", &format!("/api/v1/namespaces/{TARGET_NAMESPACE}")).await,
@@ -93,7 +96,8 @@ impl Walk {
             60..70 => self.leave_alone(step - 60, member, &path, some).await,
             70 | 71 => self.land_later(member, some).await,
             72..78 => self.hinder(step - 72, member, &path, some).await,
-            78.. => self.unsettle(step - 78, member, some).await,
+            78..OF_ONE_TEAM => self.unsettle(step - 78, member, some).await,
+            OF_ONE_TEAM.. => self.deal(step - OF_ONE_TEAM, member, some).await,
             31 | 32 => {
                 self.world.observer.strikes(Some(self.chance.fork()));
                 self.edit().await;
@@ -116,6 +120,9 @@ impl Walk {
 
     /// One that is declared, mostly.
     pub(super) fn some_slot(&mut self) -> &'static str {
+        if self.others && self.chance.u8(..6) == 0 {
+            return self.pick(&OTHER_SLOTS);
+        }
         let shop: Vec<_> = self.declared["shop"].keys().copied().collect();
         match self.chance.u8(..8) {
             0 => self.pick(&["e", "g"]),
@@ -130,6 +137,9 @@ impl Walk {
     }
 
     pub(super) async fn edit(&mut self) {
+        if self.others && self.chance.u8(..3) == 0 {
+            return self.edit_other().await;
+        }
         let (slot, value) = (self.pick(&SLOTS), self.value());
         let in_bank = self.chance.u8(..4) == 0 && self.declared.contains_key("bank");
         let name = if in_bank { "bank" } else { "shop" };
@@ -151,12 +161,15 @@ impl Walk {
     }
 
     pub(super) async fn change_resource(&mut self, spec: Value) {
-        let name = self.pick(&["shop", "shop", "bank"]);
+        let name = match self.others {
+            true => self.pick(&["shop", "shop", "bank", OTHER]),
+            false => self.pick(&["shop", "shop", "bank"]),
+        };
         self.patch_resource(name, spec).await;
     }
 
     pub(super) async fn patch_resource(&self, name: &str, spec: Value) {
-        let path = format!("{}/{name}", hub_path("vidraresources"));
+        let path = path_named("vidraresources", name);
         self.world.try_patch("hub", &path, json!({"spec": spec})).await;
     }
 
@@ -213,7 +226,7 @@ impl Walk {
         }
     }
 
-    async fn restart(&mut self, some: Duration) {
+    pub(super) async fn restart(&mut self, some: Duration) {
         if self.chance.bool() {
             self.world.end_hub().await;
         } else {
@@ -266,8 +279,11 @@ impl Walk {
         self.world.observer.enlighten();
     }
 
-    /// The bank is deleted, or made again.
+    /// The bank is deleted, or made again; or what the other team has.
     async fn come_or_go(&mut self) {
+        if self.others && self.chance.bool() {
+            return self.other_comes_or_goes().await;
+        }
         if self.declared.remove("bank").is_some() {
             self.world.try_delete("hub", &format!("{}/bank", hub_path("vidraresources"))).await;
         } else if self.world.try_create("hub", &hub_path("vidraresources"), declaring("bank", &bank())).await

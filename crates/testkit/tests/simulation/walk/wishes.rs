@@ -260,7 +260,8 @@ impl Walk {
         self.world.observer.excuse_unknown(member);
         self.restored = true;
         let all = self.chance.bool();
-        for inventory in self.world.clusters.hub.objects(vidra_api::GROUP, "vidrainventories") {
+        let inventories = self.world.clusters.hub.objects(vidra_api::GROUP, "vidrainventories");
+        for inventory in inventories.iter().filter(|one| one["metadata"]["namespace"] == TEAM) {
             let name = inventory["metadata"]["name"].as_str().unwrap_or_default();
             if name.starts_with(&format!("shop.{member}.")) && (all || self.chance.bool()) {
                 let path = format!("{}/{name}", hub_path("vidrainventories"));
@@ -308,7 +309,7 @@ impl Walk {
         self.overrides.retain(|(slot, _)| shop.contains_key(slot));
         self.patch_resource("shop", json!({"manifest": super::model::manifest(&shop)})).await;
         self.declare_overrides().await;
-        for name in ["shop", "bank"] {
+        for name in self.names() {
             let usual = json!({"conflicts": {"fields": "Force"}, "prune": true, "reconcile": null});
             self.patch_resource(name, usual).await;
         }
