@@ -23,6 +23,17 @@ fn only_the_current_context_of_a_kubeconfig_counts() {
     });
 }
 
+/// From now on the credentials of MemberCluster berlin lead to this cluster.
+async fn answers_as_berlin(world: &World, cluster: &str) {
+    world.register_as("berlin", &world.kubeconfig(cluster, Who::VidraHub), json!({})).await;
+}
+
+/// Writes a person's word on MemberCluster berlin.
+async fn confirm(world: &World, word: &str) {
+    let annotations = json!({"metadata": {"annotations": {"vidra.dev/confirm": word}}});
+    world.hub.merge(&world.member_at("berlin"), annotations).await;
+}
+
 #[test]
 fn another_cluster_under_the_same_name_gets_nothing_until_a_person_confirms_it() {
     scenario(async |mut world| {
@@ -32,7 +43,7 @@ fn another_cluster_under_the_same_name_gets_nothing_until_a_person_confirms_it()
         world.ready("shop").await;
 
         let mark = world.mark();
-        world.register_as("berlin", &world.kubeconfig("tokyo", Who::VidraHub), json!({})).await;
+        answers_as_berlin(&world, "tokyo").await;
         let why = ("False", "AnotherCluster");
         let message = member_says_why(&world, "berlin", "IdentityConfirmed", why).await;
         assert!(message.contains("vidra.dev/confirm="), "{message}");
@@ -49,14 +60,54 @@ fn another_cluster_under_the_same_name_gets_nothing_until_a_person_confirms_it()
         }
 
         let (_, uid) = message.rsplit_once("vidra.dev/confirm=").unwrap();
-        let confirm = json!({"metadata": {"annotations": {"vidra.dev/confirm": uid}}});
-        world.hub.merge(&world.member_at("berlin"), confirm).await;
+        confirm(&world, uid).await;
         world.member_says("berlin", "IdentityConfirmed", "True").await;
         world.ready("shop").await;
         let (berlin, tokyo) = (world.alice("berlin").await, world.alice("tokyo").await);
         assert!(says("two")(&tokyo.live(&settings).await));
         assert!(says("one")(&berlin.live(&settings).await));
         assert_eq!(world.writes("berlin", &mark), []);
+        // No hub knows it any more.
+        berlin.delete(&settings).await;
+        world.end().await;
+    });
+}
+
+#[test]
+fn a_word_that_confirms_another_cluster_or_a_restore_admits_nobody_else() {
+    scenario(async |mut world| {
+        let settings = At::config_map(&world.ns, "settings");
+        world.register(&["berlin"]).await;
+        world.deliver("shop", &["berlin"], &config_map("settings", "one")).await;
+        world.ready("shop").await;
+
+        // Written while the hub is away: where berlin answers it takes this word off at once.
+        world.stop_hub().await;
+        confirm(&world, "restore").await;
+        answers_as_berlin(&world, "tokyo").await;
+        let mark = world.mark();
+        world.start_hub().await;
+        let message = world.member_says("berlin", "IdentityConfirmed", "False").await;
+        world.target_is("shop", "berlin", TargetState::Unknown, "IdentityNotConfirmed").await;
+        assert_eq!(world.writes("tokyo", &mark), []);
+
+        let (_, uid) = message.rsplit_once("vidra.dev/confirm=").unwrap();
+        confirm(&world, uid).await;
+        world.member_says("berlin", "IdentityConfirmed", "True").await;
+        let (berlin, tokyo) = (world.alice("berlin").await, world.alice("tokyo").await);
+        tokyo.when(&settings, "delivered", says("one")).await;
+        world.target_is("shop", "berlin", TargetState::Ready, "Ready").await;
+
+        answers_as_berlin(&world, "austin").await;
+        world.member_says("berlin", "IdentityConfirmed", "False").await;
+        world.target_is("shop", "berlin", TargetState::Unknown, "IdentityNotConfirmed").await;
+        assert_eq!(world.writes("austin", &mark), []);
+        let member = world.hub.live(&world.member_at("berlin")).await;
+        assert_eq!(member["metadata"]["annotations"]["vidra.dev/confirm"], uid, "the word is there still");
+
+        answers_as_berlin(&world, "tokyo").await;
+        world.member_says("berlin", "IdentityConfirmed", "True").await;
+        world.ready("shop").await;
         // No hub knows it any more.
         berlin.delete(&settings).await;
         world.end().await;
@@ -167,7 +218,7 @@ fn a_member_whose_status_is_lost_is_still_the_cluster_that_its_objects_are_in() 
         // The address leads elsewhere by then, and what is there is named as what was delivered.
         world.stop_hub().await;
         lose_statuses(&world).await;
-        world.register_as("berlin", &world.kubeconfig("tokyo", Who::VidraHub), json!({})).await;
+        answers_as_berlin(&world, "tokyo").await;
         tokyo.create(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": world.ns}})).await;
         let foreign = tokyo.create(config_map_in(&world.ns, "settings", "alice's")).await;
         let mark = world.mark();
@@ -184,7 +235,7 @@ fn a_member_whose_status_is_lost_is_still_the_cluster_that_its_objects_are_in() 
             assert_eq!(world.writes(name, &mark), [], "{name}");
         }
 
-        world.register_as("berlin", &world.kubeconfig("berlin", Who::VidraHub), json!({})).await;
+        answers_as_berlin(&world, "berlin").await;
         world.member_says("berlin", "IdentityConfirmed", "True").await;
         world.ready("shop").await;
         assert_eq!(berlin.live(&settings).await, made);

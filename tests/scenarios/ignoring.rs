@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use testkit::world::{Access, At, Mark, World};
 use vidra_api::{DriftState, VidraTargetStatus, find};
 
-use crate::{config_map, object, says, scenario, told};
+use crate::{config_map, object, says, scenario, told, uid};
 
 /// As the manual spells it.
 const IGNORE_UNMATCHED: &str = "IgnoreUnmatched";
@@ -128,6 +128,29 @@ fn a_repair_of_another_field_and_a_new_revision_leave_the_ignored_one_as_it_is()
         alice.when(&at, "the new revision", other("three")).await;
         world.ready("shop").await;
         assert!(alice.live(&at).await["data"].get("key").is_none());
+        world.end().await;
+    });
+}
+
+/// Of what is out of sight nobody knows who holds its fields: they are taken back once an apply was refused for them.
+#[test]
+fn what_is_taken_back_from_others_in_an_object_out_of_sight_leaves_the_ignored_field_as_it_is() {
+    scenario(async |world| {
+        let drift = ignoring(json!({"kind": "ConfigMap"}), &[".data.key"]);
+        let (alice, at) = delivered(&world, &two_keys("one", "one"), drift).await;
+        world.recorded("shop", &["berlin"]).await;
+        let (made, mark) = (alice.live(&at).await, world.mark());
+        let hidden = json!({"metadata": {"labels": {"vidra.dev/hub": null}},
+            "data": {"key": "alice's", "other": "evil"}});
+        alice.merge(&at, hidden).await;
+        let healed = alice.when(&at, "repaired", is("/data/other", "one")).await;
+        assert!(says("alice's")(&healed), "{healed}");
+        assert_eq!(uid(&healed), uid(&made));
+        assert_eq!(healed["metadata"]["labels"], made["metadata"]["labels"]);
+        world.corrected("shop", "berlin", 1).await;
+        let taken = world.writes_to(&at, "berlin", &mark).into_iter().filter(|write| write.code < 300);
+        assert_eq!(taken.count(), 1, "the repair alone");
+        assert!(says("alice's")(&alice.live(&at).await));
         world.end().await;
     });
 }

@@ -31,8 +31,12 @@ fn crd(world: &World, versions: &[&str]) -> Value {
 }
 
 pub fn gadget(world: &World, version: &str, size: u32) -> String {
+    gadget_named(world, version, "one", size)
+}
+
+fn gadget_named(world: &World, version: &str, name: &str, size: u32) -> String {
     let api_version = format!("{}/{version}", group(world));
-    object(&json!({"apiVersion": api_version, "kind": "Gadget", "metadata": {"name": "one"}, "size": size}))
+    object(&json!({"apiVersion": api_version, "kind": "Gadget", "metadata": {"name": name}, "size": size}))
 }
 
 pub fn gadget_at(world: &World, version: &str) -> At {
@@ -111,6 +115,42 @@ fn a_version_that_is_not_served_any_more_is_said_and_the_next_one_keeps_the_obje
         alice.merge(&at, json!({"size": 8})).await;
         alice.when(&at, "as declared", |live| live["size"] == 9).await;
         world.remove("shop").await;
+        alice.delete(&crd_at(&world)).await;
+        world.end().await;
+    });
+}
+
+#[test]
+fn what_is_declared_in_one_version_stays_in_sight_when_nobody_declares_the_kind_in_another_any_more() {
+    scenario(async |world| {
+        let alice = world.alice("berlin").await;
+        install(&world, &alice, &["v1alpha1", "v1"]).await;
+        world.register(&["berlin"]).await;
+        world.deliver("stays", &["berlin"], &gadget(&world, "v1", 7)).await;
+        world.deliver("moves", &["berlin"], &gadget_named(&world, "v1alpha1", "two", 7)).await;
+        for name in ["stays", "moves"] {
+            world.ready(name).await;
+            world.recorded(name, &["berlin"]).await;
+        }
+        let (at, mark) = (gadget_at(&world, "v1"), world.mark());
+
+        // From now on nobody follows the older version.
+        world.deliver("moves", &["berlin"], &gadget_named(&world, "v1", "two", 7)).await;
+        world.ready("moves").await;
+        world.look("stays", "now", 1).await;
+        for name in ["stays", "moves"] {
+            let status = world.target(name, "berlin").await.unwrap().status.unwrap();
+            assert_eq!((status.drifted, status.corrections), (0, None), "{name}: {:?}", status.changes);
+        }
+        assert_eq!(world.requests_for(&at, "berlin", &mark), []);
+
+        alice.merge(&at, json!({"size": 8})).await;
+        alice.when(&at, "as declared", |live| live["size"] == 7).await;
+        world.corrected("stays", "berlin", 1).await;
+        assert_eq!(world.requests_for(&at, "berlin", &mark).len(), 1, "the repair alone");
+        for name in ["stays", "moves"] {
+            world.remove(name).await;
+        }
         alice.delete(&crd_at(&world)).await;
         world.end().await;
     });

@@ -1,6 +1,7 @@
 //! Custom resources: what a CRD's structural schema says of their fields. Pruning, defaulting, validation.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::sync::Arc;
 
 use jiff::Timestamp;
@@ -117,7 +118,7 @@ impl Custom {
     pub fn prune(&self, object: &mut Value) -> Vec<String> {
         let mut gone = Vec::new();
         if self.schema.is_object() {
-            prune(object, &self.schema, true, "", &mut gone);
+            prune(object, &self.schema, true, &At::Root, &mut gone);
         }
         gone
     }
@@ -186,7 +187,25 @@ pub(super) fn faults(crd: &Value) -> Vec<Wrong> {
 /// Always there in a custom resource and in an embedded one.
 const COMMON: [&str; 3] = ["apiVersion", "kind", "metadata"];
 
-fn prune(value: &mut Value, schema: &Value, root: bool, path: &str, gone: &mut Vec<String>) {
+/// A place in an object, written only where there is something to say of it.
+enum At<'a> {
+    Root,
+    Field(&'a At<'a>, &'a str),
+    Item(&'a At<'a>, usize),
+}
+
+impl fmt::Display for At<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            At::Root => Ok(()),
+            At::Field(At::Root, name) => f.write_str(name),
+            At::Field(above, name) => write!(f, "{above}.{name}"),
+            At::Item(above, index) => write!(f, "{above}[{index}]"),
+        }
+    }
+}
+
+fn prune(value: &mut Value, schema: &Value, root: bool, path: &At<'_>, gone: &mut Vec<String>) {
     let open = schema["x-kubernetes-preserve-unknown-fields"] == true;
     let resource = root || schema["x-kubernetes-embedded-resource"] == true;
     match value {
@@ -194,7 +213,7 @@ fn prune(value: &mut Value, schema: &Value, root: bool, path: &str, gone: &mut V
             let properties = schema["properties"].as_object();
             let rest = &schema["additionalProperties"];
             map.retain(|key, value| {
-                let at = if path.is_empty() { key.clone() } else { format!("{path}.{key}") };
+                let at = At::Field(path, key);
                 if resource && COMMON.contains(&key.as_str()) {
                     return true;
                 }
@@ -203,7 +222,7 @@ fn prune(value: &mut Value, schema: &Value, root: bool, path: &str, gone: &mut V
                     None if rest.is_object() => prune(value, rest, false, &at, gone),
                     None if open || *rest == json!(true) => {}
                     None => {
-                        gone.push(at);
+                        gone.push(at.to_string());
                         return false;
                     }
                 }
@@ -215,7 +234,7 @@ fn prune(value: &mut Value, schema: &Value, root: bool, path: &str, gone: &mut V
                 let items = &schema["items"];
                 // Nothing is pruned in items that the schema says nothing of.
                 if items.is_object() {
-                    prune(item, items, false, &format!("{path}[{index}]"), gone);
+                    prune(item, items, false, &At::Item(path, index), gone);
                 }
             }
         }

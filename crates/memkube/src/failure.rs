@@ -50,6 +50,11 @@ impl Failure {
         Failure::about(404, "NotFound", kind, name, message)
     }
 
+    /// The same for an object of the core group of which only the address is known.
+    pub fn not_found_at(plural: &str, name: &str) -> Self {
+        Failure::not_found(&Kind::new("v1", "", plural, false, false), name)
+    }
+
     pub fn no_namespace(name: &str) -> Self {
         Failure::not_found(&Kind::new("v1", "Namespace", "namespaces", false, true), name)
     }

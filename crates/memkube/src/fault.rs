@@ -143,6 +143,11 @@ pub enum Fault {
     Html(u16),
     /// This HTTP status with JSON that is no Kubernetes object, as a gateway answers that has no such route. Nothing is done.
     Json(u16),
+    /// This HTTP status with this plain text, as a gateway answers that has no such route. Nothing is done.
+    Page(u16, &'static str),
+    /// 404 in the real server's shape, of this resource of the core group and this name, whatever was asked: as a webhook
+    /// says it of what it looks for itself, or a server behind the server. Nothing is done.
+    NotFound(&'static str, &'static str),
     /// 429 as a server with too much to do writes it: a line of plain text, and so many seconds in
     /// `Retry-After`. Nothing is done. The mark of its flow control is on these answers alone; that of an API
     /// server is on all but a gateway's.

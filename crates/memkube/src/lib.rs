@@ -21,7 +21,7 @@
 //! Turned on by a test: users' rights by RBAC with impersonation and reviews ([`Cluster::authorize_with_rbac`]),
 //! admission hooks, groups that do not answer ([`Cluster::set_group_available`]), workloads that become ready,
 //! stay stuck or fail ([`run_workloads`]), faults of calls ([`Fault`]: lost, refused, answered late, carried
-//! out later than their callers wait, read without what their headers say), of the events of watches ([`WatchFault`]: lost, late) and of the whole
+//! out later than their callers wait, read without what their headers say, answered by somebody else), of the events of watches ([`WatchFault`]: lost, late) and of the whole
 //! cluster ([`Down`]), and backups ([`Cluster::backup`]).
 //!
 //! Time and identity, all on tokio's clock and all off from the start:

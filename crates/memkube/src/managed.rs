@@ -1,6 +1,8 @@
 //! managedFields: who owns which field, by the rules of apimachinery's field managers.
 
-use serde_json::{Value, json};
+use std::sync::LazyLock;
+
+use serde_json::{Map, Value, json};
 
 mod entry;
 mod scale;
@@ -42,19 +44,6 @@ impl Writer<'_> {
         set.recursive_difference(&strategy::set(self.kind, self.subresource))
     }
 
-    /// Without what belongs to nobody: identity and bookkeeping.
-    fn stripped(&self, set: &Set) -> Set {
-        let metadata = Element::field("metadata");
-        let mut nobody = Set::default();
-        nobody.insert(&[Element::field("apiVersion")]);
-        nobody.insert(&[Element::field("kind")]);
-        nobody.insert(std::slice::from_ref(&metadata));
-        for field in NOBODYS {
-            nobody.insert(&[metadata.clone(), Element::field(field)]);
-        }
-        set.difference(&nobody)
-    }
-
     /// What of a stored object does not fit the schema; duplicates in lists do.
     fn misfit(&self, object: &Value) -> Option<String> {
         smd::validate(self.typed(), object, true).err().map(|wrong| wrong.join("; "))
@@ -73,8 +62,61 @@ impl Writer<'_> {
     fn difference(&self, version: &str, old: &Value, new: &Value) -> Option<Comparison> {
         let found = smd::compare(self.typed_for(version)?, old, new);
         let own = self.kind.is_builtin() || version == self.kind.api_version();
-        Some(if own { found.filtered(|set| self.owned(set)) } else { found })
+        let kept = strategy::set(self.kind, self.subresource);
+        Some(if own { found.filtered(|set| set.recursive_difference(&kept)) } else { found })
     }
+}
+
+/// What differs between two objects without entries, in the schema of each version that somebody asks for. Entries
+/// share their versions, and it is looked at once.
+struct Differences<'a> {
+    writer: &'a Writer<'a>,
+    live: &'a Value,
+    new: &'a Value,
+    known: Vec<(String, Option<Difference>)>,
+}
+
+struct Difference {
+    /// What is there now, or otherwise.
+    set: Set,
+    /// The same, and what is not there any more.
+    lost: Set,
+}
+
+impl<'a> Differences<'a> {
+    fn between(live: &'a Value, new: &'a Value, writer: &'a Writer<'a>) -> Self {
+        Differences { writer, live, new, known: Vec::new() }
+    }
+
+    /// `None` for a version that is no longer served.
+    fn of(&mut self, version: &str) -> Option<&Difference> {
+        let known = self.known.iter().position(|(known, _)| known == version);
+        let at = known.unwrap_or_else(|| {
+            let found = self.writer.difference(version, self.live, self.new).map(|found| {
+                let set = found.added.union(&found.modified);
+                Difference { lost: set.union(&found.removed), set }
+            });
+            self.known.push((version.to_owned(), found));
+            self.known.len() - 1
+        });
+        self.known[at].1.as_ref()
+    }
+}
+
+/// Without what belongs to nobody: identity and bookkeeping.
+fn stripped(set: &Set) -> Set {
+    static NOBODY: LazyLock<Set> = LazyLock::new(|| {
+        let metadata = Element::field("metadata");
+        let mut nobody = Set::default();
+        nobody.insert(&[Element::field("apiVersion")]);
+        nobody.insert(&[Element::field("kind")]);
+        nobody.insert(std::slice::from_ref(&metadata));
+        for field in NOBODYS {
+            nobody.insert(&[metadata.clone(), Element::field(field)]);
+        }
+        nobody
+    });
+    set.difference(&NOBODY)
 }
 
 const NOBODYS: [&str; 9] = [
@@ -89,12 +131,23 @@ const NOBODYS: [&str; 9] = [
     "resourceVersion",
 ];
 
+/// Entries are most of many an object: they are not copied to be taken out.
 fn without_entries(object: &Value) -> Value {
-    let mut object = object.clone();
-    if let Some(metadata) = object["metadata"].as_object_mut() {
-        metadata.remove("managedFields");
-    }
-    object
+    let bare = |metadata: &Value| match metadata {
+        Value::Object(fields) => {
+            let kept = fields.iter().filter(|(field, _)| *field != "managedFields");
+            kept.map(|(field, value)| (field.clone(), value.clone())).collect()
+        }
+        other => other.clone(),
+    };
+    let fields = object.as_object().into_iter().flatten().map(|(field, value)| {
+        let value = if field == "metadata" { bare(value) } else { value.clone() };
+        (field.clone(), value)
+    });
+    let mut object: Map<String, Value> = fields.collect();
+    // As indexing a value to change it leaves it.
+    object.entry("metadata").or_insert(Value::Null);
+    Value::Object(object)
 }
 
 /// Books a create, update or patch from `live`, for a create the empty object, to `new`: changed fields
@@ -116,17 +169,22 @@ pub(super) fn update(live: &Value, created: bool, new: &mut Value, writer: &Writ
     if writer.misfit(live).or_else(|| writer.misfit(new)).is_some() {
         return write(new, Vec::new());
     }
-    book(live, new, &mut entries, writer, writer.manager);
+    // They are read, and written anew.
+    if let Some(metadata) = new["metadata"].as_object_mut() {
+        metadata.remove("managedFields");
+    }
+    book(&without_entries(live), new, &mut entries, writer, writer.manager);
     cap(&mut entries);
     write(new, entries);
 }
 
+/// Of two objects without entries.
 fn book(live: &Value, new: &Value, entries: &mut Vec<Entry>, writer: &Writer<'_>, manager: &str) {
-    let (live, new) = (without_entries(live), without_entries(new));
     reconcile(entries, writer);
-    take(&live, &new, entries, writer, |_| true);
-    let diff = writer.difference(&writer.kind.api_version(), &live, &new).unwrap_or_default();
-    let won = writer.stripped(&writer.owned(&diff.added.union(&diff.modified)));
+    let mut differences = Differences::between(live, new, writer);
+    take(&mut differences, entries, |_| true);
+    let own = differences.of(&writer.kind.api_version());
+    let won = own.map(|own| stripped(&writer.owned(&own.set))).unwrap_or_default();
     if !won.is_empty() {
         let own = own_entry(entries, Entry::of(writer, manager, false));
         own.fields.extend(&won);
@@ -145,20 +203,13 @@ fn reconcile(entries: &mut Vec<Entry>, writer: &Writer<'_>) {
 
 /// Takes what changed away from the entries that are asked for; entries of versions that are no longer
 /// served go.
-fn take(
-    live: &Value,
-    new: &Value,
-    entries: &mut Vec<Entry>,
-    writer: &Writer<'_>,
-    of: impl Fn(&Entry) -> bool,
-) {
+fn take(differences: &mut Differences<'_>, entries: &mut Vec<Entry>, of: impl Fn(&Entry) -> bool) {
     entries.retain_mut(|entry| {
         if !of(entry) {
             return true;
         }
-        let Some(diff) = writer.difference(&entry.api_version, live, new) else { return false };
-        let lost = diff.added.union(&diff.modified).union(&diff.removed);
-        entry.fields = entry.fields.difference(&lost);
+        let Some(difference) = differences.of(&entry.api_version) else { return false };
+        entry.fields = entry.fields.difference(&difference.lost);
         !entry.fields.is_empty()
     });
 }
@@ -210,12 +261,12 @@ pub(super) fn apply(
         return Err(Failure::new(500, "", format!("failed to create typed live object: {wrong}")));
     }
     let mut entries = read(live);
+    let live = without_entries(live);
     if entries.is_empty() {
         // Nothing before this was booked: one entry stands for all of it.
-        book(empty, live, &mut entries, writer, BEFORE);
+        book(&without_entries(empty), &live, &mut entries, writer, BEFORE);
     }
     reconcile(&mut entries, writer);
-    let live = without_entries(live);
     let typed = writer.typed();
     let merged = smd::merge(typed, &live, config);
     let declared = writer.owned(&smd::fields(typed, config));
@@ -225,7 +276,8 @@ pub(super) fn apply(
     let last = std::mem::replace(&mut own.fields, declared);
     let mut new = prune(typed, merged, &last, &entries);
 
-    let mut conflicts = conflicts(&live, &new, &entries, writer, &myself);
+    let mut differences = Differences::between(&live, &new, writer);
+    let mut conflicts = conflicts(&mut differences, &entries, &myself);
     if writer.manager == KUBECTL {
         let allowed = noted(typed, &live);
         conflicts.retain(|conflict| !allowed.contains(&conflict.path));
@@ -234,10 +286,10 @@ pub(super) fn apply(
         let printed = |conflict: &Conflict| (smd::display(&conflict.path), conflict.manager.clone());
         return Err(Failure::apply_conflict(&conflicts.iter().map(printed).collect::<Vec<_>>()));
     }
-    take(&live, &new, &mut entries, writer, |entry| !entry.is(&myself));
+    take(&mut differences, &mut entries, |entry| !entry.is(&myself));
     let changed = new != live;
     if let Some(own) = entries.iter_mut().find(|entry| entry.is(&myself)) {
-        own.fields = writer.stripped(&own.fields);
+        own.fields = stripped(&own.fields);
         if changed {
             own.time.clone_from(&writer.time);
         }
@@ -247,17 +299,11 @@ pub(super) fn apply(
 }
 
 /// What the apply would change and others own.
-fn conflicts(
-    live: &Value,
-    new: &Value,
-    entries: &[Entry],
-    writer: &Writer<'_>,
-    myself: &Entry,
-) -> Vec<Conflict> {
+fn conflicts(differences: &mut Differences<'_>, entries: &[Entry], myself: &Entry) -> Vec<Conflict> {
     let others = entries.iter().filter(|entry| !entry.is(myself));
     let lost = others.flat_map(|entry| {
-        let diff = writer.difference(&entry.api_version, live, new);
-        let lost = diff.map(|diff| entry.fields.intersection(&diff.added.union(&diff.modified)));
+        let difference = differences.of(&entry.api_version);
+        let lost = difference.map(|difference| entry.fields.intersection(&difference.set));
         let paths = lost.map(|lost| lost.paths()).unwrap_or_default();
         paths.into_iter().map(|path| Conflict { path, manager: entry.printed() })
     });
@@ -335,17 +381,41 @@ fn prune(typed: Typed<'_>, merged: Value, last: &Set, entries: &[Entry]) -> Valu
 
 /// Are the two the same but for the times of their entries?
 pub(super) fn same_but_times(one: &Value, other: &Value) -> bool {
-    let untimed = |object: &Value| -> Vec<Value> {
-        let entries = object["metadata"]["managedFields"].as_array().cloned().unwrap_or_default();
-        let mut entries: Vec<_> = entries
-            .into_iter()
-            .map(|mut entry| {
-                entry.as_object_mut().map(|entry| entry.remove("time"));
-                entry
-            })
-            .collect();
-        entries.sort_by_key(Value::to_string);
+    same_but_entries(one, other) && same_entries(listed(one), listed(other))
+}
+
+fn listed(object: &Value) -> &[Value] {
+    object["metadata"]["managedFields"].as_array().map(Vec::as_slice).unwrap_or_default()
+}
+
+/// Are two objects the same without their entries?
+fn same_but_entries(one: &Value, other: &Value) -> bool {
+    let (Some(fields), Some(others)) = (one.as_object(), other.as_object()) else { return one == other };
+    same_without("metadata", fields, others)
+        && match (&one["metadata"], &other["metadata"]) {
+            (Value::Object(one), Value::Object(other)) => same_without("managedFields", one, other),
+            (one, other) => one == other,
+        }
+}
+
+/// Are two maps the same beside one field?
+fn same_without(field: &str, one: &Map<String, Value>, other: &Map<String, Value>) -> bool {
+    let rest = |map: &Map<String, Value>| map.len() - usize::from(map.contains_key(field));
+    rest(one) == rest(other) && one.iter().all(|(key, value)| key == field || other.get(key) == Some(value))
+}
+
+/// In any order, but for their times. Mostly they are in the same.
+fn same_entries(one: &[Value], other: &[Value]) -> bool {
+    let same = |one: &Value, other: &Value| match (one, other) {
+        (Value::Object(one), Value::Object(other)) => same_without("time", one, other),
+        (one, other) => one == other,
+    };
+    let untimed = |entries: &[Value]| -> Vec<Value> {
+        let mut entries = entries.to_vec();
+        entries.iter_mut().for_each(|entry| drop(entry.as_object_mut().map(|entry| entry.remove("time"))));
+        entries.sort_by_cached_key(Value::to_string);
         entries
     };
-    untimed(one) == untimed(other) && without_entries(one) == without_entries(other)
+    one.len() == other.len()
+        && (one.iter().zip(other).all(|(one, other)| same(one, other)) || untimed(one) == untimed(other))
 }

@@ -183,6 +183,8 @@ impl Inner {
             Fault::Conflict => Some(Failure::modified_at(&call.group, &call.resource, &call.name).into()),
             Fault::Unauthorized => Some(Failure::unauthorized().into()),
             Fault::Html(code) => Some(Answer::Html(code)),
+            Fault::Page(code, text) => Some(Answer::Text(code, text)),
+            Fault::NotFound(plural, name) => Some(Failure::not_found_at(plural, name).into()),
             Fault::Json(code) => Some(Answer::Json(
                 code,
                 serde_json::json!({"error": "no such route", "kind": "GatewayError"}),
@@ -269,7 +271,7 @@ impl Inner {
 
     fn respond(self: Arc<Self>, answer: Answer, call: Call, fault: Fault) -> Response<ResponseBody> {
         let (name, index) = (self.name.clone(), call.index);
-        let is_anothers = matches!(fault, Fault::Html(_) | Fault::Json(_));
+        let is_anothers = matches!(fault, Fault::Html(_) | Fault::Json(_) | Fault::Page(..));
         let (is_flow_control, wait) = match fault {
             Fault::TooMany(seconds) => (true, HeaderValue::from(seconds)),
             _ => (false, HeaderValue::from_static("1")),

@@ -8,7 +8,7 @@ use testkit::world::{At, SOON, wait_for};
 use tokio::time::Instant;
 
 use super::scenario;
-use crate::{config_map, says};
+use crate::{config_map, config_map_in, object, says};
 
 /// How often the hub has applied it, answered or not.
 fn applies(berlin: &Cluster, at: u64, name: &str) -> usize {
@@ -92,6 +92,44 @@ fn a_status_and_an_inventory_that_are_not_answered_hold_up_no_repair() {
         }
         world.corrected("shop", "berlin", 4).await;
         world.recorded("shop", &["berlin"]).await;
+        world.end().await;
+    });
+}
+
+#[test]
+fn an_ignored_field_that_is_edited_while_others_are_taken_back_by_force_keeps_that_edit() {
+    scenario(async |world| {
+        world.register(&["berlin"]).await;
+        let mut declared = config_map_in("", "settings", "one");
+        declared["data"]["other"] = "one".into();
+        let ignore = json!([{"target": {"kind": "ConfigMap"}, "paths": [".data.key"]}]);
+        let spec = json!({"targets": [{"clusterNames": ["berlin"]}], "drift": {"ignore": ignore}});
+        world.deliver_with("shop", &object(&declared), spec).await;
+        world.ready("shop").await;
+        world.recorded("shop", &["berlin"]).await;
+        let (alice, at) = (world.alice("berlin").await, At::config_map(&world.ns, "settings"));
+        let berlin = world.bed().memory("berlin").expect("this bed is in memory");
+        let hook = |call: &Call| match call.verb == Verb::Apply && call.name == "settings" {
+            true => Fault::Delay(Duration::from_secs(1)),
+            false => Fault::None,
+        };
+        let mark = berlin.requests().last().map_or(0, |call| call.index + 1);
+        berlin.set_fault(Arc::new(hook));
+        let hidden = json!({"metadata": {"labels": {"vidra.dev/hub": null}}, "data": {"other": "evil"}});
+        alice.merge(&at, hidden).await;
+        // The first one would make it, the second one takes nothing from alice. The third one does, and was made when the
+        // ignored field was the hub's.
+        wait_for("the third apply", SOON, async || match applies(&berlin, mark, "settings") {
+            3 => Ok(()),
+            count => Err(format!("{count} so far")),
+        })
+        .await;
+        alice.merge(&at, json!({"data": {"key": "alice's"}})).await;
+        let repaired = alice.when(&at, "repaired", |live| live["data"]["other"] == "one").await;
+        assert!(says("alice's")(&repaired), "{repaired}");
+        berlin.clear_fault();
+        world.corrected("shop", "berlin", 1).await;
+        assert!(says("alice's")(&alice.live(&at).await));
         world.end().await;
     });
 }

@@ -35,6 +35,12 @@ impl Entry {
             && (self.apply || self.api_version == other.api_version)
     }
 
+    /// What entries are sorted by.
+    fn order(&self) -> (bool, [&str; 4]) {
+        let Entry { time, manager, api_version, subresource, .. } = self;
+        (!self.apply, [time, manager, api_version, subresource].map(String::as_str))
+    }
+
     /// As conflicts print it: only the entry of an Update says its version.
     pub fn printed(&self) -> String {
         let mut text = format!("{:?}", self.manager);
@@ -103,13 +109,7 @@ pub(super) fn read(object: &Value) -> Vec<Entry> {
 
 pub(super) fn write(object: &mut Value, mut entries: Vec<Entry>) {
     entries.retain(|entry| !entry.fields.is_empty());
-    entries.sort_by(|a, b| {
-        let key = |entry: &Entry| {
-            let Entry { apply, time, manager, api_version, subresource, .. } = entry.clone();
-            (!apply, time, manager, api_version, subresource)
-        };
-        key(a).cmp(&key(b))
-    });
+    entries.sort_by(|a, b| a.order().cmp(&b.order()));
     let Some(metadata) = object["metadata"].as_object_mut() else { return };
     if entries.is_empty() {
         metadata.remove("managedFields");

@@ -40,7 +40,9 @@ impl Comparison {
 /// Compares two documents.
 pub fn compare(typed: Typed<'_>, left: &Value, right: &Value) -> Comparison {
     let mut walk = Walk { path: Path::new(), found: Comparison::default() };
-    walk.values(typed, Some(left), Some(right));
+    if left != right {
+        walk.values(typed, Some(left), Some(right));
+    }
     walk.found
 }
 
@@ -129,6 +131,10 @@ impl Walk {
         for key in keys {
             let Some(of) = entry_type(map, key) else { continue };
             let (left, right) = (left.and_then(|map| map.get(key)), right.and_then(|map| map.get(key)));
+            // Below what is the same nothing differs. Mostly that is nearly all, and its steps need no names.
+            if left == right {
+                continue;
+            }
             self.at(Element::field(key), |walk| walk.values(typed.at(of), left, right));
         }
     }
@@ -141,9 +147,11 @@ impl Walk {
         for element in elements {
             let one = left.get(element).map(Vec::as_slice).unwrap_or_default();
             let other = right.get(element).map(Vec::as_slice).unwrap_or_default();
+            if one == other {
+                continue;
+            }
             self.at(element.clone(), |walk| match (one.len(), other.len()) {
                 (0 | 1, 0 | 1) => walk.values(inner, one.first().copied(), other.first().copied()),
-                (2.., 2..) if one == other => {}
                 (2.., 2..) => walk.found.modified.insert(&walk.path),
                 (2.., _) => {
                     walk.values(inner, None, other.first().copied());

@@ -16,7 +16,7 @@ pub type Path = Vec<Element>;
 impl Element {
     /// A field of a struct or an entry of a map.
     pub fn field(name: &str) -> Self {
-        Element(format!("f:{name}").into())
+        Element(["f:", name].concat().into())
     }
 
     /// The item of a map list with these values of its keys.

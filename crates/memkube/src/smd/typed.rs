@@ -65,34 +65,69 @@ pub fn list_element(types: &Types, list: &List, item: &Value) -> Result<Element,
     }
 }
 
+/// Is there a name for an item? [`list_element`] makes it, or says why there is none.
+fn is_named(types: &Types, list: &List, item: &Value) -> bool {
+    match &list.relation {
+        Items::Atomic => false,
+        Items::Set => !(item.is_object() || item.is_array() || item.is_null()),
+        Items::Map(keys) => {
+            let fields = types.atom(list.items).map.as_ref().map(|map| &map.fields);
+            let has_default =
+                |key: &str| fields.and_then(|fields| fields.get(key)?.default.as_ref()).is_some();
+            item.as_object()
+                .is_some_and(|item| keys.iter().any(|key| item.contains_key(key) || has_default(key)))
+        }
+    }
+}
+
 /// All that is wrong with a document: path and reason. Duplicates in map lists and sets are wrong unless
 /// they are allowed, as they are in what is stored.
 pub fn validate(typed: Typed<'_>, value: &Value, duplicates: bool) -> Result<(), Vec<String>> {
-    let mut check = Check { duplicates, wrong: Vec::new(), path: String::new() };
+    let mut check = Check { types: typed.types, duplicates, wrong: Vec::new(), path: Vec::new() };
     check.value(typed, value);
     if check.wrong.is_empty() { Ok(()) } else { Err(check.wrong) }
 }
 
-struct Check {
+struct Check<'v> {
+    types: &'v Types,
     duplicates: bool,
     wrong: Vec<String>,
-    path: String,
+    path: Vec<Step<'v>>,
 }
 
-impl Check {
+/// One step down. It is printed only where something is wrong: each write is checked, and few are refused.
+enum Step<'v> {
+    Field(&'v str),
+    Place(usize),
+    Item(&'v List, &'v Value),
+}
+
+impl Step<'_> {
+    fn printed(&self, types: &Types) -> String {
+        match self {
+            Step::Field(name) => format!(".{name}"),
+            Step::Place(index) => format!("[{index}]"),
+            // Nothing goes into an item without a name.
+            Step::Item(list, item) => {
+                list_element(types, list, item).map_or_else(|why| why, |element| element.to_string())
+            }
+        }
+    }
+}
+
+impl<'v> Check<'v> {
     fn refuse(&mut self, why: &str) {
-        let Check { path, wrong, .. } = self;
-        wrong.push(if path.is_empty() { why.to_owned() } else { format!("{path}: {why}") });
+        let path: String = self.path.iter().map(|step| step.printed(self.types)).collect();
+        self.wrong.push(if path.is_empty() { why.to_owned() } else { format!("{path}: {why}") });
     }
 
-    fn below(&mut self, step: &str, check: impl FnOnce(&mut Self)) {
-        let length = self.path.len();
-        self.path.push_str(step);
+    fn below(&mut self, step: Step<'v>, check: impl FnOnce(&mut Self)) {
+        self.path.push(step);
         check(self);
-        self.path.truncate(length);
+        self.path.pop();
     }
 
-    fn value(&mut self, typed: Typed<'_>, value: &Value) {
+    fn value(&mut self, typed: Typed<'v>, value: &'v Value) {
         match typed.form(value) {
             Form::None => self.refuse("schema error: invalid atom"),
             Form::Scalar(scalar) => {
@@ -113,30 +148,33 @@ impl Check {
         }
     }
 
-    fn items(&mut self, typed: Typed<'_>, list: &List, items: &[Value]) {
+    fn items(&mut self, typed: Typed<'v>, list: &'v List, items: &'v [Value]) {
         let mut seen = BTreeSet::new();
         for (index, item) in items.iter().enumerate() {
             let step = if list.relation == Items::Atomic {
-                format!("[{index}]")
+                Step::Place(index)
             } else {
-                match list_element(typed.types, list, item) {
-                    Err(why) => return self.refuse(&format!("element {index}: {why}")),
-                    Ok(element) => {
-                        let step = element.to_string();
-                        if !seen.insert(element) && !self.duplicates {
-                            self.refuse(&format!("duplicate entries for key {step}"));
+                // Where duplicates are allowed a name only has to be there.
+                if !(self.duplicates && is_named(typed.types, list, item)) {
+                    match list_element(typed.types, list, item) {
+                        Err(why) => return self.refuse(&format!("element {index}: {why}")),
+                        Ok(element) => {
+                            if seen.contains(&element) && !self.duplicates {
+                                self.refuse(&format!("duplicate entries for key {element}"));
+                            }
+                            seen.insert(element);
                         }
-                        step
                     }
                 }
+                Step::Item(list, item)
             };
-            self.below(&step, |check| check.value(typed.at(list.items), item));
+            self.below(step, |check| check.value(typed.at(list.items), item));
         }
     }
 
-    fn entries(&mut self, typed: Typed<'_>, map: &Map, entries: &Object<String, Value>) {
+    fn entries(&mut self, typed: Typed<'v>, map: &'v Map, entries: &'v Object<String, Value>) {
         for (key, value) in entries {
-            self.below(&format!(".{key}"), |check| match entry_type(map, key) {
+            self.below(Step::Field(key), |check| match entry_type(map, key) {
                 None => check.refuse("field not declared in schema"),
                 Some(of) => check.value(typed.at(of), value),
             });

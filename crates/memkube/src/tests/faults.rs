@@ -80,6 +80,22 @@ async fn a_proxy_answers_a_page_and_nothing_is_done() {
     assert!(body.starts_with("<html>") && body.contains("502 Bad Gateway"), "{body}");
     assert_eq!(cluster.object("", "configmaps", "default", "a"), None);
     assert_eq!(cluster.requests()[0].status, 502);
+    let (code, kind, _, body) = answer_under(&cluster, Fault::Page(404, "404 page not found\n")).await;
+    assert_eq!(
+        (code, kind.as_str(), body.as_str()),
+        (404, "text/plain; charset=utf-8", "404 page not found\n")
+    );
+    assert_eq!(cluster.object("", "configmaps", "default", "a"), None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_not_found_may_be_something_that_nobody_asked_about() {
+    let cluster = cluster();
+    let (code, _, _, body) = answer_under(&cluster, Fault::NotFound("endpoints", "web")).await;
+    let status: Value = serde_json::from_str(&body).expect("JSON");
+    assert_eq!((code, &status["reason"]), (404, &json!("NotFound")));
+    assert_eq!(status["details"], json!({"name": "web", "kind": "endpoints"}));
+    assert_eq!(cluster.object("", "configmaps", "default", "a"), None);
 }
 
 #[tokio::test(start_paused = true)]
@@ -114,6 +130,7 @@ async fn what_the_server_says_bears_its_marks_and_what_a_proxy_says_does_not() {
         (Fault::TooMany(7), true, true),
         (Fault::Html(429), false, false),
         (Fault::Json(429), false, false),
+        (Fault::Page(429, "no"), false, false),
     ] {
         let response = response_under(&cluster(), fault.clone()).await;
         let bears = |name: &str| response.headers().contains_key(name);

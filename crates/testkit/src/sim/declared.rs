@@ -1,7 +1,10 @@
 //! What is declared on the hub: VidraResources with their sources, the fleet with its labels and values, and what
 //! revisions stand for; what follows from it for each member; and what was so a while ago.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use k8s_openapi::ByteString;
 use memkube::Changed;
@@ -72,9 +75,14 @@ pub struct Declared {
     revoked: BTreeMap<(String, String), Past<Option<String>>>,
     /// How many members each VidraResource selects.
     selected: BTreeMap<String, usize>,
+    /// The members that each VidraResource selects, whether or not they allow its namespace.
+    chosen: BTreeMap<String, Past<BTreeSet<String>>>,
     /// The hub's settings.
-    settings: Value,
+    settings: Past<Value>,
 }
+
+/// How much may be removed at once without a person's word, in percent: of a VidraResource's targets, and of a target's objects.
+const SHARES: [(&str, u64); 2] = [("removalGuard", 20), ("objectRemovalGuard", 50)];
 
 /// What holds of a spec whose manifest cannot be read, after this one: of each policy what writes less, and all else as
 /// it is asked for.
@@ -124,7 +132,8 @@ impl Declared {
             ("vidraresources", _) => self.resource(changed, now),
             ("memberclusters", _) => self.member(changed, now),
             ("configmaps", HUB_NAMESPACE) => {
-                self.settings = changed.after().map_or(Value::Null, |new| new["data"].clone());
+                let settings = changed.after().map_or(Value::Null, |new| new["data"].clone());
+                self.settings.push((now, settings));
             }
             ("configmaps", TEAM | OTHER_TEAM) => self.source("ConfigMap", changed, now),
             ("secrets", TEAM | OTHER_TEAM) => match changed.after() {
@@ -163,7 +172,15 @@ impl Declared {
     }
 
     fn member(&mut self, changed: &Changed, now: Instant) {
-        match changed.after() {
+        let new = changed.after();
+        // Mostly it is a status that changes: whom it concerns is selected as before.
+        let wish = |of: &Arc<Value>| {
+            let metadata = &of["metadata"];
+            (metadata["labels"].clone(), metadata["deletionTimestamp"].is_null(), of["spec"].clone())
+        };
+        let known = self.fleet.get(&changed.name);
+        let same = known.is_some() && known.map(wish) == new.as_ref().map(wish);
+        match new {
             Some(new) => {
                 let view = View::of(&changed.name, &new);
                 let past = self.views.entry(changed.name.clone()).or_default();
@@ -174,7 +191,9 @@ impl Declared {
             }
             None => drop(self.fleet.remove(&changed.name)),
         }
-        self.select(now);
+        if !same {
+            self.select(now);
+        }
     }
 
     fn source(&mut self, kind: &str, changed: &Changed, now: Instant) {
@@ -289,6 +308,11 @@ impl Declared {
             let namespace = metadata["namespace"].as_str().unwrap_or_default();
             let selected = select::select(namespace, &targets, &excluded, &members).targets;
             self.selected.insert(name.clone(), 0);
+            let chosen: BTreeSet<String> = selected.keys().cloned().collect();
+            let past = self.chosen.entry(name.clone()).or_default();
+            if past.last().is_none_or(|(_, last)| *last != chosen) {
+                past.push((now, chosen));
+            }
             for (member, destination) in selected {
                 let slot = (name.clone(), member.clone());
                 let on_revoke = self.fleet.get(&member).and_then(|of| stance(of, namespace));
@@ -413,12 +437,28 @@ impl Declared {
 
     /// Is what fails tried again sooner than the interval has it?
     pub fn retries(&self) -> bool {
-        self.settings["retry.enabled"] != "false"
+        self.settings.last().is_none_or(|(_, settings)| settings["retry.enabled"] != "false")
     }
 
     /// How many members a VidraResource selects, as far as it can be read.
     pub fn selected(&self, resource: &str) -> usize {
         self.selected.get(resource).copied().unwrap_or_default()
+    }
+
+    /// Which members a VidraResource has selected at some instant since then, whether or not they allow its namespace.
+    pub fn chosen_since(&self, resource: &str, then: Instant) -> impl Iterator<Item = &BTreeSet<String>> {
+        self.chosen.get(resource).into_iter().flat_map(move |past| since(past, then))
+    }
+
+    /// The most of these targets, and of these objects, that any of the settings since then lets go without a word, in
+    /// percent; without a setting it may be as ever.
+    pub fn shares(&self, then: Instant) -> [u64; 2] {
+        SHARES.map(|(key, usual)| {
+            let set = since(&self.settings, then).filter_map(|settings| settings[key].as_str());
+            // Of one that cannot be read nobody says what holds.
+            let set = set.map(|text| text.trim_end_matches([' ', '%']).parse::<u64>().unwrap_or(100));
+            set.chain([usual]).max().unwrap_or(usual)
+        })
     }
 
     /// Can its manifest and its sources be read, and do they say something, unless nothing is meant?
@@ -521,8 +561,12 @@ impl Content {
 fn content(manifest: &Value, overrides: &Value, sources: Vec<(String, String)>) -> Option<Content> {
     let texts = sources.iter().map(|(_, text)| text.as_str());
     let texts = [manifest.as_str().unwrap_or_default()].into_iter().chain(texts);
-    let docs = texts.map(doc::read).collect::<Option<Vec<_>>>()?.concat();
-    Some(Content { docs: docs.into(), overrides: overrides.clone(), manifest: manifest.clone(), sources })
+    let docs = texts.map(doc::read).collect::<Option<Vec<_>>>()?;
+    let docs: Arc<[Doc]> = match docs.as_slice() {
+        [one] => one.clone(),
+        several => several.iter().flat_map(|docs| docs.iter().cloned()).collect(),
+    };
+    Some(Content { docs, overrides: overrides.clone(), manifest: manifest.clone(), sources })
 }
 
 /// What becomes of what a member has of this namespace, which it does not allow; `None`: it does.

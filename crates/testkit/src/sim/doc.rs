@@ -1,5 +1,7 @@
 //! One object of a manifest, and whether a live object is as it says.
 
+use std::{cell::RefCell, collections::BTreeMap, sync::Arc};
+
 use serde_json::Value;
 use vidra_core::{
     directives::{ApplyMode, Directives, OnImmutable},
@@ -69,8 +71,30 @@ impl Doc {
     }
 }
 
+/// What was read from a text.
+type Read = Option<Arc<[Doc]>>;
+
+thread_local! {
+    /// A run declares some dozens of texts, and each of them is asked for again and again.
+    static READ: RefCell<BTreeMap<String, Read>> = const { RefCell::new(BTreeMap::new()) };
+}
+
+/// Nothing is known any more. With another mutant the same text may say something else.
+pub(super) fn forget() {
+    READ.with_borrow_mut(BTreeMap::clear);
+}
+
 /// The objects of a text; `None`: it cannot be read.
-pub fn read(text: &str) -> Option<Vec<Doc>> {
+pub fn read(text: &str) -> Option<Arc<[Doc]>> {
+    if let Some(known) = READ.with_borrow(|known| known.get(text).cloned()) {
+        return known;
+    }
+    let read: Read = read_new(text).map(Into::into);
+    READ.with_borrow_mut(|known| known.insert(text.to_owned(), read.clone()));
+    read
+}
+
+fn read_new(text: &str) -> Option<Vec<Doc>> {
     let objects = manifest::parse(text).ok()?;
     let docs = objects.into_iter().map(|object| Doc {
         group: object.gvk.group.to_string(),

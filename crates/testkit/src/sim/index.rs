@@ -106,6 +106,8 @@ pub struct Index {
     past: BTreeMap<Key, Past<Option<Arc<Value>>>>,
     /// Keys and uids of each inventory, by its name.
     inventories: BTreeMap<String, (Vec<Key>, Vec<String>)>,
+    /// How often a key is in one: after each write in a member it is asked which are in none.
+    known: BTreeMap<Key, usize>,
     /// Objects with the hub's label.
     labelled: BTreeSet<Key>,
 }
@@ -183,10 +185,7 @@ impl Index {
 
     fn inventory(&mut self, changed: &Changed) {
         let name = named(&changed.namespace, &changed.name);
-        let Some(new) = changed.after() else {
-            self.inventories.remove(&name);
-            return;
-        };
+        let Some(new) = changed.after() else { return self.hold(name, None) };
         let cluster = new["spec"]["cluster"].as_str().unwrap_or_default();
         let (mut keys, mut uids) = (Vec::new(), Vec::new());
         for entry in new["spec"]["entries"].as_array().into_iter().flatten() {
@@ -195,7 +194,26 @@ impl Index {
             keys.push([cluster, group, kind, namespace, object].map(str::to_owned));
             uids.push(uid.to_owned());
         }
-        self.inventories.insert(name, (keys, uids));
+        self.hold(name, Some((keys, uids)));
+    }
+
+    /// Notes what an inventory holds from now on.
+    fn hold(&mut self, name: String, held: Option<(Vec<Key>, Vec<String>)>) {
+        for key in held.iter().flat_map(|(keys, _)| keys) {
+            *self.known.entry(key.clone()).or_default() += 1;
+        }
+        let before = match held {
+            Some(held) => self.inventories.insert(name, held),
+            None => self.inventories.remove(&name),
+        };
+        for key in before.into_iter().flat_map(|(keys, _)| keys) {
+            if let Some(count) = self.known.get_mut(&key) {
+                *count -= 1;
+                if *count == 0 {
+                    self.known.remove(&key);
+                }
+            }
+        }
     }
 
     fn delivered(&mut self, cluster: &str, changed: &Changed, now: Instant) {
@@ -203,16 +221,23 @@ impl Index {
         self.note(key, changed.after(), now);
     }
 
-    /// Takes in what a member has that was changed beside all calls.
+    /// Takes in what of a member was changed beside all calls.
     pub fn look_again(&mut self, member: &Cluster, now: Instant) {
-        let known: Vec<_> = self.past.keys().filter(|key| key[0] == member.name()).cloned().collect();
-        for key in known {
-            self.note(key, None, now);
-        }
+        let mut there = BTreeMap::new();
         for (group, plural, kind, _) in super::kinds::DELIVERED {
             for object in member.objects(group, plural) {
                 let text = |field: &str| object["metadata"][field].as_str().unwrap_or_default();
                 let key = [member.name(), group, kind, text("namespace"), text("name")].map(str::to_owned);
+                there.insert(key, object);
+            }
+        }
+        let known = self.past.keys().filter(|key| key[0] == member.name() && self.live(key).is_some());
+        let gone: Vec<Key> = known.filter(|key| !there.contains_key(*key)).cloned().collect();
+        for key in gone {
+            self.note(key, None, now);
+        }
+        for (key, object) in there {
+            if self.live(&key).is_none_or(|known| *known != object) {
                 self.note(key, Some(Arc::new(object)), now);
             }
         }
@@ -279,6 +304,34 @@ impl Index {
         })
     }
 
+    /// Was it as declared but for what is left alone, healthy or not, and not on its way out, at any instant since then?
+    pub fn was_held(&self, resource: &str, key: &Key, doc: &Doc, then: Instant) -> bool {
+        let past = self.past.get(key).into_iter().flat_map(|past| since(past, then)).flatten();
+        let mut past = past.filter(|live| live["metadata"]["deletionTimestamp"].is_null());
+        past.any(|live| {
+            let held = self.policies(resource, &key[0]);
+            let mut said = self.declared.said_since(resource, then).chain(held);
+            said.any(|spec| doc.is_held_by(live, &spared(spec, key, live)))
+        })
+    }
+
+    /// Was it on its way out at each instant since then?
+    pub fn was_ending(&self, key: &Key, then: Instant) -> bool {
+        let past = self.past.get(key).into_iter().flat_map(|past| since(past, then));
+        let ends = |live: &Option<Arc<Value>>| {
+            live.as_ref().is_some_and(|live| !live["metadata"]["deletionTimestamp"].is_null())
+        };
+        let mut past = past.peekable();
+        past.peek().is_some() && past.all(ends)
+    }
+
+    /// The members in which a VidraResource's inventories hold something.
+    pub fn held_in(&self, resource: &str) -> BTreeSet<String> {
+        let prefix = format!("{resource}.");
+        let own = self.inventories.iter().filter(|(name, _)| name.starts_with(&prefix));
+        own.filter_map(|(_, (keys, _))| Some(keys.first()?[0].clone())).collect()
+    }
+
     /// Of what is not kept as declared: was it there at any time, and so, where it is applied for each content?
     fn was_there(&self, key: &Key, doc: &Doc) -> bool {
         let mut past = self.past.get(key).into_iter().flatten().filter_map(|(_, object)| object.as_ref());
@@ -325,8 +378,7 @@ impl Index {
 
     /// Objects that bear the hub's label in a member and that no inventory knows.
     pub fn unknown(&self) -> Vec<&Key> {
-        let known: BTreeSet<&Key> = self.inventories.values().flat_map(|(keys, _)| keys).collect();
-        self.labelled.iter().filter(|key| !known.contains(key)).collect()
+        self.labelled.iter().filter(|key| !self.known.contains_key(*key)).collect()
     }
 
     /// All that is there now.

@@ -2,6 +2,7 @@
 
 pub mod clouds;
 mod deeds;
+mod guard;
 mod rest;
 mod told;
 
@@ -76,6 +77,10 @@ pub struct Judge {
     deliveries: rest::Deliveries,
     /// Which life has made an object, by its uid: it knows it before an inventory does.
     made: BTreeMap<String, Arc<str>>,
+    /// What people have approved: VidraResource and word.
+    words: BTreeSet<(String, String)>,
+    /// Members in which a group does not answer, since when.
+    silent: BTreeMap<String, Instant>,
     /// Of which generation of a VidraTarget a life has last told.
     seen: BTreeMap<(Arc<str>, String), i64>,
 }
@@ -229,12 +234,16 @@ impl Judge {
                 self.judge_rest(call, changed, now);
             }
             self.note_lost(changed, now);
+            if !ours {
+                self.note_words(changed);
+            }
             self.index.take(&call.cluster, changed, now);
             if changed.plural == "vidrainventories" {
                 self.note_inventory(changed, ours, now);
             }
             if ours && changed.plural == "vidratargets" && call.subresource.is_empty() {
                 self.judge_revision(call, changed, now);
+                self.judge_turn(call, changed, now);
             }
             if ours && &*call.cluster == "hub" && call.subresource == "status" {
                 marks::note_reasons(&changed.plural, &changed.after().unwrap_or_default());
@@ -364,6 +373,21 @@ impl Judge {
             wrong.extend(lies.map(|what| format!("{name} goes on saying Ready: {what}")));
         }
         wrong
+    }
+
+    /// A MemberCluster says that it can be worked with. While nobody but a stranger answers in its place, whatever he says,
+    /// that is not so.
+    pub fn counts_as_there(&self, member: &str, now: Instant, most: Duration) -> Option<String> {
+        let at = now.checked_sub(most).unwrap_or(now);
+        let sees = self.at_work.is_some_and(|since| since <= at) && self.clouds.since(HUB, at).is_none();
+        let object = self.index.declared.member_named(member)?;
+        let rests = object["spec"]["suspend"] == true || !object["metadata"]["deletionTimestamp"].is_null();
+        let conditions = object["status"]["conditions"].as_array().into_iter().flatten();
+        let mut ready = conditions.filter(|one| one["type"] == "Ready");
+        let says_so = ready.any(|one| one["status"] == "True");
+        marks::note("rule:contact");
+        (sees && !rests && says_so)
+            .then(|| format!("{member} says that it is Ready, and another one answers"))
     }
 
     /// What in members is not as declared; empty when all is. What is declared and then not any more goes,

@@ -38,6 +38,7 @@ pub use world::{Shape, World};
 pub fn run<F: Future>(seed: u64, make: impl FnOnce() -> F) -> F::Output {
     // kube's back-off draws from the thread's generator.
     fastrand::seed(seed);
+    doc::forget();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
     runtime.expect("a runtime").block_on(async { make().await })
 }

@@ -20,7 +20,7 @@ use super::{
     judge::{Judge, is_write, uid},
     marks,
     strike::strike,
-    trouble::{Crash, Effect, Lost, Stale, fault, late_effect},
+    trouble::{Between, Crash, Effect, Lost, Stale, fault, late_effect},
 };
 
 /// What is asked of a member again and again, so as to know who answers.
@@ -133,6 +133,8 @@ struct State {
     refused: Option<&'static str>,
     /// In this cluster the hub has no right to this resource.
     forbidden: Option<(String, &'static str)>,
+    /// Answers in a member's place.
+    between: Option<Between>,
     /// Changes of objects with this in their names are shown to whoever replays a run.
     shown: Option<String>,
 }
@@ -229,6 +231,16 @@ impl Observer {
         state.judge.restored(member, Instant::now());
     }
 
+    /// What serves a group in a member does not answer from now on, or does again. What ends with that is nobody's call,
+    /// and is looked at.
+    pub fn set_group_available(&self, member: &str, group: &str, available: bool) {
+        let cluster = &self.clusters.members[member];
+        cluster.set_group_available(group, available);
+        let mut state = self.state.lock();
+        state.judge.silence(member, !available, Instant::now());
+        state.judge.index.look_again(cluster, Instant::now());
+    }
+
     /// Events of the hub's watches since it was armed.
     pub fn events(&self) -> usize {
         self.state.lock().events
@@ -263,6 +275,11 @@ impl Observer {
     /// From now on the hub has no right to this resource in this cluster; with `None` it has all again.
     pub fn forbid(&self, what: Option<(&str, &'static str)>) {
         self.state.lock().forbidden = what.map(|(cluster, resource)| (cluster.to_owned(), resource));
+    }
+
+    /// From now on somebody answers in a member's place; with `None` no more.
+    pub fn stand_between(&self, between: Option<Between>) {
+        self.state.lock().between = between;
     }
 
     /// From now on somebody is now and then a moment faster than the hub; with `None` no more.
@@ -307,6 +324,13 @@ impl Observer {
     pub fn trace(&self) -> Vec<Seen> {
         let state = self.state.lock();
         state.trace.get(state.armed.unwrap_or(0)..).unwrap_or_default().to_vec()
+    }
+
+    /// Those of them that count.
+    pub fn traced(&self, counts: impl Fn(&Seen) -> bool) -> Vec<Seen> {
+        let state = self.state.lock();
+        let seen = state.trace.get(state.armed.unwrap_or(0)..).unwrap_or_default().iter();
+        seen.filter(|seen| counts(seen)).cloned().collect()
     }
 
     /// How long the world has been.
@@ -364,6 +388,15 @@ impl Observer {
         for wrong in state.judge.untold_on(member, now) {
             let at = self.began.elapsed();
             state.judge.breach(format!("{:.3}: while another member is broken: {wrong}", at.as_secs_f64()));
+        }
+    }
+
+    /// Notes that a member counts as one that answers, though for so long only another one has answered in its place.
+    pub fn judge_contact(&self, member: &str, most: Duration) {
+        let mut state = self.state.lock();
+        if let Some(wrong) = state.judge.counts_as_there(member, Instant::now(), most) {
+            let at = self.began.elapsed();
+            state.judge.breach(format!("{:.3}: {wrong}", at.as_secs_f64()));
         }
     }
 
@@ -443,6 +476,10 @@ impl Observer {
         };
         if state.forbidden.as_ref().is_some_and(forbidden) {
             return Fault::Status(403, "Forbidden");
+        }
+        let is_probe = matches!(&*call.path, PROBE | "/version");
+        if let Some(fault) = state.between.as_mut().and_then(|between| between.answer(call, is_probe)) {
+            return fault;
         }
         if call.verb == Verb::List && state.refused == Some(call.resource.as_str()) {
             return Fault::Status(500, "InternalError");

@@ -46,13 +46,7 @@ const TRANSIENT: [&str; 15] = [
 pub fn of(clusters: &Clusters) -> State {
     let mut state = State::new();
     for (group, plural) in HUB_KINDS {
-        for object in clusters.hub.objects(group, plural) {
-            let (key, object) = (key("hub", plural, &object), hub_object(clusters, plural, object));
-            match key.rsplit_once('.').filter(|_| plural == "vidrainventories") {
-                Some((whole, _)) => join(state.entry(whole.to_owned()).or_default(), object),
-                None => drop(state.insert(key, object)),
-            }
-        }
+        take(&mut state, clusters, group, plural);
     }
     for (name, member) in &clusters.members {
         for (group, plural, ..) in DELIVERED {
@@ -62,6 +56,24 @@ pub fn of(clusters: &Clusters) -> State {
         }
     }
     state
+}
+
+/// The inventories alone.
+pub fn inventories(clusters: &Clusters) -> State {
+    let mut state = State::new();
+    take(&mut state, clusters, vidra_api::GROUP, "vidrainventories");
+    state
+}
+
+/// Takes in what the hub's cluster has of a kind.
+fn take(state: &mut State, clusters: &Clusters, group: &str, plural: &str) {
+    for object in clusters.hub.objects(group, plural) {
+        let (key, object) = (key("hub", plural, &object), hub_object(clusters, plural, object));
+        match key.rsplit_once('.').filter(|_| plural == "vidrainventories") {
+            Some((whole, _)) => join(state.entry(whole.to_owned()).or_default(), object),
+            None => drop(state.insert(key, object)),
+        }
+    }
 }
 
 /// Which entry is in which chunk of an inventory depends on what came before.

@@ -2,7 +2,7 @@
 
 use std::{fmt, time::Duration};
 
-use memkube::{Fault, Verb};
+use memkube::{Call, Fault, Verb};
 
 /// Where a life of the hub ends, in calls since [`Observer::arm`](super::Observer::arm).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -158,5 +158,53 @@ pub(super) fn fault(chance: &mut fastrand::Rng, verb: Verb) -> Fault {
         10 if chance.bool() => Fault::StatusAfter(504, "Timeout"),
         10 => Fault::StatusAfter(500, "InternalError"),
         _ => Fault::Delay(Duration::from_secs(chance.u64(1..8))),
+    }
+}
+
+/// Who says so, in plain text.
+const NO_PAGE: &str = "404 page not found\n";
+/// What nobody delivers, and what the walks' objects are called, of other kinds.
+const OTHERS: [(&str, &str); 4] =
+    [("endpoints", "a"), ("endpoints", "web"), ("limitranges", "s"), ("namespaces", "nowhere")];
+
+/// Somebody who stands between the hub and a member.
+pub struct Between {
+    /// The member.
+    pub member: String,
+    /// He answers all, with the same page of this code; or `None`: one call in three, as chance has it, and who the cluster is the
+    /// member tells itself.
+    pub all: Option<u16>,
+    /// Of what he answers.
+    pub chance: fastrand::Rng,
+}
+
+impl Between {
+    /// What becomes of a call that is not answered by the member.
+    pub(super) fn answer(&mut self, call: &Call, is_probe: bool) -> Option<Fault> {
+        if *call.cluster != *self.member {
+            return None;
+        }
+        match self.all {
+            Some(code) => Some(Fault::Html(code)),
+            None if is_probe || self.chance.u8(..3) > 0 => None,
+            None => Some(of_another(&mut self.chance, call)),
+        }
+    }
+}
+
+/// An answer that is not the API server's, or not about what was asked. JSON of somebody else's comes with a code of success where
+/// one object is asked for.
+fn of_another(chance: &mut fastrand::Rng, call: &Call) -> Fault {
+    let code = PAGES[chance.usize(..PAGES.len())];
+    match chance.u8(..6) {
+        0 => Fault::Html(code),
+        1 => Fault::Page(404, NO_PAGE),
+        2 => Fault::Page(code, "no such upstream\n"),
+        3 if !call.name.is_empty() && chance.bool() => Fault::Json(200),
+        3 => Fault::Json(404),
+        _ => {
+            let (plural, name) = OTHERS[chance.usize(..OTHERS.len())];
+            Fault::NotFound(plural, name)
+        }
     }
 }

@@ -322,6 +322,11 @@ impl World {
         state::of(&self.clusters)
     }
 
+    /// The inventories among that.
+    pub fn inventories(&self) -> State {
+        state::inventories(&self.clusters)
+    }
+
     /// Counts the hub's calls from here, and lets it die at these.
     pub fn arm(&self, crashes: &[Crash]) {
         self.observer.arm(crashes);

@@ -243,6 +243,33 @@ mod tests {
         assert_eq!(parted(&all, US, &EARLIER, &ours), Some(json!([entry(US, "Apply", ours)])));
     }
 
+    /// An update owns maps, which an apply does not: kept, they would stay as `{}` when they are dropped later.
+    #[test]
+    fn a_map_of_which_all_is_ours_stays_with_no_earlier_applier() {
+        let by_kubectl = |fields: Value| entry("kubectl-client-side-apply", "Update", fields);
+        let theirs = json!({
+            "f:data": {".": {}, "f:a": {}},
+            "f:metadata": {"f:annotations": {".": {}, "f:note": {}}, "f:labels": {".": {}, "f:app": {}}},
+            "f:spec": {"f:strategy": {".": {}, "f:rollingUpdate": {".": {}, "f:maxSurge": {}}, "f:type": {}}},
+        });
+        let ours = json!({
+            "f:data": {"f:a": {}},
+            "f:metadata": {"f:labels": {"f:app": {}}},
+            "f:spec": {"f:strategy": {"f:rollingUpdate": {"f:maxSurge": {}}}},
+        });
+        let after = parted(&live(json!([by_kubectl(theirs)])), US, &EARLIER, &ours);
+        let rest = json!({
+            "f:metadata": {"f:annotations": {".": {}, "f:note": {}}},
+            "f:spec": {"f:strategy": {".": {}, "f:type": {}}},
+        });
+        assert_eq!(after, Some(json!([by_kubectl(rest), entry(US, "Apply", ours)])));
+
+        let all = json!({"f:spec": {".": {}, "f:strategy": {".": {}, "f:type": {}}}});
+        let ours = json!({"f:spec": {"f:strategy": {"f:type": {}}}});
+        let after = parted(&live(json!([by_kubectl(all)])), US, &EARLIER, &ours);
+        assert_eq!(after, Some(json!([entry(US, "Apply", ours)])), "nothing is left of its entry");
+    }
+
     #[test]
     fn what_another_hub_applied_becomes_ours_but_for_its_owners_marks() {
         let of = |data: &str, mark: &str| {

@@ -18,6 +18,8 @@ use crate::sim::{
 
 /// A deletion follows a read within this, calls that take long and land late included.
 const READ_COUNTS_FOR: Duration = Duration::from_secs(45);
+/// What a member's groups have told before one of them fell silent counts for this: calls that take long are answered by then.
+const TOLD_COUNTS_FOR: Duration = Duration::from_secs(10);
 
 impl Judge {
     /// A change that the hub made in a member.
@@ -41,6 +43,7 @@ impl Judge {
         };
         if labelled(&old) && !labelled(new) {
             marks::note("rule:release");
+            self.judge_letting_go(call, &key, &old, now);
             self.released.insert(uid(new).to_owned());
             self.judge_release(call, &key, new, now);
         }
@@ -110,6 +113,42 @@ impl Judge {
         asked.get(key).is_some_and(|doc| held.iter().any(|held| is_taken(&doc.body, held, (old, new))))
     }
 
+    /// In this member a group does not answer from now on, or all do again.
+    pub fn silence(&mut self, member: &str, silent: bool, now: Instant) {
+        if silent {
+            self.silent.entry(member.to_owned()).or_insert(now);
+        } else {
+            self.silent.remove(member);
+        }
+    }
+
+    /// While a group does not answer nobody knows what is in a Namespace or CRD: one that is to be deleted when it is empty is
+    /// neither deleted nor let go.
+    fn judge_letting_go(&mut self, call: &Call, key: &Key, old: &Value, now: Instant) {
+        let silent = self.silent.get(&key[0]).is_some_and(|since| *since + TOLD_COUNTS_FOR <= now);
+        let lands_late = self.landing.contains(&(call.cluster.clone(), call.index));
+        if !is_container(key) || !silent || lands_late || old["metadata"]["annotations"][PRUNE] == "disabled"
+        {
+            return;
+        }
+        marks::note("rule:release of a container unseen");
+        let (owners, then) = (owners_of(old), self.sight(now, SIGHT));
+        let is_to_go = |owner: &String| self.goes_when_empty(owner, &key[0], then);
+        if !owners.is_empty() && owners.iter().all(is_to_go) {
+            let name = key.join("/");
+            self.breaches.push(format!("{call}: {name} was let go, while nobody knows what is in it: {old}"));
+        }
+    }
+
+    /// Has a VidraResource said at each instant since then that its Namespaces and CRDs go when they are empty, and was its
+    /// target not to let go what it has?
+    fn goes_when_empty(&self, owner: &str, member: &str, then: Instant) -> bool {
+        let asks = |spec: &Value| spec["namespaceAndCRDDeletion"] == "WhenEmpty";
+        let mut aims = self.index.aims_since(owner, member, (then, 0));
+        aims.all(|aim| asks(&aim.spec) && matches!(aim.spec["desired"].as_str(), Some("Present" | "Absent")))
+            && self.index.declared.said_since(owner, then).all(asks)
+    }
+
     fn note_foreign(&mut self, call: &Call, key: &Key, old: &Value) {
         let name = key.join("/");
         self.breaches.push(format!("{call}: {name} is none of the hub's business: {old}"));
@@ -167,7 +206,7 @@ impl Judge {
     }
 
     /// The VidraResources with a target that is to bring this, selected or not.
-    fn kept_for<'a>(&'a self, key: &'a Key) -> impl Iterator<Item = &'a String> {
+    pub(super) fn kept_for<'a>(&'a self, key: &'a Key) -> impl Iterator<Item = &'a String> {
         let targets = self.index.targets.values().filter(|one| one.present && one.cluster == key[0]);
         let brings = |one: &&Target| {
             let docs =
@@ -212,8 +251,7 @@ impl Judge {
             wrong.push("and was to be kept".to_owned());
         }
         let then = self.sight(now, SIGHT);
-        let owners: Vec<String> =
-            appliers(old).into_iter().filter_map(|manager| owner_of(&manager)).collect();
+        let owners = owners_of(old);
         let remakes = self.index.may_be_made_again(key);
         if remakes {
             marks::note("rule:made again");
@@ -229,7 +267,8 @@ impl Judge {
         wrong.extend(
             owners.iter().filter(|_| !remakes).filter_map(|owner| self.keeps_pruned(owner, &key[0], then)),
         );
-        if matches!(key[2].as_str(), "Namespace" | "CustomResourceDefinition") {
+        wrong.extend(self.judge_removal(call, key, now));
+        if is_container(key) {
             marks::note("rule:deletion of a container");
             wrong.extend(self.holds_others(key, &owners, now));
         }
@@ -276,6 +315,16 @@ impl Judge {
         let mut foreign = self.index.contents(key, then).filter(|(_, live)| self.foreign.contains(uid(live)));
         foreign.next().map(|(within, _)| format!("with {} in it", within.join("/")))
     }
+}
+
+/// Does what others put into it go with it?
+pub(super) fn is_container(key: &Key) -> bool {
+    matches!(key[2].as_str(), "Namespace" | "CustomResourceDefinition")
+}
+
+/// The VidraResources that have applied it.
+fn owners_of(object: &Value) -> Vec<String> {
+    appliers(object).into_iter().filter_map(|manager| owner_of(&manager)).collect()
 }
 
 /// How far taking over may go.

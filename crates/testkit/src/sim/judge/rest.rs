@@ -138,6 +138,9 @@ impl Judge {
         let seen = self.seen.get(&(call.user.clone(), target)).copied().unwrap_or_default();
         let aims: Vec<Aim> =
             self.index.aims_since(resource, &key[0], (self.sight(now, SIGHT), seen)).cloned().collect();
+        if let Some(what) = self.held_back(call, resource, &key, &aims, (old.as_deref(), new), now) {
+            self.breaches.push(format!("{call}: {} {what}", key.join("/")));
+        }
         let bodies = self.meant(resource, &key, &aims);
         if bodies.is_empty() || !is_marked(new, resource) {
             return self.deliveries.put(&key, resource, now, Delivered::Nothing);
@@ -171,7 +174,7 @@ impl Judge {
     }
 
     /// What an aim has there; `None`: nothing, as where the target was to go.
-    fn of_aim(&self, resource: &str, key: &Key, aim: &Aim) -> Option<Value> {
+    pub(super) fn of_aim(&self, resource: &str, key: &Key, aim: &Aim) -> Option<Value> {
         if aim.spec["desired"] != "Present" {
             return None;
         }
@@ -247,6 +250,15 @@ impl Judge {
                 Delivered::Unknown => true,
                 Delivered::These(bodies) => bodies.contains(&doc.body),
             })
+    }
+
+    /// May it have been applied as this, for all that is known?
+    pub(super) fn may_have_been_applied(&self, resource: &str, key: &Key, doc: &Doc) -> bool {
+        self.deliveries.last(key, resource).is_some_and(|(_, last)| match last {
+            Delivered::Nothing => false,
+            Delivered::Unknown => true,
+            Delivered::These(bodies) => bodies.contains(&doc.body),
+        })
     }
 
     /// What targets tell, when nothing more happens, that is not so, and what is so and not told.

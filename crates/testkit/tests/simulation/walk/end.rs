@@ -72,7 +72,7 @@ impl Walk {
     }
 
     /// Several edits may have come to one that drops most objects.
-    async fn approve_what_is_held(&self) {
+    pub(super) async fn approve_what_is_held(&self) {
         for name in self.declared.keys() {
             let status = self.world.resource(name).unwrap_or_default()["status"].to_string();
             let Some((_, rest)) = status.split_once(&format!("{APPROVE_REMOVAL}=")) else { continue };
@@ -117,8 +117,8 @@ impl Walk {
                 wrong.push(format!("{name} is there, or is not"));
             }
         }
-        let state = if self.corrects { self.world.state() } else { State::new() };
-        for (key, object) in state.iter().filter(|(key, _)| key.contains("/vidrainventories/")) {
+        let inventories = if self.corrects { self.world.inventories() } else { State::new() };
+        for (key, object) in &inventories {
             let entries = object["spec"]["entries"].as_array().into_iter().flatten();
             // What is settled may be gone, or another's.
             let kept = entries
@@ -172,8 +172,7 @@ impl Walk {
         self.still("after two intervals in which nothing happened")?;
         // A retry that was due brings one look, and no write.
         let counts = |seen: &Seen| !seen.is_idle() && seen.is_write() && !seen.ends_a_revision();
-        let writes = self.world.observer.trace().into_iter().filter(counts);
-        let writes: Vec<_> = writes.map(|seen| seen.to_string()).collect();
+        let writes: Vec<_> = self.world.observer.traced(counts).iter().map(ToString::to_string).collect();
         if writes.is_empty() {
             return self.differs_from_fresh().await;
         }

@@ -11,7 +11,7 @@ use tokio::time::sleep;
 use super::{Walk, model::manifest};
 
 /// Somebody else's.
-const FINALIZER: &str = "test.io/hold";
+pub(super) const FINALIZER: &str = "test.io/hold";
 
 impl Walk {
     /// One of these, by its number from 0 to 5.

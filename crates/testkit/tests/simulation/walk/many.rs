@@ -8,7 +8,7 @@ use std::{
 use parking_lot::Mutex;
 
 use super::{
-    Plan,
+    Plan, kept_walk,
     reached::{ENOUGH, Reached},
     walk,
 };
@@ -113,7 +113,7 @@ fn random_walks_end_as_declared_in_silence_and_twice_alike() {
             return Vec::new();
         }
         let plan = Plan::whole(seed);
-        let (one, two) = (walk(&plan, false), walk(&plan, false));
+        let (one, two) = (kept_walk(&plan), kept_walk(&plan));
         let mut wrong = one.wrong;
         wrong.extend(differs("call", &one.trace, &two.trace));
         wrong.extend(differs("object in the end", &one.stored, &two.stored));

@@ -17,9 +17,9 @@ use super::{
 };
 
 /// Kinds of steps, by number; what comes more often has more of them.
-pub(super) const STEP_KINDS: u8 = 84;
+pub(super) const STEP_KINDS: u8 = 95;
 /// Of these, those that there are where there is one team only.
-pub(super) const OF_ONE_TEAM: u8 = 80;
+pub(super) const OF_ONE_TEAM: u8 = 91;
 
 /// A quarter of so many kinds, and always the edit.
 pub(super) fn mix(chance: &mut fastrand::Rng, kinds: u8) -> Vec<u8> {
@@ -27,7 +27,7 @@ pub(super) fn mix(chance: &mut fastrand::Rng, kinds: u8) -> Vec<u8> {
 }
 
 /// A member that is well is as declared, or says why not, within this after something was changed there, however another is.
-const AWAKES_WITHIN: Duration = Duration::from_secs(30);
+pub(super) const AWAKES_WITHIN: Duration = Duration::from_secs(30);
 
 impl Walk {
     pub(super) async fn step(&mut self) {
@@ -96,7 +96,9 @@ impl Walk {
             60..70 => self.leave_alone(step - 60, member, &path, some).await,
             70 | 71 => self.land_later(member, some).await,
             72..78 => self.hinder(step - 72, member, &path, some).await,
-            78..OF_ONE_TEAM => self.unsettle(step - 78, member, some).await,
+            78..84 => self.unsettle(step - 78, member, some).await,
+            84..88 => self.remove_much(step - 84, member, some).await,
+            88..OF_ONE_TEAM => self.stand_between(step - 88, member, some).await,
             OF_ONE_TEAM.. => self.deal(step - OF_ONE_TEAM, member, some).await,
             31 | 32 => {
                 self.world.observer.strikes(Some(self.chance.fork()));
@@ -201,7 +203,7 @@ impl Walk {
     }
 
     /// Whom the shop is for: by exclusion, by name, by label; or a member's labels change.
-    async fn select(&mut self) {
+    pub(super) async fn select(&mut self) {
         let entry = |selector: Value| {
             let mut entry = selector;
             entry["namespace"] = json!(TARGET_NAMESPACE);
@@ -280,7 +282,7 @@ impl Walk {
     }
 
     /// The bank is deleted, or made again; or what the other team has.
-    async fn come_or_go(&mut self) {
+    pub(super) async fn come_or_go(&mut self) {
         if self.others && self.chance.bool() {
             return self.other_comes_or_goes().await;
         }

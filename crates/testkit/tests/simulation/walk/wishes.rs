@@ -131,7 +131,7 @@ impl Walk {
     }
 
     /// Whether that is meant or not.
-    async fn declare_nothing(&mut self) {
+    pub(super) async fn declare_nothing(&mut self) {
         let meant = self.chance.bool();
         if let Some(docs) = self.declared.get_mut("shop") {
             docs.clear();
