@@ -11,6 +11,7 @@ use kube::{
     },
 };
 use vidra_core::{
+    mutants::{self, Mutant},
     object::{Gvk, Scope},
     unseen,
     weight::Bounded,
@@ -36,19 +37,24 @@ pub struct Kinds {
     pub stale: Vec<String>,
 }
 
-/// Asks for one aggregated document. kube's own reader makes 80 times its text of one that is nonsense.
-async fn document(client: &Client, path: &str) -> Result<APIGroupDiscoveryList, kube::Error> {
+/// Asks for one aggregated document; `None`: what came is another one. kube's own reader makes 80 times its text of one that
+/// is nonsense.
+async fn document(client: &Client, path: &str) -> Result<Option<APIGroupDiscoveryList>, kube::Error> {
     let request = http::Request::get(path).header(ACCEPT, ACCEPT_AGGREGATED_DISCOVERY_V2).body(Vec::new());
     let Bounded(value) = client.request(request.map_err(kube::Error::HttpError)?).await?;
-    serde_json::from_value(value).map_err(kube::Error::SerdeError)
+    if value["kind"] != "APIGroupDiscoveryList" && !mutants::is(Mutant::AnyList) {
+        return Ok(None);
+    }
+    serde_json::from_value(value).map(Some).map_err(kube::Error::SerdeError)
 }
 
 impl Kinds {
-    /// Asks the member, in two calls.
+    /// Asks the member, in two calls. Where one of them is answered with something else, none of it is known.
     pub async fn discover(client: &Client) -> Result<Self, kube::Error> {
         let core = document(client, "/api").await?;
         let groups = document(client, "/apis").await?;
         let mut kinds = Self::default();
+        let (Some(core), Some(groups)) = (core, groups) else { return Ok(kinds) };
         for group in core.items.into_iter().chain(groups.items) {
             let name = group.metadata.and_then(|metadata| metadata.name).unwrap_or_default();
             for version in group.versions {

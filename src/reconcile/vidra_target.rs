@@ -38,7 +38,7 @@ use vidra_core::{
 
 pub(super) use self::{handover::Undeclared, regain::may_have_delivered};
 use self::{
-    handover::{asks_again, stays},
+    handover::{asks_again, asks_again_while_held, stays},
     lately::Lately,
     look::Scene,
     perform::{Done, Report},
@@ -486,7 +486,8 @@ impl Pass<'_> {
         if let Some(delivery) = self.held(desired, &plan, &inventory) {
             let report = Report::default();
             self.conclude(delivery, desired, Some(session), &report).await?;
-            return Ok(asks_again(&plan).unwrap_or_else(|| Verdict::Done(Some(self.interval()))));
+            let again = asks_again_while_held(&plan);
+            return Ok(again.unwrap_or_else(|| Verdict::Done(Some(self.interval()))));
         }
         let actor = Actor::new(session, &owner, desired, &token);
         if mutants::is(Mutant::ReadyBeforeApplied) {

@@ -24,6 +24,7 @@ use kube::{
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 use tokio::time::Instant;
+use vidra_core::mutants::{self, Mutant};
 
 use self::{
     at_most::AtMost,
@@ -61,16 +62,22 @@ pub struct Wire {
 
 /// A page of a list.
 #[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Page<'a> {
+    #[serde(borrow, default)]
+    api_version: Cow<'a, str>,
+    #[serde(borrow, default)]
+    kind: Cow<'a, str>,
     #[serde(default)]
     metadata: PageMeta,
+    /// `None`: it is not said.
     #[serde(borrow, default, deserialize_with = "items")]
-    items: Vec<&'a RawValue>,
+    items: Option<Vec<&'a RawValue>>,
 }
 
 /// The objects of a page, each as text; `null` is none. Their places alone take as much as the text.
-fn items<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<&'de RawValue>, D::Error> {
-    deserializer.deserialize_any(AtMost::<_, ITEMS_MOST>::default())
+fn items<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Vec<&'de RawValue>>, D::Error> {
+    deserializer.deserialize_any(AtMost::<_, ITEMS_MOST>::default()).map(Some)
 }
 
 #[derive(Default, Deserialize)]
@@ -85,14 +92,24 @@ impl<'a> Page<'a> {
     /// Reads what [`Wire::page`] got; the objects stay text.
     ///
     /// # Errors
-    /// It is no list.
+    /// It is no list: what is between answers with JSON of its own too, and what that does not show is not gone.
     pub fn read(text: &'a str) -> Result<Self, CallError> {
-        serde_json::from_str(text).map_err(|_| undecodable("a page of the list"))
+        let page: Self = serde_json::from_str(text).map_err(|_| undecodable("a page of the list"))?;
+        let is_list = page.items.is_some() && !page.kind.is_empty() && !page.api_version.is_empty();
+        match is_list || mutants::is(Mutant::AnyList) {
+            true => Ok(page),
+            false => {
+                let message =
+                    "what answers for the API server sends JSON that is no list; look what is between"
+                        .to_owned();
+                Err(CallError { class: Class::Server, message })
+            }
+        }
     }
 
     /// Its objects, each as text.
     pub fn items(&self) -> impl Iterator<Item = &'a str> {
-        self.items.iter().map(|raw| raw.get())
+        self.items.iter().flatten().map(|raw| raw.get())
     }
 
     /// The resourceVersion of the list; empty where the server names none.

@@ -219,7 +219,7 @@ mod tests {
             let number = asked.fetch_add(1, Ordering::Relaxed);
             assert!(number < 100, "it is read on and on");
             let next = if same { "x".to_owned() } else { format!("x{number}") };
-            let page = serde_json::json!({"metadata": {"resourceVersion": "1", "continue": next}, "items": vec![serde_json::json!({}); objects]});
+            let page = serde_json::json!({"kind": "ConfigMapList", "apiVersion": "v1", "metadata": {"resourceVersion": "1", "continue": next}, "items": vec![serde_json::json!({}); objects]});
             async move { Ok::<_, http::Error>(http::Response::new(Body::from(page.to_string().into_bytes()))) }
         };
         let client = Client::new(tower::service_fn(answer), "default");
@@ -269,7 +269,7 @@ mod tests {
                     Answers::Pages(count) => {
                         let next = if number < count { number.to_string() } else { String::new() };
                         let metadata = serde_json::json!({"resourceVersion": "1", "continue": next});
-                        Some(serde_json::json!({"metadata": metadata, "items": [{}]}).to_string())
+                        Some(serde_json::json!({"kind": "ConfigMapList", "apiVersion": "v1", "metadata": metadata, "items": [{}]}).to_string())
                     }
                 };
                 let is_endless = text.is_none();
@@ -354,10 +354,17 @@ mod tests {
 
     #[test]
     fn a_page_with_more_objects_than_fit_into_it_is_none() {
-        let page = |count: usize| format!("{{\"items\":[{}0]}}", "0,".repeat(count - 1));
+        let page = |count: usize| {
+            format!("{{\"kind\":\"List\",\"apiVersion\":\"v1\",\"items\":[{}0]}}", "0,".repeat(count - 1))
+        };
         assert_eq!(Page::read(&page(ITEMS_MOST)).unwrap().items().count(), ITEMS_MOST);
         assert!(Page::read(&page(ITEMS_MOST + 1)).is_err());
-        assert_eq!(Page::read("{\"items\":null}").unwrap().items().count(), 0);
+        assert_eq!(
+            Page::read(r#"{"kind":"List","apiVersion":"v1","items":null}"#).unwrap().items().count(),
+            0
+        );
+        assert!(Page::read(r#"{"error":"no such route"}"#).is_err());
+        assert!(Page::read(r#"{"kind":"Status","apiVersion":"v1","status":"Success"}"#).is_err());
     }
 
     #[tokio::test]

@@ -96,8 +96,12 @@ fn page(items: &[String], version: u64, next: Option<&str>, swapped: bool) -> St
     let metadata = json!({"resourceVersion": version.to_string(), "continue": next});
     let items = items.join(" , ");
     match swapped {
-        true => format!("{{\"items\":[ {items}],\"metadata\":{metadata},\"kind\":\"List\"}}"),
-        false => format!("{{\"kind\":\"List\",\"metadata\":{metadata},\"items\":[{items} ]}}"),
+        true => format!(
+            "{{\"items\":[ {items}],\"metadata\":{metadata},\"kind\":\"List\",\"apiVersion\":\"v1\"}}"
+        ),
+        false => format!(
+            "{{\"kind\":\"List\",\"apiVersion\":\"v1\",\"metadata\":{metadata},\"items\":[{items} ]}}"
+        ),
     }
 }
 
@@ -226,13 +230,16 @@ proptest! {
 #[test]
 fn what_is_said_twice_is_said_by_no_api_server() {
     let pages = [
-        r#"{"items":[{}],"items":[]}"#,
-        r#"{"items":[],"metadata":{},"metadata":{"continue":"x"}}"#,
-        r#"{"metadata":{"continue":"x","continue":""}}"#,
-        r#"{"metadata":{"resourceVersion":"1","resourceVersion":"2"}}"#,
+        r#""items":[{}],"items":[]"#,
+        r#""items":[],"metadata":{},"metadata":{"continue":"x"}"#,
+        r#""items":[],"metadata":{"continue":"x","continue":""}"#,
+        r#""items":[],"metadata":{"resourceVersion":"1","resourceVersion":"2"}"#,
     ];
+    let read =
+        |says: &str| Page::read(&format!("{{\"kind\":\"List\",\"apiVersion\":\"v1\",{says}}}")).is_ok();
+    assert!(read(r#""items":[],"metadata":{}"#));
     for text in pages {
-        assert!(Page::read(text).is_err(), "{text}");
+        assert!(!read(text), "{text}");
     }
     for object in
         [r#"{"metadata":{"name":"a","name":"b"}}"#, r#"{"metadata":{"name":"a"},"metadata":{"name":"b"}}"#]

@@ -30,12 +30,27 @@ impl Side {
         Self(stored.clone(), OnceLock::new())
     }
 
+    fn known(object: Option<Value>) -> Self {
+        Self(None, OnceLock::from(object.map(Arc::new)))
+    }
+
     fn read(&self) -> Option<Arc<Value>> {
         self.1.get_or_init(|| self.0.as_ref().map(|stored| Arc::new(stored.read()))).clone()
     }
 }
 
 impl Changed {
+    /// A change that no call has made, such as that of an object in a store that was put back.
+    pub fn beside(group: &str, plural: &str, before: Option<Value>, after: Option<Value>) -> Self {
+        let text = |field: &str| {
+            let of = before.as_ref().or(after.as_ref()).map(|object| &object["metadata"][field]);
+            of.and_then(Value::as_str).unwrap_or_default().to_owned()
+        };
+        let (namespace, name) = (text("namespace"), text("name"));
+        let (old, new) = (Side::known(before), Side::known(after));
+        Changed { group: group.to_owned(), plural: plural.to_owned(), namespace, name, old, new }
+    }
+
     /// The object before; `None` when it was made.
     pub fn before(&self) -> Option<Arc<Value>> {
         self.old.read()

@@ -196,6 +196,8 @@ pub enum Mutant {
     FoundWhileStarting,
     /// Any JSON that is answered with a 2xx is the object that was asked about.
     AnyObject,
+    /// JSON that is no list shows that there is nothing.
+    AnyList,
     /// A list is read for as long as it shows objects, recorded or not.
     EndlessListRead,
     /// Whoever has the better priority goes first, for ever.
@@ -287,7 +289,7 @@ impl Mutant {
     ];
 
     /// Those that take away one guard each; docs/reference/safety.md names the test that notices.
-    pub const GUARDS: [Mutant; 115] = [
+    pub const GUARDS: [Mutant; 116] = [
         Mutant::ReachUnasked,
         Mutant::StatusAlone,
         Mutant::VersionOnce,
@@ -368,6 +370,7 @@ impl Mutant {
         Mutant::YoungerGoesOn,
         Mutant::FoundWhileStarting,
         Mutant::AnyObject,
+        Mutant::AnyList,
         Mutant::EndlessListRead,
         Mutant::PriorityForEver,
         Mutant::RollUpsAtOnce,

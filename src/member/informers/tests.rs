@@ -26,6 +26,9 @@ use crate::{
     settings::Settings,
 };
 
+/// A list that shows nothing.
+const EMPTY: &str = r#"{"kind":"List","apiVersion":"v1","metadata":{"resourceVersion":"9"},"items":null}"#;
+
 pub(super) fn gvk() -> Gvk {
     Gvk::new("", "v1", "ConfigMap")
 }
@@ -116,7 +119,7 @@ fn member(items: Vec<String>, calls: Arc<AtomicUsize>) -> Client {
                 false => items[from..to].join(","),
             };
             let body = format!(
-                "{{\"metadata\":{{\"resourceVersion\":\"9\",\"continue\":\"{next}\"}},\"items\":[{shown}]}}"
+                "{{\"kind\":\"List\",\"apiVersion\":\"v1\",\"metadata\":{{\"resourceVersion\":\"9\",\"continue\":\"{next}\"}},\"items\":[{shown}]}}"
             );
             Ok::<_, http::Error>(http::Response::new(Full::from(body)))
         }
@@ -137,7 +140,7 @@ fn guarded(allowed: &'static [&'static str], everywhere: Arc<AtomicBool>) -> Cli
                 false => {
                     (403, json!({"status": "Failure", "code": 403, "message": "you may not"}).to_string())
                 }
-                true => (200, "{\"metadata\":{\"resourceVersion\":\"9\"},\"items\":null}".to_owned()),
+                true => (200, EMPTY.to_owned()),
             };
             let is_watch = may && query.contains("watch=true");
             let frames = futures::stream::unfold(0, move |minute| {

@@ -274,8 +274,18 @@ impl Meant {
 
 /// When to look again while it is not known what others declare: nothing tells.
 pub(super) fn asks_again(plan: &Plan) -> Option<Verdict> {
+    until_known(plan.stays.values())
+}
+
+/// The same of a plan that is held for what it drops. While such a plan waits for anything it does not say what stays; and what
+/// it waits for does not come, for nothing of it is done.
+pub(super) fn asks_again_while_held(plan: &Plan) -> Option<Verdict> {
+    until_known(plan.drops.values().flatten())
+}
+
+fn until_known<'p>(mut handovers: impl Iterator<Item = &'p Handover>) -> Option<Verdict> {
     let is_unknown = |handover: &Handover| matches!(handover.why(), Handover::Unknown(_));
-    plan.stays.values().any(is_unknown).then_some(Verdict::Retry(RETRY_MOST))
+    handovers.any(is_unknown).then_some(Verdict::Retry(RETRY_MOST))
 }
 
 /// What a target that goes says while some of its objects stay.

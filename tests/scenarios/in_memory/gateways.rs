@@ -4,10 +4,11 @@
 use std::{sync::Arc, time::Duration};
 
 use memkube::{Call, Fault, Verb};
+use serde_json::json;
 use testkit::world::{At, Who};
 use vidra_api::TargetState;
 
-use super::scenario;
+use super::{scenario, started::with_namespace};
 use crate::{config_map, says};
 
 const CODES: [u16; 9] = [401, 403, 404, 409, 410, 413, 422, 429, 503];
@@ -71,6 +72,48 @@ fn a_gateways_page_in_place_of_a_write_or_a_read_says_nothing_of_the_object_what
             berlin.clear_fault();
             world.removed("shop").await;
             alice.gone(&settings).await;
+            world.end().await;
+        });
+    }
+}
+
+/// What of a member is answered so, and what alice has in the namespace that would go with it.
+const HIDDEN: [(&str, fn(&Call) -> bool); 2] = [
+    ("v1 ConfigMap", |call| call.verb == Verb::List && call.resource == "configmaps"),
+    ("rbac.authorization.k8s.io/v1 Role", |call| call.path == "/apis"),
+];
+
+#[test]
+fn a_gateways_json_in_place_of_a_list_or_a_discovery_makes_nothing_empty() {
+    for (kind, is_hidden) in HIDDEN {
+        scenario(async |world| {
+            world.register(&["berlin"]).await;
+            let alice = world.alice("berlin").await;
+            let name = format!("{}-own", world.ns);
+            let namespace = with_namespace(&world, &name).await;
+            let (api_version, kind) = kind.split_once(' ').expect("an apiVersion and a kind");
+            let metadata = json!({"name": "alices", "namespace": name});
+            let theirs =
+                alice.create(json!({"apiVersion": api_version, "kind": kind, "metadata": metadata})).await;
+
+            let berlin = world.bed().memory("berlin").expect("this bed is in memory");
+            berlin.set_fault(Arc::new(move |call: &Call| {
+                let is_hubs = &*call.user == Who::VidraHub.name();
+                if is_hubs && is_hidden(call) { Fault::Json(200) } else { Fault::None }
+            }));
+            // What was discovered is asked for again after a minute.
+            tokio::time::sleep(Duration::from_secs(120)).await;
+            world.hub.delete(&world.resource_at("shop")).await;
+            tokio::time::sleep(Duration::from_secs(120)).await;
+            let left = alice.live(&At::of(&namespace)).await;
+            assert!(left["metadata"]["deletionTimestamp"].is_null(), "{kind}: {left}");
+            assert_eq!(alice.live(&At::of(&theirs)).await["metadata"]["uid"], theirs["metadata"]["uid"]);
+
+            berlin.clear_fault();
+            world.removed("shop").await;
+            let left = alice.live(&At::of(&namespace)).await;
+            assert!(left["metadata"]["deletionTimestamp"].is_null(), "it is not empty: {left}");
+            alice.delete(&At::of(&namespace)).await;
             world.end().await;
         });
     }

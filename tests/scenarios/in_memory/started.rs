@@ -59,7 +59,7 @@ fn custom_resources_that_a_starting_server_does_not_serve_yet_are_not_taken_for_
 }
 
 /// Delivers a Namespace of this name with an object in it, to be deleted when it is empty.
-async fn with_namespace(world: &World, name: &str) -> Value {
+pub(super) async fn with_namespace(world: &World, name: &str) -> Value {
     let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
     let manifest = object(&namespace) + &object(&config_map_in(name, "settings", "one"));
     let spec = json!({"targets": [{"clusterNames": ["berlin"]}], "namespaceAndCRDDeletion": "WhenEmpty"});

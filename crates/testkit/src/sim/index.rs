@@ -55,6 +55,8 @@ pub struct Target {
     pub changes_cut: bool,
     /// How many objects it says are still to go.
     pub removing: u64,
+    /// The highest generation of the VidraResource from which its objects were applied when all of them agreed.
+    pub agreed: i64,
     /// The status speaks of the newest spec.
     pub is_current: bool,
     /// The status' state, its reason, and why.
@@ -151,6 +153,7 @@ impl Index {
             open: open(spec["cluster"].as_str().unwrap_or_default(), status),
             changes_cut: !status["changesTotal"].is_null(),
             removing: status["removing"]["objects"].as_u64().unwrap_or_default(),
+            agreed: status["appliedGeneration"].as_i64().unwrap_or_default(),
             is_current: status["observedGeneration"] == new["metadata"]["generation"],
             state: text(&status["state"]),
             reason: text(&status["reason"]),

@@ -1,5 +1,6 @@
 //! What must hold at all times, judged at each effect of each of the hub's calls.
 
+mod behind;
 pub mod clouds;
 mod deeds;
 mod guard;
@@ -77,6 +78,11 @@ pub struct Judge {
     deliveries: rest::Deliveries,
     /// Which life has made an object, by its uid: it knows it before an inventory does.
     made: BTreeMap<String, Arc<str>>,
+    /// What was applied from later declarations than the hub has, since its store was put back: what it was applied as, by place
+    /// and VidraResource.
+    later: BTreeMap<(Key, String), Vec<Value>>,
+    /// When the hub's store was put back.
+    put_back: Option<Instant>,
     /// What people have approved: VidraResource and word.
     words: BTreeSet<(String, String)>,
     /// Members in which a group does not answer, since when.
@@ -123,6 +129,8 @@ impl Judge {
 
     /// For so long the hub may not know what is so in this cluster.
     pub fn cloud(&mut self, cluster: &str, now: Instant, lasts: Duration) {
+        // What it cannot see does not tell it that it is behind.
+        self.later.retain(|(key, _), _| cluster != HUB && key[0] != cluster);
         self.clouds.add(cluster, (now, now + lasts), now);
     }
 
@@ -236,6 +244,7 @@ impl Judge {
             self.note_lost(changed, now);
             if !ours {
                 self.note_words(changed);
+                self.note_confirmed(changed);
             }
             self.index.take(&call.cluster, changed, now);
             if changed.plural == "vidrainventories" {
@@ -296,6 +305,8 @@ impl Judge {
         let name = named(&changed.namespace, &changed.name);
         let wrong = match changed.plural.as_str() {
             "vidratargets" => self.index.targets.get(&name).map(|target| self.claims(target, SIGHT, now)),
+            // What its targets say is what they said before.
+            "vidraresources" if self.is_just_put_back(now) => None,
             "vidraresources" => changed.after().map(|resource| self.claims_of_all(&name, &resource, now)),
             _ => None,
         };
@@ -489,12 +500,20 @@ impl Judge {
         let spare = self.index.unknown().into_iter().filter(|key| {
             restored && self.index.declared.wanted_since(key).next().is_none() && !among(&self.foreign, key)
         });
+        let stripped = self.index.all_live().filter(|(key, live)| {
+            let left = self.foreign.contains(uid(live))
+                || self.released.contains(uid(live))
+                || is_of_another_hub(live);
+            let wanted = self.index.declared.wanted_since(key).next().is_some();
+            restored && self.put_back.is_some() && is_applied(live) && !labelled(live) && !left && !wanted
+        });
         let targets = self.index.targets.iter().filter(|_| lasts);
         let kept = targets.flat_map(|(name, target)| {
             let keys = self.index.held_by(name).into_iter();
             keys.filter(|key| self.index.live(key).is_some_and(|live| is_for_people(target, &live)))
         });
-        held.chain(spare).chain(refused.map(|(key, ..)| key)).chain(kept).cloned().collect()
+        let stripped = stripped.map(|(key, _)| key);
+        held.chain(spare).chain(stripped).chain(refused.map(|(key, ..)| key)).chain(kept).cloned().collect()
     }
 
     /// Notes what somebody has seen.

@@ -34,6 +34,16 @@ pub const HUB_ID: &str = "sim";
 /// that was refused begins another.
 pub const CLEARS_WITHIN: Duration = Duration::from_secs(150);
 
+/// What of the hub's cluster the judge follows: what others depend on comes first.
+const FOLLOWED: [(&str, &str); 6] = [
+    ("", "configmaps"),
+    ("", "secrets"),
+    (vidra_api::GROUP, "memberclusters"),
+    (vidra_api::GROUP, "vidraresources"),
+    (vidra_api::GROUP, "vidratargets"),
+    (vidra_api::GROUP, "vidrainventories"),
+];
+
 /// The last write of a life lands so long after it.
 const LANDS: Duration = Duration::from_secs(3);
 
@@ -229,6 +239,29 @@ impl Observer {
         let mut state = self.state.lock();
         state.judge.index.look_again(cluster, Instant::now());
         state.judge.restored(member, Instant::now());
+    }
+
+    /// What the hub's cluster had then is what it has now, while no hub runs; all that the judge follows there is looked at again.
+    pub fn restore_hub(&self, backup: &Backup) {
+        let hub = &self.clusters.hub;
+        let before = followed(hub);
+        hub.restore(backup);
+        let after = followed(hub);
+        let places: BTreeSet<_> = before.keys().chain(after.keys()).collect();
+        let changed = places.into_iter().filter_map(|place| {
+            let (old, new) = (before.get(place), after.get(place));
+            let (group, plural) = FOLLOWED[place.0];
+            (old != new).then(|| Changed::beside(group, plural, old.cloned(), new.cloned()))
+        });
+        let changed: Vec<Changed> = changed.collect();
+        let lease = hub.objects("coordination.k8s.io", "leases").into_iter().next();
+        let holder =
+            lease.map(|lease| lease["spec"]["holderIdentity"].as_str().unwrap_or_default().to_owned());
+        let (mut state, now) = (self.state.lock(), Instant::now());
+        for member in self.clusters.members.keys() {
+            state.judge.excuse_unknown(member, now);
+        }
+        state.judge.restored_hub(&changed, holder, now);
     }
 
     /// What serves a group in a member does not answer from now on, or does again. What ends with that is nobody's call,
@@ -603,4 +636,16 @@ impl Observer {
             state.spent = Some(call.user.clone());
         }
     }
+}
+
+/// What there is of that, by its place in [`FOLLOWED`], its namespace and its name.
+fn followed(hub: &Cluster) -> BTreeMap<(usize, String, String), Value> {
+    let mut all = BTreeMap::new();
+    for (at, (group, plural)) in FOLLOWED.into_iter().enumerate() {
+        for object in hub.objects(group, plural) {
+            let text = |field: &str| object["metadata"][field].as_str().unwrap_or_default().to_owned();
+            all.insert((at, text("namespace"), text("name")), object);
+        }
+    }
+    all
 }

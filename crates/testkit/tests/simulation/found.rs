@@ -472,3 +472,40 @@ fn lost_marks_of_an_object_that_another_resource_keeps_otherwise_are_told() {
         ended(world).await;
     });
 }
+
+/// A revision that waits for a wave was not looked at again before the interval was over: what a plan leaves there for others
+/// is not worked out while anything is waited for.
+#[test]
+fn a_drop_of_most_objects_that_waits_for_a_wave_goes_on_when_it_is_known_that_nobody_takes_them_over() {
+    run(45, || async {
+        let world = World::new(Shape::new(45)).await;
+        let dropped = ["c", "d", "e", "f"].map(|name| document(name, "one")).concat();
+        world.create("hub", &hub_path("vidraresources"), resource("bank", &document("g", "one"))).await;
+        delivered(&world, &(document("a", "one") + &dropped)).await;
+        let bank = async |text: &str| {
+            let bank = format!("{}/bank", hub_path("vidraresources"));
+            world.patch("hub", &bank, json!({"spec": {"manifest": text}})).await;
+        };
+        // It makes no manifest, and names all that the shop is going to drop.
+        bank(&(dropped + "kind: [\n")).await;
+        let invalid = || world.has_condition("bank", "Stalled", "True", "ManifestInvalid");
+        world.until("it cannot be read", SOON, invalid).await;
+        let later = document("b", "one")
+            .replace("metadata: {name: b}", "metadata: {name: b, annotations: {vidra.dev/wave: \"1\"}}");
+        world.patch("hub", &shop(), json!({"spec": {"manifest": document("a", "two") + &later}})).await;
+        let says = |reason: &str| {
+            let targets = ["berlin", "tokyo"].map(|member| world.target("shop", member).unwrap_or_default());
+            targets.iter().all(|target| target["status"]["reason"] == reason)
+        };
+        world.until("it waits for the bank", SOON, || says("HandingOver")).await;
+        // Nor does the end of pruneDelay bring it on.
+        tokio::time::sleep(SOON * 3).await;
+        assert!(says("HandingOver"), "the bank may declare all of them");
+        bank(&document("g", "one")).await;
+        // Nothing tells the shop, and a look comes.
+        world.until("nobody takes them over, and a person is asked", A_LOOK, || says("RemovalHeld")).await;
+        has(&world, "berlin", "a", "one");
+        has(&world, "tokyo", "c", "one");
+        ended(world).await;
+    });
+}

@@ -156,11 +156,16 @@ fn without(from: &Map<String, Value>, taken: &Map<String, Value>) -> Map<String,
             left.insert(element.clone(), below.clone());
             continue;
         };
-        let Some(below) = below.as_object().filter(|below| !below.is_empty() && !taken_below.is_empty())
-        else {
-            continue;
+        let Some(below) = below.as_object().filter(|below| !below.is_empty()) else { continue };
+        let rest = match taken_below.is_empty() {
+            // Declared as an empty map: what is in it is not ours.
+            true => below
+                .iter()
+                .filter(|(key, _)| *key != ".")
+                .map(|(key, of)| (key.clone(), of.clone()))
+                .collect(),
+            false => without(below, taken_below),
         };
-        let rest = without(below, taken_below);
         if rest.keys().any(|key| key != ".") {
             left.insert(element.clone(), rest.into());
         }
@@ -268,6 +273,17 @@ mod tests {
         let ours = json!({"f:spec": {"f:strategy": {"f:type": {}}}});
         let after = parted(&live(json!([by_kubectl(all)])), US, &EARLIER, &ours);
         assert_eq!(after, Some(json!([entry(US, "Apply", ours)])), "nothing is left of its entry");
+    }
+
+    /// Nobody would take it away when they let it go.
+    #[test]
+    fn what_is_in_a_map_that_is_declared_empty_stays_the_earlier_appliers() {
+        let by_kubectl = |fields: Value| entry("kubectl-client-side-apply", "Update", fields);
+        let theirs = by_kubectl(json!({"f:data": {".": {}, "f:extra": {}}, "f:spec": {"f:limits": {}}}));
+        let ours = json!({"f:data": {}, "f:spec": {"f:limits": {}}});
+        let after = parted(&live(json!([theirs])), US, &EARLIER, &ours);
+        let rest = by_kubectl(json!({"f:data": {"f:extra": {}}}));
+        assert_eq!(after, Some(json!([rest, entry(US, "Apply", ours)])));
     }
 
     #[test]

@@ -32,8 +32,7 @@ fn flood(sent: Arc<AtomicUsize>) -> Client {
                 Some((format!("{{\"type\":\"MODIFIED\",\"object\":{object}}}\n"), ()))
             }
         });
-        let list =
-            (!is_watch).then(|| "{\"metadata\":{\"resourceVersion\":\"9\"},\"items\":null}".to_owned());
+        let list = (!is_watch).then(|| EMPTY.to_owned());
         let frames = futures::stream::iter(list).chain(events);
         let frames = frames.map(|text| Ok::<_, std::io::Error>(Frame::data(bytes::Bytes::from(text))));
         async move { Ok::<_, http::Error>(http::Response::new(StreamBody::new(Box::pin(frames)))) }
@@ -75,7 +74,7 @@ async fn a_watch_that_floods_is_ended_and_told_and_other_members_are_served() {
 fn endless(asked: Arc<AtomicUsize>) -> Client {
     let answer = move |_: http::Request<Body>| {
         let number = asked.fetch_add(1, Ordering::Relaxed);
-        let page = json!({"metadata": {"resourceVersion": "9", "continue": number.to_string()},
+        let page = json!({"kind": "List", "apiVersion": "v1", "metadata": {"resourceVersion": "9", "continue": number.to_string()},
             "items": vec![json!({}); 500]});
         async move { Ok::<_, http::Error>(http::Response::new(Body::from(page.to_string().into_bytes()))) }
     };
@@ -114,7 +113,7 @@ async fn a_list_that_shows_objects_without_end_is_given_up_told_and_begun_again_
 fn opening(is_cut: bool) -> Client {
     let answer = move |request: http::Request<Body>| {
         let is_watch = request.uri().query().is_some_and(|query| query.contains("watch=true"));
-        let list = "{\"metadata\":{\"resourceVersion\":\"9\"},\"items\":null}";
+        let list = EMPTY;
         let first = if is_watch { "" } else { list };
         let broken = (is_watch && is_cut).then(|| Err(std::io::Error::other("the connection broke")));
         let frames = [Ok(Frame::data(bytes::Bytes::from_static(first.as_bytes())))].into_iter().chain(broken);
@@ -148,7 +147,7 @@ fn expiring(last: &'static str, lists: Arc<AtomicUsize>) -> Client {
         let text = match is_watch {
             false => {
                 lists.fetch_add(1, Ordering::Relaxed);
-                "{\"metadata\":{\"resourceVersion\":\"9\"},\"items\":null}".to_owned()
+                EMPTY.to_owned()
             }
             true => {
                 format!("{{\"type\":\"ADDED\",\"object\":{}}}\n{last}\n", item("settings", &json!("one")))
@@ -219,7 +218,7 @@ async fn a_list_that_a_reconcile_waits_for_ends_with_its_session_and_after_the_t
     let slow = move |_: http::Request<Body>| async move {
         tokio::time::sleep(Duration::from_secs(59)).await;
         let next = format!("{:?}", Instant::now());
-        let page = json!({"metadata": {"resourceVersion": "9", "continue": next},
+        let page = json!({"kind": "List", "apiVersion": "v1", "metadata": {"resourceVersion": "9", "continue": next},
             "items": [serde_json::from_str::<Value>(&item("settings", &json!("one"))).unwrap()]});
         Ok::<_, http::Error>(http::Response::new(Body::from(page.to_string().into_bytes())))
     };

@@ -12,7 +12,7 @@ fn slow(reading: Arc<AtomicUsize>, most: Arc<AtomicUsize>) -> Client {
             most.fetch_max(reading.fetch_add(1, Ordering::Relaxed) + 1, Ordering::Relaxed);
             tokio::time::sleep(Duration::from_secs(1)).await;
             reading.fetch_sub(1, Ordering::Relaxed);
-            let page = "{\"metadata\":{\"resourceVersion\":\"9\"},\"items\":null}";
+            let page = EMPTY;
             Ok::<_, std::io::Error>(Frame::data(bytes::Bytes::from_static(page.as_bytes())))
         });
         async move { Ok::<_, http::Error>(http::Response::new(StreamBody::new(Box::pin(frames)))) }

@@ -25,6 +25,7 @@ impl Judge {
     /// A change that the hub made in a member.
     pub(super) fn judge_change(&mut self, call: &Call, changed: &Changed, now: Instant) {
         let Some(key) = key_of(&call.cluster, changed) else { return };
+        self.judge_behind(call, &key);
         let (old, new) = (changed.before(), changed.after());
         if let (None, Some(new)) = (&old, &new) {
             self.made.insert(uid(new).to_owned(), call.user.clone());

@@ -70,7 +70,7 @@ impl Judge {
     }
 
     /// Has it an effect when what it was decided by may be over?
-    fn lands_late(&self, call: &Call) -> bool {
+    pub(super) fn lands_late(&self, call: &Call) -> bool {
         self.landing.contains(&(call.cluster.clone(), call.index))
     }
 

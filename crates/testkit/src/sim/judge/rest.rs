@@ -72,6 +72,19 @@ impl Judge {
         self.deliveries.put_all(|key, _| key[0] == member, now, &Delivered::Unknown);
     }
 
+    /// The hub was put back to what it was.
+    pub(super) fn forget_deliveries(&mut self, now: Instant) {
+        self.deliveries.put_all(|_, _| true, now, &Delivered::Unknown);
+    }
+
+    /// As what a VidraResource has last had it applied, if that is known; several bodies may have been meant.
+    pub(super) fn applied_as(&self, key: &Key, resource: &str) -> Option<Vec<Value>> {
+        match self.deliveries.last(key, resource) {
+            Some((_, Delivered::These(bodies))) => Some(bodies.clone()),
+            _ => None,
+        }
+    }
+
     /// A VidraTarget, or its status, is lost: what it had delivered is not known any more. With one that was to go, that is
     /// gone too.
     pub(super) fn note_lost(&mut self, changed: &Changed, now: Instant) {
@@ -340,6 +353,16 @@ impl Judge {
         let applied = owns_its_label(&live, resource);
         (!marked || !applied).then(|| format!("has lost its marks (uid {})", uid(&live)))
     }
+}
+
+/// From which generation of a VidraResource an object was applied that nobody doubts to be that one's.
+pub(super) fn stamped(object: &Value, resource: &str) -> Option<i64> {
+    let (namespace, name) = place_of(resource);
+    let stamp = OwnerHash::new(&HubId::try_from(HUB_ID).ok()?, namespace, name).label_key();
+    let is_proved = is_marked(object, resource) && owns_its_label(object, resource);
+    let stamp = object["metadata"]["annotations"][&stamp].as_str().filter(|_| is_proved)?;
+    // Owner, generation, hash.
+    stamp.split(' ').nth(1)?.parse().ok()
 }
 
 /// Owns the resource's Apply entry its label? Not so between the two writes that bring lost marks back.

@@ -200,6 +200,7 @@ impl Walk {
             self.clear_the_way(began.elapsed() > FINDS_WITHIN).await;
             self.describe_members().await;
             self.approve_what_is_held().await;
+            self.confirm_what_is_held().await;
             self.ask_again().await;
             sleep(Duration::from_secs(2)).await;
         }

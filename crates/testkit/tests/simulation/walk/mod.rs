@@ -4,6 +4,7 @@
 //!
 //! `cargo xtask simulate` runs many; `VIDRA_SIM_WALK=<plan>` one, with what happens in it and the hub's logs.
 
+mod backups;
 mod end;
 mod fresh;
 mod gateways;
@@ -37,6 +38,7 @@ use testkit::sim::{
 };
 use tokio::time::sleep;
 
+use backups::Kept;
 use model::{Docs, UNIQUE, VALUES, declaring};
 pub use plan::Plan;
 use steps::{OF_ONE_TEAM, STEP_KINDS, mix};
@@ -55,9 +57,12 @@ struct Walk {
     /// What of the shop differs from cluster to cluster, by the slot that it changes.
     overrides: Vec<(&'static str, serde_json::Value)>,
     backups: BTreeMap<&'static str, memkube::Backup>,
+    /// A backup of the hub.
+    kept: Option<Kept>,
     /// Counts values, from another number at each step.
     values: usize,
-    /// A member was put back to what it was: what it has from then that nobody wants is for people to remove.
+    /// A member, or the hub, was put back to what it was: what a member has that no inventory knows and nobody wants is for people
+    /// to remove.
     restored: bool,
     /// What that has brought back of VidraResources that did not declare it, by its key in a state.
     returned: BTreeSet<(String, String)>,
@@ -102,6 +107,7 @@ impl Walk {
             declared,
             overrides: Vec::new(),
             backups,
+            kept: None,
             values: 0,
             restored: false,
             returned: BTreeSet::new(),

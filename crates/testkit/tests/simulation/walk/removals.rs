@@ -15,7 +15,7 @@ use vidra_api::{
 use super::{Walk, hindrances::FINALIZER};
 
 /// What is declared so that much can be dropped.
-const MUCH: [&str; 6] = ["a", "d", "s", "key", "web", "role"];
+pub(super) const MUCH: [&str; 6] = ["a", "d", "s", "key", "web", "role"];
 /// Approves nothing that there is.
 const ANY_WORD: &str = "0123456789";
 

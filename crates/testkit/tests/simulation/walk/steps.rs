@@ -17,9 +17,9 @@ use super::{
 };
 
 /// Kinds of steps, by number; what comes more often has more of them.
-pub(super) const STEP_KINDS: u8 = 95;
+pub(super) const STEP_KINDS: u8 = 97;
 /// Of these, those that there are where there is one team only.
-pub(super) const OF_ONE_TEAM: u8 = 91;
+pub(super) const OF_ONE_TEAM: u8 = 93;
 
 /// A quarter of so many kinds, and always the edit.
 pub(super) fn mix(chance: &mut fastrand::Rng, kinds: u8) -> Vec<u8> {
@@ -98,7 +98,8 @@ impl Walk {
             72..78 => self.hinder(step - 72, member, &path, some).await,
             78..84 => self.unsettle(step - 78, member, some).await,
             84..88 => self.remove_much(step - 84, member, some).await,
-            88..OF_ONE_TEAM => self.stand_between(step - 88, member, some).await,
+            88..91 => self.stand_between(step - 88, member, some).await,
+            91..OF_ONE_TEAM => self.go_back(step - 91, some).await,
             OF_ONE_TEAM.. => self.deal(step - OF_ONE_TEAM, member, some).await,
             31 | 32 => {
                 self.world.observer.strikes(Some(self.chance.fork()));

@@ -56,7 +56,7 @@ fn junk() -> impl Strategy<Value = Sent> {
         "{\"type\":\"ADDED\",\"object\":{\"metadata\":{\"name\":{}}}}",
         "{\"metadata\":{},\"items\":{}}",
         "{\"metadata\":7}",
-        "{\"items\":[7,null,[]]}",
+        "{\"kind\":\"List\",\"apiVersion\":\"v1\",\"items\":[7,null,[]]}",
         "{\"type\":\"ADDED\",\"type\":\"ADDED\",\"object\":{}}",
     ];
     let bytes = prop_oneof![
@@ -153,7 +153,7 @@ proptest! {
     ) {
         let texts: Vec<_> = items.iter().map(|one| String::from_utf8_lossy(&one.bytes).into_owned()).collect();
         let body = match wrapped {
-            true => format!("{{\"metadata\":{{\"resourceVersion\":\"9\"}},\"items\":[{}]}}", texts.join(",")),
+            true => format!("{{\"kind\":\"List\",\"apiVersion\":\"v1\",\"metadata\":{{\"resourceVersion\":\"9\"}},\"items\":[{}]}}", texts.join(",")),
             false => texts.join(","),
         };
         let runtime = runtime();
