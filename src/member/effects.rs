@@ -175,11 +175,13 @@ impl Actor<'_> {
     }
 
     async fn apply(&self, declared: &Declared, uid: &str, why: Why, force: bool) -> Step {
-        if self.session.records.has_lost_entry(&declared.key, &self.owner.hash)
-            && let Err(error) = self.reclaim(declared, uid).await
-        {
+        let (records, own) = (&self.session.records, &self.owner.hash);
+        let has_lost_entry = records.has_lost_entry(&declared.key, own);
+        if has_lost_entry && let Err(error) = self.reclaim(declared, uid).await {
             return self.or_change_immutable(declared, uid, Err(error), Was::Ours).await;
         }
+        // Planned when nobody's entry was seen: another one may have its own back by now, and what it holds.
+        let force = force && !(has_lost_entry && records.is_outranked(&declared.key, own, declared));
         if !force
             && why != Why::Missing
             && let Some(outcome) = self.disturbs(declared, uid, why).await?

@@ -97,6 +97,18 @@ impl Records {
         })
     }
 
+    /// Does another target declare this object otherwise, whose word does not yield to this one's: one of another
+    /// namespace, or an older one?
+    pub fn is_outranked(&self, key: &ObjectKey, own: &OwnerHash, declared: &Declared) -> bool {
+        let inner = self.inner.lock();
+        let Some(own) = inner.owners.get(own) else { return true };
+        inner.owners.values().any(|other| {
+            let theirs = other.desired.objects.get(key);
+            theirs.is_some_and(|theirs| theirs.hash != declared.hash)
+                && (other.target.namespace != own.target.namespace || other.is_older(own))
+        })
+    }
+
     /// Is our entry gone from this object's managedFields, as far as was seen?
     pub fn has_lost_entry(&self, key: &ObjectKey, own: &OwnerHash) -> bool {
         let inner = self.inner.lock();

@@ -1,14 +1,22 @@
-//! What drifts while a repair is under way: only a cluster in memory keeps one call waiting and answers the others.
+//! What drifts, or becomes another's, while a repair is under way: only a cluster in memory keeps one call waiting and
+//! answers the others.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
 
 use memkube::{Call, Cluster, Fault, Verb};
-use serde_json::json;
+use serde_json::{Value, json};
 use testkit::world::{At, SOON, wait_for};
 use tokio::time::Instant;
+use vidra_api::TargetState;
 
 use super::scenario;
-use crate::{config_map, config_map_in, object, says};
+use crate::{config_map, config_map_in, marks, object, says};
 
 /// How often the hub has applied it, answered or not.
 fn applies(berlin: &Cluster, at: u64, name: &str) -> usize {
@@ -130,6 +138,72 @@ fn an_ignored_field_that_is_edited_while_others_are_taken_back_by_force_keeps_th
         berlin.clear_fault();
         world.corrected("shop", "berlin", 1).await;
         assert!(says("alice's")(&alice.live(&at).await));
+        world.end().await;
+    });
+}
+
+#[test]
+fn who_lost_its_entry_takes_no_field_of_another_namespace_that_has_its_own_back_first() {
+    scenario(async |world| {
+        world.register(&["berlin"]).await;
+        let (alice, settings) = (world.alice("berlin").await, At::config_map(&world.ns, "settings"));
+        let other = format!("a-{}", world.ns);
+        world.hub.create(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": other}})).await;
+        let deliver = async |manifest: String| {
+            let resource = json!({"apiVersion": "vidra.dev/v1alpha1", "kind": "VidraResource",
+                "metadata": {"name": "bank", "namespace": other},
+                "spec": {"targets": [{"clusterNames": ["berlin"]}], "manifest": manifest}});
+            world.hub.apply(&resource, true).await.expect("the VidraResource is taken");
+        };
+        let theirs = |value: &str| object(&config_map_in(&world.ns, "settings", value));
+        let entries = |live: &Value| marks(live).iter().filter(|mark| mark.starts_with("vidra/")).count();
+        world.deliver("shop", &["berlin"], &config_map("settings", "one")).await;
+        world.ready("shop").await;
+        deliver(theirs("one")).await;
+        alice.when(&settings, "applied by both", |live| entries(live) == 2).await;
+        deliver(theirs("two")).await;
+        let target = At::new("vidra.dev/v1alpha1", "VidraTarget", &other, "bank.berlin");
+        let refused = |live: &Value| live["status"]["reason"] == "SharedObjectConflict";
+        world.hub.when(&target, "refused", refused).await;
+
+        // All entries go, and the bank looks for its own, which takes long. Meanwhile the shop has its own back.
+        let suspend = |on: bool| json!({"spec": {"suspend": on}});
+        world.hub.merge(&world.resource_at("shop"), suspend(true)).await;
+        let rests = |status: &vidra_api::VidraTargetStatus| status.state == Some(TargetState::Suspended);
+        world.target_when("shop", "berlin", "suspended", rests).await;
+        let berlin = world.bed().memory("berlin").expect("this bed is in memory");
+        let looks = Arc::new(AtomicUsize::new(0));
+        let counted = looks.clone();
+        let slow = move |call: &Call| {
+            let is_look = call.verb == Verb::Get && call.name == "settings" && &*call.user == "vidra-hub";
+            match is_look && counted.fetch_add(1, Ordering::Relaxed) == 0 {
+                true => Fault::Delay(Duration::from_secs(10)),
+                false => Fault::None,
+            }
+        };
+        berlin.set_fault(Arc::new(slow));
+        alice.merge(&settings, json!({"metadata": {"managedFields": [{}]}})).await;
+        wait_for("the bank looks", SOON, async || match looks.load(Ordering::Relaxed) {
+            0 => Err("nobody has".into()),
+            _ => Ok(()),
+        })
+        .await;
+        world.hub.merge(&world.resource_at("shop"), suspend(false)).await;
+        alice.when(&settings, "the shop's again", |live| entries(live) == 1).await;
+        tokio::time::sleep(Duration::from_secs(20)).await;
+        let now = alice.live(&settings).await;
+        assert!(says("one")(&now) && entries(&now) == 1, "{now}");
+        world.hub.when(&target, "refused still", refused).await;
+        world.ready("shop").await;
+        berlin.clear_fault();
+
+        // Who agrees is an owner again.
+        deliver(theirs("one")).await;
+        alice.when(&settings, "applied by both again", |live| entries(live) == 2).await;
+        let bank = At::new("vidra.dev/v1alpha1", "VidraResource", &other, "bank");
+        world.hub.delete(&bank).await;
+        world.hub.gone(&bank).await;
+        world.hub.delete(&At::new("v1", "Namespace", "", &other)).await;
         world.end().await;
     });
 }

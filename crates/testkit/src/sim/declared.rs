@@ -10,13 +10,14 @@ use k8s_openapi::ByteString;
 use memkube::Changed;
 use serde_json::{Value, json};
 use tokio::time::Instant;
-use vidra_api::{TargetSelector, names::revision_secret_name};
+use vidra_api::{TargetSelector, labels::REGISTRATION_LABEL, names::revision_secret_name};
 use vidra_core::{manifest::unpack::unpack, select};
 
 use super::{
     doc::{self, Doc},
     index::Key,
-    vary::{View, vary},
+    sparing::are_rules,
+    vary::{View, are_readable, vary},
     world::{HUB_NAMESPACE, OTHER_TEAM, TEAM, named, place_of},
 };
 
@@ -55,6 +56,8 @@ pub struct Declared {
     /// What each source of manifests holds, by namespace and `ConfigMap <name>` or `Secret <name>`.
     sources: BTreeMap<(String, String), Past<Option<Texts>>>,
     fleet: BTreeMap<String, Arc<Value>>,
+    /// Registration Secrets without a kubeconfig that can be read, each with the member that it registers.
+    unusable: BTreeMap<String, String>,
     views: BTreeMap<String, Past<View>>,
     /// What the Secrets of revisions hold, packed.
     parts: BTreeMap<String, Vec<u8>>,
@@ -135,6 +138,7 @@ impl Declared {
                 let settings = changed.after().map_or(Value::Null, |new| new["data"].clone());
                 self.settings.push((now, settings));
             }
+            ("secrets", HUB_NAMESPACE) => self.registration(changed),
             ("configmaps", TEAM | OTHER_TEAM) => self.source("ConfigMap", changed, now),
             ("secrets", TEAM | OTHER_TEAM) => match changed.after() {
                 Some(secret) if secret["type"] == "vidra.dev/revision" => {
@@ -143,6 +147,19 @@ impl Declared {
                 _ => self.source("Secret", changed, now),
             },
             _ => {}
+        }
+    }
+
+    /// Kubeconfigs of the simulation are JSON.
+    fn registration(&mut self, changed: &Changed) {
+        let new = changed.after().unwrap_or_default();
+        let member = new["metadata"]["labels"][REGISTRATION_LABEL].as_str();
+        let kubeconfig = serde_json::from_value::<ByteString>(new["data"]["kubeconfig"].clone()).ok();
+        let reads =
+            kubeconfig.is_some_and(|ByteString(bytes)| serde_json::from_slice::<Value>(&bytes).is_ok());
+        match member.filter(|_| !reads) {
+            Some(member) => drop(self.unusable.insert(changed.name.clone(), member.to_owned())),
+            None => drop(self.unusable.remove(&changed.name)),
         }
     }
 
@@ -251,12 +268,13 @@ impl Declared {
         self.revisions.extend(content.map(|content| (name.to_owned(), Arc::new(content))));
     }
 
-    /// What was delivered stays where a manifest or a source cannot be read.
+    /// What was delivered stays where a manifest, a source, an override or a rule of what to ignore cannot be read.
     fn read(&mut self, name: &str) {
         let Some(spec) = self.resources.get(name).map(|resource| &resource["spec"]) else { return };
         let sources = self.texts(name, spec);
         let content = sources.and_then(|sources| content(&spec["manifest"], &spec["overrides"], sources));
         let empty = spec["allowEmpty"] == true;
+        let content = content.filter(|_| are_rules(spec));
         if let Some(content) = content.filter(|content| empty || !content.docs.is_empty()) {
             self.readable.insert(name.to_owned(), Arc::new(content));
         }
@@ -275,7 +293,10 @@ impl Declared {
             let source = source_of(entry);
             let (_, held) = self.held(resource, &source).last()?;
             let held = held.as_ref().filter(|held| !held.is_empty())?;
-            texts.extend(held.iter().map(|(key, text)| (format!("{source}, key {key}"), text.clone())));
+            let all = || held.keys().map(String::as_str).collect();
+            for key in keys_of(entry).unwrap_or_else(all) {
+                texts.push((format!("{source}, key {key}"), held.get(key)?.clone()));
+            }
         }
         Some(texts)
     }
@@ -461,12 +482,18 @@ impl Declared {
         })
     }
 
-    /// Can its manifest and its sources be read, and do they say something, unless nothing is meant?
+    /// Can its manifest, its sources, its overrides and its rules be read, and do they say something, unless nothing is meant?
     pub fn is_readable(&self, resource: &str) -> bool {
         let Some(spec) = self.resources.get(resource).map(|resource| &resource["spec"]) else { return false };
         let sources = self.texts(resource, spec);
         let content = sources.and_then(|sources| content(&spec["manifest"], &spec["overrides"], sources));
-        content.is_some_and(|content| spec["allowEmpty"] == true || !content.docs.is_empty())
+        are_rules(spec)
+            && content.is_some_and(|content| spec["allowEmpty"] == true || !content.docs.is_empty())
+    }
+
+    /// Is there no kubeconfig with which this member could be asked anything?
+    pub fn lacks_kubeconfig(&self, member: &str) -> bool {
+        self.unusable.values().any(|of| of == member)
     }
 
     /// The reason of a VidraResource's condition Ready.
@@ -559,6 +586,9 @@ impl Content {
 
 /// `None`: some of it cannot be read.
 fn content(manifest: &Value, overrides: &Value, sources: Vec<(String, String)>) -> Option<Content> {
+    if !are_readable(overrides) {
+        return None;
+    }
     let texts = sources.iter().map(|(_, text)| text.as_str());
     let texts = [manifest.as_str().unwrap_or_default()].into_iter().chain(texts);
     let docs = texts.map(doc::read).collect::<Option<Vec<_>>>()?;
@@ -583,6 +613,12 @@ fn source_of(entry: &Value) -> String {
         (Some(name), _) => format!("ConfigMap {name}"),
         (_, name) => format!("Secret {}", name.unwrap_or_default()),
     }
+}
+
+/// The keys that an entry asks for; `None`: all.
+fn keys_of(entry: &Value) -> Option<Vec<&str>> {
+    let keys = ["configMapRef", "secretRef"].into_iter().find_map(|kind| entry[kind]["keys"].as_array())?;
+    Some(keys.iter().filter_map(Value::as_str).collect())
 }
 
 /// The key that a text was read from, if it was read from this source.

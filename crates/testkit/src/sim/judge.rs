@@ -548,6 +548,12 @@ fn is_of_another_hub(object: &Value) -> bool {
     !labelled(object) && !object["metadata"]["labels"][HUB_LABEL].is_null()
 }
 
+/// A controller of its cluster owns it.
+fn is_controlled(object: &Value) -> bool {
+    let mut owners = object["metadata"]["ownerReferences"].as_array().into_iter().flatten();
+    owners.any(|owner| owner["controller"] == true)
+}
+
 /// A person has to replace or to delete the object before the target can go on: it cannot be changed and is not to be
 /// deleted, or it bears the label of another hub and the target goes.
 fn is_for_people(target: &Target, live: &Value) -> bool {

@@ -26,7 +26,7 @@ pub mod sparing;
 pub mod state;
 mod strike;
 pub mod trouble;
-mod vary;
+pub mod vary;
 pub mod world;
 
 pub use crash::{Moment, Run, Scenario};

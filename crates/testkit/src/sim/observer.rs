@@ -625,6 +625,11 @@ impl Observer {
 
     fn after(&self, call: &Call, changes: &[Changed]) {
         let ours = call.user.starts_with(HUB_USER);
+        if ours && &*call.cluster == "hub" && call.resource == "events" {
+            let told = changes.iter().filter_map(Changed::after);
+            let reasons = told.filter_map(|event| Some(event["reason"].as_str()?.to_owned()));
+            reasons.for_each(|reason| marks::note(format!("event:{reason}")));
+        }
         let mut state = self.state.lock();
         if let Some(part) = &state.shown {
             changes.iter().filter(|one| one.name.contains(part)).for_each(|one| self.show(call, one));

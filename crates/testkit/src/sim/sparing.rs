@@ -29,12 +29,27 @@ pub fn tells(spec: &Value) -> bool {
 /// The fields of an object that are left to others once it is there.
 pub fn ignored(spec: &Value, key: &Key) -> Vec<Path> {
     let rules = spec["drift"]["ignore"].as_array().into_iter().flatten();
-    let meant = rules.filter(|rule| {
+    let meant = rules.filter(|rule| is_rule(rule)).filter(|rule| {
         let is = |field: &str, has: &str| rule["target"][field].is_null() || rule["target"][field] == has;
         is("group", &key[1]) && is("kind", &key[2]) && is("namespace", &key[3]) && is("name", &key[4])
     });
     let paths = meant.flat_map(|rule| rule["paths"].as_array().into_iter().flatten());
     paths.filter_map(Value::as_str).map(Path::read).collect()
+}
+
+/// Can all rules be read?
+pub fn are_rules(spec: &Value) -> bool {
+    spec["drift"]["ignore"].as_array().into_iter().flatten().all(is_rule)
+}
+
+/// Can the rule be read? One that cannot leaves nothing alone. The CRD lets an index through that is no index.
+fn is_rule(rule: &Value) -> bool {
+    let mut paths = rule["paths"].as_array().into_iter().flatten().filter_map(Value::as_str);
+    paths.all(|path| {
+        let brackets = path.split('[').skip(1).filter_map(|rest| rest.split(']').next());
+        let mut indexes = brackets.filter(|inner| inner.bytes().all(|byte| byte.is_ascii_digit()));
+        indexes.all(|index| index.parse::<u32>().is_ok())
+    })
 }
 
 /// Who is an autoscaler without being called one.
@@ -133,6 +148,15 @@ mod tests {
         assert_eq!(found, [Some(json!("one")), Some(json!(1))]);
         paths.iter().for_each(|path| path.take_out(&mut live));
         assert_eq!(live, json!({"spec": {"containers": [{"name": "app"}]}}));
+    }
+
+    #[test]
+    fn a_rule_with_an_index_that_is_too_large_spares_nothing() {
+        let of = |path: &str| json!({"drift": {"ignore": [{"target": {"kind": "Pod"}, "paths": [path]}]}});
+        let (good, bad) = (of(".data.key[0]"), of(".data.key[99999999999]"));
+        assert!(are_rules(&good) && !are_rules(&bad));
+        assert_eq!(ignored(&good, &key("Pod", "web")).len(), 1);
+        assert!(ignored(&bad, &key("Pod", "web")).is_empty());
     }
 
     #[test]

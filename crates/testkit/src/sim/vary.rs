@@ -7,6 +7,16 @@ use serde_json::{Value, json};
 
 use super::doc::Doc;
 
+/// Expressions that do not compile, as far as the simulation uses such.
+pub const BROKEN_EXPRESSIONS: [&str; 2] = ["1 +", "cluster.labels[name]"];
+
+/// Can all of these overrides be read? One that cannot is wrong on every cluster, whether or not it is for any.
+pub fn are_readable(overrides: &Value) -> bool {
+    let entries = overrides.as_array().into_iter().flatten();
+    let mut set = entries.flat_map(|entry| entry["set"].as_array().into_iter().flatten());
+    !set.any(|one| BROKEN_EXPRESSIONS.iter().any(|broken| one["expression"] == *broken))
+}
+
 /// A cluster as overrides see it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct View {

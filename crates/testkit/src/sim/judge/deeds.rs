@@ -8,7 +8,8 @@ use tokio::time::Instant;
 use vidra_api::{labels::PRUNE, names::target_name};
 
 use super::{
-    Judge, SIGHT, appliers, is_applied, is_near, is_of_another_hub, labelled, manager, owner_of, uid,
+    Judge, SIGHT, appliers, is_applied, is_controlled, is_near, is_of_another_hub, labelled, manager,
+    owner_of, uid,
 };
 use crate::sim::{
     index::{Key, Target, key_of},
@@ -165,7 +166,8 @@ impl Judge {
         foreign: bool,
         now: Instant,
     ) {
-        let allowed = self.may_take(key, now);
+        // What a controller there has made is its own, whoever asks.
+        let allowed = self.may_take(key, now).filter(|_| !is_controlled(old));
         marks::note(match allowed {
             None => "rule:taking unasked",
             Some(Taking::AsItIs) => "rule:taking as it is",
@@ -221,7 +223,7 @@ impl Judge {
     pub(super) fn is_to_be_taken(&self, key: &Key) -> bool {
         let declared = &self.index.declared;
         let live = self.index.live(key).unwrap_or_default();
-        if is_of_another_hub(&live) {
+        if is_of_another_hub(&live) || is_controlled(&live) {
             return false;
         }
         declared.wanted_since(key).any(|(name, ..)| {

@@ -14,7 +14,8 @@ use super::{Judge, SIGHT, appliers, is_applied, is_near, labelled, uid};
 use crate::sim::{
     doc::Doc,
     index::{Key, Target},
-    sparing::tells,
+    sparing::{are_rules, tells},
+    vary::are_readable,
 };
 
 /// What needs a person, as far as the hub knows, is tried again within this.
@@ -128,7 +129,9 @@ impl Judge {
             "NoTargets" => declared.selected(name) == 0,
             "ClusterNotFound" => self.names_a_missing_cluster(spec),
             "SourceNotFound" | "SourceInvalid" | "ManifestInvalid" => !readable,
-            "OverridesInvalid" | "OverrideMatchesNothing" => !spec["overrides"].is_null(),
+            "OverridesInvalid" => !are_readable(&spec["overrides"]),
+            "OverrideMatchesNothing" => !spec["overrides"].is_null(),
+            "IgnoreInvalid" => !are_rules(spec),
             "RemovalHeld" => true,
             "Terminating" => !metadata["deletionTimestamp"].is_null() && !targets.is_empty(),
             _ => false,
@@ -182,12 +185,14 @@ impl Judge {
         // Finalizers of others run.
         let ends = |key: &Key| self.index.live(key).is_some_and(|live| is_ending(&live));
         let rests = member.is_some_and(|member| member["spec"]["suspend"] == true) && !leaves;
+        let is_locked = declared.lacks_kubeconfig(&target.cluster);
         if !target.is_current {
             return Some("of an earlier generation".to_owned());
         }
         if !target.present {
             let excused = rests
                 || leaves
+                || is_locked
                 || target.state == "Failed"
                 || target.state == "Suspended"
                 || self.index.held_by(&target_name(&target.resource, &target.cluster)).into_iter().any(ends)
@@ -215,6 +220,7 @@ impl Judge {
             },
             ("Suspended", "NamespaceNotAllowed") => is_revoked,
             ("Suspended", _) => spec["suspend"] == true || rests || is_held,
+            ("Unknown", "NoCredentials") => leaves || is_locked,
             ("Unknown", _) => leaves,
             ("Progressing", _)
             | ("Waiting", "WaitingForObject" | "WaitingForWave")
@@ -338,6 +344,13 @@ impl Judge {
             }
             let mut conditions = status["conditions"].as_array().into_iter().flatten();
             let ready = conditions.find(|one| one["type"] == "Ready").unwrap_or(&Value::Null);
+            if declared.lacks_kubeconfig(name) {
+                let says = |reason: &str| ready["reason"] == reason;
+                if !says("KubeconfigInvalid") && !says("KubeconfigMissing") {
+                    wrong.push(format!("{name} has no kubeconfig that can be read, and says {ready}"));
+                }
+                continue;
+            }
             if ready["status"] != "True" {
                 wrong.push(format!("{name} can be worked with, and says {ready}"));
                 continue;

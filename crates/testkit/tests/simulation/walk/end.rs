@@ -37,6 +37,7 @@ impl Walk {
     /// What people put right in the end.
     pub(super) async fn put_right(&mut self) {
         self.let_all_go().await;
+        self.put_mistakes_right().await;
         self.put_wishes_right().await;
         self.describe_members().await;
         let told = self.declared["shop"].get("s").copied();

@@ -11,6 +11,7 @@ mod gateways;
 mod hindrances;
 mod leniency;
 pub mod many;
+mod mistakes;
 mod model;
 mod plan;
 mod reached;
@@ -41,7 +42,7 @@ use tokio::time::sleep;
 use backups::Kept;
 use model::{Docs, UNIQUE, VALUES, declaring};
 pub use plan::Plan;
-use steps::{OF_ONE_TEAM, STEP_KINDS, mix};
+use steps::{kinds, mix};
 use teams::OTHER;
 
 struct Walk {
@@ -78,8 +79,7 @@ impl Walk {
         // Most have two members; half have only some kinds of steps, and these the more often.
         let members = [2, 2, 2, 3, 4, 5][chance.usize(..6)];
         let others = teams::is_with_others(seed);
-        let kinds = if others { STEP_KINDS } else { OF_ONE_TEAM };
-        let mix = if chance.bool() { mix(&mut chance, kinds) } else { (0..kinds).collect() };
+        let mix = if chance.bool() { mix(&mut chance, others) } else { kinds(others).collect() };
         let usual = Shape::of("walk", seed);
         let shape = Shape { latency: true, kept: true, lease: seed % 3 == 2, members, ..usual };
         let world = World::new(shape).await;

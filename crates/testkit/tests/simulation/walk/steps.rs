@@ -17,13 +17,20 @@ use super::{
 };
 
 /// Kinds of steps, by number; what comes more often has more of them.
-pub(super) const STEP_KINDS: u8 = 97;
-/// Of these, those that there are where there is one team only.
-pub(super) const OF_ONE_TEAM: u8 = 93;
+const STEP_KINDS: u8 = 106;
+/// From this on they are those that there are with another team only, up to [`MISTAKES`].
+const OF_TEAMS: u8 = 93;
+/// From this on they are mistakes, of which each walk has some.
+const MISTAKES: u8 = 97;
 
-/// A quarter of so many kinds, and always the edit.
-pub(super) fn mix(chance: &mut fastrand::Rng, kinds: u8) -> Vec<u8> {
-    (0..kinds).filter(|kind| *kind < 2 || chance.u8(..4) == 0).collect()
+/// All kinds that there are with another team, or without one.
+pub(super) fn kinds(others: bool) -> impl Iterator<Item = u8> {
+    (0..STEP_KINDS).filter(move |kind| others || !(OF_TEAMS..MISTAKES).contains(kind))
+}
+
+/// A quarter of these, and always the edit.
+pub(super) fn mix(chance: &mut fastrand::Rng, others: bool) -> Vec<u8> {
+    kinds(others).filter(|kind| *kind < 2 || chance.u8(..4) == 0).collect()
 }
 
 /// A member that is well is as declared, or says why not, within this after something was changed there, however another is.
@@ -99,8 +106,9 @@ impl Walk {
             78..84 => self.unsettle(step - 78, member, some).await,
             84..88 => self.remove_much(step - 84, member, some).await,
             88..91 => self.stand_between(step - 88, member, some).await,
-            91..OF_ONE_TEAM => self.go_back(step - 91, some).await,
-            OF_ONE_TEAM.. => self.deal(step - OF_ONE_TEAM, member, some).await,
+            91..OF_TEAMS => self.go_back(step - 91, some).await,
+            OF_TEAMS..MISTAKES => self.deal(step - OF_TEAMS, member, some).await,
+            MISTAKES.. => self.err(step - MISTAKES, member, some).await,
             31 | 32 => {
                 self.world.observer.strikes(Some(self.chance.fork()));
                 self.edit().await;
@@ -358,6 +366,6 @@ impl Walk {
     }
 }
 
-fn secret(member: &str) -> String {
+pub(super) fn secret(member: &str) -> String {
     format!("/api/v1/namespaces/{HUB_NAMESPACE}/secrets/{member}")
 }

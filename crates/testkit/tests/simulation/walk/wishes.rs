@@ -24,7 +24,7 @@ const SETTINGS: &str = "vidra-hub";
 /// What cannot be read.
 const BROKEN: &str = "a: [b";
 /// Names of the two sources, and what each holds.
-const SOURCES: [(&str, &str); 2] = [("texts", "e"), ("more", "g")];
+pub(super) const SOURCES: [(&str, &str); 2] = [("texts", "e"), ("more", "g")];
 
 /// Where an object is.
 pub(super) fn path_of(key: &Key) -> String {
@@ -153,13 +153,13 @@ impl Walk {
         }
     }
 
-    async fn read_sources(&mut self) {
+    pub(super) async fn read_sources(&mut self) {
         self.mend_sources().await;
         let both = json!([{"configMapRef": {"name": SOURCES[0].0}}, {"secretRef": {"name": SOURCES[1].0}}]);
         self.patch_resource("shop", json!({"manifestsFrom": both})).await;
     }
 
-    async fn mend_sources(&mut self) {
+    pub(super) async fn mend_sources(&mut self) {
         for (name, slot) in SOURCES {
             let value = self.value();
             self.put_source(name, &document(slot, value)).await;
@@ -200,7 +200,7 @@ impl Walk {
         self.declare_overrides().await;
     }
 
-    async fn declare_overrides(&self) {
+    pub(super) async fn declare_overrides(&self) {
         let all: Vec<_> = self.overrides.iter().map(|(_, entry)| entry).collect();
         self.patch_resource("shop", json!({"overrides": all})).await;
     }
@@ -346,7 +346,7 @@ impl Walk {
 }
 
 /// Where a source is on the hub.
-fn source_path(name: &str) -> String {
+pub(super) fn source_path(name: &str) -> String {
     let kind = if name == SOURCES[0].0 { "configmaps" } else { "secrets" };
     format!("/api/v1/namespaces/{TEAM}/{kind}/{name}")
 }
