@@ -305,9 +305,15 @@ impl Actor<'_> {
                 _ => Box::pin(self.apply(declared, &uid, Why::Changed, false)).await,
             },
             Standing::Shared => Box::pin(self.join_shared(declared, &live)).await,
-            Standing::OtherHub(hub) => self.meet_other_hub(declared, live, &hub).await,
+            Standing::OtherHub(hub) => {
+                let step = self.meet_other_hub(declared, live, &hub).await;
+                self.or_change_immutable(declared, &uid, step, Was::Unproved).await
+            }
             Standing::Controlled => Ok(controlled(key)),
-            Standing::Foreign => self.meet(declared, live).await,
+            Standing::Foreign => {
+                let step = self.meet(declared, live).await;
+                self.or_change_immutable(declared, &uid, step, Was::Unproved).await
+            }
         }
     }
 

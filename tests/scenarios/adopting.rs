@@ -2,9 +2,10 @@
 
 use serde_json::{Value, json};
 use testkit::world::{Access, At, SOON, Who, World, wait_for};
-use vidra_api::{DriftState, TargetState};
+use vidra_api::{DriftState, TargetState, labels::HUB_LABEL};
 
 use crate::{
+    apply_modes::immutable_settings,
     config_map, config_map_in, events, marks, object, says, scenario,
     served::{crd_at, gadget, gadget_at, install},
     told, uid,
@@ -455,6 +456,31 @@ fn after_managed_fields_were_reset_a_dropped_field_still_goes() {
         world.deliver("shop", &["berlin"], &config_map("settings", "one")).await;
         let left = alice.when(&settings, "the field is gone", |live| live["data"]["second"].is_null()).await;
         assert_eq!(left["data"], json!({"key": "one", "more": "alice's"}));
+        world.ready("shop").await;
+        world.end().await;
+    });
+}
+
+#[test]
+fn what_is_to_be_taken_over_and_cannot_be_changed_is_told_so_and_never_deleted() {
+    scenario(async |world| {
+        world.register(&["berlin"]).await;
+        let mut theirs = config_map_in(&world.ns, "settings", "theirs");
+        theirs["immutable"] = true.into();
+        theirs["metadata"]["labels"] = json!({HUB_LABEL: world.ns});
+        let before = uid(&left_by(&world, "kubectl-create", "Update", theirs).await);
+        let (alice, settings) = (world.alice("berlin").await, At::config_map(&world.ns, "settings"));
+        // A restore of the member may leave what the hub made so: with its label, and no proof.
+        alice.merge(&settings, json!({"metadata": {"managedFields": [{}]}})).await;
+        world.deliver_with("shop", &immutable_settings("ours"), spec("Adopt", "Force")).await;
+        let message = world.target_is("shop", "berlin", TargetState::Failed, "ImmutableField").await;
+        assert!(message.contains("nothing proves that it is the hub's"), "{message}");
+        let live = alice.live(&settings).await;
+        assert!(uid(&live) == before && says("theirs")(&live), "{live}");
+
+        alice.delete(&settings).await;
+        world.reconcile_now("shop", "1").await;
+        alice.when(&settings, "made as declared", says("ours")).await;
         world.ready("shop").await;
         world.end().await;
     });

@@ -53,6 +53,11 @@ impl Actor<'_> {
             );
             Ok(Outcome::Refused { reason: "ImmutableField", message })
         };
+        if was == Was::Unproved {
+            return refuse(
+                "nothing proves that it is the hub's, so it is not deleted to be made again: delete it in the member, or declare what it has",
+            );
+        }
         if let Some(why) = must_stay(&declared.gvk, &live.json) {
             return refuse(&format!(
                 "it is never deleted to be made again, for {why}: put the old value back, or replace it by hand"
@@ -126,6 +131,8 @@ pub(super) enum Was {
     Ours,
     /// Another VidraResource's, which this one joined.
     Shared,
+    /// Nothing proves that it is this hub's: it was to be taken over.
+    Unproved,
 }
 
 /// The server's own word that nothing but the live object is in the way. A webhook may answer 409 as well, and would refuse

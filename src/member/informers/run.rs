@@ -214,6 +214,8 @@ impl Run {
                         return After::List;
                     }
                     Class::Expired => {
+                        // Where nothing else was under way no connection broke, though another cluster may be there now.
+                        self.registry.doubt.raise();
                         course.lists.pause(self.registry.rng.as_ref()).await;
                         return After::List;
                     }

@@ -108,7 +108,11 @@ impl Pass<'_> {
             let is_found = |key: &ObjectKey| report.found.iter().any(|change| key_of(change) == *key);
             report.compared = blind.is_empty() && report.unverified.iter().all(is_found);
             report.removing = still_there(plan, &inventory, &mut report);
-            report.applied_generation = look.generation;
+            // What the pass has applied is from no later declaration any more, and nothing else tells of that.
+            report.applied_generation = match look.generation > self.target.spec.generation {
+                true => session.records.generations(&owner.hash, desired, self.known_generation()).highest,
+                false => look.generation,
+            };
             // Where something is amiss the next pass takes care of it first.
             let is_well = report.delivery.is_none() && report.verdict.is_none();
             let delivery = report.delivery.take().unwrap_or(Delivery::Applied);

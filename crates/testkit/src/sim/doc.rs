@@ -55,6 +55,11 @@ impl Doc {
         self.directives.on_immutable == OnImmutable::Recreate
     }
 
+    /// Its wave; lower ones come first.
+    pub fn wave(&self) -> i32 {
+        self.directives.wave
+    }
+
     /// Is the live object as declared but for what is spared, and healthy?
     pub fn is_met_by(&self, live: &Value, spared: &[Path]) -> bool {
         self.is_held_by(live, spared) && is_current(&self.body, live)

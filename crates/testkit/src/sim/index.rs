@@ -63,6 +63,10 @@ pub struct Target {
     pub state: String,
     /// See there.
     pub reason: String,
+    /// Since when it has said just this reason, and that it is Failed.
+    pub failed_since: Option<Instant>,
+    /// What it said last before that, without a success in between, if it was Failed then too: the back-off of that goes on.
+    pub failed_before: Option<String>,
     /// See there.
     pub message: String,
 }
@@ -110,6 +114,8 @@ pub struct Index {
     inventories: BTreeMap<String, (Vec<Key>, Vec<String>)>,
     /// How often a key is in one: after each write in a member it is asked which are in none.
     known: BTreeMap<Key, usize>,
+    /// Uids that have ever stood in one.
+    recorded: BTreeSet<String>,
     /// Objects with the hub's label.
     labelled: BTreeSet<Key>,
 }
@@ -157,6 +163,8 @@ impl Index {
             is_current: status["observedGeneration"] == new["metadata"]["generation"],
             state: text(&status["state"]),
             reason: text(&status["reason"]),
+            failed_since: None,
+            failed_before: None,
             message: text(&status["message"]),
         };
         let aim = Aim {
@@ -174,6 +182,15 @@ impl Index {
         let wish = |of: &Target| (of.present, of.namespace.clone(), of.revision.clone(), of.inputs.clone());
         if let Some(before) = before.filter(|before| wish(before) == wish(&target)) {
             target.since = before.since;
+        }
+        if target.state == "Failed" {
+            let before = before.filter(|before| before.state == "Failed");
+            let same = before.filter(|before| before.reason == target.reason);
+            target.failed_since = same.map_or(Some(now), |same| same.failed_since);
+            target.failed_before = match same {
+                Some(same) => same.failed_before.clone(),
+                None => before.map(|before| before.reason.clone()),
+            };
         }
         let of_spec = |generation: &Value| (name.clone(), generation.as_i64().unwrap_or_default());
         let spoken = (target.namespace.clone(), target.inputs.clone());
@@ -197,6 +214,7 @@ impl Index {
             keys.push([cluster, group, kind, namespace, object].map(str::to_owned));
             uids.push(uid.to_owned());
         }
+        self.recorded.extend(uids.iter().filter(|uid| !uid.is_empty()).cloned());
         self.hold(name, Some((keys, uids)));
     }
 
@@ -349,6 +367,11 @@ impl Index {
     /// Does an inventory hold this uid?
     pub fn holds_uid(&self, uid: &str) -> bool {
         self.inventories.values().any(|(_, uids)| uids.iter().any(|held| held == uid))
+    }
+
+    /// Has an inventory ever held this uid?
+    pub fn was_recorded(&self, uid: &str) -> bool {
+        self.recorded.contains(uid)
     }
 
     /// Does an inventory hold this uid that is not this target's?

@@ -71,6 +71,9 @@ pub struct Judge {
     holder: Option<String>,
     /// Members of which a person has made the hub forget, since when: until it has found all again nothing is said about it.
     forgetful: BTreeMap<String, Instant>,
+    /// Marks that came back with a member or the hub that was put back: an object, and a VidraResource that has applied it and in
+    /// whose inventory it is not.
+    returned: BTreeSet<(Key, String)>,
     /// Targets of which somebody has taken an inventory away, and the hub has not written one since.
     losses: BTreeSet<String>,
     /// Revisions that targets have named, by resource.
@@ -170,11 +173,42 @@ impl Judge {
     fn unknown(&self) -> Vec<&Key> {
         let mut unknown = self.index.unknown();
         unknown.retain(|key| {
-            self.index
-                .live(key)
-                .is_none_or(|live| !self.foreign.contains(uid(&live)) && !self.is_past_proof(key, &live))
+            self.index.live(key).is_none_or(|live| {
+                !self.foreign.contains(uid(&live))
+                    && !self.is_past_proof(key, &live)
+                    && !self.is_of_nobody(key, &live)
+            })
         });
         unknown
+    }
+
+    /// No inventory has to know it: what had been removed since a backup is there again and bears only such marks; or it was made
+    /// by a life that ended before it wrote down the uid, and people have taken the hub's entries off it.
+    fn is_of_nobody(&self, key: &Key, live: &Value) -> bool {
+        let mut owners = appliers(live).into_iter().filter_map(|manager| owner_of(&manager)).peekable();
+        if owners.peek().is_some() {
+            return owners.all(|owner| self.returned.contains(&(key.clone(), owner)));
+        }
+        let works = |life: &Arc<str>| self.last.as_ref().is_some_and(|(last, _)| last == life);
+        let ended = self.made.get(uid(live)).is_some_and(|life| !works(life));
+        ended && !is_applied(live) && !self.index.was_recorded(uid(live))
+    }
+
+    /// A member, or the hub (`None`), was put back: marks of those that do not know the object are what has come back.
+    fn note_returned(&mut self, member: Option<&str>) {
+        let there = self.index.all_live().filter(|(key, _)| member.is_none_or(|member| key[0] == member));
+        let marks = there.flat_map(|(key, live)| {
+            let owners = appliers(live).into_iter().filter_map(|manager| owner_of(&manager));
+            owners.map(move |owner| (key.clone(), owner))
+        });
+        let returned: Vec<_> = marks.filter(|(key, owner)| !self.is_held_for(key, owner)).collect();
+        self.returned.retain(|(key, _)| member.is_some_and(|member| key[0] != member));
+        self.returned.extend(returned);
+    }
+
+    /// Is it in the inventory of a VidraResource's target?
+    fn is_held_for(&self, key: &Key, resource: &str) -> bool {
+        self.index.holders(key).contains(&target_name(resource, &key[0]))
     }
 
     /// People have taken the hub's entries off it, and the inventory that knew its uid away: nothing tells it from what
@@ -249,6 +283,10 @@ impl Judge {
             self.index.take(&call.cluster, changed, now);
             if changed.plural == "vidrainventories" {
                 self.note_inventory(changed, ours, now);
+                // What it has found again it is not to forget.
+                let mut returned = std::mem::take(&mut self.returned);
+                returned.retain(|(key, owner)| !self.is_held_for(key, owner));
+                self.returned = returned;
             }
             if ours && changed.plural == "vidratargets" && call.subresource.is_empty() {
                 self.judge_revision(call, changed, now);
@@ -409,6 +447,7 @@ impl Judge {
             if !self.index.is_as_declared(resource, key, doc)
                 && !self.is_left(resource, key, doc, now)
                 && !self.waits_for_marks(resource, key, now)
+                && !self.waits_for_a_kind(resource, key, doc, now)
             {
                 wrong.push(format!(
                     "{}: wanted {}, found {:?}",
@@ -428,9 +467,11 @@ impl Judge {
         }
         for key in self.index.labelled() {
             let foreign = self.index.live(key).is_some_and(|live| self.foreign.contains(uid(&live)));
-            // Pruning waits for what is refused.
+            // Pruning waits for what is refused, and for what cannot be made.
             let waits = self.index.holders(key).iter().any(|name| {
-                self.index.targets.get(name).is_some_and(|one| one.present && one.reason == "NotOurs")
+                self.index.targets.get(name).is_some_and(|one| {
+                    one.present && one.reason == "NotOurs" || self.unmade_wave(one, now).is_some()
+                })
             });
             if self.index.declared.wanted_since(key).next().is_none() && !foreign && !waits {
                 wrong.push(format!("{} is there and not wanted", key.join("/")));
@@ -478,6 +519,29 @@ impl Judge {
         wanted.any(|(key, ..)| self.waits_for_marks(resource, key, now))
     }
 
+    /// The wave of what a target cannot make, for it says that it does not know the kind, whose CRD it declares as well, and
+    /// that is gone and left so.
+    fn unmade_wave(&self, target: &Target, now: Instant) -> Option<i32> {
+        if !target.present || target.reason != "KindUnknown" {
+            return None;
+        }
+        let asked = self.asked(target);
+        let is_gone = |(key, doc): (&Key, &Doc)| {
+            key[2] == "CustomResourceDefinition"
+                && self.index.live(key).is_none()
+                && self.is_left(&target.resource, key, doc, now)
+        };
+        let unmade = asked.iter().filter(|(key, _)| is_of_a_crd(key)).map(|(_, doc)| doc.wave()).min();
+        unmade.filter(|_| asked.iter().any(is_gone))
+    }
+
+    /// It cannot be made, for its kind went with a CRD that is left so; or it comes in a later wave than what cannot be.
+    fn waits_for_a_kind(&self, resource: &str, key: &Key, doc: &Doc, now: Instant) -> bool {
+        let target = self.index.targets.get(&target_name(resource, &key[0]));
+        let unmade = target.and_then(|target| self.unmade_wave(target, now));
+        unmade.is_some_and(|wave| is_of_a_crd(key) || doc.wave() > wave)
+    }
+
     /// Wanted places at which something stands that the hub may not touch, or cannot prove its own; after a restore also what came back,
     /// is in no inventory, and is not wanted. `lasts`: what the hub says it cannot prove it is not going to.
     pub fn in_the_way(&self, restored: bool, lasts: bool, now: Instant) -> Vec<Key> {
@@ -494,11 +558,14 @@ impl Judge {
         let refused = all.filter(|(key, resource, _)| {
             self.is_unproved(resource, key) && !self.waits_for_marks(resource, key, now)
         });
-        let wanted = wanted.filter(|key| !self.is_to_be_taken(key));
+        let wanted = wanted.filter(|key| !self.is_to_be_taken(key) || lasts && self.cannot_be_taken(key));
         let held =
             wanted.filter(|key| among(&self.foreign, key) || among(&self.released, key) || unproved(key));
         let spare = self.index.unknown().into_iter().filter(|key| {
-            restored && self.index.declared.wanted_since(key).next().is_none() && !among(&self.foreign, key)
+            let is_of_nobody = || self.index.live(key).is_some_and(|live| self.is_of_nobody(key, &live));
+            (restored || is_of_nobody())
+                && self.index.declared.wanted_since(key).next().is_none()
+                && !among(&self.foreign, key)
         });
         let stripped = self.index.all_live().filter(|(key, live)| {
             let left = self.foreign.contains(uid(live))
@@ -514,6 +581,14 @@ impl Judge {
         });
         let stripped = stripped.map(|(key, _)| key);
         held.chain(spare).chain(stripped).chain(refused.map(|(key, ..)| key)).chain(kept).cloned().collect()
+    }
+
+    /// It is to be taken over, and a target that declares it says that a field cannot be changed.
+    fn cannot_be_taken(&self, key: &Key) -> bool {
+        let refuses =
+            |target: &Target| target.present && target.cluster == key[0] && target.reason == "ImmutableField";
+        let mut targets = self.index.targets.values();
+        targets.any(|target| refuses(target) && self.asked(target).contains_key(key))
     }
 
     /// Notes what somebody has seen.
@@ -562,6 +637,11 @@ fn is_for_people(target: &Target, live: &Value) -> bool {
         "OwnedByOtherHub" => !target.present && is_of_another_hub(live),
         _ => false,
     }
+}
+
+/// Of the kind that comes with a CRD.
+fn is_of_a_crd(key: &Key) -> bool {
+    key[1] == "test.io"
 }
 
 /// As what a VidraResource applies.

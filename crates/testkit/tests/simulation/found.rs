@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use memkube::{Call, Cluster, Options, Verb};
 use serde_json::{Value, json};
 use testkit::sim::{
     World, run,
@@ -9,6 +10,7 @@ use testkit::sim::{
         Shape, TARGET_NAMESPACE, TEAM, config_map, config_maps, document, hub_path, member_path, resource,
     },
 };
+use tokio::time::sleep;
 use vidra_api::labels::HUB_LABEL;
 
 use crate::scenarios::{has, manifest, ready, shop};
@@ -506,6 +508,66 @@ fn a_drop_of_most_objects_that_waits_for_a_wave_goes_on_when_it_is_known_that_no
         world.until("nobody takes them over, and a person is asked", A_LOOK, || says("RemovalHeld")).await;
         has(&world, "berlin", "a", "one");
         has(&world, "tokyo", "c", "one");
+        ended(world).await;
+    });
+}
+
+/// What a status says of the generations of objects was as the pass had found it, not as it left it, until the next look. A
+/// hub that was restored once more would have known of a generation that no object is from.
+#[test]
+fn a_restored_hub_tells_with_what_it_applies_that_no_object_is_from_a_later_declaration() {
+    run(46, || async {
+        let world = World::new(Shape::new(46)).await;
+        delivered(&world, &manifest("one", "one")).await;
+        let agreed = |member: &str| {
+            world.target("shop", member).unwrap_or_default()["status"]["appliedGeneration"].clone()
+        };
+        let generations = || ["berlin", "tokyo"].map(agreed);
+        let says = |value: &str| {
+            ["berlin", "tokyo"].iter().all(|member| world.data(member, "a") == Some(json!({"key": value})))
+        };
+        let (backup, before) = (world.cluster("hub").backup(), generations());
+        world.patch("hub", &shop(), json!({"spec": {"manifest": manifest("two", "one")}})).await;
+        world.until("it is changed", SOON, || says("two")).await;
+        world.settle().await;
+        assert_ne!(generations(), before);
+        world.crash_hub().await;
+        world.observer.restore_hub(&backup);
+        world.start_hub();
+        // One object from a later declaration holds nothing.
+        world.until("it is as it was declared then", A_LOOK, || says("one")).await;
+        world.settle().await;
+        assert_eq!(generations(), before);
+        ended(world).await;
+    });
+}
+
+/// No connection broke, for none was open: what the other one listed was believed until the next probe.
+#[test]
+fn another_cluster_behind_an_address_gets_nothing_where_all_watches_had_just_expired() {
+    run(47, || async {
+        let world = World::new(Shape::new(47)).await;
+        delivered(&world, &manifest("one", "one")).await;
+        world.observer.lose_events(Some(fastrand::Rng::with_seed(47)));
+        world.patch("hub", &shop(), json!({"spec": {"manifest": manifest("two", "one")}})).await;
+        world.patch("berlin", &config_map("a"), json!({"data": {"key": "mine"}})).await;
+        sleep(SOON).await;
+        world.observer.lose_events(None);
+        world.observer.enlighten();
+        let stranger = Cluster::new("berlin", Options { clock: world.clock.clone(), uids: 4711 });
+        world.redirect("berlin", stranger.clone());
+        world.patch("hub", &shop(), json!({"spec": {"manifest": manifest("three", "one")}})).await;
+        sleep(A_LOOK).await;
+        let is_change = |call: &Call| {
+            let reads = matches!(call.verb, Verb::Get | Verb::List | Verb::Watch);
+            !reads && !call.resource.starts_with("selfsubject")
+        };
+        let changes: Vec<_> = stranger.requests().into_iter().filter(is_change).collect();
+        assert!(changes.is_empty(), "{changes:?}");
+        world.redirect("berlin", world.cluster("berlin").clone());
+        world.until("it is reached again", A_LOOK, || ready(&world, "shop")).await;
+        has(&world, "berlin", "a", "three");
+        world.settle().await;
         ended(world).await;
     });
 }

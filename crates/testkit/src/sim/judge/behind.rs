@@ -30,6 +30,7 @@ impl Judge {
         self.later = self.from_later(now);
         self.put_back = Some(now);
         self.forget_deliveries(now);
+        self.note_returned(None);
     }
 
     /// Does the hub go by statuses that were put back, and that it has not looked at yet?

@@ -255,7 +255,7 @@ impl Judge {
         }
         let then = self.sight(now, SIGHT);
         let owners = owners_of(old);
-        let remakes = self.index.may_be_made_again(key);
+        let remakes = self.index.may_be_made_again(key) || self.is_made_again_while_held(key);
         if remakes {
             marks::note("rule:made again");
         }
@@ -278,6 +278,17 @@ impl Judge {
         let name = key.join("/");
         self.breaches
             .extend(wrong.into_iter().map(|what| format!("{call}: {name} was deleted {what}: {old}")));
+    }
+
+    /// A target whose removal is held goes on with what it has, though nobody selects its member any more: of that something
+    /// may be made again.
+    fn is_made_again_while_held(&self, key: &Key) -> bool {
+        let is_held = |target: &&Target| {
+            let says = self.index.declared.ready_reason(&target.resource);
+            target.present && target.cluster == key[0] && says == Some("RemovalHeld")
+        };
+        let mut held = self.index.targets.values().filter(is_held);
+        held.any(|target| self.asked(target).get(key).is_some_and(|doc| doc.may_be_made_again()))
     }
 
     /// Another VidraResource of the namespace, whose target declares this too and has yet to apply it: within a namespace what

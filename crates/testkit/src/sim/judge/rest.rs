@@ -70,6 +70,7 @@ impl Judge {
     /// A member was put back to what it was.
     pub fn restored(&mut self, member: &str, now: Instant) {
         self.deliveries.put_all(|key, _| key[0] == member, now, &Delivered::Unknown);
+        self.note_returned(Some(member));
     }
 
     /// The hub was put back to what it was.
@@ -197,16 +198,18 @@ impl Judge {
         Some(doc.body.clone())
     }
 
-    /// Does a revision declare it that was applied whole there? What one declares that was not is applied until it is:
-    /// of what is gone meanwhile nobody may know that it was there.
-    fn was_delivered(&self, resource: &str, key: &Key) -> bool {
+    /// Does a revision declare it that was applied whole there, and as one of these bodies? What one declares that was not is
+    /// applied until it is: of what is gone meanwhile nobody may know that it was there, nor as what. What is seen tells as
+    /// what it was applied (`None`).
+    fn was_delivered(&self, resource: &str, key: &Key, bodies: Option<&[Value]>) -> bool {
         let Some(target) = self.index.targets.get(&target_name(resource, &key[0])) else { return true };
         if target.says && target.whole.revision.is_empty() {
             return false;
         }
         let (cluster, Claim { revision, namespace, inputs }) = (&target.cluster, &target.whole);
         let docs = self.index.declared.revision_with(resource, revision, cluster, inputs);
-        docs.is_none_or(|docs| docs.iter().any(|doc| doc.key(cluster, namespace) == *key))
+        let is_so = |doc: &Doc| bodies.is_none_or(|bodies| bodies.contains(&doc.body));
+        docs.is_none_or(|docs| docs.iter().any(|doc| doc.key(cluster, namespace) == *key && is_so(doc)))
     }
 
     /// What of this object was to be left as it was, and is not.
@@ -220,10 +223,11 @@ impl Judge {
     ) -> Option<String> {
         let Some((at, Delivered::These(before))) = self.deliveries.last(key, resource) else { return None };
         let changes = old.is_none_or(|old| content(old) != content(new) || !labelled(old));
+        let shown = old.is_some_and(|old| labelled(old) && !stamp(old, resource).is_null());
         let again = before.len() == 1
             && before == bodies
             && self.was_always_meant(resource, key, *at)
-            && self.was_delivered(resource, key);
+            && self.was_delivered(resource, key, (!shown).then_some(bodies));
         // An inventory that was lost tells of nothing that is not seen.
         let seen = old.is_some_and(labelled) || !self.is_forgetful(&key[0]);
         if again && !changes {
@@ -357,12 +361,17 @@ impl Judge {
 
 /// From which generation of a VidraResource an object was applied that nobody doubts to be that one's.
 pub(super) fn stamped(object: &Value, resource: &str) -> Option<i64> {
-    let (namespace, name) = place_of(resource);
-    let stamp = OwnerHash::new(&HubId::try_from(HUB_ID).ok()?, namespace, name).label_key();
     let is_proved = is_marked(object, resource) && owns_its_label(object, resource);
-    let stamp = object["metadata"]["annotations"][&stamp].as_str().filter(|_| is_proved)?;
+    let stamp = stamp(object, resource).as_str().filter(|_| is_proved)?;
     // Owner, generation, hash.
     stamp.split(' ').nth(1)?.parse().ok()
+}
+
+/// As what a VidraResource has applied it, as the object says.
+fn stamp<'a>(object: &'a Value, resource: &str) -> &'a Value {
+    let Ok(hub) = HubId::try_from(HUB_ID) else { return &Value::Null };
+    let (namespace, name) = place_of(resource);
+    &object["metadata"]["annotations"][OwnerHash::new(&hub, namespace, name).label_key()]
 }
 
 /// Owns the resource's Apply entry its label? Not so between the two writes that bring lost marks back.

@@ -235,6 +235,7 @@ impl Judge {
                 (spec["drift"]["policy"] == "Report" || is_held) && (late() || is_lost)
             }
             (_, "NamespaceTerminating") if wanted.keys().any(|key| ends(&namespace_of(key))) => true,
+            ("Failed", "Forbidden" | "ServerError") if backs_off(target, now) => true,
             (_, reason) if PASSES.contains(&reason) => !retries,
             (
                 _,
@@ -304,6 +305,7 @@ impl Judge {
             let kept = live["metadata"]["annotations"][PRUNE] == "disabled";
             if kept
                 || self.foreign.contains(uid(&live))
+                || holders.is_empty() && self.is_of_nobody(key, &live)
                 || self.is_forgetful(&key[0]) && !self.index.holds_uid(uid(&live))
             {
                 return false;
@@ -379,6 +381,12 @@ impl Judge {
         }
         wrong
     }
+}
+
+/// Does it say this after it had failed for another reason? Only the first failure for a new reason is tried again soon: whoever
+/// has it tried once more meanwhile finds the back-off of what was told before.
+fn backs_off(target: &Target, now: Instant) -> bool {
+    target.failed_before.is_some() && target.failed_since.is_some_and(|since| since + RETRIES_WITHIN > now)
 }
 
 /// Is it being deleted?
