@@ -128,12 +128,14 @@ pub struct Actor<'a> {
     pub token: &'a Token<'a>,
     /// Objects that were not as expected, and were applied to all the same, in the effect under way.
     joined: Mutex<BTreeSet<ObjectKey>>,
+    /// Objects of which only a read has said that they are gone, or are not ours.
+    missed: Mutex<BTreeSet<ObjectKey>>,
 }
 
 impl<'a> Actor<'a> {
     /// For one reconcile.
     pub fn new(session: &'a Session, owner: &'a Owner, desired: &'a Desired, token: &'a Token<'a>) -> Self {
-        Self { session, owner, desired, token, joined: Mutex::default() }
+        Self { session, owner, desired, token, joined: Mutex::default(), missed: Mutex::default() }
     }
 }
 

@@ -418,6 +418,21 @@ impl Session {
         }
     }
 
+    /// Asks who answers now: what was answered before by this cluster was so.
+    ///
+    /// # Errors
+    /// No answer, no leave to ask, or another cluster answers.
+    pub async fn confirm(&self, token: &Token<'_>) -> Result<(), CallError> {
+        let about = About { group: "", kind: "Namespace", does: Does::Reads };
+        let uid = proper_uid(self.call(token, "get", about, self.system_uid()).await?)?;
+        if self.state().answering().is_some_and(|who| who.uid == uid) {
+            return Ok(());
+        }
+        // Nothing more is sent, and the probe tells it.
+        self.doubt.raise();
+        Err(Withdrawn::Contact.into())
+    }
+
     /// What it serves, as last discovered.
     pub fn kinds(&self) -> Arc<Kinds> {
         self.inner.lock().kinds.clone()

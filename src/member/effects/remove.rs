@@ -70,7 +70,7 @@ impl Actor<'_> {
         let api = self.api(key, resource);
         let Some(live) = self.get(&api, key).await? else {
             self.forget_record(key, uid);
-            return Ok(self.gone_or_landing(key));
+            return Ok(self.missed(key));
         };
         let held = !uid.is_empty() && live.uid() == uid;
         let ours = match standing(&live.json, self.owner) {
@@ -84,7 +84,7 @@ impl Actor<'_> {
         };
         if !ours {
             tracing::info!(cluster = %self.session.cluster, object = %key, "left alone: it is not provably ours");
-            return Ok(self.gone_or_landing(key));
+            return Ok(self.missed(key));
         }
         self.part(&api, &gvk, key, live, parting).await
     }
@@ -148,7 +148,7 @@ impl Actor<'_> {
                 self.forget_record(key, live.uid());
                 Ok(self.gone_or_landing(key))
             }
-            Deletion::WasGone => Ok(self.gone_or_landing(key)),
+            Deletion::WasGone => Ok(self.missed(key)),
         }
     }
 
@@ -161,6 +161,27 @@ impl Actor<'_> {
                 why: "a call that makes it was not answered, and it may still come".to_owned(),
             },
             false => Outcome::Gone,
+        }
+    }
+
+    /// The same, as a read alone says.
+    fn missed(&self, key: &ObjectKey) -> Outcome {
+        self.missed.lock().insert(key.clone());
+        self.gone_or_landing(key)
+    }
+
+    /// What only reads have said to be gone is so if the cluster that is meant still answers after them: where no watch is
+    /// open no connection breaks when another one comes to be behind the address.
+    pub async fn confirm_gone(&self, done: &mut [(Effect, Outcome)]) {
+        let missed = std::mem::take(&mut *self.missed.lock());
+        if missed.is_empty() {
+            return;
+        }
+        let Err(error) = self.session.confirm(self.token).await else { return };
+        for (effect, outcome) in done {
+            if matches!(outcome, Outcome::Gone) && missed.contains(&effect.key) {
+                *outcome = Outcome::Failed(error.clone());
+            }
         }
     }
 
@@ -201,7 +222,7 @@ impl Actor<'_> {
 
     /// What becomes of an object whose change the member refused with this error.
     async fn gone_or(&self, api: &Api<Live>, key: &ObjectKey, error: CallError) -> Step {
-        self.must_be_gone(api, key, error).await.map(|()| self.gone_or_landing(key))
+        self.must_be_gone(api, key, error).await.map(|()| self.missed(key))
     }
 
     /// The error, unless it says that the object is gone and a read agrees: a webhook may say so too, of an object that it

@@ -80,6 +80,8 @@ pub(super) struct Course {
     lists: Pauses,
     /// Since when no watch could be opened.
     unopened: Option<Instant>,
+    /// All was listed before: who answers was asked for that list, and another cluster may be there for the next one.
+    listed: bool,
 }
 
 /// Why a watch is not gone on with.
@@ -119,16 +121,22 @@ impl Run {
             floods: Pauses::default(),
             lists: Pauses::default(),
             unopened: None,
+            listed: false,
         };
         loop {
             while let Some(rest) = self.registry.at_rest(&self.place) {
                 self.set_state(State::Failing(rest.error.message));
                 sleep_until(rest.until).await;
             }
+            // While no watch is open no connection breaks when another cluster comes to be there: what it lists says nothing.
+            if course.listed {
+                self.registry.doubt.raise();
+            }
             // What is not done all the time is on the heap while it is: there are many informers, and they watch.
             let blind = match Box::pin(self.list_in_time(&mut course)).await {
                 Ok(version) => {
                     // How long it goes well is not how long the list took.
+                    course.listed = true;
                     course.lists.begin();
                     course.pauses.begin();
                     if !course.down && !course.closed {
@@ -214,8 +222,6 @@ impl Run {
                         return After::List;
                     }
                     Class::Expired => {
-                        // Where nothing else was under way no connection broke, though another cluster may be there now.
-                        self.registry.doubt.raise();
                         course.lists.pause(self.registry.rng.as_ref()).await;
                         return After::List;
                     }

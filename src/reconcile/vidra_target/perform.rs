@@ -404,7 +404,9 @@ pub(super) async fn send<T>(
         }
     };
     done.sort_by_key(|(turn, ..)| *turn);
-    (done.into_iter().map(|(_, effect, outcome)| (effect, outcome)).collect(), told)
+    let mut done: Vec<_> = done.into_iter().map(|(_, effect, outcome)| (effect, outcome)).collect();
+    actor.confirm_gone(&mut done).await;
+    (done, told)
 }
 
 fn failure(effect: &Effect, error: &CallError) -> String {

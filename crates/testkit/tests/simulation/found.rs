@@ -571,3 +571,28 @@ fn another_cluster_behind_an_address_gets_nothing_where_all_watches_had_just_exp
         ended(world).await;
     });
 }
+
+/// A target that goes watches nothing, so no connection broke: what the other one said to be gone was struck off the inventory, and
+/// stayed in the member as nobody's.
+#[test]
+fn what_another_cluster_behind_an_address_does_not_have_is_not_taken_for_removed() {
+    run(48, || async {
+        let world = World::new(Shape::new(48)).await;
+        delivered(&world, &manifest("one", "one")).await;
+        let held = json!({"metadata": {"finalizers": ["test.io/held"]}});
+        world.patch("berlin", &config_map("a"), held).await;
+        world.patch("hub", &shop(), json!({"spec": {"excludeClusters": ["berlin"]}})).await;
+        world.until("what nothing holds is gone", SOON, || world.data("berlin", "b").is_none()).await;
+        let stranger = Cluster::new("berlin", Options { clock: world.clock.clone(), uids: 4711 });
+        world.redirect("berlin", stranger);
+        // It looks again every two seconds.
+        sleep(SOON).await;
+        assert!(world.target("shop", "berlin").is_some(), "it is still there");
+        world.redirect("berlin", world.cluster("berlin").clone());
+        world.patch("berlin", &config_map("a"), json!({"metadata": {"finalizers": null}})).await;
+        world.until("all of it is gone", A_LOOK, || world.target("shop", "berlin").is_none()).await;
+        assert_eq!(world.data("berlin", "a"), None);
+        world.settle().await;
+        ended(world).await;
+    });
+}
