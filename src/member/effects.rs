@@ -21,6 +21,7 @@ use kube::{
 };
 use parking_lot::Mutex;
 use serde_json::Value;
+use vidra_api::labels::HUB_LABEL;
 use vidra_core::{
     drift::{About, Does},
     mutants::{self, Mutant},
@@ -293,7 +294,10 @@ impl Actor<'_> {
         let standing = standing(&live.json, self.owner);
         // No watch would tell of changes to one without our label.
         if matches!(standing, Standing::Ours | Standing::Shared) {
-            self.fold(&declared.gvk, live.clone(), Source::Read);
+            match terminating {
+                true => self.fold_seen(&declared.gvk, key, live.clone()),
+                false => self.fold(&declared.gvk, live.clone(), Source::Read),
+            }
         }
         match standing {
             _ if terminating => Ok(Outcome::InTheWay),
@@ -484,6 +488,15 @@ impl Actor<'_> {
         // Of its own answer it is told only where that came too late.
         let cause = (!matches!(source, Source::Answer(_))).then_some(&self.owner.hash);
         self.session.wake(targets, cause);
+    }
+
+    /// Folds what was read and is not written: without the hub's label no watch tells of its end, and it counts as one that is
+    /// not seen.
+    fn fold_seen(&self, gvk: &Gvk, key: &ObjectKey, live: Live) {
+        match live.json["metadata"]["labels"][HUB_LABEL] == *self.owner.hub.as_ref() {
+            true => self.fold(gvk, live, Source::Read),
+            false => self.forget_record(key, live.uid()),
+        }
     }
 
     fn forget_record(&self, key: &ObjectKey, uid: &str) {

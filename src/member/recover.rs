@@ -48,5 +48,7 @@ pub async fn find_own(session: &Session, owner: &Owner, token: &Token<'_>) -> Re
             inventory.entry(key).or_insert_with(|| Held::intended(&gvk.version));
         }
     }
+    // What is not there is forgotten: it must be the cluster that is meant that has said so.
+    session.confirm(token).await?;
     Ok(inventory)
 }

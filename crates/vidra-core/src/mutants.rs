@@ -120,6 +120,8 @@ pub enum Mutant {
     VitalGoesOn,
     /// Whoever answers after a connection broke is the one that answered before.
     NoDoubt,
+    /// What is not found is gone, whichever cluster answers.
+    AbsenceUnconfirmed,
     /// Whatever is not found, the object that was asked about is gone.
     AnyNotFound,
     /// What a lost part of an inventory held is forgotten.
@@ -289,7 +291,7 @@ impl Mutant {
     ];
 
     /// Those that take away one guard each; docs/reference/safety.md names the test that notices.
-    pub const GUARDS: [Mutant; 116] = [
+    pub const GUARDS: [Mutant; 117] = [
         Mutant::ReachUnasked,
         Mutant::StatusAlone,
         Mutant::VersionOnce,
@@ -332,6 +334,7 @@ impl Mutant {
         Mutant::LongDelays,
         Mutant::VitalGoesOn,
         Mutant::NoDoubt,
+        Mutant::AbsenceUnconfirmed,
         Mutant::AnyNotFound,
         Mutant::LossUnnoticed,
         Mutant::PagesForEver,

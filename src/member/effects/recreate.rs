@@ -24,7 +24,6 @@ use crate::member::{
     error::{CallError, Class, Named},
     live::Live,
     owner::{Standing, standing},
-    records::Source,
 };
 
 impl Actor<'_> {
@@ -105,7 +104,7 @@ impl Actor<'_> {
     async fn recreate(&self, declared: &Declared, live: Live, fields: &str) -> Step {
         let key = &declared.key;
         if live.is_terminating() {
-            self.fold(&declared.gvk, live, Source::Read);
+            self.fold_seen(&declared.gvk, key, live);
             return Ok(Outcome::Leaving);
         }
         if let Some(rest) = self.session.former_land_in() {

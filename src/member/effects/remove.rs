@@ -121,12 +121,12 @@ impl Actor<'_> {
             return self.withdraw(api, gvk, key, live).await;
         }
         if parting == Parting::Withdraw {
-            self.fold(gvk, live, Source::Read);
+            self.fold_seen(gvk, key, live);
             let why = "the VidraResource that took it over has let it go; looking again".to_owned();
             return Ok(Outcome::Unsettled { why });
         }
         if live.is_terminating() {
-            self.fold(gvk, live, Source::Read);
+            self.fold_seen(gvk, key, live);
             return Ok(Outcome::Removing);
         }
         if parting == Parting::DeleteEmpty {

@@ -10,6 +10,7 @@ use std::{
 };
 
 use memkube::{Call, Cluster, Fault, Verb};
+use serde_json::json;
 use testkit::world::{At, World};
 use vidra_api::TargetState;
 
@@ -43,12 +44,17 @@ async fn is_refused(world: &World, mark: &testkit::world::Mark) {
     world.target_is("shop", "berlin", TargetState::Unknown, "IdentityNotConfirmed").await;
 }
 
-/// Berlin itself is there again.
-async fn becomes_berlin(world: &World, backup: &memkube::Backup) {
+/// Berlin itself answers again.
+async fn answers_again(world: &World, backup: &memkube::Backup) {
     let frozen = world.freeze("berlin");
     world.member_says("berlin", "Reachable", "False").await;
     cluster(world, "berlin").restore(backup);
     drop(frozen);
+}
+
+/// The same, and all is as it was.
+async fn becomes_berlin(world: &World, backup: &memkube::Backup) {
+    answers_again(world, backup).await;
     world.ready("shop").await;
 }
 
@@ -93,6 +99,32 @@ fn what_was_being_delivered_when_a_member_fell_silent_does_not_go_to_another_tha
         cluster(&world, "berlin").clear_fault();
         is_refused(&world, &mark).await;
         becomes_berlin(&world, &backup).await;
+        world.end().await;
+    });
+}
+
+/// A target that goes watches nothing, so no connection breaks and nobody is in doubt before the next probe.
+#[test]
+fn what_another_cluster_in_its_place_does_not_have_is_not_taken_for_removed() {
+    scenario(async |world| {
+        world.register(&["berlin"]).await;
+        let (alice, settings) = (world.alice("berlin").await, At::config_map(&world.ns, "settings"));
+        world.deliver("shop", &["berlin"], &config_map("settings", "one")).await;
+        world.ready("shop").await;
+        world.recorded("shop", &["berlin"]).await;
+        alice.merge(&settings, json!({"metadata": {"finalizers": ["example.com/hold"]}})).await;
+        world.hub.delete(&world.resource_at("shop")).await;
+        world.target_is("shop", "berlin", TargetState::Terminating, "Removing").await;
+        let berlin = cluster(&world, "berlin");
+        let backup = berlin.backup();
+        becomes_tokyo(&world).await;
+        // It is looked again every two seconds, and asked who answers every ten.
+        tokio::time::sleep(Duration::from_secs(30)).await;
+        assert!(world.target("shop", "berlin").await.is_some(), "its objects are taken for removed");
+        answers_again(&world, &backup).await;
+        alice.merge(&settings, json!({"metadata": {"finalizers": null}})).await;
+        world.removed("shop").await;
+        alice.gone(&settings).await;
         world.end().await;
     });
 }

@@ -114,7 +114,7 @@ pub struct Index {
     inventories: BTreeMap<String, (Vec<Key>, Vec<String>)>,
     /// How often a key is in one: after each write in a member it is asked which are in none.
     known: BTreeMap<Key, usize>,
-    /// Uids that have ever stood in one.
+    /// Uids that have ever stood in one, since the hub's store was put back if it was.
     recorded: BTreeSet<String>,
     /// Objects with the hub's label.
     labelled: BTreeSet<Key>,
@@ -369,7 +369,13 @@ impl Index {
         self.inventories.values().any(|(_, uids)| uids.iter().any(|held| held == uid))
     }
 
-    /// Has an inventory ever held this uid?
+    /// The hub's store was put back: what only later inventories held nobody knows any more.
+    pub fn forget_recorded(&mut self) {
+        let held = self.inventories.values().flat_map(|(_, uids)| uids);
+        self.recorded = held.filter(|uid| !uid.is_empty()).cloned().collect();
+    }
+
+    /// Has an inventory ever held this uid, that no restore of the hub has taken back since?
     pub fn was_recorded(&self, uid: &str) -> bool {
         self.recorded.contains(uid)
     }

@@ -183,7 +183,8 @@ impl Judge {
     }
 
     /// No inventory has to know it: what had been removed since a backup is there again and bears only such marks; or it was made
-    /// by a life that ended before it wrote down the uid, and people have taken the hub's entries off it.
+    /// by a life that ended before it wrote down the uid, or wrote it where a restore of the hub has taken it back, and people
+    /// have taken the hub's entries off it.
     fn is_of_nobody(&self, key: &Key, live: &Value) -> bool {
         let mut owners = appliers(live).into_iter().filter_map(|manager| owner_of(&manager)).peekable();
         if owners.peek().is_some() {
@@ -580,7 +581,25 @@ impl Judge {
             keys.filter(|key| self.index.live(key).is_some_and(|live| is_for_people(target, &live)))
         });
         let stripped = stripped.map(|(key, _)| key);
-        held.chain(spare).chain(stripped).chain(refused.map(|(key, ..)| key)).chain(kept).cloned().collect()
+        let marked = self.returned.iter().filter(|(key, owner)| restored && self.keeps_out(owner, key));
+        let marked = marked.map(|(key, _)| key);
+        let all = held.chain(spare).chain(stripped).chain(refused.map(|(key, ..)| key)).chain(kept);
+        all.chain(marked).cloned().collect()
+    }
+
+    /// A restore has brought back the marks of a VidraResource that does not declare the object, and a target that does says
+    /// that it is refused.
+    fn keeps_out(&self, owner: &str, key: &Key) -> bool {
+        let bears = |live: Arc<Value>| {
+            appliers(&live).into_iter().filter_map(|manager| owner_of(&manager)).any(|one| one == owner)
+        };
+        let refuses = |target: &Target| {
+            target.present && target.cluster == key[0] && target.reason == "SharedObjectConflict"
+        };
+        let mut targets = self.index.targets.values();
+        self.index.live(key).is_some_and(bears)
+            && !self.index.declared.wanted().any(|(of, by, _)| of == key && by == owner)
+            && targets.any(|target| refuses(target) && self.asked(target).contains_key(key))
     }
 
     /// It is to be taken over, and a target that declares it says that a field cannot be changed.

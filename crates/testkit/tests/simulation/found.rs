@@ -596,3 +596,29 @@ fn what_another_cluster_behind_an_address_does_not_have_is_not_taken_for_removed
         ended(world).await;
     });
 }
+
+/// A read brought it back into the records, and no watch told of its end: what was declared again was waited for.
+#[test]
+fn what_lost_its_label_on_its_way_out_is_made_again_when_it_is_gone() {
+    run(49, || async {
+        let world = World::new(Shape::new(49)).await;
+        delivered(&world, &manifest("one", "one")).await;
+        let held = json!({"metadata": {"finalizers": ["test.io/held"]}});
+        world.patch("berlin", &config_map("a"), held).await;
+        world.patch("hub", &shop(), json!({"spec": {"manifest": document("b", "one")}})).await;
+        let goes = || {
+            let live = world.object("berlin", "", "configmaps", TARGET_NAMESPACE, "a").unwrap_or_default();
+            live["metadata"]["deletionTimestamp"].is_string()
+        };
+        world.until("it is on its way out", A_LOOK, goes).await;
+        world.patch("berlin", &config_map("a"), json!({"metadata": {"labels": {HUB_LABEL: null}}})).await;
+        // It looks again every two seconds.
+        sleep(SOON).await;
+        world.patch("berlin", &config_map("a"), json!({"metadata": {"finalizers": null}})).await;
+        world.patch("hub", &shop(), json!({"spec": {"manifest": manifest("one", "one")}})).await;
+        let is_back = || ready(&world, "shop") && world.data("berlin", "a") == Some(json!({"key": "one"}));
+        world.until("it is made again", A_LOOK, is_back).await;
+        world.settle().await;
+        ended(world).await;
+    });
+}

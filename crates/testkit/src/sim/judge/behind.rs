@@ -24,6 +24,7 @@ impl Judge {
     /// does the judge ask.
     pub fn restored_hub(&mut self, changes: &[Changed], holder: Option<String>, now: Instant) {
         changes.iter().for_each(|changed| self.index.take(HUB, changed, now));
+        self.index.forget_recorded();
         // Generations begin again where they were.
         self.seen.clear();
         self.holder = holder;
