@@ -77,8 +77,10 @@ fn a_gateways_page_in_place_of_a_write_or_a_read_says_nothing_of_the_object_what
     }
 }
 
-/// What of a member is answered so, and what alice has in the namespace that would go with it.
-const HIDDEN: [(&str, fn(&Call) -> bool); 2] = [
+type Answered = fn(&Call) -> bool;
+
+/// What alice has in the namespace, that would go with it, and what of the member's API would tell of it.
+const HIDDEN: [(&str, Answered); 2] = [
     ("v1 ConfigMap", |call| call.verb == Verb::List && call.resource == "configmaps"),
     ("rbac.authorization.k8s.io/v1 Role", |call| call.path == "/apis"),
 ];

@@ -28,7 +28,7 @@ impl Judge {
         // Generations begin again where they were.
         self.seen.clear();
         self.holder = holder;
-        self.later = self.from_later(now);
+        self.later = self.later_declared(now);
         self.put_back = Some(now);
         self.forget_deliveries(now);
         self.note_returned(None);
@@ -50,7 +50,7 @@ impl Judge {
 
     /// What targets declare otherwise than it was applied, from a later generation than they know of. Where faults keep the hub
     /// from seeing it nobody can ask it for that.
-    fn from_later(&self, now: Instant) -> BTreeMap<(Key, String), Vec<Value>> {
+    fn later_declared(&self, now: Instant) -> BTreeMap<(Key, String), Vec<Value>> {
         let is_clear = |target: &&Target| {
             [HUB, target.cluster.as_str()].into_iter().all(|one| self.clouds.since(one, now).is_none())
         };
