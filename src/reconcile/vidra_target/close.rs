@@ -110,7 +110,11 @@ impl Pass<'_> {
             report.removing = still_there(plan, &inventory, &mut report);
             // What the pass has applied is from no later declaration any more, and nothing else tells of that.
             report.applied_generation = match look.generation > self.target.spec.generation {
-                true => session.records.generations(&owner.hash, desired, self.known_generation()).highest,
+                true => {
+                    let found = session.records.generations(&owner.hash, desired, self.known_generation());
+                    self.note_later(session, &found);
+                    found.highest
+                }
                 false => look.generation,
             };
             // Where something is amiss the next pass takes care of it first.

@@ -33,6 +33,15 @@ impl Pass<'_> {
 
     /// Why nothing is written to the member, if the hub is behind it.
     pub(super) fn restored(&self, session: &Session, found: &Generations) -> Option<Delivery> {
+        let total = self.note_later(session, found);
+        let example = found.example.as_ref().map_or_else(String::new, |(key, generation)| {
+            format!(" (here {key}, at generation {generation} of the VidraResource)")
+        });
+        self.behind(session, found.later > 0, total, &example)
+    }
+
+    /// Notes what the target has found, and wakes who goes by that; returns what all on the member have found.
+    pub(super) fn note_later(&self, session: &Session, found: &Generations) -> usize {
         let cluster = &self.key.cluster;
         let (before, total) = session.later.note(self.key, found.later);
         if before > FEW && total <= FEW {
@@ -42,10 +51,7 @@ impl Pass<'_> {
             // It takes a person's word off again.
             self.hub.queue.add(Key::Cluster(cluster.clone()), Priority::Resync);
         }
-        let example = found.example.as_ref().map_or_else(String::new, |(key, generation)| {
-            format!(" (here {key}, at generation {generation} of the VidraResource)")
-        });
-        self.behind(session, found.later > 0, total, &example)
+        total
     }
 
     /// The same of a target that goes: what those found that stay says how old its wish may be.

@@ -306,7 +306,13 @@ impl Judge {
             None | Some((_, Delivered::Nothing)) => false,
             // What only a lost inventory knew counts as never delivered until it is applied again; who has not come to
             // that says why.
-            Some((_, Delivered::Unknown)) => target.state == "Ready" || self.index.knows_uid_of(&name, key),
+            // What came of a declaration that a restore of the hub took back may wait to be applied as it is declared now.
+            Some((_, Delivered::Unknown)) => {
+                let live = self.index.live(key);
+                let stamp = live.and_then(|live| stamped(&live, &target.resource));
+                let is_later = stamp.is_some_and(|generation| generation > target.agreed);
+                target.state == "Ready" || self.index.knows_uid_of(&name, key) && !is_later
+            }
             Some((_, Delivered::These(_))) => true,
         };
         let is_proved = |key: &Key| !self.is_unproved(&target.resource, key);
