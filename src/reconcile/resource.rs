@@ -458,17 +458,21 @@ impl Pass<'_> {
 
     /// The revision that it has stays, with what of the policies restrains it.
     async fn restrain(&self, cluster: &str, target: &VidraTarget) -> Result<(), CallError> {
-        // One that goes and is not selected is not made again, and without it the guard would not know of the loss.
-        let goes = target.metadata.deletion_timestamp.is_some();
-        if goes && !self.select().targets.contains_key(cluster) && !mutants::is(Mutant::GuardForgets) {
-            return Ok(());
-        }
         let spec = match target.spec.desired {
             Wish::Present if !mutants::is(Mutant::PoliciesWait) => {
                 restrained(&target.spec, &self.resource.spec)
             }
             _ => target.spec.clone(),
         };
+        // One that goes and is not selected is not made again, and without it the guard would not know of the loss.
+        let goes = target.metadata.deletion_timestamp.is_some();
+        if goes && !self.select().targets.contains_key(cluster) && !mutants::is(Mutant::GuardForgets) {
+            return match target.finalizers().iter().any(|one| one == FINALIZER) {
+                true => self.write(cluster, target, spec).await,
+                // It ends as soon as others let it, and takes no finalizer any more.
+                false => Ok(()),
+            };
+        }
         self.update(cluster, target, spec).await
     }
 
@@ -598,6 +602,16 @@ impl Pass<'_> {
             };
             return made.map_err(|error| still_there(target, error));
         }
+        self.write(cluster, target, spec).await
+    }
+
+    /// The same of one that is not made again.
+    async fn write(
+        &self,
+        cluster: &str,
+        target: &VidraTarget,
+        spec: VidraTargetSpec,
+    ) -> Result<(), CallError> {
         // The target loop writes statuses meanwhile: the newest is written to.
         let latest = self.hub.catalog.target(&self.target_key(cluster));
         let target = latest.as_deref().unwrap_or(target);

@@ -418,13 +418,6 @@ impl Pass<'_> {
         }
     }
 
-    /// What is not declared any more goes: not where the VidraResource says now that nothing is to be pruned, also where
-    /// that is not written into the VidraTarget yet.
-    fn prunes(&self) -> bool {
-        let resource = self.hub.catalog.resource(&self.key.resource_key());
-        self.target.spec.prune && resource.is_none_or(|now| now.spec.prune)
-    }
-
     /// The VidraResource has Namespaces and CRDs kept now, also where that is not written into the VidraTarget yet.
     fn is_to_retain(&self) -> bool {
         let resource = self.hub.catalog.resource(&self.key.resource_key());

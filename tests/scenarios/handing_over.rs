@@ -323,12 +323,7 @@ fn who_is_older_and_of_another_namespace_takes_no_field_of_what_both_apply() {
         // Of two that were made in one second the name counts.
         let other = format!("a-{}", world.ns);
         world.hub.create(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": other}})).await;
-        let deliver = async |manifest: String| {
-            let resource = json!({"apiVersion": "vidra.dev/v1alpha1", "kind": "VidraResource",
-                "metadata": {"name": "older", "namespace": other},
-                "spec": {"targets": [{"clusterNames": ["berlin"]}], "manifest": manifest}});
-            world.hub.apply(&resource, true).await.expect("the VidraResource is taken");
-        };
+        let deliver = async |manifest: String| world.deliver_from(&other, "older", &manifest).await;
         let theirs = |value: &str| object(&config_map_in(&world.ns, "settings", value));
         deliver(config_map("own", "one")).await;
         alice.when(&At::config_map(&other, "own"), "delivered", says("one")).await;

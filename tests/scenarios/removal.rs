@@ -168,6 +168,39 @@ fn a_loss_that_is_held_stays_so_when_somebody_deletes_the_target_itself() {
     });
 }
 
+/// Its spec was not written while it was on its way out: what it was told to leave alone was pruned and repaired.
+#[test]
+fn what_restrains_the_hub_reaches_a_target_whose_loss_is_held_and_that_somebody_deletes() {
+    scenario(async |world| {
+        world.register(&["berlin"]).await;
+        let manifest = config_map("settings", "one");
+        world.deliver("shop", &["berlin"], &manifest).await;
+        world.ready("shop").await;
+        world.deliver("shop", &[], &manifest).await;
+        world.resource_says("shop", "Stalled", "True", "RemovalHeld").await;
+        let target = world.target_at("shop", "berlin");
+        world.hub.delete(&target).await;
+        handled(&world, "one").await;
+
+        let less = json!({"spec": {"prune": false, "drift": {"policy": "Report"}}});
+        world.hub.merge(&world.resource_at("shop"), less).await;
+        let is_told = |target: &Value| {
+            let spec = &target["spec"];
+            spec["prune"] == false && spec["drift"]["policy"] == "Report"
+        };
+        let told = world.hub.when(&target, "told", is_told).await;
+        assert!(
+            told["metadata"]["deletionTimestamp"].is_string(),
+            "it is the one that somebody deleted: {told}"
+        );
+        world.resource_says("shop", "Stalled", "True", "RemovalHeld").await;
+
+        world.deliver("shop", &["berlin"], &manifest).await;
+        world.ready("shop").await;
+        world.end().await;
+    });
+}
+
 /// Waits until the hub has looked at the VidraResource again.
 async fn handled(world: &World, token: &str) {
     world.reconcile_now("shop", token).await;

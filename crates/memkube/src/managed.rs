@@ -169,7 +169,7 @@ pub(super) fn update(live: &Value, created: bool, new: &mut Value, writer: &Writ
     if writer.misfit(live).or_else(|| writer.misfit(new)).is_some() {
         return write(new, Vec::new());
     }
-    // They are read, and written anew.
+    // They are read, and written again.
     if let Some(metadata) = new["metadata"].as_object_mut() {
         metadata.remove("managedFields");
     }

@@ -57,7 +57,7 @@ enum Chore {
         /// Prints in how many seeds each coverage mark was reached.
         #[arg(long, conflicts_with = "replay")]
         marks: bool,
-        /// Prints instead in how many of the walks each mutant is noticed whose name has this part, which may be empty.
+        /// Prints instead how many walks it takes until each mutant is noticed whose name has this part, which may be empty.
         #[arg(long, value_name = "PART", conflicts_with_all = ["replay", "from_tree", "marks"])]
         mutants: Option<String>,
         /// Runs one instead, SEED, SEED:STEP,STEP or SCENARIO:TROUBLE as a failure names it, and tells all: what happens,

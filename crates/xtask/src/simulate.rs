@@ -20,7 +20,7 @@ pub fn run(seeds: u64, from: u64, marks: bool) -> Result<()> {
     succeed(&mut walks)
 }
 
-/// In how many walks each mutant is noticed that has this in its name.
+/// How many walks it takes until each mutant is noticed that has this in its name.
 pub fn mutants(seeds: u64, from: u64, part: &str) -> Result<()> {
     let mut table = simulation("mutants::table", "simulate");
     table.env("VIDRA_SIM_SEEDS", seeds.to_string()).env("VIDRA_SIM_FROM", from.to_string());

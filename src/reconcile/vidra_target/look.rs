@@ -61,7 +61,7 @@ pub(super) struct Look {
 impl Pass<'_> {
     /// What is written of the inventory, as far as it matters now.
     pub(super) fn written(&self, scene: &Scene<'_>) -> Inventory {
-        let prune = self.prunes();
+        let prune = self.target.spec.prune;
         inventory::part(&self.hub.catalog.inventory(self.key), |key| prune || scene.wants.contains_key(key))
     }
 
@@ -90,7 +90,7 @@ impl Pass<'_> {
             vanished: &vanished,
             before: &before,
             handovers: &handovers,
-            prune: self.prunes(),
+            prune: self.target.spec.prune,
             complete: desired.unresolved.is_empty() && blind.is_empty(),
             delivered,
             revisit,

@@ -149,12 +149,7 @@ fn who_lost_its_entry_takes_no_field_of_another_namespace_that_has_its_own_back_
         let (alice, settings) = (world.alice("berlin").await, At::config_map(&world.ns, "settings"));
         let other = format!("a-{}", world.ns);
         world.hub.create(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": other}})).await;
-        let deliver = async |manifest: String| {
-            let resource = json!({"apiVersion": "vidra.dev/v1alpha1", "kind": "VidraResource",
-                "metadata": {"name": "bank", "namespace": other},
-                "spec": {"targets": [{"clusterNames": ["berlin"]}], "manifest": manifest}});
-            world.hub.apply(&resource, true).await.expect("the VidraResource is taken");
-        };
+        let deliver = async |manifest: String| world.deliver_from(&other, "bank", &manifest).await;
         let theirs = |value: &str| object(&config_map_in(&world.ns, "settings", value));
         let entries = |live: &Value| marks(live).iter().filter(|mark| mark.starts_with("vidra/")).count();
         world.deliver("shop", &["berlin"], &config_map("settings", "one")).await;

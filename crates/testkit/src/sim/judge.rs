@@ -13,7 +13,7 @@ use std::{
     time::Duration,
 };
 
-use memkube::{Call, Changed, Verb};
+use memkube::{Call, Changed, Cluster, Verb};
 use serde_json::Value;
 use tokio::time::Instant;
 use vidra_api::{
@@ -26,7 +26,7 @@ use super::{
     doc::Doc,
     index::{Claim, Index, Key, Target},
     marks,
-    observer::HUB_ID,
+    observer::{HUB_ID, HUB_USER},
     world::{named, place_of},
 };
 
@@ -698,6 +698,14 @@ fn is_applied(object: &Value) -> bool {
 pub fn is_write(call: &Call) -> bool {
     let writes = [Verb::Create, Verb::Update, Verb::Patch, Verb::Apply, Verb::Delete, Verb::DeleteCollection];
     writes.contains(&call.verb) && !call.dry_run
+}
+
+/// What the hub has changed in a cluster that no observer sees. Questions about rights are sent as objects, and change nothing.
+pub fn changes_in(cluster: &Cluster) -> Vec<String> {
+    let is_change = |call: &Call| {
+        call.user.starts_with(HUB_USER) && is_write(call) && !call.resource.starts_with("selfsubject")
+    };
+    cluster.requests().iter().filter(|call| is_change(call)).map(ToString::to_string).collect()
 }
 
 /// An object's uid, or nothing.

@@ -202,12 +202,18 @@ impl World {
         if name == "hub" { &self.clusters.hub } else { &self.clusters.members[name] }
     }
 
-    /// Lets the address of a member lead to another cluster from now on, with the same credentials: that of
-    /// another member, or one that nobody knew (`Cluster::new("berlin", Options { clock, uids })` with other
-    /// `uids` has another kube-system). The hub's connections and watches to the old one break; people still
+    /// Lets the address of a member lead to another cluster from now on, one that nobody knows, with the same credentials:
+    /// with other `uids` it has another kube-system. The hub's connections and watches to the old one break; people still
     /// reach each cluster by its own name. The observer sees only the clusters that the world began with.
-    pub fn redirect(&self, member: &str, to: Cluster) {
-        self.addresses[member].redirect(to);
+    pub fn lead_elsewhere(&self, member: &str, uids: u64) -> Cluster {
+        let stranger = Cluster::new(member, Options { clock: self.clock.clone(), uids });
+        self.addresses[member].redirect(stranger.clone());
+        stranger
+    }
+
+    /// Lets it lead to the member again.
+    pub fn lead_back(&self, member: &str) {
+        self.addresses[member].redirect(self.cluster(member).clone());
     }
 
     fn next_life(&self) -> Life {

@@ -37,6 +37,14 @@ impl World {
         self.hub.apply(&resource, true).await.expect("the VidraResource is taken");
     }
 
+    /// Applies a VidraResource for berlin in another namespace of the hub.
+    pub async fn deliver_from(&self, namespace: &str, name: &str, manifest: &str) {
+        let spec = json!({"targets": [{"clusterNames": ["berlin"]}], "manifest": manifest});
+        let resource = json!({"apiVersion": "vidra.dev/v1alpha1", "kind": "VidraResource",
+            "metadata": {"name": name, "namespace": namespace}, "spec": spec});
+        self.hub.apply(&resource, true).await.expect("the VidraResource is taken");
+    }
+
     /// Where a VidraResource is.
     pub fn resource_at(&self, name: &str) -> At {
         At::new("vidra.dev/v1alpha1", "VidraResource", &self.ns, name)

@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
-use memkube::{Call, Cluster, Options, Verb};
 use serde_json::{Value, json};
 use testkit::sim::{
-    World, run,
+    World,
+    judge::changes_in,
+    run,
     world::{
         Shape, TARGET_NAMESPACE, TEAM, config_map, config_maps, document, hub_path, member_path, resource,
     },
@@ -554,17 +555,11 @@ fn another_cluster_behind_an_address_gets_nothing_where_all_watches_had_just_exp
         sleep(SOON).await;
         world.observer.lose_events(None);
         world.observer.enlighten();
-        let stranger = Cluster::new("berlin", Options { clock: world.clock.clone(), uids: 4711 });
-        world.redirect("berlin", stranger.clone());
+        let stranger = world.lead_elsewhere("berlin", 4711);
         world.patch("hub", &shop(), json!({"spec": {"manifest": manifest("three", "one")}})).await;
         sleep(A_LOOK).await;
-        let is_change = |call: &Call| {
-            let reads = matches!(call.verb, Verb::Get | Verb::List | Verb::Watch);
-            !reads && !call.resource.starts_with("selfsubject")
-        };
-        let changes: Vec<_> = stranger.requests().into_iter().filter(is_change).collect();
-        assert!(changes.is_empty(), "{changes:?}");
-        world.redirect("berlin", world.cluster("berlin").clone());
+        assert_eq!(changes_in(&stranger), [""; 0]);
+        world.lead_back("berlin");
         world.until("it is reached again", A_LOOK, || ready(&world, "shop")).await;
         has(&world, "berlin", "a", "three");
         world.settle().await;
@@ -583,12 +578,11 @@ fn what_another_cluster_behind_an_address_does_not_have_is_not_taken_for_removed
         world.patch("berlin", &config_map("a"), held).await;
         world.patch("hub", &shop(), json!({"spec": {"excludeClusters": ["berlin"]}})).await;
         world.until("what nothing holds is gone", SOON, || world.data("berlin", "b").is_none()).await;
-        let stranger = Cluster::new("berlin", Options { clock: world.clock.clone(), uids: 4711 });
-        world.redirect("berlin", stranger);
+        world.lead_elsewhere("berlin", 4711);
         // It looks again every two seconds.
         sleep(SOON).await;
         assert!(world.target("shop", "berlin").is_some(), "it is still there");
-        world.redirect("berlin", world.cluster("berlin").clone());
+        world.lead_back("berlin");
         world.patch("berlin", &config_map("a"), json!({"metadata": {"finalizers": null}})).await;
         world.until("all of it is gone", A_LOOK, || world.target("shop", "berlin").is_none()).await;
         assert_eq!(world.data("berlin", "a"), None);

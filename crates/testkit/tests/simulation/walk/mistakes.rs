@@ -5,11 +5,9 @@
 use std::time::Duration;
 
 use k8s_openapi::ByteString;
-use memkube::{Call, Cluster, Options};
 use serde_json::{Value, json};
 use testkit::sim::{
-    judge::{clouds::HUB, is_write},
-    observer::HUB_USER,
+    judge::{changes_in, clouds::HUB},
     vary::BROKEN_EXPRESSIONS,
     world::{HUB_NAMESPACE, TARGET_NAMESPACE, config_map, config_maps, registration},
 };
@@ -269,22 +267,19 @@ impl Walk {
         let lasts = TOLD_WITHIN + some;
         self.world.observer.cloud(member, lasts);
         let uids = self.world.shape.seed.wrapping_add(STRANGER);
-        let stranger = Cluster::new(member, Options { clock: self.world.clock.clone(), uids });
-        self.world.redirect(member, stranger.clone());
+        let stranger = self.world.lead_elsewhere(member, uids);
         sleep(ARRIVES_WITHIN).await;
         stranger.clear_requests();
         // In either case there is something to write.
         self.notice_late(some).await;
         self.edit().await;
         sleep(TOLD_WITHIN).await;
-        // Questions about rights are sent as objects.
-        let changes = |call: &Call| {
-            call.user.starts_with(HUB_USER) && is_write(call) && !call.resource.starts_with("selfsubject")
-        };
-        let writes: Vec<_> = stranger.requests().into_iter().filter(changes).collect();
-        let words: Vec<_> = writes.iter().map(ToString::to_string).collect();
-        assert!(words.is_empty(), "another cluster behind the address of {member} was written to: {words:?}");
+        let changes = changes_in(&stranger);
+        assert!(
+            changes.is_empty(),
+            "another cluster behind the address of {member} was written to: {changes:?}"
+        );
         self.world.observer.judge_contact(member, TOLD_WITHIN);
-        self.world.redirect(member, self.world.cluster(member).clone());
+        self.world.lead_back(member);
     }
 }
