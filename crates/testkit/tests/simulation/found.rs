@@ -616,3 +616,37 @@ fn what_lost_its_label_on_its_way_out_is_made_again_when_it_is_gone() {
         ended(world).await;
     });
 }
+
+/// The judge took what it had delivered for removed with it, though it was let go and made again: so what was left as it is held
+/// up whatever was dropped beside it.
+#[test]
+fn what_is_gone_holds_no_prune_where_a_target_that_was_deleted_on_its_way_out_is_wanted_again() {
+    run(50, || async {
+        let world = World::new(Shape::new(50)).await;
+        delivered(&world, &manifest("one", "one")).await;
+        world.patch("hub", &shop(), json!({"spec": {"drift": {"policy": "Report"}}})).await;
+        world.settle().await;
+        let on = |members: &[&str]| json!([{"clusterNames": members, "namespace": TARGET_NAMESPACE}]);
+        let says = |reason: &str| {
+            let target = world.target("shop", "tokyo").unwrap_or_default();
+            target["status"]["reason"] == reason
+        };
+        world.patch("hub", &shop(), json!({"spec": {"targets": on(&["berlin"])}})).await;
+        world.until("it goes in a moment", SOON, || says("PruneDelayed")).await;
+        world.delete("hub", &format!("{}/shop.tokyo", hub_path("vidratargets"))).await;
+        world.delete("tokyo", &config_map("b")).await;
+        let again = json!({"targets": on(&["berlin", "tokyo"]), "manifest": document("b", "one")});
+        world.patch("hub", &shop(), json!({"spec": again})).await;
+        // How it was applied nobody knows: the VidraTarget that could tell is lost.
+        world.until("what is gone is told", A_LOOK, || says("ObjectsMissing")).await;
+        world.until("what was dropped goes", A_LOOK, || world.data("tokyo", "a").is_none()).await;
+        world.settle().await;
+        assert_eq!(world.data("tokyo", "b"), None, "it is only reported");
+        assert_eq!(world.observer.differs(), [""; 0]);
+        assert_eq!(world.observer.misreports(), [""; 0]);
+        world.patch("hub", &shop(), json!({"spec": {"drift": {"policy": "Correct"}}})).await;
+        world.until("it is made again", A_LOOK, || ready(&world, "shop")).await;
+        has(&world, "tokyo", "b", "one");
+        ended(world).await;
+    });
+}

@@ -86,21 +86,22 @@ impl Judge {
         }
     }
 
-    /// A VidraTarget, or its status, is lost: what it had delivered is not known any more. With one that was to go, that is
-    /// gone too.
+    /// A VidraTarget, or its status, is lost: what it had delivered is not known any more. With one that was to go, and says
+    /// that its member is free of it, that is gone too. One that somebody deletes before it says so may be let go, and made
+    /// again when it is wanted again: what it had is still there.
     pub(super) fn note_lost(&mut self, changed: &Changed, now: Instant) {
         if changed.plural != "vidratargets" {
             return;
         }
         let name = named(&changed.namespace, &changed.name);
         let revision = |of: Option<Arc<Value>>| of.is_some_and(|of| of["status"]["revision"].is_string());
-        let goes = |of: Arc<Value>| of["spec"]["desired"] != "Present";
-        let has_gone = changed.after().is_none() && changed.before().is_some_and(goes);
-        if (has_gone || revision(changed.before()) && !revision(changed.after()))
+        let goes = |of: &Arc<Value>| of["spec"]["desired"] != "Present";
+        let went = changed.before().filter(|of| changed.after().is_none() && goes(of));
+        if (went.is_some() || revision(changed.before()) && !revision(changed.after()))
             && let Some(Target { resource, cluster, .. }) = self.index.targets.get(&name)
         {
             let is = |key: &Key, of: &str| key[0] == *cluster && of == resource;
-            match has_gone {
+            match went.is_some_and(|of| is_torn_down(&of)) {
                 true => self.deliveries.put_all(is, now, &Delivered::Nothing),
                 false => self.deliveries.forget(is, now),
             }
@@ -363,6 +364,14 @@ impl Judge {
         let applied = owns_its_label(&live, resource);
         (!marked || !applied).then(|| format!("has lost its marks (uid {})", uid(&live)))
     }
+}
+
+/// Does a VidraTarget say of its newest spec that nothing of it is left in its member?
+fn is_torn_down(target: &Value) -> bool {
+    let (generation, status) = (&target["metadata"]["generation"], &target["status"]);
+    let mut conditions = status["conditions"].as_array().into_iter().flatten();
+    status["observedGeneration"] == *generation
+        && conditions.any(|one| one["type"] == "TornDown" && one["status"] == "True")
 }
 
 /// From which generation of a VidraResource an object was applied that nobody doubts to be that one's.
