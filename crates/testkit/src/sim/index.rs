@@ -346,6 +346,18 @@ impl Index {
         past.peek().is_some() && past.all(ends)
     }
 
+    /// Was this so, at each instant since then at which it was there, of the object with this uid?
+    pub fn was_always(&self, key: &Key, uid: &str, then: Instant, is: impl Fn(&Value) -> bool) -> bool {
+        let past = self.past.get(key).into_iter().flat_map(|past| since(past, then)).flatten();
+        past.filter(|live| live["metadata"]["uid"] == uid).all(|live| is(live))
+    }
+
+    /// Was this so of whatever was there, at any instant since then?
+    pub fn was_ever(&self, key: &Key, then: Instant, is: impl Fn(&Value) -> bool) -> bool {
+        let mut past = self.past.get(key).into_iter().flat_map(|past| since(past, then)).flatten();
+        past.any(|live| is(live))
+    }
+
     /// The members in which a VidraResource's inventories hold something.
     pub fn held_in(&self, resource: &str) -> BTreeSet<String> {
         let prefix = format!("{resource}.");

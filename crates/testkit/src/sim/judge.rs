@@ -26,7 +26,7 @@ use super::{
     doc::Doc,
     index::{Claim, Index, Key, Target},
     marks,
-    observer::{HUB_ID, HUB_USER},
+    observer::{HUB_ID, HUB_USER, OTHER_USER},
     world::{named, place_of},
 };
 
@@ -81,6 +81,8 @@ pub struct Judge {
     deliveries: rest::Deliveries,
     /// Which life has made an object, by its uid: it knows it before an inventory does.
     made: BTreeMap<String, Arc<str>>,
+    /// Uids of what another hub has made: it takes nothing over, so this is all that it has.
+    made_beside: BTreeSet<String>,
     /// What was applied from later declarations than the hub has, since its store was put back: what it was applied as, by place
     /// and VidraResource.
     later: BTreeMap<(Key, String), Vec<Value>>,
@@ -260,7 +262,8 @@ impl Judge {
 
     /// Somebody's call has had its effect; `ours`: the hub's.
     pub fn witness(&mut self, call: &Call, changes: &[Changed], ours: bool, now: Instant) {
-        if ours {
+        let is_other_hubs = call.user.starts_with(OTHER_USER);
+        if ours || is_other_hubs {
             self.note_answer(call, now);
         }
         let landing = self.landing.contains(&(call.cluster.clone(), call.index));
@@ -275,6 +278,9 @@ impl Judge {
             if ours && &*call.cluster != "hub" {
                 self.judge_change(call, changed, now);
                 self.judge_rest(call, changed, now);
+            }
+            if is_other_hubs {
+                self.judge_other_hub(call, changed, now);
             }
             self.note_lost(changed, now);
             if !ours {
@@ -635,7 +641,12 @@ fn ready_generation(resource: &Value) -> Option<i64> {
 }
 
 fn labelled(object: &Value) -> bool {
-    object["metadata"]["labels"][HUB_LABEL] == HUB_ID
+    bears(object, HUB_ID)
+}
+
+/// Has it the label of the hub with this id?
+fn bears(object: &Value, hub: &str) -> bool {
+    object["metadata"]["labels"][HUB_LABEL] == hub
 }
 
 fn is_of_another_hub(object: &Value) -> bool {

@@ -1,6 +1,6 @@
 //! One life of the hub: `app::run` over the world's clusters, as a user of its own.
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use tokio::{
     sync::watch,
@@ -18,10 +18,11 @@ use vidra_hub::{
 };
 
 use super::{
-    observer::{HUB_ID, HUB_USER},
+    observer::{HUB_ID, HUB_USER, OTHER_ID, OTHER_USER},
     seams::{SimClock, SimConnect, SimRng},
     world::{HUB_NAMESPACE, World},
 };
+use memkube::{Address, Cluster};
 
 /// A process that ended by itself is started again after this.
 const AGAIN_AFTER: Duration = Duration::from_secs(1);
@@ -60,6 +61,15 @@ async fn run(claim: Option<Claim>, settings: Settings, deps: Deps, stop: Cancell
     }
 }
 
+/// Whose life it is.
+struct Hub<'a> {
+    id: &'a str,
+    cluster: &'a Cluster,
+    /// By which it reaches its members, by member.
+    addresses: BTreeMap<String, Address>,
+    lease: bool,
+}
+
 /// A running hub.
 pub struct Life {
     /// As whom it calls.
@@ -71,21 +81,33 @@ pub struct Life {
 impl Life {
     /// Starts the life of this number.
     pub fn start(world: &World, number: u32) -> Self {
-        let user: Arc<str> = format!("{HUB_USER}{number}").into();
-        let members = world.addresses.iter();
-        let members = members.map(|(name, address)| (format!("{name}.test"), address.clone())).collect();
+        let (addresses, lease) = (world.addresses.clone(), world.shape.lease);
+        let hub = Hub { id: HUB_ID, cluster: &world.clusters.hub, addresses, lease };
+        Self::of(hub, world, format!("{HUB_USER}{number}").into(), SimRng::new(world.shape.seed, number))
+    }
+
+    /// Starts the life of this number of the other hub, whose cluster this is, and that has this member.
+    pub fn start_other(world: &World, cluster: &Cluster, member: &str, number: u32) -> Self {
+        let addresses = BTreeMap::from([(member.to_owned(), Address::new(world.cluster(member).clone()))]);
+        let hub = Hub { id: OTHER_ID, cluster, addresses, lease: false };
+        Self::of(hub, world, format!("{OTHER_USER}{number}").into(), SimRng::new(!world.shape.seed, number))
+    }
+
+    fn of(hub: Hub<'_>, world: &World, user: Arc<str>, rng: SimRng) -> Self {
+        let members = hub.addresses.into_iter();
+        let members = members.map(|(name, address)| (format!("{name}.test"), address)).collect();
         let deps = Deps {
-            client: world.clusters.hub.client_as(&user),
+            client: hub.cluster.client_as(&user),
             connect: Arc::new(SimConnect { members, user: user.clone() }),
             clock: Arc::new(SimClock(world.clock.clone())),
-            rng: Arc::new(SimRng::new(world.shape.seed, number)),
+            rng: Arc::new(rng),
             metrics: Metrics::default(),
             knobs: world.shape.knobs,
             tenure: None,
         };
         let settings = Settings {
             namespace: HUB_NAMESPACE.to_owned(),
-            hub_id: Some(HUB_ID.to_owned()),
+            hub_id: Some(hub.id.to_owned()),
             inherit: Default::default(),
             interval: world.shape.interval,
             on_events: true,
@@ -93,7 +115,7 @@ impl Life {
             memory_limit: None,
         };
         let stop = CancellationToken::new();
-        let claim = world.shape.lease.then(|| {
+        let claim = hub.lease.then(|| {
             let clock = deps.clock.clone();
             Claim::new(deps.client.clone(), HUB_NAMESPACE, user.to_string(), clock)
         });

@@ -30,6 +30,10 @@ const PROBE: &str = "/api/v1/namespaces/kube-system";
 pub const HUB_USER: &str = "vidra-hub-";
 /// The hub's id.
 pub const HUB_ID: &str = "sim";
+/// The users of another hub that a world may have, likewise.
+pub const OTHER_USER: &str = "other-hub-";
+/// That one's id, which begins as the first one's does.
+pub const OTHER_ID: &str = "sim-2";
 /// How long the hub may need to see clearly again after a fault: pauses of watches grow to a minute, and one
 /// that was refused begins another.
 pub const CLEARS_WITHIN: Duration = Duration::from_secs(150);
@@ -163,6 +167,17 @@ impl State {
             return WatchFault::Delay(Duration::from_millis(chance.u64(1..60)));
         }
         WatchFault::None
+    }
+
+    /// Half of the calls take milliseconds, so that those side by side end in another order.
+    fn take_time(&mut self) -> Fault {
+        let Some(chance) = &mut self.latency else { return Fault::None };
+        if !chance.bool() {
+            return Fault::None;
+        }
+        let time = Duration::from_millis(chance.u64(1..12));
+        // An answer that is late comes behind what watches tell of its call.
+        if chance.bool() { Fault::Late(time) } else { Fault::Delay(time) }
     }
 }
 
@@ -470,6 +485,10 @@ impl Observer {
     }
 
     fn before(&self, call: &Call) -> Fault {
+        // Faults of calls are for the first hub; clusters fail for both.
+        if call.user.starts_with(OTHER_USER) {
+            return self.state.lock().take_time();
+        }
         if !call.user.starts_with(HUB_USER) {
             return Fault::None;
         }
@@ -545,15 +564,7 @@ impl Observer {
             state.judge.lands_later(call);
             return late_effect(chance);
         }
-        // Milliseconds, so that calls side by side end in another order.
-        if let Some(chance) = &mut state.latency
-            && chance.bool()
-        {
-            let time = Duration::from_millis(chance.u64(1..12));
-            // An answer that is late comes behind what watches tell of its call.
-            return if chance.bool() { Fault::Late(time) } else { Fault::Delay(time) };
-        }
-        Fault::None
+        state.take_time()
     }
 
     fn cut(&self, state: &mut State, call: &Call, effect: Effect) -> Fault {

@@ -32,6 +32,8 @@ pub const HUB_NAMESPACE: &str = "vidra-system";
 pub const FLEET: [&str; 5] = ["berlin", "tokyo", "austin", "cairo", "lima"];
 /// Those that each world has.
 pub const MEMBERS: [&str; 2] = ["berlin", "tokyo"];
+/// The cluster of another hub, in a world that has one.
+pub const OTHER_HUB: &str = "other-hub";
 /// Where VidraResources are, on the hub.
 pub const TEAM: &str = "team-a";
 /// Where more of them are, in a world that somebody has given another team.
@@ -129,6 +131,15 @@ pub struct World {
     life: Mutex<Option<Life>>,
     rival: Mutex<Option<Life>>,
     lives: Mutex<u32>,
+    other: Option<Other>,
+}
+
+/// Another hub: it has a cluster and an id of its own, and one of the first one's members as well.
+struct Other {
+    cluster: Cluster,
+    member: &'static str,
+    life: Mutex<Option<Life>>,
+    lives: Mutex<u32>,
 }
 
 impl Drop for World {
@@ -157,23 +168,29 @@ impl World {
         let (life, rival, lives) = (Mutex::default(), Mutex::default(), Mutex::default());
         let to = |(name, cluster): (&String, &Cluster)| (name.clone(), Address::new(cluster.clone()));
         let addresses = clusters.members.iter().map(to).collect();
-        let world = Self { shape, clusters, addresses, observer, clock, people, life, rival, lives };
+        let other = None;
+        let world = Self { shape, clusters, addresses, observer, clock, people, life, rival, lives, other };
         world.furnish().await;
         world
     }
 
-    async fn furnish(&self) {
+    /// What people make on a hub before it first starts: namespaces, and registrations of these members.
+    async fn set_up(&self, hub: &str, members: &[&str]) {
         for namespace in [HUB_NAMESPACE, TEAM] {
-            self.create("hub", "/api/v1/namespaces", json!({"metadata": {"name": namespace}})).await;
+            self.create(hub, "/api/v1/namespaces", json!({"metadata": {"name": namespace}})).await;
         }
-        for member in self.members() {
+        for member in members {
             self.create(
-                "hub",
+                hub,
                 &format!("/api/v1/namespaces/{HUB_NAMESPACE}/secrets"),
                 registration(member, "it"),
             )
             .await;
         }
+    }
+
+    async fn furnish(&self) {
+        self.set_up("hub", self.members()).await;
         // Only one has the namespace: in the other the hub must make it.
         self.create("berlin", "/api/v1/namespaces", json!({"metadata": {"name": TARGET_NAMESPACE}})).await;
         self.plant("berlin", TARGET_NAMESPACE, "theirs", json!({})).await;
@@ -199,7 +216,43 @@ impl World {
 
     /// A cluster by name.
     pub fn cluster(&self, name: &str) -> &Cluster {
-        if name == "hub" { &self.clusters.hub } else { &self.clusters.members[name] }
+        match (name, &self.other) {
+            ("hub", _) => &self.clusters.hub,
+            (OTHER_HUB, Some(other)) => &other.cluster,
+            _ => &self.clusters.members[name],
+        }
+    }
+
+    /// Makes another hub's cluster, called [`OTHER_HUB`], where this member is registered as well. Of that hub's calls the
+    /// observer sees those to the member, and no fault is made for them alone.
+    pub async fn found_other_hub(&mut self, member: &'static str) {
+        let (_, backup) = &BEGINNING[0];
+        let uids = self.shape.seed.wrapping_mul(31) + BEGINNING.len() as u64;
+        let cluster = Cluster::from_backup(OTHER_HUB, Options { clock: self.clock.clone(), uids }, backup);
+        cluster.set_recording(false);
+        self.people.insert(OTHER_HUB.to_owned(), cluster.client_as("alice"));
+        self.other = Some(Other { cluster, member, life: Mutex::default(), lives: Mutex::default() });
+        self.set_up(OTHER_HUB, &[member]).await;
+    }
+
+    /// Starts the other hub's next life, where there is that hub.
+    pub fn start_other_hub(&self) {
+        let Some(Other { cluster, member, life, lives }) = &self.other else { return };
+        let number = {
+            let mut lives = lives.lock();
+            *lives += 1;
+            *lives
+        };
+        let before = life.lock().replace(Life::start_other(self, cluster, member, number));
+        assert!(before.is_none(), "the other hub runs twice");
+    }
+
+    /// Ends the other hub in order.
+    pub async fn end_other_hub(&self) {
+        let life = self.other.as_ref().and_then(|other| other.life.lock().take());
+        if let Some(life) = life {
+            life.end().await;
+        }
     }
 
     /// Lets the address of a member lead to another cluster from now on, one that nobody knows, with the same credentials:
@@ -490,6 +543,12 @@ pub fn member_path(name: &str) -> String {
 /// A document of a manifest.
 pub fn document(name: &str, value: &str) -> String {
     format!("apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: {name}}}\ndata: {{key: {value}}}\n---\n")
+}
+
+/// The same in a namespace.
+pub fn document_in(namespace: &str, name: &str, value: &str) -> String {
+    let metadata = format!("{{name: {name}, namespace: {namespace}}}");
+    format!("apiVersion: v1\nkind: ConfigMap\nmetadata: {metadata}\ndata: {{key: {value}}}\n---\n")
 }
 
 /// A VidraResource for every member, to be made in its namespace.

@@ -17,6 +17,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 mod crashes;
 mod found;
 mod harm;
+mod hubs;
 mod leniency;
 mod members;
 mod mutants;

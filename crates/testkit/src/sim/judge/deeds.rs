@@ -8,12 +8,13 @@ use tokio::time::Instant;
 use vidra_api::{labels::PRUNE, names::target_name};
 
 use super::{
-    Judge, SIGHT, appliers, is_applied, is_controlled, is_near, is_of_another_hub, labelled, manager,
+    Judge, SIGHT, appliers, bears, is_applied, is_controlled, is_near, is_of_another_hub, labelled, manager,
     owner_of, uid,
 };
 use crate::sim::{
     index::{Key, Target, key_of},
     marks,
+    observer::{HUB_ID, OTHER_ID},
     sparing::leaves,
 };
 
@@ -32,6 +33,7 @@ impl Judge {
             self.made.insert(uid(new).to_owned(), call.user.clone());
         }
         let Some(old) = old else { return };
+        self.judge_whose(call, &key, &old, OTHER_ID, now);
         let ends = |object: &Arc<Value>| !object["metadata"]["deletionTimestamp"].is_null();
         let stays = new.as_ref().filter(|new| !ends(new) || ends(&old));
         let made = self.made.get(uid(&old)).is_some_and(|life| *life == call.user);
@@ -51,6 +53,37 @@ impl Judge {
         }
         if foreign || is_applied(new) && !proof {
             self.judge_taking(call, &key, (&old, new), foreign, now);
+        }
+    }
+
+    /// A change that another hub made in a member: of what it has made itself, and what the first one has not taken over since.
+    pub(super) fn judge_other_hub(&mut self, call: &Call, changed: &Changed, now: Instant) {
+        let Some(key) = key_of(&call.cluster, changed) else { return };
+        marks::note("rule:deed of another hub");
+        let Some(old) = changed.before() else {
+            self.made_beside.extend(changed.after().map(|new| uid(&new).to_owned()));
+            return;
+        };
+        self.judge_whose(call, &key, &old, HUB_ID, now);
+        let mut wrong = Vec::new();
+        if !self.made_beside.contains(uid(&old)) {
+            wrong.push("is not what that hub has made".to_owned());
+        }
+        if call.verb == Verb::Delete && call.name == key[4] {
+            let heedless = self.heedless(call, &old, now).into_iter();
+            wrong.extend(heedless.map(|what| format!("was deleted {what}")));
+        }
+        let name = key.join("/");
+        self.breaches.extend(wrong.into_iter().map(|what| format!("{call}: {name} {what}: {old}")));
+    }
+
+    /// What has borne the label of the hub with this id for longer than the caller, which is another hub, may be in the dark is
+    /// that one's, whatever the caller is told to take over.
+    fn judge_whose(&mut self, call: &Call, key: &Key, old: &Value, hub: &str, now: Instant) {
+        let bears = |live: &Value| bears(live, hub);
+        let then = self.sight_of(&key[0], now, SIGHT);
+        if bears(old) && !self.lands_late(call) && self.index.was_always(key, uid(old), then, bears) {
+            self.breaches.push(format!("{call}: {} belongs to the hub {hub}: {old}", key.join("/")));
         }
     }
 
@@ -245,14 +278,7 @@ impl Judge {
         if !proof {
             wrong.push("without proof".to_owned());
         }
-        let place = (call.user.clone(), call.cluster.clone(), call.path.clone());
-        let lately = |(of, at): &&(String, Instant)| of == uid(old) && *at + READ_COUNTS_FOR >= now;
-        if self.read.get(&place).filter(lately).is_none() {
-            wrong.push("without a read of it".to_owned());
-        }
-        if old["metadata"]["annotations"][PRUNE] == "disabled" {
-            wrong.push("and was to be kept".to_owned());
-        }
+        wrong.extend(self.heedless(call, old, now));
         let then = self.sight(now, SIGHT);
         let owners = owners_of(old);
         let remakes = self.index.may_be_made_again(key) || self.is_made_again_while_held(key);
@@ -278,6 +304,20 @@ impl Judge {
         let name = key.join("/");
         self.breaches
             .extend(wrong.into_iter().map(|what| format!("{call}: {name} was deleted {what}: {old}")));
+    }
+
+    /// What makes a deletion wrong whoever has declared the object.
+    fn heedless(&self, call: &Call, old: &Value, now: Instant) -> Vec<String> {
+        let mut wrong = Vec::new();
+        let place = (call.user.clone(), call.cluster.clone(), call.path.clone());
+        let lately = |(of, at): &&(String, Instant)| of == uid(old) && *at + READ_COUNTS_FOR >= now;
+        if self.read.get(&place).filter(lately).is_none() {
+            wrong.push("without a read of it".to_owned());
+        }
+        if old["metadata"]["annotations"][PRUNE] == "disabled" {
+            wrong.push("and was to be kept".to_owned());
+        }
+        wrong
     }
 
     /// A target whose removal is held goes on with what it has, though nobody selects its member any more: of that something

@@ -10,10 +10,12 @@ use vidra_api::{
     names::target_name,
 };
 
-use super::{Judge, SIGHT, appliers, is_applied, is_near, labelled, uid};
+use super::{Judge, SIGHT, appliers, bears, is_applied, is_near, labelled, uid};
 use crate::sim::{
     doc::Doc,
     index::{Key, Target},
+    marks,
+    observer::OTHER_ID,
     sparing::{are_rules, tells},
     vary::are_readable,
 };
@@ -50,6 +52,7 @@ impl Judge {
             wrong.extend(self.untold_by(target, now));
         }
         wrong.extend(self.silent_differences(now));
+        wrong.extend(self.silent_rivalries(now));
         wrong.extend(self.silent_strays());
         wrong.extend(self.told_by_members());
         wrong
@@ -237,6 +240,8 @@ impl Judge {
             (_, "NamespaceTerminating") if wanted.keys().any(|key| ends(&namespace_of(key))) => true,
             ("Failed", "Forbidden" | "ServerError") if backs_off(target, now) => true,
             (_, reason) if PASSES.contains(&reason) => !retries,
+            // Nobody tells of the other hub's leaving either.
+            (_, "OwnedByOtherHub") if self.was_the_other_hubs(&wanted, retries, now) => true,
             (
                 _,
                 "AlreadyExists" | "ExistingDiffers" | "NotOurs" | "ControlledByOther" | "OwnedByOtherHub",
@@ -288,6 +293,34 @@ impl Judge {
             )
         });
         what.collect()
+    }
+
+    /// Something of what a target is to bring was the other hub's, if it is not now, since the last try: where nothing is tried
+    /// again, that was an interval ago.
+    fn was_the_other_hubs(&self, wanted: &BTreeMap<Key, Doc>, retries: bool, now: Instant) -> bool {
+        let within = if retries { RETRIES_WITHIN } else { RETRIES_WITHIN * 2 };
+        let then = now.checked_sub(within).unwrap_or(now);
+        wanted.keys().any(|key| self.index.was_ever(key, then, |live| bears(live, OTHER_ID)))
+    }
+
+    /// What is declared bears the label of the other hub, with just these values or with others, and nobody says so.
+    fn silent_rivalries(&self, now: Instant) -> Vec<String> {
+        let declared = &self.index.declared;
+        let mut silent = Vec::new();
+        for (key, resource, doc) in declared.wanted().filter(|(.., doc)| doc.is_kept()) {
+            if !self.index.live(key).is_some_and(|live| bears(&live, OTHER_ID)) {
+                continue;
+            }
+            marks::note("rule:name of two hubs");
+            let target = self.targets_of(resource).find(|target| target.cluster == key[0]);
+            let told = target.is_some_and(|target| target.state != "Ready")
+                || declared.ready_reason(resource) != Some("Ready");
+            if !told && !self.is_left(resource, key, doc, now) {
+                let name = key.join("/");
+                silent.push(format!("{name} is the other hub's, {resource} declares it, and nobody says so"));
+            }
+        }
+        silent
     }
 
     /// What is there, is the hub's, and is wanted by nobody; nobody tells of it.

@@ -37,6 +37,7 @@ impl Walk {
     /// What people put right in the end.
     pub(super) async fn put_right(&mut self) {
         self.let_all_go().await;
+        self.part_hubs().await;
         self.put_mistakes_right().await;
         self.put_wishes_right().await;
         self.describe_members().await;
@@ -150,7 +151,7 @@ impl Walk {
     }
 
     /// Nobody is told when another VidraResource has put its marks on what they share.
-    async fn ask_again(&self) {
+    pub(super) async fn ask_again(&self) {
         let at = format!("{:?}", self.world.observer.elapsed());
         for name in self.declared.keys().filter(|name| self.is_unproved(name)) {
             let word = json!({"metadata": {"annotations": {RECONCILE_REQUESTED_AT: at}}});

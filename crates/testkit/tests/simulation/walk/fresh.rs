@@ -9,11 +9,11 @@ use std::{
 use serde_json::{Value, json};
 use testkit::sim::{
     Shape, World,
-    observer::HUB_ID,
+    observer::{HUB_ID, OTHER_ID},
     run,
     sparing::yielded,
     state::{State, differences},
-    world::{hub_path, hub_path_in, member_path, named, place_of},
+    world::{TEAM, hub_path, hub_path_in, member_path, named, place_of},
 };
 use tokio::time::sleep;
 use vidra_api::{
@@ -23,6 +23,7 @@ use vidra_api::{
 
 use super::{
     Plan, Walk,
+    hubs::THEIRS,
     model::{manifest, place},
     teams::{NOBODY, found},
     workloads::{Fate, run_workloads},
@@ -165,8 +166,12 @@ fn appliers(object: &Value) -> Vec<String> {
 
 /// The label and the annotation of a VidraResource.
 fn mark(name: &str) -> String {
-    let hub = HubId::try_from(HUB_ID).expect("a hub id");
     let (namespace, name) = place_of(name);
+    mark_of(HUB_ID, namespace, name)
+}
+
+fn mark_of(hub: &str, namespace: &str, name: &str) -> String {
+    let hub = HubId::try_from(hub).expect("a hub id");
     OwnerHash::new(&hub, namespace, name).label_key()
 }
 
@@ -183,15 +188,17 @@ fn owned(state: &State) -> State {
         let is_ours = object["metadata"]["labels"][HUB_LABEL] == HUB_ID;
         is_ours && !key.contains("/namespaces/") && !KEPT.contains(&name)
     });
+    // What somebody has taken the other hub's label off bears the rest of its marks, also when it was taken over.
+    let (ours, theirs) = (format!("vidra/{HUB_ID}/"), mark_of(OTHER_ID, TEAM, THEIRS));
     let of = |object: &Value| {
         let entries = object["metadata"]["managedFields"].as_array().into_iter().flatten();
-        let is_ours = |by: &str| by.starts_with("vidra/") && !by.starts_with(NOBODY);
+        let is_ours = |by: &str| by.starts_with(&ours) && !by.starts_with(NOBODY);
         let ours = entries.filter(|entry| entry["manager"].as_str().is_some_and(is_ours));
         let fields: Vec<_> =
             ours.map(|entry| json!([entry["manager"], entry["operation"], entry["fieldsV1"]])).collect();
         let marks = |field: &str| -> BTreeMap<String, Value> {
             let all = object["metadata"][field].as_object().into_iter().flatten();
-            let ours = all.filter(|(key, _)| key.starts_with(OWNER_PREFIX));
+            let ours = all.filter(|(key, _)| key.starts_with(OWNER_PREFIX) && **key != theirs);
             ours.map(|(key, value)| (key.clone(), value.clone())).collect()
         };
         json!({"fields": fields, "labels": marks("labels"), "annotations": marks("annotations")})

@@ -9,6 +9,7 @@ mod end;
 mod fresh;
 mod gateways;
 mod hindrances;
+mod hubs;
 mod leniency;
 pub mod many;
 mod mistakes;
@@ -40,6 +41,7 @@ use testkit::sim::{
 use tokio::time::sleep;
 
 use backups::Kept;
+use hubs::OtherHub;
 use model::{Docs, UNIQUE, VALUES, declaring};
 pub use plan::Plan;
 use steps::{kinds, mix};
@@ -53,6 +55,8 @@ struct Walk {
     mix: Vec<u8>,
     /// There is another team beside the first one. Without it a walk is what it would be if there never were any.
     others: bool,
+    /// There is another hub beside the first one.
+    other_hub: Option<OtherHub>,
     /// What each VidraResource that there is declares.
     declared: BTreeMap<&'static str, Docs>,
     /// What of the shop differs from cluster to cluster, by the slot that it changes.
@@ -82,7 +86,7 @@ impl Walk {
         let mix = if chance.bool() { mix(&mut chance, others) } else { kinds(others).collect() };
         let usual = Shape::of("walk", seed);
         let shape = Shape { latency: true, kept: true, lease: seed % 3 == 2, members, ..usual };
-        let world = World::new(shape).await;
+        let mut world = World::new(shape).await;
         // The observer has them: nobody asks the clusters.
         world.clusters.all().for_each(|cluster| cluster.set_recording(false));
         let shop = Docs::from([("a", "one"), ("b", "one"), ("s", "one")]);
@@ -97,6 +101,7 @@ impl Walk {
         for (name, resource) in made {
             world.create("hub", &hub_path_in(place_of(name).0, "vidraresources"), resource).await;
         }
+        let other_hub = OtherHub::of(seed, &mut world).await;
         world.start_hub();
         let backups = BTreeMap::new();
         Self {
@@ -104,6 +109,7 @@ impl Walk {
             chance,
             mix,
             others,
+            other_hub,
             declared,
             overrides: Vec::new(),
             backups,
@@ -174,6 +180,7 @@ fn walk_and_keep(plan: &Plan, told: bool, kept: bool) -> Walked {
                 (walk.chance, walk.values) = (plan.chance(*step), step * VALUES_A_STEP);
                 let pause = walk.chance.u64(..4000);
                 sleep(Duration::from_millis(pause)).await;
+                walk.meddle(plan.chance(*step).fork()).await;
                 walk.step().await;
                 walk.roll_out(false).await;
                 walk.world.observer.judge_claims(STALE_AFTER);
