@@ -205,36 +205,31 @@ impl Pass<'_> {
         inventory: &mut Inventory,
         report: &mut Report,
     ) {
-        let (key, cluster) = (&effect.key, &self.key.cluster);
+        let key = &effect.key;
         if let Some(want) = want {
             outcome::enter(key, want, &outcome, inventory);
         }
-        let done = matches!(
-            outcome,
-            Outcome::Applied { .. } | Outcome::Adopted { .. } | Outcome::Recreated { .. } | Outcome::Present
-        );
-        let corrected = matches!(outcome, Outcome::Applied { corrected: true, .. });
-        let again = match effect.action {
-            Action::Apply { .. } => true,
-            Action::Create => self.target.is_delivered(),
-            _ => false,
-        };
-        if done && (corrected || again && !matches!(outcome, Outcome::Present)) {
+        if matches!(outcome, Outcome::Gone | Outcome::Unproven) {
+            inventory.remove(key);
+        }
+        if reapplies(&effect.action, &outcome, self.target.is_delivered()) {
             report.reapplied.insert(key.clone());
         }
-        let doubts = matches!(
-            effect.action,
-            Action::Verify { .. } | Action::Look { .. } | Action::Apply { why: Why::Drifted, .. }
-        );
-        if doubts && matches!(outcome, Outcome::Refused { .. } | Outcome::InTheWay | Outcome::Failed(_)) {
+        if leaves_doubt(&effect.action, &outcome) {
             report.unverified.insert(key.clone());
         }
+        self.report_outcome(effect, want, outcome, report);
+    }
+
+    /// Tells what came of an effect, and what keeps the target from being as it is to be.
+    fn report_outcome(&self, effect: &Effect, want: Option<&Want>, outcome: Outcome, report: &mut Report) {
+        let (key, cluster) = (&effect.key, &self.key.cluster);
         match outcome {
             Outcome::Applied { corrected: true, .. } => {
                 report.corrected += 1;
                 self.gather(events::CORRECTED, key, &[]);
             }
-            Outcome::Applied { .. } | Outcome::Present | Outcome::Seen => {}
+            Outcome::Applied { .. } | Outcome::Present | Outcome::Seen | Outcome::Gone => {}
             Outcome::Recreated { fields, .. } => {
                 let note =
                     format!("{key} on {cluster} was deleted and made again: {fields} could not be changed");
@@ -253,11 +248,7 @@ impl Pass<'_> {
                     self.gather_failure("AdoptedInPart", key, &message);
                 }
             }
-            Outcome::Gone => {
-                inventory.remove(key);
-            }
             Outcome::Unproven => {
-                inventory.remove(key);
                 let note = format!(
                     "{key} on {cluster} stands in the inventory and bears no mark of this VidraResource: it is left alone"
                 );
@@ -355,6 +346,25 @@ impl Pass<'_> {
         };
         report.put_off(delivery, again);
     }
+}
+
+/// Whether something was applied again by it, for whatever reason.
+fn reapplies(action: &Action, outcome: &Outcome, is_delivered: bool) -> bool {
+    match outcome {
+        Outcome::Applied { corrected: true, .. } => true,
+        Outcome::Applied { .. } | Outcome::Adopted { .. } | Outcome::Recreated { .. } => match action {
+            Action::Apply { .. } => true,
+            Action::Create => is_delivered,
+            _ => false,
+        },
+        _ => false,
+    }
+}
+
+/// Whether an object that may be otherwise could be neither compared nor repaired.
+fn leaves_doubt(action: &Action, outcome: &Outcome) -> bool {
+    matches!(action, Action::Verify { .. } | Action::Look { .. } | Action::Apply { why: Why::Drifted, .. })
+        && matches!(outcome, Outcome::Refused { .. } | Outcome::InTheWay | Outcome::Failed(_))
 }
 
 /// Sends the effects of a stage, and of what `lately` takes up beside it; how each ended, in the order in which they were
