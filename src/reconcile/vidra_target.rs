@@ -32,7 +32,7 @@ use vidra_api::{
 use vidra_core::{
     mutants::{self, Mutant},
     object::Gvk,
-    plan::{self, PlanInput, Policy},
+    plan::{self, Plan, PlanInput, Policy},
     status::{Delivery, is_held},
 };
 
@@ -56,7 +56,7 @@ use crate::{
     hub::{
         catalog::Lack,
         events::Severity,
-        inventory,
+        inventory::{self, Inventory},
         revisions::{Parsed, RevisionError},
     },
     member::{
@@ -138,12 +138,7 @@ impl Pass<'_> {
         let spec = &self.target.spec;
         let leaving = spec.desired != Wish::Present;
         if spec.desired == Wish::Forgotten {
-            if let Some(session) = self.hub.session(&self.key.cluster) {
-                session.informers.release(self.key);
-            }
-            self.disclaim();
-            self.forget_inventory().await?;
-            return self.conclude(Delivery::TornDown, &Desired::default(), None, &Report::default()).await;
+            return self.forget().await;
         }
         let affirmed = affirm(self.hub, self.key, spec);
         if let Some(rests) = self.at_rest(affirmed) {
@@ -152,39 +147,30 @@ impl Pass<'_> {
                 self.cannot_look();
             }
             self.claim_at_rest().await;
-            return self.conclude(rests, &Desired::default(), None, &Report::default()).await;
+            return self.conclude_unseen(rests).await;
         }
         if let Some(chunk) = self.hub.catalog.unread_inventory(self.key) {
             let message = format!(
                 "this vidra-hub cannot read VidraInventory {chunk}: nothing is written and nothing is deleted. Run the vidra-hub that wrote it, or repair it by hand"
             );
-            let unread = Delivery::Failed { reason: "InventoryUnreadable", message, stalled: true };
-            self.cannot_look();
-            self.claim(Claim::Unknown);
-            return self.conclude(unread, &Desired::default(), None, &Report::default()).await;
+            let reason = "InventoryUnreadable";
+            return self.conclude_unknown(Delivery::Failed { reason, message, stalled: true }).await;
         }
         if leaving && self.has_nothing() {
             self.disclaim();
             // The inventory is written before the first object: no member needs to be asked.
-            return self.conclude(Delivery::TornDown, &Desired::default(), None, &Report::default()).await;
+            return self.conclude_unseen(Delivery::TornDown).await;
         }
         match affirmed {
             Affirmed::Yes => {}
             Affirmed::NotYet => return self.not_yet().await,
-            missing => {
-                let unwanted = self.unaffirmed(missing);
-                self.cannot_look();
-                self.claim(Claim::Unknown);
-                return self.conclude(unwanted, &Desired::default(), None, &Report::default()).await;
-            }
+            missing => return self.conclude_unknown(self.unaffirmed(missing)).await,
         }
         let session = match self.open_session() {
             Ok(Some(session)) => session,
             // The first answer is awaited: what was last known stands.
             Ok(None) => return Ok(Verdict::Done(None)),
-            Err(delivery) => {
-                return self.conclude(delivery, &Desired::default(), None, &Report::default()).await;
-            }
+            Err(delivery) => return self.conclude_unseen(delivery).await,
         };
         if leaving {
             return self.leave(&session).await;
@@ -194,12 +180,34 @@ impl Pass<'_> {
             Err(delivery) => {
                 self.note_first_look(&session);
                 self.claim(Claim::Unknown);
-                self.conclude(delivery, &Desired::default(), None, &Report::default()).await?;
+                self.conclude_unseen(delivery).await?;
                 return Ok(Verdict::Retry(RETRY_RARELY));
             }
         };
         self.claim(Claim::Objects(desired.clone()));
         self.keep(&session, &desired, create_namespaces).await
+    }
+
+    /// Tells this of a target at which nothing was looked.
+    async fn conclude_unseen(&self, delivery: Delivery) -> Result<Verdict, CallError> {
+        self.conclude(delivery, &Desired::default(), None, &Report::default()).await
+    }
+
+    /// The same where it cannot be looked at and nobody can say what it declares: who waits for that goes on.
+    async fn conclude_unknown(&self, delivery: Delivery) -> Result<Verdict, CallError> {
+        self.cannot_look();
+        self.claim(Claim::Unknown);
+        self.conclude_unseen(delivery).await
+    }
+
+    /// Its member is not asked, and is not waited for.
+    async fn forget(&self) -> Result<Verdict, CallError> {
+        if let Some(session) = self.hub.session(&self.key.cluster) {
+            session.informers.release(self.key);
+        }
+        self.disclaim();
+        self.forget_inventory().await?;
+        self.conclude_unseen(Delivery::TornDown).await
     }
 
     /// Nothing was ever delivered, or all of it is gone. A lost inventory is no empty one.
@@ -274,7 +282,7 @@ impl Pass<'_> {
                 self.key.resource
             );
             let rests = Delivery::Suspended { message };
-            self.conclude(rests, &Desired::default(), None, &Report::default()).await?;
+            self.conclude_unseen(rests).await?;
             // Nothing tells when the same end is asked for again: the VidraTarget stays as it is.
             return Ok(Verdict::Done(Some(RETRY_MOST)));
         }
@@ -450,11 +458,17 @@ impl Pass<'_> {
             false => Cow::Owned(blind.seen(&desired.wants)),
         };
         let (delivered, revisit) = (self.target.is_delivered(), self.is_revisit_due());
-        let mut scene = Scene { session, owner: &owner, desired, blind: &blind, wants, delivered, revisit };
+        self.deliver(Scene { session, owner: &owner, desired, blind: &blind, wants, delivered, revisit })
+            .await
+    }
+
+    /// Looks at what can be seen, and brings to the member what is otherwise there than declared.
+    async fn deliver(&self, mut scene: Scene<'_>) -> Result<Verdict, CallError> {
+        let Scene { session, owner, desired, .. } = scene;
         let live = scene.live();
         let held = self.written(&scene);
         let token = self.token(session);
-        let regained = match self.regain(session, &owner, &live, &token).await {
+        let regained = match self.regain(session, owner, &live, &token).await {
             Err(error) if error.class == Class::Withdrawn => {
                 return self.again(&mut Report::default()).await;
             }
@@ -469,19 +483,9 @@ impl Pass<'_> {
         };
         let mut look = self.look(&scene, &live, &mut inventory).await;
         let plan = mem::take(&mut look.plan);
-        scene.revisit = false;
+        let revisit = mem::take(&mut scene.revisit);
         if let Some(held) = look.behind.take_if(|_| !plan.is_empty()) {
-            if matches!(held, Delivery::Waiting { .. }) {
-                session.later.wait(self.key, !scene.delivered);
-                let key = Key::Target(self.key.clone());
-                if let Some(rest) = self.hub.can_wait(&key) {
-                    // Mostly it is over in a moment.
-                    self.hub.queue.add_after(key, rest);
-                    return Ok(Verdict::Done(None));
-                }
-            }
-            self.conclude(held, desired, Some(session), &Report::default()).await?;
-            return Ok(Verdict::Retry(RETRY_MOST));
+            return self.wait_behind(&scene, held).await;
         }
         if let Some(delivery) = self.held(desired, &plan, &inventory) {
             let report = Report::default();
@@ -489,19 +493,14 @@ impl Pass<'_> {
             let again = asks_again_while_held(&plan);
             return Ok(again.unwrap_or_else(|| Verdict::Done(Some(self.interval()))));
         }
-        let actor = Actor::new(session, &owner, desired, &token);
+        let actor = Actor::new(session, owner, desired, &token);
         if mutants::is(Mutant::ReadyBeforeApplied) {
             let report = Report { compared: true, ..Report::default() };
             self.conclude(Delivery::Applied, desired, Some(session), &report).await?;
         }
         let mut lately = Lately::new(self, &scene, &token, &plan);
         let done = match regained {
-            Regained::Unknown(delivery) => {
-                let mut done = self.tend_only(&actor, plan.clone(), inventory).await?;
-                done.report.delivery.get_or_insert(delivery);
-                done.report.look_again(Verdict::Retry(RETRY_MOST));
-                done
-            }
+            Regained::Unknown(delivery) => self.tend_only(&actor, plan.clone(), inventory, delivery).await,
             Regained::NotLost | Regained::All(_) => {
                 self.perform(&actor, &plan, held, inventory, Some(&mut lately)).await?
             }
@@ -510,6 +509,22 @@ impl Pass<'_> {
             self.hub.memo.lock().revisited.insert(self.key.clone(), Instant::now());
         }
         self.close(&actor, &scene, look, &plan, lately, done).await
+    }
+
+    /// The hub seems to be behind the member, or that is not known yet: nothing is written.
+    async fn wait_behind(&self, scene: &Scene<'_>, held: Delivery) -> Result<Verdict, CallError> {
+        let Scene { session, desired, delivered, .. } = *scene;
+        if matches!(held, Delivery::Waiting { .. }) {
+            session.later.wait(self.key, !delivered);
+            let key = Key::Target(self.key.clone());
+            if let Some(rest) = self.hub.can_wait(&key) {
+                // Mostly it is over in a moment.
+                self.hub.queue.add_after(key, rest);
+                return Ok(Verdict::Done(None));
+            }
+        }
+        self.conclude(held, desired, Some(session), &Report::default()).await?;
+        Ok(Verdict::Retry(RETRY_MOST))
     }
 
     /// Deletes or lets go what the inventory holds.
@@ -544,39 +559,16 @@ impl Pass<'_> {
                 Err(error) => {
                     let message = format!("its inventory is lost, and finding its objects failed: {error}");
                     let reason = "InventoryMissing";
-                    let failed = Delivery::Failed { reason, message, stalled: false };
-                    self.conclude(failed, &desired, None, &Report::default()).await?;
+                    self.conclude_unseen(Delivery::Failed { reason, message, stalled: false }).await?;
                     return Ok(Verdict::Retry(RETRY_MOST));
                 }
             }
         }
-        let wish = match self.target.spec.desired {
-            Wish::Orphaned => plan::Wish::Orphaned,
-            _ => plan::Wish::Absent,
-        };
-        let (wants, live) = (BTreeMap::new(), BTreeMap::new());
-        let (vanished, before) = (BTreeMap::new(), BTreeMap::new());
-        let handovers = self.handovers(session, inventory.keys());
-        let plan = plan::plan(&PlanInput {
-            wish,
-            wants: &wants,
-            inventory: &inventory,
-            live: &live,
-            vanished: &vanished,
-            before: &before,
-            handovers: &handovers,
-            prune: true,
-            complete: true,
-            delivered: false,
-            revisit: false,
-            unplannable: None,
-            may_be_declared: &|_| false,
-            policy: self.policy(),
-        });
+        let plan = self.plan_to_leave(session, &inventory);
         if !plan.is_empty()
             && let Some(held) = self.goes_behind(session)
         {
-            self.conclude(held, &desired, None, &Report::default()).await?;
+            self.conclude_unseen(held).await?;
             return Ok(Verdict::Retry(RETRY_MOST));
         }
         let actor = Actor::new(session, &owner, &desired, &token);
@@ -593,6 +585,33 @@ impl Pass<'_> {
         }
         self.conclude(delivery, &desired, None, &report).await?;
         Ok(report.verdict.or_else(|| asks_again(&plan)).unwrap_or(Verdict::Done(None)))
+    }
+
+    /// What is to be done with all that the inventory holds.
+    fn plan_to_leave(&self, session: &Session, inventory: &Inventory) -> Plan {
+        let wish = match self.target.spec.desired {
+            Wish::Orphaned => plan::Wish::Orphaned,
+            _ => plan::Wish::Absent,
+        };
+        let (wants, live) = (BTreeMap::new(), BTreeMap::new());
+        let (vanished, before) = (BTreeMap::new(), BTreeMap::new());
+        let handovers = self.handovers(session, inventory.keys());
+        plan::plan(&PlanInput {
+            wish,
+            wants: &wants,
+            inventory,
+            live: &live,
+            vanished: &vanished,
+            before: &before,
+            handovers: &handovers,
+            prune: true,
+            complete: true,
+            delivered: false,
+            revisit: false,
+            unplannable: None,
+            may_be_declared: &|_| false,
+            policy: self.policy(),
+        })
     }
 
     /// Once after a start, and as often as all is listed though watches tell.

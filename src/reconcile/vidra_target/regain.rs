@@ -1,6 +1,6 @@
 //! A living target whose inventory was lost: it is found again in the member before anything is made or pruned.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::collections::BTreeMap;
 
 use vidra_api::VidraTarget;
 use vidra_core::{
@@ -23,8 +23,8 @@ use crate::{
         session::Session,
         token::Token,
     },
-    queue::TargetKey,
-    reconcile::Hub,
+    queue::{TargetKey, Verdict},
+    reconcile::{Hub, RETRY_MOST},
 };
 
 /// What is known of an inventory that was lost.
@@ -42,7 +42,7 @@ impl Pass<'_> {
     /// lost. An emptied one keeps an empty chunk; of several the first names all.
     pub(super) async fn regain(
         &self,
-        session: &Arc<Session>,
+        session: &Session,
         owner: &Owner,
         live: &BTreeMap<ObjectKey, plan::Live>,
         token: &Token<'_>,
@@ -93,13 +93,14 @@ impl Pass<'_> {
         may_have_delivered(self.hub, self.key, self.target)
     }
 
-    /// Repairs what is there, and writes no inventory: it would look complete.
+    /// Repairs what is there, and writes no inventory: it would look complete. `unknown`: why it is not known.
     pub(super) async fn tend_only(
         &self,
         actor: &Actor<'_>,
         mut plan: Plan,
         inventory: Inventory,
-    ) -> Result<Done, CallError> {
+        unknown: Delivery,
+    ) -> Done {
         plan.intent = None;
         plan.removals.clear();
         for stage in &mut plan.stages {
@@ -112,7 +113,9 @@ impl Pass<'_> {
         for stage in &plan.stages {
             self.perform_stage(actor, stage, &mut known, &mut report, None).await;
         }
-        Ok(Done { report, inventory: known })
+        report.delivery.get_or_insert(unknown);
+        report.look_again(Verdict::Retry(RETRY_MOST));
+        Done { report, inventory: known }
     }
 
     /// Nothing is left of it, and nobody is asked: the member was forgotten.
