@@ -22,7 +22,7 @@ use super::{
 };
 use crate::{
     hub::inventory::Inventory,
-    member::{effects::Actor, error::CallError},
+    member::{effects::Actor, error::CallError, session::Session},
     queue::Verdict,
     reconcile::RETRY_MOST,
 };
@@ -59,6 +59,16 @@ fn loses_marks(scene: &Scene<'_>, effect: &Effect) -> bool {
         && !mutants::is(Mutant::UnmarkedAtOnce)
 }
 
+/// What of a plan's effects others wait for.
+fn gates(plan: &Plan) -> impl Iterator<Item = &Effect> {
+    let is_gate = |key: &ObjectKey| plan.waits.iter().filter_map(Wait::gate).any(|gate| gate == key);
+    plan.stages.iter().flatten().filter(move |effect| is_gate(&effect.key))
+}
+
+fn is_current(session: &Session, key: &ObjectKey) -> bool {
+    session.records.health(key).is_some_and(|(health, _)| health == HealthStatus::Current)
+}
+
 impl Pass<'_> {
     /// Tells what a pass came to. `done` is what it did, after `look` led to `plan`.
     pub(super) async fn close(
@@ -79,22 +89,17 @@ impl Pass<'_> {
             }
             self.find_drift(session, owner, desired, &look.suspects, &mut report);
             self.conclude_drift(session, &look.found, desired, &report);
+            let unmarked = gates(plan).find(|effect| loses_marks(scene, effect));
             // An answer is no event: nothing else would tell that what was waited for, and was applied just now, is
             // there.
-            let is_gate = |key: &ObjectKey| plan.waits.iter().filter_map(Wait::gate).any(|gate| gate == key);
-            let gates = || plan.stages.iter().flatten().filter(|effect| is_gate(&effect.key));
-            let health = |key: &ObjectKey| session.records.health(key);
-            let is_current = |effect: &Effect| {
-                health(&effect.key).is_some_and(|(health, _)| health == HealthStatus::Current)
-            };
-            let unmarked = gates().find(|effect| loses_marks(scene, effect));
-            if report.undone == 0 && unmarked.is_none() && gates().any(is_current) {
+            let is_there = |gate: &Effect| is_current(session, &gate.key);
+            if report.undone == 0 && unmarked.is_none() && gates(plan).any(is_there) {
                 return self.again(&mut report).await;
             }
             if report.delivery.is_none() {
                 let notes = |key: &ObjectKey| match unmarked.is_some_and(|effect| effect.key == *key) {
                     true => Some(MARKS_TAKEN.to_owned()),
-                    false => health(key).and_then(|(_, note)| note),
+                    false => session.records.health(key).and_then(|(_, note)| note),
                 };
                 report.delivery = complaint(plan, desired, blind, &session.kinds(), notes);
                 report.awaited = awaited(plan, desired);
@@ -108,28 +113,11 @@ impl Pass<'_> {
             let is_found = |key: &ObjectKey| report.found.iter().any(|change| key_of(change) == *key);
             report.compared = blind.is_empty() && report.unverified.iter().all(is_found);
             report.removing = still_there(plan, &inventory, &mut report);
-            // What the pass has applied is from no later declaration any more, and nothing else tells of that.
-            report.applied_generation = match look.generation > self.target.spec.generation {
-                true => {
-                    let found = session.records.generations(&owner.hash, desired, self.known_generation());
-                    self.note_later(session, &found);
-                    found.highest
-                }
-                false => look.generation,
-            };
+            report.applied_generation = self.applied_generation(scene, look.generation);
             // Where something is amiss the next pass takes care of it first.
             let is_well = report.delivery.is_none() && report.verdict.is_none();
             let delivery = report.delivery.take().unwrap_or(Delivery::Applied);
-            let told = async {
-                if !plan.removals.is_empty() || self.is_refused() {
-                    // What is gone and still in the inventory would be taken for what is to go, after a crash. And a
-                    // status does not go to and fro with each try of an inventory that is refused.
-                    self.settle(&mut report).await?;
-                }
-                let concluded = self.conclude(delivery, desired, Some(session), &report).await;
-                self.settle(&mut report).await?;
-                concluded
-            };
+            let told = self.conclude_and_settle(scene, delivery, !plan.removals.is_empty(), &mut report);
             let lately_too = is_well.then_some(&mut lately);
             let (mended, told) = send(actor, &[], &mut inventory, lately_too, told).await;
             if mended.is_empty() {
@@ -140,6 +128,36 @@ impl Pass<'_> {
             self.account_all(actor, mended, &mut inventory, &mut report);
             report.unwritten = self.changed(&written, &inventory);
         }
+    }
+
+    /// The highest generation of the VidraResource among the live objects; `seen`: before the pass applied anything.
+    fn applied_generation(&self, scene: &Scene<'_>, seen: i64) -> i64 {
+        if seen <= self.target.spec.generation {
+            return seen;
+        }
+        // What the pass has applied is from no later declaration any more, and nothing else tells of that.
+        let Scene { session, owner, desired, .. } = *scene;
+        let found = session.records.generations(&owner.hash, desired, self.known_generation());
+        self.note_later(session, &found);
+        found.highest
+    }
+
+    /// Writes the status and what became of the inventory; mostly the status first, for which people wait.
+    async fn conclude_and_settle(
+        &self,
+        scene: &Scene<'_>,
+        delivery: Delivery,
+        removes: bool,
+        report: &mut Report,
+    ) -> Result<Verdict, CallError> {
+        if removes || self.is_refused() {
+            // What is gone and still in the inventory would be taken for what is to go, after a crash. And a status does
+            // not go to and fro with each try of an inventory that is refused.
+            self.settle(report).await?;
+        }
+        let concluded = self.conclude(delivery, scene.desired, Some(scene.session), report).await;
+        self.settle(report).await?;
+        concluded
     }
 
     /// What the pass did is kept, and it begins again at once.
