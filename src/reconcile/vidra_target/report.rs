@@ -41,6 +41,35 @@ impl Pass<'_> {
         let told = self.hub.told(&queue_key, target.status.as_ref());
         let none = VidraTargetStatus::default();
         let before = told.as_ref().unwrap_or(&none);
+        let facts = self.facts(delivery, desired, session, report, before);
+        let mut status = target_status(before, &facts);
+        self.cover(&mut status.changes);
+        let late_in = status.progress.as_ref().and_then(|progress| left(progress, facts.timeout, &facts.now));
+        // Where more has arrived another pass comes at once, and may have more to tell. A delivery's end waits for nobody.
+        let is_end = (before.state, &before.revision) != (status.state, &status.revision);
+        let waits =
+            || !is_end && self.hub.queue.arrivals(&queue_key) > 0 && self.hub.can_wait(&queue_key).is_some();
+        if told.as_ref() != Some(&status) && !waits() && self.hub.status_is_due(&queue_key, false) {
+            self.tell(before, &status);
+            self.write_status(target, status).await?;
+            self.hub.memo.lock().made.remove(self.key);
+            self.forget_corrections(facts.corrected);
+        }
+        // When it is late, nothing else tells.
+        let interval = self.interval();
+        let late_in = late_in.filter(|left| !left.is_zero());
+        Ok(Verdict::Done(Some(late_in.map_or(interval, |left| left.min(interval)))))
+    }
+
+    /// What the status is made from. `before`: what it says now.
+    fn facts(
+        &self,
+        delivery: Delivery,
+        desired: &Desired,
+        session: Option<&Session>,
+        report: &Report,
+        before: &VidraTargetStatus,
+    ) -> TargetFacts<'_> {
         let chunks = self.hub.catalog.inventory(self.key);
         let unwritten = report.unwritten.as_ref();
         let known = |special: &dyn Fn(&ObjectKey) -> bool| match unwritten {
@@ -56,8 +85,8 @@ impl Pass<'_> {
         // Locked here: within the literal below a lock would be held until its end.
         let contention = self.contention();
         let undone = self.hub.memo.lock().mended.get(self.key).cloned().unwrap_or_default();
-        let corrections = self.hub.memo.lock().corrections.get(self.key).copied().unwrap_or(0);
-        let facts = TargetFacts {
+        let corrected = self.hub.memo.lock().corrections.get(self.key).copied().unwrap_or(0);
+        TargetFacts {
             generation: self.target.metadata.generation.unwrap_or_default(),
             revision: &self.target.spec.revision,
             namespace: &self.target.spec.namespace,
@@ -74,31 +103,14 @@ impl Pass<'_> {
             unready,
             // While something cannot be seen, what was known stands.
             removing: if report.compared { report.removing.clone() } else { before.removing.clone() },
-            corrected: corrections,
+            corrected,
             compared: report.compared,
             unserved: !desired.unresolved.is_empty(),
             applied_generation: report.applied_generation.max(self.target.spec.generation),
             awaited: report.awaited,
             timeout: self.timeout(),
             now: self.hub.clock.time(),
-        };
-        let mut status = target_status(before, &facts);
-        self.cover(&mut status.changes);
-        let late_in = status.progress.as_ref().and_then(|progress| left(progress, facts.timeout, &facts.now));
-        // Where more has arrived another pass comes at once, and may have more to tell. A delivery's end waits for nobody.
-        let is_end = (before.state, &before.revision) != (status.state, &status.revision);
-        let waits =
-            || !is_end && self.hub.queue.arrivals(&queue_key) > 0 && self.hub.can_wait(&queue_key).is_some();
-        if told.as_ref() != Some(&status) && !waits() && self.hub.status_is_due(&queue_key, false) {
-            self.tell(before, &status);
-            self.write_status(target, status).await?;
-            self.hub.memo.lock().made.remove(self.key);
-            self.forget_corrections(corrections);
         }
-        // When it is late, nothing else tells.
-        let interval = self.interval();
-        let late_in = late_in.filter(|left| !left.is_zero());
-        Ok(Verdict::Done(Some(late_in.map_or(interval, |left| left.min(interval)))))
     }
 
     /// Writes a status, without its lists where the whole is not taken.
