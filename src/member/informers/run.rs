@@ -84,6 +84,25 @@ pub(super) struct Course {
     listed: bool,
 }
 
+impl Course {
+    fn new(page: u32, spread: f64) -> Self {
+        Self {
+            page,
+            highest: 0,
+            silent: 0,
+            down: false,
+            closed: false,
+            verified: Instant::now(),
+            spread,
+            pauses: Pauses::default(),
+            floods: Pauses::default(),
+            lists: Pauses::default(),
+            unopened: None,
+            listed: false,
+        }
+    }
+}
+
 /// Why a watch is not gone on with.
 enum After {
     /// A list is due.
@@ -109,20 +128,7 @@ impl Run {
         let _watched = Watched(&self);
         // Those that begin together do not list together for ever.
         let spread = 0.5 + self.registry.chance() * 0.5;
-        let mut course = Course {
-            page: self.registry.page,
-            highest: 0,
-            silent: 0,
-            down: false,
-            closed: false,
-            verified: Instant::now(),
-            spread,
-            pauses: Pauses::default(),
-            floods: Pauses::default(),
-            lists: Pauses::default(),
-            unopened: None,
-            listed: false,
-        };
+        let mut course = Course::new(self.registry.page, spread);
         loop {
             while let Some(rest) = self.registry.at_rest(&self.place) {
                 self.set_state(State::Failing(rest.error.message));
@@ -210,36 +216,39 @@ impl Run {
                     self.set_state(State::Failing(why));
                     return After::List;
                 }
-                Ended::Broken(error) => match error.class {
-                    // It goes on from where it was.
-                    Class::Flood => {
-                        self.registry.complain(&self.place, &WatchFault::Flood(error.message), 0);
-                        course.floods.pause(self.registry.rng.as_ref()).await;
+                Ended::Broken(error) => {
+                    if let Some(after) = self.after_break(course, &version, error).await {
+                        return after;
                     }
-                    Class::Oversized => {
-                        self.registry.complain(&self.place, &WatchFault::Flood(error.message), 0);
-                        course.floods.pause(self.registry.rng.as_ref()).await;
-                        return After::List;
-                    }
-                    Class::Expired => {
-                        course.lists.pause(self.registry.rng.as_ref()).await;
-                        return After::List;
-                    }
-                    // The kind has gone, or is not yet served.
-                    Class::Forbidden | Class::Unauthenticated | Class::NotServed | Class::NotFound(_) => {
-                        return After::Blind(error);
-                    }
-                    _ => {
-                        if error.is_transport() {
-                            self.registry.doubt.raise();
-                        }
-                        tracing::debug!(place = %self.place, %error, "watch");
-                        self.note_unopened(course, &error);
-                        if !self.reaches(course, &version).await {
-                            return After::List;
-                        }
-                    }
-                },
+                }
+            }
+        }
+    }
+
+    /// What comes after a watch that broke or was refused; `None`: another from where it was.
+    async fn after_break(&self, course: &mut Course, version: &str, error: CallError) -> Option<After> {
+        match error.class {
+            Class::Flood | Class::Oversized => {
+                let is_too_long = error.class == Class::Oversized;
+                self.registry.complain(&self.place, &WatchFault::Flood(error.message), 0);
+                course.floods.pause(self.registry.rng.as_ref()).await;
+                is_too_long.then_some(After::List)
+            }
+            Class::Expired => {
+                course.lists.pause(self.registry.rng.as_ref()).await;
+                Some(After::List)
+            }
+            // The kind has gone, or is not yet served.
+            Class::Forbidden | Class::Unauthenticated | Class::NotServed | Class::NotFound(_) => {
+                Some(After::Blind(error))
+            }
+            _ => {
+                if error.is_transport() {
+                    self.registry.doubt.raise();
+                }
+                tracing::debug!(place = %self.place, %error, "watch");
+                self.note_unopened(course, &error);
+                (!self.reaches(course, version).await).then_some(After::List)
             }
         }
     }
@@ -287,36 +296,18 @@ impl Run {
         let mut verifying: Option<BoxFuture<'_, Result<Found, CallError>>> = None;
         let mut verification = Verification::default();
         loop {
-            let wait_until = verification.judged_at().or_else(|| {
-                let due = self.verify_at(course);
-                due.filter(|_| verifying.is_none())
-            });
+            let due = self.verify_at(course).filter(|_| verifying.is_none());
+            let wait_until = verification.judged_at().or(due);
             tokio::select! {
                 biased;
-                line = timeout_at(end, lines.next()) => {
-                    // A flood is no watch that goes on: what is there already would be read for ever.
-                    if Instant::now() >= end && heard {
-                        return Ended::InOrder { heard };
-                    }
-                    let text = match line {
-                        Err(_) if heard => return Ended::InOrder { heard },
-                        Err(_) => return Ended::Dead,
-                        Ok(Ok(None)) => return Ended::InOrder { heard },
-                        Ok(Ok(Some(text))) => text,
-                        Ok(Err(error)) => return Ended::Broken(error),
+                text = next_text(&mut lines, end, heard) => {
+                    let text = match text {
+                        Ok(text) => text,
+                        Err(ended) => return ended,
                     };
-                    let is_known = |key: &_, uid: &str, version: &str| {
-                        registry.records.is_known(key, uid, version)
-                    };
-                    let line = match self.reader.line(&text, is_known) {
-                        Ok(Line::Error(error)) => return Ended::Broken(error),
+                    let line = match self.read(course, &text).await {
                         Ok(line) => line,
-                        // What it said is lost.
-                        Err(error) => {
-                            tracing::warn!(place = %self.place, %error, "a watch cannot be read; all is listed");
-                            course.lists.pause(registry.rng.as_ref()).await;
-                            return Ended::Due;
-                        }
+                        Err(ended) => return ended,
                     };
                     if !std::mem::replace(&mut heard, true) {
                         self.lives(course);
@@ -341,9 +332,7 @@ impl Run {
                 }
                 () = until(wait_until) => {
                     if verification.judged_at().is_none() {
-                        if registry.is_confined(&self.place.gvk) {
-                            self.try_everywhere().await;
-                        }
+                        self.try_everywhere().await;
                         verification = Verification::begun();
                         verifying = Some(Box::pin(verify(self, course.page)));
                         continue;
@@ -363,8 +352,29 @@ impl Run {
         course.spread = 0.9 + self.registry.chance() * 0.2;
     }
 
-    /// Rights may have come since.
+    /// What a line of the watch says.
+    ///
+    /// # Errors
+    /// The watch ends: that is what the line says, or it cannot be read and what it said is lost.
+    async fn read(&self, course: &mut Course, text: &str) -> Result<Line, Ended> {
+        let records = &self.registry.records;
+        let is_known = |key: &_, uid: &str, version: &str| records.is_known(key, uid, version);
+        match self.reader.line(text, is_known) {
+            Ok(Line::Error(error)) => Err(Ended::Broken(error)),
+            Ok(line) => Ok(line),
+            Err(error) => {
+                tracing::warn!(place = %self.place, %error, "a watch cannot be read; all is listed");
+                course.lists.pause(self.registry.rng.as_ref()).await;
+                Err(Ended::Due)
+            }
+        }
+    }
+
+    /// Where it sees single namespaces only, rights may have come since.
     async fn try_everywhere(&self) {
+        if !self.registry.is_confined(&self.place.gvk) {
+            return;
+        }
         let everywhere = self.registry.reader(&Place::everywhere(&self.place.gvk), &self.reader.resource);
         if Box::pin(everywhere.wire.page(1, None, false, PAGE_WITHIN)).await.is_ok() {
             self.registry.unconfine(&self.place.gvk);
@@ -449,6 +459,22 @@ enum Ended {
     Due,
     /// The connection broke, or the server refused it.
     Broken(CallError),
+}
+
+/// The next line of a watch that has until `end`, or how it ended; `heard`: it has said something before.
+async fn next_text(lines: &mut Lines, end: Instant, heard: bool) -> Result<String, Ended> {
+    let line = timeout_at(end, lines.next()).await;
+    // A flood is no watch that goes on: what is there already would be read for ever.
+    if Instant::now() >= end && heard {
+        return Err(Ended::InOrder { heard });
+    }
+    match line {
+        Err(_) if heard => Err(Ended::InOrder { heard }),
+        Err(_) => Err(Ended::Dead),
+        Ok(Ok(None)) => Err(Ended::InOrder { heard }),
+        Ok(Ok(Some(text))) => Ok(text),
+        Ok(Err(error)) => Err(Ended::Broken(error)),
+    }
 }
 
 async fn some<T>(future: &mut Option<BoxFuture<'_, T>>) -> T {
