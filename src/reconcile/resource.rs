@@ -53,7 +53,7 @@ use crate::{
         catalog::Lack,
         ending::Ending,
         events::Severity,
-        revisions::Parsed,
+        revisions::{Parsed, RevisionError},
         state::{marks, says_whose},
     },
     member::error::{CallError, Class},
@@ -153,52 +153,61 @@ impl Pass<'_> {
             return Ok(Verdict::Done(None));
         }
         match revision {
-            // Nothing that was delivered is touched for a manifest that cannot be read.
-            Err(error) => {
-                let message = self.with_rest(error.to_string());
-                let reason = error.invalid();
-                self.hub.events.say(self.resource, Severity::Warning, reason, &message);
-                let problem = Problem { reason, message, stalled: true };
-                let refused = self.refused(self.tend().await)?;
-                // Nothing tells when a right was given, or others have made room.
-                let again = match error {
-                    error if error.is_full() => Some(RETRY_RARELY),
-                    error => (error.is_forbidden() || refused.is_some()).then_some(RETRY_MOST),
-                };
-                self.tell(None, Some(problem), handled, again).await
-            }
-            Ok(parsed) => {
-                let selection = self.select();
-                let refused;
-                let before = self.hub.catalog.targets_of(self.key);
-                let guarded = self.guard(&selection).and_then(|word| self.misread().map_or(Ok(word), Err));
-                let problem = match guarded {
-                    Err(held) => {
-                        let held = Problem { message: self.with_rest(held.message), ..held };
-                        match self.refused(self.tend().await) {
-                            Ok(word) => refused = word,
-                            Err(error) => {
-                                self.tell(Some(&parsed.name), Some(held), handled, None).await?;
-                                return Err(error);
-                            }
-                        }
-                        Some(held)
-                    }
-                    Ok(approved) => {
-                        refused = self.deliver(&parsed, &selection, approved.as_deref()).await?;
-                        let complaint = || self.complaint(&parsed, &selection);
-                        let others = || self.undecided().or_else(complaint);
-                        let others = || others().or_else(|| self.unmatched(&parsed, &selection));
-                        refused.clone().or_else(others)
-                    }
-                };
-                if refused.is_none() {
-                    self.use_up_approvals(&before).await?;
-                }
-                // Nothing tells when the hub's API takes it.
-                self.tell(Some(&parsed.name), problem, handled, refused.map(|_| RETRY_MOST)).await
-            }
+            Err(error) => self.rest_on_invalid(error, handled).await,
+            Ok(parsed) => self.roll_out(&parsed, handled).await,
         }
+    }
+
+    /// Nothing that was delivered is touched for a manifest that cannot be read.
+    async fn rest_on_invalid(
+        &self,
+        error: RevisionError,
+        handled: Option<String>,
+    ) -> Result<Verdict, CallError> {
+        let message = self.with_rest(error.to_string());
+        let reason = error.invalid();
+        self.hub.events.say(self.resource, Severity::Warning, reason, &message);
+        let problem = Problem { reason, message, stalled: true };
+        let refused = self.refused(self.tend().await)?;
+        // Nothing tells when a right was given, or others have made room.
+        let again = match error {
+            error if error.is_full() => Some(RETRY_RARELY),
+            error => (error.is_forbidden() || refused.is_some()).then_some(RETRY_MOST),
+        };
+        self.tell(None, Some(problem), handled, again).await
+    }
+
+    /// Brings the VidraTargets to a revision, unless it is held.
+    async fn roll_out(&self, parsed: &Parsed, handled: Option<String>) -> Result<Verdict, CallError> {
+        let selection = self.select();
+        let refused;
+        let before = self.hub.catalog.targets_of(self.key);
+        let guarded = self.guard(&selection).and_then(|word| self.misread().map_or(Ok(word), Err));
+        let problem = match guarded {
+            Err(held) => {
+                let held = Problem { message: self.with_rest(held.message), ..held };
+                match self.refused(self.tend().await) {
+                    Ok(word) => refused = word,
+                    Err(error) => {
+                        self.tell(Some(&parsed.name), Some(held), handled, None).await?;
+                        return Err(error);
+                    }
+                }
+                Some(held)
+            }
+            Ok(approved) => {
+                refused = self.deliver(parsed, &selection, approved.as_deref()).await?;
+                let complaint = || self.complaint(parsed, &selection);
+                let others = || self.undecided().or_else(complaint);
+                let others = || others().or_else(|| self.unmatched(parsed, &selection));
+                refused.clone().or_else(others)
+            }
+        };
+        if refused.is_none() {
+            self.use_up_approvals(&before).await?;
+        }
+        // Nothing tells when the hub's API takes it.
+        self.tell(Some(&parsed.name), problem, handled, refused.map(|_| RETRY_MOST)).await
     }
 
     /// Writes the status; what nobody has any more goes after that. `again`: nothing tells when to try again, so it is after this.
