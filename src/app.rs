@@ -10,8 +10,8 @@ use crate::{
     hub::{
         api::HubApi,
         catalog::Catalog,
-        events::Events,
-        identity::{self, IdentityError},
+        events::{Events, Writer},
+        identity::{self, Identity, IdentityError},
         revisions::Revisions,
         schema::{self, SchemaError},
         sources::watch::follow_sources,
@@ -19,7 +19,7 @@ use crate::{
     },
     knobs::Knobs,
     lease::Tenure,
-    queue::{Limits, Queue},
+    queue::{Limits, Queue, Timer},
     reconcile::Hub,
     seams::{Clock, Connect, Rng},
     serve::metrics::Metrics,
@@ -70,53 +70,26 @@ pub async fn run(
     synced: watch::Sender<bool>,
     stop: CancellationToken,
 ) -> Result<(), RunError> {
-    let Deps { client, connect, clock, rng, metrics, knobs, tenure } = deps;
-    let known = stop.run_until_cancelled(schema::check(&client)).await.transpose()?;
+    let known = stop.run_until_cancelled(schema::check(&deps.client)).await.transpose()?;
     if known.is_none() {
         return Ok(());
     }
-    let identity = identity::ensure(&client, &settings, rng.as_ref());
+    let identity = identity::ensure(&deps.client, &settings, deps.rng.as_ref());
     let Some(identity) = stop.run_until_cancelled(identity).await.transpose()? else { return Ok(()) };
-    let (queue, timer) = Queue::new(Limits::default(), rng.clone(), metrics.queue());
-    let catalog = Arc::new(Catalog::new(queue.clone()));
-    let tuning = Arc::new(Tuning::new(&settings));
-    let (events, event_writer) = Events::new(client.clone(), clock.clone(), rng.clone());
-    let hub = Arc::new(Hub {
-        api: HubApi::new(
-            client.clone(),
-            identity.hub.clone(),
-            catalog.clone(),
-            metrics.clusters().hub(),
-            tenure.clone(),
-            knobs.hub_calls,
-        ),
-        revisions: Revisions::new(identity.key.clone(), catalog.interned().clone(), knobs.revision_part),
-        settings,
-        tuning: tuning.clone(),
-        identity,
-        catalog,
-        queue,
-        events: Arc::new(events),
-        clock,
-        rng,
-        connect,
-        metrics: metrics.clone(),
-        knobs,
-        tenure,
-        sessions: Default::default(),
-        calls: Default::default(),
-        landings: Default::default(),
-        memo: Default::default(),
-    });
-    metrics.observe(&hub);
+    let (hub, timer, event_writer) = assemble(settings, deps, identity);
+    hub.metrics.observe(&hub);
 
     let tasks = TaskTracker::new();
-    let halting = Arc::new(Stop::new(stop.clone(), metrics.fallen().clone()));
+    let halting = Arc::new(Stop::new(stop.clone(), hub.metrics.fallen().clone()));
     let ending = halting.clone();
     tasks.spawn(async move { vital("timer", &ending, timer.run(ending.token.clone())).await });
-    let startup =
-        Arc::new(Startup { tuning, stop: halting.clone(), hub: hub.identity.hub.clone(), page: knobs.page });
-    follow(&hub, client, startup, synced.clone(), &tasks);
+    let startup = Arc::new(Startup {
+        tuning: hub.tuning.clone(),
+        stop: halting.clone(),
+        hub: hub.identity.hub.clone(),
+        page: hub.knobs.page,
+    });
+    follow(&hub, startup, synced.clone(), &tasks);
     let ending = halting.clone();
     let write = async move { vital("event writer", &ending, event_writer.run()).await };
     tasks.spawn(stop.clone().run_until_cancelled_owned(write));
@@ -128,21 +101,53 @@ pub async fn run(
     }
     tasks.close();
     tasks.wait().await;
-    metrics.forget();
+    hub.metrics.forget();
     match halting.why() {
         Some(why) => Err(why.into()),
         None => Ok(()),
     }
 }
 
+/// The hub, in which nothing runs yet, with the timer of its queue and the writer of its Events.
+fn assemble(settings: Settings, deps: Deps, identity: Identity) -> (Arc<Hub>, Timer, Writer) {
+    let Deps { client, connect, clock, rng, metrics, knobs, tenure } = deps;
+    let (queue, timer) = Queue::new(Limits::default(), rng.clone(), metrics.queue());
+    let catalog = Arc::new(Catalog::new(queue.clone()));
+    let tuning = Arc::new(Tuning::new(&settings));
+    let (events, event_writer) = Events::new(client.clone(), clock.clone(), rng.clone());
+    let hub = Arc::new(Hub {
+        api: HubApi::new(
+            client,
+            identity.hub.clone(),
+            catalog.clone(),
+            metrics.clusters().hub(),
+            tenure.clone(),
+            knobs.hub_calls,
+        ),
+        revisions: Revisions::new(identity.key.clone(), catalog.interned().clone(), knobs.revision_part),
+        settings,
+        tuning,
+        identity,
+        catalog,
+        queue,
+        events: Arc::new(events),
+        clock,
+        rng,
+        connect,
+        metrics,
+        knobs,
+        tenure,
+        sessions: Default::default(),
+        calls: Default::default(),
+        landings: Default::default(),
+        memo: Default::default(),
+    });
+    (hub, timer, event_writer)
+}
+
 /// Starts what follows the settings and, once these are known, the hub's own objects.
-fn follow(
-    hub: &Arc<Hub>,
-    client: Client,
-    startup: Arc<Startup>,
-    synced: watch::Sender<bool>,
-    tasks: &TaskTracker,
-) {
+fn follow(hub: &Arc<Hub>, startup: Arc<Startup>, synced: watch::Sender<bool>, tasks: &TaskTracker) {
+    let client = hub.api.client.clone();
     let (stop, ending) = (startup.stop.token.clone(), startup.stop.clone());
     let asked = watch::Sender::new(false);
     let mut answered = asked.subscribe();
