@@ -44,6 +44,51 @@ pub struct Catalog {
     inner: RwLock<Inner>,
 }
 
+/// What of a MemberCluster is otherwise than it was, by who goes by that.
+struct MemberChange {
+    /// There was none of its name, or another one.
+    comes: bool,
+    /// For the cluster loop.
+    cluster: bool,
+    /// For VidraResources: whether they select it, and what they have there.
+    resources: bool,
+    /// For targets that stay as they are: what they may do there.
+    targets: bool,
+}
+
+impl MemberChange {
+    fn between(held: Option<&MemberCluster>, now: &MemberCluster) -> Self {
+        let Some(held) = held else {
+            return Self { comes: true, cluster: true, resources: true, targets: false };
+        };
+        let differs = |key| held.annotations().get(key) != now.annotations().get(key);
+        let comes = held.uid() != now.uid();
+        let is_allowed_otherwise = held.spec.allowed_namespaces != now.spec.allowed_namespaces
+            || held.spec.on_revoke != now.spec.on_revoke;
+        let labels = held.metadata.labels != now.metadata.labels;
+        let deletion = held.metadata.deletion_timestamp != now.metadata.deletion_timestamp;
+        Self {
+            comes,
+            cluster: comes
+                || labels
+                || deletion
+                || held.metadata.generation != now.metadata.generation
+                || held.metadata.annotations != now.metadata.annotations
+                || held.metadata.finalizers != now.metadata.finalizers,
+            resources: labels
+                || deletion
+                || is_allowed_otherwise
+                || differs(FORGET)
+                || differs(APPROVE_REMOVAL)
+                || held.spec.values != now.spec.values,
+            targets: is_allowed_otherwise
+                || held.spec.suspend != now.spec.suspend
+                || differs(CONFIRM)
+                || differs(TAKE_OVER_FROM),
+        }
+    }
+}
+
 struct Inner {
     resources: BTreeMap<ResourceKey, Arc<VidraResource>>,
     targets: BTreeMap<TargetKey, Arc<VidraTarget>>,
@@ -352,58 +397,27 @@ impl Catalog {
         if !inner.is_news(Listed::Members, held, &member, via) {
             return;
         }
-        let selected = |member: &MemberCluster| {
-            (
-                member.metadata.labels.clone(),
-                member.metadata.deletion_timestamp.clone(),
-                (member.spec.allowed_namespaces.clone(), member.spec.on_revoke),
-                member.annotations().get(FORGET).cloned(),
-                member.annotations().get(APPROVE_REMOVAL).cloned(),
-                member.spec.values.clone(),
-            )
-        };
-        let differs =
-            |held: &MemberCluster, key| held.annotations().get(key) != member.annotations().get(key);
-        let rests = held.is_some_and(|held| {
-            held.spec.suspend != member.spec.suspend
-                || held.spec.allowed_namespaces != member.spec.allowed_namespaces
-                || held.spec.on_revoke != member.spec.on_revoke
-                || differs(held, CONFIRM)
-                || differs(held, TAKE_OVER_FROM)
-        });
-        let (own, selection) = match held {
-            None => (true, true),
-            Some(held) => (
-                held.uid() != member.uid()
-                    || held.metadata.generation != member.metadata.generation
-                    || held.metadata.deletion_timestamp != member.metadata.deletion_timestamp
-                    || held.metadata.annotations != member.metadata.annotations
-                    || held.metadata.finalizers != member.metadata.finalizers
-                    || held.metadata.labels != member.metadata.labels,
-                selected(held) != selected(&member),
-            ),
-        };
-        let comes = held.is_none_or(|held| held.uid() != member.uid());
+        let change = MemberChange::between(held.map(Arc::as_ref), &member);
         inner.members.insert(name.clone(), Arc::new(member));
-        if comes {
+        if change.comes {
             inner.arrivals += 1;
             let number = inner.arrivals;
             inner.arrived.insert(name.clone(), number);
         }
         drop(inner);
-        if own {
+        if change.cluster {
             self.queue.add(Key::Cluster(name.as_str().into()), Priority::User);
         }
-        if selection || comes {
+        if change.resources || change.comes {
             self.all_resources();
         }
-        if selection && leaves {
+        if change.resources && leaves {
             // Those too that are not there, and whose targets are.
             for target in self.targets_on(&name) {
                 self.queue.add(Key::Resource(target.resource_key()), self.urgency.of_change());
             }
         }
-        if rests {
+        if change.targets {
             for target in self.targets_on(&name) {
                 self.queue.add(Key::Target(target), Priority::User);
             }
