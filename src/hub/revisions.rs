@@ -491,9 +491,26 @@ impl Revisions {
             Arc::strong_count(&one.desired) > 1 || (one.is_plain(namespace) && one.scopes == scopes)
         });
         let weight = desired.own_weight();
-        let taken = self.taken(|of| of.namespace == key.namespace) + weight;
+        self.check_room(&key.namespace, cluster, weight, bounds)?;
+        let (desired, namespace) = (Arc::new(desired), namespace.to_owned());
+        slot.lock().push(Rendering { namespace, scopes, effective, desired: desired.clone(), weight });
+        Ok(desired)
+    }
+
+    /// Looks for room for so many bytes more, of a VidraResource in this namespace for this cluster.
+    ///
+    /// # Errors
+    /// There is none in the namespace's share, or none at all.
+    fn check_room(
+        &self,
+        namespace: &str,
+        cluster: &str,
+        weight: usize,
+        bounds: Bounds,
+    ) -> Result<(), RevisionError> {
+        let taken = self.taken(|of| *of.namespace == *namespace) + weight;
         if taken > bounds.bytes {
-            let (cluster, namespace) = (cluster.to_owned(), key.namespace.to_string());
+            let (cluster, namespace) = (cluster.to_owned(), namespace.to_owned());
             return Err(RevisionError::TooMany { cluster, namespace, most: bounds.bytes >> 20 });
         }
         if bounds.all_bytes() < usize::MAX {
@@ -502,9 +519,7 @@ impl Revisions {
                 return Err(RevisionError::HubFull { all, most: bounds.hub });
             }
         }
-        let (desired, namespace) = (Arc::new(desired), namespace.to_owned());
-        slot.lock().push(Rendering { namespace, scopes, effective, desired: desired.clone(), weight });
-        Ok(desired)
+        Ok(())
     }
 
     /// Bytes that are held of these VidraResources.
