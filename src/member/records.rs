@@ -24,7 +24,7 @@ use serde_json::Value;
 use smallvec::SmallVec;
 use vidra_api::{
     labels,
-    names::{self, HubId, OwnerHash},
+    names::{HubId, OwnerHash},
 };
 use vidra_core::{
     beside::Beside,
@@ -40,7 +40,7 @@ use vidra_core::{
 };
 
 pub use agree::Other;
-use base::Base;
+use base::{Base, Comparison};
 pub use flight::Flight;
 pub use later::{Generations, Later};
 use news::is_old_news;
@@ -156,6 +156,16 @@ struct View {
     base: Base,
     /// While it is not as it was left.
     trace: Option<Box<trace::Trace>>,
+}
+
+/// What an object bears of an owner.
+struct Marks {
+    /// Our own Apply entry owns our label.
+    proof: bool,
+    /// By its stamp.
+    applied: Option<Arc<Applied>>,
+    /// See [`Stamp::kept`].
+    kept: bool,
 }
 
 impl Records {
@@ -371,27 +381,10 @@ impl Records {
         all.into_iter()
             .map(|owner| {
                 let known = owners.get(&owner);
-                let declared = known.and_then(|known| known.desired.objects.get(key));
-                let body = declared.map(|declared| &*declared.body);
-                let spared = known.and_then(|known| known.sparing.objects.get(key));
-                let seen = spare::seen(spared, &live.json);
-                let disturbed = |own: &FieldSet| {
-                    spared.zip(body).is_some_and(|(spared, body)| spared.is_disturbed(&live.json, body, own))
-                };
-                let label = owner.label_key();
+                let comparison = Comparison::new(&self.hub, key, &live.json, known);
                 let entry = entries.get(&owner).cloned();
                 let others = || entries.iter().filter(|(other, _)| **other != owner).map(|(_, set)| &**set);
-                let proof = entry.as_ref().is_some_and(|set| fields::owns_label(set, &label))
-                    && !metadata["labels"][&label].is_null();
-                let stamp = metadata["annotations"][&label].as_str().and_then(Stamp::parse);
-                let kept = stamp.as_ref().is_some_and(|stamp| stamp.kept);
-                // Of one that others wrote, the generation says nothing.
-                let generation = |stamp: &Stamp| {
-                    let genuine = stamp.is_genuine(&self.secrecy.salt, key) || mutants::is(Mutant::AnyStamp);
-                    if genuine { stamp.generation } else { 0 }
-                };
-                let applied =
-                    stamp.map(|stamp| self.interned.applied.share((stamp.hash, generation(&stamp))));
+                let Marks { proof, applied, kept } = self.marks(key, metadata, &owner, entry.as_deref());
                 let view = before.iter().find(|view| view.owner == owner);
                 // Of what was applied otherwise since, values from before say nothing.
                 let is_newer = |view: &&View| applied.is_some() && view.applied != applied;
@@ -399,7 +392,7 @@ impl Records {
                 let stale = view.is_some_and(|view| matches!(view.base, Base::Stale));
                 let apart = view.is_some_and(|view| matches!(view.base, Base::Apart { .. }));
                 let base = match (entry, was) {
-                    (Some(set), _) if source == Source::Answer(&owner) => Base::known_now(&seen, set, body),
+                    (Some(set), _) if source == Source::Answer(&owner) => comparison.baseline(set),
                     (None, was) => Base::Lost { was: was.map(|(set, values, _)| (set, values)) },
                     (Some(_), _) if stale => Base::Stale,
                     // A new default, without a write: a new baseline. A restored server gives a version to two writes; one
@@ -409,13 +402,10 @@ impl Records {
                             && entry == set
                             && view.is_some_and(|view| view.applied == applied) =>
                     {
-                        Base::known_now(&seen, set, body)
+                        comparison.baseline(set)
                     }
                     (Some(entry), Some((set, values, _))) => {
-                        let drifted = (fields::values_hash(&seen, &set, body) != values
-                            && !spare::is_yielded(spared, &live.json, body, (&set, values)))
-                            || (entry != set && self.is_filled(&seen, body, known))
-                            || disturbed(&entry);
+                        let drifted = comparison.differs(&entry, &set, values);
                         match !drifted && set.is_lost_to(&entry, others()) {
                             // Of these values a dry run has told so already.
                             true if same_version || apart => Base::Apart { set, values },
@@ -423,15 +413,9 @@ impl Records {
                             false => Base::Known { set, values, drifted },
                         }
                     }
-                    (Some(set), None) => {
-                        let values = fields::values_hash(&seen, &set, body);
-                        match self.is_filled(&seen, body, known) || disturbed(&set) {
-                            true => Base::Known { set, values, drifted: true },
-                            false => Base::Seen { set, values, exact: body.is_some() },
-                        }
-                    }
+                    (Some(set), None) => comparison.first_base(set),
                 };
-                let yields = spared.is_some_and(|spared| spared.yields_now(&live.json));
+                let yields = comparison.yields();
                 let mut view = View { owner, proof, applied, yields, kept, base, trace: None };
                 view.trace = self.trace(key, &live.json, &view, known, None);
                 view
@@ -439,11 +423,20 @@ impl Records {
             .collect()
     }
 
-    /// Somebody filled, as a whole, what we declare empty: no value of ours shows it, only our entry's loss.
-    fn is_filled(&self, live: &Value, declared: Option<&Value>, owner: Option<&Owner>) -> bool {
-        let (Some(declared), Some(owner)) = (declared, owner) else { return false };
-        let manager = names::field_manager(&self.hub, &owner.target.namespace, &owner.target.resource);
-        fields::has_empties(declared) && !fields::taken_empties(live, declared, &manager).is_empty()
+    fn marks(&self, key: &ObjectKey, metadata: &Value, owner: &OwnerHash, entry: Option<&FieldSet>) -> Marks {
+        let label = owner.label_key();
+        let is_owned = entry.is_some_and(|set| fields::owns_label(set, &label));
+        let stamp = metadata["annotations"][&label].as_str().and_then(Stamp::parse);
+        // Of one that others wrote, the generation says nothing.
+        let generation = |stamp: &Stamp| {
+            let genuine = stamp.is_genuine(&self.secrecy.salt, key) || mutants::is(Mutant::AnyStamp);
+            if genuine { stamp.generation } else { 0 }
+        };
+        Marks {
+            proof: is_owned && !metadata["labels"][&label].is_null(),
+            kept: stamp.as_ref().is_some_and(|stamp| stamp.kept),
+            applied: stamp.map(|stamp| self.interned.applied.share((stamp.hash, generation(&stamp)))),
+        }
     }
 
     /// The Apply entries of this hub's resources, by owner.

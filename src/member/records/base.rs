@@ -1,13 +1,17 @@
 //! What one owner's live values are compared with.
 
-use std::sync::Arc;
+use std::{borrow::Cow, sync::Arc};
 
 use serde_json::Value;
+use vidra_api::names::{self, HubId};
 use vidra_core::{
     fields::{self, FieldSet},
     ignore::Spared,
+    object::ObjectKey,
     plan::Drift,
 };
+
+use super::{Owner, spare};
 
 /// See the module.
 pub(super) enum Base {
@@ -24,12 +28,67 @@ pub(super) enum Base {
     Lost { was: Option<(Arc<FieldSet>, u64)> },
 }
 
-impl Base {
-    pub(super) fn known_now(live: &Value, set: Arc<FieldSet>, body: Option<&Value>) -> Self {
-        let values = fields::values_hash(live, &set, body);
+/// A live object beside what an owner declares of it.
+pub(super) struct Comparison<'a> {
+    hub: &'a HubId,
+    owner: Option<&'a Owner>,
+    live: &'a Value,
+    /// What is hashed of it.
+    seen: Cow<'a, Value>,
+    declared: Option<&'a Value>,
+    spared: Option<&'a Spared>,
+}
+
+impl<'a> Comparison<'a> {
+    pub(super) fn new(hub: &'a HubId, key: &ObjectKey, live: &'a Value, owner: Option<&'a Owner>) -> Self {
+        let declared = owner.and_then(|known| known.desired.objects.get(key));
+        let spared = owner.and_then(|known| known.sparing.objects.get(key));
+        let seen = spare::seen(spared, live);
+        Self { hub, owner, live, seen, declared: declared.map(|declared| &*declared.body), spared }
+    }
+
+    /// The base of an object that is as it was left.
+    pub(super) fn baseline(&self, set: Arc<FieldSet>) -> Base {
+        let values = fields::values_hash(&self.seen, &set, self.declared);
         Base::Known { set, values, drifted: false }
     }
 
+    /// The base of an object of which nothing was known.
+    pub(super) fn first_base(&self, set: Arc<FieldSet>) -> Base {
+        let values = fields::values_hash(&self.seen, &set, self.declared);
+        match self.is_filled() || self.is_disturbed(&set) {
+            true => Base::Known { set, values, drifted: true },
+            false => Base::Seen { set, values, exact: self.declared.is_some() },
+        }
+    }
+
+    /// Whether it is otherwise than these values over the set; `entry` is what our entry owns now.
+    pub(super) fn differs(&self, entry: &Arc<FieldSet>, set: &Arc<FieldSet>, values: u64) -> bool {
+        (fields::values_hash(&self.seen, set, self.declared) != values
+            && !spare::is_yielded(self.spared, self.live, self.declared, (set, values)))
+            || (entry != set && self.is_filled())
+            || self.is_disturbed(entry)
+    }
+
+    /// Somebody holds what is left to such.
+    pub(super) fn yields(&self) -> bool {
+        self.spared.is_some_and(|spared| spared.yields_now(self.live))
+    }
+
+    fn is_disturbed(&self, own: &FieldSet) -> bool {
+        let both = self.spared.zip(self.declared);
+        both.is_some_and(|(spared, declared)| spared.is_disturbed(self.live, declared, own))
+    }
+
+    /// Somebody filled, as a whole, what we declare empty: no value of ours shows it, only our entry's loss.
+    fn is_filled(&self) -> bool {
+        let (Some(declared), Some(owner)) = (self.declared, self.owner) else { return false };
+        let manager = names::field_manager(self.hub, &owner.target.namespace, &owner.target.resource);
+        fields::has_empties(declared) && !fields::taken_empties(&self.seen, declared, &manager).is_empty()
+    }
+}
+
+impl Base {
     pub(super) fn known(&self) -> Option<(Arc<FieldSet>, u64, bool)> {
         match self {
             Base::Known { set, values, drifted } => Some((set.clone(), *values, *drifted)),
