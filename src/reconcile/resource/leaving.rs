@@ -1,7 +1,9 @@
 //! How targets end: each is turned to what becomes of its objects, and goes when the member is free of it.
 
 use kube::ResourceExt;
-use vidra_api::{VidraTarget, VidraTargetSpec, labels::FINALIZER, target::Desired as Wish};
+use vidra_api::{
+    ContainerDeletion, VidraTarget, VidraTargetSpec, labels::FINALIZER, target::Desired as Wish,
+};
 use vidra_core::{
     mutants::{self, Mutant},
     status::{Problem, is_torn_down},
@@ -11,7 +13,7 @@ use super::{Pass, Written};
 use crate::{
     hub::{catalog::Lack, ending::Ending},
     member::error::CallError,
-    queue::Verdict,
+    queue::{TargetKey, Verdict},
     reconcile::{RETRY_MOST, affirm, revoke, vidra_target::may_have_delivered},
 };
 
@@ -21,6 +23,13 @@ pub(super) enum Step {
     Done,
     /// It is not waited for any more: this is to be written once a status says what stays in its member.
     Forget(Box<VidraTarget>),
+}
+
+/// It was to go, and the member is free of it.
+fn has_left(target: &VidraTarget) -> bool {
+    let generation = target.metadata.generation.unwrap_or_default();
+    target.spec.desired != Wish::Present
+        && target.status.as_ref().is_some_and(|status| is_torn_down(status, generation))
 }
 
 impl Pass<'_> {
@@ -78,15 +87,7 @@ impl Pass<'_> {
         let key = self.target_key(cluster);
         let latest = self.hub.catalog.target(&key);
         let target = latest.as_deref().unwrap_or(target);
-        if target.spec.desired != Wish::Present
-            && is_torn_down(
-                &target.status.clone().unwrap_or_default(),
-                target.metadata.generation.unwrap_or_default(),
-            )
-        {
-            return self.hub.api.remove_target(&key, target).await.map(|()| Step::Done);
-        }
-        if self.came_to_nothing(cluster, target) {
+        if has_left(target) || self.came_to_nothing(cluster, target) {
             return self.hub.api.remove_target(&key, target).await.map(|()| Step::Done);
         }
         let missing = match self.hub.catalog.find_member(cluster) {
@@ -96,15 +97,7 @@ impl Pass<'_> {
         let turned = |desired| {
             let approved_removal =
                 approved.map(str::to_owned).or_else(|| target.spec.approved_removal.clone());
-            // By the word that holds now: what goes waits for no manifest.
-            let namespace_and_crd_deletion = match mutants::is(Mutant::GoesByOldPolicy) {
-                true => target.spec.namespace_and_crd_deletion,
-                // Whose namespace is not allowed there any more has no say in it but to keep.
-                false if revoke::is_revoked(self.hub, &key) => {
-                    target.spec.namespace_and_crd_deletion.min(self.resource.spec.namespace_and_crd_deletion)
-                }
-                false => self.resource.spec.namespace_and_crd_deletion,
-            };
+            let namespace_and_crd_deletion = self.namespace_and_crd_deletion(&key, target);
             let spec = VidraTargetSpec {
                 desired,
                 suspend: false,
@@ -139,6 +132,19 @@ impl Pass<'_> {
         self.hub.api.replace_target(&next).await.map(|()| Step::Done)
     }
 
+    /// What becomes of the Namespaces and CRDs of a target that goes: by the word that holds now, for what goes waits for no
+    /// manifest.
+    fn namespace_and_crd_deletion(&self, key: &TargetKey, target: &VidraTarget) -> ContainerDeletion {
+        let written = target.spec.namespace_and_crd_deletion;
+        let now = self.resource.spec.namespace_and_crd_deletion;
+        match mutants::is(Mutant::GoesByOldPolicy) {
+            true => written,
+            // Whose namespace is not allowed there any more has no say in it but to keep.
+            false if revoke::is_revoked(self.hub, key) => written.min(now),
+            false => now,
+        }
+    }
+
     /// Its MemberCluster has gone, while the VidraTarget was being made mostly, and nothing was ever delivered there: it is
     /// no wish to leave, and there is nothing to leave.
     pub(super) fn came_to_nothing(&self, cluster: &str, target: &VidraTarget) -> bool {
@@ -165,10 +171,7 @@ impl Pass<'_> {
     /// what was decided of it while it was allowed waits.
     pub(super) async fn withdraw(&self, cluster: &str, target: &VidraTarget) -> Result<Step, CallError> {
         let spec = &target.spec;
-        let status = target.status.clone().unwrap_or_default();
-        let is_gone = spec.desired != Wish::Present
-            && is_torn_down(&status, target.metadata.generation.unwrap_or_default());
-        if is_gone || spec.desired == Wish::Forgotten {
+        if has_left(target) || spec.desired == Wish::Forgotten {
             return self.send_away(cluster, target, None).await;
         }
         if let Some(approved) = revoke::taken(self.hub, &self.target_key(cluster), target) {
