@@ -260,9 +260,11 @@ fn each_mutant_of_a_guard_has_a_row_in_the_ledger_of_safety_with_a_test_that_exi
     assert_eq!(named, guards, "left: docs/reference/safety.md; right: Mutant::GUARDS");
 }
 
-/// The reasons of conditions and Events and the metrics that the tables of the manual name.
+/// The reasons of conditions and Events and the metrics that the tables of the reference name.
 fn documented() -> BTreeSet<String> {
-    let manual = read(&root().join("docs/operating.md"));
+    let pages = std::fs::read_dir(root().join("docs/reference")).expect("the reference is a folder");
+    let pages: Vec<_> = pages.map(|page| read(&page.expect("it can be listed").path())).collect();
+    let manual = pages.join("\n\n");
     let (mut all, mut header) = (BTreeSet::new(), None);
     for line in manual.lines() {
         if !line.starts_with('|') {
@@ -315,7 +317,7 @@ fn quoted_by_tests() -> BTreeSet<String> {
 }
 
 #[test]
-fn what_the_manual_says_of_reasons_events_and_metrics_is_looked_for_by_tests() {
+fn what_the_reference_says_of_reasons_events_and_metrics_is_looked_for_by_tests() {
     let (documented, quoted) = (documented(), quoted_by_tests());
     for known in ["RemovalHeld", "DriftDetected", "vidra_leader", "workqueue_depth"] {
         assert!(documented.contains(known), "the tables were read: {known}");
@@ -323,5 +325,5 @@ fn what_the_manual_says_of_reasons_events_and_metrics_is_looked_for_by_tests() {
     // A histogram's values are named after it.
     let is_quoted = |word: &String| quoted.contains(word) || quoted.contains(&format!("{word}_count"));
     let missing: Vec<_> = documented.iter().filter(|word| !is_quoted(word)).collect();
-    assert!(missing.is_empty(), "no test looks for these, which docs/operating.md names: {missing:?}");
+    assert!(missing.is_empty(), "no test looks for these, which docs/reference names: {missing:?}");
 }

@@ -112,8 +112,8 @@ fn overlaid(overlay: &str) -> String {
 
 #[test]
 fn the_overlay_of_going_back_leaves_the_crds_out_and_nothing_else() {
-    let docs = std::fs::read_to_string(root().join("docs/operating.md")).unwrap();
-    let (_, going_back) = docs.split_once("### Going back").unwrap();
+    let docs = std::fs::read_to_string(root().join("docs/guides/upgrade.md")).unwrap();
+    let (_, going_back) = docs.split_once("\n## Going back").unwrap();
     let (overlay, _) = going_back.split_once("```yaml\n").unwrap().1.split_once("```").unwrap();
     let kinds = |text: &str| objects(text).into_keys().collect::<Vec<_>>();
     let mut expected = kinds(&overlaid(""));

@@ -51,7 +51,7 @@ fn the_kustomization_installs_a_hub_that_delivers_anything_with_the_full_rights_
     machine.kubectl("hub", "apply -k deploy/kustomize", "").unwrap();
     assert_eq!(machine.field("hub", "cm/vidra-hub -n vidra-system", "{.data.interval}"), "5m");
 
-    // Uninstalled as docs/operating.md says, nothing waits for a hub that does not run any more.
+    // Uninstalled as docs/guides/uninstall.md says, nothing waits for a hub that does not run any more.
     machine.kubectl("hub", "delete vr -A --all --timeout=120s", "").unwrap();
     machine.kubectl("hub", "delete mc --all --timeout=120s", "").unwrap();
     machine.kubectl("hub", "delete validatingadmissionpolicybinding vidra-hub", "").unwrap();
@@ -92,7 +92,7 @@ fn the_chart_comes_and_goes(machine: &Machine) {
     assert!(notes.contains("--clusterrole vidra-edit") && !notes.contains("role edit or admin"), "{notes}");
     let labels = || machine.field("hub", "clusterrole/vidra-edit", "{.metadata.labels}");
     assert!(!labels().contains("aggregate-to"), "{}", labels());
-    // As docs/operating.md upgrades: what was set before is not forgotten.
+    // As docs/guides/upgrade.md upgrades: what was set before is not forgotten.
     let upgrade = |set: &str| machine.helm(&format!("upgrade {chart} --reset-then-reuse-values --set {set}"));
     let notes = upgrade("userRoles.aggregate=true").unwrap();
     assert!(notes.contains("role edit or admin"), "{notes}");

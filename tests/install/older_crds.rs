@@ -1,4 +1,4 @@
-//! What an upgrade may meet, and the commands of docs/operating.md for it: CRDs that are older than the hub, and CRDs that
+//! What an upgrade may meet, and the commands of docs/guides/upgrade.md for it: CRDs that are older than the hub, and CRDs that
 //! somebody else keeps.
 
 use std::{fs, path::Path, process::Command};

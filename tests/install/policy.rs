@@ -36,7 +36,7 @@ roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: member-s
 subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: limited}]
 "#;
 
-/// The right to write what the hub writes, as docs/operating.md has it.
+/// The right to write what the hub writes, as docs/guides/rights-and-teams.md has it.
 const MAINTAINS: &str = r#"
 apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRole

@@ -130,7 +130,7 @@ pub fn holds(declared: &Value, live: &Value) -> bool {
     }
 }
 
-/// Does it do its work, as docs/operating.md has it under "Healthy", told apart from the hub's own rules? What is being
+/// Does it do its work, as docs/reference/health.md has it, told apart from the hub's own rules? What is being
 /// deleted does not. Kinds that run nothing do from the start.
 fn is_current(declared: &Value, live: &Value) -> bool {
     if !live["metadata"]["deletionTimestamp"].is_null() {
