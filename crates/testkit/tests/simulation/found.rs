@@ -650,3 +650,40 @@ fn what_is_gone_holds_no_prune_where_a_target_that_was_deleted_on_its_way_out_is
         ended(world).await;
     });
 }
+
+/// The judge wanted it told that another's object has lost its marks: what had been delivered in its place was dropped, and let
+/// go, before it was declared again.
+#[test]
+fn what_was_dropped_while_anothers_stood_in_its_place_is_not_told_as_lost_when_it_is_declared_again() {
+    run(51, || async {
+        let world = World::new(Shape::new(51)).await;
+        delivered(&world, &manifest("one", "one")).await;
+        world.patch("hub", &shop(), json!({"spec": {"drift": {"policy": "Report"}}})).await;
+        world.settle().await;
+        let theirs = json!({"metadata": {"name": "b"}, "data": {"key": "one"}});
+        world.delete("tokyo", &config_map("b")).await;
+        world.create("tokyo", &config_maps(TARGET_NAMESPACE), theirs).await;
+        let says =
+            |reason: &str| world.target("shop", "tokyo").unwrap_or_default()["status"]["reason"] == reason;
+        world.until("it is told", SOON, || says("ObjectsMissing")).await;
+        world.patch("hub", &shop(), json!({"spec": {"manifest": document("a", "one")}})).await;
+        let is_held = || {
+            let held = world.object("hub", vidra_api::GROUP, "vidrainventories", TEAM, "shop.tokyo.0");
+            held.unwrap_or_default()["spec"]["entries"].to_string().contains("/b/")
+        };
+        assert!(is_held(), "its inventory knows what it had");
+        world.until("it is let go", A_LOOK, || ready(&world, "shop") && !is_held()).await;
+        world.patch("hub", &shop(), json!({"spec": {"manifest": manifest("one", "one")}})).await;
+        world.until("it is another's", SOON, || says("AlreadyExists")).await;
+        world.settle().await;
+        assert_eq!(world.observer.misreports(), [""; 0]);
+        world.delete("tokyo", &config_map("b")).await;
+        world.until("it is made", Duration::from_secs(330), || ready(&world, "shop")).await;
+        // And from then on what becomes of it is told again.
+        world.patch("tokyo", &config_map("b"), json!({"metadata": {"labels": {HUB_LABEL: null}}})).await;
+        world.until("it is told again", SOON, || drift(&world, "tokyo") == "Drifted").await;
+        world.settle().await;
+        assert_eq!(world.observer.misreports(), [""; 0]);
+        ended(world).await;
+    });
+}

@@ -314,7 +314,13 @@ impl Judge {
                 let is_later = stamp.is_some_and(|generation| generation > target.agreed);
                 target.state == "Ready" || self.index.knows_uid_of(&name, key) && !is_later
             }
-            Some((_, Delivered::These(_))) => true,
+            // What was not meant for a while may have been let go. Where the inventory holds no uid of it, it counts as never
+            // delivered likewise.
+            Some((at, Delivered::These(_))) => {
+                target.state == "Ready"
+                    || self.index.knows_uid_of(&name, key)
+                    || self.was_always_meant(&target.resource, key, *at)
+            }
         };
         let is_proved = |key: &Key| !self.is_unproved(&target.resource, key);
         for (key, doc) in wanted.iter().filter(|(key, _)| is_there(key) && is_proved(key)) {
