@@ -173,6 +173,33 @@ fn known_failures_stand_in_their_file_and_the_file_names_tests() {
     );
 }
 
+/// Is there a test of this name in a source, and is it not ignored?
+fn has_test(text: &str, name: &str) -> bool {
+    let Some((above, _)) = text.split_once(&format!("fn {name}(")) else { return false };
+    let attributes = above.rsplit("\n\n").next().unwrap_or_default();
+    let is_test = attributes.contains("#[test]") || attributes.contains("#[tokio::test");
+    is_test && !attributes.contains("#[ignore")
+}
+
+#[test]
+fn what_walks_need_not_reach_is_told_with_why_and_with_the_test_that_does_where_no_walk_can() {
+    let exempt = read(&root().join("tests/marks-exempt.txt"));
+    let texts: Vec<String> = sources().iter().map(|path| read(path)).collect();
+    for row in exempt.lines().filter(|line| !line.is_empty() && !line.starts_with('#')) {
+        let cells: Vec<&str> = row.split(" | ").collect();
+        let (mark, test, why) = match cells[..] {
+            ["rare", mark, why] => (mark, None, why),
+            ["apart", mark, test, why] => (mark, Some(test), why),
+            _ => panic!("a row is rare, with a mark and why, or apart, with a mark, a test and why: {row}"),
+        };
+        assert!(why.ends_with('.') && why.len() > 10, "the last cell is a sentence: {row}");
+        let (_, reason) = mark.split_once(':').expect("a mark is a kind and a reason");
+        let Some(test) = test else { continue };
+        let is_there = texts.iter().any(|text| has_test(text, test) && text.contains(reason));
+        assert!(is_there, "no source has the reason, and this test, and runs it: {row}");
+    }
+}
+
 #[test]
 fn the_ledger_of_safety_names_tests_that_exist_and_run() {
     let ledger = read(&root().join("docs/reference/safety.md"));
@@ -189,13 +216,7 @@ fn the_ledger_of_safety_names_tests_that_exist_and_run() {
             wrong.push(format!("{} names no test and is not open", row[0]));
         }
         for name in named {
-            let head = format!("fn {name}(");
-            let text = texts.iter().find(|text| text.contains(&head));
-            let above = text.and_then(|text| text.split(&head).next()).unwrap_or_default();
-            let attributes = above.rsplit("\n\n").next().unwrap_or_default();
-            if !attributes.contains("#[test]") && !attributes.contains("#[tokio::test")
-                || attributes.contains("#[ignore")
-            {
+            if !texts.iter().any(|text| has_test(text, name)) {
                 wrong.push(format!("{}: {name} is no test that runs", row[0]));
             }
         }

@@ -147,6 +147,10 @@ struct State {
     refused: Option<&'static str>,
     /// In this cluster the hub has no right to this resource.
     forbidden: Option<(String, &'static str)>,
+    /// Watches of this member are opened and say nothing.
+    hushed: Option<String>,
+    /// Watches of this member leave out what happens.
+    lying: Option<String>,
     /// Answers in a member's place.
     between: Option<Between>,
     /// Changes of objects with this in their names are shown to whoever replays a run.
@@ -323,6 +327,17 @@ impl Observer {
     /// From now on the hub has no right to this resource in this cluster; with `None` it has all again.
     pub fn forbid(&self, what: Option<(&str, &'static str)>) {
         self.state.lock().forbidden = what.map(|(cluster, resource)| (cluster.to_owned(), resource));
+    }
+
+    /// From now on watches of this member are opened, say nothing and do not end, until they are cut; with `None` only those that
+    /// were opened so.
+    pub fn hush(&self, member: Option<&str>) {
+        self.state.lock().hushed = member.map(str::to_owned);
+    }
+
+    /// From now on the hub's watches of this member leave out all that happens; with `None` no more.
+    pub fn lie(&self, member: Option<&str>) {
+        self.state.lock().lying = member.map(str::to_owned);
     }
 
     /// From now on somebody answers in a member's place; with `None` no more.
@@ -529,6 +544,9 @@ impl Observer {
         if state.forbidden.as_ref().is_some_and(forbidden) {
             return Fault::Status(403, "Forbidden");
         }
+        if call.verb == Verb::Watch && state.hushed.as_deref() == Some(&*call.cluster) {
+            return Fault::Silent;
+        }
         let is_probe = matches!(&*call.path, PROBE | "/version");
         if let Some(fault) = state.between.as_mut().and_then(|between| between.answer(call, is_probe)) {
             return fault;
@@ -594,6 +612,9 @@ impl Observer {
         }
         let mut state = self.state.lock();
         let state = &mut *state;
+        if state.lying.as_deref() == Some(&*call.cluster) {
+            return WatchFault::Lose;
+        }
         if let Some(chance) = &mut state.losses
             && chance.u8(..3) == 0
         {

@@ -10,9 +10,13 @@ use testkit::sim::{
 };
 use tokio::time::{Instant, sleep};
 use vidra_api::labels::{APPROVE_REMOVAL, RECONCILE_REQUESTED_AT};
+use vidra_core::fights::WINDOW;
 
 use super::{Walk, model::manifest, teams::OTHER, wishes::path_of};
 use crate::scenarios::ready;
+
+/// What a target says, and goes on to say, of a fight.
+const CONTENTION: &str = "Contention";
 
 /// What a look at any moment brings has come to its end within this.
 const STIRS_WITHIN: Duration = Duration::from_secs(7);
@@ -48,6 +52,7 @@ impl Walk {
             self.patch_resource("bank", json!({"manifest": text})).await;
         }
         self.put_teams_right().await;
+        self.put_strangers_right().await;
         let everybody = json!([{"clusterSelector": {}, "namespace": TARGET_NAMESPACE}]);
         for name in self.names() {
             self.patch_resource(name, json!({"suspend": false})).await;
@@ -150,13 +155,45 @@ impl Walk {
         reasons.any(|reason| reason == said)
     }
 
-    /// Nobody is told when another VidraResource has put its marks on what they share.
+    /// Nobody is told when another VidraResource has put its marks on what they share; and a repair waits because of a fight.
     pub(super) async fn ask_again(&self) {
-        let at = format!("{:?}", self.world.observer.elapsed());
-        for name in self.declared.keys().filter(|name| self.is_unproved(name)) {
-            let word = json!({"metadata": {"annotations": {RECONCILE_REQUESTED_AT: at}}});
-            self.world.try_patch("hub", &path_named("vidraresources", name), word).await;
+        for name in self.declared.keys() {
+            if self.is_unproved(name) || self.says(name, CONTENTION) {
+                self.ask_for(name).await;
+            }
         }
+    }
+
+    /// Somebody asks for a look at all that is declared.
+    pub(super) async fn ask_for_a_look(&self) {
+        for name in self.declared.keys() {
+            self.ask_for(name).await;
+        }
+    }
+
+    async fn ask_for(&self, name: &str) {
+        let at = format!("{:?}", self.world.observer.elapsed());
+        let word = json!({"metadata": {"annotations": {RECONCILE_REQUESTED_AT: at}}});
+        self.world.try_patch("hub", &path_named("vidraresources", name), word).await;
+    }
+
+    /// A fight is told until its object has been as declared for a while: that is written then.
+    async fn sit_fights_out(&self) {
+        let is_told = || {
+            let targets = self.world.clusters.hub.objects(vidra_api::GROUP, "vidratargets");
+            targets.iter().any(|target| {
+                let mut all = target["status"]["conditions"].as_array().into_iter().flatten();
+                all.any(|one| one["reason"] == CONTENTION)
+            })
+        };
+        if !is_told() {
+            return;
+        }
+        let began = Instant::now();
+        while is_told() && began.elapsed() < WINDOW + MENDS_WITHIN {
+            sleep(STIRS_WITHIN).await;
+        }
+        self.world.settle().await;
     }
 
     /// Waits until all is as declared or is left as it is; then until all is as declared, and stays so without a
@@ -167,6 +204,7 @@ impl Walk {
         self.correct().await;
         self.corrects = true;
         self.come_to_rest().await?;
+        self.sit_fights_out().await;
         self.tell("mended");
         self.world.arm(&[]);
         let before = self.world.state();

@@ -86,7 +86,7 @@ impl Walk {
     }
 
     /// Somebody changes something somewhere.
-    async fn disturb(&mut self) {
+    pub(super) async fn disturb(&mut self) {
         let (member, slot) = (self.pick_member(), self.some_slot());
         let (path, tampered) = place(slot);
         let image =

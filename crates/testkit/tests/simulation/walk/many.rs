@@ -160,7 +160,7 @@ fn simulate() {
     if variable("VIDRA_SIM_MARKS").is_some() {
         println!("seeds that reach a mark:\n{}", reached.table());
     }
-    let unmarked = if seeds >= ENOUGH { reached.wrong() } else { Vec::new() };
+    let unmarked = if seeds >= ENOUGH { reached.wrong(seeds) } else { Vec::new() };
     unmarked.iter().for_each(|what| println!("{what}"));
     if !failures.is_empty() {
         println!("{}", told(&failures));

@@ -5,6 +5,7 @@
 //! `cargo xtask simulate` runs many; `VIDRA_SIM_WALK=<plan>` one, with what happens in it and the hub's logs.
 
 mod backups;
+mod documented;
 mod end;
 mod fresh;
 mod gateways;
@@ -14,10 +15,13 @@ mod leniency;
 pub mod many;
 mod mistakes;
 mod model;
+mod patience;
 mod plan;
 mod reached;
+mod refusals;
 mod removals;
 mod steps;
+mod strangers;
 mod teams;
 mod wishes;
 mod workloads;
@@ -44,7 +48,7 @@ use backups::Kept;
 use hubs::OtherHub;
 use model::{Docs, UNIQUE, VALUES, declaring};
 pub use plan::Plan;
-use steps::{kinds, mix};
+use steps::{kinds, later, mix};
 use teams::OTHER;
 
 struct Walk {
@@ -53,6 +57,8 @@ struct Walk {
     chance: fastrand::Rng,
     /// The kinds of steps that there are in this walk.
     mix: Vec<u8>,
+    /// Those of them that came later.
+    later: Vec<u8>,
     /// There is another team beside the first one. Without it a walk is what it would be if there never were any.
     others: bool,
     /// There is another hub beside the first one.
@@ -83,7 +89,9 @@ impl Walk {
         // Most have two members; half have only some kinds of steps, and these the more often.
         let members = [2, 2, 2, 3, 4, 5][chance.usize(..6)];
         let others = teams::is_with_others(seed);
-        let mix = if chance.bool() { mix(&mut chance, others) } else { kinds(others).collect() };
+        let some = chance.bool();
+        let mix = if some { mix(&mut chance, others) } else { kinds(others).collect() };
+        let later = later(seed, some);
         let usual = Shape::of("walk", seed);
         let shape = Shape { latency: true, kept: true, lease: seed % 3 == 2, members, ..usual };
         let mut world = World::new(shape).await;
@@ -108,6 +116,7 @@ impl Walk {
             world,
             chance,
             mix,
+            later,
             others,
             other_hub,
             declared,

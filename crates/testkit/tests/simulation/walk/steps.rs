@@ -23,6 +23,14 @@ const OF_TEAMS: u8 = 93;
 /// From this on they are mistakes, of which each walk has some.
 const MISTAKES: u8 = 97;
 
+/// Kinds that came later, by number from [`STEP_KINDS`] on. They take the place of some steps, as a source of their own has it: so
+/// all other steps of a seed stay what they were.
+const LATER_KINDS: u8 = 17;
+/// From this on somebody names what is not there, or is another's.
+const STRANGERS: u8 = STEP_KINDS + 6;
+/// From this on something goes on for a while.
+const LASTING: u8 = STRANGERS + 6;
+
 /// All kinds that there are with another team, or without one.
 pub(super) fn kinds(others: bool) -> impl Iterator<Item = u8> {
     (0..STEP_KINDS).filter(move |kind| others || !(OF_TEAMS..MISTAKES).contains(kind))
@@ -33,15 +41,23 @@ pub(super) fn mix(chance: &mut fastrand::Rng, others: bool) -> Vec<u8> {
     kinds(others).filter(|kind| *kind < 2 || chance.u8(..4) == 0).collect()
 }
 
+/// Of those that came later, all, or a quarter where the walk has `some` kinds.
+pub(super) fn later(seed: u64, some: bool) -> Vec<u8> {
+    let mut chance = fastrand::Rng::with_seed(!seed);
+    (STEP_KINDS..STEP_KINDS + LATER_KINDS).filter(|_| !some || chance.u8(..4) == 0).collect()
+}
+
 /// A member that is well is as declared, or says why not, within this after something was changed there, however another is.
 pub(super) const AWAKES_WITHIN: Duration = Duration::from_secs(30);
 
 impl Walk {
     pub(super) async fn step(&mut self) {
+        let later = self.later_kind();
         let (member, slot) = (self.pick_member(), self.some_slot());
         let (path, tampered) = place(slot);
         let some = Duration::from_millis(self.chance.u64(..20_000));
         let step = self.mix[self.chance.usize(..self.mix.len())];
+        let step = later.unwrap_or(step);
         marks::note(format!("step:{step}"));
         self.tell(&format!("step {step}: {member} {slot} {some:?}"));
         match step {
@@ -108,7 +124,10 @@ impl Walk {
             88..91 => self.stand_between(step - 88, member, some).await,
             91..OF_TEAMS => self.go_back(step - 91, some).await,
             OF_TEAMS..MISTAKES => self.deal(step - OF_TEAMS, member, some).await,
-            MISTAKES.. => self.err(step - MISTAKES, member, some).await,
+            MISTAKES..STEP_KINDS => self.err(step - MISTAKES, member, some).await,
+            STEP_KINDS..STRANGERS => self.refuse(step - STEP_KINDS, member, some).await,
+            STRANGERS..LASTING => self.mistake(step - STRANGERS, member, some).await,
+            LASTING.. => self.last(step - LASTING, member, some).await,
             31 | 32 => {
                 self.world.observer.strikes(Some(self.chance.fork()));
                 self.edit().await;
@@ -127,6 +146,13 @@ impl Walk {
                 self.world.observer.noise(None);
             }
         }
+    }
+
+    /// Is this step one of those that came later? Drawn beside its own chance, as often as there are such among all.
+    fn later_kind(&self) -> Option<u8> {
+        let mut beside = fastrand::Rng::with_seed(!self.chance.get_seed());
+        let at = beside.usize(..self.mix.len() + self.later.len());
+        at.checked_sub(self.mix.len()).map(|at| self.later[at])
     }
 
     /// One that is declared, mostly.

@@ -149,7 +149,7 @@ impl Walk {
         }
     }
 
-    async fn open(&self, member: &str) {
+    pub(super) async fn open(&self, member: &str) {
         let open = json!({"spec": {"allowedNamespaces": null, "onRevoke": "Keep"}});
         self.world.try_patch("hub", &member_path(member), open).await;
     }

@@ -232,10 +232,14 @@ impl Walk {
         self.put_settings(all[which].clone()).await;
     }
 
-    async fn put_settings(&self, data: Value) {
-        self.world.try_delete("hub", &settings_path()).await;
+    pub(super) async fn put_settings(&self, data: Value) {
+        self.drop_settings().await;
         let settings = json!({"metadata": {"name": SETTINGS}, "data": data});
         self.world.try_create("hub", &config_maps(HUB_NAMESPACE), settings).await;
+    }
+
+    pub(super) async fn drop_settings(&self) {
+        self.world.try_delete("hub", &settings_path()).await;
     }
 
     /// For a while the hub looks on its interval only.
@@ -245,7 +249,7 @@ impl Walk {
         sleep(some).await;
         self.world.try_delete(member, path).await;
         sleep(some).await;
-        self.world.try_delete("hub", &settings_path()).await;
+        self.drop_settings().await;
     }
 
     async fn erase_statuses(&mut self, member: &str) {
@@ -256,7 +260,7 @@ impl Walk {
         }
     }
 
-    async fn erase_inventories(&mut self, member: &str) {
+    pub(super) async fn erase_inventories(&mut self, member: &str) {
         self.world.observer.excuse_unknown(member);
         self.restored = true;
         let all = self.chance.bool();
@@ -299,7 +303,7 @@ impl Walk {
     /// What people put right of all this in the end.
     pub(super) async fn put_wishes_right(&mut self) {
         self.mend_sources().await;
-        self.world.try_delete("hub", &settings_path()).await;
+        self.drop_settings().await;
         // One that changes nothing is complained about.
         let shop = self.declared.entry("shop").or_default();
         if shop.is_empty() {

@@ -117,7 +117,7 @@ impl Walk {
     }
 
     /// From now on the shop declares this too, or otherwise.
-    async fn declare(&mut self, slot: &'static str) {
+    pub(super) async fn declare(&mut self, slot: &'static str) {
         let value = self.value();
         self.declared.entry("shop").or_default().insert(slot, value);
         self.declare_the_shop().await;
