@@ -166,6 +166,14 @@ pub fn has(chunks: &Chunks, key: &ObjectKey) -> bool {
     chunks.values().any(|chunk| chunk.entries.binary_search_by(|kept| kept.key.cmp(key)).is_ok())
 }
 
+/// The object stands in it with this uid.
+pub fn has_uid(chunks: &Chunks, key: &ObjectKey, uid: &str) -> bool {
+    chunks.values().any(|chunk| {
+        let at = chunk.entries.binary_search_by(|kept| kept.key.cmp(key));
+        at.ok().and_then(|at| chunk.entries.get(at)).is_some_and(|kept| kept.uid == *uid)
+    })
+}
+
 /// Nothing is held.
 pub fn is_empty(chunks: &Chunks) -> bool {
     chunks.values().all(|chunk| chunk.entries.is_empty())
@@ -609,6 +617,15 @@ mod tests {
             assert!(life < 10, "each life writes what the one before took back: {:?}", chunks.keys());
         }
         assert_eq!(joined(&chunks), wanted);
+    }
+
+    #[test]
+    fn an_object_is_known_by_its_uid_in_whichever_chunk_it_stands() {
+        let (mut chunks, gvk) = (BTreeMap::new(), Gvk::new("", "v1", "ConfigMap"));
+        bring(&mut chunks, &inventory(0..1200, "a"));
+        let knows = |name: &str, uid: &str| has_uid(&chunks, &ObjectKey::new(&gvk, "shop", name), uid);
+        assert!(chunks.len() > 1 && knows("c0000", "a") && knows("c1199", "a"));
+        assert!(!knows("c0000", "b") && !knows("c1200", "a"));
     }
 
     #[test]

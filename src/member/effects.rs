@@ -127,6 +127,8 @@ pub struct Actor<'a> {
     pub desired: &'a Desired,
     /// Leave to do it.
     pub token: &'a Token<'a>,
+    /// Whether the inventory, as it is written now, has an object with this uid.
+    recorded: Box<dyn Fn(&ObjectKey, &str) -> bool + Send + Sync + 'a>,
     /// Objects that were not as expected, and were applied to all the same, in the effect under way.
     joined: Mutex<BTreeSet<ObjectKey>>,
     /// Objects of which only a read has said that they are gone, or are not ours.
@@ -134,9 +136,20 @@ pub struct Actor<'a> {
 }
 
 impl<'a> Actor<'a> {
-    /// For one reconcile.
-    pub fn new(session: &'a Session, owner: &'a Owner, desired: &'a Desired, token: &'a Token<'a>) -> Self {
-        Self { session, owner, desired, token, joined: Mutex::default(), missed: Mutex::default() }
+    /// For one reconcile. `recorded`: whether the inventory, as it is written now, has an object with this uid.
+    pub fn new(
+        session: &'a Session,
+        owner: &'a Owner,
+        desired: &'a Desired,
+        token: &'a Token<'a>,
+        recorded: impl Fn(&ObjectKey, &str) -> bool + Send + Sync + 'a,
+    ) -> Self {
+        let (joined, missed) = (Mutex::default(), Mutex::default());
+        Self { session, owner, desired, token, recorded: Box::new(recorded), joined, missed }
+    }
+
+    fn is_recorded(&self, key: &ObjectKey, uid: &str) -> bool {
+        (self.recorded)(key, uid)
     }
 }
 

@@ -31,7 +31,7 @@ use vidra_api::{
 };
 use vidra_core::{
     mutants::{self, Mutant},
-    object::Gvk,
+    object::{Gvk, ObjectKey},
     plan::{self, Plan, PlanInput, Policy},
     status::{Delivery, is_held},
 };
@@ -311,6 +311,19 @@ impl Pass<'_> {
         })
     }
 
+    /// Performs effects for this target, and knows what is written of its inventory.
+    fn actor<'s>(
+        &'s self,
+        session: &'s Session,
+        owner: &'s Owner,
+        desired: &'s Desired,
+        token: &'s Token<'s>,
+    ) -> Actor<'s> {
+        Actor::new(session, owner, desired, token, move |object: &ObjectKey, uid: &str| {
+            inventory::has_uid(&self.hub.catalog.inventory(self.key), object, uid)
+        })
+    }
+
     /// The session, if it may be worked with; `None` while it, or its first answer, is awaited.
     fn open_session(&self) -> Result<Option<Arc<Session>>, Delivery> {
         let cluster = &self.key.cluster;
@@ -493,7 +506,7 @@ impl Pass<'_> {
             let again = asks_again_while_held(&plan);
             return Ok(again.unwrap_or_else(|| Verdict::Done(Some(self.interval()))));
         }
-        let actor = Actor::new(session, owner, desired, &token);
+        let actor = self.actor(session, owner, desired, &token);
         if mutants::is(Mutant::ReadyBeforeApplied) {
             let report = Report { compared: true, ..Report::default() };
             self.conclude(Delivery::Applied, desired, Some(session), &report).await?;
@@ -571,7 +584,7 @@ impl Pass<'_> {
             self.conclude_unseen(held).await?;
             return Ok(Verdict::Retry(RETRY_MOST));
         }
-        let actor = Actor::new(session, &owner, &desired, &token);
+        let actor = self.actor(session, &owner, &desired, &token);
         let held = inventory::joined(&chunks);
         let Done { mut report, inventory } = self.perform(&actor, &plan, held, inventory, None).await?;
         if report.withdrawn {

@@ -190,6 +190,8 @@ pub enum Mutant {
     OvertakenCounts,
     /// Whatever conflict a dry run meets, the object could be made.
     AnyConflict,
+    /// What only its uid proves is deleted to be made again before that is written down.
+    UnrecordedRecreated,
     /// How a target was told to end is affirmed, whatever is wished now.
     WishForEver,
     /// A younger MemberCluster of a cluster goes on until it is looked at.
@@ -291,7 +293,7 @@ impl Mutant {
     ];
 
     /// Those that take away one guard each; docs/reference/safety.md names the test that notices.
-    pub const GUARDS: [Mutant; 117] = [
+    pub const GUARDS: [Mutant; 118] = [
         Mutant::ReachUnasked,
         Mutant::StatusAlone,
         Mutant::VersionOnce,
@@ -369,6 +371,7 @@ impl Mutant {
         Mutant::OldReadCompared,
         Mutant::OvertakenCounts,
         Mutant::AnyConflict,
+        Mutant::UnrecordedRecreated,
         Mutant::WishForEver,
         Mutant::YoungerGoesOn,
         Mutant::FoundWhileStarting,

@@ -70,8 +70,17 @@ impl Actor<'_> {
         let ours = match standing(&live.json, self.owner) {
             Standing::Ours => !self.has_other_owners(&live),
             // Known by its uid; but what another one had is let go, and nobody's of ours.
-            Standing::Foreign => was == Was::Ours,
-            Standing::Shared | Standing::OtherHub(_) | Standing::Controlled => false,
+            Standing::Foreign if was == Was::Ours => {
+                // It may have been planned by an entry that is gone since then. The pass that saw that entry writes the uid
+                // down at its end; else it is not ours.
+                if !self.is_recorded(key, live.uid()) && !mutants::is(Mutant::UnrecordedRecreated) {
+                    let message =
+                        "it lost the hub's entry in its managedFields a moment ago; trying again".to_owned();
+                    return Err(CallError { class: Class::Conflict, message });
+                }
+                true
+            }
+            Standing::Foreign | Standing::Shared | Standing::OtherHub(_) | Standing::Controlled => false,
         };
         if !ours {
             return refuse("it is not this VidraResource's alone, so it is not deleted to be made again");

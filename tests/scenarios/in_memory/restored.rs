@@ -15,7 +15,7 @@ use testkit::world::{At, Backups, SOON, World, in_memory_with_backups, wait_for}
 use vidra_api::TargetState;
 
 use super::leading::deleted;
-use crate::{config_map, says, uid};
+use crate::{apply_modes::immutable_settings, config_map, says, uid};
 
 #[test]
 fn a_member_restored_from_an_older_backup_in_memory_is_brought_up_to_date_and_nothing_is_deleted() {
@@ -211,6 +211,56 @@ fn a_member_that_joins_a_restored_hub_late_is_written_to_by_none_before_all_have
         for name in DECLARED_LATER {
             world.ready(name).await;
         }
+        world.end().await;
+    });
+}
+
+/// A restored inventory has the uid of what was made again since then, until the hub has written the newer one.
+#[test]
+fn what_lost_its_entry_a_moment_ago_is_made_again_only_once_its_uid_is_written_down() {
+    in_memory_with_backups(async |mut world, backups| {
+        world.register(&["berlin"]).await;
+        let (alice, settings) = (world.alice("berlin").await, At::config_map(&world.ns, "settings"));
+        world.deliver("shop", &["berlin"], &immutable_settings("one")).await;
+        world.ready("shop").await;
+        world.recorded("shop", &["berlin"]).await;
+        let backup = backups.take("hub");
+        world.deliver("shop", &["berlin"], &immutable_settings("two")).await;
+        world.ready("shop").await;
+        world.stop_hub().await;
+        let newer = uid(&alice.live(&settings).await);
+        backups.restore("hub", &backup);
+
+        // By its entry it is the hub's; that is gone when it is read to be deleted.
+        let [hub, berlin] =
+            ["hub", "berlin"].map(|name| world.bed().memory(name).expect("this bed is in memory"));
+        let is_written = move || {
+            let inventories = hub.objects("vidra.dev", "vidrainventories");
+            inventories.iter().any(|one| one["spec"]["entries"].to_string().contains(&newer))
+        };
+        assert!(!is_written(), "the restored inventory has the uid of before");
+        let (reads, early) = (Arc::new(AtomicUsize::default()), Arc::new(AtomicUsize::default()));
+        let (read, deleted_early) = (reads.clone(), early.clone());
+        berlin.set_fault(Arc::new(move |call: &Call| match call.verb {
+            _ if &*call.user != "vidra-hub" || call.name != "settings" => Fault::None,
+            Verb::Get if read.fetch_add(1, Ordering::Relaxed) == 0 => Fault::Delay(Duration::from_secs(2)),
+            Verb::Delete => {
+                deleted_early.fetch_add(usize::from(!is_written()), Ordering::Relaxed);
+                Fault::None
+            }
+            _ => Fault::None,
+        }));
+        world.start_hub().await;
+        wait_for("the hub reads it", SOON, async || match reads.load(Ordering::Relaxed) {
+            0 => Err("nobody has".into()),
+            _ => Ok(()),
+        })
+        .await;
+        alice.merge(&settings, json!({"metadata": {"managedFields": [{}]}})).await;
+        alice.when(&settings, "made again", says("one")).await;
+        assert_eq!(early.load(Ordering::Relaxed), 0, "it was deleted, and no inventory had its uid");
+        world.ready("shop").await;
+        berlin.clear_fault();
         world.end().await;
     });
 }
