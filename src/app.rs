@@ -7,6 +7,10 @@ use tokio::sync::watch;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{
+    base::{
+        env::{Clock, Connect, Rng},
+        supervise::{Halt, Stop, supervised, vital},
+    },
     hub::{
         api::HubApi,
         catalog::Catalog,
@@ -18,16 +22,14 @@ use crate::{
         watch::{Startup, follow_all},
     },
     knobs::Knobs,
-    lease::Tenure,
+    leader_election::lease::Tenure,
+    metrics::Metrics,
     queue::{Limits, Queue, Timer},
     reconcile::Hub,
-    seams::{Clock, Connect, Rng},
-    serve::metrics::Metrics,
     settings::{
         Settings,
         tuning::{self, Tuning},
     },
-    tasks::{Halt, Stop, supervised, vital},
 };
 
 /// The seams, and the hub's own client.

@@ -13,7 +13,7 @@ use vidra_core::{
     weight,
 };
 
-use crate::interned::Interned;
+use crate::base::interner::Interned;
 
 /// See the module.
 #[derive(Debug, Default)]

@@ -2,21 +2,19 @@
 //! is in vidra-core. docs/architecture.md shows the rooms and the way through them.
 
 pub mod app;
+pub mod base;
 #[cfg(feature = "demo")]
 pub mod demo;
 pub mod desired;
 pub mod hub;
-pub mod interned;
-pub mod keeper;
 pub mod knobs;
-pub mod lease;
+pub mod leader_election;
 pub mod member;
+pub mod metrics;
 pub mod process;
 pub mod queue;
 pub mod reconcile;
-pub mod seams;
 pub mod serve;
 pub mod settings;
-pub mod tasks;
 pub mod telemetry;
 pub mod wire;

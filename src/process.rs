@@ -19,18 +19,21 @@ use vidra_core::unseen;
 
 use crate::{
     app::{self, Deps, RunError},
-    hub::schema,
-    keeper::{Keeper, KeeperError, Pulse},
-    knobs::Knobs,
-    lease::Claim,
-    member::{
-        connect::{TlsConnect, USER_AGENT},
+    base::{
+        env::{Clock, Rng, SecretError, SystemClock, SystemRng},
         error::CallError,
+        supervise::{Stop, vital},
     },
-    seams::{Clock, Rng, SecretError, SystemClock, SystemRng},
-    serve::{self, Readiness, metrics::Metrics},
+    hub::schema,
+    knobs::Knobs,
+    leader_election::{
+        keeper::{Keeper, KeeperError, Pulse},
+        lease::Claim,
+    },
+    member::connect::{TlsConnect, USER_AGENT},
+    metrics::Metrics,
+    serve::{self, Readiness},
     settings::{Flags, Settings},
-    tasks::{Stop, vital},
 };
 
 /// A response of the hub's API must have begun within this time.

@@ -8,9 +8,11 @@ use serde_json::json;
 use testkit::world::Access;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use vidra_hub::{
-    keeper::{Keeper, Pulse},
-    lease::{Claim, NAME},
-    seams::SystemClock,
+    base::env::SystemClock,
+    leader_election::{
+        keeper::{Keeper, Pulse},
+        lease::{Claim, NAME},
+    },
     telemetry,
 };
 

@@ -4,7 +4,7 @@
 use std::{hint::black_box, process::Command};
 
 use vidra_hub::{
-    tasks::{self, Stop},
+    base::supervise::{self, Stop},
     telemetry,
 };
 
@@ -42,7 +42,7 @@ fn panics(json: bool) {
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     let planted = black_box(PLANTED.to_owned());
     let vital = |task: Box<dyn Fn()>| {
-        runtime.block_on(tasks::vital("test", &Stop::default(), async move { task() }));
+        runtime.block_on(supervise::vital("test", &Stop::default(), async move { task() }));
     };
     let text = planted.clone();
     vital(Box::new(move || panic!("cannot read {text}")));

@@ -26,10 +26,11 @@ use vidra_core::kubeconfig::Allow;
 use super::{DemoError, DemoFlags, teller::Teller};
 use crate::{
     app::{self, Deps},
+    base::env::{Clock, Rng, SystemClock, SystemRng},
     knobs::Knobs,
     member::connect::TlsConnect,
-    seams::{Clock, Rng, SystemClock, SystemRng},
-    serve::{self, Readiness, metrics::Metrics},
+    metrics::Metrics,
+    serve::{self, Readiness},
     settings::Settings,
 };
 

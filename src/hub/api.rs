@@ -29,13 +29,11 @@ use super::{
     inventory::{ChunkWrite, chunk},
 };
 use crate::{
-    lease::Tenure,
-    member::{
-        error::{CallError, Class},
-        token::Withdrawn,
-    },
+    base::error::{CallError, Class},
+    leader_election::lease::Tenure,
+    member::token::Withdrawn,
+    metrics::ClusterCounters,
     queue::{ResourceKey, TargetKey},
-    serve::metrics::ClusterCounters,
 };
 
 const WITHIN: Duration = Duration::from_secs(15);
@@ -468,11 +466,11 @@ mod tests {
 
     use super::*;
     use crate::{
+        base::env::{Clock, SeededRng},
         knobs::Knobs,
-        lease::Claim,
+        leader_election::lease::Claim,
+        metrics::Metrics,
         queue::{Limits, Queue},
-        seams::{Clock, SeededRng},
-        serve::metrics::Metrics,
     };
 
     /// What a server that never answers was asked.

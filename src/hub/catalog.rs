@@ -31,7 +31,7 @@ use super::{
     watch::Registration,
 };
 use crate::{
-    interned::Interned,
+    base::interner::Interned,
     queue::{Key, Priority, Queue, ResourceKey, TargetKey},
 };
 

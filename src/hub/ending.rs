@@ -6,7 +6,7 @@ use kube::{Api, ResourceExt};
 use vidra_api::labels::{APPROVE_ORPHANING, APPROVE_REMOVAL};
 
 use super::api::HubApi;
-use crate::member::error::{CallError, Class};
+use crate::base::error::{CallError, Class};
 
 /// The plurals of the hub's own kinds.
 pub(super) const KINDS: [&str; 4] = ["vidraresources", "vidratargets", "vidrainventories", "memberclusters"];

@@ -30,7 +30,7 @@ use self::{
     burst::{Bursts, Group},
     waiting::Waiting,
 };
-use crate::seams::{Clock, Rng};
+use crate::base::env::{Clock, Rng};
 
 const AGAIN_AFTER: Duration = Duration::from_secs(600);
 const REMEMBERED: usize = 4096;

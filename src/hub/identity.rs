@@ -13,7 +13,7 @@ use vidra_core::render::HashKey;
 
 use super::state::{self, Inherit, StateError};
 use crate::{
-    seams::{Rng, SecretError},
+    base::env::{Rng, SecretError},
     settings::Settings,
 };
 

@@ -12,7 +12,7 @@ use vidra_core::{
 };
 
 use super::{catalog::version, state};
-use crate::{interned::Interned, queue::TargetKey};
+use crate::{base::interner::Interned, queue::TargetKey};
 
 /// One entry: the object, and what is held of it.
 pub type Entry = (ObjectKey, Held);

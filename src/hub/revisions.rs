@@ -28,7 +28,9 @@ use super::{
     sources::{Source, SourceError},
 };
 use crate::{
-    desired::Desired, interned::Interned, member::error::CallError, queue::ResourceKey,
+    base::{error::CallError, interner::Interned},
+    desired::Desired,
+    queue::ResourceKey,
     settings::live::Bounds,
 };
 

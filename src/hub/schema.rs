@@ -15,7 +15,7 @@ use vidra_core::{
 };
 
 use super::ending::KINDS;
-use crate::member::error::{CallError, Class};
+use crate::base::error::{CallError, Class};
 
 /// Longest value of the annotation that is told.
 const SHOWN: usize = 20;

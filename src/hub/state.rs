@@ -18,7 +18,7 @@ use vidra_api::{
 };
 
 use super::api::REGISTRATION_ANNOTATION;
-use crate::member::error::CallError;
+use crate::base::error::CallError;
 
 /// Objects in a page.
 const PAGE: u32 = 500;

@@ -22,11 +22,13 @@ use vidra_core::{
 
 use super::catalog::{Catalog, Listed, Via};
 use crate::{
-    member::error::CallError,
+    base::{
+        env::Rng,
+        error::CallError,
+        supervise::{Halt, Stop},
+    },
     queue::{ResourceKey, TargetKey},
-    seams::Rng,
     settings::tuning::Tuning,
-    tasks::{Halt, Stop},
     wire::{
         self, Glance, TOO_LARGE, Wire,
         follow::{News, Object},

@@ -86,7 +86,7 @@ mod tests {
     };
 
     use super::*;
-    use crate::interned::Interned;
+    use crate::base::interner::Interned;
 
     #[test]
     fn an_object_of_a_kind_that_is_not_known_now_is_declared_all_the_same() {

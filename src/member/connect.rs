@@ -22,7 +22,7 @@ use super::{
     reading::{Metered, Room},
 };
 use crate::{
-    seams::{Connect, ConnectError, Link},
+    base::env::{Connect, ConnectError, Link},
     wire::{MOST, MOST_OF_ERROR},
 };
 
@@ -246,7 +246,7 @@ mod tests {
     use tokio_util::task::TaskTracker;
 
     use super::*;
-    use crate::member::error::CallError;
+    use crate::base::error::CallError;
 
     /// A connection in memory on which HTTP/2 is spoken.
     struct Direct(TokioIo<DuplexStream>);

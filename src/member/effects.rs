@@ -31,14 +31,16 @@ use vidra_core::{
 };
 
 use super::{
-    error::{CallError, Class},
     live::Live,
     owner::{Owner, Standing, standing},
     records::{Flight, Source},
     session::Session,
     token::Token,
 };
-use crate::desired::Desired;
+use crate::{
+    base::error::{CallError, Class},
+    desired::Desired,
+};
 
 use self::{
     look::{LOOKS, Would, changed_meanwhile},

@@ -41,18 +41,20 @@ use vidra_core::{
 pub use self::places::{Need, Place};
 use self::{faults::WatchFault, reader::Reader, rests::Rest, run::Run};
 use super::{
-    budget::Turns,
     doubt::Doubt,
-    error::{CallError, Class},
     records::Records,
     session::{SessionDeps, Warn},
 };
 use crate::{
+    base::{
+        env::Rng,
+        error::{CallError, Class},
+        limiter::Turns,
+        supervise::supervised,
+    },
+    metrics::ClusterCounters,
     queue::{Key, Priority, Queue, TargetKey},
-    seams::Rng,
-    serve::metrics::ClusterCounters,
     settings::tuning::Tuning,
-    tasks::supervised,
     wire::{flow::Flow, pace::Pace},
 };
 

@@ -15,8 +15,11 @@ use serde::{
 };
 use vidra_core::drift::{About, Does};
 
-use super::{error::CallError, live::Live, session::Session, token::Token};
-use crate::wire::{Wire, is_name, pages::Pages};
+use super::{live::Live, session::Session, token::Token};
+use crate::{
+    base::error::CallError,
+    wire::{Wire, is_name, pages::Pages},
+};
 
 /// Owners, and managers, of one object that are read.
 const ENTRIES_MOST: usize = 1_000;

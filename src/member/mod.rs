@@ -1,17 +1,14 @@
 //! Everything towards one member cluster: connection, session, informers, records, effects.
 
 mod absent;
-pub mod budget;
 pub mod claims;
 pub mod connect;
 pub mod doubt;
 pub mod effects;
-pub mod error;
 pub mod informers;
 pub mod kinds;
 pub mod landing;
 mod lanes;
-pub mod late;
 pub mod listed;
 pub mod live;
 mod names;

@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 use tokio::{sync::Mutex as Turn, time::Instant};
 use vidra_core::mutants::{self, Mutant};
 
-use super::error::{CallError, Class};
+use crate::base::error::{CallError, Class};
 
 /// Nobody waits longer for the answer to a call that was sent before.
 const KEPT: Duration = Duration::from_secs(60);

@@ -47,7 +47,7 @@ use news::is_old_news;
 pub use trace::Secrecy;
 
 use super::live::Live;
-use crate::{desired::Desired, interned::Interned, queue::TargetKey};
+use crate::{base::interner::Interned, desired::Desired, queue::TargetKey};
 
 /// Where an object that is folded comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

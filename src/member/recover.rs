@@ -9,12 +9,14 @@ use vidra_core::{
 };
 
 use super::{
-    error::{CallError, Class},
     owner::Owner,
     session::{Readiness, Session},
     token::Token,
 };
-use crate::hub::inventory::Inventory;
+use crate::{
+    base::error::{CallError, Class},
+    hub::inventory::Inventory,
+};
 
 /// Complete, or an error: a kind that cannot be listed may hide objects.
 pub async fn find_own(session: &Session, owner: &Owner, token: &Token<'_>) -> Result<Inventory, CallError> {

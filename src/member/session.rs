@@ -27,27 +27,29 @@ use vidra_core::{
 
 use super::{
     absent::Absent,
-    budget::{Budget, Permit, Shared},
     claims::Claims,
     doubt::Doubt,
-    error::{CallError, Class},
     informers::Informers,
     kinds::Kinds,
     landing::{Landing, Landings},
-    late::LateWrites,
     live::Live as LiveObject,
     namespaces::Namespaces,
     records::{Later, Records, Secrecy},
     token::{Token, Withdrawn},
 };
 use crate::{
-    interned::Interned,
+    base::{
+        env::{Clock, Link, Rng},
+        error::{CallError, Class},
+        interner::Interned,
+        limiter::{Budget, Permit, Shared},
+        supervise::{Pauses, supervised},
+    },
     knobs::Knobs,
+    leader_election::late_writes::LateWrites,
+    metrics::{ClusterCounters, Metrics},
     queue::{Key, Priority, Queue, TargetKey},
-    seams::{Clock, Link, Rng},
-    serve::metrics::{ClusterCounters, Metrics},
     settings::{live::Live, tuning::Tuning},
-    tasks::{Pauses, supervised},
     wire::pace::{self, Pace},
 };
 

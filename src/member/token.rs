@@ -6,10 +6,8 @@ use std::fmt;
 
 use vidra_core::mutants::{self, Mutant};
 
-use super::{
-    error::{CallError, Class},
-    session::Session,
-};
+use super::session::Session;
+use crate::base::error::{CallError, Class};
 
 /// Why a leave counts no more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

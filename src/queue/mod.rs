@@ -29,7 +29,7 @@ use tokio_util::{
 };
 use vidra_core::mutants::{self, Mutant};
 
-use crate::{seams::Rng, serve::metrics::QueueMetrics};
+use crate::{base::env::Rng, metrics::QueueMetrics};
 
 /// How many keys may be worked on at once.
 #[derive(Clone, Copy, Debug)]

@@ -6,7 +6,7 @@ use std::{
 };
 
 use super::*;
-use crate::seams::SeededRng;
+use crate::base::env::SeededRng;
 
 fn queue(per_member: usize) -> (Arc<Queue>, Timer) {
     let limits = Limits { per_member, ..Limits::default() };

@@ -27,6 +27,7 @@ use super::{
     unread::{self, HUB_TOO_OLD},
 };
 use crate::{
+    base::error::{CallError, Class},
     hub::{
         api::MemberIntent,
         catalog::Lack,
@@ -34,10 +35,7 @@ use crate::{
         state::{marks, says_whose},
         watch::{KUBECONFIG_KEYS, Registration},
     },
-    member::{
-        error::{CallError, Class},
-        session::{Session, State},
-    },
+    member::session::{Session, State},
     queue::{Key, Priority, Verdict},
 };
 

@@ -13,7 +13,7 @@ use vidra_core::{
 
 use super::{Hub, Memo, refused::is_refusal};
 use crate::{
-    member::error::{CallError, Class},
+    base::error::{CallError, Class},
     queue::{Key, ResourceKey},
 };
 

@@ -29,6 +29,11 @@ use vidra_core::{
 };
 
 use crate::{
+    base::{
+        env::{Clock, Connect, Rng},
+        error::CallError,
+        limiter::Shared,
+    },
     hub::{
         api::HubApi,
         catalog::Catalog,
@@ -37,16 +42,13 @@ use crate::{
         revisions::Revisions,
     },
     knobs::Knobs,
-    lease::Tenure,
+    leader_election::lease::Tenure,
     member::{
-        budget::Shared,
-        error::CallError,
         landing::Landings,
         session::{Session, SessionDeps},
     },
+    metrics::Metrics,
     queue::{Key, Priority, Queue, ResourceKey, TargetKey, Verdict},
-    seams::{Clock, Connect, Rng},
-    serve::metrics::Metrics,
     settings::{Settings, tuning::Tuning},
 };
 

@@ -44,10 +44,10 @@ pub(super) fn is_selected(catalog: &Catalog, key: &TargetKey) -> bool {
 mod tests {
     use super::*;
     use crate::{
+        base::env::SeededRng,
         hub::catalog::Listed,
+        metrics::Metrics,
         queue::{Limits, Queue},
-        seams::SeededRng,
-        serve::metrics::Metrics,
     };
 
     #[test]

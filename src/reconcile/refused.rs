@@ -2,7 +2,7 @@
 
 use super::Hub;
 use crate::{
-    member::error::{CallError, Class},
+    base::error::{CallError, Class},
     queue::Key,
 };
 

@@ -49,6 +49,7 @@ use super::{
     revoke,
 };
 use crate::{
+    base::error::{CallError, Class},
     hub::{
         catalog::Lack,
         ending::Ending,
@@ -56,7 +57,6 @@ use crate::{
         revisions::{Parsed, RevisionError},
         state::{marks, says_whose},
     },
-    member::error::{CallError, Class},
     queue::{Key, Priority, ResourceKey, TargetKey, Verdict},
 };
 

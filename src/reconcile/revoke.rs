@@ -25,8 +25,8 @@ use super::{
     unread::{self, HUB_TOO_OLD},
 };
 use crate::{
+    base::error::CallError,
     hub::{catalog::Lack, events::Severity},
-    member::error::CallError,
     queue::{Key, TargetKey},
 };
 

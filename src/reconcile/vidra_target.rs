@@ -52,6 +52,7 @@ use super::{
     unread::{self, HUB_TOO_OLD},
 };
 use crate::{
+    base::error::{CallError, Class},
     desired::Desired,
     hub::{
         catalog::Lack,
@@ -62,7 +63,6 @@ use crate::{
     member::{
         claims::Claim,
         effects::Actor,
-        error::{CallError, Class},
         kinds::Kinds,
         owner::Owner,
         recover,

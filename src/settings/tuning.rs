@@ -13,8 +13,8 @@ use super::{
     live::{self, Live, Reading, Texts},
 };
 use crate::{
+    base::error::Class,
     hub::events::Severity,
-    member::error::Class,
     queue::{Key, Priority},
     reconcile::Hub,
     wire::{

@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use vidra_core::mutants::{self, Mutant};
 
 use super::oversized;
-use crate::member::error::{CallError, Class};
+use crate::base::error::{CallError, Class};
 
 /// What an event counts besides its bytes: reading and recording a small one takes as long as so much more text.
 const EVENT: usize = 2 << 10;

@@ -11,10 +11,10 @@ use super::{
     Glance, Line, Lines, Wire,
     pages::{PAGE_WITHIN, Pages},
 };
-use crate::{
-    member::error::{CallError, Class},
-    seams::Rng,
-    tasks::Pauses,
+use crate::base::{
+    env::Rng,
+    error::{CallError, Class},
+    supervise::Pauses,
 };
 
 /// A watch ends after this long and another begins, before load balancers drop it as idle (240 s).
@@ -262,7 +262,7 @@ mod tests {
     use tower::{BoxError, service_fn};
 
     use super::*;
-    use crate::seams::{AnswerBody, SeededRng};
+    use crate::base::env::{AnswerBody, SeededRng};
 
     /// What becomes of a call.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]

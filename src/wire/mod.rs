@@ -31,7 +31,7 @@ use self::{
     flow::{Flow, Part},
     pace::{LONGEST, Pace},
 };
-use crate::member::error::{CallError, Class};
+use crate::base::error::{CallError, Class};
 
 /// No page, no event and no answer may be larger. An API server's own objects end at a few MiB: etcd takes 1.5 MiB.
 pub const MOST: usize = 16 << 20;

@@ -15,7 +15,7 @@ use parking_lot::Mutex;
 use tokio::time::{Instant, sleep_until};
 use vidra_core::mutants::{self, Mutant};
 
-use crate::{member::error::CallError, seams::AnswerBody};
+use crate::base::{env::AnswerBody, error::CallError};
 
 /// Nothing waits longer, whatever a server asks.
 pub const LONGEST: Duration = Duration::from_secs(60);
@@ -142,7 +142,7 @@ mod tests {
 
     use super::*;
     use crate::{
-        member::error::Class,
+        base::error::Class,
         wire::{Wire, follow::WATCH_OPENS, pages::PAGE_WITHIN},
     };
 

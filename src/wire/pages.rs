@@ -16,9 +16,9 @@ use tokio::time::timeout;
 use vidra_core::mutants::{self, Mutant};
 
 use super::{MOST, Page, Wire};
-use crate::member::{
-    budget::{Turn, Turns},
+use crate::base::{
     error::{CallError, Class},
+    limiter::{Turn, Turns},
 };
 
 /// A page of a list must be there within this time.
@@ -211,7 +211,7 @@ mod tests {
     use tokio::time::Instant;
 
     use super::*;
-    use crate::{member::budget::Shared, wire::ITEMS_MOST};
+    use crate::{base::limiter::Shared, wire::ITEMS_MOST};
 
     /// A server whose every page has so many objects and leads on: to itself, or to a new one.
     fn endless(same: bool, objects: usize, asked: Arc<AtomicUsize>) -> Wire {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::json;
 use testkit::world::At;
-use vidra_hub::{lease::Claim, seams::SystemClock};
+use vidra_hub::{base::env::SystemClock, leader_election::lease::Claim};
 
 use crate::{config_map, says, scenario};
 

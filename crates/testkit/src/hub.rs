@@ -9,10 +9,10 @@ use tokio_util::sync::CancellationToken;
 use vidra_core::kubeconfig::Allow;
 use vidra_hub::{
     app::{self, Deps, RunError},
+    base::env::{SystemClock, SystemRng},
     knobs::Knobs,
     member::connect::TlsConnect,
-    seams::{SystemClock, SystemRng},
-    serve::metrics::Metrics,
+    metrics::Metrics,
     settings::Settings,
 };
 

@@ -19,7 +19,7 @@ use vidra_api::{
 };
 
 use super::HubApi;
-use crate::{hub::catalog::Via, member::error::CallError, queue::ResourceKey};
+use crate::{base::error::CallError, hub::catalog::Via, queue::ResourceKey};
 
 const METADATA: HeaderValue =
     HeaderValue::from_static("application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1");

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use vidra_api::{MemberClusterSpec, VidraInventorySpec, VidraTargetSpec};
 
 use super::*;
-use crate::{queue::Limits, seams::SeededRng, serve::metrics::QueueMetrics};
+use crate::{base::env::SeededRng, metrics::QueueMetrics, queue::Limits};
 
 fn catalog() -> Catalog {
     let (queue, _timer) = Queue::new(Limits::default(), Arc::new(SeededRng::new(1)), QueueMetrics::default());

@@ -20,7 +20,7 @@ use vidra_core::manifest::{
 };
 
 use super::api::HubApi;
-use crate::member::error::{CallError, Class};
+use crate::base::error::{CallError, Class};
 use index::Version;
 
 /// How many names of keys a message lists.

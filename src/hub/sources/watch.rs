@@ -16,8 +16,7 @@ use super::{
     index::{Scope, SourceIndex, SourceKey, Version},
 };
 use crate::{
-    seams::Rng,
-    tasks::supervised,
+    base::{env::Rng, supervise::supervised},
     wire::{
         self, Wire,
         follow::{News, Object},

@@ -4,10 +4,10 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::{
+    base::env::SeededRng,
     hub::catalog::Lack,
+    metrics::Metrics,
     queue::{Limits, Queue, TargetKey},
-    seams::SeededRng,
-    serve::metrics::Metrics,
 };
 
 fn catalog() -> Catalog {

@@ -20,9 +20,9 @@ use super::{
     Actor, Outcome, Step,
     contest::{MANAGER_MAX, MANAGERS, some},
 };
-use crate::member::{
-    error::{CallError, Class},
-    live::Live,
+use crate::{
+    base::error::{CallError, Class},
+    member::live::Live,
 };
 
 /// What client-side `kubectl apply` keeps; it would be of yesterday from now on.

@@ -15,9 +15,9 @@ use vidra_core::{
 
 use super::{Actor, Outcome, Step};
 use crate::{
+    base::error::{CallError, Class},
     desired::Desired,
     member::{
-        error::{CallError, Class},
         live::Live,
         owner::{Standing, other_owners_of, others_holding, standing},
         records::Other,

@@ -12,12 +12,9 @@ use vidra_core::{
 };
 
 use super::{Actor, reading};
-use crate::member::{
-    error::{CallError, Class},
-    kinds::Kinds,
-    listed::Listed,
-    live::Live,
-    session::Readiness,
+use crate::{
+    base::error::{CallError, Class},
+    member::{kinds::Kinds, listed::Listed, live::Live, session::Readiness},
 };
 
 /// Namespaces that a cluster cannot do without.

@@ -6,10 +6,12 @@ use vidra_api::labels::HUB_LABEL;
 use vidra_core::{fields, plan::Drift, render::Declared};
 
 use super::{Actor, Outcome, Patch, PatchParams, Step};
-use crate::member::{
-    error::{CallError, Class},
-    owner::other_owners_of,
-    records::{Flight, Source},
+use crate::{
+    base::error::{CallError, Class},
+    member::{
+        owner::other_owners_of,
+        records::{Flight, Source},
+    },
 };
 
 /// An object is read and compared so often while another owner changes it in between.

@@ -11,7 +11,7 @@ use vidra_core::{
 };
 
 use super::{Actor, Outcome, Step};
-use crate::member::error::{CallError, Class};
+use crate::base::error::{CallError, Class};
 
 impl Actor<'_> {
     /// Makes it, unless something bears its name: then that is joined, or left, or refused.

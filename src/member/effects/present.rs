@@ -4,10 +4,12 @@ use vidra_api::labels::HUB_LABEL;
 use vidra_core::render::Declared;
 
 use super::{Actor, Outcome, Step, make::is_taken};
-use crate::member::{
-    error::{CallError, Class},
-    owner::{Standing, standing},
-    records::Source,
+use crate::{
+    base::error::{CallError, Class},
+    member::{
+        owner::{Standing, standing},
+        records::Source,
+    },
 };
 
 impl Actor<'_> {

@@ -20,10 +20,12 @@ use vidra_core::{
 };
 
 use super::{Actor, Outcome, Step, remove::Deletion};
-use crate::member::{
-    error::{CallError, Class, Named},
-    live::Live,
-    owner::{Standing, standing},
+use crate::{
+    base::error::{CallError, Class, Named},
+    member::{
+        live::Live,
+        owner::{Standing, standing},
+    },
 };
 
 impl Actor<'_> {

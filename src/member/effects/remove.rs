@@ -15,11 +15,13 @@ use vidra_core::{
 };
 
 use super::{Actor, LABEL_MAX, Outcome, Step, empty::Contents};
-use crate::member::{
-    error::{CallError, Class},
-    live::Live,
-    owner::{Standing, other_owners_of, standing},
-    records::Source,
+use crate::{
+    base::error::{CallError, Class},
+    member::{
+        live::Live,
+        owner::{Standing, other_owners_of, standing},
+        records::Source,
+    },
 };
 
 /// How an object goes out of a target.

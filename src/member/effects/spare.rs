@@ -11,9 +11,9 @@ use vidra_core::{
 };
 
 use super::{Actor, Outcome, Step};
-use crate::member::{
-    error::{CallError, Class},
-    live::Live,
+use crate::{
+    base::error::{CallError, Class},
+    member::live::Live,
 };
 
 /// So many times in one pass an object may change between its read and its apply.

@@ -23,11 +23,8 @@ use super::{
     run::{Course, Run},
 };
 use crate::{
-    member::{
-        error::{CallError, Class},
-        records::Source,
-        token::Withdrawn,
-    },
+    base::error::{CallError, Class},
+    member::{records::Source, token::Withdrawn},
     queue::TargetKey,
     wire::pages::Pages,
 };

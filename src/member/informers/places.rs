@@ -10,7 +10,7 @@ use kube::core::ApiResource;
 use vidra_core::object::{Gvk, Scope};
 
 use super::{Informers, Registry};
-use crate::member::error::{CallError, Class};
+use crate::base::error::{CallError, Class};
 
 /// What one informer sees: the objects of a kind, in one namespace or in all.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]

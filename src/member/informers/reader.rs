@@ -14,7 +14,8 @@ use vidra_core::{
 };
 
 use crate::{
-    member::{error::CallError, live::Live},
+    base::error::CallError,
+    member::live::Live,
     settings::tuning::Tuning,
     wire::{self, Glance, LONGEST_NAME, TOO_LARGE, Wire, flow::Flow, is_name, pace::Pace},
 };

@@ -8,7 +8,7 @@ use vidra_core::mutants::{self, Mutant};
 
 use super::{Informers, Place, Registry, faults::WatchFault};
 use crate::{
-    member::error::{CallError, Class},
+    base::error::{CallError, Class},
     queue::jittered,
 };
 

@@ -27,11 +27,11 @@ use super::{
     verify::{Found, Verification, verify},
 };
 use crate::{
-    member::{
+    base::{
         error::{CallError, Class},
-        records::Source,
+        supervise::Pauses,
     },
-    tasks::Pauses,
+    member::records::Source,
     wire::{
         Lines,
         follow::{WATCH_LEAST, WATCH_MOST, WATCH_OPENS, WATCH_SECONDS},

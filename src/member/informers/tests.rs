@@ -18,11 +18,14 @@ use vidra_core::{kubeconfig::Allow, render::HashKey};
 
 use super::*;
 use crate::{
+    base::{
+        env::{SeededRng, SystemClock},
+        limiter::Shared,
+    },
     knobs::Knobs,
-    member::{budget::Shared, records::Secrecy},
+    member::records::Secrecy,
+    metrics::Metrics,
     queue::Limits,
-    seams::{SeededRng, SystemClock},
-    serve::metrics::Metrics,
     settings::Settings,
 };
 

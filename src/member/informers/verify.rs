@@ -10,7 +10,7 @@ use tokio::time::Instant;
 use vidra_core::object::ObjectKey;
 
 use super::{reader::Item, run::Run};
-use crate::{member::error::CallError, wire::pages::Pages};
+use crate::{base::error::CallError, wire::pages::Pages};
 
 /// How long a watch may be behind a list.
 const BEHIND: Duration = Duration::from_secs(15);

@@ -9,7 +9,7 @@ use tokio::time::Instant;
 use vidra_api::{MemberClusterStatus, MemberTargets, MemberWatches};
 
 use crate::{
-    member::error::CallError,
+    base::error::CallError,
     queue::{COUNTS_SETTLE, Key},
     reconcile::Hub,
 };

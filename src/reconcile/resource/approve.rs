@@ -7,7 +7,7 @@ use vidra_api::{VidraTargetSpec, labels::APPROVE_REMOVAL, target::Desired as Wis
 use vidra_core::guard::{self, Approvals};
 
 use super::{Pass, Targets};
-use crate::{hub::events::Severity, member::error::CallError, queue::Key};
+use crate::{base::error::CallError, hub::events::Severity, queue::Key};
 
 impl Pass<'_> {
     fn annotation(&self) -> Option<&str> {

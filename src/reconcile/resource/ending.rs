@@ -5,8 +5,8 @@ use vidra_core::status::Problem;
 
 use super::Pass;
 use crate::{
+    base::error::CallError,
     hub::{ending::Ending, events::Severity},
-    member::error::CallError,
 };
 
 impl Pass<'_> {

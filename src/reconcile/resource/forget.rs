@@ -20,8 +20,9 @@ use vidra_core::{
 
 use super::{Pass, Written};
 use crate::{
+    base::error::CallError,
     hub::{events::Severity, inventory},
-    member::{error::CallError, session::State},
+    member::session::State,
     queue::{Key, TargetKey},
     reconcile::{
         Hub, RETRY_MOST,

@@ -11,8 +11,8 @@ use vidra_core::{
 
 use super::{Pass, Written};
 use crate::{
+    base::error::CallError,
     hub::{catalog::Lack, ending::Ending},
-    member::error::CallError,
     queue::{TargetKey, Verdict},
     reconcile::{RETRY_MOST, affirm, revoke, vidra_target::may_have_delivered},
 };

@@ -10,8 +10,8 @@ use vidra_core::{
 
 use super::forget::given_up_without;
 use crate::{
+    base::error::CallError,
     hub::{events::Severity, inventory},
-    member::error::CallError,
     queue::{Key, ResourceKey, TargetKey, Verdict},
     reconcile::{Hub, RETRY_MOST, affirm::is_let_go, after_hub_error, refused::WRITE_REFUSED},
 };

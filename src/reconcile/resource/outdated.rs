@@ -11,7 +11,7 @@ use vidra_api::names::revision_in_secret_name;
 use vidra_core::mutants::{self, Mutant};
 
 use super::Pass;
-use crate::{member::error::CallError, queue::Key};
+use crate::{base::error::CallError, queue::Key};
 
 /// So many of them are kept for that while, the newest.
 const MOST: usize = 5;

@@ -15,8 +15,8 @@ use vidra_core::{
 
 use super::Pass;
 use crate::{
+    base::error::CallError,
     hub::{events::Severity, revisions::Parsed},
-    member::error::CallError,
     queue::{Key, Verdict},
     reconcile::{RETRY_MOST, lean, refused::WRITE_REFUSED},
 };

@@ -7,11 +7,11 @@ use vidra_core::mutants::{self, Mutant};
 
 use super::Pass;
 use crate::{
+    base::error::{CallError, Class},
     hub::{
         revisions::{Content, Parsed, RevisionError},
         sources::{self, index::Reading},
     },
-    member::error::{CallError, Class},
     queue::Key,
     reconcile::{KeptRevision, RETRY_MOST},
 };

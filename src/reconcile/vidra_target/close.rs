@@ -21,8 +21,9 @@ use super::{
     waiting::{awaited, complaint},
 };
 use crate::{
+    base::error::CallError,
     hub::inventory::Inventory,
-    member::{effects::Actor, error::CallError, session::Session},
+    member::{effects::Actor, session::Session},
     queue::Verdict,
     reconcile::RETRY_MOST,
 };

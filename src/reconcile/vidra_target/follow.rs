@@ -14,9 +14,9 @@ use vidra_core::{
 
 use super::{Pass, perform::Report};
 use crate::{
+    base::error::{CallError, Class},
     desired::Desired,
     member::{
-        error::{CallError, Class},
         informers::{Need, Place, State},
         kinds::Kinds,
         session::Session,

@@ -24,14 +24,12 @@ use super::{
     waiting::wait_for_end,
 };
 use crate::{
+    base::error::{CallError, Class},
     hub::{
         events::{self, Severity},
         inventory::{self, Inventory},
     },
-    member::{
-        effects::{Actor, Outcome},
-        error::{CallError, Class},
-    },
+    member::effects::{Actor, Outcome},
     queue::Verdict,
     reconcile::{RETRY_MOST, RETRY_RARELY, cluster::meant},
 };

@@ -6,9 +6,9 @@ use vidra_core::status::Delivery;
 
 use super::{Pass, perform::Report};
 use crate::{
+    base::error::CallError,
     desired::Desired,
     hub::events::Severity,
-    member::error::CallError,
     queue::{Key, Priority, TargetKey, Verdict},
     reconcile::{BETWEEN_STATUSES, Hub, after_hub_error, refused::WRITE_REFUSED},
 };

@@ -14,15 +14,9 @@ use super::{
     perform::{Done, Report},
 };
 use crate::{
+    base::error::{CallError, Class},
     hub::inventory::{self, ChunkWrite, Inventory},
-    member::{
-        effects::Actor,
-        error::{CallError, Class},
-        owner::Owner,
-        recover,
-        session::Session,
-        token::Token,
-    },
+    member::{effects::Actor, owner::Owner, recover, session::Session, token::Token},
     queue::{TargetKey, Verdict},
     reconcile::{Hub, RETRY_MOST},
 };

@@ -13,12 +13,13 @@ use vidra_core::{
 
 use super::{Pass, outcome::Settled, perform::Report};
 use crate::{
+    base::error::CallError,
     desired::Desired,
     hub::{
         events::{self, One, Saying, Severity},
         inventory::{self, Inventory},
     },
-    member::{error::CallError, records::Seen, session::Session},
+    member::{records::Seen, session::Session},
     queue::{Key, Verdict},
     reconcile::lean,
 };

@@ -20,12 +20,14 @@ use tower::ServiceExt;
 use vidra_core::kubeconfig::MemberConfig;
 use vidra_hub::{
     app::{Deps, RunError},
+    base::{
+        env::{Clock, Connect, ConnectError, Link, SeededRng},
+        supervise::Halt,
+    },
     knobs::Knobs,
-    lease::{Claim, NAME},
+    leader_election::lease::{Claim, NAME},
+    metrics::Metrics,
     process::under_claim,
-    seams::{Clock, Connect, ConnectError, Link, SeededRng},
-    serve::metrics::Metrics,
-    tasks::Halt,
 };
 
 use super::scenario;

@@ -22,14 +22,18 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use vidra_hub::{
     app::{Deps, RunError},
-    keeper::Keeper,
+    base::{
+        env::{SystemClock, SystemRng},
+        supervise::Halt,
+    },
     knobs::Knobs,
-    lease::{self, Claim},
+    leader_election::{
+        keeper::Keeper,
+        lease::{self, Claim},
+    },
     member::connect::TlsConnect,
+    metrics::Metrics,
     process::{self, ProcessError},
-    seams::{SystemClock, SystemRng},
-    serve::metrics::Metrics,
-    tasks::Halt,
 };
 
 use super::scenario;

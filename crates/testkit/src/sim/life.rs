@@ -11,9 +11,9 @@ use tokio_util::sync::CancellationToken;
 use vidra_core::kubeconfig::Allow;
 use vidra_hub::{
     app::{self, Deps},
-    lease::Claim,
+    leader_election::lease::Claim,
+    metrics::Metrics,
     process::under_claim,
-    serve::metrics::Metrics,
     settings::Settings,
 };
 

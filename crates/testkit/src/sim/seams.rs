@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use jiff::Timestamp;
 use tower::ServiceExt;
 use vidra_core::kubeconfig::{ClientAuth, MemberConfig};
-use vidra_hub::seams::{Clock, Connect, ConnectError, Link, Rng, SecretError, SeededRng};
+use vidra_hub::base::env::{Clock, Connect, ConnectError, Link, Rng, SecretError, SeededRng};
 
 use memkube::Address;
 

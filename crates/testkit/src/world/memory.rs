@@ -24,9 +24,9 @@ use tower::{BoxError, ServiceExt, service_fn};
 use vidra_core::kubeconfig::{ClientAuth, MemberConfig};
 use vidra_hub::{
     app::Deps,
+    base::env::{AnswerBody, Connect, ConnectError, Link, SeededRng},
     knobs::Knobs,
-    seams::{AnswerBody, Connect, ConnectError, Link, SeededRng},
-    serve::metrics::Metrics,
+    metrics::Metrics,
     settings::Settings,
 };
 

@@ -4,9 +4,9 @@ use serde_json::json;
 
 use super::*;
 use crate::{
+    base::env::SeededRng,
+    metrics::QueueMetrics,
     queue::{Limits, Verdict},
-    seams::SeededRng,
-    serve::metrics::QueueMetrics,
 };
 
 fn index() -> (Arc<Queue>, SourceIndex) {

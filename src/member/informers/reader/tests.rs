@@ -15,7 +15,7 @@ use super::{
     *,
 };
 use crate::{
-    member::error::Class,
+    base::error::Class,
     wire::{MOST, Page},
 };
 

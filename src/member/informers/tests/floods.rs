@@ -239,6 +239,6 @@ async fn a_list_that_a_reconcile_waits_for_ends_with_its_session_and_after_the_t
         tokio::time::sleep(Duration::from_secs(1)).await;
         stop.cancel();
     });
-    assert!(failed.values().all(|error| error.class == crate::member::error::Class::Withdrawn), "{failed:?}");
+    assert!(failed.values().all(|error| error.class == crate::base::error::Class::Withdrawn), "{failed:?}");
     assert_eq!(began.elapsed().as_secs(), 121);
 }

@@ -11,8 +11,7 @@ use std::{
 
 use vidra_core::takeover::LANDS_WITHIN;
 
-use super::error::CallError;
-use crate::seams::Clock;
+use crate::base::{env::Clock, error::CallError};
 
 /// See the module. Moments are in milliseconds of the machine's uptime; 0: there is nothing to wait for.
 pub struct LateWrites {
@@ -81,7 +80,7 @@ mod tests {
     use futures::FutureExt;
 
     use super::*;
-    use crate::{member::error::Class, seams::Uptime};
+    use crate::base::{env::Uptime, error::Class};
 
     fn late() -> (Arc<Uptime>, LateWrites) {
         let clock = Arc::new(Uptime(AtomicU64::new(500_000)));

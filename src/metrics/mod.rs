@@ -23,9 +23,9 @@ use tokio::time::Instant;
 pub use self::clusters::{ClusterCounters, ClusterMetrics};
 
 use crate::{
+    base::supervise::Fallen,
     queue::{Key, Verdict},
     reconcile::{Hub, entries::Entries},
-    tasks::Fallen,
 };
 
 /// The content type of [`Metrics::render`].

@@ -27,12 +27,10 @@ use vidra_core::{
     takeover::{Former, lands_in},
 };
 
-use crate::{
-    member::{
-        error::{CallError, Class},
-        late::LateWrites,
-    },
-    seams::Clock,
+use super::late_writes::LateWrites;
+use crate::base::{
+    env::Clock,
+    error::{CallError, Class},
 };
 
 /// The Lease's name, in the hub's namespace.
@@ -305,7 +303,7 @@ async fn within<T>(call: impl Future<Output = Result<T, kube::Error>>) -> Result
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::seams::Uptime;
+    use crate::base::env::Uptime;
 
     #[test]
     fn a_lease_stands_for_less_than_ten_seconds_from_when_its_renewal_was_asked_for() {

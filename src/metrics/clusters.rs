@@ -143,7 +143,7 @@ fn counter(
 mod tests {
     use vidra_api::ChangeKind;
 
-    use crate::serve::metrics::Metrics;
+    use crate::metrics::Metrics;
 
     #[test]
     fn what_is_counted_of_a_member_goes_with_it_and_what_ends_late_brings_nothing_back() {

@@ -8,7 +8,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use vidra_core::mutants::{self, Mutant};
 
-use crate::{queue::jittered, seams::Rng};
+use crate::{base::env::Rng, queue::jittered};
 
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LAST_PAUSE: Duration = Duration::from_secs(60);
@@ -197,7 +197,7 @@ pub async fn vital(task: &'static str, stop: &Stop, work: impl Future<Output = (
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::seams::SeededRng;
+    use crate::base::env::SeededRng;
     use std::sync::atomic::{AtomicU32, Ordering};
 
     #[tokio::test(start_paused = true)]

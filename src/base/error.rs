@@ -73,11 +73,11 @@ pub struct Named {
 }
 
 impl Named {
-    pub(super) fn of(details: &StatusDetails) -> Self {
+    pub(crate) fn of(details: &StatusDetails) -> Self {
         Self { group: details.group.clone(), plural: details.kind.clone(), name: details.name.clone() }
     }
 
-    pub(super) fn is(&self, group: &str, plural: &str, name: &str) -> bool {
+    pub(crate) fn is(&self, group: &str, plural: &str, name: &str) -> bool {
         (&*self.group, &*self.plural, &*self.name) == (group, plural, name)
     }
 }

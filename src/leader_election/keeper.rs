@@ -19,7 +19,7 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 use vidra_core::contact;
 
-use crate::lease::{Claim, Tenure};
+use super::lease::{Claim, Tenure};
 
 /// How often the threads that work show that they do.
 const BEAT: Duration = Duration::from_secs(1);

@@ -1,7 +1,5 @@
 //! What the process serves about itself: /metrics, /healthz, /livez, /readyz.
 
-pub mod metrics;
-
 use std::{convert::Infallible, net::SocketAddr};
 
 use bytes::Bytes;
@@ -12,7 +10,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::{net::TcpListener, sync::watch};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-use metrics::Metrics;
+use crate::metrics::{self, Metrics};
 
 /// A request's headers must arrive within this time.
 const HEADERS_WITHIN: std::time::Duration = std::time::Duration::from_secs(10);
@@ -93,7 +91,7 @@ fn respond(path: &str, metrics: &Metrics, ready: &Readiness) -> Response<Full<By
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tasks::Stop;
+    use crate::base::supervise::Stop;
     use http_body_util::BodyExt;
 
     #[tokio::test]
