@@ -7,9 +7,8 @@ use parking_lot::Mutex;
 use vidra_core::{
     fields::FieldSet,
     object::{KeyParts, ObjectKey},
+    render::DeclaredHash,
 };
-
-use crate::{hub::inventory::Terms, member::records::Applied};
 
 /// Fewer are not looked through for those that nobody holds.
 const FEW: usize = 1024;
@@ -21,10 +20,8 @@ pub struct Interned {
     texts: Interner<Arc<str>>,
     /// What our entries own: it depends on what is declared and on the schema only.
     pub sets: Interner<Arc<FieldSet>>,
-    /// What objects were applied from.
-    pub applied: Interner<Arc<Applied>>,
-    /// What inventories say of objects.
-    pub terms: Interner<Arc<Terms>>,
+    /// What objects were applied from: the declaration, and the VidraResource's generation then.
+    pub applied: Interner<Arc<(DeclaredHash, i64)>>,
 }
 
 impl Interned {

@@ -1,64 +1,13 @@
 //! The task tree's rules: nothing is spawned and forgotten, and a panic is an error of its task.
 
-use std::{collections::BTreeSet, panic::AssertUnwindSafe, sync::Arc, time::Duration};
+use std::{collections::BTreeSet, panic::AssertUnwindSafe, sync::Arc};
 
 use futures::FutureExt;
 use parking_lot::Mutex;
-use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use vidra_core::mutants::{self, Mutant};
 
-use crate::{base::env::Rng, queue::jittered};
-
-const FIRST_PAUSE: Duration = Duration::from_secs(1);
-const LAST_PAUSE: Duration = Duration::from_secs(60);
-
-/// Pauses between tries, each twice the one before; short again after it went well for a while.
-#[derive(Debug)]
-pub struct Pauses {
-    first: Duration,
-    last: Duration,
-    calm: Duration,
-    next: Duration,
-    began: Option<Instant>,
-}
-
-impl Default for Pauses {
-    fn default() -> Self {
-        Self::new(FIRST_PAUSE, LAST_PAUSE, LAST_PAUSE)
-    }
-}
-
-impl Pauses {
-    /// The first is so long, and none is longer than the last; after a try that went well for longer than `calm` the
-    /// next is the first again.
-    pub fn new(first: Duration, last: Duration, calm: Duration) -> Self {
-        Self { first, last, calm, next: first, began: None }
-    }
-
-    /// How long it goes well is counted from now, and not from the end of the last pause.
-    pub fn begin(&mut self) {
-        self.began = Some(Instant::now());
-    }
-
-    /// Waits for the next pause to end.
-    pub async fn pause(&mut self, rng: &dyn Rng) {
-        let is_calm = |began: Instant| began.elapsed() > self.calm || mutants::is(Mutant::CalmAtOnce);
-        if self.began.is_some_and(is_calm) {
-            self.reset();
-        }
-        let pause = jittered(self.next, rng);
-        self.next = (self.next * 2).min(self.last);
-        tokio::time::sleep(pause).await;
-        self.begin();
-    }
-
-    /// It went well: the next pause is short again.
-    pub fn reset(&mut self) {
-        self.next = self.first;
-        self.began = None;
-    }
-}
+use super::{backoff::Pauses, env::Rng};
 
 /// Runs a task that can be begun again; after a panic it is, later and later.
 pub async fn supervised<F: Future<Output = ()>>(name: &str, rng: &dyn Rng, mut task: impl FnMut() -> F) {
@@ -198,7 +147,10 @@ pub async fn vital(task: &'static str, stop: &Stop, work: impl Future<Output = (
 mod tests {
     use super::*;
     use crate::base::env::SeededRng;
-    use std::sync::atomic::{AtomicU32, Ordering};
+    use std::{
+        sync::atomic::{AtomicU32, Ordering},
+        time::Duration,
+    };
 
     #[tokio::test(start_paused = true)]
     async fn a_task_that_panics_is_begun_again_until_it_ends() {
@@ -208,36 +160,6 @@ mod tests {
         })
         .await;
         assert_eq!(runs.load(Ordering::Relaxed), 3);
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn pauses_grow_while_it_fails_and_are_short_after_it_went_well_for_a_while() {
-        let (mut pauses, rng) = (Pauses::default(), SeededRng::new(1));
-        let mut took = Vec::new();
-        for work in [0, 0, 5, 0, 61, 0] {
-            tokio::time::sleep(Duration::from_secs(work)).await;
-            let began = Instant::now();
-            pauses.pause(&rng).await;
-            took.push(began.elapsed().as_secs_f64().round());
-        }
-        assert_eq!(took, [1.0, 2.0, 4.0, 8.0, 1.0, 2.0]);
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn how_long_it_went_well_is_counted_from_when_it_was_seen_to_go_well() {
-        let seconds = Duration::from_secs;
-        let (mut pauses, rng) = (Pauses::new(seconds(1), seconds(4), seconds(300)), SeededRng::new(1));
-        let mut took = Vec::new();
-        // So long until it goes well, and so long as it does.
-        for (before, well) in [(0, 0), (400, 10), (0, 299), (400, 0), (400, 301), (0, 0)] {
-            tokio::time::sleep(seconds(before)).await;
-            pauses.begin();
-            tokio::time::sleep(seconds(well)).await;
-            let began = Instant::now();
-            pauses.pause(&rng).await;
-            took.push(began.elapsed().as_secs_f64().round());
-        }
-        assert_eq!(took, [1.0, 2.0, 4.0, 4.0, 1.0, 2.0]);
     }
 
     #[tokio::test(start_paused = true)]

@@ -3,7 +3,7 @@
 
 mod lean;
 
-use std::{collections::BTreeMap, fmt::Debug, sync::Arc, time::Duration};
+use std::{fmt::Debug, sync::Arc, time::Duration};
 
 use k8s_openapi::{NamespaceResourceScope, api::core::v1::Secret};
 use kube::{
@@ -25,13 +25,17 @@ use vidra_core::{
 };
 
 use super::{
-    catalog::{self, Catalog, Listed, Via},
+    catalog::{Catalog, Listed, Via},
     inventory::{ChunkWrite, chunk},
+    registration::{MemberIntent, REGISTRATION_ANNOTATION},
+    version,
 };
 use crate::{
-    base::error::{CallError, Class},
+    base::{
+        error::{CallError, Class},
+        withdrawal::Withdrawn,
+    },
     leader_election::lease::Tenure,
-    member::token::Withdrawn,
     metrics::ClusterCounters,
     queue::{ResourceKey, TargetKey},
 };
@@ -39,57 +43,6 @@ use crate::{
 const WITHIN: Duration = Duration::from_secs(15);
 /// Label of revision Secrets: the VidraResource's owner hash.
 pub const REVISION_LABEL: &str = "vidra.dev/revision-of";
-
-/// On a MemberCluster: the registration Secret that it was made for, the labels taken from it and, where the Secret said
-/// so then, the namespaces that it allows.
-pub const REGISTRATION_ANNOTATION: &str = "vidra.dev/registration";
-
-/// What a registration Secret asks of its MemberCluster.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct MemberIntent {
-    secret: String,
-    labels: BTreeMap<String, String>,
-    allowed: Option<Vec<String>>,
-}
-
-impl MemberIntent {
-    /// The Secret's name, the labels that it carries over, and the namespaces that it allowed first.
-    pub fn new(
-        namespace: &str,
-        name: &str,
-        labels: BTreeMap<String, String>,
-        allowed: Option<Vec<String>>,
-    ) -> Self {
-        Self { secret: format!("{namespace}/{name}"), labels, allowed }
-    }
-
-    /// The namespaces that it allowed when the MemberCluster was made.
-    pub fn allowed(&self) -> Option<&Vec<String>> {
-        self.allowed.as_ref()
-    }
-
-    /// The labels that it carries over.
-    pub fn labels(&self) -> &BTreeMap<String, String> {
-        &self.labels
-    }
-
-    /// What was asked when the MemberCluster was last applied; `None`: it was made by somebody else.
-    pub fn read(member: &MemberCluster) -> Option<Self> {
-        let text = member.annotations().get(REGISTRATION_ANNOTATION)?;
-        if let Ok((secret, labels, allowed)) = serde_json::from_str(text) {
-            return Some(Self { secret, labels, allowed: Some(allowed) });
-        }
-        let (secret, labels) = serde_json::from_str(text).ok()?;
-        Some(Self { secret, labels, allowed: None })
-    }
-
-    fn to_annotation(&self) -> String {
-        match &self.allowed {
-            Some(allowed) => json!([self.secret, self.labels, allowed]).to_string(),
-            None => json!([self.secret, self.labels]).to_string(),
-        }
-    }
-}
 
 /// See the module.
 pub struct HubApi {
@@ -320,7 +273,7 @@ impl HubApi {
                     let gone = match self.found(&api, name).await? {
                         None => Some(*version),
                         // Another one, or other entries: it was decided about what is not there any more.
-                        Some(found) if catalog::version(&found) != *version => return Err(changed(name)),
+                        Some(found) if version::version(&found) != *version => return Err(changed(name)),
                         Some(found) => self.let_go(&api, &found).await?,
                     };
                     if let Some(at) = gone {
@@ -388,10 +341,10 @@ impl HubApi {
         if held.meta().finalizers.as_ref().is_some_and(|all| all.iter().any(|one| one == FINALIZER)) {
             match self.set_finalizer(api, held, FINALIZER, false).await? {
                 Some(now) => current = now,
-                None => return Ok(Some(catalog::version(held))),
+                None => return Ok(Some(version::version(held))),
             }
         }
-        let version = catalog::version(&current);
+        let version = version::version(&current);
         if current.meta().deletion_timestamp.is_some() {
             // Ours was the last word, unless others hold it.
             return Ok(current.finalizers().is_empty().then_some(version));

@@ -22,16 +22,17 @@ use vidra_api::{
 use vidra_core::status::counted;
 
 use floors::Floors;
-pub use floors::{Via, version};
+pub use floors::Via;
 pub use unread::Lack;
 
 use super::{
-    inventory::{Chunk, Chunks},
+    inventory::{Chunk, Chunks, Terms},
+    registration::Registration,
     sources::index::SourceIndex,
-    watch::Registration,
+    version::version,
 };
 use crate::{
-    base::interner::Interned,
+    base::interner::{Interned, Interner},
     queue::{Key, Priority, Queue, ResourceKey, TargetKey},
 };
 
@@ -40,6 +41,8 @@ pub struct Catalog {
     queue: Arc<Queue>,
     sources: SourceIndex,
     interned: Arc<Interned>,
+    /// What inventories say of objects.
+    terms: Interner<Arc<Terms>>,
     urgency: urgency::Urgency,
     inner: RwLock<Inner>,
 }
@@ -150,6 +153,7 @@ impl Catalog {
             sources: SourceIndex::new(queue.clone()),
             queue,
             interned: Arc::default(),
+            terms: Interner::default(),
             urgency: urgency::Urgency::default(),
             inner: RwLock::new(Inner::new()),
         }
@@ -364,7 +368,7 @@ impl Catalog {
         if !is_news(&self.inner.read()) {
             return;
         }
-        let chunk = Arc::new(Chunk::read(inventory, &self.interned));
+        let chunk = Arc::new(Chunk::read(inventory, &self.interned, &self.terms));
         let mut inner = self.inner.write();
         if !is_news(&inner) {
             return;

@@ -11,8 +11,11 @@ use vidra_core::{
     uid::Uid,
 };
 
-use super::{catalog::version, state};
-use crate::{base::interner::Interned, queue::TargetKey};
+use super::{state, version::version};
+use crate::{
+    base::interner::{Interned, Interner},
+    queue::TargetKey,
+};
 
 /// One entry: the object, and what is held of it.
 pub type Entry = (ObjectKey, Held);
@@ -56,7 +59,7 @@ pub struct Terms {
 }
 
 impl Kept {
-    fn read(entry: InventoryEntry, interned: &Interned) -> Self {
+    fn read(entry: InventoryEntry, interned: &Interned, shared: &Interner<Arc<Terms>>) -> Self {
         let key = KeyParts {
             group: entry.group.into(),
             kind: entry.kind.into(),
@@ -68,7 +71,7 @@ impl Kept {
         Self {
             key: interned.key(key.into()),
             uid: Uid::from(entry.uid.as_str()),
-            terms: interned.terms.share(Terms { version, adopted, wave, settled }),
+            terms: shared.share(Terms { version, adopted, wave, settled }),
         }
     }
 
@@ -96,12 +99,12 @@ pub type Inventory = BTreeMap<ObjectKey, Held>;
 
 impl Chunk {
     /// Takes from a VidraInventory what is kept of it.
-    pub fn read(inventory: VidraInventory, interned: &Interned) -> Self {
+    pub fn read(inventory: VidraInventory, interned: &Interned, terms: &Interner<Arc<Terms>>) -> Self {
         let version = version(&inventory);
         let (name, uid) = (inventory.name_any(), inventory.uid().unwrap_or_default());
         let deleting = inventory.metadata.deletion_timestamp.is_some();
         let entries = inventory.spec.entries.into_iter();
-        let mut entries: Vec<_> = entries.map(|entry| Kept::read(entry, interned)).collect();
+        let mut entries: Vec<_> = entries.map(|entry| Kept::read(entry, interned, terms)).collect();
         entries.sort_by(in_order);
         let (index, named) = (inventory.spec.chunk, inventory.spec.chunks.into());
         let cluster_uid = inventory.spec.cluster_uid.map(|uid| interned.text(&uid));
@@ -443,7 +446,7 @@ mod tests {
             let hub = HubId::try_from("main").unwrap();
             let cluster_uid = cluster_uid.as_deref();
             let object = chunk((&hub, &key), &name, *index, Some(before + 1), named, cluster_uid, entries);
-            chunks.insert(name, Arc::new(Chunk::read(object, &Interned::default())));
+            chunks.insert(name, Arc::new(Chunk::read(object, &Interned::default(), &Interner::default())));
         }
     }
 

@@ -17,8 +17,7 @@ use vidra_api::{
     names::HubId,
 };
 
-use super::api::REGISTRATION_ANNOTATION;
-use crate::base::error::CallError;
+use crate::{base::error::CallError, hub::registration::REGISTRATION_ANNOTATION};
 
 /// Objects in a page.
 const PAGE: u32 = 500;

@@ -1,18 +1,14 @@
 //! Follows the hub's own kinds and folds them into the catalog.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::Arc,
-    time::Duration,
-};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
-use k8s_openapi::api::core::v1::{ObjectReference, Secret};
+use k8s_openapi::api::core::v1::Secret;
 use kube::{Client, Resource, ResourceExt, api::ListParams};
 use serde::de::DeserializeOwned;
 use tokio::{sync::watch, time::Instant};
 use vidra_api::{
     MemberCluster, VidraInventory, VidraResource, VidraTarget,
-    labels::{ALLOWED_NAMESPACES, HUB_LABEL, LEFT_AT, REGISTRATION_LABEL},
+    labels::{HUB_LABEL, REGISTRATION_LABEL},
     names::HubId,
 };
 use vidra_core::{
@@ -34,84 +30,6 @@ use crate::{
         follow::{News, Object},
     },
 };
-
-/// Where a registration Secret keeps the kubeconfig when nothing else is said; the first that it has.
-pub const KUBECONFIG_KEYS: [&str; 3] = ["kubeconfig", "value", "value.yaml"];
-
-/// A Secret that registers a member. Its kubeconfig is shown to nobody.
-#[derive(Clone, PartialEq)]
-pub struct Registration {
-    /// The Secret's namespace.
-    pub namespace: String,
-    /// The Secret's name.
-    pub name: String,
-    /// The Secret's uid.
-    pub uid: String,
-    /// When it was made, as text that sorts.
-    pub created: String,
-    /// The member's name, as the label says; may be no valid name.
-    pub cluster: String,
-    /// Its labels, without the registration label: they become the member's.
-    pub labels: BTreeMap<String, String>,
-    data: BTreeMap<String, Arc<[u8]>>,
-    /// The member has left; the Secret asks for nothing.
-    pub left: bool,
-    /// The namespaces that the MemberCluster is to allow when it is made, as text that may be wrong.
-    pub allowed: Option<String>,
-    /// The Secret's resourceVersion.
-    pub version: u64,
-}
-
-impl Registration {
-    /// The kubeconfig: under this key, or, for the default key, under the first of the usual ones.
-    pub fn kubeconfig(&self, key: Option<&str>) -> Option<&[u8]> {
-        match key.filter(|key| *key != KUBECONFIG_KEYS[0]) {
-            Some(key) => self.data.get(key),
-            None => KUBECONFIG_KEYS.iter().find_map(|key| self.data.get(*key)),
-        }
-        .map(|bytes| &**bytes)
-    }
-
-    /// Are both alike but for the version?
-    pub fn says_the_same(&self, other: &Self) -> bool {
-        Self { version: other.version, ..self.clone() } == *other
-    }
-
-    /// The Secret, for Events.
-    pub fn reference(&self) -> ObjectReference {
-        ObjectReference {
-            api_version: Some("v1".to_owned()),
-            kind: Some("Secret".to_owned()),
-            namespace: Some(self.namespace.clone()),
-            name: Some(self.name.clone()),
-            uid: Some(self.uid.clone()),
-            ..ObjectReference::default()
-        }
-    }
-}
-
-impl From<Secret> for Registration {
-    fn from(secret: Secret) -> Self {
-        let mut labels = secret.metadata.labels.unwrap_or_default();
-        let cluster = labels.remove(REGISTRATION_LABEL).unwrap_or_default();
-        let data =
-            secret.data.unwrap_or_default().into_iter().map(|(key, value)| (key, value.0.into())).collect();
-        let annotations = secret.metadata.annotations.unwrap_or_default();
-        let version = secret.metadata.resource_version.and_then(|version| version.parse().ok());
-        Self {
-            namespace: secret.metadata.namespace.unwrap_or_default(),
-            name: secret.metadata.name.unwrap_or_default(),
-            uid: secret.metadata.uid.unwrap_or_default(),
-            created: secret.metadata.creation_timestamp.map(|time| time.0.to_string()).unwrap_or_default(),
-            cluster,
-            labels,
-            data,
-            left: annotations.contains_key(LEFT_AT),
-            allowed: annotations.get(ALLOWED_NAMESPACES).cloned(),
-            version: version.unwrap_or(0),
-        }
-    }
-}
 
 /// Objects in a page of a list, of kinds whose objects are large: a page is held whole while it is read.
 const PAGE_OF_LARGE: u32 = 50;

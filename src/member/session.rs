@@ -35,15 +35,17 @@ use super::{
     live::Live as LiveObject,
     namespaces::Namespaces,
     records::{Later, Records, Secrecy},
-    token::{Token, Withdrawn},
+    token::Token,
 };
 use crate::{
     base::{
+        backoff::Pauses,
         env::{Clock, Link, Rng},
         error::{CallError, Class},
         interner::Interned,
         limiter::{Budget, Permit, Shared},
-        supervise::{Pauses, supervised},
+        supervise::supervised,
+        withdrawal::Withdrawn,
     },
     knobs::Knobs,
     leader_election::late_writes::LateWrites,

@@ -29,7 +29,10 @@ use tokio_util::{
 };
 use vidra_core::mutants::{self, Mutant};
 
-use crate::{base::env::Rng, metrics::QueueMetrics};
+use crate::{
+    base::{backoff::jittered, env::Rng},
+    metrics::QueueMetrics,
+};
 
 /// How many keys may be worked on at once.
 #[derive(Clone, Copy, Debug)]
@@ -295,12 +298,6 @@ impl Queue {
     pub fn is_idle(&self) -> bool {
         self.inner.lock().keys.is_empty()
     }
-}
-
-/// Spreads a delay by up to 10 % either way, so that keys made together do not stay together.
-pub fn jittered(delay: Duration, rng: &dyn Rng) -> Duration {
-    let spread = (rng.next() % 2001) as f64 / 10_000.0 - 0.1;
-    delay.mul_f64(1.0 + spread)
 }
 
 /// What becomes of a key whose work has ended.

@@ -29,11 +29,10 @@ use super::{
 use crate::{
     base::error::{CallError, Class},
     hub::{
-        api::MemberIntent,
         catalog::Lack,
         events::Severity,
+        registration::{KUBECONFIG_KEYS, MemberIntent, Registration},
         state::{marks, says_whose},
-        watch::{KUBECONFIG_KEYS, Registration},
     },
     member::session::{Session, State},
     queue::{Key, Priority, Verdict},

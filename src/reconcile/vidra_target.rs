@@ -52,7 +52,11 @@ use super::{
     unread::{self, HUB_TOO_OLD},
 };
 use crate::{
-    base::error::{CallError, Class},
+    base::{
+        backoff::jittered,
+        error::{CallError, Class},
+        withdrawal::Withdrawn,
+    },
     desired::Desired,
     hub::{
         catalog::Lack,
@@ -67,9 +71,9 @@ use crate::{
         owner::Owner,
         recover,
         session::{Session, State},
-        token::{Token, Withdrawn},
+        token::Token,
     },
-    queue::{Key, TargetKey, Verdict, jittered},
+    queue::{Key, TargetKey, Verdict},
     settings::clamped_interval,
 };
 
@@ -292,23 +296,26 @@ impl Pass<'_> {
 
     /// Leave to work on the member for as long as what this pass goes by stands.
     fn token<'s>(&'s self, session: &'s Session) -> Token<'s> {
-        Token::new(session, || {
-            let Self { hub, key, target } = self;
-            if !hub.leads() {
-                return Err(Withdrawn::Lease);
-            }
-            let now = hub.catalog.target(key).filter(|now| {
-                now.metadata.generation == target.metadata.generation && now.uid() == target.uid()
-            });
-            let now = now.ok_or(Withdrawn::Target)?;
-            if hub.catalog.member(&key.cluster).is_some_and(|member| is_at_rest(&member)) {
-                return Err(Withdrawn::Suspended);
-            }
-            match affirm(hub, key, &now.spec) {
-                Affirmed::Yes => Ok(()),
-                _ => Err(Withdrawn::Wish),
-            }
-        })
+        Token::new(
+            || session.epoch(),
+            || {
+                let Self { hub, key, target } = self;
+                if !hub.leads() {
+                    return Err(Withdrawn::Lease);
+                }
+                let now = hub.catalog.target(key).filter(|now| {
+                    now.metadata.generation == target.metadata.generation && now.uid() == target.uid()
+                });
+                let now = now.ok_or(Withdrawn::Target)?;
+                if hub.catalog.member(&key.cluster).is_some_and(|member| is_at_rest(&member)) {
+                    return Err(Withdrawn::Suspended);
+                }
+                match affirm(hub, key, &now.spec) {
+                    Affirmed::Yes => Ok(()),
+                    _ => Err(Withdrawn::Wish),
+                }
+            },
+        )
     }
 
     /// Performs effects for this target, and knows what is written of its inventory.

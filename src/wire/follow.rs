@@ -12,9 +12,9 @@ use super::{
     pages::{PAGE_WITHIN, Pages},
 };
 use crate::base::{
+    backoff::Pauses,
     env::Rng,
     error::{CallError, Class},
-    supervise::Pauses,
 };
 
 /// A watch ends after this long and another begins, before load balancers drop it as idle (240 s).

@@ -5,7 +5,6 @@
 
 use std::collections::BTreeMap;
 
-use kube::ResourceExt;
 use vidra_core::mutants::{self, Mutant};
 
 use super::{Catalog, Listed};
@@ -71,11 +70,6 @@ impl Floors {
 /// Registration Secrets are watched in each namespace by itself.
 fn watched(kind: Listed, namespace: &str) -> (Listed, String) {
     (kind, if kind == Listed::Registrations { namespace.to_owned() } else { String::new() })
-}
-
-/// The version of an object; 0 where it names none.
-pub fn version<K: ResourceExt>(object: &K) -> u64 {
-    object.resource_version().and_then(|version| version.parse().ok()).unwrap_or(0)
 }
 
 impl Catalog {

@@ -23,8 +23,11 @@ use super::{
     run::{Course, Run},
 };
 use crate::{
-    base::error::{CallError, Class},
-    member::{records::Source, token::Withdrawn},
+    base::{
+        error::{CallError, Class},
+        withdrawal::Withdrawn,
+    },
+    member::records::Source,
     queue::TargetKey,
     wire::pages::Pages,
 };

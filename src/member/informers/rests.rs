@@ -7,9 +7,9 @@ use tokio::time::Instant;
 use vidra_core::mutants::{self, Mutant};
 
 use super::{Informers, Place, Registry, faults::WatchFault};
-use crate::{
-    base::error::{CallError, Class},
-    queue::jittered,
+use crate::base::{
+    backoff::jittered,
+    error::{CallError, Class},
 };
 
 /// A list that does not end rests this number of times the time that it took to find that out.

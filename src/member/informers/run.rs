@@ -28,8 +28,8 @@ use super::{
 };
 use crate::{
     base::{
+        backoff::Pauses,
         error::{CallError, Class},
-        supervise::Pauses,
     },
     member::records::Source,
     wire::{
