@@ -25,7 +25,7 @@ use crate::{
     leader_election::lease::Tenure,
     metrics::Metrics,
     queue::{Limits, Queue, Timer},
-    reconcile::Hub,
+    reconcile::{Hub, gauges},
     settings::{
         Settings,
         tuning::{self, Tuning},
@@ -79,7 +79,7 @@ pub async fn run(
     let identity = identity::ensure(&deps.client, &settings, deps.rng.as_ref());
     let Some(identity) = stop.run_until_cancelled(identity).await.transpose()? else { return Ok(()) };
     let (hub, timer, event_writer) = assemble(settings, deps, identity);
-    hub.metrics.observe(&hub);
+    observe(&hub);
 
     let tasks = TaskTracker::new();
     let halting = Arc::new(Stop::new(stop.clone(), hub.metrics.fallen().clone()));
@@ -147,6 +147,13 @@ fn assemble(settings: Settings, deps: Deps, identity: Identity) -> (Arc<Hub>, Ti
     (hub, timer, event_writer)
 }
 
+/// Lets the gauges be read from this hub, for as long as it is there.
+fn observe(hub: &Arc<Hub>) {
+    let (read, counted) = (Arc::downgrade(hub), Arc::downgrade(hub));
+    hub.metrics
+        .observe(move || Some(gauges::read(&*read.upgrade()?)), move || Some(counted.upgrade()?.entries()));
+}
+
 /// Starts what follows the settings and, once these are known, the hub's own objects.
 fn follow(hub: &Arc<Hub>, startup: Arc<Startup>, synced: watch::Sender<bool>, tasks: &TaskTracker) {
     let client = hub.api.client.clone();
@@ -212,7 +219,7 @@ struct Work<'a> {
 
 impl Work<'_> {
     async fn run(mut self) {
-        self.verdict = Some(self.hub.metrics.timed(self.key, self.hub.reconcile(self.key)).await);
+        self.verdict = Some(self.hub.metrics.queue().timed(self.key, self.hub.reconcile(self.key)).await);
     }
 }
 

@@ -9,20 +9,18 @@ use prometheus_client::{
 };
 use vidra_api::{DriftState, VidraTarget};
 
-use super::clusters::Labels;
-use crate::{hub::catalog::Listed, queue::TargetKey, reconcile::Hub};
+use super::{clusters::Labels, gauges::Observed};
+use crate::queue::TargetKey;
 
 /// Writes them.
-pub(super) fn encode(hub: &Hub, encoder: &mut DescriptorEncoder<'_>) -> Result<(), std::fmt::Error> {
-    let targets = hub.catalog.every_target();
-    let missing = missing(targets.keys(), hub);
+pub(super) fn encode(hub: &Observed, encoder: &mut DescriptorEncoder<'_>) -> Result<(), std::fmt::Error> {
     gauge(
         encoder,
         "vidra_targets_resource_missing",
         "Targets whose VidraResource is not there",
-        missing.into_iter().map(|(cluster, count)| (vec![("cluster", cluster)], count)),
+        hub.missing.iter().map(|(cluster, count)| (vec![("cluster", cluster.clone())], *count)),
     )?;
-    let fleet = Fleet::of(targets.iter().map(|(key, target)| (key, target.as_ref())));
+    let fleet = Fleet::of(hub.targets.iter().map(|(key, target)| (key, target.as_ref())));
     let by_policy = |read: fn(&Group) -> i64| {
         fleet.groups.iter().map(move |((cluster, policy), group)| {
             (vec![("cluster", cluster.clone()), ("policy", policy.clone())], read(group))
@@ -40,26 +38,13 @@ pub(super) fn encode(hub: &Hub, encoder: &mut DescriptorEncoder<'_>) -> Result<(
         "Objects that are not as declared",
         by_policy(|one| one.objects),
     )?;
-    let now = hub.clock.now();
+    let now = hub.now;
     let ages = fleet.oldest.iter().map(|(cluster, since)| {
         (vec![("cluster", cluster.clone())], now.as_second().saturating_sub(since.as_second()).max(0))
     });
     gauge(encoder, "vidra_drift_oldest_seconds", "Age of the oldest drift that is not undone", ages)?;
-    let fights = hub.contentions().into_iter().map(|(cluster, count)| (vec![("cluster", cluster)], count));
+    let fights = hub.contentions.iter().map(|(cluster, count)| (vec![("cluster", cluster.clone())], *count));
     gauge(encoder, "vidra_contentions", "Objects that somebody changes back after each repair", fights)
-}
-
-/// How many targets wait for their VidraResource, by cluster.
-fn missing<'a>(targets: impl Iterator<Item = &'a TargetKey>, hub: &Hub) -> BTreeMap<String, i64> {
-    let mut counts = BTreeMap::new();
-    let is_missing = |key: &&TargetKey| {
-        hub.catalog.resource(&key.resource_key()).is_none()
-            && !hub.catalog.is_unread(Listed::Resources, &key.namespace, &key.resource)
-    };
-    for key in targets.filter(is_missing) {
-        *counts.entry(key.cluster.to_string()).or_default() += 1;
-    }
-    counts
 }
 
 /// The targets of one member under one policy.

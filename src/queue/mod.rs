@@ -4,8 +4,10 @@
 //! ready again when that work ends. Lanes (one for each member and for each namespace of the hub) take turns, and within
 //! a lane the better priority goes first, but for now and then one of the others.
 
+mod counters;
 mod key;
 
+pub use counters::QueueMetrics;
 pub use key::{Key, Priority, ResourceKey, TargetKey};
 
 use std::{
@@ -29,10 +31,7 @@ use tokio_util::{
 };
 use vidra_core::mutants::{self, Mutant};
 
-use crate::{
-    base::{backoff::jittered, env::Rng},
-    metrics::QueueMetrics,
-};
+use crate::base::{backoff::jittered, env::Rng};
 
 /// How many keys may be worked on at once.
 #[derive(Clone, Copy, Debug)]

@@ -1,11 +1,7 @@
 //! How many entries the process holds, for tests: they look that what is gone leaves none.
 
-use std::collections::BTreeMap;
-
 use super::{Hub, Memo};
-
-/// Entries by what they are of.
-pub type Entries = BTreeMap<&'static str, usize>;
+use crate::metrics::Entries;
 
 impl Hub {
     /// All of them; those of sessions together.

@@ -5,6 +5,7 @@ mod affirm;
 mod approvals;
 pub mod cluster;
 pub mod entries;
+pub mod gauges;
 mod lean;
 mod owners;
 mod refused;

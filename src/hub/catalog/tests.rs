@@ -5,7 +5,10 @@ use serde_json::{Value, json};
 use vidra_api::{MemberClusterSpec, VidraInventorySpec, VidraTargetSpec};
 
 use super::*;
-use crate::{base::env::SeededRng, metrics::QueueMetrics, queue::Limits};
+use crate::{
+    base::env::SeededRng,
+    queue::{Limits, QueueMetrics},
+};
 
 fn catalog() -> Catalog {
     let (queue, _timer) = Queue::new(Limits::default(), Arc::new(SeededRng::new(1)), QueueMetrics::default());

@@ -6,7 +6,7 @@ use memkube::{Call, Verb};
 use stats_alloc::{INSTRUMENTED_SYSTEM, StatsAlloc};
 use testkit::world::World;
 use tokio::{runtime::Handle, time::sleep};
-use vidra_hub::reconcile::entries::Entries;
+use vidra_hub::metrics::Entries;
 
 use crate::{
     judge::{is_of_hub, is_probe},

@@ -5,8 +5,7 @@ use serde_json::json;
 use super::*;
 use crate::{
     base::env::SeededRng,
-    metrics::QueueMetrics,
-    queue::{Limits, Verdict},
+    queue::{Limits, QueueMetrics, Verdict},
 };
 
 fn index() -> (Arc<Queue>, SourceIndex) {

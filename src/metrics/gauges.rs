@@ -1,0 +1,124 @@
+//! Gauges of the hub, read when they are asked for, by what its wiring registers.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use jiff::Timestamp;
+use parking_lot::Mutex;
+use prometheus_client::{
+    collector::Collector,
+    encoding::{DescriptorEncoder, EncodeMetric},
+    metrics::{counter::ConstCounter, gauge::ConstGauge},
+};
+use vidra_api::VidraTarget;
+
+use super::{Entries, drift};
+use crate::queue::TargetKey;
+
+/// What is read of a hub.
+pub struct Observed {
+    /// Every VidraTarget.
+    pub targets: BTreeMap<TargetKey, Arc<VidraTarget>>,
+    /// How many targets wait for their VidraResource, by cluster.
+    pub missing: BTreeMap<String, i64>,
+    /// Wall time.
+    pub now: Timestamp,
+    /// How many objects somebody changes back again and again, by cluster.
+    pub contentions: BTreeMap<String, i64>,
+    /// Events that were not written, for too many waited.
+    pub events_dropped: u64,
+    /// Events that were not written, for the server did not take them.
+    pub events_failed: u64,
+    /// Keys that are ready.
+    pub depth: usize,
+    /// How many targets are in each state.
+    pub states: BTreeMap<String, i64>,
+    /// How many objects of the hub cannot be read, by kind.
+    pub unreadable: Vec<(&'static str, i64)>,
+    /// Members that have a session.
+    pub sessions: BTreeMap<String, MemberGauges>,
+    /// Each MemberCluster, whether or not it has credentials, and whether it may be worked with.
+    pub members: Vec<(String, bool)>,
+}
+
+/// What is read of a member's session.
+#[derive(Clone, Copy, Debug)]
+pub struct MemberGauges {
+    /// Its informers.
+    pub informers: i64,
+    /// Those of them that have listed.
+    pub synced: i64,
+    /// Its objects that are recorded.
+    pub objects: i64,
+}
+
+/// How a hub is read; `None`: it is gone.
+pub(super) struct Reads {
+    pub(super) gauges: Box<dyn Fn() -> Option<Observed> + Send + Sync>,
+    pub(super) entries: Box<dyn Fn() -> Option<Entries> + Send + Sync>,
+}
+
+/// The reads of the hub that runs now, if one does. Clones are of the same one.
+#[derive(Clone, Default)]
+pub(super) struct Reader(Arc<Mutex<Option<Arc<Reads>>>>);
+
+impl Reader {
+    pub(super) fn set(&self, reads: Option<Reads>) {
+        *self.0.lock() = reads.map(Arc::new);
+    }
+
+    pub(super) fn entries(&self) -> Option<Entries> {
+        let reads = self.0.lock().clone();
+        (reads?.entries)()
+    }
+
+    fn gauges(&self) -> Option<Observed> {
+        let reads = self.0.lock().clone();
+        (reads?.gauges)()
+    }
+}
+
+impl std::fmt::Debug for Reader {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Reader")
+    }
+}
+
+impl Collector for Reader {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), std::fmt::Error> {
+        let Some(hub) = self.gauges() else { return Ok(()) };
+        drift::encode(&hub, &mut encoder)?;
+        let (dropped, failed) = (hub.events_dropped, hub.events_failed);
+        for (name, help, count) in [
+            ("vidra_events_dropped", "Events not written: too many waited in their namespace", dropped),
+            ("vidra_events_failed", "Events not written: the server refused them or did not answer", failed),
+        ] {
+            let count = ConstCounter::new(count);
+            count.encode(encoder.encode_descriptor(name, help, None, count.metric_type())?)?;
+        }
+        let mut gauge = |name: &str, help: &str, values: Vec<(Vec<(String, String)>, i64)>| {
+            let first = ConstGauge::<i64>::new(0);
+            let mut family = encoder.encode_descriptor(name, help, None, first.metric_type())?;
+            for (labels, value) in values {
+                let one = ConstGauge::<i64>::new(value);
+                one.encode(family.encode_family(&labels)?)?;
+            }
+            Ok::<_, std::fmt::Error>(())
+        };
+        let label = |name: &str, value: &str| vec![(name.to_owned(), value.to_owned())];
+        gauge("workqueue_depth", "Keys ready", vec![(vec![], hub.depth as i64)])?;
+        let states = hub.states.iter().map(|(state, count)| (label("state", state), *count)).collect();
+        gauge("vidra_targets", "Targets by state", states)?;
+        let unread = hub.unreadable.into_iter();
+        let unread = unread.map(|(kind, count)| (label("kind", kind), count)).collect();
+        gauge("vidra_unreadable", "Objects of the hub that this version cannot read", unread)?;
+        let of = |read: fn(&MemberGauges) -> i64| -> Vec<_> {
+            hub.sessions.iter().map(|(name, member)| (label("cluster", name), read(member))).collect()
+        };
+        gauge("vidra_informers", "Informers by cluster", of(|member| member.informers))?;
+        gauge("vidra_informers_synced", "Synced informers by cluster", of(|member| member.synced))?;
+        gauge("vidra_objects", "Recorded objects by cluster", of(|member| member.objects))?;
+        let members = hub.members.iter();
+        let open = members.map(|(name, is_open)| (label("cluster", name), i64::from(*is_open))).collect();
+        gauge("vidra_member_open", "1 when the member may be worked with", open)
+    }
+}
