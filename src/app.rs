@@ -1,5 +1,7 @@
 //! Wiring and shutdown, nothing else: seams in, a running hub out.
 
+mod settings;
+
 use std::sync::Arc;
 
 use kube::Client;
@@ -163,7 +165,10 @@ fn follow(hub: &Arc<Hub>, startup: Arc<Startup>, synced: watch::Sender<bool>, ta
     let (of_settings, tuned) = (client.clone(), hub.clone());
     let settings = async move {
         let follow = || {
-            let follow = tuning::follow(of_settings.clone(), tuned.clone(), asked.clone());
+            let (namespace, rng) = (&*tuned.settings.namespace, tuned.rng.as_ref());
+            let changed = |change: tuning::Change<'_>| settings::apply(&tuned, change);
+            let follow =
+                tuning::follow(of_settings.clone(), namespace, rng, &tuned.tuning, asked.clone(), changed);
             ending.runs("settings", follow)
         };
         supervised("settings", tuned.rng.as_ref(), follow).await;

@@ -3,6 +3,7 @@
 
 pub mod app;
 pub mod base;
+pub mod cli;
 #[cfg(feature = "demo")]
 pub mod demo;
 pub mod desired;

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use tokio::runtime::Builder;
-use vidra_hub::{process, settings::Flags, telemetry};
+use vidra_hub::{cli::Flags, process, telemetry};
 
 /// Chosen by measurement: docs/decisions/0017-allocator.md.
 #[global_allocator]

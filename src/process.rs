@@ -24,6 +24,7 @@ use crate::{
         error::CallError,
         supervise::{Stop, vital},
     },
+    cli::Flags,
     hub::schema,
     knobs::Knobs,
     leader_election::{
@@ -33,7 +34,7 @@ use crate::{
     member::connect::{TlsConnect, USER_AGENT},
     metrics::Metrics,
     serve::{self, Readiness},
-    settings::{Flags, Settings},
+    settings::Settings,
 };
 
 /// A response of the hub's API must have begun within this time.
@@ -90,7 +91,7 @@ pub enum ProcessError {
 /// Runs until SIGTERM or SIGINT.
 pub async fn run(flags: Flags) -> Result<(), ProcessError> {
     #[cfg(feature = "demo")]
-    if let Some(crate::settings::Command::Demo(demo)) = flags.command {
+    if let Some(crate::cli::Command::Demo(demo)) = flags.command {
         return Ok(crate::demo::run(demo, stop_on_signal()?).await?);
     }
     let client = hub_client(&flags).await?;

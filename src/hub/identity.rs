@@ -11,10 +11,10 @@ use vidra_api::{
 };
 use vidra_core::render::HashKey;
 
-use super::state::{self, Inherit, StateError};
+use super::state::{self, StateError};
 use crate::{
     base::env::{Rng, SecretError},
-    settings::Settings,
+    settings::{Inherit, Settings},
 };
 
 const HUB_ID: &str = "hubId";

@@ -17,22 +17,11 @@ use vidra_api::{
     names::HubId,
 };
 
-use crate::{base::error::CallError, hub::registration::REGISTRATION_ANNOTATION};
+use super::registration::REGISTRATION_ANNOTATION;
+use crate::{base::error::CallError, settings::Inherit};
 
 /// Objects in a page.
 const PAGE: u32 = 500;
-
-/// What becomes of state that another hub has left.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Inherit {
-    /// The hub does not start.
-    #[default]
-    Refuse,
-    /// It is this hub's from now on.
-    Adopt,
-    /// The same, and where the identity is lost another one is made.
-    NewIdentity,
-}
 
 /// Why the hub does not start.
 #[derive(Debug, thiserror::Error)]

@@ -1,6 +1,6 @@
 //! What of the fleet is not as declared: gauges read off the VidraTargets' statuses when asked for.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
 use jiff::Timestamp;
 use prometheus_client::{
@@ -9,21 +9,33 @@ use prometheus_client::{
 };
 use vidra_api::{DriftState, VidraTarget};
 
-use super::{clusters::Labels, gauges::Observed};
+use super::clusters::Labels;
 use crate::queue::TargetKey;
 
+/// What they are read from.
+pub struct DriftGauges {
+    /// Every VidraTarget.
+    pub targets: BTreeMap<TargetKey, Arc<VidraTarget>>,
+    /// How many targets wait for their VidraResource, by cluster.
+    pub missing: BTreeMap<String, i64>,
+    /// Wall time.
+    pub now: Timestamp,
+    /// How many objects somebody changes back again and again, by cluster.
+    pub contentions: BTreeMap<String, i64>,
+}
+
 /// Writes them.
-pub(super) fn encode(hub: &Observed, encoder: &mut DescriptorEncoder<'_>) -> Result<(), std::fmt::Error> {
+pub(super) fn encode(read: &DriftGauges, encoder: &mut DescriptorEncoder<'_>) -> Result<(), std::fmt::Error> {
     gauge(
         encoder,
         "vidra_targets_resource_missing",
         "Targets whose VidraResource is not there",
-        hub.missing.iter().map(|(cluster, count)| (vec![("cluster", cluster.clone())], *count)),
+        read.missing.iter().map(|(cluster, count)| (vec![("cluster", cluster.clone())], *count)),
     )?;
-    let fleet = Fleet::of(hub.targets.iter().map(|(key, target)| (key, target.as_ref())));
-    let by_policy = |read: fn(&Group) -> i64| {
+    let fleet = Fleet::of(read.targets.iter().map(|(key, target)| (key, target.as_ref())));
+    let by_policy = |count: fn(&Group) -> i64| {
         fleet.groups.iter().map(move |((cluster, policy), group)| {
-            (vec![("cluster", cluster.clone()), ("policy", policy.clone())], read(group))
+            (vec![("cluster", cluster.clone()), ("policy", policy.clone())], count(group))
         })
     };
     gauge(
@@ -38,12 +50,12 @@ pub(super) fn encode(hub: &Observed, encoder: &mut DescriptorEncoder<'_>) -> Res
         "Objects that are not as declared",
         by_policy(|one| one.objects),
     )?;
-    let now = hub.now;
+    let now = read.now;
     let ages = fleet.oldest.iter().map(|(cluster, since)| {
         (vec![("cluster", cluster.clone())], now.as_second().saturating_sub(since.as_second()).max(0))
     });
     gauge(encoder, "vidra_drift_oldest_seconds", "Age of the oldest drift that is not undone", ages)?;
-    let fights = hub.contentions.iter().map(|(cluster, count)| (vec![("cluster", cluster.clone())], *count));
+    let fights = read.contentions.iter().map(|(cluster, count)| (vec![("cluster", cluster.clone())], *count));
     gauge(encoder, "vidra_contentions", "Objects that somebody changes back after each repair", fights)
 }
 

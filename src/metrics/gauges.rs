@@ -2,28 +2,22 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use jiff::Timestamp;
 use parking_lot::Mutex;
 use prometheus_client::{
     collector::Collector,
     encoding::{DescriptorEncoder, EncodeMetric},
     metrics::{counter::ConstCounter, gauge::ConstGauge},
 };
-use vidra_api::VidraTarget;
 
-use super::{Entries, drift};
-use crate::queue::TargetKey;
+use super::{
+    Entries,
+    drift::{self, DriftGauges},
+};
 
 /// What is read of a hub.
 pub struct Observed {
-    /// Every VidraTarget.
-    pub targets: BTreeMap<TargetKey, Arc<VidraTarget>>,
-    /// How many targets wait for their VidraResource, by cluster.
-    pub missing: BTreeMap<String, i64>,
-    /// Wall time.
-    pub now: Timestamp,
-    /// How many objects somebody changes back again and again, by cluster.
-    pub contentions: BTreeMap<String, i64>,
+    /// The fleet's drift.
+    pub drift: DriftGauges,
     /// Events that were not written, for too many waited.
     pub events_dropped: u64,
     /// Events that were not written, for the server did not take them.
@@ -86,7 +80,7 @@ impl std::fmt::Debug for Reader {
 impl Collector for Reader {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), std::fmt::Error> {
         let Some(hub) = self.gauges() else { return Ok(()) };
-        drift::encode(&hub, &mut encoder)?;
+        drift::encode(&hub.drift, &mut encoder)?;
         let (dropped, failed) = (hub.events_dropped, hub.events_failed);
         for (name, help, count) in [
             ("vidra_events_dropped", "Events not written: too many waited in their namespace", dropped),

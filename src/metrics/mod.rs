@@ -11,6 +11,7 @@ use prometheus_client::{metrics::gauge::Gauge, registry::Registry};
 use self::gauges::{Reader, Reads};
 pub use self::{
     clusters::{ClusterCounters, ClusterMetrics},
+    drift::DriftGauges,
     gauges::{MemberGauges, Observed},
 };
 

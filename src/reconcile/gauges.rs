@@ -8,7 +8,7 @@ use super::Hub;
 use crate::{
     hub::catalog::Listed,
     member::session::Session,
-    metrics::{MemberGauges, Observed},
+    metrics::{DriftGauges, MemberGauges, Observed},
     queue::TargetKey,
 };
 
@@ -24,10 +24,7 @@ pub fn read(hub: &Hub) -> Observed {
     let is_open = |name: &str| sessions.get(name).is_some_and(|session| session.is_open());
     let members = hub.catalog.known_members().into_iter().map(|member| member.name_any());
     Observed {
-        targets,
-        missing,
-        now,
-        contentions,
+        drift: DriftGauges { targets, missing, now, contentions },
         events_dropped,
         events_failed,
         depth,

@@ -10,7 +10,7 @@ const ALL: &str = "/sys/fs/cgroup";
 const DEPTH: usize = 64;
 
 /// Bytes; `None`: there is no bound, or none that can be read.
-pub(super) fn limit() -> Option<usize> {
+pub fn limit() -> Option<usize> {
     least(Path::new(ALL), own(&fs::read_to_string(OWN).ok()?)?)
 }
 
