@@ -7,7 +7,7 @@ use vidra_api::{InventoryEntry, VidraInventory, VidraInventorySpec, labels::FINA
 use vidra_core::{
     mutants::{self, Mutant},
     object::{KeyParts, ObjectKey},
-    plan::Held,
+    plan::{Held, Inventory},
     uid::Uid,
 };
 
@@ -93,9 +93,6 @@ impl Kept {
 
 /// The chunks of one target, by object name.
 pub type Chunks = BTreeMap<String, Arc<Chunk>>;
-
-/// What a target's inventory holds, by object key.
-pub type Inventory = BTreeMap<ObjectKey, Held>;
 
 impl Chunk {
     /// Takes from a VidraInventory what is kept of it.

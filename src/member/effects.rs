@@ -31,9 +31,10 @@ use vidra_core::{
 };
 
 use super::{
+    flight::Flight,
     live::Live,
     owner::{Owner, Standing, standing},
-    records::{Flight, Source},
+    records::Source,
     session::Session,
     token::Token,
 };

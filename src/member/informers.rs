@@ -41,9 +41,9 @@ use vidra_core::{
 pub use self::places::{Need, Place};
 use self::{faults::WatchFault, reader::Reader, rests::Rest, run::Run};
 use super::{
+    deps::{SessionDeps, Warn},
     doubt::Doubt,
     records::Records,
-    session::{SessionDeps, Warn},
 };
 use crate::{
     base::{

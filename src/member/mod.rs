@@ -3,8 +3,10 @@
 mod absent;
 pub mod claims;
 pub mod connect;
+pub mod deps;
 pub mod doubt;
 pub mod effects;
+mod flight;
 pub mod informers;
 pub mod kinds;
 pub mod landing;

@@ -41,7 +41,6 @@ use vidra_core::{
 
 pub use agree::Other;
 use base::{Base, Comparison};
-pub use flight::Flight;
 pub use later::{Generations, Later};
 use news::is_old_news;
 pub use trace::Secrecy;

@@ -5,7 +5,7 @@ use vidra_api::labels::HUB_LABEL;
 use vidra_core::{
     mutants::{self, Mutant},
     object::ObjectKey,
-    plan::Held,
+    plan::{Held, Inventory},
 };
 
 use super::{
@@ -13,10 +13,7 @@ use super::{
     session::{Readiness, Session},
     token::Token,
 };
-use crate::{
-    base::error::{CallError, Class},
-    hub::inventory::Inventory,
-};
+use crate::base::error::{CallError, Class};
 
 /// Complete, or an error: a kind that cannot be listed may hide objects.
 pub async fn find_own(session: &Session, owner: &Owner, token: &Token<'_>) -> Result<Inventory, CallError> {

@@ -15,7 +15,7 @@ use tokio::{
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tower::ServiceExt;
-use vidra_api::names::{HubId, OwnerHash};
+use vidra_api::names::OwnerHash;
 use vidra_core::{
     contact,
     drift::{About, Does},
@@ -28,10 +28,11 @@ use vidra_core::{
 use super::{
     absent::Absent,
     claims::Claims,
+    deps::SessionDeps,
     doubt::Doubt,
     informers::Informers,
     kinds::Kinds,
-    landing::{Landing, Landings},
+    landing::Landing,
     live::Live as LiveObject,
     namespaces::Namespaces,
     records::{Later, Records, Secrecy},
@@ -40,18 +41,16 @@ use super::{
 use crate::{
     base::{
         backoff::Pauses,
-        env::{Clock, Link, Rng},
+        env::Link,
         error::{CallError, Class},
-        interner::Interned,
-        limiter::{Budget, Permit, Shared},
+        limiter::{Budget, Permit},
         supervise::supervised,
         withdrawal::Withdrawn,
     },
     knobs::Knobs,
-    leader_election::late_writes::LateWrites,
-    metrics::{ClusterCounters, Metrics},
-    queue::{Key, Priority, Queue, TargetKey},
-    settings::{live::Live, tuning::Tuning},
+    metrics::ClusterCounters,
+    queue::{Key, Priority, TargetKey},
+    settings::live::Live,
     wire::pace::{self, Pace},
 };
 
@@ -141,47 +140,6 @@ impl From<&CallError> for CallErrorNote {
         let refused = matches!(error.class, Class::Unauthenticated | Class::Forbidden);
         Self { reason: error.reason(), message: error.message.clone(), refused }
     }
-}
-
-/// Takes a cluster and a field manager of this hub; whether it is that of a target there.
-pub type IsOwner = Arc<dyn Fn(&str, &str) -> bool + Send + Sync>;
-
-/// Takes a cluster, a reason, and a sentence.
-pub type Warn = Arc<dyn Fn(&str, &str, &str) + Send + Sync>;
-
-/// What a session needs of the house.
-#[derive(Clone)]
-pub struct SessionDeps {
-    /// This hub.
-    pub hub: HubId,
-    /// The salt of what stands for secret values.
-    pub salt: HashKey,
-    /// Where contact lost and found is told.
-    pub queue: Arc<Queue>,
-    /// Wall time.
-    pub clock: Arc<dyn Clock>,
-    /// Jitter.
-    pub rng: Arc<dyn Rng>,
-    /// Calls are counted here.
-    pub metrics: Metrics,
-    /// The calls that all members share.
-    pub calls: Shared,
-    /// Bounds.
-    pub knobs: Knobs,
-    /// What all members have alike.
-    pub interned: Arc<Interned>,
-    /// What can be changed while the hub runs.
-    pub tuning: Arc<Tuning>,
-    /// Wakes all targets of a cluster.
-    pub wake_targets: Arc<dyn Fn(&str) + Send + Sync>,
-    /// Whether a field manager of this hub is somebody's.
-    pub is_owner: IsOwner,
-    /// Says of a cluster, for a reason, what somebody should look at.
-    pub warn: Warn,
-    /// What calls may still make in members though nobody waits for their answers.
-    pub landings: Arc<Landings>,
-    /// Writes that may take effect late; `None`: no other process can be there, before or after this one.
-    pub late: Option<Arc<LateWrites>>,
 }
 
 /// See the module.

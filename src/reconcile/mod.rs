@@ -44,10 +44,7 @@ use crate::{
     },
     knobs::Knobs,
     leader_election::lease::Tenure,
-    member::{
-        landing::Landings,
-        session::{Session, SessionDeps},
-    },
+    member::{deps::SessionDeps, landing::Landings, session::Session},
     metrics::Metrics,
     queue::{Key, Priority, Queue, ResourceKey, TargetKey, Verdict},
     settings::{Settings, tuning::Tuning},

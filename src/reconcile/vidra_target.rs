@@ -32,7 +32,7 @@ use vidra_api::{
 use vidra_core::{
     mutants::{self, Mutant},
     object::{Gvk, ObjectKey},
-    plan::{self, Plan, PlanInput, Policy},
+    plan::{self, Inventory, Plan, PlanInput, Policy},
     status::{Delivery, is_held},
 };
 
@@ -61,7 +61,7 @@ use crate::{
     hub::{
         catalog::Lack,
         events::Severity,
-        inventory::{self, Inventory},
+        inventory,
         revisions::{Parsed, RevisionError},
     },
     member::{

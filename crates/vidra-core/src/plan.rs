@@ -54,6 +54,9 @@ pub struct Want {
     pub hash: DeclaredHash,
 }
 
+/// What a target's inventory holds, by object key.
+pub type Inventory = BTreeMap<ObjectKey, Held>;
+
 /// One inventory entry, as far as planning needs it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Held {
@@ -149,7 +152,7 @@ pub struct PlanInput<'a> {
     /// The declared objects; empty unless `wish` is Present.
     pub wants: &'a BTreeMap<ObjectKey, Want>,
     /// The inventory.
-    pub inventory: &'a BTreeMap<ObjectKey, Held>,
+    pub inventory: &'a Inventory,
     /// What the member has, for keys of the two above. A key that is absent here was not seen in a
     /// complete list.
     pub live: &'a BTreeMap<ObjectKey, Live>,

@@ -8,10 +8,7 @@ use vidra_core::{fields, plan::Drift, render::Declared};
 use super::{Actor, Outcome, Patch, PatchParams, Step};
 use crate::{
     base::error::{CallError, Class},
-    member::{
-        owner::other_owners_of,
-        records::{Flight, Source},
-    },
+    member::{flight::Flight, owner::other_owners_of, records::Source},
 };
 
 /// An object is read and compared so often while another owner changes it in between.

@@ -8,10 +8,7 @@
 use vidra_core::object::{Gvk, ObjectKey};
 
 use super::{Inner, Records, Source};
-use crate::{
-    member::{live::Live, session::Session},
-    queue::TargetKey,
-};
+use crate::{member::live::Live, queue::TargetKey};
 
 /// Calls under way for one object.
 #[derive(Default)]
@@ -28,27 +25,6 @@ enum News {
     Gone { uid: String, resource_version: String },
     /// A list of this version that does not show it.
     Unlisted { at: u64 },
-}
-
-/// Ends, when it is dropped, what [`Flight::begin`] began.
-pub struct Flight<'a> {
-    session: &'a Session,
-    key: ObjectKey,
-}
-
-impl<'a> Flight<'a> {
-    /// To be begun before the call is sent, and to be dropped when its answer is folded.
-    pub fn begin(session: &'a Session, key: &ObjectKey) -> Self {
-        session.records.depart(key);
-        Self { session, key: key.clone() }
-    }
-}
-
-impl Drop for Flight<'_> {
-    fn drop(&mut self) {
-        let targets = self.session.records.land(&self.key);
-        self.session.wake(targets, None);
-    }
 }
 
 impl Inner {
@@ -101,12 +77,12 @@ impl Inner {
 
 impl Records {
     /// A call begins.
-    pub(super) fn depart(&self, key: &ObjectKey) {
+    pub(in crate::member) fn depart(&self, key: &ObjectKey) {
         self.inner.lock().flights.entry(key.clone()).or_default().count += 1;
     }
 
     /// A call has ended; after the last, what waited is folded.
-    pub(super) fn land(&self, key: &ObjectKey) -> Vec<TargetKey> {
+    pub(in crate::member) fn land(&self, key: &ObjectKey) -> Vec<TargetKey> {
         let news = {
             let mut inner = self.inner.lock();
             let Some(calls) = inner.flights.get_mut(key) else { return Vec::new() };

@@ -7,7 +7,7 @@ use vidra_core::{
     health::HealthStatus,
     mutants::{self, Mutant},
     object::ObjectKey,
-    plan::{Action, Effect, Plan, Wait, Why},
+    plan::{Action, Effect, Inventory, Plan, Wait, Why},
     status::{Delivery, UNDER_WAY},
 };
 
@@ -22,7 +22,6 @@ use super::{
 };
 use crate::{
     base::error::CallError,
-    hub::inventory::Inventory,
     member::{effects::Actor, session::Session},
     queue::Verdict,
     reconcile::RETRY_MOST,

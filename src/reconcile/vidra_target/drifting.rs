@@ -14,7 +14,7 @@ use vidra_core::{
     mutants::{self, Mutant},
     object::{KeyParts, ObjectKey},
     overrides::Cluster,
-    plan::{Action, Drift, Effect, Live, Vanished, Want, Why},
+    plan::{Action, Drift, Effect, Inventory, Live, Vanished, Want, Why},
     render::DeclaredHash,
     uid::Uid,
     unseen,
@@ -23,10 +23,7 @@ use vidra_core::{
 use super::{Pass, perform::Report};
 use crate::{
     desired::Desired,
-    hub::{
-        inventory::{self, Inventory},
-        revisions::Parsed,
-    },
+    hub::{inventory, revisions::Parsed},
     member::{owner::Owner, session::Session},
     queue::TargetKey,
     reconcile::Hub,

@@ -12,16 +12,13 @@ use vidra_core::{
     manifest::Words,
     mutants::{self, Mutant},
     object::ObjectKey,
-    plan::{Handover, Plan},
+    plan::{Handover, Inventory, Plan},
     status::{Delivery, HANDING_OVER, PRUNE_DELAYED},
 };
 
 use super::Pass;
 use crate::{
-    hub::{
-        inventory::{self, Inventory},
-        revisions::Parsed,
-    },
+    hub::{inventory, revisions::Parsed},
     member::{
         claims::Claim,
         session::{Session, State},

@@ -6,16 +6,12 @@ use vidra_api::clip;
 use vidra_core::{
     guard,
     object::ObjectKey,
-    plan::{Handover, Held, Plan},
+    plan::{Handover, Held, Inventory, Plan},
     status::Delivery,
 };
 
 use super::{Pass, handover::why_kept};
-use crate::{
-    desired::Desired,
-    hub::{events::Severity, inventory::Inventory},
-    reconcile::resource::approval,
-};
+use crate::{desired::Desired, hub::events::Severity, reconcile::resource::approval};
 
 const REMOVAL_HELD: &str = "RemovalHeld";
 /// Characters of their names: what approves comes behind them, and is not to be cut off.

@@ -9,7 +9,7 @@ use tokio::time::{Instant, sleep_until};
 use vidra_api::DriftPolicy;
 use vidra_core::{
     object::ObjectKey,
-    plan::{Action, Effect, Plan},
+    plan::{Action, Effect, Inventory, Plan},
     render::Stage,
 };
 
@@ -19,7 +19,7 @@ use super::{
     fights::Found,
     look::{Look, Scene},
 };
-use crate::{hub::inventory::Inventory, member::token::Token, queue::Key};
+use crate::{member::token::Token, queue::Key};
 
 /// So long after a look that found something to repair comes the next: more is likely to come.
 const GATHER: Duration = Duration::from_millis(5);

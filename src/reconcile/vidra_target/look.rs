@@ -6,7 +6,7 @@ use std::{borrow::Cow, collections::BTreeMap};
 use vidra_core::{
     beside::Beside,
     object::ObjectKey,
-    plan::{self, Live, Plan, PlanInput, Want},
+    plan::{self, Inventory, Live, Plan, PlanInput, Want},
     status::Delivery,
 };
 
@@ -20,7 +20,7 @@ use super::{
 };
 use crate::{
     desired::Desired,
-    hub::inventory::{self, Inventory},
+    hub::inventory,
     member::{owner::Owner, session::Session},
 };
 

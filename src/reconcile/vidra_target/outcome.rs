@@ -6,10 +6,10 @@ use vidra_core::{
     beside::Beside,
     directives::ApplyMode,
     object::ObjectKey,
-    plan::{Held, Live, Want, is_settled},
+    plan::{Held, Inventory, Live, Want, is_settled},
 };
 
-use crate::{hub::inventory::Inventory, member::effects::Outcome};
+use crate::member::effects::Outcome;
 
 /// Enters what came of applying an object.
 pub(super) fn enter(key: &ObjectKey, want: &Want, outcome: &Outcome, inventory: &mut Inventory) {

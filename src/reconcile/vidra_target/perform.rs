@@ -12,7 +12,7 @@ use futures::{FutureExt, StreamExt, stream::FuturesUnordered};
 use vidra_api::{Change, RemovingObjects, target::Desired as Wish};
 use vidra_core::{
     object::ObjectKey,
-    plan::{Action, Effect, Held, Plan, Want, Why},
+    plan::{Action, Effect, Held, Inventory, Plan, Want, Why},
     status::{Delivery, FINALIZERS, SETTLING, UNDER_WAY},
 };
 
@@ -27,7 +27,7 @@ use crate::{
     base::error::{CallError, Class},
     hub::{
         events::{self, Severity},
-        inventory::{self, Inventory},
+        inventory,
     },
     member::effects::{Actor, Outcome},
     queue::Verdict,

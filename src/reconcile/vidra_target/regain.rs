@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use vidra_api::VidraTarget;
 use vidra_core::{
     object::ObjectKey,
-    plan::{self, Action, Held, Plan},
+    plan::{self, Action, Held, Inventory, Plan},
     status::Delivery,
 };
 
@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{
     base::error::{CallError, Class},
-    hub::inventory::{self, ChunkWrite, Inventory},
+    hub::inventory::{self, ChunkWrite},
     member::{effects::Actor, owner::Owner, recover, session::Session, token::Token},
     queue::{TargetKey, Verdict},
     reconcile::{Hub, RETRY_MOST},

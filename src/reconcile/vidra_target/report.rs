@@ -8,6 +8,7 @@ use vidra_api::{
 use vidra_core::{
     health::HealthStatus,
     object::ObjectKey,
+    plan::Inventory,
     status::{Delivery, HEALTH_CHECK_TIMEOUT, TargetFacts, Unready, is_torn_down, left, target_status},
 };
 
@@ -17,7 +18,7 @@ use crate::{
     desired::Desired,
     hub::{
         events::{self, One, Saying, Severity},
-        inventory::{self, Inventory},
+        inventory,
     },
     member::{records::Seen, session::Session},
     queue::{Key, Verdict},

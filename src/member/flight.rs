@@ -1,0 +1,26 @@
+//! A call under way for an object, held from before it is sent until its answer is folded (`records/flight.rs`).
+
+use vidra_core::object::ObjectKey;
+
+use super::session::Session;
+
+/// Ends, when it is dropped, what [`Flight::begin`] began.
+pub struct Flight<'a> {
+    session: &'a Session,
+    key: ObjectKey,
+}
+
+impl<'a> Flight<'a> {
+    /// To be begun before the call is sent, and to be dropped when its answer is folded.
+    pub fn begin(session: &'a Session, key: &ObjectKey) -> Self {
+        session.records.depart(key);
+        Self { session, key: key.clone() }
+    }
+}
+
+impl Drop for Flight<'_> {
+    fn drop(&mut self) {
+        let targets = self.session.records.land(&self.key);
+        self.session.wake(targets, None);
+    }
+}
