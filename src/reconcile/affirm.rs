@@ -9,7 +9,7 @@ use kube::ResourceExt;
 use vidra_api::{
     DeletionPolicy, MemberCluster, VidraResource, VidraTarget, VidraTargetSpec,
     labels::{APPROVE_ORPHANING, APPROVE_REMOVAL, FORGET},
-    member::OnLeave,
+    member::{OnLeave, OnRevoke},
     target::Desired as Wish,
 };
 use vidra_core::{
@@ -17,7 +17,7 @@ use vidra_core::{
     select::{self, Member, Selection},
 };
 
-use super::{Hub, revoke};
+use super::Hub;
 use crate::{hub::catalog::Lack, queue::TargetKey, settings::live::Live};
 
 /// What came of looking.
@@ -105,9 +105,23 @@ pub(super) fn parting(
         });
     }
     if resource.metadata.deletion_timestamp.is_none() && selection.is_barred(&member.name_any()) {
-        return revoke::wish(member);
+        return wish_on_revoke(member);
     }
     Some(by_policy(resource))
+}
+
+/// What a MemberCluster asks for where it does not allow a namespace; `None`: that it stays. What the setting took away
+/// stays.
+pub(super) fn wish_on_revoke(member: &MemberCluster) -> Option<Wish> {
+    if mutants::is(Mutant::RevokedGoes) {
+        return Some(Wish::Absent);
+    }
+    member.spec.allowed_namespaces.as_ref()?;
+    match member.spec.on_revoke {
+        OnRevoke::Keep => None,
+        OnRevoke::Orphan => Some(Wish::Orphaned),
+        OnRevoke::Delete => Some(Wish::Absent),
+    }
 }
 
 /// How a target ends that no member has a say in.

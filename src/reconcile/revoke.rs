@@ -9,7 +9,6 @@ use vidra_api::{
     ConditionStatus, MemberCluster, MemberClusterStatus, VidraTarget,
     condition::STALLED,
     labels::{APPROVE_REMOVAL, FORGET},
-    member::OnRevoke,
     set_condition,
     target::Desired as Wish,
 };
@@ -41,20 +40,6 @@ pub(super) struct Approved {
     uids: BTreeSet<String>,
 }
 
-/// What a MemberCluster asks for where it does not allow a namespace; `None`: that it stays. What the setting took away
-/// stays.
-pub(super) fn wish(member: &MemberCluster) -> Option<Wish> {
-    if mutants::is(Mutant::RevokedGoes) {
-        return Some(Wish::Absent);
-    }
-    member.spec.allowed_namespaces.as_ref()?;
-    match member.spec.on_revoke {
-        OnRevoke::Keep => None,
-        OnRevoke::Orphan => Some(Wish::Orphaned),
-        OnRevoke::Delete => Some(Wish::Absent),
-    }
-}
-
 /// Whether a target is wanted by its VidraResource where the MemberCluster does not allow the namespace.
 pub(super) fn is_revoked(hub: &Hub, key: &TargetKey) -> bool {
     selection(hub, key).is_some_and(|selection| selection.is_barred(&key.cluster))
@@ -70,7 +55,7 @@ fn selection(hub: &Hub, key: &TargetKey) -> Option<Selection> {
 /// Whether a target goes by its member's onRevoke: with the word that approved it where it needed one.
 pub(super) fn taken(hub: &Hub, key: &TargetKey, target: &VidraTarget) -> Option<Option<String>> {
     let member = hub.catalog.member(&key.cluster)?;
-    let wish = wish(&member)?;
+    let wish = affirm::wish_on_revoke(&member)?;
     if !is_revoked(hub, key) {
         return None;
     }
@@ -107,7 +92,7 @@ impl Losses {
     fn of(hub: &Hub, member: &MemberCluster) -> Self {
         let (existing, leaving, underway) = (Targets::new(), Targets::new(), Targets::new());
         let mut losses = Self { existing, leaving, underway, words: BTreeSet::new() };
-        let wish = wish(member);
+        let wish = affirm::wish_on_revoke(member);
         for (key, target) in hub.catalog.fleet_on(&member.name_any()) {
             let (name, uid) = (name_of(&key), target.removal_id());
             let selection = selection(hub, &key);
@@ -183,7 +168,7 @@ pub(super) fn told(
     member: &MemberCluster,
     mut status: MemberClusterStatus,
 ) -> MemberClusterStatus {
-    let losses = wish(member).map(|_| Losses::of(hub, member));
+    let losses = affirm::wish_on_revoke(member).map(|_| Losses::of(hub, member));
     let held = losses.and_then(|losses| match losses.decide(hub, member) {
         Removal::Held { hash, .. } => Some(("RemovalHeld", losses.held(member, &hash))),
         Removal::Allowed | Removal::Approved(_) => None,
@@ -232,7 +217,7 @@ pub(super) async fn use_up_approvals(hub: &Hub, name: &str) -> Result<(), CallEr
         hub.idle_approval(&key, None);
         return Ok(());
     };
-    let losses = wish(&member).map(|_| Losses::of(hub, &member));
+    let losses = affirm::wish_on_revoke(&member).map(|_| Losses::of(hub, &member));
     if losses.is_some_and(|losses| matches!(losses.decide(hub, &member), Removal::Approved(_))) {
         // It is yet to be told to some.
         return Ok(());

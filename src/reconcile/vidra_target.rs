@@ -16,6 +16,7 @@ mod refused;
 mod regain;
 mod report;
 mod restored;
+mod result;
 mod waiting;
 
 use std::{borrow::Cow, collections::BTreeMap, mem, sync::Arc, time::Duration};
@@ -41,9 +42,10 @@ use self::{
     handover::{asks_again, asks_again_while_held, stays},
     lately::Lately,
     look::Scene,
-    perform::{Done, Report},
+    perform::Done,
     regain::{Regained, with_found},
     report::is_done,
+    result::Report,
 };
 use super::{
     Hub, RETRY_MOST, RETRY_RARELY,
@@ -296,26 +298,24 @@ impl Pass<'_> {
 
     /// Leave to work on the member for as long as what this pass goes by stands.
     fn token<'s>(&'s self, session: &'s Session) -> Token<'s> {
-        Token::new(
-            || session.epoch(),
-            || {
-                let Self { hub, key, target } = self;
-                if !hub.leads() {
-                    return Err(Withdrawn::Lease);
-                }
-                let now = hub.catalog.target(key).filter(|now| {
-                    now.metadata.generation == target.metadata.generation && now.uid() == target.uid()
-                });
-                let now = now.ok_or(Withdrawn::Target)?;
-                if hub.catalog.member(&key.cluster).is_some_and(|member| is_at_rest(&member)) {
-                    return Err(Withdrawn::Suspended);
-                }
-                match affirm(hub, key, &now.spec) {
-                    Affirmed::Yes => Ok(()),
-                    _ => Err(Withdrawn::Wish),
-                }
-            },
-        )
+        let stands = || {
+            let Self { hub, key, target } = self;
+            if !hub.leads() {
+                return Err(Withdrawn::Lease);
+            }
+            let now = hub.catalog.target(key).filter(|now| {
+                now.metadata.generation == target.metadata.generation && now.uid() == target.uid()
+            });
+            let now = now.ok_or(Withdrawn::Target)?;
+            if hub.catalog.member(&key.cluster).is_some_and(|member| is_at_rest(&member)) {
+                return Err(Withdrawn::Suspended);
+            }
+            match affirm(hub, key, &now.spec) {
+                Affirmed::Yes => Ok(()),
+                _ => Err(Withdrawn::Wish),
+            }
+        };
+        Token::new(|| session.epoch(), stands)
     }
 
     /// Performs effects for this target, and knows what is written of its inventory.

@@ -334,10 +334,10 @@ impl Run {
                     if verification.judged_at().is_none() {
                         self.try_everywhere().await;
                         verification = Verification::begun();
-                        verifying = Some(Box::pin(verify(self, course.page)));
+                        verifying = Some(Box::pin(verify(&self.registry, &self.reader, &self.place, course.page)));
                         continue;
                     }
-                    let lost = std::mem::take(&mut verification).lost(self);
+                    let lost = std::mem::take(&mut verification).lost(&self.registry.records);
                     if lost > 0 {
                         registry.complain(&self.place, &WatchFault::Lost, lost);
                         return Ended::Due;

@@ -9,8 +9,11 @@ use std::{collections::BTreeSet, time::Duration};
 use tokio::time::Instant;
 use vidra_core::object::ObjectKey;
 
-use super::{reader::Item, run::Run};
-use crate::{base::error::CallError, wire::pages::Pages};
+use super::{
+    Informers, Place,
+    reader::{Item, Reader},
+};
+use crate::{base::error::CallError, member::records::Records, wire::pages::Pages};
 
 /// How long a watch may be behind a list.
 const BEHIND: Duration = Duration::from_secs(15);
@@ -59,9 +62,8 @@ impl Verification {
     }
 
     /// How many objects the watch should have told of and has not.
-    pub(super) fn lost(self, run: &Run) -> usize {
+    pub(super) fn lost(self, records: &Records) -> usize {
         let Some((found, _)) = self.found else { return 0 };
-        let records = &run.registry.records;
         let is_behind = |(key, version): &&(ObjectKey, u64)| {
             !self.touched.contains(key) && records.version(key).is_none_or(|known| known < *version)
         };
@@ -72,13 +74,17 @@ impl Verification {
 }
 
 /// Lists all and compares, page by page; nothing is folded.
-pub(super) async fn verify(run: &Run, mut size: u32) -> Result<Found, CallError> {
-    let registry = &run.registry;
+pub(super) async fn verify(
+    registry: &Informers,
+    reader: &Reader,
+    place: &Place,
+    mut size: u32,
+) -> Result<Found, CallError> {
     let mark = registry.records.mark();
     let mut seen = BTreeSet::new();
     let mut found = Found { mark, ..Found::default() };
-    let mut pages = Pages::new(&run.reader.wire, &mut size, registry.page, Some(&registry.turns));
-    let mut take = |text: &str, is_cut| match run.reader.listed(text, is_cut) {
+    let mut pages = Pages::new(&reader.wire, &mut size, registry.page, Some(&registry.turns));
+    let mut take = |text: &str, is_cut| match reader.listed(text, is_cut) {
         // A watch that tells of it is not behind, and neither is one whose records have no room for it.
         Item::Object(key, _) if !registry.records.takes(&key) => {}
         Item::Object(key, live) => {
@@ -91,6 +97,6 @@ pub(super) async fn verify(run: &Run, mut size: u32) -> Result<Found, CallError>
         Item::Broken(one) => seen.extend(one.key),
     };
     while pages.next(&mut take).await? {}
-    found.ghosts = registry.records.unseen(&run.place.gvk, &run.place.namespace, &seen, mark);
+    found.ghosts = registry.records.unseen(&place.gvk, &place.namespace, &seen, mark);
     Ok(found)
 }

@@ -17,7 +17,8 @@ use super::{
     handover::{asks_again, kept, staying},
     lately::Lately,
     look::{Look, Scene},
-    perform::{Done, Report, send},
+    perform::{Done, send},
+    result::Report,
     waiting::{awaited, complaint},
 };
 use crate::{

@@ -1,9 +1,6 @@
 //! What a pass finds otherwise than it was delivered, and what it undid: as the status tells it.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::Arc,
-};
+use std::{collections::BTreeMap, sync::Arc};
 
 use kube::ResourceExt;
 use vidra_api::{Change, ChangeKind, DriftPolicy};
@@ -20,7 +17,7 @@ use vidra_core::{
     unseen,
 };
 
-use super::{Pass, perform::Report};
+use super::{Pass, result::Report};
 use crate::{
     desired::Desired,
     hub::{inventory, revisions::Parsed},
@@ -264,6 +261,3 @@ impl Hub {
         all.drain(..all.len().saturating_sub(MENDED_MOST));
     }
 }
-
-/// Nothing of the kind is waited for.
-pub(super) type Left = BTreeSet<ObjectKey>;

@@ -11,7 +11,7 @@ use vidra_core::{
     plan::{self, Action, Drift, Effect, Live, Plan, PlanInput, Why},
 };
 
-use super::{Pass, drifting::key_of, perform::Report};
+use super::{Pass, drifting::key_of, result::Report};
 use crate::{
     desired::Desired,
     hub::events::{self, One, Saying},

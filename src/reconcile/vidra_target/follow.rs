@@ -12,7 +12,7 @@ use vidra_core::{
     status::Delivery,
 };
 
-use super::{Pass, perform::Report};
+use super::{Pass, result::Report};
 use crate::{
     base::error::{CallError, Class},
     desired::Desired,

@@ -4,7 +4,7 @@
 use tokio::time::Instant;
 use vidra_core::status::Delivery;
 
-use super::{Pass, perform::Report};
+use super::{Pass, result::Report};
 use crate::{
     base::error::CallError,
     desired::Desired,

@@ -9,10 +9,7 @@ use vidra_core::{
     status::Delivery,
 };
 
-use super::{
-    Pass,
-    perform::{Done, Report},
-};
+use super::{Pass, perform::Done, result::Report};
 use crate::{
     base::error::{CallError, Class},
     hub::inventory::{self, ChunkWrite},

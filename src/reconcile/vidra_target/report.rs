@@ -12,7 +12,7 @@ use vidra_core::{
     status::{Delivery, HEALTH_CHECK_TIMEOUT, TargetFacts, Unready, is_torn_down, left, target_status},
 };
 
-use super::{Pass, outcome::Settled, perform::Report};
+use super::{Pass, outcome::Settled, result::Report};
 use crate::{
     base::error::CallError,
     desired::Desired,
