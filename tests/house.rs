@@ -98,6 +98,149 @@ fn the_plug_in_is_built_without_the_hub_and_the_hub_without_the_plug_in() {
     );
 }
 
+/// What each folder of `src/`, or file that stands there by itself, may import, as docs/architecture.md has it: in its
+/// order, which is that of the layers.
+fn layers() -> Vec<(String, Vec<String>)> {
+    let text = read(&root().join("docs/architecture.md"));
+    let (_, table) = text.split_once("| folder | may import |\n").expect("the table is there");
+    let rows = table.lines().skip(1).take_while(|line| line.starts_with('|'));
+    let named = |cell: &str| cell.split('`').skip(1).step_by(2).map(str::to_owned).collect::<Vec<_>>();
+    let read = |row: &str| {
+        let cells: Vec<_> = row.split('|').collect();
+        (named(cells[1]).remove(0), named(cells[2]))
+    };
+    rows.map(read).collect()
+}
+
+/// The files of `src/` but for tests: where each one's module is, and its text without comments.
+fn modules() -> Vec<(Vec<String>, String)> {
+    let source = |path: PathBuf| {
+        let below = path.strip_prefix(root().join("src")).ok()?.with_extension("");
+        let mut module: Vec<_> =
+            below.iter().map(|part| part.to_str().expect("names are text").to_owned()).collect();
+        module.pop_if(|last| last == "mod");
+        let text = read(&path);
+        let code = text.split_once("#[cfg(test)]\nmod tests {").map_or(&*text, |(code, _)| code);
+        let lines = code.lines().map(|line| line.split("//").next().unwrap_or_default());
+        let is_of_code = module != ["lib"] && !module.iter().any(|part| part == "tests");
+        is_of_code.then(|| (module, lines.collect::<Vec<_>>().join("\n")))
+    };
+    sources().into_iter().filter_map(source).collect()
+}
+
+/// Reads a path, or a tree of them as `use` has it, that goes on after `at`; returns what stands behind it.
+fn tree<'t>(mut rest: &'t str, at: &[String], all: &mut Vec<Vec<String>>) -> &'t str {
+    let mut path = at.to_vec();
+    loop {
+        rest = rest.trim_start();
+        if let Some(mut inner) = rest.strip_prefix('{') {
+            while !inner.trim_start().starts_with('}') {
+                inner = tree(inner, &path, all);
+                // A name that it gets here, and the comma.
+                let end = inner.find([',', '}']).expect("a tree ends");
+                inner = inner[end..].trim_start_matches(',');
+            }
+            return &inner.trim_start()[1..];
+        }
+        let end = rest.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(rest.len());
+        path.extend((end > 0).then(|| rest[..end].to_owned()));
+        rest = &rest[end..];
+        match rest.strip_prefix("::") {
+            Some(more) if end > 0 => rest = more,
+            _ => break,
+        }
+    }
+    all.push(path);
+    rest
+}
+
+/// The paths from the crate's root that a module names.
+fn imports(module: &[String], text: &str) -> Vec<Vec<String>> {
+    let mut all = Vec::new();
+    for start in ["crate::", "vidra_hub::", "super::", "self::"] {
+        for (at, _) in text.match_indices(start) {
+            let is_inside = |c: char| c.is_alphanumeric() || matches!(c, '_' | ':' | '$');
+            if text[..at].ends_with(is_inside) {
+                continue;
+            }
+            let (mut rest, mut base) = (&text[at..], module.to_vec());
+            while let Some(more) = rest.strip_prefix("super::") {
+                (rest, _) = (more, base.pop());
+            }
+            if let Some((word @ ("crate" | "vidra_hub" | "self"), more)) = rest.split_once("::") {
+                rest = more;
+                base.truncate(if word == "self" { base.len() } else { 0 });
+            }
+            tree(rest, &base, &mut all);
+        }
+    }
+    all
+}
+
+#[test]
+fn a_folder_imports_only_what_its_row_names_which_stands_above_it() {
+    let layers = layers();
+    let place = |folder: &str| layers.iter().position(|(name, _)| name == folder);
+    let mut wrong = BTreeSet::new();
+    for (nth, (folder, allowed)) in layers.iter().enumerate() {
+        let above = |name: &&String| place(name).is_some_and(|other| other < nth);
+        wrong.extend(allowed.iter().filter(|name| !above(name)).map(|name| format!("{name} above {folder}")));
+    }
+    let (mut seen, modules) = (BTreeSet::new(), modules());
+    for (module, text) in &modules {
+        let Some(nth) = place(&module[0]) else {
+            wrong.insert(format!("a row for {}", module[0]));
+            continue;
+        };
+        seen.insert(nth);
+        for path in imports(module, text) {
+            let Some(other) = path.first().filter(|other| place(other).is_some() && **other != module[0])
+            else {
+                continue;
+            };
+            if !layers[nth].1.contains(other) {
+                wrong.insert(format!("{} without {}", module.join("/"), path.join("::")));
+            }
+        }
+        // What one names where it is not would hide who imports whom.
+        if text.lines().any(|line| line.starts_with("pub") && line.contains(" use crate::")) {
+            wrong.insert(format!("{} without its re-export", module.join("/")));
+        }
+    }
+    assert!(wrong.is_empty(), "docs/architecture.md, \"may import\", and the code want: {wrong:#?}");
+    assert_eq!(seen.len(), layers.len(), "each row is of something that is there");
+}
+
+/// A parent declares its children and they use what it has: that is no circle between concepts.
+#[test]
+fn no_files_import_each_other_in_a_circle() {
+    let modules = modules();
+    let known: BTreeSet<_> = modules.iter().map(|(module, _)| module.clone()).collect();
+    let mut arrows = BTreeSet::new();
+    for (module, text) in &modules {
+        for path in imports(module, text) {
+            let longest =
+                (1..=path.len()).rev().map(|length| &path[..length]).find(|path| known.contains(*path));
+            let Some(other) = longest else { continue };
+            if !other.starts_with(module) && !module.starts_with(other) {
+                arrows.insert((module.join("/"), other.join("/")));
+            }
+        }
+    }
+    assert!(arrows.len() > 300, "the imports were read: {}", arrows.len());
+    let mut back = Vec::new();
+    for (importer, imported) in &arrows {
+        let (mut reached, mut next) = (BTreeSet::new(), vec![imported]);
+        while let Some(at) = next.pop() {
+            if reached.insert(at) {
+                next.extend(arrows.iter().filter(|(from, _)| from == at).map(|(_, to)| to));
+            }
+        }
+        back.extend(reached.contains(importer).then(|| format!("{importer} -> {imported}")));
+    }
+    assert!(back.is_empty(), "these are parts of circles: {back:#?}");
+}
+
 /// A test that is known to fail: what it is called, and the finding that it shows.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct KnownFailure {
