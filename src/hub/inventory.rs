@@ -56,6 +56,7 @@ pub struct Terms {
     adopted: bool,
     wave: i32,
     settled: Option<Box<str>>,
+    going: bool,
 }
 
 impl Kept {
@@ -68,10 +69,11 @@ impl Kept {
         };
         let settled = (!entry.settled.is_empty()).then(|| entry.settled.into_boxed_str());
         let (version, adopted, wave) = (entry.version.into(), entry.adopted, entry.wave);
+        let going = !entry.done && !entry.uid.is_empty();
         Self {
             key: interned.key(key.into()),
             uid: Uid::from(entry.uid.as_str()),
-            terms: shared.share(Terms { version, adopted, wave, settled }),
+            terms: shared.share(Terms { version, adopted, wave, settled, going }),
         }
     }
 
@@ -82,6 +84,7 @@ impl Kept {
             adopted: self.terms.adopted,
             wave: self.terms.wave,
             settled: self.terms.settled.clone(),
+            going: self.terms.going,
         }
     }
 
@@ -385,7 +388,7 @@ fn written(entries: &[Entry]) -> Vec<InventoryEntry> {
         name: key.name.to_string(),
         uid: held.uid.to_string(),
         adopted: held.adopted,
-        done: !held.uid.is_empty(),
+        done: !held.uid.is_empty() && !held.going,
         wave: held.wave,
         settled: held.settled.as_deref().unwrap_or_default().to_owned(),
     };
@@ -454,6 +457,20 @@ mod tests {
         bring(&mut chunks, &wanted);
         assert_eq!(chunks.len(), 3);
         assert_eq!(joined(&chunks), wanted);
+        assert_eq!(writes(&chunks, None, &wanted, false, ENTRIES_MAX), []);
+    }
+
+    #[test]
+    fn what_is_on_its_way_out_stands_there_as_that() {
+        let mut chunks = BTreeMap::new();
+        let mut wanted = inventory(0..3, "a");
+        bring(&mut chunks, &wanted);
+        for held in wanted.values_mut().skip(1) {
+            held.going = true;
+        }
+        assert_eq!(writes(&chunks, None, &wanted, false, ENTRIES_MAX).len(), 1);
+        bring(&mut chunks, &wanted);
+        assert_eq!((&joined(&chunks), known(&chunks)), (&wanted, 3));
         assert_eq!(writes(&chunks, None, &wanted, false, ENTRIES_MAX), []);
     }
 

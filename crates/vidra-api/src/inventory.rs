@@ -104,7 +104,8 @@ pub struct InventoryEntry {
     pub uid: String,
     /// Whether the object was there before us.
     pub adopted: bool,
-    /// Whether the object is known to be there; else it is only intended.
+    /// Whether the object is known to be there, and to stay; else it is only intended or, where the uid is known, on its way out:
+    /// it was to be deleted.
     pub done: bool,
     /// The wave in which it was applied; they are removed in reverse. From -1000 to 1000.
     pub wave: i32,

@@ -70,6 +70,8 @@ pub struct Held {
     pub wave: i32,
     /// The hash of what was declared when nothing more was to be done for it, see [`is_settled`].
     pub settled: Option<Box<str>>,
+    /// It was to be deleted, and is on its way out: when it is gone that is no drift, for it is the hub's own doing.
+    pub going: bool,
 }
 
 impl Held {
@@ -412,8 +414,10 @@ enum Decision {
 fn decide(row: &Row<'_>, input: &PlanInput<'_>) -> Decision {
     let Row { key, want, held, live } = *row;
     let known = held.filter(|held| !held.uid.is_empty());
+    // What the hub itself has deleted is news when it is gone, whatever is done about drift.
+    let kept = known.filter(|held| !held.going);
     let Some(live) = live else {
-        return match known {
+        return match kept {
             Some(held) => drift::missing(key, want, held, input),
             None => Decision::Act(Action::Create),
         };
@@ -422,7 +426,7 @@ fn decide(row: &Row<'_>, input: &PlanInput<'_>) -> Decision {
     if live.controlled {
         return Decision::Refuse(Refusal::Controlled(key.clone()));
     }
-    if !ours && known.is_some() && drift::is_left(key, (None, known), want, input) {
+    if !ours && kept.is_some() && drift::is_left(key, (None, kept), want, input) {
         return Decision::Nothing;
     }
     if !ours {
@@ -436,7 +440,8 @@ fn decide(row: &Row<'_>, input: &PlanInput<'_>) -> Decision {
             Decision::Refuse(Refusal::NotOurs(key.clone()))
         };
     }
-    if drift::is_left(key, (live.applied, known), want, input) {
+    let goes = live.terminating && known.is_some_and(|held| held.going && held.uid == live.uid);
+    if !goes && drift::is_left(key, (live.applied, known), want, input) {
         return drift::look(live, input);
     }
     if live.terminating {

@@ -21,6 +21,7 @@ pub(super) fn enter(key: &ObjectKey, want: &Want, outcome: &Outcome, inventory: 
     let held = inventory.entry(key.clone()).or_insert_with(|| Held::intended(&want.gvk.version));
     held.version.clone_from(&want.gvk.version);
     held.wave = want.directives.wave;
+    held.going = false;
     match outcome {
         Outcome::Applied { uid, .. } | Outcome::Adopted { uid, .. } | Outcome::Recreated { uid, .. } => {
             held.uid = uid.as_str().into();
@@ -29,6 +30,16 @@ pub(super) fn enter(key: &ObjectKey, want: &Want, outcome: &Outcome, inventory: 
             held.settled = once.then(|| want.hash.to_string().into());
         }
         _ => held.settled = Some(want.hash.to_string().into()),
+    }
+}
+
+/// Enters that an object is on its way out, for it was to be deleted: nobody else would know that when it is gone, and it may be
+/// wanted again by then.
+pub(super) fn going(key: &ObjectKey, inventory: &mut Inventory) {
+    if let Some(held) = inventory.get_mut(key) {
+        // What was never noted by its uid is news in any case.
+        held.going = !held.uid.is_empty();
+        held.settled = None;
     }
 }
 
@@ -49,8 +60,10 @@ pub(super) fn proven(
         };
         let held = inventory.entry(key.clone()).or_insert_with(|| Held::intended(&want.gvk.version));
         held.wave = want.directives.wave;
+        // What is on its way out does not turn back: what is there now was made since, or a backup has brought it back.
+        held.going &= live.terminating;
         held.uid.clone_from(&live.uid);
-        let applied = live.applied == Some(want.hash);
+        let applied = live.applied == Some(want.hash) && !held.going;
         match want.directives.apply {
             ApplyMode::Once if applied && !is_settled(want, held) => {
                 held.settled = Some(want.hash.to_string().into());

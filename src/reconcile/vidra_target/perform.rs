@@ -154,6 +154,9 @@ impl Pass<'_> {
         if matches!(outcome, Outcome::Gone | Outcome::Unproven) {
             inventory.remove(key);
         }
+        if matches!(outcome, Outcome::Removing | Outcome::Leaving) {
+            outcome::going(key, inventory);
+        }
         if reapplies(&effect.action, &outcome, self.target.is_delivered()) {
             report.reapplied.insert(key.clone());
         }

@@ -108,6 +108,8 @@ pub struct Index {
     spoken: BTreeMap<(String, i64), (String, Value)>,
     /// What targets were to bring, by VidraResource and member.
     aims: BTreeMap<(String, String), Past<Aim>>,
+    /// Whether they let nothing go of what they have and do not declare: a removal is held, they rest, or they do not prune.
+    keeping: BTreeMap<(String, String), Past<bool>>,
     /// What was at a place.
     past: BTreeMap<Key, Past<Option<Arc<Value>>>>,
     /// Keys and uids of each inventory, by its name.
@@ -134,7 +136,9 @@ impl Index {
     fn target(&mut self, changed: &Changed, now: Instant) {
         let name = named(&changed.namespace, &changed.name);
         let Some(new) = changed.after() else {
-            self.targets.remove(&name);
+            if let Some(gone) = self.targets.remove(&name) {
+                self.note_keeping(&gone, false, now);
+            }
             return;
         };
         let (spec, status) = (&new["spec"], &new["status"]);
@@ -200,7 +204,16 @@ impl Index {
             let (namespace, inputs) = spoken.unwrap_or_default();
             target.ready = Some(Claim { revision: text(&status["revision"]), namespace, inputs });
         }
+        let keeps = target.reason == "RemovalHeld" || target.state == "Suspended" || spec["prune"] == false;
+        self.note_keeping(&target, target.present && keeps, now);
         self.targets.insert(name, target);
+    }
+
+    fn note_keeping(&mut self, target: &Target, keeps: bool, now: Instant) {
+        let past = self.keeping.entry((target.resource.clone(), target.cluster.clone())).or_default();
+        if past.last().is_some_and(|(_, kept)| *kept) != keeps {
+            past.push((now, keeps));
+        }
     }
 
     fn inventory(&mut self, changed: &Changed) {
@@ -287,6 +300,14 @@ impl Index {
     ) -> impl Iterator<Item = &Aim> {
         let past = self.aims.get(&(resource.to_owned(), member.to_owned()));
         past.into_iter().flat_map(move |past| since(past, then)).filter(move |aim| aim.generation >= seen)
+    }
+
+    /// The VidraResources whose target in this member, at some instant since then, let nothing go of what it had and did not
+    /// declare.
+    pub fn keeping(&self, member: &str, then: Instant) -> impl Iterator<Item = &String> {
+        let there = self.keeping.iter().filter(move |((_, on), _)| on == member);
+        let kept = there.filter(move |(_, past)| since(past, then).any(|keeps| *keeps));
+        kept.map(|((resource, _), _)| resource)
     }
 
     /// The spec by whose policies a VidraResource's target in this member is kept: while a removal is held its own, for

@@ -1,16 +1,20 @@
-//! What is to be left alone, in the two shortest ways to it: drift that is only reported, and a field that is ignored.
+//! What is to be left alone, in the two shortest ways to it: drift that is only reported, and a field that is ignored. And what is
+//! no drift, for it is the hub's own doing.
 
 use std::time::Duration;
 
-use serde_json::json;
+use serde_json::{Value, json};
 use testkit::sim::{
     World, run,
-    world::{Shape, config_map, document, hub_path, resource},
+    world::{Shape, TARGET_NAMESPACE, config_map, document, hub_path, resource},
 };
+use tokio::time::sleep;
 
-use crate::scenarios::{manifest, ready, shop};
+use crate::scenarios::{has, manifest, ready, shop};
 
 const SOON: Duration = Duration::from_secs(5);
+/// Nothing tells, and a look comes within this.
+const A_LOOK: Duration = Duration::from_secs(60);
 
 async fn delivered(world: &World, drift: serde_json::Value) {
     let mut resource = resource("shop", &manifest("one", "one"));
@@ -114,4 +118,97 @@ fn of_a_crd_that_is_gone_and_left_so_the_objects_are_not_told_one_by_one() {
         assert_eq!(world.observer.misreports(), [""; 0]);
         world.end_hub().await;
     });
+}
+
+async fn select(world: &World, members: &[&str]) {
+    let targets = json!([{"clusterNames": members, "namespace": TARGET_NAMESPACE}]);
+    world.patch("hub", &shop(), json!({"spec": {"targets": targets}})).await;
+}
+
+async fn hold(world: &World, finalizers: Value) {
+    world.patch("tokyo", &config_map("b"), json!({"metadata": {"finalizers": finalizers}})).await;
+}
+
+/// The shop goes from tokyo, and the hub has deleted `b`, which a finalizer holds.
+async fn goes(world: &World) {
+    hold(world, json!(["test.io/held"])).await;
+    select(world, &["berlin"]).await;
+    let goes = || {
+        let live = world.object("tokyo", "", "configmaps", TARGET_NAMESPACE, "b").unwrap_or_default();
+        live["metadata"]["deletionTimestamp"].is_string()
+    };
+    world.until("it is on its way out", A_LOOK, goes).await;
+    // It looks again every two seconds.
+    sleep(SOON).await;
+}
+
+async fn is_made_again(world: &World) {
+    let is_back = || ready(world, "shop") && world.data("tokyo", "b").is_some();
+    world.until("it is made again", A_LOOK, is_back).await;
+    has(world, "tokyo", "b", "one");
+    world.settle().await;
+    assert_eq!(world.observer.differs(), [""; 0]);
+    // And from then on what becomes of it is left alone again.
+    world.delete("tokyo", &config_map("b")).await;
+    world.settle().await;
+    assert_eq!(world.data("tokyo", "b"), None, "somebody else has deleted it");
+    world.end_hub().await;
+    assert_eq!(world.observer.breaches(), [""; 0]);
+}
+
+/// It was seen as it had been applied, so it was left as it was, and so it was when it was gone.
+#[test]
+fn what_the_hub_has_deleted_is_made_again_where_it_is_wanted_again_before_it_is_gone() {
+    for policy in ["Report", "Ignore"] {
+        run(35, move || async move {
+            let world = World::new(Shape::new(35)).await;
+            delivered(&world, json!({"policy": policy})).await;
+            goes(&world).await;
+            select(&world, &["berlin", "tokyo"]).await;
+            let waits = || {
+                world.target("shop", "tokyo").unwrap_or_default()["status"]["reason"] == "ObjectTerminating"
+            };
+            world.until("its end is waited for", SOON, waits).await;
+            hold(&world, json!(null)).await;
+            is_made_again(&world).await;
+        });
+    }
+}
+
+/// The same of what a revision has dropped, and the next one declares again.
+#[test]
+fn what_was_dropped_is_made_again_where_it_is_declared_again_before_it_is_gone() {
+    for policy in ["Report", "Ignore"] {
+        run(36, move || async move {
+            let world = World::new(Shape::new(36)).await;
+            delivered(&world, json!({"policy": policy})).await;
+            hold(&world, json!(["test.io/held"])).await;
+            world.patch("hub", &shop(), json!({"spec": {"manifest": document("a", "one")}})).await;
+            let removing = || world.target("shop", "tokyo").unwrap_or_default()["status"]["removing"].clone();
+            world.until("it is on its way out", A_LOOK, || removing()["reason"] == "Finalizers").await;
+            world.patch("hub", &shop(), json!({"spec": {"manifest": manifest("one", "one")}})).await;
+            world.until("it is declared again", SOON, || removing().is_null()).await;
+            sleep(SOON).await;
+            hold(&world, json!(null)).await;
+            is_made_again(&world).await;
+        });
+    }
+}
+
+/// How it was applied nobody could tell once its VidraTarget was lost, so it was left as it was.
+#[test]
+fn what_the_hub_has_deleted_is_made_again_where_its_target_was_lost_on_its_way_out() {
+    for policy in ["Report", "Ignore"] {
+        run(37, move || async move {
+            let world = World::new(Shape::new(37)).await;
+            delivered(&world, json!({"policy": policy})).await;
+            goes(&world).await;
+            world.delete("hub", &format!("{}/shop.tokyo", hub_path("vidratargets"))).await;
+            // It is gone between two looks of the hub.
+            sleep(Duration::from_millis(3500)).await;
+            hold(&world, json!(null)).await;
+            select(&world, &["berlin", "tokyo"]).await;
+            is_made_again(&world).await;
+        });
+    }
 }

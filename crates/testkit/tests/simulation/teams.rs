@@ -14,11 +14,14 @@ use testkit::sim::{
         path_named, place_of, resource,
     },
 };
+use tokio::time::sleep;
 use vidra_core::mutants::{self, Mutant};
 
 use crate::scenarios::{manifest, ready};
 
 const SOON: Duration = Duration::from_secs(30);
+/// What is refused is tried again within this.
+const RETRIES_WITHIN: Duration = Duration::from_secs(330);
 /// The shop of the other team.
 const OTHER: &str = "team-b/shop";
 
@@ -117,4 +120,40 @@ fn what_only_several_owners_show_is_noticed_and_the_hub_passes_it() {
         mutants::choose(None);
         assert!(!wrong.is_empty(), "no rule of the simulation notices {mistake:?}");
     }
+}
+
+/// The judge went by what is declared, and by what targets are to bring: of a removal that is held neither says what is there.
+#[test]
+fn what_stays_while_its_removal_is_held_is_refused_to_another_team_for_as_long() {
+    run(42, || async {
+        let world = World::new(Shape::new(42)).await;
+        world.create("hub", "/api/v1/namespaces", json!({"metadata": {"name": OTHER_TEAM}})).await;
+        let all = ["a", "b", "c", "d", "e"].map(|name| document(name, "one")).concat();
+        make(&world, "shop", &all).await;
+        world.start_hub();
+        world.until("it is delivered", SOON, || ready(&world, "shop")).await;
+        world.settle().await;
+        let says = |name: &str, reason: &str| {
+            let targets = ["berlin", "tokyo"].map(|member| world.target(name, member).unwrap_or_default());
+            targets.iter().all(|target| target["status"]["reason"] == reason)
+        };
+        declare(&world, "shop", &document("a", "one")).await;
+        world.until("its removal is held", SOON, || says("shop", "RemovalHeld")).await;
+        make(&world, OTHER, &document("b", "two")).await;
+        world.until("the other is refused", SOON, || says(OTHER, "SharedObjectConflict")).await;
+        sleep(RETRIES_WITHIN).await;
+        assert!(says(OTHER, "SharedObjectConflict"), "as long as the removal is held");
+        assert_eq!(world.observer.untold(), [""; 0], "while it is held");
+        // What a person deletes is not held, and nobody tells the other one.
+        world.delete("hub", &path_named("vidraresources", "shop")).await;
+        world.until("it has gone", SOON, || world.resource("shop").is_none()).await;
+        sleep(SOON / 3).await;
+        assert_eq!(world.observer.untold(), [""; 0], "before the next try");
+        world.until("the other has the name", RETRIES_WITHIN, || ready(&world, OTHER)).await;
+        world.settle().await;
+        assert_eq!(world.data("tokyo", "b"), Some(json!({"key": "two"})));
+        assert_eq!(world.observer.untold(), [""; 0], "in the end");
+        assert_eq!(world.observer.breaches(), [""; 0]);
+        world.end_hub().await;
+    });
 }

@@ -260,7 +260,11 @@ impl Judge {
                     other.present && other.cluster == target.cluster && other.resource != target.resource
                 });
                 let rivals: Vec<_> = rivals.map(|other| self.asked(other)).collect();
-                wanted.keys().any(|key| others(key) || rivals.iter().any(|asked| asked.contains_key(key)))
+                wanted.keys().any(|key| {
+                    others(key)
+                        || rivals.iter().any(|asked| asked.contains_key(key))
+                        || self.is_kept_by_strangers(target, key, then)
+                })
             }
             (_, "FieldConflict") => spec["conflicts"]["fields"] == "Fail",
             (_, "KindUnknown") => {
@@ -271,6 +275,18 @@ impl Judge {
             _ => false,
         };
         (!so).then(|| "and that is not so".to_owned())
+    }
+
+    /// A VidraResource of another namespace declares it no more, and has it all the same, for nothing goes there now; or had it
+    /// so since then. Of its own namespace one takes over what another has dropped.
+    fn is_kept_by_strangers(&self, target: &Target, key: &Key, then: Instant) -> bool {
+        let mut strangers = self.index.keeping(&key[0], then).filter(|by| !is_near(by, &target.resource));
+        strangers.any(|by| {
+            let manager = super::manager(by);
+            let has = |live: &Value| appliers(live).contains(&manager);
+            let is_left = || self.index.live(key).is_none_or(|live| !has(&live));
+            self.index.was_ever(key, then, has) && (is_left() || self.is_held_for(key, by))
+        })
     }
 
     /// What is declared, is not there, is not left so, and is said to be there.

@@ -152,3 +152,24 @@ fn what_is_applied_once_and_is_gone_is_made_again_when_it_is_declared_otherwise(
         assert_eq!(*only(&under(policy, &settled("h0"))), Action::Create, "{policy:?}");
     }
 }
+
+#[test]
+fn what_the_hub_has_deleted_is_waited_for_and_made_again_under_every_policy() {
+    let going = |mut state: State| {
+        state.inventory.get_mut(&key("ConfigMap", "a")).unwrap().going = true;
+        state
+    };
+    let anothers = seen(|live| (live.uid, live.proof) = ("other".into(), false));
+    for policy in [DriftPolicy::Correct, DriftPolicy::Report, DriftPolicy::Ignore] {
+        for state in [delivered(), vanished(Some("h1"), true), vanished(None, false)] {
+            assert_eq!(*only(&under(policy, &going(state))), Action::Create, "{policy:?}");
+        }
+        let plan = under(policy, &going(seen(|live| live.terminating = true)));
+        let waits = vec![Wait::Terminating(key("ConfigMap", "a"))];
+        assert_eq!((plan.stages.len(), plan.waits), (0, waits), "{policy:?}");
+        // What stays all the same is as any other.
+        assert!(under(policy, &going(seen(|_| ()))).is_empty(), "{policy:?}");
+        let refused = under(policy, &going(anothers.clone())).refusals;
+        assert_eq!(refused, vec![Refusal::NotOurs(key("ConfigMap", "a"))], "{policy:?}");
+    }
+}
