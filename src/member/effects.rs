@@ -120,6 +120,9 @@ impl From<CallError> for Outcome {
 
 type Step = Result<Outcome, CallError>;
 
+/// Whether an inventory has an object with a uid.
+type Recorded<'a> = dyn Fn(&ObjectKey, &str) -> bool + Send + Sync + 'a;
+
 /// Performs effects for one owner on one member.
 pub struct Actor<'a> {
     /// The member.
@@ -131,7 +134,7 @@ pub struct Actor<'a> {
     /// Leave to do it.
     pub token: &'a Token<'a>,
     /// Whether the inventory, as it is written now, has an object with this uid.
-    recorded: Box<dyn Fn(&ObjectKey, &str) -> bool + Send + Sync + 'a>,
+    recorded: Box<Recorded<'a>>,
     /// Objects that were not as expected, and were applied to all the same, in the effect under way.
     joined: Mutex<BTreeSet<ObjectKey>>,
     /// Objects of which only a read has said that they are gone, or are not ours.
