@@ -113,12 +113,12 @@ impl Collector for ClusterMetrics {
             );
             corrections.extend((counts.corrections > 0).then(|| (vec![cluster()], counts.corrections)));
         }
-        counter(&mut encoder, "vidra_calls", "Calls by cluster, verb and outcome", calls.into_iter())?;
+        counter(&mut encoder, "vidra_api_requests", "Calls by cluster, verb and outcome", calls.into_iter())?;
         let help = "What members showed that is not to be trusted, by cluster, kind and fault";
         counter(&mut encoder, "vidra_watch_faults", help, faults.into_iter())?;
         let help = "Objects found not to be as declared";
         counter(&mut encoder, "vidra_drift_detections", help, detections.into_iter())?;
-        let help = "Objects of which drift was undone";
+        let help = "Objects whose drift was corrected";
         counter(&mut encoder, "vidra_drift_corrections", help, corrections.into_iter())
     }
 }
@@ -160,7 +160,7 @@ mod tests {
             one.drift_corrected(2);
             one.drift_corrected(0);
         }
-        let berlins = "vidra_calls_total{cluster=\"berlin\",verb=\"apply\",outcome=\"ok\"} 2\n";
+        let berlins = "vidra_api_requests_total{cluster=\"berlin\",verb=\"apply\",outcome=\"ok\"} 2\n";
         let tokyos = "vidra_watch_faults_total{cluster=\"tokyo\",kind=\"v1/ConfigMap\",fault=\"lost\"} 1\n";
         let detected = "vidra_drift_detections_total{cluster=\"berlin\",change=\"Missing\"} 2\n";
         let corrected = "vidra_drift_corrections_total{cluster=\"berlin\"} 2\n";
@@ -177,7 +177,7 @@ mod tests {
         let text = metrics.render();
         assert!(text.contains(berlins) && text.contains(corrected) && !text.contains("tokyo"), "{text}");
         assert!(
-            text.contains("vidra_calls_total{cluster=\"hub\",verb=\"get\",outcome=\"ok\"} 1\n"),
+            text.contains("vidra_api_requests_total{cluster=\"hub\",verb=\"get\",outcome=\"ok\"} 1\n"),
             "{text}"
         );
 

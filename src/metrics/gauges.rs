@@ -113,6 +113,6 @@ impl Collector for Reader {
         gauge("vidra_objects", "Recorded objects by cluster", of(|member| member.objects))?;
         let members = hub.members.iter();
         let open = members.map(|(name, is_open)| (label("cluster", name), i64::from(*is_open))).collect();
-        gauge("vidra_member_open", "1 when the member may be worked with", open)
+        gauge("vidra_member_ready", "1 when the hub can work with the member", open)
     }
 }

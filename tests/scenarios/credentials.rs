@@ -111,7 +111,7 @@ fn a_vanished_registration_removes_nothing() {
         assert!(message.contains("missing"), "{message}");
         world.target_is("shop", "berlin", TargetState::Unknown, "NoCredentials").await;
         // An alarm sees it: 0, and not no series.
-        let closed = "vidra_member_open{cluster=\"berlin\"} 0\n";
+        let closed = "vidra_member_ready{cluster=\"berlin\"} 0\n";
         assert!(world.metrics().contains(closed), "{}", world.metrics());
         world.restart_hub().await;
         world.resource_says("shop", "Ready", "False", "MembersUnreachable").await;

@@ -35,7 +35,7 @@ async fn the_rest_is_known_and_goes(world: &World, name: &str, failing: &At, rea
     assert!(message.contains(failing.name_parts().1), "{message}");
     let status = world.target(name, "berlin").await.unwrap().status.unwrap();
     let unready: Vec<_> = status.unready.iter().map(|one| (one.name.as_str(), one.health)).collect();
-    assert_eq!(unready, [(failing.name_parts().1, ObjectHealth::NotThere)]);
+    assert_eq!(unready, [(failing.name_parts().1, ObjectHealth::NotFound)]);
     let made =
         [At::config_map(&world.ns, "a"), At::config_map(&world.ns, "b"), At::config_map(&world.ns, "z")];
     let inventory = world.inventory(name, "berlin").await;

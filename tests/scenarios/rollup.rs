@@ -135,8 +135,9 @@ fn what_was_counted_of_a_member_goes_with_it() {
         world.register(&["berlin", "tokyo"]).await;
         world.deliver("shop", &["berlin", "tokyo"], &config_map("settings", "one")).await;
         world.ready("shop").await;
-        let counted =
-            |cluster: &str| world.metrics().contains(&format!("vidra_calls_total{{cluster=\"{cluster}\""));
+        let counted = |cluster: &str| {
+            world.metrics().contains(&format!("vidra_api_requests_total{{cluster=\"{cluster}\""))
+        };
         assert!(counted("berlin") && counted("tokyo") && counted("hub"));
         let tokyo = world.member_at("tokyo");
         world.hub.delete(&tokyo).await;
@@ -148,7 +149,7 @@ fn what_was_counted_of_a_member_goes_with_it() {
         .await;
         assert!(counted("berlin") && counted("hub"));
         let open =
-            |cluster: &str| world.metrics().contains(&format!("vidra_member_open{{cluster=\"{cluster}\"}}"));
+            |cluster: &str| world.metrics().contains(&format!("vidra_member_ready{{cluster=\"{cluster}\"}}"));
         assert_eq!((open("berlin"), open("tokyo")), (true, false));
         world.end().await;
     });

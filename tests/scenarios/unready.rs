@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use testkit::world::{Access, At, World};
 use vidra_api::{
-    ObjectHealth::{Failed, InProgress, NotThere},
+    ObjectHealth::{Failed, InProgress, NotFound},
     TargetState, VidraTargetStatus,
 };
 
@@ -113,7 +113,7 @@ fn what_waits_for_an_object_that_is_not_well_comes_behind_it_and_all_are_counted
         world.target_is("shop", "berlin", TargetState::Waiting, "WaitingForWave").await;
         let status = world.target("shop", "berlin").await.unwrap().status.unwrap();
         assert_eq!((names(&status)[..3].to_vec(), status.unready.len()), (vec!["a", "b", "behind-00"], 10));
-        assert!(status.unready[2..].iter().all(|one| one.health == NotThere && one.note.is_none()));
+        assert!(status.unready[2..].iter().all(|one| one.health == NotFound && one.note.is_none()));
         assert_eq!(status.unready_total, Some(14));
 
         for name in ["a", "b"] {

@@ -73,7 +73,7 @@ pub struct DriftFlags {
     /// How it is shown.
     #[arg(short, long, value_enum, default_value_t)]
     pub output: Format,
-    /// Also drift that the hub has undone.
+    /// Also drift that the hub has corrected.
     #[arg(long)]
     pub corrected: bool,
     /// Exit with 1 when there is drift.

@@ -2,7 +2,7 @@
 //! wants. What is written to `crds/` comes from here; see `src/bin/crds.rs`.
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
-    CustomResourceDefinition, JSONSchemaProps, JSONSchemaPropsOrArray, JSONSchemaPropsOrBool,
+    CustomResourceDefinition, JSON, JSONSchemaProps, JSONSchemaPropsOrArray, JSONSchemaPropsOrBool,
 };
 use kube::CustomResourceExt;
 
@@ -10,7 +10,11 @@ use crate::{MemberCluster, VidraInventory, VidraResource, VidraTarget, labels::S
 
 /// The number of the schemas, which each CRD bears as an annotation. It is raised with each change of a schema: a hub
 /// does not start where one has a lower number than its own.
-pub const SCHEMA: u32 = 2;
+pub const SCHEMA: u32 = 3;
+
+/// Values of enums by the name that they have now, and the one that they had: a hub that is older than these CRDs works
+/// with them, and writes the old one.
+const RENAMED: [(&str, &str); 1] = [("NotFound", "NotThere")];
 
 /// Every CRD of the hub, in the order of their names.
 #[must_use]
@@ -53,11 +57,17 @@ fn written_whole(crd: &mut CustomResourceDefinition, parts: &[&str]) {
 
 /// Null is not a value of any field: the API server prunes it, so `has()` in a rule means "is set".
 /// The derive marks every Option as nullable and names schemas after Rust types. A description is one
-/// paragraph, whatever the width of the source.
+/// paragraph, whatever the width of the source. An enum takes the older names of its values too.
 fn shape(schema: &mut JSONSchemaProps) {
     schema.description = schema.description.take().map(|text| text.replace('\n', " "));
     schema.nullable = None;
     schema.title = None;
+    if let Some(values) = &mut schema.enum_ {
+        let is_known = |name: &str| values.iter().any(|JSON(value)| value == name);
+        let older = RENAMED.iter().filter(|(now, _)| is_known(now));
+        let older: Vec<_> = older.map(|(_, before)| JSON((*before).into())).collect();
+        values.extend(older);
+    }
 }
 
 /// A status is what the hub wrote; the API server adds nothing to it.

@@ -351,8 +351,10 @@ pub enum ObjectHealth {
     InProgress,
     /// It is being deleted.
     Terminating,
-    /// It is not there: it is to come yet, or, where the note says so, it is gone and is left so.
-    NotThere,
+    /// It does not exist: it is yet to be created, or, where the note says so, it was deleted and stays deleted.
+    // As hubs of schema 2 and before write it; the schema takes both, see `RENAMED` in crds.rs.
+    #[serde(alias = "NotThere")]
+    NotFound,
     /// It says something that is not understood. A word of a newer version is read as this.
     #[serde(other)]
     Unknown,
@@ -459,6 +461,14 @@ mod tests {
         assert_eq!(kinds, [crate::ChangeKind::Extra], "what is not known cannot be written again");
         // As the schema names it.
         assert_eq!(serde_json::to_value(TargetState::Unknown).unwrap(), json!("Unknown"));
+    }
+
+    #[test]
+    fn a_word_of_an_older_version_in_a_status_is_read_as_what_it_is_called_now() {
+        let old = json!({"unready": [{"kind": "ConfigMap", "name": "a", "health": "NotThere"}]});
+        let read: VidraTargetStatus = serde_json::from_value(old).unwrap();
+        assert_eq!(read.unready[0].health, ObjectHealth::NotFound);
+        assert_eq!(serde_json::to_value(&read).unwrap()["unready"][0]["health"], "NotFound");
     }
 
     #[test]

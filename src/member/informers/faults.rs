@@ -49,7 +49,7 @@ impl Informers {
         let (word, reason, note) = match fault {
             WatchFault::Lost => (
                 "lost",
-                "WatchLied",
+                "WatchEventsMissed",
                 format!(
                     "the watch of {place} has missed {objects} objects that a list shows otherwise; all is listed again. \
                      Look at what is between the hub and the API server"
@@ -57,7 +57,7 @@ impl Informers {
             ),
             WatchFault::Silent => (
                 "silent",
-                "WatchSilent",
+                "WatchStalled",
                 format!(
                     "the watch of {place} showed nothing and did not end when it should; it is begun again"
                 ),

@@ -66,7 +66,7 @@ fn a_watch_that_loses_events_is_found_out_by_the_next_verification() {
         let listed = lists(&world, &mark);
         assert!((9..=12).contains(&listed), "{listed}");
         assert_eq!(world.writes("berlin", &mark), []);
-        assert_eq!(said(&world, "WatchLied").await, [""; 0]);
+        assert_eq!(said(&world, "WatchEventsMissed").await, [""; 0]);
 
         for (name, kind) in [("edited", "MODIFIED"), ("deleted", "DELETED")] {
             let before = faults(&world, "lost");
@@ -82,7 +82,7 @@ fn a_watch_that_loses_events_is_found_out_by_the_next_verification() {
             assert!(says("one")(&alice.live(&at(name)).await), "{name} is as declared");
             assert_eq!(faults(&world, "lost"), before + 1.0, "{name}");
         }
-        let notes = said(&world, "WatchLied").await;
+        let notes = said(&world, "WatchEventsMissed").await;
         assert!(
             notes.iter().any(|note| note.contains("v1 ConfigMap") && note.contains("1 objects")),
             "{notes:?}"
@@ -136,7 +136,7 @@ fn a_watch_that_is_silent_and_does_not_end_counts_for_nothing() {
             );
         }
         assert!(faults(&world, "silent") >= 1.0);
-        assert!(said(&world, "WatchSilent").await[0].contains("v1 ConfigMap"));
+        assert!(said(&world, "WatchStalled").await[0].contains("v1 ConfigMap"));
 
         // It speaks again: nothing is listed any more.
         berlin(&world).clear_fault();

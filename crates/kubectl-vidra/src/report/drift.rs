@@ -48,13 +48,13 @@ pub struct Group {
     /// When the manager last wrote, anywhere.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub not_after: Option<Time>,
-    /// When the hub last undid it.
+    /// When the hub last corrected it.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub undone: Option<Time>,
+    pub corrected: Option<Time>,
 }
 
 impl Report {
-    /// Groups the changes of these targets; `corrected`: also what was undone.
+    /// Groups the changes of these targets; `corrected`: also what was corrected.
     pub fn of(targets: &[VidraTarget], corrected: bool) -> Self {
         let mut report = Self::default();
         let mut groups: BTreeMap<String, (Group, BTreeSet<String>)> = BTreeMap::new();
@@ -68,9 +68,9 @@ impl Report {
         });
         report.groups = named.collect();
         // Stable: what remains equal stays in the order of its content.
-        report
-            .groups
-            .sort_by_key(|group| (group.undone.is_some(), Reverse(group.cluster_count), group.since.clone()));
+        report.groups.sort_by_key(|group| {
+            (group.corrected.is_some(), Reverse(group.cluster_count), group.since.clone())
+        });
         report
     }
 
@@ -78,7 +78,7 @@ impl Report {
     pub fn has_drift(&self) -> bool {
         self.not_listed > 0
             || !self.last_seen_drifted.is_empty()
-            || self.groups.iter().any(|group| group.undone.is_none())
+            || self.groups.iter().any(|group| group.corrected.is_none())
     }
 
     fn take(
@@ -114,7 +114,7 @@ impl Report {
             cluster_count: 0,
             since: None,
             not_after: None,
-            undone: None,
+            corrected: None,
         };
         for change in &status.changes {
             let wanted = if change.corrected.is_some() { corrected } else { known };
@@ -171,7 +171,7 @@ impl Report {
             header.push("NOT AFTER");
         }
         if corrected {
-            header.push("UNDONE");
+            header.push("CORRECTED");
         }
         let rows = self.groups.iter().map(|group| {
             let since = group.since.as_ref().map(|since| {
@@ -192,7 +192,7 @@ impl Report {
                 row.push(group.not_after.as_ref().map(instant).unwrap_or_default());
             }
             if corrected {
-                row.push(age_or_dash(group.undone.as_ref(), now));
+                row.push(age_or_dash(group.corrected.as_ref(), now));
             }
             row
         });
@@ -203,7 +203,7 @@ impl Report {
 impl Group {
     fn meet(&mut self, change: &Change) {
         self.since = earlier(self.since.take(), Some(change.detected_at.clone()));
-        self.undone = self.undone.take().max(change.corrected.clone());
+        self.corrected = self.corrected.take().max(change.corrected.clone());
         let times = change.fields.iter().filter_map(|field| field.not_after.clone());
         self.not_after = times.chain(self.not_after.take()).max();
         if let Some(shown) = &mut self.change {
@@ -224,9 +224,9 @@ fn key(namespace: &str, resource: &str, change: Option<&Change>) -> String {
     let timeless = change.map(|change| {
         let fields: Vec<_> =
             change.fields.iter().map(|field| ChangedField { not_after: None, ..field.clone() }).collect();
-        let undone = change.corrected.is_some();
+        let corrected = change.corrected.is_some();
         let Change { group, version, kind, namespace, name, change, .. } = change;
-        (undone, (group, version, kind, namespace, name, change), fields)
+        (corrected, (group, version, kind, namespace, name, change), fields)
     });
     serde_json::to_string(&(namespace, resource, timeless)).unwrap_or_default()
 }

@@ -215,8 +215,8 @@ fn details(target: &VidraTarget, wanted: Option<&str>, now: Timestamp) -> Vec<St
 fn unready(one: &UnreadyObject) -> String {
     let object = brief(&change::named(&one.group, &one.kind, &one.namespace, &one.name), 400);
     match (one.health, &one.note) {
-        (ObjectHealth::NotThere, None) => format!("{object} is not there yet"),
-        (ObjectHealth::NotThere, Some(note)) => {
+        (ObjectHealth::NotFound, None) => format!("{object} is not there yet"),
+        (ObjectHealth::NotFound, Some(note)) => {
             format!("{object} is not there: {}", brief(note, MESSAGE_MAX))
         }
         (health, None) => format!("{object} is {health:?}"),

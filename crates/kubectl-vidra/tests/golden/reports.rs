@@ -159,7 +159,7 @@ fn a_tree_names_each_object_that_is_not_well_and_counts_those_that_are_not_liste
     late["state"] = json!("Failed");
     late["reason"] = json!("ObjectFailed");
     late["objects"] = json!(12);
-    late["unready"] = json!([failed, hostile, namespace, one("StatefulSet", "db", "NotThere")]);
+    late["unready"] = json!([failed, hostile, namespace, one("StatefulSet", "db", "NotFound")]);
     late["unreadyTotal"] = json!(9);
     late["changesTotal"] = json!(3);
     let mut two = well();
@@ -179,7 +179,7 @@ fn a_tree_says_what_is_gone_what_still_goes_and_counts_as_the_hub_does() {
     let mut gone = well();
     gone["state"] = json!("Failed");
     gone["reason"] = json!("ObjectsMissing");
-    gone["unready"] = json!([{"kind": "ConfigMap", "namespace": "shop", "name": "a", "health": "NotThere",
+    gone["unready"] = json!([{"kind": "ConfigMap", "namespace": "shop", "name": "a", "health": "NotFound",
         "note": "It was delivered and is gone"}]);
     let mut pruning = well();
     pruning["removing"] = json!({"objects": 2, "reason": "Finalizers", "message": "waiting until ConfigMap shop/old is gone\u{1b}[31m"});

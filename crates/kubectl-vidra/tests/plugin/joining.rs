@@ -115,7 +115,7 @@ async fn a_member_joins_by_one_command_gets_what_is_delivered_and_keeps_it() -> 
         "ConfigMap hello/hello .data.greeting \"Welcome\" -> \"no\"",
         "1: berlin",
         "kubectl (Apply)",
-        "UNDONE",
+        "CORRECTED",
     ])?;
     let mut reported = hello();
     reported["spec"]["drift"] = json!({"policy": "Report"});

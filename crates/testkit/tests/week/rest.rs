@@ -79,7 +79,7 @@ impl Rest {
 
 /// What is there now, as the metrics tell.
 fn gauges(metrics: &str) -> BTreeMap<String, u64> {
-    let names = ["vidra_informers", "vidra_targets", "vidra_member_open", "workqueue_depth"];
+    let names = ["vidra_informers", "vidra_targets", "vidra_member_ready", "workqueue_depth"];
     let lines = metrics.lines().filter(|line| names.iter().any(|name| line.starts_with(name)));
     let parts = lines.filter_map(|line| line.rsplit_once(' '));
     parts.filter_map(|(name, value)| Some((name.to_owned(), value.parse::<f64>().ok()? as u64))).collect()

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use vidra_api::{Change, ChangeKind, drift::FIELDS_MAX};
 
 /// So many entries tell what was undone: the newest.
-const UNDONE_MAX: usize = 20;
+const CORRECTED_MAX: usize = 20;
 /// All entries together, as JSON: with the rest of a status they stay under 256 KiB.
 const BYTES_MAX: usize = 200 * 1024;
 
@@ -46,7 +46,7 @@ pub fn changes(before: &[Change], found: Vec<Change>, undone: Vec<Change>, most:
     past.sort_by(|a, b| time(b).cmp(&time(a)).then_with(|| id(a).cmp(&id(b))));
     let mut seen = BTreeSet::new();
     past.retain(|change| seen.insert(owned_id(change)));
-    past.truncate(UNDONE_MAX.min(most / 2));
+    past.truncate(CORRECTED_MAX.min(most / 2));
 
     let total = now.len() + past.len();
     // What was undone keeps a part of the room.

@@ -48,7 +48,7 @@ mod tests {
             json!({"group": "", "version": "v1", "kind": "ConfigMap", "namespace": "shop", "name": format!("c{number}"),
                 "change": "Modified", "detectedAt": "2026-01-02T03:04:05Z", "fields": vec![field.clone(); 20]})
         };
-        let unready = |number: usize| json!({"kind": "ConfigMap", "namespace": "shop", "name": format!("c{number}"), "health": "NotThere"});
+        let unready = |number: usize| json!({"kind": "ConfigMap", "namespace": "shop", "name": format!("c{number}"), "health": "NotFound"});
         let mut status = json!({
             "observedGeneration": 2, "state": "Failed", "drift": "Drifted", "revision": "00ff",
             "appliedGeneration": 7, "objects": 12, "ready": 1, "drifted": count,

@@ -47,9 +47,9 @@ impl One {
     fn rank(&self) -> (u8, &ObjectKey) {
         let badness = match self.health {
             ObjectHealth::Failed => 0,
-            ObjectHealth::NotThere if self.left => 1,
+            ObjectHealth::NotFound if self.left => 1,
             ObjectHealth::InProgress | ObjectHealth::Terminating | ObjectHealth::Unknown => 2,
-            ObjectHealth::NotThere => 3,
+            ObjectHealth::NotFound => 3,
         };
         (badness, &self.key)
     }
@@ -70,14 +70,14 @@ impl Unready {
 
     /// One more object that is not there yet.
     pub fn add_missing(&mut self, key: &ObjectKey) {
-        self.put(key, ObjectHealth::NotThere, false, None);
+        self.put(key, ObjectHealth::NotFound, false, None);
     }
 
     /// One more object that was delivered, is gone, and is left so.
     pub fn add_left(&mut self, key: &ObjectKey) {
         if !mutants::is(Mutant::MissingIsWell) {
             self.left += 1;
-            self.put(key, ObjectHealth::NotThere, true, Some(LEFT));
+            self.put(key, ObjectHealth::NotFound, true, Some(LEFT));
         }
     }
 
@@ -118,7 +118,7 @@ impl Unready {
             return Some((TargetState::Failed, OBJECTS_MISSING, message));
         }
         let message = match (health, note) {
-            (ObjectHealth::NotThere, _) => format!("{key} is not there yet"),
+            (ObjectHealth::NotFound, _) => format!("{key} is not there yet"),
             (_, None) => format!("{key} is not ready"),
             (_, Some(note)) => format!("{key} is not ready: {note}"),
         };
@@ -214,7 +214,7 @@ pub(super) mod tests {
         assert_eq!((state, reason), (TargetState::Failed, OBJECTS_MISSING));
         assert!(message.starts_with("Deployment.apps shop/b was delivered and is gone, and spec.drift"));
         let entries = unready.entries();
-        assert_eq!((entries[0].health, entries[0].note.as_deref()), (ObjectHealth::NotThere, Some(LEFT)));
+        assert_eq!((entries[0].health, entries[0].note.as_deref()), (ObjectHealth::NotFound, Some(LEFT)));
 
         // What is only late comes behind it, what has failed before it.
         unready.add(&key("a"), HealthStatus::InProgress, None);

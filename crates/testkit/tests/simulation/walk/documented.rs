@@ -67,7 +67,7 @@ fn the_tables_of_the_reference_are_read() {
         "memberclusters:SecretMissing",
         "call:Throttled",
         "event:DriftDetected",
-        "event:WatchSilent",
+        "event:WatchStalled",
         "event:InvalidName",
         "event:SettingUnknown",
     ] {
