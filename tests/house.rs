@@ -1,6 +1,9 @@
 //! The rules of the house that a machine can check.
 #![allow(clippy::expect_used, clippy::panic, reason = "a check that cannot read the sources stops")]
 
+#[path = "house/wording.rs"]
+mod wording;
+
 use std::{
     collections::BTreeSet,
     path::{Path, PathBuf},
@@ -11,17 +14,26 @@ fn root() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// The Rust files that git tracks or would track.
-fn sources() -> Vec<PathBuf> {
+/// The files of a kind that git tracks or would track.
+fn files(kind: &str) -> Vec<PathBuf> {
     let listed = Command::new("git")
-        .args(["ls-files", "--cached", "--others", "--exclude-standard", "*.rs"])
+        .args(["ls-files", "--cached", "--others", "--exclude-standard", kind])
         .current_dir(root())
         .output()
         .expect("git runs");
     let text = String::from_utf8(listed.stdout).expect("paths are text");
-    let files: Vec<_> = text.lines().map(|line| root().join(line)).filter(|path| path.exists()).collect();
+    text.lines().map(|line| root().join(line)).filter(|path| path.exists()).collect()
+}
+
+fn sources() -> Vec<PathBuf> {
+    let files = files("*.rs");
     assert!(files.len() > 30, "git lists the sources: {} found", files.len());
     files
+}
+
+/// Where a file is in the repository.
+fn relative(path: &Path) -> &Path {
+    path.strip_prefix(root()).expect("files are below the root")
 }
 
 fn read(path: &Path) -> String {

@@ -249,7 +249,7 @@ impl Records {
             ("owners", inner.owners.len()),
             ("objects with a call under way", inner.flights.len()),
             ("objects that vanished", inner.vanished.len()),
-            ("objects that were healed", inner.healed.len()),
+            ("objects that were corrected", inner.healed.len()),
         ]
     }
 

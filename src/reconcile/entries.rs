@@ -31,7 +31,7 @@ impl Memo {
             ("corrections", self.corrections.len()),
             ("targets that were made", self.made.len()),
             ("targets of others", self.untold.len()),
-            ("fights", self.fights.len()),
+            ("contentions", self.fights.len()),
             ("targets that drift", self.drifting.len()),
             ("targets that were repaired", self.mended.len()),
             ("judged members", self.judged.len()),

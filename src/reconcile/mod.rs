@@ -55,7 +55,7 @@ use crate::{
 const BETWEEN_STATUSES: Duration = Duration::from_secs(1);
 /// How long a passing status waits for the next.
 const SETTLE: Duration = Duration::from_secs(1);
-/// A failure that may mend itself is tried again at least this often.
+/// A failure that may pass by itself is tried again at least this often.
 const RETRY_MOST: Duration = Duration::from_secs(30);
 /// A Lease that was not renewed in time is mostly renewed soon, and to ask costs nothing.
 const LEADS_AGAIN: Duration = Duration::from_secs(5);

@@ -254,7 +254,7 @@ fn an_inventory_that_is_lost_where_not_everything_can_be_listed_is_not_taken_for
         let mark = world.mark();
         world.start_hub().await;
         let message = world.target_is("shop", "tokyo", TargetState::Failed, "InventoryMissing").await;
-        assert!(message.contains("forbidden") && message.contains("nothing is pruned"), "{message}");
+        assert!(message.contains("forbidden") && message.contains("prunes nothing"), "{message}");
         let kept = At::config_map(&world.ns, "kept");
         admin.merge(&kept, json!({"data": {"key": "evil"}})).await;
         admin.when(&kept, "as declared", says("one")).await;

@@ -33,7 +33,7 @@ pub struct InvalidIgnore {
     pub place: String,
     /// The path as written.
     pub path: String,
-    /// What is wrong, and how to mend it.
+    /// What is wrong, and how to fix it.
     pub why: String,
 }
 

@@ -119,8 +119,8 @@ pub fn parse(text: &[u8], allow: &Allow) -> Result<MemberConfig, KubeconfigError
     refuse(&cluster, REFUSED_IN_CLUSTER)?;
     refuse(&user, REFUSED_IN_USER)?;
     if cluster.flag("insecure-skip-tls-verify")? {
-        let mend = "anyone could pose as the member; remove it and give certificate-authority-data";
-        return Err(cluster.refused("insecure-skip-tls-verify", mend));
+        let fix = "anyone could pose as the member; remove it and give certificate-authority-data";
+        return Err(cluster.refused("insecure-skip-tls-verify", fix));
     }
     let server = server(&cluster, allow)?;
     let ca = authority(&cluster, &server)?;
@@ -171,7 +171,7 @@ const IMPERSONATION: &str = "register the credentials of the user to act as";
 
 fn refuse(fields: &Fields<'_>, refused: &[(&'static str, &'static str)]) -> Result<(), KubeconfigError> {
     match refused.iter().find(|(field, _)| fields.says(field)) {
-        Some((field, mend)) => Err(fields.refused(field, mend)),
+        Some((field, fix)) => Err(fields.refused(field, fix)),
         None => Ok(()),
     }
 }
@@ -192,9 +192,9 @@ fn server(cluster: &Fields<'_>, allow: &Allow) -> Result<Uri, KubeconfigError> {
 fn proxy(cluster: &Fields<'_>, allow: &Allow) -> Result<Option<Uri>, KubeconfigError> {
     let Some(text) = cluster.text("proxy-url")? else { return Ok(None) };
     if !allow.proxy {
-        let mend =
+        let fix =
             "a proxy sees where the hub goes; remove it, or set allowProxy in the ConfigMap of settings";
-        return Err(cluster.refused("proxy-url", mend));
+        return Err(cluster.refused("proxy-url", fix));
     }
     let uri = url(cluster, "proxy-url", text, allow)?;
     match uri.scheme_str() {
@@ -230,8 +230,8 @@ fn url(cluster: &Fields<'_>, field: &'static str, text: &str, allow: &Allow) -> 
         );
     }
     address::check_host(host, allow).map_err(|forbidden| {
-        let (what, mend) = forbidden.words();
-        KubeconfigError::Address { field, of: cluster.of.clone(), host: host.to_owned(), what, mend }
+        let (what, fix) = forbidden.words();
+        KubeconfigError::Address { field, of: cluster.of.clone(), host: host.to_owned(), what, fix }
     })?;
     Ok(uri)
 }

@@ -67,7 +67,7 @@ impl Actor<'_> {
         if why == Why::Joined
             && !matches!(standing(&live.json, self.owner), Standing::Ours | Standing::Shared)
         {
-            let message = "the other VidraResource has let it go meanwhile; trying again".to_owned();
+            let message = "the other VidraResource has released it meanwhile; trying again".to_owned();
             return Err(CallError { class: Class::Conflict, message });
         }
         let others = others_holding(&live.json, self.owner, contested);

@@ -115,7 +115,7 @@ impl Actor<'_> {
             return self.release(api, gvk, key, &live, others).await;
         }
         if kept && !others {
-            tracing::info!(cluster = %self.session.cluster, object = %key, "let go and not deleted: it is annotated {PRUNE}: disabled");
+            tracing::info!(cluster = %self.session.cluster, object = %key, "released and not deleted: it is annotated {PRUNE}: disabled");
             return self.release(api, gvk, key, &live, others).await;
         }
         // Those who keep it keep it from being deleted; what this one alone declared goes, that annotation too.
@@ -124,7 +124,7 @@ impl Actor<'_> {
         }
         if parting == Parting::Withdraw {
             self.fold_seen(gvk, key, live);
-            let why = "the VidraResource that took it over has let it go; looking again".to_owned();
+            let why = "the VidraResource that took it over has released it; looking again".to_owned();
             return Ok(Outcome::Unsettled { why });
         }
         if live.is_terminating() {
@@ -139,7 +139,7 @@ impl Actor<'_> {
                     return Ok(Outcome::Removing);
                 }
                 Contents::Foreign(why) => {
-                    tracing::info!(cluster = %self.session.cluster, object = %key, %why, "let go and not deleted");
+                    tracing::info!(cluster = %self.session.cluster, object = %key, %why, "released and not deleted");
                     return self.release(api, gvk, key, &live, others).await;
                 }
             }

@@ -34,7 +34,7 @@ impl Pass<'_> {
     pub(super) fn undecided(&self) -> Option<Problem> {
         let Some(Ending::Held(crd)) = self.ending.get() else { return None };
         let message = format!(
-            "the CustomResourceDefinition {crd} is being deleted; nothing is removed in the members. To leave them as they are and let it go: kubectl annotate crd {crd} {APPROVE_REMOVAL}={APPROVE_ORPHANING}"
+            "the CustomResourceDefinition {crd} is being deleted; nothing is removed in the members. To leave the objects there as they are and let the deletion go on: kubectl annotate crd {crd} {APPROVE_REMOVAL}={APPROVE_ORPHANING}"
         );
         self.hub.events.say(self.resource, Severity::Warning, "CRDTerminating", &message);
         Some(Problem { reason: "CRDTerminating", message, stalled: true })

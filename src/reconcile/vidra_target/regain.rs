@@ -63,7 +63,7 @@ impl Pass<'_> {
             Err(error) if error.class == Class::Withdrawn => Err(error),
             Err(error) => {
                 let message = format!(
-                    "its inventory is lost, and finding its objects failed: {error}; until that is mended nothing new is made and nothing is pruned"
+                    "its inventory is lost, and finding its objects failed: {error}; until that is fixed, the hub creates nothing new and prunes nothing"
                 );
                 let reason = "InventoryMissing";
                 Ok(Regained::Unknown(Delivery::Failed { reason, message, stalled: false }))

@@ -50,7 +50,7 @@ pub(super) fn complaint(
         };
         return Some(Delivery::Failed { reason, message, stalled: true });
     }
-    // What a person must mend comes first.
+    // What a person must fix comes first.
     if let Some((place, Unseen { why, .. })) = blind.places.iter().find(|(_, unseen)| !unseen.passes) {
         let cure = match place.namespace.is_empty() {
             true => "grant the hub list and watch on it",
@@ -64,7 +64,7 @@ pub(super) fn complaint(
     }
     if let Some((key, why)) = blind.objects.first_key_value() {
         let message = format!(
-            "{key} is there and the hub cannot read it: {why}. It is left as it is; mend it in the member, or delete it there"
+            "{key} is there and the hub cannot read it: {why}. It is left as it is; fix it in the member, or delete it there"
         );
         return Some(Delivery::Failed { reason: "ObjectUnreadable", message, stalled: true });
     }

@@ -86,7 +86,7 @@ fn may_join(registration: &Registration, secret: &str, flags: &JoinFlags) -> Res
     let name = flags.name.as_str();
     if let Some(at) = registration.left.as_ref().filter(|_| !flags.again) {
         return Err(Failure::Input(format!(
-            "the {secret} bears {LEFT_AT} ({at}): the member {name} has left, and this Secret registers nothing. Join with --again to take that off; objects that were let go there are nobody's, see spec.conflicts.existing"
+            "the {secret} bears {LEFT_AT} ({at}): the member {name} has left, and this Secret registers nothing. Join with --again to take that off; the objects that the hub released there belong to no VidraResource, see spec.conflicts.existing"
         )));
     }
     if registration.is_member && flags.allowed_namespaces.is_some() {

@@ -272,8 +272,8 @@ fn fate(spec: &VidraResourceSpec, key: &ObjectKey, before: &Value) -> &'static s
     let retained = container && spec.namespace_and_crd_deletion == vidra_api::ContainerDeletion::Retain;
     match () {
         () if !spec.prune => "stays (prune: false)",
-        () if kept => "is let go (vidra.dev/prune: disabled)",
-        () if retained => "is let go (namespaceAndCRDDeletion: Retain)",
+        () if kept => "is released (vidra.dev/prune: disabled)",
+        () if retained => "is released (namespaceAndCRDDeletion: Retain)",
         () if container => "is deleted when nothing is in it",
         () => "is deleted",
     }

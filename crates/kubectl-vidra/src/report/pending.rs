@@ -76,7 +76,7 @@ fn wish(resource: &VidraResource, target: &VidraTarget, selected: bool) -> Vec<S
     match target.spec.desired {
         Desired::Present => {}
         Desired::Absent => return vec![format!("- delete {} objects", status.objects)],
-        Desired::Orphaned => return vec![format!("- let go of {} objects", status.objects)],
+        Desired::Orphaned => return vec![format!("- release {} objects", status.objects)],
         Desired::Forgotten => {
             return vec![format!("- forget {} objects, which stay as they are", status.objects)];
         }

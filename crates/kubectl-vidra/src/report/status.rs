@@ -165,7 +165,7 @@ fn line(who: &str, target: &VidraTarget, wanted: Option<&str>, now: Timestamp) -
     match target.spec.desired {
         Desired::Present => {}
         Desired::Absent => text.push_str(", to be removed"),
-        Desired::Orphaned => text.push_str(", to be let go"),
+        Desired::Orphaned => text.push_str(", to be released"),
         Desired::Forgotten => text.push_str(", forgotten"),
     }
     if rank(target, wanted) != WELL

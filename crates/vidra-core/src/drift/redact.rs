@@ -41,7 +41,7 @@ struct Rule {
 pub struct BadRule {
     /// Which line, 1 for the first.
     pub line: usize,
-    /// What is wrong, and how to mend it.
+    /// What is wrong, and how to fix it.
     pub why: String,
 }
 

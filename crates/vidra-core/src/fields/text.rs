@@ -13,7 +13,7 @@ use super::element::{Element, Path};
 pub struct PathError {
     /// Where, 1 for the first character.
     pub at: usize,
-    /// What is wrong, and how to mend it.
+    /// What is wrong, and how to fix it.
     pub why: &'static str,
 }
 

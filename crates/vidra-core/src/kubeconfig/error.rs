@@ -40,14 +40,14 @@ pub enum KubeconfigError {
         expected: &'static str,
     },
     /// A field that is needed is not there.
-    #[error("{field} of {of} is missing: {mend}")]
+    #[error("{field} of {of} is missing: {fix}")]
     Missing {
         /// The field.
         field: &'static str,
         /// What lacks it, in words.
         of: String,
         /// What to do.
-        mend: &'static str,
+        fix: &'static str,
     },
     /// What is referred to by name is not there.
     #[error("{field} names {name:?}, which is not among the {list}: add it, or name another")]
@@ -68,14 +68,14 @@ pub enum KubeconfigError {
         list: &'static str,
     },
     /// A field that would run code, read files or weaken the connection.
-    #[error("{field} of {of} is refused: {mend}")]
+    #[error("{field} of {of} is refused: {fix}")]
     Refused {
         /// The field.
         field: &'static str,
         /// What has the field, in words.
         of: String,
         /// Why, and what to do.
-        mend: &'static str,
+        fix: &'static str,
     },
     /// A URL that cannot be used.
     #[error("{field} of {of} {problem}")]
@@ -88,7 +88,7 @@ pub enum KubeconfigError {
         problem: &'static str,
     },
     /// A URL that leads to where no member is.
-    #[error("{field} of {of} points at {host}, {what}: {mend}")]
+    #[error("{field} of {of} points at {host}, {what}: {fix}")]
     Address {
         /// The field.
         field: &'static str,
@@ -99,7 +99,7 @@ pub enum KubeconfigError {
         /// What kind of address it is.
         what: &'static str,
         /// What to do.
-        mend: &'static str,
+        fix: &'static str,
     },
     /// A certificate or key that cannot be read.
     #[error("{field} of {of} {problem}")]

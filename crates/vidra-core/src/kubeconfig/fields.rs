@@ -43,7 +43,7 @@ impl<'a> Fields<'a> {
         let of = format!("{what} {name:?}");
         match entry.get(what) {
             Some(value @ Value::Object(_)) => Fields::new(value, of),
-            None | Some(Value::Null) => Err(KubeconfigError::Missing { field: what, of, mend: "fill it in" }),
+            None | Some(Value::Null) => Err(KubeconfigError::Missing { field: what, of, fix: "fill it in" }),
             Some(_) => Err(KubeconfigError::WrongType { field: what, of, expected: "a mapping" }),
         }
     }
@@ -60,9 +60,9 @@ impl<'a> Fields<'a> {
     pub(super) fn required(
         &self,
         field: &'static str,
-        mend: &'static str,
+        fix: &'static str,
     ) -> Result<&'a str, KubeconfigError> {
-        self.text(field)?.ok_or_else(|| self.missing(field, mend))
+        self.text(field)?.ok_or_else(|| self.missing(field, fix))
     }
 
     /// A boolean; false when it is absent.
@@ -84,12 +84,12 @@ impl<'a> Fields<'a> {
         }
     }
 
-    pub(super) fn refused(&self, field: &'static str, mend: &'static str) -> KubeconfigError {
-        KubeconfigError::Refused { field, of: self.of.clone(), mend }
+    pub(super) fn refused(&self, field: &'static str, fix: &'static str) -> KubeconfigError {
+        KubeconfigError::Refused { field, of: self.of.clone(), fix }
     }
 
-    pub(super) fn missing(&self, field: &'static str, mend: &'static str) -> KubeconfigError {
-        KubeconfigError::Missing { field, of: self.of.clone(), mend }
+    pub(super) fn missing(&self, field: &'static str, fix: &'static str) -> KubeconfigError {
+        KubeconfigError::Missing { field, of: self.of.clone(), fix }
     }
 
     pub(super) fn wrong_type(&self, field: &'static str, expected: &'static str) -> KubeconfigError {

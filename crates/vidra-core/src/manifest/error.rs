@@ -1,4 +1,4 @@
-//! Why a manifest is refused. The messages name the document, the object and the field, and say how to mend
+//! Why a manifest is refused. The messages name the document, the object and the field, and say how to fix
 //! it; they never quote a value of the object, which may be a Secret.
 
 use std::{fmt, sync::Arc};
@@ -102,7 +102,7 @@ pub enum ManifestError {
         object: String,
         /// The path of the field.
         field: &'static str,
-        /// What is wrong with it and how to mend it.
+        /// What is wrong with it and how to fix it.
         why: &'static str,
     },
 }

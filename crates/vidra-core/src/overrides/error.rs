@@ -11,7 +11,7 @@ use crate::object::ObjectKey;
 pub struct InvalidOverride {
     /// Where it stands, such as `spec.overrides[0].set[1].expression`.
     pub place: String,
-    /// What is wrong, and how to mend it.
+    /// What is wrong, and how to fix it.
     pub why: String,
 }
 
@@ -43,7 +43,7 @@ pub enum OverrideError {
         op: &'static str,
         /// Its path.
         path: String,
-        /// What is wrong, and how to mend it.
+        /// What is wrong, and how to fix it.
         why: &'static str,
     },
     /// An expression gives no value for the cluster.
@@ -53,7 +53,7 @@ pub enum OverrideError {
         of: Box<Subject>,
         /// Which field; 0 is the first.
         index: usize,
-        /// What is wrong, and how to mend it.
+        /// What is wrong, and how to fix it.
         why: String,
     },
     /// A field could not be set.
@@ -65,7 +65,7 @@ pub enum OverrideError {
         index: usize,
         /// How far down the path could be followed.
         at: String,
-        /// What is wrong there, and how to mend it.
+        /// What is wrong there, and how to fix it.
         why: &'static str,
     },
     /// What came out is larger or deeper than any API server takes.
@@ -102,7 +102,7 @@ pub enum OverrideError {
     Undeliverable {
         /// To what.
         of: Box<Subject>,
-        /// What is wrong, and how to mend it.
+        /// What is wrong, and how to fix it.
         why: String,
     },
     /// The VidraTarget names an entry that its revision does not have.

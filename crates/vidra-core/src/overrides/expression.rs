@@ -104,7 +104,7 @@ pub(super) struct Inputs<'a> {
 }
 
 impl Expression {
-    /// Reads and checks an expression; an error says what is wrong and how to mend it.
+    /// Reads and checks an expression; an error says what is wrong and how to fix it.
     pub(super) fn compile(text: &str) -> Result<Self, String> {
         if text.chars().count() > EXPRESSION_MAX {
             return Err(format!(
@@ -125,7 +125,7 @@ impl Expression {
         Ok(Self { expression, uses: check.uses })
     }
 
-    /// What it gives for a cluster; an error says why it gives nothing and how to mend that.
+    /// What it gives for a cluster; an error says why it gives nothing and how to fix that.
     pub(super) fn evaluate(&self, cluster: &Inputs<'_>) -> Result<Value, String> {
         let input = cel::to_value(cluster).map_err(|_| "the cluster cannot be handed to it".to_owned())?;
         let mut context = Context::with_env(ENV.clone());
