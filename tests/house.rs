@@ -1,6 +1,8 @@
 //! The rules of the house that a machine can check.
 #![allow(clippy::expect_used, clippy::panic, reason = "a check that cannot read the sources stops")]
 
+#[path = "house/shape.rs"]
+mod shape;
 #[path = "house/wording.rs"]
 mod wording;
 

@@ -5,7 +5,7 @@
 mod counts;
 mod entries;
 mod floors;
-mod unread;
+mod unreadable;
 mod urgency;
 
 use std::{
@@ -23,7 +23,7 @@ use vidra_core::status::counted;
 
 use floors::Floors;
 pub use floors::Via;
-pub use unread::Lack;
+pub use unreadable::Lack;
 
 use super::{
     inventory::{Chunk, Chunks, Terms},
@@ -106,7 +106,7 @@ struct Inner {
     arrived: BTreeMap<String, u64>,
     registrations: BTreeMap<(String, String), Arc<Registration>>,
     floors: Floors,
-    unread: unread::Unread,
+    unread: unreadable::Unread,
 }
 
 impl Inner {
@@ -122,7 +122,7 @@ impl Inner {
             arrived: BTreeMap::new(),
             registrations: BTreeMap::new(),
             floors: Floors::default(),
-            unread: unread::Unread::default(),
+            unread: unreadable::Unread::default(),
         }
     }
 
@@ -181,7 +181,7 @@ impl Catalog {
     pub fn find_resource(&self, key: &ResourceKey) -> Result<Arc<VidraResource>, Lack> {
         let inner = self.inner.read();
         let is_unread = inner.unread.has(Listed::Resources, &key.namespace, &key.name);
-        unread::or_lack(inner.resources.get(key), is_unread)
+        unreadable::or_lack(inner.resources.get(key), is_unread)
     }
 
     /// One VidraTarget, unless it cannot be read now.
@@ -195,7 +195,7 @@ impl Catalog {
     /// It is not there, or cannot be read now.
     pub fn find_target(&self, key: &TargetKey) -> Result<Arc<VidraTarget>, Lack> {
         let inner = self.inner.read();
-        unread::or_lack(inner.targets.get(key), inner.unread.has_target(key))
+        unreadable::or_lack(inner.targets.get(key), inner.unread.has_target(key))
     }
 
     /// The VidraTargets of a resource that can be read, by cluster name.
@@ -252,7 +252,7 @@ impl Catalog {
     /// It is not there, or cannot be read now.
     pub fn find_member(&self, name: &str) -> Result<Arc<MemberCluster>, Lack> {
         let inner = self.inner.read();
-        unread::or_lack(inner.members.get(name), inner.unread.has(Listed::Members, "", name))
+        unreadable::or_lack(inner.members.get(name), inner.unread.has(Listed::Members, "", name))
     }
 
     /// All MemberClusters that can be read.

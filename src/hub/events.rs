@@ -5,7 +5,7 @@
 //! said again.
 
 mod burst;
-mod waiting;
+mod fair_queue;
 
 use std::{
     collections::BTreeMap,
@@ -28,7 +28,7 @@ pub use self::burst::{ADOPTED, CONTENTION, CORRECTED, DETECTED, One, READY, Sayi
 
 use self::{
     burst::{Bursts, Group},
-    waiting::Waiting,
+    fair_queue::Waiting,
 };
 use crate::base::env::{Clock, Rng};
 

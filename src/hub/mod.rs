@@ -2,7 +2,7 @@
 
 pub mod api;
 pub mod catalog;
-pub mod ending;
+pub mod crd_deletion;
 pub mod events;
 pub mod identity;
 pub mod inventory;

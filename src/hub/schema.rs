@@ -14,7 +14,7 @@ use vidra_core::{
     unseen,
 };
 
-use super::ending::KINDS;
+use super::crd_deletion::KINDS;
 use crate::base::error::{CallError, Class};
 
 /// Longest value of the annotation that is told.

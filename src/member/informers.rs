@@ -9,7 +9,6 @@
 //! finds out that a watch lies, `faults` what is said of that, `broken` what is known of objects that cannot be read,
 //! `counts` what a status tells, `rests` which lists do not end.
 
-mod broken;
 mod counts;
 mod faults;
 mod list;
@@ -17,6 +16,7 @@ mod places;
 mod reader;
 mod rests;
 mod run;
+mod unreadable;
 mod verify;
 
 use std::{
@@ -112,7 +112,7 @@ struct Registry {
     /// Kinds that may not be listed in all namespaces.
     confined: BTreeSet<Gvk>,
     /// Objects that cannot be read.
-    broken: broken::Unread,
+    broken: unreadable::Unread,
     restored: Option<Instant>,
     /// Places that are not to be listed now.
     rests: BTreeMap<Place, Rest>,

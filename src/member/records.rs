@@ -11,8 +11,8 @@ mod flight;
 mod later;
 mod news;
 mod spare;
+mod tombstones;
 mod trace;
-mod vanished;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -85,8 +85,8 @@ struct Inner {
     owners: BTreeMap<OwnerHash, Owner>,
     folds: u64,
     flights: BTreeMap<ObjectKey, flight::Calls>,
-    vanished: BTreeMap<ObjectKey, vanished::Vanished>,
-    strays: vanished::Strays,
+    vanished: BTreeMap<ObjectKey, tombstones::Vanished>,
+    strays: tombstones::Strays,
     /// What own answers have undone, until it is asked for.
     healed: BTreeMap<(OwnerHash, ObjectKey), Evidence>,
 }

@@ -24,7 +24,7 @@ use vidra_core::{
 
 use super::{
     Hub, RETRY_MOST, after_hub_error, revoke,
-    unread::{self, HUB_TOO_OLD},
+    unreadable::{self, HUB_TOO_OLD},
 };
 use crate::{
     base::error::{CallError, Class},
@@ -73,7 +73,7 @@ async fn pass(hub: &Hub, name: &str) -> Result<Verdict, CallError> {
         Ok(member) => member,
         Err(Lack::Unread) => {
             if let Some(registration) = candidates.iter().find(|one| !one.left) {
-                let told = unread::told(&format!("MemberCluster {name}"));
+                let told = unreadable::told(&format!("MemberCluster {name}"));
                 hub.events.say_of(registration.reference(), Severity::Warning, HUB_TOO_OLD, &told);
             }
             return Ok(Verdict::Done(None));

@@ -11,7 +11,7 @@ mod owners;
 mod refused;
 pub mod resource;
 mod revoke;
-mod unread;
+mod unreadable;
 pub mod vidra_target;
 
 use std::{

@@ -5,7 +5,7 @@
 //! let go and made again; its inventories stay valid.
 
 mod approve;
-mod ending;
+mod crd_deletion;
 mod forget;
 mod ignored;
 mod leaving;
@@ -13,7 +13,7 @@ mod orphaned;
 mod outdated;
 mod report;
 mod revision;
-mod unread;
+mod unreadable;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -52,7 +52,7 @@ use crate::{
     base::error::{CallError, Class},
     hub::{
         catalog::Lack,
-        ending::Ending,
+        crd_deletion::Ending,
         events::Severity,
         revisions::{Parsed, RevisionError},
         state::{marks, says_whose},

@@ -21,7 +21,7 @@ use vidra_core::{
 use super::{
     Hub,
     affirm::{self, RESOURCE_MISSING, is_let_go, let_stay},
-    unread::{self, HUB_TOO_OLD},
+    unreadable::{self, HUB_TOO_OLD},
 };
 use crate::{
     base::error::CallError,
@@ -176,7 +176,7 @@ pub(super) fn told(
     let leaves = member.metadata.deletion_timestamp.is_some();
     let unread = || {
         let target = hub.catalog.unread_target_on(&member.name_any()).filter(|_| leaves)?;
-        Some((HUB_TOO_OLD, unread::told(&format!("VidraTarget {target}"))))
+        Some((HUB_TOO_OLD, unreadable::told(&format!("VidraTarget {target}"))))
     };
     let without = || {
         let fleet = if leaves { hub.catalog.fleet_on(&member.name_any()) } else { BTreeMap::new() };

@@ -6,7 +6,6 @@ mod drifting;
 mod fights;
 mod follow;
 mod handover;
-mod held;
 mod ignored;
 mod lately;
 mod look;
@@ -14,6 +13,7 @@ mod outcome;
 mod perform;
 mod refused;
 mod regain;
+mod removal_guard;
 mod report;
 mod restored;
 mod result;
@@ -51,7 +51,7 @@ use super::{
     Hub, RETRY_MOST, RETRY_RARELY,
     affirm::{Affirmed, RESOURCE_MISSING, affirm, let_stay},
     after_hub_error,
-    unread::{self, HUB_TOO_OLD},
+    unreadable::{self, HUB_TOO_OLD},
 };
 use crate::{
     base::{
@@ -235,9 +235,9 @@ impl Pass<'_> {
                     "MemberCluster {cluster} is not there, which is no wish to leave: nothing is written and nothing is deleted. Make it again, or annotate VidraResource {namespace}/{resource} with {FORGET}={cluster} to leave what is there"
                 ),
             ),
-            Affirmed::MemberUnread => (HUB_TOO_OLD, unread::told(&format!("MemberCluster {cluster}"))),
+            Affirmed::MemberUnread => (HUB_TOO_OLD, unreadable::told(&format!("MemberCluster {cluster}"))),
             Affirmed::ResourceUnread => {
-                (HUB_TOO_OLD, unread::told(&format!("VidraResource {namespace}/{resource}")))
+                (HUB_TOO_OLD, unreadable::told(&format!("VidraResource {namespace}/{resource}")))
             }
             _ => (
                 RESOURCE_MISSING,

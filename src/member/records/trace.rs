@@ -197,7 +197,7 @@ pub(super) fn undone(
     own: &OwnerHash,
     uid: &str,
     before: Option<&Record>,
-    vanished: Option<&super::vanished::Vanished>,
+    vanished: Option<&super::tombstones::Vanished>,
 ) -> Option<Evidence> {
     if let Some(before) = before {
         let view = before.views.iter().find(|view| view.owner == *own)?;

@@ -12,7 +12,7 @@ use vidra_core::{
 use super::{Pass, Written};
 use crate::{
     base::error::CallError,
-    hub::{catalog::Lack, ending::Ending},
+    hub::{catalog::Lack, crd_deletion::Ending},
     queue::{TargetKey, Verdict},
     reconcile::{RETRY_MOST, affirm, revoke, vidra_target::may_have_delivered},
 };

@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 
 use vidra_api::ChangeKind;
 
-use super::{super::vanished::STRAYS_MOST, *};
+use super::{super::tombstones::STRAYS_MOST, *};
 
 fn kept_bytes(records: &Records) -> usize {
     records.room.load(Ordering::Relaxed)

@@ -6,7 +6,7 @@ use vidra_core::status::{Problem, TargetView};
 use super::Pass;
 use crate::{
     hub::{catalog::Listed, events::Severity},
-    reconcile::unread::{self, HUB_TOO_OLD},
+    reconcile::unreadable::{self, HUB_TOO_OLD},
 };
 
 impl Pass<'_> {
@@ -28,12 +28,13 @@ impl Pass<'_> {
 
     /// The first VidraTarget of it, or else MemberCluster of one, that cannot be read, in words.
     pub(super) fn unread(&self) -> Option<Problem> {
-        let of_target = |cluster: &str| unread::told(&format!("VidraTarget {}", self.target_key(cluster)));
+        let of_target =
+            |cluster: &str| unreadable::told(&format!("VidraTarget {}", self.target_key(cluster)));
         let target = self.hub.catalog.unread_targets_of(self.key).first().map(|cluster| of_target(cluster));
         let member = || {
             let mut clusters = self.hub.catalog.targets_of(self.key).into_keys();
             let cluster = clusters.find(|cluster| self.is_member_unread(cluster))?;
-            Some(unread::told(&format!("MemberCluster {cluster}")))
+            Some(unreadable::told(&format!("MemberCluster {cluster}")))
         };
         Some(self.too_old(target.or_else(member)?))
     }
@@ -41,7 +42,7 @@ impl Pass<'_> {
     /// The same of a MemberCluster that is named, and of which there is no target.
     pub(super) fn unread_member(&self, cluster: &str) -> Option<Problem> {
         let is_unread = self.is_member_unread(cluster);
-        is_unread.then(|| self.too_old(unread::told(&format!("MemberCluster {cluster}"))))
+        is_unread.then(|| self.too_old(unreadable::told(&format!("MemberCluster {cluster}"))))
     }
 
     fn too_old(&self, message: String) -> Problem {
@@ -56,7 +57,7 @@ impl Pass<'_> {
             state: Some(TargetState::Unknown),
             drift: None,
             reason: Some(HUB_TOO_OLD.to_owned()),
-            message: Some(unread::told(&format!("VidraTarget {}", self.target_key(cluster)))),
+            message: Some(unreadable::told(&format!("VidraTarget {}", self.target_key(cluster)))),
             revision: None,
             since: None,
             leaving: false,

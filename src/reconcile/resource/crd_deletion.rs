@@ -6,7 +6,7 @@ use vidra_core::status::Problem;
 use super::Pass;
 use crate::{
     base::error::CallError,
-    hub::{ending::Ending, events::Severity},
+    hub::{crd_deletion::Ending, events::Severity},
 };
 
 impl Pass<'_> {
