@@ -6,13 +6,15 @@
 
 mod agree;
 mod base;
+mod corrections;
 mod extent;
-mod flight;
+mod in_flight;
 mod later;
 mod news;
 mod spare;
+mod strays;
+mod tombstones;
 mod trace;
-mod vanished;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -41,8 +43,12 @@ use vidra_core::{
 
 pub use agree::Other;
 use base::{Base, Comparison};
+use corrections::Corrections;
+use in_flight::{Deferred, InFlight};
 pub use later::{Generations, Later};
 use news::is_old_news;
+use strays::Strays;
+use tombstones::{Tombstone, Tombstones};
 pub use trace::Secrecy;
 
 use super::live::Live;
@@ -84,11 +90,10 @@ struct Inner {
     objects: BTreeMap<ObjectKey, Box<Record>>,
     owners: BTreeMap<OwnerHash, Owner>,
     folds: u64,
-    flights: BTreeMap<ObjectKey, flight::Calls>,
-    vanished: BTreeMap<ObjectKey, vanished::Vanished>,
-    strays: vanished::Strays,
-    /// What own answers have undone, until it is asked for.
-    healed: BTreeMap<(OwnerHash, ObjectKey), Evidence>,
+    in_flight: InFlight,
+    tombstones: Tombstones,
+    strays: Strays,
+    corrections: Corrections,
 }
 
 impl Inner {
@@ -99,6 +104,47 @@ impl Inner {
 
     fn is_declared(&self, key: &ObjectKey) -> bool {
         self.owners.values().any(|owner| owner.desired.objects.contains_key(key))
+    }
+
+    /// Takes a record away; what is known of an object that somebody wants is kept. Returns whom it concerns.
+    fn vanish(&mut self, key: &ObjectKey) -> BTreeSet<OwnerHash> {
+        let Some(record) = self.objects.remove(key) else { return BTreeSet::new() };
+        self.strays.forget(key);
+        let mut owners = record.owners();
+        if record.keeps_out() {
+            // Who was refused it, or waited for its end, has left no mark on it.
+            let declaring = self.owners.iter().filter(|(_, owner)| owner.desired.objects.contains_key(key));
+            owners.extend(declaring.map(|(owner, _)| owner.clone()));
+        }
+        if self.is_wanted(key, &record.views) {
+            let Record { uid, views, .. } = *record;
+            self.tombstones.add(key, uid, views);
+        }
+        owners
+    }
+
+    fn is_wanted(&self, key: &ObjectKey, views: &[View]) -> bool {
+        let mut owners = views.iter().filter_map(|view| self.owners.get(&view.owner));
+        owners.any(|owner| owner.desired.objects.contains_key(key))
+    }
+
+    /// What nobody wants any more is not kept.
+    fn forget_unwanted(&mut self) {
+        let owners = &self.owners;
+        let wanted = |key: &ObjectKey| owners.values().any(|owner| owner.desired.objects.contains_key(key));
+        self.tombstones.retain(wanted);
+    }
+
+    /// Notes for whom an object is a stray now.
+    fn note_strays(&mut self, gvk: &Gvk, key: &ObjectKey, labelled: &BTreeSet<OwnerHash>) {
+        self.strays.forget(key);
+        let Some(record) = self.objects.get(key).filter(|record| !record.controlled && !record.terminating)
+        else {
+            return;
+        };
+        for view in record.views.iter().filter(|view| !view.proof && labelled.contains(&view.owner)) {
+            self.strays.note(&view.owner, key, &gvk.version);
+        }
     }
 }
 
@@ -179,7 +225,7 @@ impl Records {
     pub fn forget(&self, owner: &OwnerHash) {
         let mut inner = self.inner.lock();
         inner.owners.remove(owner);
-        inner.healed.retain(|(of, _), _| of != owner);
+        inner.corrections.forget(owner);
         inner.forget_unwanted();
     }
 
@@ -247,9 +293,9 @@ impl Records {
         [
             ("recorded objects", inner.objects.len()),
             ("owners", inner.owners.len()),
-            ("objects with a call under way", inner.flights.len()),
-            ("objects that vanished", inner.vanished.len()),
-            ("objects that were healed", inner.healed.len()),
+            ("objects with a call under way", inner.in_flight.len()),
+            ("objects that vanished", inner.tombstones.len()),
+            ("objects that were healed", inner.corrections.len()),
         ]
     }
 
@@ -265,7 +311,7 @@ impl Records {
         let health = health::assess(&live.json);
         let mut inner = self.inner.lock();
         let inner = &mut *inner;
-        let Some(live) = inner.defer(&key, gvk, live, source) else { return Vec::new() };
+        let Some(live) = inner.in_flight.defer(&key, gvk, live, source) else { return Vec::new() };
         let held = inner.objects.get(&key);
         let is_new = held.is_none();
         if !inner.takes(&key, self.most) {
@@ -277,20 +323,16 @@ impl Records {
             return inner.overtake(&key, source).into_iter().collect();
         }
         inner.folds += 1;
-        let kept = inner.vanished.get(&key).filter(|vanished| vanished.uid == *live.uid());
-        let known = before.map(|before| &before.views[..]).or(kept.map(|vanished| &vanished.views[..]));
+        let kept = inner.tombstones.get(&key).filter(|kept| *kept.uid() == *live.uid());
+        let known = before.map(|before| &before.views[..]).or(kept.map(Tombstone::views));
         let same_version = before.is_some_and(|before| before.resource_version == resource_version);
         let known = (known.unwrap_or_default(), same_version);
         let views = self.views(&key, &live, source, known, &inner.owners);
         if let Source::Answer(own) = source {
-            let undone = trace::undone(self, own, live.uid(), before, inner.vanished.get(&key));
-            let place = (own.clone(), key.clone());
-            match undone {
-                Some(evidence) => inner.healed.insert(place, evidence),
-                None => inner.healed.remove(&place),
-            };
+            let corrected = trace::corrected(self, own, live.uid(), before, inner.tombstones.get(&key));
+            inner.corrections.set(own, &key, corrected);
         }
-        inner.vanished.remove(&key);
+        inner.tombstones.remove(&key);
         let labelled = labelled_owners(&live.json["metadata"], &inner.owners);
         let record = Record {
             uid: live.uid().into(),
@@ -311,6 +353,128 @@ impl Records {
             owners.remove(own);
         }
         targets_of(&owners, &inner.owners)
+    }
+
+    /// Folds a deletion: a watch's DELETED with its resourceVersion, or a call that found the object gone
+    /// (resourceVersion empty: certain).
+    ///
+    /// On a label selector DELETED may also mean that the object lost the label: the plan finds out.
+    pub fn fold_gone(&self, key: &ObjectKey, uid: &str, resource_version: &str) -> Vec<TargetKey> {
+        let at = resource_version.parse().unwrap_or(u64::MAX);
+        let mut inner = self.inner.lock();
+        let inner = &mut *inner;
+        if inner.in_flight.defer_gone(key, uid, resource_version) {
+            return Vec::new();
+        }
+        let owners = match inner.objects.get(key) {
+            Some(record) if record.uid == *uid && record.resource_version <= at => {
+                inner.folds += 1;
+                inner.vanish(key)
+            }
+            Some(_) => return Vec::new(),
+            // It was seen again since a read found it hidden, and that was overtaken by its end.
+            None => inner.tombstones.doubt_hidden(key, uid, at),
+        };
+        targets_of(&owners, &inner.owners)
+    }
+
+    /// A list of this version did not show it.
+    fn fold_unlisted(&self, key: &ObjectKey, at: u64) -> Vec<TargetKey> {
+        let uid = {
+            let inner = self.inner.lock();
+            inner
+                .objects
+                .get(key)
+                .filter(|record| record.resource_version != 0)
+                .map(|record| record.uid.clone())
+        };
+        uid.map(|uid| self.fold_gone(key, &uid.to_string(), &at.to_string())).unwrap_or_default()
+    }
+
+    /// A read found no object with this uid.
+    pub fn tell_gone(&self, key: &ObjectKey, uid: &str) -> Vec<TargetKey> {
+        let targets = self.fold_gone(key, uid, "");
+        let mut inner = self.inner.lock();
+        if inner.objects.get(key).is_none_or(|record| record.uid != *uid) {
+            inner.tombstones.set_gone(key, uid);
+        }
+        targets
+    }
+
+    /// A read found the object without the label by which it is seen. Whose it is.
+    pub fn tell_hidden(&self, gvk: &Gvk, mut live: Live) -> Vec<TargetKey> {
+        complete_type(gvk, &mut live.json);
+        let key = ObjectKey::new(gvk, live.meta_text("namespace"), live.meta_text("name"));
+        let mut inner = self.inner.lock();
+        let inner = &mut *inner;
+        let uid = Uid::from(live.uid());
+        let recorded = inner.objects.get(&key).filter(|record| record.uid == uid);
+        let kept = inner.tombstones.get(&key).filter(|kept| *kept.uid() == uid);
+        let before = recorded.map(|record| &record.views[..]).or(kept.map(Tombstone::views));
+        let before = before.unwrap_or_default();
+        let views = self.views(&key, &live, Source::Read, (before, false), &inner.owners);
+        inner.vanish(&key);
+        let owners = views.iter().map(|view| view.owner.clone()).collect();
+        let hidden_at = live.resource_version().parse().unwrap_or(u64::MAX);
+        inner.tombstones.set_hidden(key, uid, views, hidden_at);
+        targets_of(&owners, &inner.owners)
+    }
+
+    /// Forgets every object.
+    pub fn clear(&self) {
+        let mut inner = self.inner.lock();
+        inner.objects.clear();
+        inner.tombstones.clear();
+        inner.strays.clear();
+        inner.corrections.clear();
+        inner.in_flight.forget_deferred(|_| true);
+    }
+
+    /// What is known of an owner's object with this uid that is not seen.
+    pub fn vanished(&self, owner: &OwnerHash, key: &ObjectKey, uid: &Uid) -> plan::Vanished {
+        let inner = self.inner.lock();
+        let known = inner.tombstones.get(key).filter(|known| known.uid() == uid);
+        known.map(|known| known.plan_view(owner)).unwrap_or_default()
+    }
+
+    /// Contact was lost: what a read told before may not be so any more.
+    pub fn ask_again(&self) {
+        self.inner.lock().tombstones.doubt_all();
+    }
+
+    /// Whether an object only bears the label of this target, and is neither declared by it nor proved to be its own.
+    pub fn is_stray_of(&self, target: &TargetKey, key: &ObjectKey) -> bool {
+        let inner = self.inner.lock();
+        let mut owners = inner.strays.owners_of(key).iter().filter_map(|hash| inner.owners.get(hash));
+        owners.any(|owner| owner.target == *target && !owner.desired.objects.contains_key(key))
+    }
+
+    /// Objects with this owner's label that nothing proves to be its own, each with its version.
+    pub fn strays(&self, owner: &OwnerHash) -> BTreeMap<ObjectKey, Arc<str>> {
+        self.inner.lock().strays.of_owner(owner)
+    }
+
+    /// A call begins.
+    pub(super) fn begin_call(&self, key: &ObjectKey) {
+        self.inner.lock().in_flight.begin(key);
+    }
+
+    /// A call has ended; after the last, what waited is folded.
+    pub(super) fn end_call(&self, key: &ObjectKey) -> Vec<TargetKey> {
+        let deferred = self.inner.lock().in_flight.end(key);
+        match deferred {
+            None => Vec::new(),
+            Some(Deferred::Live { gvk, live, mark }) => {
+                self.fold(&gvk, *live, mark.map_or(Source::Watch, Source::List))
+            }
+            Some(Deferred::Gone { uid, resource_version }) => self.fold_gone(key, &uid, &resource_version),
+            Some(Deferred::Unlisted { at }) => self.fold_unlisted(key, at),
+        }
+    }
+
+    /// What was corrected by the answer that was folded last for this owner's object.
+    pub fn take_healed(&self, owner: &OwnerHash, key: &ObjectKey) -> Option<Evidence> {
+        self.inner.lock().corrections.take(owner, key)
     }
 
     /// Objects as a plan of this owner sees them; the keys come in their order. A baseline that can be had without a

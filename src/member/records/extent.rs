@@ -51,7 +51,7 @@ impl Records {
         let mut inner = self.inner.lock();
         let inner = &mut *inner;
         let version = if mutants::is(Mutant::AnswersOutlast) { 0 } else { version };
-        inner.note_unlisted(version, |key| is_within(key, gvk, namespace) && !seen.contains(key));
+        inner.in_flight.note_unlisted(version, |key| is_within(key, gvk, namespace) && !seen.contains(key));
         let gone = inner.unseen(gvk, namespace, seen, (mark, version));
         let owners: BTreeSet<OwnerHash> = gone.iter().flat_map(|key| inner.vanish(key)).collect();
         targets_of(&owners, &inner.owners)
@@ -91,9 +91,9 @@ impl Records {
         let goes = |key: &ObjectKey| is_within(key, gvk, "") && !is_followed(&key.namespace);
         let mut inner = self.inner.lock();
         inner.objects.retain(|key, _| !goes(key));
-        inner.vanished.retain(|key, _| !goes(key));
+        inner.tombstones.retain(|key| !goes(key));
         let owners = inner.strays.retain(|key| !goes(key));
-        inner.forget_news(goes);
+        inner.in_flight.forget_deferred(goes);
         targets_of(&owners, &inner.owners)
     }
 }

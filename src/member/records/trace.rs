@@ -21,7 +21,7 @@ use vidra_core::{
     uid::Uid,
 };
 
-use super::{Base, Owner, Record, Records, View, is_overtaken, spare, viewed};
+use super::{Base, Owner, Record, Records, View, is_overtaken, spare, tombstones::Tombstone, viewed};
 use crate::settings::tuning::Tuning;
 
 /// Evidence of one member: what comes beyond is told without its fields.
@@ -147,8 +147,8 @@ impl Records {
         let inner = self.inner.lock();
         let missing = || Some(Evidence { change: ChangeKind::Missing, fields: Vec::new() });
         let Some(record) = inner.objects.get(key) else {
-            return match inner.vanished.get(key).filter(|vanished| vanished.uid == *uid) {
-                Some(vanished) if vanished.is_hidden() => Some(self.hidden(vanished.evidence(owner))),
+            return match inner.tombstones.get(key).filter(|known| known.uid() == uid) {
+                Some(known) if known.is_hidden() => Some(self.hidden(known.evidence(owner))),
                 _ => missing(),
             };
         };
@@ -173,11 +173,6 @@ impl Records {
         Some(kept.unwrap_or(Evidence { change: bare, fields: Vec::new() }))
     }
 
-    /// What was undone by the answer that was folded last for this owner's object.
-    pub fn take_healed(&self, owner: &OwnerHash, key: &ObjectKey) -> Option<Evidence> {
-        self.inner.lock().healed.remove(&(owner.clone(), key.clone()))
-    }
-
     /// An object that is there without the label by which the hub sees it.
     pub fn hidden(&self, known: Option<Evidence>) -> Evidence {
         let mut found = known.unwrap_or(Evidence { change: ChangeKind::OwnershipLost, fields: Vec::new() });
@@ -191,21 +186,21 @@ impl Records {
     }
 }
 
-/// What an owner's own answer has undone, if anything was otherwise before it.
-pub(super) fn undone(
+/// What an owner's own answer has corrected, if anything was otherwise before it.
+pub(super) fn corrected(
     records: &Records,
     own: &OwnerHash,
     uid: &str,
     before: Option<&Record>,
-    vanished: Option<&super::vanished::Vanished>,
+    tombstone: Option<&Tombstone>,
 ) -> Option<Evidence> {
     if let Some(before) = before {
         let view = before.views.iter().find(|view| view.owner == *own)?;
         return view.trace.as_ref().map(|trace| trace.evidence.clone());
     }
-    let vanished = vanished?;
-    Some(match vanished.uid == *uid {
-        true => records.hidden(vanished.evidence(own)),
+    let tombstone = tombstone?;
+    Some(match *tombstone.uid() == *uid {
+        true => records.hidden(tombstone.evidence(own)),
         false => Evidence { change: ChangeKind::Missing, fields: Vec::new() },
     })
 }
