@@ -4,13 +4,13 @@
 //! A fold returns the targets that should look again: those for which something changed that a plan or a
 //! status depends on. Everything else is dropped here, so that a busy member costs nothing.
 
-mod agree;
 mod base;
 mod corrections;
 mod extent;
 mod in_flight;
 mod later;
 mod news;
+mod owners;
 mod spare;
 mod strays;
 mod tombstones;
@@ -33,7 +33,7 @@ use vidra_core::{
     drift::Evidence,
     fields::{self, FieldSet},
     health::{self, HealthStatus},
-    ignore::{Spared, Sparing},
+    ignore::Spared,
     mutants::{self, Mutant},
     object::{Gvk, ObjectKey},
     plan::{self, Drift},
@@ -41,12 +41,13 @@ use vidra_core::{
     uid::Uid,
 };
 
-pub use agree::Other;
 use base::{Base, Comparison};
 use corrections::Corrections;
 use in_flight::{Deferred, InFlight};
 pub use later::{Generations, Later};
 use news::is_old_news;
+pub use owners::Other;
+use owners::Owners;
 use strays::Strays;
 use tombstones::{Tombstone, Tombstones};
 pub use trace::Secrecy;
@@ -88,7 +89,7 @@ const OBJECTS_MAX: usize = 150_000;
 struct Inner {
     /// Boxed: a map's nodes are half empty.
     objects: BTreeMap<ObjectKey, Box<Record>>,
-    owners: BTreeMap<OwnerHash, Owner>,
+    owners: Owners,
     folds: u64,
     in_flight: InFlight,
     tombstones: Tombstones,
@@ -99,11 +100,7 @@ struct Inner {
 impl Inner {
     /// An object is recorded, or has room: a declared one always.
     fn takes(&self, key: &ObjectKey, most: usize) -> bool {
-        self.objects.len() < most || self.objects.contains_key(key) || self.is_declared(key)
-    }
-
-    fn is_declared(&self, key: &ObjectKey) -> bool {
-        self.owners.values().any(|owner| owner.desired.objects.contains_key(key))
+        self.objects.len() < most || self.objects.contains_key(key) || self.owners.is_declared(key)
     }
 
     /// Takes a record away; what is known of an object that somebody wants is kept. Returns whom it concerns.
@@ -113,26 +110,19 @@ impl Inner {
         let mut owners = record.owners();
         if record.keeps_out() {
             // Who was refused it, or waited for its end, has left no mark on it.
-            let declaring = self.owners.iter().filter(|(_, owner)| owner.desired.objects.contains_key(key));
-            owners.extend(declaring.map(|(owner, _)| owner.clone()));
+            owners.extend(self.owners.declaring(key).map(|(owner, _)| owner.clone()));
         }
-        if self.is_wanted(key, &record.views) {
+        if record.views.iter().any(|view| self.owners.declares(&view.owner, key)) {
             let Record { uid, views, .. } = *record;
             self.tombstones.add(key, uid, views);
         }
         owners
     }
 
-    fn is_wanted(&self, key: &ObjectKey, views: &[View]) -> bool {
-        let mut owners = views.iter().filter_map(|view| self.owners.get(&view.owner));
-        owners.any(|owner| owner.desired.objects.contains_key(key))
-    }
-
     /// What nobody wants any more is not kept.
     fn forget_unwanted(&mut self) {
         let owners = &self.owners;
-        let wanted = |key: &ObjectKey| owners.values().any(|owner| owner.desired.objects.contains_key(key));
-        self.tombstones.retain(wanted);
+        self.tombstones.retain(|key| owners.is_declared(key));
     }
 
     /// Notes for whom an object is a stray now.
@@ -146,15 +136,6 @@ impl Inner {
             self.strays.note(&view.owner, key, &gvk.version);
         }
     }
-}
-
-/// A target that has told what it declares.
-struct Owner {
-    /// When the VidraResource was made, in seconds; 0 where nobody says.
-    since: i64,
-    target: TargetKey,
-    desired: Arc<Desired>,
-    sparing: Arc<Sparing>,
 }
 
 struct Record {
@@ -224,7 +205,7 @@ impl Records {
     /// Forgets a target that is gone.
     pub fn forget(&self, owner: &OwnerHash) {
         let mut inner = self.inner.lock();
-        inner.owners.remove(owner);
+        inner.owners.forget(owner);
         inner.corrections.forget(owner);
         inner.forget_unwanted();
     }
@@ -251,7 +232,7 @@ impl Records {
         }
         let set = self.interned.sets.share(set);
         if let Some(view) = viewed(inner.objects.get_mut(key).map(Box::as_mut), owner, live) {
-            let spared = inner.owners.get(owner).and_then(|known| known.sparing.objects.get(key));
+            let spared = inner.owners.get(owner).and_then(|known| known.spared(key));
             let values = fields::values_hash(&spare::seen(spared, live), &set, Some(declared));
             view.base = match is_lost {
                 true => Base::Apart { set, values },
@@ -333,7 +314,7 @@ impl Records {
             inner.corrections.set(own, &key, corrected);
         }
         inner.tombstones.remove(&key);
-        let labelled = labelled_owners(&live.json["metadata"], &inner.owners);
+        let labelled = inner.owners.labelled(&live.json["metadata"]);
         let record = Record {
             uid: live.uid().into(),
             resource_version,
@@ -352,7 +333,7 @@ impl Records {
         if let Source::Answer(own) = source {
             owners.remove(own);
         }
-        targets_of(&owners, &inner.owners)
+        inner.owners.targets_of(&owners)
     }
 
     /// Folds a deletion: a watch's DELETED with its resourceVersion, or a call that found the object gone
@@ -375,7 +356,7 @@ impl Records {
             // It was seen again since a read found it hidden, and that was overtaken by its end.
             None => inner.tombstones.doubt_hidden(key, uid, at),
         };
-        targets_of(&owners, &inner.owners)
+        inner.owners.targets_of(&owners)
     }
 
     /// A list of this version did not show it.
@@ -417,7 +398,7 @@ impl Records {
         let owners = views.iter().map(|view| view.owner.clone()).collect();
         let hidden_at = live.resource_version().parse().unwrap_or(u64::MAX);
         inner.tombstones.set_hidden(key, uid, views, hidden_at);
-        targets_of(&owners, &inner.owners)
+        inner.owners.targets_of(&owners)
     }
 
     /// Forgets every object.
@@ -446,7 +427,50 @@ impl Records {
     pub fn is_stray_of(&self, target: &TargetKey, key: &ObjectKey) -> bool {
         let inner = self.inner.lock();
         let mut owners = inner.strays.owners_of(key).iter().filter_map(|hash| inner.owners.get(hash));
-        owners.any(|owner| owner.target == *target && !owner.desired.objects.contains_key(key))
+        owners.any(|owner| owner.target == *target && owner.declared(key).is_none())
+    }
+
+    /// Is the object applied for this owner, as far as was seen?
+    pub fn is_applied_for(&self, key: &ObjectKey, owner: &OwnerHash) -> bool {
+        let inner = self.inner.lock();
+        let record = inner.objects.get(key);
+        record.is_some_and(|record| record.views.iter().any(|view| view.owner == *owner && view.proof))
+    }
+
+    /// Does another VidraResource prove this object its own, as far as was seen?
+    pub fn is_shared(&self, key: &ObjectKey, own: &OwnerHash) -> bool {
+        let inner = self.inner.lock();
+        let record = inner.objects.get(key);
+        record.is_some_and(|record| record.views.iter().any(|view| view.owner != *own && view.proof))
+    }
+
+    /// What the VidraResource with this field manager declares of the object now.
+    pub fn other(&self, key: &ObjectKey, manager: &str, own: &OwnerHash, declared: &Declared) -> Other {
+        self.inner.lock().owners.other(key, (&self.hub, manager), own, declared)
+    }
+
+    /// Does another VidraResource prove this object its own, and declare it otherwise, as far as is known? One of the same
+    /// namespace that has dropped it is going to let go of it.
+    pub fn is_disputed(&self, key: &ObjectKey, own: &OwnerHash, declared: &Declared) -> bool {
+        let inner = self.inner.lock();
+        let agrees = |other: &OwnerHash| inner.owners.agrees(other, key, own, declared);
+        inner.objects.get(key).is_some_and(|record| {
+            record.views.iter().any(|view| view.owner != *own && view.proof && !agrees(&view.owner))
+        })
+    }
+
+    /// Does another target declare this object otherwise, whose word does not yield to this one's: one of another
+    /// namespace, or an older one?
+    pub fn is_outranked(&self, key: &ObjectKey, own: &OwnerHash, declared: &Declared) -> bool {
+        self.inner.lock().owners.is_outranked(key, own, declared)
+    }
+
+    /// Is our entry gone from this object's managedFields, as far as was seen?
+    pub fn has_lost_entry(&self, key: &ObjectKey, own: &OwnerHash) -> bool {
+        let inner = self.inner.lock();
+        inner.objects.get(key).is_some_and(|record| {
+            record.views.iter().any(|view| view.owner == *own && matches!(view.base, Base::Lost { .. }))
+        })
     }
 
     /// Objects with this owner's label that nothing proves to be its own, each with its version.
@@ -534,12 +558,12 @@ impl Records {
         live: &Live,
         source: Source<'_>,
         (before, same_version): (&[View], bool),
-        owners: &BTreeMap<OwnerHash, Owner>,
+        owners: &Owners,
     ) -> Views {
         let metadata = &live.json["metadata"];
         let entries = self.own_entries(&live.json);
         let mut all: BTreeSet<OwnerHash> = entries.keys().cloned().collect();
-        all.extend(labelled_owners(metadata, owners));
+        all.extend(owners.labelled(metadata));
         all.extend(before.iter().map(|view| view.owner.clone()));
         all.into_iter()
             .map(|owner| {
@@ -678,23 +702,6 @@ fn complete_type(gvk: &Gvk, json: &mut Value) {
     }
 }
 
-/// Bound on labels of unknown owners that are looked at: whoever may edit an object may write thousands.
-const UNKNOWN_OWNERS: usize = 16;
-
-/// The owners that labels name: those that are known, and a few others.
-fn labelled_owners(metadata: &Value, known: &BTreeMap<OwnerHash, Owner>) -> BTreeSet<OwnerHash> {
-    let labels = metadata["labels"].as_object();
-    let all =
-        labels.into_iter().flat_map(|labels| labels.keys()).filter_map(|key| OwnerHash::from_label_key(key));
-    let mut unknown = 0;
-    all.filter(|owner| {
-        let is_known = known.contains_key(owner);
-        unknown += usize::from(!is_known);
-        is_known || unknown <= UNKNOWN_OWNERS
-    })
-    .collect()
-}
-
 fn is_controlled(live: &Value) -> bool {
     let references = live["metadata"]["ownerReferences"].as_array();
     references.is_some_and(|references| references.iter().any(|reference| reference["controller"] == true))
@@ -732,10 +739,6 @@ fn changed_for(before: Option<&Record>, now: &Record) -> BTreeSet<OwnerHash> {
     let is_proved = pairs().any(|((_, was, ..), (_, is, ..))| is && !was);
     let is_changed = |(old, new): &(_, (_, bool, _, _))| *old != *new || (is_proved && !new.1);
     pairs().filter(is_changed).map(|(_, new)| new.0.clone()).collect()
-}
-
-fn targets_of(owners: &BTreeSet<OwnerHash>, known: &BTreeMap<OwnerHash, Owner>) -> Vec<TargetKey> {
-    owners.iter().filter_map(|owner| known.get(owner)).map(|owner| owner.target.clone()).collect()
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use std::{borrow::Cow, sync::Arc};
 
 use serde_json::Value;
-use vidra_api::names::{self, HubId};
+use vidra_api::names::HubId;
 use vidra_core::{
     fields::{self, FieldSet},
     ignore::Spared,
@@ -11,7 +11,7 @@ use vidra_core::{
     plan::Drift,
 };
 
-use super::{Owner, spare};
+use super::{owners::Owner, spare};
 
 /// See the module.
 pub(super) enum Base {
@@ -41,8 +41,8 @@ pub(super) struct Comparison<'a> {
 
 impl<'a> Comparison<'a> {
     pub(super) fn new(hub: &'a HubId, key: &ObjectKey, live: &'a Value, owner: Option<&'a Owner>) -> Self {
-        let declared = owner.and_then(|known| known.desired.objects.get(key));
-        let spared = owner.and_then(|known| known.sparing.objects.get(key));
+        let declared = owner.and_then(|known| known.declared(key));
+        let spared = owner.and_then(|known| known.spared(key));
         let seen = spare::seen(spared, live);
         Self { hub, owner, live, seen, declared: declared.map(|declared| &*declared.body), spared }
     }
@@ -83,7 +83,7 @@ impl<'a> Comparison<'a> {
     /// Somebody filled, as a whole, what we declare empty: no value of ours shows it, only our entry's loss.
     fn is_filled(&self) -> bool {
         let (Some(declared), Some(owner)) = (self.declared, self.owner) else { return false };
-        let manager = names::field_manager(self.hub, &owner.target.namespace, &owner.target.resource);
+        let manager = owner.manager(self.hub);
         fields::has_empties(declared) && !fields::taken_empties(&self.seen, declared, &manager).is_empty()
     }
 }

@@ -8,7 +8,7 @@ use vidra_core::{
     object::{Gvk, ObjectKey},
 };
 
-use super::{Inner, Records, targets_of};
+use super::{Inner, Records};
 use crate::queue::TargetKey;
 
 /// Is this an object of the kind, in the namespace (empty: in any)?
@@ -54,7 +54,7 @@ impl Records {
         inner.in_flight.note_unlisted(version, |key| is_within(key, gvk, namespace) && !seen.contains(key));
         let gone = inner.unseen(gvk, namespace, seen, (mark, version));
         let owners: BTreeSet<OwnerHash> = gone.iter().flat_map(|key| inner.vanish(key)).collect();
-        targets_of(&owners, &inner.owners)
+        inner.owners.targets_of(&owners)
     }
 
     /// What [`Records::listed`] would take for gone, had its list no version.
@@ -81,8 +81,7 @@ impl Records {
     /// The targets that declare an object.
     pub fn wanting(&self, key: &ObjectKey) -> Vec<TargetKey> {
         let inner = self.inner.lock();
-        let wanting = inner.owners.values().filter(|owner| owner.desired.objects.contains_key(key));
-        wanting.map(|owner| owner.target.clone()).collect()
+        inner.owners.declaring(key).map(|(_, owner)| owner.target.clone()).collect()
     }
 
     /// Drops the records of a kind in the namespaces that nobody follows any more; returns the targets that have told
@@ -94,6 +93,6 @@ impl Records {
         inner.tombstones.retain(|key| !goes(key));
         let owners = inner.strays.retain(|key| !goes(key));
         inner.in_flight.forget_deferred(goes);
-        targets_of(&owners, &inner.owners)
+        inner.owners.targets_of(&owners)
     }
 }

@@ -11,7 +11,7 @@ use vidra_core::{
     object::ObjectKey,
 };
 
-use super::{Base, Owner, Records};
+use super::{Base, Records, owners::Owner};
 use crate::{desired::Desired, queue::TargetKey};
 
 /// What is hashed of a live object. Mostly all of it.
@@ -63,9 +63,8 @@ impl Records {
                 }
             }
         }
-        let same = inner.owners.get(&owner).is_some_and(|known| Arc::ptr_eq(&known.desired, &desired));
-        inner.owners.insert(owner, Owner { since, target, desired, sparing });
-        if !same {
+        let known = inner.owners.set(owner, Owner { since, target, desired: desired.clone(), sparing });
+        if known.is_none_or(|known| !Arc::ptr_eq(&known.desired, &desired)) {
             inner.forget_unwanted();
         }
     }

@@ -7,11 +7,7 @@ use std::sync::{
 };
 
 use serde_json::Value;
-use vidra_api::{
-    ChangeKind, ChangedField,
-    labels::HUB_LABEL,
-    names::{self, OwnerHash},
-};
+use vidra_api::{ChangeKind, ChangedField, labels::HUB_LABEL, names::OwnerHash};
 use vidra_core::{
     drift::{Cover, Evidence, Suspect, UNKNOWN, evidence},
     fields::{self, FieldSet, Path},
@@ -21,7 +17,7 @@ use vidra_core::{
     uid::Uid,
 };
 
-use super::{Base, Owner, Record, Records, View, is_overtaken, spare, tombstones::Tombstone, viewed};
+use super::{Base, Record, Records, View, is_overtaken, owners::Owner, spare, tombstones::Tombstone, viewed};
 use crate::settings::tuning::Tuning;
 
 /// Evidence of one member: what comes beyond is told without its fields.
@@ -83,12 +79,12 @@ impl Records {
             return None;
         }
         let owner = owner?;
-        let declared = owner.desired.objects.get(key)?;
+        let declared = owner.declared(key)?;
         if view.applied().is_some_and(|(hash, _)| hash != declared.hash) {
             // It is about to be applied otherwise.
             return None;
         }
-        let spared = owner.sparing.objects.get(key);
+        let spared = owner.spared(key);
         // What is left alone is no evidence against anybody.
         let without = |value: &Value| spared.map(|spared| spared.compared(value, live));
         let (seen, body) = (without(live), without(&declared.body));
@@ -100,7 +96,7 @@ impl Records {
             key,
             live: seen,
             declared: body,
-            manager: &names::field_manager(&self.hub, &owner.target.namespace, &owner.target.resource),
+            manager: &owner.manager(&self.hub),
             hub: self.hub.as_ref(),
             owner_label: &view.owner.label_key(),
             set: known.as_ref().map(|(set, ..)| &**set),
@@ -133,7 +129,7 @@ impl Records {
         let Some(view) = viewed(inner.objects.get_mut(key).map(Box::as_mut), owner, live) else {
             return true;
         };
-        let spared = known.and_then(|known| known.sparing.objects.get(key));
+        let spared = known.and_then(|known| known.spared(key));
         let values = fields::values_hash(&spare::seen(spared, would), &set, Some(&declared.body));
         let compared = |value: &Value| spared.map_or_else(|| value.clone(), |one| one.compared(value, live));
         let told = fields::differing(&compared(live), &compared(would), &set, Some(&declared.body));
@@ -157,7 +153,7 @@ impl Records {
         if !proof && record.uid != *uid {
             return missing();
         }
-        let declared = inner.owners.get(owner).and_then(|known| known.desired.objects.get(key));
+        let declared = inner.owners.get(owner).and_then(|known| known.declared(key));
         let applied = view.and_then(View::applied);
         // Lost marks are told all the same: where what is declared by now is refused, they stay lost.
         if proof && applied.zip(declared).is_some_and(|((hash, _), declared)| hash != declared.hash) {
