@@ -4,16 +4,21 @@ mod drift;
 
 use std::time::Duration;
 
-use serde_json::json;
+use serde_json::{Value, json};
 use vidra_core::{
+    fields::FieldSet,
     kubeconfig::Allow,
     manifest,
     object::Scope,
+    plan::Drift,
     render::{self, HashKey},
 };
 
 use super::*;
-use crate::settings::{Settings, tuning::Tuning};
+use crate::{
+    member::live::Live,
+    settings::{Settings, tuning::Tuning},
+};
 
 const NAMESPACE: &str = "team";
 const RESOURCE: &str = "shop";

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use vidra_api::names::OwnerHash;
 use vidra_core::{drift::Evidence, object::ObjectKey, plan, uid::Uid};
 
-use super::{View, Views};
+use super::view::{View, Views};
 
 /// See the module.
 #[derive(Default)]
@@ -44,8 +44,7 @@ impl Tombstone {
     }
 
     pub(super) fn evidence(&self, owner: &OwnerHash) -> Option<Evidence> {
-        let view = self.views.iter().find(|view| view.owner == *owner)?;
-        view.trace.as_ref().map(|trace| trace.evidence.clone())
+        self.views.iter().find(|view| view.owner == *owner)?.evidence()
     }
 
     /// As a plan of this owner sees it.

@@ -7,7 +7,7 @@ use vidra_api::ChangeKind;
 use super::{super::strays::STRAYS_MOST, *};
 
 fn kept_bytes(records: &Records) -> usize {
-    records.room.load(Ordering::Relaxed)
+    records.views.evidence.room.load(Ordering::Relaxed)
 }
 
 fn found(records: &Records) -> Option<(ChangeKind, Vec<String>)> {
@@ -239,7 +239,7 @@ fn beyond_what_a_member_may_have_only_declared_objects_are_recorded() {
 #[test]
 fn beyond_what_a_member_may_take_drift_is_told_without_its_fields() {
     let records = applied();
-    records.room.store(8 << 20, Ordering::Relaxed);
+    records.views.evidence.room.store(8 << 20, Ordering::Relaxed);
     records.fold(&gvk(), live(11, "slow", false), Source::Watch);
     assert_eq!(found(&records), Some((ChangeKind::Modified, vec![])));
 }
