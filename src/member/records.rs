@@ -3,13 +3,13 @@
 //!
 //! One lock is over all of it (`contents.rs`): what one question is answered with is of one moment.
 
-mod base;
+mod baseline;
 mod contents;
 mod corrections;
 mod evidence;
+mod generations;
 mod in_flight;
 mod ingest;
-mod later;
 mod owners;
 mod record;
 mod strays;
@@ -39,10 +39,10 @@ use vidra_core::{
     uid::Uid,
 };
 
-use base::Base;
+use baseline::Base;
 use contents::{Contents, is_within};
 pub use evidence::Secrecy;
-pub use later::{Generations, Later};
+pub use generations::{Generations, Later};
 pub use owners::Other;
 use owners::Owner;
 pub use record::Seen;

@@ -13,7 +13,7 @@ use vidra_core::{
 
 use super::{
     Source,
-    base::Base,
+    baseline::Base,
     corrections::Corrections,
     in_flight::InFlight,
     owners::{Owner, Owners},

@@ -18,7 +18,7 @@ use vidra_core::{
 };
 
 use super::{
-    base::{Base, hashed_part},
+    baseline::{Base, hashed_part},
     owners::Owner,
     record::Record,
     tombstones::Tombstone,

@@ -19,7 +19,7 @@ use vidra_core::{
 
 use super::{
     Records, Source,
-    base::{Base, hashed_part},
+    baseline::{Base, hashed_part},
     contents::is_within,
     in_flight::Deferred,
     record::Record,

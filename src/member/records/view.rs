@@ -6,7 +6,7 @@ use smallvec::SmallVec;
 use vidra_api::names::OwnerHash;
 use vidra_core::{drift::Evidence, render::DeclaredHash};
 
-use super::{base::Base, trace::Trace};
+use super::{baseline::Base, trace::Trace};
 
 /// What was declared at an apply, and the VidraResource's generation then.
 pub(super) type Applied = (DeclaredHash, i64);

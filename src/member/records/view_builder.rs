@@ -19,7 +19,7 @@ use vidra_core::{
 
 use super::{
     Source,
-    base::{Base, Comparison},
+    baseline::{Base, Comparison},
     evidence::{EvidenceRecorder, Secrecy},
     owners::Owners,
     view::{Applied, View, Views},
