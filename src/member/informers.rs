@@ -320,13 +320,13 @@ impl Informers {
     }
 
     /// A list has shown which objects of a place cannot be read. The targets for which that is news.
-    fn set_broken(&self, place: &Place, broken: BTreeMap<ObjectKey, &'static str>) -> Vec<TargetKey> {
+    fn set_unreadable(&self, place: &Place, broken: BTreeMap<ObjectKey, &'static str>) -> Vec<TargetKey> {
         let news = self.state.lock().unreadable.set(place, broken);
         news.iter().flat_map(|key| self.records.wanting(key)).collect()
     }
 
     /// A watch has shown one more.
-    fn add_broken(&self, place: &Place, key: ObjectKey, why: &'static str) -> Vec<TargetKey> {
+    fn add_unreadable(&self, place: &Place, key: ObjectKey, why: &'static str) -> Vec<TargetKey> {
         let is_news = self.state.lock().unreadable.add(place, key.clone(), why);
         if is_news { self.records.wanting(&key) } else { Vec::new() }
     }

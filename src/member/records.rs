@@ -164,14 +164,16 @@ impl Records {
 
     /// It is recorded, and nothing was folded of it since `mark`.
     pub fn is_known_since(&self, key: &ObjectKey, mark: u64) -> bool {
-        self.inner.lock().is(key, |record| record.folded <= mark)
+        self.inner.lock().record_is(key, |record| record.folded <= mark)
     }
 
     /// What a watch tells of this version of an object changes nothing: an answer, or another event, has told it or a
     /// later one.
     pub fn is_known(&self, key: &ObjectKey, uid: &str, version: &str) -> bool {
         let version = version.parse().unwrap_or(0);
-        self.inner.lock().is(key, |record| record.uid == *uid && record.outdates(version, Source::Watch))
+        self.inner
+            .lock()
+            .record_is(key, |record| record.uid == *uid && record.outdates(version, Source::Watch))
     }
 
     /// How many objects are recorded.
@@ -285,12 +287,12 @@ impl Records {
 
     /// Is the object applied for this owner, as far as was seen?
     pub fn is_applied_for(&self, key: &ObjectKey, owner: &OwnerHash) -> bool {
-        self.inner.lock().is(key, |record| record.is_proved(owner))
+        self.inner.lock().record_is(key, |record| record.is_proved(owner))
     }
 
     /// Does another VidraResource prove this object its own, as far as was seen?
     pub fn is_shared(&self, key: &ObjectKey, own: &OwnerHash) -> bool {
-        self.inner.lock().is(key, |record| record.is_shared(own))
+        self.inner.lock().record_is(key, |record| record.is_shared(own))
     }
 
     /// What the VidraResource with this field manager declares of the object now.
@@ -303,7 +305,7 @@ impl Records {
     pub fn is_disputed(&self, key: &ObjectKey, own: &OwnerHash, declared: &Declared) -> bool {
         let inner = self.inner.lock();
         let agrees = |other: &OwnerHash| inner.owners.agrees(other, key, own, declared);
-        inner.is(key, |record| {
+        inner.record_is(key, |record| {
             record.views.iter().any(|view| view.owner != *own && view.proof && !agrees(&view.owner))
         })
     }
@@ -317,13 +319,15 @@ impl Records {
     /// Is our entry gone from this object's managedFields, as far as was seen?
     pub fn has_lost_entry(&self, key: &ObjectKey, own: &OwnerHash) -> bool {
         let is_lost = |base: &Base| matches!(base, Base::Lost { .. });
-        self.inner.lock().is(key, |record| record.view_of(own).is_some_and(|view| is_lost(&view.base)))
+        self.inner.lock().record_is(key, |record| record.view_of(own).is_some_and(|view| is_lost(&view.base)))
     }
 
     /// Only a dry run tells how this owner's object is: what is left alone of it has changed.
     pub fn is_stale(&self, owner: &OwnerHash, key: &ObjectKey) -> bool {
         let is_stale = |base: &Base| matches!(base, Base::Stale);
-        self.inner.lock().is(key, |record| record.view_of(owner).is_some_and(|view| is_stale(&view.base)))
+        self.inner
+            .lock()
+            .record_is(key, |record| record.view_of(owner).is_some_and(|view| is_stale(&view.base)))
     }
 
     /// The resourceVersion under which nobody held what is left to such, in the object with this uid.

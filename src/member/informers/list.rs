@@ -109,7 +109,7 @@ impl<'a> Listing<'a> {
     pub(super) fn end(mut self, version: u64) -> BTreeSet<TargetKey> {
         let (gvk, namespace, of) = (&self.place.gvk, &self.place.namespace, (self.mark, version));
         self.woken.extend(self.informers.records.listed(gvk, namespace, &self.seen, of));
-        self.woken.extend(self.informers.set_broken(self.place, self.broken));
+        self.woken.extend(self.informers.set_unreadable(self.place, self.broken));
         self.woken
     }
 }

@@ -419,7 +419,7 @@ impl Run {
                 self.name_broken(&one);
                 if let Some(key) = one.key {
                     verification.touch(&key);
-                    registry.notify(registry.add_broken(&self.place, key, one.why));
+                    registry.notify(registry.add_unreadable(&self.place, key, one.why));
                 }
             }
             Line::Deleted(Item::Broken(one)) => {

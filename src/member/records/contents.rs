@@ -42,8 +42,8 @@ impl Contents {
         self.objects.len() < most || self.objects.contains_key(key) || self.owners.is_declared(key)
     }
 
-    /// Is this what the object that is recorded says?
-    pub(super) fn is(&self, key: &ObjectKey, says: impl FnOnce(&Record) -> bool) -> bool {
+    /// Is the object recorded, and its record so?
+    pub(super) fn record_is(&self, key: &ObjectKey, says: impl FnOnce(&Record) -> bool) -> bool {
         self.objects.get(key).is_some_and(|record| says(record))
     }
 
