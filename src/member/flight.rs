@@ -1,4 +1,4 @@
-//! A call under way for an object, held from before it is sent until its answer is folded (`records/flight.rs`).
+//! A call under way for an object, held from before it is sent until its answer is folded (`records/in_flight.rs`).
 
 use vidra_core::object::ObjectKey;
 
@@ -13,14 +13,14 @@ pub struct Flight<'a> {
 impl<'a> Flight<'a> {
     /// To be begun before the call is sent, and to be dropped when its answer is folded.
     pub fn begin(session: &'a Session, key: &ObjectKey) -> Self {
-        session.records.depart(key);
+        session.records.begin_call(key);
         Self { session, key: key.clone() }
     }
 }
 
 impl Drop for Flight<'_> {
     fn drop(&mut self) {
-        let targets = self.session.records.land(&self.key);
+        let targets = self.session.records.end_call(&self.key);
         self.session.wake(targets, None);
     }
 }

@@ -5,17 +5,19 @@
 //! that fails says so and tries on; it never stops another. Where a kind cannot be listed in all namespaces, for
 //! that is forbidden, there is one for each namespace in use.
 //!
-//! `run` and `list` are what one of them does, `reader` what it reads, `places` where there is one, `verify` how it
-//! finds out that a watch lies, `faults` what is said of that, `broken` what is known of objects that cannot be read,
-//! `counts` what a status tells, `rests` which lists do not end.
+//! `registry` is what runs, `run` and `list` are what one of them does, `reader` what it reads, `places` where there is one,
+//! `verify` how it finds out that a watch lies, `faults` what is said of that, `unreadable` what is known of objects that
+//! cannot be read, `counts` what a status tells, `rests` which lists do not end, `single_list` the lists without a watch.
 
 mod counts;
 mod faults;
 mod list;
 mod places;
 mod reader;
+mod registry;
 mod rests;
 mod run;
+mod single_list;
 mod unreadable;
 mod verify;
 
@@ -32,27 +34,30 @@ use kube::{Client, core::ApiResource};
 use parking_lot::Mutex;
 use tokio::{sync::watch, time::Instant};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
-use vidra_api::names::HubId;
+use vidra_api::{MemberWatches, VidraTarget, names::HubId};
 use vidra_core::{
     mutants::{self, Mutant},
     object::{Gvk, ObjectKey, Scope},
 };
 
 pub use self::places::{Need, Place};
-use self::{faults::WatchFault, reader::Reader, rests::Rest, run::Run};
-use super::{
-    deps::{SessionDeps, Warn},
-    doubt::Doubt,
-    records::Records,
+use self::{
+    counts::count,
+    faults::{FaultReporter, WatchFault},
+    reader::Reader,
+    registry::{Informer, Registry},
+    rests::{Rest, rest_of},
+    run::Run,
 };
+use super::{deps::SessionDeps, doubt::Doubt, records::Records};
 use crate::{
     base::{
+        backoff::jittered,
         env::Rng,
         error::{CallError, Class},
         limiter::Turns,
         supervise::supervised,
     },
-    metrics::ClusterCounters,
     queue::{Key, Priority, Queue, TargetKey},
     settings::tuning::Tuning,
     wire::{flow::Flow, pace::Pace},
@@ -86,8 +91,7 @@ pub struct Informers {
     /// Objects in a page of a list.
     page: u32,
     tuning: Arc<Tuning>,
-    counters: ClusterCounters,
-    warn: Warn,
+    faults: FaultReporter,
     tasks: TaskTracker,
     /// Why one of them could not start, where that is to end the contact.
     startup: watch::Sender<Option<String>>,
@@ -103,63 +107,6 @@ pub struct Informers {
     next_id: AtomicU64,
 }
 
-/// A single list, when it began in the order of what is asked, and how it ended.
-type Once = tokio::sync::Mutex<Option<(u64, Result<(), CallError>)>>;
-
-#[derive(Default)]
-struct Registry {
-    running: BTreeMap<Place, Informer>,
-    /// Kinds that may not be listed in all namespaces.
-    confined: BTreeSet<Gvk>,
-    /// Objects that cannot be read.
-    broken: unreadable::Unread,
-    restored: Option<Instant>,
-    /// Places that are not to be listed now.
-    rests: BTreeMap<Place, Rest>,
-    /// Single lists of places, under way.
-    once: BTreeMap<Place, Arc<Once>>,
-    /// Targets that have said what they need.
-    looked: BTreeSet<TargetKey>,
-}
-
-struct Informer {
-    id: u64,
-    resource: ApiResource,
-    scope: Scope,
-    users: BTreeSet<TargetKey>,
-    state: State,
-    stop: CancellationToken,
-}
-
-impl Registry {
-    /// Does an informer see this kind there, in whichever version?
-    fn sees(&self, gvk: &Gvk, namespace: &str) -> bool {
-        self.running.keys().any(|place| {
-            (&place.gvk.group, &place.gvk.kind) == (&gvk.group, &gvk.kind)
-                && (place.namespace.is_empty() || *place.namespace == *namespace)
-        })
-    }
-
-    /// Does this target have informers?
-    fn follows(&self, target: &TargetKey) -> bool {
-        self.running.values().any(|informer| informer.users.contains(target))
-    }
-
-    /// Nobody follows these places any more: what they showed that cannot be read goes, and, with the last place of a kind,
-    /// that it may not be listed in all namespaces.
-    fn forget(&mut self, ended: &BTreeSet<Place>) {
-        self.broken.forget(ended);
-        let running = &self.running;
-        let is_followed = |gvk: &Gvk| running.keys().any(|place| place.gvk == *gvk);
-        self.confined.retain(|gvk| is_followed(gvk) || !ended.iter().any(|place| place.gvk == *gvk));
-    }
-
-    fn users_of(&self, gvk: &Gvk) -> BTreeSet<TargetKey> {
-        let of_kind = self.running.iter().filter(|(place, _)| place.gvk == *gvk);
-        of_kind.flat_map(|(_, informer)| informer.users.iter().cloned()).collect()
-    }
-}
-
 impl Informers {
     /// A registry without informers.
     pub fn new(
@@ -171,7 +118,11 @@ impl Informers {
         (stop, doubt, pace): (CancellationToken, Arc<Doubt>, Arc<Pace>),
     ) -> Arc<Self> {
         Arc::new(Self {
-            counters: deps.metrics.clusters().of(&cluster),
+            faults: FaultReporter::new(
+                cluster.clone(),
+                deps.metrics.clusters().of(&cluster),
+                deps.warn.clone(),
+            ),
             cluster,
             hub: deps.hub.clone(),
             client,
@@ -181,7 +132,6 @@ impl Informers {
             turns: deps.calls.turns(),
             page: deps.knobs.page,
             tuning: deps.tuning.clone(),
-            warn: deps.warn.clone(),
             tasks,
             startup: watch::Sender::new(None),
             stop,
@@ -201,7 +151,7 @@ impl Informers {
         needs: &BTreeMap<Gvk, Need>,
     ) -> BTreeMap<Place, State> {
         let mut state = self.state.lock();
-        let places = state.places(needs);
+        let places = state.confined.places(needs);
         let mut states = BTreeMap::new();
         for (place, need) in &places {
             let running = &mut state.running;
@@ -216,18 +166,7 @@ impl Informers {
             informer.users.insert(target.clone());
             states.insert(place.clone(), informer.state.clone());
         }
-        let mut ended = BTreeSet::new();
-        state.running.retain(|place, informer| {
-            if !places.contains_key(place) {
-                informer.users.remove(target);
-            }
-            let needed = !informer.users.is_empty();
-            if !needed {
-                informer.stop.cancel();
-                ended.insert(place.clone());
-            }
-            needed
-        });
+        let ended = state.release(target, &places);
         if !ended.is_empty() {
             self.queue.recount(&self.cluster);
             state.forget(&ended);
@@ -246,7 +185,7 @@ impl Informers {
 
     /// Where a target's needs would be seen, without informers.
     pub fn places(&self, needs: &BTreeMap<Gvk, Need>) -> BTreeSet<Place> {
-        self.state.lock().places(needs).into_keys().collect()
+        self.state.lock().confined.places(needs).into_keys().collect()
     }
 
     /// Ends when an informer could not start and the settings say that this ends the contact.
@@ -265,9 +204,11 @@ impl Informers {
         self.startup.send_replace(None);
         let mut state = self.state.lock();
         state.confined.clear();
-        state.end_short_rests();
+        state.rests.end_short();
         let before = std::mem::take(&mut state.running);
-        state.broken.forget(&before.keys().filter(|place| !place.namespace.is_empty()).cloned().collect());
+        state
+            .unreadable
+            .forget(&before.keys().filter(|place| !place.namespace.is_empty()).cloned().collect());
         for (place, old) in before {
             old.stop.cancel();
             let everywhere = Place::everywhere(&place.gvk);
@@ -357,16 +298,10 @@ impl Informers {
     }
 
     fn set_state(&self, place: &Place, id: u64, state: State) {
-        let (users, starting) = match self.state.lock().running.get_mut(place) {
-            Some(informer) if informer.id == id && informer.state != state => {
-                let before = std::mem::replace(&mut informer.state, state.clone());
-                (informer.users.clone(), before == State::Syncing)
-            }
-            _ => return,
-        };
+        let Some((users, before)) = self.state.lock().set_state(place, id, state.clone()) else { return };
         self.queue.recount(&self.cluster);
         if let State::Denied(why) | State::Failing(why) = &state
-            && starting
+            && before == State::Syncing
             && self.tuning.now().stop_on_startup_error
         {
             let why = format!(
@@ -381,7 +316,115 @@ impl Informers {
 
     /// Why objects of these cannot be read, where they cannot.
     pub fn unread<'a>(&self, keys: impl Iterator<Item = &'a ObjectKey>) -> BTreeMap<ObjectKey, String> {
-        self.state.lock().broken.of(keys)
+        self.state.lock().unreadable.of(keys)
+    }
+
+    /// A list has shown which objects of a place cannot be read. The targets for which that is news.
+    fn set_unreadable(&self, place: &Place, broken: BTreeMap<ObjectKey, &'static str>) -> Vec<TargetKey> {
+        let news = self.state.lock().unreadable.set(place, broken);
+        news.iter().flat_map(|key| self.records.wanting(key)).collect()
+    }
+
+    /// A watch has shown one more.
+    fn add_unreadable(&self, place: &Place, key: ObjectKey, why: &'static str) -> Vec<TargetKey> {
+        let is_news = self.state.lock().unreadable.add(place, key.clone(), why);
+        if is_news { self.records.wanting(&key) } else { Vec::new() }
+    }
+
+    /// An object was read, or is gone. The targets for which that is news.
+    fn is_read(&self, key: &ObjectKey) -> Vec<TargetKey> {
+        let is_news = self.state.lock().unreadable.remove(key);
+        if is_news { self.records.wanting(key) } else { Vec::new() }
+    }
+
+    /// A list was older than what was seen: the member was restored from a backup. True: everything is listed
+    /// again, and until then no target plans anything.
+    fn restored(self: &Arc<Self>, place: &Place) -> bool {
+        let counts = self.state.lock().restore.begin();
+        if counts {
+            self.faults.report(place, &WatchFault::Restored, 0);
+            self.restart();
+        }
+        counts
+    }
+
+    /// Whether a place is not to be listed now.
+    fn at_rest(&self, place: &Place) -> Option<Rest> {
+        self.state.lock().rests.now(place)
+    }
+
+    /// A list that began then ended so: one that does not end is told, and rests, as one does that took long to fail.
+    fn note_list(&self, place: &Place, began: Instant, ended: Option<&CallError>) {
+        let Some(error) = ended else { return };
+        let took = began.elapsed();
+        if error.class == Class::Flood {
+            self.faults.report(place, &WatchFault::Endless(error.message.clone()), 0);
+        }
+        let Some(rest) = rest_of(error, took) else { return };
+        let rest = jittered(rest, self.rng.as_ref());
+        self.state.lock().rests.begin(place, rest, error.clone());
+    }
+
+    /// A list in all namespaces is forbidden. True: from now on there is one for each that is needed; its users
+    /// look again, and ask for them.
+    fn confine(&self, place: &Place, id: u64, scope: Scope) -> bool {
+        if !place.namespace.is_empty() || scope == Scope::Cluster {
+            return false;
+        }
+        let Some(users) = self.state.lock().confine(place, id) else { return true };
+        tracing::info!(cluster = %self.cluster, kind = %place.gvk, "may not be listed in all namespaces; one by one");
+        self.wake(users);
+        true
+    }
+
+    fn is_confined(&self, gvk: &Gvk) -> bool {
+        self.state.lock().confined.contains(gvk)
+    }
+
+    /// It may be listed in all namespaces again.
+    fn unconfine(&self, gvk: &Gvk) {
+        let users = {
+            let mut state = self.state.lock();
+            if !state.confined.remove(gvk) {
+                return;
+            }
+            state.users_of(gvk)
+        };
+        self.wake(users);
+    }
+
+    /// A target was looked at, and has the informers that it needs.
+    pub fn looked(&self, target: &TargetKey) {
+        let mut state = self.state.lock();
+        if !state.looked.contains(target) {
+            state.looked.insert(target.clone());
+            drop(state);
+            self.queue.recount(&self.cluster);
+        }
+    }
+
+    /// A target is gone.
+    pub fn forget(&self, target: &TargetKey) {
+        self.state.lock().looked.remove(target);
+    }
+
+    /// Counts what these targets need, those apart that are suspended. `None`: some were not looked at yet, or a first list
+    /// is under way.
+    pub fn watches(&self, targets: &BTreeMap<TargetKey, Arc<VidraTarget>>) -> Option<MemberWatches> {
+        let state = self.state.lock();
+        let are_looked = targets.keys().all(|target| state.looked.contains(target));
+        if are_looked { count(state.running.values(), targets) } else { None }
+    }
+
+    /// How many entries there are, by what they are of; for tests, which look that what is gone leaves none.
+    pub fn entries(&self) -> [(&'static str, usize); 4] {
+        let state = self.state.lock();
+        [
+            ("informers", state.running.len()),
+            ("targets with informers", state.looked.len()),
+            ("places that rest", state.rests.len()),
+            ("places listed once", state.single_lists.len()),
+        ]
     }
 }
 

@@ -162,7 +162,7 @@ pub struct Session {
     landing: Landing,
     deps: SessionDeps,
     counters: ClusterCounters,
-    inner: Mutex<Inner>,
+    inner: Mutex<Contact>,
     budget: Budget,
     pace: Arc<Pace>,
     doubt: Arc<Doubt>,
@@ -171,7 +171,8 @@ pub struct Session {
     tasks: TaskTracker,
 }
 
-struct Inner {
+/// What is known of who answers, and since when.
+struct Contact {
     state: State,
     /// Grows whenever the session ceases to be open: what was begun before ends then.
     epoch: u64,
@@ -187,7 +188,7 @@ struct Inner {
     told: Option<Instant>,
 }
 
-impl Inner {
+impl Contact {
     /// What who answers says of itself; its version alone may change while it does.
     fn answering(&mut self) -> Option<&mut Answering> {
         match &mut self.state {
@@ -235,7 +236,7 @@ impl Session {
             tasks.clone(),
             (stop.clone(), doubt.clone(), pace.clone()),
         );
-        let inner = Inner {
+        let inner = Contact {
             state: State::Connecting,
             epoch: 0,
             admitted: None,

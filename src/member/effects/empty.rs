@@ -14,7 +14,7 @@ use vidra_core::{
 use super::{Actor, reading};
 use crate::{
     base::error::{CallError, Class},
-    member::{kinds::Kinds, live::Live, partial_metadata::Listed, session::Readiness},
+    member::{kinds::Kinds, live::Live, metadata_list::Listed, session::Readiness},
 };
 
 /// Namespaces that a cluster cannot do without.

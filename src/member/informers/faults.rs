@@ -5,7 +5,8 @@ use std::{sync::Arc, time::Duration};
 
 use tokio::time::Instant;
 
-use super::{Informers, Place};
+use super::places::Place;
+use crate::{member::deps::Warn, metrics::ClusterCounters};
 
 /// Everything is listed again for a restore at most this often: a server whose versions go to and fro is no reason
 /// to list for ever.
@@ -28,25 +29,10 @@ pub(super) enum WatchFault {
     Endless(String),
 }
 
-impl Informers {
-    /// A list was older than what was seen: the member was restored from a backup. True: everything is listed
-    /// again, and until then no target plans anything.
-    pub(super) fn restored(self: &Arc<Self>, place: &Place) -> bool {
-        {
-            let mut state = self.state.lock();
-            if state.restored.is_some_and(|at| at.elapsed() < RESTORED_EVERY) {
-                return false;
-            }
-            state.restored = Some(Instant::now());
-        }
-        self.complain(place, &WatchFault::Restored, 0);
-        self.restart();
-        true
-    }
-
-    /// Says what is wrong with what the member shows: in the log, as a metric, and as an Event.
-    pub(super) fn complain(&self, place: &Place, fault: &WatchFault, objects: usize) {
-        let (word, reason, note) = match fault {
+impl WatchFault {
+    /// As the metric, the Event and the log name it.
+    fn words(&self, place: &Place, objects: usize) -> (&'static str, &'static str, String) {
+        match self {
             WatchFault::Lost => (
                 "lost",
                 "WatchEventsMissed",
@@ -92,9 +78,44 @@ impl Informers {
                      with the hub's label so often, or makes such large ones"
                 ),
             ),
-        };
+        }
+    }
+}
+
+/// Says what is wrong with what a member shows: in the log, as a metric, and as an Event.
+pub(super) struct FaultReporter {
+    cluster: Arc<str>,
+    counters: ClusterCounters,
+    warn: Warn,
+}
+
+impl FaultReporter {
+    pub(super) fn new(cluster: Arc<str>, counters: ClusterCounters, warn: Warn) -> Self {
+        Self { cluster, counters, warn }
+    }
+
+    /// `objects`: how many the watch has lost.
+    pub(super) fn report(&self, place: &Place, fault: &WatchFault, objects: usize) {
+        let (word, reason, note) = fault.words(place, objects);
         tracing::warn!(cluster = %self.cluster, %note, "what the member shows is not to be trusted");
         self.counters.distrusted(place.gvk.to_string(), word);
         (self.warn)(&self.cluster, reason, &note);
+    }
+}
+
+/// When the member was found restored last.
+#[derive(Default)]
+pub(super) struct Restore {
+    last: Option<Instant>,
+}
+
+impl Restore {
+    /// It was found so again. True: that counts, for it is not the same one.
+    pub(super) fn begin(&mut self) -> bool {
+        if self.last.is_some_and(|at| at.elapsed() < RESTORED_EVERY) {
+            return false;
+        }
+        self.last = Some(Instant::now());
+        true
     }
 }

@@ -1,16 +1,12 @@
-//! Lists of one place: those with which an informer begins, and single ones where no watch tells.
+//! Lists of one place: those with which an informer begins. A list is read page by page, and folded as it comes.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
     pin::{Pin, pin},
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::atomic::{AtomicBool, Ordering},
     time::Duration,
 };
 
-use kube::core::ApiResource;
 use tokio::time::{Instant, timeout};
 use vidra_core::{
     mutants::{self, Mutant},
@@ -18,15 +14,13 @@ use vidra_core::{
 };
 
 use super::{
-    Informers, Once, Place, State,
+    Informers, State,
+    places::Place,
     reader::{Broken, Item, Reader},
     run::{Course, Run},
 };
 use crate::{
-    base::{
-        error::{CallError, Class},
-        withdrawal::Withdrawn,
-    },
+    base::error::{CallError, Class},
     member::records::Source,
     queue::TargetKey,
     wire::pages::Pages,
@@ -38,7 +32,7 @@ const BEYOND_MAX: usize = 10_000;
 const STEP: Duration = Duration::from_secs(1);
 
 /// A list under way.
-struct Listing<'a> {
+pub(super) struct Listing<'a> {
     informers: &'a Informers,
     place: &'a Place,
     reader: &'a Reader,
@@ -47,13 +41,13 @@ struct Listing<'a> {
     seen: BTreeSet<ObjectKey>,
     broken: BTreeMap<ObjectKey, &'static str>,
     /// Whom it tells something: at its end, for until then a plan would have to wait for it.
-    woken: BTreeSet<TargetKey>,
+    pub(super) woken: BTreeSet<TargetKey>,
     /// See [`BEYOND_MAX`].
     beyond: usize,
 }
 
 impl<'a> Listing<'a> {
-    fn new(informers: &'a Informers, place: &'a Place, reader: &'a Reader) -> Self {
+    pub(super) fn new(informers: &'a Informers, place: &'a Place, reader: &'a Reader) -> Self {
         Self {
             informers,
             place,
@@ -67,7 +61,7 @@ impl<'a> Listing<'a> {
     }
 
     /// Reads all pages and folds what they show; `name` hears of each object that cannot be read.
-    async fn read(
+    pub(super) async fn read(
         &mut self,
         pages: &mut Pages<'_>,
         name: &(dyn Fn(&Broken) + Send + Sync),
@@ -112,17 +106,17 @@ impl<'a> Listing<'a> {
     }
 
     /// All was shown, at this version: what was not is gone. Returns whom it tells something.
-    fn end(mut self, version: u64) -> BTreeSet<TargetKey> {
+    pub(super) fn end(mut self, version: u64) -> BTreeSet<TargetKey> {
         let (gvk, namespace, of) = (&self.place.gvk, &self.place.namespace, (self.mark, version));
         self.woken.extend(self.informers.records.listed(gvk, namespace, &self.seen, of));
-        self.woken.extend(self.informers.set_broken(self.place, self.broken));
+        self.woken.extend(self.informers.set_unreadable(self.place, self.broken));
         self.woken
     }
 }
 
 /// What a list comes to within this time, of which waiting for its turn takes nothing: the member is not late, it would be
 /// asked. `None`: it takes longer.
-async fn in_time<T>(
+pub(super) async fn in_time<T>(
     within: Duration,
     in_line: &AtomicBool,
     mut list: Pin<&mut impl Future<Output = T>>,
@@ -179,65 +173,5 @@ impl Run {
         registry.notify_of_list(listing.end(number));
         course.verified = Instant::now();
         Ok(version)
-    }
-}
-
-impl Informers {
-    /// Lists one place and folds it. What several ask for at once is listed for all of them: of those that wait for a list
-    /// under way, which may be older than what they know of, one lists again.
-    pub(super) async fn list_once(&self, place: &Place, resource: &ApiResource) -> Result<(), CallError> {
-        if let Some(rest) = self.at_rest(place) {
-            return Err(rest.error);
-        }
-        let order = || self.next_id.fetch_add(1, Ordering::Relaxed);
-        let (asked, last) = (order(), self.last_list(place));
-        let mut last = last.lock().await;
-        if let Some((_, listed)) = last.as_ref().filter(|(began, _)| *began > asked) {
-            return listed.clone();
-        }
-        // The one that it waited for may have shown that there is no end.
-        if let Some(rest) = self.at_rest(place).filter(|_| !mutants::is(Mutant::RestsUnseenInLine)) {
-            return Err(rest.error);
-        }
-        let number = order();
-        let read = self.list_single(place, resource).await;
-        *last = Some((number, read.clone()));
-        read
-    }
-
-    /// One list, for which a reconcile waits: so it ends with the session, and does not take longer than an informer's may.
-    async fn list_single(&self, place: &Place, resource: &ApiResource) -> Result<(), CallError> {
-        let (reader, began) = (self.reader(place, resource), Instant::now());
-        let mut size = self.page;
-        let mut listing = Listing::new(self, place, &reader);
-        let turns = (!mutants::is(Mutant::OnceWithoutTurn)).then_some(&self.turns);
-        let in_line = AtomicBool::new(false);
-        let mut pages = Pages::new(&reader.wire, &mut size, self.page, turns).with_line(&in_line);
-        let within = match mutants::is(Mutant::SingleListForEver) {
-            true => Duration::MAX,
-            false => self.tuning.now().cache_sync_timeout,
-        };
-        let mut read = Box::pin(listing.read(&mut pages, &|_| {}));
-        let in_time = in_time(within, &in_line, read.as_mut());
-        let ended = self.stop.run_until_cancelled(in_time).await;
-        drop(read);
-        let read = match ended {
-            Some(Some(read)) => read,
-            Some(None) => Err(CallError::late_list(within)),
-            None => Err(Withdrawn::Ended.into()),
-        };
-        self.note_list(place, began, read.as_ref().err());
-        self.notify(match &read {
-            Ok(()) => listing.end(pages.version().parse().unwrap_or(0)),
-            Err(_) => listing.woken,
-        });
-        read
-    }
-
-    /// The last single list of a place, for as long as somebody waits for it.
-    fn last_list(&self, place: &Place) -> Arc<Once> {
-        let mut state = self.state.lock();
-        state.once.retain(|_, once| Arc::strong_count(once) > 1);
-        state.once.entry(place.clone()).or_default().clone()
     }
 }

@@ -9,9 +9,6 @@ use std::{
 use kube::core::ApiResource;
 use vidra_core::object::{Gvk, Scope};
 
-use super::{Informers, Registry};
-use crate::base::error::{CallError, Class};
-
 /// What one informer sees: the objects of a kind, in one namespace or in all.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Place {
@@ -49,12 +46,18 @@ pub struct Need {
     pub namespaces: BTreeSet<Arc<str>>,
 }
 
-impl Registry {
+/// Kinds that may not be listed in all namespaces.
+#[derive(Default)]
+pub(super) struct Confined {
+    kinds: BTreeSet<Gvk>,
+}
+
+impl Confined {
     /// Where a target's needs are to be seen.
     pub(super) fn places<'a>(&self, needs: &'a BTreeMap<Gvk, Need>) -> BTreeMap<Place, &'a Need> {
         let mut places = BTreeMap::new();
         for (gvk, need) in needs {
-            if need.scope == Scope::Namespaced && self.confined.contains(gvk) {
+            if need.scope == Scope::Namespaced && self.contains(gvk) {
                 places.extend(
                     need.namespaces
                         .iter()
@@ -66,68 +69,25 @@ impl Registry {
         }
         places
     }
-}
 
-impl Informers {
-    /// Lists one place now, where no watch tells: events are off, or the watch is down. Where it may not be listed
-    /// in all namespaces, in those that are needed. Returns what could not be listed.
-    pub async fn list_now(&self, place: &Place, need: &Need) -> BTreeMap<Place, CallError> {
-        let mut failed = BTreeMap::new();
-        match self.list_once(place, &need.resource).await {
-            Ok(()) => {}
-            Err(error)
-                if error.class == Class::Forbidden
-                    && place.namespace.is_empty()
-                    && need.scope == Scope::Namespaced =>
-            {
-                self.state.lock().confined.insert(place.gvk.clone());
-                for namespace in &need.namespaces {
-                    let place = Place { gvk: place.gvk.clone(), namespace: namespace.clone() };
-                    if let Err(error) = self.list_once(&place, &need.resource).await {
-                        failed.insert(place, error);
-                    }
-                }
-            }
-            Err(error) => {
-                failed.insert(place.clone(), error);
-            }
-        }
-        failed
+    pub(super) fn contains(&self, gvk: &Gvk) -> bool {
+        self.kinds.contains(gvk)
     }
 
-    /// A list in all namespaces is forbidden. True: from now on there is one for each that is needed; its users
-    /// look again, and ask for them.
-    pub(super) fn confine(&self, place: &Place, id: u64, scope: Scope) -> bool {
-        if !place.namespace.is_empty() || scope == Scope::Cluster {
-            return false;
-        }
-        let users = {
-            let mut state = self.state.lock();
-            match state.running.get(place) {
-                Some(informer) if informer.id == id => {}
-                _ => return true,
-            }
-            state.confined.insert(place.gvk.clone());
-            state.users_of(&place.gvk)
-        };
-        tracing::info!(cluster = %self.cluster, kind = %place.gvk, "may not be listed in all namespaces; one by one");
-        self.wake(users);
-        true
+    pub(super) fn add(&mut self, gvk: &Gvk) {
+        self.kinds.insert(gvk.clone());
     }
 
-    pub(super) fn is_confined(&self, gvk: &Gvk) -> bool {
-        self.state.lock().confined.contains(gvk)
+    /// It may be listed in all namespaces again; whether it might not be before.
+    pub(super) fn remove(&mut self, gvk: &Gvk) -> bool {
+        self.kinds.remove(gvk)
     }
 
-    /// It may be listed in all namespaces again.
-    pub(super) fn unconfine(&self, gvk: &Gvk) {
-        let users = {
-            let mut state = self.state.lock();
-            if !state.confined.remove(gvk) {
-                return;
-            }
-            state.users_of(gvk)
-        };
-        self.wake(users);
+    pub(super) fn retain(&mut self, stays: impl Fn(&Gvk) -> bool) {
+        self.kinds.retain(|gvk| stays(gvk));
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.kinds.clear();
     }
 }

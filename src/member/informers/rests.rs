@@ -1,16 +1,13 @@
 //! Places whose list does not end, or fails only after a long time: what it costs to find that out is paid again only after a
 //! rest, whoever asks for the list.
 
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 use tokio::time::Instant;
 use vidra_core::mutants::{self, Mutant};
 
-use super::{Informers, Place, Registry, faults::WatchFault};
-use crate::base::{
-    backoff::jittered,
-    error::{CallError, Class},
-};
+use super::places::Place;
+use crate::base::error::{CallError, Class};
 
 /// A list that does not end rests this number of times the time that it took to find that out.
 const REST: u32 = 30;
@@ -20,6 +17,12 @@ const RESTS: (Duration, Duration) = (Duration::from_secs(60), Duration::from_sec
 /// A list that took so long to fail rests as long again, up to the shortest of [`RESTS`]: each reconcile that waits for it keeps
 /// another one from its turn.
 const LONG: Duration = Duration::from_secs(10);
+
+/// See the module.
+#[derive(Default)]
+pub(super) struct Rests {
+    of: BTreeMap<Place, Rest>,
+}
 
 /// A place is not listed before this, and why.
 #[derive(Clone, Debug)]
@@ -34,38 +37,36 @@ pub(super) fn rest_after(took: Duration) -> Duration {
     took.saturating_mul(REST).clamp(least, most)
 }
 
-impl Informers {
-    /// Whether a place is not to be listed now.
-    pub(super) fn at_rest(&self, place: &Place) -> Option<Rest> {
-        let mut state = self.state.lock();
-        let now = Instant::now();
-        state.rests.retain(|_, rest| rest.until > now);
-        state.rests.get(place).cloned()
-    }
-
-    /// A list that began then ended so: one that does not end is told, and rests, as one does that took long to fail.
-    pub(super) fn note_list(&self, place: &Place, began: Instant, ended: Option<&CallError>) {
-        let Some(error) = ended else { return };
-        let took = began.elapsed();
-        let rest = match error.class {
-            Class::Flood => {
-                self.complain(place, &WatchFault::Endless(error.message.clone()), 0);
-                rest_after(took)
-            }
-            Class::Transport | Class::Server if took >= LONG && !mutants::is(Mutant::SlowListsInARow) => {
-                took.min(RESTS.0)
-            }
-            _ => return,
-        };
-        let rest = jittered(rest, self.rng.as_ref());
-        let rest = Rest { until: Instant::now() + rest, error: error.clone() };
-        self.state.lock().rests.insert(place.clone(), rest);
+/// How long a list rests that took so long and failed so: one that does not end, and one that took long to fail.
+pub(super) fn rest_of(error: &CallError, took: Duration) -> Option<Duration> {
+    match error.class {
+        Class::Flood => Some(rest_after(took)),
+        Class::Transport | Class::Server if took >= LONG && !mutants::is(Mutant::SlowListsInARow) => {
+            Some(took.min(RESTS.0))
+        }
+        _ => None,
     }
 }
 
-impl Registry {
+impl Rests {
+    /// Whether a place is not to be listed now.
+    pub(super) fn now(&mut self, place: &Place) -> Option<Rest> {
+        let now = Instant::now();
+        self.of.retain(|_, rest| rest.until > now);
+        self.of.get(place).cloned()
+    }
+
+    /// The place rests from now on.
+    pub(super) fn begin(&mut self, place: &Place, rest: Duration, error: CallError) {
+        self.of.insert(place.clone(), Rest { until: Instant::now() + rest, error });
+    }
+
     /// The member was out of reach: what failed for that is asked for again.
-    pub(super) fn end_short_rests(&mut self) {
-        self.rests.retain(|_, rest| rest.error.class == Class::Flood);
+    pub(super) fn end_short(&mut self) {
+        self.of.retain(|_, rest| rest.error.class == Class::Flood);
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.of.len()
     }
 }

@@ -254,10 +254,10 @@ async fn what_is_known_of_a_place_goes_with_its_last_user() {
     settled(&informers, &one, &needs(&["a"])).await;
     // A member's users can make any number of objects that nobody can read.
     for nth in 0..10_000 {
-        informers.add_broken(&place("a"), key("a", nth), "too deep");
+        informers.add_unreadable(&place("a"), key("a", nth), "too deep");
     }
     settled(&informers, &one, &needs(&["b"])).await;
-    informers.add_broken(&place("b"), key("b", 0), "too deep");
+    informers.add_unreadable(&place("b"), key("b", 0), "too deep");
     let unread = informers.unread([key("a", 0), key("b", 0)].iter());
     assert_eq!(unread.keys().collect::<Vec<_>>(), [&key("b", 0)], "those of before take no room");
     informers.restart();

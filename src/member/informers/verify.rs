@@ -10,7 +10,8 @@ use tokio::time::Instant;
 use vidra_core::object::ObjectKey;
 
 use super::{
-    Informers, Place,
+    Informers,
+    places::Place,
     reader::{Item, Reader},
 };
 use crate::{base::error::CallError, member::records::Records, wire::pages::Pages};

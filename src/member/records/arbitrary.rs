@@ -4,6 +4,7 @@ use serde_json::{Map, Number, Value, json};
 
 use super::tests::{applied, desired, gvk, key, live, owner};
 use super::*;
+use crate::member::live::Live;
 
 /// Chance, from a seed.
 struct Chance(fastrand::Rng);

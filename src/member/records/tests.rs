@@ -4,16 +4,21 @@ mod drift;
 
 use std::time::Duration;
 
-use serde_json::json;
+use serde_json::{Value, json};
 use vidra_core::{
+    fields::FieldSet,
     kubeconfig::Allow,
     manifest,
     object::Scope,
+    plan::Drift,
     render::{self, HashKey},
 };
 
 use super::*;
-use crate::settings::{Settings, tuning::Tuning};
+use crate::{
+    member::live::Live,
+    settings::{Settings, tuning::Tuning},
+};
 
 const NAMESPACE: &str = "team";
 const RESOURCE: &str = "shop";
@@ -136,9 +141,9 @@ fn what_an_answer_has_undone_goes_with_its_owner_and_with_all_records() {
         records.fold(&gvk(), live(10, "fast", true), Source::Answer(&owner()));
         records.fold(&gvk(), live(11, "slow", false), Source::Watch);
         records.fold(&gvk(), live(12, "fast", true), Source::Answer(&owner()));
-        assert_eq!(records.inner.lock().healed.len(), 1);
+        assert_eq!(records.inner.lock().corrections.len(), 1);
         forgets(&records);
-        assert_eq!(records.inner.lock().healed.len(), 0);
+        assert_eq!(records.inner.lock().corrections.len(), 0);
         records.clear();
     }
 }
@@ -216,19 +221,19 @@ fn the_same_version_with_other_values_is_a_new_baseline() {
 #[test]
 fn what_overtakes_the_answer_of_our_own_apply_is_compared_with_that_answer() {
     let changed = applied();
-    changed.depart(&key());
+    changed.begin_call(&key());
     // Our change at 11 and a stranger's status at 12 come before the answer.
     for version in [11, 12] {
         assert_eq!(changed.fold(&gvk(), live(version, "slow", true), Source::Watch), []);
     }
     changed.fold(&gvk(), live(11, "slow", true), Source::Answer(&owner()));
-    assert_eq!(changed.land(&key()), []);
+    assert_eq!(changed.end_call(&key()), []);
     assert_eq!(drift(&changed), Drift::None);
 
-    changed.depart(&key());
+    changed.begin_call(&key());
     changed.fold(&gvk(), live(14, "evil", false), Source::Watch);
     changed.fold(&gvk(), live(13, "fast", true), Source::Answer(&owner()));
-    assert_eq!(changed.land(&key()), [target()]);
+    assert_eq!(changed.end_call(&key()), [target()]);
     assert_eq!(drift(&changed), Drift::Differs);
 }
 
@@ -237,20 +242,20 @@ fn an_answer_of_an_object_that_a_later_list_does_not_show_makes_no_ghost() {
     let nothing = BTreeSet::new();
     for (answered, is_there) in [(11, false), (12, false), (13, true)] {
         let records = records();
-        records.depart(&key());
+        records.begin_call(&key());
         // Made at this version, deleted by somebody; the list of version 12 is there before the answer.
         records.listed(&gvk(), "", &nothing, (records.mark(), 12));
         records.fold(&gvk(), live(answered, "fast", true), Source::Answer(&owner()));
-        let woken = records.land(&key());
+        let woken = records.end_call(&key());
         assert_eq!(records.view(&owner(), &key(), &desired()).is_some(), is_there, "{answered}");
         assert_eq!(woken.is_empty(), is_there, "{answered}");
 
         // The answer comes while the list is read.
         let records = self::records();
         let mark = records.mark();
-        records.depart(&key());
+        records.begin_call(&key());
         records.fold(&gvk(), live(answered, "fast", true), Source::Answer(&owner()));
-        records.land(&key());
+        records.end_call(&key());
         let woken = records.listed(&gvk(), "", &nothing, (mark, 12));
         assert_eq!(
             records.view(&owner(), &key(), &desired()).is_some(),
@@ -370,15 +375,15 @@ fn what_another_owner_alone_holds_is_known_as_long_as_it_does() {
 #[test]
 fn an_end_that_overtakes_the_answer_of_the_creation_is_not_forgotten() {
     let records = records();
-    records.depart(&key());
-    records.depart(&key());
+    records.begin_call(&key());
+    records.begin_call(&key());
     records.fold(&gvk(), live(10, "fast", true), Source::Watch);
     assert_eq!(records.fold_gone(&key(), "u1", "11"), []);
     records.fold(&gvk(), live(10, "fast", true), Source::Answer(&owner()));
-    assert_eq!(records.land(&key()), [], "another call is under way");
-    assert_eq!(records.land(&key()), [target()]);
+    assert_eq!(records.end_call(&key()), [], "another call is under way");
+    assert_eq!(records.end_call(&key()), [target()]);
     assert!(records.view(&owner(), &key(), &desired()).is_none());
-    assert!(records.inner.lock().flights.is_empty());
+    assert_eq!(records.inner.lock().in_flight.len(), 0);
 }
 
 /// What is left alone when `data.mode` is ignored.

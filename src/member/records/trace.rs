@@ -1,41 +1,17 @@
-//! What is kept of drift: the evidence of the event that showed it, while it lasts, and when it is undone until
-//! somebody asks. Nothing in it is secret.
+//! Evidence of drift as it is kept: as long as there is room for it. Nothing in it is secret.
 
 use std::sync::{
     Arc,
     atomic::{AtomicUsize, Ordering},
 };
 
-use serde_json::Value;
-use vidra_api::{
-    ChangeKind, ChangedField,
-    labels::HUB_LABEL,
-    names::{self, OwnerHash},
-};
-use vidra_core::{
-    drift::{Cover, Evidence, Suspect, UNKNOWN, evidence},
-    fields::{self, FieldSet, Path},
-    object::ObjectKey,
-    plan::Drift,
-    render::{Declared, HashKey},
-    uid::Uid,
-};
-
-use super::{Base, Owner, Record, Records, View, is_overtaken, spare, viewed};
-use crate::settings::tuning::Tuning;
+use vidra_api::{ChangeKind, ChangedField};
+use vidra_core::drift::Evidence;
 
 /// Evidence of one member: what comes beyond is told without its fields.
 const BYTES_MOST: usize = 8 << 20;
 
-/// What keeps secret values out of evidence.
-pub struct Secrecy {
-    /// The salt of digests.
-    pub salt: HashKey,
-    /// Names what is redacted.
-    pub tuning: Arc<Tuning>,
-}
-
-/// Evidence, as long as there is room for it.
+/// See the module.
 pub(super) struct Trace {
     pub(super) evidence: Evidence,
     bytes: usize,
@@ -43,7 +19,8 @@ pub(super) struct Trace {
 }
 
 impl Trace {
-    fn new(mut evidence: Evidence, room: &Arc<AtomicUsize>) -> Box<Self> {
+    /// `room`: the bytes that all of the member's have.
+    pub(super) fn new(mut evidence: Evidence, room: &Arc<AtomicUsize>) -> Box<Self> {
         let of = |field: &ChangedField| {
             let values =
                 [&field.expected, &field.actual].into_iter().flatten().map(String::len).sum::<usize>();
@@ -69,143 +46,7 @@ impl Drop for Trace {
     }
 }
 
-impl Records {
-    /// The evidence against a live object, if there is anything against it. `told`: the paths that a dry run gave.
-    pub(super) fn trace(
-        &self,
-        key: &ObjectKey,
-        live: &Value,
-        view: &View,
-        owner: Option<&Owner>,
-        told: Option<&[Path]>,
-    ) -> Option<Box<Trace>> {
-        if view.proof && view.base.drift() != Drift::Differs {
-            return None;
-        }
-        let owner = owner?;
-        let declared = owner.desired.objects.get(key)?;
-        if view.applied().is_some_and(|(hash, _)| hash != declared.hash) {
-            // It is about to be applied otherwise.
-            return None;
-        }
-        let spared = owner.sparing.objects.get(key);
-        // What is left alone is no evidence against anybody.
-        let without = |value: &Value| spared.map(|spared| spared.compared(value, live));
-        let (seen, body) = (without(live), without(&declared.body));
-        let (seen, body) = (seen.as_ref().unwrap_or(live), body.as_ref().unwrap_or(&declared.body));
-        let known = view.base.known();
-        let modified = view.base.is_modified(&spare::seen(spared, live), &declared.body);
-        let lost = matches!(view.base, Base::Lost { .. });
-        let suspect = Suspect {
-            key,
-            live: seen,
-            declared: body,
-            manager: &names::field_manager(&self.hub, &owner.target.namespace, &owner.target.resource),
-            hub: self.hub.as_ref(),
-            owner_label: &view.owner.label_key(),
-            set: known.as_ref().map(|(set, ..)| &**set),
-            modified: modified.unwrap_or(!lost),
-            told,
-        };
-        let now = self.secrecy.tuning.now();
-        let cover = Cover { redactions: &now.redact, salt: &self.secrecy.salt };
-        Some(Trace::new(evidence(&suspect, cover), &self.room))
-    }
-
-    /// A dry run has shown that an apply would change the object: what it would leave is the baseline. False: what is
-    /// recorded is not what was read.
-    pub fn differs(
-        &self,
-        owner: &OwnerHash,
-        key: &ObjectKey,
-        live: &Value,
-        would: &Value,
-        set: FieldSet,
-        declared: &Declared,
-    ) -> bool {
-        let mut inner = self.inner.lock();
-        let inner = &mut *inner;
-        if is_overtaken(inner.objects.get(key).map(Box::as_ref), live) {
-            return false;
-        }
-        let set = self.interned.sets.share(set);
-        let known = inner.owners.get(owner);
-        let Some(view) = viewed(inner.objects.get_mut(key).map(Box::as_mut), owner, live) else {
-            return true;
-        };
-        let spared = known.and_then(|known| known.sparing.objects.get(key));
-        let values = fields::values_hash(&spare::seen(spared, would), &set, Some(&declared.body));
-        let compared = |value: &Value| spared.map_or_else(|| value.clone(), |one| one.compared(value, live));
-        let told = fields::differing(&compared(live), &compared(would), &set, Some(&declared.body));
-        view.base = Base::Known { set, values, drifted: true };
-        view.trace = self.trace(key, live, view, known, Some(&told));
-        true
-    }
-
-    /// What is otherwise about an object that this owner has under a uid; `None`: nothing, as far as is known.
-    pub fn found(&self, owner: &OwnerHash, key: &ObjectKey, uid: &Uid) -> Option<Evidence> {
-        let inner = self.inner.lock();
-        let missing = || Some(Evidence { change: ChangeKind::Missing, fields: Vec::new() });
-        let Some(record) = inner.objects.get(key) else {
-            return match inner.vanished.get(key).filter(|vanished| vanished.uid == *uid) {
-                Some(vanished) if vanished.is_hidden() => Some(self.hidden(vanished.evidence(owner))),
-                _ => missing(),
-            };
-        };
-        let view = record.views.iter().find(|view| view.owner == *owner);
-        let proof = view.is_some_and(|view| view.proof);
-        if !proof && record.uid != *uid {
-            return missing();
-        }
-        let declared = inner.owners.get(owner).and_then(|known| known.desired.objects.get(key));
-        let applied = view.and_then(View::applied);
-        // Lost marks are told all the same: where what is declared by now is refused, they stay lost.
-        if proof && applied.zip(declared).is_some_and(|((hash, _), declared)| hash != declared.hash) {
-            // It is about to be applied otherwise.
-            return None;
-        }
-        let drift = view.map_or(Drift::Differs, |view| view.base.drift());
-        if record.terminating || (proof && drift != Drift::Differs) {
-            return None;
-        }
-        let bare = if proof { ChangeKind::Modified } else { ChangeKind::OwnershipLost };
-        let kept = view.and_then(|view| view.trace.as_ref()).map(|trace| trace.evidence.clone());
-        Some(kept.unwrap_or(Evidence { change: bare, fields: Vec::new() }))
-    }
-
-    /// What was undone by the answer that was folded last for this owner's object.
-    pub fn take_healed(&self, owner: &OwnerHash, key: &ObjectKey) -> Option<Evidence> {
-        self.inner.lock().healed.remove(&(owner.clone(), key.clone()))
-    }
-
-    /// An object that is there without the label by which the hub sees it.
-    pub fn hidden(&self, known: Option<Evidence>) -> Evidence {
-        let mut found = known.unwrap_or(Evidence { change: ChangeKind::OwnershipLost, fields: Vec::new() });
-        let path = format!(".metadata.labels.{HUB_LABEL}");
-        if found.change == ChangeKind::OwnershipLost && !found.fields.iter().any(|field| field.path == path) {
-            let expected = Some(Value::from(self.hub.as_ref()).to_string());
-            let manager = UNKNOWN.to_owned();
-            found.fields.insert(0, ChangedField { path, expected, manager, ..ChangedField::default() });
-        }
-        found
-    }
-}
-
-/// What an owner's own answer has undone, if anything was otherwise before it.
-pub(super) fn undone(
-    records: &Records,
-    own: &OwnerHash,
-    uid: &str,
-    before: Option<&Record>,
-    vanished: Option<&super::tombstones::Vanished>,
-) -> Option<Evidence> {
-    if let Some(before) = before {
-        let view = before.views.iter().find(|view| view.owner == *own)?;
-        return view.trace.as_ref().map(|trace| trace.evidence.clone());
-    }
-    let vanished = vanished?;
-    Some(match vanished.uid == *uid {
-        true => records.hidden(vanished.evidence(own)),
-        false => Evidence { change: ChangeKind::Missing, fields: Vec::new() },
-    })
+/// Evidence that names no field.
+pub(super) fn bare(change: ChangeKind) -> Evidence {
+    Evidence { change, fields: Vec::new() }
 }

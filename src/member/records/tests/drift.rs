@@ -4,10 +4,10 @@ use std::sync::atomic::Ordering;
 
 use vidra_api::ChangeKind;
 
-use super::{super::tombstones::STRAYS_MOST, *};
+use super::{super::strays::STRAYS_MOST, *};
 
 fn kept_bytes(records: &Records) -> usize {
-    records.room.load(Ordering::Relaxed)
+    records.views.evidence.room.load(Ordering::Relaxed)
 }
 
 fn found(records: &Records) -> Option<(ChangeKind, Vec<String>)> {
@@ -77,11 +77,11 @@ fn an_object_that_was_found_hidden_and_went_while_a_call_was_under_way_is_asked_
     let records = applied();
     records.fold_gone(&key(), "u1", "11");
     // The read is under way while the label comes back and the object goes: the last of both waits for the answer.
-    records.depart(&key());
+    records.begin_call(&key());
     records.fold(&gvk(), live(13, "fast", true), Source::Watch);
     assert_eq!(records.fold_gone(&key(), "u1", "14"), []);
     records.tell_hidden(&gvk(), unlabelled(12, "fast", true));
-    assert_eq!(records.land(&key()), [target()]);
+    assert_eq!(records.end_call(&key()), [target()]);
     assert!(!is_told(&records));
     // The event by which it lost its label, late, tells nothing new.
     records.tell_hidden(&gvk(), unlabelled(15, "fast", true));
@@ -130,7 +130,7 @@ fn what_a_read_told_of_an_object_that_is_not_seen_is_kept_until_something_is_see
 fn nothing_is_kept_of_objects_that_nobody_wants() {
     let kept = |records: &Records| {
         let inner = records.inner.lock();
-        inner.vanished.len() + inner.strays.len() + inner.healed.len()
+        inner.tombstones.len() + inner.strays.len() + inner.corrections.len()
     };
     let records = applied();
     records.fold_gone(&key(), "u1", "11");
@@ -239,7 +239,7 @@ fn beyond_what_a_member_may_have_only_declared_objects_are_recorded() {
 #[test]
 fn beyond_what_a_member_may_take_drift_is_told_without_its_fields() {
     let records = applied();
-    records.room.store(8 << 20, Ordering::Relaxed);
+    records.views.evidence.room.store(8 << 20, Ordering::Relaxed);
     records.fold(&gvk(), live(11, "slow", false), Source::Watch);
     assert_eq!(found(&records), Some((ChangeKind::Modified, vec![])));
 }

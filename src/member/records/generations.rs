@@ -7,11 +7,9 @@ use std::{
 };
 
 use parking_lot::Mutex;
-use vidra_api::names::OwnerHash;
 use vidra_core::object::ObjectKey;
 
-use super::{Records, View};
-use crate::{desired::Desired, queue::TargetKey};
+use crate::queue::TargetKey;
 
 /// What a target's live objects say of the declarations that they were applied from.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -24,23 +22,15 @@ pub struct Generations {
     pub example: Option<(ObjectKey, i64)>,
 }
 
-impl Records {
-    /// Looks at the objects that are declared and proved to be this owner's. `known` is the highest generation
-    /// that the hub knows of the VidraResource.
-    pub fn generations(&self, owner: &OwnerHash, desired: &Desired, known: i64) -> Generations {
-        let inner = self.inner.lock();
-        let mut found = Generations::default();
-        for (key, declared) in &desired.objects {
-            let views = inner.objects.get(key).map(|record| record.views.as_slice()).unwrap_or_default();
-            let own = views.iter().find(|view| view.owner == *owner && view.proof);
-            let Some((hash, generation)) = own.and_then(View::applied) else { continue };
-            found.highest = found.highest.max(generation);
-            if generation > known && hash != declared.hash {
-                found.later += 1;
-                found.example.get_or_insert_with(|| (key.clone(), generation));
-            }
+impl Generations {
+    /// Of an object the generation at which it was applied; `is_later`: it is declared otherwise now, and was applied at one
+    /// above that which is known.
+    pub(super) fn note(&mut self, key: &ObjectKey, generation: i64, is_later: bool) {
+        self.highest = self.highest.max(generation);
+        if is_later {
+            self.later += 1;
+            self.example.get_or_insert_with(|| (key.clone(), generation));
         }
-        found
     }
 }
 

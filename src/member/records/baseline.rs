@@ -1,9 +1,9 @@
-//! What one owner's live values are compared with.
+//! What one owner's live values are compared with, and what of them is hashed: not what is left alone.
 
 use std::{borrow::Cow, sync::Arc};
 
 use serde_json::Value;
-use vidra_api::names::{self, HubId};
+use vidra_api::names::HubId;
 use vidra_core::{
     fields::{self, FieldSet},
     ignore::Spared,
@@ -11,7 +11,7 @@ use vidra_core::{
     plan::Drift,
 };
 
-use super::{Owner, spare};
+use super::owners::Owner;
 
 /// See the module.
 pub(super) enum Base {
@@ -41,9 +41,9 @@ pub(super) struct Comparison<'a> {
 
 impl<'a> Comparison<'a> {
     pub(super) fn new(hub: &'a HubId, key: &ObjectKey, live: &'a Value, owner: Option<&'a Owner>) -> Self {
-        let declared = owner.and_then(|known| known.desired.objects.get(key));
-        let spared = owner.and_then(|known| known.sparing.objects.get(key));
-        let seen = spare::seen(spared, live);
+        let declared = owner.and_then(|known| known.declared(key));
+        let spared = owner.and_then(|known| known.spared(key));
+        let seen = hashed_part(spared, live);
         Self { hub, owner, live, seen, declared: declared.map(|declared| &*declared.body), spared }
     }
 
@@ -65,7 +65,7 @@ impl<'a> Comparison<'a> {
     /// Whether it is otherwise than these values over the set; `entry` is what our entry owns now.
     pub(super) fn differs(&self, entry: &Arc<FieldSet>, set: &Arc<FieldSet>, values: u64) -> bool {
         (fields::values_hash(&self.seen, set, self.declared) != values
-            && !spare::is_yielded(self.spared, self.live, self.declared, (set, values)))
+            && !is_yielded(self.spared, self.live, self.declared, (set, values)))
             || (entry != set && self.is_filled())
             || self.is_disturbed(entry)
     }
@@ -83,7 +83,7 @@ impl<'a> Comparison<'a> {
     /// Somebody filled, as a whole, what we declare empty: no value of ours shows it, only our entry's loss.
     fn is_filled(&self) -> bool {
         let (Some(declared), Some(owner)) = (self.declared, self.owner) else { return false };
-        let manager = names::field_manager(self.hub, &owner.target.namespace, &owner.target.resource);
+        let manager = owner.manager(self.hub);
         fields::has_empties(declared) && !fields::taken_empties(&self.seen, declared, &manager).is_empty()
     }
 }
@@ -144,4 +144,25 @@ impl Base {
             Base::Seen { .. } | Base::Stale | Base::Lost { was: None } => None,
         }
     }
+}
+
+/// What is hashed of a live object. Mostly all of it.
+pub(super) fn hashed_part<'a>(spared: Option<&Spared>, live: &'a Value) -> Cow<'a, Value> {
+    match spared.filter(|spared| spared.ignores()) {
+        Some(spared) => Cow::Owned(spared.masked(live)),
+        None => Cow::Borrowed(live),
+    }
+}
+
+/// Whether values that differ from these do so only in what is left to who holds it now.
+fn is_yielded(
+    spared: Option<&Spared>,
+    live: &Value,
+    declared: Option<&Value>,
+    (set, values): (&FieldSet, u64),
+) -> bool {
+    spared.zip(declared).is_some_and(|(spared, declared)| {
+        spared.yields_now(live)
+            && fields::values_hash(&spared.undone(live, declared), set, Some(declared)) == values
+    })
 }

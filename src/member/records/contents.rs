@@ -1,0 +1,142 @@
+//! All that is recorded of a member, together under one lock: a record goes and its tombstone comes at once.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+use vidra_api::names::OwnerHash;
+use vidra_core::{
+    mutants::{self, Mutant},
+    object::{Gvk, ObjectKey},
+};
+
+use super::{
+    Source,
+    baseline::Base,
+    corrections::Corrections,
+    in_flight::InFlight,
+    owners::{Owner, Owners},
+    record::Record,
+    strays::Strays,
+    tombstones::Tombstones,
+};
+use crate::queue::TargetKey;
+
+/// See the module.
+#[derive(Default)]
+pub(super) struct Contents {
+    /// Boxed: a map's nodes are half empty.
+    pub(super) objects: BTreeMap<ObjectKey, Box<Record>>,
+    pub(super) owners: Owners,
+    pub(super) folds: u64,
+    pub(super) in_flight: InFlight,
+    pub(super) tombstones: Tombstones,
+    pub(super) strays: Strays,
+    pub(super) corrections: Corrections,
+}
+
+impl Contents {
+    /// An object is recorded, or has room: a declared one always.
+    pub(super) fn takes(&self, key: &ObjectKey, most: usize) -> bool {
+        self.objects.len() < most || self.objects.contains_key(key) || self.owners.is_declared(key)
+    }
+
+    /// Is the object recorded, and its record so?
+    pub(super) fn record_is(&self, key: &ObjectKey, says: impl FnOnce(&Record) -> bool) -> bool {
+        self.objects.get(key).is_some_and(|record| says(record))
+    }
+
+    /// Takes a record away; what is known of an object that somebody wants is kept. Returns whom it concerns.
+    pub(super) fn vanish(&mut self, key: &ObjectKey) -> BTreeSet<OwnerHash> {
+        let Some(record) = self.objects.remove(key) else { return BTreeSet::new() };
+        self.strays.forget(key);
+        let mut owners = record.owners();
+        if record.keeps_out() {
+            // Who was refused it, or waited for its end, has left no mark on it.
+            owners.extend(self.owners.declaring(key).map(|(owner, _)| owner.clone()));
+        }
+        if record.views.iter().any(|view| self.owners.declares(&view.owner, key)) {
+            let Record { uid, views, .. } = *record;
+            self.tombstones.add(key, uid, views);
+        }
+        owners
+    }
+
+    /// What nobody wants any more is not kept.
+    pub(super) fn forget_unwanted(&mut self) {
+        let owners = &self.owners;
+        self.tombstones.retain(|key| owners.is_declared(key));
+    }
+
+    /// Notes for whom an object is a stray now.
+    pub(super) fn note_strays(&mut self, gvk: &Gvk, key: &ObjectKey, labelled: &BTreeSet<OwnerHash>) {
+        self.strays.forget(key);
+        let Some(record) = self.objects.get(key).filter(|record| !record.controlled && !record.terminating)
+        else {
+            return;
+        };
+        for view in record.views.iter().filter(|view| !view.proof && labelled.contains(&view.owner)) {
+            self.strays.note(&view.owner, key, &gvk.version);
+        }
+    }
+
+    /// Takes what a target declares, and what of it is left alone.
+    pub(super) fn declare(&mut self, owner: OwnerHash, says: Owner) {
+        let before = self.owners.get(&owner).map(|known| Arc::clone(&known.sparing));
+        let was = before.clone().unwrap_or_default();
+        if !Arc::ptr_eq(&was, &says.sparing) {
+            let (was, now) = (&was.objects, &says.sparing.objects);
+            let changed = was.keys().chain(now.keys()).filter(|key| was.get(*key) != now.get(*key));
+            for key in changed {
+                let views = self.objects.get_mut(key).map(|record| &mut record.views);
+                for view in views.into_iter().flatten().filter(|view| view.owner == owner) {
+                    // What was seen before anything was declared is compared yet.
+                    if before.is_some() || matches!(view.base, Base::Known { .. } | Base::Apart { .. }) {
+                        view.base.doubt();
+                    }
+                }
+            }
+        }
+        let desired = says.desired.clone();
+        let known = self.owners.set(owner, says);
+        if known.is_none_or(|known| !Arc::ptr_eq(&known.desired, &desired)) {
+            self.forget_unwanted();
+        }
+    }
+
+    /// The answer of an owner's apply came after a later version was folded, as another owner's answer: what the owner's
+    /// values were compared with there is of before its apply. Its target is to look once more.
+    pub(super) fn overtake(&mut self, key: &ObjectKey, answer: Source<'_>) -> Option<TargetKey> {
+        let Source::Answer(own) = answer else { return None };
+        if mutants::is(Mutant::OvertakenCounts) {
+            return None;
+        }
+        self.objects.get_mut(key)?.view_of_mut(own)?.base.doubt();
+        self.owners.get(own).map(|owner| owner.target.clone())
+    }
+
+    /// What a list of one kind that began at `mark` did not show, and nothing else has shown since in a version above `at`.
+    pub(super) fn unseen(
+        &self,
+        gvk: &Gvk,
+        namespace: &str,
+        seen: &BTreeSet<ObjectKey>,
+        (mark, at): (u64, u64),
+    ) -> Vec<ObjectKey> {
+        let is_older = |version: u64| version != 0 && version <= at;
+        let unseen = self.objects.iter().filter(|(key, record)| {
+            is_within(key, gvk, namespace)
+                && !seen.contains(*key)
+                && (record.folded <= mark || is_older(record.resource_version))
+        });
+        unseen.map(|(key, _)| key.clone()).collect()
+    }
+}
+
+/// Is this an object of the kind, in the namespace (empty: in any)?
+pub(super) fn is_within(key: &ObjectKey, gvk: &Gvk, namespace: &str) -> bool {
+    *key.group == *gvk.group
+        && *key.kind == *gvk.kind
+        && (namespace.is_empty() || *key.namespace == *namespace)
+}

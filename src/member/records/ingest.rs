@@ -1,0 +1,255 @@
+//! The fold: the one way in which a watch event, a list item, the answer of a call or a read becomes a record, or ends
+//! one.
+//!
+//! It returns the targets that should look again: those for which something changed that a plan or a status depends
+//! on. Everything else is dropped here, so that a busy member costs nothing.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+use vidra_api::names::OwnerHash;
+use vidra_core::{
+    fields::{self, FieldSet},
+    health::{self, HealthStatus},
+    mutants::{self, Mutant},
+    object::{Gvk, ObjectKey},
+    render::Declared,
+    uid::Uid,
+};
+
+use super::{
+    Records, Source,
+    baseline::{Base, hashed_part},
+    contents::is_within,
+    in_flight::Deferred,
+    record::Record,
+    tombstones::Tombstone,
+};
+use crate::{member::live::Live, queue::TargetKey};
+
+impl Records {
+    /// Folds one live object of a kind; returns the targets that should look again.
+    pub fn fold(&self, gvk: &Gvk, mut live: Live, source: Source<'_>) -> Vec<TargetKey> {
+        complete_type(gvk, &mut live.json);
+        let key = ObjectKey::new(gvk, live.meta_text("namespace"), live.meta_text("name"));
+        let health = health::assess(&live.json);
+        let mut inner = self.inner.lock();
+        let inner = &mut *inner;
+        let Some(live) = inner.in_flight.defer(&key, gvk, live, source) else { return Vec::new() };
+        let held = inner.objects.get(&key);
+        let is_new = held.is_none();
+        if !inner.takes(&key, self.most) {
+            return Vec::new();
+        }
+        let before = held.filter(|record| record.uid == *live.uid()).map(Box::as_ref);
+        let resource_version = live.resource_version().parse().unwrap_or(0);
+        if before.is_some_and(|before| before.outdates(resource_version, source)) {
+            return inner.overtake(&key, source).into_iter().collect();
+        }
+        inner.folds += 1;
+        let kept = inner.tombstones.get(&key).filter(|kept| *kept.uid() == *live.uid());
+        let known = before.map(|before| &before.views[..]).or(kept.map(Tombstone::views));
+        let same_version = before.is_some_and(|before| before.resource_version == resource_version);
+        let known = (known.unwrap_or_default(), same_version);
+        let views = self.views.build(&key, &live, source, known, &inner.owners);
+        if let Source::Answer(own) = source {
+            let kept = inner.tombstones.get(&key);
+            let corrected = self.views.evidence.corrected(own, live.uid(), before, kept);
+            inner.corrections.set(own, &key, corrected);
+        }
+        inner.tombstones.remove(&key);
+        let labelled = inner.owners.labelled(&live.json["metadata"]);
+        let record = Record {
+            uid: live.uid().into(),
+            resource_version,
+            folded: inner.folds,
+            terminating: live.is_terminating(),
+            controlled: is_controlled(&live.json),
+            health: health.status,
+            note: (health.status != HealthStatus::Current).then(|| health.message.into_boxed_str()),
+            views,
+        };
+        let key = if is_new { self.interned.key(key) } else { key };
+        let replaced = inner.objects.insert(key.clone(), Box::new(record));
+        inner.note_strays(gvk, &key, &labelled);
+        let Some(record) = inner.objects.get(&key) else { return Vec::new() };
+        let mut owners = record.changed_for(replaced.as_deref());
+        if let Source::Answer(own) = source {
+            owners.remove(own);
+        }
+        inner.owners.targets_of(&owners)
+    }
+
+    /// Folds a deletion: a watch's DELETED with its resourceVersion, or a call that found the object gone
+    /// (resourceVersion empty: certain).
+    ///
+    /// On a label selector DELETED may also mean that the object lost the label: the plan finds out.
+    pub fn fold_gone(&self, key: &ObjectKey, uid: &str, resource_version: &str) -> Vec<TargetKey> {
+        let at = resource_version.parse().unwrap_or(u64::MAX);
+        let mut inner = self.inner.lock();
+        let inner = &mut *inner;
+        if inner.in_flight.defer_gone(key, uid, resource_version) {
+            return Vec::new();
+        }
+        let owners = match inner.objects.get(key) {
+            Some(record) if record.uid == *uid && record.resource_version <= at => {
+                inner.folds += 1;
+                inner.vanish(key)
+            }
+            Some(_) => return Vec::new(),
+            // It was seen again since a read found it hidden, and that was overtaken by its end.
+            None => inner.tombstones.doubt_hidden(key, uid, at),
+        };
+        inner.owners.targets_of(&owners)
+    }
+
+    /// A list of this version did not show it.
+    fn fold_unlisted(&self, key: &ObjectKey, at: u64) -> Vec<TargetKey> {
+        let uid = {
+            let inner = self.inner.lock();
+            let record = inner.objects.get(key).filter(|record| record.resource_version != 0);
+            record.map(|record| record.uid.clone())
+        };
+        uid.map(|uid| self.fold_gone(key, &uid.to_string(), &at.to_string())).unwrap_or_default()
+    }
+
+    /// Ends a list of one kind (in one namespace, unless empty) that began at `mark` and has this resourceVersion (0: that
+    /// is no number): what was not listed is gone, unless it was folded since in a newer version. That goes for the answers of
+    /// calls too, whether they came while it was read or are still to come: no watch tells of what is older than the list.
+    pub fn listed(
+        &self,
+        gvk: &Gvk,
+        namespace: &str,
+        seen: &BTreeSet<ObjectKey>,
+        (mark, version): (u64, u64),
+    ) -> Vec<TargetKey> {
+        let mut inner = self.inner.lock();
+        let inner = &mut *inner;
+        let version = if mutants::is(Mutant::AnswersOutlast) { 0 } else { version };
+        let is_unlisted = |key: &ObjectKey| is_within(key, gvk, namespace) && !seen.contains(key);
+        inner.in_flight.note_unlisted(version, is_unlisted);
+        let gone = inner.unseen(gvk, namespace, seen, (mark, version));
+        let owners: BTreeSet<OwnerHash> = gone.iter().flat_map(|key| inner.vanish(key)).collect();
+        inner.owners.targets_of(&owners)
+    }
+
+    /// A read found no object with this uid.
+    pub fn tell_gone(&self, key: &ObjectKey, uid: &str) -> Vec<TargetKey> {
+        let targets = self.fold_gone(key, uid, "");
+        let mut inner = self.inner.lock();
+        if inner.objects.get(key).is_none_or(|record| record.uid != *uid) {
+            inner.tombstones.set_gone(key, uid);
+        }
+        targets
+    }
+
+    /// A read found the object without the label by which it is seen. Whose it is.
+    pub fn tell_hidden(&self, gvk: &Gvk, mut live: Live) -> Vec<TargetKey> {
+        complete_type(gvk, &mut live.json);
+        let key = ObjectKey::new(gvk, live.meta_text("namespace"), live.meta_text("name"));
+        let mut inner = self.inner.lock();
+        let inner = &mut *inner;
+        let uid = Uid::from(live.uid());
+        let recorded = inner.objects.get(&key).filter(|record| record.uid == uid);
+        let kept = inner.tombstones.get(&key).filter(|kept| *kept.uid() == uid);
+        let before = recorded.map(|record| &record.views[..]).or(kept.map(Tombstone::views));
+        let before = before.unwrap_or_default();
+        let views = self.views.build(&key, &live, Source::Read, (before, false), &inner.owners);
+        inner.vanish(&key);
+        let owners = views.iter().map(|view| view.owner.clone()).collect();
+        let hidden_at = live.resource_version().parse().unwrap_or(u64::MAX);
+        inner.tombstones.set_hidden(key, uid, views, hidden_at);
+        inner.owners.targets_of(&owners)
+    }
+
+    /// Takes a baseline that a dry run has confirmed: `live` is what an apply would leave. `is_lost`: of the set another
+    /// VidraResource alone holds something. False: what is recorded is not what was read.
+    pub fn rebase(
+        &self,
+        owner: &OwnerHash,
+        key: &ObjectKey,
+        live: &Value,
+        (set, is_lost): (FieldSet, bool),
+        declared: &Value,
+    ) -> bool {
+        let mut inner = self.inner.lock();
+        let inner = &mut *inner;
+        let mut record = inner.objects.get_mut(key);
+        if record.as_ref().is_some_and(|record| record.has_overtaken(live)) {
+            return false;
+        }
+        let set = self.interned.sets.share(set);
+        if let Some(view) = record.as_mut().and_then(|record| record.read_view_mut(owner, live)) {
+            let spared = inner.owners.get(owner).and_then(|known| known.spared(key));
+            let values = fields::values_hash(&hashed_part(spared, live), &set, Some(declared));
+            view.base = match is_lost {
+                true => Base::Apart { set, values },
+                false => Base::Known { set, values, drifted: false },
+            };
+            view.trace = None;
+        }
+        true
+    }
+
+    /// A dry run has shown that an apply would change the object: what it would leave is the baseline. False: what is
+    /// recorded is not what was read.
+    pub fn differs(
+        &self,
+        owner: &OwnerHash,
+        key: &ObjectKey,
+        live: &Value,
+        would: &Value,
+        set: FieldSet,
+        declared: &Declared,
+    ) -> bool {
+        let mut inner = self.inner.lock();
+        let inner = &mut *inner;
+        let mut record = inner.objects.get_mut(key);
+        if record.as_ref().is_some_and(|record| record.has_overtaken(live)) {
+            return false;
+        }
+        let set = self.interned.sets.share(set);
+        let known = inner.owners.get(owner);
+        let Some(view) = record.as_mut().and_then(|record| record.read_view_mut(owner, live)) else {
+            return true;
+        };
+        let spared = known.and_then(|known| known.spared(key));
+        let values = fields::values_hash(&hashed_part(spared, would), &set, Some(&declared.body));
+        let compared = |value: &Value| spared.map_or_else(|| value.clone(), |one| one.compared(value, live));
+        let told = fields::differing(&compared(live), &compared(would), &set, Some(&declared.body));
+        view.base = Base::Known { set, values, drifted: true };
+        view.trace = self.views.evidence.trace(key, live, view, known, Some(&told));
+        true
+    }
+
+    /// A call begins.
+    pub(in crate::member) fn begin_call(&self, key: &ObjectKey) {
+        self.inner.lock().in_flight.begin(key);
+    }
+
+    /// A call has ended; after the last, what waited is folded.
+    pub(in crate::member) fn end_call(&self, key: &ObjectKey) -> Vec<TargetKey> {
+        let deferred = self.inner.lock().in_flight.end(key);
+        match deferred {
+            None => Vec::new(),
+            Some(Deferred::Live { gvk, live, mark }) => {
+                self.fold(&gvk, *live, mark.map_or(Source::Watch, Source::List))
+            }
+            Some(Deferred::Gone { uid, resource_version }) => self.fold_gone(key, &uid, &resource_version),
+            Some(Deferred::Unlisted { at }) => self.fold_unlisted(key, at),
+        }
+    }
+}
+
+/// List items bear no type of their own.
+fn complete_type(gvk: &Gvk, json: &mut Value) {
+    if let Some(object) = json.as_object_mut() {
+        object.entry("apiVersion").or_insert_with(|| gvk.api_version().into());
+        object.entry("kind").or_insert_with(|| Value::from(&*gvk.kind));
+    }
+}
+
+fn is_controlled(live: &Value) -> bool {
+    let references = live["metadata"]["ownerReferences"].as_array();
+    references.is_some_and(|references| references.iter().any(|reference| reference["controller"] == true))
+}

@@ -1,0 +1,187 @@
+//! The targets that have said what they declare: which of them want an object, and whether two declare it alike.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+use serde_json::Value;
+use vidra_api::names::{self, HubId, OwnerHash};
+use vidra_core::{
+    ignore::{Spared, Sparing},
+    mutants::{self, Mutant},
+    object::ObjectKey,
+    render::Declared,
+};
+
+use crate::{desired::Desired, queue::TargetKey};
+
+/// Bound on labels of unknown owners that are looked at: whoever may edit an object may write thousands.
+const UNKNOWN_OWNERS: usize = 16;
+
+/// See the module.
+#[derive(Default)]
+pub(super) struct Owners {
+    known: BTreeMap<OwnerHash, Owner>,
+}
+
+/// A target that has told what it declares.
+pub(super) struct Owner {
+    /// When the VidraResource was made, in seconds; 0 where nobody says.
+    pub(super) since: i64,
+    pub(super) target: TargetKey,
+    pub(super) desired: Arc<Desired>,
+    pub(super) sparing: Arc<Sparing>,
+}
+
+/// What another VidraResource declares of an object, beside this one.
+pub enum Other {
+    /// Nobody knows: it has not been looked at since the start, or is another hub's.
+    Unknown,
+    /// The same; or it has dropped the object, and is of the same namespace.
+    Yields,
+    /// Something else, or nothing.
+    Differs {
+        /// What it declares.
+        desired: Arc<Desired>,
+        /// It is of the same namespace.
+        is_near: bool,
+        /// It is the older of the two.
+        is_older: bool,
+    },
+}
+
+impl Owner {
+    pub(super) fn declared(&self, key: &ObjectKey) -> Option<&Declared> {
+        self.desired.objects.get(key)
+    }
+
+    pub(super) fn spared(&self, key: &ObjectKey) -> Option<&Spared> {
+        self.sparing.objects.get(key)
+    }
+
+    /// The field manager of its applies.
+    pub(super) fn manager(&self, hub: &HubId) -> String {
+        names::field_manager(hub, &self.target.namespace, &self.target.resource)
+    }
+
+    /// Of two VidraResources the one that was made first; of two made in one second, by name.
+    fn is_older(&self, other: &Self) -> bool {
+        let rank = |owner: &Self| {
+            let TargetKey { namespace, resource, .. } = &owner.target;
+            (owner.since, namespace.clone(), resource.clone())
+        };
+        rank(self) < rank(other)
+    }
+
+    /// It does not declare the object, and `own` is of the same namespace.
+    fn dropped(&self, key: &ObjectKey, own: &Self) -> bool {
+        self.target.namespace == own.target.namespace && !self.desired.declares(key)
+    }
+}
+
+impl Owners {
+    pub(super) fn get(&self, owner: &OwnerHash) -> Option<&Owner> {
+        self.known.get(owner)
+    }
+
+    /// Takes what an owner says; returns what it said before.
+    pub(super) fn set(&mut self, owner: OwnerHash, says: Owner) -> Option<Owner> {
+        self.known.insert(owner, says)
+    }
+
+    /// The target is gone.
+    pub(super) fn forget(&mut self, owner: &OwnerHash) {
+        self.known.remove(owner);
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.known.len()
+    }
+
+    pub(super) fn is_declared(&self, key: &ObjectKey) -> bool {
+        self.declaring(key).next().is_some()
+    }
+
+    /// Those that declare an object.
+    pub(super) fn declaring<'a>(
+        &'a self,
+        key: &'a ObjectKey,
+    ) -> impl Iterator<Item = (&'a OwnerHash, &'a Owner)> {
+        self.known.iter().filter(|(_, owner)| owner.declared(key).is_some())
+    }
+
+    /// Does this owner declare the object?
+    pub(super) fn declares(&self, owner: &OwnerHash, key: &ObjectKey) -> bool {
+        self.get(owner).is_some_and(|owner| owner.declared(key).is_some())
+    }
+
+    pub(super) fn targets_of(&self, owners: &BTreeSet<OwnerHash>) -> Vec<TargetKey> {
+        owners.iter().filter_map(|owner| self.get(owner)).map(|owner| owner.target.clone()).collect()
+    }
+
+    /// The owners that labels name: those that are known, and a few others.
+    pub(super) fn labelled(&self, metadata: &Value) -> BTreeSet<OwnerHash> {
+        let labels = metadata["labels"].as_object();
+        let all = labels
+            .into_iter()
+            .flat_map(|labels| labels.keys())
+            .filter_map(|key| OwnerHash::from_label_key(key));
+        let mut unknown = 0;
+        all.filter(|owner| {
+            let is_known = self.known.contains_key(owner);
+            unknown += usize::from(!is_known);
+            is_known || unknown <= UNKNOWN_OWNERS
+        })
+        .collect()
+    }
+
+    /// What the VidraResource with this field manager declares of the object now.
+    pub(super) fn other(
+        &self,
+        key: &ObjectKey,
+        (hub, manager): (&HubId, &str),
+        own: &OwnerHash,
+        declared: &Declared,
+    ) -> Other {
+        let named = |owner: &&Owner| owner.manager(hub) == manager;
+        let (Some(own), Some(other)) = (self.get(own), self.known.values().find(named)) else {
+            return Other::Unknown;
+        };
+        let theirs = other.declared(key);
+        match theirs.is_some_and(|theirs| theirs.hash == declared.hash) || other.dropped(key, own) {
+            true => Other::Yields,
+            false => Other::Differs {
+                desired: other.desired.clone(),
+                is_near: other.target.namespace == own.target.namespace
+                    || mutants::is(Mutant::AgeAcrossNamespaces),
+                is_older: other.is_older(own),
+            },
+        }
+    }
+
+    /// Does another owner declare the object as it is declared here? One of the same namespace that has dropped it is going to
+    /// let go of it.
+    pub(super) fn agrees(
+        &self,
+        other: &OwnerHash,
+        key: &ObjectKey,
+        own: &OwnerHash,
+        declared: &Declared,
+    ) -> bool {
+        self.get(other).is_some_and(|other| {
+            other.declared(key).is_some_and(|theirs| theirs.hash == declared.hash)
+                || self.get(own).is_some_and(|own| other.dropped(key, own))
+        })
+    }
+
+    /// Does another target declare this object otherwise, whose word does not yield to this one's: one of another
+    /// namespace, or an older one?
+    pub(super) fn is_outranked(&self, key: &ObjectKey, own: &OwnerHash, declared: &Declared) -> bool {
+        let Some(own) = self.get(own) else { return true };
+        self.known.values().any(|other| {
+            other.declared(key).is_some_and(|theirs| theirs.hash != declared.hash)
+                && (other.target.namespace != own.target.namespace || other.is_older(own))
+        })
+    }
+}

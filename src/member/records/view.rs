@@ -1,0 +1,40 @@
+//! One owner's standing in an object: its marks, what its values are compared with, and the evidence of drift.
+
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+use vidra_api::names::OwnerHash;
+use vidra_core::{drift::Evidence, render::DeclaredHash};
+
+use super::{baseline::Base, trace::Trace};
+
+/// What was declared at an apply, and the VidraResource's generation then.
+pub(super) type Applied = (DeclaredHash, i64);
+
+/// Mostly one.
+pub(super) type Views = SmallVec<[View; 1]>;
+
+/// See the module.
+pub(super) struct View {
+    pub(super) owner: OwnerHash,
+    pub(super) proof: bool,
+    /// Our last apply.
+    pub(super) applied: Option<Arc<Applied>>,
+    /// Somebody holds what is left to such.
+    pub(super) yields: bool,
+    /// See [`vidra_core::render::Stamp::kept`].
+    pub(super) kept: bool,
+    pub(super) base: Base,
+    /// While it is not as it was left.
+    pub(super) trace: Option<Box<Trace>>,
+}
+
+impl View {
+    pub(super) fn applied(&self) -> Option<Applied> {
+        self.applied.as_deref().copied()
+    }
+
+    pub(super) fn evidence(&self) -> Option<Evidence> {
+        self.trace.as_ref().map(|trace| trace.evidence.clone())
+    }
+}
