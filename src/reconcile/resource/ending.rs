@@ -6,7 +6,10 @@ use vidra_core::status::Problem;
 use super::Pass;
 use crate::{
     base::error::CallError,
-    hub::{ending::Ending, events::Severity},
+    hub::{
+        ending::{self, Ending},
+        events::Severity,
+    },
 };
 
 impl Pass<'_> {
@@ -18,7 +21,7 @@ impl Pass<'_> {
         if !deleted {
             return Ok(Ending::No);
         }
-        let ending = self.ending.get_or_try_init(|| self.hub.api.ending()).await?;
+        let ending = self.ending.get_or_try_init(|| ending::look(&self.hub.api)).await?;
         if let Ending::Unseen(why) = ending {
             self.hub.events.say(self.resource, Severity::Warning, "CRDUnreadable", why);
         }
