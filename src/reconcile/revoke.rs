@@ -21,6 +21,7 @@ use vidra_core::{
 use super::{
     Hub,
     affirm::{self, RESOURCE_MISSING, is_let_go, let_stay},
+    approvals,
     unread::{self, HUB_TOO_OLD},
 };
 use crate::{
@@ -129,13 +130,13 @@ impl Losses {
             return Removal::Approved(known.hash.clone());
         }
         let annotation = member.annotations().get(APPROVE_REMOVAL).map(String::as_str);
-        let mut approvals = hub.approvals(&Key::Cluster(name.as_str().into()), annotation);
-        approvals.extend(self.words.iter().map(String::as_str));
+        let mut words = approvals::left(hub, &Key::Cluster(name.as_str().into()), annotation);
+        words.extend(self.words.iter().map(String::as_str));
         // Whoever approves that objects are let go has not approved that they are deleted.
         let of_wish = format!("{} {:?}", member.uid().unwrap_or_default(), member.spec.on_revoke);
         let share = hub.tuning.now().removal_guard;
         let decided =
-            guard::targets(&of_wish, &self.existing, &self.leaving, &self.underway, None, share, &approvals);
+            guard::targets(&of_wish, &self.existing, &self.leaving, &self.underway, None, share, &words);
         if let Removal::Approved(hash) = &decided {
             // Those that are told first may be gone before others are told.
             let approved = Approved { of, hash: hash.clone(), uids };
@@ -214,7 +215,7 @@ pub(super) async fn use_up_approvals(hub: &Hub, name: &str) -> Result<(), CallEr
     let key = Key::Cluster(name.into());
     let Some(member) = hub.catalog.member(name) else { return Ok(()) };
     let Some(annotation) = member.annotations().get(APPROVE_REMOVAL) else {
-        hub.idle_approval(&key, None);
+        approvals::idle(hub, &key, None);
         return Ok(());
     };
     let losses = affirm::wish_on_revoke(&member).map(|_| Losses::of(hub, &member));
@@ -227,12 +228,12 @@ pub(super) async fn use_up_approvals(hub: &Hub, name: &str) -> Result<(), CallEr
     let told = hub.memo.lock().revoking.get(name).map(|known| known.hash.clone());
     let borne = fleet.values().filter_map(|target| target.spec.approved_removal.as_deref());
     let borne = borne.chain(told.as_deref()).collect();
-    if let Some(used) = hub.used_approvals(&key, annotation, &borne) {
+    if let Some(used) = approvals::used(hub, &key, annotation, &borne) {
         hub.api.member_reannotate(&member, APPROVE_REMOVAL, used.rest.clone()).await?;
-        hub.note_used(key, used);
+        approvals::note_used(hub, &key, used);
         return Ok(());
     }
-    if let Some(message) = hub.idle_approval(&key, Some(annotation)) {
+    if let Some(message) = approvals::idle(hub, &key, Some(annotation)) {
         hub.events.say(member.as_ref(), Severity::Warning, "ApprovalIgnored", &message);
     }
     Ok(())

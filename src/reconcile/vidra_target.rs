@@ -51,6 +51,7 @@ use super::{
     Hub, RETRY_MOST, RETRY_RARELY,
     affirm::{Affirmed, RESOURCE_MISSING, affirm, let_stay},
     after_hub_error,
+    refused::ends_well,
     unread::{self, HUB_TOO_OLD},
 };
 use crate::{
@@ -100,7 +101,7 @@ pub async fn reconcile(hub: &Hub, key: &TargetKey) -> Verdict {
     };
     let pass = Pass { hub, key, target: &target };
     match pass.run().await {
-        Ok(verdict) if hub.ends_well(&Key::Target(key.clone())) => {
+        Ok(verdict) if ends_well(hub, &Key::Target(key.clone())) => {
             pass.note_refused(None);
             pass.tuned(verdict)
         }
@@ -550,7 +551,7 @@ impl Pass<'_> {
     /// Deletes or lets go what the inventory holds.
     async fn leave(&self, session: &Arc<Session>) -> Result<Verdict, CallError> {
         let owner = self.owner(false);
-        self.hub.forget_drift(self.key);
+        self.hub.memo.lock().forget_drift(self.key);
         session.informers.release(self.key);
         let chunks = self.hub.catalog.inventory(self.key);
         let desired = Arc::new(Desired::default());

@@ -28,6 +28,7 @@ use crate::{
         Hub, RETRY_MOST,
         affirm::is_given_up,
         cluster::{meant, twins},
+        lean,
     },
 };
 
@@ -110,7 +111,7 @@ impl Pass<'_> {
         let latest = self.hub.catalog.resource(self.key);
         let resource = latest.as_deref().unwrap_or(self.resource);
         let key = Key::Resource(self.key.clone());
-        let mut status = self.hub.told(&key, resource.status.as_ref()).unwrap_or_default();
+        let mut status = lean::told(self.hub, &key, resource.status.as_ref()).unwrap_or_default();
         let is_noted = |left: &LeftBehind| {
             let same = |known: &LeftBehind| LeftBehind { at: left.at.clone(), ..known.clone() } == *left;
             status.left_behind.iter().any(same)

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use kube::ResourceExt;
+use vidra_api::VidraResource;
 use vidra_core::mutants::{self, Mutant};
 
 use super::Pass;
@@ -13,8 +14,28 @@ use crate::{
         sources::{self, index::Reading},
     },
     queue::Key,
-    reconcile::{KeptRevision, RETRY_MOST},
+    reconcile::RETRY_MOST,
 };
+
+/// A revision whose Secret was written.
+#[derive(Clone)]
+pub(in crate::reconcile) struct KeptRevision {
+    /// Of the VidraResource.
+    uid: Option<String>,
+    /// The VidraResource's, when it was kept.
+    generation: i64,
+    /// The revision's.
+    name: String,
+}
+
+impl KeptRevision {
+    /// Its name, if it is what a VidraResource declares now.
+    pub(in crate::reconcile) fn of(&self, resource: &VidraResource) -> Option<&str> {
+        let is_it = self.uid == resource.metadata.uid
+            && self.generation == resource.metadata.generation.unwrap_or_default();
+        is_it.then_some(&*self.name)
+    }
+}
 
 impl Pass<'_> {
     /// The revision that is declared now. With sources that nobody has changed it takes no call; else each is
