@@ -51,7 +51,7 @@ impl KnownApprovals {
 }
 
 /// What the annotation of an object approves. What was used and put back approves nothing.
-pub(super) fn left<'a>(hub: &Hub, of: &Key, annotation: Option<&'a str>) -> Approvals<'a> {
+pub(super) fn valid<'a>(hub: &Hub, of: &Key, annotation: Option<&'a str>) -> Approvals<'a> {
     let mut approvals = guard::approvals(annotation);
     if let Some(state) = hub.memo.lock().of(of) {
         approvals.retain(|word| !state.approvals.used.iter().any(|used| used == word));
@@ -60,9 +60,9 @@ pub(super) fn left<'a>(hub: &Hub, of: &Key, annotation: Option<&'a str>) -> Appr
 }
 
 /// What of it VidraTargets bear; `None`: nothing.
-pub(super) fn used(hub: &Hub, of: &Key, annotation: &str, borne: &BTreeSet<&str>) -> Option<Used> {
+pub(super) fn to_use_up(hub: &Hub, of: &Key, annotation: &str, borne: &BTreeSet<&str>) -> Option<Used> {
     let (used, idle): (BTreeSet<&str>, BTreeSet<&str>) =
-        left(hub, of, Some(annotation)).into_iter().partition(|word| borne.contains(word));
+        valid(hub, of, Some(annotation)).into_iter().partition(|word| borne.contains(word));
     if used.is_empty() {
         return None;
     }

@@ -98,7 +98,7 @@ async fn pass(hub: &Hub, name: &str) -> Result<Verdict, CallError> {
         return Ok(Verdict::Done(None));
     }
     let credentials = credentials(hub, name, registration.as_deref(), &member).await;
-    if hub.memo.lock().judged.insert(name.to_owned()) {
+    if hub.memo.lock().member_mut(name).judge() {
         hub.wake_targets(name);
     }
     let findings = Findings::of(hub, &member, credentials);

@@ -25,6 +25,8 @@ const MENDED_MOST: usize = 20;
 #[derive(Default)]
 pub struct Memo {
     keys: BTreeMap<Key, KeyState>,
+    resources: BTreeMap<ResourceKey, ResourceState>,
+    members: BTreeMap<String, MemberState>,
     pub(super) corrections: BTreeMap<TargetKey, i64>,
     /// VidraTargets that this process made, until they have a status.
     pub(super) made: BTreeSet<TargetKey>,
@@ -38,12 +40,6 @@ pub struct Memo {
     pub(super) origin: Option<Instant>,
     /// What was repaired since the status that was written last; the newest.
     pub(super) mended: BTreeMap<TargetKey, Vec<Change>>,
-    /// Members whose credentials the cluster loop has looked at since the start.
-    pub(super) judged: BTreeSet<String>,
-    /// What is known to be kept of what a VidraResource declares.
-    pub(super) kept_revision: BTreeMap<ResourceKey, KeptRevision>,
-    /// The revisions of a VidraResource that nobody has any more.
-    pub(super) outdated: BTreeMap<ResourceKey, Outdated>,
     /// What of the ignored paths matched nothing in a target, and of which rules that was said.
     pub(super) unused: BTreeMap<TargetKey, (DriftSpec, Vec<Unused>)>,
     /// Which cluster answers under a MemberCluster's name, by its uid.
@@ -52,13 +48,6 @@ pub struct Memo {
     pub(super) undeclared: BTreeMap<TargetKey, Undeclared>,
     /// When targets last looked for what others have made in place of what they declare.
     pub(super) revisited: BTreeMap<TargetKey, Instant>,
-    /// VidraResources at which their loop has looked, or has tried to and could not: what `Catalog::arrivals` was when
-    /// it began.
-    pub(super) tried: BTreeMap<ResourceKey, u64>,
-    /// What a person has approved that MemberClusters' onRevoke takes.
-    pub(super) revoking: BTreeMap<String, Approved>,
-    /// How the counts of a MemberCluster's status settle.
-    pub(super) counts: BTreeMap<String, Settling>,
     /// Targets for which the hub's API refuses writes, and how that is told.
     pub(super) refused: BTreeMap<TargetKey, String>,
 }
@@ -72,7 +61,56 @@ pub(super) struct KeyState {
     pub(super) whole: Whole,
 }
 
+/// What is remembered of a VidraResource.
+#[derive(Default)]
+pub(super) struct ResourceState {
+    /// What is known to be kept of what it declares.
+    pub(super) kept_revision: Option<KeptRevision>,
+    /// Those of its revisions that nobody has any more.
+    pub(super) outdated: Outdated,
+    /// Its loop has looked at it, or has tried to and could not: what `Catalog::arrivals` was when it began.
+    pub(super) tried: Option<u64>,
+}
+
+/// What is remembered of a MemberCluster.
+#[derive(Default)]
+pub(super) struct MemberState {
+    /// The cluster loop has looked at its credentials since the start.
+    pub(super) judged: bool,
+    /// What a person has approved that its onRevoke takes.
+    pub(super) revoking: Option<Approved>,
+    /// How the counts of its status settle.
+    pub(super) counts: Settling,
+}
+
+impl MemberState {
+    /// The cluster loop has looked at its credentials; whether that is news.
+    pub(super) fn judge(&mut self) -> bool {
+        !std::mem::replace(&mut self.judged, true)
+    }
+}
+
 impl Memo {
+    /// What is remembered of a VidraResource, if anything is.
+    pub(super) fn resource(&self, key: &ResourceKey) -> Option<&ResourceState> {
+        self.resources.get(key)
+    }
+
+    /// The same, to change it.
+    pub(super) fn resource_mut(&mut self, key: &ResourceKey) -> &mut ResourceState {
+        self.resources.entry(key.clone()).or_default()
+    }
+
+    /// What is remembered of a MemberCluster, if anything is.
+    pub(super) fn member(&self, name: &str) -> Option<&MemberState> {
+        self.members.get(name)
+    }
+
+    /// The same, to change it.
+    pub(super) fn member_mut(&mut self, name: &str) -> &mut MemberState {
+        self.members.entry(name.to_owned()).or_default()
+    }
+
     /// What is remembered of a key, if anything is.
     pub(super) fn of(&self, key: &Key) -> Option<&KeyState> {
         self.keys.get(key)
@@ -90,9 +128,7 @@ impl Memo {
 
     /// A VidraResource is gone: what was remembered of it goes too, and of targets that were never made.
     pub(super) fn forget_resource(&mut self, key: &ResourceKey) {
-        self.kept_revision.remove(key);
-        self.outdated.remove(key);
-        self.tried.remove(key);
+        self.resources.remove(key);
         let first =
             TargetKey { namespace: key.namespace.clone(), resource: key.name.clone(), cluster: "".into() };
         let is_of = |made: &&TargetKey| made.namespace == key.namespace && made.resource == key.name;
@@ -105,9 +141,7 @@ impl Memo {
 
     /// A MemberCluster is gone: the same of it. One that joins under its name is judged by its own credentials.
     pub(super) fn forget_member(&mut self, name: &str) {
-        self.counts.remove(name);
-        self.revoking.remove(name);
-        self.judged.remove(name);
+        self.members.remove(name);
         self.keys.remove(&Key::Cluster(name.into()));
     }
 
@@ -172,7 +206,7 @@ impl Memo {
     }
 
     /// How many entries there are, for tests.
-    pub(super) fn entries(&self) -> [(&'static str, usize); 18] {
+    pub(super) fn entries(&self) -> [(&'static str, usize); 14] {
         [
             ("keys with a status, failures or approvals", self.keys.len()),
             ("corrections", self.corrections.len()),
@@ -181,16 +215,12 @@ impl Memo {
             ("fights", self.fights.len()),
             ("targets that drift", self.drifting.len()),
             ("targets that were repaired", self.mended.len()),
-            ("judged members", self.judged.len()),
-            ("kept revisions", self.kept_revision.len()),
-            ("resources with outdated revisions", self.outdated.len()),
+            ("resources that are remembered", self.resources.len()),
+            ("members that are remembered", self.members.len()),
             ("unused paths", self.unused.len()),
             ("identities", self.claims.len()),
             ("targets with undeclared objects", self.undeclared.len()),
             ("revisited targets", self.revisited.len()),
-            ("resources that were tried", self.tried.len()),
-            ("revoking members", self.revoking.len()),
-            ("counts that settle", self.counts.len()),
             ("refused targets", self.refused.len()),
         ]
     }
@@ -211,8 +241,8 @@ mod tests {
             for cluster in ["berlin", "tokyo"] {
                 memo.made.insert(TargetKey::new("team", &format!("shop-{nth}"), cluster));
             }
-            memo.tried.insert(resource(nth), 0);
-            memo.judged.insert(format!("member-{nth}"));
+            memo.resource_mut(&resource(nth)).tried = Some(0);
+            memo.member_mut(&format!("member-{nth}")).judged = true;
             let member = Key::Cluster(format!("member-{nth}").as_str().into());
             for key in [Key::Resource(resource(nth)), member] {
                 memo.change(&key, |state| state.throttle.can_wait());
@@ -224,6 +254,6 @@ mod tests {
             memo.forget_member(&format!("member-{nth}"));
         }
         assert_eq!(memo.made, BTreeSet::from([other]));
-        assert_eq!((memo.tried.len(), memo.judged.len(), memo.keys.len()), (0, 0, 0));
+        assert_eq!((memo.resources.len(), memo.members.len(), memo.keys.len()), (0, 0, 0));
     }
 }

@@ -165,7 +165,7 @@ impl Hub {
             return sources.unchanged(key, generation);
         }
         let memo = self.memo.lock();
-        memo.kept_revision.get(key)?.of(resource).map(str::to_owned)
+        memo.resource(key)?.kept_revision.as_ref()?.of(resource).map(str::to_owned)
     }
 
     /// One key's turn.

@@ -80,7 +80,7 @@ pub async fn reconcile(hub: &Hub, key: &ResourceKey) -> Verdict {
     // Who comes meanwhile may not have been seen.
     let arrivals = hub.catalog.arrivals();
     let passed = pass.run().await;
-    hub.memo.lock().tried.insert(key.clone(), arrivals);
+    hub.memo.lock().resource_mut(key).tried = Some(arrivals);
     match passed {
         Ok(Verdict::Done(_)) if !ends_well(hub, &Key::Resource(key.clone())) => Verdict::Retry(RETRY_MOST),
         Ok(verdict) => verdict,

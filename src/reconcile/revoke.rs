@@ -122,7 +122,7 @@ impl Losses {
         let name = member.name_any();
         let of = (member.uid(), member.metadata.generation);
         let uids: BTreeSet<String> = self.leaving.values().cloned().collect();
-        if let Some(known) = hub.memo.lock().revoking.get(&name)
+        if let Some(known) = hub.memo.lock().member(&name).and_then(|one| one.revoking.as_ref())
             && known.of == of
             && !uids.is_empty()
             && uids.is_subset(&known.uids)
@@ -130,7 +130,7 @@ impl Losses {
             return Removal::Approved(known.hash.clone());
         }
         let annotation = member.annotations().get(APPROVE_REMOVAL).map(String::as_str);
-        let mut words = approvals::left(hub, &Key::Cluster(name.as_str().into()), annotation);
+        let mut words = approvals::valid(hub, &Key::Cluster(name.as_str().into()), annotation);
         words.extend(self.words.iter().map(String::as_str));
         // Whoever approves that objects are let go has not approved that they are deleted.
         let of_wish = format!("{} {:?}", member.uid().unwrap_or_default(), member.spec.on_revoke);
@@ -140,7 +140,7 @@ impl Losses {
         if let Removal::Approved(hash) = &decided {
             // Those that are told first may be gone before others are told.
             let approved = Approved { of, hash: hash.clone(), uids };
-            hub.memo.lock().revoking.insert(name, approved);
+            hub.memo.lock().member_mut(&name).revoking = Some(approved);
         }
         decided
     }
@@ -225,10 +225,13 @@ pub(super) async fn use_up_approvals(hub: &Hub, name: &str) -> Result<(), CallEr
     }
     let fleet = hub.catalog.fleet_on(name);
     // Those that bore it may be gone.
-    let told = hub.memo.lock().revoking.get(name).map(|known| known.hash.clone());
+    let told = {
+        let memo = hub.memo.lock();
+        memo.member(name).and_then(|one| one.revoking.as_ref()).map(|known| known.hash.clone())
+    };
     let borne = fleet.values().filter_map(|target| target.spec.approved_removal.as_deref());
     let borne = borne.chain(told.as_deref()).collect();
-    if let Some(used) = approvals::used(hub, &key, annotation, &borne) {
+    if let Some(used) = approvals::to_use_up(hub, &key, annotation, &borne) {
         hub.api.member_reannotate(&member, APPROVE_REMOVAL, used.rest.clone()).await?;
         approvals::note_used(hub, &key, used);
         return Ok(());

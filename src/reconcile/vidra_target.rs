@@ -336,8 +336,8 @@ impl Pass<'_> {
     fn open_session(&self) -> Result<Option<Arc<Session>>, Delivery> {
         let cluster = &self.key.cluster;
         let Some(session) = self.hub.session(cluster) else {
-            if self.hub.catalog.member(cluster).is_some() && !self.hub.memo.lock().judged.contains(&**cluster)
-            {
+            let is_judged = || self.hub.memo.lock().member(cluster).is_some_and(|member| member.judged);
+            if self.hub.catalog.member(cluster).is_some() && !is_judged() {
                 return Ok(None);
             }
             let reason = "NoCredentials";

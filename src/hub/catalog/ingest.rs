@@ -285,13 +285,9 @@ impl Catalog {
                 gone.iter().for_each(|key| self.drop_resource(key, at));
             }
             Listed::Targets => {
-                let gone: Vec<_> = contents
-                    .targets
-                    .all()
-                    .keys()
-                    .filter(|key| unseen(&key.namespace, &key.target_name()))
-                    .cloned()
-                    .collect();
+                let keys = contents.targets.all().keys();
+                let gone = keys.filter(|key| unseen(&key.namespace, &key.target_name()));
+                let gone: Vec<_> = gone.cloned().collect();
                 drop(contents);
                 gone.iter().for_each(|key| self.drop_target(key, at));
             }
@@ -313,12 +309,9 @@ impl Catalog {
                 gone.iter().for_each(|name| self.drop_member(name, at));
             }
             Listed::Registrations => {
-                let gone: Vec<_> = contents
-                    .registrations
-                    .keys()
-                    .filter(|(namespace, name)| unseen(namespace, name))
-                    .cloned()
-                    .collect();
+                let keys = contents.registrations.keys();
+                let gone: Vec<_> =
+                    keys.filter(|(namespace, name)| unseen(namespace, name)).cloned().collect();
                 drop(contents);
                 gone.iter().for_each(|(namespace, name)| self.drop_registration(namespace, name, at));
             }

@@ -16,7 +16,7 @@ impl Pass<'_> {
 
     /// What the VidraResource's annotation approves.
     pub(super) fn approvals(&self) -> Approvals<'_> {
-        approvals::left(self.hub, &Key::Resource(self.key.clone()), self.annotation())
+        approvals::valid(self.hub, &Key::Resource(self.key.clone()), self.annotation())
     }
 
     /// What approves that this revision, in this namespace, drops most objects of a target. `held` is what the target has
@@ -52,7 +52,7 @@ impl Pass<'_> {
         let borne: BTreeSet<&str> = (before.values().chain(after.values()))
             .filter_map(|target| target.spec.approved_removal.as_deref())
             .collect();
-        if let Some(used) = approvals::used(self.hub, &key, annotation, &borne) {
+        if let Some(used) = approvals::to_use_up(self.hub, &key, annotation, &borne) {
             let rest = used.rest.clone();
             self.hub.api.reannotate_resource(self.resource, APPROVE_REMOVAL, annotation, rest).await?;
             approvals::note_used(self.hub, &key, used);

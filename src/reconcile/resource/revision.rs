@@ -44,7 +44,7 @@ impl Pass<'_> {
         let generation = self.resource.metadata.generation.unwrap_or_default();
         let is_lost = self.of_outdated(|known| known.lost);
         if self.resource.spec.manifests_from.is_empty() {
-            let kept = self.hub.memo.lock().kept_revision.get(self.key).cloned();
+            let kept = self.kept();
             // A megabyte is neither copied nor hashed to find that it is the same.
             if let Some(kept) =
                 kept.filter(|kept| !is_lost && kept.generation == generation && self.is_kept(kept))
@@ -97,7 +97,7 @@ impl Pass<'_> {
             return Ok(Err(error));
         }
         let known = self.resource.status.as_ref().and_then(|status| status.revision.as_deref());
-        let kept = self.hub.memo.lock().kept_revision.get(self.key).cloned();
+        let kept = self.kept();
         let is_kept = kept.is_some_and(|kept| kept.name == parsed.name && self.is_kept(&kept))
             || known == Some(parsed.name.as_str());
         if let Err(error) = self.admit(&parsed, is_kept).await {
@@ -114,7 +114,7 @@ impl Pass<'_> {
             generation: self.resource.metadata.generation.unwrap_or_default(),
             name: parsed.name.clone(),
         };
-        self.hub.memo.lock().kept_revision.insert(self.key.clone(), kept);
+        self.hub.memo.lock().resource_mut(self.key).kept_revision = Some(kept);
         Ok(Ok(parsed))
     }
 
@@ -136,6 +136,11 @@ impl Pass<'_> {
         let reads = others.iter().map(|(key, name)| revisions.get(&self.hub.api, key, name));
         self.side_by_side(reads.collect()).await;
         revisions.hold(self.key, parsed, Some(bounds))
+    }
+
+    /// What is known to be kept of what it declared last.
+    fn kept(&self) -> Option<KeptRevision> {
+        self.hub.memo.lock().resource(self.key).and_then(|one| one.kept_revision.clone())
     }
 
     /// It was kept of this very VidraResource: with another of its name its Secret went.
