@@ -27,7 +27,7 @@ use crate::{
     leader_election::lease::Tenure,
     metrics::Metrics,
     queue::{Limits, Queue, Timer},
-    reconcile::{Hub, gauges},
+    reconcile::{Hub, entries, gauges},
     settings::{
         Settings,
         tuning::{self, Tuning},
@@ -152,8 +152,10 @@ fn assemble(settings: Settings, deps: Deps, identity: Identity) -> (Arc<Hub>, Ti
 /// Lets the gauges be read from this hub, for as long as it is there.
 fn observe(hub: &Arc<Hub>) {
     let (read, counted) = (Arc::downgrade(hub), Arc::downgrade(hub));
-    hub.metrics
-        .observe(move || Some(gauges::read(&*read.upgrade()?)), move || Some(counted.upgrade()?.entries()));
+    hub.metrics.observe(
+        move || Some(gauges::read(&*read.upgrade()?)),
+        move || Some(entries::read(&*counted.upgrade()?)),
+    );
 }
 
 /// Starts what follows the settings and, once these are known, the hub's own objects.

@@ -24,30 +24,28 @@ pub enum Ending {
     Unseen(String),
 }
 
-impl HubApi {
-    /// Looks at the CRDs.
-    pub async fn ending(&self) -> Result<Ending, CallError> {
-        let api: Api<CustomResourceDefinition> = Api::all(self.client.clone());
-        for kind in KINDS {
-            let name = format!("{kind}.{}", vidra_api::GROUP);
-            let crd = match self.call("get", api.get_metadata(&name)).await {
-                Ok(crd) => Some(crd),
-                Err(error) if error.is_gone_of::<CustomResourceDefinition>(&name) => None,
-                Err(error) if error.class == Class::Forbidden => {
-                    let why = format!(
-                        "the hub may not read the CustomResourceDefinition {name} ({error}): while it is being deleted, every object of its kind that goes with it counts as deleted by a person, and what it stands for is removed in the members; grant the hub get on it"
-                    );
-                    tracing::warn!(%why, "CRDUnreadable");
-                    return Ok(Ending::Unseen(why));
-                }
-                Err(error) => return Err(error),
-            };
-            if let Some(crd) = crd.filter(|crd| crd.metadata.deletion_timestamp.is_some()) {
-                let approved =
-                    crd.annotations().get(APPROVE_REMOVAL).is_some_and(|word| word == APPROVE_ORPHANING);
-                return Ok(if approved { Ending::Orphan } else { Ending::Held(name) });
+/// Looks at the CRDs.
+pub async fn look(api: &HubApi) -> Result<Ending, CallError> {
+    let crds: Api<CustomResourceDefinition> = Api::all(api.client.clone());
+    for kind in KINDS {
+        let name = format!("{kind}.{}", vidra_api::GROUP);
+        let crd = match api.call("get", crds.get_metadata(&name)).await {
+            Ok(crd) => Some(crd),
+            Err(error) if error.is_gone_of::<CustomResourceDefinition>(&name) => None,
+            Err(error) if error.class == Class::Forbidden => {
+                let why = format!(
+                    "the hub may not read the CustomResourceDefinition {name} ({error}): while it is being deleted, every object of its kind that goes with it counts as deleted by a person, and what it stands for is removed in the members; grant the hub get on it"
+                );
+                tracing::warn!(%why, "CRDUnreadable");
+                return Ok(Ending::Unseen(why));
             }
+            Err(error) => return Err(error),
+        };
+        if let Some(crd) = crd.filter(|crd| crd.metadata.deletion_timestamp.is_some()) {
+            let approved =
+                crd.annotations().get(APPROVE_REMOVAL).is_some_and(|word| word == APPROVE_ORPHANING);
+            return Ok(if approved { Ending::Orphan } else { Ending::Held(name) });
         }
-        Ok(Ending::No)
     }
+    Ok(Ending::No)
 }

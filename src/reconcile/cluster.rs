@@ -23,7 +23,7 @@ use vidra_core::{
 };
 
 use super::{
-    Hub, RETRY_MOST, after_hub_error, revoke,
+    Hub, RETRY_MOST, after_hub_error, refused, revoke,
     unreadable::{self, HUB_TOO_OLD},
 };
 use crate::{
@@ -42,7 +42,7 @@ use crate::{
 pub async fn reconcile(hub: &Hub, name: &Arc<str>) -> Verdict {
     match pass(hub, name).await {
         Ok(verdict) => {
-            hub.ends_well(&Key::Cluster(name.clone()));
+            refused::ends_well(hub, &Key::Cluster(name.clone()));
             verdict
         }
         Err(error) => {
@@ -55,7 +55,7 @@ pub async fn reconcile(hub: &Hub, name: &Arc<str>) -> Verdict {
 /// Tells that a write of a MemberCluster failed, where that is to be told: on its registration, for the MemberCluster may
 /// not be there.
 fn tell_refusal(hub: &Hub, name: &Arc<str>, error: &CallError) {
-    let Some(told) = hub.refusal(&Key::Cluster(name.clone()), error) else { return };
+    let Some(told) = refused::refusal(hub, &Key::Cluster(name.clone()), error) else { return };
     let message = format!("the hub's API refuses to write MemberCluster {name}: {told}");
     tracing::warn!(cluster = %name, %message, "told");
     let reason = "MemberClusterRefused";
@@ -98,7 +98,7 @@ async fn pass(hub: &Hub, name: &str) -> Result<Verdict, CallError> {
         return Ok(Verdict::Done(None));
     }
     let credentials = credentials(hub, name, registration.as_deref(), &member).await;
-    if hub.memo.lock().judged.insert(name.to_owned()) {
+    if hub.memo.lock().member_mut(name).judge() {
         hub.wake_targets(name);
     }
     let findings = Findings::of(hub, &member, credentials);

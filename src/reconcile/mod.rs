@@ -7,27 +7,23 @@ pub mod cluster;
 pub mod entries;
 pub mod gauges;
 mod lean;
+mod memo;
 mod owners;
 mod refused;
 pub mod resource;
 mod revoke;
+mod status_throttle;
 mod unreadable;
 pub mod vidra_target;
 
-use std::{
-    collections::{BTreeMap, BTreeSet, VecDeque},
-    sync::Arc,
-    time::Duration,
-};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use parking_lot::Mutex;
 use tokio::time::Instant;
-use vidra_api::{Change, ChangeKind, DriftSpec, VidraResource, VidraResourceStatus, VidraTargetStatus};
-use vidra_core::{
-    fights::{Fights, Now},
-    ignore::Unused,
-    object::ObjectKey,
-};
+use vidra_api::VidraResource;
+use vidra_core::fights::Now;
+
+use memo::Memo;
 
 use crate::{
     base::{
@@ -50,11 +46,6 @@ use crate::{
     settings::{Settings, tuning::Tuning},
 };
 
-/// A status of one object is written at most once in this time, and once more when it ends what a passing one
-/// announced; the last one always.
-const BETWEEN_STATUSES: Duration = Duration::from_secs(1);
-/// How long a passing status waits for the next.
-const SETTLE: Duration = Duration::from_secs(1);
 /// A failure that may pass by itself is tried again at least this often.
 const RETRY_MOST: Duration = Duration::from_secs(30);
 /// A Lease that was not renewed in time is mostly renewed soon, and to ask costs nothing.
@@ -100,114 +91,6 @@ pub struct Hub {
     pub landings: Arc<Landings>,
     /// What the loops remember between passes; lost with the process, and nothing is wrong then.
     pub memo: Mutex<Memo>,
-}
-
-/// See [`Hub::memo`].
-#[derive(Default)]
-pub struct Memo {
-    /// When a status was due last, or sent if it has been, and whether that one was passing.
-    status_written: BTreeMap<Key, (Instant, bool)>,
-    corrections: BTreeMap<TargetKey, i64>,
-    /// VidraTargets that this process made, until they have a status.
-    made: BTreeSet<TargetKey>,
-    /// VidraTargets of others' making that were met without a status: what was delivered for them is not known.
-    untold: BTreeSet<TargetKey>,
-    /// Repairs of late, and those who undo them.
-    fights: BTreeMap<TargetKey, Fights>,
-    /// What was found not to be as declared, was told, and is not repaired.
-    drifting: BTreeMap<TargetKey, BTreeSet<(ObjectKey, ChangeKind)>>,
-    /// Since when this process counts time.
-    origin: Option<Instant>,
-    /// What was repaired since the status that was written last; the newest.
-    mended: BTreeMap<TargetKey, Vec<Change>>,
-    /// Members whose credentials the cluster loop has looked at since the start.
-    judged: BTreeSet<String>,
-    /// What is known to be kept of what a VidraResource declares.
-    kept_revision: BTreeMap<ResourceKey, KeptRevision>,
-    /// The revisions of a VidraResource that nobody has any more.
-    outdated: BTreeMap<ResourceKey, resource::Outdated>,
-    /// What of the ignored paths matched nothing in a target, and of which rules that was said.
-    unused: BTreeMap<TargetKey, (DriftSpec, Vec<Unused>)>,
-    /// Which cluster answers under a MemberCluster's name, by its uid.
-    claims: BTreeMap<String, String>,
-    /// What targets do not declare any more and still have.
-    undeclared: BTreeMap<TargetKey, vidra_target::Undeclared>,
-    /// When targets last looked for what others have made in place of what they declare.
-    revisited: BTreeMap<TargetKey, Instant>,
-    /// VidraResources at which their loop has looked, or has tried to and could not: what `Catalog::arrivals` was when
-    /// it began.
-    tried: BTreeMap<ResourceKey, u64>,
-    /// What was taken over of an object's approvals, and off its annotation, last.
-    used_approvals: BTreeMap<Key, VecDeque<String>>,
-    /// Annotations that approve no removal, once that was told.
-    idle_approvals: BTreeMap<Key, String>,
-    /// What a person has approved that MemberClusters' onRevoke takes.
-    revoking: BTreeMap<String, revoke::Approved>,
-    /// How the counts of a MemberCluster's status settle.
-    counts: BTreeMap<String, cluster::counts::Settling>,
-    /// Since when a status that may pass by itself waits to be written.
-    settling: BTreeMap<Key, Instant>,
-    /// How many passes one after the other have ended by a write on the hub that failed.
-    failures: BTreeMap<Key, u32>,
-    /// A status of these could not be written in their last pass, for one was a moment ago.
-    deferred: BTreeSet<Key>,
-    /// Targets for which the hub's API refuses writes, and how that is told.
-    refused: BTreeMap<TargetKey, String>,
-    /// Statuses of VidraResources that were not taken whole, and stand without their lists.
-    whole_resources: BTreeMap<Key, VidraResourceStatus>,
-    /// The same of VidraTargets.
-    whole_targets: BTreeMap<Key, VidraTargetStatus>,
-}
-
-/// A revision whose Secret was written.
-#[derive(Clone)]
-struct KeptRevision {
-    /// Of the VidraResource.
-    uid: Option<String>,
-    /// The VidraResource's, when it was kept.
-    generation: i64,
-    /// The revision's.
-    name: String,
-}
-
-impl Memo {
-    fn forget_key(&mut self, key: &Key) {
-        self.status_written.remove(key);
-        self.settling.remove(key);
-        self.failures.remove(key);
-        self.deferred.remove(key);
-        self.whole_resources.remove(key);
-        self.whole_targets.remove(key);
-    }
-
-    /// A VidraResource is gone: what was remembered of it goes too, and of targets that were never made.
-    fn forget_resource(&mut self, key: &ResourceKey) {
-        self.kept_revision.remove(key);
-        self.outdated.remove(key);
-        self.tried.remove(key);
-        let first =
-            TargetKey { namespace: key.namespace.clone(), resource: key.name.clone(), cluster: "".into() };
-        let is_of = |made: &&TargetKey| made.namespace == key.namespace && made.resource == key.name;
-        let made: Vec<_> = self.made.range(first..).take_while(is_of).cloned().collect();
-        for target in &made {
-            self.made.remove(target);
-        }
-        let key = Key::Resource(key.clone());
-        self.idle_approvals.remove(&key);
-        self.used_approvals.remove(&key);
-        self.forget_key(&key);
-    }
-
-    /// A MemberCluster is gone: the same of it. One that joins under its name is judged by its own credentials.
-    fn forget_member(&mut self, name: &str) {
-        let key = Key::Cluster(name.into());
-        self.counts.remove(name);
-        self.revoking.remove(name);
-        self.judged.remove(name);
-        self.idle_approvals.remove(&key);
-        self.used_approvals.remove(&key);
-        self.forget_key(&key);
-    }
 }
 
 impl Hub {
@@ -256,65 +139,16 @@ impl Hub {
         Now { elapsed: now.duration_since(origin), wall: self.clock.now() }
     }
 
-    /// A person asks that repairs which wait for somebody to stop undoing them are tried at once; and a status that was
-    /// not taken whole is tried once more.
-    fn ask_again(&self, key: &TargetKey, word: &str) {
-        let mut memo = self.memo.lock();
-        if let Some(fights) = memo.fights.get_mut(key) {
-            fights.ask(word);
-        }
-        memo.whole_targets.remove(&Key::Target(key.clone()));
-    }
-
-    /// How many objects somebody changes back again and again, by cluster.
-    pub fn contentions(&self) -> BTreeMap<String, i64> {
-        let mut counts = BTreeMap::new();
-        for (key, fights) in &self.memo.lock().fights {
-            *counts.entry(key.cluster.to_string()).or_default() += fights.contentions().count() as i64;
-        }
-        counts
-    }
-
-    /// Nothing is kept as declared of this target any more.
-    fn forget_drift(&self, key: &TargetKey) {
-        let mut memo = self.memo.lock();
-        memo.fights.remove(key);
-        memo.drifting.remove(key);
-    }
-
-    /// A target tells what of the ignored paths matches nothing in it; `None`: none are ignored. Whether that is
-    /// news.
-    fn note_unused(&self, key: &TargetKey, unused: Option<(DriftSpec, Vec<Unused>)>) -> bool {
-        let mut memo = self.memo.lock();
-        match unused {
-            None => memo.unused.remove(key).is_some(),
-            Some(unused) if memo.unused.get(key) == Some(&unused) => false,
-            Some(unused) => {
-                memo.unused.insert(key.clone(), unused);
-                true
-            }
-        }
-    }
-
-    /// The same of a VidraTarget.
+    /// A VidraTarget is gone: what was kept of it goes too.
     fn forget_target(&self, key: &TargetKey) {
-        self.forget_drift(key);
         let mut memo = self.memo.lock();
-        memo.corrections.remove(key);
+        memo.forget_target(key);
         // Another one of its name may have been made since it went.
         if self.catalog.find_target(key).is_err() {
             memo.made.remove(key);
         }
-        memo.untold.remove(key);
-        memo.unused.remove(key);
-        memo.mended.remove(key);
-        memo.undeclared.remove(key);
-        memo.revisited.remove(key);
-        memo.refused.remove(key);
-        let key = Key::Target(key.clone());
-        memo.forget_key(&key);
         drop(memo);
-        self.queue.forget(&key);
+        self.queue.forget(&Key::Target(key.clone()));
     }
 
     /// No other process can hold the Lease now.
@@ -331,8 +165,7 @@ impl Hub {
             return sources.unchanged(key, generation);
         }
         let memo = self.memo.lock();
-        let kept = memo.kept_revision.get(key)?;
-        (kept.uid == resource.metadata.uid && kept.generation == generation).then(|| kept.name.clone())
+        memo.resource(key)?.kept_revision.as_ref()?.of(resource).map(str::to_owned)
     }
 
     /// One key's turn.
@@ -349,44 +182,17 @@ impl Hub {
 
     /// How long a status of this key, of which more may be told in a moment, can still wait.
     fn can_wait(&self, key: &Key) -> Option<Duration> {
-        let now = Instant::now();
-        let since = *self.memo.lock().settling.entry(key.clone()).or_insert(now);
-        SETTLE.checked_sub(now.duration_since(since)).filter(|rest| !rest.is_zero())
+        self.memo.lock().change(key, |state| state.throttle.can_wait())
     }
 
-    /// May a status of this key be written now? If not, the key comes again when it may.
-    ///
-    /// A status that is `passing`, for it tells of work that is mostly done in a moment, waits for that
-    /// moment: of a change that goes well only the end is written.
+    /// May a status of this key be written now? If not, the key comes again when it may. `passing`: it tells of work that
+    /// is mostly done in a moment.
     fn status_is_due(&self, key: &Key, passing: bool) -> bool {
-        if passing && let Some(rest) = self.can_wait(key) {
-            self.queue.add_after(key.clone(), rest);
-            return false;
+        let wait = self.memo.lock().change(key, |state| state.throttle.wait(passing));
+        if let Some(wait) = wait {
+            self.queue.add_after(key.clone(), wait);
         }
-        let now = Instant::now();
-        let mut memo = self.memo.lock();
-        memo.settling.remove(key);
-        if let Some((last, was_passing)) = memo.status_written.get(key) {
-            let since = now.duration_since(*last);
-            // What a passing status announced need not wait.
-            let is_end = *was_passing && !passing;
-            if since < BETWEEN_STATUSES && !is_end {
-                memo.deferred.insert(key.clone());
-                drop(memo);
-                self.queue.add_after(key.clone(), BETWEEN_STATUSES - since);
-                return false;
-            }
-        }
-        memo.status_written.insert(key.clone(), (now, passing));
-        true
-    }
-
-    /// A status of this key that was due has been sent. It may have waited for its turn among the calls to the hub's
-    /// API, and its answer may have taken long: the next one keeps its distance from this moment.
-    fn status_was_sent(&self, key: &Key) {
-        if let Some((last, _)) = self.memo.lock().status_written.get_mut(key) {
-            *last = Instant::now();
-        }
+        wait.is_none()
     }
 }
 
@@ -400,31 +206,4 @@ fn wake_targets(catalog: &Catalog, queue: &Queue, cluster: &str) {
 fn after_hub_error(key: &Key, error: &CallError) -> Verdict {
     tracing::info!(%key, %error, "a write to the hub did not go through; it is decided again");
     Verdict::Retry(RETRY_MOST)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn nothing_is_remembered_of_resources_and_members_that_are_gone() {
-        let mut memo = Memo::default();
-        let resource = |nth: usize| ResourceKey::new("team", &format!("shop-{nth}"));
-        let other = TargetKey::new("team", "shop", "berlin");
-        memo.made.insert(other.clone());
-        for nth in 0..10_000 {
-            // Made known to be made, and refused.
-            for cluster in ["berlin", "tokyo"] {
-                memo.made.insert(TargetKey::new("team", &format!("shop-{nth}"), cluster));
-            }
-            memo.tried.insert(resource(nth), 0);
-            memo.judged.insert(format!("member-{nth}"));
-        }
-        for nth in 0..10_000 {
-            memo.forget_resource(&resource(nth));
-            memo.forget_member(&format!("member-{nth}"));
-        }
-        assert_eq!(memo.made, BTreeSet::from([other]));
-        assert_eq!((memo.tried.len(), memo.judged.len()), (0, 0));
-    }
 }

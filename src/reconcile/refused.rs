@@ -26,30 +26,40 @@ pub(super) fn advised(error: &CallError) -> String {
     format!("{error}; {advice}")
 }
 
-impl Hub {
-    /// A pass ended by a write that failed. In words, where it is to be told: it was refused, or it fails again and
-    /// again.
-    pub(super) fn refusal(&self, key: &Key, error: &CallError) -> Option<String> {
-        let often = self.fails_often(key);
-        let mut memo = self.memo.lock();
-        let failures = memo.failures.entry(key.clone()).or_default();
-        *failures = failures.saturating_add(1);
-        drop(memo);
-        (is_refusal(error) || often).then(|| advised(error))
-    }
+/// How many passes of a key have ended one after the other by a write on the hub that failed.
+#[derive(Debug, Default, PartialEq)]
+pub(super) struct Failures(u32);
 
-    /// So many passes of this key have ended so that one more is told.
-    pub(super) fn fails_often(&self, key: &Key) -> bool {
-        self.memo.lock().failures.get(key).is_some_and(|failures| failures.saturating_add(1) >= TRIES)
+impl Failures {
+    /// So many that one more is told.
+    fn are_often(&self) -> bool {
+        self.0.saturating_add(1) >= TRIES
     }
+}
 
-    /// A pass has ended without a failure. Whether all is written: after a failure a status may have to wait a moment.
-    pub(super) fn ends_well(&self, key: &Key) -> bool {
-        let mut memo = self.memo.lock();
-        if memo.deferred.remove(key) && memo.failures.contains_key(key) {
+/// A pass ended by a write that failed. In words, where it is to be told: it was refused, or it fails again and
+/// again.
+pub(super) fn refusal(hub: &Hub, key: &Key, error: &CallError) -> Option<String> {
+    let often = hub.memo.lock().change(key, |state| {
+        let often = state.failures.are_often();
+        state.failures.0 = state.failures.0.saturating_add(1);
+        often
+    });
+    (is_refusal(error) || often).then(|| advised(error))
+}
+
+/// So many passes of this key have ended so that one more is told.
+pub(super) fn fails_often(hub: &Hub, key: &Key) -> bool {
+    hub.memo.lock().of(key).is_some_and(|state| state.failures.are_often())
+}
+
+/// A pass has ended without a failure. Whether all is written: after a failure a status may have to wait a moment.
+pub(super) fn ends_well(hub: &Hub, key: &Key) -> bool {
+    hub.memo.lock().change(key, |state| {
+        if state.throttle.take_deferred() && state.failures.0 > 0 {
             return false;
         }
-        memo.failures.remove(key);
+        state.failures = Failures::default();
         true
-    }
+    })
 }

@@ -40,12 +40,12 @@ use vidra_core::{
     status::{Problem, is_torn_down},
 };
 
-pub(super) use self::outdated::Outdated;
+pub(super) use self::{outdated::Outdated, revision::KeptRevision};
 
 use self::leaving::Step;
 use super::{
     Hub, RETRY_MOST, RETRY_RARELY, affirm, after_hub_error,
-    refused::{WRITE_REFUSED, advised, is_refusal},
+    refused::{WRITE_REFUSED, advised, ends_well, fails_often, is_refusal, refusal},
     revoke,
 };
 use crate::{
@@ -80,9 +80,9 @@ pub async fn reconcile(hub: &Hub, key: &ResourceKey) -> Verdict {
     // Who comes meanwhile may not have been seen.
     let arrivals = hub.catalog.arrivals();
     let passed = pass.run().await;
-    hub.memo.lock().tried.insert(key.clone(), arrivals);
+    hub.memo.lock().resource_mut(key).tried = Some(arrivals);
     match passed {
-        Ok(Verdict::Done(_)) if !hub.ends_well(&Key::Resource(key.clone())) => Verdict::Retry(RETRY_MOST),
+        Ok(Verdict::Done(_)) if !ends_well(hub, &Key::Resource(key.clone())) => Verdict::Retry(RETRY_MOST),
         Ok(verdict) => verdict,
         Err(error) => pass.failed(&error).await,
     }
@@ -247,7 +247,7 @@ impl Pass<'_> {
     /// A write failed without which the pass could not go on.
     async fn failed(&self, error: &CallError) -> Verdict {
         let key = Key::Resource(self.key.clone());
-        if let Some(told) = self.hub.refusal(&key, error) {
+        if let Some(told) = refusal(self.hub, &key, error) {
             let problem = Problem { reason: WRITE_REFUSED, message: self.say_refused(&told), stalled: true };
             // The Event stands alone where the status is what is refused.
             if let Err(error) = self.report(None, Some(problem), None).await {
@@ -278,7 +278,7 @@ impl Pass<'_> {
         if handled != Some(&asked) {
             for cluster in self.hub.catalog.targets_of(self.key).keys() {
                 let key = self.target_key(cluster);
-                self.hub.ask_again(&key, &asked);
+                self.hub.memo.lock().ask_again(&key, &asked);
                 self.hub.queue.add(Key::Target(key), Priority::User);
             }
         }
@@ -384,7 +384,7 @@ impl Pass<'_> {
 
     /// What of these writes is refused, by a quota or a policy, or fails again and again. Others are tried again.
     fn refused(&self, written: Written) -> Result<Option<Problem>, CallError> {
-        let often = self.hub.fails_often(&Key::Resource(self.key.clone()));
+        let often = fails_often(self.hub, &Key::Resource(self.key.clone()));
         let is_told =
             |error: &CallError| (is_refusal(error) || often) && !mutants::is(Mutant::RefusalEndsPass);
         let failed = written.into_iter().filter_map(|(cluster, written)| Some((cluster, written.err()?)));

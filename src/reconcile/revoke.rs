@@ -21,6 +21,7 @@ use vidra_core::{
 use super::{
     Hub,
     affirm::{self, RESOURCE_MISSING, is_let_go, let_stay},
+    approvals,
     unreadable::{self, HUB_TOO_OLD},
 };
 use crate::{
@@ -121,7 +122,7 @@ impl Losses {
         let name = member.name_any();
         let of = (member.uid(), member.metadata.generation);
         let uids: BTreeSet<String> = self.leaving.values().cloned().collect();
-        if let Some(known) = hub.memo.lock().revoking.get(&name)
+        if let Some(known) = hub.memo.lock().member(&name).and_then(|one| one.revoking.as_ref())
             && known.of == of
             && !uids.is_empty()
             && uids.is_subset(&known.uids)
@@ -129,17 +130,17 @@ impl Losses {
             return Removal::Approved(known.hash.clone());
         }
         let annotation = member.annotations().get(APPROVE_REMOVAL).map(String::as_str);
-        let mut approvals = hub.approvals(&Key::Cluster(name.as_str().into()), annotation);
-        approvals.extend(self.words.iter().map(String::as_str));
+        let mut words = approvals::valid(hub, &Key::Cluster(name.as_str().into()), annotation);
+        words.extend(self.words.iter().map(String::as_str));
         // Whoever approves that objects are let go has not approved that they are deleted.
         let of_wish = format!("{} {:?}", member.uid().unwrap_or_default(), member.spec.on_revoke);
         let share = hub.tuning.now().removal_guard;
         let decided =
-            guard::targets(&of_wish, &self.existing, &self.leaving, &self.underway, None, share, &approvals);
+            guard::targets(&of_wish, &self.existing, &self.leaving, &self.underway, None, share, &words);
         if let Removal::Approved(hash) = &decided {
             // Those that are told first may be gone before others are told.
             let approved = Approved { of, hash: hash.clone(), uids };
-            hub.memo.lock().revoking.insert(name, approved);
+            hub.memo.lock().member_mut(&name).revoking = Some(approved);
         }
         decided
     }
@@ -214,7 +215,7 @@ pub(super) async fn use_up_approvals(hub: &Hub, name: &str) -> Result<(), CallEr
     let key = Key::Cluster(name.into());
     let Some(member) = hub.catalog.member(name) else { return Ok(()) };
     let Some(annotation) = member.annotations().get(APPROVE_REMOVAL) else {
-        hub.idle_approval(&key, None);
+        approvals::idle(hub, &key, None);
         return Ok(());
     };
     let losses = affirm::wish_on_revoke(&member).map(|_| Losses::of(hub, &member));
@@ -224,15 +225,18 @@ pub(super) async fn use_up_approvals(hub: &Hub, name: &str) -> Result<(), CallEr
     }
     let fleet = hub.catalog.fleet_on(name);
     // Those that bore it may be gone.
-    let told = hub.memo.lock().revoking.get(name).map(|known| known.hash.clone());
+    let told = {
+        let memo = hub.memo.lock();
+        memo.member(name).and_then(|one| one.revoking.as_ref()).map(|known| known.hash.clone())
+    };
     let borne = fleet.values().filter_map(|target| target.spec.approved_removal.as_deref());
     let borne = borne.chain(told.as_deref()).collect();
-    if let Some(used) = hub.used_approvals(&key, annotation, &borne) {
+    if let Some(used) = approvals::to_use_up(hub, &key, annotation, &borne) {
         hub.api.member_reannotate(&member, APPROVE_REMOVAL, used.rest.clone()).await?;
-        hub.note_used(key, used);
+        approvals::note_used(hub, &key, used);
         return Ok(());
     }
-    if let Some(message) = hub.idle_approval(&key, Some(annotation)) {
+    if let Some(message) = approvals::idle(hub, &key, Some(annotation)) {
         hub.events.say(member.as_ref(), Severity::Warning, "ApprovalIgnored", &message);
     }
     Ok(())

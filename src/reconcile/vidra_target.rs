@@ -51,6 +51,7 @@ use super::{
     Hub, RETRY_MOST, RETRY_RARELY,
     affirm::{Affirmed, RESOURCE_MISSING, affirm, let_stay},
     after_hub_error,
+    refused::ends_well,
     unreadable::{self, HUB_TOO_OLD},
 };
 use crate::{
@@ -100,7 +101,7 @@ pub async fn reconcile(hub: &Hub, key: &TargetKey) -> Verdict {
     };
     let pass = Pass { hub, key, target: &target };
     match pass.run().await {
-        Ok(verdict) if hub.ends_well(&Key::Target(key.clone())) => {
+        Ok(verdict) if ends_well(hub, &Key::Target(key.clone())) => {
             pass.note_refused(None);
             pass.tuned(verdict)
         }
@@ -335,8 +336,8 @@ impl Pass<'_> {
     fn open_session(&self) -> Result<Option<Arc<Session>>, Delivery> {
         let cluster = &self.key.cluster;
         let Some(session) = self.hub.session(cluster) else {
-            if self.hub.catalog.member(cluster).is_some() && !self.hub.memo.lock().judged.contains(&**cluster)
-            {
+            let is_judged = || self.hub.memo.lock().member(cluster).is_some_and(|member| member.judged);
+            if self.hub.catalog.member(cluster).is_some() && !is_judged() {
                 return Ok(None);
             }
             let reason = "NoCredentials";
@@ -550,7 +551,7 @@ impl Pass<'_> {
     /// Deletes or lets go what the inventory holds.
     async fn leave(&self, session: &Arc<Session>) -> Result<Verdict, CallError> {
         let owner = self.owner(false);
-        self.hub.forget_drift(self.key);
+        self.hub.memo.lock().forget_drift(self.key);
         session.informers.release(self.key);
         let chunks = self.hub.catalog.inventory(self.key);
         let desired = Arc::new(Desired::default());

@@ -3,11 +3,13 @@
 //! removed the object itself, and, of an answer, above what the watch has told already. An answer that comes late brings
 //! nothing back, and an event of an object that is gone changes nothing in the one that was made after it.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
+use kube::Resource;
 use vidra_core::mutants::{self, Mutant};
 
-use super::{Catalog, Listed};
+use super::{Listed, Place};
+use crate::hub::version::version;
 
 /// Where something was seen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,9 +19,6 @@ pub enum Via {
     /// The answer of a call of the hub's, which may come at any time.
     Answer,
 }
-
-/// A kind, a namespace (empty for kinds without) and a name.
-type Place = (Listed, String, String);
 
 /// See the module.
 #[derive(Default)]
@@ -50,7 +49,23 @@ impl Floors {
         now > held && (self.removed.is_empty() || !removed()) && (via == Via::Watch || !told())
     }
 
-    fn tell(&mut self, kind: Listed, within: Option<&str>, version: u64) {
+    /// The same of an object, where that version of it is held.
+    pub(super) fn is_news_of<K: Resource>(
+        &self,
+        kind: Listed,
+        held: Option<&Arc<K>>,
+        now: &K,
+        via: Via,
+    ) -> bool {
+        let place = (
+            now.meta().namespace.as_deref().unwrap_or_default(),
+            now.meta().name.as_deref().unwrap_or_default(),
+        );
+        let held = held.map_or(0, |held| version(held.as_ref()));
+        self.is_news(kind, place, (held, version(now)), via)
+    }
+
+    pub(super) fn tell(&mut self, kind: Listed, within: Option<&str>, version: u64) {
         let watched = watched(kind, within.unwrap_or_default());
         let told = self.told.entry(watched).or_default();
         *told = (*told).max(version);
@@ -59,7 +74,7 @@ impl Floors {
         });
     }
 
-    fn remove(&mut self, place: Place, version: u64) {
+    pub(super) fn remove(&mut self, place: Place, version: u64) {
         let told = self.told.get(&watched(place.0, &place.1)).copied().unwrap_or(0);
         if version > told {
             self.removed.insert(place, version);
@@ -70,18 +85,6 @@ impl Floors {
 /// Registration Secrets are watched in each namespace by itself.
 fn watched(kind: Listed, namespace: &str) -> (Listed, String) {
     (kind, if kind == Listed::Registrations { namespace.to_owned() } else { String::new() })
-}
-
-impl Catalog {
-    /// The watch of a kind, in one namespace or in all, has told everything up to this version.
-    pub fn told(&self, kind: Listed, within: Option<&str>, version: u64) {
-        self.inner.write().floors.tell(kind, within, version);
-    }
-
-    /// The hub removed an object itself, which had this version then.
-    pub fn removed(&self, kind: Listed, namespace: &str, name: &str, version: u64) {
-        self.inner.write().floors.remove((kind, namespace.to_owned(), name.to_owned()), version);
-    }
 }
 
 #[cfg(test)]

@@ -1,8 +1,9 @@
 //! What the catalog keeps when what it was about is gone: nothing.
 
 use k8s_openapi::api::core::v1::Secret;
+use kube::Resource;
 use serde_json::{Value, json};
-use vidra_api::{MemberClusterSpec, VidraInventorySpec, VidraTargetSpec};
+use vidra_api::{MemberClusterSpec, VidraInventory, VidraInventorySpec, VidraTargetSpec};
 
 use super::*;
 use crate::{

@@ -6,11 +6,8 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use vidra_core::mutants::{self, Mutant};
 
-use super::{Catalog, Listed};
-use crate::queue::{Key, Priority, ResourceKey, TargetKey};
-
-/// A kind, a namespace (empty for kinds without) and a name.
-type Place = (Listed, String, String);
+use super::{Listed, Place};
+use crate::queue::{ResourceKey, TargetKey};
 
 /// Why the catalog shows no object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,7 +63,7 @@ impl Unread {
 
     /// The targets of which the VidraTarget or a chunk of the inventory is among them.
     fn targets(&self, kind: Listed) -> impl Iterator<Item = TargetKey> {
-        self.of(kind).filter_map(move |(namespace, name)| target(kind, namespace, name))
+        self.of(kind).filter_map(move |(namespace, name)| target_of(kind, namespace, name))
     }
 
     /// The VidraResources of which something is among them that may be on this cluster, by their keys.
@@ -79,11 +76,67 @@ impl Unread {
         own.chain(targets.filter(|key| *key.cluster == *cluster).map(|key| key.resource_key())).collect()
     }
 
+    /// The first VidraTarget on a cluster.
+    pub(super) fn target_on(&self, cluster: &str) -> Option<TargetKey> {
+        self.targets(Listed::Targets).find(|key| *key.cluster == *cluster)
+    }
+
+    /// The clusters on which a VidraResource has a VidraTarget among them.
+    pub(super) fn clusters_of(&self, resource: &ResourceKey) -> Vec<Arc<str>> {
+        let of = self.targets(Listed::Targets).filter(|key| key.resource_key() == *resource);
+        of.map(|key| key.cluster).collect()
+    }
+
+    /// The first VidraResource of a namespace, other than this one, that is among them, or of which a VidraTarget on this
+    /// cluster is.
+    pub(super) fn owner_beside(&self, own: &TargetKey) -> Option<Arc<str>> {
+        let other = |key: &ResourceKey| key.namespace == own.namespace && key.name != own.resource;
+        let of_resources =
+            self.of(Listed::Resources).map(|(namespace, name)| ResourceKey::new(namespace, name));
+        let of_targets = self.targets(Listed::Targets).filter(|key| key.cluster == own.cluster);
+        of_resources.chain(of_targets.map(|key| key.resource_key())).find(other).map(|key| key.name)
+    }
+
+    /// How many there are of each kind.
+    pub(super) fn counts(&self) -> Vec<(&'static str, i64)> {
+        let count = |kind: Listed| i64::try_from(self.of(kind).count()).unwrap_or(i64::MAX);
+        Listed::ALL.into_iter().map(|kind| (kind.name(), count(kind))).collect()
+    }
+
+    /// The first chunk of a target's inventory.
+    pub(super) fn chunk_of(&self, key: &TargetKey) -> Option<String> {
+        let first = (Listed::Inventories, key.namespace.to_string(), format!("{}.", key.target_name()));
+        let after = self.0.range(first.clone()..);
+        let is_chunk = |name: &str| {
+            name.strip_prefix(&first.2).is_some_and(|number| number.bytes().all(|byte| byte.is_ascii_digit()))
+        };
+        // Between them stand those of others: `shop.berlin.0.1` behind `shop.berlin.0`.
+        let mut named = after.take_while(|(kind, namespace, name)| {
+            (*kind, namespace) == (first.0, &first.1) && name.starts_with(&first.2)
+        });
+        named.find(|(.., name)| is_chunk(name)).map(|(.., name)| name.clone())
+    }
+
     pub(super) fn len(&self) -> usize {
         self.0.len()
     }
 
-    fn keep(&mut self, stays: impl Fn(&Place) -> bool) -> Vec<Place> {
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Whether it was not among them.
+    pub(super) fn insert(&mut self, place: Place) -> bool {
+        self.0.insert(place)
+    }
+
+    /// Whether it was among them.
+    pub(super) fn remove(&mut self, place: &Place) -> bool {
+        self.0.remove(place)
+    }
+
+    /// Takes out those that do not stay, and returns them.
+    pub(super) fn retain(&mut self, stays: impl Fn(&Place) -> bool) -> Vec<Place> {
         if self.0.is_empty() {
             return Vec::new();
         }
@@ -94,124 +147,11 @@ impl Unread {
 }
 
 /// The target that a VidraTarget or a chunk of an inventory is of, by its name: a cluster's has no dot.
-fn target(kind: Listed, namespace: &str, name: &str) -> Option<TargetKey> {
+pub(super) fn target_of(kind: Listed, namespace: &str, name: &str) -> Option<TargetKey> {
     let name = match kind {
         Listed::Inventories => name.rsplit_once('.')?.0,
         _ => name,
     };
     let (resource, cluster) = name.rsplit_once('.')?;
     Some(TargetKey::new(namespace, resource, cluster))
-}
-
-impl Catalog {
-    /// This object is there and cannot be read: who went by it looks again. Returns whether that is news.
-    pub fn cannot_read(&self, kind: Listed, (namespace, name): &(String, String)) -> bool {
-        let place = (kind, namespace.clone(), name.clone());
-        let is_news = self.inner.write().unread.0.insert(place.clone());
-        if is_news {
-            self.wake_for(&place);
-        }
-        is_news
-    }
-
-    /// This object was read, and is folded, or is gone: who waited for that looks again.
-    pub fn is_read(&self, kind: Listed, (namespace, name): &(String, String)) {
-        if self.inner.read().unread.0.is_empty() {
-            return;
-        }
-        let place = (kind, namespace.clone(), name.clone());
-        if self.inner.write().unread.0.remove(&place) {
-            self.wake_for(&place);
-        }
-    }
-
-    /// The same of those that a list did not show.
-    pub(super) fn are_gone(&self, kind: Listed, is_unseen: impl Fn(&str, &str) -> bool) {
-        let stays = |(of, namespace, name): &Place| *of != kind || !is_unseen(namespace, name);
-        let gone = self.inner.write().unread.keep(stays);
-        gone.iter().for_each(|place| self.wake_for(place));
-    }
-
-    /// Who goes by an object, or waits for it because it could not be read.
-    fn wake_for(&self, (kind, namespace, name): &Place) {
-        let wake = |key| self.queue.add(key, Priority::Resync);
-        match kind {
-            Listed::Resources => {
-                let key = ResourceKey::new(namespace, name);
-                self.targets_of(&key)
-                    .values()
-                    .for_each(|one| wake(Key::Target(TargetKey::new(namespace, name, &one.spec.cluster))));
-                wake(Key::Resource(key));
-            }
-            Listed::Members => {
-                self.targets_on(name).into_iter().for_each(|key| wake(Key::Target(key)));
-                wake(Key::Cluster(Arc::from(name.as_str())));
-                self.all_resources();
-            }
-            Listed::Targets | Listed::Inventories => {
-                let Some(key) = target(*kind, namespace, name) else { return };
-                wake(Key::Cluster(key.cluster.clone()));
-                wake(Key::Resource(key.resource_key()));
-                wake(Key::Target(key));
-            }
-            Listed::Registrations => {}
-        }
-    }
-
-    /// An object of this kind, namespace (empty for kinds without) and name is there, and cannot be read.
-    pub fn is_unread(&self, kind: Listed, namespace: &str, name: &str) -> bool {
-        self.inner.read().unread.has(kind, namespace, name)
-    }
-
-    /// The first VidraTarget on a cluster that is there and cannot be read.
-    pub fn unread_target_on(&self, cluster: &str) -> Option<TargetKey> {
-        self.inner.read().unread.targets(Listed::Targets).find(|key| *key.cluster == *cluster)
-    }
-
-    /// The clusters on which a VidraResource has a VidraTarget that is there and cannot be read.
-    pub fn unread_targets_of(&self, resource: &ResourceKey) -> Vec<Arc<str>> {
-        let inner = self.inner.read();
-        let of = inner.unread.targets(Listed::Targets).filter(|key| key.resource_key() == *resource);
-        of.map(|key| key.cluster).collect()
-    }
-
-    /// Something of this target is there and cannot be read: its VidraResource, its VidraTarget, or its inventory.
-    pub fn is_any_unread(&self, key: &TargetKey) -> bool {
-        let owners = self.inner.read().unread.owners_on(&key.cluster);
-        owners.contains(&key.resource_key())
-    }
-
-    /// The first VidraResource of a namespace, other than this one, that cannot be read or of which a VidraTarget on this
-    /// cluster cannot be: what it declares there is not known.
-    pub fn unread_owner(&self, own: &TargetKey) -> Option<Arc<str>> {
-        let inner = self.inner.read();
-        let other = |key: &ResourceKey| key.namespace == own.namespace && key.name != own.resource;
-        let of_resources =
-            inner.unread.of(Listed::Resources).map(|(namespace, name)| ResourceKey::new(namespace, name));
-        let of_targets = inner.unread.targets(Listed::Targets);
-        let of_targets = of_targets.filter(|key| key.cluster == own.cluster);
-        of_resources.chain(of_targets.map(|key| key.resource_key())).find(other).map(|key| key.name)
-    }
-
-    /// How many objects of each kind are there and cannot be read.
-    pub fn unread_counts(&self) -> Vec<(&'static str, i64)> {
-        let inner = self.inner.read();
-        let count = |kind: Listed| i64::try_from(inner.unread.of(kind).count()).unwrap_or(i64::MAX);
-        Listed::ALL.into_iter().map(|kind| (kind.name(), count(kind))).collect()
-    }
-
-    /// The first chunk of a target's inventory that is there and cannot be read: what the target holds is not known.
-    pub fn unread_inventory(&self, key: &TargetKey) -> Option<String> {
-        let inner = self.inner.read();
-        let first = (Listed::Inventories, key.namespace.to_string(), format!("{}.", key.target_name()));
-        let after = inner.unread.0.range(first.clone()..);
-        let is_chunk = |name: &str| {
-            name.strip_prefix(&first.2).is_some_and(|number| number.bytes().all(|byte| byte.is_ascii_digit()))
-        };
-        // Between them stand those of others: `shop.berlin.0.1` behind `shop.berlin.0`.
-        let mut named = after.take_while(|(kind, namespace, name)| {
-            (*kind, namespace) == (first.0, &first.1) && name.starts_with(&first.2)
-        });
-        named.find(|(.., name)| is_chunk(name)).map(|(.., name)| name.clone())
-    }
 }

@@ -3,8 +3,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::Catalog;
-use crate::queue::{Key, Priority};
+use crate::queue::Priority;
 
 /// See the module.
 #[derive(Debug, Default)]
@@ -21,19 +20,9 @@ impl Urgency {
             false => Priority::Resync,
         }
     }
-}
 
-impl Catalog {
     /// All has been listed once: from now on what is new was made by somebody.
-    pub fn all_listed(&self) {
-        self.urgency.listed.store(true, Ordering::Relaxed);
-    }
-
-    /// Makes every VidraResource look again.
-    pub fn all_resources(&self) {
-        let keys: Vec<_> = self.inner.read().resources.keys().cloned().collect();
-        for key in keys {
-            self.queue.add(Key::Resource(key), self.urgency.of_change());
-        }
+    pub(super) fn all_listed(&self) {
+        self.listed.store(true, Ordering::Relaxed);
     }
 }

@@ -105,7 +105,7 @@ pub(super) async fn settle(hub: &Hub, name: &str) -> Result<(), CallError> {
     let counts = Counts::now(hub, name, &written);
     let due = {
         let mut memo = hub.memo.lock();
-        memo.counts.entry(name.to_owned()).or_default().due(&written, counts.clone(), Instant::now())
+        memo.member_mut(name).counts.due(&written, counts.clone(), Instant::now())
     };
     match due {
         Due::Never => {}
@@ -113,7 +113,7 @@ pub(super) async fn settle(hub: &Hub, name: &str) -> Result<(), CallError> {
         Due::Now => {
             counts.write(&mut status);
             hub.api.member_status(&member, status).await?;
-            hub.memo.lock().counts.entry(name.to_owned()).or_default().done(Instant::now());
+            hub.memo.lock().member_mut(name).counts.done(Instant::now());
         }
     }
     Ok(())

@@ -7,7 +7,7 @@ use vidra_api::{VidraTargetSpec, labels::APPROVE_REMOVAL, target::Desired as Wis
 use vidra_core::guard::{self, Approvals};
 
 use super::{Pass, Targets};
-use crate::{base::error::CallError, hub::events::Severity, queue::Key};
+use crate::{base::error::CallError, hub::events::Severity, queue::Key, reconcile::approvals};
 
 impl Pass<'_> {
     fn annotation(&self) -> Option<&str> {
@@ -16,7 +16,7 @@ impl Pass<'_> {
 
     /// What the VidraResource's annotation approves.
     pub(super) fn approvals(&self) -> Approvals<'_> {
-        self.hub.approvals(&Key::Resource(self.key.clone()), self.annotation())
+        approvals::valid(self.hub, &Key::Resource(self.key.clone()), self.annotation())
     }
 
     /// What approves that this revision, in this namespace, drops most objects of a target. `held` is what the target has
@@ -45,18 +45,18 @@ impl Pass<'_> {
     pub(super) async fn use_up_approvals(&self, before: &Targets) -> Result<(), CallError> {
         let key = Key::Resource(self.key.clone());
         let Some(annotation) = self.annotation() else {
-            self.hub.idle_approval(&key, None);
+            approvals::idle(self.hub, &key, None);
             return Ok(());
         };
         let after = self.hub.catalog.targets_of(self.key);
         let borne: BTreeSet<&str> = (before.values().chain(after.values()))
             .filter_map(|target| target.spec.approved_removal.as_deref())
             .collect();
-        if let Some(used) = self.hub.used_approvals(&key, annotation, &borne) {
+        if let Some(used) = approvals::to_use_up(self.hub, &key, annotation, &borne) {
             let rest = used.rest.clone();
             self.hub.api.reannotate_resource(self.resource, APPROVE_REMOVAL, annotation, rest).await?;
-            self.hub.note_used(key, used);
-        } else if let Some(message) = self.hub.idle_approval(&key, Some(annotation)) {
+            approvals::note_used(self.hub, &key, used);
+        } else if let Some(message) = approvals::idle(self.hub, &key, Some(annotation)) {
             self.hub.events.say(self.resource, Severity::Warning, "ApprovalIgnored", &message);
         }
         Ok(())

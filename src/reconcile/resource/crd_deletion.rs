@@ -6,7 +6,10 @@ use vidra_core::status::Problem;
 use super::Pass;
 use crate::{
     base::error::CallError,
-    hub::{crd_deletion::Ending, events::Severity},
+    hub::{
+        crd_deletion::{self, Ending},
+        events::Severity,
+    },
 };
 
 impl Pass<'_> {
@@ -18,7 +21,7 @@ impl Pass<'_> {
         if !deleted {
             return Ok(Ending::No);
         }
-        let ending = self.ending.get_or_try_init(|| self.hub.api.ending()).await?;
+        let ending = self.ending.get_or_try_init(|| crd_deletion::look(&self.hub.api)).await?;
         if let Ending::Unseen(why) = ending {
             self.hub.events.say(self.resource, Severity::Warning, "CRDUnreadable", why);
         }

@@ -28,6 +28,7 @@ use crate::{
         Hub, RETRY_MOST,
         affirm::is_given_up,
         cluster::{meant, twins},
+        lean,
     },
 };
 
@@ -110,7 +111,7 @@ impl Pass<'_> {
         let latest = self.hub.catalog.resource(self.key);
         let resource = latest.as_deref().unwrap_or(self.resource);
         let key = Key::Resource(self.key.clone());
-        let mut status = self.hub.told(&key, resource.status.as_ref()).unwrap_or_default();
+        let mut status = lean::told(self.hub, &key, resource.status.as_ref()).unwrap_or_default();
         let is_noted = |left: &LeftBehind| {
             let same = |known: &LeftBehind| LeftBehind { at: left.at.clone(), ..known.clone() } == *left;
             status.left_behind.iter().any(same)
@@ -173,7 +174,7 @@ fn patience_ends_in(hub: &Hub, cluster: &str) -> Option<Duration> {
             State::Connecting | State::Asking(_) => false,
             State::Refused(..) | State::Down { .. } => true,
         },
-        None => hub.memo.lock().judged.contains(cluster),
+        None => hub.memo.lock().member(cluster).is_some_and(|member| member.judged),
     };
     if !is_known {
         return Some(RETRY_MOST);

@@ -13,7 +13,12 @@ use crate::{
     base::error::CallError,
     hub::{events::Severity, inventory},
     queue::{Key, ResourceKey, TargetKey, Verdict},
-    reconcile::{Hub, RETRY_MOST, affirm::is_let_go, after_hub_error, refused::WRITE_REFUSED},
+    reconcile::{
+        Hub, RETRY_MOST,
+        affirm::is_let_go,
+        after_hub_error,
+        refused::{WRITE_REFUSED, refusal},
+    },
 };
 
 /// Lets go those of which a person says so, and gives up those on members that leave and do not answer.
@@ -30,7 +35,7 @@ pub(super) async fn let_go(hub: &Hub, key: &ResourceKey) -> Option<Verdict> {
             hub.catalog.member(&cluster).is_some_and(|member| member.metadata.deletion_timestamp.is_some());
         let of_target = TargetKey::new(&key.namespace, &key.name, &cluster);
         if let Err(error) = advance(hub, &of_target, &target).await {
-            if let Some(told) = hub.refusal(&Key::Resource(key.clone()), &error) {
+            if let Some(told) = refusal(hub, &Key::Resource(key.clone()), &error) {
                 let message = format!("the hub's API refuses a write for it: {told}");
                 hub.events.say(target.as_ref(), Severity::Warning, WRITE_REFUSED, &message);
             }

@@ -127,7 +127,7 @@ impl Pass<'_> {
         let latest = self.hub.catalog.resource(self.key);
         let resource = latest.as_deref().unwrap_or(self.resource);
         let queue_key = Key::Resource(self.key.clone());
-        let told = self.hub.told(&queue_key, resource.status.as_ref());
+        let told = lean::told(self.hub, &queue_key, resource.status.as_ref());
         let none = VidraResourceStatus::default();
         let before = told.as_ref().unwrap_or(&none);
         let facts = ResourceFacts {
@@ -161,7 +161,7 @@ impl Pass<'_> {
     ) -> Result<(), CallError> {
         let put = |status| self.hub.api.resource_status(resource, status);
         let key = Key::Resource(self.key.clone());
-        if let Some(error) = self.hub.put_status(&key, resource.status.as_ref(), status, put).await? {
+        if let Some(error) = lean::put(self.hub, &key, resource.status.as_ref(), status, put).await? {
             let message = lean::shortened("this VidraResource", self.key, &error);
             self.hub.events.say(self.resource, Severity::Warning, lean::STATUS_SHORTENED, &message);
         }

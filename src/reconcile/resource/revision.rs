@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use kube::ResourceExt;
+use vidra_api::VidraResource;
 use vidra_core::mutants::{self, Mutant};
 
 use super::Pass;
@@ -13,8 +14,28 @@ use crate::{
         sources::{self, index::Reading},
     },
     queue::Key,
-    reconcile::{KeptRevision, RETRY_MOST},
+    reconcile::RETRY_MOST,
 };
+
+/// A revision whose Secret was written.
+#[derive(Clone)]
+pub(in crate::reconcile) struct KeptRevision {
+    /// Of the VidraResource.
+    uid: Option<String>,
+    /// The VidraResource's, when it was kept.
+    generation: i64,
+    /// The revision's.
+    name: String,
+}
+
+impl KeptRevision {
+    /// Its name, if it is what a VidraResource declares now.
+    pub(in crate::reconcile) fn of(&self, resource: &VidraResource) -> Option<&str> {
+        let is_it = self.uid == resource.metadata.uid
+            && self.generation == resource.metadata.generation.unwrap_or_default();
+        is_it.then_some(&*self.name)
+    }
+}
 
 impl Pass<'_> {
     /// The revision that is declared now. With sources that nobody has changed it takes no call; else each is
@@ -23,7 +44,7 @@ impl Pass<'_> {
         let generation = self.resource.metadata.generation.unwrap_or_default();
         let is_lost = self.of_outdated(|known| known.lost);
         if self.resource.spec.manifests_from.is_empty() {
-            let kept = self.hub.memo.lock().kept_revision.get(self.key).cloned();
+            let kept = self.kept();
             // A megabyte is neither copied nor hashed to find that it is the same.
             if let Some(kept) =
                 kept.filter(|kept| !is_lost && kept.generation == generation && self.is_kept(kept))
@@ -76,7 +97,7 @@ impl Pass<'_> {
             return Ok(Err(error));
         }
         let known = self.resource.status.as_ref().and_then(|status| status.revision.as_deref());
-        let kept = self.hub.memo.lock().kept_revision.get(self.key).cloned();
+        let kept = self.kept();
         let is_kept = kept.is_some_and(|kept| kept.name == parsed.name && self.is_kept(&kept))
             || known == Some(parsed.name.as_str());
         if let Err(error) = self.admit(&parsed, is_kept).await {
@@ -93,7 +114,7 @@ impl Pass<'_> {
             generation: self.resource.metadata.generation.unwrap_or_default(),
             name: parsed.name.clone(),
         };
-        self.hub.memo.lock().kept_revision.insert(self.key.clone(), kept);
+        self.hub.memo.lock().resource_mut(self.key).kept_revision = Some(kept);
         Ok(Ok(parsed))
     }
 
@@ -115,6 +136,11 @@ impl Pass<'_> {
         let reads = others.iter().map(|(key, name)| revisions.get(&self.hub.api, key, name));
         self.side_by_side(reads.collect()).await;
         revisions.hold(self.key, parsed, Some(bounds))
+    }
+
+    /// What is known to be kept of what it declared last.
+    fn kept(&self) -> Option<KeptRevision> {
+        self.hub.memo.lock().resource(self.key).and_then(|one| one.kept_revision.clone())
     }
 
     /// It was kept of this very VidraResource: with another of its name its Secret went.

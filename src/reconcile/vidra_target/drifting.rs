@@ -22,14 +22,10 @@ use crate::{
     desired::Desired,
     hub::{inventory, revisions::Parsed},
     member::{owner::Owner, session::Session},
-    queue::TargetKey,
-    reconcile::Hub,
 };
 
 /// Longest name of an object that a status tells.
 const NAME_MAX: usize = 253;
-/// So many repairs are remembered until a status tells them.
-const MENDED_MOST: usize = 20;
 
 /// What was applied whole last.
 enum Whole {
@@ -247,17 +243,4 @@ fn is_copy(key: &ObjectKey, desired: &Desired) -> bool {
             && other.name == key.name
     };
     is("Endpoints", key) && desired.wants.keys().any(|want| is("Service", want))
-}
-
-impl Hub {
-    /// Repairs that the next status tells.
-    pub(super) fn note_mended(&self, key: &TargetKey, mended: &[Change]) {
-        if mended.is_empty() {
-            return;
-        }
-        let mut memo = self.memo.lock();
-        let all = memo.mended.entry(key.clone()).or_default();
-        all.extend_from_slice(mended);
-        all.drain(..all.len().saturating_sub(MENDED_MOST));
-    }
 }

@@ -25,7 +25,8 @@ impl Pass<'_> {
             true => None,
             false => Some((spec.clone(), sparing.unused.clone())),
         };
-        if self.hub.note_unused(self.key, unused) {
+        let is_news = self.hub.memo.lock().note_unused(self.key, unused);
+        if is_news {
             self.hub.queue.add(Key::Resource(self.key.resource_key()), Priority::Drift);
         }
         Ok(sparing)

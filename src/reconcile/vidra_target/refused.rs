@@ -1,7 +1,6 @@
 //! A write for a target that the hub's API does not take: of its inventory, or of its status. It is told on the
 //! VidraTarget, and in any case on its VidraResource, for the VidraTarget's status may be what is refused.
 
-use tokio::time::Instant;
 use vidra_core::status::Delivery;
 
 use super::{Pass, result::Report};
@@ -10,12 +9,15 @@ use crate::{
     desired::Desired,
     hub::events::Severity,
     queue::{Key, Priority, TargetKey, Verdict},
-    reconcile::{BETWEEN_STATUSES, Hub, after_hub_error, refused::WRITE_REFUSED},
+    reconcile::{
+        Hub, after_hub_error,
+        refused::{WRITE_REFUSED, refusal},
+    },
 };
 
 /// Tells that a write for a target failed, where that is to be told; in which words.
 pub(super) fn tell(hub: &Hub, key: &TargetKey, error: &CallError) -> Option<String> {
-    let told = hub.refusal(&Key::Target(key.clone()), error)?;
+    let told = refusal(hub, &Key::Target(key.clone()), error)?;
     let message = format!("the hub's API refuses a write for VidraTarget {}: {told}", key.target_name());
     tracing::warn!(%key, %message, "told");
     if let Some(resource) = hub.catalog.resource(&key.resource_key()) {
@@ -29,9 +31,9 @@ impl Pass<'_> {
         let key = Key::Target(self.key.clone());
         if let Some(message) = tell(self.hub, self.key, error) {
             self.note_refused(Some(message.clone()));
-            let written = self.hub.memo.lock().status_written.get(&key).copied();
+            let is_fresh = self.hub.memo.lock().of(&key).is_some_and(|state| state.throttle.is_fresh());
             // Else the status is what failed, a moment ago.
-            if written.is_none_or(|(at, _)| Instant::now().duration_since(at) >= BETWEEN_STATUSES) {
+            if !is_fresh {
                 let refused = Delivery::Failed { reason: WRITE_REFUSED, message, stalled: true };
                 if let Err(error) =
                     self.conclude(refused, &Desired::default(), None, &Report::default()).await

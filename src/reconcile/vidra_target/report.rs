@@ -40,7 +40,7 @@ impl Pass<'_> {
         // The newest: an answer may have been folded since the pass began.
         let target = self.hub.catalog.target(self.key);
         let target = target.as_deref().unwrap_or(self.target);
-        let told = self.hub.told(&queue_key, target.status.as_ref());
+        let told = lean::told(self.hub, &queue_key, target.status.as_ref());
         let none = VidraTargetStatus::default();
         let before = told.as_ref().unwrap_or(&none);
         let facts = self.facts(delivery, desired, session, report, before);
@@ -119,7 +119,7 @@ impl Pass<'_> {
     async fn write_status(&self, target: &VidraTarget, status: VidraTargetStatus) -> Result<(), CallError> {
         let put = |status| self.hub.api.target_status(target, status);
         let key = Key::Target(self.key.clone());
-        if let Some(error) = self.hub.put_status(&key, target.status.as_ref(), status, put).await? {
+        if let Some(error) = lean::put(self.hub, &key, target.status.as_ref(), status, put).await? {
             let object = format!("VidraTarget {}", self.key.target_name());
             let message = lean::shortened(&object, &self.key.resource_key(), &error);
             self.say(Severity::Warning, lean::STATUS_SHORTENED, &message);
@@ -175,7 +175,7 @@ impl Pass<'_> {
         if report.corrected > 0 {
             *self.hub.memo.lock().corrections.entry(self.key.clone()).or_default() += report.corrected;
         }
-        self.hub.note_mended(self.key, &report.mended);
+        self.hub.memo.lock().note_mended(self.key, &report.mended);
     }
 
     fn forget_corrections(&self, written: i64) {

@@ -155,7 +155,9 @@ impl Pass<'_> {
         let mut unmade = self.hub.catalog.unmade_on(&self.key.cluster);
         let since = self.hub.catalog.arrival(&self.key.cluster);
         let memo = self.hub.memo.lock();
-        unmade.retain(|key| memo.tried.get(&key.resource_key()).is_none_or(|tried| *tried < since));
+        unmade.retain(|key| {
+            memo.resource(&key.resource_key()).and_then(|one| one.tried).is_none_or(|tried| tried < since)
+        });
         drop(memo);
         unmade.into_iter().find(|key| is_selected(&self.hub.catalog, key))
     }
