@@ -12,12 +12,18 @@ use vidra_core::{
 };
 
 use super::{
-    Pass,
-    drifting::key_of,
+    context::Context,
+    drifting::{find_drift, key_of},
+    fights::conclude_drift,
+    follow::lost_a_kind,
     handover::{asks_again, kept, staying},
     lately::Lately,
     look::{Look, Scene},
-    perform::{Done, send},
+    outcome::{changed, settle, written},
+    perform::{Done, account_all, send},
+    refused::is_refused,
+    report::{conclude, count_corrections},
+    restored::{known_generation, note_later},
     result::Report,
     waiting::{awaited, complaint},
 };
@@ -70,101 +76,99 @@ fn is_current(session: &Session, key: &ObjectKey) -> bool {
     session.records.health(key).is_some_and(|(health, _)| health == HealthStatus::Current)
 }
 
-impl Pass<'_> {
-    /// Tells what a pass came to. `done` is what it did, after `look` led to `plan`.
-    pub(super) async fn close(
-        &self,
-        actor: &Actor<'_>,
-        scene: &Scene<'_>,
-        mut look: Look,
-        plan: &Plan,
-        mut lately: Lately<'_>,
-        done: Done,
-    ) -> Result<Verdict, CallError> {
-        let Scene { session, owner, desired, blind, .. } = *scene;
-        let Done { mut report, mut inventory } = done;
-        loop {
-            lately.hand_over(&mut look);
-            if report.withdrawn || self.lost_a_kind(session, desired, &report).await {
-                return self.again(&mut report).await;
-            }
-            self.find_drift(session, owner, desired, &look.suspects, &mut report);
-            self.conclude_drift(session, &look.found, desired, &report);
-            let unmarked = gates(plan).find(|effect| loses_marks(scene, effect));
-            // An answer is no event: nothing else would tell that what was waited for, and was applied just now, is
-            // there.
-            let is_there = |gate: &Effect| is_current(session, &gate.key);
-            if report.undone == 0 && unmarked.is_none() && gates(plan).any(is_there) {
-                return self.again(&mut report).await;
-            }
-            if report.delivery.is_none() {
-                let notes = |key: &ObjectKey| match unmarked.is_some_and(|effect| effect.key == *key) {
-                    true => Some(MARKS_TAKEN.to_owned()),
-                    false => session.records.health(key).and_then(|(_, note)| note),
-                };
-                report.delivery = complaint(plan, desired, blind, &session.kinds(), notes);
-                report.awaited = awaited(plan, desired);
-            }
-            // Nothing tells when what is waited for is current or keeps its marks, a kind comes to be served, or may be
-            // seen.
-            let untold = !self.follows_events() && plan.waits.iter().any(|wait| wait.gate().is_some());
-            if untold || unmarked.is_some() || !desired.unresolved.is_empty() || blind.passes() {
-                report.look_again(Verdict::Retry(RETRY_MOST));
-            }
-            let is_found = |key: &ObjectKey| report.found.iter().any(|change| key_of(change) == *key);
-            report.compared = blind.is_empty() && report.unverified.iter().all(is_found);
-            report.removing = still_there(plan, &inventory, &mut report);
-            report.applied_generation = self.applied_generation(scene, look.generation);
-            // Where something is amiss the next pass takes care of it first.
-            let is_well = report.delivery.is_none() && report.verdict.is_none();
-            let delivery = report.delivery.take().unwrap_or(Delivery::Applied);
-            let told = self.conclude_and_settle(scene, delivery, !plan.removals.is_empty(), &mut report);
-            let lately_too = is_well.then_some(&mut lately);
-            let (mended, told) = send(actor, &[], &mut inventory, lately_too, told).await;
-            if mended.is_empty() {
-                return Ok(report.verdict.or_else(|| asks_again(plan)).unwrap_or(told?));
-            }
-            let written = self.written(scene);
-            report = Report::default();
-            self.account_all(actor, mended, &mut inventory, &mut report);
-            report.unwritten = self.changed(&written, &inventory);
+/// Tells what a pass came to. `done` is what it did, after `look` led to `plan`.
+pub(super) async fn close(
+    ctx: &Context<'_>,
+    actor: &Actor<'_>,
+    scene: &Scene<'_>,
+    mut look: Look,
+    plan: &Plan,
+    mut lately: Lately<'_>,
+    done: Done,
+) -> Result<Verdict, CallError> {
+    let Scene { session, owner, desired, blind, .. } = *scene;
+    let Done { mut report, mut inventory } = done;
+    loop {
+        lately.hand_over(&mut look);
+        if report.withdrawn || lost_a_kind(session, desired, &report).await {
+            return again(ctx, &mut report).await;
         }
-    }
-
-    /// The highest generation of the VidraResource among the live objects; `seen`: before the pass applied anything.
-    fn applied_generation(&self, scene: &Scene<'_>, seen: i64) -> i64 {
-        if seen <= self.target.spec.generation {
-            return seen;
+        find_drift(ctx, session, owner, desired, &look.suspects, &mut report);
+        conclude_drift(ctx, session, &look.found, desired, &report);
+        let unmarked = gates(plan).find(|effect| loses_marks(scene, effect));
+        // An answer is no event: nothing else would tell that what was waited for, and was applied just now, is
+        // there.
+        let is_there = |gate: &Effect| is_current(session, &gate.key);
+        if report.undone == 0 && unmarked.is_none() && gates(plan).any(is_there) {
+            return again(ctx, &mut report).await;
         }
-        // What the pass has applied is from no later declaration any more, and nothing else tells of that.
-        let Scene { session, owner, desired, .. } = *scene;
-        let found = session.records.generations(&owner.hash, desired, self.known_generation());
-        self.note_later(session, &found);
-        found.highest
-    }
-
-    /// Writes the status and what became of the inventory; mostly the status first, for which people wait.
-    async fn conclude_and_settle(
-        &self,
-        scene: &Scene<'_>,
-        delivery: Delivery,
-        removes: bool,
-        report: &mut Report,
-    ) -> Result<Verdict, CallError> {
-        if removes || self.is_refused() {
-            // What is gone and still in the inventory would be taken for what is to go, after a crash. And a status does
-            // not go to and fro with each try of an inventory that is refused.
-            self.settle(report).await?;
+        if report.delivery.is_none() {
+            let notes = |key: &ObjectKey| match unmarked.is_some_and(|effect| effect.key == *key) {
+                true => Some(MARKS_TAKEN.to_owned()),
+                false => session.records.health(key).and_then(|(_, note)| note),
+            };
+            report.delivery = complaint(plan, desired, blind, &session.kinds(), notes);
+            report.awaited = awaited(plan, desired);
         }
-        let concluded = self.conclude(delivery, scene.desired, Some(scene.session), report).await;
-        self.settle(report).await?;
-        concluded
+        // Nothing tells when what is waited for is current or keeps its marks, a kind comes to be served, or may be
+        // seen.
+        let untold = !ctx.follows_events() && plan.waits.iter().any(|wait| wait.gate().is_some());
+        if untold || unmarked.is_some() || !desired.unresolved.is_empty() || blind.passes() {
+            report.look_again(Verdict::Retry(RETRY_MOST));
+        }
+        let is_found = |key: &ObjectKey| report.found.iter().any(|change| key_of(change) == *key);
+        report.compared = blind.is_empty() && report.unverified.iter().all(is_found);
+        report.removing = still_there(plan, &inventory, &mut report);
+        report.applied_generation = applied_generation(ctx, scene, look.generation);
+        // Where something is amiss the next pass takes care of it first.
+        let is_well = report.delivery.is_none() && report.verdict.is_none();
+        let delivery = report.delivery.take().unwrap_or(Delivery::Applied);
+        let told = conclude_and_settle(ctx, scene, delivery, !plan.removals.is_empty(), &mut report);
+        let lately_too = is_well.then_some(&mut lately);
+        let (mended, told) = send(actor, &[], &mut inventory, lately_too, told).await;
+        if mended.is_empty() {
+            return Ok(report.verdict.or_else(|| asks_again(plan)).unwrap_or(told?));
+        }
+        let written = written(ctx, &scene.wants);
+        report = Report::default();
+        account_all(ctx, actor, mended, &mut inventory, &mut report);
+        report.unwritten = changed(ctx, &written, &inventory);
     }
+}
 
-    /// What the pass did is kept, and it begins again at once.
-    pub(super) async fn again(&self, report: &mut Report) -> Result<Verdict, CallError> {
-        self.count_corrections(report);
-        self.settle(report).await?;
-        Ok(Verdict::Done(Some(Duration::ZERO)))
+/// The highest generation of the VidraResource among the live objects; `seen`: before the pass applied anything.
+fn applied_generation(ctx: &Context<'_>, scene: &Scene<'_>, seen: i64) -> i64 {
+    if seen <= ctx.target.spec.generation {
+        return seen;
     }
+    // What the pass has applied is from no later declaration any more, and nothing else tells of that.
+    let Scene { session, owner, desired, .. } = *scene;
+    let found = session.records.generations(&owner.hash, desired, known_generation(ctx));
+    note_later(ctx, session, &found);
+    found.highest
+}
+
+/// Writes the status and what became of the inventory; mostly the status first, for which people wait.
+async fn conclude_and_settle(
+    ctx: &Context<'_>,
+    scene: &Scene<'_>,
+    delivery: Delivery,
+    removes: bool,
+    report: &mut Report,
+) -> Result<Verdict, CallError> {
+    if removes || is_refused(ctx) {
+        // What is gone and still in the inventory would be taken for what is to go, after a crash. And a status does
+        // not go to and fro with each try of an inventory that is refused.
+        settle(ctx, report).await?;
+    }
+    let concluded = conclude(ctx, delivery, scene.desired, Some(scene.session), report).await;
+    settle(ctx, report).await?;
+    concluded
+}
+
+/// What the pass did is kept, and it begins again at once.
+pub(super) async fn again(ctx: &Context<'_>, report: &mut Report) -> Result<Verdict, CallError> {
+    count_corrections(ctx, report);
+    settle(ctx, report).await?;
+    Ok(Verdict::Done(Some(Duration::ZERO)))
 }

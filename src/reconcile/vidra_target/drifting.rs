@@ -17,7 +17,7 @@ use vidra_core::{
     unseen,
 };
 
-use super::{Pass, result::Report};
+use super::{context::Context, render::render_as, result::Report};
 use crate::{
     desired::Desired,
     hub::{inventory, revisions::Parsed},
@@ -79,147 +79,145 @@ pub(super) fn vanished(
     unseen.map(|(key, uid)| (key.clone(), session.records.vanished(&owner.hash, key, uid))).collect()
 }
 
-impl Pass<'_> {
-    /// As what the revision that was applied whole last declared objects that are gone, or of which nobody has seen as what
-    /// they were applied, for they have lost their stamp; where another revision, namespace or inputs are to be applied.
-    pub(super) async fn before(
-        &self,
-        session: &Session,
-        desired: &Desired,
-        suspects: &Suspects,
-        (live, vanished): (&BTreeMap<ObjectKey, Live>, &BTreeMap<ObjectKey, Vanished>),
-        delivered: bool,
-    ) -> BTreeMap<ObjectKey, Option<DeclaredHash>> {
-        let applied = |key, uid: &Uid| match live.get(key) {
-            Some(live) => live.applied.filter(|_| live.uid == *uid),
-            None => vanished.get(key).and_then(|vanished| vanished.applied),
-        };
-        let unknown = || suspects.0.iter().filter(|(key, uid)| applied(key, uid).is_none());
-        let asked =
-            || suspects.0.iter().filter(|(key, uid)| !live.contains_key(key) || applied(key, uid).is_none());
-        let policy = self.target.spec.drift.policy;
-        let ask = policy != DriftPolicy::Correct && !delivered && !mutants::is(Mutant::RevisionRepairs);
-        if !ask || asked().next().is_none() {
-            return BTreeMap::new();
-        }
-        let before = match self.whole_before(session).await {
-            Whole::Unknown => {
-                // What nobody can tell is left as it is.
-                let as_wanted = |key: &ObjectKey| desired.wants.get(key).map(|want| want.hash);
-                return unknown().map(|(key, _)| (key.clone(), as_wanted(key))).collect();
-            }
-            Whole::Nothing => Arc::default(),
-            Whole::These(before) => before,
-        };
-        let declared = |key: &ObjectKey| before.objects.get(key).map(|declared| declared.hash);
-        asked().map(|(key, _)| (key.clone(), declared(key))).collect()
+/// As what the revision that was applied whole last declared objects that are gone, or of which nobody has seen as what
+/// they were applied, for they have lost their stamp; where another revision, namespace or inputs are to be applied.
+pub(super) async fn applied_before(
+    ctx: &Context<'_>,
+    session: &Session,
+    desired: &Desired,
+    suspects: &Suspects,
+    (live, vanished): (&BTreeMap<ObjectKey, Live>, &BTreeMap<ObjectKey, Vanished>),
+    delivered: bool,
+) -> BTreeMap<ObjectKey, Option<DeclaredHash>> {
+    let applied = |key, uid: &Uid| match live.get(key) {
+        Some(live) => live.applied.filter(|_| live.uid == *uid),
+        None => vanished.get(key).and_then(|vanished| vanished.applied),
+    };
+    let unknown = || suspects.0.iter().filter(|(key, uid)| applied(key, uid).is_none());
+    let asked =
+        || suspects.0.iter().filter(|(key, uid)| !live.contains_key(key) || applied(key, uid).is_none());
+    let policy = ctx.target.spec.drift.policy;
+    let ask = policy != DriftPolicy::Correct && !delivered && !mutants::is(Mutant::RevisionRepairs);
+    if !ask || asked().next().is_none() {
+        return BTreeMap::new();
     }
-
-    /// What was applied whole last, rendered for this member.
-    async fn whole_before(&self, session: &Session) -> Whole {
-        let status = self.target.status.as_ref().filter(|status| status.observed_generation.is_some());
-        let Some(status) = status else { return Whole::Unknown };
-        let Some(revision) = &status.revision else { return Whole::Nothing };
-        let namespace = status.namespace.as_ref();
-        // Since then it was to go.
-        if namespace.is_some() && status.recalls != self.target.spec.recalls {
-            return Whole::Nothing;
+    let before = match whole_before(ctx, session).await {
+        Whole::Unknown => {
+            // What nobody can tell is left as it is.
+            let as_wanted = |key: &ObjectKey| desired.wants.get(key).map(|want| want.hash);
+            return unknown().map(|(key, _)| (key.clone(), as_wanted(key))).collect();
         }
-        let inputs = |parsed: &Parsed| match namespace {
-            Some(_) => status.overrides.clone(),
-            // A version wrote the status that did not tell: those that it takes now.
-            None => self.hub.catalog.member(&self.key.cluster).and_then(|member| {
-                let (name, labels) = (&*self.key.cluster, member.labels());
-                parsed.overrides.inputs(&Cluster { name, labels, values: &member.spec.values })
-            }),
-        };
-        let content = (&**revision, &**namespace.unwrap_or(&self.target.spec.namespace));
-        let rendered = self.rendered(session, content, inputs).await;
-        rendered.map_or(Whole::Unknown, |(desired, _)| Whole::These(desired))
+        Whole::Nothing => Arc::default(),
+        Whole::These(before) => before,
+    };
+    let declared = |key: &ObjectKey| before.objects.get(key).map(|declared| declared.hash);
+    asked().map(|(key, _)| (key.clone(), declared(key))).collect()
+}
+
+/// What was applied whole last, rendered for this member.
+async fn whole_before(ctx: &Context<'_>, session: &Session) -> Whole {
+    let status = ctx.target.status.as_ref().filter(|status| status.observed_generation.is_some());
+    let Some(status) = status else { return Whole::Unknown };
+    let Some(revision) = &status.revision else { return Whole::Nothing };
+    let namespace = status.namespace.as_ref();
+    // Since then it was to go.
+    if namespace.is_some() && status.recalls != ctx.target.spec.recalls {
+        return Whole::Nothing;
     }
+    let inputs = |parsed: &Parsed| match namespace {
+        Some(_) => status.overrides.clone(),
+        // A version wrote the status that did not tell: those that it takes now.
+        None => ctx.hub.catalog.member(&ctx.key.cluster).and_then(|member| {
+            let (name, labels) = (&*ctx.key.cluster, member.labels());
+            parsed.overrides.inputs(&Cluster { name, labels, values: &member.spec.values })
+        }),
+    };
+    let content = (&**revision, &**namespace.unwrap_or(&ctx.target.spec.namespace));
+    let rendered = render_as(ctx, session, content, inputs).await;
+    rendered.map_or(Whole::Unknown, |(desired, _)| Whole::These(desired))
+}
 
-    /// What is otherwise when everything was done.
-    pub(super) fn find_drift(
-        &self,
-        session: &Session,
-        owner: &Owner,
-        desired: &Desired,
-        suspects: &Suspects,
-        report: &mut Report,
-    ) {
-        let policy = self.target.spec.drift.policy;
-        for (key, uid) in &suspects.0 {
-            let Some(want) = desired.wants.get(key) else { continue };
-            let Some(found) = session.records.found(&owner.hash, key, uid) else { continue };
-            if policy != DriftPolicy::Correct && session.records.uid(key).is_none() {
-                report.left.insert(key.clone());
-            }
-            if policy == DriftPolicy::Report && found.change == ChangeKind::Missing {
-                report.gone.insert(key.clone());
-            }
-            report.found.push(self.change(key, &want.gvk.version, found));
+/// What is otherwise when everything was done.
+pub(super) fn find_drift(
+    ctx: &Context<'_>,
+    session: &Session,
+    owner: &Owner,
+    desired: &Desired,
+    suspects: &Suspects,
+    report: &mut Report,
+) {
+    let policy = ctx.target.spec.drift.policy;
+    for (key, uid) in &suspects.0 {
+        let Some(want) = desired.wants.get(key) else { continue };
+        let Some(found) = session.records.found(&owner.hash, key, uid) else { continue };
+        if policy != DriftPolicy::Correct && session.records.uid(key).is_none() {
+            report.left.insert(key.clone());
         }
-        let strays = session.records.strays(&owner.hash);
-        if strays.is_empty() {
-            return;
+        if policy == DriftPolicy::Report && found.change == ChangeKind::Missing {
+            report.gone.insert(key.clone());
         }
-        let held = match &report.unwritten {
-            Some(inventory) => inventory::chosen(inventory, |key| strays.contains_key(key)),
-            None => inventory::part(&self.hub.catalog.inventory(self.key), |key| strays.contains_key(key)),
-        };
-        let copied = |key: &ObjectKey| is_copy(key, desired);
-        for (key, version) in &strays {
-            if !desired.wants.contains_key(key) && !held.contains_key(key) && !copied(key) {
-                let extra = Evidence { change: ChangeKind::Extra, fields: Vec::new() };
-                report.found.push(self.change(key, version, extra));
-            }
+        report.found.push(change(ctx, key, &want.gvk.version, found));
+    }
+    let strays = session.records.strays(&owner.hash);
+    if strays.is_empty() {
+        return;
+    }
+    let held = match &report.unwritten {
+        Some(inventory) => inventory::chosen(inventory, |key| strays.contains_key(key)),
+        None => inventory::part(&ctx.hub.catalog.inventory(ctx.key), |key| strays.contains_key(key)),
+    };
+    let copied = |key: &ObjectKey| is_copy(key, desired);
+    for (key, version) in &strays {
+        if !desired.wants.contains_key(key) && !held.contains_key(key) && !copied(key) {
+            let extra = Evidence { change: ChangeKind::Extra, fields: Vec::new() };
+            report.found.push(change(ctx, key, version, extra));
         }
     }
+}
 
-    /// What a repair undid; `uid` is the object's after it.
-    pub(super) fn mended(
-        &self,
-        session: &Session,
-        effect: &Effect,
-        uid: &str,
-        healed: Option<Evidence>,
-    ) -> Change {
-        let bare = |change| Evidence { change, fields: Vec::new() };
-        let found = healed.unwrap_or_else(|| match &effect.action {
-            // It was there all the time, and not seen.
-            Action::Apply { uid: before, why: Why::Missing, .. } if *before == *uid => {
-                session.records.hidden(None)
-            }
-            Action::Apply { why: Why::Missing, .. } | Action::Create => bare(ChangeKind::Missing),
-            _ => bare(ChangeKind::Modified),
-        });
-        let mut change = self.change(&effect.key, &effect.gvk.version, found);
-        change.corrected = Some(change.detected_at.clone());
-        change
-    }
-
-    fn change(&self, key: &ObjectKey, version: &str, found: Evidence) -> Change {
-        Change {
-            group: key.group.to_string(),
-            version: version.to_owned(),
-            kind: key.kind.to_string(),
-            namespace: unseen::shown(&key.namespace, NAME_MAX),
-            name: unseen::shown(&key.name, NAME_MAX),
-            change: found.change,
-            detected_at: self.hub.clock.time(),
-            corrected: None,
-            fields: found.fields,
+/// What a repair undid; `uid` is the object's after it.
+pub(super) fn repair(
+    ctx: &Context<'_>,
+    session: &Session,
+    effect: &Effect,
+    uid: &str,
+    healed: Option<Evidence>,
+) -> Change {
+    let bare = |change| Evidence { change, fields: Vec::new() };
+    let found = healed.unwrap_or_else(|| match &effect.action {
+        // It was there all the time, and not seen.
+        Action::Apply { uid: before, why: Why::Missing, .. } if *before == *uid => {
+            session.records.hidden(None)
         }
-    }
+        Action::Apply { why: Why::Missing, .. } | Action::Create => bare(ChangeKind::Missing),
+        _ => bare(ChangeKind::Modified),
+    });
+    let mut change = change(ctx, &effect.key, &effect.gvk.version, found);
+    change.corrected = Some(change.detected_at.clone());
+    change
+}
 
-    /// Takes out what must not be written now, though it was allowed when it was found.
-    pub(super) fn cover(&self, changes: &mut [Change]) {
-        let live = self.hub.tuning.now();
-        let cover = Cover { redactions: &live.redact, salt: &self.hub.identity.key };
-        for change in changes {
-            let key = key_of(change);
-            change.fields.iter_mut().for_each(|field| cover.cover(&key, field));
-        }
+fn change(ctx: &Context<'_>, key: &ObjectKey, version: &str, found: Evidence) -> Change {
+    Change {
+        group: key.group.to_string(),
+        version: version.to_owned(),
+        kind: key.kind.to_string(),
+        namespace: unseen::shown(&key.namespace, NAME_MAX),
+        name: unseen::shown(&key.name, NAME_MAX),
+        change: found.change,
+        detected_at: ctx.hub.clock.time(),
+        corrected: None,
+        fields: found.fields,
+    }
+}
+
+/// Takes out what must not be written now, though it was allowed when it was found.
+pub(super) fn redact(ctx: &Context<'_>, changes: &mut [Change]) {
+    let live = ctx.hub.tuning.now();
+    let cover = Cover { redactions: &live.redact, salt: &ctx.hub.identity.key };
+    for change in changes {
+        let key = key_of(change);
+        change.fields.iter_mut().for_each(|field| cover.cover(&key, field));
     }
 }
 

@@ -11,10 +11,10 @@ use vidra_core::{
     plan::{self, Action, Drift, Effect, Live, Plan, PlanInput, Why},
 };
 
-use super::{Pass, drifting::key_of, result::Report};
+use super::{context::Context, drifting::key_of, events::gather, result::Report};
 use crate::{
     desired::Desired,
-    hub::events::{self, One, Saying},
+    hub::events,
     member::{owner::Owner, session::Session},
     queue::Key,
 };
@@ -28,126 +28,110 @@ pub(super) struct Found {
     left_alone: BTreeSet<ObjectKey>,
 }
 
-impl Pass<'_> {
-    /// Plans, without what is to be left alone for now: neither is it acted on, nor does a wave wait for it, unless
-    /// it is missing.
-    pub(super) fn plan(&self, input: &PlanInput<'_>, session: &Session, owner: &Owner) -> (Plan, Found) {
-        let plan = plan::plan(input);
-        let mut found = Found::default();
-        for effect in plan.stages.iter().flatten() {
-            found.enter(effect, input, session, owner);
-        }
-        let Review { left_alone, begun } = self.review(&found, input);
-        for key in &begun {
-            let by = self.hub.memo.lock().fights.get(self.key).map(|fights| fights.by(key));
-            self.gather(events::CONTENTION, key, &by.unwrap_or_default());
-        }
-        if left_alone.is_empty() {
-            return (plan, found);
-        }
-        found.left_alone = left_alone;
-        let masked = masked(input, &found.left_alone);
-        let mut plan = plan::plan(&PlanInput { live: &masked, ..*input });
-        for stage in &mut plan.stages {
-            stage.retain(|effect| !found.left_alone.contains(&effect.key));
-        }
-        plan.stages.retain(|stage| !stage.is_empty());
-        if plan.stages.is_empty() {
-            plan.intent = None;
-        }
-        (plan, found)
+/// Plans, without what is to be left alone for now: neither is it acted on, nor does a wave wait for it, unless
+/// it is missing.
+pub(super) fn plan_around_fights(
+    ctx: &Context<'_>,
+    input: &PlanInput<'_>,
+    session: &Session,
+    owner: &Owner,
+) -> (Plan, Found) {
+    let plan = plan::plan(input);
+    let mut found = Found::default();
+    for effect in plan.stages.iter().flatten() {
+        found.enter(effect, input, session, owner);
     }
+    let Review { left_alone, begun } = review(ctx, &found, input);
+    for key in &begun {
+        let by = ctx.hub.memo.lock().fights.get(ctx.key).map(|fights| fights.by(key));
+        gather(ctx, events::CONTENTION, key, &by.unwrap_or_default());
+    }
+    if left_alone.is_empty() {
+        return (plan, found);
+    }
+    found.left_alone = left_alone;
+    let masked = masked(input, &found.left_alone);
+    let mut plan = plan::plan(&PlanInput { live: &masked, ..*input });
+    for stage in &mut plan.stages {
+        stage.retain(|effect| !found.left_alone.contains(&effect.key));
+    }
+    plan.stages.retain(|stage| !stage.is_empty());
+    if plan.stages.is_empty() {
+        plan.intent = None;
+    }
+    (plan, found)
+}
 
-    fn review(&self, found: &Found, input: &PlanInput<'_>) -> Review {
-        let now = self.hub.now();
-        let mut memo = self.hub.memo.lock();
-        let Some(fights) = memo.fights.get_mut(self.key) else { return Review::default() };
-        let declared = |key: &ObjectKey| input.wants.get(key).map(|want| want.hash);
-        let review = fights.review(declared, &found.suspects, now);
-        if fights.is_empty() {
-            memo.fights.remove(self.key);
+fn review(ctx: &Context<'_>, found: &Found, input: &PlanInput<'_>) -> Review {
+    let now = ctx.hub.now();
+    let mut memo = ctx.hub.memo.lock();
+    let Some(fights) = memo.fights.get_mut(ctx.key) else { return Review::default() };
+    let declared = |key: &ObjectKey| input.wants.get(key).map(|want| want.hash);
+    let review = fights.review(declared, &found.suspects, now);
+    if fights.is_empty() {
+        memo.fights.remove(ctx.key);
+    }
+    review
+}
+
+/// Takes what became of what was found: counts repairs, tells of drift that is new, and has the target looked
+/// at again when a fight asks for it.
+pub(super) fn conclude_drift(
+    ctx: &Context<'_>,
+    session: &Session,
+    found: &Found,
+    desired: &Desired,
+    report: &Report,
+) {
+    let now = ctx.hub.now();
+    let next = {
+        let mut memo = ctx.hub.memo.lock();
+        for key in &report.reapplied {
+            let (Some(suspect), Some(want)) = (found.suspects.get(key), desired.wants.get(key)) else {
+                continue;
+            };
+            let fights = memo.fights.entry(ctx.key.clone()).or_default();
+            fights.repaired(key, want.hash, suspect, now);
         }
-        review
+        memo.fights.get(ctx.key).and_then(|fights| fights.next_look(now))
+    };
+    for change in news(ctx, report) {
+        session.counters().drift_detected(change.change);
+        gather(ctx, events::DETECTED, &key_of(change), &managers(&change.fields));
     }
+    session.counters().drift_corrected(report.corrected);
+    if let Some(wait) = next {
+        ctx.hub.queue.add_after(Key::Target(ctx.key.clone()), wait);
+    }
+}
 
-    /// Takes what became of what was found: counts repairs, tells of drift that is new, and has the target looked
-    /// at again when a fight asks for it.
-    pub(super) fn conclude_drift(
-        &self,
-        session: &Session,
-        found: &Found,
-        desired: &Desired,
-        report: &Report,
-    ) {
-        let now = self.hub.now();
-        let next = {
-            let mut memo = self.hub.memo.lock();
-            for key in &report.reapplied {
-                let (Some(suspect), Some(want)) = (found.suspects.get(key), desired.wants.get(key)) else {
-                    continue;
-                };
-                let fights = memo.fights.entry(self.key.clone()).or_default();
-                fights.repaired(key, want.hash, suspect, now);
-            }
-            memo.fights.get(self.key).and_then(|fights| fights.next_look(now))
-        };
-        for change in self.news(report) {
-            session.counters().drift_detected(change.change);
-            self.gather(events::DETECTED, &key_of(change), &managers(&change.fields));
+/// Drift that was not found before: by this process, or by the one before it as the status tells.
+fn news<'r>(ctx: &Context<'_>, report: &'r Report) -> Vec<&'r Change> {
+    if ctx.target.spec.drift.policy == DriftPolicy::Ignore {
+        return Vec::new();
+    }
+    let id = |change: &Change| (key_of(change), change.change);
+    let told = || {
+        let status = ctx.target.status.as_ref();
+        let changes = status.into_iter().flat_map(|status| &status.changes);
+        changes.filter(|change| change.corrected.is_none()).map(id).collect()
+    };
+    let open: BTreeSet<_> = report.found.iter().map(id).collect();
+    let known = {
+        let mut memo = ctx.hub.memo.lock();
+        let known = memo.drifting.remove(ctx.key);
+        if !open.is_empty() {
+            memo.drifting.insert(ctx.key.clone(), open);
         }
-        session.counters().drift_corrected(report.corrected);
-        if let Some(wait) = next {
-            self.hub.queue.add_after(Key::Target(self.key.clone()), wait);
-        }
-    }
+        known
+    };
+    let mut known: BTreeSet<_> = known.unwrap_or_else(told);
+    report.mended.iter().chain(&report.found).filter(|change| known.insert(id(change))).collect()
+}
 
-    /// Drift that was not found before: by this process, or by the one before it as the status tells.
-    fn news<'r>(&self, report: &'r Report) -> Vec<&'r Change> {
-        if self.target.spec.drift.policy == DriftPolicy::Ignore {
-            return Vec::new();
-        }
-        let id = |change: &Change| (key_of(change), change.change);
-        let told = || {
-            let status = self.target.status.as_ref();
-            let changes = status.into_iter().flat_map(|status| &status.changes);
-            changes.filter(|change| change.corrected.is_none()).map(id).collect()
-        };
-        let open: BTreeSet<_> = report.found.iter().map(id).collect();
-        let known = {
-            let mut memo = self.hub.memo.lock();
-            let known = memo.drifting.remove(self.key);
-            if !open.is_empty() {
-                memo.drifting.insert(self.key.clone(), open);
-            }
-            known
-        };
-        let mut known: BTreeSet<_> = known.unwrap_or_else(told);
-        report.mended.iter().chain(&report.found).filter(|change| known.insert(id(change))).collect()
-    }
-
-    /// What the status says of this target's fights.
-    pub(super) fn contention(&self) -> Option<Told> {
-        self.hub.memo.lock().fights.get(self.key).and_then(Fights::told)
-    }
-
-    /// Tells of one more object; what comes within a moment is one Event.
-    pub(super) fn gather(&self, saying: Saying, key: &ObjectKey, by: &[String]) {
-        let cluster = &self.key.cluster;
-        self.gather_one(saying, One { cluster, object: &key.to_string(), by, message: "" });
-    }
-
-    /// Tells of one more object that was refused, or for which a call failed: likewise.
-    pub(super) fn gather_failure(&self, reason: &'static str, key: &ObjectKey, message: &str) {
-        let cluster = &self.key.cluster;
-        let one = One { cluster, object: &key.to_string(), by: &[], message };
-        self.gather_one(Saying::failure(reason), one);
-    }
-
-    pub(super) fn gather_one(&self, saying: Saying, one: One<'_>) {
-        if let Some(resource) = self.hub.catalog.resource(&self.key.resource_key()) {
-            self.hub.events.gather(resource.as_ref(), saying, one);
-        }
-    }
+/// What the status says of this target's fights.
+pub(super) fn contention(ctx: &Context<'_>) -> Option<Told> {
+    ctx.hub.memo.lock().fights.get(ctx.key).and_then(Fights::told)
 }
 
 impl Found {

@@ -12,7 +12,7 @@ use vidra_core::{
     status::Delivery,
 };
 
-use super::{Pass, result::Report};
+use super::{context::Context, result::Report};
 use crate::{
     base::error::{CallError, Class},
     desired::Desired,
@@ -93,67 +93,67 @@ fn needs(desired: &Desired, kinds: &Kinds) -> BTreeMap<Gvk, Need> {
     needs
 }
 
-impl Pass<'_> {
-    /// Asks for the informers that this target needs; what it cannot see all the same.
-    ///
-    /// # Errors
-    /// The pass ends here: some have not listed yet, and will say so; or what the member serves has changed.
-    pub(super) async fn follow(&self, session: &Arc<Session>, desired: &Desired) -> Result<Blind, Verdict> {
-        let needs = needs(desired, &session.kinds());
-        let informers = &session.informers;
-        let states = if self.follows_events() {
-            informers.require(self.key, &needs)
-        } else {
-            informers.release(self.key);
-            let unwatched = || State::Failing("not watched".into());
-            informers.places(&needs).into_iter().map(|place| (place, unwatched())).collect()
-        };
-        if states.values().any(|state| *state == State::Syncing) {
-            return Err(Verdict::Done(None));
-        }
-        let mut blind = Blind::default();
-        for (place, state) in states {
-            match state {
-                State::Synced | State::Syncing => {}
-                State::Denied(why) => {
-                    blind.places.insert(place, Unseen { why, passes: false });
-                }
-                // Where no watch tells, one list does.
-                State::Failing(_) => {
-                    let Some(need) = needs.get(&place.gvk) else { continue };
-                    for (place, error) in informers.list_now(&place, need).await {
-                        if error.class == Class::NotServed
-                            && self.is_served_no_more(session, &place.gvk).await
-                        {
-                            return Err(Verdict::Done(Some(Duration::ZERO)));
-                        }
-                        let passes = error.class == Class::NotServed || error.is_transient();
-                        blind.places.insert(place, Unseen { passes, why: error.message });
+/// Asks for the informers that this target needs; what it cannot see all the same.
+///
+/// # Errors
+/// The pass ends here: some have not listed yet, and will say so; or what the member serves has changed.
+pub(super) async fn follow(
+    ctx: &Context<'_>,
+    session: &Arc<Session>,
+    desired: &Desired,
+) -> Result<Blind, Verdict> {
+    let needs = needs(desired, &session.kinds());
+    let informers = &session.informers;
+    let states = if ctx.follows_events() {
+        informers.require(ctx.key, &needs)
+    } else {
+        informers.release(ctx.key);
+        let unwatched = || State::Failing("not watched".into());
+        informers.places(&needs).into_iter().map(|place| (place, unwatched())).collect()
+    };
+    if states.values().any(|state| *state == State::Syncing) {
+        return Err(Verdict::Done(None));
+    }
+    let mut blind = Blind::default();
+    for (place, state) in states {
+        match state {
+            State::Synced | State::Syncing => {}
+            State::Denied(why) => {
+                blind.places.insert(place, Unseen { why, passes: false });
+            }
+            // Where no watch tells, one list does.
+            State::Failing(_) => {
+                let Some(need) = needs.get(&place.gvk) else { continue };
+                for (place, error) in informers.list_now(&place, need).await {
+                    if error.class == Class::NotServed && is_served_no_more(session, &place.gvk).await {
+                        return Err(Verdict::Done(Some(Duration::ZERO)));
                     }
+                    let passes = error.class == Class::NotServed || error.is_transient();
+                    blind.places.insert(place, Unseen { passes, why: error.message });
                 }
             }
         }
-        blind.objects = informers.unread(desired.wants.keys());
-        Ok(blind)
     }
+    blind.objects = informers.unread(desired.wants.keys());
+    Ok(blind)
+}
 
-    /// The member does not know the kind any more: from now on that is known.
-    async fn is_served_no_more(&self, session: &Session, gvk: &Gvk) -> bool {
-        session.rediscover().await.is_ok_and(|kinds| kinds.get(gvk).is_none() && !kinds.is_stale(gvk))
-    }
+/// The member does not know the kind any more: from now on that is known.
+async fn is_served_no_more(session: &Session, gvk: &Gvk) -> bool {
+    session.rediscover().await.is_ok_and(|kinds| kinds.get(gvk).is_none() && !kinds.is_stale(gvk))
+}
 
-    /// Effects failed for the member serves a kind no more: nothing else would tell, for a watch may go on.
-    pub(super) async fn lost_a_kind(&self, session: &Session, desired: &Desired, report: &Report) -> bool {
-        // Of a kind that it does not serve an API server says so with a page, as a gateway would.
-        let told = matches!(
-            &report.delivery,
-            Some(Delivery::Failed { reason: "NotServed" | "Conflict" | "ServerError", .. })
-        );
-        if !told {
-            return false;
-        }
-        let Ok(kinds) = session.rediscover().await else { return false };
-        let is_lost = |gvk: &Gvk| kinds.get(gvk).is_none() && !kinds.is_stale(gvk);
-        desired.wants.values().any(|want| is_lost(&want.gvk))
+/// Effects failed for the member serves a kind no more: nothing else would tell, for a watch may go on.
+pub(super) async fn lost_a_kind(session: &Session, desired: &Desired, report: &Report) -> bool {
+    // Of a kind that it does not serve an API server says so with a page, as a gateway would.
+    let told = matches!(
+        &report.delivery,
+        Some(Delivery::Failed { reason: "NotServed" | "Conflict" | "ServerError", .. })
+    );
+    if !told {
+        return false;
     }
+    let Ok(kinds) = session.rediscover().await else { return false };
+    let is_lost = |gvk: &Gvk| kinds.get(gvk).is_none() && !kinds.is_stale(gvk);
+    desired.wants.values().any(|want| is_lost(&want.gvk))
 }

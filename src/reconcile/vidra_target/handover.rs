@@ -16,7 +16,7 @@ use vidra_core::{
     status::{Delivery, HANDING_OVER, PRUNE_DELAYED},
 };
 
-use super::Pass;
+use super::{context::Context, render::desired};
 use crate::{
     hub::{inventory, revisions::Parsed},
     member::{
@@ -33,194 +33,194 @@ const LOOK_AGAIN: Duration = Duration::from_secs(10);
 /// Since when this process has seen that objects of a target are not declared.
 pub(in crate::reconcile) type Undeclared = BTreeMap<ObjectKey, Instant>;
 
-impl Pass<'_> {
-    /// Tells the member's other targets what this one declares there.
-    pub(super) fn claim(&self, claim: Claim) {
-        if let Some(session) = self.hub.session(&self.key.cluster) {
-            session.claims.note(self.key, &self.target.spec.revision, claim);
-        }
+/// Tells the member's other targets what this one declares there.
+pub(super) fn claim(ctx: &Context<'_>, claim: Claim) {
+    if let Some(session) = ctx.hub.session(&ctx.key.cluster) {
+        session.claims.note(ctx.key, &ctx.target.spec.revision, claim);
     }
+}
 
-    /// It declares nothing there any more.
-    pub(super) fn disclaim(&self) {
-        if let Some(session) = self.hub.session(&self.key.cluster) {
-            session.claims.forget(self.key);
-        }
+/// It declares nothing there any more.
+pub(super) fn disclaim(ctx: &Context<'_>) {
+    if let Some(session) = ctx.hub.session(&ctx.key.cluster) {
+        session.claims.forget(ctx.key);
     }
+}
 
-    /// A suspended target declares what it declared.
-    pub(super) async fn claim_at_rest(&self) {
-        let Some(session) = self.hub.session(&self.key.cluster) else { return };
-        if session.claims.is_noted(self.key, &self.target.spec.revision) {
-            return;
-        }
-        let claim = match session.state() {
-            State::Open(_) => self.desired(&session).await.map(|(desired, _)| Claim::Objects(desired)),
-            _ => return,
+/// A suspended target declares what it declared.
+pub(super) async fn claim_at_rest(ctx: &Context<'_>) {
+    let Some(session) = ctx.hub.session(&ctx.key.cluster) else { return };
+    if session.claims.is_noted(ctx.key, &ctx.target.spec.revision) {
+        return;
+    }
+    let declared = match session.state() {
+        State::Open(_) => desired(ctx, &session).await.map(|(desired, _)| Claim::Objects(desired)),
+        _ => return,
+    };
+    claim(ctx, declared.unwrap_or(Claim::Unknown));
+}
+
+/// What of these objects, which are declared no more, is not to be removed now, or is another one's.
+pub(super) fn handovers<'k>(
+    ctx: &Context<'_>,
+    session: &Session,
+    gone: impl Iterator<Item = &'k ObjectKey>,
+) -> BTreeMap<ObjectKey, Handover> {
+    let mut gone = gone.peekable();
+    let member = ctx.hub.catalog.member(&ctx.key.cluster);
+    let leaves = member.is_some_and(|member| member.metadata.deletion_timestamp.is_some());
+    // Where a member leaves nobody takes anything over.
+    if gone.peek().is_none() || leaves || mutants::is(Mutant::NothingHandedOver) {
+        ctx.hub.memo.lock().undeclared.remove(ctx.key);
+        return BTreeMap::new();
+    }
+    let others = others(ctx, session);
+    let delay = prune_delay(ctx);
+    let (now, mut since) = (Instant::now(), Undeclared::new());
+    let before = ctx.hub.memo.lock().undeclared.remove(ctx.key).unwrap_or_default();
+    let mut handovers = BTreeMap::new();
+    let mut again: Option<Duration> = None;
+    for key in gone {
+        let seen = before.get(key).copied();
+        since.insert(key.clone(), seen.unwrap_or(now));
+        let rest = delay.saturating_sub(now.duration_since(seen.unwrap_or(now)));
+        let handover = match handover(ctx, session, key, &others) {
+            Some(handover) => handover,
+            None if rest.is_zero() => continue,
+            None => Handover::Delayed,
         };
-        self.claim(claim.unwrap_or(Claim::Unknown));
-    }
-
-    /// What of these objects, which are declared no more, is not to be removed now, or is another one's.
-    pub(super) fn handovers<'k>(
-        &self,
-        session: &Session,
-        gone: impl Iterator<Item = &'k ObjectKey>,
-    ) -> BTreeMap<ObjectKey, Handover> {
-        let mut gone = gone.peekable();
-        let member = self.hub.catalog.member(&self.key.cluster);
-        let leaves = member.is_some_and(|member| member.metadata.deletion_timestamp.is_some());
-        // Where a member leaves nobody takes anything over.
-        if gone.peek().is_none() || leaves || mutants::is(Mutant::NothingHandedOver) {
-            self.hub.memo.lock().undeclared.remove(self.key);
-            return BTreeMap::new();
-        }
-        let others = self.others(session);
-        let delay = self.prune_delay();
-        let (now, mut since) = (Instant::now(), Undeclared::new());
-        let before = self.hub.memo.lock().undeclared.remove(self.key).unwrap_or_default();
-        let mut handovers = BTreeMap::new();
-        let mut again: Option<Duration> = None;
-        for key in gone {
-            let seen = before.get(key).copied();
-            since.insert(key.clone(), seen.unwrap_or(now));
-            let rest = delay.saturating_sub(now.duration_since(seen.unwrap_or(now)));
-            let handover = match self.handover(session, key, &others) {
-                Some(handover) => handover,
-                None if rest.is_zero() => continue,
-                None => Handover::Delayed,
-            };
-            let wait = match handover.why() {
-                Handover::Awaited(other) => {
-                    if seen.is_none() {
-                        // It was refused, maybe, while this one declared the object.
-                        self.hub.queue.add(Key::Target(self.target_of(other)), Priority::Resync);
-                    }
-                    Some(LOOK_AGAIN)
+        let wait = match handover.why() {
+            Handover::Awaited(other) => {
+                if seen.is_none() {
+                    // It was refused, maybe, while this one declared the object.
+                    ctx.hub.queue.add(Key::Target(target_of(ctx, other)), Priority::Resync);
                 }
-                Handover::Delayed => Some(rest),
-                _ => None,
-            };
-            again = again.into_iter().chain(wait).min();
-            handovers.insert(key.clone(), handover);
-        }
-        self.hub.memo.lock().undeclared.insert(self.key.clone(), since);
-        if let Some(wait) = again {
-            self.hub.queue.add_after(Key::Target(self.key.clone()), wait);
-        }
-        handovers
-    }
-
-    /// Who else declares the object; `None`: nobody.
-    fn handover(&self, session: &Session, key: &ObjectKey, others: &Others) -> Option<Handover> {
-        let why = self.claimed(session, key, others)?;
-        let waits = matches!(why, Handover::Awaited(_) | Handover::Unknown(_));
-        // It is gone, or nobody watches its kind.
-        let is_unseen = waits && session.records.uid(key).is_none();
-        Some(if is_unseen { Handover::Unseen(Box::new(why)) } else { why })
-    }
-
-    fn claimed(&self, session: &Session, key: &ObjectKey, others: &Others) -> Option<Handover> {
-        let holds = |other: &TargetKey| inventory::has(&self.hub.catalog.inventory(other), key);
-        let mut claimants = session.claims.claimants(self.key, key, holds);
-        claimants.retain(|other| self.is_kept(other));
-        if claimants.is_empty() {
-            return others.unknown(key).map(|other| Handover::Unknown(other.into()));
-        }
-        let records = &session.records;
-        // Whoever applies it, it does not go with this one.
-        if claimants.iter().any(|other| records.is_applied_for(key, &self.owner_of(other)))
-            || records.is_shared(key, &self.owner_of(self.key))
-        {
-            return Some(Handover::Done);
-        }
-        Some(match claimants.iter().find(|other| self.will_apply(other)) {
-            None => Handover::Unclaimed,
-            Some(other) => Handover::Awaited((*other.resource).into()),
-        })
-    }
-
-    /// Its revision is not applied yet, or what it lacks is made again; and it may be written there.
-    fn will_apply(&self, other: &TargetKey) -> bool {
-        !revoke::is_revoked(self.hub, other)
-            && self.hub.catalog.target(other).is_some_and(|target| {
-                target.spec.drift.policy == DriftPolicy::Correct || !target.is_delivered()
-            })
-    }
-
-    /// It is to be there.
-    fn is_kept(&self, other: &TargetKey) -> bool {
-        self.hub.catalog.target(other).is_some_and(|target| target.spec.desired == Wish::Present)
-    }
-
-    /// The VidraResources of the namespace of which is not known what they declare on this member now.
-    fn others(&self, session: &Session) -> Others {
-        let fleet = self.hub.catalog.fleet_on(&self.key.cluster);
-        let mut silent = fleet.iter().filter(|(key, target)| {
-            key.namespace == self.key.namespace
-                && key.resource != self.key.resource
-                && is_present(target)
-                && !session.claims.is_noted(key, &target.spec.revision)
-        });
-        let silent = silent.next().map(|(key, _)| key.resource.clone());
-        let silent = silent.or_else(|| self.hub.catalog.unread_owner(self.key)).map(|name| (*name).into());
-        let Some(member) = self.hub.catalog.member(&self.key.cluster) else {
-            return Others { silent, unrendered: Vec::new() };
+                Some(LOOK_AGAIN)
+            }
+            Handover::Delayed => Some(rest),
+            _ => None,
         };
-        let leaves = self.target.spec.desired != Wish::Present;
-        let resources = self.hub.catalog.resources_in(&self.key.namespace);
-        let unrendered = resources.iter().filter_map(|resource| {
-            let key = self.target_of(&resource.name_any());
-            // A target that goes was asked whether it is wanted.
-            if (leaves && key == *self.key)
-                || resource.metadata.deletion_timestamp.is_some()
-                || !selects(self.hub, resource, &member)
-            {
-                return None;
-            }
-            let revision = self.hub.revision_of(&key.resource_key(), resource);
-            let has = |revision: &str| {
-                let target = self.hub.catalog.target(&key).filter(|target| is_present(target));
-                target.is_some_and(|target| *target.spec.revision == *revision)
-                    && session.claims.is_known(&key, revision)
-            };
-            (!revision.as_deref().is_some_and(has))
-                .then(|| ((*key.resource).into(), self.meant(&key, resource, revision.as_deref())))
-        });
-        Others { silent, unrendered: unrendered.collect() }
+        again = again.into_iter().chain(wait).min();
+        handovers.insert(key.clone(), handover);
     }
+    ctx.hub.memo.lock().undeclared.insert(ctx.key.clone(), since);
+    if let Some(wait) = again {
+        ctx.hub.queue.add_after(Key::Target(ctx.key.clone()), wait);
+    }
+    handovers
+}
 
-    /// What a VidraResource may declare whose targets do not have its newest declaration.
-    fn meant(&self, key: &TargetKey, resource: &VidraResource, revision: Option<&str>) -> Meant {
-        let spec = &resource.spec;
-        match revision.and_then(|name| self.hub.revisions.known(&key.resource_key(), name)) {
-            Some(parsed) => Meant::Objects(parsed),
-            // Of one that is suspended nobody reads the sources.
-            None if !spec.manifests_from.is_empty() && !spec.suspend => Meant::Anything,
-            None => {
-                let inline = spec.manifests.iter().map(Raw::text);
-                Meant::Words(Words::of(spec.manifest.as_deref().into_iter().chain(inline)))
-            }
+/// Who else declares the object; `None`: nobody.
+fn handover(ctx: &Context<'_>, session: &Session, key: &ObjectKey, others: &Others) -> Option<Handover> {
+    let why = claimed(ctx, session, key, others)?;
+    let waits = matches!(why, Handover::Awaited(_) | Handover::Unknown(_));
+    // It is gone, or nobody watches its kind.
+    let is_unseen = waits && session.records.uid(key).is_none();
+    Some(if is_unseen { Handover::Unseen(Box::new(why)) } else { why })
+}
+
+fn claimed(ctx: &Context<'_>, session: &Session, key: &ObjectKey, others: &Others) -> Option<Handover> {
+    let holds = |other: &TargetKey| inventory::has(&ctx.hub.catalog.inventory(other), key);
+    let mut claimants = session.claims.claimants(ctx.key, key, holds);
+    claimants.retain(|other| is_kept(ctx, other));
+    if claimants.is_empty() {
+        return others.unknown(key).map(|other| Handover::Unknown(other.into()));
+    }
+    let records = &session.records;
+    // Whoever applies it, it does not go with this one.
+    if claimants.iter().any(|other| records.is_applied_for(key, &owner_of(ctx, other)))
+        || records.is_shared(key, &owner_of(ctx, ctx.key))
+    {
+        return Some(Handover::Done);
+    }
+    Some(match claimants.iter().find(|other| will_apply(ctx, other)) {
+        None => Handover::Unclaimed,
+        Some(other) => Handover::Awaited((*other.resource).into()),
+    })
+}
+
+/// Its revision is not applied yet, or what it lacks is made again; and it may be written there.
+fn will_apply(ctx: &Context<'_>, other: &TargetKey) -> bool {
+    !revoke::is_revoked(ctx.hub, other)
+        && ctx
+            .hub
+            .catalog
+            .target(other)
+            .is_some_and(|target| target.spec.drift.policy == DriftPolicy::Correct || !target.is_delivered())
+}
+
+/// It is to be there.
+fn is_kept(ctx: &Context<'_>, other: &TargetKey) -> bool {
+    ctx.hub.catalog.target(other).is_some_and(|target| target.spec.desired == Wish::Present)
+}
+
+/// The VidraResources of the namespace of which is not known what they declare on this member now.
+fn others(ctx: &Context<'_>, session: &Session) -> Others {
+    let fleet = ctx.hub.catalog.fleet_on(&ctx.key.cluster);
+    let mut silent = fleet.iter().filter(|(key, target)| {
+        key.namespace == ctx.key.namespace
+            && key.resource != ctx.key.resource
+            && is_present(target)
+            && !session.claims.is_noted(key, &target.spec.revision)
+    });
+    let silent = silent.next().map(|(key, _)| key.resource.clone());
+    let silent = silent.or_else(|| ctx.hub.catalog.unread_owner(ctx.key)).map(|name| (*name).into());
+    let Some(member) = ctx.hub.catalog.member(&ctx.key.cluster) else {
+        return Others { silent, unrendered: Vec::new() };
+    };
+    let leaves = ctx.target.spec.desired != Wish::Present;
+    let resources = ctx.hub.catalog.resources_in(&ctx.key.namespace);
+    let unrendered = resources.iter().filter_map(|resource| {
+        let key = target_of(ctx, &resource.name_any());
+        // A target that goes was asked whether it is wanted.
+        if (leaves && key == *ctx.key)
+            || resource.metadata.deletion_timestamp.is_some()
+            || !selects(ctx.hub, resource, &member)
+        {
+            return None;
+        }
+        let revision = ctx.hub.revision_of(&key.resource_key(), resource);
+        let has = |revision: &str| {
+            let target = ctx.hub.catalog.target(&key).filter(|target| is_present(target));
+            target.is_some_and(|target| *target.spec.revision == *revision)
+                && session.claims.is_known(&key, revision)
+        };
+        (!revision.as_deref().is_some_and(has))
+            .then(|| ((*key.resource).into(), meant(ctx, &key, resource, revision.as_deref())))
+    });
+    Others { silent, unrendered: unrendered.collect() }
+}
+
+/// What a VidraResource may declare whose targets do not have its newest declaration.
+fn meant(ctx: &Context<'_>, key: &TargetKey, resource: &VidraResource, revision: Option<&str>) -> Meant {
+    let spec = &resource.spec;
+    match revision.and_then(|name| ctx.hub.revisions.known(&key.resource_key(), name)) {
+        Some(parsed) => Meant::Objects(parsed),
+        // Of one that is suspended nobody reads the sources.
+        None if !spec.manifests_from.is_empty() && !spec.suspend => Meant::Anything,
+        None => {
+            let inline = spec.manifests.iter().map(Raw::text);
+            Meant::Words(Words::of(spec.manifest.as_deref().into_iter().chain(inline)))
         }
     }
+}
 
-    /// Another VidraResource's target on the same member.
-    fn target_of(&self, resource: &str) -> TargetKey {
-        TargetKey { resource: resource.into(), ..self.key.clone() }
-    }
+/// Another VidraResource's target on the same member.
+fn target_of(ctx: &Context<'_>, resource: &str) -> TargetKey {
+    TargetKey { resource: resource.into(), ..ctx.key.clone() }
+}
 
-    /// None where a person deletes the VidraResource.
-    fn prune_delay(&self) -> Duration {
-        let resource = self.hub.catalog.resource(&self.key.resource_key());
-        match resource.is_some_and(|resource| resource.metadata.deletion_timestamp.is_some()) {
-            true => Duration::ZERO,
-            false => self.hub.tuning.now().prune_delay,
-        }
+/// None where a person deletes the VidraResource.
+fn prune_delay(ctx: &Context<'_>) -> Duration {
+    let resource = ctx.hub.catalog.resource(&ctx.key.resource_key());
+    match resource.is_some_and(|resource| resource.metadata.deletion_timestamp.is_some()) {
+        true => Duration::ZERO,
+        false => ctx.hub.tuning.now().prune_delay,
     }
+}
 
-    fn owner_of(&self, target: &TargetKey) -> OwnerHash {
-        OwnerHash::new(&self.hub.identity.hub, &target.namespace, &target.resource)
-    }
+fn owner_of(ctx: &Context<'_>, target: &TargetKey) -> OwnerHash {
+    OwnerHash::new(&ctx.hub.identity.hub, &target.namespace, &target.resource)
 }
 
 /// It is to be there, and nobody has deleted it.

@@ -14,10 +14,10 @@ use vidra_core::{
 };
 
 use super::{
-    Pass,
+    context::Context,
     drifting::Suspects,
     fights::Found,
-    look::{Look, Scene},
+    look::{Look, Scene, look},
 };
 use crate::{member::token::Token, queue::Key};
 
@@ -30,7 +30,7 @@ const MOST: Duration = Duration::from_secs(1);
 
 /// A pass that repairs, and looks again as long as it does.
 pub(super) struct Lately<'a> {
-    pass: &'a Pass<'a>,
+    ctx: &'a Context<'a>,
     scene: &'a Scene<'a>,
     token: &'a Token<'a>,
     key: Key,
@@ -61,37 +61,25 @@ type Turn = (i32, Stage);
 
 impl<'a> Lately<'a> {
     /// Of a pass whose first look led to this plan.
-    pub(super) fn new(pass: &'a Pass<'a>, scene: &'a Scene<'a>, token: &'a Token<'a>, plan: &Plan) -> Self {
-        let (key, now) = (Key::Target(pass.key.clone()), Instant::now());
+    pub(super) fn new(ctx: &'a Context<'a>, scene: &'a Scene<'a>, token: &'a Token<'a>, plan: &Plan) -> Self {
+        let (key, now) = (Key::Target(ctx.key.clone()), Instant::now());
         let taken = plan.stages.iter().flatten().map(|effect| effect.key.clone()).collect();
         let (found, suspects) = (Found::default(), Suspects::default());
         let next = now + if plan.stages.is_empty() { BREATH } else { GATHER };
-        Self {
-            pass,
-            scene,
-            token,
-            key,
-            known: 0,
-            next,
-            until: now + MOST,
-            taken,
-            turn: None,
-            found,
-            suspects,
-        }
+        Self { ctx, scene, token, key, known: 0, next, until: now + MOST, taken, turn: None, found, suspects }
     }
 
     /// A stage begins. Is it one in which drift is repaired, and nothing else is done? What a delivery does comes back as
     /// events, and is no drift.
     pub(super) fn begin(&mut self, stage: &[Effect]) -> bool {
         self.turn = stage.first().and_then(|effect| self.turn(effect));
-        let policy = self.pass.target.spec.drift.policy;
+        let policy = self.ctx.target.spec.drift.policy;
         policy == DriftPolicy::Correct && self.scene.delivered && stage.iter().all(is_repair)
     }
 
     /// Returns when there is something to look at.
     pub(super) fn news(&self) -> BoxFuture<'a, ()> {
-        let (queue, key, known) = (&self.pass.hub.queue, self.key.clone(), self.known);
+        let (queue, key, known) = (&self.ctx.hub.queue, self.key.clone(), self.known);
         let next = self.next;
         let news = async move {
             queue.more_arrivals(&key, known).await;
@@ -107,12 +95,12 @@ impl<'a> Lately<'a> {
     /// turn that has something to repair.
     pub(super) async fn more(&mut self, under_way: UnderWay, inventory: &mut Inventory) -> Vec<Effect> {
         // Taken before the look: what arrives during it may be missed by it.
-        self.known = self.pass.hub.queue.arrivals(&self.key);
+        self.known = self.ctx.hub.queue.arrivals(&self.key);
         self.next = Instant::now() + BREATH;
         if self.token.counts().is_err() || !(under_way.writes || Instant::now() < self.until) {
             return Vec::new();
         }
-        let look = self.pass.look(self.scene, &self.scene.live(), inventory).await;
+        let look = look(self.ctx, self.scene, &self.scene.live(), inventory).await;
         if look.behind.is_some() || look.plan.intent.is_some() {
             return Vec::new();
         }

@@ -11,16 +11,17 @@ use vidra_core::{
 };
 
 use super::{
-    Pass,
-    drifting::{Suspects, vanished},
-    fights::Found,
+    context::Context,
+    drifting::{Suspects, applied_before, vanished},
+    fights::{Found, plan_around_fights},
     follow::Blind,
+    handover::handovers,
     outcome::proven,
+    restored::{known_generation, restored},
     waiting::unplannable,
 };
 use crate::{
     desired::Desired,
-    hub::inventory,
     member::{owner::Owner, session::Session},
 };
 
@@ -58,47 +59,39 @@ pub(super) struct Look {
     pub(super) generation: i64,
 }
 
-impl Pass<'_> {
-    /// What is written of the inventory, as far as it matters now.
-    pub(super) fn written(&self, scene: &Scene<'_>) -> Inventory {
-        let prune = self.target.spec.prune;
-        inventory::part(&self.hub.catalog.inventory(self.key), |key| prune || scene.wants.contains_key(key))
-    }
-
-    /// Looks, and enters in the inventory what the member proves to be ours.
-    pub(super) async fn look(
-        &self,
-        scene: &Scene<'_>,
-        live: &BTreeMap<ObjectKey, Live>,
-        inventory: &mut Inventory,
-    ) -> Look {
-        let Scene { session, owner, desired, blind, ref wants, delivered, revisit } = *scene;
-        let generations = session.records.generations(&owner.hash, desired, self.known_generation());
-        let behind = self.restored(session, &generations);
-        proven(inventory, wants, live);
-        let suspects = Suspects::of(wants, live, inventory);
-        let vanished = vanished(session, owner, &suspects, live);
-        let before = self.before(session, desired, &suspects, (live, &vanished), delivered).await;
-        let mut declared = Beside::new(wants);
-        let gone = inventory.keys().filter(|key| declared.get(key).is_none());
-        let handovers = self.handovers(session, gone);
-        let input = PlanInput {
-            wish: plan::Wish::Present,
-            wants,
-            inventory,
-            live,
-            vanished: &vanished,
-            before: &before,
-            handovers: &handovers,
-            prune: self.target.spec.prune,
-            complete: desired.unresolved.is_empty() && blind.is_empty(),
-            delivered,
-            revisit,
-            unplannable: unplannable(desired, blind),
-            may_be_declared: &|key| desired.declares(key),
-            policy: self.policy(),
-        };
-        let (plan, found) = self.plan(&input, session, owner);
-        Look { plan, found, suspects, behind, generation: generations.highest }
-    }
+/// Looks, and enters in the inventory what the member proves to be ours.
+pub(super) async fn look(
+    ctx: &Context<'_>,
+    scene: &Scene<'_>,
+    live: &BTreeMap<ObjectKey, Live>,
+    inventory: &mut Inventory,
+) -> Look {
+    let Scene { session, owner, desired, blind, ref wants, delivered, revisit } = *scene;
+    let generations = session.records.generations(&owner.hash, desired, known_generation(ctx));
+    let behind = restored(ctx, session, &generations);
+    proven(inventory, wants, live);
+    let suspects = Suspects::of(wants, live, inventory);
+    let vanished = vanished(session, owner, &suspects, live);
+    let before = applied_before(ctx, session, desired, &suspects, (live, &vanished), delivered).await;
+    let mut declared = Beside::new(wants);
+    let gone = inventory.keys().filter(|key| declared.get(key).is_none());
+    let handovers = handovers(ctx, session, gone);
+    let input = PlanInput {
+        wish: plan::Wish::Present,
+        wants,
+        inventory,
+        live,
+        vanished: &vanished,
+        before: &before,
+        handovers: &handovers,
+        prune: ctx.target.spec.prune,
+        complete: desired.unresolved.is_empty() && blind.is_empty(),
+        delivered,
+        revisit,
+        unplannable: unplannable(desired, blind),
+        may_be_declared: &|key| desired.declares(key),
+        policy: ctx.policy(),
+    };
+    let (plan, found) = plan_around_fights(ctx, &input, session, owner);
+    Look { plan, found, suspects, behind, generation: generations.highest }
 }

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use vidra_api::target::Desired as Wish;
 use vidra_core::{
     beside::Beside,
     directives::ApplyMode,
@@ -9,7 +10,8 @@ use vidra_core::{
     plan::{Held, Inventory, Live, Want, is_settled},
 };
 
-use crate::member::effects::Outcome;
+use super::{context::Context, result::Report};
+use crate::{base::error::CallError, hub::inventory, member::effects::Outcome};
 
 /// Enters what came of applying an object.
 pub(super) fn enter(key: &ObjectKey, want: &Want, outcome: &Outcome, inventory: &mut Inventory) {
@@ -107,4 +109,31 @@ impl Settled {
         }
         Self { all, known }
     }
+}
+
+/// What is written of the inventory, as far as it matters now.
+pub(super) fn written(ctx: &Context<'_>, wants: &BTreeMap<ObjectKey, Want>) -> Inventory {
+    let prune = ctx.target.spec.prune;
+    inventory::part(&ctx.hub.catalog.inventory(ctx.key), |key| prune || wants.contains_key(key))
+}
+
+/// Writes what became of the inventory, where that is anything new. Until then our Apply entries are the proof
+/// of what was made; so it may follow the status, for which people wait.
+pub(super) async fn settle(ctx: &Context<'_>, report: &mut Report) -> Result<(), CallError> {
+    let Some(inventory) = report.unwritten.take() else { return Ok(()) };
+    write(ctx, &inventory, ctx.target.spec.desired != Wish::Present).await
+}
+
+/// What is to be written of the inventory, a part of which went from `before` to `now`.
+pub(super) fn changed(ctx: &Context<'_>, before: &Inventory, now: &Inventory) -> Option<Inventory> {
+    let (chunks, cluster) = (ctx.hub.catalog.inventory(ctx.key), ctx.cluster_uid());
+    inventory::changed(&chunks, cluster.as_deref(), before, now)
+}
+
+/// Brings what is written of the inventory to this.
+pub(super) async fn write(ctx: &Context<'_>, inventory: &Inventory, leaving: bool) -> Result<(), CallError> {
+    let (chunks, cluster) = (ctx.hub.catalog.inventory(ctx.key), ctx.cluster_uid());
+    let most = ctx.hub.knobs.inventory_entries;
+    let writes = inventory::writes(&chunks, cluster.as_deref(), inventory, leaving, most);
+    ctx.hub.api.write_inventory(ctx.key, &writes).await
 }

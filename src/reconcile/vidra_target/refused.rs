@@ -3,7 +3,7 @@
 
 use vidra_core::status::Delivery;
 
-use super::{Pass, result::Report};
+use super::{context::Context, report::conclude, result::Report};
 use crate::{
     base::error::CallError,
     desired::Desired,
@@ -26,41 +26,37 @@ pub(super) fn tell(hub: &Hub, key: &TargetKey, error: &CallError) -> Option<Stri
     Some(message)
 }
 
-impl Pass<'_> {
-    pub(super) async fn failed(&self, error: &CallError) -> Verdict {
-        let key = Key::Target(self.key.clone());
-        if let Some(message) = tell(self.hub, self.key, error) {
-            self.note_refused(Some(message.clone()));
-            let is_fresh = self.hub.memo.lock().of(&key).is_some_and(|state| state.throttle.is_fresh());
-            // Else the status is what failed, a moment ago.
-            if !is_fresh {
-                let refused = Delivery::Failed { reason: WRITE_REFUSED, message, stalled: true };
-                if let Err(error) =
-                    self.conclude(refused, &Desired::default(), None, &Report::default()).await
-                {
-                    tracing::info!(%key, %error, "its status could not be written either");
-                }
+pub(super) async fn failed(ctx: &Context<'_>, error: &CallError) -> Verdict {
+    let key = Key::Target(ctx.key.clone());
+    if let Some(message) = tell(ctx.hub, ctx.key, error) {
+        note_refused(ctx, Some(message.clone()));
+        let is_fresh = ctx.hub.memo.lock().of(&key).is_some_and(|state| state.throttle.is_fresh());
+        // Else the status is what failed, a moment ago.
+        if !is_fresh {
+            let refused = Delivery::Failed { reason: WRITE_REFUSED, message, stalled: true };
+            if let Err(error) = conclude(ctx, refused, &Desired::default(), None, &Report::default()).await {
+                tracing::info!(%key, %error, "its status could not be written either");
             }
         }
-        after_hub_error(&key, error)
     }
+    after_hub_error(&key, error)
+}
 
-    /// Its VidraResource tells it too.
-    pub(super) fn note_refused(&self, message: Option<String>) {
-        let before = {
-            let refused = &mut self.hub.memo.lock().refused;
-            match &message {
-                Some(message) => refused.insert(self.key.clone(), message.clone()),
-                None => refused.remove(self.key),
-            }
-        };
-        if before != message {
-            self.hub.queue.add(Key::Resource(self.key.resource_key()), Priority::Drift);
+/// Its VidraResource tells it too.
+pub(super) fn note_refused(ctx: &Context<'_>, message: Option<String>) {
+    let before = {
+        let refused = &mut ctx.hub.memo.lock().refused;
+        match &message {
+            Some(message) => refused.insert(ctx.key.clone(), message.clone()),
+            None => refused.remove(ctx.key),
         }
+    };
+    if before != message {
+        ctx.hub.queue.add(Key::Resource(ctx.key.resource_key()), Priority::Drift);
     }
+}
 
-    /// Writes for it are refused now.
-    pub(super) fn is_refused(&self) -> bool {
-        self.hub.memo.lock().refused.contains_key(self.key)
-    }
+/// Writes for it are refused now.
+pub(super) fn is_refused(ctx: &Context<'_>) -> bool {
+    ctx.hub.memo.lock().refused.contains_key(ctx.key)
 }

@@ -9,7 +9,11 @@ use vidra_core::{
     status::Delivery,
 };
 
-use super::{Pass, perform::Done, result::Report};
+use super::{
+    context::Context,
+    perform::{Done, perform_stage},
+    result::Report,
+};
 use crate::{
     base::error::{CallError, Class},
     hub::inventory::{self, ChunkWrite},
@@ -28,95 +32,80 @@ pub(super) enum Regained {
     Unknown(Delivery),
 }
 
-impl Pass<'_> {
-    /// The inventory is written before the first object. So where there is none, and something was delivered, it was
-    /// lost. An emptied one keeps an empty chunk; of several the first names all.
-    pub(super) async fn regain(
-        &self,
-        session: &Session,
-        owner: &Owner,
-        live: &BTreeMap<ObjectKey, plan::Live>,
-        token: &Token<'_>,
-    ) -> Result<Regained, CallError> {
-        let status = self.target.status.as_ref();
-        let delivered = status.is_some_and(|status| status.objects > 0 || status.revision.is_some());
-        let ours = live.values().any(|live| live.proof && !live.controlled);
-        let chunks = self.hub.catalog.inventory(self.key);
-        let lost = match chunks.is_empty() {
-            true => delivered || ours,
-            false => inventory::is_lost(&chunks),
-        };
-        if !lost {
-            return Ok(Regained::NotLost);
-        }
-        match recover::find_own(session, owner, token).await {
-            Ok(found) => {
-                if found.is_empty() && chunks.is_empty() {
-                    let cluster_uid = self.cluster_uid();
-                    let (named, entries) = (Vec::new(), Vec::new());
-                    let writes = [ChunkWrite::Create { index: 0, named, cluster_uid, entries }];
-                    self.hub.api.write_inventory(self.key, &writes).await?;
-                }
-                Ok(Regained::All(found))
+/// The inventory is written before the first object. So where there is none, and something was delivered, it was
+/// lost. An emptied one keeps an empty chunk; of several the first names all.
+pub(super) async fn regain(
+    ctx: &Context<'_>,
+    session: &Session,
+    owner: &Owner,
+    live: &BTreeMap<ObjectKey, plan::Live>,
+    token: &Token<'_>,
+) -> Result<Regained, CallError> {
+    let status = ctx.target.status.as_ref();
+    let delivered = status.is_some_and(|status| status.objects > 0 || status.revision.is_some());
+    let ours = live.values().any(|live| live.proof && !live.controlled);
+    let chunks = ctx.hub.catalog.inventory(ctx.key);
+    let lost = match chunks.is_empty() {
+        true => delivered || ours,
+        false => inventory::is_lost(&chunks),
+    };
+    if !lost {
+        return Ok(Regained::NotLost);
+    }
+    match recover::find_own(session, owner, token).await {
+        Ok(found) => {
+            if found.is_empty() && chunks.is_empty() {
+                let cluster_uid = ctx.cluster_uid();
+                let (named, entries) = (Vec::new(), Vec::new());
+                let writes = [ChunkWrite::Create { index: 0, named, cluster_uid, entries }];
+                ctx.hub.api.write_inventory(ctx.key, &writes).await?;
             }
-            // That says nothing of the member.
-            Err(error) if error.class == Class::Withdrawn => Err(error),
-            Err(error) => {
-                let message = format!(
-                    "its inventory is lost, and finding its objects failed: {error}; until that is fixed, the hub creates nothing new and prunes nothing"
-                );
-                let reason = "InventoryMissing";
-                Ok(Regained::Unknown(Delivery::Failed { reason, message, stalled: false }))
-            }
+            Ok(Regained::All(found))
+        }
+        // That says nothing of the member.
+        Err(error) if error.class == Class::Withdrawn => Err(error),
+        Err(error) => {
+            let message = format!(
+                "its inventory is lost, and finding its objects failed: {error}; until that is fixed, the hub creates nothing new and prunes nothing"
+            );
+            let reason = "InventoryMissing";
+            Ok(Regained::Unknown(Delivery::Failed { reason, message, stalled: false }))
         }
     }
+}
 
-    /// A VidraTarget without a status that this process did not make: a restore drops statuses.
-    pub(super) fn note_past(&self) {
-        let told = self.target.status.as_ref().is_some_and(|status| status.observed_generation.is_some());
-        let mut memo = self.hub.memo.lock();
-        if !told && !memo.made.contains(self.key) {
-            memo.untold.insert(self.key.clone());
-        }
+/// A VidraTarget without a status that this process did not make: a restore drops statuses.
+pub(super) fn note_past(ctx: &Context<'_>) {
+    let told = ctx.target.status.as_ref().is_some_and(|status| status.observed_generation.is_some());
+    let mut memo = ctx.hub.memo.lock();
+    if !told && !memo.made.contains(ctx.key) {
+        memo.untold.insert(ctx.key.clone());
     }
+}
 
-    pub(super) fn may_have_delivered(&self) -> bool {
-        may_have_delivered(self.hub, self.key, self.target)
+/// Repairs what is there, and writes no inventory: it would look complete. `unknown`: why it is not known.
+pub(super) async fn tend_only(
+    ctx: &Context<'_>,
+    actor: &Actor<'_>,
+    mut plan: Plan,
+    inventory: Inventory,
+    unknown: Delivery,
+) -> Done {
+    plan.intent = None;
+    plan.removals.clear();
+    for stage in &mut plan.stages {
+        stage.retain(|effect| {
+            matches!(effect.action, Action::Apply { .. } | Action::Verify { .. } | Action::Look { .. })
+        });
     }
-
-    /// Repairs what is there, and writes no inventory: it would look complete. `unknown`: why it is not known.
-    pub(super) async fn tend_only(
-        &self,
-        actor: &Actor<'_>,
-        mut plan: Plan,
-        inventory: Inventory,
-        unknown: Delivery,
-    ) -> Done {
-        plan.intent = None;
-        plan.removals.clear();
-        for stage in &mut plan.stages {
-            stage.retain(|effect| {
-                matches!(effect.action, Action::Apply { .. } | Action::Verify { .. } | Action::Look { .. })
-            });
-        }
-        let mut report = Report::default();
-        let mut known = inventory;
-        for stage in &plan.stages {
-            self.perform_stage(actor, stage, &mut known, &mut report, None).await;
-        }
-        report.delivery.get_or_insert(unknown);
-        report.look_again(Verdict::Retry(RETRY_MOST));
-        Done { report, inventory: known }
+    let mut report = Report::default();
+    let mut known = inventory;
+    for stage in &plan.stages {
+        perform_stage(ctx, actor, stage, &mut known, &mut report, None).await;
     }
-
-    /// Nothing is left of it, and nobody is asked: the member was forgotten.
-    pub(super) async fn forget_inventory(&self) -> Result<(), CallError> {
-        let chunks = self.hub.catalog.inventory(self.key);
-        if inventory::is_empty(&chunks) {
-            return Ok(());
-        }
-        self.write(&Inventory::new(), true).await
-    }
+    report.delivery.get_or_insert(unknown);
+    report.look_again(Verdict::Retry(RETRY_MOST));
+    Done { report, inventory: known }
 }
 
 /// Something was delivered, or nobody can tell that nothing was.

@@ -10,7 +10,7 @@ use vidra_core::{
     status::Delivery,
 };
 
-use super::{Pass, handover::why_kept};
+use super::{context::Context, events::say, handover::why_kept};
 use crate::{desired::Desired, hub::events::Severity, reconcile::resource::approval};
 
 const REMOVAL_HELD: &str = "RemovalHeld";
@@ -19,52 +19,55 @@ const NAMES_MAX: usize = 400;
 /// So many objects are named.
 const NAMED: usize = 10;
 
-impl Pass<'_> {
-    /// Why nothing is done now; `None`: go on. A manifest that is meant to be empty says so itself. `inventory`: with what
-    /// the member proves to be there.
-    pub(super) fn held(&self, desired: &Desired, plan: &Plan, inventory: &Inventory) -> Option<Delivery> {
-        let spec = &self.target.spec;
-        let dropped = plan.drops.len();
-        // What was intended and never made is none of them.
-        let is_one = |(key, held): &(&ObjectKey, &Held)| !held.uid.is_empty() || !desired.declares(key);
-        let objects = inventory.iter().filter(is_one).count();
-        let meant = desired.objects.is_empty() && desired.unresolved.is_empty();
-        let share = self.hub.tuning.now().object_removal_guard;
-        if spec.approved_removal.is_some() || meant || !guard::holds_objects(objects, dropped, share) {
-            return None;
-        }
-        let resource = self.hub.catalog.resource(&self.key.resource_key());
-        let uid = resource.and_then(|resource| resource.uid()).unwrap_or_default();
-        let hash = guard::objects_hash(&uid, spec.generation, &spec.namespace);
-        let is_told = self.tells_held(&hash);
-        let open = plan.drops.iter().filter_map(|(key, stays)| Some((key, stays.as_ref()?)));
-        let open = open.filter(|(_, stays)| !is_told || matches!(stays.why(), Handover::Awaited(_)));
-        // What another VidraResource takes over is no loss; nothing is changed before that is known.
-        if let Some((reason, why)) = why_kept(open) {
-            let message = format!(
-                "the revision drops {dropped} of {objects} objects, and nothing is changed before it is known whether others take them over: {why}"
-            );
-            return Some(Delivery::Waiting { reason, message });
-        }
-        let names: Vec<String> = plan.drops.keys().take(NAMED).map(ToString::to_string).collect();
-        let more = match dropped - names.len() {
-            0 => String::new(),
-            more => format!(" and {more} more"),
-        };
+/// Why nothing is done now; `None`: go on. A manifest that is meant to be empty says so itself. `inventory`: with what
+/// the member proves to be there.
+pub(super) fn removal_held(
+    ctx: &Context<'_>,
+    desired: &Desired,
+    plan: &Plan,
+    inventory: &Inventory,
+) -> Option<Delivery> {
+    let spec = &ctx.target.spec;
+    let dropped = plan.drops.len();
+    // What was intended and never made is none of them.
+    let is_one = |(key, held): &(&ObjectKey, &Held)| !held.uid.is_empty() || !desired.declares(key);
+    let objects = inventory.iter().filter(is_one).count();
+    let meant = desired.objects.is_empty() && desired.unresolved.is_empty();
+    let share = ctx.hub.tuning.now().object_removal_guard;
+    if spec.approved_removal.is_some() || meant || !guard::holds_objects(objects, dropped, share) {
+        return None;
+    }
+    let resource = ctx.hub.catalog.resource(&ctx.key.resource_key());
+    let uid = resource.and_then(|resource| resource.uid()).unwrap_or_default();
+    let hash = guard::objects_hash(&uid, spec.generation, &spec.namespace);
+    let is_told = tells_held(ctx, &hash);
+    let open = plan.drops.iter().filter_map(|(key, stays)| Some((key, stays.as_ref()?)));
+    let open = open.filter(|(_, stays)| !is_told || matches!(stays.why(), Handover::Awaited(_)));
+    // What another VidraResource takes over is no loss; nothing is changed before that is known.
+    if let Some((reason, why)) = why_kept(open) {
         let message = format!(
-            "held: the revision would delete {dropped} of {objects} objects ({}{more}), and the hub applies none of it. If this is meant: {}",
-            clip(&names.join(", "), NAMES_MAX),
-            approval(&self.key.resource_key(), &hash),
+            "the revision drops {dropped} of {objects} objects, and nothing is changed before it is known whether others take them over: {why}"
         );
-        self.say(Severity::Warning, REMOVAL_HELD, &format!("{}: {message}", self.key.cluster));
-        Some(Delivery::Failed { reason: REMOVAL_HELD, message, stalled: true })
+        return Some(Delivery::Waiting { reason, message });
     }
+    let names: Vec<String> = plan.drops.keys().take(NAMED).map(ToString::to_string).collect();
+    let more = match dropped - names.len() {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    let message = format!(
+        "held: the revision would delete {dropped} of {objects} objects ({}{more}), and the hub applies none of it. If this is meant: {}",
+        clip(&names.join(", "), NAMES_MAX),
+        approval(&ctx.key.resource_key(), &hash),
+    );
+    say(ctx, Severity::Warning, REMOVAL_HELD, &format!("{}: {message}", ctx.key.cluster));
+    Some(Delivery::Failed { reason: REMOVAL_HELD, message, stalled: true })
+}
 
-    /// Its status says that this very change is held: the process before this one has waited for who takes over.
-    fn tells_held(&self, hash: &str) -> bool {
-        self.target.status.as_ref().is_some_and(|status| {
-            status.reason.as_deref() == Some(REMOVAL_HELD)
-                && status.message.as_deref().is_some_and(|message| message.ends_with(hash))
-        })
-    }
+/// Its status says that this very change is held: the process before this one has waited for who takes over.
+fn tells_held(ctx: &Context<'_>, hash: &str) -> bool {
+    ctx.target.status.as_ref().is_some_and(|status| {
+        status.reason.as_deref() == Some(REMOVAL_HELD)
+            && status.message.as_deref().is_some_and(|message| message.ends_with(hash))
+    })
 }

@@ -1,0 +1,60 @@
+//! What a target is to have, rendered from its revision for its member.
+
+use std::sync::Arc;
+
+use vidra_api::{OverrideInputs, VidraTargetSpec};
+use vidra_core::{object::Gvk, status::Delivery};
+
+use super::context::Context;
+use crate::{
+    desired::Desired,
+    hub::revisions::{Parsed, RevisionError},
+    member::{kinds::Kinds, session::Session},
+};
+
+/// Renders for this member what it is to have.
+pub(super) async fn desired(ctx: &Context<'_>, session: &Session) -> Result<(Arc<Desired>, bool), Delivery> {
+    let VidraTargetSpec { revision, namespace, overrides, .. } = &ctx.target.spec;
+    render_as(ctx, session, (revision, namespace), |_| overrides.clone()).await
+}
+
+/// Renders a revision as in this namespace, with these inputs for its overrides.
+pub(super) async fn render_as(
+    ctx: &Context<'_>,
+    session: &Session,
+    (revision, namespace): (&str, &str),
+    inputs: impl FnOnce(&Parsed) -> Option<OverrideInputs>,
+) -> Result<(Arc<Desired>, bool), Delivery> {
+    let failed = |error: RevisionError| Delivery::Failed {
+        reason: error.unavailable(),
+        message: error.to_string(),
+        stalled: !matches!(&error, RevisionError::Call { source, .. } if source.is_transient()),
+    };
+    let resource = ctx.key.resource_key();
+    let parsed = ctx.hub.revisions.get(&ctx.hub.api, &resource, revision).await.map_err(failed)?;
+    let inputs = inputs(&parsed);
+    let content = (namespace, inputs.as_ref());
+    let mut desired = render(ctx, &parsed, content, &session.kinds()).await.map_err(failed)?;
+    if !desired.unresolved.is_empty()
+        && let Ok(kinds) = session.rediscover().await
+    {
+        desired = render(ctx, &parsed, content, &kinds).await.map_err(failed)?;
+    }
+    Ok((desired, parsed.create_namespaces))
+}
+
+async fn render(
+    ctx: &Context<'_>,
+    parsed: &Parsed,
+    (namespace, inputs): (&str, Option<&OverrideInputs>),
+    kinds: &Kinds,
+) -> Result<Arc<Desired>, RevisionError> {
+    let scope_of = |gvk: &Gvk| kinds.get(gvk).map(|(_, scope)| *scope);
+    // What is delivered has more room: after a restart it is not to wait behind what is new.
+    let bounds = ctx.hub.tuning.now().bounds;
+    let had = ctx.target.status.as_ref().and_then(|status| status.revision.as_ref());
+    let bounds = if had == Some(&parsed.name) { bounds.wider() } else { bounds };
+    let key = ctx.key.resource_key();
+    let cluster = (&*ctx.key.cluster, inputs);
+    ctx.hub.revisions.render(&key, parsed, namespace, &scope_of, cluster, bounds).await
+}

@@ -1,0 +1,144 @@
+//! A target that goes: what its inventory holds is deleted or released.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use vidra_api::target::Desired as Wish;
+use vidra_core::{
+    plan::{self, Inventory, Plan, PlanInput},
+    status::Delivery,
+};
+
+use super::{
+    close::again,
+    context::Context,
+    handover::{asks_again, disclaim, handovers, stays},
+    outcome,
+    perform::{Done, perform},
+    regain::{may_have_delivered, with_found},
+    report::{conclude, conclude_unseen, is_done},
+    restored::goes_behind,
+    result::Report,
+};
+use crate::{
+    base::error::{CallError, Class},
+    desired::Desired,
+    hub::inventory,
+    member::{recover, session::Session},
+    queue::Verdict,
+    reconcile::RETRY_MOST,
+};
+
+/// Deletes or lets go what the inventory holds.
+pub(super) async fn leave(ctx: &Context<'_>, session: &Arc<Session>) -> Result<Verdict, CallError> {
+    let owner = ctx.owner(false);
+    ctx.hub.memo.lock().forget_drift(ctx.key);
+    session.informers.release(ctx.key);
+    let chunks = ctx.hub.catalog.inventory(ctx.key);
+    let desired = Arc::new(Desired::default());
+    // Whoever takes over an object has to know that this one does not declare it any more.
+    session.records.declare(
+        owner.hash.clone(),
+        owner.since,
+        ctx.key.clone(),
+        desired.clone(),
+        Arc::default(),
+    );
+    disclaim(ctx);
+    let token = ctx.token(session);
+    let mut inventory = inventory::joined(&chunks);
+    let lost = match chunks.is_empty() {
+        // The inventory is written before the first object.
+        true => may_have_delivered(ctx.hub, ctx.key, ctx.target) && !is_done(ctx.target),
+        false => inventory::is_lost(&chunks),
+    };
+    if lost {
+        match recover::find_own(session, &owner, &token).await {
+            Ok(found) => inventory = with_found(inventory, found),
+            Err(error) if error.class == Class::Withdrawn => {
+                return again(ctx, &mut Report::default()).await;
+            }
+            Err(error) => {
+                let message = format!("its inventory is lost, and finding its objects failed: {error}");
+                let reason = "InventoryMissing";
+                conclude_unseen(ctx, Delivery::Failed { reason, message, stalled: false }).await?;
+                return Ok(Verdict::Retry(RETRY_MOST));
+            }
+        }
+    }
+    let plan = plan_to_leave(ctx, session, &inventory);
+    if !plan.is_empty()
+        && let Some(held) = goes_behind(ctx, session)
+    {
+        conclude_unseen(ctx, held).await?;
+        return Ok(Verdict::Retry(RETRY_MOST));
+    }
+    let actor = ctx.actor(session, &owner, &desired, &token);
+    let held = inventory::joined(&chunks);
+    let Done { mut report, inventory } = perform(ctx, &actor, &plan, held, inventory, None).await?;
+    if report.withdrawn {
+        return again(ctx, &mut report).await;
+    }
+    outcome::settle(ctx, &mut report).await?;
+    let stays = || stays(&plan, &inventory);
+    let delivery = report.delivery.clone().or_else(stays).unwrap_or(Delivery::TornDown);
+    if delivery == Delivery::TornDown {
+        session.records.forget(&owner.hash);
+    }
+    conclude(ctx, delivery, &desired, None, &report).await?;
+    Ok(report.verdict.or_else(|| asks_again(&plan)).unwrap_or(Verdict::Done(None)))
+}
+
+/// What is to be done with all that the inventory holds.
+fn plan_to_leave(ctx: &Context<'_>, session: &Session, inventory: &Inventory) -> Plan {
+    let wish = match ctx.target.spec.desired {
+        Wish::Orphaned => plan::Wish::Orphaned,
+        _ => plan::Wish::Absent,
+    };
+    let (wants, live) = (BTreeMap::new(), BTreeMap::new());
+    let (vanished, before) = (BTreeMap::new(), BTreeMap::new());
+    let handovers = handovers(ctx, session, inventory.keys());
+    plan::plan(&PlanInput {
+        wish,
+        wants: &wants,
+        inventory,
+        live: &live,
+        vanished: &vanished,
+        before: &before,
+        handovers: &handovers,
+        prune: true,
+        complete: true,
+        delivered: false,
+        revisit: false,
+        unplannable: None,
+        may_be_declared: &|_| false,
+        policy: ctx.policy(),
+    })
+}
+
+/// Its member is not asked, and is not waited for.
+pub(super) async fn forget(ctx: &Context<'_>) -> Result<Verdict, CallError> {
+    if let Some(session) = ctx.hub.session(&ctx.key.cluster) {
+        session.informers.release(ctx.key);
+    }
+    disclaim(ctx);
+    forget_inventory(ctx).await?;
+    conclude_unseen(ctx, Delivery::TornDown).await
+}
+
+/// Nothing was ever delivered, or all of it is gone. A lost inventory is no empty one.
+pub(super) fn has_nothing(ctx: &Context<'_>) -> bool {
+    let chunks = ctx.hub.catalog.inventory(ctx.key);
+    match chunks.is_empty() {
+        true => !may_have_delivered(ctx.hub, ctx.key, ctx.target),
+        false => inventory::is_empty(&chunks) && !inventory::is_lost(&chunks),
+    }
+}
+
+/// Nothing is left of it, and nobody is asked: the member was forgotten.
+async fn forget_inventory(ctx: &Context<'_>) -> Result<(), CallError> {
+    let chunks = ctx.hub.catalog.inventory(ctx.key);
+    if inventory::is_empty(&chunks) {
+        return Ok(());
+    }
+    outcome::write(ctx, &Inventory::new(), true).await
+}
