@@ -14,6 +14,7 @@ mod lately;
 mod look;
 mod outcome;
 mod perform;
+mod plan;
 mod refused;
 mod regain;
 mod removal_guard;
@@ -41,9 +42,10 @@ use self::{
     handover::{asks_again_while_held, claim, claim_at_rest, disclaim},
     ignored::sparing,
     lately::Lately,
-    look::{Scene, look},
+    look::{Scope, observe},
     outcome::written,
     perform::perform,
+    plan::plan,
     refused::{failed, note_refused},
     regain::{Regained, note_past, regain, tend_only, with_found},
     removal_guard::removal_held,
@@ -220,14 +222,15 @@ async fn keep(
         false => Cow::Owned(blind.seen(&desired.wants)),
     };
     let (delivered, revisit) = (ctx.target.is_delivered(), is_revisit_due(ctx));
-    deliver(ctx, Scene { session, owner: &owner, desired, blind: &blind, wants, delivered, revisit }).await
+    let blind = &blind;
+    deliver(Scope { ctx, session, owner: &owner, desired, blind, wants, delivered, revisit }).await
 }
 
 /// Looks at what can be seen, and brings to the member what is otherwise there than declared.
-async fn deliver(ctx: &Context<'_>, mut scene: Scene<'_>) -> Result<Verdict, CallError> {
-    let Scene { session, owner, desired, .. } = scene;
-    let live = scene.live();
-    let held = written(ctx, &scene.wants);
+async fn deliver(mut scope: Scope<'_>) -> Result<Verdict, CallError> {
+    let Scope { ctx, session, owner, desired, .. } = scope;
+    let live = scope.live();
+    let held = written(ctx, &scope.wants);
     let token = ctx.token(session);
     let regained = match regain(ctx, session, owner, &live, &token).await {
         Err(error) if error.class == Class::Withdrawn => {
@@ -242,16 +245,16 @@ async fn deliver(ctx: &Context<'_>, mut scene: Scene<'_>) -> Result<Verdict, Cal
         }
         Regained::NotLost | Regained::Unknown(_) => (held.clone(), held),
     };
-    let mut look = look(ctx, &scene, &live, &mut inventory).await;
-    let plan = mem::take(&mut look.plan);
-    let revisit = mem::take(&mut scene.revisit);
-    if let Some(held) = look.behind.take_if(|_| !plan.is_empty()) {
-        return wait_behind(ctx, &scene, held).await;
+    let observation = observe(&scope, live, &mut inventory).await;
+    let mut plan = plan(&scope, observation, &inventory);
+    let revisit = mem::take(&mut scope.revisit);
+    if let Some(held) = plan.behind.take_if(|_| !plan.effects.is_empty()) {
+        return wait_behind(&scope, held).await;
     }
-    if let Some(delivery) = removal_held(ctx, desired, &plan, &inventory) {
+    if let Some(delivery) = removal_held(ctx, desired, &plan.effects, &inventory) {
         let report = Report::default();
         conclude(ctx, delivery, desired, Some(session), &report).await?;
-        let again = asks_again_while_held(&plan);
+        let again = asks_again_while_held(&plan.effects);
         return Ok(again.unwrap_or_else(|| Verdict::Done(Some(ctx.interval()))));
     }
     let actor = ctx.actor(session, owner, desired, &token);
@@ -259,22 +262,24 @@ async fn deliver(ctx: &Context<'_>, mut scene: Scene<'_>) -> Result<Verdict, Cal
         let report = Report { compared: true, ..Report::default() };
         conclude(ctx, Delivery::Applied, desired, Some(session), &report).await?;
     }
-    let mut lately = Lately::new(ctx, &scene, &token, &plan);
+    let mut lately = Lately::new(&scope, &token, &plan.effects);
     let done = match regained {
-        Regained::Unknown(delivery) => tend_only(ctx, &actor, plan.clone(), inventory, delivery).await,
+        Regained::Unknown(delivery) => {
+            tend_only(ctx, &actor, plan.effects.clone(), inventory, delivery).await
+        }
         Regained::NotLost | Regained::All(_) => {
-            perform(ctx, &actor, &plan, held, inventory, Some(&mut lately)).await?
+            perform(ctx, &actor, &plan.effects, held, inventory, Some(&mut lately)).await?
         }
     };
     if revisit {
         ctx.hub.memo.lock().revisited.insert(ctx.key.clone(), Instant::now());
     }
-    close(ctx, &actor, &scene, look, &plan, lately, done).await
+    close(&scope, &actor, plan, lately, done).await
 }
 
 /// The hub seems to be behind the member, or that is not known yet: nothing is written.
-async fn wait_behind(ctx: &Context<'_>, scene: &Scene<'_>, held: Delivery) -> Result<Verdict, CallError> {
-    let Scene { session, desired, delivered, .. } = *scene;
+async fn wait_behind(scope: &Scope<'_>, held: Delivery) -> Result<Verdict, CallError> {
+    let Scope { ctx, session, desired, delivered, .. } = *scope;
     if matches!(held, Delivery::Waiting { .. }) {
         session.later.wait(ctx.key, !delivered);
         let key = Key::Target(ctx.key.clone());

@@ -18,9 +18,10 @@ use super::{
     follow::lost_a_kind,
     handover::{asks_again, kept, staying},
     lately::Lately,
-    look::{Look, Scene},
+    look::Scope,
     outcome::{changed, settle, written},
     perform::{Done, account_all, send},
+    plan::TargetPlan,
     refused::is_refused,
     report::{conclude, count_corrections},
     restored::{known_generation, note_later},
@@ -55,8 +56,8 @@ fn still_there(plan: &Plan, inventory: &Inventory, report: &mut Report) -> Optio
 const MARKS_TAKEN: &str = "something in the member, such as a mutating webhook, takes the hub's annotations off it each time it is applied; exempt it there";
 
 /// It was applied, and what the server answered does not bear the stamp of that: the next pass would apply it again.
-fn loses_marks(scene: &Scene<'_>, effect: &Effect) -> bool {
-    let Scene { session, owner, desired, .. } = *scene;
+fn loses_marks(scope: &Scope<'_>, effect: &Effect) -> bool {
+    let Scope { session, owner, desired, .. } = *scope;
     let declared = desired.wants.get(&effect.key).map(|want| want.hash);
     matches!(effect.action, Action::Apply { why: Why::Changed, .. })
         && session
@@ -76,30 +77,28 @@ fn is_current(session: &Session, key: &ObjectKey) -> bool {
     session.records.health(key).is_some_and(|(health, _)| health == HealthStatus::Current)
 }
 
-/// Tells what a pass came to. `done` is what it did, after `look` led to `plan`.
+/// Tells what a pass came to. `done` is what it did by `plan`.
 pub(super) async fn close(
-    ctx: &Context<'_>,
+    scope: &Scope<'_>,
     actor: &Actor<'_>,
-    scene: &Scene<'_>,
-    mut look: Look,
-    plan: &Plan,
+    mut plan: TargetPlan,
     mut lately: Lately<'_>,
     done: Done,
 ) -> Result<Verdict, CallError> {
-    let Scene { session, owner, desired, blind, .. } = *scene;
+    let Scope { ctx, session, owner, desired, blind, .. } = *scope;
     let Done { mut report, mut inventory } = done;
     loop {
-        lately.hand_over(&mut look);
+        lately.hand_over(&mut plan);
         if report.withdrawn || lost_a_kind(session, desired, &report).await {
             return again(ctx, &mut report).await;
         }
-        find_drift(ctx, session, owner, desired, &look.suspects, &mut report);
-        conclude_drift(ctx, session, &look.found, desired, &report);
-        let unmarked = gates(plan).find(|effect| loses_marks(scene, effect));
+        find_drift(ctx, session, owner, desired, &plan.suspects, &mut report);
+        conclude_drift(ctx, session, &plan.causes, desired, &report);
+        let unmarked = gates(&plan.effects).find(|effect| loses_marks(scope, effect));
         // An answer is no event: nothing else would tell that what was waited for, and was applied just now, is
         // there.
         let is_there = |gate: &Effect| is_current(session, &gate.key);
-        if report.undone == 0 && unmarked.is_none() && gates(plan).any(is_there) {
+        if report.undone == 0 && unmarked.is_none() && gates(&plan.effects).any(is_there) {
             return again(ctx, &mut report).await;
         }
         if report.delivery.is_none() {
@@ -107,29 +106,29 @@ pub(super) async fn close(
                 true => Some(MARKS_TAKEN.to_owned()),
                 false => session.records.health(key).and_then(|(_, note)| note),
             };
-            report.delivery = complaint(plan, desired, blind, &session.kinds(), notes);
-            report.awaited = awaited(plan, desired);
+            report.delivery = complaint(&plan.effects, desired, blind, &session.kinds(), notes);
+            report.awaited = awaited(&plan.effects, desired);
         }
         // Nothing tells when what is waited for is current or keeps its marks, a kind comes to be served, or may be
         // seen.
-        let untold = !ctx.follows_events() && plan.waits.iter().any(|wait| wait.gate().is_some());
+        let untold = !ctx.follows_events() && plan.effects.waits.iter().any(|wait| wait.gate().is_some());
         if untold || unmarked.is_some() || !desired.unresolved.is_empty() || blind.passes() {
             report.look_again(Verdict::Retry(RETRY_MOST));
         }
         let is_found = |key: &ObjectKey| report.found.iter().any(|change| key_of(change) == *key);
         report.compared = blind.is_empty() && report.unverified.iter().all(is_found);
-        report.removing = still_there(plan, &inventory, &mut report);
-        report.applied_generation = applied_generation(ctx, scene, look.generation);
+        report.removing = still_there(&plan.effects, &inventory, &mut report);
+        report.applied_generation = applied_generation(scope, plan.generation);
         // Where something is amiss the next pass takes care of it first.
         let is_well = report.delivery.is_none() && report.verdict.is_none();
         let delivery = report.delivery.take().unwrap_or(Delivery::Applied);
-        let told = conclude_and_settle(ctx, scene, delivery, !plan.removals.is_empty(), &mut report);
+        let told = conclude_and_settle(scope, delivery, !plan.effects.removals.is_empty(), &mut report);
         let lately_too = is_well.then_some(&mut lately);
         let (mended, told) = send(actor, &[], &mut inventory, lately_too, told).await;
         if mended.is_empty() {
-            return Ok(report.verdict.or_else(|| asks_again(plan)).unwrap_or(told?));
+            return Ok(report.verdict.or_else(|| asks_again(&plan.effects)).unwrap_or(told?));
         }
-        let written = written(ctx, &scene.wants);
+        let written = written(ctx, &scope.wants);
         report = Report::default();
         account_all(ctx, actor, mended, &mut inventory, &mut report);
         report.unwritten = changed(ctx, &written, &inventory);
@@ -137,12 +136,12 @@ pub(super) async fn close(
 }
 
 /// The highest generation of the VidraResource among the live objects; `seen`: before the pass applied anything.
-fn applied_generation(ctx: &Context<'_>, scene: &Scene<'_>, seen: i64) -> i64 {
+fn applied_generation(scope: &Scope<'_>, seen: i64) -> i64 {
+    let Scope { ctx, session, owner, desired, .. } = *scope;
     if seen <= ctx.target.spec.generation {
         return seen;
     }
     // What the pass has applied is from no later declaration any more, and nothing else tells of that.
-    let Scene { session, owner, desired, .. } = *scene;
     let found = session.records.generations(&owner.hash, desired, known_generation(ctx));
     note_later(ctx, session, &found);
     found.highest
@@ -150,18 +149,18 @@ fn applied_generation(ctx: &Context<'_>, scene: &Scene<'_>, seen: i64) -> i64 {
 
 /// Writes the status and what became of the inventory; mostly the status first, for which people wait.
 async fn conclude_and_settle(
-    ctx: &Context<'_>,
-    scene: &Scene<'_>,
+    scope: &Scope<'_>,
     delivery: Delivery,
     removes: bool,
     report: &mut Report,
 ) -> Result<Verdict, CallError> {
+    let ctx = scope.ctx;
     if removes || is_refused(ctx) {
         // What is gone and still in the inventory would be taken for what is to go, after a crash. And a status does
         // not go to and fro with each try of an inventory that is refused.
         settle(ctx, report).await?;
     }
-    let concluded = conclude(ctx, delivery, scene.desired, Some(scene.session), report).await;
+    let concluded = conclude(ctx, delivery, scope.desired, Some(scope.session), report).await;
     settle(ctx, report).await?;
     concluded
 }

@@ -19,9 +19,9 @@ use crate::{
     queue::Key,
 };
 
-/// What a pass found not to be as declared.
+/// Why objects are not as declared.
 #[derive(Default)]
-pub(super) struct Found {
+pub(super) struct DriftCauses {
     /// All that a plan would bring back to what was applied before.
     suspects: BTreeMap<ObjectKey, Suspect>,
     /// Left alone for now.
@@ -35,39 +35,39 @@ pub(super) fn plan_around_fights(
     input: &PlanInput<'_>,
     session: &Session,
     owner: &Owner,
-) -> (Plan, Found) {
+) -> (Plan, DriftCauses) {
     let plan = plan::plan(input);
-    let mut found = Found::default();
+    let mut causes = DriftCauses::default();
     for effect in plan.stages.iter().flatten() {
-        found.enter(effect, input, session, owner);
+        causes.enter(effect, input, session, owner);
     }
-    let Review { left_alone, begun } = review(ctx, &found, input);
+    let Review { left_alone, begun } = review(ctx, &causes, input);
     for key in &begun {
         let by = ctx.hub.memo.lock().fights.get(ctx.key).map(|fights| fights.by(key));
         gather(ctx, events::CONTENTION, key, &by.unwrap_or_default());
     }
     if left_alone.is_empty() {
-        return (plan, found);
+        return (plan, causes);
     }
-    found.left_alone = left_alone;
-    let masked = masked(input, &found.left_alone);
+    causes.left_alone = left_alone;
+    let masked = masked(input, &causes.left_alone);
     let mut plan = plan::plan(&PlanInput { live: &masked, ..*input });
     for stage in &mut plan.stages {
-        stage.retain(|effect| !found.left_alone.contains(&effect.key));
+        stage.retain(|effect| !causes.left_alone.contains(&effect.key));
     }
     plan.stages.retain(|stage| !stage.is_empty());
     if plan.stages.is_empty() {
         plan.intent = None;
     }
-    (plan, found)
+    (plan, causes)
 }
 
-fn review(ctx: &Context<'_>, found: &Found, input: &PlanInput<'_>) -> Review {
+fn review(ctx: &Context<'_>, causes: &DriftCauses, input: &PlanInput<'_>) -> Review {
     let now = ctx.hub.now();
     let mut memo = ctx.hub.memo.lock();
     let Some(fights) = memo.fights.get_mut(ctx.key) else { return Review::default() };
     let declared = |key: &ObjectKey| input.wants.get(key).map(|want| want.hash);
-    let review = fights.review(declared, &found.suspects, now);
+    let review = fights.review(declared, &causes.suspects, now);
     if fights.is_empty() {
         memo.fights.remove(ctx.key);
     }
@@ -79,7 +79,7 @@ fn review(ctx: &Context<'_>, found: &Found, input: &PlanInput<'_>) -> Review {
 pub(super) fn conclude_drift(
     ctx: &Context<'_>,
     session: &Session,
-    found: &Found,
+    causes: &DriftCauses,
     desired: &Desired,
     report: &Report,
 ) {
@@ -87,7 +87,7 @@ pub(super) fn conclude_drift(
     let next = {
         let mut memo = ctx.hub.memo.lock();
         for key in &report.reapplied {
-            let (Some(suspect), Some(want)) = (found.suspects.get(key), desired.wants.get(key)) else {
+            let (Some(suspect), Some(want)) = (causes.suspects.get(key), desired.wants.get(key)) else {
                 continue;
             };
             let fights = memo.fights.entry(ctx.key.clone()).or_default();
@@ -134,7 +134,7 @@ pub(super) fn contention(ctx: &Context<'_>) -> Option<Told> {
     ctx.hub.memo.lock().fights.get(ctx.key).and_then(Fights::told)
 }
 
-impl Found {
+impl DriftCauses {
     /// What a newer look has found beside it: the objects of which `is_new` is true, and what is left alone.
     pub(super) fn join(&mut self, newer: Self, is_new: impl Fn(&ObjectKey) -> bool) {
         self.suspects.extend(newer.suspects.into_iter().filter(|(key, _)| is_new(key)));

@@ -14,10 +14,10 @@ use vidra_core::{
 };
 
 use super::{
-    context::Context,
     drifting::Suspects,
-    fights::Found,
-    look::{Look, Scene, look},
+    fights::DriftCauses,
+    look::{Scope, observe},
+    plan::{TargetPlan, plan},
 };
 use crate::{member::token::Token, queue::Key};
 
@@ -30,8 +30,7 @@ const MOST: Duration = Duration::from_secs(1);
 
 /// A pass that repairs, and looks again as long as it does.
 pub(super) struct Lately<'a> {
-    ctx: &'a Context<'a>,
-    scene: &'a Scene<'a>,
+    scope: &'a Scope<'a>,
     token: &'a Token<'a>,
     key: Key,
     /// What the newest look has seen of what arrived.
@@ -43,7 +42,7 @@ pub(super) struct Lately<'a> {
     taken: BTreeSet<ObjectKey>,
     /// Of what is under way.
     turn: Option<Turn>,
-    found: Found,
+    causes: DriftCauses,
     suspects: Suspects,
 }
 
@@ -61,25 +60,25 @@ type Turn = (i32, Stage);
 
 impl<'a> Lately<'a> {
     /// Of a pass whose first look led to this plan.
-    pub(super) fn new(ctx: &'a Context<'a>, scene: &'a Scene<'a>, token: &'a Token<'a>, plan: &Plan) -> Self {
-        let (key, now) = (Key::Target(ctx.key.clone()), Instant::now());
+    pub(super) fn new(scope: &'a Scope<'a>, token: &'a Token<'a>, plan: &Plan) -> Self {
+        let (key, now) = (Key::Target(scope.ctx.key.clone()), Instant::now());
         let taken = plan.stages.iter().flatten().map(|effect| effect.key.clone()).collect();
-        let (found, suspects) = (Found::default(), Suspects::default());
+        let (causes, suspects) = (DriftCauses::default(), Suspects::default());
         let next = now + if plan.stages.is_empty() { BREATH } else { GATHER };
-        Self { ctx, scene, token, key, known: 0, next, until: now + MOST, taken, turn: None, found, suspects }
+        Self { scope, token, key, known: 0, next, until: now + MOST, taken, turn: None, causes, suspects }
     }
 
     /// A stage begins. Is it one in which drift is repaired, and nothing else is done? What a delivery does comes back as
     /// events, and is no drift.
     pub(super) fn begin(&mut self, stage: &[Effect]) -> bool {
         self.turn = stage.first().and_then(|effect| self.turn(effect));
-        let policy = self.ctx.target.spec.drift.policy;
-        policy == DriftPolicy::Correct && self.scene.delivered && stage.iter().all(is_repair)
+        let policy = self.scope.ctx.target.spec.drift.policy;
+        policy == DriftPolicy::Correct && self.scope.delivered && stage.iter().all(is_repair)
     }
 
     /// Returns when there is something to look at.
     pub(super) fn news(&self) -> BoxFuture<'a, ()> {
-        let (queue, key, known) = (&self.ctx.hub.queue, self.key.clone(), self.known);
+        let (queue, key, known) = (&self.scope.ctx.hub.queue, self.key.clone(), self.known);
         let next = self.next;
         let news = async move {
             queue.more_arrivals(&key, known).await;
@@ -95,16 +94,17 @@ impl<'a> Lately<'a> {
     /// turn that has something to repair.
     pub(super) async fn more(&mut self, under_way: UnderWay, inventory: &mut Inventory) -> Vec<Effect> {
         // Taken before the look: what arrives during it may be missed by it.
-        self.known = self.ctx.hub.queue.arrivals(&self.key);
+        self.known = self.scope.ctx.hub.queue.arrivals(&self.key);
         self.next = Instant::now() + BREATH;
         if self.token.counts().is_err() || !(under_way.writes || Instant::now() < self.until) {
             return Vec::new();
         }
-        let look = look(self.ctx, self.scene, &self.scene.live(), inventory).await;
-        if look.behind.is_some() || look.plan.intent.is_some() {
+        let observation = observe(self.scope, self.scope.live(), inventory).await;
+        let newer = plan(self.scope, observation, inventory);
+        if newer.behind.is_some() || newer.effects.intent.is_some() {
             return Vec::new();
         }
-        let first = look.plan.stages.into_iter().next().unwrap_or_default();
+        let first = newer.effects.stages.into_iter().next().unwrap_or_default();
         let turn = first.first().and_then(|effect| self.turn(effect));
         // Of an earlier turn, or a later one, the next pass takes care.
         if under_way.calls && turn != self.turn {
@@ -117,21 +117,21 @@ impl<'a> Lately<'a> {
             self.turn = turn;
         }
         let is_new = |key: &ObjectKey| more.iter().any(|effect| effect.key == *key);
-        self.found.join(look.found, is_new);
-        self.suspects.join(look.suspects);
+        self.causes.join(newer.causes, is_new);
+        self.suspects.join(newer.suspects);
         more
     }
 
-    /// What the looks have found goes to that of the pass's first. Nothing is under way.
-    pub(super) fn hand_over(&mut self, look: &mut Look) {
+    /// What the later plans found goes to the first. Nothing is under way.
+    pub(super) fn hand_over(&mut self, first: &mut TargetPlan) {
         self.taken.clear();
         self.until = Instant::now() + MOST;
-        look.found.join(mem::take(&mut self.found), |_| true);
-        look.suspects.join(mem::take(&mut self.suspects));
+        first.causes.join(mem::take(&mut self.causes), |_| true);
+        first.suspects.join(mem::take(&mut self.suspects));
     }
 
     fn turn(&self, effect: &Effect) -> Option<Turn> {
-        let want = self.scene.desired.wants.get(&effect.key)?;
+        let want = self.scope.desired.wants.get(&effect.key)?;
         Some((want.directives.wave, want.stage))
     }
 }
