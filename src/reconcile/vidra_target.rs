@@ -36,23 +36,22 @@ use vidra_core::{
 
 use self::{
     admission::{at_rest, open_session, unaffirmed},
-    close::{again, close},
+    close::{AT_ONCE, finish},
     context::Context,
     follow::follow,
     handover::{asks_again_while_held, claim, claim_at_rest, disclaim},
     ignored::sparing,
-    lately::Lately,
+    lately::ConcurrentRepair,
     look::{Scope, observe},
-    outcome::written,
-    perform::perform,
+    outcome::{InventoryChange, written},
+    perform::{execute, tend},
     plan::plan,
     refused::{failed, note_refused},
-    regain::{Regained, note_past, regain, tend_only, with_found},
+    regain::{Regained, note_past, regain, with_found},
     removal_guard::removal_held,
     render::desired,
-    report::{conclude, conclude_unseen},
+    report::{Status, publish, publish_unseen},
     restored::{cannot_look, note_first_look},
-    result::Report,
     teardown::{forget, has_nothing, leave},
 };
 pub(super) use self::{handover::Undeclared, regain::may_have_delivered};
@@ -129,30 +128,30 @@ async fn run(ctx: &Context<'_>) -> Result<Verdict, CallError> {
             cannot_look(ctx);
         }
         claim_at_rest(ctx).await;
-        return conclude_unseen(ctx, rests).await;
+        return publish_unseen(ctx, rests).await;
     }
     if let Some(chunk) = ctx.hub.catalog.unread_inventory(ctx.key) {
         let message = format!(
             "this vidra-hub cannot read VidraInventory {chunk}: nothing is written and nothing is deleted. Run the vidra-hub that wrote it, or repair it by hand"
         );
         let reason = "InventoryUnreadable";
-        return conclude_unknown(ctx, Delivery::Failed { reason, message, stalled: true }).await;
+        return publish_unknown(ctx, Delivery::Failed { reason, message, stalled: true }).await;
     }
     if leaving && has_nothing(ctx) {
         disclaim(ctx);
         // The inventory is written before the first object: no member needs to be asked.
-        return conclude_unseen(ctx, Delivery::TornDown).await;
+        return publish_unseen(ctx, Delivery::TornDown).await;
     }
     match affirmed {
         Affirmed::Yes => {}
         Affirmed::NotYet => return not_yet(ctx).await,
-        missing => return conclude_unknown(ctx, unaffirmed(ctx, missing)).await,
+        missing => return publish_unknown(ctx, unaffirmed(ctx, missing)).await,
     }
     let session = match open_session(ctx) {
         Ok(Some(session)) => session,
         // The first answer is awaited: what was last known stands.
         Ok(None) => return Ok(Verdict::Done(None)),
-        Err(delivery) => return conclude_unseen(ctx, delivery).await,
+        Err(delivery) => return publish_unseen(ctx, delivery).await,
     };
     if leaving {
         return leave(ctx, &session).await;
@@ -162,7 +161,7 @@ async fn run(ctx: &Context<'_>) -> Result<Verdict, CallError> {
         Err(delivery) => {
             note_first_look(ctx, &session);
             claim(ctx, Claim::Unknown);
-            conclude_unseen(ctx, delivery).await?;
+            publish_unseen(ctx, delivery).await?;
             return Ok(Verdict::Retry(RETRY_RARELY));
         }
     };
@@ -171,10 +170,10 @@ async fn run(ctx: &Context<'_>) -> Result<Verdict, CallError> {
 }
 
 /// The same where it cannot be looked at and nobody can say what it declares: who waits for that goes on.
-async fn conclude_unknown(ctx: &Context<'_>, delivery: Delivery) -> Result<Verdict, CallError> {
+async fn publish_unknown(ctx: &Context<'_>, delivery: Delivery) -> Result<Verdict, CallError> {
     cannot_look(ctx);
     claim(ctx, Claim::Unknown);
-    conclude_unseen(ctx, delivery).await
+    publish_unseen(ctx, delivery).await
 }
 
 /// It was to go, and that is not asked for any more. Mostly the VidraTarget changes at once, which comes as an event;
@@ -188,7 +187,7 @@ async fn not_yet(ctx: &Context<'_>) -> Result<Verdict, CallError> {
             ctx.key.resource
         );
         let rests = Delivery::Suspended { message };
-        conclude_unseen(ctx, rests).await?;
+        publish_unseen(ctx, rests).await?;
         // Nothing tells when the same end is asked for again: the VidraTarget stays as it is.
         return Ok(Verdict::Done(Some(RETRY_MOST)));
     }
@@ -208,7 +207,7 @@ async fn keep(
         Ok(sparing) => sparing,
         Err(delivery) => {
             note_first_look(ctx, session);
-            conclude(ctx, delivery, desired, None, &Report::default()).await?;
+            publish(ctx, Status::of(delivery), (desired, None), &InventoryChange::default()).await?;
             return Ok(Verdict::Retry(RETRY_RARELY));
         }
     };
@@ -234,7 +233,7 @@ async fn deliver(mut scope: Scope<'_>) -> Result<Verdict, CallError> {
     let token = ctx.token(session);
     let regained = match regain(ctx, session, owner, &live, &token).await {
         Err(error) if error.class == Class::Withdrawn => {
-            return again(ctx, &mut Report::default()).await;
+            return Ok(AT_ONCE);
         }
         regained => regained?,
     };
@@ -252,29 +251,33 @@ async fn deliver(mut scope: Scope<'_>) -> Result<Verdict, CallError> {
         return wait_behind(&scope, held).await;
     }
     if let Some(delivery) = removal_held(ctx, desired, &plan.effects, &inventory) {
-        let report = Report::default();
-        conclude(ctx, delivery, desired, Some(session), &report).await?;
+        publish(ctx, Status::of(delivery), (desired, Some(session)), &InventoryChange::default()).await?;
         let again = asks_again_while_held(&plan.effects);
         return Ok(again.unwrap_or_else(|| Verdict::Done(Some(ctx.interval()))));
     }
     let actor = ctx.actor(session, owner, desired, &token);
     if mutants::is(Mutant::ReadyBeforeApplied) {
-        let report = Report { compared: true, ..Report::default() };
-        conclude(ctx, Delivery::Applied, desired, Some(session), &report).await?;
+        let status = Status { compared: true, ..Status::of(Delivery::Applied) };
+        publish(ctx, status, (desired, Some(session)), &InventoryChange::default()).await?;
     }
-    let mut lately = Lately::new(&scope, &token, &plan.effects);
+    let mut repair = ConcurrentRepair::new(&scope, &token, &plan.effects);
     let done = match regained {
+        // What would be written would look complete.
         Regained::Unknown(delivery) => {
-            tend_only(ctx, &actor, plan.effects.clone(), inventory, delivery).await
+            let effects = plan.effects.clone();
+            (tend(ctx, &actor, effects, inventory, delivery).await, InventoryChange::default())
         }
         Regained::NotLost | Regained::All(_) => {
-            perform(ctx, &actor, &plan.effects, held, inventory, Some(&mut lately)).await?
+            let repair = Some(&mut repair);
+            let execution = execute(ctx, &actor, &plan.effects, &held, inventory, repair).await?;
+            let change = InventoryChange::between(ctx, &held, &execution.inventory);
+            (execution, change)
         }
     };
     if revisit {
         ctx.hub.memo.lock().revisited.insert(ctx.key.clone(), Instant::now());
     }
-    close(&scope, &actor, plan, lately, done).await
+    finish(&scope, &actor, plan, done, repair).await
 }
 
 /// The hub seems to be behind the member, or that is not known yet: nothing is written.
@@ -289,7 +292,7 @@ async fn wait_behind(scope: &Scope<'_>, held: Delivery) -> Result<Verdict, CallE
             return Ok(Verdict::Done(None));
         }
     }
-    conclude(ctx, held, desired, Some(session), &Report::default()).await?;
+    publish(ctx, Status::of(held), (desired, Some(session)), &InventoryChange::default()).await?;
     Ok(Verdict::Retry(RETRY_MOST))
 }
 

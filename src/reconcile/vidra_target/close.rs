@@ -1,31 +1,32 @@
-//! The end of a pass: what it found and did is told. What drifts while that is written is repaired beside it.
+//! The end of a reconcile: what it found and did becomes a status, and is written with what became of the inventory. What
+//! drifts meanwhile is repaired beside that.
 
-use std::time::Duration;
+use std::{mem, time::Duration};
 
 use vidra_api::RemovingObjects;
 use vidra_core::{
     health::HealthStatus,
     mutants::{self, Mutant},
     object::ObjectKey,
-    plan::{Action, Effect, Inventory, Plan, Wait, Why},
+    plan::{Action, Effect, Plan, Wait, Why},
     status::{Delivery, UNDER_WAY},
 };
 
 use super::{
     context::Context,
-    drifting::{find_drift, key_of},
+    drifting::{DriftReport, find_drift, key_of},
     fights::conclude_drift,
     follow::lost_a_kind,
     handover::{asks_again, kept, staying},
-    lately::Lately,
+    lately::ConcurrentRepair,
     look::Scope,
-    outcome::{changed, settle, written},
-    perform::{Done, account_all, send},
+    outcome::{InventoryChange, written},
+    perform::send,
     plan::TargetPlan,
     refused::is_refused,
-    report::{conclude, count_corrections},
+    report::{Status, count_corrections, publish},
     restored::{known_generation, note_later},
-    result::Report,
+    result::{Corrections, Execution, account_all},
     waiting::{awaited, complaint},
 };
 use crate::{
@@ -35,15 +36,19 @@ use crate::{
     reconcile::RETRY_MOST,
 };
 
+/// The next reconcile begins at once.
+pub(super) const AT_ONCE: Verdict = Verdict::Done(Some(Duration::ZERO));
+
 /// What the plan was to remove and the inventory still has, with why.
-fn still_there(plan: &Plan, inventory: &Inventory, report: &mut Report) -> Option<RemovingObjects> {
+fn still_there(plan: &Plan, execution: &mut Execution) -> Option<RemovingObjects> {
+    let inventory = &execution.inventory;
     let removed = plan.removals.iter().flatten().filter(|effect| !plan.stays.contains_key(&effect.key));
     let left = removed.filter(|effect| inventory.contains_key(&effect.key)).count();
     if left == 0 {
         return kept(plan, inventory);
     }
     let left = left + staying(plan, inventory).count();
-    let told = report.removing.take().unwrap_or_else(|| match &report.delivery {
+    let told = execution.removing.take().unwrap_or_else(|| match &execution.delivery {
         Some(Delivery::Failed { reason, message, .. } | Delivery::Waiting { reason, message }) => {
             RemovingObjects { reason: (*reason).to_owned(), message: Some(message.clone()), objects: 0 }
         }
@@ -77,62 +82,89 @@ fn is_current(session: &Session, key: &ObjectKey) -> bool {
     session.records.health(key).is_some_and(|(health, _)| health == HealthStatus::Current)
 }
 
-/// Tells what a pass came to. `done` is what it did by `plan`.
-pub(super) async fn close(
+/// Tells what a reconcile came to: what was done by `plan`, and what became of the inventory.
+pub(super) async fn finish(
     scope: &Scope<'_>,
     actor: &Actor<'_>,
     mut plan: TargetPlan,
-    mut lately: Lately<'_>,
-    done: Done,
+    (mut execution, mut change): (Execution, InventoryChange),
+    mut repair: ConcurrentRepair<'_>,
 ) -> Result<Verdict, CallError> {
-    let Scope { ctx, session, owner, desired, blind, .. } = *scope;
-    let Done { mut report, mut inventory } = done;
+    let Scope { ctx, session, desired, .. } = *scope;
     loop {
-        lately.hand_over(&mut plan);
-        if report.withdrawn || lost_a_kind(session, desired, &report).await {
-            return again(ctx, &mut report).await;
+        repair.hand_over(&mut plan);
+        if execution.withdrawn || lost_a_kind(session, desired, execution.delivery.as_ref()).await {
+            return again(ctx, &execution.corrections, &mut change).await;
         }
-        find_drift(ctx, session, owner, desired, &plan.suspects, &mut report);
-        conclude_drift(ctx, session, &plan.causes, desired, &report);
-        let unmarked = gates(&plan.effects).find(|effect| loses_marks(scope, effect));
+        let drift = find_drift(ctx, actor, &plan.suspects, &change);
+        conclude_drift(ctx, actor, &plan.causes, &execution, &drift);
+        let effects = &plan.effects;
+        let unmarked = gates(effects).find(|effect| loses_marks(scope, effect));
         // An answer is no event: nothing else would tell that what was waited for, and was applied just now, is
         // there.
         let is_there = |gate: &Effect| is_current(session, &gate.key);
-        if report.undone == 0 && unmarked.is_none() && gates(&plan.effects).any(is_there) {
-            return again(ctx, &mut report).await;
+        if execution.undone == 0 && unmarked.is_none() && gates(effects).any(is_there) {
+            return again(ctx, &execution.corrections, &mut change).await;
         }
-        if report.delivery.is_none() {
-            let notes = |key: &ObjectKey| match unmarked.is_some_and(|effect| effect.key == *key) {
-                true => Some(MARKS_TAKEN.to_owned()),
-                false => session.records.health(key).and_then(|(_, note)| note),
-            };
-            report.delivery = complaint(&plan.effects, desired, blind, &session.kinds(), notes);
-            report.awaited = awaited(&plan.effects, desired);
-        }
-        // Nothing tells when what is waited for is current or keeps its marks, a kind comes to be served, or may be
-        // seen.
-        let untold = !ctx.follows_events() && plan.effects.waits.iter().any(|wait| wait.gate().is_some());
-        if untold || unmarked.is_some() || !desired.unresolved.is_empty() || blind.passes() {
-            report.look_again(Verdict::Retry(RETRY_MOST));
-        }
-        let is_found = |key: &ObjectKey| report.found.iter().any(|change| key_of(change) == *key);
-        report.compared = blind.is_empty() && report.unverified.iter().all(is_found);
-        report.removing = still_there(&plan.effects, &inventory, &mut report);
-        report.applied_generation = applied_generation(scope, plan.generation);
+        let awaited = note_blockers(scope, effects, unmarked, &mut execution);
         // Where something is amiss the next pass takes care of it first.
-        let is_well = report.delivery.is_none() && report.verdict.is_none();
-        let delivery = report.delivery.take().unwrap_or(Delivery::Applied);
-        let told = conclude_and_settle(scope, delivery, !plan.effects.removals.is_empty(), &mut report);
-        let lately_too = is_well.then_some(&mut lately);
-        let (mended, told) = send(actor, &[], &mut inventory, lately_too, told).await;
-        if mended.is_empty() {
-            return Ok(report.verdict.or_else(|| asks_again(&plan.effects)).unwrap_or(told?));
+        let is_well = execution.delivery.is_none() && execution.verdict.is_none();
+        let status = status(scope, &plan, drift, awaited, &mut execution);
+        let told = publish_and_settle(scope, status, !effects.removals.is_empty(), &mut change);
+        let beside = is_well.then_some(&mut repair);
+        let (corrected, told) = send(actor, &[], &mut execution.inventory, beside, told).await;
+        if corrected.is_empty() {
+            return Ok(execution.verdict.or_else(|| asks_again(effects)).unwrap_or(told?));
         }
         let written = written(ctx, &scope.wants);
-        report = Report::default();
-        account_all(ctx, actor, mended, &mut inventory, &mut report);
-        report.unwritten = changed(ctx, &written, &inventory);
+        execution = Execution::of(execution.inventory);
+        account_all(ctx, actor, corrected, &mut execution);
+        change = InventoryChange::between(ctx, &written, &execution.inventory);
     }
+}
+
+/// What keeps the plan from being everything, where nothing failed, and when to look at that again; the wave that is
+/// awaited. `unmarked`: the effect whose object loses the hub's marks.
+fn note_blockers(
+    scope: &Scope<'_>,
+    plan: &Plan,
+    unmarked: Option<&Effect>,
+    execution: &mut Execution,
+) -> Option<i32> {
+    let Scope { ctx, session, desired, blind, .. } = *scope;
+    let mut wave = None;
+    if execution.delivery.is_none() {
+        let notes = |key: &ObjectKey| match unmarked.is_some_and(|effect| effect.key == *key) {
+            true => Some(MARKS_TAKEN.to_owned()),
+            false => session.records.health(key).and_then(|(_, note)| note),
+        };
+        execution.delivery = complaint(plan, desired, blind, &session.kinds(), notes);
+        wave = awaited(plan, desired);
+    }
+    // Nothing tells when what is waited for is current or keeps its marks, a kind comes to be served, or may be
+    // seen.
+    let untold = !ctx.follows_events() && plan.waits.iter().any(|wait| wait.gate().is_some());
+    if untold || unmarked.is_some() || !desired.unresolved.is_empty() || blind.passes() {
+        execution.look_again(Verdict::Retry(RETRY_MOST));
+    }
+    wave
+}
+
+/// What an execution is told as.
+fn status(
+    scope: &Scope<'_>,
+    plan: &TargetPlan,
+    drift: DriftReport,
+    awaited: Option<i32>,
+    execution: &mut Execution,
+) -> Status {
+    let is_found = |key: &ObjectKey| drift.changes.iter().any(|change| key_of(change) == *key);
+    let compared = scope.blind.is_empty() && execution.unverified.iter().all(is_found);
+    let removing = still_there(&plan.effects, execution);
+    let applied_generation = applied_generation(scope, plan.generation);
+    let delivery = execution.delivery.take().unwrap_or(Delivery::Applied);
+    let corrections = mem::take(&mut execution.corrections);
+    Status { delivery, corrections, drift, removing, compared, applied_generation, awaited }
 }
 
 /// The highest generation of the VidraResource among the live objects; `seen`: before the pass applied anything.
@@ -148,26 +180,30 @@ fn applied_generation(scope: &Scope<'_>, seen: i64) -> i64 {
 }
 
 /// Writes the status and what became of the inventory; mostly the status first, for which people wait.
-async fn conclude_and_settle(
+async fn publish_and_settle(
     scope: &Scope<'_>,
-    delivery: Delivery,
+    status: Status,
     removes: bool,
-    report: &mut Report,
+    change: &mut InventoryChange,
 ) -> Result<Verdict, CallError> {
     let ctx = scope.ctx;
     if removes || is_refused(ctx) {
         // What is gone and still in the inventory would be taken for what is to go, after a crash. And a status does
         // not go to and fro with each try of an inventory that is refused.
-        settle(ctx, report).await?;
+        change.settle(ctx).await?;
     }
-    let concluded = conclude(ctx, delivery, scope.desired, Some(scope.session), report).await;
-    settle(ctx, report).await?;
-    concluded
+    let published = publish(ctx, status, (scope.desired, Some(scope.session)), change).await;
+    change.settle(ctx).await?;
+    published
 }
 
-/// What the pass did is kept, and it begins again at once.
-pub(super) async fn again(ctx: &Context<'_>, report: &mut Report) -> Result<Verdict, CallError> {
-    count_corrections(ctx, report);
-    settle(ctx, report).await?;
-    Ok(Verdict::Done(Some(Duration::ZERO)))
+/// What was done is kept, and the next reconcile begins at once.
+pub(super) async fn again(
+    ctx: &Context<'_>,
+    corrections: &Corrections,
+    change: &mut InventoryChange,
+) -> Result<Verdict, CallError> {
+    count_corrections(ctx, corrections);
+    change.settle(ctx).await?;
+    Ok(AT_ONCE)
 }

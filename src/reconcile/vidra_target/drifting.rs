@@ -1,6 +1,9 @@
 //! What a pass finds otherwise than it was delivered, and what it undid: as the status tells it.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use kube::ResourceExt;
 use vidra_api::{Change, ChangeKind, DriftPolicy};
@@ -17,11 +20,11 @@ use vidra_core::{
     unseen,
 };
 
-use super::{context::Context, render::render_as, result::Report};
+use super::{context::Context, outcome::InventoryChange, render::render_as};
 use crate::{
     desired::Desired,
-    hub::{inventory, revisions::Parsed},
-    member::{owner::Owner, session::Session},
+    hub::revisions::Parsed,
+    member::{effects::Actor, owner::Owner, session::Session},
 };
 
 /// Longest name of an object that a status tells.
@@ -138,15 +141,25 @@ async fn whole_before(ctx: &Context<'_>, session: &Session) -> Whole {
 }
 
 /// What is otherwise when everything was done.
+#[derive(Default)]
+pub(super) struct DriftReport {
+    pub(super) changes: Vec<Change>,
+    /// Objects that are not seen and are left so.
+    pub(super) left: BTreeSet<ObjectKey>,
+    /// Objects that are gone, whoever has their places now, and are left so: that is to be told.
+    pub(super) gone: BTreeSet<ObjectKey>,
+}
+
+/// Compares what was suspected once more, when everything was done.
 pub(super) fn find_drift(
     ctx: &Context<'_>,
-    session: &Session,
-    owner: &Owner,
-    desired: &Desired,
+    actor: &Actor<'_>,
     suspects: &Suspects,
-    report: &mut Report,
-) {
+    inventory: &InventoryChange,
+) -> DriftReport {
+    let Actor { session, owner, desired, .. } = *actor;
     let policy = ctx.target.spec.drift.policy;
+    let mut report = DriftReport::default();
     for (key, uid) in &suspects.0 {
         let Some(want) = desired.wants.get(key) else { continue };
         let Some(found) = session.records.found(&owner.hash, key, uid) else { continue };
@@ -156,23 +169,22 @@ pub(super) fn find_drift(
         if policy == DriftPolicy::Report && found.change == ChangeKind::Missing {
             report.gone.insert(key.clone());
         }
-        report.found.push(change(ctx, key, &want.gvk.version, found));
+        report.changes.push(change(ctx, key, &want.gvk.version, found));
     }
     let strays = session.records.strays(&owner.hash);
     if strays.is_empty() {
-        return;
+        return report;
     }
-    let held = match &report.unwritten {
-        Some(inventory) => inventory::chosen(inventory, |key| strays.contains_key(key)),
-        None => inventory::part(&ctx.hub.catalog.inventory(ctx.key), |key| strays.contains_key(key)),
-    };
+    let chunks = ctx.hub.catalog.inventory(ctx.key);
+    let held = inventory.part(&chunks, |key| strays.contains_key(key));
     let copied = |key: &ObjectKey| is_copy(key, desired);
     for (key, version) in &strays {
         if !desired.wants.contains_key(key) && !held.contains_key(key) && !copied(key) {
             let extra = Evidence { change: ChangeKind::Extra, fields: Vec::new() };
-            report.found.push(change(ctx, key, version, extra));
+            report.changes.push(change(ctx, key, version, extra));
         }
     }
+    report
 }
 
 /// What a repair undid; `uid` is the object's after it.

@@ -11,11 +11,15 @@ use vidra_core::{
     plan::{self, Action, Drift, Effect, Live, Plan, PlanInput, Why},
 };
 
-use super::{context::Context, drifting::key_of, events::gather, result::Report};
+use super::{
+    context::Context,
+    drifting::{DriftReport, key_of},
+    events::gather,
+    result::{Corrections, Execution},
+};
 use crate::{
-    desired::Desired,
     hub::events,
-    member::{owner::Owner, session::Session},
+    member::{effects::Actor, owner::Owner, session::Session},
     queue::Key,
 };
 
@@ -78,15 +82,16 @@ fn review(ctx: &Context<'_>, causes: &DriftCauses, input: &PlanInput<'_>) -> Rev
 /// at again when a fight asks for it.
 pub(super) fn conclude_drift(
     ctx: &Context<'_>,
-    session: &Session,
+    actor: &Actor<'_>,
     causes: &DriftCauses,
-    desired: &Desired,
-    report: &Report,
+    execution: &Execution,
+    drift: &DriftReport,
 ) {
+    let Actor { session, desired, .. } = *actor;
     let now = ctx.hub.now();
     let next = {
         let mut memo = ctx.hub.memo.lock();
-        for key in &report.reapplied {
+        for key in &execution.reapplied {
             let (Some(suspect), Some(want)) = (causes.suspects.get(key), desired.wants.get(key)) else {
                 continue;
             };
@@ -95,18 +100,18 @@ pub(super) fn conclude_drift(
         }
         memo.fights.get(ctx.key).and_then(|fights| fights.next_look(now))
     };
-    for change in news(ctx, report) {
+    for change in news(ctx, &execution.corrections, drift) {
         session.counters().drift_detected(change.change);
         gather(ctx, events::DETECTED, &key_of(change), &managers(&change.fields));
     }
-    session.counters().drift_corrected(report.corrected);
+    session.counters().drift_corrected(execution.corrections.count);
     if let Some(wait) = next {
         ctx.hub.queue.add_after(Key::Target(ctx.key.clone()), wait);
     }
 }
 
 /// Drift that was not found before: by this process, or by the one before it as the status tells.
-fn news<'r>(ctx: &Context<'_>, report: &'r Report) -> Vec<&'r Change> {
+fn news<'r>(ctx: &Context<'_>, corrections: &'r Corrections, drift: &'r DriftReport) -> Vec<&'r Change> {
     if ctx.target.spec.drift.policy == DriftPolicy::Ignore {
         return Vec::new();
     }
@@ -116,7 +121,7 @@ fn news<'r>(ctx: &Context<'_>, report: &'r Report) -> Vec<&'r Change> {
         let changes = status.into_iter().flat_map(|status| &status.changes);
         changes.filter(|change| change.corrected.is_none()).map(id).collect()
     };
-    let open: BTreeSet<_> = report.found.iter().map(id).collect();
+    let open: BTreeSet<_> = drift.changes.iter().map(id).collect();
     let known = {
         let mut memo = ctx.hub.memo.lock();
         let known = memo.drifting.remove(ctx.key);
@@ -126,7 +131,7 @@ fn news<'r>(ctx: &Context<'_>, report: &'r Report) -> Vec<&'r Change> {
         known
     };
     let mut known: BTreeSet<_> = known.unwrap_or_else(told);
-    report.mended.iter().chain(&report.found).filter(|change| known.insert(id(change))).collect()
+    corrections.changes.iter().chain(&drift.changes).filter(|change| known.insert(id(change))).collect()
 }
 
 /// What the status says of this target's fights.

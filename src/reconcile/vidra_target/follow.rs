@@ -12,7 +12,7 @@ use vidra_core::{
     status::Delivery,
 };
 
-use super::{context::Context, result::Report};
+use super::context::Context;
 use crate::{
     base::error::{CallError, Class},
     desired::Desired,
@@ -144,12 +144,10 @@ async fn is_served_no_more(session: &Session, gvk: &Gvk) -> bool {
 }
 
 /// Effects failed for the member serves a kind no more: nothing else would tell, for a watch may go on.
-pub(super) async fn lost_a_kind(session: &Session, desired: &Desired, report: &Report) -> bool {
+pub(super) async fn lost_a_kind(session: &Session, desired: &Desired, delivery: Option<&Delivery>) -> bool {
     // Of a kind that it does not serve an API server says so with a page, as a gateway would.
-    let told = matches!(
-        &report.delivery,
-        Some(Delivery::Failed { reason: "NotServed" | "Conflict" | "ServerError", .. })
-    );
+    let told =
+        matches!(delivery, Some(Delivery::Failed { reason: "NotServed" | "Conflict" | "ServerError", .. }));
     if !told {
         return false;
     }

@@ -29,7 +29,7 @@ const BREATH: Duration = Duration::from_millis(1);
 const MOST: Duration = Duration::from_secs(1);
 
 /// A pass that repairs, and looks again as long as it does.
-pub(super) struct Lately<'a> {
+pub(super) struct ConcurrentRepair<'a> {
     scope: &'a Scope<'a>,
     token: &'a Token<'a>,
     key: Key,
@@ -58,7 +58,7 @@ pub(super) struct UnderWay {
 /// A wave, and a stage of it: what is of one turn may be sent side by side.
 type Turn = (i32, Stage);
 
-impl<'a> Lately<'a> {
+impl<'a> ConcurrentRepair<'a> {
     /// Of a pass whose first look led to this plan.
     pub(super) fn new(scope: &'a Scope<'a>, token: &'a Token<'a>, plan: &Plan) -> Self {
         let (key, now) = (Key::Target(scope.ctx.key.clone()), Instant::now());

@@ -1,4 +1,4 @@
-//! What an effect's outcome leaves in the inventory.
+//! The fourth step: what became of the inventory, and writing it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,8 +10,12 @@ use vidra_core::{
     plan::{Held, Inventory, Live, Want, is_settled},
 };
 
-use super::{context::Context, result::Report};
-use crate::{base::error::CallError, hub::inventory, member::effects::Outcome};
+use super::context::Context;
+use crate::{
+    base::error::CallError,
+    hub::inventory::{self, Chunks},
+    member::effects::Outcome,
+};
 
 /// Enters what came of applying an object.
 pub(super) fn enter(key: &ObjectKey, want: &Want, outcome: &Outcome, inventory: &mut Inventory) {
@@ -111,23 +115,42 @@ impl Settled {
     }
 }
 
+/// The whole inventory, where what was done changed it and that is not written yet.
+#[derive(Default)]
+pub(super) struct InventoryChange(Option<Inventory>);
+
+impl InventoryChange {
+    /// What is to be written of the inventory, a part of which went from `before` to `now`.
+    pub(super) fn between(ctx: &Context<'_>, before: &Inventory, now: &Inventory) -> Self {
+        let (chunks, cluster) = (ctx.hub.catalog.inventory(ctx.key), ctx.cluster_uid());
+        Self(inventory::changed(&chunks, cluster.as_deref(), before, now))
+    }
+
+    /// Writes it, where that is anything new. Until then our Apply entries are the proof of what was made; so it may
+    /// follow the status, for which people wait.
+    pub(super) async fn settle(&mut self, ctx: &Context<'_>) -> Result<(), CallError> {
+        let Some(inventory) = self.0.take() else { return Ok(()) };
+        write(ctx, &inventory, ctx.target.spec.desired != Wish::Present).await
+    }
+
+    /// The part of the inventory that is asked for, as it will be; `chunks`: as it is written.
+    pub(super) fn part(&self, chunks: &Chunks, wanted: impl Fn(&ObjectKey) -> bool) -> Inventory {
+        match &self.0 {
+            Some(inventory) => inventory::chosen(inventory, wanted),
+            None => inventory::part(chunks, wanted),
+        }
+    }
+
+    /// How many objects are known to be there.
+    pub(super) fn known(&self, chunks: &Chunks) -> usize {
+        self.0.as_ref().map_or_else(|| inventory::known(chunks), inventory::identified)
+    }
+}
+
 /// What is written of the inventory, as far as it matters now.
 pub(super) fn written(ctx: &Context<'_>, wants: &BTreeMap<ObjectKey, Want>) -> Inventory {
     let prune = ctx.target.spec.prune;
     inventory::part(&ctx.hub.catalog.inventory(ctx.key), |key| prune || wants.contains_key(key))
-}
-
-/// Writes what became of the inventory, where that is anything new. Until then our Apply entries are the proof
-/// of what was made; so it may follow the status, for which people wait.
-pub(super) async fn settle(ctx: &Context<'_>, report: &mut Report) -> Result<(), CallError> {
-    let Some(inventory) = report.unwritten.take() else { return Ok(()) };
-    write(ctx, &inventory, ctx.target.spec.desired != Wish::Present).await
-}
-
-/// What is to be written of the inventory, a part of which went from `before` to `now`.
-pub(super) fn changed(ctx: &Context<'_>, before: &Inventory, now: &Inventory) -> Option<Inventory> {
-    let (chunks, cluster) = (ctx.hub.catalog.inventory(ctx.key), ctx.cluster_uid());
-    inventory::changed(&chunks, cluster.as_deref(), before, now)
 }
 
 /// Brings what is written of the inventory to this.

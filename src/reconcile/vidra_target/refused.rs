@@ -3,10 +3,9 @@
 
 use vidra_core::status::Delivery;
 
-use super::{context::Context, report::conclude, result::Report};
+use super::{context::Context, report::publish_unseen};
 use crate::{
     base::error::CallError,
-    desired::Desired,
     hub::events::Severity,
     queue::{Key, Priority, TargetKey, Verdict},
     reconcile::{
@@ -34,7 +33,7 @@ pub(super) async fn failed(ctx: &Context<'_>, error: &CallError) -> Verdict {
         // Else the status is what failed, a moment ago.
         if !is_fresh {
             let refused = Delivery::Failed { reason: WRITE_REFUSED, message, stalled: true };
-            if let Err(error) = conclude(ctx, refused, &Desired::default(), None, &Report::default()).await {
+            if let Err(error) = publish_unseen(ctx, refused).await {
                 tracing::info!(%key, %error, "its status could not be written either");
             }
         }

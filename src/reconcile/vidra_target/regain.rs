@@ -5,21 +5,17 @@ use std::collections::BTreeMap;
 use vidra_api::VidraTarget;
 use vidra_core::{
     object::ObjectKey,
-    plan::{self, Action, Held, Inventory, Plan},
+    plan::{self, Held, Inventory},
     status::Delivery,
 };
 
-use super::{
-    context::Context,
-    perform::{Done, perform_stage},
-    result::Report,
-};
+use super::context::Context;
 use crate::{
     base::error::{CallError, Class},
     hub::inventory::{self, ChunkWrite},
-    member::{effects::Actor, owner::Owner, recover, session::Session, token::Token},
-    queue::{TargetKey, Verdict},
-    reconcile::{Hub, RETRY_MOST},
+    member::{owner::Owner, recover, session::Session, token::Token},
+    queue::TargetKey,
+    reconcile::Hub,
 };
 
 /// What is known of an inventory that was lost.
@@ -81,31 +77,6 @@ pub(super) fn note_past(ctx: &Context<'_>) {
     if !told && !memo.made.contains(ctx.key) {
         memo.untold.insert(ctx.key.clone());
     }
-}
-
-/// Repairs what is there, and writes no inventory: it would look complete. `unknown`: why it is not known.
-pub(super) async fn tend_only(
-    ctx: &Context<'_>,
-    actor: &Actor<'_>,
-    mut plan: Plan,
-    inventory: Inventory,
-    unknown: Delivery,
-) -> Done {
-    plan.intent = None;
-    plan.removals.clear();
-    for stage in &mut plan.stages {
-        stage.retain(|effect| {
-            matches!(effect.action, Action::Apply { .. } | Action::Verify { .. } | Action::Look { .. })
-        });
-    }
-    let mut report = Report::default();
-    let mut known = inventory;
-    for stage in &plan.stages {
-        perform_stage(ctx, actor, stage, &mut known, &mut report, None).await;
-    }
-    report.delivery.get_or_insert(unknown);
-    report.look_again(Verdict::Retry(RETRY_MOST));
-    Done { report, inventory: known }
 }
 
 /// Something was delivered, or nobody can tell that nothing was.

@@ -1,9 +1,10 @@
-//! What a pass tells: the VidraTarget's status, coalesced, and Events.
+//! The last step: the VidraTarget's status, coalesced, and its Events.
 
 use std::collections::BTreeMap;
 
 use vidra_api::{
-    DriftPolicy, TargetState, VidraTarget, VidraTargetStatus, names::OwnerHash, target::Desired as Wish,
+    DriftPolicy, RemovingObjects, TargetState, VidraTarget, VidraTargetStatus, names::OwnerHash,
+    target::Desired as Wish,
 };
 use vidra_core::{
     health::HealthStatus,
@@ -14,42 +15,68 @@ use vidra_core::{
 
 use super::{
     context::Context,
-    drifting::redact,
+    drifting::{DriftReport, redact},
     events::{gather_one, say},
     fights::contention,
-    outcome::Settled,
-    result::Report,
+    outcome::{InventoryChange, Settled},
+    result::Corrections,
 };
 use crate::{
     base::error::CallError,
     desired::Desired,
-    hub::{
-        events::{self, One, Saying, Severity},
-        inventory,
-    },
+    hub::events::{self, One, Saying, Severity},
     member::{records::Seen, session::Session},
     queue::{Key, Verdict},
     reconcile::lean,
 };
 
+/// What a reconcile came to.
+pub(super) struct Status {
+    pub(super) delivery: Delivery,
+    pub(super) corrections: Corrections,
+    pub(super) drift: DriftReport,
+    /// What of what is not declared any more is still there.
+    pub(super) removing: Option<RemovingObjects>,
+    /// All of the target was compared with the member.
+    pub(super) compared: bool,
+    /// The highest generation of the VidraResource among the live objects.
+    pub(super) applied_generation: i64,
+    /// The wave up to which the revision is applied, if nothing but health keeps it from going on.
+    pub(super) awaited: Option<i32>,
+}
+
+impl Status {
+    /// Of a target at which nothing was compared.
+    pub(super) fn of(delivery: Delivery) -> Self {
+        Self {
+            delivery,
+            corrections: Corrections::default(),
+            drift: DriftReport::default(),
+            removing: None,
+            compared: false,
+            applied_generation: 0,
+            awaited: None,
+        }
+    }
+}
+
 /// Writes the status, if it says something new and may be written now.
-pub(super) async fn conclude(
+pub(super) async fn publish(
     ctx: &Context<'_>,
-    delivery: Delivery,
-    desired: &Desired,
-    session: Option<&Session>,
-    report: &Report,
+    status: Status,
+    (desired, session): (&Desired, Option<&Session>),
+    inventory: &InventoryChange,
 ) -> Result<Verdict, CallError> {
     let queue_key = Key::Target(ctx.key.clone());
-    count_corrections(ctx, report);
-    note_looked(ctx, &delivery);
+    count_corrections(ctx, &status.corrections);
+    note_looked(ctx, &status.delivery);
     // The newest: an answer may have been folded since the pass began.
     let target = ctx.hub.catalog.target(ctx.key);
     let target = target.as_deref().unwrap_or(ctx.target);
     let told = lean::told(ctx.hub, &queue_key, target.status.as_ref());
     let none = VidraTargetStatus::default();
     let before = told.as_ref().unwrap_or(&none);
-    let facts = facts(ctx, delivery, desired, session, report, before);
+    let facts = facts(ctx, status, (desired, session), inventory, before);
     let mut status = target_status(before, &facts);
     redact(ctx, &mut status.changes);
     let late_in = status.progress.as_ref().and_then(|progress| left(progress, facts.timeout, &facts.now));
@@ -70,31 +97,27 @@ pub(super) async fn conclude(
 }
 
 /// Tells this of a target at which nothing was looked.
-pub(super) async fn conclude_unseen(ctx: &Context<'_>, delivery: Delivery) -> Result<Verdict, CallError> {
-    conclude(ctx, delivery, &Desired::default(), None, &Report::default()).await
+pub(super) async fn publish_unseen(ctx: &Context<'_>, delivery: Delivery) -> Result<Verdict, CallError> {
+    let nothing = InventoryChange::default();
+    publish(ctx, Status::of(delivery), (&Desired::default(), None), &nothing).await
 }
 
 /// What the status is made from. `before`: what it says now.
 fn facts<'a>(
     ctx: &Context<'a>,
-    delivery: Delivery,
-    desired: &Desired,
-    session: Option<&Session>,
-    report: &Report,
+    status: Status,
+    (desired, session): (&Desired, Option<&Session>),
+    inventory: &InventoryChange,
     before: &VidraTargetStatus,
 ) -> TargetFacts<'a> {
     let chunks = ctx.hub.catalog.inventory(ctx.key);
-    let unwritten = report.unwritten.as_ref();
-    let known = |special: &dyn Fn(&ObjectKey) -> bool| match unwritten {
-        Some(inventory) => inventory::chosen(inventory, special),
-        None => inventory::part(&chunks, special),
-    };
+    let known = |special: &dyn Fn(&ObjectKey) -> bool| inventory.part(&chunks, special);
     let settled = Settled::of(&desired.wants, known);
     let (ready, unready) = session
-        .map_or_else(Default::default, |session| healths(ctx, session, desired, &settled, report, known));
+        .map_or_else(Default::default, |session| healths(ctx, session, desired, &settled, &status, known));
     let leaving = ctx.target.spec.desired != Wish::Present;
     // What is known to be there, not what is wanted.
-    let objects = unwritten.map_or_else(|| inventory::known(&chunks), inventory::identified) as i64;
+    let objects = inventory.known(&chunks) as i64;
     // Locked here: within the literal below a lock would be held until its end.
     let contention = contention(ctx);
     let undone = ctx.hub.memo.lock().mended.get(ctx.key).cloned().unwrap_or_default();
@@ -106,21 +129,21 @@ fn facts<'a>(
         overrides: ctx.target.spec.overrides.as_ref(),
         recalls: ctx.target.spec.recalls,
         leaving,
-        delivery,
+        delivery: status.delivery,
         objects,
         ready,
-        found: (ctx.target.spec.drift.policy != DriftPolicy::Ignore).then(|| report.found.clone()),
+        found: (ctx.target.spec.drift.policy != DriftPolicy::Ignore).then_some(status.drift.changes),
         undone,
         changes_max: ctx.hub.knobs.changes,
         contention,
         unready,
         // While something cannot be seen, what was known stands.
-        removing: if report.compared { report.removing.clone() } else { before.removing.clone() },
+        removing: if status.compared { status.removing } else { before.removing.clone() },
         corrected,
-        compared: report.compared,
+        compared: status.compared,
         unserved: !desired.unresolved.is_empty(),
-        applied_generation: report.applied_generation.max(ctx.target.spec.generation),
-        awaited: report.awaited,
+        applied_generation: status.applied_generation.max(ctx.target.spec.generation),
+        awaited: status.awaited,
         timeout: ctx.timeout(),
         now: ctx.hub.clock.time(),
     }
@@ -148,14 +171,14 @@ fn healths(
     session: &Session,
     desired: &Desired,
     settled: &Settled,
-    report: &Report,
+    status: &Status,
     known: impl Fn(&dyn Fn(&ObjectKey) -> bool) -> Inventory,
 ) -> (i64, Unready) {
     let owner = OwnerHash::new(&ctx.hub.identity.hub, &ctx.key.namespace, &ctx.key.resource);
     let (mut ready, mut unready, mut unproved) = (0, Unready::default(), BTreeMap::new());
     let declared = |key: &ObjectKey| desired.objects.get(key).map(|declared| &declared.body);
     session.records.healths(&owner, desired.objects.keys(), |key, seen| match seen {
-        _ if report.gone.contains(key) => unready.add_left(key),
+        _ if status.drift.gone.contains(key) => unready.add_left(key),
         Some(Seen { health, note, uid, proof }) => {
             match declared(key).map_or(health, |body| health.declared(body)) {
                 HealthStatus::Current if proof => ready += 1,
@@ -165,7 +188,7 @@ fn healths(
         }
         None if settled.all.contains(key) => ready += i64::from(settled.known.contains(key)),
         // What was not looked for may be there all the same.
-        None if report.left.contains(key) || !report.compared => {}
+        None if status.drift.left.contains(key) || !status.compared => {}
         None => unready.add_missing(key),
     });
     // Somebody else's object in its place is none of the target's.
@@ -186,11 +209,11 @@ fn note_looked(ctx: &Context<'_>, delivery: &Delivery) {
 }
 
 /// They are told with the next status.
-pub(super) fn count_corrections(ctx: &Context<'_>, report: &Report) {
-    if report.corrected > 0 {
-        *ctx.hub.memo.lock().corrections.entry(ctx.key.clone()).or_default() += report.corrected;
+pub(super) fn count_corrections(ctx: &Context<'_>, corrections: &Corrections) {
+    if corrections.count > 0 {
+        *ctx.hub.memo.lock().corrections.entry(ctx.key.clone()).or_default() += corrections.count;
     }
-    ctx.hub.memo.lock().note_mended(ctx.key, &report.mended);
+    ctx.hub.memo.lock().note_mended(ctx.key, &corrections.changes);
 }
 
 fn forget_corrections(ctx: &Context<'_>, written: i64) {

@@ -1,50 +1,73 @@
-//! What a pass came to: what its steps tell each other and the status, and when it is looked again.
+//! What was done by a plan: what each effect's outcome leaves in the inventory, what of it is told, and when the target is
+//! looked at again.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, time::Duration};
 
-use vidra_api::{Change, RemovingObjects};
-use vidra_core::{object::ObjectKey, plan::Inventory, status::Delivery};
+use vidra_api::{Change, RemovingObjects, target::Desired as Wish};
+use vidra_core::{
+    object::ObjectKey,
+    plan::{Action, Effect, Inventory, Want, Why},
+    status::{Delivery, FINALIZERS, SETTLING, UNDER_WAY},
+};
 
-use crate::{queue::Verdict, reconcile::RETRY_RARELY};
+use super::{
+    context::Context,
+    drifting::repair,
+    events::{gather, gather_failure, say},
+    outcome::{enter, going},
+    waiting::wait_for_end,
+};
+use crate::{
+    base::error::{CallError, Class},
+    hub::events::{self, Severity},
+    member::effects::{Actor, Outcome},
+    queue::Verdict,
+    reconcile::{RETRY_MOST, RETRY_RARELY},
+};
 
 /// What only another manifest, or another schema in the member, makes right.
-pub(super) const RARELY: Verdict = Verdict::Done(Some(RETRY_RARELY));
+const RARELY: Verdict = Verdict::Done(Some(RETRY_RARELY));
+/// A removal waits for finalizers in the member: it is looked at again after this.
+const LOOK_AGAIN: Duration = Duration::from_secs(2);
+/// What cannot be told yet is looked at again after this.
+const SETTLES: Duration = Duration::from_secs(10);
 
-/// What a pass came to.
+/// Repairs of drift.
 #[derive(Default)]
-pub(super) struct Report {
+pub(super) struct Corrections {
+    pub(super) count: i64,
+    /// With what was otherwise.
+    pub(super) changes: Vec<Change>,
+}
+
+/// What was done, so far.
+#[derive(Default)]
+pub(super) struct Execution {
+    /// What is known of the inventory's objects now.
+    pub(super) inventory: Inventory,
+    /// What keeps the target from being as it is to be.
     pub(super) delivery: Option<Delivery>,
-    pub(super) corrected: i64,
+    /// When it is looked at again.
+    pub(super) verdict: Option<Verdict>,
+    pub(super) corrections: Corrections,
     /// What was applied to again, for whatever reason, and what a look found to differ.
     pub(super) reapplied: BTreeSet<ObjectKey>,
-    /// What was repaired, with what was otherwise.
-    pub(super) mended: Vec<Change>,
-    /// What is otherwise when everything was done.
-    pub(super) found: Vec<Change>,
-    /// Objects that are not seen and are left so.
-    pub(super) left: Left,
-    /// Objects that are gone, whoever has their places now, and are left so: that is to be told.
-    pub(super) gone: Left,
     /// What of what is not declared any more could not be removed yet.
     pub(super) removing: Option<RemovingObjects>,
     /// Objects whose effect did not succeed.
     pub(super) undone: usize,
     /// Some effects were not begun: what was decided counts no more.
     pub(super) withdrawn: bool,
-    pub(super) verdict: Option<Verdict>,
     /// Objects that may be otherwise, and could be neither compared nor repaired.
     pub(super) unverified: BTreeSet<ObjectKey>,
-    /// All of the target was compared with the member.
-    pub(super) compared: bool,
-    /// The highest generation of the VidraResource among the live objects.
-    pub(super) applied_generation: i64,
-    /// The wave up to which the revision is applied, if nothing but health keeps it from going on.
-    pub(super) awaited: Option<i32>,
-    /// The whole inventory, where what was done changed it and that is not written yet.
-    pub(super) unwritten: Option<Inventory>,
 }
 
-impl Report {
+impl Execution {
+    /// Nothing was done yet.
+    pub(super) fn of(inventory: Inventory) -> Self {
+        Self { inventory, ..Self::default() }
+    }
+
     /// An effect did not succeed; of several such the first is told and decides when to look again.
     pub(super) fn put_off(&mut self, delivery: Delivery, verdict: Verdict) {
         self.undone += 1;
@@ -63,15 +86,236 @@ impl Report {
     }
 }
 
-/// Nothing of the kind is waited for.
-pub(super) type Left = BTreeSet<ObjectKey>;
+/// Takes what became of effects.
+pub(super) fn account_all(
+    ctx: &Context<'_>,
+    actor: &Actor<'_>,
+    done: Vec<(Effect, Outcome)>,
+    execution: &mut Execution,
+) {
+    for (effect, outcome) in done {
+        let want = actor.desired.wants.get(&effect.key);
+        let healed = actor.session.records.take_healed(&actor.owner.hash, &effect.key);
+        if let Outcome::Applied { uid, corrected: true } = &outcome {
+            execution.corrections.changes.push(repair(ctx, actor.session, &effect, uid, healed));
+        }
+        account(ctx, &effect, want, outcome, execution);
+    }
+}
+
+fn account(
+    ctx: &Context<'_>,
+    effect: &Effect,
+    want: Option<&Want>,
+    outcome: Outcome,
+    execution: &mut Execution,
+) {
+    let key = &effect.key;
+    if let Some(want) = want {
+        enter(key, want, &outcome, &mut execution.inventory);
+    }
+    if matches!(outcome, Outcome::Gone | Outcome::Unproven) {
+        execution.inventory.remove(key);
+    }
+    if matches!(outcome, Outcome::Removing | Outcome::Leaving) {
+        going(key, &mut execution.inventory);
+    }
+    if reapplies(&effect.action, &outcome, ctx.target.is_delivered()) {
+        execution.reapplied.insert(key.clone());
+    }
+    if leaves_doubt(&effect.action, &outcome) {
+        execution.unverified.insert(key.clone());
+    }
+    report_outcome(ctx, effect, want, outcome, execution);
+}
+
+/// Tells what came of an effect, and what keeps the target from being as it is to be.
+fn report_outcome(
+    ctx: &Context<'_>,
+    effect: &Effect,
+    want: Option<&Want>,
+    outcome: Outcome,
+    execution: &mut Execution,
+) {
+    let (key, cluster) = (&effect.key, &ctx.key.cluster);
+    match outcome {
+        Outcome::Applied { corrected: true, .. } => {
+            execution.corrections.count += 1;
+            gather(ctx, events::CORRECTED, key, &[]);
+        }
+        Outcome::Applied { .. } | Outcome::Present | Outcome::Seen | Outcome::Gone => {}
+        Outcome::Recreated { fields, .. } => {
+            let note =
+                format!("{key} on {cluster} was deleted and made again: {fields} could not be changed");
+            say(ctx, Severity::Normal, "Recreated", &note);
+        }
+        Outcome::Leaving => {
+            let message = format!("{key} is being deleted in the member to be made again");
+            let waiting = Delivery::Waiting { reason: "ObjectTerminating", message };
+            execution.put_off(waiting, Verdict::Done(Some(LOOK_AGAIN)));
+        }
+        // No watch tells when one without our label is gone.
+        Outcome::InTheWay => execution.put_off(wait_for_end(key), Verdict::Retry(RETRY_MOST)),
+        Outcome::Adopted { apart, .. } => {
+            gather(ctx, events::ADOPTED, key, &[]);
+            if let Some(message) = apart {
+                gather_failure(ctx, "AdoptedInPart", key, &message);
+            }
+        }
+        Outcome::Unproven => {
+            let note = format!(
+                "{key} on {cluster} stands in the inventory and bears no mark of this VidraResource: it is left alone"
+            );
+            say(ctx, Severity::Warning, "InventoryEntryUnproven", &note);
+        }
+        Outcome::Removing => {
+            let message = format!(
+                "waiting until {key} is gone: finalizers run in the member, of it or of what is in it"
+            );
+            still_going(ctx, FINALIZERS, message, LOOK_AGAIN, execution);
+        }
+        Outcome::Unsettled { why } => {
+            let message = format!("{key} is not seen: {why}");
+            still_going(ctx, SETTLING, message, SETTLES, execution);
+        }
+        Outcome::TooEarly { rest } => account_too_early(ctx, key, want, rest, execution),
+        Outcome::Refused { reason, message } => {
+            gather_failure(ctx, reason, key, &message);
+            let refused = Delivery::Failed { reason, message, stalled: true };
+            execution.put_off(refused, Verdict::Retry(RETRY_RARELY));
+        }
+        Outcome::Failed(error) => account_failure(ctx, effect, &error, execution),
+    }
+}
+
+/// It is neither removed nor, where it is declared, made again before what the process of before had sent has landed.
+fn account_too_early(
+    ctx: &Context<'_>,
+    key: &ObjectKey,
+    want: Option<&Want>,
+    rest: Duration,
+    execution: &mut Execution,
+) {
+    let now = ctx.hub.clock.now();
+    let until = now.checked_add(rest).unwrap_or(now);
+    let message = format!(
+        "{key} is left as it is until {until:.0}: what the vidra-hub process before this one had sent may take effect until then"
+    );
+    match want {
+        Some(_) => {
+            let waiting = Delivery::Waiting { reason: SETTLING, message };
+            execution.put_off(waiting, Verdict::Done(Some(rest)));
+        }
+        None => still_going(ctx, SETTLING, message, rest, execution),
+    }
+}
+
+/// An object is on its way out. Of a target that stays that is told beside its state: what is declared is there.
+fn still_going(ctx: &Context<'_>, reason: &str, message: String, again: Duration, execution: &mut Execution) {
+    let again = Verdict::Done(Some(again));
+    if ctx.target.spec.desired != Wish::Present {
+        // Nobody has tried to remove what is left as it is for a while.
+        let reason = if reason == SETTLING { SETTLING } else { UNDER_WAY };
+        return execution.put_off(Delivery::TearingDown { reason, message }, again);
+    }
+    execution.undone += 1;
+    execution.look_again(again);
+    execution.removing.get_or_insert_with(|| RemovingObjects {
+        objects: 0,
+        reason: reason.to_owned(),
+        message: Some(message),
+    });
+}
+
+/// Nobody has said how soon what failed is to be tried again.
+fn retries_by_default(ctx: &Context<'_>) -> bool {
+    let live = ctx.hub.tuning.now();
+    let own = &ctx.target.spec.reconcile.retry_interval;
+    own.is_none() && live.retry && live.retry_max >= RETRY_RARELY
+}
+
+fn account_failure(ctx: &Context<'_>, effect: &Effect, error: &CallError, execution: &mut Execution) {
+    if error.class == Class::Withdrawn {
+        // Nothing was sent, and nothing is to be said of it.
+        execution.undone += 1;
+        execution.withdrawn = true;
+        return;
+    }
+    let (message, reason) = (failure(effect, error), error.reason());
+    tracing::info!(cluster = %ctx.key.cluster, target = %ctx.key, %message, "an effect failed");
+    if !error.is_transport() {
+        gather_failure(ctx, reason, &effect.key, &message);
+    }
+    // Silence is no failure of the object: the breaker finds out what it is.
+    let delivery = match error.is_transport() {
+        true => Delivery::Waiting { reason, message },
+        false => {
+            let stalled =
+                error.class == Class::Forbidden || (error.is_invalid() && error.class != Class::InvalidField);
+            Delivery::Failed { reason, message, stalled }
+        }
+    };
+    let told = ctx.target.status.as_ref().and_then(|status| status.reason.as_deref());
+    // The back-off of what was told before says nothing of it. Of several failures only the first is told.
+    let is_news = execution.delivery.is_none() && told != Some(reason);
+    let is_short = error.is_transient() && error.class != Class::Server;
+    let again = match error.class {
+        // Once soon: a server may not know yet the schema that came with this very revision.
+        Class::InvalidField if told == Some(reason) && retries_by_default(ctx) => RARELY,
+        _ if is_short || is_news => Verdict::Retry(RETRY_MOST),
+        _ => Verdict::Retry(RETRY_RARELY),
+    };
+    execution.put_off(delivery, again);
+}
+
+/// Whether something was applied again by it, for whatever reason.
+fn reapplies(action: &Action, outcome: &Outcome, is_delivered: bool) -> bool {
+    match outcome {
+        Outcome::Applied { corrected: true, .. } => true,
+        Outcome::Applied { .. } | Outcome::Adopted { .. } | Outcome::Recreated { .. } => match action {
+            Action::Apply { .. } => true,
+            Action::Create => is_delivered,
+            _ => false,
+        },
+        _ => false,
+    }
+}
+
+/// Whether an object that may be otherwise could be neither compared nor repaired.
+fn leaves_doubt(action: &Action, outcome: &Outcome) -> bool {
+    matches!(action, Action::Verify { .. } | Action::Look { .. } | Action::Apply { why: Why::Drifted, .. })
+        && matches!(outcome, Outcome::Refused { .. } | Outcome::InTheWay | Outcome::Failed(_))
+}
+
+fn failure(effect: &Effect, error: &CallError) -> String {
+    let doing = match &effect.action {
+        Action::Create => "creating",
+        Action::Apply { .. } | Action::Verify { .. } => "applying",
+        Action::Look { .. } => "looking at",
+        Action::Delete { .. } | Action::DeleteEmpty { .. } => "deleting",
+        Action::Release { .. } | Action::Withdraw { .. } | Action::Yield { .. } => "releasing",
+    };
+    let hint = match error.class {
+        // An admission policy answers with the same code.
+        Class::Forbidden => {
+            "; grant the registered credentials this right in the member, or declare what its admission policies allow"
+        }
+        // Where nothing is sent no field of it is at fault.
+        Class::Invalid | Class::InvalidField | Class::InvalidFields(_)
+            if matches!(effect.action, Action::Create | Action::Apply { .. } | Action::Verify { .. }) =>
+        {
+            "; correct the object in the manifest if its fields are at fault"
+        }
+        _ => "",
+    };
+    format!("{doing} {} failed: {}{hint}", effect.key, error.message)
+}
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
+    use vidra_core::object::Gvk;
 
     use super::*;
-    use crate::reconcile::RETRY_MOST;
 
     #[test]
     fn what_is_tried_rarely_puts_off_nothing_else() {
@@ -85,9 +329,19 @@ mod tests {
             (vec![soon, rarely], soon),
             (vec![rarely, later, RARELY], rarely),
         ] {
-            let mut report = Report::default();
-            asked.iter().for_each(|verdict| report.look_again(*verdict));
-            assert_eq!(report.verdict, Some(decided), "{asked:?}");
+            let mut execution = Execution::default();
+            asked.iter().for_each(|verdict| execution.look_again(*verdict));
+            assert_eq!(execution.verdict, Some(decided), "{asked:?}");
         }
+    }
+
+    #[test]
+    fn what_is_forbidden_may_be_so_by_a_right_or_by_a_policy() {
+        let gvk = Gvk::new("", "v1", "ConfigMap");
+        let effect = Effect { key: ObjectKey::new(&gvk, "shop", "a"), gvk, action: Action::Create };
+        let message = "ValidatingAdmissionPolicy 'owners' denied request: no owner".to_owned();
+        let told = failure(&effect, &CallError { class: Class::Forbidden, message });
+        assert!(told.contains("grant the registered credentials this right"), "{told}");
+        assert!(told.contains("declare what its admission policies allow"), "{told}");
     }
 }

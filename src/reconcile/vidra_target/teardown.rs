@@ -9,15 +9,14 @@ use vidra_core::{
 };
 
 use super::{
-    close::again,
+    close::{AT_ONCE, again},
     context::Context,
     handover::{asks_again, disclaim, handovers, stays},
-    outcome,
-    perform::{Done, perform},
+    outcome::{InventoryChange, write},
+    perform::execute,
     regain::{may_have_delivered, with_found},
-    report::{conclude, conclude_unseen, is_done},
+    report::{Status, is_done, publish, publish_unseen},
     restored::goes_behind,
-    result::Report,
 };
 use crate::{
     base::error::{CallError, Class},
@@ -55,12 +54,12 @@ pub(super) async fn leave(ctx: &Context<'_>, session: &Arc<Session>) -> Result<V
         match recover::find_own(session, &owner, &token).await {
             Ok(found) => inventory = with_found(inventory, found),
             Err(error) if error.class == Class::Withdrawn => {
-                return again(ctx, &mut Report::default()).await;
+                return Ok(AT_ONCE);
             }
             Err(error) => {
                 let message = format!("its inventory is lost, and finding its objects failed: {error}");
                 let reason = "InventoryMissing";
-                conclude_unseen(ctx, Delivery::Failed { reason, message, stalled: false }).await?;
+                publish_unseen(ctx, Delivery::Failed { reason, message, stalled: false }).await?;
                 return Ok(Verdict::Retry(RETRY_MOST));
             }
         }
@@ -69,23 +68,25 @@ pub(super) async fn leave(ctx: &Context<'_>, session: &Arc<Session>) -> Result<V
     if !plan.is_empty()
         && let Some(held) = goes_behind(ctx, session)
     {
-        conclude_unseen(ctx, held).await?;
+        publish_unseen(ctx, held).await?;
         return Ok(Verdict::Retry(RETRY_MOST));
     }
     let actor = ctx.actor(session, &owner, &desired, &token);
     let held = inventory::joined(&chunks);
-    let Done { mut report, inventory } = perform(ctx, &actor, &plan, held, inventory, None).await?;
-    if report.withdrawn {
-        return again(ctx, &mut report).await;
+    let execution = execute(ctx, &actor, &plan, &held, inventory, None).await?;
+    let mut change = InventoryChange::between(ctx, &held, &execution.inventory);
+    if execution.withdrawn {
+        return again(ctx, &execution.corrections, &mut change).await;
     }
-    outcome::settle(ctx, &mut report).await?;
-    let stays = || stays(&plan, &inventory);
-    let delivery = report.delivery.clone().or_else(stays).unwrap_or(Delivery::TornDown);
+    change.settle(ctx).await?;
+    let stays = || stays(&plan, &execution.inventory);
+    let delivery = execution.delivery.or_else(stays).unwrap_or(Delivery::TornDown);
     if delivery == Delivery::TornDown {
         session.records.forget(&owner.hash);
     }
-    conclude(ctx, delivery, &desired, None, &report).await?;
-    Ok(report.verdict.or_else(|| asks_again(&plan)).unwrap_or(Verdict::Done(None)))
+    let status = Status { corrections: execution.corrections, ..Status::of(delivery) };
+    publish(ctx, status, (&desired, None), &change).await?;
+    Ok(execution.verdict.or_else(|| asks_again(&plan)).unwrap_or(Verdict::Done(None)))
 }
 
 /// What is to be done with all that the inventory holds.
@@ -122,7 +123,7 @@ pub(super) async fn forget(ctx: &Context<'_>) -> Result<Verdict, CallError> {
     }
     disclaim(ctx);
     forget_inventory(ctx).await?;
-    conclude_unseen(ctx, Delivery::TornDown).await
+    publish_unseen(ctx, Delivery::TornDown).await
 }
 
 /// Nothing was ever delivered, or all of it is gone. A lost inventory is no empty one.
@@ -140,5 +141,5 @@ async fn forget_inventory(ctx: &Context<'_>) -> Result<(), CallError> {
     if inventory::is_empty(&chunks) {
         return Ok(());
     }
-    outcome::write(ctx, &Inventory::new(), true).await
+    write(ctx, &Inventory::new(), true).await
 }
