@@ -1,5 +1,9 @@
-//! The target loop: one pass of one (VidraResource, member cluster) pair. It gathers, lets vidra-core plan,
-//! performs, and writes the inventory and the VidraTarget's status; nothing else.
+//! The target loop: one reconcile of one (VidraResource, member cluster) pair. It writes the member's objects, the
+//! inventory and the VidraTarget's status; nothing else.
+//!
+//! What is declared is kept in five steps, each of which makes a value from the one before: [`observe`] an `Observation`,
+//! [`plan()`] a [`TargetPlan`], [`execute`] an `Execution`, and of that come an [`InventoryChange`] and, in [`finish`], a
+//! [`Status`]. What a target says that is not worked on is a [`Status`] at once.
 
 mod admission;
 mod close;
@@ -28,9 +32,10 @@ mod waiting;
 use std::{borrow::Cow, mem, sync::Arc};
 
 use tokio::time::Instant;
-use vidra_api::{names::OwnerHash, target::Desired as Wish};
+use vidra_api::target::Desired as Wish;
 use vidra_core::{
     mutants::{self, Mutant},
+    plan::Inventory,
     status::{Delivery, is_held},
 };
 
@@ -45,14 +50,14 @@ use self::{
     look::{Scope, observe},
     outcome::{InventoryChange, written},
     perform::{execute, tend},
-    plan::plan,
+    plan::{TargetPlan, plan},
     refused::{failed, note_refused},
-    regain::{Regained, note_past, regain, with_found},
-    removal_guard::removal_held,
+    regain::{Recovery, note_past, recover_inventory},
+    removal_guard::guard_removal,
     render::desired,
     report::{Status, publish, publish_unseen},
     restored::{cannot_look, note_first_look},
-    teardown::{forget, has_nothing, leave},
+    teardown::{forget, forget_state, has_nothing, leave},
 };
 pub(super) use self::{handover::Undeclared, regain::may_have_delivered};
 use super::{
@@ -64,19 +69,19 @@ use super::{
 use crate::{
     base::error::{CallError, Class},
     desired::Desired,
-    hub::{catalog::Lack, inventory},
+    hub::catalog::Lack,
     member::{claims::Claim, session::Session},
     queue::{Key, TargetKey, Verdict},
 };
 
-/// One pass.
+/// One reconcile.
 pub async fn reconcile(hub: &Hub, key: &TargetKey) -> Verdict {
     let target = match hub.catalog.find_target(key) {
         Ok(target) => target,
         // Its VidraResource tells it.
         Err(Lack::Unread) => return Verdict::Done(None),
         Err(Lack::Missing) => {
-            return match departed(hub, key).await {
+            return match forget_state(hub, key).await {
                 Ok(()) => Verdict::Done(None),
                 Err(error) => {
                     refused::tell(hub, key, &error);
@@ -96,24 +101,7 @@ pub async fn reconcile(hub: &Hub, key: &TargetKey) -> Verdict {
     }
 }
 
-/// The VidraTarget is gone: what was kept for it goes too. An inventory that still holds something stays.
-async fn departed(hub: &Hub, key: &TargetKey) -> Result<(), CallError> {
-    if let Some(session) = hub.session(&key.cluster) {
-        session.informers.release(key);
-        session.informers.forget(key);
-        session.later.forget(key);
-        session.claims.forget(key);
-        session.records.forget(&OwnerHash::new(&hub.identity.hub, &key.namespace, &key.resource));
-    }
-    hub.forget_target(key);
-    let chunks = hub.catalog.inventory(key);
-    if !chunks.is_empty() && inventory::is_empty(&chunks) {
-        let writes: Vec<_> = chunks.values().map(|chunk| chunk.removal()).collect();
-        hub.api.write_inventory(key, &writes).await?;
-    }
-    Ok(())
-}
-
+/// What is to become of the target now: it is forgotten, left as it is, taken away or kept.
 async fn run(ctx: &Context<'_>) -> Result<Verdict, CallError> {
     note_past(ctx);
     let spec = &ctx.target.spec;
@@ -124,7 +112,7 @@ async fn run(ctx: &Context<'_>) -> Result<Verdict, CallError> {
     let affirmed = affirm(ctx.hub, ctx.key, spec);
     if let Some(rests) = at_rest(ctx, affirmed) {
         if affirmed == Affirmed::NotAllowed && !mutants::is(Mutant::RevokedAwaited) {
-            // Others wait for its look, which does not come while the namespace is not allowed.
+            // Others wait for its first look, which does not come while the namespace is not allowed.
             cannot_look(ctx);
         }
         claim_at_rest(ctx).await;
@@ -169,7 +157,7 @@ async fn run(ctx: &Context<'_>) -> Result<Verdict, CallError> {
     keep(ctx, &session, &desired, create_namespaces).await
 }
 
-/// The same where it cannot be looked at and nobody can say what it declares: who waits for that goes on.
+/// Tells this where it cannot be looked at and nobody can say what it declares: who waits for that goes on.
 async fn publish_unknown(ctx: &Context<'_>, delivery: Delivery) -> Result<Verdict, CallError> {
     cannot_look(ctx);
     claim(ctx, Claim::Unknown);
@@ -225,35 +213,22 @@ async fn keep(
     deliver(Scope { ctx, session, owner: &owner, desired, blind, wants, delivered, revisit }).await
 }
 
-/// Looks at what can be seen, and brings to the member what is otherwise there than declared.
+/// Brings to the member what is otherwise there than declared, as far as it can be seen.
 async fn deliver(mut scope: Scope<'_>) -> Result<Verdict, CallError> {
     let Scope { ctx, session, owner, desired, .. } = scope;
     let live = scope.live();
-    let held = written(ctx, &scope.wants);
+    let written = written(ctx, &scope.wants);
     let token = ctx.token(session);
-    let regained = match regain(ctx, session, owner, &live, &token).await {
-        Err(error) if error.class == Class::Withdrawn => {
-            return Ok(AT_ONCE);
-        }
-        regained => regained?,
+    let recovery = match recover_inventory(ctx, session, owner, &live, &token).await {
+        Err(error) if error.class == Class::Withdrawn => return Ok(AT_ONCE),
+        recovery => recovery?,
     };
-    let (held, mut inventory) = match &regained {
-        Regained::All(found) => {
-            let whole = inventory::joined(&ctx.hub.catalog.inventory(ctx.key));
-            (whole.clone(), with_found(whole, found.clone()))
-        }
-        Regained::NotLost | Regained::Unknown(_) => (held.clone(), held),
-    };
+    let (written, mut inventory) = recovery.known(ctx, written);
     let observation = observe(&scope, live, &mut inventory).await;
     let mut plan = plan(&scope, observation, &inventory);
     let revisit = mem::take(&mut scope.revisit);
-    if let Some(held) = plan.behind.take_if(|_| !plan.effects.is_empty()) {
-        return wait_behind(&scope, held).await;
-    }
-    if let Some(delivery) = removal_held(ctx, desired, &plan.effects, &inventory) {
-        publish(ctx, Status::of(delivery), (desired, Some(session)), &InventoryChange::default()).await?;
-        let again = asks_again_while_held(&plan.effects);
-        return Ok(again.unwrap_or_else(|| Verdict::Done(Some(ctx.interval()))));
+    if let Some(verdict) = hold(&scope, &mut plan, &inventory).await? {
+        return Ok(verdict);
     }
     let actor = ctx.actor(session, owner, desired, &token);
     if mutants::is(Mutant::ReadyBeforeApplied) {
@@ -261,23 +236,39 @@ async fn deliver(mut scope: Scope<'_>) -> Result<Verdict, CallError> {
         publish(ctx, status, (desired, Some(session)), &InventoryChange::default()).await?;
     }
     let mut repair = ConcurrentRepair::new(&scope, &token, &plan.effects);
-    let done = match regained {
+    let (execution, change) = match recovery {
         // What would be written would look complete.
-        Regained::Unknown(delivery) => {
+        Recovery::Unknown(delivery) => {
             let effects = plan.effects.clone();
             (tend(ctx, &actor, effects, inventory, delivery).await, InventoryChange::default())
         }
-        Regained::NotLost | Regained::All(_) => {
+        Recovery::NotLost | Recovery::All(_) => {
             let repair = Some(&mut repair);
-            let execution = execute(ctx, &actor, &plan.effects, &held, inventory, repair).await?;
-            let change = InventoryChange::between(ctx, &held, &execution.inventory);
+            let execution = execute(ctx, &actor, &plan.effects, &written, inventory, repair).await?;
+            let change = InventoryChange::between(ctx, &written, &execution.inventory);
             (execution, change)
         }
     };
     if revisit {
         ctx.hub.memo.lock().revisited.insert(ctx.key.clone(), Instant::now());
     }
-    finish(&scope, &actor, plan, done, repair).await
+    finish(&scope, &actor, plan, (execution, change), repair).await
+}
+
+/// Whether a plan is not performed now; that is published, and when the target is looked at again.
+async fn hold(
+    scope: &Scope<'_>,
+    plan: &mut TargetPlan,
+    inventory: &Inventory,
+) -> Result<Option<Verdict>, CallError> {
+    let Scope { ctx, session, desired, .. } = *scope;
+    if let Some(held) = plan.behind.take_if(|_| !plan.effects.is_empty()) {
+        return wait_behind(scope, held).await.map(Some);
+    }
+    let Some(delivery) = guard_removal(ctx, desired, &plan.effects, inventory) else { return Ok(None) };
+    publish(ctx, Status::of(delivery), (desired, Some(session)), &InventoryChange::default()).await?;
+    let again = asks_again_while_held(&plan.effects);
+    Ok(Some(again.unwrap_or_else(|| Verdict::Done(Some(ctx.interval())))))
 }
 
 /// The hub seems to be behind the member, or that is not known yet: nothing is written.

@@ -60,7 +60,7 @@ fn still_there(plan: &Plan, execution: &mut Execution) -> Option<RemovingObjects
 /// What is told of an object that does not keep what it was applied as.
 const MARKS_TAKEN: &str = "something in the member, such as a mutating webhook, takes the hub's annotations off it each time it is applied; exempt it there";
 
-/// It was applied, and what the server answered does not bear the stamp of that: the next pass would apply it again.
+/// It was applied, and what the server answered does not bear the stamp of that: the next reconcile would apply it again.
 fn loses_marks(scope: &Scope<'_>, effect: &Effect) -> bool {
     let Scope { session, owner, desired, .. } = *scope;
     let declared = desired.wants.get(&effect.key).map(|want| want.hash);
@@ -107,7 +107,7 @@ pub(super) async fn finish(
             return again(ctx, &execution.corrections, &mut change).await;
         }
         let awaited = note_blockers(scope, effects, unmarked, &mut execution);
-        // Where something is amiss the next pass takes care of it first.
+        // Where something is amiss the next reconcile takes care of it first.
         let is_well = execution.delivery.is_none() && execution.verdict.is_none();
         let status = status(scope, &plan, drift, awaited, &mut execution);
         let told = publish_and_settle(scope, status, !effects.removals.is_empty(), &mut change);
@@ -167,13 +167,13 @@ fn status(
     Status { delivery, corrections, drift, removing, compared, applied_generation, awaited }
 }
 
-/// The highest generation of the VidraResource among the live objects; `seen`: before the pass applied anything.
+/// The highest generation of the VidraResource among the live objects; `seen`: before anything was applied.
 fn applied_generation(scope: &Scope<'_>, seen: i64) -> i64 {
     let Scope { ctx, session, owner, desired, .. } = *scope;
     if seen <= ctx.target.spec.generation {
         return seen;
     }
-    // What the pass has applied is from no later declaration any more, and nothing else tells of that.
+    // What was applied is from no later declaration any more, and nothing else tells of that.
     let found = session.records.generations(&owner.hash, desired, known_generation(ctx));
     note_later(ctx, session, &found);
     found.highest

@@ -46,7 +46,7 @@ pub(super) fn is_at_rest(member: &MemberCluster) -> bool {
 }
 
 impl Context<'_> {
-    /// Leave to work on the member for as long as what this pass goes by stands.
+    /// Leave to work on the member for as long as what this reconcile goes by stands.
     pub(super) fn token<'s>(&'s self, session: &'s Session) -> Token<'s> {
         let stands = || {
             let Self { hub, key, target } = self;

@@ -1,4 +1,4 @@
-//! What a pass finds otherwise than it was delivered, and what it undid: as the status tells it.
+//! What is found otherwise than it was delivered, and what is brought back: as the status tells it.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -65,7 +65,7 @@ impl Suspects {
         Self(known.collect())
     }
 
-    /// Those of a newer look beside them.
+    /// Those of a newer observation beside them.
     pub(super) fn join(&mut self, newer: Self) {
         self.0.extend(newer.0);
     }

@@ -1,4 +1,4 @@
-//! Drift that a pass finds, what of it is left alone because somebody keeps undoing repairs (vidra-core decides), and
+//! Drift that a plan brings back, what of it is left alone because somebody keeps undoing repairs (vidra-core decides), and
 //! who is told.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -34,7 +34,7 @@ pub(super) struct DriftCauses {
 
 /// Plans, without what is to be left alone for now: neither is it acted on, nor does a wave wait for it, unless
 /// it is missing.
-pub(super) fn plan_around_fights(
+pub(super) fn plan_without_contention(
     ctx: &Context<'_>,
     input: &PlanInput<'_>,
     session: &Session,
@@ -140,7 +140,7 @@ pub(super) fn contention(ctx: &Context<'_>) -> Option<Told> {
 }
 
 impl DriftCauses {
-    /// What a newer look has found beside it: the objects of which `is_new` is true, and what is left alone.
+    /// What a newer plan has found beside it: the objects of which `is_new` is true, and what is left alone.
     pub(super) fn join(&mut self, newer: Self, is_new: impl Fn(&ObjectKey) -> bool) {
         self.suspects.extend(newer.suspects.into_iter().filter(|(key, _)| is_new(key)));
         self.left_alone.extend(newer.left_alone);

@@ -1,4 +1,4 @@
-//! What a pass asks to see of the member, and what it cannot see.
+//! What of the member is to be seen for a target, and what cannot be.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -96,7 +96,7 @@ fn needs(desired: &Desired, kinds: &Kinds) -> BTreeMap<Gvk, Need> {
 /// Asks for the informers that this target needs; what it cannot see all the same.
 ///
 /// # Errors
-/// The pass ends here: some have not listed yet, and will say so; or what the member serves has changed.
+/// The reconcile ends here: some have not listed yet, and will say so; or what the member serves has changed.
 pub(super) async fn follow(
     ctx: &Context<'_>,
     session: &Arc<Session>,

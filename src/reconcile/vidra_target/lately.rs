@@ -1,6 +1,6 @@
-//! What drifts while a pass waits for its repairs, or writes what it did, is repaired by the same pass. A hundred edits
+//! What drifts while a reconcile waits for its repairs, or writes what it did, is repaired by the same one. A hundred edits
 //! at once keep the member busy: the repair of the first is answered behind the last of them, and only then could another
-//! pass begin.
+//! reconcile begin.
 
 use std::{collections::BTreeSet, mem, time::Duration};
 
@@ -21,19 +21,19 @@ use super::{
 };
 use crate::{member::token::Token, queue::Key};
 
-/// So long after a look that found something to repair comes the next: more is likely to come.
+/// So long after an observation that led to a repair comes the next: more is likely to come.
 const GATHER: Duration = Duration::from_millis(5);
 /// And so long after one that found nothing.
 const BREATH: Duration = Duration::from_millis(1);
-/// After this nothing more is taken up beside calls: the pass's status is waited for.
+/// After this nothing more is taken up beside calls: the status is waited for.
 const MOST: Duration = Duration::from_secs(1);
 
-/// A pass that repairs, and looks again as long as it does.
+/// Repairs of a reconcile, which observes again as long as it has some.
 pub(super) struct ConcurrentRepair<'a> {
     scope: &'a Scope<'a>,
     token: &'a Token<'a>,
     key: Key,
-    /// What the newest look has seen of what arrived.
+    /// What the newest observation has seen of what arrived.
     known: u32,
     /// Not before this is looked again.
     next: Instant,
@@ -46,7 +46,7 @@ pub(super) struct ConcurrentRepair<'a> {
     suspects: Suspects,
 }
 
-/// What a pass is waiting for.
+/// What a reconcile is waiting for.
 #[derive(Clone, Copy)]
 pub(super) struct UnderWay {
     /// Calls to the member.
@@ -59,7 +59,7 @@ pub(super) struct UnderWay {
 type Turn = (i32, Stage);
 
 impl<'a> ConcurrentRepair<'a> {
-    /// Of a pass whose first look led to this plan.
+    /// Of a reconcile whose first observation led to this plan.
     pub(super) fn new(scope: &'a Scope<'a>, token: &'a Token<'a>, plan: &Plan) -> Self {
         let (key, now) = (Key::Target(scope.ctx.key.clone()), Instant::now());
         let taken = plan.stages.iter().flatten().map(|effect| effect.key.clone()).collect();
@@ -76,7 +76,7 @@ impl<'a> ConcurrentRepair<'a> {
         policy == DriftPolicy::Correct && self.scope.delivered && stage.iter().all(is_repair)
     }
 
-    /// Returns when there is something to look at.
+    /// Returns when there is something to observe.
     pub(super) fn news(&self) -> BoxFuture<'a, ()> {
         let (queue, key, known) = (&self.scope.ctx.hub.queue, self.key.clone(), self.known);
         let next = self.next;
@@ -90,10 +90,10 @@ impl<'a> ConcurrentRepair<'a> {
         news.boxed()
     }
 
-    /// Looks again; what is to be repaired beside the calls under way, in the same turn. Where there are none, the first
+    /// Observes again; what is to be repaired beside the calls under way, in the same turn. Where there are none, the first
     /// turn that has something to repair.
     pub(super) async fn more(&mut self, under_way: UnderWay, inventory: &mut Inventory) -> Vec<Effect> {
-        // Taken before the look: what arrives during it may be missed by it.
+        // Taken before the observation: what arrives during it may be missed by it.
         self.known = self.scope.ctx.hub.queue.arrivals(&self.key);
         self.next = Instant::now() + BREATH;
         if self.token.counts().is_err() || !(under_way.writes || Instant::now() < self.until) {
@@ -106,7 +106,7 @@ impl<'a> ConcurrentRepair<'a> {
         }
         let first = newer.effects.stages.into_iter().next().unwrap_or_default();
         let turn = first.first().and_then(|effect| self.turn(effect));
-        // Of an earlier turn, or a later one, the next pass takes care.
+        // Of an earlier turn, or a later one, the next reconcile takes care.
         if under_way.calls && turn != self.turn {
             return Vec::new();
         }

@@ -117,7 +117,7 @@ pub(super) async fn send<T>(
     let (mut planned, mut turns) = (stage.iter().cloned(), 0..);
     let (mut beside, mut told) = (pin!(beside), None);
     let told = loop {
-        // Each made only when its turn is near: what waits in thousands of passes side by side adds up.
+        // Each made only when its turn is near: what waits in thousands of reconciles side by side adds up.
         while working.len() < most
             && let Some(effect) = planned.next().or_else(|| more.pop_front())
             && let Some(turn) = turns.next()

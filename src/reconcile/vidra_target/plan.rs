@@ -8,7 +8,7 @@ use vidra_core::{
 
 use super::{
     drifting::Suspects,
-    fights::{DriftCauses, plan_around_fights},
+    fights::{DriftCauses, plan_without_contention},
     look::{Observation, Scope},
     waiting::unplannable,
 };
@@ -46,6 +46,6 @@ pub(super) fn plan(scope: &Scope<'_>, observation: Observation, inventory: &Inve
         may_be_declared: &|key| desired.declares(key),
         policy: ctx.policy(),
     };
-    let (effects, causes) = plan_around_fights(ctx, &input, session, owner);
+    let (effects, causes) = plan_without_contention(ctx, &input, session, owner);
     TargetPlan { effects, causes, suspects, behind, generation }
 }

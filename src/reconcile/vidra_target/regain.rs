@@ -19,7 +19,7 @@ use crate::{
 };
 
 /// What is known of an inventory that was lost.
-pub(super) enum Regained {
+pub(super) enum Recovery {
     /// It was not lost.
     NotLost,
     /// Everything that it held and that is still there.
@@ -28,15 +28,28 @@ pub(super) enum Regained {
     Unknown(Delivery),
 }
 
+impl Recovery {
+    /// What is written of the inventory, and what is known of its objects; `written`: what was read before.
+    pub(super) fn known(&self, ctx: &Context<'_>, written: Inventory) -> (Inventory, Inventory) {
+        match self {
+            Self::All(found) => {
+                let whole = inventory::joined(&ctx.hub.catalog.inventory(ctx.key));
+                (whole.clone(), with_found(whole, found.clone()))
+            }
+            Self::NotLost | Self::Unknown(_) => (written.clone(), written),
+        }
+    }
+}
+
 /// The inventory is written before the first object. So where there is none, and something was delivered, it was
 /// lost. An emptied one keeps an empty chunk; of several the first names all.
-pub(super) async fn regain(
+pub(super) async fn recover_inventory(
     ctx: &Context<'_>,
     session: &Session,
     owner: &Owner,
     live: &BTreeMap<ObjectKey, plan::Live>,
     token: &Token<'_>,
-) -> Result<Regained, CallError> {
+) -> Result<Recovery, CallError> {
     let status = ctx.target.status.as_ref();
     let delivered = status.is_some_and(|status| status.objects > 0 || status.revision.is_some());
     let ours = live.values().any(|live| live.proof && !live.controlled);
@@ -46,7 +59,7 @@ pub(super) async fn regain(
         false => inventory::is_lost(&chunks),
     };
     if !lost {
-        return Ok(Regained::NotLost);
+        return Ok(Recovery::NotLost);
     }
     match recover::find_own(session, owner, token).await {
         Ok(found) => {
@@ -56,7 +69,7 @@ pub(super) async fn regain(
                 let writes = [ChunkWrite::Create { index: 0, named, cluster_uid, entries }];
                 ctx.hub.api.write_inventory(ctx.key, &writes).await?;
             }
-            Ok(Regained::All(found))
+            Ok(Recovery::All(found))
         }
         // That says nothing of the member.
         Err(error) if error.class == Class::Withdrawn => Err(error),
@@ -65,7 +78,7 @@ pub(super) async fn regain(
                 "its inventory is lost, and finding its objects failed: {error}; until that is fixed, the hub creates nothing new and prunes nothing"
             );
             let reason = "InventoryMissing";
-            Ok(Regained::Unknown(Delivery::Failed { reason, message, stalled: false }))
+            Ok(Recovery::Unknown(Delivery::Failed { reason, message, stalled: false }))
         }
     }
 }

@@ -21,7 +21,7 @@ const NAMED: usize = 10;
 
 /// Why nothing is done now; `None`: go on. A manifest that is meant to be empty says so itself. `inventory`: with what
 /// the member proves to be there.
-pub(super) fn removal_held(
+pub(super) fn guard_removal(
     ctx: &Context<'_>,
     desired: &Desired,
     plan: &Plan,

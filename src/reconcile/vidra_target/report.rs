@@ -70,7 +70,7 @@ pub(super) async fn publish(
     let queue_key = Key::Target(ctx.key.clone());
     count_corrections(ctx, &status.corrections);
     note_looked(ctx, &status.delivery);
-    // The newest: an answer may have been folded since the pass began.
+    // The newest: an answer may have been folded since the reconcile began.
     let target = ctx.hub.catalog.target(ctx.key);
     let target = target.as_deref().unwrap_or(ctx.target);
     let told = lean::told(ctx.hub, &queue_key, target.status.as_ref());
@@ -80,7 +80,7 @@ pub(super) async fn publish(
     let mut status = target_status(before, &facts);
     redact(ctx, &mut status.changes);
     let late_in = status.progress.as_ref().and_then(|progress| left(progress, facts.timeout, &facts.now));
-    // Where more has arrived another pass comes at once, and may have more to tell. A delivery's end waits for nobody.
+    // Where more has arrived another reconcile comes at once, and may have more to tell. A delivery's end waits for nobody.
     let is_end = (before.state, &before.revision) != (status.state, &status.revision);
     let waits =
         || !is_end && ctx.hub.queue.arrivals(&queue_key) > 0 && ctx.hub.can_wait(&queue_key).is_some();

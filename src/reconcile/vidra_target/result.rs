@@ -50,7 +50,7 @@ pub(super) struct Execution {
     /// When it is looked at again.
     pub(super) verdict: Option<Verdict>,
     pub(super) corrections: Corrections,
-    /// What was applied to again, for whatever reason, and what a look found to differ.
+    /// What was applied to again, for whatever reason, and what a read found to differ.
     pub(super) reapplied: BTreeSet<ObjectKey>,
     /// What of what is not declared any more could not be removed yet.
     pub(super) removing: Option<RemovingObjects>,

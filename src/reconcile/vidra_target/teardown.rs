@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use vidra_api::target::Desired as Wish;
+use vidra_api::{names::OwnerHash, target::Desired as Wish};
 use vidra_core::{
     plan::{self, Inventory, Plan, PlanInput},
     status::Delivery,
@@ -23,8 +23,8 @@ use crate::{
     desired::Desired,
     hub::inventory,
     member::{recover, session::Session},
-    queue::Verdict,
-    reconcile::RETRY_MOST,
+    queue::{TargetKey, Verdict},
+    reconcile::{Hub, RETRY_MOST},
 };
 
 /// Deletes or lets go what the inventory holds.
@@ -142,4 +142,22 @@ async fn forget_inventory(ctx: &Context<'_>) -> Result<(), CallError> {
         return Ok(());
     }
     write(ctx, &Inventory::new(), true).await
+}
+
+/// The VidraTarget is gone: what was kept for it goes too. An inventory that still holds something stays.
+pub(super) async fn forget_state(hub: &Hub, key: &TargetKey) -> Result<(), CallError> {
+    if let Some(session) = hub.session(&key.cluster) {
+        session.informers.release(key);
+        session.informers.forget(key);
+        session.later.forget(key);
+        session.claims.forget(key);
+        session.records.forget(&OwnerHash::new(&hub.identity.hub, &key.namespace, &key.resource));
+    }
+    hub.forget_target(key);
+    let chunks = hub.catalog.inventory(key);
+    if !chunks.is_empty() && inventory::is_empty(&chunks) {
+        let writes: Vec<_> = chunks.values().map(|chunk| chunk.removal()).collect();
+        hub.api.write_inventory(key, &writes).await?;
+    }
+    Ok(())
 }
