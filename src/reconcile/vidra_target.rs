@@ -6,28 +6,28 @@
 //! [`Status`]. What a target says that is not worked on is a [`Status`] at once.
 
 mod admission;
-mod close;
+mod blockers;
+mod concurrent_repair;
+mod contention;
 mod context;
-mod drifting;
+mod drift;
 mod events;
-mod fights;
-mod follow;
+mod execute;
+mod execution;
+mod finish;
 mod handover;
-mod ignored;
-mod lately;
-mod look;
-mod outcome;
-mod perform;
+mod hub_restore;
+mod ignore;
+mod inventory;
+mod inventory_recovery;
+mod observe;
 mod plan;
-mod refused;
-mod regain;
 mod removal_guard;
 mod render;
-mod report;
-mod restored;
-mod result;
+mod status;
 mod teardown;
-mod waiting;
+mod visibility;
+mod write_refusal;
 
 use std::{borrow::Cow, mem, sync::Arc};
 
@@ -41,25 +41,25 @@ use vidra_core::{
 
 use self::{
     admission::{at_rest, open_session, unaffirmed},
-    close::{AT_ONCE, finish},
+    concurrent_repair::ConcurrentRepair,
     context::Context,
-    follow::follow,
+    execute::{execute, tend},
+    finish::{AT_ONCE, finish},
     handover::{asks_again_while_held, claim, claim_at_rest, disclaim},
-    ignored::sparing,
-    lately::ConcurrentRepair,
-    look::{Scope, observe},
-    outcome::{InventoryChange, written},
-    perform::{execute, tend},
+    hub_restore::{cannot_look, note_first_look},
+    ignore::sparing,
+    inventory::{InventoryChange, written},
+    inventory_recovery::{Recovery, note_past, recover_inventory},
+    observe::{Scope, observe},
     plan::{TargetPlan, plan},
-    refused::{failed, note_refused},
-    regain::{Recovery, note_past, recover_inventory},
     removal_guard::guard_removal,
     render::desired,
-    report::{Status, publish, publish_unseen},
-    restored::{cannot_look, note_first_look},
+    status::{Status, publish, publish_unseen},
     teardown::{forget, forget_state, has_nothing, leave},
+    visibility::follow,
+    write_refusal::{failed, note_refused},
 };
-pub(super) use self::{handover::Undeclared, regain::may_have_delivered};
+pub(super) use self::{handover::Undeclared, inventory_recovery::may_have_delivered};
 use super::{
     Hub, RETRY_MOST, RETRY_RARELY,
     affirm::{Affirmed, affirm},
@@ -84,7 +84,7 @@ pub async fn reconcile(hub: &Hub, key: &TargetKey) -> Verdict {
             return match forget_state(hub, key).await {
                 Ok(()) => Verdict::Done(None),
                 Err(error) => {
-                    refused::tell(hub, key, &error);
+                    write_refusal::tell(hub, key, &error);
                     after_hub_error(&Key::Target(key.clone()), &error)
                 }
             };

@@ -58,11 +58,6 @@ const PARTICIPLES: &[&str] = &[
     "src/reconcile/resource/leaving.rs",
     "src/reconcile/resource/orphaned.rs",
     "src/reconcile/resource/outdated.rs",
-    "src/reconcile/vidra_target/drifting.rs",
-    "src/reconcile/vidra_target/ignored.rs",
-    "src/reconcile/vidra_target/refused.rs",
-    "src/reconcile/vidra_target/restored.rs",
-    "src/reconcile/vidra_target/waiting.rs",
     "src/settings/tuning.rs",
 ];
 

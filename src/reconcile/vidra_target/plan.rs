@@ -7,10 +7,10 @@ use vidra_core::{
 };
 
 use super::{
-    drifting::Suspects,
-    fights::{DriftCauses, plan_without_contention},
-    look::{Observation, Scope},
-    waiting::unplannable,
+    blockers::unplannable,
+    contention::{DriftCauses, plan_without_contention},
+    drift::Suspects,
+    observe::{Observation, Scope},
 };
 
 /// What is to be done, and what of the observation counts when it is done.

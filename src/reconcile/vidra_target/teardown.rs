@@ -9,14 +9,14 @@ use vidra_core::{
 };
 
 use super::{
-    close::{AT_ONCE, again},
     context::Context,
+    execute::execute,
+    finish::{AT_ONCE, again},
     handover::{asks_again, disclaim, handovers, stays},
-    outcome::{InventoryChange, write},
-    perform::execute,
-    regain::{may_have_delivered, with_found},
-    report::{Status, is_done, publish, publish_unseen},
-    restored::goes_behind,
+    hub_restore::goes_behind,
+    inventory::{InventoryChange, write},
+    inventory_recovery::{may_have_delivered, with_found},
+    status::{Status, is_done, publish, publish_unseen},
 };
 use crate::{
     base::error::{CallError, Class},

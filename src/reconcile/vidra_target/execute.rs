@@ -13,10 +13,10 @@ use vidra_core::{
 };
 
 use super::{
+    concurrent_repair::{ConcurrentRepair, UnderWay},
     context::Context,
-    lately::{ConcurrentRepair, UnderWay},
-    outcome::InventoryChange,
-    result::{Execution, account_all},
+    execution::{Execution, account_all},
+    inventory::InventoryChange,
 };
 use crate::{
     base::error::CallError,

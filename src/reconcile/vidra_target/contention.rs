@@ -13,9 +13,9 @@ use vidra_core::{
 
 use super::{
     context::Context,
-    drifting::{DriftReport, key_of},
+    drift::{DriftReport, key_of},
     events::gather,
-    result::{Corrections, Execution},
+    execution::{Corrections, Execution},
 };
 use crate::{
     hub::events,

@@ -11,11 +11,11 @@ use vidra_core::{
 };
 
 use super::{
+    blockers::wait_for_end,
     context::Context,
-    drifting::repair,
+    drift::repair,
     events::{gather, gather_failure, say},
-    outcome::{enter, going},
-    waiting::wait_for_end,
+    inventory::{enter, going},
 };
 use crate::{
     base::error::{CallError, Class},

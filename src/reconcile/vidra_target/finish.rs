@@ -13,21 +13,21 @@ use vidra_core::{
 };
 
 use super::{
+    blockers::{awaited, complaint},
+    concurrent_repair::ConcurrentRepair,
+    contention::conclude_drift,
     context::Context,
-    drifting::{DriftReport, find_drift, key_of},
-    fights::conclude_drift,
-    follow::lost_a_kind,
+    drift::{DriftReport, find_drift, key_of},
+    execute::send,
+    execution::{Corrections, Execution, account_all},
     handover::{asks_again, kept, staying},
-    lately::ConcurrentRepair,
-    look::Scope,
-    outcome::{InventoryChange, written},
-    perform::send,
+    hub_restore::{known_generation, note_later},
+    inventory::{InventoryChange, written},
+    observe::Scope,
     plan::TargetPlan,
-    refused::is_refused,
-    report::{Status, count_corrections, publish},
-    restored::{known_generation, note_later},
-    result::{Corrections, Execution, account_all},
-    waiting::{awaited, complaint},
+    status::{Status, count_corrections, publish},
+    visibility::lost_a_kind,
+    write_refusal::is_refused,
 };
 use crate::{
     base::error::CallError,

@@ -20,7 +20,7 @@ use vidra_core::{
     unseen,
 };
 
-use super::{context::Context, outcome::InventoryChange, render::render_as};
+use super::{context::Context, inventory::InventoryChange, render::render_as};
 use crate::{
     desired::Desired,
     hub::revisions::Parsed,

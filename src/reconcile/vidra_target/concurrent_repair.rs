@@ -14,9 +14,9 @@ use vidra_core::{
 };
 
 use super::{
-    drifting::Suspects,
-    fights::DriftCauses,
-    look::{Scope, observe},
+    contention::DriftCauses,
+    drift::Suspects,
+    observe::{Scope, observe},
     plan::{TargetPlan, plan},
 };
 use crate::{member::token::Token, queue::Key};

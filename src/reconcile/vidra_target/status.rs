@@ -14,12 +14,12 @@ use vidra_core::{
 };
 
 use super::{
+    contention::contention,
     context::Context,
-    drifting::{DriftReport, redact},
+    drift::{DriftReport, redact},
     events::{gather_one, say},
-    fights::contention,
-    outcome::{InventoryChange, Settled},
-    result::Corrections,
+    execution::Corrections,
+    inventory::{InventoryChange, Settled},
 };
 use crate::{
     base::error::CallError,

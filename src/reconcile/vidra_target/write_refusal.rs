@@ -3,7 +3,7 @@
 
 use vidra_core::status::Delivery;
 
-use super::{context::Context, report::publish_unseen};
+use super::{context::Context, status::publish_unseen};
 use crate::{
     base::error::CallError,
     hub::events::Severity,

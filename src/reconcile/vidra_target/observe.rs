@@ -13,11 +13,11 @@ use vidra_core::{
 
 use super::{
     context::Context,
-    drifting::{Suspects, applied_before, vanished},
-    follow::Blind,
+    drift::{Suspects, applied_before, vanished},
     handover::handovers,
-    outcome::proven,
-    restored::{known_generation, restored},
+    hub_restore::{known_generation, restored},
+    inventory::proven,
+    visibility::Blind,
 };
 use crate::{
     desired::Desired,

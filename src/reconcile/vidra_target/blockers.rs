@@ -8,7 +8,7 @@ use vidra_core::{
     status::Delivery,
 };
 
-use super::follow::{Blind, Unseen};
+use super::visibility::{Blind, Unseen};
 use crate::{desired::Desired, member::kinds::Kinds};
 
 /// The first wave with an object that cannot be planned.
