@@ -40,7 +40,7 @@ use vidra_core::{
 };
 
 use self::{
-    admission::{at_rest, open_session, unaffirmed},
+    admission::{at_rest, explain, open_session},
     concurrent_repair::ConcurrentRepair,
     context::Context,
     execute::{execute, tend},
@@ -48,16 +48,16 @@ use self::{
     handover::{asks_again_while_held, claim, claim_at_rest, disclaim},
     hub_restore::{cannot_look, note_first_look},
     ignore::sparing,
-    inventory::{InventoryChange, written},
+    inventory::{InventoryChange, current_inventory},
     inventory_recovery::{Recovery, note_past, recover_inventory},
     observe::{Scope, observe},
     plan::{TargetPlan, plan},
     removal_guard::guard_removal,
-    render::desired,
+    render::desired_state,
     status::{Status, publish, publish_unseen},
     teardown::{forget, forget_state, has_nothing, leave},
-    visibility::follow,
-    write_refusal::{failed, note_refused},
+    visibility::require_informers,
+    write_refusal::{note_refused, tell_failure},
 };
 pub(super) use self::{handover::Undeclared, inventory_recovery::may_have_delivered};
 use super::{
@@ -97,7 +97,7 @@ pub async fn reconcile(hub: &Hub, key: &TargetKey) -> Verdict {
             ctx.requeue(verdict)
         }
         Ok(_) => ctx.requeue(Verdict::Retry(RETRY_MOST)),
-        Err(error) => failed(ctx, &error).await,
+        Err(error) => tell_failure(ctx, &error).await,
     }
 }
 
@@ -133,7 +133,7 @@ async fn run(ctx: &Context<'_>) -> Result<Verdict, CallError> {
     match affirmed {
         Affirmed::Yes => {}
         Affirmed::NotYet => return not_yet(ctx).await,
-        missing => return publish_unknown(ctx, unaffirmed(ctx, missing)).await,
+        missing => return publish_unknown(ctx, explain(ctx, missing)).await,
     }
     let session = match open_session(ctx) {
         Ok(Some(session)) => session,
@@ -144,7 +144,7 @@ async fn run(ctx: &Context<'_>) -> Result<Verdict, CallError> {
     if leaving {
         return leave(ctx, &session).await;
     }
-    let (desired, create_namespaces) = match desired(ctx, &session).await {
+    let (desired, create_namespaces) = match desired_state(ctx, &session).await {
         Ok(desired) => desired,
         Err(delivery) => {
             note_first_look(ctx, &session);
@@ -200,7 +200,7 @@ async fn keep(
         }
     };
     session.records.declare(owner.hash.clone(), owner.since, ctx.key.clone(), desired.clone(), sparing);
-    let blind = match follow(ctx, session, desired).await {
+    let blind = match require_informers(ctx, session, desired).await {
         Ok(blind) => blind,
         Err(verdict) => return Ok(verdict),
     };
@@ -217,7 +217,7 @@ async fn keep(
 async fn deliver(mut scope: Scope<'_>) -> Result<Verdict, CallError> {
     let Scope { ctx, session, owner, desired, .. } = scope;
     let live = scope.live();
-    let written = written(ctx, &scope.wants);
+    let written = current_inventory(ctx, &scope.wants);
     let token = ctx.token(session);
     let recovery = match recover_inventory(ctx, session, owner, &live, &token).await {
         Err(error) if error.class == Class::Withdrawn => return Ok(AT_ONCE),

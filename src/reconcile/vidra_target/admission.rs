@@ -39,7 +39,7 @@ pub(super) fn at_rest(ctx: &Context<'_>, affirmed: Affirmed) -> Option<Delivery>
 }
 
 /// What a target says of which nobody can say whether it is wanted.
-pub(super) fn unaffirmed(ctx: &Context<'_>, missing: Affirmed) -> Delivery {
+pub(super) fn explain(ctx: &Context<'_>, missing: Affirmed) -> Delivery {
     let TargetKey { namespace, resource, cluster } = ctx.key;
     let (reason, message) = match missing {
         Affirmed::MemberMissing => (

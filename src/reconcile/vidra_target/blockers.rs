@@ -8,7 +8,7 @@ use vidra_core::{
     status::Delivery,
 };
 
-use super::visibility::{Blind, Unseen};
+use super::visibility::{Blind, Obstruction};
 use crate::{desired::Desired, member::kinds::Kinds};
 
 /// The first wave with an object that cannot be planned.
@@ -51,7 +51,7 @@ pub(super) fn complaint(
         return Some(Delivery::Failed { reason, message, stalled: true });
     }
     // What a person must fix comes first.
-    if let Some((place, Unseen { why, .. })) = blind.places.iter().find(|(_, unseen)| !unseen.passes) {
+    if let Some((place, Obstruction { why, .. })) = blind.places.iter().find(|(_, unseen)| !unseen.passes) {
         let cure = match place.namespace.is_empty() {
             true => "grant the hub list and watch on it",
             false => {
@@ -68,7 +68,7 @@ pub(super) fn complaint(
         );
         return Some(Delivery::Failed { reason: "ObjectUnreadable", message, stalled: true });
     }
-    if let Some((place, Unseen { why, .. })) = blind.places.first_key_value() {
+    if let Some((place, Obstruction { why, .. })) = blind.places.first_key_value() {
         let message = format!("{place} could not be listed: {why}; it is tried again");
         return Some(Delivery::Waiting { reason: "ListFailed", message });
     }

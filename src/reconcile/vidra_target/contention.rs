@@ -54,7 +54,7 @@ pub(super) fn plan_without_contention(
         return (plan, causes);
     }
     causes.left_alone = left_alone;
-    let masked = masked(input, &causes.left_alone);
+    let masked = mask(input, &causes.left_alone);
     let mut plan = plan::plan(&PlanInput { live: &masked, ..*input });
     for stage in &mut plan.stages {
         stage.retain(|effect| !causes.left_alone.contains(&effect.key));
@@ -170,7 +170,7 @@ impl DriftCauses {
 }
 
 /// The member as if these objects were as declared.
-fn masked(input: &PlanInput<'_>, as_declared: &BTreeSet<ObjectKey>) -> BTreeMap<ObjectKey, Live> {
+fn mask(input: &PlanInput<'_>, as_declared: &BTreeSet<ObjectKey>) -> BTreeMap<ObjectKey, Live> {
     let mut live = input.live.clone();
     for key in as_declared {
         if let (Some(live), Some(want)) = (live.get_mut(key), input.wants.get(key)) {

@@ -15,7 +15,7 @@ use super::{
     context::Context,
     drift::repair,
     events::{gather, gather_failure, say},
-    inventory::{enter, going},
+    inventory::{enter_outcome, going},
 };
 use crate::{
     base::error::{CallError, Class},
@@ -112,7 +112,7 @@ fn account(
 ) {
     let key = &effect.key;
     if let Some(want) = want {
-        enter(key, want, &outcome, &mut execution.inventory);
+        enter_outcome(key, want, &outcome, &mut execution.inventory);
     }
     if matches!(outcome, Outcome::Gone | Outcome::Unproven) {
         execution.inventory.remove(key);

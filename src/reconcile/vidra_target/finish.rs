@@ -22,7 +22,7 @@ use super::{
     execution::{Corrections, Execution, account_all},
     handover::{asks_again, kept, staying},
     hub_restore::{known_generation, note_later},
-    inventory::{InventoryChange, written},
+    inventory::{InventoryChange, current_inventory},
     observe::Scope,
     plan::TargetPlan,
     status::{Status, count_corrections, publish},
@@ -116,7 +116,7 @@ pub(super) async fn finish(
         if corrected.is_empty() {
             return Ok(execution.verdict.or_else(|| asks_again(effects)).unwrap_or(told?));
         }
-        let written = written(ctx, &scope.wants);
+        let written = current_inventory(ctx, &scope.wants);
         execution = Execution::of(execution.inventory);
         account_all(ctx, actor, corrected, &mut execution);
         change = InventoryChange::between(ctx, &written, &execution.inventory);

@@ -16,7 +16,7 @@ use vidra_core::{
     status::{Delivery, HANDING_OVER, PRUNE_DELAYED},
 };
 
-use super::{context::Context, render::desired};
+use super::{context::Context, render::desired_state};
 use crate::{
     hub::{inventory, revisions::Parsed},
     member::{
@@ -54,7 +54,7 @@ pub(super) async fn claim_at_rest(ctx: &Context<'_>) {
         return;
     }
     let declared = match session.state() {
-        State::Open(_) => desired(ctx, &session).await.map(|(desired, _)| Claim::Objects(desired)),
+        State::Open(_) => desired_state(ctx, &session).await.map(|(desired, _)| Claim::Objects(desired)),
         _ => return,
     };
     claim(ctx, declared.unwrap_or(Claim::Unknown));
@@ -112,14 +112,14 @@ pub(super) fn handovers<'k>(
 
 /// Who else declares the object; `None`: nobody.
 fn handover(ctx: &Context<'_>, session: &Session, key: &ObjectKey, others: &Others) -> Option<Handover> {
-    let why = claimed(ctx, session, key, others)?;
+    let why = claim_of(ctx, session, key, others)?;
     let waits = matches!(why, Handover::Awaited(_) | Handover::Unknown(_));
     // It is gone, or nobody watches its kind.
     let is_unseen = waits && session.records.uid(key).is_none();
     Some(if is_unseen { Handover::Unseen(Box::new(why)) } else { why })
 }
 
-fn claimed(ctx: &Context<'_>, session: &Session, key: &ObjectKey, others: &Others) -> Option<Handover> {
+fn claim_of(ctx: &Context<'_>, session: &Session, key: &ObjectKey, others: &Others) -> Option<Handover> {
     let holds = |other: &TargetKey| inventory::has(&ctx.hub.catalog.inventory(other), key);
     let mut claimants = session.claims.claimants(ctx.key, key, holds);
     claimants.retain(|other| is_kept(ctx, other));

@@ -31,7 +31,7 @@ pub(super) fn known_generation(ctx: &Context<'_>) -> i64 {
 }
 
 /// Why nothing is written to the member, if the hub is behind it.
-pub(super) fn restored(ctx: &Context<'_>, session: &Session, found: &Generations) -> Option<Delivery> {
+pub(super) fn restore_hold(ctx: &Context<'_>, session: &Session, found: &Generations) -> Option<Delivery> {
     let total = note_later(ctx, session, found);
     let example = found.example.as_ref().map_or_else(String::new, |(key, generation)| {
         format!(" (here {key}, at generation {generation} of the VidraResource)")

@@ -18,7 +18,7 @@ use crate::{
 };
 
 /// Enters what came of applying an object.
-pub(super) fn enter(key: &ObjectKey, want: &Want, outcome: &Outcome, inventory: &mut Inventory) {
+pub(super) fn enter_outcome(key: &ObjectKey, want: &Want, outcome: &Outcome, inventory: &mut Inventory) {
     let (Outcome::Applied { .. } | Outcome::Adopted { .. } | Outcome::Recreated { .. } | Outcome::Present) =
         outcome
     else {
@@ -51,7 +51,7 @@ pub(super) fn going(key: &ObjectKey, inventory: &mut Inventory) {
 
 /// Enters what the member proves to be ours: a hub that died may have applied it and not
 /// written down its uid. And with what is declared of waves now, which no apply tells.
-pub(super) fn proven(
+pub(super) fn enter_proofs(
     inventory: &mut Inventory,
     wants: &BTreeMap<ObjectKey, Want>,
     live: &BTreeMap<ObjectKey, Live>,
@@ -83,14 +83,14 @@ pub(super) fn proven(
 
 /// Objects of which nobody waits to see them: they were applied once, or somebody else has made them. Those
 /// that the inventory knows by a uid count as this target's.
-pub(super) struct Settled {
+pub(super) struct SettledObjects {
     /// All of them.
     pub(super) all: BTreeSet<ObjectKey>,
     /// Of these, this target's.
     pub(super) known: BTreeSet<ObjectKey>,
 }
 
-impl Settled {
+impl SettledObjects {
     /// Of these wants, by the part of the inventory that is asked for.
     pub(super) fn of(
         wants: &BTreeMap<ObjectKey, Want>,
@@ -148,7 +148,7 @@ impl InventoryChange {
 }
 
 /// What is written of the inventory, as far as it matters now.
-pub(super) fn written(ctx: &Context<'_>, wants: &BTreeMap<ObjectKey, Want>) -> Inventory {
+pub(super) fn current_inventory(ctx: &Context<'_>, wants: &BTreeMap<ObjectKey, Want>) -> Inventory {
     let prune = ctx.target.spec.prune;
     inventory::part(&ctx.hub.catalog.inventory(ctx.key), |key| prune || wants.contains_key(key))
 }

@@ -15,8 +15,8 @@ use super::{
     context::Context,
     drift::{Suspects, applied_before, vanished},
     handover::handovers,
-    hub_restore::{known_generation, restored},
-    inventory::proven,
+    hub_restore::{known_generation, restore_hold},
+    inventory::enter_proofs,
     visibility::Blind,
 };
 use crate::{
@@ -72,8 +72,8 @@ pub(super) async fn observe(
 ) -> Observation {
     let Scope { ctx, session, owner, desired, ref wants, delivered, .. } = *scope;
     let generations = session.records.generations(&owner.hash, desired, known_generation(ctx));
-    let behind = restored(ctx, session, &generations);
-    proven(inventory, wants, &live);
+    let behind = restore_hold(ctx, session, &generations);
+    enter_proofs(inventory, wants, &live);
     let suspects = Suspects::of(wants, &live, inventory);
     let vanished = vanished(session, owner, &suspects, &live);
     let before = applied_before(ctx, session, desired, &suspects, (&live, &vanished), delivered).await;

@@ -13,7 +13,10 @@ use crate::{
 };
 
 /// Renders for this member what it is to have.
-pub(super) async fn desired(ctx: &Context<'_>, session: &Session) -> Result<(Arc<Desired>, bool), Delivery> {
+pub(super) async fn desired_state(
+    ctx: &Context<'_>,
+    session: &Session,
+) -> Result<(Arc<Desired>, bool), Delivery> {
     let VidraTargetSpec { revision, namespace, overrides, .. } = &ctx.target.spec;
     render_as(ctx, session, (revision, namespace), |_| overrides.clone()).await
 }

@@ -19,7 +19,7 @@ use super::{
     drift::{DriftReport, redact},
     events::{gather_one, say},
     execution::Corrections,
-    inventory::{InventoryChange, Settled},
+    inventory::{InventoryChange, SettledObjects},
 };
 use crate::{
     base::error::CallError,
@@ -112,7 +112,7 @@ fn facts<'a>(
 ) -> TargetFacts<'a> {
     let chunks = ctx.hub.catalog.inventory(ctx.key);
     let known = |special: &dyn Fn(&ObjectKey) -> bool| inventory.part(&chunks, special);
-    let settled = Settled::of(&desired.wants, known);
+    let settled = SettledObjects::of(&desired.wants, known);
     let (ready, unready) = session
         .map_or_else(Default::default, |session| healths(ctx, session, desired, &settled, &status, known));
     let leaving = ctx.target.spec.desired != Wish::Present;
@@ -170,7 +170,7 @@ fn healths(
     ctx: &Context<'_>,
     session: &Session,
     desired: &Desired,
-    settled: &Settled,
+    settled: &SettledObjects,
     status: &Status,
     known: impl Fn(&dyn Fn(&ObjectKey) -> bool) -> Inventory,
 ) -> (i64, Unready) {

@@ -25,14 +25,14 @@ use crate::{
 };
 
 /// Why objects cannot be seen.
-pub(super) struct Unseen {
+pub(super) struct Obstruction {
     /// In words.
     pub(super) why: String,
     /// It may pass by itself.
     pub(super) passes: bool,
 }
 
-impl From<CallError> for Unseen {
+impl From<CallError> for Obstruction {
     fn from(error: CallError) -> Self {
         Self { passes: error.is_transient(), why: error.message }
     }
@@ -42,7 +42,7 @@ impl From<CallError> for Unseen {
 #[derive(Default)]
 pub(super) struct Blind {
     /// Kinds, everywhere or in a namespace.
-    pub(super) places: BTreeMap<Place, Unseen>,
+    pub(super) places: BTreeMap<Place, Obstruction>,
     /// Objects that are there and cannot be read, and why.
     pub(super) objects: BTreeMap<ObjectKey, String>,
 }
@@ -97,7 +97,7 @@ fn needs(desired: &Desired, kinds: &Kinds) -> BTreeMap<Gvk, Need> {
 ///
 /// # Errors
 /// The reconcile ends here: some have not listed yet, and will say so; or what the member serves has changed.
-pub(super) async fn follow(
+pub(super) async fn require_informers(
     ctx: &Context<'_>,
     session: &Arc<Session>,
     desired: &Desired,
@@ -119,7 +119,7 @@ pub(super) async fn follow(
         match state {
             State::Synced | State::Syncing => {}
             State::Denied(why) => {
-                blind.places.insert(place, Unseen { why, passes: false });
+                blind.places.insert(place, Obstruction { why, passes: false });
             }
             // Where no watch tells, one list does.
             State::Failing(_) => {
@@ -129,7 +129,7 @@ pub(super) async fn follow(
                         return Err(Verdict::Done(Some(Duration::ZERO)));
                     }
                     let passes = error.class == Class::NotServed || error.is_transient();
-                    blind.places.insert(place, Unseen { passes, why: error.message });
+                    blind.places.insert(place, Obstruction { passes, why: error.message });
                 }
             }
         }

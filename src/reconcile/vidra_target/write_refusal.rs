@@ -25,7 +25,7 @@ pub(super) fn tell(hub: &Hub, key: &TargetKey, error: &CallError) -> Option<Stri
     Some(message)
 }
 
-pub(super) async fn failed(ctx: &Context<'_>, error: &CallError) -> Verdict {
+pub(super) async fn tell_failure(ctx: &Context<'_>, error: &CallError) -> Verdict {
     let key = Key::Target(ctx.key.clone());
     if let Some(message) = tell(ctx.hub, ctx.key, error) {
         note_refused(ctx, Some(message.clone()));
