@@ -1,6 +1,8 @@
 //! Whether the hub's CRDs know all that this version writes. What a schema does not know an API server drops without a
 //! word, and with it what keeps a removal from going on unasked, or an approval.
 
+use std::sync::LazyLock;
+
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
     CustomResourceDefinition, JSONSchemaProps, JSONSchemaPropsOrArray, JSONSchemaPropsOrBool,
 };
@@ -59,7 +61,7 @@ pub enum SchemaError {
 /// # Errors
 /// One is too old, or the API server does not answer.
 pub async fn check(client: &Client) -> Result<(), SchemaError> {
-    let (api, all): (Api<CustomResourceDefinition>, _) = (Api::all(client.clone()), crds::all());
+    let api: Api<CustomResourceDefinition> = Api::all(client.clone());
     for kind in KINDS {
         let crd = format!("{kind}.{}", vidra_api::GROUP);
         let read = match api.get(&crd).await.map_err(CallError::from) {
@@ -84,7 +86,7 @@ pub async fn check(client: &Client) -> Result<(), SchemaError> {
             return Err(SchemaError::TooOld { crd, has });
         }
         let field =
-            all.iter().find(|written| written.name_any() == crd).and_then(|written| lacks(written, &read));
+            WRITTEN.iter().find(|written| written.crd == crd).and_then(|written| written.lacked_by(&read));
         if let Some(field) = field.filter(|_| !mutants::is(Mutant::AnySchema)) {
             return Err(SchemaError::Lacks { crd, field });
         }
@@ -92,25 +94,82 @@ pub async fn check(client: &Client) -> Result<(), SchemaError> {
     Ok(())
 }
 
-/// The first field that a CRD of this version has and another one has not.
-fn lacks(written: &CustomResourceDefinition, read: &CustomResourceDefinition) -> Option<String> {
-    written.spec.versions.iter().find_map(|version| {
-        let schema = version.schema.as_ref()?.open_api_v3_schema.as_ref()?;
-        let same = read.spec.versions.iter().find(|other| other.name == version.name);
-        let other = same.and_then(|same| same.schema.as_ref()?.open_api_v3_schema.as_ref());
-        match other {
-            Some(other) => missing(schema, other, ""),
-            None => Some(format!("in {}", version.name)),
+/// What the CRDs of this version have, by name alone: made once in a process, for making them takes a while, and a
+/// simulation starts many hubs.
+static WRITTEN: LazyLock<Vec<Written>> = LazyLock::new(|| crds::all().iter().map(Written::of).collect());
+
+/// The fields of one CRD.
+struct Written {
+    crd: String,
+    /// Each version with the fields of its schema.
+    versions: Vec<(String, Option<Fields>)>,
+}
+
+/// What a schema declares.
+struct Fields {
+    named: Vec<(String, Fields)>,
+    items: Inner,
+    values: Inner,
+}
+
+/// What a schema says of items, or of values that have no name.
+enum Inner {
+    /// Nothing.
+    None,
+    /// Something that is no schema.
+    Other,
+    Of(Box<Fields>),
+}
+
+impl Written {
+    fn of(crd: &CustomResourceDefinition) -> Self {
+        let versions = crd.spec.versions.iter().map(|version| {
+            let schema = version.schema.as_ref().and_then(|schema| schema.open_api_v3_schema.as_ref());
+            (version.name.clone(), schema.map(Fields::of))
+        });
+        Self { crd: crd.name_any(), versions: versions.collect() }
+    }
+
+    /// The first field that this one has and another one has not.
+    fn lacked_by(&self, read: &CustomResourceDefinition) -> Option<String> {
+        self.versions.iter().find_map(|(name, fields)| {
+            let fields = fields.as_ref()?;
+            let same = read.spec.versions.iter().find(|other| other.name == *name);
+            let other = same.and_then(|same| same.schema.as_ref()?.open_api_v3_schema.as_ref());
+            match other {
+                Some(other) => missing(fields, other, ""),
+                None => Some(format!("in {name}")),
+            }
+        })
+    }
+}
+
+impl Fields {
+    fn of(schema: &JSONSchemaProps) -> Self {
+        let named = schema.properties.iter().flatten().map(|(name, schema)| (name.clone(), Self::of(schema)));
+        let within = |schema: &JSONSchemaProps| Inner::Of(Box::new(Self::of(schema)));
+        Self {
+            named: named.collect(),
+            items: match &schema.items {
+                Some(JSONSchemaPropsOrArray::Schema(items)) => within(items),
+                Some(_) => Inner::Other,
+                None => Inner::None,
+            },
+            values: match &schema.additional_properties {
+                Some(JSONSchemaPropsOrBool::Schema(values)) => within(values),
+                Some(_) => Inner::Other,
+                None => Inner::None,
+            },
         }
-    })
+    }
 }
 
 /// What the schema keeps whole may hold anything, and what it knows by name is looked into all the same.
-fn missing(written: &JSONSchemaProps, read: &JSONSchemaProps, path: &str) -> Option<String> {
+fn missing(written: &Fields, read: &JSONSchemaProps, path: &str) -> Option<String> {
     let keeps_all = read.x_kubernetes_preserve_unknown_fields == Some(true);
     let lost = |path: String| (!keeps_all).then_some(path);
     let known = read.properties.as_ref();
-    let field = written.properties.iter().flatten().find_map(|(name, written)| {
+    let field = written.named.iter().find_map(|(name, written)| {
         let path = format!("{path}.{name}");
         match known.and_then(|known| known.get(name)) {
             Some(read) => missing(written, read, &path),
@@ -118,17 +177,19 @@ fn missing(written: &JSONSchemaProps, read: &JSONSchemaProps, path: &str) -> Opt
         }
     });
     let items = || match (&written.items, &read.items) {
-        (Some(JSONSchemaPropsOrArray::Schema(written)), Some(JSONSchemaPropsOrArray::Schema(read))) => {
+        (Inner::Of(written), Some(JSONSchemaPropsOrArray::Schema(read))) => {
             missing(written, read, &format!("{path}[]"))
         }
-        (Some(_), None) => lost(format!("{path}[]")),
+        (Inner::Of(_) | Inner::Other, None) => lost(format!("{path}[]")),
         _ => None,
     };
-    let values = || match (&written.additional_properties, &read.additional_properties) {
-        (Some(JSONSchemaPropsOrBool::Schema(written)), Some(JSONSchemaPropsOrBool::Schema(read))) => {
+    let values = || match (&written.values, &read.additional_properties) {
+        (Inner::Of(written), Some(JSONSchemaPropsOrBool::Schema(read))) => {
             missing(written, read, &format!("{path}.*"))
         }
-        (Some(_), None | Some(JSONSchemaPropsOrBool::Bool(false))) => lost(format!("{path}.*")),
+        (Inner::Of(_) | Inner::Other, None | Some(JSONSchemaPropsOrBool::Bool(false))) => {
+            lost(format!("{path}.*"))
+        }
         _ => None,
     };
     field.or_else(items).or_else(values)
@@ -142,6 +203,10 @@ fn is_known(has: Option<&String>) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn lacks(written: &CustomResourceDefinition, read: &CustomResourceDefinition) -> Option<String> {
+        Written::of(written).lacked_by(read)
+    }
 
     #[test]
     fn a_field_that_a_schema_lacks_is_named_wherever_it_stands() {

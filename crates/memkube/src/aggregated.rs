@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::kinds::Kind;
 use super::lifecycle::is_terminating;
-use super::store::{Place, Resource, Store, Stored, rfc3339};
+use super::store::{Place, Resource, Store, rfc3339};
 
 pub(super) const GROUP: &str = "apiregistration.k8s.io";
 const PLURAL: &str = "apiservices";
@@ -56,7 +56,8 @@ impl Store {
             self.unavailable.insert(group.to_owned());
         }
         for (resource, place) in self.places(&Resource::new(GROUP, PLURAL)) {
-            let Some(mut service) = self.get(&resource, &place) else { continue };
+            let Some(service) = self.get(&resource, &place) else { continue };
+            let mut service = service.into_value();
             let new = status(self, &service, now);
             let is = |status: &Value| status["conditions"][0]["reason"].clone();
             if service["spec"]["group"] == group && is(&service["status"]) != is(&new) {
@@ -73,7 +74,7 @@ impl Store {
     /// unavailable.
     pub(super) fn broken(&self) -> Vec<(String, String)> {
         let table = self.table(&Resource::new(GROUP, PLURAL));
-        let services = table.into_iter().flat_map(|table| table.values().map(Stored::read));
+        let services = table.into_iter().flat_map(|table| table.values().map(|stored| self.read(stored)));
         let broken = services.filter(|service| !service["spec"]["service"].is_null());
         let mut all: Vec<_> = broken
             .map(|service| {
@@ -100,7 +101,8 @@ impl Store {
             return false;
         }
         let namespaces = Resource::new("", "namespaces");
-        let Some(mut namespace) = self.get(&namespaces, place) else { return true };
+        let Some(namespace) = self.get(&namespaces, place) else { return true };
+        let mut namespace = namespace.into_value();
         if namespace["status"]["conditions"].is_null() {
             let names: Vec<_> = broken.iter().map(|(group, version)| format!("{group}/{version}")).collect();
             namespace["status"]["conditions"] = json!([{

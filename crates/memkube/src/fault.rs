@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::Cluster;
 
@@ -192,6 +192,9 @@ pub enum WatchFault {
 /// would be sent; it may use the cluster.
 pub type WatchHook = Arc<dyn Fn(&Call, &Value) -> WatchFault + Send + Sync>;
 
+/// The same, with the event's type and its object as it would be sent: nothing is copied for it.
+pub type EventHook = Arc<dyn Fn(&Call, &str, &Value) -> WatchFault + Send + Sync>;
+
 /// Asked once for each call, in the order of arrival and before any effect; it may use the cluster.
 pub type FaultHook = Arc<dyn Fn(&Call) -> Fault + Send + Sync>;
 
@@ -245,6 +248,13 @@ pub(super) struct Counts {
 impl Cluster {
     /// Asks this hook about each event of each watch from now on; `None` ends it.
     pub fn set_watch_fault(&self, hook: Option<WatchHook>) {
+        self.set_event_fault(hook.map(|hook| -> EventHook {
+            Arc::new(move |call, kind, object| hook(call, &json!({"type": kind, "object": object})))
+        }));
+    }
+
+    /// The same with a hook that is handed type and object; `None` ends either.
+    pub fn set_event_fault(&self, hook: Option<EventHook>) {
         self.inner.front.lock().watch_fault = hook;
     }
 

@@ -107,7 +107,7 @@ impl Store {
     }
 
     pub(super) fn release_now(&mut self, resource: &Resource, place: &Place, now: Timestamp) {
-        let Some(live) = self.get(resource, place).filter(is_terminating) else { return };
+        let Some(live) = self.get(resource, place).filter(|live| is_terminating(live)) else { return };
         let uid = text(&live, "uid");
         if has(&live, ORPHAN) {
             for (resource, place) in self.dependents(uid) {
@@ -215,7 +215,7 @@ impl Store {
 
     /// Ends a foreground deletion that nothing blocks any more.
     fn settle(&mut self, resource: &Resource, place: &Place, now: Timestamp) {
-        let Some(live) = self.get(resource, place).filter(is_terminating) else { return };
+        let Some(live) = self.get(resource, place).filter(|live| is_terminating(live)) else { return };
         if !has(&live, FOREGROUND) {
             return;
         }
@@ -290,7 +290,7 @@ impl Store {
             exact: false,
             now,
         };
-        let mut new = live.clone();
+        let mut new = Value::clone(&live);
         if let Some(list) = new["metadata"][field].as_array_mut() {
             list.retain(keep);
         }

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use jiff::Timestamp;
+use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
 
 use super::Inner;
@@ -23,7 +24,7 @@ use super::rights::Wish;
 use super::route::{self, Address, Asked, Target};
 use super::select::Selector;
 use super::starting::Starting;
-use super::store::{Place, Resource, Store};
+use super::store::{Object, Place, Resource, Store};
 use super::strategy;
 use super::table;
 use super::watch::{Scope, Start};
@@ -35,8 +36,9 @@ const WATCH_TIMEOUT: Duration = Duration::from_secs(1800);
 /// An answer, not yet HTTP.
 pub(super) enum Answer {
     Json(u16, Value),
+    Object(u16, Object),
     /// JSON that is written already.
-    Raw(u16, String),
+    Raw(u16, Bytes),
     Aggregated(Bytes),
     Text(u16, &'static str),
     /// A page that no API server writes.
@@ -48,9 +50,11 @@ impl Answer {
     /// The HTTP status.
     pub fn code(&self) -> u16 {
         match self {
-            Answer::Json(code, _) | Answer::Raw(code, _) | Answer::Text(code, _) | Answer::Html(code) => {
-                *code
-            }
+            Answer::Json(code, _)
+            | Answer::Object(code, _)
+            | Answer::Raw(code, _)
+            | Answer::Text(code, _)
+            | Answer::Html(code) => *code,
             Answer::Aggregated(_) | Answer::Watch(_) => 200,
         }
     }
@@ -58,7 +62,8 @@ impl Answer {
     /// The same as text, where it may be too deep to be handed on.
     fn written(self) -> Self {
         match self {
-            Answer::Json(code, value) => Answer::Raw(code, value.to_string()),
+            Answer::Json(code, value) => Answer::Raw(code, value.to_string().into()),
+            Answer::Object(code, object) => Answer::Raw(code, object.json()),
             other => other,
         }
     }
@@ -134,7 +139,7 @@ impl Inner {
         }
         Ok(match &asked.target {
             Target::Health => Answer::Text(200, "ok"),
-            Target::Version => Answer::Raw(200, format!("{:#}", route::version(store.version))),
+            Target::Version => Answer::Raw(200, format!("{:#}", route::version(store.version)).into()),
             Target::CoreVersions if in_one => Answer::Aggregated(discovery::aggregated(&shown, &[], true)),
             Target::CoreVersions => Answer::Json(200, discovery::core_versions(&shown)),
             Target::Groups if in_one => {
@@ -154,10 +159,10 @@ impl Inner {
             Target::OldDocument if asked.accept.contains("protobuf") => {
                 Answer::Text(200, openapi::OLD_DOCUMENT_PROTOBUF)
             }
-            Target::OldDocument => Answer::Raw(200, openapi::OLD_DOCUMENT.to_owned()),
+            Target::OldDocument => Answer::Raw(200, openapi::OLD_DOCUMENT.into()),
             Target::Documents => Answer::Json(200, openapi::index(&store.kinds)),
             Target::Document(path) => openapi::document(&store.kinds, path)
-                .map_or_else(|| document(None), |text| Answer::Raw(200, text)),
+                .map_or_else(|| document(None), |text| Answer::Raw(200, text.into())),
             Target::Unknown => document(None),
             Target::Objects(address) if store.unavailable.contains(&address.group) => {
                 Answer::Text(503, "service unavailable\n")
@@ -204,9 +209,9 @@ impl Inner {
             let warning = "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice";
             store.warnings.push(warning.to_owned());
         }
-        let shown = |code, object: Value| match form {
+        let shown = |code, object: Object| match form {
             Form::Metadata => Answer::Json(code, options::metadata(&object)),
-            Form::Object | Form::Table => Answer::Json(code, kind.view(&object)),
+            Form::Object | Form::Table => Answer::Object(code, kind.view(&object)),
         };
         let write = || Write {
             kind: kind.clone(),
@@ -283,11 +288,11 @@ impl Inner {
                 match store.delete(&write, &deletion)? {
                     Some(left) => shown(200, left),
                     None if strategy::is_answered(&kind) => {
-                        let mut gone = live;
+                        let mut gone = Value::clone(&live);
                         if !write.dry_run {
                             gone["metadata"]["resourceVersion"] = json!(store.revision().to_string());
                         }
-                        shown(200, gone)
+                        shown(200, gone.into())
                     }
                     None => Answer::Json(200, deleted(&kind, &address.name, &uid)),
                 }
@@ -371,12 +376,12 @@ fn list(
         .range::<Place, _>((from.as_ref(), Bound::Unbounded))
         .filter(|(place, _)| address.namespace.is_empty() || place.namespace == address.namespace);
     let limit = asked.param("limit").parse().ok().filter(|limit| *limit > 0).unwrap_or(usize::MAX);
-    let selected = rest.by_ref().filter_map(|(place, stored)| Some((place, selector.read(stored)?)));
+    let selected = rest.by_ref().filter_map(|(place, stored)| Some((place, selector.read(store, stored)?)));
     let page: Vec<_> = selected.take(limit).collect();
     let remaining = match selector.is_empty() {
         true => rest.count(),
         // The number is not told: one is enough, and each that is looked at has to be read.
-        false => usize::from(rest.any(|(_, stored)| selector.read(stored).is_some())),
+        false => usize::from(rest.any(|(_, stored)| selector.read(store, stored).is_some())),
     };
 
     let mut metadata = json!({"resourceVersion": revision.to_string()});
@@ -395,22 +400,33 @@ fn list(
         return Ok(Answer::Json(200, table));
     }
     if form == Form::Metadata {
-        let items: Vec<_> = page.iter().map(options::metadata).collect();
+        let items: Vec<_> = page.iter().map(|object| options::metadata(object)).collect();
         let list = json!({
             "kind": "PartialObjectMetadataList", "apiVersion": "meta.k8s.io/v1", "metadata": metadata, "items": items,
         });
         return Ok(Answer::Json(200, list));
     }
-    let items: Vec<_> = page.iter().map(|object| item(kind, object)).collect();
-    Ok(Answer::Json(
-        200,
-        json!({
-            "kind": format!("{}List", kind.kind),
-            "apiVersion": kind.api_version(),
-            "metadata": metadata,
-            "items": items,
-        }),
-    ))
+    Ok(Answer::Raw(200, listed(kind, &page, &metadata)))
+}
+
+/// A list of whole objects, as JSON; most of it is written already.
+fn listed(kind: &Kind, page: &[Object], metadata: &Value) -> Bytes {
+    let mut text = format!("{{\"apiVersion\":{},\"items\":[", json!(kind.api_version())).into_bytes();
+    for (index, object) in page.iter().enumerate() {
+        if index > 0 {
+            text.push(b',');
+        }
+        let object = kind.view(object);
+        if kind.is_custom() {
+            text.extend_from_slice(&object.json());
+        } else {
+            // A Value's keys are texts: writing it cannot fail.
+            let _ = serde_json::to_writer(&mut text, &Item(&object));
+        }
+    }
+    let list = json!(format!("{}List", kind.kind));
+    text.extend_from_slice(format!("],\"kind\":{list},\"metadata\":{metadata}}}").as_bytes());
+    text.into()
 }
 
 /// Namespaces are deleted one by one, and so are objects of all namespaces.
@@ -423,20 +439,18 @@ fn selected(store: &Store, asked: &Asked, address: &Address, kind: &Kind) -> Res
     let selector = selector(asked, kind)?;
     let table = store.table(&Resource::from(kind)).into_iter().flatten();
     let here = table.filter(|(place, _)| !kind.namespaced || place.namespace == address.namespace);
-    let matching = here.filter(|(_, stored)| selector.read(stored).is_some());
+    let matching = here.filter(|(_, stored)| selector.read(store, stored).is_some());
     Ok(matching.map(|(place, _)| (**place).clone()).collect())
 }
 
 /// Items of built-in kinds do not say their kind; custom resources do.
-fn item(kind: &Kind, object: &Value) -> Value {
-    let mut item = kind.view(object);
-    if !kind.is_custom()
-        && let Some(map) = item.as_object_mut()
-    {
-        map.remove("apiVersion");
-        map.remove("kind");
+struct Item<'a>(&'a Value);
+
+impl Serialize for Item<'_> {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        let fields = self.0.as_object().into_iter().flatten();
+        to.collect_map(fields.filter(|(field, _)| !matches!(field.as_str(), "apiVersion" | "kind")))
     }
-    item
 }
 
 fn read_token(token: &str) -> Result<(u64, Place), Failure> {
@@ -451,7 +465,7 @@ fn read_token(token: &str) -> Result<(u64, Place), Failure> {
 fn watch(asked: &Asked, address: &Address, kind: Arc<Kind>, form: Form) -> Result<Start, Failure> {
     let seconds = asked.param("timeoutSeconds").parse().ok().filter(|seconds| *seconds > 0);
     Ok(Start {
-        scope: Scope { selector: selector(asked, &kind)?, kind, namespace: address.namespace.clone() },
+        scope: Scope::new(kind.clone(), &address.namespace, selector(asked, &kind)?),
         resource_version: asked.param("resourceVersion").to_owned(),
         initial_events: asked.param("sendInitialEvents") == "true",
         bookmarks: asked.param("allowWatchBookmarks") == "true",

@@ -8,6 +8,7 @@ use super::custom::Custom;
 use super::events;
 use super::schema::{self, TypeId, Types};
 use super::smd::Typed;
+use super::store::Object;
 
 /// One served version of a kind. Versions of one group and plural share their objects.
 #[derive(Clone, Debug)]
@@ -101,13 +102,24 @@ impl Kind {
     }
 
     /// An object as this version shows it.
-    pub(super) fn view(&self, object: &Value) -> Value {
-        let mut object = object.clone();
+    pub(super) fn view(&self, object: &Object) -> Object {
         if events::is_newer(self) {
-            return events::newer(object);
+            return events::newer(Value::clone(object)).into();
         }
+        if object["apiVersion"].as_str().is_some_and(|version| self.is_of(version)) {
+            return object.clone();
+        }
+        let mut object = Value::clone(object);
         object["apiVersion"] = json!(self.api_version());
-        object
+        object.into()
+    }
+
+    /// Is it the version of this `apiVersion`?
+    fn is_of(&self, api_version: &str) -> bool {
+        match api_version.rsplit_once('/') {
+            Some((group, version)) => !group.is_empty() && self.group == group && self.version == version,
+            None => self.group.is_empty() && self.version == api_version,
+        }
     }
 
     /// What its CRD says, where it has one.

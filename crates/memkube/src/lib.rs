@@ -54,6 +54,7 @@
 //! Memory, counted by the allocator (`tests/memory.rs`): an empty cluster 4.3 KB, a ConfigMap of 1 KB 1.6 KB,
 //! changed once 3.1 KB. Objects are kept as compact JSON, which the history shares; it keeps the versions
 //! of the last 10,000 changes. The notes of the calls come on top unless [`Cluster::set_recording`] ends them.
+//! [`Cluster::keep_read`] trades memory for time.
 //! What clusters share (types, discovery) is made once in a process.
 //!
 //! Known differences from the real server (those that recordings meet are in `tests/recorded/differences.rs`):
@@ -161,13 +162,13 @@ mod tests;
 pub use address::{Address, AddressService};
 pub use admission::{AdmitHook, Denial, MutateHook};
 pub use cache::WatchCache;
-pub use fault::{Call, ConnectionError, Down, Fault, FaultHook, Verb, WatchFault, WatchHook};
+pub use fault::{Call, ConnectionError, Down, EventHook, Fault, FaultHook, Verb, WatchFault, WatchHook};
 pub use kinds::Kind;
 pub use lag::Lag;
 pub use service::{ApiService, ResponseBody};
 pub use starting::Startup;
 pub use store::Backup;
-use store::{Place, Resource, Store, Stored};
+use store::{Object, Place, Resource, Store};
 pub use witness::{Changed, Witness};
 pub use workloads::{Outcome, run_workloads};
 use write::Write;
@@ -220,7 +221,7 @@ struct Front {
     authority: Option<Arc<rights::Authority>>,
     down: Option<Down>,
     counts: fault::Counts,
-    watch_fault: Option<WatchHook>,
+    watch_fault: Option<EventHook>,
     /// By how much bookmarks are late, and the seed of it.
     jitter: Option<(Duration, u64)>,
     /// Grows when the cluster goes out of reach by refusing.
@@ -356,7 +357,8 @@ impl Cluster {
     /// some thousand levels takes more stack to be dropped than tests have.
     pub fn object(&self, group: &str, plural: &str, namespace: &str, name: &str) -> Option<Value> {
         let resource = Resource::new(group, plural);
-        self.inner.store.lock().get(&resource, &Place::new(namespace, name))
+        let found = self.inner.store.lock().get(&resource, &Place::new(namespace, name));
+        found.map(Object::into_value)
     }
 
     /// How many objects of a resource there are in a namespace: not a call, and cheap.
@@ -375,6 +377,7 @@ impl Cluster {
     pub fn objects(&self, group: &str, plural: &str) -> Vec<Value> {
         let store = self.inner.store.lock();
         let table = store.table(&Resource::new(group, plural));
-        table.into_iter().flat_map(|table| table.values().map(Stored::read)).collect()
+        let all = table.into_iter().flat_map(|table| table.values());
+        all.map(|stored| store.read(stored).into_value()).collect()
     }
 }

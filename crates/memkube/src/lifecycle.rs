@@ -18,7 +18,7 @@ use super::kinds::{self, CRD_GROUP, CRD_PLURAL};
 use super::lag::Deferred;
 use super::limits;
 use super::managed::{self, same_but_times};
-use super::store::{Place, Resource, Somewhere, Store, rfc3339};
+use super::store::{Object, Place, Resource, Somewhere, Store, rfc3339};
 use super::write::{Validation, Write, drop_empty_metadata, set, text};
 
 /// Set by the server; what a client sends there is not taken.
@@ -91,9 +91,9 @@ impl Store {
     pub(super) fn finish(
         &mut self,
         write: &Write,
-        live: Option<&Value>,
+        live: Option<&Object>,
         mut new: Value,
-    ) -> Result<Value, Failure> {
+    ) -> Result<Object, Failure> {
         let Write { kind, place, .. } = write;
         drop_empty_metadata(&mut new);
         if let Some(live) = live {
@@ -118,7 +118,7 @@ impl Store {
             }
             write.validate(Some(live), &new)?;
             self.admit(write, Written::Update(&new))?;
-            let same = if write.exact { new == *live } else { same_but_times(&new, live) };
+            let same = if write.exact { new == **live } else { same_but_times(&new, live) };
             if same {
                 return Ok(live.clone());
             }
@@ -146,7 +146,7 @@ impl Store {
         }
         deep::stored(&new)?;
         if write.dry_run {
-            return Ok(new);
+            return Ok(new.into());
         }
         let resource = write.resource();
         let clearing = self.clearing(&resource);
@@ -156,9 +156,9 @@ impl Store {
             && self.contents(&resource, &place.name).is_empty()
         {
             self.erase(&resource, place, write.now);
-            return Ok(new);
+            return Ok(new.into());
         }
-        if kind.is_crd() && live.is_some_and(custom::is_established) {
+        if kind.is_crd() && live.is_some_and(|live| custom::is_established(live)) {
             self.serve(&place.name, &new);
         }
         let stored = self.write(&resource, place, Some(new));
@@ -172,7 +172,7 @@ impl Store {
         if is_terminating(&stored) && !clearing.is_zero() {
             self.later(clearing, Deferred::Clear(resource, place.clone()));
         }
-        self.owners_written(write, live, &stored);
+        self.owners_written(write, live.map(|live| &**live), &stored);
         Ok(stored)
     }
 
@@ -200,7 +200,7 @@ impl Store {
     }
 
     /// DELETE: the object with its deletionTimestamp, or None when it is gone.
-    pub fn delete(&mut self, write: &Write, options: &Value) -> Result<Option<Value>, Failure> {
+    pub fn delete(&mut self, write: &Write, options: &Value) -> Result<Option<Object>, Failure> {
         let live = self.existing(write)?;
         for (field, named) in [("uid", "UID"), ("resourceVersion", "ResourceVersion")] {
             let found = text(&live, field);
@@ -280,14 +280,14 @@ impl Store {
         place: &Place,
         policy: Policy,
         now: Timestamp,
-    ) -> Option<Value> {
+    ) -> Option<Object> {
         let live = self.get(resource, place)?;
         let new = marked(resource, &live, policy, now);
         if !stays(resource, &new) {
             self.erase(resource, place, now);
             return None;
         }
-        if new == live {
+        if new == *live {
             return Some(live);
         }
         let new = self.write(resource, place, Some(new));

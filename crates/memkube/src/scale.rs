@@ -7,7 +7,7 @@ use super::kinds::{Kind, Shape};
 use super::managed::{self, Writer};
 use super::schema::{self, Types};
 use super::smd::Typed;
-use super::store::Store;
+use super::store::{Object, Store};
 use super::validate::Wrong;
 use super::write::{PatchType, Write, set, text};
 
@@ -160,7 +160,7 @@ impl Store {
 
     /// A merge or JSON patch of the Scale.
     pub fn patch_scale(&mut self, write: &Write, how: PatchType, patch: &[u8]) -> Result<Value, Failure> {
-        let mut scale = owned(write, &self.existing(write)?, &Paths::of(write));
+        let mut scale = owned(write, &*self.existing(write)?, &Paths::of(write));
         set(&mut scale["metadata"], "managedFields", Value::Null);
         let typed = Typed { types: &schema::builtin().types, of: Types::DEDUCED };
         how.patch(typed, &mut scale, patch)?;
@@ -201,7 +201,7 @@ impl Store {
     fn rescale(
         &mut self,
         write: &Write,
-        live: &Value,
+        live: &Object,
         scale: &Value,
         paths: &Paths,
     ) -> Result<Value, Failure> {
@@ -213,7 +213,7 @@ impl Store {
             let why = format!("Invalid value: {replicas}: must be greater than or equal to 0");
             return Err(write.invalid("spec.replicas", &why));
         }
-        let mut new = live.clone();
+        let mut new = Value::clone(live);
         put(&mut new, &paths.spec, json!(replicas));
         managed::take_scale(&mut new, &paths.spec, scale, &write.kind.api_version());
         if let Some(custom) = write.kind.custom() {

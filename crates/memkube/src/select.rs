@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::failure::Failure;
-use super::store::Stored;
+use super::store::{Object, Store, Stored};
 use super::validate::{is_qualified, is_word};
 
 /// What a list or a watch is limited to. All requirements must hold.
@@ -62,8 +62,8 @@ impl Selector {
     }
 
     /// The object, where it matches.
-    pub fn read(&self, stored: &Stored) -> Option<Value> {
-        let object = stored.read();
+    pub fn read(&self, store: &Store, stored: &Stored) -> Option<Object> {
+        let object = store.read(stored);
         self.matches(&object).then_some(object)
     }
 

@@ -286,7 +286,8 @@ impl Inner {
         };
         let (code, content_type, body) = match answer {
             Answer::Json(code, value) => (code, "application/json", full(value.to_string().into())),
-            Answer::Raw(code, text) => (code, "application/json", full(text.into())),
+            Answer::Object(code, object) => (code, "application/json", full(object.json())),
+            Answer::Raw(code, text) => (code, "application/json", full(text)),
             Answer::Aggregated(text) => (200, AGGREGATED, full(text)),
             Answer::Text(code, text) => (code, "text/plain; charset=utf-8", full(text.into())),
             Answer::Html(code) => (code, "text/html", full(page(code).into())),

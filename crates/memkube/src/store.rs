@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use jiff::Timestamp;
+use jiff::tz::Offset;
 use serde_json::Value;
 
 use super::cache::Ages;
@@ -18,9 +19,13 @@ use super::rights::{self, Rights};
 use super::route;
 
 mod backup;
+mod object;
+mod trees;
 mod view;
 
 pub use backup::Backup;
+pub(super) use object::{Object, Stored};
+use trees::Trees;
 pub(super) use view::View;
 
 /// Changes that are kept; a watch from before them gets 410.
@@ -60,33 +65,6 @@ impl Place {
     }
 }
 
-/// An object as it is kept: compact JSON that the table and the history share. Read as a tree of values it
-/// would be five times as large.
-#[derive(Clone)]
-pub(super) struct Stored(Arc<[u8]>);
-
-impl Stored {
-    fn of(object: &Value) -> Self {
-        // A Value's keys are texts: writing it cannot fail.
-        Stored(serde_json::to_vec(object).unwrap_or_default().into())
-    }
-
-    pub fn read(&self) -> Value {
-        deep::read(&self.0).unwrap_or_default()
-    }
-
-    /// The uids of its owners. Most objects have none, and are not read for that.
-    fn owners(&self) -> Vec<String> {
-        const FIELD: &[u8] = b"\"ownerReferences\":";
-        if !self.0.windows(FIELD.len()).any(|part| part == FIELD) {
-            return Vec::new();
-        }
-        let object = self.read();
-        let owners = object["metadata"]["ownerReferences"].as_array().into_iter().flatten();
-        owners.filter_map(|owner| owner["uid"].as_str().map(str::to_owned)).collect()
-    }
-}
-
 pub(super) type Table = BTreeMap<Arc<Place>, Stored>;
 
 /// An object's place among all; the history and the table share the parts.
@@ -121,6 +99,8 @@ pub(super) struct Store {
     pub any_size: bool,
     /// A deep document is stored, or was.
     pub deep: bool,
+    /// Which objects are kept as they read, too.
+    trees: Trees,
     tables: BTreeMap<Arc<Resource>, Table>,
     /// What names a uid as its owner, by that uid.
     dependents: BTreeMap<String, BTreeSet<Somewhere>>,
@@ -150,6 +130,7 @@ impl Store {
             unavailable: BTreeSet::new(),
             any_size: false,
             deep: false,
+            trees: Trees::default(),
             tables: BTreeMap::new(),
             dependents: BTreeMap::new(),
             // No object ever has resourceVersion 1, as on the real server: an apply with "1" creates only.
@@ -183,8 +164,18 @@ impl Store {
         self.publish();
     }
 
-    pub fn get(&self, resource: &Resource, place: &Place) -> Option<Value> {
-        Some(self.tables.get(resource)?.get(place)?.read())
+    pub fn get(&self, resource: &Resource, place: &Place) -> Option<Object> {
+        Some(self.read(self.tables.get(resource)?.get(place)?))
+    }
+
+    /// A stored object. It is kept as it reads, if that is wanted.
+    pub fn read(&self, stored: &Stored) -> Object {
+        stored.object(|tree| {
+            // The end of a deep one takes more stack than there may be when it comes.
+            if !(self.deep && deep::is_deep(tree)) {
+                self.trees.keep(stored, tree);
+            }
+        })
     }
 
     pub fn has(&self, resource: &Resource, place: &Place) -> bool {
@@ -230,7 +221,7 @@ impl Store {
 
     /// Stores an object under the next revision, or with `None` removes it; gives the object with that
     /// revision as its resourceVersion.
-    pub fn write(&mut self, resource: &Resource, place: &Place, new: Option<Value>) -> Option<Value> {
+    pub fn write(&mut self, resource: &Resource, place: &Place, new: Option<Value>) -> Option<Object> {
         let resource = match self.tables.get_key_value(resource) {
             Some((known, _)) => known.clone(),
             None => Arc::new(resource.clone()),
@@ -243,15 +234,19 @@ impl Store {
         let revision = self.revision + 1;
         let new = new.map(|mut object| {
             object["metadata"]["resourceVersion"] = revision.to_string().into();
-            object
+            Arc::new(object)
         });
-        self.deep |= new.as_ref().is_some_and(deep::is_deep);
-        let stored = new.as_ref().map(Stored::of);
+        let deep = new.as_deref().is_some_and(deep::is_deep);
+        self.deep |= deep;
+        let stored = new.as_deref().map(Stored::of);
+        if let (Some(stored), Some(new), false) = (&stored, &new, deep) {
+            self.trees.keep(stored, new);
+        }
         let old = match &stored {
             Some(stored) => table.insert(place.clone(), stored.clone()),
             None => table.remove(&place),
         };
-        if old.is_none() && new.is_none() {
+        if old.is_none() && stored.is_none() {
             return None;
         }
         self.revision = revision;
@@ -259,13 +254,14 @@ impl Store {
             self.rights = None;
         }
         self.note_owners(&resource, &place, old.as_ref(), stored.as_ref());
+        let written = new.zip(stored.as_ref()).map(|(tree, stored)| stored.with(tree));
         self.history.push_back(Change { revision, resource, place, old, new: stored });
         if self.history.len() > HISTORY
             && let Some(gone) = self.history.pop_front()
         {
             self.compacted = gone.revision;
         }
-        new
+        written
     }
 
     /// Keeps the index of owners up to date with a write.
@@ -277,16 +273,16 @@ impl Store {
         new: Option<&Stored>,
     ) {
         let here = (resource.clone(), place.clone());
-        for uid in old.map(Stored::owners).unwrap_or_default() {
-            if let Some(all) = self.dependents.get_mut(&uid) {
+        for uid in old.into_iter().flat_map(Stored::owners) {
+            if let Some(all) = self.dependents.get_mut(uid) {
                 all.remove(&here);
                 if all.is_empty() {
-                    self.dependents.remove(&uid);
+                    self.dependents.remove(uid);
                 }
             }
         }
-        for uid in new.map(Stored::owners).unwrap_or_default() {
-            self.dependents.entry(uid).or_default().insert(here.clone());
+        for uid in new.into_iter().flat_map(Stored::owners) {
+            self.dependents.entry(uid.to_string()).or_default().insert(here.clone());
         }
     }
 
@@ -355,7 +351,41 @@ impl Store {
     }
 }
 
-/// A time as Kubernetes writes it: UTC, whole seconds.
+/// A time as Kubernetes writes it: UTC, whole seconds. Each write asks for it, and reading a format takes long.
 pub(super) fn rfc3339(time: Timestamp) -> String {
-    time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+    let at = Offset::UTC.to_datetime(time);
+    let (year, month, day) = (at.year(), at.month(), at.day());
+    let (hour, minute, second) = (at.hour(), at.minute(), at.second());
+    if year < 0 {
+        return time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+    }
+    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_written_as_by_their_format() {
+        for second in [
+            0,
+            1,
+            59,
+            -1,
+            1_767_225_600,
+            951_782_399,
+            951_782_400,
+            4_102_444_799,
+            -62_167_219_201,
+            253_402_200_000,
+        ] {
+            for nano in [0, 999_999_999] {
+                let Ok(time) = Timestamp::new(second, if second < 0 { -nano } else { nano }) else {
+                    continue;
+                };
+                assert_eq!(rfc3339(time), time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string());
+            }
+        }
+    }
 }

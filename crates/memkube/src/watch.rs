@@ -7,7 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures::Stream;
 use http_body::Frame;
-use serde_json::{Value, json};
+use serde_json::json;
 use tokio::time::Instant;
 use tower::BoxError;
 
@@ -18,59 +18,89 @@ use super::fault::{Call, ConnectionError, Counts, Down, Fault, WatchFault};
 use super::kinds::Kind;
 use super::options::{self, Form};
 use super::select::Selector;
-use super::store::{Change, Resource, Store, Stored};
+use super::store::{Change, Object, Resource, Store, Stored};
 use super::table;
+
+/// An event of a watch.
+struct Event {
+    kind: &'static str,
+    object: Object,
+}
+
+impl Event {
+    /// As it is sent: JSON, in a line.
+    fn line(&self) -> Bytes {
+        let (object, kind) = (self.object.json(), self.kind.as_bytes());
+        [b"{\"object\":", &*object, b",\"type\":\"", kind, b"\"}\n"].concat().into()
+    }
+}
 
 /// What is watched.
 pub(super) struct Scope {
     pub kind: Arc<Kind>,
+    resource: Resource,
     /// Empty for all.
     pub namespace: String,
     pub selector: Selector,
 }
 
 impl Scope {
+    pub fn new(kind: Arc<Kind>, namespace: &str, selector: Selector) -> Self {
+        let resource = Resource::from(&*kind);
+        Scope { kind, resource, namespace: namespace.to_owned(), selector }
+    }
+
     /// The event of a change, by what the selector holds before and after it. What is gone, from the store
     /// or from the selector's sight, is sent as it was, under the revision that took it away.
-    fn event(&self, change: &Change) -> Option<Value> {
+    fn event(&self, store: &Store, change: &Change) -> Option<Event> {
         let elsewhere = !self.namespace.is_empty() && change.place.namespace != self.namespace;
-        if *change.resource != Resource::from(&*self.kind) || elsewhere {
+        if *change.resource != self.resource || elsewhere {
             return None;
         }
         let (old, new) = (change.old.as_ref(), change.new.as_ref());
-        let (event, object) =
-            match (self.before(old, new.is_some()), new.and_then(|new| self.selector.read(new))) {
-                (None, None) => return None,
-                (None, Some(new)) => ("ADDED", new),
-                (Some(_), Some(new)) => ("MODIFIED", new),
-                (Some(old), None) => ("DELETED", old),
-            };
+        let before = self.before(store, old, new.is_some());
+        let after = new.and_then(|new| self.selector.read(store, new));
+        let (event, object) = match (before, after) {
+            (None, None) => return None,
+            (None, Some(new)) => ("ADDED", new),
+            (Some(_), Some(new)) => ("MODIFIED", new),
+            (Some(old), None) => ("DELETED", old),
+        };
         let mut object = self.kind.view(&object);
-        object["metadata"]["resourceVersion"] = json!(change.revision.to_string());
-        Some(json!({"type": event, "object": object}))
+        let revision = change.revision.to_string();
+        if object["metadata"]["resourceVersion"] != revision {
+            let mut gone = object.into_value();
+            gone["metadata"]["resourceVersion"] = json!(revision);
+            object = gone.into();
+        }
+        Some(Event { kind: event, object })
     }
 
     /// What was there and matched. It is not read where the new state is certain to be sent.
-    fn before(&self, old: Option<&Stored>, certain: bool) -> Option<Value> {
-        if certain && self.selector.is_empty() { old.map(|_| Value::Null) } else { self.selector.read(old?) }
+    fn before(&self, store: &Store, old: Option<&Stored>, certain: bool) -> Option<Object> {
+        match certain && self.selector.is_empty() {
+            true => old.map(|_| Object::default()),
+            false => self.selector.read(store, old?),
+        }
     }
 
     /// What a watch that names no revision sends first: all that is there, or was at a revision.
-    fn initial(&self, store: &Store, revision: u64) -> Result<Vec<Value>, Failure> {
-        let table = store.table_at(&Resource::from(&*self.kind), revision)?;
+    fn initial(&self, store: &Store, revision: u64) -> Result<Vec<Event>, Failure> {
+        let table = store.table_at(&self.resource, revision)?;
         let here =
             table.iter().filter(|(place, _)| self.namespace.is_empty() || place.namespace == self.namespace);
-        let matching = here.filter_map(|(_, stored)| self.selector.read(stored));
-        Ok(matching.map(|object| json!({"type": "ADDED", "object": self.kind.view(&object)})).collect())
+        let matching = here.filter_map(|(_, stored)| self.selector.read(store, stored));
+        Ok(matching.map(|object| Event { kind: "ADDED", object: self.kind.view(&object) }).collect())
     }
 
-    fn bookmark(&self, revision: u64, initial: bool) -> Value {
+    fn bookmark(&self, revision: u64, initial: bool) -> Event {
         let mut metadata = json!({"resourceVersion": revision.to_string(), "creationTimestamp": null});
         if initial {
             metadata["annotations"] = json!({"k8s.io/initial-events-end": "true"});
         }
         let (kind, version) = (&self.kind.kind, self.kind.api_version());
-        json!({"type": "BOOKMARK", "object": {"kind": kind, "apiVersion": version, "metadata": metadata}})
+        let object = json!({"kind": kind, "apiVersion": version, "metadata": metadata});
+        Event { kind: "BOOKMARK", object: object.into() }
     }
 }
 
@@ -96,7 +126,7 @@ struct Watch {
     scope: Scope,
     /// Everything up to this revision was sent or is pending.
     position: u64,
-    pending: VecDeque<Value>,
+    pending: VecDeque<Event>,
     /// How much later a fault shows what is sent.
     lag: Duration,
     /// What is sent later, and when.
@@ -168,7 +198,7 @@ pub(super) fn open(
 }
 
 /// What is sent at the start, the revision up to which it tells, and whether that is the end.
-fn first(cluster: &Inner, start: &Start) -> (VecDeque<Value>, u64, bool) {
+fn first(cluster: &Inner, start: &Start) -> (VecDeque<Event>, u64, bool) {
     let mut pending = VecDeque::new();
     let store = cluster.store.lock();
     let from_now = matches!(start.resource_version.as_str(), "" | "0");
@@ -286,11 +316,11 @@ impl Watch {
     }
 
     /// What is sent of an event, where anything is.
-    fn send(&mut self, event: Value) -> Option<Bytes> {
+    fn send(&mut self, event: Event) -> Option<Bytes> {
         let event = self.shown(event);
         let hook = self.cluster.front.lock().watch_fault.clone();
-        let fault = match hook.filter(|_| event["type"] != "ERROR") {
-            Some(hook) => hook(&self.call, &event),
+        let fault = match hook.filter(|_| event.kind != "ERROR") {
+            Some(hook) => hook(&self.call, event.kind, &event.object),
             None => WatchFault::None,
         };
         match fault {
@@ -307,7 +337,7 @@ impl Watch {
                 return None;
             }
         }
-        let mut bytes = Bytes::from(format!("{event}\n"));
+        let mut bytes = event.line();
         if self.halves {
             self.halves = false;
             bytes.truncate(bytes.len() / 2);
@@ -317,20 +347,19 @@ impl Watch {
     }
 
     /// The event as it was asked for.
-    fn shown(&mut self, mut event: Value) -> Value {
-        if self.form == Form::Object || event["type"] == "ERROR" {
-            return event;
-        }
-        if self.form == Form::Metadata {
-            event["object"] = options::metadata(&event["object"]);
-        } else {
-            let object = event["object"].take();
-            let metadata = json!({"resourceVersion": object["metadata"]["resourceVersion"]});
-            let (head, now) = (!self.headed, (self.cluster.clock)());
-            event["object"] = table::of(&self.scope.kind, &[object], metadata, head, &self.include, now);
-            self.headed = true;
-        }
-        event
+    fn shown(&mut self, event: Event) -> Event {
+        let Event { kind, object } = event;
+        let object = match self.form {
+            Form::Metadata if kind != "ERROR" => options::metadata(&object).into(),
+            Form::Table if kind != "ERROR" => {
+                let metadata = json!({"resourceVersion": object["metadata"]["resourceVersion"]});
+                let (head, now) = (!self.headed, (self.cluster.clock)());
+                self.headed = true;
+                table::of(&self.scope.kind, &[object], metadata, head, &self.include, now).into()
+            }
+            _ => object,
+        };
+        Event { kind, object }
     }
 
     /// Takes over what the history has that is new, and a bookmark when it is time.
@@ -343,7 +372,7 @@ impl Watch {
             Ok(changes) => {
                 let until = self.until.unwrap_or(u64::MAX);
                 let changes = changes.take_while(|change| change.revision <= until);
-                self.pending.extend(changes.filter_map(|change| self.scope.event(change)));
+                self.pending.extend(changes.filter_map(|change| self.scope.event(&store, change)));
                 self.position = self.position.max(store.revision().min(until));
             }
             Err(failure) => {
@@ -364,6 +393,6 @@ impl Watch {
     }
 }
 
-fn gone(failure: &Failure) -> Value {
-    json!({"type": "ERROR", "object": failure.status()})
+fn gone(failure: &Failure) -> Event {
+    Event { kind: "ERROR", object: failure.status().into() }
 }

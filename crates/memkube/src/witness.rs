@@ -35,7 +35,7 @@ impl Side {
     }
 
     fn read(&self) -> Option<Arc<Value>> {
-        self.1.get_or_init(|| self.0.as_ref().map(|stored| Arc::new(stored.read()))).clone()
+        self.1.get_or_init(|| self.0.as_ref().map(Stored::read)).clone()
     }
 }
 

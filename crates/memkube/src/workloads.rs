@@ -261,12 +261,12 @@ fn advance(store: &mut Store, inner: &Inner, resource: &Resource, place: &Place,
     };
     for subresource in ["", "status"] {
         let Some(live) = store.get(resource, place) else { return };
-        let mut new = live.clone();
+        let mut new = Value::clone(&live);
         match subresource {
             "" => status::bind(workload, &mut new, phase),
             _ => status::advance(workload, &mut new, &run.base, phase, now),
         }
-        if new != live {
+        if new != *live {
             // A status that the server does not take stays as it was.
             let _ = store.replace(&write(subresource), new);
         }

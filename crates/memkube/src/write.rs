@@ -14,7 +14,7 @@ use super::managed::{self, Writer};
 use super::operations;
 use super::shape::{self, Report};
 use super::smd::{self, Typed};
-use super::store::{Place, Store, rfc3339};
+use super::store::{Object, Place, Store, rfc3339};
 use super::strategic;
 use super::strategy;
 
@@ -90,7 +90,7 @@ impl PatchType {
 }
 
 impl Store {
-    pub fn create(&mut self, mut write: Write, mut body: Value) -> Result<Value, Failure> {
+    pub fn create(&mut self, mut write: Write, mut body: Value) -> Result<Object, Failure> {
         if body.is_null() && write.kind.is_builtin() {
             body = json!({});
         }
@@ -127,7 +127,7 @@ impl Store {
     }
 
     /// PUT; true when it created the object, as it does of a few kinds.
-    pub fn replace(&mut self, write: &Write, body: Value) -> Result<(bool, Value), Failure> {
+    pub fn replace(&mut self, write: &Write, body: Value) -> Result<(bool, Object), Failure> {
         let made = write.subresource.is_empty()
             && strategy::is_created_by_put(&write.kind)
             && !self.has(&write.resource(), &write.place);
@@ -148,7 +148,7 @@ impl Store {
     }
 
     /// The end of PUT and of every patch but apply; what cannot be read is refused with `code`.
-    fn update(&mut self, write: &Write, mut body: Value, code: u16) -> Result<Value, Failure> {
+    fn update(&mut self, write: &Write, mut body: Value, code: u16) -> Result<Object, Failure> {
         write.conform(&mut body, code)?;
         if body["metadata"]["managedFields"] == json!([]) && write.kind.custom().is_none() {
             // Said apart from nothing, it means the same as this.
@@ -169,9 +169,9 @@ impl Store {
         self.finish(&write, Some(&live), new)
     }
 
-    pub fn patch(&mut self, write: &Write, how: PatchType, patch: &[u8]) -> Result<Value, Failure> {
+    pub fn patch(&mut self, write: &Write, how: PatchType, patch: &[u8]) -> Result<Object, Failure> {
         let live = self.existing(write)?;
-        let mut new = write.kind.view(&live);
+        let mut new = write.kind.view(&live).into_value();
         how.patch(write.kind.typed(), &mut new, patch)?;
         write.check_patched(&live, &mut new)?;
         // A merge patch may take the guard away; what it is laid over stays what was read.
@@ -188,7 +188,7 @@ impl Store {
         write: &Write,
         mut declared: Value,
         force: bool,
-    ) -> Result<(bool, Value), Failure> {
+    ) -> Result<(bool, Object), Failure> {
         if !declared["metadata"]["managedFields"].is_null() {
             return Err(Failure::bad_request("metadata.managedFields must be nil"));
         }
@@ -244,7 +244,7 @@ impl Store {
         }
     }
 
-    pub(super) fn existing(&self, write: &Write) -> Result<Value, Failure> {
+    pub(super) fn existing(&self, write: &Write) -> Result<Object, Failure> {
         let found = self.get(&write.resource(), &write.place);
         found.ok_or_else(|| Failure::not_found(&write.kind, &write.place.name))
     }

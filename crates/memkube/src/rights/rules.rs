@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::{Caller, Wish, service_account};
-use crate::store::{Place, Resource, Store, Stored};
+use crate::store::{Place, Resource, Store};
 
 /// The group of Roles and bindings.
 pub(in crate::rights) const API: &str = "rbac.authorization.k8s.io";
@@ -31,7 +31,7 @@ impl Rights {
     fn read(store: &Store) -> Self {
         let all = |plural: &str| {
             let table = store.table(&Resource::new(API, plural)).into_iter();
-            table.flat_map(|table| table.values().map(Stored::read)).collect::<Vec<_>>()
+            table.flat_map(|table| table.values().map(|stored| store.read(stored))).collect::<Vec<_>>()
         };
         let bindings = all("clusterrolebindings").into_iter().chain(all("rolebindings"));
         Rights { grants: bindings.map(|binding| Grant::read(store, &binding)).collect() }

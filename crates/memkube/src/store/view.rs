@@ -1,8 +1,6 @@
 //! What a read sees that a fault shows an older state.
 
-use serde_json::Value;
-
-use super::{Resource, Store, Stored};
+use super::{Object, Resource, Store};
 use crate::failure::Failure;
 use crate::fault::Verb;
 use crate::route::Asked;
@@ -41,7 +39,7 @@ impl Asked {
 
 impl Store {
     /// An object as a request sees it.
-    pub fn seen(&self, asked: &Asked, write: &Write) -> Result<Value, Failure> {
+    pub fn seen(&self, asked: &Asked, write: &Write) -> Result<Object, Failure> {
         if let Some(wanted) = asked.wanted().filter(|wanted| *wanted > self.revision) {
             return Err(Failure::too_large(wanted, self.revision));
         }
@@ -53,7 +51,7 @@ impl Store {
             return Err(Failure::too_large(wanted, revision));
         }
         let table = self.table_at(&Resource::from(&*write.kind), revision)?;
-        let found = table.get(&write.place).map(Stored::read);
+        let found = table.get(&write.place).map(|stored| self.read(stored));
         found.ok_or_else(|| Failure::not_found(&write.kind, &write.place.name))
     }
 }

@@ -6,6 +6,7 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::kinds::Kind;
+use super::store::Object;
 
 mod age;
 mod cells;
@@ -19,19 +20,19 @@ use columns::Column;
 /// A table of objects; of a watch only the first bears the columns.
 pub(super) fn of(
     kind: &Kind,
-    objects: &[Value],
+    objects: &[Object],
     metadata: Value,
     head: bool,
     include: &str,
     now: Timestamp,
 ) -> Value {
     let columns = columns_of(kind);
-    let row = |object: &Value| {
+    let row = |object: &Object| {
         let cells: Vec<_> = columns.iter().map(|column| column.cell(object, now)).collect();
         let mut row = json!({"cells": cells});
         match include {
             "None" => {}
-            "Object" => row["object"] = kind.view(object),
+            "Object" => row["object"] = kind.view(object).into_value(),
             _ => {
                 row["object"] = json!({
                     "kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1",

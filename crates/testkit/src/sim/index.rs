@@ -114,12 +114,14 @@ pub struct Index {
     past: BTreeMap<Key, Past<Option<Arc<Value>>>>,
     /// Keys and uids of each inventory, by its name.
     inventories: BTreeMap<String, (Vec<Key>, Vec<String>)>,
-    /// How often a key is in one: after each write in a member it is asked which are in none.
+    /// How often a key is in one.
     known: BTreeMap<Key, usize>,
     /// Uids that have ever stood in one, since the hub's store was put back if it was.
     recorded: BTreeSet<String>,
     /// Objects with the hub's label.
     labelled: BTreeSet<Key>,
+    /// Those of them that are in no inventory: after each call it is asked for them.
+    unknown: BTreeSet<Key>,
 }
 
 impl Index {
@@ -235,6 +237,7 @@ impl Index {
     fn hold(&mut self, name: String, held: Option<(Vec<Key>, Vec<String>)>) {
         for key in held.iter().flat_map(|(keys, _)| keys) {
             *self.known.entry(key.clone()).or_default() += 1;
+            self.unknown.remove(key);
         }
         let before = match held {
             Some(held) => self.inventories.insert(name, held),
@@ -245,6 +248,9 @@ impl Index {
                 *count -= 1;
                 if *count == 0 {
                     self.known.remove(&key);
+                    if self.labelled.contains(&key) {
+                        self.unknown.insert(key);
+                    }
                 }
             }
         }
@@ -280,9 +286,17 @@ impl Index {
     fn note(&mut self, key: Key, new: Option<Arc<Value>>, now: Instant) {
         match new.as_ref().is_some_and(|new| new["metadata"]["labels"][HUB_LABEL] == super::observer::HUB_ID)
         {
-            true => self.labelled.insert(key.clone()),
-            false => self.labelled.remove(&key),
-        };
+            true => {
+                if self.labelled.insert(key.clone()) && !self.known.contains_key(&key) {
+                    self.unknown.insert(key.clone());
+                }
+            }
+            false => {
+                if self.labelled.remove(&key) {
+                    self.unknown.remove(&key);
+                }
+            }
+        }
         self.past.entry(key).or_default().push((now, new));
     }
 
@@ -443,7 +457,7 @@ impl Index {
 
     /// Objects that bear the hub's label in a member and that no inventory knows.
     pub fn unknown(&self) -> Vec<&Key> {
-        self.labelled.iter().filter(|key| !self.known.contains_key(*key)).collect()
+        self.unknown.iter().collect()
     }
 
     /// All that is there now.

@@ -202,7 +202,8 @@ impl Observer {
             cluster.set_fault(Arc::new(move |call| before.before(call)));
             cluster.set_witness(Some(Arc::new(move |call, changes| after.after(call, changes))));
             let watch = observer.clone();
-            cluster.set_watch_fault(Some(Arc::new(move |call, event| watch.event(call, event))));
+            cluster
+                .set_event_fault(Some(Arc::new(move |call, kind, object| watch.event(call, kind, object))));
         }
         observer
     }
@@ -212,7 +213,7 @@ impl Observer {
         for cluster in self.clusters.all() {
             cluster.clear_fault();
             cluster.set_witness(None);
-            cluster.set_watch_fault(None);
+            cluster.set_event_fault(None);
         }
     }
 
@@ -606,8 +607,8 @@ impl Observer {
         }
     }
 
-    fn event(&self, call: &Call, event: &Value) -> WatchFault {
-        if !call.user.starts_with(HUB_USER) || event["type"] == "BOOKMARK" {
+    fn event(&self, call: &Call, kind: &str, object: &Value) -> WatchFault {
+        if !call.user.starts_with(HUB_USER) || kind == "BOOKMARK" {
             return WatchFault::None;
         }
         let mut state = self.state.lock();
@@ -624,7 +625,7 @@ impl Observer {
         if state.armed.is_none() {
             return delay;
         }
-        let metadata = &event["object"]["metadata"];
+        let metadata = &object["metadata"];
         let object =
             format!("{} {} {} {}", call.cluster, call.resource, metadata["namespace"], metadata["name"]);
         let this = state.events;

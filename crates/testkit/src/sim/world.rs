@@ -95,6 +95,9 @@ fn drawn(chance: &mut fastrand::Rng) -> Knobs {
     }
 }
 
+/// Objects that a cluster need not read again: about all that a walk comes back to.
+const KEPT: usize = 1000;
+
 /// The hub with its CRDs, and the members, as each world begins: thousands of worlds are made in a process.
 static BEGINNING: LazyLock<Vec<(&str, Backup)>> = LazyLock::new(|| {
     let clusters = std::iter::once("hub").chain(FLEET).zip(0..);
@@ -156,7 +159,9 @@ impl World {
         let make = |nth: usize| {
             let (name, backup) = &BEGINNING[nth];
             let uids = shape.seed.wrapping_mul(31) + nth as u64;
-            Cluster::from_backup(name, Options { clock: clock.clone(), uids }, backup)
+            let cluster = Cluster::from_backup(name, Options { clock: clock.clone(), uids }, backup);
+            cluster.keep_read(KEPT);
+            cluster
         };
         let members =
             FLEET.into_iter().take(shape.members).zip(1..).map(|(name, nth)| (name.to_owned(), make(nth)));
