@@ -212,7 +212,7 @@ impl Memo {
             ("corrections", self.corrections.len()),
             ("targets that were made", self.made.len()),
             ("targets of others", self.untold.len()),
-            ("fights", self.fights.len()),
+            ("contentions", self.fights.len()),
             ("targets that drift", self.drifting.len()),
             ("targets that were repaired", self.mended.len()),
             ("resources that are remembered", self.resources.len()),

@@ -16,7 +16,7 @@ const LONGER: &[(&str, &str, usize)] = &[
     ("crates/memkube/src/builtin.rs", "complete", 73),
     ("crates/memkube/src/custom/node.rs", "shape", 77),
     ("crates/memkube/src/handle.rs", "answer", 89),
-    ("crates/memkube/src/handle.rs", "list", 72),
+    ("crates/memkube/src/handle.rs", "list", 63),
     ("crates/memkube/src/handle.rs", "objects", 107),
     ("crates/memkube/src/lifecycle.rs", "finish", 87),
     ("crates/memkube/src/service.rs", "carry_out", 69),
@@ -100,7 +100,7 @@ fn functions(source: &str) -> Vec<(String, usize)> {
             rest == "}" || rest.starts_with(')') && rest.ends_with(';')
         };
         let is_one_line = lines[at].ends_with(['}', ';']);
-        if is_one_line { 1 } else { lines[at..].iter().position(|line| ends(&line)).map_or(1, |end| end + 1) }
+        if is_one_line { 1 } else { lines[at..].iter().position(ends).map_or(1, |end| end + 1) }
     };
     let named = lines.iter().enumerate().filter_map(|(at, line)| Some((at, name(line)?)));
     named.map(|(at, name)| (name, length(at))).collect()
