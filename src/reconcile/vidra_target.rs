@@ -1,9 +1,9 @@
 //! The target loop: one reconcile of one (VidraResource, member cluster) pair. It writes the member's objects, the
 //! inventory and the VidraTarget's status; nothing else.
 //!
-//! What is declared is kept in five steps, each of which makes a value from the one before: [`observe`] an `Observation`,
-//! [`plan()`] a [`TargetPlan`], [`execute`] an `Execution`, and of that come an [`InventoryChange`] and, in [`finish`], a
-//! [`Status`]. What a target says that is not worked on is a [`Status`] at once.
+//! What is declared is kept in five steps, each of which makes a value from the one before: `observe` an `Observation`,
+//! `plan` a `TargetPlan`, `execute` an `Execution`, and of that come an `InventoryChange` and, in `finish`, a
+//! `Status`. What a target says that is not worked on is a `Status` at once.
 
 mod admission;
 mod blockers;
