@@ -342,7 +342,7 @@ impl Informers {
     fn restored(self: &Arc<Self>, place: &Place) -> bool {
         let counts = self.state.lock().restore.begin();
         if counts {
-            self.faults.report(place, &WatchFault::Restored, 0);
+            self.faults.report(place, &WatchFault::Restored);
             self.restart();
         }
         counts
@@ -358,7 +358,7 @@ impl Informers {
         let Some(error) = ended else { return };
         let took = began.elapsed();
         if error.class == Class::Flood {
-            self.faults.report(place, &WatchFault::Endless(error.message.clone()), 0);
+            self.faults.report(place, &WatchFault::Endless(error.message.clone()));
         }
         let Some(rest) = rest_of(error, took) else { return };
         let rest = jittered(rest, self.rng.as_ref());

@@ -1,5 +1,5 @@
-//! What a member shows and is not to be trusted: said in the log, as a metric and as an Event, and what follows on
-//! a member that was restored from a backup.
+//! What a member shows and is not to be trusted: said in the log, as a metric and as an Event, and when a
+//! member was found restored from a backup.
 
 use std::{sync::Arc, time::Duration};
 
@@ -15,8 +15,8 @@ const RESTORED_EVERY: Duration = Duration::from_secs(60);
 /// What is wrong with what a member shows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum WatchFault {
-    /// A watch has lost events.
-    Lost,
+    /// A watch has lost events: of how many objects.
+    Lost(usize),
     /// A watch was dead.
     Silent,
     /// A list was older than what had been seen.
@@ -31,9 +31,9 @@ pub(super) enum WatchFault {
 
 impl WatchFault {
     /// As the metric, the Event and the log name it.
-    fn words(&self, place: &Place, objects: usize) -> (&'static str, &'static str, String) {
+    fn words(&self, place: &Place) -> (&'static str, &'static str, String) {
         match self {
-            WatchFault::Lost => (
+            WatchFault::Lost(objects) => (
                 "lost",
                 "WatchEventsMissed",
                 format!(
@@ -94,9 +94,8 @@ impl FaultReporter {
         Self { cluster, counters, warn }
     }
 
-    /// `objects`: how many the watch has lost.
-    pub(super) fn report(&self, place: &Place, fault: &WatchFault, objects: usize) {
-        let (word, reason, note) = fault.words(place, objects);
+    pub(super) fn report(&self, place: &Place, fault: &WatchFault) {
+        let (word, reason, note) = fault.words(place);
         tracing::warn!(cluster = %self.cluster, %note, "what the member shows is not to be trusted");
         self.counters.distrusted(place.gvk.to_string(), word);
         (self.warn)(&self.cluster, reason, &note);

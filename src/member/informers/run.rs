@@ -213,7 +213,7 @@ impl Run {
                 }
                 Ended::Dead => {
                     course.down = true;
-                    self.registry.faults.report(&self.place, &WatchFault::Silent, 0);
+                    self.registry.faults.report(&self.place, &WatchFault::Silent);
                     let why = format!("its watch shows nothing and does not end within {WATCH_MOST:?}");
                     self.set_state(State::Failing(why));
                     return After::List;
@@ -232,7 +232,7 @@ impl Run {
         match error.class {
             Class::Flood | Class::Oversized => {
                 let is_too_long = error.class == Class::Oversized;
-                self.registry.faults.report(&self.place, &WatchFault::Flood(error.message), 0);
+                self.registry.faults.report(&self.place, &WatchFault::Flood(error.message));
                 course.floods.pause(self.registry.rng.as_ref()).await;
                 is_too_long.then_some(After::List)
             }
@@ -341,7 +341,7 @@ impl Run {
                     }
                     let lost = std::mem::take(&mut verification).lost(&self.registry.records);
                     if lost > 0 {
-                        registry.faults.report(&self.place, &WatchFault::Lost, lost);
+                        registry.faults.report(&self.place, &WatchFault::Lost(lost));
                         return Ended::Due;
                     }
                 }
@@ -447,7 +447,7 @@ impl Run {
         }
         let of_key = |key: &ObjectKey| key.to_string();
         let name = one.key.as_ref().map_or_else(|| "without a name".to_owned(), of_key);
-        self.registry.faults.report(&self.place, &WatchFault::Unreadable(format!("{name}: {}", one.why)), 0);
+        self.registry.faults.report(&self.place, &WatchFault::Unreadable(format!("{name}: {}", one.why)));
     }
 }
 

@@ -174,20 +174,19 @@ impl Records {
     ) -> bool {
         let mut inner = self.inner.lock();
         let inner = &mut *inner;
-        let mut record = inner.objects.get_mut(key);
-        if record.as_ref().is_some_and(|record| record.has_overtaken(live)) {
+        let Some(record) = inner.objects.get_mut(key) else { return true };
+        if record.has_overtaken(live) {
             return false;
         }
+        let Some(view) = record.read_view_mut(owner, live) else { return true };
         let set = self.interned.sets.share(set);
-        if let Some(view) = record.as_mut().and_then(|record| record.read_view_mut(owner, live)) {
-            let spared = inner.owners.get(owner).and_then(|known| known.spared(key));
-            let values = fields::values_hash(&hashed_part(spared, live), &set, Some(declared));
-            view.base = match is_lost {
-                true => Base::Apart { set, values },
-                false => Base::Known { set, values, drifted: false },
-            };
-            view.trace = None;
-        }
+        let spared = inner.owners.get(owner).and_then(|known| known.spared(key));
+        let values = fields::values_hash(&hashed_part(spared, live), &set, Some(declared));
+        view.base = match is_lost {
+            true => Base::Apart { set, values },
+            false => Base::Known { set, values, drifted: false },
+        };
+        view.trace = None;
         true
     }
 
@@ -204,15 +203,13 @@ impl Records {
     ) -> bool {
         let mut inner = self.inner.lock();
         let inner = &mut *inner;
-        let mut record = inner.objects.get_mut(key);
-        if record.as_ref().is_some_and(|record| record.has_overtaken(live)) {
+        let Some(record) = inner.objects.get_mut(key) else { return true };
+        if record.has_overtaken(live) {
             return false;
         }
+        let Some(view) = record.read_view_mut(owner, live) else { return true };
         let set = self.interned.sets.share(set);
         let known = inner.owners.get(owner);
-        let Some(view) = record.as_mut().and_then(|record| record.read_view_mut(owner, live)) else {
-            return true;
-        };
         let spared = known.and_then(|known| known.spared(key));
         let values = fields::values_hash(&hashed_part(spared, would), &set, Some(&declared.body));
         let compared = |value: &Value| spared.map_or_else(|| value.clone(), |one| one.compared(value, live));
