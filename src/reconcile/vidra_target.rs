@@ -42,9 +42,9 @@ use vidra_core::{
 use self::{
     admission::{at_rest, explain, open_session},
     concurrent_repair::ConcurrentRepair,
-    context::Context,
+    context::{AT_ONCE, Context},
     execute::{execute, tend},
-    finish::{AT_ONCE, finish},
+    finish::finish,
     handover::{asks_again_while_held, claim, claim_at_rest, disclaim},
     hub_restore::{cannot_look, note_first_look},
     ignore::sparing,
@@ -165,7 +165,7 @@ async fn publish_unknown(ctx: &Context<'_>, delivery: Delivery) -> Result<Verdic
 }
 
 /// It was to go, and that is not asked for any more. Mostly the VidraTarget changes at once, which comes as an event;
-/// not while nothing is delivered of its VidraResource: what it said of its going is not so any more, and is not to
+/// not while nothing is delivered of its VidraResource: what it said of its going holds no more, and is not to
 /// stand until then.
 async fn not_yet(ctx: &Context<'_>) -> Result<Verdict, CallError> {
     let resource = ctx.hub.catalog.resource(&ctx.key.resource_key());

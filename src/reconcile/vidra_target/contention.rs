@@ -15,7 +15,7 @@ use super::{
     context::Context,
     drift::{DriftReport, key_of},
     events::gather,
-    execution::{Corrections, Execution},
+    execution::Execution,
 };
 use crate::{
     hub::events,
@@ -23,14 +23,9 @@ use crate::{
     queue::Key,
 };
 
-/// Why objects are not as declared.
+/// All that a plan would bring back to what was applied before, and why it is not as declared.
 #[derive(Default)]
-pub(super) struct DriftCauses {
-    /// All that a plan would bring back to what was applied before.
-    suspects: BTreeMap<ObjectKey, Suspect>,
-    /// Left alone for now.
-    left_alone: BTreeSet<ObjectKey>,
-}
+pub(super) struct DriftCauses(BTreeMap<ObjectKey, Suspect>);
 
 /// Plans, without what is to be left alone for now: neither is it acted on, nor does a wave wait for it, unless
 /// it is missing.
@@ -53,11 +48,10 @@ pub(super) fn plan_without_contention(
     if left_alone.is_empty() {
         return (plan, causes);
     }
-    causes.left_alone = left_alone;
-    let masked = mask(input, &causes.left_alone);
+    let masked = mask(input, &left_alone);
     let mut plan = plan::plan(&PlanInput { live: &masked, ..*input });
     for stage in &mut plan.stages {
-        stage.retain(|effect| !causes.left_alone.contains(&effect.key));
+        stage.retain(|effect| !left_alone.contains(&effect.key));
     }
     plan.stages.retain(|stage| !stage.is_empty());
     if plan.stages.is_empty() {
@@ -71,7 +65,7 @@ fn review(ctx: &Context<'_>, causes: &DriftCauses, input: &PlanInput<'_>) -> Rev
     let mut memo = ctx.hub.memo.lock();
     let Some(fights) = memo.fights.get_mut(ctx.key) else { return Review::default() };
     let declared = |key: &ObjectKey| input.wants.get(key).map(|want| want.hash);
-    let review = fights.review(declared, &causes.suspects, now);
+    let review = fights.review(declared, &causes.0, now);
     if fights.is_empty() {
         memo.fights.remove(ctx.key);
     }
@@ -92,7 +86,7 @@ pub(super) fn conclude_drift(
     let next = {
         let mut memo = ctx.hub.memo.lock();
         for key in &execution.reapplied {
-            let (Some(suspect), Some(want)) = (causes.suspects.get(key), desired.wants.get(key)) else {
+            let (Some(suspect), Some(want)) = (causes.0.get(key), desired.wants.get(key)) else {
                 continue;
             };
             let fights = memo.fights.entry(ctx.key.clone()).or_default();
@@ -104,14 +98,14 @@ pub(super) fn conclude_drift(
         session.counters().drift_detected(change.change);
         gather(ctx, events::DETECTED, &key_of(change), &managers(&change.fields));
     }
-    session.counters().drift_corrected(execution.corrections.count);
+    session.counters().drift_corrected(execution.corrections.len() as i64);
     if let Some(wait) = next {
         ctx.hub.queue.add_after(Key::Target(ctx.key.clone()), wait);
     }
 }
 
 /// Drift that was not found before: by this process, or by the one before it as the status tells.
-fn news<'r>(ctx: &Context<'_>, corrections: &'r Corrections, drift: &'r DriftReport) -> Vec<&'r Change> {
+fn news<'r>(ctx: &Context<'_>, corrections: &'r [Change], drift: &'r DriftReport) -> Vec<&'r Change> {
     if ctx.target.spec.drift.policy == DriftPolicy::Ignore {
         return Vec::new();
     }
@@ -131,7 +125,7 @@ fn news<'r>(ctx: &Context<'_>, corrections: &'r Corrections, drift: &'r DriftRep
         known
     };
     let mut known: BTreeSet<_> = known.unwrap_or_else(told);
-    corrections.changes.iter().chain(&drift.changes).filter(|change| known.insert(id(change))).collect()
+    corrections.iter().chain(&drift.changes).filter(|change| known.insert(id(change))).collect()
 }
 
 /// What the status says of this target's fights.
@@ -140,10 +134,9 @@ pub(super) fn contention(ctx: &Context<'_>) -> Option<Told> {
 }
 
 impl DriftCauses {
-    /// What a newer plan has found beside it: the objects of which `is_new` is true, and what is left alone.
+    /// What a newer plan has found beside it: the objects of which `is_new` is true.
     pub(super) fn join(&mut self, newer: Self, is_new: impl Fn(&ObjectKey) -> bool) {
-        self.suspects.extend(newer.suspects.into_iter().filter(|(key, _)| is_new(key)));
-        self.left_alone.extend(newer.left_alone);
+        self.0.extend(newer.0.into_iter().filter(|(key, _)| is_new(key)));
     }
 
     fn enter(&mut self, effect: &Effect, input: &PlanInput<'_>, session: &Session, owner: &Owner) {
@@ -160,12 +153,12 @@ impl DriftCauses {
                 evidence.map_or_else(|| of(Cause::Marks), |evidence| Suspect::of(&evidence))
             }
             // It was applied as it is declared now: somebody took our stamp off, or put an older one back. Without any stamp
-            // that is so also while the rest waits for it.
+            // that holds also while the rest waits for it.
             Action::Apply { why: Why::Changed, .. } if input.delivered || is_unmarked => of(Cause::Marks),
             Action::Verify { .. } => of(Cause::Unseen),
             _ => return,
         };
-        self.suspects.insert(key.clone(), suspect);
+        self.0.insert(key.clone(), suspect);
     }
 }
 

@@ -32,6 +32,9 @@ use crate::{
 /// How long applied objects may take to become healthy, where nobody says otherwise.
 const TIMEOUT: Duration = Duration::from_secs(300);
 
+/// The next reconcile begins at once.
+pub(super) const AT_ONCE: Verdict = Verdict::Done(Some(Duration::ZERO));
+
 /// Read by every step, changed by none.
 pub(super) struct Context<'a> {
     pub(super) hub: &'a Hub,

@@ -15,7 +15,7 @@ use super::{
     context::Context,
     drift::repair,
     events::{gather, gather_failure, say},
-    inventory::{enter_outcome, going},
+    inventory::{enter_deletion, enter_outcome},
 };
 use crate::{
     base::error::{CallError, Class},
@@ -32,14 +32,6 @@ const LOOK_AGAIN: Duration = Duration::from_secs(2);
 /// What cannot be told yet is looked at again after this.
 const SETTLES: Duration = Duration::from_secs(10);
 
-/// Repairs of drift.
-#[derive(Default)]
-pub(super) struct Corrections {
-    pub(super) count: i64,
-    /// With what was otherwise.
-    pub(super) changes: Vec<Change>,
-}
-
 /// What was done, so far.
 #[derive(Default)]
 pub(super) struct Execution {
@@ -49,7 +41,8 @@ pub(super) struct Execution {
     pub(super) delivery: Option<Delivery>,
     /// When it is looked at again.
     pub(super) verdict: Option<Verdict>,
-    pub(super) corrections: Corrections,
+    /// Repairs of drift, with what was otherwise.
+    pub(super) corrections: Vec<Change>,
     /// What was applied to again, for whatever reason, and what a read found to differ.
     pub(super) reapplied: BTreeSet<ObjectKey>,
     /// What of what is not declared any more could not be removed yet.
@@ -69,7 +62,7 @@ impl Execution {
     }
 
     /// An effect did not succeed; of several such the first is told and decides when to look again.
-    pub(super) fn put_off(&mut self, delivery: Delivery, verdict: Verdict) {
+    fn put_off(&mut self, delivery: Delivery, verdict: Verdict) {
         self.undone += 1;
         self.delivery.get_or_insert(delivery);
         self.look_again(verdict);
@@ -97,7 +90,7 @@ pub(super) fn account_all(
         let want = actor.desired.wants.get(&effect.key);
         let healed = actor.session.records.take_healed(&actor.owner.hash, &effect.key);
         if let Outcome::Applied { uid, corrected: true } = &outcome {
-            execution.corrections.changes.push(repair(ctx, actor.session, &effect, uid, healed));
+            execution.corrections.push(repair(ctx, actor.session, &effect, uid, healed));
         }
         account(ctx, &effect, want, outcome, execution);
     }
@@ -118,7 +111,7 @@ fn account(
         execution.inventory.remove(key);
     }
     if matches!(outcome, Outcome::Removing | Outcome::Leaving) {
-        going(key, &mut execution.inventory);
+        enter_deletion(key, &mut execution.inventory);
     }
     if reapplies(&effect.action, &outcome, ctx.target.is_delivered()) {
         execution.reapplied.insert(key.clone());
@@ -139,10 +132,7 @@ fn report_outcome(
 ) {
     let (key, cluster) = (&effect.key, &ctx.key.cluster);
     match outcome {
-        Outcome::Applied { corrected: true, .. } => {
-            execution.corrections.count += 1;
-            gather(ctx, events::CORRECTED, key, &[]);
-        }
+        Outcome::Applied { corrected: true, .. } => gather(ctx, events::CORRECTED, key, &[]),
         Outcome::Applied { .. } | Outcome::Present | Outcome::Seen | Outcome::Gone => {}
         Outcome::Recreated { fields, .. } => {
             let note =

@@ -1,9 +1,9 @@
 //! The end of a reconcile: what it found and did becomes a status, and is written with what became of the inventory. What
 //! drifts meanwhile is repaired beside that.
 
-use std::{mem, time::Duration};
+use std::mem;
 
-use vidra_api::RemovingObjects;
+use vidra_api::{Change, RemovingObjects};
 use vidra_core::{
     health::HealthStatus,
     mutants::{self, Mutant},
@@ -16,10 +16,10 @@ use super::{
     blockers::{awaited, complaint},
     concurrent_repair::ConcurrentRepair,
     contention::conclude_drift,
-    context::Context,
+    context::{AT_ONCE, Context},
     drift::{DriftReport, find_drift, key_of},
     execute::send,
-    execution::{Corrections, Execution, account_all},
+    execution::{Execution, account_all},
     handover::{asks_again, kept, staying},
     hub_restore::{known_generation, note_later},
     inventory::{InventoryChange, current_inventory},
@@ -35,9 +35,6 @@ use crate::{
     queue::Verdict,
     reconcile::RETRY_MOST,
 };
-
-/// The next reconcile begins at once.
-pub(super) const AT_ONCE: Verdict = Verdict::Done(Some(Duration::ZERO));
 
 /// What the plan was to remove and the inventory still has, with why.
 fn still_there(plan: &Plan, execution: &mut Execution) -> Option<RemovingObjects> {
@@ -200,7 +197,7 @@ async fn publish_and_settle(
 /// What was done is kept, and the next reconcile begins at once.
 pub(super) async fn again(
     ctx: &Context<'_>,
-    corrections: &Corrections,
+    corrections: &[Change],
     change: &mut InventoryChange,
 ) -> Result<Verdict, CallError> {
     count_corrections(ctx, corrections);

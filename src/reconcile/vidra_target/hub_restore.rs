@@ -20,7 +20,7 @@ use crate::{
     reconcile::owners::is_selected,
 };
 
-/// So many objects from later declarations in one member may be an accident: somebody's own copy of a stamp.
+/// This many objects from later declarations in one member may be an accident: somebody's own copy of a stamp.
 const FEW: usize = 5;
 
 /// The highest generation of the VidraResource that the hub knows of. After a hub was built again from the
@@ -47,7 +47,7 @@ pub(super) fn note_later(ctx: &Context<'_>, session: &Session, found: &Generatio
         ctx.hub.wake_targets(cluster);
     }
     if before > 0 && total == 0 {
-        // It takes a person's word off again.
+        // It takes the annotation off that confirms the restore.
         ctx.hub.queue.add(Key::Cluster(cluster.clone()), Priority::Resync);
     }
     total

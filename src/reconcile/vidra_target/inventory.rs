@@ -41,7 +41,7 @@ pub(super) fn enter_outcome(key: &ObjectKey, want: &Want, outcome: &Outcome, inv
 
 /// Enters that an object is on its way out, for it was to be deleted: nobody else would know that when it is gone, and it may be
 /// wanted again by then.
-pub(super) fn going(key: &ObjectKey, inventory: &mut Inventory) {
+pub(super) fn enter_deletion(key: &ObjectKey, inventory: &mut Inventory) {
     if let Some(held) = inventory.get_mut(key) {
         // What was never noted by its uid is news in any case.
         held.going = !held.uid.is_empty();

@@ -50,12 +50,10 @@ pub(super) async fn recover_inventory(
     live: &BTreeMap<ObjectKey, plan::Live>,
     token: &Token<'_>,
 ) -> Result<Recovery, CallError> {
-    let status = ctx.target.status.as_ref();
-    let delivered = status.is_some_and(|status| status.objects > 0 || status.revision.is_some());
     let ours = live.values().any(|live| live.proof && !live.controlled);
     let chunks = ctx.hub.catalog.inventory(ctx.key);
     let lost = match chunks.is_empty() {
-        true => delivered || ours,
+        true => tells_delivery(ctx.target) || ours,
         false => inventory::is_lost(&chunks),
     };
     if !lost {
@@ -94,9 +92,13 @@ pub(super) fn note_past(ctx: &Context<'_>) {
 
 /// Something was delivered, or nobody can tell that nothing was.
 pub(in crate::reconcile) fn may_have_delivered(hub: &Hub, key: &TargetKey, target: &VidraTarget) -> bool {
+    tells_delivery(target) || hub.memo.lock().untold.contains(key)
+}
+
+/// Its status says that something was delivered.
+fn tells_delivery(target: &VidraTarget) -> bool {
     let status = target.status.as_ref();
     status.is_some_and(|status| status.objects > 0 || status.revision.is_some())
-        || hub.memo.lock().untold.contains(key)
 }
 
 /// Puts what was found beside what is written; it has no uid, so our own Apply entry has to prove it.

@@ -16,7 +16,7 @@ use super::{
 /// What is to be done, and what of the observation counts when it is done.
 pub(super) struct TargetPlan {
     pub(super) effects: Plan,
-    /// The drift that they bring back, and what of it is left alone.
+    /// The drift that they bring back.
     pub(super) causes: DriftCauses,
     /// Objects that may be otherwise than they were left.
     pub(super) suspects: Suspects,

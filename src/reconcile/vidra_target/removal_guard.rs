@@ -16,7 +16,7 @@ use crate::{desired::Desired, hub::events::Severity, reconcile::resource::approv
 const REMOVAL_HELD: &str = "RemovalHeld";
 /// Characters of their names: what approves comes behind them, and is not to be cut off.
 const NAMES_MAX: usize = 400;
-/// So many objects are named.
+/// This many objects are named.
 const NAMED: usize = 10;
 
 /// Why nothing is done now; `None`: go on. A manifest that is meant to be empty says so itself. `inventory`: with what

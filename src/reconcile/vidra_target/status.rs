@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use vidra_api::{
-    DriftPolicy, RemovingObjects, TargetState, VidraTarget, VidraTargetStatus, names::OwnerHash,
+    Change, DriftPolicy, RemovingObjects, TargetState, VidraTarget, VidraTargetStatus, names::OwnerHash,
     target::Desired as Wish,
 };
 use vidra_core::{
@@ -18,7 +18,6 @@ use super::{
     context::Context,
     drift::{DriftReport, redact},
     events::{gather_one, say},
-    execution::Corrections,
     inventory::{InventoryChange, SettledObjects},
 };
 use crate::{
@@ -33,7 +32,8 @@ use crate::{
 /// What a reconcile came to.
 pub(super) struct Status {
     pub(super) delivery: Delivery,
-    pub(super) corrections: Corrections,
+    /// Repairs of drift, with what was otherwise.
+    pub(super) corrections: Vec<Change>,
     pub(super) drift: DriftReport,
     /// What of what is not declared any more is still there.
     pub(super) removing: Option<RemovingObjects>,
@@ -50,7 +50,7 @@ impl Status {
     pub(super) fn of(delivery: Delivery) -> Self {
         Self {
             delivery,
-            corrections: Corrections::default(),
+            corrections: Vec::new(),
             drift: DriftReport::default(),
             removing: None,
             compared: false,
@@ -209,11 +209,13 @@ fn note_looked(ctx: &Context<'_>, delivery: &Delivery) {
 }
 
 /// They are told with the next status.
-pub(super) fn count_corrections(ctx: &Context<'_>, corrections: &Corrections) {
-    if corrections.count > 0 {
-        *ctx.hub.memo.lock().corrections.entry(ctx.key.clone()).or_default() += corrections.count;
+pub(super) fn count_corrections(ctx: &Context<'_>, corrections: &[Change]) {
+    if corrections.is_empty() {
+        return;
     }
-    ctx.hub.memo.lock().note_mended(ctx.key, &corrections.changes);
+    let mut memo = ctx.hub.memo.lock();
+    *memo.corrections.entry(ctx.key.clone()).or_default() += corrections.len() as i64;
+    memo.note_mended(ctx.key, corrections);
 }
 
 fn forget_corrections(ctx: &Context<'_>, written: i64) {

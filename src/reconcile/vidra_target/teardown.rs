@@ -9,9 +9,9 @@ use vidra_core::{
 };
 
 use super::{
-    context::Context,
+    context::{AT_ONCE, Context},
     execute::execute,
-    finish::{AT_ONCE, again},
+    finish::again,
     handover::{asks_again, disclaim, handovers, stays},
     hub_restore::goes_behind,
     inventory::{InventoryChange, write},
@@ -27,7 +27,7 @@ use crate::{
     reconcile::{Hub, RETRY_MOST},
 };
 
-/// Deletes or lets go what the inventory holds.
+/// Deletes or releases what the inventory holds.
 pub(super) async fn leave(ctx: &Context<'_>, session: &Arc<Session>) -> Result<Verdict, CallError> {
     let owner = ctx.owner(false);
     ctx.hub.memo.lock().forget_drift(ctx.key);
@@ -53,9 +53,7 @@ pub(super) async fn leave(ctx: &Context<'_>, session: &Arc<Session>) -> Result<V
     if lost {
         match recover::find_own(session, &owner, &token).await {
             Ok(found) => inventory = with_found(inventory, found),
-            Err(error) if error.class == Class::Withdrawn => {
-                return Ok(AT_ONCE);
-            }
+            Err(error) if error.class == Class::Withdrawn => return Ok(AT_ONCE),
             Err(error) => {
                 let message = format!("its inventory is lost, and finding its objects failed: {error}");
                 let reason = "InventoryMissing";

@@ -3,7 +3,6 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
-    time::Duration,
 };
 
 use vidra_core::{
@@ -12,9 +11,9 @@ use vidra_core::{
     status::Delivery,
 };
 
-use super::context::Context;
+use super::context::{AT_ONCE, Context};
 use crate::{
-    base::error::{CallError, Class},
+    base::error::Class,
     desired::Desired,
     member::{
         informers::{Need, Place, State},
@@ -30,12 +29,6 @@ pub(super) struct Obstruction {
     pub(super) why: String,
     /// It may pass by itself.
     pub(super) passes: bool,
-}
-
-impl From<CallError> for Obstruction {
-    fn from(error: CallError) -> Self {
-        Self { passes: error.is_transient(), why: error.message }
-    }
 }
 
 /// What cannot be seen: nothing is planned for it.
@@ -126,7 +119,7 @@ pub(super) async fn require_informers(
                 let Some(need) = needs.get(&place.gvk) else { continue };
                 for (place, error) in informers.list_now(&place, need).await {
                     if error.class == Class::NotServed && is_served_no_more(session, &place.gvk).await {
-                        return Err(Verdict::Done(Some(Duration::ZERO)));
+                        return Err(AT_ONCE);
                     }
                     let passes = error.class == Class::NotServed || error.is_transient();
                     blind.places.insert(place, Obstruction { passes, why: error.message });
