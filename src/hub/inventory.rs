@@ -126,6 +126,12 @@ impl Chunk {
         cluster.is_some() && !self.entries.is_empty() && self.cluster_uid.as_deref() != cluster
     }
 
+    /// What it has of an object.
+    fn entry(&self, key: &ObjectKey) -> Option<&Kept> {
+        let at = self.entries.binary_search_by(|kept| kept.key.cmp(key)).ok()?;
+        self.entries.get(at)
+    }
+
     /// The write that lets it go as it is.
     pub fn removal(&self) -> ChunkWrite {
         ChunkWrite::Remove { name: self.name.clone(), version: self.version }
@@ -166,15 +172,12 @@ pub fn identified(inventory: &Inventory) -> usize {
 
 /// The object stands in it.
 pub fn has(chunks: &Chunks, key: &ObjectKey) -> bool {
-    chunks.values().any(|chunk| chunk.entries.binary_search_by(|kept| kept.key.cmp(key)).is_ok())
+    chunks.values().any(|chunk| chunk.entry(key).is_some())
 }
 
 /// The object stands in it with this uid.
 pub fn has_uid(chunks: &Chunks, key: &ObjectKey, uid: &str) -> bool {
-    chunks.values().any(|chunk| {
-        let at = chunk.entries.binary_search_by(|kept| kept.key.cmp(key));
-        at.ok().and_then(|at| chunk.entries.get(at)).is_some_and(|kept| kept.uid == *uid)
-    })
+    chunks.values().any(|chunk| chunk.entry(key).is_some_and(|kept| kept.uid == *uid))
 }
 
 /// Nothing is held.

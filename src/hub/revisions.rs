@@ -499,7 +499,7 @@ impl Revisions {
         Ok(desired)
     }
 
-    /// Looks for room for so many bytes more, of a VidraResource in this namespace for this cluster.
+    /// Looks for room for a rendering of this weight, of a VidraResource in this namespace for this cluster.
     ///
     /// # Errors
     /// There is none in the namespace's share, or none at all.

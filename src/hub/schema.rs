@@ -85,8 +85,10 @@ pub async fn check(client: &Client) -> Result<(), SchemaError> {
             };
             return Err(SchemaError::TooOld { crd, has });
         }
-        let field =
-            WRITTEN.iter().find(|written| written.crd == crd).and_then(|written| written.lacked_by(&read));
+        let field = WRITTEN
+            .iter()
+            .find(|written| written.name_any() == crd)
+            .and_then(|written| lacks(written, &read));
         if let Some(field) = field.filter(|_| !mutants::is(Mutant::AnySchema)) {
             return Err(SchemaError::Lacks { crd, field });
         }
@@ -94,82 +96,28 @@ pub async fn check(client: &Client) -> Result<(), SchemaError> {
     Ok(())
 }
 
-/// What the CRDs of this version have, by name alone: made once in a process, for making them takes a while, and a
-/// simulation starts many hubs.
-static WRITTEN: LazyLock<Vec<Written>> = LazyLock::new(|| crds::all().iter().map(Written::of).collect());
+/// Made once in a process, for that takes a while, and a simulation starts many hubs.
+static WRITTEN: LazyLock<Vec<CustomResourceDefinition>> = LazyLock::new(crds::all);
 
-/// The fields of one CRD.
-struct Written {
-    crd: String,
-    /// Each version with the fields of its schema.
-    versions: Vec<(String, Option<Fields>)>,
-}
-
-/// What a schema declares.
-struct Fields {
-    named: Vec<(String, Fields)>,
-    items: Inner,
-    values: Inner,
-}
-
-/// What a schema says of items, or of values that have no name.
-enum Inner {
-    /// Nothing.
-    None,
-    /// Something that is no schema.
-    Other,
-    Of(Box<Fields>),
-}
-
-impl Written {
-    fn of(crd: &CustomResourceDefinition) -> Self {
-        let versions = crd.spec.versions.iter().map(|version| {
-            let schema = version.schema.as_ref().and_then(|schema| schema.open_api_v3_schema.as_ref());
-            (version.name.clone(), schema.map(Fields::of))
-        });
-        Self { crd: crd.name_any(), versions: versions.collect() }
-    }
-
-    /// The first field that this one has and another one has not.
-    fn lacked_by(&self, read: &CustomResourceDefinition) -> Option<String> {
-        self.versions.iter().find_map(|(name, fields)| {
-            let fields = fields.as_ref()?;
-            let same = read.spec.versions.iter().find(|other| other.name == *name);
-            let other = same.and_then(|same| same.schema.as_ref()?.open_api_v3_schema.as_ref());
-            match other {
-                Some(other) => missing(fields, other, ""),
-                None => Some(format!("in {name}")),
-            }
-        })
-    }
-}
-
-impl Fields {
-    fn of(schema: &JSONSchemaProps) -> Self {
-        let named = schema.properties.iter().flatten().map(|(name, schema)| (name.clone(), Self::of(schema)));
-        let within = |schema: &JSONSchemaProps| Inner::Of(Box::new(Self::of(schema)));
-        Self {
-            named: named.collect(),
-            items: match &schema.items {
-                Some(JSONSchemaPropsOrArray::Schema(items)) => within(items),
-                Some(_) => Inner::Other,
-                None => Inner::None,
-            },
-            values: match &schema.additional_properties {
-                Some(JSONSchemaPropsOrBool::Schema(values)) => within(values),
-                Some(_) => Inner::Other,
-                None => Inner::None,
-            },
+/// The first field that a CRD of this version has and another one has not.
+fn lacks(written: &CustomResourceDefinition, read: &CustomResourceDefinition) -> Option<String> {
+    written.spec.versions.iter().find_map(|version| {
+        let schema = version.schema.as_ref()?.open_api_v3_schema.as_ref()?;
+        let same = read.spec.versions.iter().find(|other| other.name == version.name);
+        let other = same.and_then(|same| same.schema.as_ref()?.open_api_v3_schema.as_ref());
+        match other {
+            Some(other) => missing(schema, other, ""),
+            None => Some(format!("in {}", version.name)),
         }
-    }
+    })
 }
 
 /// What the schema keeps whole may hold anything, and what it knows by name is looked into all the same.
-fn missing(written: &Fields, read: &JSONSchemaProps, path: &str) -> Option<String> {
+fn missing(written: &JSONSchemaProps, read: &JSONSchemaProps, path: &str) -> Option<String> {
     let keeps_all = read.x_kubernetes_preserve_unknown_fields == Some(true);
     let lost = |path: String| (!keeps_all).then_some(path);
     let known = read.properties.as_ref();
-    let field = written.named.iter().find_map(|(name, written)| {
+    let field = written.properties.iter().flatten().find_map(|(name, written)| {
         let path = format!("{path}.{name}");
         match known.and_then(|known| known.get(name)) {
             Some(read) => missing(written, read, &path),
@@ -177,19 +125,17 @@ fn missing(written: &Fields, read: &JSONSchemaProps, path: &str) -> Option<Strin
         }
     });
     let items = || match (&written.items, &read.items) {
-        (Inner::Of(written), Some(JSONSchemaPropsOrArray::Schema(read))) => {
+        (Some(JSONSchemaPropsOrArray::Schema(written)), Some(JSONSchemaPropsOrArray::Schema(read))) => {
             missing(written, read, &format!("{path}[]"))
         }
-        (Inner::Of(_) | Inner::Other, None) => lost(format!("{path}[]")),
+        (Some(_), None) => lost(format!("{path}[]")),
         _ => None,
     };
-    let values = || match (&written.values, &read.additional_properties) {
-        (Inner::Of(written), Some(JSONSchemaPropsOrBool::Schema(read))) => {
+    let values = || match (&written.additional_properties, &read.additional_properties) {
+        (Some(JSONSchemaPropsOrBool::Schema(written)), Some(JSONSchemaPropsOrBool::Schema(read))) => {
             missing(written, read, &format!("{path}.*"))
         }
-        (Inner::Of(_) | Inner::Other, None | Some(JSONSchemaPropsOrBool::Bool(false))) => {
-            lost(format!("{path}.*"))
-        }
+        (Some(_), None | Some(JSONSchemaPropsOrBool::Bool(false))) => lost(format!("{path}.*")),
         _ => None,
     };
     field.or_else(items).or_else(values)
@@ -203,10 +149,6 @@ fn is_known(has: Option<&String>) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn lacks(written: &CustomResourceDefinition, read: &CustomResourceDefinition) -> Option<String> {
-        Written::of(written).lacked_by(read)
-    }
 
     #[test]
     fn a_field_that_a_schema_lacks_is_named_wherever_it_stands() {

@@ -4,9 +4,8 @@ use std::collections::BTreeMap;
 
 use kube::ResourceExt;
 
-use super::Hub;
+use super::{Hub, revoke::is_without_resource};
 use crate::{
-    hub::catalog::Listed,
     member::session::Session,
     metrics::{DriftGauges, MemberGauges, Observed},
     queue::TargetKey,
@@ -43,11 +42,7 @@ fn of(session: &Session) -> MemberGauges {
 /// How many targets wait for their VidraResource, by cluster.
 fn missing<'a>(targets: impl Iterator<Item = &'a TargetKey>, hub: &Hub) -> BTreeMap<String, i64> {
     let mut counts = BTreeMap::new();
-    let is_missing = |key: &&TargetKey| {
-        hub.catalog.resource(&key.resource_key()).is_none()
-            && !hub.catalog.is_unread(Listed::Resources, &key.namespace, &key.resource)
-    };
-    for key in targets.filter(is_missing) {
+    for key in targets.filter(|key| is_without_resource(hub, key)) {
         *counts.entry(key.cluster.to_string()).or_default() += 1;
     }
     counts

@@ -32,11 +32,17 @@ pub(super) struct Whole {
 pub(super) trait Told: Lean + Clone + PartialEq {
     /// Where.
     fn place(whole: &mut Whole) -> &mut Option<Box<Self>>;
+    /// What stands there.
+    fn of(whole: &Whole) -> Option<&Self>;
 }
 
 impl Told for VidraResourceStatus {
     fn place(whole: &mut Whole) -> &mut Option<Box<Self>> {
         &mut whole.resource
+    }
+
+    fn of(whole: &Whole) -> Option<&Self> {
+        whole.resource.as_deref()
     }
 }
 
@@ -44,15 +50,18 @@ impl Told for VidraTargetStatus {
     fn place(whole: &mut Whole) -> &mut Option<Box<Self>> {
         &mut whole.target
     }
+
+    fn of(whole: &Whole) -> Option<&Self> {
+        whole.target.as_deref()
+    }
 }
 
 /// What was told last: what stands, or the whole of it where only a part was taken.
 pub(super) fn told<S: Told>(hub: &Hub, key: &Key, stands: Option<&S>) -> Option<S> {
-    hub.memo.lock().change(key, |state| {
-        let whole = S::place(&mut state.whole).as_deref().filter(|whole| stands == Some(&whole.lean()));
-        let whole = whole.filter(|_| !mutants::is(Mutant::RefusedStatusAgain));
-        whole.or(stands).cloned()
-    })
+    let memo = hub.memo.lock();
+    let whole =
+        memo.of(key).and_then(|state| S::of(&state.whole)).filter(|whole| stands == Some(&whole.lean()));
+    whole.filter(|_| !mutants::is(Mutant::RefusedStatusAgain)).or(stands).cloned()
 }
 
 /// Writes a status over the one that stands, with `put`; without its lists where the whole is not taken. Why that was
@@ -90,7 +99,7 @@ pub(super) async fn put<S: Told, F: Future<Output = Result<(), CallError>>>(
 
 /// A write that was refused, or has failed again and again, may be for what was to be written.
 fn may_take_less<S: Told>(hub: &Hub, key: &Key, error: &CallError) -> bool {
-    let was_so = || hub.memo.lock().change(key, |state| S::place(&mut state.whole).is_some());
+    let was_so = || hub.memo.lock().of(key).is_some_and(|state| S::of(&state.whole).is_some());
     let fails = error.class == Class::Server && (fails_often(hub, key) || was_so());
     (is_refusal(error) || fails) && !mutants::is(Mutant::StatusWholeOrNot)
 }

@@ -18,7 +18,7 @@ use super::{
 };
 use crate::queue::{Key, ResourceKey, TargetKey};
 
-/// So many repairs are remembered until a status tells them.
+/// The most repairs that are remembered until a status tells them.
 const MENDED_MOST: usize = 20;
 
 /// See the module.

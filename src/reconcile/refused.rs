@@ -31,7 +31,7 @@ pub(super) fn advised(error: &CallError) -> String {
 pub(super) struct Failures(u32);
 
 impl Failures {
-    /// So many that one more is told.
+    /// Enough of them that the next one is told.
     fn are_often(&self) -> bool {
         self.0.saturating_add(1) >= TRIES
     }
@@ -48,7 +48,7 @@ pub(super) fn refusal(hub: &Hub, key: &Key, error: &CallError) -> Option<String>
     (is_refusal(error) || often).then(|| advised(error))
 }
 
-/// So many passes of this key have ended so that one more is told.
+/// Passes of this key have ended by failed writes often enough that the next one is told.
 pub(super) fn fails_often(hub: &Hub, key: &Key) -> bool {
     hub.memo.lock().of(key).is_some_and(|state| state.failures.are_often())
 }

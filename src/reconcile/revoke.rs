@@ -197,7 +197,8 @@ pub(super) fn told(
     status
 }
 
-fn is_without_resource(hub: &Hub, key: &TargetKey) -> bool {
+/// The VidraResource of a target is not there.
+pub(super) fn is_without_resource(hub: &Hub, key: &TargetKey) -> bool {
     matches!(hub.catalog.find_resource(&key.resource_key()), Err(Lack::Missing))
 }
 

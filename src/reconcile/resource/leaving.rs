@@ -132,8 +132,8 @@ impl Pass<'_> {
         self.hub.api.replace_target(&next).await.map(|()| Step::Done)
     }
 
-    /// What becomes of the Namespaces and CRDs of a target that goes: by the word that holds now, for what goes waits for no
-    /// manifest.
+    /// What becomes of the Namespaces and CRDs of a target that goes: what its VidraResource asks for now, for what goes
+    /// waits for no manifest.
     fn namespace_and_crd_deletion(&self, key: &TargetKey, target: &VidraTarget) -> ContainerDeletion {
         let written = target.spec.namespace_and_crd_deletion;
         let now = self.resource.spec.namespace_and_crd_deletion;

@@ -46,8 +46,7 @@ impl Pass<'_> {
         if self.resource.spec.manifests_from.is_empty() {
             let kept = self.kept();
             // A megabyte is neither copied nor hashed to find that it is the same.
-            if let Some(kept) =
-                kept.filter(|kept| !is_lost && kept.generation == generation && self.is_kept(kept))
+            if let Some(kept) = kept.filter(|kept| !is_lost && kept.of(self.resource).is_some())
                 && let Ok(parsed) = self.hub.revisions.get(&self.hub.api, self.key, &kept.name).await
                 && self.barred(&parsed).is_none()
             {
