@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::Cluster;
 
@@ -171,7 +171,7 @@ pub enum WatchFault {
     ///
     /// ```text
     /// // What this user sees of Secrets comes two seconds late.
-    /// let hook = |call: &Call, _: &Value| match (&*call.user, call.resource.as_str()) {
+    /// let hook = |call: &Call, _: &str, _: &Value| match (&*call.user, call.resource.as_str()) {
     ///     ("vidra-hub", "secrets") => WatchFault::Delay(Duration::from_secs(2)),
     ///     _ => WatchFault::None,
     /// };
@@ -188,12 +188,9 @@ pub enum WatchFault {
     Silence,
 }
 
-/// Asked for each event of each watch, bookmarks too, with the call that opened the watch and the event as it
-/// would be sent; it may use the cluster.
-pub type WatchHook = Arc<dyn Fn(&Call, &Value) -> WatchFault + Send + Sync>;
-
-/// The same, with the event's type and its object as it would be sent: nothing is copied for it.
-pub type EventHook = Arc<dyn Fn(&Call, &str, &Value) -> WatchFault + Send + Sync>;
+/// Asked for each event of each watch, bookmarks too, with the call that opened the watch, the event's type and
+/// its object as it would be sent; it may use the cluster.
+pub type WatchHook = Arc<dyn Fn(&Call, &str, &Value) -> WatchFault + Send + Sync>;
 
 /// Asked once for each call, in the order of arrival and before any effect; it may use the cluster.
 pub type FaultHook = Arc<dyn Fn(&Call) -> Fault + Send + Sync>;
@@ -248,13 +245,6 @@ pub(super) struct Counts {
 impl Cluster {
     /// Asks this hook about each event of each watch from now on; `None` ends it.
     pub fn set_watch_fault(&self, hook: Option<WatchHook>) {
-        self.set_event_fault(hook.map(|hook| -> EventHook {
-            Arc::new(move |call, kind, object| hook(call, &json!({"type": kind, "object": object})))
-        }));
-    }
-
-    /// The same with a hook that is handed type and object; `None` ends either.
-    pub fn set_event_fault(&self, hook: Option<EventHook>) {
         self.inner.front.lock().watch_fault = hook;
     }
 

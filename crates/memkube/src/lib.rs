@@ -162,7 +162,7 @@ mod tests;
 pub use address::{Address, AddressService};
 pub use admission::{AdmitHook, Denial, MutateHook};
 pub use cache::WatchCache;
-pub use fault::{Call, ConnectionError, Down, EventHook, Fault, FaultHook, Verb, WatchFault, WatchHook};
+pub use fault::{Call, ConnectionError, Down, Fault, FaultHook, Verb, WatchFault, WatchHook};
 pub use kinds::Kind;
 pub use lag::Lag;
 pub use service::{ApiService, ResponseBody};
@@ -221,7 +221,7 @@ struct Front {
     authority: Option<Arc<rights::Authority>>,
     down: Option<Down>,
     counts: fault::Counts,
-    watch_fault: Option<EventHook>,
+    watch_fault: Option<WatchHook>,
     /// By how much bookmarks are late, and the seed of it.
     jitter: Option<(Duration, u64)>,
     /// Grows when the cluster goes out of reach by refusing.

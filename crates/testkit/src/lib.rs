@@ -6,5 +6,6 @@ pub mod hub;
 pub mod proxy;
 pub mod refusals;
 pub mod sim;
+pub mod tables;
 pub mod testbed;
 pub mod world;

@@ -15,7 +15,7 @@ fn hub(world: &World) -> Cluster {
 }
 
 /// Watches of the hub go on where they stood, for a while only as far as this lets them.
-async fn go_on(world: &World, slow: impl Fn(&Call, &Value) -> WatchFault + Send + Sync + 'static) {
+async fn go_on(world: &World, slow: impl Fn(&Call, &str, &Value) -> WatchFault + Send + Sync + 'static) {
     hub(world).set_watch_fault(Some(Arc::new(slow)));
     hub(world).cut_watches();
     tokio::time::sleep(Duration::from_secs(5)).await;
@@ -33,7 +33,7 @@ fn an_event_of_a_target_that_is_gone_does_not_delete_what_its_successor_delivere
         world.deliver("shop", &["berlin"], &manifest).await;
         world.ready("shop").await;
 
-        let lag = |call: &Call, _: &Value| match call.resource.as_str() {
+        let lag = |call: &Call, _: &str, _: &Value| match call.resource.as_str() {
             "vidratargets" => WatchFault::Silence,
             _ => WatchFault::None,
         };
@@ -47,8 +47,8 @@ fn an_event_of_a_target_that_is_gone_does_not_delete_what_its_successor_delivere
 
         // The watch goes on where it stood: it tells that the first target is to go, and a while later that it has gone.
         let mark = world.mark();
-        let slow = |call: &Call, event: &Value| match call.resource == "vidratargets"
-            && event["type"] == "DELETED"
+        let slow = |call: &Call, event: &str, _: &Value| match call.resource == "vidratargets"
+            && event == "DELETED"
         {
             true => WatchFault::Silence,
             false => WatchFault::None,
@@ -111,7 +111,7 @@ fn a_watch_of_the_hubs_that_hangs_after_it_spoke_is_begun_again_where_it_stood()
         let (alice, settings) = (world.alice("berlin").await, At::config_map(&world.ns, "settings"));
         world.deliver("shop", &["berlin"], &config_map("settings", "one")).await;
         world.ready("shop").await;
-        let hangs = |call: &Call, _: &Value| match call.resource.as_str() {
+        let hangs = |call: &Call, _: &str, _: &Value| match call.resource.as_str() {
             "vidraresources" => WatchFault::Silence,
             _ => WatchFault::None,
         };
@@ -163,7 +163,7 @@ fn an_event_of_a_registration_from_before_its_member_left_does_not_bring_the_mem
     scenario(async |world| {
         world.register(&["berlin"]).await;
         let (secret, member) = (world.registration("berlin"), world.member_at("berlin"));
-        let lag = |call: &Call, _: &Value| match call.resource == "secrets" {
+        let lag = |call: &Call, _: &str, _: &Value| match call.resource == "secrets" {
             true => WatchFault::Silence,
             false => WatchFault::None,
         };
@@ -175,8 +175,8 @@ fn an_event_of_a_registration_from_before_its_member_left_does_not_bring_the_mem
         assert!(left.is_string(), "{left}");
 
         // The watch goes on where it stood: it tells of the label, and a while later that the member has left.
-        let slow = |call: &Call, event: &Value| {
-            let has_left = event["object"]["metadata"]["annotations"]["vidra.dev/left-at"].is_string();
+        let slow = |call: &Call, _: &str, object: &Value| {
+            let has_left = object["metadata"]["annotations"]["vidra.dev/left-at"].is_string();
             if call.resource == "secrets" && has_left { WatchFault::Silence } else { WatchFault::None }
         };
         go_on(&world, slow).await;

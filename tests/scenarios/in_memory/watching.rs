@@ -21,7 +21,7 @@ fn is_of_maps(call: &Call) -> bool {
 
 /// Berlin's watches say nothing of these events of ConfigMaps.
 fn lose(world: &World, kind: &'static str) {
-    let hook = move |call: &Call, event: &Value| match is_of_maps(call) && event["type"] == kind {
+    let hook = move |call: &Call, event: &str, _: &Value| match is_of_maps(call) && event == kind {
         true => WatchFault::Lose,
         false => WatchFault::None,
     };

@@ -14,9 +14,9 @@ use crate::{Call, Fault, Verb, WatchFault};
 
 /// A hook for events of a type about an object; an empty name stands for all.
 fn on_event(cluster: &Cluster, kind: &'static str, name: &'static str, fault: WatchFault) {
-    cluster.set_watch_fault(Some(Arc::new(move |call: &Call, event: &Value| {
+    cluster.set_watch_fault(Some(Arc::new(move |call: &Call, event: &str, object: &Value| {
         assert_eq!(call.verb, Verb::Watch);
-        let hit = event["type"] == kind && (name.is_empty() || event["object"]["metadata"]["name"] == name);
+        let hit = event == kind && (name.is_empty() || object["metadata"]["name"] == name);
         if hit { fault } else { WatchFault::None }
     })));
 }
@@ -93,7 +93,7 @@ async fn an_object_that_comes_and_goes_in_lost_events_was_never_there() {
     let mut stream = Box::pin(watcher(config_maps(&cluster), Config::default()));
     assert_eq!(take(&mut stream, 2).await, ["init", "done"]);
     cluster.set_watch_fault(Some(Arc::new(
-        |_: &Call, event: &Value| match event["object"]["metadata"]["name"].as_str() {
+        |_: &Call, _: &str, object: &Value| match object["metadata"]["name"].as_str() {
             Some("brief") => WatchFault::Lose,
             _ => WatchFault::None,
         },

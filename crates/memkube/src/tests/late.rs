@@ -187,8 +187,8 @@ async fn no_late_answer_comes_over_a_connection_that_broke_in_the_meantime() {
 
 /// Delays what `tester` is shown of an object.
 fn delay(cluster: &Cluster, name: &'static str, time: Duration) {
-    cluster.set_watch_fault(Some(Arc::new(move |call: &Call, event: &Value| {
-        let hit = &*call.user == "tester" && event["object"]["metadata"]["name"] == name;
+    cluster.set_watch_fault(Some(Arc::new(move |call: &Call, _: &str, object: &Value| {
+        let hit = &*call.user == "tester" && object["metadata"]["name"] == name;
         if hit { WatchFault::Delay(time) } else { WatchFault::None }
     })));
 }
@@ -237,13 +237,13 @@ async fn what_ends_a_watch_comes_behind_what_it_holds_back() {
         let cluster = cluster();
         let mut stream = Box::pin(watcher(config_maps(&cluster), Config::default().timeout(0)));
         assert_eq!(take(&mut stream, 2).await, ["init", "done"]);
-        cluster.set_watch_fault(Some(Arc::new(
-            move |_: &Call, event: &Value| match event["object"]["metadata"]["name"].as_str() {
+        cluster.set_watch_fault(Some(Arc::new(move |_: &Call, _: &str, object: &Value| {
+            match object["metadata"]["name"].as_str() {
                 Some("slow") => WatchFault::Delay(10 * SECOND),
                 Some("end") => fault,
                 _ => WatchFault::None,
-            },
-        )));
+            }
+        })));
         create(&cluster, &config_map("slow", json!({}))).await;
         create(&cluster, &config_map("end", json!({}))).await;
         let began = Instant::now();

@@ -37,12 +37,14 @@ fn break_calls(cluster: &Cluster, chance: Chance) {
 }
 
 fn break_watches(cluster: &Cluster, chance: Chance) {
-    cluster.set_watch_fault(Some(Arc::new(move |_: &Call, _: &Value| match chance.lock().u8(..24) {
-        0 => WatchFault::Lose,
-        1 => WatchFault::Half,
-        2 => WatchFault::Expire,
-        3 => WatchFault::Silence,
-        _ => WatchFault::None,
+    cluster.set_watch_fault(Some(Arc::new(move |_: &Call, _: &str, _: &Value| {
+        match chance.lock().u8(..24) {
+            0 => WatchFault::Lose,
+            1 => WatchFault::Half,
+            2 => WatchFault::Expire,
+            3 => WatchFault::Silence,
+            _ => WatchFault::None,
+        }
     })));
 }
 

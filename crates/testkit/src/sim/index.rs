@@ -351,8 +351,7 @@ impl Index {
         if !doc.is_kept() {
             return self.was_there(key, doc);
         }
-        let mut past = self.past.get(key).into_iter().flat_map(|past| since(past, then)).flatten();
-        past.any(|live| {
+        self.was_ever(key, then, |live| {
             // While a removal is held the hub goes by what its target says: that may be older than what is said now.
             let held = self.policies(resource, &key[0]);
             let mut said = self.declared.said_since(resource, then).chain(held);
@@ -362,9 +361,10 @@ impl Index {
 
     /// Was it as declared but for what is left alone, healthy or not, and not on its way out, at any instant since then?
     pub fn was_held(&self, resource: &str, key: &Key, doc: &Doc, then: Instant) -> bool {
-        let past = self.past.get(key).into_iter().flat_map(|past| since(past, then)).flatten();
-        let mut past = past.filter(|live| live["metadata"]["deletionTimestamp"].is_null());
-        past.any(|live| {
+        self.was_ever(key, then, |live| {
+            if !live["metadata"]["deletionTimestamp"].is_null() {
+                return false;
+            }
             let held = self.policies(resource, &key[0]);
             let mut said = self.declared.said_since(resource, then).chain(held);
             said.any(|spec| doc.is_held_by(live, &spared(spec, key, live)))

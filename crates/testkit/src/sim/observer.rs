@@ -203,7 +203,7 @@ impl Observer {
             cluster.set_witness(Some(Arc::new(move |call, changes| after.after(call, changes))));
             let watch = observer.clone();
             cluster
-                .set_event_fault(Some(Arc::new(move |call, kind, object| watch.event(call, kind, object))));
+                .set_watch_fault(Some(Arc::new(move |call, kind, object| watch.event(call, kind, object))));
         }
         observer
     }
@@ -213,7 +213,7 @@ impl Observer {
         for cluster in self.clusters.all() {
             cluster.clear_fault();
             cluster.set_witness(None);
-            cluster.set_event_fault(None);
+            cluster.set_watch_fault(None);
         }
     }
 

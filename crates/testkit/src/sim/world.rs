@@ -11,7 +11,7 @@ use kube::Client;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
-use vidra_api::labels::REGISTRATION_LABEL;
+use vidra_api::labels::{RECONCILE_REQUESTED_AT, REGISTRATION_LABEL};
 use vidra_hub::knobs::Knobs;
 
 use super::{
@@ -114,6 +114,21 @@ static BEGINNING: LazyLock<Vec<(&str, Backup)>> = LazyLock::new(|| {
     began.collect()
 });
 
+/// A cluster of a world of this seed, the one of this number, as it begins.
+fn began(name: &str, backup: &Backup, seed: u64, nth: usize, clock: &memkube::Clock) -> Cluster {
+    let uids = seed.wrapping_mul(31) + nth as u64;
+    let cluster = Cluster::from_backup(name, Options { clock: clock.clone(), uids }, backup);
+    cluster.keep_read(KEPT);
+    cluster
+}
+
+/// The number of a hub's next life.
+fn next(lives: &Mutex<u32>) -> u32 {
+    let mut lives = lives.lock();
+    *lives += 1;
+    *lives
+}
+
 fn start() -> Timestamp {
     "2026-01-01T00:00:00Z".parse().expect("a time")
 }
@@ -158,10 +173,7 @@ impl World {
         let clock = tokio_clock(start());
         let make = |nth: usize| {
             let (name, backup) = &BEGINNING[nth];
-            let uids = shape.seed.wrapping_mul(31) + nth as u64;
-            let cluster = Cluster::from_backup(name, Options { clock: clock.clone(), uids }, backup);
-            cluster.keep_read(KEPT);
-            cluster
+            began(name, backup, shape.seed, nth, &clock)
         };
         let members =
             FLEET.into_iter().take(shape.members).zip(1..).map(|(name, nth)| (name.to_owned(), make(nth)));
@@ -185,12 +197,7 @@ impl World {
             self.create(hub, "/api/v1/namespaces", json!({"metadata": {"name": namespace}})).await;
         }
         for member in members {
-            self.create(
-                hub,
-                &format!("/api/v1/namespaces/{HUB_NAMESPACE}/secrets"),
-                registration(member, "it"),
-            )
-            .await;
+            self.create(hub, &secrets(HUB_NAMESPACE), registration(member, "it")).await;
         }
     }
 
@@ -232,8 +239,7 @@ impl World {
     /// observer sees those to the member, and no fault is made for them alone.
     pub async fn found_other_hub(&mut self, member: &'static str) {
         let (_, backup) = &BEGINNING[0];
-        let uids = self.shape.seed.wrapping_mul(31) + BEGINNING.len() as u64;
-        let cluster = Cluster::from_backup(OTHER_HUB, Options { clock: self.clock.clone(), uids }, backup);
+        let cluster = began(OTHER_HUB, backup, self.shape.seed, BEGINNING.len(), &self.clock);
         cluster.set_recording(false);
         self.people.insert(OTHER_HUB.to_owned(), cluster.client_as("alice"));
         self.other = Some(Other { cluster, member, life: Mutex::default(), lives: Mutex::default() });
@@ -243,12 +249,7 @@ impl World {
     /// Starts the other hub's next life, where there is that hub.
     pub fn start_other_hub(&self) {
         let Some(Other { cluster, member, life, lives }) = &self.other else { return };
-        let number = {
-            let mut lives = lives.lock();
-            *lives += 1;
-            *lives
-        };
-        let before = life.lock().replace(Life::start_other(self, cluster, member, number));
+        let before = life.lock().replace(Life::start_other(self, cluster, member, next(lives)));
         assert!(before.is_none(), "the other hub runs twice");
     }
 
@@ -275,12 +276,7 @@ impl World {
     }
 
     fn next_life(&self) -> Life {
-        let number = {
-            let mut lives = self.lives.lock();
-            *lives += 1;
-            *lives
-        };
-        Life::start(self, number)
+        Life::start(self, next(&self.lives))
     }
 
     /// Starts a second hub beside the first, which only the Lease keeps apart.
@@ -372,6 +368,13 @@ impl World {
             let pause = if began.elapsed() < Duration::from_secs(5) { 100 } else { 1000 };
             sleep(Duration::from_millis(pause)).await;
         }
+    }
+
+    /// Somebody asks a hub for a look at a VidraResource, called as [`named`] has it.
+    pub async fn ask_for_a_look(&self, hub: &str, called: &str) {
+        let at = format!("{:?}", self.observer.elapsed());
+        let now = json!({"metadata": {"annotations": {RECONCILE_REQUESTED_AT: at}}});
+        self.try_patch(hub, &path_named("vidraresources", called), now).await;
     }
 
     /// Waits until the hub has nothing more to do.
@@ -503,6 +506,11 @@ impl World {
 /// The path of a namespace's ConfigMaps.
 pub fn config_maps(namespace: &str) -> String {
     format!("/api/v1/namespaces/{namespace}/configmaps")
+}
+
+/// The path of a namespace's Secrets.
+pub fn secrets(namespace: &str) -> String {
+    format!("/api/v1/namespaces/{namespace}/secrets")
 }
 
 /// The path of a ConfigMap that the hub delivers.

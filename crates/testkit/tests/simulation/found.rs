@@ -273,6 +273,19 @@ fn what_is_ignored_stays_so_while_a_removal_is_held() {
     });
 }
 
+/// Does the shop's target in tokyo give this reason?
+fn says(world: &World, reason: &str) -> bool {
+    world.target("shop", "tokyo").unwrap_or_default()["status"]["reason"] == reason
+}
+
+/// In tokyo an object that somebody made has the name of `b`, with this data; and the shop, which only reports drift, says so.
+async fn stands_in(world: &World, data: Value) {
+    world.delete("tokyo", &config_map("b")).await;
+    let theirs = json!({"metadata": {"name": "b"}, "data": data});
+    world.create("tokyo", &config_maps(TARGET_NAMESPACE), theirs).await;
+    world.until("it is told", SOON, || says(world, "ObjectsMissing")).await;
+}
+
 fn drift(world: &World, member: &str) -> String {
     let target = world.target("shop", member).unwrap_or_default();
     target["status"]["drift"].as_str().unwrap_or_default().to_owned()
@@ -286,19 +299,14 @@ fn what_only_a_lost_inventory_knew_may_be_made_when_its_name_is_free() {
         delivered(&world, &manifest("one", "one")).await;
         world.patch("hub", &shop(), json!({"spec": {"drift": {"policy": "Report"}}})).await;
         world.settle().await;
-        let theirs = json!({"metadata": {"name": "b"}, "data": {"whose": "theirs"}});
-        world.delete("tokyo", &config_map("b")).await;
-        world.create("tokyo", &config_maps(TARGET_NAMESPACE), theirs).await;
-        let says =
-            |reason: &str| world.target("shop", "tokyo").unwrap_or_default()["status"]["reason"] == reason;
-        world.until("it is told", SOON, || says("ObjectsMissing")).await;
+        stands_in(&world, json!({"whose": "theirs"})).await;
         world.crash_hub().await;
         world.observer.excuse_unknown("tokyo");
         let inventory = format!("{}/shop.tokyo.0", hub_path("vidrainventories"));
         world.patch("hub", &inventory, json!({"metadata": {"finalizers": null}})).await;
         world.delete("hub", &inventory).await;
         world.start_hub();
-        world.until("it is as one that was never made", SOON * 2, || says("AlreadyExists")).await;
+        world.until("it is as one that was never made", SOON * 2, || says(&world, "AlreadyExists")).await;
         tokio::time::sleep(SOON * 20).await;
         world.delete("tokyo", &config_map("b")).await;
         world.until("it is made", Duration::from_secs(330), || ready(&world, "shop")).await;
@@ -306,7 +314,7 @@ fn what_only_a_lost_inventory_knew_may_be_made_when_its_name_is_free() {
         world.settle().await;
         // And from then on it stays as it is again.
         world.delete("tokyo", &config_map("b")).await;
-        world.until("it is told again", SOON, || says("ObjectsMissing")).await;
+        world.until("it is told again", SOON, || says(&world, "ObjectsMissing")).await;
         world.settle().await;
         assert_eq!(world.data("tokyo", "b"), None, "it is only reported");
         ended(world).await;
@@ -416,19 +424,15 @@ fn a_target_that_is_selected_again_while_nothing_is_delivered_rests_and_goes_whe
         delivered(&world, &manifest("one", "one")).await;
         let on = |members: &[&str]| json!([{"clusterNames": members, "namespace": TARGET_NAMESPACE}]);
         let (all, rest) = (on(&["berlin", "tokyo"]), on(&["berlin"]));
-        let says = |reason: &str| {
-            let target = world.target("shop", "tokyo").unwrap_or_default();
-            target["status"]["reason"] == reason
-        };
         for (mut held, free) in [
             (json!({"manifest": "a: [b"}), json!({"manifest": manifest("one", "one")})),
             (json!({"suspend": true}), json!({"suspend": false})),
         ] {
             world.patch("hub", &shop(), json!({"spec": {"targets": rest}})).await;
-            world.until("it goes in a moment", SOON, || says("PruneDelayed")).await;
+            world.until("it goes in a moment", SOON, || says(&world, "PruneDelayed")).await;
             held["targets"] = all.clone();
             world.patch("hub", &shop(), json!({"spec": held})).await;
-            world.until("it rests", A_LOOK, || says("Suspended")).await;
+            world.until("it rests", A_LOOK, || says(&world, "Suspended")).await;
             tokio::time::sleep(A_LOOK).await;
             has(&world, "tokyo", "a", "one");
             assert_eq!(world.observer.untold(), [""; 0]);
@@ -436,9 +440,9 @@ fn a_target_that_is_selected_again_while_nothing_is_delivered_rests_and_goes_whe
             world.until("it is kept again", SOON, || ready(&world, "shop")).await;
         }
         world.patch("hub", &shop(), json!({"spec": {"targets": rest}})).await;
-        world.until("it goes in a moment", SOON, || says("PruneDelayed")).await;
+        world.until("it goes in a moment", SOON, || says(&world, "PruneDelayed")).await;
         world.patch("hub", &shop(), json!({"spec": {"targets": all, "suspend": true}})).await;
-        world.until("it rests", A_LOOK, || says("Suspended")).await;
+        world.until("it rests", A_LOOK, || says(&world, "Suspended")).await;
         world.patch("hub", &shop(), json!({"spec": {"targets": rest}})).await;
         let gone = || world.target("shop", "tokyo").is_none() && world.data("tokyo", "a").is_none();
         world.until("it goes, though the VidraResource is suspended", A_LOOK, gone).await;
@@ -559,6 +563,7 @@ fn another_cluster_behind_an_address_gets_nothing_where_all_watches_had_just_exp
         world.patch("hub", &shop(), json!({"spec": {"manifest": manifest("three", "one")}})).await;
         sleep(A_LOOK).await;
         assert_eq!(changes_in(&stranger), [""; 0]);
+        assert!(!stranger.requests().iter().any(|call| call.dry_run), "nor is anything tried there");
         world.lead_back("berlin");
         world.until("it is reached again", A_LOOK, || ready(&world, "shop")).await;
         has(&world, "berlin", "a", "three");
@@ -627,18 +632,14 @@ fn what_is_gone_holds_no_prune_where_a_target_that_was_deleted_on_its_way_out_is
         world.patch("hub", &shop(), json!({"spec": {"drift": {"policy": "Report"}}})).await;
         world.settle().await;
         let on = |members: &[&str]| json!([{"clusterNames": members, "namespace": TARGET_NAMESPACE}]);
-        let says = |reason: &str| {
-            let target = world.target("shop", "tokyo").unwrap_or_default();
-            target["status"]["reason"] == reason
-        };
         world.patch("hub", &shop(), json!({"spec": {"targets": on(&["berlin"])}})).await;
-        world.until("it goes in a moment", SOON, || says("PruneDelayed")).await;
+        world.until("it goes in a moment", SOON, || says(&world, "PruneDelayed")).await;
         world.delete("hub", &format!("{}/shop.tokyo", hub_path("vidratargets"))).await;
         world.delete("tokyo", &config_map("b")).await;
         let again = json!({"targets": on(&["berlin", "tokyo"]), "manifest": document("b", "one")});
         world.patch("hub", &shop(), json!({"spec": again})).await;
         // How it was applied nobody knows: the VidraTarget that could tell is lost.
-        world.until("what is gone is told", A_LOOK, || says("ObjectsMissing")).await;
+        world.until("what is gone is told", A_LOOK, || says(&world, "ObjectsMissing")).await;
         world.until("what was dropped goes", A_LOOK, || world.data("tokyo", "a").is_none()).await;
         world.settle().await;
         assert_eq!(world.data("tokyo", "b"), None, "it is only reported");
@@ -660,12 +661,7 @@ fn what_was_dropped_while_anothers_stood_in_its_place_is_not_told_as_lost_when_i
         delivered(&world, &manifest("one", "one")).await;
         world.patch("hub", &shop(), json!({"spec": {"drift": {"policy": "Report"}}})).await;
         world.settle().await;
-        let theirs = json!({"metadata": {"name": "b"}, "data": {"key": "one"}});
-        world.delete("tokyo", &config_map("b")).await;
-        world.create("tokyo", &config_maps(TARGET_NAMESPACE), theirs).await;
-        let says =
-            |reason: &str| world.target("shop", "tokyo").unwrap_or_default()["status"]["reason"] == reason;
-        world.until("it is told", SOON, || says("ObjectsMissing")).await;
+        stands_in(&world, json!({"key": "one"})).await;
         world.patch("hub", &shop(), json!({"spec": {"manifest": document("a", "one")}})).await;
         let is_held = || {
             let held = world.object("hub", vidra_api::GROUP, "vidrainventories", TEAM, "shop.tokyo.0");
@@ -674,7 +670,7 @@ fn what_was_dropped_while_anothers_stood_in_its_place_is_not_told_as_lost_when_i
         assert!(is_held(), "its inventory knows what it had");
         world.until("it is let go", A_LOOK, || ready(&world, "shop") && !is_held()).await;
         world.patch("hub", &shop(), json!({"spec": {"manifest": manifest("one", "one")}})).await;
-        world.until("it is another's", SOON, || says("AlreadyExists")).await;
+        world.until("it is another's", SOON, || says(&world, "AlreadyExists")).await;
         world.settle().await;
         assert_eq!(world.observer.misreports(), [""; 0]);
         world.delete("tokyo", &config_map("b")).await;

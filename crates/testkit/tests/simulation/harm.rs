@@ -7,7 +7,7 @@ use testkit::sim::{
     Moment, Scenario, World,
     world::{
         HUB_NAMESPACE, TARGET_NAMESPACE, TEAM, config_map, config_maps, document, hub_path, member_path,
-        registration, resource,
+        registration, resource, secrets,
     },
 };
 
@@ -88,10 +88,6 @@ fn crd() -> serde_json::Value {
                 "type": "object",
                 "properties": {"spec": {"type": "object", "properties": {"pages": {"type": "integer"}}}}}}}]},
     })
-}
-
-fn registration_path() -> String {
-    format!("/api/v1/namespaces/{HUB_NAMESPACE}/secrets")
 }
 
 /// The ConfigMap on the hub that holds a manifest.
@@ -200,7 +196,7 @@ impl Scenario for Harm {
                 for secret in world.clusters.hub.objects("", "secrets") {
                     if secret["type"] == "vidra.dev/revision" {
                         let name = secret["metadata"]["name"].as_str().unwrap_or_default();
-                        world.delete("hub", &format!("/api/v1/namespaces/{TEAM}/secrets/{name}")).await;
+                        world.delete("hub", &format!("{}/{name}", secrets(TEAM))).await;
                     }
                 }
                 world.start_hub();
@@ -208,12 +204,12 @@ impl Scenario for Harm {
             Harm::Free => world.delete("berlin", &config_map("b")).await,
             Harm::Rotate => {
                 let data = registration("tokyo", "another-name")["data"].clone();
-                world.patch("hub", &format!("{}/tokyo", registration_path()), json!({"data": data})).await;
+                world.patch("hub", &format!("{}/tokyo", secrets(HUB_NAMESPACE)), json!({"data": data})).await;
             }
             Harm::LoseRegistration => {
-                world.delete("hub", &format!("{}/tokyo", registration_path())).await;
+                world.delete("hub", &format!("{}/tokyo", secrets(HUB_NAMESPACE))).await;
                 world.until("its target is unknown", SOON, || state(world, "tokyo") == "Unknown").await;
-                world.create("hub", &registration_path(), registration("tokyo", "it")).await;
+                world.create("hub", &secrets(HUB_NAMESPACE), registration("tokyo", "it")).await;
             }
             Harm::Garble => {
                 world.patch("hub", &shop(), json!({"spec": {"manifest": "a: [b"}})).await;

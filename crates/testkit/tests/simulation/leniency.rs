@@ -156,59 +156,55 @@ async fn is_made_again(world: &World) {
     assert_eq!(world.observer.breaches(), [""; 0]);
 }
 
-/// It was seen as it had been applied, so it was left as it was, and so it was when it was gone.
-#[test]
-fn what_the_hub_has_deleted_is_made_again_where_it_is_wanted_again_before_it_is_gone() {
+/// The shop is delivered with each policy that leaves drift as it is, and the hub makes again what it has deleted in this story.
+fn makes_again(seed: u64, story: impl AsyncFn(&World)) {
     for policy in ["Report", "Ignore"] {
-        run(35, move || async move {
-            let world = World::new(Shape::new(35)).await;
+        run(seed, || async {
+            let world = World::new(Shape::new(seed)).await;
             delivered(&world, json!({"policy": policy})).await;
-            goes(&world).await;
-            select(&world, &["berlin", "tokyo"]).await;
-            let waits = || {
-                world.target("shop", "tokyo").unwrap_or_default()["status"]["reason"] == "ObjectTerminating"
-            };
-            world.until("its end is waited for", SOON, waits).await;
-            hold(&world, json!(null)).await;
+            story(&world).await;
             is_made_again(&world).await;
         });
     }
+}
+
+/// It was seen as it had been applied, so it was left as it was, and so it was when it was gone.
+#[test]
+fn what_the_hub_has_deleted_is_made_again_where_it_is_wanted_again_before_it_is_gone() {
+    makes_again(35, async |world| {
+        goes(world).await;
+        select(world, &["berlin", "tokyo"]).await;
+        let waits =
+            || world.target("shop", "tokyo").unwrap_or_default()["status"]["reason"] == "ObjectTerminating";
+        world.until("its end is waited for", SOON, waits).await;
+        hold(world, json!(null)).await;
+    });
 }
 
 /// The same of what a revision has dropped, and the next one declares again.
 #[test]
 fn what_was_dropped_is_made_again_where_it_is_declared_again_before_it_is_gone() {
-    for policy in ["Report", "Ignore"] {
-        run(36, move || async move {
-            let world = World::new(Shape::new(36)).await;
-            delivered(&world, json!({"policy": policy})).await;
-            hold(&world, json!(["test.io/held"])).await;
-            world.patch("hub", &shop(), json!({"spec": {"manifest": document("a", "one")}})).await;
-            let removing = || world.target("shop", "tokyo").unwrap_or_default()["status"]["removing"].clone();
-            world.until("it is on its way out", A_LOOK, || removing()["reason"] == "Finalizers").await;
-            world.patch("hub", &shop(), json!({"spec": {"manifest": manifest("one", "one")}})).await;
-            world.until("it is declared again", SOON, || removing().is_null()).await;
-            sleep(SOON).await;
-            hold(&world, json!(null)).await;
-            is_made_again(&world).await;
-        });
-    }
+    makes_again(36, async |world| {
+        hold(world, json!(["test.io/held"])).await;
+        world.patch("hub", &shop(), json!({"spec": {"manifest": document("a", "one")}})).await;
+        let removing = || world.target("shop", "tokyo").unwrap_or_default()["status"]["removing"].clone();
+        world.until("it is on its way out", A_LOOK, || removing()["reason"] == "Finalizers").await;
+        world.patch("hub", &shop(), json!({"spec": {"manifest": manifest("one", "one")}})).await;
+        world.until("it is declared again", SOON, || removing().is_null()).await;
+        sleep(SOON).await;
+        hold(world, json!(null)).await;
+    });
 }
 
 /// How it was applied nobody could tell once its VidraTarget was lost, so it was left as it was.
 #[test]
 fn what_the_hub_has_deleted_is_made_again_where_its_target_was_lost_on_its_way_out() {
-    for policy in ["Report", "Ignore"] {
-        run(37, move || async move {
-            let world = World::new(Shape::new(37)).await;
-            delivered(&world, json!({"policy": policy})).await;
-            goes(&world).await;
-            world.delete("hub", &format!("{}/shop.tokyo", hub_path("vidratargets"))).await;
-            // It is gone between two looks of the hub.
-            sleep(Duration::from_millis(3500)).await;
-            hold(&world, json!(null)).await;
-            select(&world, &["berlin", "tokyo"]).await;
-            is_made_again(&world).await;
-        });
-    }
+    makes_again(37, async |world| {
+        goes(world).await;
+        world.delete("hub", &format!("{}/shop.tokyo", hub_path("vidratargets"))).await;
+        // It is gone between two looks of the hub.
+        sleep(Duration::from_millis(3500)).await;
+        hold(world, json!(null)).await;
+        select(world, &["berlin", "tokyo"]).await;
+    });
 }

@@ -10,7 +10,7 @@ use testkit::sim::{
     judge::clouds::HUB,
     world::{
         HUB_NAMESPACE, MEMBERS, TARGET_NAMESPACE, TEAM, config_map, config_maps, document, hub_path,
-        member_path, resource,
+        member_path, resource, secrets,
     },
 };
 use vidra_api::labels::PRUNE;
@@ -58,10 +58,6 @@ fn secret(text: &str) -> Value {
     json!({"metadata": {"name": "more"}, "data": {"a.yaml": ByteString(text.as_bytes().to_vec())}})
 }
 
-fn secrets() -> String {
-    format!("/api/v1/namespaces/{TEAM}/secrets")
-}
-
 async fn value(world: &World, member: &str, zone: Option<&str>) {
     world.patch("hub", &member_path(member), json!({"spec": {"values": {"zone": zone}}})).await;
 }
@@ -91,7 +87,7 @@ impl Scenario for Wish {
                 shop["spec"]["overrides"] = json!([{"target": of("a"), "set": set}]);
             }
             Wish::SecretSource => {
-                world.create("hub", &secrets(), secret(&manifest("one", "one"))).await;
+                world.create("hub", &secrets(TEAM), secret(&manifest("one", "one"))).await;
                 shop["spec"]["manifest"] = document("c", "one").into();
                 shop["spec"]["manifestsFrom"] = json!([{"secretRef": {"name": "more"}}]);
             }
@@ -120,7 +116,7 @@ impl Scenario for Wish {
                 value(world, "tokyo", Some("two")).await;
             }
             Wish::SecretSource => {
-                let path = format!("{}/more", secrets());
+                let path = format!("{}/more", secrets(TEAM));
                 world.patch("hub", &path, secret(&manifest("two", "one"))).await;
             }
             Wish::Settings => {

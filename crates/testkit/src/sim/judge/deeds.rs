@@ -77,7 +77,7 @@ impl Judge {
         self.breaches.extend(wrong.into_iter().map(|what| format!("{call}: {name} {what}: {old}")));
     }
 
-    /// What has borne the label of the hub with this id for longer than the caller, which is another hub, may be in the dark is
+    /// What has had the label of the hub with this id for longer than the caller, which is another hub, may be in the dark is
     /// that one's, whatever the caller is told to take over.
     fn judge_whose(&mut self, call: &Call, key: &Key, old: &Value, hub: &str, now: Instant) {
         let bears = |live: &Value| bears(live, hub);

@@ -3,6 +3,8 @@
 
 use std::collections::BTreeSet;
 
+use testkit::tables::cells;
+
 /// Of what the reasons are that stand in the tables of a page.
 const PAGES: [(&str, &str); 5] = [
     ("vidraresources", include_str!("../../../../../docs/reference/conditions-vidraresource.md")),
@@ -20,34 +22,14 @@ pub const TELLERS: [&str; 4] = ["vidraresources", "vidratargets", "membercluster
 
 /// Each as `KIND:REASON`. A cell may have several, between commas; what is a sentence is none.
 pub fn documented() -> BTreeSet<String> {
-    PAGES
-        .iter()
-        .flat_map(|(kind, page)| reasons(page).map(move |reason| format!("{kind}:{reason}")))
-        .collect()
-}
-
-/// What stands in the columns of a page that are named `reason`.
-fn reasons(page: &str) -> impl Iterator<Item = String> {
     let mut all = BTreeSet::new();
-    // Of the table that the line is in: which of its cells has reasons, if one does.
-    let mut table: Option<Option<usize>> = None;
-    for line in page.lines() {
-        let Some(row) = line.strip_prefix('|') else {
-            table = None;
-            continue;
-        };
-        let row = row.replace("\\|", " ");
-        let cells: Vec<&str> = row.split('|').map(str::trim).collect();
-        match table {
-            None => table = Some(cells.iter().position(|cell| *cell == "reason")),
-            Some(None) => {}
-            Some(Some(at)) => {
-                let cell = cells.get(at).copied().unwrap_or_default().split(',').map(str::trim);
-                all.extend(cell.filter(|reason| is_reason(reason)).map(str::to_owned));
-            }
+    for (kind, page) in PAGES {
+        for (_, cell) in cells(page).into_iter().filter(|(column, _)| column == "reason") {
+            let reasons = cell.split(',').map(str::trim).filter(|reason| is_reason(reason));
+            all.extend(reasons.map(|reason| format!("{kind}:{reason}")));
         }
     }
-    all.into_iter()
+    all
 }
 
 fn is_reason(text: &str) -> bool {

@@ -6,16 +6,16 @@ use serde_json::{Value, json};
 use testkit::sim::{
     observer::Seen,
     state::{State, differences},
-    world::{HUB_NAMESPACE, TARGET_NAMESPACE, member_path, path_named},
+    world::{TARGET_NAMESPACE, member_path, path_named},
 };
 use tokio::time::{Instant, sleep};
-use vidra_api::labels::{APPROVE_REMOVAL, RECONCILE_REQUESTED_AT};
+use vidra_api::labels::APPROVE_REMOVAL;
 use vidra_core::fights::WINDOW;
 
-use super::{Walk, model::manifest, teams::OTHER, wishes::path_of};
+use super::{Walk, model::manifest, steps::secret, teams::OTHER, wishes::path_of};
 use crate::scenarios::ready;
 
-/// What a target says, and goes on to say, of a fight.
+/// What a target says, and goes on to say, while somebody undoes its repairs.
 const CONTENTION: &str = "Contention";
 
 /// What a look at any moment brings has come to its end within this.
@@ -71,8 +71,7 @@ impl Walk {
     async fn come_back(&self) {
         for &member in self.world.members() {
             if self.world.object("hub", vidra_api::GROUP, "memberclusters", "", member).is_none() {
-                let secrets = format!("/api/v1/namespaces/{}/secrets", HUB_NAMESPACE);
-                self.world.try_delete("hub", &format!("{secrets}/{member}")).await;
+                self.world.try_delete("hub", &secret(member)).await;
                 self.register(member).await;
             }
         }
@@ -160,7 +159,7 @@ impl Walk {
     pub(super) async fn ask_again(&self) {
         for name in self.declared.keys() {
             if self.is_unproved(name) || self.says(name, CONTENTION) {
-                self.ask_for(name).await;
+                self.world.ask_for_a_look("hub", name).await;
             }
         }
     }
@@ -168,14 +167,8 @@ impl Walk {
     /// Somebody asks for a look at all that is declared.
     pub(super) async fn ask_for_a_look(&self) {
         for name in self.declared.keys() {
-            self.ask_for(name).await;
+            self.world.ask_for_a_look("hub", name).await;
         }
-    }
-
-    async fn ask_for(&self, name: &str) {
-        let at = format!("{:?}", self.world.observer.elapsed());
-        let word = json!({"metadata": {"annotations": {RECONCILE_REQUESTED_AT: at}}});
-        self.world.try_patch("hub", &path_named("vidraresources", name), word).await;
     }
 
     /// All is as declared, and what it still tells of is a fight that is not over before that has lasted for a while.

@@ -14,9 +14,9 @@ use testkit::sim::{
     },
 };
 use tokio::time::sleep;
-use vidra_api::labels::{HUB_LABEL, RECONCILE_REQUESTED_AT};
+use vidra_api::labels::HUB_LABEL;
 
-use super::{Walk, model::Docs};
+use super::{Walk, model::Docs, pick};
 
 /// Its VidraResource, which is called as the first hub's.
 pub(super) const THEIRS: &str = "shop";
@@ -26,7 +26,7 @@ const ANNEX: &str = "annex";
 const OWN: [&str; 2] = ["a", "x"];
 /// What it may have in common with the first hub's.
 const COMMON: [&str; 5] = ["a", "b", "d", "s", "absent"];
-/// More that it drops at once would wait for a person's word.
+/// More that it drops at once would wait for manual approval.
 const MOST: usize = 3;
 /// Those of the shop among them.
 const VALUES: [&str; 4] = ["one", "two", "theirs", "others"];
@@ -54,8 +54,7 @@ impl OtherHub {
             return None;
         }
         let mut chance = fastrand::Rng::with_seed(seed ^ BESIDE);
-        let members = world.members();
-        let member = members[chance.usize(..members.len())];
+        let member = pick(&mut chance, world.members());
         let vies = chance.u8(..3) > 0;
         let (own, mut common) = (OWN.map(|name| (name, "one")).into(), Docs::new());
         if vies {
@@ -108,10 +107,6 @@ impl OtherHub {
     }
 }
 
-fn pick<T: Copy>(chance: &mut fastrand::Rng, from: &[T]) -> T {
-    from[chance.usize(..from.len())]
-}
-
 /// Where its VidraResource is.
 fn path() -> String {
     path_named("vidraresources", THEIRS)
@@ -131,10 +126,8 @@ impl Walk {
             0..=3 => other.edit(&mut chance, world).await,
             // Whoever is faster then has it.
             4 | 5 if other.vies => {
-                let at = format!("{:?}", world.observer.elapsed());
-                let word = json!({"metadata": {"annotations": {RECONCILE_REQUESTED_AT: at}}});
                 world.try_delete(member, &common).await;
-                world.try_patch(OTHER_HUB, &path(), word).await;
+                world.ask_for_a_look(OTHER_HUB, THEIRS).await;
             }
             6 if other.vies => {
                 let bare = json!({"metadata": {"labels": {HUB_LABEL: null}}});

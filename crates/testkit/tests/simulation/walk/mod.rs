@@ -51,6 +51,10 @@ pub use plan::Plan;
 use steps::{kinds, later, mix};
 use teams::OTHER;
 
+fn pick<T: Copy>(chance: &mut fastrand::Rng, from: &[T]) -> T {
+    from[chance.usize(..from.len())]
+}
+
 struct Walk {
     world: World,
     /// Of the step that is taken.
@@ -137,7 +141,7 @@ impl Walk {
     }
 
     fn pick<T: Copy>(&mut self, from: &[T]) -> T {
-        from[self.chance.usize(..from.len())]
+        pick(&mut self.chance, from)
     }
 
     /// One of a few, or one that was never there: what is found must be the newest, and not by chance the same.

@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use memkube::Down;
 use serde_json::{Value, json};
-use testkit::sim::world::{HUB_NAMESPACE, TARGET_NAMESPACE, hub_path, member_path, path_named, registration};
+use testkit::sim::world::{
+    HUB_NAMESPACE, TARGET_NAMESPACE, hub_path, member_path, path_named, registration, secrets,
+};
 use testkit::sim::{judge::clouds::HUB, marks, trouble::LANDS_WITHIN};
 use tokio::time::sleep;
 use vidra_api::labels::HUB_LABEL;
@@ -344,8 +346,7 @@ impl Walk {
     }
 
     pub(super) async fn register(&self, member: &str) {
-        let secrets = format!("/api/v1/namespaces/{HUB_NAMESPACE}/secrets");
-        self.world.try_create("hub", &secrets, registration(member, "it")).await;
+        self.world.try_create("hub", &secrets(HUB_NAMESPACE), registration(member, "it")).await;
     }
 
     /// The member leaves the fleet, and comes back.
@@ -393,5 +394,5 @@ impl Walk {
 }
 
 pub(super) fn secret(member: &str) -> String {
-    format!("/api/v1/namespaces/{HUB_NAMESPACE}/secrets/{member}")
+    format!("{}/{member}", secrets(HUB_NAMESPACE))
 }

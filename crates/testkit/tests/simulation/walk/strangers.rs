@@ -1,4 +1,4 @@
-//! Names that nobody bears, and those that somebody else bears: members that are not there, or allow nobody; registrations
+//! Names that nobody has, and those that somebody else has: members that are not there, or allow nobody; registrations
 //! that name no member, or one that another Secret registers; a namespace that nobody makes; a MemberCluster that is lost; and
 //! objects that look like a hub's.
 
@@ -9,7 +9,8 @@ use testkit::sim::{
     judge::clouds::HUB,
     observer::HUB_ID,
     world::{
-        HUB_NAMESPACE, OTHER_TEAM, TARGET_NAMESPACE, TEAM, config_map, config_maps, member_path, registration,
+        HUB_NAMESPACE, OTHER_TEAM, TARGET_NAMESPACE, TEAM, config_map, config_maps, member_path,
+        registration, secrets,
     },
 };
 use tokio::time::sleep;
@@ -26,10 +27,6 @@ const SEES_WITHIN: Duration = Duration::from_secs(3);
 const SPARE: &str = "spare";
 /// What an object has that looks like a hub's and was made by somebody.
 const MARKED: &str = "marked";
-
-fn secrets() -> String {
-    format!("/api/v1/namespaces/{HUB_NAMESPACE}/secrets")
-}
 
 impl Walk {
     /// One of these, by its number from 0 to 5.
@@ -66,7 +63,7 @@ impl Walk {
         self.patch_resource("shop", json!({"targets": all})).await;
         sleep(SEES_WITHIN).await;
         if is_there {
-            // What all lose at once waits for a word.
+            // What all lose at once waits for manual approval.
             let on_revoke = self.pick(&["Keep", "Orphan", "Delete"]);
             let closed = json!({"spec": {"allowedNamespaces": [], "onRevoke": on_revoke}});
             self.world.try_patch("hub", &member_path(member), closed).await;
@@ -97,11 +94,11 @@ impl Walk {
         match self.chance.u8(..3) {
             0 => {
                 spare["metadata"]["labels"][REGISTRATION_LABEL] = json!("No_Name");
-                self.world.try_create("hub", &secrets(), spare).await;
+                self.world.try_create("hub", &secrets(HUB_NAMESPACE), spare).await;
             }
             // Whom nobody registers it would register.
             1 if self.is_member(member) => {
-                self.world.try_create("hub", &secrets(), spare).await;
+                self.world.try_create("hub", &secrets(HUB_NAMESPACE), spare).await;
             }
             _ => {
                 let mine = json!({"metadata": {"labels": {LABEL: "mine"}}});
@@ -126,7 +123,7 @@ impl Walk {
         self.world.try_delete("hub", &secret(member)).await;
         let mut wrong = registration(member, "it");
         wrong["metadata"]["annotations"] = json!({ALLOWED_NAMESPACES: "Team A"});
-        self.world.try_create("hub", &secrets(), wrong).await;
+        self.world.try_create("hub", &secrets(HUB_NAMESPACE), wrong).await;
         sleep(SEES_WITHIN).await;
         let none = json!({"metadata": {"annotations": {ALLOWED_NAMESPACES: null}}});
         self.world.try_patch("hub", &secret(member), none).await;
