@@ -12,6 +12,8 @@ use std::{
     process::Command,
 };
 
+use testkit::tables::cells;
+
 fn root() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR"))
 }
@@ -38,8 +40,18 @@ fn relative(path: &Path) -> &Path {
     path.strip_prefix(root()).expect("files are below the root")
 }
 
+/// Whether it is of tests only.
+fn is_test(path: &Path) -> bool {
+    relative(path).iter().any(|part| part == "tests" || part == "tests.rs")
+}
+
 fn read(path: &Path) -> String {
     std::fs::read_to_string(path).expect("a source can be read")
+}
+
+/// A source without its tests.
+fn without_tests(source: &str) -> &str {
+    source.split_once("#[cfg(test)]\nmod tests {").map_or(source, |(code, _)| code)
 }
 
 #[test]
@@ -134,9 +146,8 @@ fn modules() -> Vec<(Vec<String>, String)> {
             below.iter().map(|part| part.to_str().expect("names are text").to_owned()).collect();
         module.pop_if(|last| last == "mod");
         let text = read(&path);
-        let code = text.split_once("#[cfg(test)]\nmod tests {").map_or(&*text, |(code, _)| code);
-        let lines = code.lines().map(|line| line.split("//").next().unwrap_or_default());
-        let is_of_code = module != ["lib"] && !module.iter().any(|part| part == "tests");
+        let lines = without_tests(&text).lines().map(|line| line.split("//").next().unwrap_or_default());
+        let is_of_code = module != ["lib"] && !is_test(&path);
         is_of_code.then(|| (module, lines.collect::<Vec<_>>().join("\n")))
     };
     sources().into_iter().filter_map(source).collect()
@@ -267,12 +278,8 @@ struct KnownFailure {
 fn marked_as_known_failures() -> Vec<KnownFailure> {
     let mut all = Vec::new();
     for path in sources() {
-        let relative = path.strip_prefix(root()).expect("sources are below the root").to_owned();
-        let is_test = |part: &Path| {
-            part.starts_with("tests") || relative.components().any(|one| one.as_os_str() == "tests")
-        };
-        let text = read(&path);
-        if !is_test(&relative) || relative.ends_with("house.rs") {
+        let (relative, text) = (relative(&path), read(&path));
+        if !is_test(&path) || relative.ends_with("house.rs") {
             continue;
         }
         let mut marks = text.split("#[ignore = \"known failure: ");
@@ -443,28 +450,16 @@ fn documented() -> BTreeSet<String> {
     let pages = std::fs::read_dir(root().join("docs/reference")).expect("the reference is a folder");
     let pages: Vec<_> = pages.map(|page| read(&page.expect("it can be listed").path())).collect();
     let manual = pages.join("\n\n");
-    let (mut all, mut header) = (BTreeSet::new(), None);
-    for line in manual.lines() {
-        if !line.starts_with('|') {
-            header = None;
-            continue;
-        }
-        let line = line.replace("\\|", " ");
-        let cells: Vec<String> = line.split('|').map(|cell| cell.trim().to_owned()).collect();
-        let Some(columns) = &header else {
-            header = Some(cells);
-            continue;
+    let mut all = BTreeSet::new();
+    for (column, cell) in cells(&manual) {
+        // Links lead elsewhere, and labels of metrics have a column of their own.
+        let outside = cell.split('(').map(|part| part.rsplit(')').next().unwrap_or_default());
+        let is_named = |word: &&str| match column.as_str() {
+            "reason" => word.len() > 3 && word.starts_with(|first: char| first.is_ascii_uppercase()),
+            "name" => !word.is_empty(),
+            _ => false,
         };
-        for (column, cell) in columns.iter().zip(&cells) {
-            // Links lead elsewhere, and labels of metrics have a column of their own.
-            let outside = cell.split('(').map(|part| part.rsplit(')').next().unwrap_or_default());
-            let is_named = |word: &&str| match column.as_str() {
-                "reason" => word.len() > 3 && word.starts_with(|first: char| first.is_ascii_uppercase()),
-                "name" => !word.is_empty(),
-                _ => false,
-            };
-            all.extend(outside.flat_map(words).filter(is_named).map(str::to_owned));
-        }
+        all.extend(outside.flat_map(words).filter(is_named).map(str::to_owned));
     }
     all
 }
@@ -477,13 +472,10 @@ fn words(text: &str) -> impl Iterator<Item = &str> {
 fn quoted_by_tests() -> BTreeSet<String> {
     let mut all = BTreeSet::new();
     for path in sources().into_iter().filter(|path| !path.ends_with("house.rs")) {
-        let relative = path.strip_prefix(root()).expect("sources are below the root");
-        let is_test = relative.iter().any(|part| part == "tests")
-            || relative.file_name().is_some_and(|name| name == "tests.rs");
         let text = read(&path);
-        let tests = match is_test {
+        let tests = match is_test(&path) {
             true => text.as_str(),
-            false => text.split_once("#[cfg(test)]").map_or("", |(_, tests)| tests),
+            false => &text[without_tests(&text).len()..],
         };
         for line in tests.lines().filter(|line| !line.trim_start().starts_with("//")) {
             let line = line.replace("\\\"", " ").replace("\\n", " ");

@@ -3,7 +3,7 @@
 
 use std::{collections::BTreeMap, path::Path};
 
-use super::{files, read, relative, sources};
+use super::{files, is_test, read, relative, sources, without_tests};
 
 /// Most lines of a function: one screen.
 const FUNCTION_MAX: usize = 60;
@@ -73,15 +73,13 @@ const NOUNS: [&str; 6] = ["bed", "feed", "ring", "seed", "string", "testbed"];
 /// Whether it is built into a program, or is what tests use; not a test, whose tables and stories may be long.
 fn is_code(path: &Path) -> bool {
     let place = relative(path);
-    let is_test = place.iter().any(|part| part == "tests" || part == "tests.rs");
-    !is_test && (place.starts_with("src") || place.starts_with("crates"))
+    !is_test(path) && (place.starts_with("src") || place.starts_with("crates"))
 }
 
 /// The functions of a source, but for those of its tests, each with its number of lines. rustfmt has laid it out: the
 /// first brace that stands exactly below a function's beginning ends it.
 fn functions(source: &str) -> Vec<(String, usize)> {
-    let code = source.split_once("#[cfg(test)]\nmod tests {").map_or(source, |(code, _)| code);
-    let lines: Vec<_> = code.lines().collect();
+    let lines: Vec<_> = without_tests(source).lines().collect();
     let name = |line: &str| {
         let (before, behind) = line.split_once("fn ")?;
         let is_head = |word: &str| {

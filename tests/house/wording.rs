@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::{files, read, relative};
+use super::{files, is_test, read, relative, without_tests};
 
 /// A word, or words that follow each other, and what to write instead.
 const INSTEAD: &[(&str, &str)] = &[
@@ -115,8 +115,7 @@ fn string(source: &str) -> Option<(usize, usize)> {
 
 /// The strings of a source, without what is filled in, in their lines.
 fn strings(source: &str) -> String {
-    let code = source.split_once("#[cfg(test)]\nmod tests").map_or(source, |(code, _)| code);
-    let (mut all, mut rest, mut is_inside_word) = (String::new(), code, false);
+    let (mut all, mut rest, mut is_inside_word) = (String::new(), without_tests(source), false);
     while let Some(first) = rest.chars().next() {
         let skipped = if rest.starts_with("//") {
             rest.find('\n').unwrap_or(rest.len())
@@ -162,14 +161,13 @@ fn help(source: &str) -> String {
 fn shown(path: &Path) -> Vec<String> {
     let place = relative(path);
     let below = |folders: &[&str]| folders.iter().any(|folder| place.starts_with(folder));
-    let is_test = place.iter().any(|part| part == "tests" || part == "tests.rs");
     let kind = place.extension().and_then(|kind| kind.to_str()).unwrap_or_default();
     let pages = ["docs/guides", "docs/concepts", "docs/reference", "README.md", "CONTRIBUTING.md"];
     let messages = ["src", "crates/vidra-api/src", "crates/vidra-core/src", "crates/kubectl-vidra/src"];
     match kind {
         "md" if below(&pages) => vec![prose(&read(path))],
         "yaml" if below(&["crds"]) => vec![read(path)],
-        "rs" if below(&messages) && !is_test => {
+        "rs" if below(&messages) && !is_test(path) => {
             let source = read(path);
             let help = source.contains("clap::").then(|| help(&source));
             [strings(&source)].into_iter().chain(help).collect()
