@@ -132,6 +132,32 @@ fn a_target_that_the_hubs_api_refuses_is_told_and_holds_up_no_other() {
 }
 
 #[test]
+fn a_target_that_is_selected_no_more_goes_though_the_hubs_api_failed_once_to_say_so() {
+    scenario(async |world| {
+        let settings = At::config_map(&world.ns, "settings");
+        world.register(&["austin", "berlin"]).await;
+        world.deliver("shop", &["austin", "berlin"], &config_map("settings", "one")).await;
+        world.ready("shop").await;
+        let failed = Arc::new(AtomicUsize::new(0));
+        let (hub, count) = (world.bed().memory("hub").expect("this bed is in memory"), failed.clone());
+        hub.set_fault(Arc::new(move |call: &Call| {
+            let is_it = call.verb == Verb::Update
+                && call.resource == "vidratargets"
+                && call.subresource.is_empty()
+                && call.name == "shop.berlin";
+            match is_it && count.fetch_add(1, Ordering::Relaxed) == 0 {
+                true => Fault::Status(500, "InternalError"),
+                false => Fault::None,
+            }
+        }));
+        world.deliver("shop", &["austin"], &config_map("settings", "one")).await;
+        world.alice("berlin").await.gone(&settings).await;
+        assert!(failed.load(Ordering::Relaxed) > 1, "no write has failed");
+        world.end().await;
+    });
+}
+
+#[test]
 fn a_target_that_cannot_be_made_again_for_a_foreign_finalizer_is_told_and_holds_up_no_other() {
     scenario(async |world| {
         let all = ["austin", "berlin", "tokyo"];
