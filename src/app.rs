@@ -144,7 +144,7 @@ fn assemble(settings: Settings, deps: Deps, identity: Identity) -> (Arc<Hub>, Ti
         sessions: Default::default(),
         calls: Default::default(),
         landings: Default::default(),
-        memo: Default::default(),
+        state: Default::default(),
     });
     (hub, timer, event_writer)
 }

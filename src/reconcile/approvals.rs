@@ -53,7 +53,7 @@ impl KnownApprovals {
 /// What the annotation of an object approves. What was used and put back approves nothing.
 pub(super) fn valid<'a>(hub: &Hub, of: &Key, annotation: Option<&'a str>) -> Approvals<'a> {
     let mut approvals = guard::approvals(annotation);
-    if let Some(state) = hub.memo.lock().of(of) {
+    if let Some(state) = hub.state.lock().of(of) {
         approvals.retain(|word| !state.approvals.used.iter().any(|used| used == word));
     }
     approvals
@@ -73,13 +73,13 @@ pub(super) fn to_use_up(hub: &Hub, of: &Key, annotation: &str, borne: &BTreeSet<
 
 /// It was taken off. Once in the life of a process: whoever puts it back is left to it.
 pub(super) fn note_used(hub: &Hub, of: &Key, used: Used) {
-    hub.memo.lock().change(of, |state| state.approvals.note_used(used));
+    hub.state.lock().change(of, |state| state.approvals.note_used(used));
 }
 
 /// The annotation approves nothing, or (`None`) is not there: what to tell of that, once.
 pub(super) fn idle(hub: &Hub, of: &Key, annotation: Option<&str>) -> Option<String> {
     let idle = annotation.map(|annotation| vidra_api::clip(annotation, NAMED));
-    let is_news = hub.memo.lock().change(of, |state| state.approvals.note_idle(idle.as_ref()));
+    let is_news = hub.state.lock().change(of, |state| state.approvals.note_idle(idle.as_ref()));
     let idle = idle.filter(|_| is_news)?;
     Some(format!(
         "{APPROVE_REMOVAL}={idle} names no removal that is held now, and the hub ignores it: take the annotation off, or copy the one of the message that says RemovalHeld"

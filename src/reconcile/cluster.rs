@@ -23,7 +23,7 @@ use vidra_core::{
 };
 
 use super::{
-    Hub, RETRY_MOST, after_hub_error, refused, revoke,
+    Hub, RETRY_MOST, after_hub_error, revoke, write_refusal,
     unreadable::{self, HUB_TOO_OLD},
 };
 use crate::{
@@ -42,7 +42,7 @@ use crate::{
 pub async fn reconcile(hub: &Hub, name: &Arc<str>) -> Verdict {
     match pass(hub, name).await {
         Ok(verdict) => {
-            refused::ends_well(hub, &Key::Cluster(name.clone()));
+            write_refusal::ends_well(hub, &Key::Cluster(name.clone()));
             verdict
         }
         Err(error) => {
@@ -55,7 +55,7 @@ pub async fn reconcile(hub: &Hub, name: &Arc<str>) -> Verdict {
 /// Tells that a write of a MemberCluster failed, where that is to be told: on its registration, for the MemberCluster may
 /// not be there.
 fn tell_refusal(hub: &Hub, name: &Arc<str>, error: &CallError) {
-    let Some(told) = refused::refusal(hub, &Key::Cluster(name.clone()), error) else { return };
+    let Some(told) = write_refusal::refusal(hub, &Key::Cluster(name.clone()), error) else { return };
     let message = format!("the hub's API refuses to write MemberCluster {name}: {told}");
     tracing::warn!(cluster = %name, %message, "told");
     let reason = "MemberClusterRefused";
@@ -98,7 +98,7 @@ async fn pass(hub: &Hub, name: &str) -> Result<Verdict, CallError> {
         return Ok(Verdict::Done(None));
     }
     let credentials = credentials(hub, name, registration.as_deref(), &member).await;
-    if hub.memo.lock().member_mut(name).judge() {
+    if hub.state.lock().member_mut(name).judge() {
         hub.wake_targets(name);
     }
     let findings = Findings::of(hub, &member, credentials);
@@ -131,7 +131,7 @@ async fn pass(hub: &Hub, name: &str) -> Result<Verdict, CallError> {
 /// There is no such MemberCluster: what was kept of it goes, and a Secret that asks for it makes it.
 async fn forget(hub: &Hub, name: &str, candidates: &[Arc<Registration>]) -> Result<Verdict, CallError> {
     end_session(hub, name).await;
-    hub.memo.lock().forget_member(name);
+    hub.state.lock().forget_member(name);
     hub.queue.forget(&Key::Cluster(name.into()));
     unclaim(hub, name);
     hub.metrics.clusters().forget(name);
@@ -481,7 +481,7 @@ pub(super) fn meant(hub: &Hub, member: &MemberCluster) -> Option<Arc<str>> {
 /// An older MemberCluster that names the same cluster. It is claimed under one lock, before anything is written: two
 /// that register side by side see each other. One that is leaving counts until it is gone.
 fn twin(hub: &Hub, member: &MemberCluster, uid: &str) -> Option<String> {
-    hub.memo.lock().claims.insert(member.name_any(), uid.to_owned());
+    hub.state.lock().claims.insert(member.name_any(), uid.to_owned());
     let (older, younger) = twins(hub, member, uid);
     // If this one came later than they did, they send nothing more, and look again.
     for other in younger.iter().filter(|_| older.is_empty()) {
@@ -499,7 +499,7 @@ fn twin(hub: &Hub, member: &MemberCluster, uid: &str) -> Option<String> {
 
 /// Other MemberClusters that name the same cluster: older ones, and younger ones.
 pub(super) fn twins(hub: &Hub, member: &MemberCluster, uid: &str) -> (Vec<String>, Vec<String>) {
-    let claimed = hub.memo.lock().claims.clone();
+    let claimed = hub.state.lock().claims.clone();
     let age = |member: &MemberCluster| (member.metadata.creation_timestamp.clone(), member.name_any());
     let is_same = |other: &MemberCluster| {
         let name = other.name_any();
@@ -516,11 +516,11 @@ pub(super) fn twins(hub: &Hub, member: &MemberCluster, uid: &str) -> (Vec<String
 
 /// A MemberCluster is gone: who was refused for it may be admitted.
 fn unclaim(hub: &Hub, name: &str) {
-    let mut memo = hub.memo.lock();
-    let Some(uid) = memo.claims.remove(name) else { return };
+    let mut state = hub.state.lock();
+    let Some(uid) = state.claims.remove(name) else { return };
     let same: Vec<_> =
-        memo.claims.iter().filter(|(_, claim)| **claim == uid).map(|(name, _)| name.clone()).collect();
-    drop(memo);
+        state.claims.iter().filter(|(_, claim)| **claim == uid).map(|(name, _)| name.clone()).collect();
+    drop(state);
     for other in same {
         hub.queue.add(Key::Cluster(other.as_str().into()), Priority::User);
     }

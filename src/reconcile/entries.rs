@@ -5,7 +5,7 @@ use crate::metrics::Entries;
 
 /// All of them; those of sessions together.
 pub fn read(hub: &Hub) -> Entries {
-    let mut all: Entries = hub.memo.lock().entries().into();
+    let mut all: Entries = hub.state.lock().entries().into();
     all.extend(hub.catalog.entries());
     all.extend(hub.queue.entries());
     all.extend(hub.revisions.entries());

@@ -11,7 +11,7 @@ use vidra_core::{
 
 use super::{
     Hub,
-    refused::{fails_often, is_refusal},
+    write_refusal::{fails_often, is_refusal},
 };
 use crate::{
     base::error::{CallError, Class},
@@ -58,9 +58,9 @@ impl Told for VidraTargetStatus {
 
 /// What was told last: what stands, or the whole of it where only a part was taken.
 pub(super) fn told<S: Told>(hub: &Hub, key: &Key, stands: Option<&S>) -> Option<S> {
-    let memo = hub.memo.lock();
+    let state = hub.state.lock();
     let whole =
-        memo.of(key).and_then(|state| S::of(&state.whole)).filter(|whole| stands == Some(&whole.lean()));
+        state.of(key).and_then(|state| S::of(&state.whole)).filter(|whole| stands == Some(&whole.lean()));
     whole.filter(|_| !mutants::is(Mutant::RefusedStatusAgain)).or(stands).cloned()
 }
 
@@ -73,12 +73,12 @@ pub(super) async fn put<S: Told, F: Future<Output = Result<(), CallError>>>(
     status: S,
     put: impl Fn(S) -> F,
 ) -> Result<Option<CallError>, CallError> {
-    let sent = || hub.memo.lock().change(key, |state| state.throttle.sent());
+    let sent = || hub.state.lock().change(key, |state| state.throttle.sent());
     let answer = put(status.clone()).await;
     sent();
     let error = match answer {
         Ok(()) => {
-            hub.memo.lock().change(key, |state| *S::place(&mut state.whole) = None);
+            hub.state.lock().change(key, |state| *S::place(&mut state.whole) = None);
             return Ok(None);
         }
         Err(error) => error,
@@ -92,14 +92,14 @@ pub(super) async fn put<S: Told, F: Future<Output = Result<(), CallError>>>(
         sent();
         answer?;
     }
-    let before = hub.memo.lock().change(key, |state| S::place(&mut state.whole).replace(Box::new(status)));
+    let before = hub.state.lock().change(key, |state| S::place(&mut state.whole).replace(Box::new(status)));
     tracing::info!(%key, %error, "its status is written without its lists");
     Ok(before.is_none().then_some(error))
 }
 
 /// A write that was refused, or has failed again and again, may be for what was to be written.
 fn may_take_less<S: Told>(hub: &Hub, key: &Key, error: &CallError) -> bool {
-    let was_so = || hub.memo.lock().of(key).is_some_and(|state| S::of(&state.whole).is_some());
+    let was_so = || hub.state.lock().of(key).is_some_and(|state| S::of(&state.whole).is_some());
     let fails = error.class == Class::Server && (fails_often(hub, key) || was_so());
     (is_refusal(error) || fails) && !mutants::is(Mutant::StatusWholeOrNot)
 }

@@ -7,14 +7,14 @@ pub mod cluster;
 pub mod entries;
 pub mod gauges;
 mod lean;
-mod memo;
 mod owners;
-mod refused;
 pub mod resource;
 mod revoke;
+mod state;
 mod status_throttle;
 mod unreadable;
 pub mod vidra_target;
+mod write_refusal;
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -23,7 +23,7 @@ use tokio::time::Instant;
 use vidra_api::VidraResource;
 use vidra_core::fights::Now;
 
-use memo::Memo;
+use state::ControllerState;
 
 use crate::{
     base::{
@@ -90,7 +90,7 @@ pub struct Hub {
     /// What calls may still make in members.
     pub landings: Arc<Landings>,
     /// What the loops remember between passes; lost with the process, and nothing is wrong then.
-    pub memo: Mutex<Memo>,
+    pub state: Mutex<ControllerState>,
 }
 
 impl Hub {
@@ -135,19 +135,19 @@ impl Hub {
     /// Now, for counting repairs.
     fn now(&self) -> Now {
         let now = Instant::now();
-        let origin = *self.memo.lock().origin.get_or_insert(now);
+        let origin = *self.state.lock().origin.get_or_insert(now);
         Now { elapsed: now.duration_since(origin), wall: self.clock.now() }
     }
 
     /// A VidraTarget is gone: what was kept of it goes too.
     fn forget_target(&self, key: &TargetKey) {
-        let mut memo = self.memo.lock();
-        memo.forget_target(key);
+        let mut state = self.state.lock();
+        state.forget_target(key);
         // Another one of its name may have been made since it went.
         if self.catalog.find_target(key).is_err() {
-            memo.made.remove(key);
+            state.made.remove(key);
         }
-        drop(memo);
+        drop(state);
         self.queue.forget(&Key::Target(key.clone()));
     }
 
@@ -164,8 +164,8 @@ impl Hub {
         if !resource.spec.manifests_from.is_empty() && sources.follows(key) {
             return sources.unchanged(key, generation);
         }
-        let memo = self.memo.lock();
-        memo.resource(key)?.kept_revision.as_ref()?.of(resource).map(str::to_owned)
+        let state = self.state.lock();
+        state.resource(key)?.kept_revision.as_ref()?.of(resource).map(str::to_owned)
     }
 
     /// One key's turn.
@@ -182,13 +182,13 @@ impl Hub {
 
     /// How long a status of this key, of which more may be told in a moment, can still wait.
     fn can_wait(&self, key: &Key) -> Option<Duration> {
-        self.memo.lock().change(key, |state| state.throttle.can_wait())
+        self.state.lock().change(key, |state| state.throttle.can_wait())
     }
 
     /// May a status of this key be written now? If not, the key comes again when it may. `passing`: it tells of work that
     /// is mostly done in a moment.
     fn status_is_due(&self, key: &Key, passing: bool) -> bool {
-        let wait = self.memo.lock().change(key, |state| state.throttle.wait(passing));
+        let wait = self.state.lock().change(key, |state| state.throttle.wait(passing));
         if let Some(wait) = wait {
             self.queue.add_after(key.clone(), wait);
         }

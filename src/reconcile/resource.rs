@@ -4,15 +4,15 @@
 //! It alone writes VidraTargets' metadata and spec. A VidraTarget that was deleted while it is wanted is
 //! let go and made again; its inventories stay valid.
 
-mod approve;
+mod approval;
 mod crd_deletion;
-mod forget;
-mod ignored;
-mod leaving;
-mod orphaned;
-mod outdated;
-mod report;
+mod ignore_rules;
+mod left_behind;
+mod orphans;
 mod revision;
+mod revision_gc;
+mod status;
+mod teardown;
 mod unreadable;
 
 use std::{
@@ -40,13 +40,12 @@ use vidra_core::{
     status::{Problem, is_torn_down},
 };
 
-pub(super) use self::{outdated::Outdated, revision::KeptRevision};
+pub(super) use self::{revision::KeptRevision, revision_gc::Outdated};
 
-use self::leaving::Step;
+use self::teardown::Step;
 use super::{
-    Hub, RETRY_MOST, RETRY_RARELY, affirm, after_hub_error,
-    refused::{WRITE_REFUSED, advised, ends_well, fails_often, is_refusal, refusal},
-    revoke,
+    Hub, RETRY_MOST, RETRY_RARELY, affirm, after_hub_error, revoke,
+    write_refusal::{WRITE_REFUSED, advised, ends_well, fails_often, is_refusal, refusal},
 };
 use crate::{
     base::error::{CallError, Class},
@@ -68,10 +67,10 @@ pub async fn reconcile(hub: &Hub, key: &ResourceKey) -> Verdict {
         Err(Lack::Unread) => return Verdict::Done(None),
         Err(Lack::Missing) => {
             hub.revisions.keep(key, &BTreeSet::new());
-            if let Some(again) = orphaned::let_go(hub, key).await {
+            if let Some(again) = orphans::let_go(hub, key).await {
                 return again;
             }
-            hub.memo.lock().forget_resource(key);
+            hub.state.lock().forget_resource(key);
             hub.queue.forget(&Key::Resource(key.clone()));
             return Verdict::Done(None);
         }
@@ -80,7 +79,7 @@ pub async fn reconcile(hub: &Hub, key: &ResourceKey) -> Verdict {
     // Who comes meanwhile may not have been seen.
     let arrivals = hub.catalog.arrivals();
     let passed = pass.run().await;
-    hub.memo.lock().resource_mut(key).tried = Some(arrivals);
+    hub.state.lock().resource_mut(key).tried = Some(arrivals);
     match passed {
         Ok(Verdict::Done(_)) if !ends_well(hub, &Key::Resource(key.clone())) => Verdict::Retry(RETRY_MOST),
         Ok(verdict) => verdict,
@@ -278,7 +277,7 @@ impl Pass<'_> {
         if handled != Some(&asked) {
             for cluster in self.hub.catalog.targets_of(self.key).keys() {
                 let key = self.target_key(cluster);
-                self.hub.memo.lock().ask_again(&key, &asked);
+                self.hub.state.lock().ask_again(&key, &asked);
                 self.hub.queue.add(Key::Target(key), Priority::User);
             }
         }
@@ -423,19 +422,19 @@ impl Pass<'_> {
 
     /// Makes a VidraTarget for which nothing was ever delivered.
     async fn make(&self, cluster: &str, spec: VidraTargetSpec) -> Result<(), CallError> {
-        let (key, memo) = (self.target_key(cluster), &self.hub.memo);
+        let (key, state) = (self.target_key(cluster), &self.hub.state);
         // Known before its first pass.
-        memo.lock().made.insert(key.clone());
+        state.lock().made.insert(key.clone());
         let made = self.create(cluster, spec).await;
-        let mut memo = memo.lock();
+        let mut state = state.lock();
         match &made {
             // Meanwhile one of that name may have been forgotten, which had gone before.
             Ok(()) => {
-                memo.untold.remove(&key);
-                memo.made.insert(key);
+                state.untold.remove(&key);
+                state.made.insert(key);
             }
             // It may be there, and be another's.
-            Err(error) if !error.is_unsure() => drop(memo.made.remove(&key)),
+            Err(error) if !error.is_unsure() => drop(state.made.remove(&key)),
             _ => {}
         }
         made

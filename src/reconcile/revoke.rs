@@ -122,7 +122,7 @@ impl Losses {
         let name = member.name_any();
         let of = (member.uid(), member.metadata.generation);
         let uids: BTreeSet<String> = self.leaving.values().cloned().collect();
-        if let Some(known) = hub.memo.lock().member(&name).and_then(|one| one.revoking.as_ref())
+        if let Some(known) = hub.state.lock().member(&name).and_then(|one| one.revoking.as_ref())
             && known.of == of
             && !uids.is_empty()
             && uids.is_subset(&known.uids)
@@ -140,7 +140,7 @@ impl Losses {
         if let Removal::Approved(hash) = &decided {
             // Those that are told first may be gone before others are told.
             let approved = Approved { of, hash: hash.clone(), uids };
-            hub.memo.lock().member_mut(&name).revoking = Some(approved);
+            hub.state.lock().member_mut(&name).revoking = Some(approved);
         }
         decided
     }
@@ -227,8 +227,8 @@ pub(super) async fn use_up_approvals(hub: &Hub, name: &str) -> Result<(), CallEr
     let fleet = hub.catalog.fleet_on(name);
     // Those that bore it may be gone.
     let told = {
-        let memo = hub.memo.lock();
-        memo.member(name).and_then(|one| one.revoking.as_ref()).map(|known| known.hash.clone())
+        let state = hub.state.lock();
+        state.member(name).and_then(|one| one.revoking.as_ref()).map(|known| known.hash.clone())
     };
     let borne = fleet.values().filter_map(|target| target.spec.approved_removal.as_deref());
     let borne = borne.chain(told.as_deref()).collect();

@@ -64,7 +64,7 @@ use super::{
     Hub, RETRY_MOST, RETRY_RARELY,
     affirm::{Affirmed, affirm},
     after_hub_error,
-    refused::ends_well,
+    write_refusal::ends_well,
 };
 use crate::{
     base::error::{CallError, Class},
@@ -250,7 +250,7 @@ async fn deliver(mut scope: Scope<'_>) -> Result<Verdict, CallError> {
         }
     };
     if revisit {
-        ctx.hub.memo.lock().revisited.insert(ctx.key.clone(), Instant::now());
+        ctx.hub.state.lock().revisited.insert(ctx.key.clone(), Instant::now());
     }
     finish(&scope, &actor, plan, (execution, change), repair).await
 }
@@ -290,6 +290,6 @@ async fn wait_behind(scope: &Scope<'_>, held: Delivery) -> Result<Verdict, CallE
 /// Once after a start, and as often as all is listed though watches tell.
 fn is_revisit_due(ctx: &Context<'_>) -> bool {
     let every = ctx.hub.tuning.now().verify_interval;
-    let last = ctx.hub.memo.lock().revisited.get(ctx.key).copied();
+    let last = ctx.hub.state.lock().revisited.get(ctx.key).copied();
     last.is_none_or(|last| !every.is_zero() && last.elapsed() >= every)
 }

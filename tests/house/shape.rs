@@ -53,11 +53,6 @@ const PARTICIPLES: &[&str] = &[
     "src/desired.rs",
     "src/member/landing.rs",
     "src/member/reading.rs",
-    "src/reconcile/refused.rs",
-    "src/reconcile/resource/ignored.rs",
-    "src/reconcile/resource/leaving.rs",
-    "src/reconcile/resource/orphaned.rs",
-    "src/reconcile/resource/outdated.rs",
     "src/settings/tuning.rs",
 ];
 

@@ -104,8 +104,8 @@ pub(super) async fn settle(hub: &Hub, name: &str) -> Result<(), CallError> {
     let written = Counts::written(&status);
     let counts = Counts::now(hub, name, &written);
     let due = {
-        let mut memo = hub.memo.lock();
-        memo.member_mut(name).counts.due(&written, counts.clone(), Instant::now())
+        let mut state = hub.state.lock();
+        state.member_mut(name).counts.due(&written, counts.clone(), Instant::now())
     };
     match due {
         Due::Never => {}
@@ -113,7 +113,7 @@ pub(super) async fn settle(hub: &Hub, name: &str) -> Result<(), CallError> {
         Due::Now => {
             counts.write(&mut status);
             hub.api.member_status(&member, status).await?;
-            hub.memo.lock().member_mut(name).counts.done(Instant::now());
+            hub.state.lock().member_mut(name).counts.done(Instant::now());
         }
     }
     Ok(())

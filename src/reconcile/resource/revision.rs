@@ -113,7 +113,7 @@ impl Pass<'_> {
             generation: self.resource.metadata.generation.unwrap_or_default(),
             name: parsed.name.clone(),
         };
-        self.hub.memo.lock().resource_mut(self.key).kept_revision = Some(kept);
+        self.hub.state.lock().resource_mut(self.key).kept_revision = Some(kept);
         Ok(Ok(parsed))
     }
 
@@ -139,7 +139,7 @@ impl Pass<'_> {
 
     /// What is known to be kept of what it declared last.
     fn kept(&self) -> Option<KeptRevision> {
-        self.hub.memo.lock().resource(self.key).and_then(|one| one.kept_revision.clone())
+        self.hub.state.lock().resource(self.key).and_then(|one| one.kept_revision.clone())
     }
 
     /// It was kept of this very VidraResource: with another of its name its Secret went.

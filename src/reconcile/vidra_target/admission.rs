@@ -71,7 +71,7 @@ pub(super) fn explain(ctx: &Context<'_>, missing: Affirmed) -> Delivery {
 pub(super) fn open_session(ctx: &Context<'_>) -> Result<Option<Arc<Session>>, Delivery> {
     let cluster = &ctx.key.cluster;
     let Some(session) = ctx.hub.session(cluster) else {
-        let is_judged = || ctx.hub.memo.lock().member(cluster).is_some_and(|member| member.judged);
+        let is_judged = || ctx.hub.state.lock().member(cluster).is_some_and(|member| member.judged);
         if ctx.hub.catalog.member(cluster).is_some() && !is_judged() {
             return Ok(None);
         }

@@ -42,7 +42,7 @@ pub(super) fn plan_without_contention(
     }
     let Review { left_alone, begun } = review(ctx, &causes, input);
     for key in &begun {
-        let by = ctx.hub.memo.lock().fights.get(ctx.key).map(|fights| fights.by(key));
+        let by = ctx.hub.state.lock().fights.get(ctx.key).map(|fights| fights.by(key));
         gather(ctx, events::CONTENTION, key, &by.unwrap_or_default());
     }
     if left_alone.is_empty() {
@@ -62,12 +62,12 @@ pub(super) fn plan_without_contention(
 
 fn review(ctx: &Context<'_>, causes: &DriftCauses, input: &PlanInput<'_>) -> Review {
     let now = ctx.hub.now();
-    let mut memo = ctx.hub.memo.lock();
-    let Some(fights) = memo.fights.get_mut(ctx.key) else { return Review::default() };
+    let mut state = ctx.hub.state.lock();
+    let Some(fights) = state.fights.get_mut(ctx.key) else { return Review::default() };
     let declared = |key: &ObjectKey| input.wants.get(key).map(|want| want.hash);
     let review = fights.review(declared, &causes.0, now);
     if fights.is_empty() {
-        memo.fights.remove(ctx.key);
+        state.fights.remove(ctx.key);
     }
     review
 }
@@ -84,15 +84,15 @@ pub(super) fn conclude_drift(
     let Actor { session, desired, .. } = *actor;
     let now = ctx.hub.now();
     let next = {
-        let mut memo = ctx.hub.memo.lock();
+        let mut state = ctx.hub.state.lock();
         for key in &execution.reapplied {
             let (Some(suspect), Some(want)) = (causes.0.get(key), desired.wants.get(key)) else {
                 continue;
             };
-            let fights = memo.fights.entry(ctx.key.clone()).or_default();
+            let fights = state.fights.entry(ctx.key.clone()).or_default();
             fights.repaired(key, want.hash, suspect, now);
         }
-        memo.fights.get(ctx.key).and_then(|fights| fights.next_look(now))
+        state.fights.get(ctx.key).and_then(|fights| fights.next_look(now))
     };
     for change in news(ctx, &execution.corrections, drift) {
         session.counters().drift_detected(change.change);
@@ -117,10 +117,10 @@ fn news<'r>(ctx: &Context<'_>, corrections: &'r [Change], drift: &'r DriftReport
     };
     let open: BTreeSet<_> = drift.changes.iter().map(id).collect();
     let known = {
-        let mut memo = ctx.hub.memo.lock();
-        let known = memo.drifting.remove(ctx.key);
+        let mut state = ctx.hub.state.lock();
+        let known = state.drifting.remove(ctx.key);
         if !open.is_empty() {
-            memo.drifting.insert(ctx.key.clone(), open);
+            state.drifting.insert(ctx.key.clone(), open);
         }
         known
     };
@@ -130,7 +130,7 @@ fn news<'r>(ctx: &Context<'_>, corrections: &'r [Change], drift: &'r DriftReport
 
 /// What the status says of this target's fights.
 pub(super) fn contention(ctx: &Context<'_>) -> Option<Told> {
-    ctx.hub.memo.lock().fights.get(ctx.key).and_then(Fights::told)
+    ctx.hub.state.lock().fights.get(ctx.key).and_then(Fights::told)
 }
 
 impl DriftCauses {

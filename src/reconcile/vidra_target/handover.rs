@@ -71,13 +71,13 @@ pub(super) fn handovers<'k>(
     let leaves = member.is_some_and(|member| member.metadata.deletion_timestamp.is_some());
     // Where a member leaves nobody takes anything over.
     if gone.peek().is_none() || leaves || mutants::is(Mutant::NothingHandedOver) {
-        ctx.hub.memo.lock().undeclared.remove(ctx.key);
+        ctx.hub.state.lock().undeclared.remove(ctx.key);
         return BTreeMap::new();
     }
     let others = others(ctx, session);
     let delay = prune_delay(ctx);
     let (now, mut since) = (Instant::now(), Undeclared::new());
-    let before = ctx.hub.memo.lock().undeclared.remove(ctx.key).unwrap_or_default();
+    let before = ctx.hub.state.lock().undeclared.remove(ctx.key).unwrap_or_default();
     let mut handovers = BTreeMap::new();
     let mut again: Option<Duration> = None;
     for key in gone {
@@ -103,7 +103,7 @@ pub(super) fn handovers<'k>(
         again = again.into_iter().chain(wait).min();
         handovers.insert(key.clone(), handover);
     }
-    ctx.hub.memo.lock().undeclared.insert(ctx.key.clone(), since);
+    ctx.hub.state.lock().undeclared.insert(ctx.key.clone(), since);
     if let Some(wait) = again {
         ctx.hub.queue.add_after(Key::Target(ctx.key.clone()), wait);
     }

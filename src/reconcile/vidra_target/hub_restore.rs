@@ -159,10 +159,10 @@ fn unlooked(ctx: &Context<'_>, session: &Session) -> Option<TargetKey> {
 fn unmade(ctx: &Context<'_>) -> Option<TargetKey> {
     let mut unmade = ctx.hub.catalog.unmade_on(&ctx.key.cluster);
     let since = ctx.hub.catalog.arrival(&ctx.key.cluster);
-    let memo = ctx.hub.memo.lock();
+    let state = ctx.hub.state.lock();
     unmade.retain(|key| {
-        memo.resource(&key.resource_key()).and_then(|one| one.tried).is_none_or(|tried| tried < since)
+        state.resource(&key.resource_key()).and_then(|one| one.tried).is_none_or(|tried| tried < since)
     });
-    drop(memo);
+    drop(state);
     unmade.into_iter().find(|key| is_selected(&ctx.hub.catalog, key))
 }

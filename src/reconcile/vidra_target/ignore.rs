@@ -24,7 +24,7 @@ pub(super) fn sparing(ctx: &Context<'_>, desired: &Desired) -> Result<Arc<Sparin
         true => None,
         false => Some((spec.clone(), sparing.unused.clone())),
     };
-    let is_news = ctx.hub.memo.lock().note_unused(ctx.key, unused);
+    let is_news = ctx.hub.state.lock().note_unused(ctx.key, unused);
     if is_news {
         ctx.hub.queue.add(Key::Resource(ctx.key.resource_key()), Priority::Drift);
     }

@@ -10,7 +10,7 @@ use crate::{
     queue::{Key, Priority, TargetKey, Verdict},
     reconcile::{
         Hub, after_hub_error,
-        refused::{WRITE_REFUSED, refusal},
+        write_refusal::{WRITE_REFUSED, refusal},
     },
 };
 
@@ -29,7 +29,7 @@ pub(super) async fn tell_failure(ctx: &Context<'_>, error: &CallError) -> Verdic
     let key = Key::Target(ctx.key.clone());
     if let Some(message) = tell(ctx.hub, ctx.key, error) {
         note_refused(ctx, Some(message.clone()));
-        let is_fresh = ctx.hub.memo.lock().of(&key).is_some_and(|state| state.throttle.is_fresh());
+        let is_fresh = ctx.hub.state.lock().of(&key).is_some_and(|state| state.throttle.is_fresh());
         // Else the status is what failed, a moment ago.
         if !is_fresh {
             let refused = Delivery::Failed { reason: WRITE_REFUSED, message, stalled: true };
@@ -44,7 +44,7 @@ pub(super) async fn tell_failure(ctx: &Context<'_>, error: &CallError) -> Verdic
 /// Its VidraResource tells it too.
 pub(super) fn note_refused(ctx: &Context<'_>, message: Option<String>) {
     let before = {
-        let refused = &mut ctx.hub.memo.lock().refused;
+        let refused = &mut ctx.hub.state.lock().refused;
         match &message {
             Some(message) => refused.insert(ctx.key.clone(), message.clone()),
             None => refused.remove(ctx.key),
@@ -57,5 +57,5 @@ pub(super) fn note_refused(ctx: &Context<'_>, message: Option<String>) {
 
 /// Writes for it are refused now.
 pub(super) fn is_refused(ctx: &Context<'_>) -> bool {
-    ctx.hub.memo.lock().refused.contains_key(ctx.key)
+    ctx.hub.state.lock().refused.contains_key(ctx.key)
 }

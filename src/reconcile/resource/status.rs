@@ -18,7 +18,7 @@ use crate::{
     base::error::CallError,
     hub::{events::Severity, revisions::Parsed},
     queue::{Key, Verdict},
-    reconcile::{RETRY_MOST, lean, refused::WRITE_REFUSED},
+    reconcile::{RETRY_MOST, lean, write_refusal::WRITE_REFUSED},
 };
 
 impl Pass<'_> {
@@ -104,7 +104,7 @@ impl Pass<'_> {
     }
 
     fn refused_of(&self, cluster: &str) -> Option<String> {
-        self.hub.memo.lock().refused.get(&self.target_key(cluster)).cloned()
+        self.hub.state.lock().refused.get(&self.target_key(cluster)).cloned()
     }
 
     /// Writes the status that follows from the targets'.

@@ -10,11 +10,11 @@ use super::{
     approvals::KnownApprovals,
     cluster::counts::Settling,
     lean::Whole,
-    refused::Failures,
     resource::{KeptRevision, Outdated},
     revoke::Approved,
     status_throttle::StatusThrottle,
     vidra_target::Undeclared,
+    write_refusal::Failures,
 };
 use crate::queue::{Key, ResourceKey, TargetKey};
 
@@ -23,7 +23,7 @@ const MENDED_MOST: usize = 20;
 
 /// See the module.
 #[derive(Default)]
-pub struct Memo {
+pub struct ControllerState {
     keys: BTreeMap<Key, KeyState>,
     resources: BTreeMap<ResourceKey, ResourceState>,
     members: BTreeMap<String, MemberState>,
@@ -90,7 +90,7 @@ impl MemberState {
     }
 }
 
-impl Memo {
+impl ControllerState {
     /// What is remembered of a VidraResource, if anything is.
     pub(super) fn resource(&self, key: &ResourceKey) -> Option<&ResourceState> {
         self.resources.get(key)
@@ -232,28 +232,28 @@ mod tests {
 
     #[test]
     fn nothing_is_remembered_of_resources_and_members_that_are_gone() {
-        let mut memo = Memo::default();
+        let mut state = ControllerState::default();
         let resource = |nth: usize| ResourceKey::new("team", &format!("shop-{nth}"));
         let other = TargetKey::new("team", "shop", "berlin");
-        memo.made.insert(other.clone());
+        state.made.insert(other.clone());
         for nth in 0..10_000 {
             // Made known to be made, and refused.
             for cluster in ["berlin", "tokyo"] {
-                memo.made.insert(TargetKey::new("team", &format!("shop-{nth}"), cluster));
+                state.made.insert(TargetKey::new("team", &format!("shop-{nth}"), cluster));
             }
-            memo.resource_mut(&resource(nth)).tried = Some(0);
-            memo.member_mut(&format!("member-{nth}")).judged = true;
+            state.resource_mut(&resource(nth)).tried = Some(0);
+            state.member_mut(&format!("member-{nth}")).judged = true;
             let member = Key::Cluster(format!("member-{nth}").as_str().into());
             for key in [Key::Resource(resource(nth)), member] {
-                memo.change(&key, |state| state.throttle.can_wait());
+                state.change(&key, |state| state.throttle.can_wait());
             }
         }
-        assert_eq!(memo.keys.len(), 20_000);
+        assert_eq!(state.keys.len(), 20_000);
         for nth in 0..10_000 {
-            memo.forget_resource(&resource(nth));
-            memo.forget_member(&format!("member-{nth}"));
+            state.forget_resource(&resource(nth));
+            state.forget_member(&format!("member-{nth}"));
         }
-        assert_eq!(memo.made, BTreeSet::from([other]));
-        assert_eq!((memo.resources.len(), memo.members.len(), memo.keys.len()), (0, 0, 0));
+        assert_eq!(state.made, BTreeSet::from([other]));
+        assert_eq!((state.resources.len(), state.members.len(), state.keys.len()), (0, 0, 0));
     }
 }

@@ -49,9 +49,9 @@ impl Pass<'_> {
         if spec.ignore.is_empty() || present.peek().is_none() {
             return Some(Vec::new());
         }
-        let memo = self.hub.memo.lock();
+        let state = self.hub.state.lock();
         let told = present.filter_map(|(cluster, _)| {
-            let (of, unused) = memo.unused.get(&self.target_key(cluster))?;
+            let (of, unused) = state.unused.get(&self.target_key(cluster))?;
             (of == spec).then(|| unused.iter().copied().collect::<BTreeSet<_>>())
         });
         let common = told.reduce(|all, one| in_both(&all, &one))?;

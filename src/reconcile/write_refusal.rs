@@ -40,7 +40,7 @@ impl Failures {
 /// A pass ended by a write that failed. In words, where it is to be told: it was refused, or it fails again and
 /// again.
 pub(super) fn refusal(hub: &Hub, key: &Key, error: &CallError) -> Option<String> {
-    let often = hub.memo.lock().change(key, |state| {
+    let often = hub.state.lock().change(key, |state| {
         let often = state.failures.are_often();
         state.failures.0 = state.failures.0.saturating_add(1);
         often
@@ -50,12 +50,12 @@ pub(super) fn refusal(hub: &Hub, key: &Key, error: &CallError) -> Option<String>
 
 /// Passes of this key have ended by failed writes often enough that the next one is told.
 pub(super) fn fails_often(hub: &Hub, key: &Key) -> bool {
-    hub.memo.lock().of(key).is_some_and(|state| state.failures.are_often())
+    hub.state.lock().of(key).is_some_and(|state| state.failures.are_often())
 }
 
 /// A pass has ended without a failure. Whether all is written: after a failure a status may have to wait a moment.
 pub(super) fn ends_well(hub: &Hub, key: &Key) -> bool {
-    hub.memo.lock().change(key, |state| {
+    hub.state.lock().change(key, |state| {
         if state.throttle.take_deferred() && state.failures.0 > 0 {
             return false;
         }

@@ -174,7 +174,7 @@ fn patience_ends_in(hub: &Hub, cluster: &str) -> Option<Duration> {
             State::Connecting | State::Asking(_) => false,
             State::Refused(..) | State::Down { .. } => true,
         },
-        None => hub.memo.lock().member(cluster).is_some_and(|member| member.judged),
+        None => hub.state.lock().member(cluster).is_some_and(|member| member.judged),
     };
     if !is_known {
         return Some(RETRY_MOST);

@@ -117,7 +117,7 @@ impl Pass<'_> {
     }
 
     pub(super) fn of_outdated<T>(&self, act: impl FnOnce(&mut Outdated) -> T) -> T {
-        act(&mut self.hub.memo.lock().resource_mut(self.key).outdated)
+        act(&mut self.hub.state.lock().resource_mut(self.key).outdated)
     }
 
     /// Those that targets are to have or had last, and what the status names: one of that name is not made again.

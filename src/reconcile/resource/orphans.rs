@@ -8,7 +8,7 @@ use vidra_core::{
     status::is_torn_down,
 };
 
-use super::forget::given_up_without;
+use super::left_behind::given_up_without;
 use crate::{
     base::error::CallError,
     hub::{events::Severity, inventory},
@@ -17,7 +17,7 @@ use crate::{
         Hub, RETRY_MOST,
         affirm::is_let_go,
         after_hub_error,
-        refused::{WRITE_REFUSED, refusal},
+        write_refusal::{WRITE_REFUSED, refusal},
     },
 };
 
