@@ -23,8 +23,9 @@ use vidra_core::{
 };
 
 use super::{
-    Hub, RETRY_MOST, after_hub_error, revoke, write_refusal,
+    Hub, RETRY_MOST, after_hub_error, revoke,
     unreadable::{self, HUB_TOO_OLD},
+    write_refusal,
 };
 use crate::{
     base::error::{CallError, Class},

@@ -142,11 +142,8 @@ impl Hub {
     /// A VidraTarget is gone: what was kept of it goes too.
     fn forget_target(&self, key: &TargetKey) {
         let mut state = self.state.lock();
-        state.forget_target(key);
         // Another one of its name may have been made since it went.
-        if self.catalog.find_target(key).is_err() {
-            state.made.remove(key);
-        }
+        state.forget_target(key, self.catalog.find_target(key).is_ok());
         drop(state);
         self.queue.forget(&Key::Target(key.clone()));
     }

@@ -424,19 +424,14 @@ impl Pass<'_> {
     async fn make(&self, cluster: &str, spec: VidraTargetSpec) -> Result<(), CallError> {
         let (key, state) = (self.target_key(cluster), &self.hub.state);
         // Known before its first pass.
-        state.lock().made.insert(key.clone());
+        state.lock().change_target(&key, |state| state.made = true);
         let made = self.create(cluster, spec).await;
-        let mut state = state.lock();
-        match &made {
+        state.lock().change_target(&key, |state| match &made {
             // Meanwhile one of that name may have been forgotten, which had gone before.
-            Ok(()) => {
-                state.untold.remove(&key);
-                state.made.insert(key);
-            }
+            Ok(()) => (state.made, state.untold) = (true, false),
             // It may be there, and be another's.
-            Err(error) if !error.is_unsure() => drop(state.made.remove(&key)),
-            _ => {}
-        }
+            Err(error) => state.made &= error.is_unsure(),
+        });
         made
     }
 

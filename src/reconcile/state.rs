@@ -25,31 +25,13 @@ const MENDED_MOST: usize = 20;
 #[derive(Default)]
 pub struct ControllerState {
     keys: BTreeMap<Key, KeyState>,
+    targets: BTreeMap<TargetKey, TargetState>,
     resources: BTreeMap<ResourceKey, ResourceState>,
     members: BTreeMap<String, MemberState>,
-    pub(super) corrections: BTreeMap<TargetKey, i64>,
-    /// VidraTargets that this process made, until they have a status.
-    pub(super) made: BTreeSet<TargetKey>,
-    /// VidraTargets of others' making that were met without a status: what was delivered for them is not known.
-    pub(super) untold: BTreeSet<TargetKey>,
-    /// Repairs of late, and those who undo them.
-    pub(super) fights: BTreeMap<TargetKey, Fights>,
-    /// What was found not to be as declared, was told, and is not repaired.
-    pub(super) drifting: BTreeMap<TargetKey, BTreeSet<(ObjectKey, ChangeKind)>>,
     /// Since when this process counts time.
     pub(super) origin: Option<Instant>,
-    /// What was repaired since the status that was written last; the newest.
-    pub(super) mended: BTreeMap<TargetKey, Vec<Change>>,
-    /// What of the ignored paths matched nothing in a target, and of which rules that was said.
-    pub(super) unused: BTreeMap<TargetKey, (DriftSpec, Vec<Unused>)>,
     /// Which cluster answers under a MemberCluster's name, by its uid.
     pub(super) claims: BTreeMap<String, String>,
-    /// What targets do not declare any more and still have.
-    pub(super) undeclared: BTreeMap<TargetKey, Undeclared>,
-    /// When targets last looked for what others have made in place of what they declare.
-    pub(super) revisited: BTreeMap<TargetKey, Instant>,
-    /// Targets for which the hub's API refuses writes, and how that is told.
-    pub(super) refused: BTreeMap<TargetKey, String>,
 }
 
 /// What is remembered alike of all that has a key.
@@ -59,6 +41,31 @@ pub(super) struct KeyState {
     pub(super) failures: Failures,
     pub(super) approvals: KnownApprovals,
     pub(super) whole: Whole,
+}
+
+/// What is remembered of a VidraTarget.
+#[derive(Default, PartialEq)]
+pub(super) struct TargetState {
+    /// How many repairs no status tells yet.
+    pub(super) corrections: i64,
+    /// The newest of them.
+    pub(super) mended: Vec<Change>,
+    /// This process made it, and it has no status yet.
+    pub(super) made: bool,
+    /// It was met without a status, and is of others' making: what was delivered for it is not known.
+    pub(super) untold: bool,
+    /// Repairs of late, and those who undo them.
+    pub(super) fights: Fights,
+    /// What was found not to be as declared, was told, and is not repaired.
+    pub(super) drifting: BTreeSet<(ObjectKey, ChangeKind)>,
+    /// What of the ignored paths matched nothing in it, and of which rules that was said; `None`: none are ignored.
+    pub(super) unused: Option<(DriftSpec, Vec<Unused>)>,
+    /// What it does not declare any more and still has.
+    pub(super) undeclared: Undeclared,
+    /// When it last looked for what others have made in place of what it declares.
+    pub(super) revisited: Option<Instant>,
+    /// The hub's API refuses writes for it, and how that is told.
+    pub(super) refused: Option<String>,
 }
 
 /// What is remembered of a VidraResource.
@@ -90,7 +97,41 @@ impl MemberState {
     }
 }
 
+impl TargetState {
+    /// Repairs that the next status tells.
+    pub(super) fn note_corrections(&mut self, corrections: &[Change]) {
+        self.corrections += corrections.len() as i64;
+        self.mended.extend_from_slice(corrections);
+        self.mended.drain(..self.mended.len().saturating_sub(MENDED_MOST));
+    }
+
+    /// A status tells all of them, and has counted so many.
+    pub(super) fn forget_corrections(&mut self, counted: i64) {
+        self.mended.clear();
+        self.corrections = (self.corrections - counted).max(0);
+    }
+
+    /// Nothing is kept as declared of it any more.
+    pub(super) fn forget_drift(&mut self) {
+        (self.fights, self.drifting) = Default::default();
+    }
+}
+
 impl ControllerState {
+    /// What is remembered of a VidraTarget, if anything is.
+    pub(super) fn target(&self, key: &TargetKey) -> Option<&TargetState> {
+        self.targets.get(key)
+    }
+
+    /// Changes what is remembered of a VidraTarget; where nothing is left of it, there is no entry.
+    pub(super) fn change_target<T>(
+        &mut self,
+        key: &TargetKey,
+        change: impl FnOnce(&mut TargetState) -> T,
+    ) -> T {
+        change_entry(&mut self.targets, key, change)
+    }
+
     /// What is remembered of a VidraResource, if anything is.
     pub(super) fn resource(&self, key: &ResourceKey) -> Option<&ResourceState> {
         self.resources.get(key)
@@ -118,12 +159,7 @@ impl ControllerState {
 
     /// Changes what is remembered of a key; where nothing is left of it, there is no entry.
     pub(super) fn change<T>(&mut self, key: &Key, change: impl FnOnce(&mut KeyState) -> T) -> T {
-        let state = self.keys.entry(key.clone()).or_default();
-        let answer = change(state);
-        if *state == KeyState::default() {
-            self.keys.remove(key);
-        }
-        answer
+        change_entry(&mut self.keys, key, change)
     }
 
     /// A VidraResource is gone: what was remembered of it goes too, and of targets that were never made.
@@ -131,10 +167,10 @@ impl ControllerState {
         self.resources.remove(key);
         let first =
             TargetKey { namespace: key.namespace.clone(), resource: key.name.clone(), cluster: "".into() };
-        let is_of = |made: &&TargetKey| made.namespace == key.namespace && made.resource == key.name;
-        let made: Vec<_> = self.made.range(first..).take_while(is_of).cloned().collect();
-        for target in &made {
-            self.made.remove(target);
+        let of_targets = self.targets.range(first..).map(|(target, _)| target);
+        let is_of = |target: &&TargetKey| target.namespace == key.namespace && target.resource == key.name;
+        for target in of_targets.take_while(is_of).cloned().collect::<Vec<_>>() {
+            self.change_target(&target, |state| state.made = false);
         }
         self.keys.remove(&Key::Resource(key.clone()));
     }
@@ -145,85 +181,64 @@ impl ControllerState {
         self.keys.remove(&Key::Cluster(name.into()));
     }
 
-    /// A VidraTarget is gone: the same of it, but for that this process made one of its name.
-    pub(super) fn forget_target(&mut self, key: &TargetKey) {
-        self.forget_drift(key);
-        self.corrections.remove(key);
-        self.untold.remove(key);
-        self.unused.remove(key);
-        self.mended.remove(key);
-        self.undeclared.remove(key);
-        self.revisited.remove(key);
-        self.refused.remove(key);
+    /// A VidraTarget is gone: the same of it, but for that this process made another one of its name, where there is one.
+    pub(super) fn forget_target(&mut self, key: &TargetKey, is_another_there: bool) {
+        let made = self.targets.remove(key).is_some_and(|state| state.made);
+        self.change_target(key, |state| state.made = made && is_another_there);
         self.keys.remove(&Key::Target(key.clone()));
-    }
-
-    /// Nothing is kept as declared of this target any more.
-    pub(super) fn forget_drift(&mut self, key: &TargetKey) {
-        self.fights.remove(key);
-        self.drifting.remove(key);
     }
 
     /// A person asks that repairs which wait for somebody to stop undoing them are tried at once; and a status that was
     /// not taken whole is tried once more.
     pub(super) fn ask_again(&mut self, key: &TargetKey, word: &str) {
-        if let Some(fights) = self.fights.get_mut(key) {
-            fights.ask(word);
-        }
+        self.change_target(key, |state| state.fights.ask(word));
         self.change(&Key::Target(key.clone()), |state| state.whole = Whole::default());
     }
 
     /// How many objects somebody changes back again and again, by cluster.
     pub(super) fn contentions(&self) -> BTreeMap<String, i64> {
         let mut counts = BTreeMap::new();
-        for (key, fights) in &self.fights {
-            *counts.entry(key.cluster.to_string()).or_default() += fights.contentions().count() as i64;
+        for (key, state) in self.targets.iter().filter(|(_, state)| !state.fights.is_empty()) {
+            *counts.entry(key.cluster.to_string()).or_default() += state.fights.contentions().count() as i64;
         }
         counts
     }
 
-    /// A target tells what of the ignored paths matches nothing in it; `None`: none are ignored. Whether that is
-    /// news.
-    pub(super) fn note_unused(&mut self, key: &TargetKey, unused: Option<(DriftSpec, Vec<Unused>)>) -> bool {
-        match unused {
-            None => self.unused.remove(key).is_some(),
-            Some(unused) if self.unused.get(key) == Some(&unused) => false,
-            Some(unused) => {
-                self.unused.insert(key.clone(), unused);
-                true
-            }
-        }
-    }
-
-    /// Repairs that the next status tells.
-    pub(super) fn note_mended(&mut self, key: &TargetKey, mended: &[Change]) {
-        if mended.is_empty() {
-            return;
-        }
-        let all = self.mended.entry(key.clone()).or_default();
-        all.extend_from_slice(mended);
-        all.drain(..all.len().saturating_sub(MENDED_MOST));
-    }
-
     /// How many entries there are, for tests.
     pub(super) fn entries(&self) -> [(&'static str, usize); 14] {
+        let targets =
+            |has: fn(&TargetState) -> bool| self.targets.values().filter(|state| has(state)).count();
         [
             ("keys with a status, failures or approvals", self.keys.len()),
-            ("corrections", self.corrections.len()),
-            ("targets that were made", self.made.len()),
-            ("targets of others", self.untold.len()),
-            ("contentions", self.fights.len()),
-            ("targets that drift", self.drifting.len()),
-            ("targets that were repaired", self.mended.len()),
+            ("corrections", targets(|state| state.corrections > 0)),
+            ("targets that were made", targets(|state| state.made)),
+            ("targets of others", targets(|state| state.untold)),
+            ("contentions", targets(|state| !state.fights.is_empty())),
+            ("targets that drift", targets(|state| !state.drifting.is_empty())),
+            ("targets that were repaired", targets(|state| !state.mended.is_empty())),
             ("resources that are remembered", self.resources.len()),
             ("members that are remembered", self.members.len()),
-            ("unused paths", self.unused.len()),
+            ("unused paths", targets(|state| state.unused.is_some())),
             ("identities", self.claims.len()),
-            ("targets with undeclared objects", self.undeclared.len()),
-            ("revisited targets", self.revisited.len()),
-            ("refused targets", self.refused.len()),
+            ("targets with undeclared objects", targets(|state| !state.undeclared.is_empty())),
+            ("revisited targets", targets(|state| state.revisited.is_some())),
+            ("refused targets", targets(|state| state.refused.is_some())),
         ]
     }
+}
+
+/// Changes an entry; one in which nothing is remembered goes.
+fn change_entry<K: Clone + Ord, S: Default + PartialEq, T>(
+    all: &mut BTreeMap<K, S>,
+    key: &K,
+    change: impl FnOnce(&mut S) -> T,
+) -> T {
+    let state = all.entry(key.clone()).or_default();
+    let answer = change(state);
+    if *state == S::default() {
+        all.remove(key);
+    }
+    answer
 }
 
 #[cfg(test)]
@@ -235,11 +250,12 @@ mod tests {
         let mut state = ControllerState::default();
         let resource = |nth: usize| ResourceKey::new("team", &format!("shop-{nth}"));
         let other = TargetKey::new("team", "shop", "berlin");
-        state.made.insert(other.clone());
+        state.change_target(&other, |target| target.made = true);
         for nth in 0..10_000 {
             // Made known to be made, and refused.
             for cluster in ["berlin", "tokyo"] {
-                state.made.insert(TargetKey::new("team", &format!("shop-{nth}"), cluster));
+                let target = TargetKey::new("team", &format!("shop-{nth}"), cluster);
+                state.change_target(&target, |target| target.made = true);
             }
             state.resource_mut(&resource(nth)).tried = Some(0);
             state.member_mut(&format!("member-{nth}")).judged = true;
@@ -253,7 +269,7 @@ mod tests {
             state.forget_resource(&resource(nth));
             state.forget_member(&format!("member-{nth}"));
         }
-        assert_eq!(state.made, BTreeSet::from([other]));
+        assert_eq!(state.targets.keys().collect::<Vec<_>>(), [&other]);
         assert_eq!((state.resources.len(), state.members.len(), state.keys.len()), (0, 0, 0));
     }
 }

@@ -250,7 +250,7 @@ async fn deliver(mut scope: Scope<'_>) -> Result<Verdict, CallError> {
         }
     };
     if revisit {
-        ctx.hub.state.lock().revisited.insert(ctx.key.clone(), Instant::now());
+        ctx.hub.state.lock().change_target(ctx.key, |state| state.revisited = Some(Instant::now()));
     }
     finish(&scope, &actor, plan, (execution, change), repair).await
 }
@@ -290,6 +290,6 @@ async fn wait_behind(scope: &Scope<'_>, held: Delivery) -> Result<Verdict, CallE
 /// Once after a start, and as often as all is listed though watches tell.
 fn is_revisit_due(ctx: &Context<'_>) -> bool {
     let every = ctx.hub.tuning.now().verify_interval;
-    let last = ctx.hub.state.lock().revisited.get(ctx.key).copied();
+    let last = ctx.hub.state.lock().target(ctx.key).and_then(|state| state.revisited);
     last.is_none_or(|last| !every.is_zero() && last.elapsed() >= every)
 }

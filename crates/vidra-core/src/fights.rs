@@ -90,7 +90,7 @@ pub struct Now {
 }
 
 /// What is remembered of the repairs of one target's objects.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Fights {
     bouts: BTreeMap<ObjectKey, Bout>,
     /// The last word of a person that asked to try at once.
@@ -98,7 +98,7 @@ pub struct Fights {
 }
 
 /// One object that was repaired lately.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 struct Bout {
     /// The hash of what was declared.
     declared: DeclaredHash,
@@ -181,6 +181,9 @@ impl Fights {
             }
             true
         });
+        if self.bouts.is_empty() {
+            self.asked = None;
+        }
         review
     }
 

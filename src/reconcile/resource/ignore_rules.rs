@@ -51,7 +51,7 @@ impl Pass<'_> {
         }
         let state = self.hub.state.lock();
         let told = present.filter_map(|(cluster, _)| {
-            let (of, unused) = state.unused.get(&self.target_key(cluster))?;
+            let (of, unused) = state.target(&self.target_key(cluster))?.unused.as_ref()?;
             (of == spec).then(|| unused.iter().copied().collect::<BTreeSet<_>>())
         });
         let common = told.reduce(|all, one| in_both(&all, &one))?;

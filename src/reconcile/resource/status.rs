@@ -104,7 +104,7 @@ impl Pass<'_> {
     }
 
     fn refused_of(&self, cluster: &str) -> Option<String> {
-        self.hub.state.lock().refused.get(&self.target_key(cluster)).cloned()
+        self.hub.state.lock().target(&self.target_key(cluster)).and_then(|state| state.refused.clone())
     }
 
     /// Writes the status that follows from the targets'.

@@ -160,7 +160,7 @@ impl Pass<'_> {
         let status = target.status.as_ref();
         // One that was restored without its status says nothing of what it has.
         let is_told = status.is_some_and(|status| status.observed_generation.is_some())
-            || self.hub.state.lock().made.contains(&key);
+            || self.hub.state.lock().target(&key).is_some_and(|state| state.made);
         is_told
             && !may_have_delivered(self.hub, &key, target)
             && catalog.inventory(&key).is_empty()

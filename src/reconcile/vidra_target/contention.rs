@@ -1,12 +1,15 @@
 //! Drift that a plan brings back, what of it is left alone because somebody keeps undoing repairs (vidra-core decides), and
 //! who is told.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    mem,
+};
 
 use vidra_api::{Change, DriftPolicy};
 use vidra_core::{
     drift::managers,
-    fights::{Cause, Fights, Review, Suspect, Told},
+    fights::{Cause, Review, Suspect, Told},
     object::ObjectKey,
     plan::{self, Action, Drift, Effect, Live, Plan, PlanInput, Why},
 };
@@ -42,7 +45,7 @@ pub(super) fn plan_without_contention(
     }
     let Review { left_alone, begun } = review(ctx, &causes, input);
     for key in &begun {
-        let by = ctx.hub.state.lock().fights.get(ctx.key).map(|fights| fights.by(key));
+        let by = ctx.hub.state.lock().target(ctx.key).map(|state| state.fights.by(key));
         gather(ctx, events::CONTENTION, key, &by.unwrap_or_default());
     }
     if left_alone.is_empty() {
@@ -62,14 +65,8 @@ pub(super) fn plan_without_contention(
 
 fn review(ctx: &Context<'_>, causes: &DriftCauses, input: &PlanInput<'_>) -> Review {
     let now = ctx.hub.now();
-    let mut state = ctx.hub.state.lock();
-    let Some(fights) = state.fights.get_mut(ctx.key) else { return Review::default() };
     let declared = |key: &ObjectKey| input.wants.get(key).map(|want| want.hash);
-    let review = fights.review(declared, &causes.0, now);
-    if fights.is_empty() {
-        state.fights.remove(ctx.key);
-    }
-    review
+    ctx.hub.state.lock().change_target(ctx.key, |state| state.fights.review(declared, &causes.0, now))
 }
 
 /// Takes what became of what was found: counts repairs, tells of drift that is new, and has the target looked
@@ -83,17 +80,15 @@ pub(super) fn conclude_drift(
 ) {
     let Actor { session, desired, .. } = *actor;
     let now = ctx.hub.now();
-    let next = {
-        let mut state = ctx.hub.state.lock();
+    let next = ctx.hub.state.lock().change_target(ctx.key, |state| {
         for key in &execution.reapplied {
             let (Some(suspect), Some(want)) = (causes.0.get(key), desired.wants.get(key)) else {
                 continue;
             };
-            let fights = state.fights.entry(ctx.key.clone()).or_default();
-            fights.repaired(key, want.hash, suspect, now);
+            state.fights.repaired(key, want.hash, suspect, now);
         }
-        state.fights.get(ctx.key).and_then(|fights| fights.next_look(now))
-    };
+        state.fights.next_look(now)
+    });
     for change in news(ctx, &execution.corrections, drift) {
         session.counters().drift_detected(change.change);
         gather(ctx, events::DETECTED, &key_of(change), &managers(&change.fields));
@@ -116,21 +111,14 @@ fn news<'r>(ctx: &Context<'_>, corrections: &'r [Change], drift: &'r DriftReport
         changes.filter(|change| change.corrected.is_none()).map(id).collect()
     };
     let open: BTreeSet<_> = drift.changes.iter().map(id).collect();
-    let known = {
-        let mut state = ctx.hub.state.lock();
-        let known = state.drifting.remove(ctx.key);
-        if !open.is_empty() {
-            state.drifting.insert(ctx.key.clone(), open);
-        }
-        known
-    };
-    let mut known: BTreeSet<_> = known.unwrap_or_else(told);
+    let known = ctx.hub.state.lock().change_target(ctx.key, |state| mem::replace(&mut state.drifting, open));
+    let mut known = if known.is_empty() { told() } else { known };
     corrections.iter().chain(&drift.changes).filter(|change| known.insert(id(change))).collect()
 }
 
 /// What the status says of this target's fights.
 pub(super) fn contention(ctx: &Context<'_>) -> Option<Told> {
-    ctx.hub.state.lock().fights.get(ctx.key).and_then(Fights::told)
+    ctx.hub.state.lock().target(ctx.key).and_then(|state| state.fights.told())
 }
 
 impl DriftCauses {

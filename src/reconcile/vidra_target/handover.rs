@@ -1,7 +1,7 @@
 //! Objects that a target does not declare any more: what another VidraResource declares is handed over to it, and what
 //! nobody declares stays for a moment, for whoever is to take it over may be looked at next.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, mem, sync::Arc, time::Duration};
 
 use kube::ResourceExt;
 use tokio::time::Instant;
@@ -71,13 +71,13 @@ pub(super) fn handovers<'k>(
     let leaves = member.is_some_and(|member| member.metadata.deletion_timestamp.is_some());
     // Where a member leaves nobody takes anything over.
     if gone.peek().is_none() || leaves || mutants::is(Mutant::NothingHandedOver) {
-        ctx.hub.state.lock().undeclared.remove(ctx.key);
+        ctx.hub.state.lock().change_target(ctx.key, |state| state.undeclared.clear());
         return BTreeMap::new();
     }
     let others = others(ctx, session);
     let delay = prune_delay(ctx);
     let (now, mut since) = (Instant::now(), Undeclared::new());
-    let before = ctx.hub.state.lock().undeclared.remove(ctx.key).unwrap_or_default();
+    let before = ctx.hub.state.lock().change_target(ctx.key, |state| mem::take(&mut state.undeclared));
     let mut handovers = BTreeMap::new();
     let mut again: Option<Duration> = None;
     for key in gone {
@@ -103,7 +103,7 @@ pub(super) fn handovers<'k>(
         again = again.into_iter().chain(wait).min();
         handovers.insert(key.clone(), handover);
     }
-    ctx.hub.state.lock().undeclared.insert(ctx.key.clone(), since);
+    ctx.hub.state.lock().change_target(ctx.key, |state| state.undeclared = since);
     if let Some(wait) = again {
         ctx.hub.queue.add_after(Key::Target(ctx.key.clone()), wait);
     }

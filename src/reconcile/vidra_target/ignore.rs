@@ -1,6 +1,6 @@
 //! What of a target's objects is left alone, and what of the rules for it matches nothing there.
 
-use std::sync::Arc;
+use std::{mem, sync::Arc};
 
 use vidra_core::{ignore::Sparing, status::Delivery};
 
@@ -24,7 +24,10 @@ pub(super) fn sparing(ctx: &Context<'_>, desired: &Desired) -> Result<Arc<Sparin
         true => None,
         false => Some((spec.clone(), sparing.unused.clone())),
     };
-    let is_news = ctx.hub.state.lock().note_unused(ctx.key, unused);
+    let is_news = ctx.hub.state.lock().change_target(ctx.key, |state| {
+        let before = mem::replace(&mut state.unused, unused);
+        before != state.unused
+    });
     if is_news {
         ctx.hub.queue.add(Key::Resource(ctx.key.resource_key()), Priority::Drift);
     }

@@ -84,15 +84,14 @@ pub(super) async fn recover_inventory(
 /// A VidraTarget without a status that this process did not make: a restore drops statuses.
 pub(super) fn note_past(ctx: &Context<'_>) {
     let told = ctx.target.status.as_ref().is_some_and(|status| status.observed_generation.is_some());
-    let mut state = ctx.hub.state.lock();
-    if !told && !state.made.contains(ctx.key) {
-        state.untold.insert(ctx.key.clone());
+    if !told {
+        ctx.hub.state.lock().change_target(ctx.key, |state| state.untold |= !state.made);
     }
 }
 
 /// Something was delivered, or nobody can tell that nothing was.
 pub(in crate::reconcile) fn may_have_delivered(hub: &Hub, key: &TargetKey, target: &VidraTarget) -> bool {
-    tells_delivery(target) || hub.state.lock().untold.contains(key)
+    tells_delivery(target) || hub.state.lock().target(key).is_some_and(|state| state.untold)
 }
 
 /// Its status says that something was delivered.

@@ -87,8 +87,10 @@ pub(super) async fn publish(
     if told.as_ref() != Some(&status) && !waits() && ctx.hub.status_is_due(&queue_key, false) {
         tell(ctx, before, &status);
         write_status(ctx, target, status).await?;
-        ctx.hub.state.lock().made.remove(ctx.key);
-        forget_corrections(ctx, facts.corrected);
+        ctx.hub.state.lock().change_target(ctx.key, |state| {
+            state.made = false;
+            state.forget_corrections(facts.corrected);
+        });
     }
     // When it is late, nothing else tells.
     let interval = ctx.interval();
@@ -120,8 +122,9 @@ fn facts<'a>(
     let objects = inventory.known(&chunks) as i64;
     // Locked here: within the literal below a lock would be held until its end.
     let contention = contention(ctx);
-    let undone = ctx.hub.state.lock().mended.get(ctx.key).cloned().unwrap_or_default();
-    let corrected = ctx.hub.state.lock().corrections.get(ctx.key).copied().unwrap_or(0);
+    let corrections =
+        ctx.hub.state.lock().target(ctx.key).map(|state| (state.mended.clone(), state.corrections));
+    let (undone, corrected) = corrections.unwrap_or_default();
     TargetFacts {
         generation: ctx.target.metadata.generation.unwrap_or_default(),
         revision: &ctx.target.spec.revision,
@@ -213,20 +216,7 @@ pub(super) fn count_corrections(ctx: &Context<'_>, corrections: &[Change]) {
     if corrections.is_empty() {
         return;
     }
-    let mut state = ctx.hub.state.lock();
-    *state.corrections.entry(ctx.key.clone()).or_default() += corrections.len() as i64;
-    state.note_mended(ctx.key, corrections);
-}
-
-fn forget_corrections(ctx: &Context<'_>, written: i64) {
-    let mut state = ctx.hub.state.lock();
-    state.mended.remove(ctx.key);
-    if let Some(count) = state.corrections.get_mut(ctx.key) {
-        *count -= written;
-        if *count <= 0 {
-            state.corrections.remove(ctx.key);
-        }
-    }
+    ctx.hub.state.lock().change_target(ctx.key, |state| state.note_corrections(corrections));
 }
 
 fn tell(ctx: &Context<'_>, before: &VidraTargetStatus, now: &VidraTargetStatus) {

@@ -30,7 +30,7 @@ use crate::{
 /// Deletes or releases what the inventory holds.
 pub(super) async fn leave(ctx: &Context<'_>, session: &Arc<Session>) -> Result<Verdict, CallError> {
     let owner = ctx.owner(false);
-    ctx.hub.state.lock().forget_drift(ctx.key);
+    ctx.hub.state.lock().change_target(ctx.key, |state| state.forget_drift());
     session.informers.release(ctx.key);
     let chunks = ctx.hub.catalog.inventory(ctx.key);
     let desired = Arc::new(Desired::default());

@@ -1,6 +1,8 @@
 //! A write for a target that the hub's API does not take: of its inventory, or of its status. It is told on the
 //! VidraTarget, and in any case on its VidraResource, for the VidraTarget's status may be what is refused.
 
+use std::mem;
+
 use vidra_core::status::Delivery;
 
 use super::{context::Context, status::publish_unseen};
@@ -43,19 +45,16 @@ pub(super) async fn tell_failure(ctx: &Context<'_>, error: &CallError) -> Verdic
 
 /// Its VidraResource tells it too.
 pub(super) fn note_refused(ctx: &Context<'_>, message: Option<String>) {
-    let before = {
-        let refused = &mut ctx.hub.state.lock().refused;
-        match &message {
-            Some(message) => refused.insert(ctx.key.clone(), message.clone()),
-            None => refused.remove(ctx.key),
-        }
-    };
-    if before != message {
+    let is_news = ctx.hub.state.lock().change_target(ctx.key, |state| {
+        let before = mem::replace(&mut state.refused, message);
+        before != state.refused
+    });
+    if is_news {
         ctx.hub.queue.add(Key::Resource(ctx.key.resource_key()), Priority::Drift);
     }
 }
 
 /// Writes for it are refused now.
 pub(super) fn is_refused(ctx: &Context<'_>) -> bool {
-    ctx.hub.state.lock().refused.contains_key(ctx.key)
+    ctx.hub.state.lock().target(ctx.key).is_some_and(|state| state.refused.is_some())
 }
