@@ -7,7 +7,7 @@ use vidra_api::labels::APPROVE_REMOVAL;
 use vidra_core::guard::{self, Approvals};
 
 use super::Hub;
-use crate::queue::Key;
+use crate::queue::{Key, ResourceKey};
 
 /// So many used ones are known of an object.
 const USED_MAX: usize = 100;
@@ -18,6 +18,12 @@ const NAMED: usize = 100;
 pub(super) struct Used {
     words: Vec<String>,
     pub(super) rest: Option<String>,
+}
+
+/// The command that approves a removal of a VidraResource's.
+pub(super) fn command(key: &ResourceKey, hash: &str) -> String {
+    let ResourceKey { namespace, name } = key;
+    format!("kubectl annotate vidraresource {name} -n {namespace} --overwrite {APPROVE_REMOVAL}={hash}")
 }
 
 /// What is known of an object's approvals.

@@ -10,7 +10,7 @@ use super::{
     approvals::KnownApprovals,
     cluster::counts::Settling,
     lean::Whole,
-    resource::{KeptRevision, Outdated},
+    resource::{KeptRevision, RevisionUse},
     revoke::Approved,
     status_throttle::StatusThrottle,
     vidra_target::Undeclared,
@@ -73,8 +73,8 @@ pub(super) struct TargetState {
 pub(super) struct ResourceState {
     /// What is known to be kept of what it declares.
     pub(super) kept_revision: Option<KeptRevision>,
-    /// Those of its revisions that nobody has any more.
-    pub(super) outdated: Outdated,
+    /// Which of its revisions are in use, and since when others are not.
+    pub(super) revision_use: RevisionUse,
     /// Its loop has looked at it, or has tried to and could not: what `Catalog::arrivals` was when it began.
     pub(super) tried: Option<u64>,
 }

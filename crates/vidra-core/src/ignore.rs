@@ -9,7 +9,10 @@ mod spared;
 #[cfg(test)]
 mod tests;
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use serde_json::Value;
 use vidra_api::{DriftSpec, IgnoreTarget, YieldPolicy};
@@ -180,6 +183,23 @@ fn read(text: &str) -> Result<Path, String> {
         }
         _ => Ok(path),
     }
+}
+
+/// What is unused in every target, by what is in each; `None`: there is no target.
+pub fn unused_everywhere<'t>(targets: impl Iterator<Item = &'t [Unused]>) -> Option<Vec<Unused>> {
+    let sets = targets.map(|unused| unused.iter().copied().collect::<BTreeSet<_>>());
+    let common = sets.reduce(|all, one| in_both(&all, &one))?;
+    Some(common.into_iter().collect())
+}
+
+/// What is unused in both: a rule whose target matches nothing here and only some path there, is unused for that path.
+fn in_both(one: &BTreeSet<Unused>, other: &BTreeSet<Unused>) -> BTreeSet<Unused> {
+    let covers = |all: &BTreeSet<Unused>, unused: &Unused| {
+        all.contains(unused) || all.contains(&Unused { path: None, ..*unused })
+    };
+    let of_one = one.iter().filter(|unused| covers(other, unused));
+    let of_other = other.iter().filter(|unused| covers(one, unused));
+    of_one.chain(of_other).copied().collect()
 }
 
 /// What is unused, in a sentence that says what to do; `None` when nothing is.

@@ -4,6 +4,7 @@
 pub mod beside;
 pub mod carried;
 pub mod contact;
+pub mod departure;
 pub mod directives;
 pub mod drift;
 pub mod fields;

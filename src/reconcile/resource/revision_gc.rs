@@ -10,8 +10,8 @@ use tokio::time::Instant;
 use vidra_api::names::revision_in_secret_name;
 use vidra_core::mutants::{self, Mutant};
 
-use super::Pass;
-use crate::{base::error::CallError, queue::Key};
+use super::{context::Context, unreadable::is_any_target_unread};
+use crate::base::error::CallError;
 
 /// So many of them are kept for that while, the newest.
 const MOST: usize = 5;
@@ -21,7 +21,7 @@ const WHILE: Duration = Duration::from_secs(600);
 
 /// What this process knows of a VidraResource's revisions.
 #[derive(Debug, Default)]
-pub(in crate::reconcile) struct Outdated {
+pub(in crate::reconcile) struct RevisionUse {
     /// In use, when it looked last.
     used: BTreeSet<String>,
     /// Not in use any more, and since when.
@@ -32,7 +32,7 @@ pub(in crate::reconcile) struct Outdated {
     pub(super) lost: bool,
 }
 
-impl Outdated {
+impl RevisionUse {
     /// These are in use now.
     fn see(&mut self, used: &BTreeSet<String>, now: Instant) {
         for name in self.used.difference(used) {
@@ -78,59 +78,57 @@ impl Outdated {
     }
 }
 
-impl Pass<'_> {
-    /// Deletes the Secrets of revisions that nobody has had for a while. It costs a list at the start of the process, and
-    /// one for each revision that goes out of use. `current` is what is declared now; `None`: that is no revision.
-    pub(super) async fn drop_outdated(&self, current: Option<&str>) -> Result<(), CallError> {
-        let used = self.used_revisions(current);
-        self.hub.revisions.keep(self.key, &used);
-        if self.is_any_target_unread() {
-            // Nobody knows which one that has.
-            return Ok(());
-        }
-        let now = Instant::now();
-        let is_due = self.of_outdated(|known| {
-            known.see(&used, now);
-            known.is_due(now)
-        });
-        if is_due {
-            let all = self.hub.api.revisions_of(self.key, &self.owner().to_string()).await?;
-            let of = |name: &str| revision_in_secret_name(&self.key.name, name).map(str::to_owned);
-            let revisions: Vec<String> = all.iter().filter_map(|secret| of(&secret.name_any())).collect();
-            let going = self.of_outdated(|known| known.settle(&revisions, now));
-            for secret in &all {
-                let name = secret.name_any();
-                if of(&name).is_some_and(|revision| going.contains(&revision)) {
-                    self.hub.api.delete_revision(&self.key.namespace, &name, secret.uid()).await?;
-                }
-            }
-            self.of_outdated(|known| known.forget(&going));
-            if current.is_some_and(|current| !revisions.iter().any(|name| name == current)) {
-                self.of_outdated(|known| known.lost = true);
-                self.hub.queue.add_after(Key::Resource(self.key.clone()), Duration::ZERO);
+/// Deletes the Secrets of revisions that nobody has had for a while. It costs a list at the start of the process, and
+/// one for each revision that goes out of use. `current` is what is declared now; `None`: that is no revision.
+pub(super) async fn collect_revisions(ctx: &Context<'_>, current: Option<&str>) -> Result<(), CallError> {
+    let used = used_revisions(ctx, current);
+    ctx.hub.revisions.keep(ctx.key, &used);
+    if is_any_target_unread(ctx) {
+        // Nobody knows which one that has.
+        return Ok(());
+    }
+    let now = Instant::now();
+    let is_due = change_use(ctx, |known| {
+        known.see(&used, now);
+        known.is_due(now)
+    });
+    if is_due {
+        let all = ctx.hub.api.revisions_of(ctx.key, &ctx.owner().to_string()).await?;
+        let of = |name: &str| revision_in_secret_name(&ctx.key.name, name).map(str::to_owned);
+        let revisions: Vec<String> = all.iter().filter_map(|secret| of(&secret.name_any())).collect();
+        let going = change_use(ctx, |known| known.settle(&revisions, now));
+        for secret in &all {
+            let name = secret.name_any();
+            if of(&name).is_some_and(|revision| going.contains(&revision)) {
+                ctx.hub.api.delete_revision(&ctx.key.namespace, &name, secret.uid()).await?;
             }
         }
-        if let Some(delay) = self.of_outdated(|known| known.next(now)) {
-            self.hub.queue.add_after(Key::Resource(self.key.clone()), delay);
+        change_use(ctx, |known| known.forget(&going));
+        if current.is_some_and(|current| !revisions.iter().any(|name| name == current)) {
+            change_use(ctx, |known| known.lost = true);
+            ctx.hub.queue.add_after(ctx.queue_key(), Duration::ZERO);
         }
-        Ok(())
     }
+    if let Some(delay) = change_use(ctx, |known| known.next(now)) {
+        ctx.hub.queue.add_after(ctx.queue_key(), delay);
+    }
+    Ok(())
+}
 
-    pub(super) fn of_outdated<T>(&self, act: impl FnOnce(&mut Outdated) -> T) -> T {
-        act(&mut self.hub.state.lock().resource_mut(self.key).outdated)
-    }
+pub(super) fn change_use<T>(ctx: &Context<'_>, change: impl FnOnce(&mut RevisionUse) -> T) -> T {
+    change(&mut ctx.hub.state.lock().resource_mut(ctx.key).revision_use)
+}
 
-    /// Those that targets are to have or had last, and what the status names: one of that name is not made again.
-    fn used_revisions(&self, current: Option<&str>) -> BTreeSet<String> {
-        let targets = self.hub.catalog.targets_of(self.key);
-        let of_targets = targets.values().flat_map(|target| {
-            let had = target.status.as_ref().and_then(|status| status.revision.clone());
-            [Some(target.spec.revision.clone()), had]
-        });
-        let now = self.hub.catalog.resource(self.key);
-        let told = now.and_then(|now| now.status.as_ref()?.revision.clone());
-        of_targets.flatten().chain(told).chain(current.map(str::to_owned)).collect()
-    }
+/// Those that targets are to have or had last, and what the status names: one of that name is not made again.
+fn used_revisions(ctx: &Context<'_>, current: Option<&str>) -> BTreeSet<String> {
+    let targets = ctx.targets();
+    let of_targets = targets.values().flat_map(|target| {
+        let had = target.status.as_ref().and_then(|status| status.revision.clone());
+        [Some(target.spec.revision.clone()), had]
+    });
+    let now = ctx.hub.catalog.resource(ctx.key);
+    let told = now.and_then(|now| now.status.as_ref()?.revision.clone());
+    of_targets.flatten().chain(told).chain(current.map(str::to_owned)).collect()
 }
 
 #[cfg(test)]
@@ -147,7 +145,7 @@ mod tests {
 
     #[test]
     fn a_revision_goes_a_while_after_nobody_has_it_and_what_is_in_use_stays() {
-        let (start, mut known) = (Instant::now(), Outdated::default());
+        let (start, mut known) = (Instant::now(), RevisionUse::default());
         let at = |seconds: u64| start + Duration::from_secs(seconds);
         known.see(&names(&["a"]), start);
         assert!(known.is_due(start), "nobody knows what an earlier process left");
@@ -173,7 +171,7 @@ mod tests {
 
     #[test]
     fn of_revisions_that_follow_each_other_fast_a_few_are_kept() {
-        let (start, mut known) = (Instant::now(), Outdated::default());
+        let (start, mut known) = (Instant::now(), RevisionUse::default());
         known.settle(&[], start);
         let all = ["g", "f", "e", "d", "c", "b", "a"];
         for name in all.iter().rev() {

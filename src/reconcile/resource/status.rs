@@ -1,6 +1,6 @@
-//! What the resource loop tells: the roll-up of the targets, and complaints about the selection.
+//! The last step: the VidraResource's status, the roll-up of its targets'.
 
-use std::collections::BTreeSet;
+use std::time::Duration;
 
 use vidra_api::{
     TargetState, VidraResource, VidraResourceStatus, VidraTarget,
@@ -8,181 +8,142 @@ use vidra_api::{
     find,
     target::Desired as Wish,
 };
-use vidra_core::{
-    select::{self, Selection},
-    status::{Problem, ResourceFacts, Stall, TargetView, first_drift, going, resource_status},
-};
+use vidra_core::status::{Problem, ResourceFacts, Stall, TargetView, first_drift, going, resource_status};
 
-use super::Pass;
+use super::{
+    context::Context,
+    crd_deletion::is_undecided,
+    ignore_rules,
+    observe::select,
+    patience::soonest_end,
+    revision_gc::collect_revisions,
+    unreadable::{unread_problem, unread_views},
+};
 use crate::{
     base::error::CallError,
-    hub::{events::Severity, revisions::Parsed},
-    queue::{Key, Verdict},
-    reconcile::{RETRY_MOST, lean, write_refusal::WRITE_REFUSED},
+    queue::Verdict,
+    reconcile::{
+        RETRY_MOST, after_hub_error, lean,
+        write_refusal::{WRITE_REFUSED, advised, is_refusal},
+    },
 };
 
-impl Pass<'_> {
-    /// What a user should know of a selection that was acted on.
-    pub(super) fn complaint(&self, revision: &Parsed, selection: &Selection) -> Option<Problem> {
-        if let Some(unread) = self.unread() {
-            return Some(unread);
+/// What a reconcile came to.
+#[derive(Default)]
+pub(super) struct Status {
+    /// The revision that is declared; `None`: what is declared is none, or was not read.
+    pub(super) revision: Option<String>,
+    pub(super) problem: Option<Problem>,
+    /// The request to reconcile that was heeded.
+    pub(super) handled: Option<String>,
+    /// Nothing tells when to try again: after this.
+    pub(super) again: Option<Duration>,
+}
+
+impl Status {
+    /// Of one to which nothing is delivered.
+    pub(super) fn of(problem: Option<Problem>) -> Self {
+        Self { problem, ..Self::default() }
+    }
+}
+
+/// Writes the status; what nobody has any more goes after that.
+pub(super) async fn publish(ctx: &Context<'_>, status: Status) -> Result<Verdict, CallError> {
+    let (revision, again) = (status.revision.clone(), status.again);
+    let verdict = report(ctx, status).await?;
+    if let Err(error) = collect_revisions(ctx, revision.as_deref()).await {
+        // That is no matter of the status.
+        if is_refusal(&error) {
+            ctx.say(&write_refusal(ctx, &advised(&error)));
         }
-        let unknown = self.unknown_cluster(revision);
-        if let Some(unread) = unknown.as_ref().and_then(|(_, name)| self.unread_member(name)) {
-            return Some(unread);
-        }
-        let (reason, message) = if let Some((place, name)) = unknown {
-            let message = format!(
-                "{place} names the cluster {name:?}, and there is no such MemberCluster; register it, or correct or remove the name"
-            );
-            ("ClusterNotFound", message)
-        } else if let Some(name) = selection.forbidden.first() {
-            let message = format!(
-                "the cluster {name:?} does not allow the namespace {:?}; add it to the MemberCluster's spec.allowedNamespaces",
-                self.key.namespace
-            );
-            ("NamespaceNotAllowed", message)
-        } else if selection.targets.is_empty() {
-            let closed = match selection.closed.len() {
-                0 => String::new(),
-                count => format!(" ({count} that match do not allow the namespace {:?})", self.key.namespace),
-            };
-            let message = match self.resource.spec.targets.is_empty() {
-                true => "spec.targets is empty; name clusters there, or select them by labels".to_owned(),
-                false => format!(
-                    "no member cluster matches spec.targets{closed}; see `kubectl get memberclusters --show-labels`"
-                ),
-            };
-            ("NoTargets", message)
-        } else {
-            return None;
-        };
-        self.hub.events.say(self.resource, Severity::Warning, reason, &message);
-        Some(Problem { reason, message, stalled: false })
+        return Ok(after_hub_error(&ctx.queue_key(), &error));
     }
+    Ok(again.map_or(verdict, Verdict::Retry))
+}
 
-    /// A name of a cluster that no member bears, and where it stands: of the places that may hold one, the first.
-    fn unknown_cluster(&self, revision: &Parsed) -> Option<(String, String)> {
-        let members = self.hub.catalog.members();
-        let members = members.iter().filter_map(|member| member.metadata.name.as_deref()).collect();
-        let spec = &self.resource.spec;
-        let of_targets = select::unknown(select::named(&spec.targets), &members).min();
-        let of_targets = of_targets.map(|name| ("spec.targets".to_owned(), name.to_owned()));
-        let of_excluded = || {
-            let name = select::unknown(spec.exclude_clusters.iter(), &members).min()?;
-            Some(("spec.excludeClusters".to_owned(), name.to_owned()))
-        };
-        let of_override = || {
-            let (index, name) = revision.overrides.unknown_cluster(&members)?;
-            Some((format!("spec.overrides[{index}].clusterNames"), name.to_owned()))
-        };
-        of_targets.or_else(of_excluded).or_else(of_override)
-    }
+/// What is told of a write that the hub's API refuses.
+pub(super) fn write_refusal(ctx: &Context<'_>, advice: &str) -> Problem {
+    let message = format!("the hub's API refuses a write for this VidraResource: {advice}");
+    tracing::warn!(key = %ctx.queue_key(), %message, "told");
+    Problem { reason: WRITE_REFUSED, message, stalled: true }
+}
 
-    /// Overrides that change nothing, most likely by mistake.
-    pub(super) fn unmatched(&self, revision: &Parsed, selection: &Selection) -> Option<Problem> {
-        let namespaces: BTreeSet<&str> = selection.targets.values().map(String::as_str).collect();
-        let may_be_in = |namespace: &str| namespaces.contains(namespace);
-        let unmatched = revision.overrides.unmatched(&revision.objects, may_be_in);
-        let first = unmatched.first()?;
-        let more = match unmatched.len() {
-            1 => String::new(),
-            count => format!(", nor do those of {} more", count - 1),
-        };
-        let message = format!(
-            "the target of spec.overrides[{first}] matches no object of the manifest{more}; correct its target, or remove the entry"
-        );
-        let reason = "OverrideMatchesNothing";
-        self.hub.events.say(self.resource, Severity::Warning, reason, &message);
-        Some(Problem { reason, message, stalled: false })
+/// Writes the status that follows from the targets'.
+pub(super) async fn report(ctx: &Context<'_>, status: Status) -> Result<Verdict, CallError> {
+    let targets = ctx.targets();
+    let views = targets.iter().map(|(cluster, target)| view(cluster, target, refusal_of(ctx, cluster)));
+    let targets: Vec<_> = views.chain(unread_views(ctx)).collect();
+    // The newest is written to: an answer that was folded meanwhile would be refused, and what this reconcile has noted in
+    // the status stays.
+    let latest = ctx.hub.catalog.resource(ctx.key);
+    let resource = latest.as_deref().unwrap_or(ctx.resource);
+    let queue_key = ctx.queue_key();
+    let told = lean::told(ctx.hub, &queue_key, resource.status.as_ref());
+    let none = VidraResourceStatus::default();
+    let before = told.as_ref().unwrap_or(&none);
+    let unread = || unread_problem(ctx).inspect(|problem| ctx.say(problem));
+    let facts = ResourceFacts {
+        generation: ctx.generation(),
+        revision: status.revision.as_deref().or(before.revision.as_deref()),
+        problem: status.problem.or_else(unread),
+        deleting: ctx.is_deleted(),
+        suspended: ctx.resource.spec.suspend,
+        targets: &targets,
+        closed: status.revision.as_ref().map_or(0, |_| closed_members(ctx, &targets)),
+        handled: status.handled,
+        now: ctx.hub.clock.time(),
+    };
+    let mut status = resource_status(before, &facts);
+    ignore_rules::warn(ctx, &mut status);
+    let passing = find(&status.conditions, READY)
+        .is_some_and(|ready| matches!(&*ready.reason, "Progressing" | "TargetsWaiting"));
+    if told.as_ref() != Some(&status) && ctx.hub.status_is_due(&queue_key, passing) {
+        write_status(ctx, resource, status).await?;
     }
+    // Nothing tells of a person's word on a CRD.
+    let waiting = (facts.deleting || is_undecided(ctx)).then_some(RETRY_MOST);
+    Ok(Verdict::Done(waiting.into_iter().chain(soonest_end(ctx)).min()))
+}
 
-    /// How many members match and do not allow the namespace, beside those where something of it rests.
-    fn closed(&self, targets: &[TargetView]) -> usize {
-        let rests = |cluster: &String| targets.iter().any(|target| target.cluster == *cluster);
-        self.select().closed.iter().filter(|cluster| !rests(cluster)).count()
-    }
+/// How many members match and do not allow the namespace, beside those where something of it rests.
+fn closed_members(ctx: &Context<'_>, targets: &[TargetView]) -> usize {
+    let rests = |cluster: &String| targets.iter().any(|target| target.cluster == *cluster);
+    select(ctx).closed.iter().filter(|cluster| !rests(cluster)).count()
+}
 
-    fn refused_of(&self, cluster: &str) -> Option<String> {
-        self.hub.state.lock().target(&self.target_key(cluster)).and_then(|state| state.refused.clone())
-    }
+fn refusal_of(ctx: &Context<'_>, cluster: &str) -> Option<String> {
+    ctx.hub.state.lock().target(&ctx.target_key(cluster)).and_then(|state| state.refused.clone())
+}
 
-    /// Writes the status that follows from the targets'.
-    pub(super) async fn report(
-        &self,
-        revision: Option<&str>,
-        problem: Option<Problem>,
-        handled: Option<String>,
-    ) -> Result<Verdict, CallError> {
-        let targets: Vec<_> = self
-            .hub
-            .catalog
-            .targets_of(self.key)
-            .iter()
-            .map(|(cluster, target)| view(cluster, target, self.refused_of(cluster)))
-            .chain(self.unread_views())
-            .collect();
-        // The newest is written to: an answer that was folded meanwhile would be refused, and what this pass has noted in the
-        // status stays.
-        let latest = self.hub.catalog.resource(self.key);
-        let resource = latest.as_deref().unwrap_or(self.resource);
-        let queue_key = Key::Resource(self.key.clone());
-        let told = lean::told(self.hub, &queue_key, resource.status.as_ref());
-        let none = VidraResourceStatus::default();
-        let before = told.as_ref().unwrap_or(&none);
-        let facts = ResourceFacts {
-            generation: self.resource.metadata.generation.unwrap_or_default(),
-            revision: revision.or(before.revision.as_deref()),
-            problem: problem.or_else(|| self.unread()),
-            deleting: self.resource.metadata.deletion_timestamp.is_some(),
-            suspended: self.resource.spec.suspend,
-            targets: &targets,
-            closed: revision.map_or(0, |_| self.closed(&targets)),
-            handled,
-            now: self.hub.clock.time(),
-        };
-        let mut status = resource_status(before, &facts);
-        self.warn(&mut status);
-        let passing = find(&status.conditions, READY)
-            .is_some_and(|ready| matches!(&*ready.reason, "Progressing" | "TargetsWaiting"));
-        if told.as_ref() != Some(&status) && self.hub.status_is_due(&queue_key, passing) {
-            self.write_status(resource, status).await?;
-        }
-        // Nothing tells of a person's word on a CRD.
-        let waiting = (facts.deleting || self.is_undecided()).then_some(RETRY_MOST);
-        Ok(Verdict::Done(waiting.into_iter().chain(self.soonest_given_up()).min()))
+/// Writes a status, without its lists where the whole is not taken.
+pub(super) async fn write_status(
+    ctx: &Context<'_>,
+    resource: &VidraResource,
+    status: VidraResourceStatus,
+) -> Result<(), CallError> {
+    let put = |status| ctx.hub.api.resource_status(resource, status);
+    let key = ctx.queue_key();
+    if let Some(error) = lean::put(ctx.hub, &key, resource.status.as_ref(), status, put).await? {
+        let message = lean::shortened("this VidraResource", ctx.key, &error);
+        ctx.warn(lean::STATUS_SHORTENED, &message);
     }
-
-    /// Writes a status, without its lists where the whole is not taken.
-    pub(super) async fn write_status(
-        &self,
-        resource: &VidraResource,
-        status: VidraResourceStatus,
-    ) -> Result<(), CallError> {
-        let put = |status| self.hub.api.resource_status(resource, status);
-        let key = Key::Resource(self.key.clone());
-        if let Some(error) = lean::put(self.hub, &key, resource.status.as_ref(), status, put).await? {
-            let message = lean::shortened("this VidraResource", self.key, &error);
-            self.hub.events.say(self.resource, Severity::Warning, lean::STATUS_SHORTENED, &message);
-        }
-        Ok(())
-    }
+    Ok(())
 }
 
 /// `refused`: writes for it are, among them perhaps that of its own status.
 fn view(cluster: &str, target: &VidraTarget, refused: Option<String>) -> TargetView {
-    let told = told(cluster, target);
-    let Some(message) = refused else { return told };
+    let view = status_view(cluster, target);
+    let Some(message) = refused else { return view };
     TargetView {
         state: Some(TargetState::Failed),
         stalled: Some(Stall { reason: WRITE_REFUSED.to_owned(), message: message.clone() }),
         reason: Some(WRITE_REFUSED.to_owned()),
         message: Some(message),
-        ..told
+        ..view
     }
 }
 
-fn told(cluster: &str, target: &VidraTarget) -> TargetView {
+fn status_view(cluster: &str, target: &VidraTarget) -> TargetView {
     let status = target.status.clone().unwrap_or_default();
     // A status of an earlier spec says nothing of this one.
     let current = status.observed_generation == target.metadata.generation;

@@ -11,7 +11,7 @@ use vidra_core::{
 };
 
 use super::{context::Context, events::say, handover::why_kept};
-use crate::{desired::Desired, hub::events::Severity, reconcile::resource::approval};
+use crate::{desired::Desired, hub::events::Severity, reconcile::approvals::command};
 
 const REMOVAL_HELD: &str = "RemovalHeld";
 /// Characters of their names: what approves comes behind them, and is not to be cut off.
@@ -58,7 +58,7 @@ pub(super) fn guard_removal(
     let message = format!(
         "held: the revision would delete {dropped} of {objects} objects ({}{more}), and the hub applies none of it. If this is meant: {}",
         clip(&names.join(", "), NAMES_MAX),
-        approval(&ctx.key.resource_key(), &hash),
+        command(&ctx.key.resource_key(), &hash),
     );
     say(ctx, Severity::Warning, REMOVAL_HELD, &format!("{}: {message}", ctx.key.cluster));
     Some(Delivery::Failed { reason: REMOVAL_HELD, message, stalled: true })

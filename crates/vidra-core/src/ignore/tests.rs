@@ -376,6 +376,22 @@ fn apply(live: &Value, own: &Value, body: &Value) -> Value {
     after
 }
 
+#[test]
+fn only_what_matches_nothing_anywhere_is_told() {
+    let (target, path) = (|rule| Unused { rule, path: None }, |rule, at| Unused { rule, path: Some(at) });
+    for (one, other, both) in [
+        (vec![target(0)], vec![target(0)], vec![target(0)]),
+        (vec![target(0)], vec![path(0, 1)], vec![path(0, 1)]),
+        (vec![path(0, 1), path(0, 2)], vec![target(0), path(1, 0)], vec![path(0, 1), path(0, 2)]),
+        (vec![path(0, 1)], vec![path(0, 2)], vec![]),
+        (vec![], vec![target(0)], vec![]),
+    ] {
+        let common = unused_everywhere([&one[..], &other[..]].into_iter());
+        assert_eq!(common, Some(both), "{one:?} {other:?}");
+    }
+    assert_eq!(unused_everywhere([].into_iter()), None);
+}
+
 proptest! {
     #[test]
     fn applying_never_changes_what_is_ignored((declared, live, own, ignored) in case()) {
