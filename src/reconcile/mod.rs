@@ -89,7 +89,7 @@ pub struct Hub {
     pub calls: Shared,
     /// What calls may still make in members.
     pub landings: Arc<Landings>,
-    /// What the loops remember between passes; lost with the process, and nothing is wrong then.
+    /// What the loops remember between reconciles; lost with the process, and nothing is wrong then.
     pub state: Mutex<ControllerState>,
 }
 

@@ -133,19 +133,19 @@ async fn deliver(
     if let Some(held) = &plan.held {
         ctx.say(held);
     }
-    let execution = execute(ctx, &observation, plan.waves).await;
     let is_revision = matches!(observation.declaration, Declaration::Revision(_));
-    let (execution, failure) = match execution {
-        Ok(execution) => (execution, None),
-        // What holds a revision is told whatever fails.
-        Err(error) if is_revision && plan.held.is_some() => (Execution { refusal: None }, Some(error)),
-        Err(error) => return Err(error),
+    let execution = match execute(ctx, &observation, plan.waves).await {
+        Ok(execution) => execution,
+        Err(error) => {
+            // What holds a revision is told whatever fails.
+            if is_revision && plan.held.is_some() {
+                let none = Execution::default();
+                publish(ctx, status(ctx, &observation, plan.held, &none, handled)).await?;
+            }
+            return Err(error);
+        }
     };
     let status = status(ctx, &observation, plan.held, &execution, handled);
-    if let Some(error) = failure {
-        publish(ctx, status).await?;
-        return Err(error);
-    }
     if is_revision && execution.refusal.is_none() {
         use_up_approvals(ctx, &observation.targets).await?;
     }

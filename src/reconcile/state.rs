@@ -1,4 +1,4 @@
-//! What the loops remember between passes; lost with the process, and nothing is wrong then.
+//! What the loops remember between reconciles; lost with the process, and nothing is wrong then.
 
 use std::collections::{BTreeMap, BTreeSet};
 

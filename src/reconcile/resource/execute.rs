@@ -20,6 +20,7 @@ use crate::{
 };
 
 /// What was done.
+#[derive(Default)]
 pub(super) struct Execution {
     /// What of it the hub's API refuses, by a quota or a policy, or fails to write again and again.
     pub(super) refusal: Option<Problem>,
