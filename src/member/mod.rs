@@ -1,11 +1,11 @@
-//! Everything towards one member cluster: connection, session, informers, records, effects.
+//! Everything towards one member cluster: connection, session, informers, records, applies.
 
 mod absent;
+pub mod apply;
 pub mod claims;
 pub mod connect;
 pub mod deps;
 pub mod doubt;
-pub mod effects;
 mod flight;
 pub mod informers;
 pub mod kinds;

@@ -230,7 +230,7 @@ async fn deliver(mut scope: Scope<'_>) -> Result<Verdict, CallError> {
     if let Some(verdict) = hold(&scope, &mut plan, &inventory).await? {
         return Ok(verdict);
     }
-    let actor = ctx.actor(session, owner, desired, &token);
+    let executor = ctx.executor(session, owner, desired, &token);
     if mutants::is(Mutant::ReadyBeforeApplied) {
         let status = Status { compared: true, ..Status::of(Delivery::Applied) };
         publish(ctx, status, (desired, Some(session)), &InventoryChange::default()).await?;
@@ -240,11 +240,11 @@ async fn deliver(mut scope: Scope<'_>) -> Result<Verdict, CallError> {
         // What would be written would look complete.
         Recovery::Unknown(delivery) => {
             let effects = plan.effects.clone();
-            (tend(ctx, &actor, effects, inventory, delivery).await, InventoryChange::default())
+            (tend(ctx, &executor, effects, inventory, delivery).await, InventoryChange::default())
         }
         Recovery::NotLost | Recovery::All(_) => {
             let repair = Some(&mut repair);
-            let execution = execute(ctx, &actor, &plan.effects, &written, inventory, repair).await?;
+            let execution = execute(ctx, &executor, &plan.effects, &written, inventory, repair).await?;
             let change = InventoryChange::between(ctx, &written, &execution.inventory);
             (execution, change)
         }
@@ -252,7 +252,7 @@ async fn deliver(mut scope: Scope<'_>) -> Result<Verdict, CallError> {
     if revisit {
         ctx.hub.state.lock().change_target(ctx.key, |state| state.revisited = Some(Instant::now()));
     }
-    finish(&scope, &actor, plan, (execution, change), repair).await
+    finish(&scope, &executor, plan, (execution, change), repair).await
 }
 
 /// Whether a plan is not performed now; that is published, and when the target is looked at again.

@@ -22,7 +22,7 @@ use super::{
 };
 use crate::{
     hub::events,
-    member::{effects::Actor, owner::Owner, session::Session},
+    member::{apply::Executor, owner::Owner, session::Session},
     queue::Key,
 };
 
@@ -73,12 +73,12 @@ fn review(ctx: &Context<'_>, causes: &DriftCauses, input: &PlanInput<'_>) -> Rev
 /// at again when a fight asks for it.
 pub(super) fn conclude_drift(
     ctx: &Context<'_>,
-    actor: &Actor<'_>,
+    executor: &Executor<'_>,
     causes: &DriftCauses,
     execution: &Execution,
     drift: &DriftReport,
 ) {
-    let Actor { session, desired, .. } = *actor;
+    let Executor { session, desired, .. } = *executor;
     let now = ctx.hub.now();
     let next = ctx.hub.state.lock().change_target(ctx.key, |state| {
         for key in &execution.reapplied {

@@ -19,7 +19,7 @@ use crate::{
     base::{backoff::jittered, withdrawal::Withdrawn},
     desired::Desired,
     hub::inventory,
-    member::{effects::Actor, owner::Owner, session::Session, token::Token},
+    member::{apply::Executor, owner::Owner, session::Session, token::Token},
     queue::{TargetKey, Verdict},
     reconcile::{
         Hub, RETRY_RARELY,
@@ -72,14 +72,14 @@ impl Context<'_> {
     }
 
     /// Performs effects for this target, and knows what is written of its inventory.
-    pub(super) fn actor<'s>(
+    pub(super) fn executor<'s>(
         &'s self,
         session: &'s Session,
         owner: &'s Owner,
         desired: &'s Desired,
         token: &'s Token<'s>,
-    ) -> Actor<'s> {
-        Actor::new(session, owner, desired, token, move |object: &ObjectKey, uid: &str| {
+    ) -> Executor<'s> {
+        Executor::new(session, owner, desired, token, move |object: &ObjectKey, uid: &str| {
             inventory::has_uid(&self.hub.catalog.inventory(self.key), object, uid)
         })
     }

@@ -24,7 +24,7 @@ use super::{context::Context, inventory::InventoryChange, render::render_as};
 use crate::{
     desired::Desired,
     hub::revisions::Parsed,
-    member::{effects::Actor, owner::Owner, session::Session},
+    member::{apply::Executor, owner::Owner, session::Session},
 };
 
 /// Longest name of an object that a status tells.
@@ -153,11 +153,11 @@ pub(super) struct DriftReport {
 /// Compares what was suspected once more, when everything was done.
 pub(super) fn find_drift(
     ctx: &Context<'_>,
-    actor: &Actor<'_>,
+    executor: &Executor<'_>,
     suspects: &Suspects,
     inventory: &InventoryChange,
 ) -> DriftReport {
-    let Actor { session, owner, desired, .. } = *actor;
+    let Executor { session, owner, desired, .. } = *executor;
     let policy = ctx.target.spec.drift.policy;
     let mut report = DriftReport::default();
     for (key, uid) in &suspects.0 {

@@ -20,7 +20,7 @@ use super::{
 };
 use crate::{
     base::error::CallError,
-    member::effects::{Actor, Outcome},
+    member::apply::{Executor, Outcome},
     queue::Verdict,
     reconcile::RETRY_MOST,
 };
@@ -30,7 +30,7 @@ use crate::{
 /// meanwhile.
 pub(super) async fn execute(
     ctx: &Context<'_>,
-    actor: &Actor<'_>,
+    executor: &Executor<'_>,
     plan: &Plan,
     before: &Inventory,
     inventory: Inventory,
@@ -39,7 +39,7 @@ pub(super) async fn execute(
     let mut execution = Execution::of(inventory);
     if let Some(keys) = &plan.intent {
         for key in keys {
-            if let Some(want) = actor.desired.wants.get(key) {
+            if let Some(want) = executor.desired.wants.get(key) {
                 let intended = || Held::intended(&want.gvk.version);
                 execution.inventory.entry(key.clone()).or_insert_with(intended);
             }
@@ -47,12 +47,12 @@ pub(super) async fn execute(
         InventoryChange::between(ctx, before, &execution.inventory).settle(ctx).await?;
     }
     for stage in &plan.stages {
-        execute_stage(ctx, actor, stage, &mut execution, repair.as_deref_mut()).await;
+        execute_stage(ctx, executor, stage, &mut execution, repair.as_deref_mut()).await;
     }
     if execution.undone == 0 {
         for stage in &plan.removals {
             let before = execution.undone;
-            execute_stage(ctx, actor, stage, &mut execution, None).await;
+            execute_stage(ctx, executor, stage, &mut execution, None).await;
             if execution.undone > before {
                 break;
             }
@@ -64,7 +64,7 @@ pub(super) async fn execute(
 /// Repairs what is there, and writes no inventory: it would look complete. `unknown`: why it is not known.
 pub(super) async fn tend(
     ctx: &Context<'_>,
-    actor: &Actor<'_>,
+    executor: &Executor<'_>,
     mut plan: Plan,
     inventory: Inventory,
     unknown: Delivery,
@@ -78,7 +78,7 @@ pub(super) async fn tend(
     }
     let mut execution = Execution::of(inventory);
     for stage in &plan.stages {
-        execute_stage(ctx, actor, stage, &mut execution, None).await;
+        execute_stage(ctx, executor, stage, &mut execution, None).await;
     }
     execution.delivery.get_or_insert(unknown);
     execution.look_again(Verdict::Retry(RETRY_MOST));
@@ -87,33 +87,33 @@ pub(super) async fn tend(
 
 async fn execute_stage(
     ctx: &Context<'_>,
-    actor: &Actor<'_>,
+    executor: &Executor<'_>,
     stage: &[Effect],
     execution: &mut Execution,
     repair: Option<&mut ConcurrentRepair<'_>>,
 ) {
-    let (done, ()) = send(actor, stage, &mut execution.inventory, repair, ready(())).await;
-    account_all(ctx, actor, done, execution);
+    let (done, ()) = send(executor, stage, &mut execution.inventory, repair, ready(())).await;
+    account_all(ctx, executor, done, execution);
 }
 
 /// Sends the effects of a stage, and of what `repair` takes up beside it; how each ended, in the order in which they were
 /// planned: what is told of them does not depend on who answers first. `beside` is done meanwhile.
 pub(super) async fn send<T>(
-    actor: &Actor<'_>,
+    executor: &Executor<'_>,
     stage: &[Effect],
     inventory: &mut Inventory,
     repair: Option<&mut ConcurrentRepair<'_>>,
     beside: impl Future<Output = T>,
 ) -> (Vec<(Effect, Outcome)>, T) {
     let perform = |turn: usize, effect: Effect| async move {
-        let outcome = actor.perform(&effect).await;
+        let outcome = executor.perform(&effect).await;
         (turn, effect, outcome)
     };
     let mut repair = repair.and_then(|repair| repair.begin(stage).then_some(repair));
     let mut news = repair.as_ref().map_or_else(|| pending().boxed(), |repair| repair.news());
     let mut more = VecDeque::new();
     let (mut working, mut done) = (FuturesUnordered::new(), Vec::new());
-    let most = actor.session.knobs().target_calls;
+    let most = executor.session.knobs().target_calls;
     let (mut planned, mut turns) = (stage.iter().cloned(), 0..);
     let (mut beside, mut told) = (pin!(beside), None);
     let told = loop {
@@ -144,6 +144,6 @@ pub(super) async fn send<T>(
     };
     done.sort_by_key(|(turn, ..)| *turn);
     let mut done: Vec<_> = done.into_iter().map(|(_, effect, outcome)| (effect, outcome)).collect();
-    actor.confirm_gone(&mut done).await;
+    executor.confirm_gone(&mut done).await;
     (done, told)
 }

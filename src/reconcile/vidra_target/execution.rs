@@ -20,7 +20,7 @@ use super::{
 use crate::{
     base::error::{CallError, Class},
     hub::events::{self, Severity},
-    member::effects::{Actor, Outcome},
+    member::apply::{Executor, Outcome},
     queue::Verdict,
     reconcile::{RETRY_MOST, RETRY_RARELY},
 };
@@ -82,15 +82,15 @@ impl Execution {
 /// Takes what became of effects.
 pub(super) fn account_all(
     ctx: &Context<'_>,
-    actor: &Actor<'_>,
+    executor: &Executor<'_>,
     done: Vec<(Effect, Outcome)>,
     execution: &mut Execution,
 ) {
     for (effect, outcome) in done {
-        let want = actor.desired.wants.get(&effect.key);
-        let healed = actor.session.records.take_healed(&actor.owner.hash, &effect.key);
+        let want = executor.desired.wants.get(&effect.key);
+        let healed = executor.session.records.take_healed(&executor.owner.hash, &effect.key);
         if let Outcome::Applied { uid, corrected: true } = &outcome {
-            execution.corrections.push(repair(ctx, actor.session, &effect, uid, healed));
+            execution.corrections.push(repair(ctx, executor.session, &effect, uid, healed));
         }
         account(ctx, &effect, want, outcome, execution);
     }

@@ -31,7 +31,7 @@ use super::{
 };
 use crate::{
     base::error::CallError,
-    member::{effects::Actor, session::Session},
+    member::{apply::Executor, session::Session},
     queue::Verdict,
     reconcile::RETRY_MOST,
 };
@@ -82,7 +82,7 @@ fn is_current(session: &Session, key: &ObjectKey) -> bool {
 /// Tells what a reconcile came to: what was done by `plan`, and what became of the inventory.
 pub(super) async fn finish(
     scope: &Scope<'_>,
-    actor: &Actor<'_>,
+    executor: &Executor<'_>,
     mut plan: TargetPlan,
     (mut execution, mut change): (Execution, InventoryChange),
     mut repair: ConcurrentRepair<'_>,
@@ -93,8 +93,8 @@ pub(super) async fn finish(
         if execution.withdrawn || lost_a_kind(session, desired, execution.delivery.as_ref()).await {
             return again(ctx, &execution.corrections, &mut change).await;
         }
-        let drift = find_drift(ctx, actor, &plan.suspects, &change);
-        conclude_drift(ctx, actor, &plan.causes, &execution, &drift);
+        let drift = find_drift(ctx, executor, &plan.suspects, &change);
+        conclude_drift(ctx, executor, &plan.causes, &execution, &drift);
         let effects = &plan.effects;
         let unmarked = gates(effects).find(|effect| loses_marks(scope, effect));
         // An answer is no event: nothing else would tell that what was waited for, and was applied just now, is
@@ -109,13 +109,13 @@ pub(super) async fn finish(
         let status = status(scope, &plan, drift, awaited, &mut execution);
         let told = publish_and_settle(scope, status, !effects.removals.is_empty(), &mut change);
         let beside = is_well.then_some(&mut repair);
-        let (corrected, told) = send(actor, &[], &mut execution.inventory, beside, told).await;
+        let (corrected, told) = send(executor, &[], &mut execution.inventory, beside, told).await;
         if corrected.is_empty() {
             return Ok(execution.verdict.or_else(|| asks_again(effects)).unwrap_or(told?));
         }
         let written = current_inventory(ctx, &scope.wants);
         execution = Execution::of(execution.inventory);
-        account_all(ctx, actor, corrected, &mut execution);
+        account_all(ctx, executor, corrected, &mut execution);
         change = InventoryChange::between(ctx, &written, &execution.inventory);
     }
 }

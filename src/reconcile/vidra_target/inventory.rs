@@ -14,7 +14,7 @@ use super::context::Context;
 use crate::{
     base::error::CallError,
     hub::inventory::{self, Chunks},
-    member::effects::Outcome,
+    member::apply::Outcome,
 };
 
 /// Enters what came of applying an object.

@@ -69,9 +69,9 @@ pub(super) async fn leave(ctx: &Context<'_>, session: &Arc<Session>) -> Result<V
         publish_unseen(ctx, held).await?;
         return Ok(Verdict::Retry(RETRY_MOST));
     }
-    let actor = ctx.actor(session, &owner, &desired, &token);
+    let executor = ctx.executor(session, &owner, &desired, &token);
     let held = inventory::joined(&chunks);
-    let execution = execute(ctx, &actor, &plan, &held, inventory, None).await?;
+    let execution = execute(ctx, &executor, &plan, &held, inventory, None).await?;
     let mut change = InventoryChange::between(ctx, &held, &execution.inventory);
     if execution.withdrawn {
         return again(ctx, &execution.corrections, &mut change).await;

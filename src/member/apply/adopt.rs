@@ -17,8 +17,8 @@ use vidra_core::{
 };
 
 use super::{
-    Actor, Outcome, Step,
-    contest::{MANAGER_MAX, MANAGERS, some},
+    Executor, Outcome, Step,
+    conflict::{MANAGER_MAX, MANAGERS, some},
 };
 use crate::{
     base::error::{CallError, Class},
@@ -30,7 +30,7 @@ const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 /// Longest apiVersion that is told of an entry: a group is a DNS subdomain, a version a DNS label.
 const API_VERSION_MAX: usize = 253 + 1 + 63;
 
-impl Actor<'_> {
+impl Executor<'_> {
     /// A foreign object bears the name.
     pub(super) async fn meet(&self, declared: &Declared, live: Live) -> Step {
         let api_version = declared.gvk.api_version();

@@ -10,7 +10,7 @@ use vidra_core::{
     render::{self, Declared, Stamp},
 };
 
-use super::{Actor, Outcome, Step};
+use super::{Executor, Outcome, Step};
 use crate::{
     base::error::{CallError, Class},
     member::live::Live,
@@ -19,7 +19,7 @@ use crate::{
 /// So many times in one pass an object may change between its read and its apply.
 const TRIES: usize = 5;
 
-impl Actor<'_> {
+impl Executor<'_> {
     pub(super) fn sparing(&self) -> Arc<Sparing> {
         self.session.records.sparing(&self.owner.hash)
     }
@@ -82,7 +82,7 @@ impl Actor<'_> {
         }
     }
 
-    /// Puts our marks on what [`Actor::plain_for`] gave.
+    /// Puts our marks on what [`Executor::plain_for`] gave.
     pub(super) fn marked(&self, declared: &Declared, plain: &Value) -> Value {
         let owner = self.owner;
         let sparing = self.sparing();

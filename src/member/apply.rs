@@ -2,15 +2,15 @@
 //! deadline. What comes back is folded at once; what went wrong is a value.
 
 mod adopt;
-mod contest;
-mod empty;
-mod inherit;
-mod look;
-mod make;
+mod body;
+mod conflict;
+mod create;
+mod delete;
+mod dry_run;
+mod namespace_contents;
+mod other_hub;
 mod present;
 mod recreate;
-mod remove;
-mod spare;
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -44,9 +44,9 @@ use crate::{
 };
 
 use self::{
-    look::{LOOKS, Would, changed_meanwhile},
+    delete::Parting,
+    dry_run::{LOOKS, Would, changed_meanwhile},
     recreate::Was,
-    remove::Parting,
 };
 
 /// Longest value of a label.
@@ -124,7 +124,7 @@ type Step = Result<Outcome, CallError>;
 type Recorded<'a> = dyn Fn(&ObjectKey, &str) -> bool + Send + Sync + 'a;
 
 /// Performs effects for one owner on one member.
-pub struct Actor<'a> {
+pub struct Executor<'a> {
     /// The member.
     pub session: &'a Session,
     /// For whom.
@@ -141,7 +141,7 @@ pub struct Actor<'a> {
     missed: Mutex<BTreeSet<ObjectKey>>,
 }
 
-impl<'a> Actor<'a> {
+impl<'a> Executor<'a> {
     /// For one reconcile. `recorded`: whether the inventory, as it is written now, has an object with this uid.
     pub fn new(
         session: &'a Session,
@@ -159,7 +159,7 @@ impl<'a> Actor<'a> {
     }
 }
 
-impl Actor<'_> {
+impl Executor<'_> {
     /// Performs one effect.
     pub async fn perform(&self, effect: &Effect) -> Outcome {
         self.joined.lock().remove(&effect.key);
@@ -465,7 +465,7 @@ impl Actor<'_> {
         let redact = &self.session.settings().redact;
         let shown: Vec<String> =
             paths.iter().map(|path| redact.shown_path(&key.group, &key.kind, path)).collect();
-        contest::some(&shown, contest::PATHS)
+        conflict::some(&shown, conflict::PATHS)
     }
 
     fn resource(&self, gvk: &Gvk) -> Result<(ApiResource, Scope), CallError> {

@@ -13,7 +13,7 @@ use vidra_core::{
     unseen,
 };
 
-use super::{Actor, Outcome, Step};
+use super::{Executor, Outcome, Step};
 use crate::{
     base::error::{CallError, Class},
     desired::Desired,
@@ -43,7 +43,7 @@ enum Rank {
     Apart,
 }
 
-impl Actor<'_> {
+impl Executor<'_> {
     /// Fields are held by others. Those of people and controllers are taken back, in exactly the object that
     /// was looked at, unless the VidraResource says otherwise; those of another VidraResource only when it declares
     /// the object just so itself, and what it holds is what both declared before; or when it has dropped the object, or

@@ -11,7 +11,7 @@ use vidra_core::{
     object::{Gvk, Scope},
 };
 
-use super::{Actor, reading};
+use super::{Executor, reading};
 use crate::{
     base::error::{CallError, Class},
     member::{kinds::Kinds, live::Live, metadata_list::Listed, session::Readiness},
@@ -30,7 +30,7 @@ pub(super) enum Contents {
     Foreign(String),
 }
 
-impl Actor<'_> {
+impl Executor<'_> {
     /// Lists what lies in a live Namespace or CustomResourceDefinition. A kind that cannot be listed may hide
     /// objects: then it is not empty. Errors: no answer, or none of a group, so nobody knows.
     pub(super) async fn contents(&self, live: &Live) -> Result<Contents, CallError> {

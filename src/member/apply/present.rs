@@ -3,7 +3,7 @@
 use vidra_api::labels::HUB_LABEL;
 use vidra_core::render::Declared;
 
-use super::{Actor, Outcome, Step, make::is_taken};
+use super::{Executor, Outcome, Step, create::is_taken};
 use crate::{
     base::error::{CallError, Class},
     member::{
@@ -12,7 +12,7 @@ use crate::{
     },
 };
 
-impl Actor<'_> {
+impl Executor<'_> {
     /// Made if nothing bears its name. Ours, it is taken into the inventory; anybody else's is theirs.
     pub(super) async fn make_where_absent(&self, declared: &Declared) -> Step {
         let Some(live) = self.read(&declared.key, &declared.gvk).await? else {

@@ -8,10 +8,10 @@ use serde_json::{Map, Value, json};
 use vidra_api::{FieldPolicy, labels::TAKE_OVER_FROM};
 use vidra_core::{fields, object::ObjectKey, render::Declared, unseen};
 
-use super::{Actor, LABEL_MAX, Outcome, Step};
+use super::{Executor, LABEL_MAX, Outcome, Step};
 use crate::member::live::Live;
 
-impl Actor<'_> {
+impl Executor<'_> {
     /// An object with the label of the hub `other` bears the name.
     pub(super) async fn meet_other_hub(&self, declared: &Declared, live: Live, other: &str) -> Step {
         if self.owner.take_over_from.as_deref() != Some(other) {

@@ -10,10 +10,10 @@ use vidra_core::{
     render::Declared,
 };
 
-use super::{Actor, Outcome, Step};
+use super::{Executor, Outcome, Step};
 use crate::base::error::{CallError, Class};
 
-impl Actor<'_> {
+impl Executor<'_> {
     /// Makes it, unless something bears its name: then that is joined, or left, or refused.
     pub(super) async fn create(&self, declared: &Declared, corrected: bool) -> Step {
         if declared.directives.apply == ApplyMode::IfAbsent {

@@ -19,7 +19,7 @@ use vidra_core::{
     render::Declared,
 };
 
-use super::{Actor, Outcome, Step, remove::Deletion};
+use super::{Executor, Outcome, Step, delete::Deletion};
 use crate::{
     base::error::{CallError, Class, Named},
     member::{
@@ -28,7 +28,7 @@ use crate::{
     },
 };
 
-impl Actor<'_> {
+impl Executor<'_> {
     /// An apply to the object with this uid was refused for these fields.
     pub(super) async fn change_immutable(
         &self,

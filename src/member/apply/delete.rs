@@ -14,7 +14,7 @@ use vidra_core::{
     unseen,
 };
 
-use super::{Actor, LABEL_MAX, Outcome, Step, empty::Contents};
+use super::{Executor, LABEL_MAX, Outcome, Step, namespace_contents::Contents};
 use crate::{
     base::error::{CallError, Class},
     member::{
@@ -50,7 +50,7 @@ pub(super) enum Deletion {
     WasGone,
 }
 
-impl Actor<'_> {
+impl Executor<'_> {
     /// Deletes or releases, after a live read that proves the object ours.
     pub(super) async fn remove(&self, effect: &Effect, uid: &str, parting: Parting) -> Step {
         let key = &effect.key;

@@ -5,7 +5,7 @@ use serde_json::Value;
 use vidra_api::labels::HUB_LABEL;
 use vidra_core::{fields, plan::Drift, render::Declared};
 
-use super::{Actor, Outcome, Patch, PatchParams, Step};
+use super::{Executor, Outcome, Patch, PatchParams, Step};
 use crate::{
     base::error::{CallError, Class},
     member::{flight::Flight, owner::other_owners_of, records::Source},
@@ -25,7 +25,7 @@ pub(super) enum Would {
     Change,
 }
 
-impl Actor<'_> {
+impl Executor<'_> {
     /// One read, and where that does not tell one dry run; the answer is kept in the records.
     pub(super) async fn look(&self, declared: &Declared, uid: &str) -> Step {
         // Until what is read is compared: a baseline from it must not hide a later change.
