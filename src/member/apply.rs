@@ -1,56 +1,35 @@
 //! Performs a plan's effects against a member: each once, guarded by uid and resourceVersion, within a
-//! deadline. What comes back is folded at once; what went wrong is a value.
+//! deadline. What an apply does next is decided in vidra-core's `apply`; here the calls are sent that its steps name. What
+//! comes back is ingested at once; what went wrong is a value.
 
-mod adopt;
-mod body;
-mod conflict;
+mod cache;
+mod call;
 mod create;
 mod delete;
 mod dry_run;
+mod facts;
 mod namespace_contents;
-mod other_hub;
-mod present;
-mod recreate;
+mod refusal;
 
 use std::{collections::BTreeSet, time::Duration};
 
-use kube::{
-    Api,
-    api::{Patch, PatchParams, ValidationDirective},
-    core::ApiResource,
-};
 use parking_lot::Mutex;
 use serde_json::Value;
-use vidra_api::labels::HUB_LABEL;
 use vidra_core::{
-    drift::{About, Does},
-    mutants::{self, Mutant},
-    object::{Gvk, ObjectKey, Scope},
-    plan::{Action, Drift, Effect, Why},
-    render::{self, Declared},
-};
-
-use super::{
-    flight::Flight,
-    live::Live,
-    owner::{Owner, Standing, standing},
-    records::Source,
-    session::Session,
-    token::Token,
-};
-use crate::{
-    base::error::{CallError, Class},
-    desired::Desired,
+    apply::{self, Act, Answer, ApplyInput, ApplyState, End},
+    object::ObjectKey,
+    owner::Owner,
+    plan::{Action, Effect},
+    render::Declared,
 };
 
 use self::{
-    delete::Parting,
-    dry_run::{LOOKS, Would, changed_meanwhile},
-    recreate::Was,
+    call::{Deletion, answer_of},
+    delete::RemovalMode,
+    facts::ObjectFacts,
 };
-
-/// Longest value of a label.
-const LABEL_MAX: usize = 63;
+use super::{flight::Flight, live::Live, records::Source, session::Session, token::Token};
+use crate::{base::error::CallError, desired::Desired};
 
 /// How an effect ended.
 #[derive(Clone, Debug)]
@@ -112,14 +91,6 @@ pub enum Outcome {
     Failed(CallError),
 }
 
-impl From<CallError> for Outcome {
-    fn from(error: CallError) -> Self {
-        Outcome::Failed(error)
-    }
-}
-
-type Step = Result<Outcome, CallError>;
-
 /// Whether an inventory has an object with a uid.
 type Recorded<'a> = dyn Fn(&ObjectKey, &str) -> bool + Send + Sync + 'a;
 
@@ -134,404 +105,141 @@ pub struct Executor<'a> {
     /// Leave to do it.
     pub token: &'a Token<'a>,
     /// Whether the inventory, as it is written now, has an object with this uid.
-    recorded: Box<Recorded<'a>>,
-    /// Objects that were not as expected, and were applied to all the same, in the effect under way.
-    joined: Mutex<BTreeSet<ObjectKey>>,
+    is_recorded: Box<Recorded<'a>>,
     /// Objects of which only a read has said that they are gone, or are not ours.
     missed: Mutex<BTreeSet<ObjectKey>>,
 }
 
 impl<'a> Executor<'a> {
-    /// For one reconcile. `recorded`: whether the inventory, as it is written now, has an object with this uid.
+    /// For one reconcile. `is_recorded`: whether the inventory, as it is written now, has an object with this uid.
     pub fn new(
         session: &'a Session,
         owner: &'a Owner,
         desired: &'a Desired,
         token: &'a Token<'a>,
-        recorded: impl Fn(&ObjectKey, &str) -> bool + Send + Sync + 'a,
+        is_recorded: impl Fn(&ObjectKey, &str) -> bool + Send + Sync + 'a,
     ) -> Self {
-        let (joined, missed) = (Mutex::default(), Mutex::default());
-        Self { session, owner, desired, token, recorded: Box::new(recorded), joined, missed }
+        Self { session, owner, desired, token, is_recorded: Box::new(is_recorded), missed: Mutex::default() }
     }
 
-    fn is_recorded(&self, key: &ObjectKey, uid: &str) -> bool {
-        (self.recorded)(key, uid)
-    }
-}
-
-impl Executor<'_> {
     /// Performs one effect.
     pub async fn perform(&self, effect: &Effect) -> Outcome {
-        self.joined.lock().remove(&effect.key);
-        let step = match &effect.action {
-            Action::Delete { uid } => self.remove(effect, &uid.to_string(), Parting::Delete).await,
-            Action::DeleteEmpty { uid } => self.remove(effect, &uid.to_string(), Parting::DeleteEmpty).await,
-            Action::Release { uid } => self.remove(effect, &uid.to_string(), Parting::Release).await,
-            Action::Withdraw { uid } => self.remove(effect, &uid.to_string(), Parting::Withdraw).await,
-            Action::Yield { uid, as_is } => {
-                self.remove(effect, &uid.to_string(), Parting::Yield { as_is: *as_is }).await
-            }
-            applying => match self.desired.objects.get(&effect.key) {
-                Some(declared) => self.bring(declared, applying).await,
-                None => Ok(Outcome::Gone),
-            },
-        };
-        step.unwrap_or_else(Outcome::Failed)
-    }
-
-    async fn bring(&self, declared: &Declared, action: &Action) -> Step {
-        match action {
-            Action::Create => self.create(declared, false).await,
-            Action::Apply { uid, why: Why::Missing, force } => {
-                self.make_again(declared, &uid.to_string(), *force).await
-            }
-            Action::Apply { uid, why, force } => self.apply(declared, &uid.to_string(), *why, *force).await,
-            Action::Verify { uid, force } => self.verify(declared, &uid.to_string(), *force).await,
-            Action::Look { uid } => self.look(declared, &uid.to_string()).await,
-            Action::Delete { .. }
-            | Action::DeleteEmpty { .. }
-            | Action::Release { .. }
-            | Action::Withdraw { .. }
-            | Action::Yield { .. } => Ok(Outcome::Gone),
-        }
-    }
-
-    async fn apply(&self, declared: &Declared, uid: &str, why: Why, force: bool) -> Step {
-        let (records, own) = (&self.session.records, &self.owner.hash);
-        let has_lost_entry = records.has_lost_entry(&declared.key, own);
-        if has_lost_entry && let Err(error) = self.reclaim(declared, uid).await {
-            return self.or_change_immutable(declared, uid, Err(error), Was::Ours).await;
-        }
-        // Planned when nobody's entry was seen: another one may have its own back by now, and what it holds.
-        let force = force && !(has_lost_entry && records.is_outranked(&declared.key, own, declared));
-        if !force
-            && why != Why::Missing
-            && let Some(outcome) = self.disturbs(declared, uid, why).await?
-        {
-            return Ok(outcome);
-        }
-        let sparing = self.sparing();
-        let sparing = match mutants::is(Mutant::WriteIgnored) {
-            true => std::sync::Arc::default(),
-            false => sparing,
-        };
-        let step = match sparing.objects.get(&declared.key) {
-            Some(spared) => self.apply_sparing(declared, spared, uid, why, force).await,
-            None => {
-                let mut body = self.body(declared);
-                body["metadata"]["uid"] = uid.into();
-                if mutants::is(Mutant::NoUidPrecondition) {
-                    body["metadata"]["uid"].take();
-                }
-                self.apply_body(declared, &body, uid, why, force).await
+        let (uid, mode) = match &effect.action {
+            Action::Delete { uid } => (uid, RemovalMode::Delete),
+            Action::DeleteEmpty { uid } => (uid, RemovalMode::DeleteEmpty),
+            Action::Release { uid } => (uid, RemovalMode::Release),
+            Action::Withdraw { uid } => (uid, RemovalMode::Withdraw),
+            Action::Yield { uid, as_is } => (uid, RemovalMode::Yield { as_is: *as_is }),
+            applying => {
+                return match self.desired.objects.get(&effect.key) {
+                    Some(declared) => perform_apply(self, declared, applying).await,
+                    None => Outcome::Gone,
+                };
             }
         };
-        self.or_change_immutable(declared, uid, step, Was::Ours).await
+        delete::remove(self, effect, &uid.to_string(), mode).await.unwrap_or_else(Outcome::Failed)
     }
 
-    /// A step that was refused for fields that cannot be changed.
-    async fn or_change_immutable(&self, declared: &Declared, uid: &str, step: Step, was: Was) -> Step {
-        match step {
-            Err(error) => match &error.class {
-                Class::InvalidFields(fields) => {
-                    let fields = self.some_paths(&declared.key, fields);
-                    Box::pin(self.change_immutable(declared, uid, &fields, error, was)).await
-                }
-                _ => Err(error),
-            },
-            step => step,
+    /// What only reads have said to be gone is so if the cluster that is meant still answers after them: where no watch is
+    /// open no connection breaks when another one comes to be behind the address.
+    pub async fn confirm_gone(&self, done: &mut [(Effect, Outcome)]) {
+        let missed = std::mem::take(&mut *self.missed.lock());
+        if missed.is_empty() {
+            return;
         }
-    }
-
-    async fn apply_body(&self, declared: &Declared, body: &Value, uid: &str, why: Why, force: bool) -> Step {
-        match self.send(declared, body, force).await {
-            Ok(uid) => Ok(Outcome::Applied { uid, corrected: why.is_drift() }),
-            Err(error) => self.not_applied(declared, uid, why, force, error).await,
-        }
-    }
-
-    /// An apply to the object with this uid was refused.
-    async fn not_applied(
-        &self,
-        declared: &Declared,
-        uid: &str,
-        why: Why,
-        force: bool,
-        error: CallError,
-    ) -> Step {
-        match &error.class {
-            Class::FieldConflict(fields) if !force => self.contest(declared, uid, why, fields, &error).await,
-            // Another object bears the name now.
-            Class::Conflict | Class::NotFound(_) | Class::NotServed if why == Why::Missing => {
-                self.forget_record(&declared.key, uid);
-                self.join(declared, Some((uid, error))).await
-            }
-            // An object that is there has its namespace: then a webhook says so.
-            Class::Namespace { terminating: false } => match self.read(&declared.key, &declared.gvk).await? {
-                Some(live) if live.uid() == uid => Err(error),
-                _ => {
-                    self.forget_record(&declared.key, uid);
-                    self.create(declared, why.is_drift()).await
-                }
-            },
-            Class::Conflict | Class::NotFound(_) | Class::NotServed => {
-                self.join(declared, Some((uid, error))).await
-            }
-            // A uid that differs answers 422 for some kinds: see whether the body is at fault.
-            _ if error.is_invalid() && why == Why::Missing => {
-                match self.read(&declared.key, &declared.gvk).await? {
-                    Some(live) if live.uid() == uid => Err(error),
-                    Some(_) => self.join(declared, None).await,
-                    None => self.create(declared, true).await,
-                }
-            }
-            _ => Err(error),
-        }
-    }
-
-    /// The name is taken: by whom? Only what is proved ours, or another resource's of this hub that agrees,
-    /// is applied to. `refused`: an apply to the object with this uid was, for that; where it is the same object, it
-    /// would be again, and the queue's back-off decides when. No uid: a create was.
-    async fn join(&self, declared: &Declared, refused: Option<(&str, CallError)>) -> Step {
-        let key = &declared.key;
-        let recorded = self.session.records.uid(key);
-        let Some(live) = self.read(key, &declared.gvk).await? else {
-            // No watch tells that one is gone which had lost our label before.
-            if let Some(uid) = recorded {
-                self.forget_record(key, &uid.to_string());
-            }
-            return Err(match refused {
-                // There is none that it could be in conflict with: a webhook says so.
-                Some((_, error)) if matches!(error.class, Class::Conflict | Class::FieldConflict(_)) => error,
-                _ => CallError {
-                    class: Class::Conflict,
-                    message: "the object came and went; trying again".into(),
-                },
-            });
-        };
-        let (uid, terminating) = (live.uid().to_owned(), live.is_terminating());
-        let standing = standing(&live.json, self.owner);
-        // No watch would tell of changes to one without our label.
-        if matches!(standing, Standing::Ours | Standing::Shared) {
-            match terminating {
-                true => self.fold_seen(&declared.gvk, key, live.clone()),
-                false => self.fold(&declared.gvk, live.clone(), Source::Read),
+        let Err(error) = self.session.confirm(self.token).await else { return };
+        for (effect, outcome) in done {
+            if matches!(outcome, Outcome::Gone) && missed.contains(&effect.key) {
+                *outcome = Outcome::Failed(error.clone());
             }
         }
-        match standing {
-            _ if terminating => Ok(Outcome::InTheWay),
-            Standing::Ours => match refused {
-                Some((tried, error)) if tried == uid && !mutants::is(Mutant::RefusedGoesOn) => Err(error),
-                // Somebody makes it again and again.
-                _ if !self.joined.lock().insert(key.clone()) => Err(CallError {
-                    class: Class::Conflict,
-                    message: "the object is replaced again and again; trying again".into(),
-                }),
-                _ => Box::pin(self.apply(declared, &uid, Why::Changed, false)).await,
-            },
-            Standing::Shared => Box::pin(self.join_shared(declared, &live)).await,
-            Standing::OtherHub(hub) => {
-                let step = self.meet_other_hub(declared, live, &hub).await;
-                self.or_change_immutable(declared, &uid, step, Was::Unproved).await
-            }
-            Standing::Controlled => Ok(controlled(key)),
-            Standing::Foreign => {
-                let step = self.meet(declared, live).await;
-                self.or_change_immutable(declared, &uid, step, Was::Unproved).await
-            }
-        }
-    }
-
-    /// It is another resource's, and from then on ours too: exactly what was read, for that one may let it go
-    /// meanwhile, and it would be nobody's of ours.
-    async fn join_shared(&self, declared: &Declared, live: &Live) -> Step {
-        let uid = live.uid();
-        if let Some(outcome) = self.disturbs(declared, uid, Why::Joined).await? {
-            return Ok(outcome);
-        }
-        let body = self.body_for(declared, live);
-        let step = match self.send(declared, &body, false).await {
-            Ok(uid) => Ok(Outcome::Applied { uid, corrected: false }),
-            Err(error) => match &error.class {
-                Class::FieldConflict(fields) => {
-                    self.contest(declared, uid, Why::Joined, fields, &error).await
-                }
-                _ => Err(error),
-            },
-        };
-        self.or_change_immutable(declared, uid, step, Was::Shared).await
-    }
-
-    /// Asks what an apply would change, and applies only when it would change a value, or whose one is.
-    async fn verify(&self, declared: &Declared, uid: &str, force: bool) -> Step {
-        // Until what is read is compared: a baseline from it must not hide a later change.
-        let _flight = Flight::begin(self.session, &declared.key);
-        let drifted = Action::Apply { uid: uid.into(), why: Why::Drifted, force };
-        for _ in 0..LOOKS {
-            let Some(live) = self.read(&declared.key, &declared.gvk).await? else {
-                self.forget_record(&declared.key, uid);
-                return self.create(declared, true).await;
-            };
-            let (live_uid, live_json) = (live.uid().to_owned(), live.json.clone());
-            self.fold(&declared.gvk, live, Source::Read);
-            let view = self.session.records.view(&self.owner.hash, &declared.key, self.desired);
-            match view.map(|view| view.drift) {
-                Some(Drift::None) => return Ok(Outcome::Applied { uid: live_uid, corrected: false }),
-                Some(Drift::Differs) => return self.bring_boxed(declared, &drifted).await,
-                _ => {}
-            }
-            match self.would(declared, uid, &live_json).await {
-                Ok(Some(Would::Nothing)) => return Ok(Outcome::Applied { uid: live_uid, corrected: false }),
-                Ok(Some(Would::Own)) => {
-                    let own = Action::Apply { uid: uid.into(), why: Why::Changed, force };
-                    return self.bring_boxed(declared, &own).await;
-                }
-                Ok(Some(Would::Change)) => return self.bring_boxed(declared, &drifted).await,
-                Ok(None) => {}
-                Err(error) => {
-                    return self.or_change_immutable(declared, uid, Err(error), Was::Ours).await;
-                }
-            }
-        }
-        Err(changed_meanwhile())
-    }
-
-    async fn bring_boxed(&self, declared: &Declared, action: &Action) -> Step {
-        Box::pin(self.bring(declared, action)).await
-    }
-
-    fn body(&self, declared: &Declared) -> Value {
-        let owner = self.owner;
-        let (generation, salt) = (owner.generation, self.session.salt());
-        render::compose(declared, &owner.hub, &owner.hash, &owner.name, generation, salt)
-    }
-
-    fn params(&self, force: bool) -> PatchParams {
-        PatchParams {
-            force,
-            field_manager: Some(self.owner.manager.clone()),
-            field_validation: Some(ValidationDirective::Strict),
-            ..PatchParams::default()
-        }
-    }
-
-    /// Applies; the answer is folded, and only then what arrived meanwhile. Returns the object's uid.
-    async fn send(&self, declared: &Declared, body: &Value, force: bool) -> Result<String, CallError> {
-        let _flight = Flight::begin(self.session, &declared.key);
-        let api = self.api(&declared.key, self.resource(&declared.gvk)?);
-        let (params, patch) = (self.params(force), Patch::Apply(body));
-        let live = self
-            .session
-            .call(
-                self.token,
-                "apply",
-                self.changing(&declared.key),
-                api.patch(&declared.key.name, &params, &patch),
-            )
-            .await
-            .map_err(|error| error.making_in(&declared.key.namespace))?;
-        let uid = live.uid().to_owned();
-        self.fold(&declared.gvk, live, Source::Answer(&self.owner.hash));
-        Ok(uid)
-    }
-
-    async fn read(&self, key: &ObjectKey, gvk: &Gvk) -> Result<Option<Live>, CallError> {
-        self.get(&self.api(key, self.resource(gvk)?), key).await
-    }
-
-    async fn get(&self, api: &Api<Live>, key: &ObjectKey) -> Result<Option<Live>, CallError> {
-        match self.session.call(self.token, "get", reading(&key.group, &key.kind), api.get(&key.name)).await {
-            Ok(live) => Ok(Some(live)),
-            Err(error) if self.is_gone(&error, key) => Ok(None),
-            Err(error) => Err(error),
-        }
-    }
-
-    /// The member says that this very object is not there.
-    fn is_gone(&self, error: &CallError, key: &ObjectKey) -> bool {
-        let (kinds, any_version) = (self.session.kinds(), Gvk::new(&key.group, "", &key.kind));
-        let found = kinds.any_version(&any_version);
-        found.is_some_and(|(_, (resource, _))| error.is_gone(&resource.group, &resource.plural, &key.name))
-    }
-
-    /// Of a call that changes the object.
-    fn changing<'b>(&'b self, key: &'b ObjectKey) -> About<'b> {
-        let declared = self.desired.objects.get(key).map(|declared| &*declared.body);
-        About { group: &key.group, kind: &key.kind, does: Does::Writes(declared) }
-    }
-
-    /// The first few of these paths of the object, as messages may show them.
-    fn some_paths(&self, key: &ObjectKey, paths: &[String]) -> String {
-        let redact = &self.session.settings().redact;
-        let shown: Vec<String> =
-            paths.iter().map(|path| redact.shown_path(&key.group, &key.kind, path)).collect();
-        conflict::some(&shown, conflict::PATHS)
-    }
-
-    fn resource(&self, gvk: &Gvk) -> Result<(ApiResource, Scope), CallError> {
-        let unknown =
-            || CallError { class: Class::NotServed, message: format!("the member does not serve {gvk}") };
-        self.session.kinds().get(gvk).cloned().ok_or_else(unknown)
-    }
-
-    /// Where an inventory entry's kind is served now. `None`: discovery was complete and it is not served,
-    /// so its objects are gone with it.
-    async fn address(&self, gvk: &Gvk) -> Result<Option<(Gvk, (ApiResource, Scope))>, CallError> {
-        let find = |kinds: &super::kinds::Kinds| match kinds.get(gvk) {
-            Some(found) => Some((gvk.clone(), found.clone())),
-            None => kinds.any_version(gvk).map(|(gvk, found)| (gvk, found.clone())),
-        };
-        if let Some(found) = find(&self.session.kinds()) {
-            return Ok(Some(found));
-        }
-        let kinds = self.session.rediscover().await?;
-        match find(&kinds) {
-            Some(found) => Ok(Some(found)),
-            None if kinds.is_stale(gvk) => Err(CallError {
-                class: Class::Server,
-                message: format!("the member cannot say now whether it serves {gvk}"),
-            }),
-            None => Ok(None),
-        }
-    }
-
-    fn api(&self, key: &ObjectKey, (resource, scope): (ApiResource, Scope)) -> Api<Live> {
-        match scope {
-            Scope::Cluster => Api::all_with(self.session.client.clone(), &resource),
-            Scope::Namespaced => Api::namespaced_with(self.session.client.clone(), &key.namespace, &resource),
-        }
-    }
-
-    fn fold(&self, gvk: &Gvk, live: Live, source: Source<'_>) {
-        let targets = self.session.records.fold(gvk, live, source);
-        // Of its own answer it is told only where that came too late.
-        let cause = (!matches!(source, Source::Answer(_))).then_some(&self.owner.hash);
-        self.session.wake(targets, cause);
-    }
-
-    /// Folds what was read and is not written: without the hub's label no watch tells of its end, and it counts as one that is
-    /// not seen.
-    fn fold_seen(&self, gvk: &Gvk, key: &ObjectKey, live: Live) {
-        match live.json["metadata"]["labels"][HUB_LABEL] == *self.owner.hub.as_ref() {
-            true => self.fold(gvk, live, Source::Read),
-            false => self.forget_record(key, live.uid()),
-        }
-    }
-
-    fn forget_record(&self, key: &ObjectKey, uid: &str) {
-        let targets = self.session.records.fold_gone(key, uid, "");
-        self.session.wake(targets, Some(&self.owner.hash));
     }
 }
 
-/// Of a call that reads objects of a kind.
-fn reading<'b>(group: &'b str, kind: &'b str) -> About<'b> {
-    About { group, kind, does: Does::Reads }
+/// Sends what each step of an apply names, until it ends.
+async fn perform_apply(executor: &Executor<'_>, declared: &Declared, action: &Action) -> Outcome {
+    // Until what is read is compared: a baseline from it must not hide a later change.
+    let is_compared = matches!(action, Action::Verify { .. } | Action::Look { .. });
+    let _flight = is_compared.then(|| Flight::begin(executor.session, &declared.key));
+    let facts = ObjectFacts { executor, declared };
+    let (owner, salt) = (executor.owner, executor.session.salt());
+    let input = ApplyInput { owner, declared, salt, facts: &facts };
+    let mut state = ApplyState::new(input);
+    let mut step = apply::begin(&mut state, action);
+    loop {
+        for note in &step.notes {
+            cache::note(executor, declared, state.live(), note);
+        }
+        match send(executor, &input, state.live(), step.act).await {
+            Ok(answer) => step = apply::next(&mut state, answer),
+            Err(end) => return outcome(executor, &declared.key, end),
+        }
+    }
 }
 
-fn controlled(key: &ObjectKey) -> Outcome {
-    Outcome::Refused {
-        reason: "ControlledByOther",
-        message: format!("{key} is made by a controller in the member; drop it from the manifest"),
+/// Sends the call that a step names about an object, which was read as `live`. Error: the apply has ended.
+async fn send(
+    executor: &Executor<'_>,
+    input: &ApplyInput<'_>,
+    live: &Value,
+    act: Act<CallError>,
+) -> Result<Answer<CallError>, End<CallError>> {
+    let declared = input.declared;
+    Ok(match act {
+        Act::End(end) => return Err(end),
+        Act::Read => answer_of(call::read(executor, &declared.key, &declared.gvk).await, |live| {
+            Answer::Read(live.map(|live| live.json))
+        }),
+        Act::Create(body) => answer_of(create::create(executor, declared, &body).await, Answer::Applied),
+        Act::Apply { body, force } => {
+            answer_of(call::apply(executor, declared, &body, force).await, Answer::Applied)
+        }
+        Act::DryRun { body, force } => {
+            answer_of(dry_run::dry_run(executor, declared, &body, force).await, |would| {
+                Answer::DryRun(would.json)
+            })
+        }
+        Act::Compare(body) => {
+            answer_of(dry_run::compare(executor, input, live, &body).await, Answer::Compared)
+        }
+        Act::Ingest => {
+            cache::ingest(executor, &declared.gvk, Live::from(live.clone()), Source::Read);
+            Answer::Ingested
+        }
+        Act::Rewrite(patch) => {
+            answer_of(call::rewrite(executor, declared, &patch).await, |live| Answer::Rewritten(live.json))
+        }
+        Act::DryRunCreate(body) => {
+            answer_of(dry_run::could_be_created(executor, declared, body).await, Answer::Creatable)
+        }
+        Act::Delete { fields } => {
+            let fields = refusal::some_paths(executor, &declared.key, &fields);
+            tracing::info!(cluster = %executor.session.cluster, object = %declared.key, fields, "deleted to be made again");
+            let deletion = call::delete(executor, declared, &Live::from(live.clone())).await;
+            answer_of(deletion, |deletion| Answer::Deleted { is_terminating: deletion == Deletion::Going })
+        }
+    })
+}
+
+fn outcome(executor: &Executor<'_>, key: &ObjectKey, end: End<CallError>) -> Outcome {
+    match end {
+        End::Applied { uid, corrected } => Outcome::Applied { uid: uid.to_string(), corrected },
+        End::Recreated { uid, fields } => {
+            let fields = refusal::some_paths(executor, key, &fields);
+            Outcome::Recreated { uid: uid.to_string(), fields }
+        }
+        End::Adopted { uid, apart } => {
+            tracing::info!(cluster = %executor.session.cluster, object = %key, "taken over");
+            Outcome::Adopted { uid: uid.to_string(), apart: refusal::apart(executor, key, &apart) }
+        }
+        End::Leaving => Outcome::Leaving,
+        End::Present => Outcome::Present,
+        End::InTheWay => Outcome::InTheWay,
+        End::Seen => Outcome::Seen,
+        End::Gone => Outcome::Gone,
+        End::TooEarly(rest) => Outcome::TooEarly { rest },
+        End::Refused(refusal) => refusal::outcome(executor, key, &refusal),
+        End::Retry(why) => Outcome::Failed(refusal::retry(why)),
+        End::Failed(error) => Outcome::Failed(error),
     }
 }

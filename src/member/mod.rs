@@ -15,7 +15,6 @@ pub mod live;
 pub mod metadata_list;
 mod names;
 mod namespaces;
-pub mod owner;
 mod reading;
 pub mod records;
 pub mod recover;

@@ -29,6 +29,7 @@ use vidra_api::{
     names::{HubId, OwnerHash},
 };
 use vidra_core::{
+    apply::Other,
     beside::Beside,
     drift::Evidence,
     health::HealthStatus,
@@ -43,7 +44,6 @@ use baseline::Base;
 use contents::{Contents, is_within};
 pub use evidence::Secrecy;
 pub use generations::{Generations, Later};
-pub use owners::Other;
 use owners::Owner;
 pub use record::Seen;
 use view_builder::ViewBuilder;

@@ -5,11 +5,11 @@ use vidra_api::labels::HUB_LABEL;
 use vidra_core::{
     mutants::{self, Mutant},
     object::ObjectKey,
+    owner::Owner,
     plan::{Held, Inventory},
 };
 
 use super::{
-    owner::Owner,
     session::{Readiness, Session},
     token::Token,
 };

@@ -1,6 +1,7 @@
 //! Every decision of the hub, as pure functions: no I/O, no async, no clock, no chance. What they need is
 //! handed to them, what they decide is data.
 
+pub mod apply;
 pub mod beside;
 pub mod carried;
 pub mod contact;
@@ -20,6 +21,7 @@ pub mod manifest;
 pub mod mutants;
 pub mod object;
 pub mod overrides;
+pub mod owner;
 pub mod plan;
 pub mod render;
 pub mod restraint;

@@ -8,6 +8,7 @@ use std::{
 use serde_json::Value;
 use vidra_api::names::{self, HubId, OwnerHash};
 use vidra_core::{
+    apply::Other,
     ignore::{Spared, Sparing},
     mutants::{self, Mutant},
     object::ObjectKey,
@@ -32,23 +33,6 @@ pub(super) struct Owner {
     pub(super) target: TargetKey,
     pub(super) desired: Arc<Desired>,
     pub(super) sparing: Arc<Sparing>,
-}
-
-/// What another VidraResource declares of an object, beside this one.
-pub enum Other {
-    /// Nobody knows: it has not been looked at since the start, or is another hub's.
-    Unknown,
-    /// The same; or it has dropped the object, and is of the same namespace.
-    Yields,
-    /// Something else, or nothing.
-    Differs {
-        /// What it declares.
-        desired: Arc<Desired>,
-        /// It is of the same namespace.
-        is_near: bool,
-        /// It is the older of the two.
-        is_older: bool,
-    },
 }
 
 impl Owner {
@@ -152,7 +136,7 @@ impl Owners {
         match theirs.is_some_and(|theirs| theirs.hash == declared.hash) || other.dropped(key, own) {
             true => Other::Yields,
             false => Other::Differs {
-                desired: other.desired.clone(),
+                declared: theirs.map(|theirs| Arc::clone(&theirs.body)),
                 is_near: other.target.namespace == own.target.namespace
                     || mutants::is(Mutant::AgeAcrossNamespaces),
                 is_older: other.is_older(own),

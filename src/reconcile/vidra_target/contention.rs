@@ -11,6 +11,7 @@ use vidra_core::{
     drift::managers,
     fights::{Cause, Review, Suspect, Told},
     object::ObjectKey,
+    owner::Owner,
     plan::{self, Action, Drift, Effect, Live, Plan, PlanInput, Why},
 };
 
@@ -22,7 +23,7 @@ use super::{
 };
 use crate::{
     hub::events,
-    member::{apply::Executor, owner::Owner, session::Session},
+    member::{apply::Executor, session::Session},
     queue::Key,
 };
 

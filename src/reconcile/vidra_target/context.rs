@@ -12,6 +12,7 @@ use vidra_api::{
 use vidra_core::{
     mutants::{self, Mutant},
     object::ObjectKey,
+    owner::Owner,
     plan::Policy,
 };
 
@@ -19,7 +20,7 @@ use crate::{
     base::{backoff::jittered, withdrawal::Withdrawn},
     desired::Desired,
     hub::inventory,
-    member::{apply::Executor, owner::Owner, session::Session, token::Token},
+    member::{apply::Executor, session::Session, token::Token},
     queue::{TargetKey, Verdict},
     reconcile::{
         Hub, RETRY_RARELY,

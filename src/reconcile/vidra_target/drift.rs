@@ -14,6 +14,7 @@ use vidra_core::{
     mutants::{self, Mutant},
     object::{KeyParts, ObjectKey},
     overrides::Cluster,
+    owner::Owner,
     plan::{Action, Drift, Effect, Inventory, Live, Vanished, Want, Why},
     render::DeclaredHash,
     uid::Uid,
@@ -24,7 +25,7 @@ use super::{context::Context, inventory::InventoryChange, render::render_as};
 use crate::{
     desired::Desired,
     hub::revisions::Parsed,
-    member::{apply::Executor, owner::Owner, session::Session},
+    member::{apply::Executor, session::Session},
 };
 
 /// Longest name of an object that a status tells.

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use vidra_api::VidraTarget;
 use vidra_core::{
     object::ObjectKey,
+    owner::Owner,
     plan::{self, Held, Inventory},
     status::Delivery,
 };
@@ -13,7 +14,7 @@ use super::context::Context;
 use crate::{
     base::error::{CallError, Class},
     hub::inventory::{self, ChunkWrite},
-    member::{owner::Owner, recover, session::Session, token::Token},
+    member::{recover, session::Session, token::Token},
     queue::TargetKey,
     reconcile::Hub,
 };

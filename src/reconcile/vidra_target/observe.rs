@@ -6,6 +6,7 @@ use std::{borrow::Cow, collections::BTreeMap};
 use vidra_core::{
     beside::Beside,
     object::ObjectKey,
+    owner::Owner,
     plan::{Handover, Inventory, Live, Vanished, Want},
     render::DeclaredHash,
     status::Delivery,
@@ -19,10 +20,7 @@ use super::{
     inventory::enter_proofs,
     visibility::Blind,
 };
-use crate::{
-    desired::Desired,
-    member::{owner::Owner, session::Session},
-};
+use crate::{desired::Desired, member::session::Session};
 
 /// What does not change while a target is brought to what is declared.
 pub(super) struct Scope<'a> {

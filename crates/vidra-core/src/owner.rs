@@ -6,7 +6,8 @@ use vidra_api::{
     labels::HUB_LABEL,
     names::{HubId, OwnerHash},
 };
-use vidra_core::fields::{self, FieldSet};
+
+use crate::fields::{self, FieldSet};
 
 /// For whom effects are performed.
 #[derive(Clone, Debug)]
@@ -35,39 +36,44 @@ pub struct Owner {
 
 impl Owner {
     /// It is the field manager of a VidraResource of this hub, of whatever name.
-    pub(super) fn is_of_hub(&self, manager: &str) -> bool {
+    pub fn is_of_hub(&self, manager: &str) -> bool {
         fields::is_of_hub(manager, self.hub.as_ref())
     }
 }
 
 /// Whose a live object is, read off the object itself.
-pub(super) enum Standing {
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Ownership {
+    /// Our own Apply entry owns our owner label.
     Ours,
     /// Another resource of this hub proves it its own.
     Shared,
     /// Its id as the label has it: for comparing; what is told of it is to be cleaned.
     OtherHub(String),
+    /// A controller in the member has made it.
     Controlled,
+    /// Nothing on it says that it is a hub's.
     Foreign,
 }
 
-pub(super) fn standing(live: &Value, owner: &Owner) -> Standing {
+/// Reads off a live object whose it is.
+pub fn ownership(live: &Value, owner: &Owner) -> Ownership {
     let metadata = &live["metadata"];
     let references = metadata["ownerReferences"].as_array();
     if references.is_some_and(|all| all.iter().any(|reference| reference["controller"] == true)) {
-        return Standing::Controlled;
+        return Ownership::Controlled;
     }
     if let Some(hub) = metadata["labels"][HUB_LABEL].as_str()
         && hub != owner.hub.as_ref()
     {
-        return Standing::OtherHub(hub.to_owned());
+        return Ownership::OtherHub(hub.to_owned());
     }
     if proves(live, &owner.manager, &owner.hash) {
-        Standing::Ours
+        Ownership::Ours
     } else if other_owners(live, owner) {
-        Standing::Shared
+        Ownership::Shared
     } else {
-        Standing::Foreign
+        Ownership::Foreign
     }
 }
 
@@ -83,7 +89,7 @@ fn other_owners(live: &Value, owner: &Owner) -> bool {
 }
 
 /// The field managers of the other VidraResources of this hub that apply the object.
-pub(super) fn other_owners_of<'a>(live: &'a Value, owner: &Owner) -> Vec<&'a str> {
+pub fn other_owners_of<'a>(live: &'a Value, owner: &Owner) -> Vec<&'a str> {
     let mut others = fields::other_vidra_managers(live, &owner.manager);
     others.retain(|manager| owner.is_of_hub(manager));
     others
@@ -91,11 +97,7 @@ pub(super) fn other_owners_of<'a>(live: &'a Value, owner: &Owner) -> Vec<&'a str
 
 /// The managers of other VidraResources, of this hub or another, that apply the object, and whether each owns one of
 /// these fields.
-pub(super) fn others_holding<'a>(
-    live: &'a Value,
-    owner: &Owner,
-    contested: &[String],
-) -> Vec<(&'a str, bool)> {
+pub fn others_holding<'a>(live: &'a Value, owner: &Owner, contested: &[String]) -> Vec<(&'a str, bool)> {
     let holds = |manager: &str| {
         let set =
             fields::own_apply_entry(live, manager).and_then(|entry| FieldSet::from_fields_v1(entry).ok());

@@ -1,0 +1,109 @@
+//! What is sent: what is declared, with our marks, but for what is left alone in the live object. That depends on what is
+//! live, so it is sent for exactly the resourceVersion that was read.
+
+use std::{borrow::Cow, sync::Arc};
+
+use serde_json::Value;
+use vidra_api::labels::HUB_LABEL;
+
+use super::Facts;
+use crate::{
+    ignore::Spared,
+    owner::Owner,
+    render::{self, Declared, HashKey, Stamp},
+    uid::Uid,
+};
+
+/// All that an apply is decided from.
+#[derive(Clone, Copy)]
+pub struct ApplyInput<'a> {
+    /// For whom.
+    pub owner: &'a Owner,
+    /// What is declared.
+    pub declared: &'a Declared,
+    /// Seals what is written on the object.
+    pub salt: &'a HashKey,
+    /// What is known without a call.
+    pub facts: &'a dyn Facts,
+}
+
+pub(super) fn uid_of(live: &Value) -> &str {
+    live["metadata"]["uid"].as_str().unwrap_or_default()
+}
+
+pub(super) fn is_terminating(live: &Value) -> bool {
+    live["metadata"]["deletionTimestamp"].is_string()
+}
+
+/// It has the hub's label: watches show it.
+pub fn is_visible(live: &Value, owner: &Owner) -> bool {
+    live["metadata"]["labels"][HUB_LABEL] == *owner.hub.as_ref()
+}
+
+fn with_spared<T>(input: &ApplyInput<'_>, with: impl FnOnce(Option<&Spared>) -> T) -> T {
+    with(input.facts.sparing().objects.get(&input.declared.key))
+}
+
+/// What is declared, with our marks.
+pub(super) fn body(input: &ApplyInput<'_>) -> Value {
+    let ApplyInput { owner, declared, salt, .. } = *input;
+    render::compose(declared, &owner.hub, &owner.hash, &owner.name, owner.generation, salt)
+}
+
+/// The same, for the object with this uid alone.
+pub(super) fn body_to(input: &ApplyInput<'_>, uid: &Uid) -> Value {
+    let mut body = body(input);
+    body["metadata"]["uid"] = uid.to_string().into();
+    body
+}
+
+/// The body to apply to the object with this uid, which was read as this.
+pub(super) fn body_since(input: &ApplyInput<'_>, uid: &Uid, live: &Value) -> Value {
+    let mut body = mark(input, &plain_for(input, live));
+    body["metadata"]["uid"] = uid.to_string().into();
+    body
+}
+
+/// The body to apply to exactly this live object.
+pub(super) fn body_for(input: &ApplyInput<'_>, live: &Value) -> Value {
+    exactly(mark(input, &plain_for(input, live)), live)
+}
+
+/// The same without our marks, for a dry run.
+pub(super) fn trial_for(input: &ApplyInput<'_>, live: &Value) -> Value {
+    exactly(Value::clone(&plain_for(input, live)), live)
+}
+
+/// For the very resourceVersion of this live object.
+pub(super) fn exactly(mut body: Value, live: &Value) -> Value {
+    for field in ["uid", "resourceVersion"] {
+        body["metadata"][field] = live["metadata"][field].as_str().unwrap_or_default().into();
+    }
+    body
+}
+
+/// What is declared, leaving alone what is to be in this live object; without our marks.
+fn plain_for(input: &ApplyInput<'_>, live: &Value) -> Arc<Value> {
+    let declared = &input.declared.body;
+    with_spared(input, |spared| match spared {
+        Some(spared) => Arc::new(spared.keeping(declared, live, &input.owner.manager)),
+        None => Arc::clone(declared),
+    })
+}
+
+/// Puts our marks on what [`plain_for`] gave.
+fn mark(input: &ApplyInput<'_>, plain: &Value) -> Value {
+    let ApplyInput { owner, declared, salt, .. } = *input;
+    let kept = with_spared(input, |spared| spared.is_some_and(|one| one.is_kept(plain, &declared.body)));
+    let (name, generation) = (owner.name.clone(), owner.generation);
+    let stamp = Stamp { owner: name, generation, hash: declared.hash, kept, seal: None };
+    render::compose_kept(plain, &owner.hub, &owner.hash, &stamp.sealed(salt, &declared.key))
+}
+
+/// `value` without what is left alone in this live object.
+pub fn comparable<'v>(input: &ApplyInput<'_>, value: &'v Value, live: &Value) -> Cow<'v, Value> {
+    with_spared(input, |spared| match spared {
+        Some(spared) => Cow::Owned(spared.compared(value, live)),
+        None => Cow::Borrowed(value),
+    })
+}

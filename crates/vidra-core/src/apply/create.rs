@@ -1,0 +1,90 @@
+//! Creating what is not there. Nothing foreign is overwritten: what bears the name is looked at first, or left.
+
+use super::{
+    Act, Answer, ApplyState, End, Note, Phase as Of, Retry, Step,
+    attempt::{self, Attempt},
+    body::{body, is_terminating, is_visible, uid_of},
+    call,
+    collision::{self, Refused},
+    end, pass_on, retry,
+};
+use crate::{
+    directives::ApplyMode,
+    owner::{Ownership, ownership},
+    plan::Why,
+    uid::Uid,
+};
+
+/// A create that is under way, or the read before it.
+pub(super) enum Phase {
+    /// Of an object that is wanted only where there is none.
+    ReadAbsent,
+    Sent {
+        taken: Taken,
+        corrected: bool,
+    },
+}
+
+/// What to do when something bears the name.
+pub(super) enum Taken {
+    /// Read it.
+    Resolve,
+    /// Apply to the object with this uid: it was there, and is not seen.
+    Apply { uid: Uid, force: bool },
+    /// Nothing did a moment ago.
+    GiveUp,
+}
+
+/// Creates the object; `corrected`: it was there before.
+pub(super) fn create<E>(state: &mut ApplyState<'_, E>, corrected: bool) -> Step<E> {
+    match state.input.declared.directives.apply {
+        ApplyMode::IfAbsent => call(state, Of::Create(Phase::ReadAbsent), Act::Read),
+        _ => send(state, Taken::Resolve, corrected),
+    }
+}
+
+/// It was there under this uid and is not seen: deleted, most often, or hidden by a lost label. A create tells which, and
+/// where the name is taken, the uid tells by whom.
+pub(super) fn create_again<E>(state: &mut ApplyState<'_, E>, uid: Uid, force: bool) -> Step<E> {
+    send(state, Taken::Apply { uid, force }, true)
+}
+
+fn send<E>(state: &mut ApplyState<'_, E>, taken: Taken, corrected: bool) -> Step<E> {
+    let mut body = body(&state.input);
+    // No object can have it: the server refuses when one is there.
+    body["metadata"]["resourceVersion"] = "1".into();
+    call(state, Of::Create(Phase::Sent { taken, corrected }), Act::Create(body))
+}
+
+pub(super) fn next<E>(state: &mut ApplyState<'_, E>, phase: Phase, answer: Answer<E>) -> Step<E> {
+    match (phase, answer) {
+        (Phase::ReadAbsent, Answer::Read(None)) => send(state, Taken::GiveUp, false),
+        (Phase::ReadAbsent, Answer::Read(Some(live))) => {
+            state.live = live;
+            leave(state)
+        }
+        (Phase::Sent { corrected, .. }, Answer::Applied(uid)) => end(state, End::Applied { uid, corrected }),
+        (Phase::Sent { taken, .. }, Answer::Failed(failure)) if failure.kind.is_taken() => match taken {
+            Taken::Resolve => collision::resolve(state, None, Some(Refused::new(Uid::default(), failure))),
+            Taken::Apply { uid, force } => attempt::apply(state, Attempt { uid, why: Why::Missing, force }),
+            Taken::GiveUp => retry(state, Retry::ComesAndGoes),
+        },
+        (_, answer) => pass_on(state, answer),
+    }
+}
+
+/// It is wanted only where there is none, and there is one. Ours, it is taken into the inventory; anybody else's is theirs.
+fn leave<E>(state: &mut ApplyState<'_, E>) -> Step<E> {
+    let (live, owner) = (&state.live, state.input.owner);
+    if is_terminating(live) {
+        return end(state, End::InTheWay);
+    }
+    // Without our label no watch shows it, and asking again and again would tell no more.
+    match ownership(live, owner) == Ownership::Ours && is_visible(live, owner) {
+        true => {
+            let uid = Uid::from(uid_of(live));
+            end(state, End::Applied { uid, corrected: false }).after(Note::Ingest)
+        }
+        false => end(state, End::Present),
+    }
+}
