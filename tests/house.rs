@@ -12,7 +12,8 @@ use std::{
     process::Command,
 };
 
-use testkit::tables::cells;
+use testkit::tables::{cells, reasons};
+use vidra_core::status::Reason;
 
 fn root() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR"))
@@ -445,11 +446,28 @@ fn each_mutant_of_a_guard_has_a_row_in_the_ledger_of_safety_with_a_test_that_exi
     assert_eq!(named, guards, "left: docs/reference/safety.md; right: Mutant::GUARDS");
 }
 
-/// The reasons of conditions and Events and the metrics that the tables of the reference name.
-fn documented() -> BTreeSet<String> {
+/// All pages of the reference.
+fn reference() -> String {
     let pages = std::fs::read_dir(root().join("docs/reference")).expect("the reference is a folder");
     let pages: Vec<_> = pages.map(|page| read(&page.expect("it can be listed").path())).collect();
-    let manual = pages.join("\n\n");
+    pages.join("\n\n")
+}
+
+#[test]
+fn the_tables_of_the_reference_name_each_reason_that_the_hub_gives_and_no_other() {
+    // A call that was not sent: nothing tells it.
+    let given = Reason::ALL.iter().filter(|reason| **reason != Reason::Withdrawn);
+    let given: BTreeSet<_> = given.map(ToString::to_string).collect();
+    let documented = reasons(&reference());
+    let (rowless, unknown): (Vec<_>, Vec<_>) =
+        (given.difference(&documented).collect(), documented.difference(&given).collect());
+    assert!(rowless.is_empty(), "give these a row in a table of docs/reference: {rowless:?}");
+    assert!(unknown.is_empty(), "crates/vidra-core/src/status/reason.rs has none of these: {unknown:?}");
+}
+
+/// The reasons of conditions and Events and the metrics that the tables of the reference name.
+fn documented() -> BTreeSet<String> {
+    let manual = reference();
     let mut all = BTreeSet::new();
     for (column, cell) in cells(&manual) {
         // Links lead elsewhere, and labels of metrics have a column of their own.
@@ -468,7 +486,7 @@ fn words(text: &str) -> impl Iterator<Item = &str> {
     text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_')
 }
 
-/// What the tests have between quotes.
+/// What the tests have between quotes, or by its variant.
 fn quoted_by_tests() -> BTreeSet<String> {
     let mut all = BTreeSet::new();
     for path in sources().into_iter().filter(|path| !path.ends_with("house.rs")) {
@@ -480,7 +498,8 @@ fn quoted_by_tests() -> BTreeSet<String> {
         for line in tests.lines().filter(|line| !line.trim_start().starts_with("//")) {
             let line = line.replace("\\\"", " ").replace("\\n", " ");
             let quoted = line.split('"').skip(1).step_by(2);
-            all.extend(quoted.flat_map(words).map(str::to_owned));
+            let variants = line.split("Reason::").skip(1).filter_map(|rest| words(rest).next());
+            all.extend(quoted.flat_map(words).chain(variants).map(str::to_owned));
         }
     }
     all

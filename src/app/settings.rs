@@ -2,6 +2,7 @@
 
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::{Resource, ResourceExt};
+use vidra_core::status::Reason;
 
 use crate::{
     hub::events::Severity,
@@ -64,7 +65,7 @@ fn complain(hub: &Hub, about: &ObjectReference, reading: &Reading) {
     for (key, why) in &reading.faults {
         let note = format!("{key}: {why}; until then {}", live::held_instead(key, now));
         tracing::warn!(%note, "a setting cannot be used");
-        hub.events.say_of(about.clone(), Severity::Warning, "SettingInvalid", &note);
+        hub.events.say_of(about.clone(), Severity::Warning, Reason::SettingInvalid, &note);
     }
     if !reading.unknown.is_empty() {
         let known: Vec<_> = live::keys().collect();
@@ -74,6 +75,6 @@ fn complain(hub: &Hub, about: &ObjectReference, reading: &Reading) {
             known.join(", ")
         );
         tracing::warn!(%note, "unknown settings");
-        hub.events.say_of(about.clone(), Severity::Warning, "SettingUnknown", &note);
+        hub.events.say_of(about.clone(), Severity::Warning, Reason::SettingUnknown, &note);
     }
 }

@@ -15,21 +15,21 @@ const LAST_PAUSE: Duration = Duration::from_secs(60);
 pub struct Pauses {
     first: Duration,
     last: Duration,
-    calm: Duration,
+    calm: Option<Duration>,
     next: Duration,
     began: Option<Instant>,
 }
 
 impl Default for Pauses {
     fn default() -> Self {
-        Self::new(FIRST_PAUSE, LAST_PAUSE, LAST_PAUSE)
+        Self::new(FIRST_PAUSE, LAST_PAUSE, Some(LAST_PAUSE))
     }
 }
 
 impl Pauses {
     /// The first is so long, and none is longer than the last; after a try that went well for longer than `calm` the
-    /// next is the first again.
-    pub fn new(first: Duration, last: Duration, calm: Duration) -> Self {
+    /// next is the first again. `None`: only after [`Self::reset`].
+    pub fn new(first: Duration, last: Duration, calm: Option<Duration>) -> Self {
         Self { first, last, calm, next: first, began: None }
     }
 
@@ -40,7 +40,10 @@ impl Pauses {
 
     /// Waits for the next pause to end.
     pub async fn pause(&mut self, rng: &dyn Rng) {
-        let is_calm = |began: Instant| began.elapsed() > self.calm || mutants::is(Mutant::CalmAtOnce);
+        let calm = self.calm;
+        let is_calm = |began: Instant| {
+            calm.is_some_and(|calm| began.elapsed() > calm) || mutants::is(Mutant::CalmAtOnce)
+        };
         if self.began.is_some_and(is_calm) {
             self.reset();
         }
@@ -84,7 +87,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn how_long_it_went_well_is_counted_from_when_it_was_seen_to_go_well() {
         let seconds = Duration::from_secs;
-        let (mut pauses, rng) = (Pauses::new(seconds(1), seconds(4), seconds(300)), SeededRng::new(1));
+        let (mut pauses, rng) = (Pauses::new(seconds(1), seconds(4), Some(seconds(300))), SeededRng::new(1));
         let mut took = Vec::new();
         // So long until it goes well, and so long as it does.
         for (before, well) in [(0, 0), (400, 10), (0, 299), (400, 0), (400, 301), (0, 0)] {

@@ -13,6 +13,7 @@ use kube::{
 use vidra_core::{
     drift::{About, Does, Redactions, Refusal},
     mutants::{self, Mutant},
+    status::Reason,
     unseen,
 };
 
@@ -167,25 +168,30 @@ impl CallError {
         matches!(self.class, Class::Invalid | Class::InvalidFields(_) | Class::InvalidField)
     }
 
-    /// A condition reason for people.
-    pub fn reason(&self) -> &'static str {
+    /// As metrics name it.
+    pub fn outcome(&self) -> &'static str {
+        self.reason().as_str()
+    }
+
+    /// As conditions and Events name it.
+    pub fn reason(&self) -> Reason {
         match self.class {
-            Class::Transport => "NoAnswer",
-            Class::Throttled(_) => "Throttled",
-            Class::Unauthenticated => "CredentialsRefused",
-            Class::Forbidden => "Forbidden",
-            Class::Namespace { terminating: true } => "NamespaceTerminating",
-            Class::Namespace { terminating: false } => "NamespaceMissing",
-            Class::NotFound(_) => "NotFound",
-            Class::NotServed => "NotServed",
-            Class::Conflict => "Conflict",
-            Class::FieldConflict(_) => "FieldConflict",
-            Class::Invalid | Class::InvalidFields(_) => "Invalid",
-            Class::InvalidField => "InvalidField",
-            Class::Expired => "Expired",
-            Class::Server => "ServerError",
-            Class::Oversized | Class::Flood => "AnswerTooLarge",
-            Class::Withdrawn => "Withdrawn",
+            Class::Transport => Reason::NoAnswer,
+            Class::Throttled(_) => Reason::Throttled,
+            Class::Unauthenticated => Reason::CredentialsRefused,
+            Class::Forbidden => Reason::Forbidden,
+            Class::Namespace { terminating: true } => Reason::NamespaceTerminating,
+            Class::Namespace { terminating: false } => Reason::NamespaceMissing,
+            Class::NotFound(_) => Reason::NotFound,
+            Class::NotServed => Reason::NotServed,
+            Class::Conflict => Reason::Conflict,
+            Class::FieldConflict(_) => Reason::FieldConflict,
+            Class::Invalid | Class::InvalidFields(_) => Reason::Invalid,
+            Class::InvalidField => Reason::InvalidField,
+            Class::Expired => Reason::Expired,
+            Class::Server => Reason::ServerError,
+            Class::Oversized | Class::Flood => Reason::AnswerTooLarge,
+            Class::Withdrawn => Reason::Withdrawn,
         }
     }
 }
@@ -428,7 +434,7 @@ mod tests {
             let of_a_gateway: Status = serde_json::from_value(status.clone()).unwrap();
             assert_eq!(CallError::from(of_a_gateway).class, Class::Server, "{status}");
             let error = CallError::from(said(&status));
-            assert_eq!((&error.class, error.reason()), (&class, reason), "{status}");
+            assert_eq!((&error.class, error.reason().as_str()), (&class, reason), "{status}");
         }
     }
 

@@ -113,7 +113,7 @@ impl HubApi {
             Ok(answer) => answer.map_err(telling),
             Err(_) => Err(CallError::deadline(WITHIN)),
         };
-        self.counters.called(verb, answer.as_ref().err().map_or("ok", CallError::reason));
+        self.counters.called(verb, answer.as_ref().err().map_or("ok", CallError::outcome));
         answer
     }
 

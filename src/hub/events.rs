@@ -23,6 +23,7 @@ use k8s_openapi::{
 use kube::{Api, Client, Resource, api::PostParams};
 use parking_lot::Mutex;
 use tokio::time::Instant;
+use vidra_core::status::Reason;
 
 pub use self::burst::{ADOPTED, CONTENTION, CORRECTED, DETECTED, One, READY, Saying};
 
@@ -91,7 +92,7 @@ impl Events {
     }
 
     /// Says something about an object, unless that was said a moment ago.
-    pub fn say<K>(&self, about: &K, severity: Severity, reason: &str, note: &str)
+    pub fn say<K>(&self, about: &K, severity: Severity, reason: Reason, note: &str)
     where
         K: Resource<DynamicType = ()>,
     {
@@ -99,7 +100,7 @@ impl Events {
     }
 
     /// As [`Events::say`], about a reference.
-    pub fn say_of(&self, regarding: ObjectReference, severity: Severity, reason: &str, note: &str) {
+    pub fn say_of(&self, regarding: ObjectReference, severity: Severity, reason: Reason, note: &str) {
         let uid = regarding.uid.as_deref().unwrap_or_default();
         let words = format!("{uid} {reason} {note}");
         if !self.memory.is_news(&words) {
@@ -141,13 +142,13 @@ impl Events {
         self.memory.failed.load(Ordering::Relaxed)
     }
 
-    fn event(&self, regarding: ObjectReference, severity: Severity, reason: &str) -> Event {
+    fn event(&self, regarding: ObjectReference, severity: Severity, reason: Reason) -> Event {
         let namespace = place(&regarding);
         let name: String = regarding.name.as_deref().unwrap_or_default().chars().take(200).collect();
         let mut event = Event {
             event_time: Some(MicroTime(self.clock.now())),
             action: Some("Reconcile".to_owned()),
-            reason: Some(reason.to_owned()),
+            reason: Some(reason.to_string()),
             type_: Some(if severity == Severity::Warning { "Warning" } else { "Normal" }.to_owned()),
             reporting_controller: Some("vidra.dev/hub".to_owned()),
             reporting_instance: Some("vidra-hub".to_owned()),

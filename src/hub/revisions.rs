@@ -19,6 +19,7 @@ use vidra_core::{
     object::{Gvk, Scope},
     overrides::{Effective, InvalidOverride, Overrides},
     render::{self, Changes, DeclaredHash, HashKey, RenderError},
+    status::Reason,
     weight,
 };
 
@@ -131,15 +132,15 @@ pub enum RevisionError {
 }
 
 impl RevisionError {
-    /// Why a VidraResource has no revision, in one CamelCase word.
-    pub fn invalid(&self) -> &'static str {
+    /// Why a VidraResource has no revision.
+    pub fn invalid(&self) -> Reason {
         match self {
             Self::Source(error) => error.reason(),
-            Self::Overrides(_) => "OverridesInvalid",
-            Self::Refused { .. } => "RevisionRefused",
-            Self::NamespaceFull { .. } => "NamespaceFull",
-            Self::HubFull { .. } => HUB_FULL,
-            _ => "ManifestInvalid",
+            Self::Overrides(_) => Reason::OverridesInvalid,
+            Self::Refused { .. } => Reason::RevisionRefused,
+            Self::NamespaceFull { .. } => Reason::NamespaceFull,
+            Self::HubFull { .. } => Reason::HubFull,
+            _ => Reason::ManifestInvalid,
         }
     }
 
@@ -158,18 +159,16 @@ impl RevisionError {
         matches!(self, Self::Source(SourceError::Forbidden { .. }) | Self::Refused { .. })
     }
 
-    /// Why a target has nothing to deliver, in one CamelCase word.
-    pub fn unavailable(&self) -> &'static str {
+    /// Why a target has nothing to deliver.
+    pub fn unavailable(&self) -> Reason {
         match self {
-            Self::Render(RenderError::Override(_)) | Self::TooMany { .. } => "OverrideFailed",
-            Self::HubFull { .. } => HUB_FULL,
-            _ => "RevisionUnavailable",
+            Self::Render(RenderError::Override(_)) | Self::TooMany { .. } => Reason::OverrideFailed,
+            Self::HubFull { .. } => Reason::HubFull,
+            _ => Reason::RevisionUnavailable,
         }
     }
 }
 
-/// The reason where all namespaces together have no more room.
-const HUB_FULL: &str = "HubFull";
 /// What is longer than this, and what has overrides, may take much memory.
 const LARGE: usize = 1 << 20;
 

@@ -21,6 +21,7 @@ use vidra_core::{
     owner::Owner,
     plan::{Action, Effect},
     render::Declared,
+    status::Reason,
 };
 
 use self::{
@@ -83,7 +84,7 @@ pub enum Outcome {
     /// A person must decide.
     Refused {
         /// A condition reason.
-        reason: &'static str,
+        reason: Reason,
         /// What is so, and what to do.
         message: String,
     },

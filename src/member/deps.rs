@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use vidra_api::names::HubId;
-use vidra_core::render::HashKey;
+use vidra_core::{render::HashKey, status::Reason};
 
 use super::landing::Landings;
 use crate::{
@@ -23,7 +23,7 @@ use crate::{
 pub type IsOwner = Arc<dyn Fn(&str, &str) -> bool + Send + Sync>;
 
 /// Takes a cluster, a reason, and a sentence.
-pub type Warn = Arc<dyn Fn(&str, &str, &str) + Send + Sync>;
+pub type Warn = Arc<dyn Fn(&str, Reason, &str) + Send + Sync>;
 
 /// What a session needs of the house.
 #[derive(Clone)]

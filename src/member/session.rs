@@ -22,6 +22,7 @@ use vidra_core::{
     mutants::{self, Mutant},
     object::{Gvk, ObjectKey},
     render::HashKey,
+    status::Reason,
     unseen,
 };
 
@@ -128,7 +129,7 @@ impl State {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CallErrorNote {
     /// A condition reason.
-    pub reason: &'static str,
+    pub reason: Reason,
     /// A sentence.
     pub message: String,
     /// The member answered, and refused the credentials.
@@ -538,7 +539,7 @@ impl Session {
         if answer.as_ref().is_err_and(|error| error.class == Class::Withdrawn) {
             return answer;
         }
-        let outcome = answer.as_ref().err().map_or("ok", CallError::reason);
+        let outcome = answer.as_ref().err().map_or("ok", CallError::outcome);
         self.counters.called(verb, outcome);
         self.heed(answer.as_ref().err());
         answer
@@ -582,8 +583,8 @@ impl Session {
     }
 
     async fn run(self: Arc<Self>) {
-        let mut losses = Pauses::new(FIRST_PAUSE, LAST_PAUSE, CALM);
-        let mut absence = Pauses::new(FIRST_PAUSE, ABSENT_PAUSE, Duration::MAX);
+        let mut losses = Pauses::new(FIRST_PAUSE, LAST_PAUSE, Some(CALM));
+        let mut absence = Pauses::new(FIRST_PAUSE, ABSENT_PAUSE, None);
         loop {
             let (error, pauses) = match self.meet().await {
                 Ok(who) => {
@@ -723,10 +724,10 @@ impl Session {
     async fn version(&self, ends: Instant) -> Option<String> {
         let answer = timeout_at(ends, self.client.apiserver_version()).await;
         let outcome = match answer {
-            Err(_) => Err("NoAnswer"),
+            Err(_) => Err(Reason::NoAnswer),
             Ok(answer) => answer.map_err(|error| CallError::from(error).reason()),
         };
-        self.counters.called("version", outcome.as_ref().err().copied().unwrap_or("ok"));
+        self.counters.called("version", outcome.as_ref().err().map_or("ok", |reason| reason.as_str()));
         Some(shown(&outcome.ok()?))
     }
 
@@ -747,7 +748,7 @@ impl Session {
             Err(_) => Err(CallError::deadline(within)),
             Ok(answer) => answer.map_err(CallError::from).and_then(proper_uid),
         };
-        self.counters.called("probe", outcome.as_ref().err().map_or("ok", CallError::reason));
+        self.counters.called("probe", outcome.as_ref().err().map_or("ok", CallError::outcome));
         match outcome {
             Ok(uid) => {
                 if self.state().answering().is_some_and(|who| who.uid != uid) {

@@ -66,9 +66,6 @@ pub(super) fn is_let_go(hub: &Hub, target: &VidraTarget) -> bool {
         || (is_given_up(hub, &target.spec.cluster) && !mutants::is(Mutant::MissingHoldsLeaving))
 }
 
-/// Reason on VidraTargets and MemberClusters.
-pub(super) const RESOURCE_MISSING: &str = "ResourceMissing";
-
 /// The command by which a person says so of one.
 pub(super) fn let_stay(key: &TargetKey) -> String {
     format!(

@@ -20,13 +20,10 @@ use vidra_core::{
     kubeconfig::{self, Allow},
     mutants::{self, Mutant},
     select,
+    status::Reason,
 };
 
-use super::{
-    Hub, RETRY_MOST, after_hub_error, revoke,
-    unreadable::{self, HUB_TOO_OLD},
-    write_refusal,
-};
+use super::{Hub, RETRY_MOST, after_hub_error, revoke, unreadable, write_refusal};
 use crate::{
     base::error::{CallError, Class},
     hub::{
@@ -59,7 +56,7 @@ fn tell_refusal(hub: &Hub, name: &Arc<str>, error: &CallError) {
     let Some(told) = write_refusal::refusal(hub, &Key::Cluster(name.clone()), error) else { return };
     let message = format!("the hub's API refuses to write MemberCluster {name}: {told}");
     tracing::warn!(cluster = %name, %message, "told");
-    let reason = "MemberClusterRefused";
+    let reason = Reason::MemberClusterRefused;
     if let Some(registration) = hub.catalog.registrations_for(name).iter().find(|one| !one.left) {
         hub.events.say_of(registration.reference(), Severity::Warning, reason, &message);
     }
@@ -75,7 +72,7 @@ async fn pass(hub: &Hub, name: &str) -> Result<Verdict, CallError> {
         Err(Lack::Unread) => {
             if let Some(registration) = candidates.iter().find(|one| !one.left) {
                 let told = unreadable::told(&format!("MemberCluster {name}"));
-                hub.events.say_of(registration.reference(), Severity::Warning, HUB_TOO_OLD, &told);
+                hub.events.say_of(registration.reference(), Severity::Warning, Reason::HubTooOld, &told);
             }
             return Ok(Verdict::Done(None));
         }
@@ -111,7 +108,7 @@ async fn pass(hub: &Hub, name: &str) -> Result<Verdict, CallError> {
         match &findings.identity {
             Identity::Confirmed(uid) => session.admit(uid),
             Identity::Refused(message) => {
-                hub.events.say(member.as_ref(), Severity::Warning, "IdentityNotConfirmed", message);
+                hub.events.say(member.as_ref(), Severity::Warning, Reason::IdentityNotConfirmed, message);
                 session.dismiss(message);
             }
             Identity::Unknown => {}
@@ -166,7 +163,7 @@ fn refuse_others(hub: &Hub, chosen: Option<&Registration>, candidates: &[Arc<Reg
             "member cluster {:?} is registered by the Secret{by} already; name another cluster in the label",
             other.cluster
         );
-        hub.events.say_of(other.reference(), Severity::Warning, "AlreadyRegistered", &note);
+        hub.events.say_of(other.reference(), Severity::Warning, Reason::AlreadyRegistered, &note);
     }
 }
 
@@ -200,7 +197,7 @@ fn allowed(hub: &Hub, registration: &Registration) -> Option<Vec<String>> {
         let note = format!(
             "{ALLOWED_NAMESPACES}: {why}; the MemberCluster allows no namespace until its spec.allowedNamespaces says otherwise"
         );
-        hub.events.say_of(registration.reference(), Severity::Warning, "AllowedNamespacesInvalid", &note);
+        hub.events.say_of(registration.reference(), Severity::Warning, Reason::AllowedNamespacesInvalid, &note);
         Default::default()
     });
     Some(names.into_iter().collect())
@@ -214,7 +211,7 @@ async fn register(
 ) -> Result<bool, CallError> {
     if let Err(error) = ClusterName::try_from(registration.cluster.as_str()) {
         let note = format!("the label names no valid member cluster: {error}");
-        hub.events.say_of(registration.reference(), Severity::Warning, "InvalidName", &note);
+        hub.events.say_of(registration.reference(), Severity::Warning, Reason::InvalidName, &note);
         return Ok(false);
     }
     let made = member.and_then(MemberIntent::read);
@@ -225,7 +222,7 @@ async fn register(
                 "nothing was carried to the MemberCluster {}, where others set the same: make them equal. {error}",
                 registration.cluster
             );
-            hub.events.say_of(registration.reference(), Severity::Warning, "LabelsKept", &note);
+            hub.events.say_of(registration.reference(), Severity::Warning, Reason::LabelsKept, &note);
             Ok(false)
         }
         other => other.map(|()| true),
@@ -248,7 +245,7 @@ async fn leave(hub: &Hub, name: &str, member: &MemberCluster) -> Result<Verdict,
 }
 
 /// Why there are no usable credentials: reason and message.
-type Unusable = (&'static str, String);
+type Unusable = (Reason, String);
 
 /// Brings the session to what the Secret says now.
 async fn credentials(
@@ -266,7 +263,7 @@ async fn credentials(
     }
     let link = config.and_then(|config| match hub.connect.connect(&config) {
         Ok(link) => Ok((link, config.fingerprint)),
-        Err(error) => Err(("KubeconfigInvalid", error.to_string())),
+        Err(error) => Err((Reason::KubeconfigInvalid, error.to_string())),
     });
     let (link, fingerprint) = match link {
         Ok(opened) => opened,
@@ -301,7 +298,7 @@ fn config(
         let message = format!(
             "its registration Secret{which} is missing, lacks the label {REGISTRATION_LABEL}, or is in no namespace that the hub looks at; nothing is deleted. Restore or label the Secret, or delete the MemberCluster to let the cluster go"
         );
-        ("SecretMissing", message)
+        (Reason::SecretMissing, message)
     };
     let registration = registration.ok_or_else(missing)?;
     let key = member.spec.kubeconfig_secret_ref.as_ref().map(|reference| reference.key.as_str());
@@ -309,10 +306,10 @@ fn config(
         let (namespace, name) = (&registration.namespace, &registration.name);
         let message =
             format!("Secret {namespace}/{name} has no key {:?}; add it", key.unwrap_or(KUBECONFIG_KEYS[0]));
-        ("KubeconfigMissing", message)
+        (Reason::KubeconfigMissing, message)
     })?;
     let allow = Allow { proxy: hub.tuning.now().allow_proxy, ..hub.settings.allow };
-    kubeconfig::parse(bytes, &allow).map_err(|error| ("KubeconfigInvalid", error.to_string()))
+    kubeconfig::parse(bytes, &allow).map_err(|error| (Reason::KubeconfigInvalid, error.to_string()))
 }
 
 async fn end_session(hub: &Hub, name: &str) {
@@ -353,10 +350,10 @@ impl Findings {
     fn status(&self, member: &MemberCluster, now: Time) -> MemberClusterStatus {
         let mut status = member.status.clone().unwrap_or_default();
         status.observed_generation = member.metadata.generation;
-        let mut facts: Vec<(&str, ConditionStatus, &str, String)> = Vec::new();
+        let mut facts: Vec<(&str, ConditionStatus, Reason, String)> = Vec::new();
         facts.push(match (&self.credentials, &self.state) {
             (Err((reason, message)), _) => {
-                (CREDENTIALS_VALID, ConditionStatus::False, reason, message.clone())
+                (CREDENTIALS_VALID, ConditionStatus::False, *reason, message.clone())
             }
             (Ok(()), State::Down { error, .. }) if error.refused => {
                 let message =
@@ -364,7 +361,7 @@ impl Findings {
                 (CREDENTIALS_VALID, ConditionStatus::False, error.reason, message)
             }
             (Ok(()), state) if state.answering().is_some() => {
-                (CREDENTIALS_VALID, ConditionStatus::True, "Accepted", String::new())
+                (CREDENTIALS_VALID, ConditionStatus::True, Reason::Accepted, String::new())
             }
             (Ok(()), _) => return self.unreachable(member, status, now),
         });
@@ -373,17 +370,22 @@ impl Findings {
         match &self.state {
             State::Asking(who) | State::Open(who) | State::Refused(who, _) => {
                 status.version = Some(who.version.clone());
-                facts.push((REACHABLE, ConditionStatus::True, "Answers", String::new()));
+                facts.push((REACHABLE, ConditionStatus::True, Reason::Answers, String::new()));
                 match &self.identity {
                     Identity::Confirmed(_) => {
                         status.uid = Some(who.uid.clone());
-                        facts.push((IDENTITY_CONFIRMED, ConditionStatus::True, "Confirmed", String::new()));
+                        facts.push((
+                            IDENTITY_CONFIRMED,
+                            ConditionStatus::True,
+                            Reason::Confirmed,
+                            String::new(),
+                        ));
                     }
                     Identity::Refused(message) => {
                         facts.push((
                             IDENTITY_CONFIRMED,
                             ConditionStatus::False,
-                            "AnotherCluster",
+                            Reason::AnotherCluster,
                             message.clone(),
                         ));
                     }
@@ -391,9 +393,9 @@ impl Findings {
                 }
             }
             State::Down { error, .. } if error.refused => {
-                facts.push((REACHABLE, ConditionStatus::True, "Answers", String::new()));
+                facts.push((REACHABLE, ConditionStatus::True, Reason::Answers, String::new()));
             }
-            _ => facts.push((REACHABLE, ConditionStatus::Unknown, "NotTried", String::new())),
+            _ => facts.push((REACHABLE, ConditionStatus::Unknown, Reason::NotTried, String::new())),
         }
         concluded(member, status, facts, now)
     }
@@ -410,7 +412,7 @@ impl Findings {
                 let fact = (
                     REACHABLE,
                     ConditionStatus::Unknown,
-                    "Connecting",
+                    Reason::Connecting,
                     "the first answer is awaited".to_owned(),
                 );
                 return concluded(member, status, vec![fact], now);
@@ -427,24 +429,25 @@ impl Findings {
 fn concluded(
     member: &MemberCluster,
     mut status: MemberClusterStatus,
-    facts: Vec<(&str, ConditionStatus, &str, String)>,
+    facts: Vec<(&str, ConditionStatus, Reason, String)>,
     now: Time,
 ) -> MemberClusterStatus {
     let generation = member.metadata.generation;
     let bad = facts.iter().find(|(_, value, _, _)| *value != ConditionStatus::True);
     let ready = match bad {
-        None => (ConditionStatus::True, "Ready", String::new()),
+        None => (ConditionStatus::True, Reason::Ready, String::new()),
         Some((_, ConditionStatus::Unknown, reason, message)) => {
             (ConditionStatus::Unknown, *reason, message.clone())
         }
         Some((_, _, reason, message)) => (ConditionStatus::False, *reason, message.clone()),
     };
-    let mut set = |type_: &str, value: ConditionStatus, reason: &str, message: &str| {
-        set_condition(&mut status.conditions, type_, value, reason, message, generation, now.clone());
+    let mut set = |type_: &str, value: ConditionStatus, reason: Reason, message: &str| {
+        let (reason, now) = (reason.as_str(), now.clone());
+        set_condition(&mut status.conditions, type_, value, reason, message, generation, now);
     };
     set(READY, ready.0, ready.1, &ready.2);
     for (type_, value, reason, message) in &facts {
-        set(type_, *value, reason, message);
+        set(type_, *value, *reason, message);
     }
     status
 }
@@ -538,12 +541,12 @@ mod tests {
     fn since_when_nobody_answers_is_told_only_while_nobody_does() {
         let at = |second: i64| Time(jiff::Timestamp::from_second(second).unwrap());
         let down = |refused| {
-            let error = CallErrorNote { reason: "NoAnswer", message: "it failed".to_owned(), refused };
+            let error = CallErrorNote { reason: Reason::NoAnswer, message: "it failed".to_owned(), refused };
             State::Down { since: at(5).0, error }
         };
         let who = Answering { uid: "u".to_owned(), version: "v1.36.3".to_owned() };
         let mut member = MemberCluster::new("berlin", MemberClusterSpec::default());
-        let missing = || Err(("SecretMissing", "its Secret is missing".to_owned()));
+        let missing = || Err((Reason::SecretMissing, "its Secret is missing".to_owned()));
         for (credentials, state, since) in [
             (Ok(()), State::Open(who.clone()), None),
             (Ok(()), down(false), Some(at(5))),

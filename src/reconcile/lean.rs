@@ -18,9 +18,6 @@ use crate::{
     queue::{Key, ResourceKey},
 };
 
-/// Reason of the Event.
-pub(super) const STATUS_SHORTENED: &str = "StatusShortened";
-
 /// The status of an object that was not taken whole, and stands without its lists.
 #[derive(Default, PartialEq)]
 pub(super) struct Whole {

@@ -36,7 +36,7 @@ use vidra_api::{
     labels::{FINALIZER, RECONCILE_REQUESTED_AT},
     resource::REQUEST_MAX,
 };
-use vidra_core::status::Problem;
+use vidra_core::status::{Problem, Reason};
 
 pub(super) use self::{revision::KeptRevision, revision_gc::RevisionUse};
 
@@ -203,7 +203,7 @@ async fn tear_down(ctx: &Context<'_>) -> Result<Verdict, CallError> {
         return Ok(Verdict::Done(None));
     };
     let message = format!("the hub is done with it; it waits for the finalizer {other}");
-    report(ctx, Status::of(Some(Problem { reason: "Terminating", message, stalled: false }))).await
+    report(ctx, Status::of(Some(Problem { reason: Reason::Terminating, message, stalled: false }))).await
 }
 
 /// A write failed without which the reconcile could not go on.

@@ -16,13 +16,13 @@ use vidra_core::{
     guard::{self, Removal, Targets},
     mutants::{self, Mutant},
     select::Selection,
+    status::Reason,
 };
 
 use super::{
     Hub,
-    affirm::{self, RESOURCE_MISSING, is_let_go, let_stay},
-    approvals,
-    unreadable::{self, HUB_TOO_OLD},
+    affirm::{self, is_let_go, let_stay},
+    approvals, unreadable,
 };
 use crate::{
     base::error::CallError,
@@ -171,26 +171,26 @@ pub(super) fn told(
 ) -> MemberClusterStatus {
     let losses = affirm::wish_on_revoke(member).map(|_| Losses::of(hub, member));
     let held = losses.and_then(|losses| match losses.decide(hub, member) {
-        Removal::Held { hash, .. } => Some(("RemovalHeld", losses.held(member, &hash))),
+        Removal::Held { hash, .. } => Some((Reason::RemovalHeld, losses.held(member, &hash))),
         Removal::Allowed | Removal::Approved(_) => None,
     });
     let leaves = member.metadata.deletion_timestamp.is_some();
     let unread = || {
         let target = hub.catalog.unread_target_on(&member.name_any()).filter(|_| leaves)?;
-        Some((HUB_TOO_OLD, unreadable::told(&format!("VidraTarget {target}"))))
+        Some((Reason::HubTooOld, unreadable::told(&format!("VidraTarget {target}"))))
     };
     let without = || {
         let fleet = if leaves { hub.catalog.fleet_on(&member.name_any()) } else { BTreeMap::new() };
         let mut waits = fleet.iter().filter(|(_, target)| !is_let_go(hub, target));
         let (key, _) = waits.find(|(key, _)| is_without_resource(hub, key))?;
-        Some((RESOURCE_MISSING, waits_for(key)))
+        Some((Reason::ResourceMissing, waits_for(key)))
     };
     let without = || without().filter(|_| !mutants::is(Mutant::MissingHoldsLeaving));
     match held.or_else(unread).or_else(without) {
         Some((reason, message)) => {
             hub.events.say(member, Severity::Warning, reason, &message);
             let (is, generation, now) = (ConditionStatus::True, member.metadata.generation, hub.clock.time());
-            set_condition(&mut status.conditions, STALLED, is, reason, &message, generation, now);
+            set_condition(&mut status.conditions, STALLED, is, reason.as_str(), &message, generation, now);
         }
         None => status.conditions.retain(|condition| condition.type_ != STALLED),
     }
@@ -238,7 +238,7 @@ pub(super) async fn use_up_approvals(hub: &Hub, name: &str) -> Result<(), CallEr
         return Ok(());
     }
     if let Some(message) = approvals::idle(hub, &key, Some(annotation)) {
-        hub.events.say(member.as_ref(), Severity::Warning, "ApprovalIgnored", &message);
+        hub.events.say(member.as_ref(), Severity::Warning, Reason::ApprovalIgnored, &message);
     }
     Ok(())
 }

@@ -1,9 +1,6 @@
 //! What is told where an object of the hub is there and this version cannot read it: nothing is done for it, and nobody
 //! is advised to do without it.
 
-/// Reason on VidraResources, VidraTargets and MemberClusters, and of Events.
-pub(super) const HUB_TOO_OLD: &str = "HubTooOld";
-
 /// The words for an object, by its kind and name.
 pub(super) fn told(what: &str) -> String {
     format!(

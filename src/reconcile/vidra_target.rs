@@ -24,6 +24,7 @@ mod observe;
 mod plan;
 mod removal_guard;
 mod render;
+mod requeue;
 mod status;
 mod teardown;
 mod visibility;
@@ -36,13 +37,13 @@ use vidra_api::target::Desired as Wish;
 use vidra_core::{
     mutants::{self, Mutant},
     plan::Inventory,
-    status::{Delivery, is_held},
+    status::{Delivery, Reason, is_held},
 };
 
 use self::{
     admission::{at_rest, explain, open_session},
     concurrent_repair::ConcurrentRepair,
-    context::{AT_ONCE, Context},
+    context::Context,
     execute::{execute, tend},
     finish::finish,
     handover::{asks_again_while_held, claim, claim_at_rest, disclaim},
@@ -54,6 +55,7 @@ use self::{
     plan::{TargetPlan, plan},
     removal_guard::guard_removal,
     render::desired_state,
+    requeue::{Requeue, Retry},
     status::{Status, publish, publish_unseen},
     teardown::{forget, forget_state, has_nothing, leave},
     visibility::require_informers,
@@ -61,7 +63,7 @@ use self::{
 };
 pub(super) use self::{handover::Undeclared, inventory_recovery::may_have_delivered};
 use super::{
-    Hub, RETRY_MOST, RETRY_RARELY,
+    Hub, RETRY_MOST,
     affirm::{Affirmed, affirm},
     after_hub_error,
     write_refusal::ends_well,
@@ -92,17 +94,17 @@ pub async fn reconcile(hub: &Hub, key: &TargetKey) -> Verdict {
     };
     let ctx = &Context { hub, key, target: &target };
     match run(ctx).await {
-        Ok(verdict) if ends_well(hub, &Key::Target(key.clone())) => {
+        Ok(requeue) if ends_well(hub, &Key::Target(key.clone())) => {
             note_refused(ctx, None);
-            ctx.requeue(verdict)
+            ctx.verdict(requeue)
         }
-        Ok(_) => ctx.requeue(Verdict::Retry(RETRY_MOST)),
+        Ok(_) => ctx.verdict(Requeue::Retry(Retry::Soon)),
         Err(error) => tell_failure(ctx, &error).await,
     }
 }
 
 /// What is to become of the target now: it is forgotten, left as it is, taken away or kept.
-async fn run(ctx: &Context<'_>) -> Result<Verdict, CallError> {
+async fn run(ctx: &Context<'_>) -> Result<Requeue, CallError> {
     note_past(ctx);
     let spec = &ctx.target.spec;
     let leaving = spec.desired != Wish::Present;
@@ -122,7 +124,7 @@ async fn run(ctx: &Context<'_>) -> Result<Verdict, CallError> {
         let message = format!(
             "this vidra-hub cannot read VidraInventory {chunk}: nothing is written and nothing is deleted. Run the vidra-hub that wrote it, or repair it by hand"
         );
-        let reason = "InventoryUnreadable";
+        let reason = Reason::InventoryUnreadable;
         return publish_unknown(ctx, Delivery::Failed { reason, message, stalled: true }).await;
     }
     if leaving && has_nothing(ctx) {
@@ -138,7 +140,7 @@ async fn run(ctx: &Context<'_>) -> Result<Verdict, CallError> {
     let session = match open_session(ctx) {
         Ok(Some(session)) => session,
         // The first answer is awaited: what was last known stands.
-        Ok(None) => return Ok(Verdict::Done(None)),
+        Ok(None) => return Ok(Requeue::OnChange),
         Err(delivery) => return publish_unseen(ctx, delivery).await,
     };
     if leaving {
@@ -150,7 +152,7 @@ async fn run(ctx: &Context<'_>) -> Result<Verdict, CallError> {
             note_first_look(ctx, &session);
             claim(ctx, Claim::Unknown);
             publish_unseen(ctx, delivery).await?;
-            return Ok(Verdict::Retry(RETRY_RARELY));
+            return Ok(Requeue::Retry(Retry::Rarely));
         }
     };
     claim(ctx, Claim::Objects(desired.clone()));
@@ -158,7 +160,7 @@ async fn run(ctx: &Context<'_>) -> Result<Verdict, CallError> {
 }
 
 /// Tells this where it cannot be looked at and nobody can say what it declares: who waits for that goes on.
-async fn publish_unknown(ctx: &Context<'_>, delivery: Delivery) -> Result<Verdict, CallError> {
+async fn publish_unknown(ctx: &Context<'_>, delivery: Delivery) -> Result<Requeue, CallError> {
     cannot_look(ctx);
     claim(ctx, Claim::Unknown);
     publish_unseen(ctx, delivery).await
@@ -167,7 +169,7 @@ async fn publish_unknown(ctx: &Context<'_>, delivery: Delivery) -> Result<Verdic
 /// It was to go, and that is not asked for any more. Mostly the VidraTarget changes at once, which comes as an event;
 /// not while nothing is delivered of its VidraResource: what it said of its going holds no more, and is not to
 /// stand until then.
-async fn not_yet(ctx: &Context<'_>) -> Result<Verdict, CallError> {
+async fn not_yet(ctx: &Context<'_>) -> Result<Requeue, CallError> {
     let resource = ctx.hub.catalog.resource(&ctx.key.resource_key());
     if resource.is_some_and(|resource| is_held(&resource)) {
         let message = format!(
@@ -177,10 +179,10 @@ async fn not_yet(ctx: &Context<'_>) -> Result<Verdict, CallError> {
         let rests = Delivery::Suspended { message };
         publish_unseen(ctx, rests).await?;
         // Nothing tells when the same end is asked for again: the VidraTarget stays as it is.
-        return Ok(Verdict::Done(Some(RETRY_MOST)));
+        return Ok(Requeue::After(RETRY_MOST));
     }
     // Nor when it is held.
-    Ok(Verdict::Retry(RETRY_MOST))
+    Ok(Requeue::Retry(Retry::Soon))
 }
 
 /// Keeps the member as declared.
@@ -189,20 +191,20 @@ async fn keep(
     session: &Arc<Session>,
     desired: &Arc<Desired>,
     create_namespaces: bool,
-) -> Result<Verdict, CallError> {
+) -> Result<Requeue, CallError> {
     let owner = ctx.owner(create_namespaces);
     let sparing = match sparing(ctx, desired) {
         Ok(sparing) => sparing,
         Err(delivery) => {
             note_first_look(ctx, session);
             publish(ctx, Status::of(delivery), (desired, None), &InventoryChange::default()).await?;
-            return Ok(Verdict::Retry(RETRY_RARELY));
+            return Ok(Requeue::Retry(Retry::Rarely));
         }
     };
     session.records.declare(owner.hash.clone(), owner.since, ctx.key.clone(), desired.clone(), sparing);
     let blind = match require_informers(ctx, session, desired).await {
         Ok(blind) => blind,
-        Err(verdict) => return Ok(verdict),
+        Err(requeue) => return Ok(requeue),
     };
     let wants = match blind.is_empty() {
         true => Cow::Borrowed(&desired.wants),
@@ -214,21 +216,21 @@ async fn keep(
 }
 
 /// Brings to the member what is otherwise there than declared, as far as it can be seen.
-async fn deliver(mut scope: Scope<'_>) -> Result<Verdict, CallError> {
+async fn deliver(mut scope: Scope<'_>) -> Result<Requeue, CallError> {
     let Scope { ctx, session, owner, desired, .. } = scope;
     let live = scope.live();
     let written = current_inventory(ctx, &scope.wants);
     let token = ctx.token(session);
     let recovery = match recover_inventory(ctx, session, owner, &live, &token).await {
-        Err(error) if error.class == Class::Withdrawn => return Ok(AT_ONCE),
+        Err(error) if error.class == Class::Withdrawn => return Ok(Requeue::AtOnce),
         recovery => recovery?,
     };
     let (written, mut inventory) = recovery.known(ctx, written);
     let observation = observe(&scope, live, &mut inventory).await;
     let mut plan = plan(&scope, observation, &inventory);
     let revisit = mem::take(&mut scope.revisit);
-    if let Some(verdict) = hold(&scope, &mut plan, &inventory).await? {
-        return Ok(verdict);
+    if let Some(requeue) = hold(&scope, &mut plan, &inventory).await? {
+        return Ok(requeue);
     }
     let executor = ctx.executor(session, owner, desired, &token);
     if mutants::is(Mutant::ReadyBeforeApplied) {
@@ -260,7 +262,7 @@ async fn hold(
     scope: &Scope<'_>,
     plan: &mut TargetPlan,
     inventory: &Inventory,
-) -> Result<Option<Verdict>, CallError> {
+) -> Result<Option<Requeue>, CallError> {
     let Scope { ctx, session, desired, .. } = *scope;
     if let Some(held) = plan.behind.take_if(|_| !plan.effects.is_empty()) {
         return wait_behind(scope, held).await.map(Some);
@@ -268,11 +270,11 @@ async fn hold(
     let Some(delivery) = guard_removal(ctx, desired, &plan.effects, inventory) else { return Ok(None) };
     publish(ctx, Status::of(delivery), (desired, Some(session)), &InventoryChange::default()).await?;
     let again = asks_again_while_held(&plan.effects);
-    Ok(Some(again.unwrap_or_else(|| Verdict::Done(Some(ctx.interval())))))
+    Ok(Some(again.unwrap_or_else(|| Requeue::After(ctx.interval()))))
 }
 
 /// The hub seems to be behind the member, or that is not known yet: nothing is written.
-async fn wait_behind(scope: &Scope<'_>, held: Delivery) -> Result<Verdict, CallError> {
+async fn wait_behind(scope: &Scope<'_>, held: Delivery) -> Result<Requeue, CallError> {
     let Scope { ctx, session, desired, delivered, .. } = *scope;
     if matches!(held, Delivery::Waiting { .. }) {
         session.later.wait(ctx.key, !delivered);
@@ -280,16 +282,16 @@ async fn wait_behind(scope: &Scope<'_>, held: Delivery) -> Result<Verdict, CallE
         if let Some(rest) = ctx.hub.can_wait(&key) {
             // Mostly it is over in a moment.
             ctx.hub.queue.add_after(key, rest);
-            return Ok(Verdict::Done(None));
+            return Ok(Requeue::OnChange);
         }
     }
     publish(ctx, Status::of(held), (desired, Some(session)), &InventoryChange::default()).await?;
-    Ok(Verdict::Retry(RETRY_MOST))
+    Ok(Requeue::Retry(Retry::Soon))
 }
 
 /// Once after a start, and as often as all is listed though watches tell.
 fn is_revisit_due(ctx: &Context<'_>) -> bool {
     let every = ctx.hub.tuning.now().verify_interval;
     let last = ctx.hub.state.lock().target(ctx.key).and_then(|state| state.revisited);
-    last.is_none_or(|last| !every.is_zero() && last.elapsed() >= every)
+    last.is_none_or(|last| every.is_some_and(|every| last.elapsed() >= every))
 }

@@ -6,8 +6,6 @@ use crate::{
     queue::Key,
 };
 
-/// Reason of a write that is refused, on VidraResources and VidraTargets.
-pub(super) const WRITE_REFUSED: &str = "WriteRefused";
 /// A failure that may pass by itself is told when it was met so many times one after the other: with the queue's pauses
 /// that takes seconds.
 const TRIES: u32 = 5;

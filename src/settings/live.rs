@@ -93,8 +93,8 @@ pub struct Live {
     pub probe_misses: u32,
     /// The first list of a kind in a member must end within this time.
     pub cache_sync_timeout: Duration,
-    /// Every so often all is listed although a watch tells; zero: never.
-    pub verify_interval: Duration,
+    /// Every so often all is listed although a watch tells; `None`: never.
+    pub verify_interval: Option<Duration>,
     /// Whether an informer that cannot start stops what it belongs to: the process, or a member's session.
     pub stop_on_startup_error: bool,
     /// Percent of the targets that may be lost at once without an approval.
@@ -137,7 +137,7 @@ impl Live {
             probe_timeout: Duration::from_secs(5),
             probe_misses: 2,
             cache_sync_timeout: Duration::from_secs(120),
-            verify_interval: Duration::from_secs(3600),
+            verify_interval: Some(Duration::from_secs(3600)),
             stop_on_startup_error: false,
             removal_guard: 20,
             object_removal_guard: guard::OBJECTS_SHARE,
@@ -235,10 +235,12 @@ const SETTINGS: [Setting; 26] = [
         key: "verifyInterval",
         alias: None,
         take: |live, text| match text {
-            "0" | "0s" => put(&mut live.verify_interval, Ok(Duration::ZERO)),
+            "0" | "0s" => put(&mut live.verify_interval, Ok(None)),
             text => put(
                 &mut live.verify_interval,
-                duration(text, 60_000, 7 * 24 * 3_600_000).map_err(|why| format!("{why}; 0s is never")),
+                duration(text, 60_000, 7 * 24 * 3_600_000)
+                    .map(Some)
+                    .map_err(|why| format!("{why}; 0s is never")),
             ),
         },
     },
@@ -499,8 +501,8 @@ mod tests {
             ("probe.timeout", "2s", |live| live.probe_timeout = Duration::from_secs(2)),
             ("probe.misses", "3", |live| live.probe_misses = 3),
             ("informer.cacheSyncTimeout", "5s", |live| live.cache_sync_timeout = Duration::from_secs(5)),
-            ("verifyInterval", "30m", |live| live.verify_interval = Duration::from_secs(1800)),
-            ("verifyInterval", "0s", |live| live.verify_interval = Duration::ZERO),
+            ("verifyInterval", "30m", |live| live.verify_interval = Some(Duration::from_secs(1800))),
+            ("verifyInterval", "0s", |live| live.verify_interval = None),
             ("informer.onStartupError", "Stop", |live| live.stop_on_startup_error = true),
             ("removalGuard", "35", |live| live.removal_guard = 35),
             ("removalGuard", "35 %", |live| live.removal_guard = 35),

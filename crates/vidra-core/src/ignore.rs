@@ -26,6 +26,7 @@ use crate::{
     fields::Path,
     object::{Gvk, ObjectKey},
     render::Unresolved,
+    status::Reason,
 };
 
 /// A path of `spec.drift.ignore` that cannot be read.
@@ -203,7 +204,7 @@ fn in_both(one: &BTreeSet<Unused>, other: &BTreeSet<Unused>) -> BTreeSet<Unused>
 }
 
 /// What is unused, in a sentence that says what to do; `None` when nothing is.
-pub fn complaint(unused: &[Unused], spec: &DriftSpec) -> Option<(&'static str, String)> {
+pub fn complaint(unused: &[Unused], spec: &DriftSpec) -> Option<(Reason, String)> {
     let first = unused.first()?;
     let more = match unused.len() - 1 {
         0 => String::new(),
@@ -214,11 +215,11 @@ pub fn complaint(unused: &[Unused], spec: &DriftSpec) -> Option<(&'static str, S
         let message = format!(
             "the target of {place} matches no object that is declared{more}; correct it, or remove the entry"
         );
-        return Some(("TargetMatchesNothing", message));
+        return Some((Reason::TargetMatchesNothing, message));
     };
     let path = spec.ignore.get(first.rule).and_then(|rule| rule.paths.get(at)).map_or("", String::as_str);
     let message = format!(
         "{place}.paths[{at}] ({path}) is in no object that its target matches{more}; write it as the API server does in conflicts, or remove it"
     );
-    Some(("PathMatchesNothing", message))
+    Some((Reason::PathMatchesNothing, message))
 }

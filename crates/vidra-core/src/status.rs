@@ -9,6 +9,7 @@ mod counts;
 mod drifted;
 mod lean;
 mod progress;
+mod reason;
 mod removing;
 mod resource;
 mod target;
@@ -18,13 +19,9 @@ pub use changes::{Changes, changes};
 pub use counts::{Standing, counted, member_targets};
 pub use drifted::{FirstDrift, first_drift};
 pub use lean::Lean;
-pub use progress::{HEALTH_CHECK_TIMEOUT, left};
-pub use removing::{
-    FINALIZERS, Going, HANDING_OVER, LOOKS_FIRST, PRUNE_DELAYED, SETTLING, UNDER_WAY, going, is_out_of_reach,
-    removing,
-};
+pub use progress::left;
+pub use reason::{Reason, StatusReason};
+pub use removing::{Going, going, is_out_of_reach, removing};
 pub use resource::{Problem, ResourceFacts, Stall, TargetView, is_held, resource_status};
-pub use target::{
-    CONTENTION, Delivery, NOT_ALLOWED, TORN_DOWN, TargetFacts, is_revoked, is_torn_down, target_status,
-};
-pub use unready::{OBJECTS_MISSING, Unready};
+pub use target::{Delivery, TORN_DOWN, TargetFacts, is_revoked, is_torn_down, target_status};
+pub use unready::Unready;

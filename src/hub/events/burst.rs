@@ -10,6 +10,7 @@ use std::{
 use k8s_openapi::api::events::v1::Event;
 use parking_lot::Mutex;
 use vidra_api::clip;
+use vidra_core::status::Reason;
 
 use super::Severity;
 
@@ -28,7 +29,7 @@ pub struct Saying {
     /// Normal or Warning.
     pub severity: Severity,
     /// The Event's reason.
-    pub reason: &'static str,
+    pub reason: Reason,
     /// What there are many of.
     pub of: Of,
     /// What follows "OBJECT on CLUSTER ", or of a target "CLUSTER "; empty: of each there is something else to say.
@@ -48,12 +49,12 @@ pub enum Of {
 
 impl Saying {
     /// A call for an object failed, or it was refused.
-    pub const fn failure(reason: &'static str) -> Self {
+    pub const fn failure(reason: Reason) -> Self {
         Self { severity: Severity::Warning, reason, of: Of::Objects, one: "", many: "" }
     }
 
     /// Something is amiss with a target.
-    pub const fn amiss(reason: &'static str) -> Self {
+    pub const fn amiss(reason: Reason) -> Self {
         Self { of: Of::Targets, ..Self::failure(reason) }
     }
 }
@@ -74,7 +75,7 @@ pub struct One<'a> {
 /// Drift was found.
 pub const DETECTED: Saying = Saying {
     severity: Severity::Warning,
-    reason: "DriftDetected",
+    reason: Reason::DriftDetected,
     of: Of::Objects,
     one: "is not as declared",
     many: "are not as declared",
@@ -83,7 +84,7 @@ pub const DETECTED: Saying = Saying {
 /// Drift was undone.
 pub const CORRECTED: Saying = Saying {
     severity: Severity::Normal,
-    reason: "DriftCorrected",
+    reason: Reason::DriftCorrected,
     of: Of::Objects,
     one: "was not as declared and was applied again",
     many: "were not as declared and were applied again",
@@ -92,7 +93,7 @@ pub const CORRECTED: Saying = Saying {
 /// Somebody undoes repairs.
 pub const CONTENTION: Saying = Saying {
     severity: Severity::Warning,
-    reason: "Contention",
+    reason: Reason::Contention,
     of: Of::Objects,
     one: "is changed back again and again, and is repaired less often from now on",
     many: "are changed back again and again, and are repaired less often from now on",
@@ -101,7 +102,7 @@ pub const CONTENTION: Saying = Saying {
 /// What others made was taken over.
 pub const ADOPTED: Saying = Saying {
     severity: Severity::Normal,
-    reason: "Adopted",
+    reason: Reason::Adopted,
     of: Of::Objects,
     one: "was there before and was taken over",
     many: "were there before and were taken over",
@@ -110,14 +111,14 @@ pub const ADOPTED: Saying = Saying {
 /// A target has what it is to have.
 pub const READY: Saying = Saying {
     severity: Severity::Normal,
-    reason: "TargetReady",
+    reason: Reason::TargetReady,
     of: Of::Targets,
     one: "is as declared",
     many: "are as declared",
 };
 
 /// What belongs together: the uid of what it is about, and the reason.
-pub(super) type Group = (String, &'static str);
+pub(super) type Group = (String, Reason);
 
 /// What is gathered until its moment is over.
 #[derive(Default)]
@@ -284,7 +285,7 @@ mod tests {
              ConfigMap shop/c on edge-02 and 47 more; by \"bob\""
         );
         assert_eq!(
-            everywhere(Saying::failure("AlreadyExists"), 2, "c exists; delete it"),
+            everywhere(Saying::failure(Reason::AlreadyExists), 2, "c exists; delete it"),
             "2 objects on 2 clusters: (1) edge-00: c exists; delete it; (2) edge-01: c exists; delete it"
         );
     }
@@ -306,7 +307,7 @@ mod tests {
             of_targets(READY, 50, ""),
             "50 targets are as declared: edge-00, edge-01, edge-02 and 47 more"
         );
-        let unknown = Saying::amiss("TargetUnknown");
+        let unknown = Saying::amiss(Reason::TargetUnknown);
         assert_eq!(of_targets(unknown, 1, "out of reach"), "edge-00: out of reach");
         assert_eq!(
             of_targets(unknown, 50, "out of reach"),
@@ -316,11 +317,11 @@ mod tests {
 
     fn failed(objects: usize, message: impl Fn(usize) -> String) -> String {
         let bursts = Bursts::default();
-        let group = ("uid".to_owned(), "AlreadyExists");
+        let group = ("uid".to_owned(), Reason::AlreadyExists);
         for number in 0..objects {
             let (object, message) = (format!("ConfigMap shop/c{number}"), message(number));
             let one = One { cluster: "berlin", object: &object, by: &[], message: &message };
-            bursts.add(&group, Saying::failure("AlreadyExists"), one, Event::default);
+            bursts.add(&group, Saying::failure(Reason::AlreadyExists), one, Event::default);
         }
         bursts.take(&group).unwrap().1
     }

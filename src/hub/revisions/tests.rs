@@ -2,7 +2,7 @@
 
 use futures::FutureExt;
 use serde_json::{Value, json};
-use vidra_core::object::Scope;
+use vidra_core::{object::Scope, status::Reason};
 
 use super::*;
 
@@ -144,7 +144,7 @@ async fn what_the_resources_of_a_namespace_declare_together_is_bounded_and_other
     // What is held of itself does not count beside it.
     assert!(hold("team", "shop", objects(2)).is_ok());
     let (reason, told) = hold("team", "more", objects(3)).unwrap_err();
-    assert_eq!(reason, "NamespaceFull");
+    assert_eq!(reason, Reason::NamespaceFull);
     for words in
         ["namespace team", "4 objects", "of 3 ", "setting namespaceMaxObjects", "stays and is repaired"]
     {
@@ -179,7 +179,10 @@ async fn what_all_namespaces_have_together_is_bounded_as_it_is_read_and_as_it_co
     // What is held of itself does not count beside it; what others have does, however it is held.
     assert!(revisions.hold(&key("team"), &parsed, Some(within(one))).is_ok());
     let refused = revisions.hold(&key("others"), &parsed, Some(within(both + one - 1))).unwrap_err();
-    assert_eq!((refused.invalid(), refused.unavailable(), refused.is_full()), ("HubFull", "HubFull", true));
+    assert_eq!(
+        (refused.invalid(), refused.unavailable(), refused.is_full()),
+        (Reason::HubFull, Reason::HubFull, true)
+    );
     let told = refused.to_string();
     for words in [format!("take {} bytes", both + one), format!("of {} ", both + one - 1)] {
         assert!(told.contains(&words) && told.contains("setting hubMaxBytes"), "{told}");
@@ -187,7 +190,7 @@ async fn what_all_namespaces_have_together_is_bounded_as_it_is_read_and_as_it_co
     assert!(revisions.hold(&key("others"), &parsed, Some(within(both + one))).is_ok());
     let most = within(revisions.taken(|_| true) + 1);
     let refused = render("others", most).await.err().map(|error| error.unavailable());
-    assert_eq!(refused, Some("HubFull"), "as it comes out there is no room for it");
+    assert_eq!(refused, Some(Reason::HubFull), "as it comes out there is no room for it");
     assert!(Arc::ptr_eq(&render("team", most).await.unwrap(), &desired), "what is there is had");
     assert!(render("others", most.wider()).await.is_ok(), "what is delivered has more room");
     assert!(revisions.hold(&key("third"), &parsed, None).is_ok(), "what was let in before is held");
@@ -319,13 +322,13 @@ async fn an_override_that_is_wrong_is_told_from_a_manifest_that_is() {
     let broken = json!([{"target": {}, "set": [{"path": ".data.key", "expression": "1 +"}]}]);
     assert_eq!(
         revisions.parse(&resource(broken), Vec::new()).await.err().map(|error| error.invalid()),
-        Some("OverridesInvalid")
+        Some(Reason::OverridesInvalid)
     );
     let mut empty = resource(json!([]));
     empty.spec.manifest = None;
     assert_eq!(
         revisions.parse(&empty, Vec::new()).await.err().map(|error| error.invalid()),
-        Some("ManifestInvalid")
+        Some(Reason::ManifestInvalid)
     );
 }
 

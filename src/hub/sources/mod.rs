@@ -14,9 +14,12 @@ use k8s_openapi::{
 use kube::{Api, ResourceExt};
 use serde::{Deserialize, Serialize};
 use vidra_api::{ManifestSource, VidraResource};
-use vidra_core::manifest::{
-    MAX_TEXT,
-    unpack::{UnpackError, unpack},
+use vidra_core::{
+    manifest::{
+        MAX_TEXT,
+        unpack::{UnpackError, unpack},
+    },
+    status::Reason,
 };
 
 use super::api::HubApi;
@@ -143,12 +146,12 @@ pub enum SourceError {
 }
 
 impl SourceError {
-    /// A condition reason for people.
-    pub fn reason(&self) -> &'static str {
+    /// As the condition of the VidraResource names it.
+    pub fn reason(&self) -> Reason {
         match self {
-            Self::NotFound { .. } | Self::KeyNotFound { .. } | Self::NoKeys { .. } => "SourceNotFound",
-            Self::Unreadable { .. } | Self::NoReference { .. } => "SourceInvalid",
-            Self::Forbidden { .. } => "SourceForbidden",
+            Self::NotFound { .. } | Self::KeyNotFound { .. } | Self::NoKeys { .. } => Reason::SourceNotFound,
+            Self::Unreadable { .. } | Self::NoReference { .. } => Reason::SourceInvalid,
+            Self::Forbidden { .. } => Reason::SourceForbidden,
         }
     }
 }

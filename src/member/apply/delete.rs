@@ -13,6 +13,7 @@ use vidra_core::{
     object::{Gvk, ObjectKey},
     owner::{Ownership, other_owners_of, ownership},
     plan::Effect,
+    status::Reason,
     unseen,
 };
 
@@ -94,7 +95,7 @@ pub(super) async fn remove(
 fn held_elsewhere(executor: &Executor<'_>, key: &ObjectKey, hub: &str) -> Outcome {
     let (hub, cluster) = (unseen::shown(hub, LABEL_MAX), &executor.session.cluster);
     Outcome::Refused {
-        reason: "OwnedByOtherHub",
+        reason: Reason::OwnedByOtherHub,
         message: format!(
             "{key} belongs to the hub {hub:?} and is not deleted; restore this hub's identity, or annotate the VidraResource to leave what is there: {FORGET}={cluster}"
         ),

@@ -6,6 +6,7 @@ use vidra_core::{
     apply::{Disagreement, Obstacle, Refusal, Retry},
     fields::Apart,
     object::ObjectKey,
+    status::Reason,
     unseen,
 };
 
@@ -29,11 +30,11 @@ const API_VERSION_MAX: usize = 253 + 1 + 63;
 pub(super) fn outcome(executor: &Executor<'_>, key: &ObjectKey, refusal: &Refusal<CallError>) -> Outcome {
     let (reason, message) = match refusal {
         Refusal::Controlled => (
-            "ControlledByOther",
+            Reason::ControlledByOther,
             format!("{key} is made by a controller in the member; drop it from the manifest"),
         ),
         Refusal::Exists => (
-            "AlreadyExists",
+            Reason::AlreadyExists,
             format!(
                 "{key} exists and was not made by the hub; delete it in the member, drop it from the manifest, or set conflicts.existing to take it over"
             ),
@@ -43,13 +44,13 @@ pub(super) fn outcome(executor: &Executor<'_>, key: &ObjectKey, refusal: &Refusa
             let message = format!(
                 "{key} exists, was not made by the hub, and differs from what is declared at {paths}; make them equal, or set conflicts.existing to Adopt"
             );
-            ("ExistingDiffers", message)
+            (Reason::ExistingDiffers, message)
         }
         Refusal::OtherHub { hub } => {
-            ("OwnedByOtherHub", of_other_hub(key, hub, executor.owner.take_over_from.as_deref()))
+            (Reason::OwnedByOtherHub, of_other_hub(key, hub, executor.owner.take_over_from.as_deref()))
         }
         Refusal::FieldConflict { holders, contested } => {
-            ("FieldConflict", contest(executor, key, holders, contested))
+            (Reason::FieldConflict, contest(executor, key, holders, contested))
         }
         Refusal::Shared { holder, what } => {
             let holder = unseen::shown(holder, MANAGER_MAX);
@@ -61,7 +62,7 @@ pub(super) fn outcome(executor: &Executor<'_>, key: &ObjectKey, refusal: &Refusa
             };
             let message =
                 format!("{key} is declared otherwise by {holder}: {what}; make the two VidraResources agree");
-            ("SharedObjectConflict", message)
+            (Reason::SharedObjectConflict, message)
         }
         Refusal::Immutable { fields, error, obstacle } => {
             let fields = some_paths(executor, key, fields);
@@ -70,7 +71,7 @@ pub(super) fn outcome(executor: &Executor<'_>, key: &ObjectKey, refusal: &Refusa
                 error.message,
                 stays(*obstacle)
             );
-            ("ImmutableField", message)
+            (Reason::ImmutableField, message)
         }
     };
     Outcome::Refused { reason, message }

@@ -4,6 +4,7 @@
 use std::{sync::Arc, time::Duration};
 
 use tokio::time::Instant;
+use vidra_core::status::Reason;
 
 use super::places::Place;
 use crate::{member::deps::Warn, metrics::ClusterCounters};
@@ -31,11 +32,11 @@ pub(super) enum WatchFault {
 
 impl WatchFault {
     /// As the metric, the Event and the log name it.
-    fn words(&self, place: &Place) -> (&'static str, &'static str, String) {
+    fn words(&self, place: &Place) -> (&'static str, Reason, String) {
         match self {
             WatchFault::Lost(objects) => (
                 "lost",
-                "WatchEventsMissed",
+                Reason::WatchEventsMissed,
                 format!(
                     "the watch of {place} has missed {objects} objects that a list shows otherwise; all is listed again. \
                      Look at what is between the hub and the API server"
@@ -43,14 +44,14 @@ impl WatchFault {
             ),
             WatchFault::Silent => (
                 "silent",
-                "WatchStalled",
+                Reason::WatchStalled,
                 format!(
                     "the watch of {place} showed nothing and did not end when it should; it is begun again"
                 ),
             ),
             WatchFault::Restored => (
                 "restored",
-                "MemberRestored",
+                Reason::MemberRestored,
                 format!(
                     "a list of {place} is older than what was seen before: the member was restored from a backup. All kinds \
                      are listed again, and nothing is changed or deleted until that is done"
@@ -58,12 +59,12 @@ impl WatchFault {
             ),
             WatchFault::Unreadable(which) => (
                 "unreadable",
-                "ObjectUnreadable",
+                Reason::ObjectUnreadable,
                 format!("of {place} an object cannot be read and is left as it is: {which}"),
             ),
             WatchFault::Endless(why) => (
                 "flooded",
-                "ListEndless",
+                Reason::ListEndless,
                 format!(
                     "the list of {place} was given up: {why}; it is begun again after thirty times the time that this took, a \
                      minute to an hour. Find out who makes objects with the hub's label, or what answers in place of the \
@@ -72,7 +73,7 @@ impl WatchFault {
             ),
             WatchFault::Flood(why) => (
                 "flooded",
-                "WatchFloods",
+                Reason::WatchFloods,
                 format!(
                     "the watch of {place} was ended: {why}; it is begun again after a pause. Find out who changes objects \
                      with the hub's label so often, or makes such large ones"

@@ -183,7 +183,7 @@ impl Run {
     /// When all is to be listed although the watch tells; `None`: never.
     fn verify_at(&self, course: &Course) -> Option<Instant> {
         let interval = self.registry.tuning.now().verify_interval;
-        (!interval.is_zero()).then(|| course.verified + interval.mul_f64(course.spread))
+        interval.map(|interval| course.verified + interval.mul_f64(course.spread))
     }
 
     /// Watches, one session after another, until a list is due.

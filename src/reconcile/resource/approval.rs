@@ -4,7 +4,10 @@ use std::collections::BTreeSet;
 
 use kube::ResourceExt;
 use vidra_api::{VidraTargetSpec, labels::APPROVE_REMOVAL, target::Desired as Wish};
-use vidra_core::guard::{self, Approvals};
+use vidra_core::{
+    guard::{self, Approvals},
+    status::Reason,
+};
 
 use super::context::{Context, Targets};
 use crate::{base::error::CallError, reconcile::approvals};
@@ -55,7 +58,7 @@ pub(super) async fn use_up_approvals(ctx: &Context<'_>, before: &Targets) -> Res
         ctx.hub.api.reannotate_resource(ctx.resource, APPROVE_REMOVAL, annotation, rest).await?;
         approvals::note_used(ctx.hub, &key, used);
     } else if let Some(message) = approvals::idle(ctx.hub, &key, Some(annotation)) {
-        ctx.warn("ApprovalIgnored", &message);
+        ctx.warn(Reason::ApprovalIgnored, &message);
     }
     Ok(())
 }

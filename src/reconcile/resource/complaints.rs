@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use vidra_core::{
     select::{self, Selection},
-    status::Problem,
+    status::{Problem, Reason},
 };
 
 use super::{
@@ -32,13 +32,13 @@ fn of_selection(ctx: &Context<'_>, revision: &Parsed, selection: &Selection) -> 
         let message = format!(
             "{place} names the cluster {name:?}, and there is no such MemberCluster; register it, or correct or remove the name"
         );
-        ("ClusterNotFound", message)
+        (Reason::ClusterNotFound, message)
     } else if let Some(name) = selection.forbidden.first() {
         let message = format!(
             "the cluster {name:?} does not allow the namespace {:?}; add it to the MemberCluster's spec.allowedNamespaces",
             ctx.key.namespace
         );
-        ("NamespaceNotAllowed", message)
+        (Reason::NamespaceNotAllowed, message)
     } else if selection.targets.is_empty() {
         let closed = match selection.closed.len() {
             0 => String::new(),
@@ -50,7 +50,7 @@ fn of_selection(ctx: &Context<'_>, revision: &Parsed, selection: &Selection) -> 
                 "no member cluster matches spec.targets{closed}; see `kubectl get memberclusters --show-labels`"
             ),
         };
-        ("NoTargets", message)
+        (Reason::NoTargets, message)
     } else {
         return None;
     };
@@ -88,5 +88,5 @@ fn of_overrides(revision: &Parsed, selection: &Selection) -> Option<Problem> {
     let message = format!(
         "the target of spec.overrides[{first}] matches no object of the manifest{more}; correct its target, or remove the entry"
     );
-    Some(Problem { reason: "OverrideMatchesNothing", message, stalled: false })
+    Some(Problem { reason: Reason::OverrideMatchesNothing, message, stalled: false })
 }

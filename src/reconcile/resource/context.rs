@@ -7,7 +7,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::{Resource, ResourceExt};
 use tokio::sync::OnceCell;
 use vidra_api::{VidraResource, VidraTarget, names::OwnerHash};
-use vidra_core::status::Problem;
+use vidra_core::status::{Problem, Reason};
 
 use crate::{
     base::error::CallError,
@@ -74,7 +74,7 @@ impl Context<'_> {
         self.warn(problem.reason, &problem.message);
     }
 
-    pub(super) fn warn(&self, reason: &str, message: &str) {
+    pub(super) fn warn(&self, reason: Reason, message: &str) {
         self.hub.events.say(self.resource, Severity::Warning, reason, message);
     }
 

@@ -1,7 +1,7 @@
 //! What becomes of targets while one of our own CRDs is being deleted.
 
 use vidra_api::labels::{APPROVE_ORPHANING, APPROVE_REMOVAL};
-use vidra_core::status::Problem;
+use vidra_core::status::{Problem, Reason};
 
 use super::context::Context;
 use crate::{
@@ -19,7 +19,7 @@ pub(super) async fn ending(ctx: &Context<'_>, cluster: &str) -> Result<Ending, C
     }
     let ending = ctx.ending.get_or_try_init(|| crd_deletion::look(&ctx.hub.api)).await?;
     if let Ending::Unseen(why) = ending {
-        ctx.warn("CRDUnreadable", why);
+        ctx.warn(Reason::CRDUnreadable, why);
     }
     Ok(ending.clone())
 }
@@ -35,5 +35,5 @@ pub(super) fn crd_problem(ctx: &Context<'_>) -> Option<Problem> {
     let message = format!(
         "the CustomResourceDefinition {crd} is being deleted; nothing is removed in the members. To leave the objects there as they are and let the deletion go on: kubectl annotate crd {crd} {APPROVE_REMOVAL}={APPROVE_ORPHANING}"
     );
-    Some(Problem { reason: "CRDTerminating", message, stalled: true })
+    Some(Problem { reason: Reason::CRDTerminating, message, stalled: true })
 }

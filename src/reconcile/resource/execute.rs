@@ -2,7 +2,7 @@
 
 use vidra_core::{
     mutants::{self, Mutant},
-    status::Problem,
+    status::{Problem, Reason},
 };
 
 use super::{
@@ -97,7 +97,7 @@ fn refusal(ctx: &Context<'_>, written: Written) -> Result<Option<Problem>, CallE
         ctx.target_key(cluster).target_name(),
         advised(error),
     );
-    Ok(Some(Problem { reason: "TargetRefused", message, stalled: true }))
+    Ok(Some(Problem { reason: Reason::TargetRefused, message, stalled: true }))
 }
 
 async fn write_foreign_statuses(ctx: &Context<'_>, observation: &Observation) {

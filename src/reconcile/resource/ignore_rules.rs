@@ -5,7 +5,7 @@ use vidra_api::{
 };
 use vidra_core::{
     ignore::{self, Rules, Unused},
-    status::Problem,
+    status::{Problem, Reason},
 };
 
 use super::context::Context;
@@ -13,7 +13,7 @@ use super::context::Context;
 /// A path that cannot be read: nothing is delivered, for what is to be left alone is not known.
 pub(super) fn rule_error(ctx: &Context<'_>) -> Option<Problem> {
     let error = Rules::compile(&ctx.resource.spec.drift).err()?;
-    Some(Problem { reason: "IgnoreInvalid", message: error.to_string(), stalled: true })
+    Some(Problem { reason: Reason::IgnoreInvalid, message: error.to_string(), stalled: true })
 }
 
 /// Puts into the status what matches nothing on any member, or takes it out again. While no target has looked
@@ -27,11 +27,11 @@ pub(super) fn warn(ctx: &Context<'_>, status: &mut VidraResourceStatus) {
     };
     let known = find(&status.conditions, IGNORE_UNMATCHED);
     if known.is_none_or(|known| known.message != message) {
-        ctx.warn(IGNORE_UNMATCHED, &message);
+        ctx.warn(Reason::IgnoreUnmatched, &message);
     }
     let generation = ctx.resource.metadata.generation;
     let (conditions, now) = (&mut status.conditions, ctx.hub.clock.time());
-    set_condition(conditions, IGNORE_UNMATCHED, true, reason, &message, generation, now);
+    set_condition(conditions, IGNORE_UNMATCHED, true, reason.as_str(), &message, generation, now);
 }
 
 /// What matches nothing in every target that has looked by the rules of now. `None`: nobody knows.

@@ -7,7 +7,10 @@ use vidra_api::{
     resource::CLUSTERS_MAX,
     target::{Desired as Wish, MESSAGE_MAX},
 };
-use vidra_core::mutants::{self, Mutant};
+use vidra_core::{
+    mutants::{self, Mutant},
+    status::Reason,
+};
 
 use super::{
     context::{Context, Written},
@@ -81,7 +84,7 @@ async fn note(ctx: &Context<'_>, left: Vec<LeftBehind>) -> Result<bool, CallErro
     let spare = status.left_behind.len().saturating_sub(CLUSTERS_MAX);
     status.left_behind.drain(..spare);
     write_status(ctx, resource, status).await?;
-    ctx.warn("LeftBehind", &message);
+    ctx.warn(Reason::LeftBehind, &message);
     Ok(true)
 }
 

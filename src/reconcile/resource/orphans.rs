@@ -5,7 +5,7 @@
 use vidra_api::{VidraTarget, VidraTargetSpec, target::Desired as Wish};
 use vidra_core::{
     mutants::{self, Mutant},
-    status::is_torn_down,
+    status::{Reason, is_torn_down},
 };
 
 use super::left_behind::given_up_without;
@@ -13,12 +13,7 @@ use crate::{
     base::error::CallError,
     hub::{events::Severity, inventory},
     queue::{Key, ResourceKey, TargetKey, Verdict},
-    reconcile::{
-        Hub, RETRY_MOST,
-        affirm::is_let_go,
-        after_hub_error,
-        write_refusal::{WRITE_REFUSED, refusal},
-    },
+    reconcile::{Hub, RETRY_MOST, affirm::is_let_go, after_hub_error, write_refusal::refusal},
 };
 
 /// Lets go those of which a person says so, and gives up those on members that leave and do not answer.
@@ -37,7 +32,7 @@ pub(super) async fn let_go(hub: &Hub, key: &ResourceKey) -> Option<Verdict> {
         if let Err(error) = advance(hub, &of_target, &target).await {
             if let Some(told) = refusal(hub, &Key::Resource(key.clone()), &error) {
                 let message = format!("the hub's API refuses a write for it: {told}");
-                hub.events.say(target.as_ref(), Severity::Warning, WRITE_REFUSED, &message);
+                hub.events.say(target.as_ref(), Severity::Warning, Reason::WriteRefused, &message);
             }
             again = Some(after_hub_error(&Key::Resource(key.clone()), &error));
         }
@@ -76,7 +71,7 @@ async fn advance(hub: &Hub, key: &TargetKey, target: &VidraTarget) -> Result<(),
     let spec = VidraTargetSpec { desired, suspend: false, ..target.spec.clone() };
     if let Some(left) = left {
         // There is no VidraResource to write it into.
-        hub.events.say(target, Severity::Warning, "LeftBehind", &left);
+        hub.events.say(target, Severity::Warning, Reason::LeftBehind, &left);
     }
     hub.api.replace_target(&VidraTarget { spec, ..target.clone() }).await
 }

@@ -9,7 +9,7 @@ use vidra_api::{
 };
 use vidra_core::{
     mutants::{self, Mutant},
-    status::{LOOKS_FIRST, PRUNE_DELAYED, SETTLING, is_torn_down},
+    status::{Reason, is_torn_down},
 };
 
 use super::context::Context;
@@ -28,11 +28,12 @@ pub(super) const PATIENCE: Duration = Duration::from_secs(600);
 pub(super) fn is_tried(target: &VidraTarget) -> bool {
     let status = target.status.clone().unwrap_or_default();
     let generation = target.metadata.generation.unwrap_or_default();
+    let reason = status.reason.as_deref().and_then(Reason::parse);
     matches!(target.spec.desired, Wish::Absent | Wish::Orphaned)
         && status.observed_generation == Some(generation)
         && !is_torn_down(&status, generation)
-        && status.reason.as_deref() != Some(PRUNE_DELAYED)
-        && (!matches!(status.reason.as_deref(), Some(SETTLING | LOOKS_FIRST))
+        && reason != Some(Reason::PruneDelayed)
+        && (!matches!(reason, Some(Reason::Settling | Reason::LooksFirst))
             || mutants::is(Mutant::TooEarlyIsTried))
 }
 

@@ -4,7 +4,7 @@ use kube::ResourceExt;
 use vidra_api::{VidraTarget, target::Desired as Wish};
 use vidra_core::{
     guard::{self, Removal},
-    status::Problem,
+    status::{Problem, Reason},
 };
 
 use super::{
@@ -75,5 +75,5 @@ fn problem(ctx: &Context<'_>, leaving: &guard::Targets, hash: &str, why: &str) -
         names.join(", "),
         command(ctx.key, hash),
     );
-    Problem { reason: "RemovalHeld", message, stalled: true }
+    Problem { reason: Reason::RemovalHeld, message, stalled: true }
 }

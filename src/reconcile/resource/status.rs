@@ -8,7 +8,9 @@ use vidra_api::{
     find,
     target::Desired as Wish,
 };
-use vidra_core::status::{Problem, ResourceFacts, Stall, TargetView, first_drift, going, resource_status};
+use vidra_core::status::{
+    Problem, Reason, ResourceFacts, Stall, StatusReason, TargetView, first_drift, going, resource_status,
+};
 
 use super::{
     context::Context,
@@ -24,7 +26,7 @@ use crate::{
     queue::Verdict,
     reconcile::{
         RETRY_MOST, after_hub_error, lean,
-        write_refusal::{WRITE_REFUSED, advised, is_refusal},
+        write_refusal::{advised, is_refusal},
     },
 };
 
@@ -65,7 +67,7 @@ pub(super) async fn publish(ctx: &Context<'_>, status: Status) -> Result<Verdict
 pub(super) fn write_refusal(ctx: &Context<'_>, advice: &str) -> Problem {
     let message = format!("the hub's API refuses a write for this VidraResource: {advice}");
     tracing::warn!(key = %ctx.queue_key(), %message, "told");
-    Problem { reason: WRITE_REFUSED, message, stalled: true }
+    Problem { reason: Reason::WriteRefused, message, stalled: true }
 }
 
 /// Writes the status that follows from the targets'.
@@ -95,8 +97,9 @@ pub(super) async fn report(ctx: &Context<'_>, status: Status) -> Result<Verdict,
     };
     let mut status = resource_status(before, &facts);
     ignore_rules::warn(ctx, &mut status);
-    let passing = find(&status.conditions, READY)
-        .is_some_and(|ready| matches!(&*ready.reason, "Progressing" | "TargetsWaiting"));
+    let passing = find(&status.conditions, READY).is_some_and(|ready| {
+        matches!(Reason::parse(&ready.reason), Some(Reason::Progressing | Reason::TargetsWaiting))
+    });
     if told.as_ref() != Some(&status) && ctx.hub.status_is_due(&queue_key, passing) {
         write_status(ctx, resource, status).await?;
     }
@@ -125,7 +128,7 @@ pub(super) async fn write_status(
     let key = ctx.queue_key();
     if let Some(error) = lean::put(ctx.hub, &key, resource.status.as_ref(), status, put).await? {
         let message = lean::shortened("this VidraResource", ctx.key, &error);
-        ctx.warn(lean::STATUS_SHORTENED, &message);
+        ctx.warn(Reason::StatusShortened, &message);
     }
     Ok(())
 }
@@ -136,8 +139,8 @@ fn view(cluster: &str, target: &VidraTarget, refused: Option<String>) -> TargetV
     let Some(message) = refused else { return view };
     TargetView {
         state: Some(TargetState::Failed),
-        stalled: Some(Stall { reason: WRITE_REFUSED.to_owned(), message: message.clone() }),
-        reason: Some(WRITE_REFUSED.to_owned()),
+        stalled: Some(Stall { reason: Reason::WriteRefused.into(), message: message.clone() }),
+        reason: Some(Reason::WriteRefused.into()),
         message: Some(message),
         ..view
     }
@@ -153,10 +156,10 @@ fn status_view(cluster: &str, target: &VidraTarget) -> TargetView {
         drift: status.drift,
         stalled: find(&status.conditions, STALLED)
             .filter(|stalled| current && stalled.status == "True")
-            .map(|stalled| Stall { reason: stalled.reason.clone(), message: stalled.message.clone() }),
+            .map(|stalled| Stall { reason: stalled.reason.clone().into(), message: stalled.message.clone() }),
         first_drift: first_drift(&status.changes),
         going: going(target),
-        reason: status.reason.filter(|_| current),
+        reason: status.reason.filter(|_| current).map(StatusReason::from),
         message: status.message.filter(|_| current),
         revision: status.revision,
         since: status.since,

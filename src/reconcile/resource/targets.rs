@@ -5,7 +5,10 @@ use vidra_api::{
     MemberCluster, VidraTarget, VidraTargetSpec,
     labels::{APPROVE_REMOVAL, FINALIZER, HUB_LABEL},
 };
-use vidra_core::mutants::{self, Mutant};
+use vidra_core::{
+    mutants::{self, Mutant},
+    status::Reason,
+};
 
 use super::{context::Context, unreadable::is_target_unread};
 use crate::{
@@ -90,7 +93,7 @@ pub(super) async fn update(
     }
     // Nobody's wish: it goes, and comes back. Its inventories stay.
     let message = format!("VidraTarget {} was deleted by hand; it is made again", target.name_any());
-    ctx.warn("TargetRestored", &message);
+    ctx.warn(Reason::TargetRestored, &message);
     let is_empty = has_nothing_there(ctx, cluster, target);
     ctx.hub.api.remove_target(&ctx.target_key(cluster), target).await?;
     let made = match is_empty {

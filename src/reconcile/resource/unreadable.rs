@@ -1,13 +1,10 @@
 //! What of a VidraResource's targets is there and cannot be read: it is neither made over nor counted as gone.
 
 use vidra_api::TargetState;
-use vidra_core::status::{Problem, TargetView};
+use vidra_core::status::{Problem, Reason, TargetView};
 
 use super::context::Context;
-use crate::{
-    hub::catalog::Listed,
-    reconcile::unreadable::{self, HUB_TOO_OLD},
-};
+use crate::{hub::catalog::Listed, reconcile::unreadable};
 
 /// Its VidraTarget for this cluster is there and cannot be read.
 pub(super) fn is_target_unread(ctx: &Context<'_>, cluster: &str) -> bool {
@@ -44,7 +41,7 @@ pub(super) fn unread_member(ctx: &Context<'_>, cluster: &str) -> Option<Problem>
 }
 
 fn too_old(message: String) -> Problem {
-    Problem { reason: HUB_TOO_OLD, message, stalled: true }
+    Problem { reason: Reason::HubTooOld, message, stalled: true }
 }
 
 /// The targets that cannot be read, as the roll-up counts them.
@@ -53,7 +50,7 @@ pub(super) fn unread_views(ctx: &Context<'_>) -> Vec<TargetView> {
         cluster: cluster.to_owned(),
         state: Some(TargetState::Unknown),
         drift: None,
-        reason: Some(HUB_TOO_OLD.to_owned()),
+        reason: Some(Reason::HubTooOld.into()),
         message: Some(unreadable::told(&format!("VidraTarget {}", ctx.target_key(cluster)))),
         revision: None,
         since: None,

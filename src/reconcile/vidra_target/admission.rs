@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use vidra_api::{labels::FORGET, target::Desired as Wish};
-use vidra_core::status::Delivery;
+use vidra_core::status::{Delivery, Reason};
 
 use super::context::{Context, is_at_rest};
 use crate::{
@@ -11,8 +11,8 @@ use crate::{
     member::session::{Session, State},
     queue::TargetKey,
     reconcile::{
-        affirm::{Affirmed, RESOURCE_MISSING, let_stay},
-        unreadable::{self, HUB_TOO_OLD},
+        affirm::{Affirmed, let_stay},
+        unreadable,
     },
 };
 
@@ -43,17 +43,17 @@ pub(super) fn explain(ctx: &Context<'_>, missing: Affirmed) -> Delivery {
     let TargetKey { namespace, resource, cluster } = ctx.key;
     let (reason, message) = match missing {
         Affirmed::MemberMissing => (
-            "MemberMissing",
+            Reason::MemberMissing,
             format!(
                 "MemberCluster {cluster} is not there, which is no wish to leave: nothing is written and nothing is deleted. Make it again, or annotate VidraResource {namespace}/{resource} with {FORGET}={cluster} to leave what is there"
             ),
         ),
-        Affirmed::MemberUnread => (HUB_TOO_OLD, unreadable::told(&format!("MemberCluster {cluster}"))),
+        Affirmed::MemberUnread => (Reason::HubTooOld, unreadable::told(&format!("MemberCluster {cluster}"))),
         Affirmed::ResourceUnread => {
-            (HUB_TOO_OLD, unreadable::told(&format!("VidraResource {namespace}/{resource}")))
+            (Reason::HubTooOld, unreadable::told(&format!("VidraResource {namespace}/{resource}")))
         }
         _ => (
-            RESOURCE_MISSING,
+            Reason::ResourceMissing,
             format!(
                 "VidraResource {namespace}/{resource} is not there, which is no wish to delete: nothing is written and nothing is deleted. Apply it again, or let what it delivered stay without it: {}",
                 let_stay(ctx.key),
@@ -75,7 +75,7 @@ pub(super) fn open_session(ctx: &Context<'_>) -> Result<Option<Arc<Session>>, De
         if ctx.hub.catalog.member(cluster).is_some() && !is_judged() {
             return Ok(None);
         }
-        let reason = "NoCredentials";
+        let reason = Reason::NoCredentials;
         let message = format!(
             "the hub has no usable credentials for it; nothing was deleted. See `kubectl describe membercluster {cluster}`"
         );
@@ -86,9 +86,11 @@ pub(super) fn open_session(ctx: &Context<'_>) -> Result<Option<Arc<Session>>, De
         State::Open(_) => Ok(session.is_sure().then_some(session)),
         State::Down { since, error } => {
             let message = format!("out of reach since {since:.0}: {}", error.message);
-            Err(Delivery::Unreachable { reason: "MemberUnreachable", message })
+            Err(Delivery::Unreachable { reason: Reason::MemberUnreachable, message })
         }
-        State::Refused(_, message) => Err(Delivery::Unreachable { reason: "IdentityNotConfirmed", message }),
+        State::Refused(_, message) => {
+            Err(Delivery::Unreachable { reason: Reason::IdentityNotConfirmed, message })
+        }
         State::Connecting | State::Asking(_) => Ok(None),
     }
 }

@@ -5,7 +5,7 @@ use vidra_core::{
     object::{Gvk, ObjectKey},
     plan::{Plan, Refusal, Wait},
     render::Unresolved,
-    status::Delivery,
+    status::{Delivery, Reason},
 };
 
 use super::visibility::{Blind, Obstruction};
@@ -38,13 +38,13 @@ pub(super) fn complaint(
     if let Some(refusal) = plan.refusals.first() {
         let (reason, message) = match refusal {
             Refusal::NotOurs(key) => (
-                "NotOurs",
+                Reason::NotOurs,
                 format!(
                     "{key} bears the hub's label and cannot be proved to be the hub's; delete it in the member, drop it from the manifest, or set conflicts.existing to take it over"
                 ),
             ),
             Refusal::Controlled(key) => (
-                "ControlledByOther",
+                Reason::ControlledByOther,
                 format!("{key} is owned by a controller in the member; drop it from the manifest"),
             ),
         };
@@ -60,28 +60,28 @@ pub(super) fn complaint(
             }
         };
         let message = format!("{place} cannot be listed and watched: {why}; {cure}");
-        return Some(Delivery::Failed { reason: "CannotWatch", message, stalled: true });
+        return Some(Delivery::Failed { reason: Reason::CannotWatch, message, stalled: true });
     }
     if let Some((key, why)) = blind.objects.first_key_value() {
         let message = format!(
             "{key} is there and the hub cannot read it: {why}. It is left as it is; fix it in the member, or delete it there"
         );
-        return Some(Delivery::Failed { reason: "ObjectUnreadable", message, stalled: true });
+        return Some(Delivery::Failed { reason: Reason::ObjectUnreadable, message, stalled: true });
     }
     if let Some((place, Obstruction { why, .. })) = blind.places.first_key_value() {
         let message = format!("{place} could not be listed: {why}; it is tried again");
-        return Some(Delivery::Waiting { reason: "ListFailed", message });
+        return Some(Delivery::Waiting { reason: Reason::ListFailed, message });
     }
     if let Some(wait) = plan.waits.first() {
         let note = |key: &ObjectKey| note(key).map_or_else(String::new, |note| format!(": {note}"));
         return Some(match wait {
             Wait::Terminating(key) => wait_for_end(key),
             Wait::NotCurrent(key) => Delivery::Waiting {
-                reason: "WaitingForObject",
+                reason: Reason::WaitingForObject,
                 message: format!("the rest waits for {key}{}", note(key)),
             },
             Wait::Wave { wave, before, key } => Delivery::Waiting {
-                reason: "WaitingForWave",
+                reason: Reason::WaitingForWave,
                 message: format!("wave {wave} waits for {key} of wave {before}{}", note(key)),
             },
         });
@@ -92,7 +92,7 @@ pub(super) fn complaint(
 /// What bears this name is being deleted.
 pub(super) fn wait_for_end(key: &ObjectKey) -> Delivery {
     Delivery::Waiting {
-        reason: "ObjectTerminating",
+        reason: Reason::ObjectTerminating,
         message: format!("{key} is being deleted in the member; it is made again when it is gone"),
     }
 }
@@ -108,7 +108,7 @@ fn kind_unknown(unresolved: &Unresolved, desired: &Desired, kinds: &Kinds) -> De
         ),
         false => unknown(unresolved, desired),
     };
-    Delivery::Failed { reason: "KindUnknown", message, stalled: !is_stale }
+    Delivery::Failed { reason: Reason::KindUnknown, message, stalled: !is_stale }
 }
 
 fn unknown(unresolved: &Unresolved, desired: &Desired) -> String {
@@ -151,7 +151,7 @@ mod tests {
             let mut kinds = Kinds::default();
             kinds.stale.extend(stale.iter().map(|one| (*one).to_owned()));
             match kind_unknown(&unresolved, &Desired::default(), &kinds) {
-                Delivery::Failed { reason: "KindUnknown", message, stalled } => (message, stalled),
+                Delivery::Failed { reason: Reason::KindUnknown, message, stalled } => (message, stalled),
                 other => panic!("{other:?}"),
             }
         };

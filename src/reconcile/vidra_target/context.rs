@@ -16,6 +16,7 @@ use vidra_core::{
     plan::Policy,
 };
 
+use super::requeue::{Requeue, Retry};
 use crate::{
     base::{backoff::jittered, withdrawal::Withdrawn},
     desired::Desired,
@@ -23,7 +24,7 @@ use crate::{
     member::{apply::Executor, session::Session, token::Token},
     queue::{TargetKey, Verdict},
     reconcile::{
-        Hub, RETRY_RARELY,
+        Hub, RETRY_MOST, RETRY_RARELY,
         affirm::{Affirmed, affirm},
         cluster::meant,
     },
@@ -32,9 +33,6 @@ use crate::{
 
 /// How long applied objects may take to become healthy, where nobody says otherwise.
 const TIMEOUT: Duration = Duration::from_secs(300);
-
-/// The next reconcile begins at once.
-pub(super) const AT_ONCE: Verdict = Verdict::Done(Some(Duration::ZERO));
 
 /// Read by every step, changed by none.
 pub(super) struct Context<'a> {
@@ -144,15 +142,21 @@ impl Context<'_> {
         jittered(own.unwrap_or(self.hub.tuning.now().interval), self.hub.rng.as_ref())
     }
 
-    /// Failures are tried again as the VidraResource says, else as the settings do.
-    pub(super) fn requeue(&self, verdict: Verdict) -> Verdict {
-        let Verdict::Retry(most) = verdict else { return verdict };
+    /// What that is for the queue: failures are tried again as the VidraResource says, else as the settings do.
+    pub(super) fn verdict(&self, requeue: Requeue) -> Verdict {
+        let class = match requeue {
+            Requeue::OnChange => return Verdict::Done(None),
+            Requeue::AtOnce => return Verdict::Done(Some(Duration::ZERO)),
+            Requeue::After(time) => return Verdict::Done(Some(time)),
+            Requeue::Backstop => return Verdict::Done(Some(RETRY_RARELY)),
+            Requeue::Retry(class) => class,
+        };
         let live = self.hub.tuning.now();
-        match clamped_interval(self.target.spec.reconcile.retry_interval.as_deref()) {
-            Some(own) => Verdict::Retry(own),
-            None if !live.retry => Verdict::Done(Some(self.interval())),
-            None if most == RETRY_RARELY => Verdict::Retry(live.retry_max),
-            None => Verdict::Retry(most.min(live.retry_max)),
+        match (clamped_interval(self.target.spec.reconcile.retry_interval.as_deref()), class) {
+            (Some(own), _) => Verdict::Retry(own),
+            (None, _) if !live.retry => Verdict::Done(Some(self.interval())),
+            (None, Retry::Soon) => Verdict::Retry(RETRY_MOST.min(live.retry_max)),
+            (None, Retry::Rarely) => Verdict::Retry(live.retry_max),
         }
     }
 

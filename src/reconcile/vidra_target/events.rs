@@ -1,6 +1,6 @@
 //! Events on the VidraResource of a target: of objects together, and of the target itself.
 
-use vidra_core::object::ObjectKey;
+use vidra_core::{object::ObjectKey, status::Reason};
 
 use super::context::Context;
 use crate::hub::events::{One, Saying, Severity};
@@ -12,7 +12,7 @@ pub(super) fn gather(ctx: &Context<'_>, saying: Saying, key: &ObjectKey, by: &[S
 }
 
 /// Tells of one more object that was refused, or for which a call failed: likewise.
-pub(super) fn gather_failure(ctx: &Context<'_>, reason: &'static str, key: &ObjectKey, message: &str) {
+pub(super) fn gather_failure(ctx: &Context<'_>, reason: Reason, key: &ObjectKey, message: &str) {
     let cluster = &ctx.key.cluster;
     let one = One { cluster, object: &key.to_string(), by: &[], message };
     gather_one(ctx, Saying::failure(reason), one);
@@ -25,7 +25,7 @@ pub(super) fn gather_one(ctx: &Context<'_>, saying: Saying, one: One<'_>) {
     }
 }
 
-pub(super) fn say(ctx: &Context<'_>, severity: Severity, reason: &str, note: &str) {
+pub(super) fn say(ctx: &Context<'_>, severity: Severity, reason: Reason, note: &str) {
     if let Some(resource) = ctx.hub.catalog.resource(&ctx.key.resource_key()) {
         ctx.hub.events.say(resource.as_ref(), severity, reason, note);
     }

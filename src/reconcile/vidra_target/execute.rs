@@ -17,12 +17,11 @@ use super::{
     context::Context,
     execution::{Execution, account_all},
     inventory::InventoryChange,
+    requeue::{Requeue, Retry},
 };
 use crate::{
     base::error::CallError,
     member::apply::{Executor, Outcome},
-    queue::Verdict,
-    reconcile::RETRY_MOST,
 };
 
 /// Performs a plan: intent first, then stage by stage, removals last. What became of the inventory is to be written at the
@@ -81,7 +80,7 @@ pub(super) async fn tend(
         execute_stage(ctx, executor, stage, &mut execution, None).await;
     }
     execution.delivery.get_or_insert(unknown);
-    execution.look_again(Verdict::Retry(RETRY_MOST));
+    execution.look_again(Requeue::Retry(Retry::Soon));
     execution
 }
 

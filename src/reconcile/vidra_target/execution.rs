@@ -7,7 +7,7 @@ use vidra_api::{Change, RemovingObjects, target::Desired as Wish};
 use vidra_core::{
     object::ObjectKey,
     plan::{Action, Effect, Inventory, Want, Why},
-    status::{Delivery, FINALIZERS, SETTLING, UNDER_WAY},
+    status::{Delivery, Reason},
 };
 
 use super::{
@@ -16,17 +16,15 @@ use super::{
     drift::repair,
     events::{gather, gather_failure, say},
     inventory::{enter_deletion, enter_outcome},
+    requeue::{Requeue, Retry},
 };
 use crate::{
     base::error::{CallError, Class},
     hub::events::{self, Severity},
     member::apply::{Executor, Outcome},
-    queue::Verdict,
-    reconcile::{RETRY_MOST, RETRY_RARELY},
+    reconcile::RETRY_RARELY,
 };
 
-/// What only another manifest, or another schema in the member, makes right.
-const RARELY: Verdict = Verdict::Done(Some(RETRY_RARELY));
 /// A removal waits for finalizers in the member: it is looked at again after this.
 const LOOK_AGAIN: Duration = Duration::from_secs(2);
 /// What cannot be told yet is looked at again after this.
@@ -40,7 +38,7 @@ pub(super) struct Execution {
     /// What keeps the target from being as it is to be.
     pub(super) delivery: Option<Delivery>,
     /// When it is looked at again.
-    pub(super) verdict: Option<Verdict>,
+    pub(super) requeue: Option<Requeue>,
     /// Repairs of drift, with what was otherwise.
     pub(super) corrections: Vec<Change>,
     /// What was applied to again, for whatever reason, and what a read found to differ.
@@ -62,18 +60,18 @@ impl Execution {
     }
 
     /// An effect did not succeed; of several such the first is told and decides when to look again.
-    fn put_off(&mut self, delivery: Delivery, verdict: Verdict) {
+    fn put_off(&mut self, delivery: Delivery, requeue: Requeue) {
         self.undone += 1;
         self.delivery.get_or_insert(delivery);
-        self.look_again(verdict);
+        self.look_again(requeue);
     }
 
     /// The first that asks decides, but what is tried rarely puts off nothing else, and of failures the one that is tried
     /// again soonest counts.
-    pub(super) fn look_again(&mut self, verdict: Verdict) {
-        self.verdict = Some(match (self.verdict, verdict) {
-            (None | Some(RARELY), verdict) => verdict,
-            (Some(Verdict::Retry(held)), Verdict::Retry(most)) => Verdict::Retry(held.min(most)),
+    pub(super) fn look_again(&mut self, requeue: Requeue) {
+        self.requeue = Some(match (self.requeue, requeue) {
+            (None | Some(Requeue::Backstop), requeue) => requeue,
+            (Some(Requeue::Retry(held)), Requeue::Retry(class)) => Requeue::Retry(held.min(class)),
             (Some(held), _) => held,
         });
     }
@@ -137,42 +135,42 @@ fn report_outcome(
         Outcome::Recreated { fields, .. } => {
             let note =
                 format!("{key} on {cluster} was deleted and made again: {fields} could not be changed");
-            say(ctx, Severity::Normal, "Recreated", &note);
+            say(ctx, Severity::Normal, Reason::Recreated, &note);
         }
         Outcome::Leaving => {
             let message = format!("{key} is being deleted in the member to be made again");
-            let waiting = Delivery::Waiting { reason: "ObjectTerminating", message };
-            execution.put_off(waiting, Verdict::Done(Some(LOOK_AGAIN)));
+            let waiting = Delivery::Waiting { reason: Reason::ObjectTerminating, message };
+            execution.put_off(waiting, Requeue::After(LOOK_AGAIN));
         }
         // No watch tells when one without our label is gone.
-        Outcome::InTheWay => execution.put_off(wait_for_end(key), Verdict::Retry(RETRY_MOST)),
+        Outcome::InTheWay => execution.put_off(wait_for_end(key), Requeue::Retry(Retry::Soon)),
         Outcome::Adopted { apart, .. } => {
             gather(ctx, events::ADOPTED, key, &[]);
             if let Some(message) = apart {
-                gather_failure(ctx, "AdoptedInPart", key, &message);
+                gather_failure(ctx, Reason::AdoptedInPart, key, &message);
             }
         }
         Outcome::Unproven => {
             let note = format!(
                 "{key} on {cluster} stands in the inventory and bears no mark of this VidraResource: it is left alone"
             );
-            say(ctx, Severity::Warning, "InventoryEntryUnproven", &note);
+            say(ctx, Severity::Warning, Reason::InventoryEntryUnproven, &note);
         }
         Outcome::Removing => {
             let message = format!(
                 "waiting until {key} is gone: finalizers run in the member, of it or of what is in it"
             );
-            still_going(ctx, FINALIZERS, message, LOOK_AGAIN, execution);
+            still_going(ctx, Reason::Finalizers, message, LOOK_AGAIN, execution);
         }
         Outcome::Unsettled { why } => {
             let message = format!("{key} is not seen: {why}");
-            still_going(ctx, SETTLING, message, SETTLES, execution);
+            still_going(ctx, Reason::Settling, message, SETTLES, execution);
         }
         Outcome::TooEarly { rest } => account_too_early(ctx, key, want, rest, execution),
         Outcome::Refused { reason, message } => {
             gather_failure(ctx, reason, key, &message);
             let refused = Delivery::Failed { reason, message, stalled: true };
-            execution.put_off(refused, Verdict::Retry(RETRY_RARELY));
+            execution.put_off(refused, Requeue::Retry(Retry::Rarely));
         }
         Outcome::Failed(error) => account_failure(ctx, effect, &error, execution),
     }
@@ -193,26 +191,32 @@ fn account_too_early(
     );
     match want {
         Some(_) => {
-            let waiting = Delivery::Waiting { reason: SETTLING, message };
-            execution.put_off(waiting, Verdict::Done(Some(rest)));
+            let waiting = Delivery::Waiting { reason: Reason::Settling, message };
+            execution.put_off(waiting, Requeue::After(rest));
         }
-        None => still_going(ctx, SETTLING, message, rest, execution),
+        None => still_going(ctx, Reason::Settling, message, rest, execution),
     }
 }
 
 /// An object is on its way out. Of a target that stays that is told beside its state: what is declared is there.
-fn still_going(ctx: &Context<'_>, reason: &str, message: String, again: Duration, execution: &mut Execution) {
-    let again = Verdict::Done(Some(again));
+fn still_going(
+    ctx: &Context<'_>,
+    reason: Reason,
+    message: String,
+    again: Duration,
+    execution: &mut Execution,
+) {
+    let again = Requeue::After(again);
     if ctx.target.spec.desired != Wish::Present {
         // Nobody has tried to remove what is left as it is for a while.
-        let reason = if reason == SETTLING { SETTLING } else { UNDER_WAY };
+        let reason = if reason == Reason::Settling { reason } else { Reason::Removing };
         return execution.put_off(Delivery::TearingDown { reason, message }, again);
     }
     execution.undone += 1;
     execution.look_again(again);
     execution.removing.get_or_insert_with(|| RemovingObjects {
         objects: 0,
-        reason: reason.to_owned(),
+        reason: reason.to_string(),
         message: Some(message),
     });
 }
@@ -245,15 +249,15 @@ fn account_failure(ctx: &Context<'_>, effect: &Effect, error: &CallError, execut
             Delivery::Failed { reason, message, stalled }
         }
     };
-    let told = ctx.target.status.as_ref().and_then(|status| status.reason.as_deref());
+    let told = ctx.target.status.as_ref().and_then(|status| Reason::parse(status.reason.as_deref()?));
     // The back-off of what was told before says nothing of it. Of several failures only the first is told.
     let is_news = execution.delivery.is_none() && told != Some(reason);
     let is_short = error.is_transient() && error.class != Class::Server;
     let again = match error.class {
         // Once soon: a server may not know yet the schema that came with this very revision.
-        Class::InvalidField if told == Some(reason) && retries_by_default(ctx) => RARELY,
-        _ if is_short || is_news => Verdict::Retry(RETRY_MOST),
-        _ => Verdict::Retry(RETRY_RARELY),
+        Class::InvalidField if told == Some(reason) && retries_by_default(ctx) => Requeue::Backstop,
+        _ if is_short || is_news => Requeue::Retry(Retry::Soon),
+        _ => Requeue::Retry(Retry::Rarely),
     };
     execution.put_off(delivery, again);
 }
@@ -309,19 +313,19 @@ mod tests {
 
     #[test]
     fn what_is_tried_rarely_puts_off_nothing_else() {
-        let (soon, later) = (Verdict::Retry(RETRY_MOST), Verdict::Done(Some(Duration::from_secs(2))));
-        let rarely = Verdict::Retry(RETRY_RARELY);
+        let (soon, rarely) = (Requeue::Retry(Retry::Soon), Requeue::Retry(Retry::Rarely));
+        let (later, backstop) = (Requeue::After(Duration::from_secs(2)), Requeue::Backstop);
         for (asked, decided) in [
-            (vec![RARELY], RARELY),
-            (vec![RARELY, soon, later], soon),
-            (vec![later, soon, RARELY], later),
+            (vec![backstop], backstop),
+            (vec![backstop, soon, later], soon),
+            (vec![later, soon, backstop], later),
             (vec![rarely, soon], soon),
             (vec![soon, rarely], soon),
-            (vec![rarely, later, RARELY], rarely),
+            (vec![rarely, later, backstop], rarely),
         ] {
             let mut execution = Execution::default();
-            asked.iter().for_each(|verdict| execution.look_again(*verdict));
-            assert_eq!(execution.verdict, Some(decided), "{asked:?}");
+            asked.iter().for_each(|requeue| execution.look_again(*requeue));
+            assert_eq!(execution.requeue, Some(decided), "{asked:?}");
         }
     }
 

@@ -9,14 +9,14 @@ use vidra_core::{
     mutants::{self, Mutant},
     object::ObjectKey,
     plan::{Action, Effect, Plan, Wait, Why},
-    status::{Delivery, UNDER_WAY},
+    status::{Delivery, Reason},
 };
 
 use super::{
     blockers::{awaited, complaint},
     concurrent_repair::ConcurrentRepair,
     contention::conclude_drift,
-    context::{AT_ONCE, Context},
+    context::Context,
     drift::{DriftReport, find_drift, key_of},
     execute::send,
     execution::{Execution, account_all},
@@ -25,6 +25,7 @@ use super::{
     inventory::{InventoryChange, current_inventory},
     observe::Scope,
     plan::TargetPlan,
+    requeue::{Requeue, Retry},
     status::{Status, count_corrections, publish},
     visibility::lost_a_kind,
     write_refusal::is_refused,
@@ -32,8 +33,6 @@ use super::{
 use crate::{
     base::error::CallError,
     member::{apply::Executor, session::Session},
-    queue::Verdict,
-    reconcile::RETRY_MOST,
 };
 
 /// What the plan was to remove and the inventory still has, with why.
@@ -47,9 +46,9 @@ fn still_there(plan: &Plan, execution: &mut Execution) -> Option<RemovingObjects
     let left = left + staying(plan, inventory).count();
     let told = execution.removing.take().unwrap_or_else(|| match &execution.delivery {
         Some(Delivery::Failed { reason, message, .. } | Delivery::Waiting { reason, message }) => {
-            RemovingObjects { reason: (*reason).to_owned(), message: Some(message.clone()), objects: 0 }
+            RemovingObjects { reason: reason.to_string(), message: Some(message.clone()), objects: 0 }
         }
-        _ => RemovingObjects { reason: UNDER_WAY.to_owned(), ..RemovingObjects::default() },
+        _ => RemovingObjects { reason: Reason::Removing.to_string(), ..RemovingObjects::default() },
     });
     Some(RemovingObjects { objects: left as i64, ..told })
 }
@@ -86,7 +85,7 @@ pub(super) async fn finish(
     mut plan: TargetPlan,
     (mut execution, mut change): (Execution, InventoryChange),
     mut repair: ConcurrentRepair<'_>,
-) -> Result<Verdict, CallError> {
+) -> Result<Requeue, CallError> {
     let Scope { ctx, session, desired, .. } = *scope;
     loop {
         repair.hand_over(&mut plan);
@@ -105,13 +104,13 @@ pub(super) async fn finish(
         }
         let awaited = note_blockers(scope, effects, unmarked, &mut execution);
         // Where something is amiss the next reconcile takes care of it first.
-        let is_well = execution.delivery.is_none() && execution.verdict.is_none();
+        let is_well = execution.delivery.is_none() && execution.requeue.is_none();
         let status = status(scope, &plan, drift, awaited, &mut execution);
         let told = publish_and_settle(scope, status, !effects.removals.is_empty(), &mut change);
         let beside = is_well.then_some(&mut repair);
         let (corrected, told) = send(executor, &[], &mut execution.inventory, beside, told).await;
         if corrected.is_empty() {
-            return Ok(execution.verdict.or_else(|| asks_again(effects)).unwrap_or(told?));
+            return Ok(execution.requeue.or_else(|| asks_again(effects)).unwrap_or(told?));
         }
         let written = current_inventory(ctx, &scope.wants);
         execution = Execution::of(execution.inventory);
@@ -142,7 +141,7 @@ fn note_blockers(
     // seen.
     let untold = !ctx.follows_events() && plan.waits.iter().any(|wait| wait.gate().is_some());
     if untold || unmarked.is_some() || !desired.unresolved.is_empty() || blind.passes() {
-        execution.look_again(Verdict::Retry(RETRY_MOST));
+        execution.look_again(Requeue::Retry(Retry::Soon));
     }
     wave
 }
@@ -182,7 +181,7 @@ async fn publish_and_settle(
     status: Status,
     removes: bool,
     change: &mut InventoryChange,
-) -> Result<Verdict, CallError> {
+) -> Result<Requeue, CallError> {
     let ctx = scope.ctx;
     if removes || is_refused(ctx) {
         // What is gone and still in the inventory would be taken for what is to go, after a crash. And a status does
@@ -199,8 +198,8 @@ pub(super) async fn again(
     ctx: &Context<'_>,
     corrections: &[Change],
     change: &mut InventoryChange,
-) -> Result<Verdict, CallError> {
+) -> Result<Requeue, CallError> {
     count_corrections(ctx, corrections);
     change.settle(ctx).await?;
-    Ok(AT_ONCE)
+    Ok(Requeue::AtOnce)
 }

@@ -13,18 +13,22 @@ use vidra_core::{
     mutants::{self, Mutant},
     object::ObjectKey,
     plan::{Handover, Inventory, Plan},
-    status::{Delivery, HANDING_OVER, PRUNE_DELAYED},
+    status::{Delivery, Reason},
 };
 
-use super::{context::Context, render::desired_state};
+use super::{
+    context::Context,
+    render::desired_state,
+    requeue::{Requeue, Retry},
+};
 use crate::{
     hub::{inventory, revisions::Parsed},
     member::{
         claims::Claim,
         session::{Session, State},
     },
-    queue::{Key, Priority, TargetKey, Verdict},
-    reconcile::{RETRY_MOST, affirm::selects, revoke},
+    queue::{Key, Priority, TargetKey},
+    reconcile::{affirm::selects, revoke},
 };
 
 /// What waits for others is looked at again after this; mostly an event of the object comes first.
@@ -270,19 +274,19 @@ impl Meant {
 }
 
 /// When to look again while it is not known what others declare: nothing tells.
-pub(super) fn asks_again(plan: &Plan) -> Option<Verdict> {
+pub(super) fn asks_again(plan: &Plan) -> Option<Requeue> {
     until_known(plan.stays.values())
 }
 
 /// The same of a plan that is held for what it drops. While such a plan waits for anything it does not say what stays; and what
 /// it waits for does not come, for nothing of it is done.
-pub(super) fn asks_again_while_held(plan: &Plan) -> Option<Verdict> {
+pub(super) fn asks_again_while_held(plan: &Plan) -> Option<Requeue> {
     until_known(plan.drops.values().flatten())
 }
 
-fn until_known<'p>(mut handovers: impl Iterator<Item = &'p Handover>) -> Option<Verdict> {
+fn until_known<'p>(mut handovers: impl Iterator<Item = &'p Handover>) -> Option<Requeue> {
     let is_unknown = |handover: &Handover| matches!(handover.why(), Handover::Unknown(_));
-    handovers.any(is_unknown).then_some(Verdict::Retry(RETRY_MOST))
+    handovers.any(is_unknown).then_some(Requeue::Retry(Retry::Soon))
 }
 
 /// What a target that goes says while some of its objects stay.
@@ -295,7 +299,7 @@ pub(super) fn stays(plan: &Plan, inventory: &Inventory) -> Option<Delivery> {
 pub(super) fn kept(plan: &Plan, inventory: &Inventory) -> Option<RemovingObjects> {
     let (reason, message) = why_kept(staying(plan, inventory))?;
     let objects = i64::try_from(staying(plan, inventory).count()).unwrap_or(i64::MAX);
-    Some(RemovingObjects { objects, reason: reason.to_owned(), message: Some(message) })
+    Some(RemovingObjects { objects, reason: reason.to_string(), message: Some(message) })
 }
 
 /// What stays for now, after a live read too.
@@ -309,23 +313,23 @@ pub(super) fn staying<'p>(
 /// Why something stays for now: the reason, and the first object in words.
 pub(super) fn why_kept<'p>(
     stays: impl Iterator<Item = (&'p ObjectKey, &'p Handover)>,
-) -> Option<(&'static str, String)> {
+) -> Option<(Reason, String)> {
     // What waits for others is told first: it may need a person.
     let stays = stays.map(|(key, handover)| (key, handover.why()));
     let (key, handover) = stays.max_by(|a, b| a.1.cmp(b.1).then(b.0.cmp(a.0)))?;
     Some(match handover {
         Handover::Awaited(other) => (
-            HANDING_OVER,
+            Reason::HandingOver,
             format!("{key} stays until VidraResource {other}, which declares it, has applied it"),
         ),
         Handover::Unknown(other) => (
-            HANDING_OVER,
+            Reason::HandingOver,
             format!(
                 "{key} stays until the hub knows whether VidraResource {other} declares it here: its newest declaration is not delivered, see there why not"
             ),
         ),
         _ => (
-            PRUNE_DELAYED,
+            Reason::PruneDelayed,
             format!("{key} stays for the setting pruneDelay: another VidraResource may take it over"),
         ),
     })

@@ -9,7 +9,7 @@ use vidra_api::{
 };
 use vidra_core::{
     mutants::{self, Mutant},
-    status::{Delivery, LOOKS_FIRST},
+    status::{Delivery, Reason},
 };
 
 use super::context::Context;
@@ -94,7 +94,7 @@ fn behind(
         let message = format!(
             "before anything is written there, all that the hub has on {cluster} is looked at, and {awaited} is not yet"
         );
-        return Some(Delivery::Waiting { reason: LOOKS_FIRST, message });
+        return Some(Delivery::Waiting { reason: Reason::LooksFirst, message });
     }
     if total <= FEW {
         return None;
@@ -109,11 +109,11 @@ fn behind(
     ctx.hub.events.say(
         member.as_ref(),
         Severity::Warning,
-        "HubRestored",
+        Reason::HubRestored,
         &format!("more than {FEW} objects {so}: {what}"),
     );
     let message = format!("{total} objects {so}{example}: {what}");
-    Some(Delivery::Failed { reason: "HubRestored", message, stalled: true })
+    Some(Delivery::Failed { reason: Reason::HubRestored, message, stalled: true })
 }
 
 /// This target was looked at, or cannot be.

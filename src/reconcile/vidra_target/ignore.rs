@@ -2,7 +2,10 @@
 
 use std::{mem, sync::Arc};
 
-use vidra_core::{ignore::Sparing, status::Delivery};
+use vidra_core::{
+    ignore::Sparing,
+    status::{Delivery, Reason},
+};
 
 use super::context::Context;
 use crate::{
@@ -16,7 +19,7 @@ pub(super) fn sparing(ctx: &Context<'_>, desired: &Desired) -> Result<Arc<Sparin
     let spec = &ctx.target.spec.drift;
     let autoscalers = &ctx.hub.tuning.now().autoscalers;
     let sparing = desired.sparing(spec, autoscalers).map_err(|error| Delivery::Failed {
-        reason: "IgnoreInvalid",
+        reason: Reason::IgnoreInvalid,
         message: error.to_string(),
         stalled: true,
     })?;

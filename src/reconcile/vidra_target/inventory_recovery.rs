@@ -7,7 +7,7 @@ use vidra_core::{
     object::ObjectKey,
     owner::Owner,
     plan::{self, Held, Inventory},
-    status::Delivery,
+    status::{Delivery, Reason},
 };
 
 use super::context::Context;
@@ -76,7 +76,7 @@ pub(super) async fn recover_inventory(
             let message = format!(
                 "its inventory is lost, and finding its objects failed: {error}; until that is fixed, the hub creates nothing new and prunes nothing"
             );
-            let reason = "InventoryMissing";
+            let reason = Reason::InventoryMissing;
             Ok(Recovery::Unknown(Delivery::Failed { reason, message, stalled: false }))
         }
     }

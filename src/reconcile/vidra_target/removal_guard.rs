@@ -7,13 +7,12 @@ use vidra_core::{
     guard,
     object::ObjectKey,
     plan::{Handover, Held, Inventory, Plan},
-    status::Delivery,
+    status::{Delivery, Reason},
 };
 
 use super::{context::Context, events::say, handover::why_kept};
 use crate::{desired::Desired, hub::events::Severity, reconcile::approvals::command};
 
-const REMOVAL_HELD: &str = "RemovalHeld";
 /// Characters of their names: what approves comes behind them, and is not to be cut off.
 const NAMES_MAX: usize = 400;
 /// This many objects are named.
@@ -60,14 +59,14 @@ pub(super) fn guard_removal(
         clip(&names.join(", "), NAMES_MAX),
         command(&ctx.key.resource_key(), &hash),
     );
-    say(ctx, Severity::Warning, REMOVAL_HELD, &format!("{}: {message}", ctx.key.cluster));
-    Some(Delivery::Failed { reason: REMOVAL_HELD, message, stalled: true })
+    say(ctx, Severity::Warning, Reason::RemovalHeld, &format!("{}: {message}", ctx.key.cluster));
+    Some(Delivery::Failed { reason: Reason::RemovalHeld, message, stalled: true })
 }
 
 /// Its status says that this very change is held: the process before this one has waited for who takes over.
 fn tells_held(ctx: &Context<'_>, hash: &str) -> bool {
     ctx.target.status.as_ref().is_some_and(|status| {
-        status.reason.as_deref() == Some(REMOVAL_HELD)
+        status.reason.as_deref().and_then(Reason::parse) == Some(Reason::RemovalHeld)
             && status.message.as_deref().is_some_and(|message| message.ends_with(hash))
     })
 }

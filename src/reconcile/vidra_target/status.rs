@@ -10,7 +10,7 @@ use vidra_core::{
     health::HealthStatus,
     object::ObjectKey,
     plan::Inventory,
-    status::{Delivery, HEALTH_CHECK_TIMEOUT, TargetFacts, Unready, is_torn_down, left, target_status},
+    status::{Delivery, Reason, TargetFacts, Unready, is_torn_down, left, target_status},
 };
 
 use super::{
@@ -19,13 +19,14 @@ use super::{
     drift::{DriftReport, redact},
     events::{gather_one, say},
     inventory::{InventoryChange, SettledObjects},
+    requeue::Requeue,
 };
 use crate::{
     base::error::CallError,
     desired::Desired,
     hub::events::{self, One, Saying, Severity},
     member::{records::Seen, session::Session},
-    queue::{Key, Verdict},
+    queue::Key,
     reconcile::lean,
 };
 
@@ -66,7 +67,7 @@ pub(super) async fn publish(
     status: Status,
     (desired, session): (&Desired, Option<&Session>),
     inventory: &InventoryChange,
-) -> Result<Verdict, CallError> {
+) -> Result<Requeue, CallError> {
     let queue_key = Key::Target(ctx.key.clone());
     count_corrections(ctx, &status.corrections);
     note_looked(ctx, &status.delivery);
@@ -95,11 +96,11 @@ pub(super) async fn publish(
     // When it is late, nothing else tells.
     let interval = ctx.interval();
     let late_in = late_in.filter(|left| !left.is_zero());
-    Ok(Verdict::Done(Some(late_in.map_or(interval, |left| left.min(interval)))))
+    Ok(Requeue::After(late_in.map_or(interval, |left| left.min(interval))))
 }
 
 /// Tells this of a target at which nothing was looked.
-pub(super) async fn publish_unseen(ctx: &Context<'_>, delivery: Delivery) -> Result<Verdict, CallError> {
+pub(super) async fn publish_unseen(ctx: &Context<'_>, delivery: Delivery) -> Result<Requeue, CallError> {
     let nothing = InventoryChange::default();
     publish(ctx, Status::of(delivery), (&Desired::default(), None), &nothing).await
 }
@@ -163,7 +164,7 @@ async fn write_status(
     if let Some(error) = lean::put(ctx.hub, &key, target.status.as_ref(), status, put).await? {
         let object = format!("VidraTarget {}", ctx.key.target_name());
         let message = lean::shortened(&object, &ctx.key.resource_key(), &error);
-        say(ctx, Severity::Warning, lean::STATUS_SHORTENED, &message);
+        say(ctx, Severity::Warning, Reason::StatusShortened, &message);
     }
     Ok(())
 }
@@ -223,11 +224,12 @@ fn tell(ctx: &Context<'_>, before: &VidraTargetStatus, now: &VidraTargetStatus) 
     if before.state == now.state {
         return;
     }
+    let reason = now.reason.as_deref().and_then(Reason::parse);
     let saying = match now.state {
         Some(TargetState::Ready) => events::READY,
-        Some(TargetState::Unknown) => Saying::amiss("TargetUnknown"),
-        Some(TargetState::Failed) if now.reason.as_deref() == Some(HEALTH_CHECK_TIMEOUT) => {
-            Saying::amiss(HEALTH_CHECK_TIMEOUT)
+        Some(TargetState::Unknown) => Saying::amiss(Reason::TargetUnknown),
+        Some(TargetState::Failed) if reason == Some(Reason::HealthCheckTimeout) => {
+            Saying::amiss(Reason::HealthCheckTimeout)
         }
         _ => return,
     };

@@ -5,17 +5,18 @@ use std::{collections::BTreeMap, sync::Arc};
 use vidra_api::{names::OwnerHash, target::Desired as Wish};
 use vidra_core::{
     plan::{self, Inventory, Plan, PlanInput},
-    status::Delivery,
+    status::{Delivery, Reason},
 };
 
 use super::{
-    context::{AT_ONCE, Context},
+    context::Context,
     execute::execute,
     finish::again,
     handover::{asks_again, disclaim, handovers, stays},
     hub_restore::goes_behind,
     inventory::{InventoryChange, write},
     inventory_recovery::{may_have_delivered, with_found},
+    requeue::{Requeue, Retry},
     status::{Status, is_done, publish, publish_unseen},
 };
 use crate::{
@@ -23,12 +24,12 @@ use crate::{
     desired::Desired,
     hub::inventory,
     member::{recover, session::Session},
-    queue::{TargetKey, Verdict},
-    reconcile::{Hub, RETRY_MOST},
+    queue::TargetKey,
+    reconcile::Hub,
 };
 
 /// Deletes or releases what the inventory holds.
-pub(super) async fn leave(ctx: &Context<'_>, session: &Arc<Session>) -> Result<Verdict, CallError> {
+pub(super) async fn leave(ctx: &Context<'_>, session: &Arc<Session>) -> Result<Requeue, CallError> {
     let owner = ctx.owner(false);
     ctx.hub.state.lock().change_target(ctx.key, |state| state.forget_drift());
     session.informers.release(ctx.key);
@@ -53,12 +54,12 @@ pub(super) async fn leave(ctx: &Context<'_>, session: &Arc<Session>) -> Result<V
     if lost {
         match recover::find_own(session, &owner, &token).await {
             Ok(found) => inventory = with_found(inventory, found),
-            Err(error) if error.class == Class::Withdrawn => return Ok(AT_ONCE),
+            Err(error) if error.class == Class::Withdrawn => return Ok(Requeue::AtOnce),
             Err(error) => {
                 let message = format!("its inventory is lost, and finding its objects failed: {error}");
-                let reason = "InventoryMissing";
+                let reason = Reason::InventoryMissing;
                 publish_unseen(ctx, Delivery::Failed { reason, message, stalled: false }).await?;
-                return Ok(Verdict::Retry(RETRY_MOST));
+                return Ok(Requeue::Retry(Retry::Soon));
             }
         }
     }
@@ -67,7 +68,7 @@ pub(super) async fn leave(ctx: &Context<'_>, session: &Arc<Session>) -> Result<V
         && let Some(held) = goes_behind(ctx, session)
     {
         publish_unseen(ctx, held).await?;
-        return Ok(Verdict::Retry(RETRY_MOST));
+        return Ok(Requeue::Retry(Retry::Soon));
     }
     let executor = ctx.executor(session, &owner, &desired, &token);
     let held = inventory::joined(&chunks);
@@ -84,7 +85,7 @@ pub(super) async fn leave(ctx: &Context<'_>, session: &Arc<Session>) -> Result<V
     }
     let status = Status { corrections: execution.corrections, ..Status::of(delivery) };
     publish(ctx, status, (&desired, None), &change).await?;
-    Ok(execution.verdict.or_else(|| asks_again(&plan)).unwrap_or(Verdict::Done(None)))
+    Ok(execution.requeue.or_else(|| asks_again(&plan)).unwrap_or(Requeue::OnChange))
 }
 
 /// What is to be done with all that the inventory holds.
@@ -115,7 +116,7 @@ fn plan_to_leave(ctx: &Context<'_>, session: &Session, inventory: &Inventory) ->
 }
 
 /// Its member is not asked, and is not waited for.
-pub(super) async fn forget(ctx: &Context<'_>) -> Result<Verdict, CallError> {
+pub(super) async fn forget(ctx: &Context<'_>) -> Result<Requeue, CallError> {
     if let Some(session) = ctx.hub.session(&ctx.key.cluster) {
         session.informers.release(ctx.key);
     }

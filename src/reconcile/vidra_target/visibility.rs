@@ -8,10 +8,10 @@ use std::{
 use vidra_core::{
     object::{Gvk, ObjectKey},
     plan::Want,
-    status::Delivery,
+    status::{Delivery, Reason},
 };
 
-use super::context::{AT_ONCE, Context};
+use super::{context::Context, requeue::Requeue};
 use crate::{
     base::error::Class,
     desired::Desired,
@@ -20,7 +20,6 @@ use crate::{
         kinds::Kinds,
         session::Session,
     },
-    queue::Verdict,
 };
 
 /// Why objects cannot be seen.
@@ -94,7 +93,7 @@ pub(super) async fn require_informers(
     ctx: &Context<'_>,
     session: &Arc<Session>,
     desired: &Desired,
-) -> Result<Blind, Verdict> {
+) -> Result<Blind, Requeue> {
     let needs = needs(desired, &session.kinds());
     let informers = &session.informers;
     let states = if ctx.follows_events() {
@@ -105,7 +104,7 @@ pub(super) async fn require_informers(
         informers.places(&needs).into_iter().map(|place| (place, unwatched())).collect()
     };
     if states.values().any(|state| *state == State::Syncing) {
-        return Err(Verdict::Done(None));
+        return Err(Requeue::OnChange);
     }
     let mut blind = Blind::default();
     for (place, state) in states {
@@ -119,7 +118,7 @@ pub(super) async fn require_informers(
                 let Some(need) = needs.get(&place.gvk) else { continue };
                 for (place, error) in informers.list_now(&place, need).await {
                     if error.class == Class::NotServed && is_served_no_more(session, &place.gvk).await {
-                        return Err(AT_ONCE);
+                        return Err(Requeue::AtOnce);
                     }
                     let passes = error.class == Class::NotServed || error.is_transient();
                     blind.places.insert(place, Obstruction { passes, why: error.message });
@@ -139,11 +138,11 @@ async fn is_served_no_more(session: &Session, gvk: &Gvk) -> bool {
 /// Effects failed for the member serves a kind no more: nothing else would tell, for a watch may go on.
 pub(super) async fn lost_a_kind(session: &Session, desired: &Desired, delivery: Option<&Delivery>) -> bool {
     // Of a kind that it does not serve an API server says so with a page, as a gateway would.
-    let told =
-        matches!(delivery, Some(Delivery::Failed { reason: "NotServed" | "Conflict" | "ServerError", .. }));
-    if !told {
+    let Some(Delivery::Failed { reason: Reason::NotServed | Reason::Conflict | Reason::ServerError, .. }) =
+        delivery
+    else {
         return false;
-    }
+    };
     let Ok(kinds) = session.rediscover().await else { return false };
     let is_lost = |gvk: &Gvk| kinds.get(gvk).is_none() && !kinds.is_stale(gvk);
     desired.wants.values().any(|want| is_lost(&want.gvk))

@@ -3,17 +3,14 @@
 
 use std::mem;
 
-use vidra_core::status::Delivery;
+use vidra_core::status::{Delivery, Reason};
 
 use super::{context::Context, status::publish_unseen};
 use crate::{
     base::error::CallError,
     hub::events::Severity,
     queue::{Key, Priority, TargetKey, Verdict},
-    reconcile::{
-        Hub, after_hub_error,
-        write_refusal::{WRITE_REFUSED, refusal},
-    },
+    reconcile::{Hub, after_hub_error, write_refusal::refusal},
 };
 
 /// Tells that a write for a target failed, where that is to be told; in which words.
@@ -22,7 +19,7 @@ pub(super) fn tell(hub: &Hub, key: &TargetKey, error: &CallError) -> Option<Stri
     let message = format!("the hub's API refuses a write for VidraTarget {}: {told}", key.target_name());
     tracing::warn!(%key, %message, "told");
     if let Some(resource) = hub.catalog.resource(&key.resource_key()) {
-        hub.events.say(resource.as_ref(), Severity::Warning, WRITE_REFUSED, &message);
+        hub.events.say(resource.as_ref(), Severity::Warning, Reason::WriteRefused, &message);
     }
     Some(message)
 }
@@ -34,7 +31,7 @@ pub(super) async fn tell_failure(ctx: &Context<'_>, error: &CallError) -> Verdic
         let is_fresh = ctx.hub.state.lock().of(&key).is_some_and(|state| state.throttle.is_fresh());
         // Else the status is what failed, a moment ago.
         if !is_fresh {
-            let refused = Delivery::Failed { reason: WRITE_REFUSED, message, stalled: true };
+            let refused = Delivery::Failed { reason: Reason::WriteRefused, message, stalled: true };
             if let Err(error) = publish_unseen(ctx, refused).await {
                 tracing::info!(%key, %error, "its status could not be written either");
             }

@@ -9,7 +9,7 @@ use serde_json::json;
 use vidra_api::condition::{READY, REMOVING, STALLED};
 use vidra_api::labels::RECONCILE_REQUESTED_AT;
 use vidra_api::{VidraResource, VidraTarget, find};
-use vidra_core::status::{Standing, going, is_out_of_reach, is_revoked};
+use vidra_core::status::{Reason, Standing, going, is_out_of_reach, is_revoked};
 
 use super::diff::MANAGER;
 use crate::arguments::ReconcileFlags;
@@ -170,7 +170,7 @@ impl Unreachable {
         let is_lost = |target: &&VidraTarget| {
             target.status.as_ref().is_some_and(|status| {
                 status.observed_generation == target.metadata.generation
-                    && status.reason.as_deref().is_some_and(is_out_of_reach)
+                    && status.reason.as_deref().and_then(Reason::parse).is_some_and(is_out_of_reach)
             })
         };
         let count = targets.iter().filter(is_lost).count();
@@ -183,7 +183,8 @@ impl Unreachable {
             rest_is_ready: is_allowed
                 && rest.all(|one| {
                     let status = one.status.as_ref();
-                    let said = status.map(|status| (status.state, status.reason.as_deref()));
+                    let said =
+                        status.map(|status| (status.state, status.reason.as_deref().and_then(Reason::parse)));
                     matches!(Standing::of(one, wanted), Standing::Ready | Standing::Leaving)
                         || said.is_some_and(|(state, reason)| is_revoked(state, reason))
                 }),
@@ -209,7 +210,8 @@ fn settled(resource: &VidraResource, token: &str, bar: &Bar) -> Look {
     }
     let targets = status.targets_ready.clone().unwrap_or_default();
     let lost = bar.unreachable;
-    let unreachable = ready.reason == "MembersUnreachable";
+    let reason = Reason::parse(&ready.reason);
+    let unreachable = reason == Some(Reason::MembersUnreachable);
     if ready.status == "True" || unreachable && lost.rest_is_ready {
         let going = find(&status.conditions, REMOVING).filter(|going| going.status == "True");
         match going.filter(|_| bar.removals && !lost.rest_is_gone) {
@@ -226,10 +228,10 @@ fn settled(resource: &VidraResource, token: &str, bar: &Bar) -> Look {
     }
     let words = brief(&format!("{}, {targets} targets: {}", ready.reason, ready.message), 600);
     let stalled = find(&status.conditions, STALLED).is_some_and(|stalled| stalled.status == "True");
-    let moves = match ready.reason.as_str() {
-        "Progressing" | "TargetsWaiting" => !stalled,
+    let moves = match reason {
+        Some(Reason::Progressing | Reason::TargetsWaiting) => !stalled,
         // The others may yet become Ready.
-        "MembersUnreachable" => !stalled && lost.is_allowed,
+        Some(Reason::MembersUnreachable) => !stalled && lost.is_allowed,
         _ => false,
     };
     if moves {

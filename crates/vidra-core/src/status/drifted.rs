@@ -2,7 +2,7 @@
 
 use vidra_api::{Change, ConditionStatus, DriftState, Time};
 
-use super::resource::TargetView;
+use super::{reason::Reason, resource::TargetView};
 use crate::drift::managers;
 
 /// What differed first of a target, and still does.
@@ -28,7 +28,7 @@ pub fn first_drift(changes: &[Change]) -> Option<FirstDrift> {
 }
 
 /// Status, reason and message of the condition.
-pub(super) fn drifted(targets: &[TargetView]) -> (ConditionStatus, &'static str, String) {
+pub(super) fn drifted(targets: &[TargetView]) -> (ConditionStatus, Reason, String) {
     let mut differ: Vec<&TargetView> =
         targets.iter().filter(|target| target.drift == Some(DriftState::Drifted)).collect();
     if !differ.is_empty() {
@@ -38,16 +38,16 @@ pub(super) fn drifted(targets: &[TargetView]) -> (ConditionStatus, &'static str,
         let first = differ.first().map_or_else(String::new, |target| described(target));
         let message =
             format!("{} of {} targets differ from what is declared: {first}", differ.len(), targets.len());
-        return (ConditionStatus::True, "TargetsDrifted", message);
+        return (ConditionStatus::True, Reason::TargetsDrifted, message);
     }
     let blind = |target: &&TargetView| !target.leaving && target.drift != Some(DriftState::InSync);
     let unknown: Vec<&str> = targets.iter().filter(blind).map(|target| target.cluster.as_str()).collect();
     match unknown.iter().min() {
-        None => (ConditionStatus::False, "InSync", String::new()),
+        None => (ConditionStatus::False, Reason::InSync, String::new()),
         Some(first) => {
             let count = unknown.len();
             let message = format!("{count} of {} targets are not compared: {first}", targets.len());
-            (ConditionStatus::Unknown, "NotCompared", message)
+            (ConditionStatus::Unknown, Reason::NotCompared, message)
         }
     }
 }

@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use vidra_api::{Progress, TargetState, Time};
 
-use super::target::{Delivery, TargetFacts, state};
-
-/// The reason of a target whose objects are not healthy in time.
-pub const HEALTH_CHECK_TIMEOUT: &str = "HealthCheckTimeout";
+use super::{
+    reason::Reason,
+    target::{Delivery, TargetFacts, state},
+};
 
 /// What is waited for now: since it was first waited for, as far as that is the same wave of the same revision.
 ///
@@ -33,7 +33,7 @@ pub(super) fn next(before: Option<&Progress>, facts: &TargetFacts<'_>) -> Option
 pub(super) fn late(
     progress: Option<&Progress>,
     facts: &TargetFacts<'_>,
-) -> Option<(TargetState, &'static str, String)> {
+) -> Option<(TargetState, Reason, String)> {
     let progress = progress?;
     if !left(progress, facts.timeout, &facts.now)?.is_zero() {
         return None;
@@ -43,7 +43,7 @@ pub(super) fn late(
     let seconds = facts.timeout.as_secs();
     let message =
         format!("{message}; waited for since {since:.0}, longer than reconcile.timeout ({seconds} s)");
-    Some((TargetState::Failed, HEALTH_CHECK_TIMEOUT, message))
+    Some((TargetState::Failed, Reason::HealthCheckTimeout, message))
 }
 
 /// How long until the time is over; zero when it is, `None` when nothing is waited for.
@@ -74,7 +74,7 @@ mod tests {
     }
 
     fn waiting() -> Delivery {
-        Delivery::Waiting { reason: "WaitingForWave", message: "wave 1 waits".into() }
+        Delivery::Waiting { reason: Reason::WaitingForWave, message: "wave 1 waits".into() }
     }
 
     #[test]
@@ -87,7 +87,7 @@ mod tests {
         let over = target_status(&first, &late(1300));
         assert_eq!(
             (over.state, over.reason.as_deref()),
-            (Some(TargetState::Failed), Some(HEALTH_CHECK_TIMEOUT))
+            (Some(TargetState::Failed), Some("HealthCheckTimeout"))
         );
         let message = over.message.clone().unwrap();
         assert!(
@@ -112,15 +112,15 @@ mod tests {
         assert_eq!(since(&other), Some(at(1260)));
         assert_eq!(other.state, Some(TargetState::Waiting));
         let over = target_status(&other, &TargetFacts { revision: "r2", ..facts(waiting(), None, 1560) });
-        assert_eq!(over.reason.as_deref(), Some(HEALTH_CHECK_TIMEOUT));
+        assert_eq!(over.reason.as_deref(), Some("HealthCheckTimeout"));
     }
 
     #[test]
     fn what_is_not_a_wait_for_health_ends_the_time_and_is_never_late() {
         let begun = target_status(&VidraTargetStatus::default(), &facts(waiting(), None, 1000));
-        let gone = Delivery::Unreachable { reason: "NoAnswer", message: String::new() };
-        let refused = Delivery::Failed { reason: "Invalid", message: String::new(), stalled: true };
-        let other = Delivery::Waiting { reason: "NoAnswer", message: String::new() };
+        let gone = Delivery::Unreachable { reason: Reason::NoAnswer, message: String::new() };
+        let refused = Delivery::Failed { reason: Reason::Invalid, message: String::new(), stalled: true };
+        let other = Delivery::Waiting { reason: Reason::NoAnswer, message: String::new() };
         let cases = [
             (facts(gone, None, 2000), "NoAnswer"),
             (facts(refused, None, 2000), "Invalid"),

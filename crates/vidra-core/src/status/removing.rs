@@ -7,25 +7,14 @@ use std::collections::BTreeMap;
 
 use vidra_api::{ConditionStatus, Desired, TargetState, VidraTarget};
 
-use super::target::{is_revoked, is_torn_down};
-
-/// Finalizers run in the member.
-pub const FINALIZERS: &str = "Finalizers";
-/// What is in a Namespace, or of a kind, cannot be told yet.
-pub const SETTLING: &str = "Settling";
-/// It left the declaration a moment ago.
-pub const PRUNE_DELAYED: &str = "PruneDelayed";
-/// Another VidraResource declares it, and takes it over.
-pub const HANDING_OVER: &str = "HandingOver";
-/// The hub has not looked yet at all that it has there.
-pub const LOOKS_FIRST: &str = "LooksFirst";
-/// It is under way.
-pub const UNDER_WAY: &str = "Removing";
-/// The reason of the condition when nothing goes.
-const NOTHING: &str = "Nothing";
+use super::{
+    reason::{Reason, StatusReason},
+    target::{is_revoked, is_torn_down},
+};
 
 /// Reasons that pass by themselves, the slowest first: they are told behind all others.
-const BY_ITSELF: [&str; 5] = [HANDING_OVER, FINALIZERS, SETTLING, PRUNE_DELAYED, UNDER_WAY];
+const BY_ITSELF: [Reason; 5] =
+    [Reason::HandingOver, Reason::Finalizers, Reason::Settling, Reason::PruneDelayed, Reason::Removing];
 /// So many clusters are named for a reason.
 const NAMED: usize = 10;
 
@@ -34,8 +23,8 @@ const NAMED: usize = 10;
 pub struct Going {
     /// How many objects, as far as is known.
     pub objects: i64,
-    /// Why they are still there, in one CamelCase word.
-    pub reason: String,
+    /// Why they are still there.
+    pub reason: StatusReason,
     /// Why, in a sentence; may be empty.
     pub message: String,
 }
@@ -44,20 +33,20 @@ pub struct Going {
 pub fn going(target: &VidraTarget) -> Option<Going> {
     let status = target.status.clone().unwrap_or_default();
     let generation = target.metadata.generation;
-    let told = (status.reason.unwrap_or_default(), status.message.unwrap_or_default());
+    let told = (StatusReason::from(status.reason.unwrap_or_default()), status.message.unwrap_or_default());
     match target.spec.desired {
         // It stays as it is.
         Desired::Forgotten => None,
         Desired::Present => {
             let going = status.removing?;
             // It stays for as long as the namespace is not allowed.
-            if is_revoked(status.state, Some(&told.0)) {
+            if is_revoked(status.state, told.0.known()) {
                 return None;
             }
             // Nobody can look, or is to: what was known stands.
             let (reason, message) = match status.state {
                 Some(TargetState::Unknown | TargetState::Suspended) => told,
-                _ => (going.reason, going.message.unwrap_or_default()),
+                _ => (going.reason.into(), going.message.unwrap_or_default()),
             };
             Some(Going { objects: going.objects, reason, message })
         }
@@ -67,9 +56,9 @@ pub fn going(target: &VidraTarget) -> Option<Going> {
                 .status
                 .as_ref()
                 .is_some_and(|status| is_torn_down(status, generation.unwrap_or_default()));
-            let (reason, message) = match observed == generation && !told.0.is_empty() {
+            let (reason, message) = match observed == generation && !told.0.as_str().is_empty() {
                 true => told,
-                false => (UNDER_WAY.to_owned(), String::new()),
+                false => (Reason::Removing.into(), String::new()),
             };
             (!is_gone).then_some(Going { objects, reason, message })
         }
@@ -77,8 +66,9 @@ pub fn going(target: &VidraTarget) -> Option<Going> {
 }
 
 /// Whether a target says for this reason that its member cannot be worked with at all.
-pub fn is_out_of_reach(reason: &str) -> bool {
-    matches!(reason, "MemberUnreachable" | "NoCredentials" | "IdentityNotConfirmed" | "MemberMissing")
+pub fn is_out_of_reach(reason: Reason) -> bool {
+    use Reason::{IdentityNotConfirmed, MemberMissing, MemberUnreachable, NoCredentials};
+    matches!(reason, MemberUnreachable | NoCredentials | IdentityNotConfirmed | MemberMissing)
 }
 
 /// Status, reason and message of the condition, from what goes of each target, with its cluster.
@@ -89,11 +79,12 @@ pub fn removing<'a>(
     let (mut objects, mut targets) = (0_i64, 0_usize);
     for (cluster, going) in all {
         (objects, targets) = (objects.saturating_add(going.objects), targets + 1);
-        let slow = BY_ITSELF.iter().position(|one| *one == going.reason).map_or(0, |place| place + 1);
-        by_reason.entry((slow, &going.reason)).or_default().insert(cluster, going);
+        let is_one = |one: &Reason| going.reason.known() == Some(*one);
+        let slow = BY_ITSELF.iter().position(is_one).map_or(0, |place| place + 1);
+        by_reason.entry((slow, going.reason.as_str())).or_default().insert(cluster, going);
     }
     let Some(((_, first), _)) = by_reason.first_key_value() else {
-        return (ConditionStatus::False, NOTHING.to_owned(), String::new());
+        return (ConditionStatus::False, Reason::Nothing.to_string(), String::new());
     };
     let first = (*first).to_owned();
     let plural = |count: i64| if count == 1 { "" } else { "s" };
@@ -140,7 +131,7 @@ mod tests {
     }
 
     fn of(objects: i64, reason: &str, message: &str) -> Going {
-        Going { objects, reason: reason.into(), message: message.into() }
+        Going { objects, reason: reason.to_owned().into(), message: message.into() }
     }
 
     #[test]

@@ -2,8 +2,9 @@
 
 use super::counts::Standing;
 use super::drifted::{FirstDrift, drifted};
+use super::reason::{Reason, StatusReason};
 use super::removing::{Going, removing};
-use super::target::{CONTENTION, is_revoked};
+use super::target::is_revoked;
 use vidra_api::{
     ClusterSummary, DriftState, Summary, TargetState, Time, VidraResource, VidraResourceStatus, clip,
     condition::{DRIFTED, READY, RECONCILING, REMOVING, STALLED},
@@ -16,8 +17,8 @@ use vidra_api::{
 /// What keeps a VidraResource itself from moving, whatever its targets do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
-    /// CamelCase.
-    pub reason: &'static str,
+    /// Why.
+    pub reason: Reason,
     /// What is so, and what to do.
     pub message: String,
     /// It will not move without a person.
@@ -28,7 +29,7 @@ pub struct Problem {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stall {
     /// The reason of its condition.
-    pub reason: String,
+    pub reason: StatusReason,
     /// What is so, and what to do.
     pub message: String,
 }
@@ -43,7 +44,7 @@ pub struct TargetView {
     /// Whether it still is as delivered.
     pub drift: Option<DriftState>,
     /// Why.
-    pub reason: Option<String>,
+    pub reason: Option<StatusReason>,
     /// Why, in a sentence.
     pub message: Option<String>,
     /// The revision that it has.
@@ -60,6 +61,12 @@ pub struct TargetView {
     pub going: Option<Going>,
     /// Objects in it.
     pub objects: i64,
+}
+
+impl TargetView {
+    fn is_revoked(&self) -> bool {
+        is_revoked(self.state, self.reason.as_ref().and_then(StatusReason::known))
+    }
 }
 
 /// What a VidraResource's status is made from.
@@ -104,9 +111,9 @@ pub fn resource_status(before: &VidraResourceStatus, facts: &ResourceFacts<'_>) 
         targets.any(|one| one.cluster == cluster && !one.leaving && one.state == Some(TargetState::Ready))
     };
     status.left_behind.retain(|left| !is_back(&left.cluster));
-    let mut set = |type_: &str, value: bool, reason: &str, message: &str| {
-        let generation = Some(facts.generation);
-        set_condition(&mut status.conditions, type_, value, reason, message, generation, facts.now.clone());
+    let mut set = |type_: &str, value: bool, reason: Reason, message: &str| {
+        let (reason, generation, now) = (reason.as_str(), Some(facts.generation), facts.now.clone());
+        set_condition(&mut status.conditions, type_, value, reason, message, generation, now);
     };
     let (ready, reason, mut message) = readiness(facts, &summary);
     if facts.closed > 0 && summary.targets > 0 {
@@ -116,14 +123,19 @@ pub fn resource_status(before: &VidraResourceStatus, facts: &ResourceFacts<'_>) 
     set(READY, ready, reason, &message);
     let moving =
         facts.deleting || (!ready && (summary.progressing + summary.waiting + summary.terminating) > 0);
-    set(RECONCILING, moving, if moving { reason } else { "Settled" }, if moving { &message } else { "" });
+    set(
+        RECONCILING,
+        moving,
+        if moving { reason } else { Reason::Settled },
+        if moving { &message } else { "" },
+    );
     match stalled(facts) {
         Some((reason, message)) => set(STALLED, true, reason, &message),
-        None => set(STALLED, false, "Moving", ""),
+        None => set(STALLED, false, Reason::Moving, ""),
     }
     let (drift, why, which) = drifted(facts.targets);
     let (generation, now) = (Some(facts.generation), facts.now.clone());
-    set_condition(&mut status.conditions, DRIFTED, drift, why, &which, generation, now.clone());
+    set_condition(&mut status.conditions, DRIFTED, drift, why.as_str(), &which, generation, now.clone());
     let going = facts.targets.iter().filter_map(|one| Some((one.cluster.as_str(), one.going.as_ref()?)));
     let (goes, why, what) = removing(going);
     set_condition(&mut status.conditions, REMOVING, goes, &why, &what, generation, now);
@@ -158,9 +170,6 @@ fn summary(facts: &ResourceFacts<'_>) -> Summary {
     summary
 }
 
-/// The reason where targets failed.
-const TARGETS_FAILED: &str = "TargetsFailed";
-
 /// Whether nothing new is delivered of a VidraResource as it is declared now: it is suspended, or has a problem of its own
 /// that a person is to solve, as its status says. A target that stalls it holds no other.
 pub fn is_held(resource: &VidraResource) -> bool {
@@ -171,53 +180,56 @@ pub fn is_held(resource: &VidraResource) -> bool {
             && stalled.observed_generation == resource.metadata.generation
             && ready.status == "False"
             && ready.reason == stalled.reason
-            && stalled.reason != TARGETS_FAILED
+            && Reason::parse(&stalled.reason) != Some(Reason::TargetsFailed)
     };
     resource.spec.suspend || has_problem()
 }
 
-fn readiness(facts: &ResourceFacts<'_>, summary: &Summary) -> (bool, &'static str, String) {
+fn readiness(facts: &ResourceFacts<'_>, summary: &Summary) -> (bool, Reason, String) {
     if let Some(problem) = &facts.problem {
         return (false, problem.reason, problem.message.clone());
     }
     if facts.deleting {
         let states = [TargetState::Failed, TargetState::Terminating];
         let told = states.map(|state| first_message(facts, state)).into_iter().find(|told| !told.is_empty());
-        return (false, "Terminating", told.unwrap_or_default());
+        return (false, Reason::Terminating, told.unwrap_or_default());
     }
     if facts.suspended {
-        return (false, "Suspended", "it is suspended; set spec.suspend to false to go on".into());
+        return (false, Reason::Suspended, "it is suspended; set spec.suspend to false to go on".into());
     }
     if summary.targets == 0 {
-        return (false, "NoTargets", "no member cluster matches spec.targets".into());
+        return (false, Reason::NoTargets, "no member cluster matches spec.targets".into());
     }
     let of = |count: i32, what: &str, state| {
         format!("{count} of {} targets {what}{}", summary.targets, after_colon(first_message(facts, state)))
     };
     if summary.failed > 0 {
-        return (false, TARGETS_FAILED, of(summary.failed, "failed", TargetState::Failed));
+        return (false, Reason::TargetsFailed, of(summary.failed, "failed", TargetState::Failed));
     }
     if summary.unknown > 0 {
-        return (false, "MembersUnreachable", of(summary.unknown, "cannot be reached", TargetState::Unknown));
+        return (
+            false,
+            Reason::MembersUnreachable,
+            of(summary.unknown, "cannot be reached", TargetState::Unknown),
+        );
     }
     if summary.waiting > 0 {
-        return (false, "TargetsWaiting", of(summary.waiting, "wait", TargetState::Waiting));
+        return (false, Reason::TargetsWaiting, of(summary.waiting, "wait", TargetState::Waiting));
     }
     let revoked: Vec<_> = revoked(facts).collect();
     let rest = summary.targets - summary.ready - i32::try_from(revoked.len()).unwrap_or(i32::MAX);
     if rest > 0 && summary.progressing == 0 {
-        let member = facts.targets.iter().find(|one| {
-            one.state == Some(TargetState::Suspended) && !is_revoked(one.state, one.reason.as_deref())
-        });
+        let member =
+            facts.targets.iter().find(|one| one.state == Some(TargetState::Suspended) && !one.is_revoked());
         let first = member.map_or("", |one| &one.cluster);
         let message = format!(
             "{rest} of {} targets are suspended with their members; to go on, set spec.suspend of the MemberCluster to false: {first}",
             summary.targets
         );
-        return (false, "TargetsSuspended", message);
+        return (false, Reason::TargetsSuspended, message);
     }
     if rest > 0 {
-        return (false, "Progressing", of(rest, "are not ready", TargetState::Progressing));
+        return (false, Reason::Progressing, of(rest, "are not ready", TargetState::Progressing));
     }
     let message = match revoked.first() {
         None => String::new(),
@@ -228,23 +240,22 @@ fn readiness(facts: &ResourceFacts<'_>, summary: &Summary) -> (bool, &'static st
             first.cluster
         ),
     };
-    (true, "Ready", message)
+    (true, Reason::Ready, message)
 }
 
 /// Those that are left as they are until their members allow the namespace again.
 fn revoked<'a>(facts: &'a ResourceFacts<'_>) -> impl Iterator<Item = &'a TargetView> {
-    facts.targets.iter().filter(|one| !one.leaving && is_revoked(one.state, one.reason.as_deref()))
+    facts.targets.iter().filter(|one| !one.leaving && one.is_revoked())
 }
 
-fn stalled(facts: &ResourceFacts<'_>) -> Option<(&'static str, String)> {
+fn stalled(facts: &ResourceFacts<'_>) -> Option<(Reason, String)> {
     if let Some(problem) = facts.problem.as_ref().filter(|problem| problem.stalled) {
         return Some((problem.reason, problem.message.clone()));
     }
     let (target, stall) = facts.targets.iter().find_map(|target| Some((target, target.stalled.as_ref()?)))?;
-    let reason = match stall.reason.as_str() {
-        "RemovalHeld" => "RemovalHeld",
-        CONTENTION => CONTENTION,
-        _ => TARGETS_FAILED,
+    let reason = match stall.reason.known() {
+        Some(reason @ (Reason::RemovalHeld | Reason::Contention)) => reason,
+        _ => Reason::TargetsFailed,
     };
     Some((reason, format!("{}: {}", target.cluster, stall.message)))
 }
@@ -277,7 +288,7 @@ fn clusters(targets: &[TargetView]) -> Vec<ClusterSummary> {
             name: target.cluster.clone(),
             state: target.state,
             drift: target.drift,
-            reason: target.reason.clone(),
+            reason: target.reason.as_ref().map(|reason| reason.as_str().to_owned()),
             message: target.message.as_deref().map(|message| clip(message, MESSAGE_MAX)),
             revision: target.revision.clone(),
             since: target.since.clone(),
@@ -388,7 +399,7 @@ mod tests {
     fn a_silent_member_is_no_stall_and_a_held_removal_is() {
         let silent = status(&[target("a", Some(TargetState::Unknown), "new")], None);
         assert_eq!(condition(&silent, STALLED).0, "False");
-        let held = Problem { reason: "RemovalHeld", message: "approve".into(), stalled: true };
+        let held = Problem { reason: Reason::RemovalHeld, message: "approve".into(), stalled: true };
         let held = status(&[target("a", Some(TargetState::Ready), "new")], Some(held));
         assert_eq!(condition(&held, STALLED), ("True".into(), "RemovalHeld".into()));
         assert_eq!(condition(&held, READY).0, "False");
@@ -410,7 +421,7 @@ mod tests {
     fn a_target_that_leaves_is_not_held_against_ready() {
         let mut gone = target("b", Some(TargetState::Terminating), "old");
         gone.leaving = true;
-        gone.going = Some(Going { objects: 7, reason: "Forbidden".into(), message: "no".into() });
+        gone.going = Some(Going { objects: 7, reason: Reason::Forbidden.into(), message: "no".into() });
         let status = status(&[target("a", Some(TargetState::Ready), "new"), gone], None);
         assert_eq!(condition(&status, READY).0, "True");
         assert_eq!(condition(&status, REMOVING), ("True".into(), "Forbidden".into()));
@@ -443,7 +454,7 @@ mod tests {
     #[test]
     fn a_target_whose_member_does_not_allow_the_namespace_any_more_holds_up_nothing() {
         let mut rests = target("b", Some(TargetState::Suspended), "old");
-        rests.reason = Some("NamespaceNotAllowed".into());
+        rests.reason = Some(Reason::NamespaceNotAllowed.into());
         let well = || target("a", Some(TargetState::Ready), "new");
         let status_of = |targets: &[TargetView]| status(targets, None);
         let told = status_of(&[well(), rests.clone()]);
@@ -452,7 +463,7 @@ mod tests {
         assert_eq!(told.targets_ready.as_deref(), Some("1/2"));
         let late = target("c", Some(TargetState::Progressing), "new");
         assert_eq!(condition(&status_of(&[well(), rests.clone(), late]), READY).1, "Progressing");
-        rests.reason = Some("Suspended".into());
+        rests.reason = Some(Reason::Suspended.into());
         let told = status_of(&[well(), rests]);
         assert_eq!(condition(&told, READY), ("False".into(), "TargetsSuspended".into()));
         let message = &find(&told.conditions, READY).unwrap().message;
@@ -466,7 +477,7 @@ mod tests {
     fn a_fight_on_a_cluster_stalls_the_resource_and_a_worse_stall_keeps_its_reason() {
         let stalled = |reason: &str| {
             let mut one = target("berlin", Some(TargetState::Ready), "new");
-            one.stalled = Some(Stall { reason: reason.into(), message: "bob did it".into() });
+            one.stalled = Some(Stall { reason: reason.to_owned().into(), message: "bob did it".into() });
             status(&[target("austin", Some(TargetState::Ready), "new"), one], None)
         };
         for (reason, told) in

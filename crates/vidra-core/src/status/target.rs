@@ -13,15 +13,10 @@ use vidra_api::{
 use super::{
     changes::{Changes, changes},
     progress,
+    reason::Reason,
     unready::Unready,
 };
 use crate::fights::Told;
-
-/// The reason of a target of which somebody undoes repairs.
-pub const CONTENTION: &str = "Contention";
-
-/// The reason of a target whose member does not allow its namespace any more.
-pub const NOT_ALLOWED: &str = "NamespaceNotAllowed";
 
 /// Condition of a VidraTarget: what its inventory held is gone or let go, and the inventory is empty.
 pub const TORN_DOWN: &str = "TornDown";
@@ -33,15 +28,15 @@ pub enum Delivery {
     Applied,
     /// It goes on by itself, not yet everything was done.
     Waiting {
-        /// CamelCase.
-        reason: &'static str,
+        /// Why.
+        reason: Reason,
         /// For what.
         message: String,
     },
     /// Something could not be done.
     Failed {
-        /// CamelCase.
-        reason: &'static str,
+        /// Why.
+        reason: Reason,
         /// What, where, and what to do.
         message: String,
         /// It will not move without a person.
@@ -49,8 +44,8 @@ pub enum Delivery {
     },
     /// The member does not answer, or is not to be written to: what is there is not known.
     Unreachable {
-        /// CamelCase.
-        reason: &'static str,
+        /// Why.
+        reason: Reason,
         /// Why, and what to do.
         message: String,
     },
@@ -66,8 +61,8 @@ pub enum Delivery {
     },
     /// Objects are being removed or let go.
     TearingDown {
-        /// CamelCase.
-        reason: &'static str,
+        /// Why.
+        reason: Reason,
         /// What is waited for.
         message: String,
     },
@@ -137,7 +132,7 @@ pub fn target_status(before: &VidraTargetStatus, facts: &TargetFacts<'_>) -> Vid
         status.since = Some(facts.now.clone());
     }
     status.state = Some(state);
-    status.reason = Some(reason.to_owned());
+    status.reason = Some(reason.to_string());
     status.message = (!message.is_empty()).then(|| clip(&message, MESSAGE_MAX));
     let known = !matches!(
         facts.delivery,
@@ -206,15 +201,15 @@ pub fn is_torn_down(status: &VidraTargetStatus, generation: i64) -> bool {
 }
 
 /// A target that says this is left as it is, for its member does not allow the namespace any more: nobody waits for it.
-pub fn is_revoked(state: Option<TargetState>, reason: Option<&str>) -> bool {
-    state == Some(TargetState::Suspended) && reason == Some(NOT_ALLOWED)
+pub fn is_revoked(state: Option<TargetState>, reason: Option<Reason>) -> bool {
+    state == Some(TargetState::Suspended) && reason == Some(Reason::NamespaceNotAllowed)
 }
 
 fn conditions(
     status: &mut VidraTargetStatus,
     facts: &TargetFacts<'_>,
     state: TargetState,
-    reason: &str,
+    reason: Reason,
     message: &str,
 ) {
     let ready = match state {
@@ -225,42 +220,47 @@ fn conditions(
     let stalled = match (&facts.delivery, &facts.contention) {
         (Delivery::Failed { stalled: true, .. }, _) => Some((reason, message)),
         (Delivery::Applied | Delivery::Waiting { .. } | Delivery::Failed { .. }, Some(told)) => {
-            Some((CONTENTION, &*told.message))
+            Some((Reason::Contention, &*told.message))
         }
         _ => None,
     };
     let generation = Some(facts.generation);
-    let mut set = |type_: &str, value: ConditionStatus, reason: &str, message: &str| {
-        set_condition(&mut status.conditions, type_, value, reason, message, generation, facts.now.clone())
+    let mut set = |type_: &str, value: ConditionStatus, reason: Reason, message: &str| {
+        let (reason, now) = (reason.as_str(), facts.now.clone());
+        set_condition(&mut status.conditions, type_, value, reason, message, generation, now)
     };
     set(READY, ready, reason, message);
     match stalled {
         Some((reason, message)) => set(STALLED, ConditionStatus::True, reason, message),
-        None => set(STALLED, ConditionStatus::False, "Moving", ""),
+        None => set(STALLED, ConditionStatus::False, Reason::Moving, ""),
     };
     if facts.delivery == Delivery::TornDown {
-        set(TORN_DOWN, ConditionStatus::True, "Removed", "");
+        set(TORN_DOWN, ConditionStatus::True, Reason::Removed, "");
     } else {
         status.conditions.retain(|condition| condition.type_ != TORN_DOWN);
     }
 }
 
-pub(super) fn state(facts: &TargetFacts<'_>) -> (TargetState, &'static str, String) {
+pub(super) fn state(facts: &TargetFacts<'_>) -> (TargetState, Reason, String) {
     match &facts.delivery {
-        Delivery::Suspended { message } => (TargetState::Suspended, "Suspended", message.clone()),
-        Delivery::Revoked { message } => (TargetState::Suspended, NOT_ALLOWED, message.clone()),
-        Delivery::TornDown => (TargetState::Terminating, "Removed", String::new()),
-        Delivery::TearingDown { reason, message } => (TargetState::Terminating, reason, message.clone()),
+        Delivery::Suspended { message } => (TargetState::Suspended, Reason::Suspended, message.clone()),
+        Delivery::Revoked { message } => {
+            (TargetState::Suspended, Reason::NamespaceNotAllowed, message.clone())
+        }
+        Delivery::TornDown => (TargetState::Terminating, Reason::Removed, String::new()),
+        Delivery::TearingDown { reason, message } => (TargetState::Terminating, *reason, message.clone()),
         Delivery::Unreachable { reason, message } if facts.leaving => {
-            (TargetState::Terminating, reason, message.clone())
+            (TargetState::Terminating, *reason, message.clone())
         }
-        Delivery::Unreachable { reason, message } => (TargetState::Unknown, reason, message.clone()),
+        Delivery::Unreachable { reason, message } => (TargetState::Unknown, *reason, message.clone()),
         Delivery::Applied | Delivery::Waiting { .. } if let Some(told) = unrepaired(facts) => {
-            (TargetState::Failed, CONTENTION, told.message.clone())
+            (TargetState::Failed, Reason::Contention, told.message.clone())
         }
-        Delivery::Waiting { reason, message } => (TargetState::Waiting, reason, message.clone()),
-        Delivery::Failed { reason, message, .. } => (TargetState::Failed, reason, message.clone()),
-        Delivery::Applied => facts.unready.first().unwrap_or((TargetState::Ready, "Ready", String::new())),
+        Delivery::Waiting { reason, message } => (TargetState::Waiting, *reason, message.clone()),
+        Delivery::Failed { reason, message, .. } => (TargetState::Failed, *reason, message.clone()),
+        Delivery::Applied => {
+            facts.unready.first().unwrap_or((TargetState::Ready, Reason::Ready, String::new()))
+        }
     }
 }
 
@@ -321,7 +321,7 @@ pub(super) mod tests {
     #[test]
     fn a_member_that_is_silent_is_unknown_and_keeps_what_was_known() {
         let before = target_status(&VidraTargetStatus::default(), &facts(Delivery::Applied, 10));
-        let silent = Delivery::Unreachable { reason: "NoAnswer", message: "no answer".into() };
+        let silent = Delivery::Unreachable { reason: Reason::NoAnswer, message: "no answer".into() };
         let after =
             target_status(&before, &TargetFacts { objects: 0, ready: 0, ..facts(silent.clone(), 50) });
         assert_eq!((after.state, after.drift), (Some(TargetState::Unknown), Some(DriftState::Unknown)));
@@ -333,7 +333,8 @@ pub(super) mod tests {
     #[test]
     fn where_a_kind_is_not_served_any_more_nobody_says_that_all_is_as_declared() {
         let before = target_status(&VidraTargetStatus::default(), &facts(Delivery::Applied, 10));
-        let failed = || Delivery::Failed { reason: "KindUnknown", message: String::new(), stalled: true };
+        let failed =
+            || Delivery::Failed { reason: Reason::KindUnknown, message: String::new(), stalled: true };
         let unserved = || TargetFacts { unserved: true, ..facts(failed(), 50) };
         assert_eq!(target_status(&before, &unserved()).drift, Some(DriftState::Unknown));
         let drifted = target_status(&before, &TargetFacts { found: Some(vec![changed("a")]), ..unserved() });
@@ -346,7 +347,11 @@ pub(super) mod tests {
             (Delivery::Applied, None, TargetState::Ready),
             (Delivery::Applied, Some(HealthStatus::InProgress), TargetState::Progressing),
             (Delivery::Applied, Some(HealthStatus::Failed), TargetState::Failed),
-            (Delivery::Waiting { reason: "Syncing", message: String::new() }, None, TargetState::Waiting),
+            (
+                Delivery::Waiting { reason: Reason::ListFailed, message: String::new() },
+                None,
+                TargetState::Waiting,
+            ),
             (suspended(), None, TargetState::Suspended),
         ];
         for (delivery, health, state) in cases {
@@ -370,7 +375,7 @@ pub(super) mod tests {
         assert_eq!(first.state, Some(TargetState::Ready), "what is declared is there");
         let told = first.removing.clone().unwrap();
         assert_eq!((told.objects, told.message.map(|text| text.chars().count())), (2, Some(MESSAGE_MAX)));
-        let silent = || Delivery::Unreachable { reason: "NoAnswer", message: String::new() };
+        let silent = || Delivery::Unreachable { reason: Reason::NoAnswer, message: String::new() };
         let revoked = Delivery::Revoked { message: "not allowed".into() };
         for delivery in [silent(), suspended(), revoked] {
             assert_eq!(target_status(&first, &facts(delivery, 5)).removing, first.removing);
@@ -411,7 +416,7 @@ pub(super) mod tests {
         );
         assert_eq!((drifted.state, drifted.drift), (Some(TargetState::Ready), Some(DriftState::Drifted)));
         assert_eq!((drifted.drifted, drifted.changes.len()), (2, 2));
-        let silent = Delivery::Unreachable { reason: "NoAnswer", message: "no answer".into() };
+        let silent = Delivery::Unreachable { reason: Reason::NoAnswer, message: "no answer".into() };
         let unknown = target_status(&drifted, &TargetFacts { compared: false, ..facts(silent, 50) });
         assert_eq!(
             (unknown.drift, unknown.drifted, unknown.changes.len()),
@@ -428,7 +433,8 @@ pub(super) mod tests {
 
     #[test]
     fn what_is_found_is_drift_though_the_rest_was_never_delivered() {
-        let refused = || Delivery::Failed { reason: "AlreadyExists", message: "no".into(), stalled: true };
+        let refused =
+            || Delivery::Failed { reason: Reason::AlreadyExists, message: "no".into(), stalled: true };
         let cases = [
             (Delivery::Applied, false, true, 1, DriftState::Drifted),
             (Delivery::Applied, false, true, 0, DriftState::InSync),
@@ -454,9 +460,9 @@ pub(super) mod tests {
     #[test]
     fn a_fight_stalls_its_target_and_fails_it_only_while_something_is_not_repaired() {
         let told = |unrepaired| Some(Told { message: "bob did it".into(), unrepaired });
-        let waiting = Delivery::Waiting { reason: "WaitingForWave", message: String::new() };
-        let refused = Delivery::Failed { reason: "Invalid", message: "no".into(), stalled: true };
-        let silent = Delivery::Unreachable { reason: "NoAnswer", message: String::new() };
+        let waiting = Delivery::Waiting { reason: Reason::WaitingForWave, message: String::new() };
+        let refused = Delivery::Failed { reason: Reason::Invalid, message: "no".into(), stalled: true };
+        let silent = Delivery::Unreachable { reason: Reason::NoAnswer, message: String::new() };
         let cases = [
             (Delivery::Applied, true, TargetState::Failed, "Contention", Some("Contention")),
             (Delivery::Applied, false, TargetState::Ready, "Ready", Some("Contention")),

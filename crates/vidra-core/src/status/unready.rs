@@ -9,15 +9,13 @@ use vidra_api::{
     target::{LABEL_MAX, NOTE_MAX, SUBDOMAIN_MAX, UNREADY_MAX},
 };
 
+use super::reason::Reason;
 use crate::{
     health::HealthStatus,
     mutants::{self, Mutant},
     object::ObjectKey,
     unseen::shown,
 };
-
-/// The reason of a target of which objects are gone and are left so.
-pub const OBJECTS_MISSING: &str = "ObjectsMissing";
 
 /// What is noted of an object that is gone and is left so.
 const LEFT: &str = "It was delivered and is gone, and spec.drift.policy Report leaves it so";
@@ -104,7 +102,7 @@ impl Unready {
     }
 
     /// What the first makes of its target: state, reason, and a sentence.
-    pub fn first(&self) -> Option<(TargetState, &'static str, String)> {
+    pub fn first(&self) -> Option<(TargetState, Reason, String)> {
         let One { key, health, left, note } = self.worst.first()?;
         if *left {
             let more = match self.left - 1 {
@@ -115,7 +113,7 @@ impl Unready {
             let message = format!(
                 "{key} was delivered and is gone{more}, and spec.drift.policy Report leaves that so; set it to Correct to have what is declared made again, or drop it from the manifest"
             );
-            return Some((TargetState::Failed, OBJECTS_MISSING, message));
+            return Some((TargetState::Failed, Reason::ObjectsMissing, message));
         }
         let message = match (health, note) {
             (ObjectHealth::NotFound, _) => format!("{key} is not there yet"),
@@ -123,8 +121,8 @@ impl Unready {
             (_, Some(note)) => format!("{key} is not ready: {note}"),
         };
         Some(match health {
-            ObjectHealth::Failed => (TargetState::Failed, "ObjectFailed", message),
-            _ => (TargetState::Progressing, "ObjectsProgressing", message),
+            ObjectHealth::Failed => (TargetState::Failed, Reason::ObjectFailed, message),
+            _ => (TargetState::Progressing, Reason::ObjectsProgressing, message),
         })
     }
 
@@ -197,10 +195,10 @@ pub(super) mod tests {
         let (failed, moves) = (TargetState::Failed, TargetState::Progressing);
         let first = |unready: &Unready| unready.first().unwrap();
         let told = "Deployment.apps shop/d is not ready: for a reason".to_owned();
-        assert_eq!(first(&unready), (failed, "ObjectFailed", told));
+        assert_eq!(first(&unready), (failed, Reason::ObjectFailed, told));
         let missing = of(&mut all[..1].iter());
         let told = "Deployment.apps shop/a is not there yet".to_owned();
-        assert_eq!(first(&missing), (moves, "ObjectsProgressing", told));
+        assert_eq!(first(&missing), (moves, Reason::ObjectsProgressing, told));
         let well = of(&mut all[4..5].iter());
         assert!(well.is_empty() && well.entries().is_empty() && well.first().is_none());
     }
@@ -211,7 +209,7 @@ pub(super) mod tests {
         unready.add_left(&key("b"));
         assert!(!unready.is_waited_for());
         let (state, reason, message) = unready.first().unwrap();
-        assert_eq!((state, reason), (TargetState::Failed, OBJECTS_MISSING));
+        assert_eq!((state, reason), (TargetState::Failed, Reason::ObjectsMissing));
         assert!(message.starts_with("Deployment.apps shop/b was delivered and is gone, and spec.drift"));
         let entries = unready.entries();
         assert_eq!((entries[0].health, entries[0].note.as_deref()), (ObjectHealth::NotFound, Some(LEFT)));
@@ -224,7 +222,7 @@ pub(super) mod tests {
         assert_eq!(names(&unready), ["b", "c", "a", "0"]);
         assert!(unready.first().unwrap().2.contains(" is gone, and so is 1 more, and "));
         unready.add(&key("z"), HealthStatus::Failed, None);
-        assert_eq!(unready.first().unwrap().1, "ObjectFailed");
+        assert_eq!(unready.first().unwrap().1, Reason::ObjectFailed);
 
         let facts = TargetFacts { awaited: Some(0), ..facts(Delivery::Applied, 5) };
         let mut left = Unready::default();
@@ -256,7 +254,7 @@ pub(super) mod tests {
         let first = target_status(&VidraTargetStatus::default(), &late);
         assert_eq!((first.unready.len(), first.unready_total), (1, None));
         assert_eq!(target_status(&first, &late), first, "nothing moves by itself");
-        let silent = || Delivery::Unreachable { reason: "NoAnswer", message: String::new() };
+        let silent = || Delivery::Unreachable { reason: Reason::NoAnswer, message: String::new() };
         for delivery in [silent(), Delivery::Suspended { message: String::new() }] {
             let after = target_status(&first, &with(delivery.clone(), Unready::default()));
             assert_eq!(after.unready, first.unready, "{delivery:?}");

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use testkit::tables::cells;
+use testkit::tables::reasons;
 
 /// Of what the reasons are that stand in the tables of a page.
 const PAGES: [(&str, &str); 5] = [
@@ -20,21 +20,10 @@ pub const CALL: &str = "call";
 /// What tells the reason of a call.
 pub const TELLERS: [&str; 4] = ["vidraresources", "vidratargets", "memberclusters", "event"];
 
-/// Each as `KIND:REASON`. A cell may have several, between commas; what is a sentence is none.
+/// Each as `KIND:REASON`.
 pub fn documented() -> BTreeSet<String> {
-    let mut all = BTreeSet::new();
-    for (kind, page) in PAGES {
-        for (_, cell) in cells(page).into_iter().filter(|(column, _)| column == "reason") {
-            let reasons = cell.split(',').map(str::trim).filter(|reason| is_reason(reason));
-            all.extend(reasons.map(|reason| format!("{kind}:{reason}")));
-        }
-    }
-    all
-}
-
-fn is_reason(text: &str) -> bool {
-    text.starts_with(|first: char| first.is_ascii_uppercase())
-        && text.chars().all(|one| one.is_ascii_alphabetic())
+    let of = |(kind, page)| reasons(page).into_iter().map(move |reason| format!("{kind}:{reason}"));
+    PAGES.into_iter().flat_map(of).collect()
 }
 
 #[test]
