@@ -4,22 +4,36 @@
 //! A pure function of the object. What differs from kstatus: there is no clock, so a pod that cannot be scheduled stays
 //! InProgress here (reconcile.timeout makes its target Failed); a DaemonSet that is updated by deleting pods need not be
 //! updated, and a paused Deployment not rolled out; a suspended Job is
-//! Suspended, which is Current only where it is declared so; and no reason or message carries a count or a controller's text, so that what is written once
-//! into a status does not change with every pod that starts. Not here: health checks that users declare.
+//! Suspended, which is Current only where it is declared so; a Pod that ended badly is Failed, since it was declared and
+//! not made by an owner who makes another; and no reason or message carries a count, so that what is written once into
+//! a status does not change with every pod that starts.
+//!
+//! Other kinds are judged by health rules, in CEL: a VidraResource's, the fleet's, and those that the hub ships; and
+//! where there is none by the conditions that many projects use, and by what their CRD declares.
 
+mod autoscaler;
 mod builtin;
+mod custom;
+pub mod expression;
+pub mod facts;
+mod message;
 mod read;
+pub mod rule;
+pub mod rules;
+pub mod shipped;
 mod workload;
 
 #[cfg(test)]
 mod tests;
 
-use std::fmt;
+use std::{fmt, time::Duration};
 
 use serde_json::Value;
 
 use crate::mutants::{self, Mutant};
+use facts::Facts;
 use read::{condition, number, text};
+use rules::{Match, RuleSet};
 
 /// How far an object is from what it is meant to be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -102,57 +116,106 @@ impl Health {
     }
 }
 
-/// Judges a live object. The first rule that speaks decides: deletion, the observed generation, the conditions
-/// Reconciling and Stalled, the rule of its kind, the condition Ready of kinds without a rule; else it is Current.
-pub fn assess(live: &Value) -> Health {
-    if !live.is_object() {
-        return Health::unknown("Unreadable", "The object is not a JSON object");
-    }
-    if let Some(health) = generic(live) {
-        return health;
-    }
-    let api_version = text(live, "/apiVersion").unwrap_or_default();
-    let group = api_version.split_once('/').map_or("", |(group, _)| group);
-    let kind = text(live, "/kind").unwrap_or_default();
-    match (group, kind) {
-        ("apps" | "extensions", "Deployment") => workload::deployment(live),
-        ("apps", "StatefulSet") => workload::stateful_set(live),
-        ("apps" | "extensions", "DaemonSet") => workload::daemon_set(live),
-        ("apps" | "extensions", "ReplicaSet") => workload::replica_set(live),
-        ("", "Pod") => workload::pod(live),
-        ("batch", "Job") => workload::job(live),
-        ("", "PersistentVolumeClaim") => builtin::volume_claim(live),
-        ("", "Service") => builtin::service(live),
-        ("", "Namespace") => builtin::namespace(live),
-        ("policy", "PodDisruptionBudget") => Health::current("The allowed disruptions are computed"),
-        ("apiextensions.k8s.io", "CustomResourceDefinition") => builtin::crd(live),
-        ("apiregistration.k8s.io", "APIService") => builtin::api_service(live),
-        ("", "ConfigMap" | "Secret") | ("batch", "CronJob") => {
-            Health::current("Objects of this kind are always current")
-        }
-        _ => ready(live),
+/// A verdict, and what it rests on.
+#[derive(Debug)]
+pub struct Verdict<'r> {
+    /// How the object is.
+    pub health: Health,
+    /// What said so.
+    pub basis: Basis<'r>,
+    /// When it ends, from now, if nothing changes before: it is only waited so long.
+    pub ends: Option<Duration>,
+}
+
+/// What a verdict rests on.
+#[derive(Clone, Copy, Debug)]
+pub enum Basis<'r> {
+    /// What holds for every kind: that it is being deleted, or not observed yet.
+    Object,
+    /// A health rule.
+    Rule(Match<'r>),
+    /// What is known of a kind that Kubernetes brings.
+    Builtin,
+    /// Its conditions.
+    Conditions,
+    /// The column that its CRD prints.
+    Column,
+    /// Nothing that it says: it is Current without evidence, or has yet to say something.
+    Nothing,
+}
+
+impl<'r> Basis<'r> {
+    fn gives(self, health: Health) -> Verdict<'r> {
+        Verdict { health, basis: self, ends: None }
     }
 }
 
-/// What holds for every kind.
-fn generic(live: &Value) -> Option<Health> {
+/// Judges a live object without health rules. The first that speaks decides: deletion, the observed generation, the
+/// conditions Reconciling and Stalled, what is known of its kind, the condition Ready of kinds that are not known; else
+/// it is Current.
+pub fn assess(live: &Value) -> Health {
+    decide(live, None, None).health
+}
+
+/// Judges a live object. The first that speaks decides: deletion, `suspended` of the rule that applies, the observed
+/// generation, that rule, what is known of its kind, and for other kinds conditions and what their CRD declares; that
+/// last part only as far as [`assess`] goes where there are no facts.
+pub fn judge<'r>(live: &Value, rules: &'r RuleSet, facts: Option<&Facts>) -> Verdict<'r> {
+    decide(live, Some(rules), facts)
+}
+
+fn decide<'r>(live: &Value, rules: Option<&'r RuleSet>, facts: Option<&Facts>) -> Verdict<'r> {
+    if !live.is_object() {
+        return Basis::Object.gives(Health::unknown("Unreadable", "The object is not a JSON object"));
+    }
     if text(live, "/metadata/deletionTimestamp").is_some() {
-        return Some(Health::of(
+        return Basis::Object.gives(Health::of(
             HealthStatus::Terminating,
             "Terminating",
             "The object is being deleted and waits for its finalizers",
         ));
     }
-    // Kinds without a generation, or whose controller does not report one, are judged by what else they say.
-    if let (Some(wanted), Some(observed)) =
-        (number(live, "/metadata/generation"), number(live, "/status/observedGeneration"))
-        && wanted != observed
-    {
-        return Some(Health::in_progress(
+    let api_version = text(live, "/apiVersion").unwrap_or_default();
+    let group = api_version.split_once('/').map_or("", |(group, _)| group);
+    let kind = text(live, "/kind").unwrap_or_default();
+    let found = rules.and_then(|rules| rules.applies(live, group, kind));
+    let rule = found.and_then(|found| found.rule.ok());
+    if let (Some(found), Some(health)) = (found, rule.and_then(|rule| rule.suspended(live))) {
+        return Basis::Rule(found).gives(health);
+    }
+    let asks = facts.is_none_or(|facts| facts.kind.has_status != Some(false));
+    if asks && !rule.is_some_and(|rule| rule.ignores_generation) && is_behind(live) {
+        return Basis::Object.gives(Health::in_progress(
             "LatestGenerationNotObserved",
             "The controller has not observed the latest generation",
         ));
     }
+    if let Some(found) = found {
+        return Basis::Rule(found).gives(match found.rule {
+            Ok(rule) => rule.judge(live),
+            Err(error) => Health::unknown("HealthRuleInvalid", &format!("It cannot be judged: {error}")),
+        });
+    }
+    if let Some(health) = reconciling(live) {
+        return Basis::Conditions.gives(health);
+    }
+    match (builtin::judge(live, group, kind), facts) {
+        (Some(health), _) => Basis::Builtin.gives(health),
+        (None, Some(facts)) if builtin::is_autoscaler(group, kind) => autoscaler::judge(live, facts),
+        (None, Some(facts)) => custom::judge(live, facts),
+        (None, None) => Basis::Conditions.gives(ready(live)),
+    }
+}
+
+/// Whether the controller has yet to observe the latest generation. Kinds without a generation, or whose controller
+/// does not report one, are judged by what else they say.
+fn is_behind(live: &Value) -> bool {
+    let wanted = number(live, "/metadata/generation");
+    let observed = read::generation(live.pointer("/status/observedGeneration"));
+    wanted.zip(observed).is_some_and(|(wanted, observed)| wanted != observed)
+}
+
+fn reconciling(live: &Value) -> Option<Health> {
     read::conditions(live).find_map(|c| match (c.kind, c.status) {
         ("Reconciling", "True") => {
             Some(Health::in_progress("Reconciling", "The controller reports Reconciling"))

@@ -8,11 +8,19 @@ pub(super) struct Condition<'a> {
     pub(super) kind: &'a str,
     pub(super) status: &'a str,
     pub(super) reason: &'a str,
+    pub(super) severity: &'a str,
+    /// The generation that it was set for, where it says so.
+    pub(super) generation: Option<i64>,
 }
 
 /// The text at a JSON pointer; an empty one is absent.
 pub(super) fn text<'a>(live: &'a Value, pointer: &str) -> Option<&'a str> {
     live.pointer(pointer).and_then(Value::as_str).filter(|text| !text.is_empty())
+}
+
+/// An observed generation: a whole number, or a decimal text of one, as Argo's Rollouts write it.
+pub(super) fn generation(value: Option<&Value>) -> Option<i64> {
+    value.and_then(|value| value.as_i64().or_else(|| value.as_str()?.parse().ok()))
 }
 
 /// The whole number at a JSON pointer.
@@ -38,6 +46,8 @@ pub(super) fn conditions(live: &Value) -> impl Iterator<Item = Condition<'_>> {
         kind: field(c, "type"),
         status: field(c, "status"),
         reason: field(c, "reason"),
+        severity: field(c, "severity"),
+        generation: generation(c.get("observedGeneration")),
     })
 }
 

@@ -1,5 +1,7 @@
 //! One table for each rule: what is added to a healthy or empty object, and the verdict.
 
+mod shipped;
+
 use serde_json::{Value, json};
 
 use super::{HealthStatus, assess};
@@ -300,7 +302,7 @@ fn a_pod_follows_its_phase() {
         &[
             (json!({}), InProgress, "PodNotObserved"),
             (phase("Succeeded", json!([])), Current, "Current"),
-            (phase("Failed", json!([])), Current, "Current"),
+            (phase("Failed", json!([])), Failed, "PodFailed"),
             (phase("Running", conditions(&[("Ready", "True", "")])), Current, "Current"),
             (phase("Running", conditions(&[("Ready", "False", "")])), InProgress, "PodRunningNotReady"),
             (waiting("CrashLoopBackOff"), Failed, "ContainerCrashLooping"),

@@ -110,6 +110,7 @@ pub(super) fn daemon_set(live: &Value) -> Health {
     }
 }
 
+/// ReplicaSets, and ReplicationControllers, which say the same.
 pub(super) fn replica_set(live: &Value) -> Health {
     let wanted = wanted(live);
     if has_condition(live, "ReplicaFailure", "True") {
@@ -123,15 +124,15 @@ pub(super) fn replica_set(live: &Value) -> Health {
     } else if count(live, "replicas") > wanted {
         Health::in_progress("ExtraPods", EXTRA)
     } else {
-        Health::current("The ReplicaSet is available")
+        Health::current("The replicas are available")
     }
 }
 
 pub(super) fn pod(live: &Value) -> Health {
     match text(live, "/status/phase") {
         Some("Succeeded") => Health::current("The pod has completed"),
-        // As in kstatus: a pod that ended is where it will stay; its owner says whether that is a failure.
-        Some("Failed") => Health::current("The pod has completed, but not successfully"),
+        // Current in kstatus, which asks the owner; one that is declared has none that would make another.
+        Some("Failed") => Health::failed("PodFailed", "The pod has completed, but not successfully"),
         Some("Running") if has_condition(live, "Ready", "True") => Health::current("The pod is ready"),
         Some("Running") if crash_looping(live) => {
             Health::failed("ContainerCrashLooping", "A container crashes again and again")

@@ -1,0 +1,125 @@
+//! Expressions of health rules: CEL over one live object, read once and evaluated with counted bounds.
+//!
+//! A parser and a walk of our own, and not those of the crate `cel`, which overrides use: that parser needs some 190 KB
+//! of stack for a bracket, tells no column of what it has read, and its interpreter counts nothing, while `map` in a
+//! chain doubles what it makes each time. Here depth is bounded while the text is read, and each step, each item of a
+//! loop and each byte that is made is counted, never timed: a verdict is a function of the object.
+
+mod evaluation;
+mod functions;
+mod lexer;
+mod parser;
+mod time;
+mod tree;
+mod value;
+mod view;
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeSet;
+
+use serde_json::Value as Json;
+
+use evaluation::Evaluation;
+use tree::Node;
+use value::Value;
+pub use view::View;
+
+/// Longest text of an expression, in characters.
+const TEXT_MAX: usize = 1024;
+/// Most brackets within brackets.
+const NESTING_MAX: usize = 10;
+/// Deepest tree, and with it the depth of every recursion here.
+const DEPTH_MAX: usize = 32;
+/// Most items that one loop goes over.
+const ITEMS_MAX: usize = 1024;
+/// Most steps of one evaluation: nodes of the tree, and 64 bytes of a text or one value of a comparison.
+const STEPS_MAX: usize = 10_000;
+/// Most bytes that one evaluation makes: texts, and items of lists and maps.
+const BYTES_MAX: usize = 256 * 1024;
+
+/// Why a text is no expression.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Fault {
+    /// The place in the text, in characters; 0 is the first.
+    at: usize,
+    /// What is wrong, and what to write.
+    what: String,
+}
+
+impl Fault {
+    fn new(at: usize, what: impl Into<String>) -> Fault {
+        Fault { at, what: what.into() }
+    }
+
+    /// "column 7: ..."; with the line where the text has several.
+    pub(super) fn told(&self, text: &str) -> String {
+        let before: Vec<char> = text.chars().take(self.at).collect();
+        let line = before.iter().filter(|c| **c == '\n').count() + 1;
+        let column = before.iter().rev().take_while(|c| **c != '\n').count() + 1;
+        match text.contains('\n') {
+            true => format!("line {line}, column {column}: {}", self.what),
+            false => format!("column {column}: {}", self.what),
+        }
+    }
+}
+
+/// Why an evaluation gave nothing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Stop {
+    /// A field is missing, or values do not fit: the expression is not true, and neither is its opposite.
+    Undefined(String),
+    /// A bound was reached; what it would have given is not known.
+    Costly(&'static str),
+}
+
+/// The path of a field, from its root: `status`, `phase`.
+pub(super) type Path = Vec<String>;
+
+/// One expression, read and checked.
+#[derive(Debug)]
+pub struct Expression {
+    tree: Node,
+    paths: BTreeSet<Path>,
+}
+
+impl Expression {
+    /// Reads and checks a text.
+    pub(super) fn compile(text: &str) -> Result<Expression, Fault> {
+        let tree = parser::parse(text)?;
+        let mut paths = BTreeSet::new();
+        tree.paths(&mut paths);
+        Ok(Expression { tree, paths })
+    }
+
+    /// The fields that it names, from their roots; what is below an index or in a loop's items is told by the list.
+    pub(super) fn paths(&self) -> &BTreeSet<Path> {
+        &self.paths
+    }
+
+    /// Whether it is true of an object. What is no bool is [`Stop::Undefined`].
+    pub fn truth(&self, view: &View<'_>) -> Result<bool, Stop> {
+        match self.value(view)? {
+            Value::Bool(truth) => Ok(truth),
+            other => Err(Stop::Undefined(format!("it gives {}, not true or false", other.name()))),
+        }
+    }
+
+    /// The text that it gives.
+    pub(super) fn text(&self, view: &View<'_>) -> Result<String, Stop> {
+        match self.value(view)? {
+            Value::Text(text) => Ok(text.to_string()),
+            other => Err(Stop::Undefined(format!("it gives {}, not a text", other.name()))),
+        }
+    }
+
+    fn value<'a>(&'a self, view: &'a View<'_>) -> Result<Value<'a>, Stop> {
+        Evaluation::new(view).value(&self.tree)
+    }
+}
+
+/// What stands at a path of an object; null counts as nothing.
+pub(super) fn field<'a>(live: &'a Json, path: &Path) -> Option<&'a Json> {
+    path.iter().try_fold(live, |at, name| at.get(name)).filter(|value| !value.is_null())
+}

@@ -1,0 +1,48 @@
+//! What expressions see of an object: its top-level fields, without what nobody may learn by a yes or no.
+
+use serde_json::{Map, Value};
+
+/// Repeats the whole object, a Secret's data among it.
+const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
+
+/// One object as its rule sees it.
+#[derive(Debug)]
+pub struct View<'a> {
+    fields: Option<&'a Map<String, Value>>,
+    is_secret: bool,
+    /// A copy without what is not shown, where there is such.
+    metadata: Option<Value>,
+}
+
+impl<'a> View<'a> {
+    /// Hides data and stringData of a Secret, last-applied annotations and managedFields.
+    pub fn new(live: &'a Value) -> View<'a> {
+        let is_secret =
+            live["kind"] == "Secret" && live["apiVersion"].as_str().is_some_and(|v| !v.contains('/'));
+        View { fields: live.as_object(), is_secret, metadata: pruned(&live["metadata"]) }
+    }
+
+    /// A top-level field.
+    pub(super) fn root(&self, name: &str) -> Option<&Value> {
+        match name {
+            "data" | "stringData" if self.is_secret => None,
+            "metadata" if self.metadata.is_some() => self.metadata.as_ref(),
+            _ => self.fields?.get(name),
+        }
+    }
+}
+
+/// Metadata without what is not shown; None where nothing of it is there.
+fn pruned(metadata: &Value) -> Option<Value> {
+    let annotations = metadata["annotations"].as_object();
+    let repeats = annotations.is_some_and(|annotations| annotations.contains_key(LAST_APPLIED));
+    let metadata = metadata.as_object().filter(|all| repeats || all.contains_key("managedFields"))?;
+    let kept = metadata.iter().filter(|(name, _)| *name != "managedFields" && *name != "annotations");
+    let mut copy: Map<_, _> = kept.map(|(name, value)| (name.clone(), value.clone())).collect();
+    if let Some(annotations) = annotations {
+        let kept = annotations.iter().filter(|(name, _)| *name != LAST_APPLIED);
+        let kept: Map<_, _> = kept.map(|(name, value)| (name.clone(), value.clone())).collect();
+        copy.insert("annotations".to_owned(), Value::Object(kept));
+    }
+    Some(Value::Object(copy))
+}

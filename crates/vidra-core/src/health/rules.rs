@@ -1,0 +1,189 @@
+//! All rules that a VidraResource's objects are judged by, and which of them is the one for a kind.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use serde_json::Value;
+use sha2::{Digest, Sha256};
+
+use super::builtin;
+use super::rule::{Groups, Rule, RuleError, RuleText, Scope};
+
+/// Whoever wrote a rule; the first counts before the others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Origin {
+    /// A VidraResource, for its own objects.
+    Resource,
+    /// A ConfigMap of the hub's namespace, for all.
+    Fleet,
+    /// The hub's release.
+    Shipped,
+}
+
+impl Origin {
+    /// How many rules of it are read.
+    const fn most(self) -> usize {
+        match self {
+            Origin::Resource => 20,
+            Origin::Fleet => 500,
+            Origin::Shipped => usize::MAX,
+        }
+    }
+}
+
+/// Something to tell whoever wrote a rule.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Problem {
+    /// It is like one before it, which counts: HealthRuleDuplicate.
+    Duplicate {
+        /// Where it stands.
+        place: String,
+        /// Where the one stands that counts.
+        first: String,
+        /// What both are about.
+        scope: Scope,
+    },
+    /// It cannot be used: HealthRuleInvalid.
+    Invalid {
+        /// Where it stands.
+        place: String,
+        /// Why, and what to write.
+        error: RuleError,
+    },
+    /// There are more rules than this many, and those from this one on are not read.
+    TooMany {
+        /// Where the first stands that is not read.
+        place: String,
+        /// How many there may be.
+        most: usize,
+    },
+}
+
+/// A rule, or that it cannot be used: its objects are Unknown then, and no gate opens for them.
+#[derive(Debug)]
+struct Entry {
+    place: String,
+    rule: Result<Rule, RuleError>,
+}
+
+/// The rules of one origin.
+#[derive(Debug, Default)]
+pub struct Rules {
+    by_scope: BTreeMap<Scope, Entry>,
+    digest: [u8; 32],
+}
+
+impl Rules {
+    /// Reads rules, each with where it stands, in the order in which they count; tells what is wrong with them.
+    pub fn read<'t>(
+        origin: Origin,
+        texts: impl IntoIterator<Item = (String, &'t RuleText)>,
+    ) -> (Rules, Vec<Problem>) {
+        let (mut rules, mut problems, mut hash) = (Rules::default(), Vec::new(), Sha256::new());
+        for (nth, (place, text)) in texts.into_iter().enumerate() {
+            if nth == origin.most() {
+                problems.push(Problem::TooMany { place, most: origin.most() });
+                break;
+            }
+            let scope = match text.scope() {
+                Ok(scope) => scope,
+                Err(error) => {
+                    problems.push(Problem::Invalid { place, error });
+                    continue;
+                }
+            };
+            if let Some(first) = rules.by_scope.get(&scope) {
+                problems.push(Problem::Duplicate { place, first: first.place.clone(), scope });
+                continue;
+            }
+            let rule = Rule::compile(text, &scope);
+            if let Err(error) = &rule {
+                problems.push(Problem::Invalid { place: place.clone(), error: error.clone() });
+            }
+            add(&mut hash, &scope, text);
+            rules.by_scope.insert(scope, Entry { place, rule });
+        }
+        rules.digest = hash.finalize().into();
+        (rules, problems)
+    }
+
+    /// What its rules are about.
+    pub fn scopes(&self) -> impl Iterator<Item = &Scope> {
+        self.by_scope.keys()
+    }
+}
+
+/// Adds what a rule says, each part with its length before it.
+fn add(hash: &mut Sha256, scope: &Scope, text: &RuleText) {
+    let generation = text.observed_generation.map(|_| "Ignore");
+    let expressions = text.expressions().map(|(_, text)| text);
+    let scope = scope.to_string();
+    for part in [Some(scope.as_str()), generation].into_iter().chain(expressions) {
+        let length = part.map_or(u64::MAX, |part| u64::try_from(part.len()).unwrap_or(u64::MAX));
+        hash.update(length.to_be_bytes());
+        hash.update(part.unwrap_or_default());
+    }
+}
+
+/// The rules of all origins.
+#[derive(Clone, Debug, Default)]
+pub struct RuleSet {
+    /// In the order of [`ORIGINS`].
+    origins: [Arc<Rules>; 3],
+}
+
+/// In the order in which they count.
+const ORIGINS: [Origin; 3] = [Origin::Resource, Origin::Fleet, Origin::Shipped];
+
+/// The rule that applies to an object.
+#[derive(Clone, Copy, Debug)]
+pub struct Match<'r> {
+    /// What it is about.
+    pub scope: &'r Scope,
+    /// Whose it is.
+    pub origin: Origin,
+    /// The rule, or why it cannot be used.
+    pub rule: Result<&'r Rule, &'r RuleError>,
+}
+
+impl RuleSet {
+    /// Those of a VidraResource, of the fleet, and of the release.
+    pub fn new(resource: Arc<Rules>, fleet: Arc<Rules>, shipped: Arc<Rules>) -> RuleSet {
+        RuleSet { origins: [resource, fleet, shipped] }
+    }
+
+    /// 12 hex digits over all of them: what a verdict was made under.
+    pub fn digest(&self) -> String {
+        let mut hash = Sha256::new();
+        self.origins.iter().for_each(|rules| hash.update(rules.digest));
+        hash.finalize().iter().take(6).map(|byte| format!("{byte:02x}")).collect()
+    }
+
+    /// The rule of a kind: one that names it before one of its group before one of a family, over all origins; of two
+    /// families the narrower.
+    pub(super) fn find(&self, group: &str, kind: &str) -> Option<Match<'_>> {
+        let families = group.char_indices().filter(|(_, c)| *c == '.').map(|(at, _)| group.get(at + 1..));
+        let families = families.flatten().map(|domain| Groups::Family(domain.to_owned()));
+        let groups: Vec<_> = std::iter::once(Groups::One(group.to_owned())).chain(families).collect();
+        let kinds = [Some(kind.to_owned()), None];
+        let mut scopes = kinds.iter().flat_map(|kind| {
+            groups.iter().map(|groups| Scope { groups: groups.clone(), kind: kind.clone() })
+        });
+        scopes.find_map(|scope| {
+            ORIGINS.iter().zip(&self.origins).find_map(|(origin, rules)| {
+                let (scope, entry) = rules.by_scope.get_key_value(&scope)?;
+                Some(Match { scope, origin: *origin, rule: entry.rule.as_ref() })
+            })
+        })
+    }
+
+    /// The rule that counts for an object, if one does.
+    pub(super) fn applies(&self, live: &Value, group: &str, kind: &str) -> Option<Match<'_>> {
+        let found = self.find(group, kind)?;
+        if found.scope.kind.is_some() {
+            return Some(found);
+        }
+        // One for a whole group knows only what has what it reads.
+        let reads = found.rule.map_or(true, |rule| rule.reads(live));
+        (reads && !builtin::has_group(group)).then_some(found)
+    }
+}

@@ -1,0 +1,36 @@
+//! The rules that the hub ships: one file a project, rules and the cases that prove them side by side.
+
+use std::sync::{Arc, LazyLock};
+
+use serde_json::Value;
+
+use super::rule::RuleText;
+use super::rules::{Origin, Problem, Rules};
+
+/// The name and text of each file.
+pub(super) const FILES: &[(&str, &str)] = &[("cert-manager", include_str!("shipped/cert-manager.yaml"))];
+
+static SHIPPED: LazyLock<Arc<Rules>> = LazyLock::new(|| Arc::new(load().0));
+
+/// All shipped rules, read once in a process.
+pub fn rules() -> Arc<Rules> {
+    SHIPPED.clone()
+}
+
+/// Reads them, and tells what is wrong; a test holds the files to nothing.
+pub(super) fn load() -> (Rules, Vec<Problem>) {
+    let texts: Vec<_> = FILES.iter().flat_map(|(name, text)| entries(name, text)).collect();
+    Rules::read(Origin::Shipped, texts.iter().map(|(place, text)| (place.clone(), text)))
+}
+
+/// The rules of one file, without what proves them. One that cannot be read is left out: the test counts them.
+pub(super) fn entries(name: &str, text: &str) -> Vec<(String, RuleText)> {
+    let file: Value = serde_saphyr::from_str(text).unwrap_or_default();
+    let rules = file["rules"].as_array().into_iter().flatten().enumerate();
+    let read = |(nth, rule): (usize, &Value)| {
+        let mut rule = rule.as_object()?.clone();
+        rule.retain(|field, _| field != "source" && field != "cases");
+        Some((format!("{name}.yaml, rules[{nth}]"), serde_json::from_value(Value::Object(rule)).ok()?))
+    };
+    rules.filter_map(read).collect()
+}

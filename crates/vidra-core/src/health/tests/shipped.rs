@@ -1,0 +1,119 @@
+//! Every shipped rule has a source and cases, and every case gets its verdict.
+
+use std::sync::Arc;
+
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::health::{
+    Basis, HealthStatus, facts::Facts, judge, rule::Groups, rules::RuleSet, rules::Rules, shipped,
+};
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    project: String,
+    rules: Vec<Value>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Case {
+    name: String,
+    object: Value,
+    health: String,
+}
+
+fn set() -> RuleSet {
+    RuleSet::new(Arc::default(), Arc::default(), shipped::rules())
+}
+
+/// The object of a case, with what its rule says of its type where it does not say so itself.
+fn object(rule: &Value, given: &Value) -> Value {
+    let api_version = rule["apiVersion"].as_str().unwrap_or_default().replace("*.", "example.");
+    let has_version = api_version.contains('/') || !api_version.contains('.');
+    let api_version = if has_version { api_version } else { format!("{api_version}/v1") };
+    let mut object = given.clone();
+    for (name, value) in [("apiVersion", json!(api_version)), ("kind", rule["kind"].clone())] {
+        if object[name].is_null() {
+            object[name] = if value.is_null() { json!("Example") } else { value };
+        }
+    }
+    object
+}
+
+/// What is wrong with a rule, its source and its cases.
+fn wrong(name: &str, nth: usize, rule: &Value, set: &RuleSet) -> Vec<String> {
+    let place = format!("{name}.yaml, rules[{nth}] ({} {})", rule["apiVersion"], rule["kind"]);
+    let mut wrong = Vec::new();
+    if !rule["source"].as_str().is_some_and(|source| source.starts_with("https://")) {
+        wrong.push(format!("{place}: source is missing"));
+    }
+    let cases = serde_json::from_value::<Vec<Case>>(rule["cases"].clone()).unwrap_or_default();
+    if cases.is_empty() {
+        wrong.push(format!("{place}: cases are missing, or one is not {{name, object, health}}"));
+    }
+    let mut decided = 0;
+    for case in &cases {
+        let object = object(rule, &case.object);
+        let verdict = judge(&object, set, Some(&Facts::default()));
+        let scope = match verdict.basis {
+            Basis::Rule(found) => found.scope.to_string(),
+            _ => String::new(),
+        };
+        decided += usize::from(!scope.is_empty());
+        let got = verdict.health.status.to_string();
+        if got != case.health {
+            let health = verdict.health;
+            wrong.push(format!(
+                "{place}, case {:?}: {} and not {got} ({}: {}) by {scope:?}",
+                case.name, case.health, health.reason, health.message
+            ));
+        }
+    }
+    if decided == 0 {
+        wrong.push(format!("{place}: no case is decided by a rule"));
+    }
+    // A new object has failed at nothing.
+    for new in [
+        json!({}),
+        json!({"status": {}}),
+        json!({"status": {"conditions": []}}),
+        json!({"status": {"conditions": [{"type": "Other", "status": "False"}]}}),
+    ] {
+        if judge(&object(rule, &new), set, Some(&Facts::default())).health.status == HealthStatus::Failed {
+            wrong.push(format!("{place}: a new object is Failed: {new}"));
+        }
+    }
+    wrong
+}
+
+#[test]
+fn every_shipped_rule_has_a_source_and_cases_and_every_case_its_verdict() {
+    let (rules, problems) = shipped::load();
+    assert!(problems.is_empty(), "{problems:#?}");
+    let set = set();
+    let mut all = Vec::new();
+    for (name, text) in shipped::FILES {
+        let file: File = serde_saphyr::from_str(text).unwrap_or_else(|error| panic!("{name}.yaml: {error}"));
+        assert_eq!(file.project, *name, "a file is named for its project");
+        assert_eq!(shipped::entries(name, text).len(), file.rules.len(), "{name}.yaml: each rule is read");
+        all.extend(file.rules.iter().enumerate().flat_map(|(nth, rule)| wrong(name, nth, rule, &set)));
+    }
+    assert!(all.is_empty(), "{}", all.join("\n"));
+    assert!(rules.scopes().count() >= shipped::FILES.len());
+    assert!(rules.scopes().any(|scope| scope.groups == Groups::One("cert-manager.io".to_owned())));
+}
+
+#[test]
+fn a_rule_without_a_source_or_cases_and_a_wrong_case_are_told() {
+    let rule = json!({"apiVersion": "cert-manager.io/v1", "kind": "Certificate"});
+    let told = wrong("x", 0, &rule, &set()).join("\n");
+    assert!(told.contains("source is missing") && told.contains("cases are missing"), "{told}");
+    let case = json!({"name": "new", "object": {}, "health": "Current"});
+    let rule =
+        json!({"apiVersion": "cert-manager.io", "kind": "Issuer", "source": "https://x", "cases": [case]});
+    assert!(wrong("x", 0, &rule, &set()).join("\n").contains("Current and not InProgress"));
+    let none = RuleSet::new(Arc::default(), Arc::default(), Arc::new(Rules::default()));
+    assert!(wrong("x", 0, &rule, &none).join("\n").contains("no case is decided by a rule"));
+}
