@@ -7,8 +7,91 @@ use serde_json::Value;
 use super::rule::RuleText;
 use super::rules::{Origin, Problem, Rules};
 
-/// The name and text of each file.
-pub(super) const FILES: &[(&str, &str)] = &[("cert-manager", include_str!("shipped/cert-manager.yaml"))];
+/// The name and the text of each file.
+macro_rules! files {
+    ($($name:literal,)*) => {
+        &[$(($name, include_str!(concat!("shipped/", $name, ".yaml"))),)*]
+    };
+}
+
+pub(super) const FILES: &[(&str, &str)] = files![
+    "3scale",
+    "actions-runner-controller",
+    "airlock",
+    "argo-cd",
+    "argo-rollouts",
+    "argo-workflows",
+    "aws-controllers-k8s",
+    "awx",
+    "cassandra",
+    "cert-manager",
+    "clickhouse",
+    "cloudnative-pg",
+    "cluster-api",
+    "config-connector",
+    "contour",
+    "crossplane",
+    "elastic",
+    "external-secrets",
+    "flagger",
+    "flink",
+    "flux",
+    "gatekeeper",
+    "gateway-api",
+    "gitops-promoter",
+    "gloo",
+    "grafana",
+    "humio",
+    "iam-manager",
+    "istio-operator",
+    "jaeger",
+    "karmada",
+    "karpenter",
+    "keda",
+    "keycloak",
+    "knative",
+    "koperator",
+    "kruise",
+    "kserve",
+    "kubeflow",
+    "kubevirt",
+    "kueue",
+    "kyverno",
+    "longhorn",
+    "mariadb-operator",
+    "metal3",
+    "minio",
+    "mongodb-community",
+    "nmstate",
+    "numaflow",
+    "numaplane",
+    "olm",
+    "open-cluster-management-policies",
+    "openshift",
+    "opentelemetry",
+    "percona-postgresql-operator",
+    "percona-server-mongodb-operator",
+    "percona-server-mysql-operator",
+    "percona-xtradb-cluster-operator",
+    "proclaim",
+    "prometheus-operator",
+    "rabbitmq",
+    "ray",
+    "redis",
+    "rook",
+    "sealed-secrets",
+    "solr",
+    "spark",
+    "spinkube",
+    "strimzi",
+    "tekton",
+    "tigera",
+    "trident",
+    "velero",
+    "victoriametrics",
+    "volcano",
+    "zalando-postgres-operator",
+];
 
 static SHIPPED: LazyLock<Arc<Rules>> = LazyLock::new(|| Arc::new(load().0));
 
