@@ -95,7 +95,9 @@ fn word(kind: &str, is_exact: bool) -> Option<Word> {
 
 /// What the conditions say; None where none is of the table.
 fn conditions<'r>(live: &Value) -> Option<Verdict<'r>> {
-    let wanted = read::number(live, "/metadata/generation");
+    // One that tells the generation of its whole status has observed it; a condition need not change then.
+    let tells = live.pointer("/status/observedGeneration").is_some();
+    let wanted = read::number(live, "/metadata/generation").filter(|_| !tells);
     let is_old = |c: &Condition<'_>| wanted.zip(c.generation).is_some_and(|(wanted, seen)| wanted != seen);
     let is_ready = condition(live, "Ready").is_some_and(|c| c.status == "True" && !is_old(&c));
     let mild = |c: &Condition<'_>| is_ready && matches!(c.severity, "Info" | "Warning");

@@ -14,7 +14,7 @@
 mod autoscaler;
 mod builtin;
 mod custom;
-pub mod expression;
+mod expression;
 pub mod facts;
 mod message;
 mod read;
@@ -180,7 +180,7 @@ fn decide<'r>(live: &Value, rules: Option<&'r RuleSet>, facts: Option<&Facts>) -
     let kind = text(live, "/kind").unwrap_or_default();
     let found = rules.and_then(|rules| rules.applies(live, group, kind));
     let rule = found.and_then(|found| found.rule.ok());
-    if let (Some(found), Some(health)) = (found, rule.and_then(|rule| rule.suspended(live))) {
+    if let (Some(found), Some(health)) = (found, rule.and_then(|rule| rule.suspension(live))) {
         return Basis::Rule(found).gives(health);
     }
     let asks = facts.is_none_or(|facts| facts.kind.has_status != Some(false));
@@ -196,7 +196,7 @@ fn decide<'r>(live: &Value, rules: Option<&'r RuleSet>, facts: Option<&Facts>) -
             Err(error) => Health::unknown("HealthRuleInvalid", &format!("It cannot be judged: {error}")),
         });
     }
-    if let Some(health) = reconciling(live) {
+    if let Some(health) = progress(live) {
         return Basis::Conditions.gives(health);
     }
     match (builtin::judge(live, group, kind), facts) {
@@ -215,7 +215,7 @@ fn is_behind(live: &Value) -> bool {
     wanted.zip(observed).is_some_and(|(wanted, observed)| wanted != observed)
 }
 
-fn reconciling(live: &Value) -> Option<Health> {
+fn progress(live: &Value) -> Option<Health> {
     read::conditions(live).find_map(|c| match (c.kind, c.status) {
         ("Reconciling", "True") => {
             Some(Health::in_progress("Reconciling", "The controller reports Reconciling"))

@@ -189,7 +189,7 @@ impl Rule {
             let unfit = |fault: expression::Fault| RuleError::Expression {
                 scope: scope.clone(),
                 field,
-                what: fault.told(text),
+                what: fault.describe(text),
             };
             let read = Expression::compile(text).map_err(unfit)?;
             match field {
@@ -213,10 +213,10 @@ impl Rule {
     }
 
     /// Whether somebody has stopped the object.
-    pub(super) fn suspended(&self, live: &Value) -> Option<Health> {
+    pub(super) fn suspension(&self, live: &Value) -> Option<Health> {
         let view = View::new(live);
         match self.suspended.as_ref()?.truth(&view) {
-            Ok(true) => Some(self.told(Health::suspended("The object is suspended"), &view)),
+            Ok(true) => Some(self.phrase(Health::suspended("The object is suspended"), &view)),
             Ok(false) | Err(Stop::Undefined(_)) => None,
             Err(Stop::Costly(why)) => Some(too_costly(why)),
         }
@@ -227,18 +227,18 @@ impl Rule {
         let view = View::new(live);
         for (status, expression) in &self.verdicts {
             match expression.truth(&view) {
-                Ok(true) => return self.told(verdict(*status), &view),
+                Ok(true) => return self.phrase(verdict(*status), &view),
                 Ok(false) | Err(Stop::Undefined(_)) => {}
                 Err(Stop::Costly(why)) => return too_costly(why),
             }
         }
         let waits =
             Health::in_progress("HealthCheckNotMet", "No expression of the kind's health rule is true");
-        self.told(waits, &view)
+        self.phrase(waits, &view)
     }
 
     /// With the rule's own words, where it has some.
-    fn told(&self, health: Health, view: &View<'_>) -> Health {
+    fn phrase(&self, health: Health, view: &View<'_>) -> Health {
         match self.message.as_ref().map(|expression| expression.text(view)) {
             Some(Err(Stop::Costly(why))) => too_costly(why),
             Some(Ok(text)) if !text.trim().is_empty() => Health { message: message::stable(&text), ..health },

@@ -1,5 +1,7 @@
 //! One table for each rule: what is added to a healthy or empty object, and the verdict.
 
+mod custom;
+mod rules;
 mod shipped;
 
 use serde_json::{Value, json};

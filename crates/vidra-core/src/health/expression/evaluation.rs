@@ -29,6 +29,14 @@ impl Cost {
         self.steps(bytes / 64)
     }
 
+    /// Going over all items of a list or map.
+    pub(super) fn all(&mut self, of: &Value<'_>) -> Result<(), Stop> {
+        match of {
+            Value::Text(_) => Ok(()),
+            of => self.steps(of.size().and_then(|size| usize::try_from(size).ok()).unwrap_or_default()),
+        }
+    }
+
     fn bytes(&mut self, count: usize) -> Result<(), Stop> {
         let left = self.bytes.checked_sub(count).ok_or(Stop::Costly("it makes more than 256 KiB"))?;
         self.bytes = left;
@@ -42,7 +50,6 @@ impl Cost {
 
     /// Makes a text that is so long at most.
     pub(super) fn text<'a>(&mut self, most: usize, make: impl FnOnce() -> String) -> Result<Value<'a>, Stop> {
-        self.read(most)?;
         self.bytes(most)?;
         Ok(Value::Text(Text::Made(make().into())))
     }
@@ -57,7 +64,7 @@ pub(super) struct Evaluation<'a> {
 
 type Given<'a> = Result<Value<'a>, Stop>;
 
-fn undefined<'a>(what: impl Into<String>) -> Given<'a> {
+fn no_value<'a>(what: impl Into<String>) -> Given<'a> {
     Err(Stop::Undefined(what.into()))
 }
 
@@ -97,7 +104,7 @@ impl<'a> Evaluation<'a> {
                     self.cost.read(text.len())?;
                     Ok(Value::Bool(pattern.is_match(&text)))
                 }
-                other => undefined(format!("matches is for texts, and this is {}", other.name())),
+                other => no_value(format!("matches is for texts, and this is {}", other.name())),
             },
         }
     }
@@ -105,14 +112,14 @@ impl<'a> Evaluation<'a> {
     fn root(&self, name: &str) -> Given<'a> {
         match self.view.root(name) {
             Some(json) => Ok(Value::of_json(json)),
-            None => undefined(format!("the object has no {name}")),
+            None => no_value(format!("the object has no {name}")),
         }
     }
 
     fn variable(&self, name: &str) -> Given<'a> {
         match self.variables.iter().rev().find(|(known, _)| *known == name) {
             Some((_, value)) => Ok(value.clone()),
-            None => undefined(format!("there is no {name}")),
+            None => no_value(format!("there is no {name}")),
         }
     }
 
@@ -133,9 +140,9 @@ impl<'a> Evaluation<'a> {
             map if map.is_map() => match (map.get(field), is_optional) {
                 (found, true) => Ok(Value::Optional(found.map(Rc::new))),
                 (Some(value), false) => Ok(value),
-                (None, false) => undefined(format!("there is no field {field}")),
+                (None, false) => no_value(format!("there is no field {field}")),
             },
-            other => undefined(format!("{} has no field {field}", other.name())),
+            other => no_value(format!("{} has no field {field}", other.name())),
         }
     }
 
@@ -143,7 +150,7 @@ impl<'a> Evaluation<'a> {
         match self.value(of)? {
             Value::Optional(inner) => Ok(Value::Bool(inner.is_some_and(|inner| inner.get(field).is_some()))),
             map if map.is_map() => Ok(Value::Bool(map.get(field).is_some())),
-            other => undefined(format!("{} has no fields", other.name())),
+            other => no_value(format!("{} has no fields", other.name())),
         }
     }
 
@@ -157,12 +164,12 @@ impl<'a> Evaluation<'a> {
         let found = match &key {
             Value::Int(at) if of.is_list() => of.at(*at),
             Value::Text(key) if of.is_map() => of.get(key),
-            _ => return undefined(format!("{} has no item by {}", of.name(), key.name())),
+            _ => return no_value(format!("{} has no item by {}", of.name(), key.name())),
         };
         match (found, is_optional) {
             (found, true) => Ok(Value::Optional(found.map(Rc::new))),
             (Some(value), false) => Ok(value),
-            (None, false) => undefined(format!("{} has no such item", of.name())),
+            (None, false) => no_value(format!("{} has no such item", of.name())),
         }
     }
 
@@ -173,7 +180,7 @@ impl<'a> Evaluation<'a> {
             }
             Value::Double(number) => Ok(Value::Double(-number)),
             Value::Span(nanos) => Ok(Value::Span(-nanos)),
-            other => undefined(format!("there is no - of {}", other.name())),
+            other => no_value(format!("there is no - of {}", other.name())),
         }
     }
 
@@ -185,7 +192,7 @@ impl<'a> Evaluation<'a> {
                 Ok(truth) if truth == decisive => return Ok(Value::Bool(decisive)),
                 Ok(_) => {}
                 Err(Stop::Costly(why)) => return Err(Stop::Costly(why)),
-                Err(undefined) => open = open.or(Some(undefined)),
+                Err(stop) => open = open.or(Some(stop)),
             }
         }
         open.map_or(Ok(Value::Bool(!decisive)), Err)
@@ -212,23 +219,18 @@ impl<'a> Evaluation<'a> {
     fn is_equal(&mut self, one: &Value<'a>, other: &Value<'a>) -> Result<bool, Stop> {
         self.cost.steps(1)?;
         self.cost.read(one.text_length().min(other.text_length()))?;
+        if (one.is_list() && other.is_list() || one.is_map() && other.is_map()) && one.size() != other.size()
+        {
+            return Ok(false);
+        }
+        self.cost.all(one)?;
         if one.is_list() && other.is_list() {
             let (one, other) = (one.items().unwrap_or_default(), other.items().unwrap_or_default());
-            if one.len() != other.len() {
-                return Ok(false);
-            }
-            self.cost.steps(one.len())?;
-            return one
-                .iter()
-                .zip(&other)
-                .try_fold(true, |equal, (one, other)| Ok(equal && self.is_equal(one, other)?));
+            let mut pairs = one.iter().zip(&other);
+            return pairs.try_fold(true, |equal, (one, other)| Ok(equal && self.is_equal(one, other)?));
         }
         if one.is_map() && other.is_map() {
-            if one.size() != other.size() {
-                return Ok(false);
-            }
             for key in one.items().unwrap_or_default() {
-                self.cost.steps(1)?;
                 let Value::Text(key) = key else { return Ok(false) };
                 let (Some(one), Some(other)) = (one.get(&key), other.get(&key)) else { return Ok(false) };
                 if !self.is_equal(&one, &other)? {
@@ -327,7 +329,7 @@ impl<'a> Evaluation<'a> {
         let mut all = BTreeMap::new();
         for (key, item) in entries {
             let Value::Text(key) = self.value(key)? else {
-                return undefined("keys of maps are texts; write them in quotes");
+                return no_value("keys of maps are texts; write them in quotes");
             };
             self.cost.bytes(key.len())?;
             if let Some(value) = self.item(item)? {
@@ -345,7 +347,7 @@ impl<'a> Evaluation<'a> {
         }
         let items = over.items();
         let items = items.ok_or_else(|| Stop::Undefined(format!("{} is no list", over.name())))?;
-        self.cost.steps(items.len())?;
+        self.cost.all(over)?;
         Ok(items)
     }
 
@@ -374,12 +376,12 @@ impl<'a> Evaluation<'a> {
                     let is_flat = parts.kind == LoopKind::OptionalFlatMap;
                     Ok(if is_flat { given } else { Value::some(given) })
                 }
-                other => undefined(format!("{} is no optional", other.name())),
+                other => no_value(format!("{} is no optional", other.name())),
             };
         }
         let items = self.items(&over)?;
         match parts.kind {
-            LoopKind::All if items.is_empty() && parts.is_open => undefined("all has nothing to ask"),
+            LoopKind::All if items.is_empty() && parts.is_open => no_value("all has nothing to ask"),
             LoopKind::All => self.ask(parts, items, false),
             LoopKind::Exists => self.ask(parts, items, true),
             LoopKind::ExistsOne => {
@@ -402,7 +404,7 @@ impl<'a> Evaluation<'a> {
                 Ok(truth) if truth == decisive => return Ok(Value::Bool(decisive)),
                 Ok(_) => {}
                 Err(Stop::Costly(why)) => return Err(Stop::Costly(why)),
-                Err(undefined) => open = open.or(Some(undefined)),
+                Err(stop) => open = open.or(Some(stop)),
             }
         }
         open.map_or(Ok(Value::Bool(!decisive)), Err)

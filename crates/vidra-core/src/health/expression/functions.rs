@@ -267,6 +267,7 @@ fn join<'a>(list: &Value<'a>, rest: &[Value<'a>], cost: &mut Cost) -> Result<Val
         [Value::Text(text)] => text,
         _ => return Err(Stop::Undefined("join takes a text to stand between".to_owned())),
     };
+    cost.all(list)?;
     let items = list.items().ok_or_else(|| Stop::Undefined("join is for lists".to_owned()))?;
     let texts = items.iter().map(|item| match item {
         Value::Text(text) => Ok(text),

@@ -24,7 +24,7 @@ use serde_json::Value as Json;
 use evaluation::Evaluation;
 use tree::Node;
 use value::Value;
-pub use view::View;
+pub(super) use view::View;
 
 /// Longest text of an expression, in characters.
 const TEXT_MAX: usize = 1024;
@@ -54,7 +54,7 @@ impl Fault {
     }
 
     /// "column 7: ..."; with the line where the text has several.
-    pub(super) fn told(&self, text: &str) -> String {
+    pub(super) fn describe(&self, text: &str) -> String {
         let before: Vec<char> = text.chars().take(self.at).collect();
         let line = before.iter().filter(|c| **c == '\n').count() + 1;
         let column = before.iter().rev().take_while(|c| **c != '\n').count() + 1;
@@ -67,7 +67,7 @@ impl Fault {
 
 /// Why an evaluation gave nothing.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Stop {
+pub(super) enum Stop {
     /// A field is missing, or values do not fit: the expression is not true, and neither is its opposite.
     Undefined(String),
     /// A bound was reached; what it would have given is not known.
@@ -79,7 +79,7 @@ pub(super) type Path = Vec<String>;
 
 /// One expression, read and checked.
 #[derive(Debug)]
-pub struct Expression {
+pub(super) struct Expression {
     tree: Node,
     paths: BTreeSet<Path>,
 }
@@ -99,7 +99,7 @@ impl Expression {
     }
 
     /// Whether it is true of an object. What is no bool is [`Stop::Undefined`].
-    pub fn truth(&self, view: &View<'_>) -> Result<bool, Stop> {
+    pub(super) fn truth(&self, view: &View<'_>) -> Result<bool, Stop> {
         match self.value(view)? {
             Value::Bool(truth) => Ok(truth),
             other => Err(Stop::Undefined(format!("it gives {}, not true or false", other.name()))),

@@ -226,7 +226,7 @@ impl Parser {
             Word::Int(value) => self.node(at, Kind::Int(value)),
             Word::Double(value) => self.node(at, Kind::Double(value)),
             Word::Text(value) => self.node(at, Kind::Text(value)),
-            Word::Name(name) => self.named(at, name),
+            Word::Name(name) => self.word_node(at, name),
             Word::Sign("(") => {
                 self.open()?;
                 let node = self.expression()?;
@@ -240,7 +240,7 @@ impl Parser {
         }
     }
 
-    fn named(&mut self, at: usize, name: String) -> Parsed {
+    fn word_node(&mut self, at: usize, name: String) -> Parsed {
         match name.as_str() {
             "true" | "false" => return self.node(at, Kind::Bool(name == "true")),
             "null" => return self.node(at, Kind::Null),
@@ -324,7 +324,7 @@ impl Parser {
     }
 
     fn method(&mut self, at: usize, of: Node, name: &str) -> Parsed {
-        if let Some(kind) = LoopKind::named(name) {
+        if let Some(kind) = LoopKind::by_name(name) {
             return self.repeat(at, of, name, kind);
         }
         let mut arguments = self.arguments()?;
@@ -380,7 +380,7 @@ impl Parser {
             filter = Some(std::mem::replace(&mut body, self.expression()?));
         }
         self.scope.pop();
-        if !self.is(")") {
+        if self.is(",") {
             return Err(usage());
         }
         self.close(")")?;

@@ -115,7 +115,7 @@ pub(super) enum LoopKind {
 
 impl LoopKind {
     /// The loop of this name.
-    pub(super) fn named(name: &str) -> Option<LoopKind> {
+    pub(super) fn by_name(name: &str) -> Option<LoopKind> {
         Some(match name {
             "all" => LoopKind::All,
             "exists" => LoopKind::Exists,

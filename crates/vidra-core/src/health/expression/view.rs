@@ -19,7 +19,7 @@ impl<'a> View<'a> {
     pub fn new(live: &'a Value) -> View<'a> {
         let is_secret =
             live["kind"] == "Secret" && live["apiVersion"].as_str().is_some_and(|v| !v.contains('/'));
-        View { fields: live.as_object(), is_secret, metadata: pruned(&live["metadata"]) }
+        View { fields: live.as_object(), is_secret, metadata: without_hidden(&live["metadata"]) }
     }
 
     /// A top-level field.
@@ -33,7 +33,7 @@ impl<'a> View<'a> {
 }
 
 /// Metadata without what is not shown; None where nothing of it is there.
-fn pruned(metadata: &Value) -> Option<Value> {
+fn without_hidden(metadata: &Value) -> Option<Value> {
     let annotations = metadata["annotations"].as_object();
     let repeats = annotations.is_some_and(|annotations| annotations.contains_key(LAST_APPLIED));
     let metadata = metadata.as_object().filter(|all| repeats || all.contains_key("managedFields"))?;

@@ -1,0 +1,157 @@
+//! What an expression costs is bounded by counts, whatever it says and whatever the object holds.
+
+use serde_json::json;
+
+use super::super::{Expression, Stop, TEXT_MAX, View};
+
+fn evaluate(text: &str) -> Result<Result<bool, Stop>, String> {
+    let live = json!({"status": {
+        "list": (0..1024).collect::<Vec<_>>(), "long": (0..1025).collect::<Vec<_>>(),
+        "text": "a".repeat(100_000), "other": "a".repeat(100_000), "short": "a",
+    }});
+    let expression = Expression::compile(text).map_err(|fault| fault.describe(text))?;
+    Ok(expression.truth(&View::new(&live)))
+}
+
+/// A worker's, in a build that takes more of it than a release.
+fn on_a_workers_stack(run: impl FnOnce() + Send + 'static) {
+    std::thread::Builder::new().stack_size(2 * 1024 * 1024).spawn(run).unwrap().join().unwrap();
+}
+
+#[test]
+fn what_is_too_long_or_too_deep_is_refused_before_it_is_evaluated() {
+    let chain = |piece: &str, count: usize| format!("status.short{} == ''", piece.repeat(count));
+    for (text, told) in [
+        ("a".repeat(TEXT_MAX + 1), "longer than 1024 characters"),
+        ("(".repeat(1000), "more than 10 brackets within brackets"),
+        ("[".repeat(1000), "more than 10 brackets within brackets"),
+        ("{".repeat(1000), "more than 10 brackets within brackets"),
+        ("size(".repeat(200), "more than 10 brackets within brackets"),
+        ("a[".repeat(500), "more than 10 brackets within brackets"),
+        (format!("{}true{}", "(".repeat(11), ")".repeat(11)), "more than 10 brackets within brackets"),
+        (format!("{}true", "!".repeat(1000)), "more than 32 steps"),
+        (format!("{}1", "-".repeat(1000)), "more than 32 steps"),
+        (format!("{}1", "1+".repeat(500)), "more than 32 steps"),
+        (format!("{}1", "1?1:".repeat(250)), "more than 32 steps"),
+        (chain(".a", 40), "more than 32 steps"),
+        (chain("[0]", 40), "more than 32 steps"),
+        (chain(".trim()", 40), "more than 32 steps"),
+        (format!("['x']{} == []", ".map(a, a + a)".repeat(60)), "more than 32 steps"),
+    ] {
+        let refused = evaluate(&text).expect_err(&text);
+        assert!(refused.contains(told), "{text}: {refused}");
+    }
+    // As far as this they go; chains of && and || are as flat as they read.
+    for text in [
+        format!("{}true{}", "(".repeat(10), ")".repeat(10)),
+        format!("{}true", "!".repeat(30)),
+        format!("{}true", "true&&".repeat(150)),
+        format!("{}true", "true||".repeat(150)),
+        format!("1{} == 30", "+1".repeat(29)),
+    ] {
+        assert_eq!(evaluate(&text), Ok(Ok(true)), "{text}");
+    }
+}
+
+#[test]
+fn what_takes_too_many_steps_or_makes_too_much_is_stopped() {
+    let within = |inner: &str| format!("!({inner}) || true");
+    for (text, told) in [
+        ("status.long.all(x, true)".to_owned(), "1,024 items"),
+        ("7 in status.long".to_owned(), "1,024 items"),
+        ("status.list.all(x, status.list.all(y, x + y >= 0))".to_owned(), "10,000 steps"),
+        ("status.list.all(x, x + 1 > x - 1 && x * 2 >= x)".to_owned(), "10,000 steps"),
+        ("status.list.all(x, status.list == status.list)".to_owned(), "10,000 steps"),
+        ("status.list.all(x, status.text == status.other)".to_owned(), "10,000 steps"),
+        ("status.list.exists(x, status.text.contains('b'))".to_owned(), "10,000 steps"),
+        ("status.list.exists(x, status.text.matches('b'))".to_owned(), "10,000 steps"),
+        ("status.text + status.text + status.text == ''".to_owned(), "256 KiB"),
+        ("status.text.replace('a', 'aaa') == ''".to_owned(), "256 KiB"),
+        ("status.text.split('').size() == 1".to_owned(), "256 KiB"),
+        (format!("['xxxxxxxx']{} == []", ".map(a, a + a)".repeat(25)), "256 KiB"),
+        (format!("[[1]]{} == []", ".map(a, a + a)".repeat(25)), "1,024 items"),
+    ] {
+        for text in [text.clone(), within(&text)] {
+            let Ok(Err(Stop::Costly(why))) = evaluate(&text) else { panic!("{text}: {:?}", evaluate(&text)) };
+            assert!(why.contains(told), "{text}: {why}");
+        }
+    }
+    assert_eq!(evaluate("status.list.all(x, x < 1024 && x >= 0)"), Ok(Ok(true)));
+    assert_eq!(evaluate("status.text == status.other"), Ok(Ok(true)));
+}
+
+#[test]
+fn nothing_hostile_exhausts_a_workers_stack() {
+    let fill = |piece: &str| piece.repeat(TEXT_MAX / piece.chars().count());
+    let mut texts: Vec<_> = [
+        "(",
+        "[",
+        "{",
+        "-",
+        "!",
+        "a.",
+        "a[",
+        "1+",
+        "?:",
+        "\"",
+        "'",
+        "\\",
+        "ü",
+        "1,",
+        "f(",
+        "a.f(",
+        "a.map(a,",
+        "[?",
+        "{1:",
+        "a?",
+        "true?true:",
+        "||",
+        "&&",
+        "`",
+        "0x",
+        "1e",
+        ".",
+        "in ",
+        "r'",
+        "//",
+        "has(",
+        "!(",
+        "-[",
+        "a.?",
+        "[1",
+    ]
+    .map(fill)
+    .into();
+    texts.extend([
+        format!("{}1{}", "[".repeat(10), "]".repeat(10)),
+        format!("{}1{}", "{'a':".repeat(10), "}".repeat(10)),
+        format!("{}status{}", "size(".repeat(10), ")".repeat(10)),
+        format!("{}status.list{}", "status.list.all(x, ".repeat(10), ")".repeat(10)),
+        format!("{}[x]{}", "[1].map(x, ".repeat(10), ")".repeat(10)),
+        format!("{}[[1]]{} == 1", "[".repeat(8), "]".repeat(8)),
+        format!("{}true", "!(true) || ".repeat(90)),
+        format!("{}1", "true ? 1 : ".repeat(31)),
+        format!("['x']{}", ".map(a, a + a)".repeat(30)),
+        format!("['x']{}", ".map(a, [a])".repeat(30)),
+        format!("status{}", ".?a".repeat(30)),
+        format!("optional.of(1){} == 1", ".optMap(a, [a])".repeat(28)),
+    ]);
+    on_a_workers_stack(move || {
+        for text in texts {
+            // Said before: a stack that overflows ends the process, and this is all that is left.
+            println!("{text}");
+            let _ = evaluate(&text);
+        }
+    });
+}
+
+#[test]
+fn a_deep_object_is_compared_on_a_workers_stack() {
+    on_a_workers_stack(|| {
+        // As deep as a text of JSON is read.
+        let deep = format!("{}1{}", "[".repeat(120), "]".repeat(120));
+        let live = json!({"status": {"a": serde_json::from_str::<serde_json::Value>(&deep).unwrap()}});
+        let expression = Expression::compile("status.a == status.a").unwrap();
+        assert_eq!(expression.truth(&View::new(&live)), Ok(true));
+    });
+}

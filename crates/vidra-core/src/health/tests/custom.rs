@@ -1,0 +1,285 @@
+//! Kinds that no rule knows: conditions, columns, and waits that end.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::health::{
+    Basis, HealthStatus, facts::Change, facts::Facts, facts::KindFacts, facts::Waits, facts::status_since,
+    judge, rules::RuleSet,
+};
+use HealthStatus::{Current, Failed, InProgress};
+
+fn seconds(count: u64) -> Duration {
+    Duration::from_secs(count)
+}
+
+/// Status, reason, and when it ends in seconds.
+fn told(live: &Value, facts: &Facts) -> (HealthStatus, &'static str, Option<u64>) {
+    let set = RuleSet::default();
+    let verdict = judge(live, &set, Some(facts));
+    (verdict.health.status, verdict.health.reason, verdict.ends.map(|ends| ends.as_secs()))
+}
+
+fn widget(status: Value) -> Value {
+    json!({"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"generation": 2}, "status": status})
+}
+
+#[test]
+fn conditions_of_a_closed_table_are_heard() {
+    let plain = |kind: &str, status: &str| json!({"type": kind, "status": status});
+    let ready = || plain("Ready", "True");
+    let mild = |kind: &str, status: &str, severity: &str| json!({"type": kind, "status": status, "severity": severity});
+    let of = |kind: &str, status: &str, generation: i64| json!({"type": kind, "status": status, "observedGeneration": generation});
+    for (conditions, status, reason) in [
+        (vec![ready()], Current, "Current"),
+        (vec![plain("Ready", "False")], InProgress, "NotReady"),
+        (vec![plain("Ready", "Unknown")], InProgress, "NotReady"),
+        (vec![plain("Degraded", "True")], InProgress, "ConditionTrue"),
+        (vec![plain("Degraded", "False")], Current, "Current"),
+        (vec![plain("ReplicaFailure", "True")], InProgress, "ConditionTrue"),
+        (vec![plain("ReleaseFailed", "True")], InProgress, "ConditionTrue"),
+        (vec![plain("ReconcileError", "True")], InProgress, "ConditionTrue"),
+        (vec![plain("Failed", "True")], InProgress, "ConditionTrue"),
+        (vec![plain("Available", "False")], InProgress, "ConditionNotTrue"),
+        (vec![plain("Healthy", "Unknown")], InProgress, "ConditionNotTrue"),
+        (vec![plain("Succeeded", "Unknown")], InProgress, "ConditionNotTrue"),
+        (vec![plain("Synced", "False")], InProgress, "ConditionNotTrue"),
+        (vec![plain("Established", "False")], InProgress, "ConditionNotTrue"),
+        (vec![plain("Programmed", "False")], InProgress, "ConditionNotTrue"),
+        (vec![plain("Accepted", "False")], InProgress, "ConditionNotTrue"),
+        (vec![plain("ControlPlaneReady", "False")], InProgress, "ConditionNotTrue"),
+        (vec![plain("RemoteAvailable", "False")], InProgress, "ConditionNotTrue"),
+        (vec![plain("Accepted", "True"), plain("Programmed", "True")], Current, "Current"),
+        (vec![plain("Reconciling", "True"), ready()], InProgress, "Reconciling"),
+        (vec![plain("Stalled", "True"), ready()], Failed, "Stalled"),
+        // Beside a Ready that is True only exact words, and none that only warns.
+        (vec![ready(), plain("Degraded", "True")], InProgress, "ConditionTrue"),
+        (vec![ready(), plain("Synced", "False")], InProgress, "ConditionNotTrue"),
+        (vec![ready(), plain("ControlPlaneReady", "False")], Current, "Current"),
+        (vec![ready(), plain("ReleaseFailed", "True")], Current, "Current"),
+        (vec![ready(), mild("Available", "False", "Info")], Current, "Current"),
+        (vec![ready(), mild("Available", "False", "Warning")], Current, "Current"),
+        (vec![ready(), mild("Available", "False", "Error")], InProgress, "ConditionNotTrue"),
+        (vec![mild("Available", "False", "Info")], InProgress, "ConditionNotTrue"),
+        // What is no word of the table says nothing, and neither does its opposite.
+        (vec![plain("Paused", "True")], Current, "Current"),
+        (vec![plain("NotReady", "False")], Current, "Current"),
+        (vec![plain("Unavailable", "False")], Current, "Current"),
+        (vec![plain("NoError", "True")], Current, "Current"),
+        // A condition's own generation.
+        (vec![of("Ready", "True", 2)], Current, "Current"),
+        (vec![of("Ready", "True", 1)], InProgress, "LatestGenerationNotObserved"),
+        (vec![of("Accepted", "True", 1)], InProgress, "LatestGenerationNotObserved"),
+        (vec![of("Degraded", "False", 1)], Current, "Current"),
+    ] {
+        let live = widget(json!({"conditions": conditions}));
+        assert_eq!(told(&live, &Facts::default()), (status, reason, None), "{live}");
+    }
+    // One that has observed the generation as a whole need not say so again.
+    let live = widget(json!({"observedGeneration": 2, "conditions": [of("Ready", "True", 1)]}));
+    assert_eq!(told(&live, &Facts::default()).0, Current);
+    // A type is a controller's text.
+    let live = widget(json!({"conditions": [plain("\u{202e}Ready", "False")]}));
+    let set = RuleSet::default();
+    assert!(!judge(&live, &set, Some(&Facts::default())).health.message.contains('\u{202e}'));
+}
+
+#[test]
+fn a_column_that_a_crd_prints_speaks_where_no_condition_does() {
+    let facts = Facts {
+        kind: KindFacts { columns: vec![vec!["status".into(), "state".into()]], ..KindFacts::default() },
+        ..Facts::default()
+    };
+    for (status, health) in [
+        (json!({"state": "Running"}), Current),
+        (json!({"state": "ready"}), Current),
+        (json!({"state": true}), Current),
+        (json!({"state": false}), InProgress),
+        (json!({"state": "Failed"}), InProgress),
+        (json!({"state": "PENDING"}), InProgress),
+        (json!({"state": "Frobbing"}), Current),
+        (json!({"phase": "Failed"}), Current),
+        (json!({"state": "Failed", "conditions": [{"type": "Ready", "status": "True"}]}), Current),
+    ] {
+        let live = widget(status);
+        assert_eq!(told(&live, &facts).0, health, "{live}");
+    }
+}
+
+#[test]
+fn what_a_crd_declares_is_read_from_it() {
+    let columns = json!([
+        {"name": "State", "type": "string", "jsonPath": ".status.state"},
+        {"name": "PHASE", "type": "string", "jsonPath": ".status.phase", "priority": 0},
+        {"name": "Status", "type": "string", "jsonPath": ".status.wide", "priority": 1},
+        {"name": "Ready", "type": "string", "jsonPath": ".status.conditions[?(@.type=='Ready')].status"},
+        {"name": "Health", "type": "string", "jsonPath": ".spec.health"},
+        {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"},
+    ]);
+    let schema =
+        |fields: Value| json!({"openAPIV3Schema": {"properties": {"status": {"properties": fields}}}});
+    let crd = json!({"spec": {"versions": [
+        {"name": "v1", "schema": schema(json!({"conditions": {}, "state": {}})), "subresources": {"status": {}},
+            "additionalPrinterColumns": columns},
+        {"name": "v2", "schema": schema(json!({"observedGeneration": {}}))},
+    ]}});
+    let column = |name: &str| vec!["status".to_owned(), name.to_owned()];
+    let first = KindFacts {
+        has_status: Some(true),
+        declares_conditions: true,
+        declares_generation: false,
+        columns: vec![column("state"), column("phase")],
+    };
+    assert_eq!(KindFacts::of_crd(&crd, "v1"), first);
+    let second = KindFacts { has_status: Some(false), declares_generation: true, ..KindFacts::default() };
+    assert_eq!(KindFacts::of_crd(&crd, "v2"), second);
+    assert_eq!(KindFacts::of_crd(&crd, "v3"), KindFacts::default());
+    assert_eq!(KindFacts::of_crd(&json!(null), "v1"), KindFacts::default());
+}
+
+#[test]
+fn a_status_that_is_declared_is_waited_for_and_only_so_long() {
+    let facts = |declares_conditions, declares_generation, age: u64, was_current| Facts {
+        kind: KindFacts { declares_conditions, declares_generation, ..KindFacts::default() },
+        age: Some(seconds(age)),
+        was_current,
+        ..Facts::default()
+    };
+    let waits = |left| (InProgress, "NoStatusYet", Some(left));
+    for (status, facts, wanted) in [
+        (json!(null), facts(true, false, 0, false), waits(60)),
+        (json!({}), facts(false, true, 59, false), waits(1)),
+        (json!({"conditions": []}), facts(true, false, 10, false), waits(50)),
+        (json!({"users": 3}), facts(true, false, 10, false), waits(50)),
+        (json!(null), facts(true, true, 60, false), (Current, "NoStatus", None)),
+        (json!(null), facts(true, true, 10_000, false), (Current, "NoStatus", None)),
+        (json!(null), facts(true, true, 0, true), (Current, "NoStatus", None)),
+        (json!(null), Facts { age: None, ..facts(true, true, 0, false) }, (Current, "NoStatus", None)),
+        (json!(null), facts(false, false, 0, false), (Current, "Current", None)),
+        (json!({"observedGeneration": 2}), facts(true, true, 0, false), (Current, "Current", None)),
+        (json!({"conditions": [{"type": "Odd"}]}), facts(true, true, 0, false), (Current, "Current", None)),
+        (
+            json!({"conditions": [{"type": "Ready", "status": "True"}]}),
+            facts(true, true, 0, false),
+            (Current, "Current", None),
+        ),
+    ] {
+        let live = widget(status);
+        assert_eq!(told(&live, &facts), wanted, "{live} {facts:?}");
+    }
+    let short =
+        Facts { waits: Waits { no_status: seconds(5), ..Waits::default() }, ..facts(true, false, 6, false) };
+    assert_eq!(told(&widget(json!(null)), &short).1, "NoStatus");
+    // One that says nothing is told apart from one that says that it is well.
+    let set = RuleSet::default();
+    let verdict = judge(&widget(json!(null)), &set, Some(&Facts::default()));
+    assert!(matches!(verdict.basis, Basis::Nothing));
+}
+
+#[test]
+fn a_status_from_before_our_change_is_waited_out() {
+    let facts = |has_status, ago: u64, status_since| Facts {
+        kind: KindFacts { has_status, ..KindFacts::default() },
+        change: Some(Change { ago: seconds(ago), status_since }),
+        ..Facts::default()
+    };
+    let ready = json!({"conditions": [{"type": "Ready", "status": "True"}]});
+    let stale = |left| (InProgress, "StatusMayBeStale", Some(left));
+    let well = (Current, "Current", None);
+    for (status, facts, wanted) in [
+        (ready.clone(), facts(Some(true), 0, false), stale(10)),
+        (ready.clone(), facts(Some(true), 9, false), stale(1)),
+        (json!({"phase": "x"}), facts(Some(true), 3, false), stale(7)),
+        (ready.clone(), facts(Some(true), 10, false), well),
+        (ready.clone(), facts(Some(true), 0, true), well),
+        (ready.clone(), facts(Some(false), 0, false), well),
+        (ready.clone(), facts(None, 0, false), well),
+        (ready, Facts { change: None, ..facts(Some(true), 0, false) }, well),
+        (json!({"observedGeneration": 2}), facts(Some(true), 0, false), well),
+        (
+            json!({"conditions": [{"type": "Ready", "status": "True", "observedGeneration": 2}]}),
+            facts(Some(true), 0, false),
+            well,
+        ),
+        (
+            json!({"conditions": [{"type": "Ready", "status": "False"}]}),
+            facts(Some(true), 0, false),
+            (InProgress, "NotReady", None),
+        ),
+    ] {
+        let live = widget(status);
+        assert_eq!(told(&live, &facts), wanted, "{live} {facts:?}");
+    }
+}
+
+#[test]
+fn managed_fields_tell_whether_a_status_is_newer_than_our_change() {
+    let entry = |manager: &str, time: &str, subresource: Option<&str>| json!({"manager": manager, "time": time, "subresource": subresource});
+    let (early, late) = ("2026-01-01T00:00:00Z", "2026-01-01T00:00:01Z");
+    for (entries, since) in [
+        (vec![entry("hub", early, None), entry("c", late, Some("status"))], true),
+        (vec![entry("hub", late, None), entry("c", late, Some("status"))], true),
+        (vec![entry("hub", late, None), entry("c", early, Some("status"))], false),
+        (
+            vec![
+                entry("hub", late, None),
+                entry("c", early, Some("status")),
+                entry("d", late, Some("status")),
+            ],
+            true,
+        ),
+        (vec![entry("hub", late, None), entry("c", late, Some("scale"))], false),
+        (vec![entry("hub", early, None), entry("c", late, None)], false),
+        (vec![entry("other", early, None), entry("c", late, Some("status"))], false),
+        (vec![], false),
+    ] {
+        let live = json!({"metadata": {"managedFields": entries}});
+        assert_eq!(status_since(&live, "hub"), since, "{live}");
+    }
+}
+
+#[test]
+fn an_autoscaler_is_never_failed() {
+    let facts =
+        |age: Option<u64>, was_current| Facts { age: age.map(seconds), was_current, ..Facts::default() };
+    let active =
+        |status: &str, reason: &str| json!([{"type": "ScalingActive", "status": status, "reason": reason}]);
+    let no_metrics = (Current, "NoMetrics", None);
+    for (conditions, facts, wanted) in [
+        (active("True", "ValidMetricFound"), facts(Some(0), false), (Current, "Current", None)),
+        (active("False", "ScalingDisabled"), facts(Some(0), false), (Current, "Current", None)),
+        (
+            active("False", "FailedGetResourceMetric"),
+            facts(Some(0), false),
+            (InProgress, "ScalingNotActive", Some(300)),
+        ),
+        (
+            active("False", "FailedGetResourceMetric"),
+            facts(Some(299), false),
+            (InProgress, "ScalingNotActive", Some(1)),
+        ),
+        (active("False", "FailedGetResourceMetric"), facts(Some(300), false), no_metrics),
+        (active("False", "FailedGetResourceMetric"), facts(Some(0), true), no_metrics),
+        (active("False", "FailedGetResourceMetric"), facts(None, false), no_metrics),
+        (json!([]), facts(Some(0), false), (InProgress, "ScalingNotActive", Some(300))),
+    ] {
+        let live = json!({"apiVersion": "autoscaling/v2", "kind": "HorizontalPodAutoscaler", "status": {"conditions": conditions}});
+        assert_eq!(told(&live, &facts), wanted, "{live}");
+    }
+}
+
+#[test]
+fn a_replication_controller_is_judged_as_a_replica_set() {
+    for (status, health) in [
+        (
+            json!({"replicas": 1, "fullyLabeledReplicas": 1, "readyReplicas": 1, "availableReplicas": 1}),
+            Current,
+        ),
+        (json!({"replicas": 1, "fullyLabeledReplicas": 1}), InProgress),
+        (json!({}), InProgress),
+    ] {
+        let live = json!({"apiVersion": "v1", "kind": "ReplicationController", "spec": {"replicas": 1}, "status": status});
+        assert_eq!(told(&live, &Facts::default()).0, health, "{live}");
+    }
+}

@@ -1,0 +1,342 @@
+//! Which rule applies, what is told of those that do not, and in which order a verdict is made.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use crate::health::{
+    Basis, HealthStatus, assess, facts::Facts, facts::KindFacts, judge, rule::RuleText, rules::Origin,
+    rules::Problem, rules::RuleSet, rules::Rules,
+};
+use HealthStatus::{Current, Failed, InProgress, Suspended, Terminating, Unknown};
+
+fn text(rule: Value) -> RuleText {
+    serde_json::from_value(rule).unwrap()
+}
+
+fn read(origin: Origin, rules: &[Value]) -> (Rules, Vec<Problem>) {
+    let texts: Vec<_> = rules.iter().map(|rule| text(rule.clone())).collect();
+    Rules::read(origin, texts.iter().enumerate().map(|(nth, text)| (format!("rules[{nth}]"), text)))
+}
+
+fn set(resource: &[Value], fleet: &[Value], shipped: &[Value]) -> RuleSet {
+    let rules = |origin, rules: &[Value]| Arc::new(read(origin, rules).0);
+    RuleSet::new(
+        rules(Origin::Resource, resource),
+        rules(Origin::Fleet, fleet),
+        rules(Origin::Shipped, shipped),
+    )
+}
+
+/// A rule that tells its name where it applies.
+fn rule(api_version: &str, kind: Option<&str>, name: &str) -> Value {
+    let mut rule =
+        json!({"apiVersion": api_version, "current": "has(status.phase)", "message": format!("'{name}'")});
+    if let Some(kind) = kind {
+        rule["kind"] = json!(kind);
+    }
+    rule
+}
+
+fn object(api_version: &str, kind: &str) -> Value {
+    json!({"apiVersion": api_version, "kind": kind, "metadata": {"name": "x"}, "status": {"phase": "Up"}})
+}
+
+#[test]
+fn a_kind_comes_before_a_group_before_a_family_and_then_the_resource_before_the_fleet_before_the_release() {
+    let (group, kind) = ("db.example.com/v1", Some("Cluster"));
+    let family = |name| rule("*.example.com", None, name);
+    let of_group = |name| rule(group, None, name);
+    let of_kind = |name| rule(group, kind, name);
+    for (resource, fleet, shipped, told) in [
+        (vec![of_kind("own")], vec![of_kind("fleet")], vec![of_kind("shipped")], "own"),
+        (vec![], vec![of_kind("fleet")], vec![of_kind("shipped")], "fleet"),
+        (vec![], vec![], vec![of_kind("shipped")], "shipped"),
+        (vec![of_group("group")], vec![family("family")], vec![of_kind("kind")], "kind"),
+        (vec![family("family")], vec![], vec![of_group("group")], "group"),
+        (vec![family("own")], vec![family("fleet")], vec![family("shipped")], "own"),
+        (vec![family("wide")], vec![], vec![rule("*.db.example.com", None, "other")], "wide"),
+        (vec![rule("*.com", None, "wide")], vec![], vec![family("narrow")], "narrow"),
+        (
+            vec![of_group("group")],
+            vec![],
+            vec![rule("*.example.com", kind, "kind of a family")],
+            "kind of a family",
+        ),
+        (vec![rule("db.example.com", kind, "no version")], vec![], vec![], "no version"),
+        (vec![rule("db.example.com/v2beta1", kind, "another version")], vec![], vec![], "another version"),
+        (vec![rule("example.com", kind, "another group")], vec![], vec![], ""),
+        (vec![rule("*.db.example.com", kind, "a family is what is below")], vec![], vec![], ""),
+        (vec![rule(group, Some("Backup"), "another kind")], vec![], vec![], ""),
+    ] {
+        let set = set(&resource, &fleet, &shipped);
+        let live = object(group, "Cluster");
+        let verdict = judge(&live, &set, None);
+        let is_rule = matches!(verdict.basis, Basis::Rule(_));
+        assert_eq!(is_rule, !told.is_empty(), "{told}");
+        assert!(!is_rule || verdict.health.message == told, "{told}: {}", verdict.health.message);
+    }
+}
+
+#[test]
+fn a_rule_that_names_a_kind_is_final_and_one_without_counts_only_for_what_has_what_it_reads() {
+    let set = set(
+        &[],
+        &[],
+        &[
+            json!({"apiVersion": "a.example.com/v1", "kind": "One", "current": "status.phase == 'Up'"}),
+            json!({"apiVersion": "*.example.com", "current": "status.phase == 'Up' || status.?ready.orValue(false)"}),
+            json!({"apiVersion": "*.k8s.io", "current": "status.phase == 'Up'"}),
+        ],
+    );
+    let of =
+        |kind: &str, status: Value| json!({"apiVersion": "a.example.com/v1", "kind": kind, "status": status});
+    for (live, by_rule, status) in [
+        (of("One", json!({})), true, InProgress),
+        (of("One", json!(null)), true, InProgress),
+        (of("One", json!({"phase": "Up"})), true, Current),
+        (of("Two", json!(null)), false, Current),
+        (of("Two", json!({"users": 3})), false, Current),
+        (of("Two", json!({"phase": null})), false, Current),
+        (of("Two", json!({"phase": "Down"})), true, InProgress),
+        (of("Two", json!({"ready": true})), true, Current),
+        (
+            json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", "status": {"phase": "Down"}}),
+            false,
+            Current,
+        ),
+        (json!({"apiVersion": "x.k8s.io/v1", "kind": "Role", "status": {"phase": "Down"}}), true, InProgress),
+    ] {
+        let verdict = judge(&live, &set, None);
+        assert_eq!(
+            (verdict.health.status, matches!(verdict.basis, Basis::Rule(_))),
+            (status, by_rule),
+            "{live}"
+        );
+    }
+}
+
+#[test]
+fn the_order_of_a_verdict_is_deletion_suspension_generation_rule_kind() {
+    let rules = [
+        json!({
+            "apiVersion": "example.com", "kind": "App", "suspended": "spec.?paused.orValue(false)",
+            "inProgress": "status.phase == 'Busy'", "failed": "status.phase in ['Bad', 'Busy']",
+            "current": "status.phase in ['Up', 'Bad']",
+        }),
+        json!({"apiVersion": "example.com", "kind": "Old", "observedGeneration": "Ignore", "current": "true"}),
+        json!({"apiVersion": "apps/v1", "kind": "Deployment", "current": "status.phase == 'Up'"}),
+    ];
+    let set = set(&rules, &[], &[]);
+    let live = |kind: &str, phase: &str, observed: Value| {
+        json!({
+            "apiVersion": "example.com/v1", "kind": kind, "metadata": {"generation": 2},
+            "status": {"phase": phase, "observedGeneration": observed},
+        })
+    };
+    let with = |mut live: Value, at: &str, value: Value| {
+        let (parent, name) = at.split_once('.').unwrap();
+        live[parent][name] = value;
+        live
+    };
+    let up = live("App", "Up", json!(2));
+    let paused = |live: Value| with(live, "spec.paused", json!(true));
+    for (live, status, reason) in [
+        (up.clone(), Current, "Current"),
+        (live("App", "Busy", json!(2)), InProgress, "HealthCheckInProgress"),
+        (live("App", "Bad", json!(2)), Failed, "HealthCheckFailed"),
+        (live("App", "Odd", json!(2)), InProgress, "HealthCheckNotMet"),
+        (live("App", "Bad", json!(1)), InProgress, "LatestGenerationNotObserved"),
+        (live("App", "Up", json!("2")), Current, "Current"),
+        (live("App", "Up", json!("1")), InProgress, "LatestGenerationNotObserved"),
+        (live("App", "Up", json!("-1")), InProgress, "LatestGenerationNotObserved"),
+        (live("App", "Up", json!("6c8f")), Current, "Current"),
+        (live("App", "Up", json!(null)), Current, "Current"),
+        (paused(live("App", "Bad", json!(1))), Suspended, "Suspended"),
+        (
+            with(paused(up.clone()), "metadata.deletionTimestamp", json!("2026-01-01T00:00:00Z")),
+            Terminating,
+            "Terminating",
+        ),
+        (live("Old", "Bad", json!(1)), Current, "Current"),
+        // A rule that names a kind is asked before what is known of it.
+        (
+            json!({"apiVersion": "apps/v1", "kind": "Deployment", "status": {"phase": "Up"}}),
+            Current,
+            "Current",
+        ),
+        (
+            json!({"apiVersion": "apps/v1", "kind": "StatefulSet", "spec": {"replicas": 1}}),
+            InProgress,
+            "LessReplicas",
+        ),
+        (json!([]), Unknown, "Unreadable"),
+    ] {
+        let health = judge(&live, &set, None).health;
+        assert_eq!((health.status, health.reason), (status, reason), "{live}");
+    }
+    // Where there is no status subresource, nobody observes a generation.
+    let facts =
+        |has_status| Facts { kind: KindFacts { has_status, ..KindFacts::default() }, ..Facts::default() };
+    for (has_status, status) in [(None, InProgress), (Some(true), InProgress), (Some(false), Failed)] {
+        let health = judge(&live("App", "Bad", json!(1)), &set, Some(&facts(has_status))).health;
+        assert_eq!(health.status, status, "{has_status:?}");
+    }
+}
+
+#[test]
+fn a_rule_that_is_broken_or_costs_too_much_opens_no_gate_and_fails_nothing() {
+    let list = json!({"list": (0..1025).collect::<Vec<_>>(), "phase": "Up"});
+    let dear = "status.list.all(x, x >= 0)";
+    for (rule, status, reason) in [
+        (json!({"current": "status.phase == "}), Unknown, "HealthRuleInvalid"),
+        (json!({"failed": "true"}), Unknown, "HealthRuleInvalid"),
+        (json!({"current": dear}), Unknown, "HealthCheckTooCostly"),
+        (json!({"current": "true", "failed": format!("{dear} || true")}), Unknown, "HealthCheckTooCostly"),
+        (json!({"current": "true", "suspended": dear}), Unknown, "HealthCheckTooCostly"),
+        (json!({"current": "true", "message": format!("string({dear})")}), Unknown, "HealthCheckTooCostly"),
+        // What decided before it is not asked.
+        (json!({"current": dear, "failed": "true"}), Failed, "HealthCheckFailed"),
+    ] {
+        let mut rule = rule;
+        rule["apiVersion"] = json!("example.com");
+        rule["kind"] = json!("App");
+        let live = json!({"apiVersion": "example.com/v1", "kind": "App", "status": list});
+        // It is not another rule's turn.
+        let set = set(&[rule.clone()], &[], &[json!({"apiVersion": "example.com", "current": "true"})]);
+        let health = judge(&live, &set, None).health;
+        assert_eq!((health.status, health.reason), (status, reason), "{rule}");
+        assert!(!health.message.is_empty());
+    }
+    let set = set(&[json!({"apiVersion": "example.com", "current": "("})], &[], &[]);
+    assert_eq!(judge(&object("example.com/v1", "App"), &set, None).health.reason, "HealthRuleInvalid");
+}
+
+#[test]
+fn the_words_of_a_rule_are_told_without_what_moves() {
+    let set = set(
+        &[json!({"apiVersion": "example.com", "kind": "App", "current": "false", "message": "status.why"})],
+        &[],
+        &[],
+    );
+    let told = |why: Value| {
+        let live = json!({"apiVersion": "example.com/v1", "kind": "App", "status": {"why": why}});
+        judge(&live, &set, None).health.message
+    };
+    assert_eq!(told(json!("3 of 4 are up")), "# of # are up");
+    assert_eq!(told(json!("3 of 4 are up")), told(json!("2 of 4 are up")));
+    for none in [json!(null), json!(""), json!(7)] {
+        assert_eq!(told(none), "No expression of the kind's health rule is true");
+    }
+}
+
+#[test]
+fn what_is_wrong_with_rules_is_told_with_place_and_remedy() {
+    let of = |rules: &[Value]| read(Origin::Resource, rules).1;
+    for (rule, told) in [
+        (json!({"apiVersion": "", "current": "true"}), "apiVersion is missing; write a group"),
+        (json!({"apiVersion": "a.b/c", "current": "true"}), "write a group and a version"),
+        (json!({"apiVersion": "/v1", "current": "true"}), "write a group and a version"),
+        (json!({"apiVersion": "*.", "current": "true"}), "this is no group"),
+        (json!({"apiVersion": "A.b", "current": "true"}), "this is no group"),
+        (json!({"apiVersion": "a.*.b", "current": "true"}), "this is no group"),
+        (json!({"apiVersion": "a.b", "kind": "x/y", "current": "true"}), "this is no kind"),
+        (json!({"apiVersion": "v1", "current": "true"}), "name a kind"),
+        (json!({"apiVersion": "apps/v1", "current": "true"}), "name a kind"),
+        (json!({"apiVersion": "a.b/v1", "kind": "X"}), "health rule a.b/X: current is missing"),
+        (
+            json!({"apiVersion": "*.a.b", "kind": "X", "current": "true", "failed": "status.x = 1"}),
+            "health rule *.a.b/X, failed, column 10: = assigns nothing here; compare with ==",
+        ),
+        (
+            json!({"apiVersion": "v1", "kind": "Pod", "current": "("}),
+            "health rule core/Pod, current, column 2",
+        ),
+    ] {
+        let [Problem::Invalid { place, error }] =
+            &of(&[json!({"apiVersion": "x.y", "current": "true"}), rule.clone()])[..]
+        else {
+            panic!("{rule}")
+        };
+        assert_eq!(place, "rules[1]");
+        assert!(error.to_string().contains(told), "{rule}: {error}");
+    }
+    for unknown in [
+        json!({"apiVersion": "a.b", "currrent": "true"}),
+        json!({"apiVersion": "a.b", "observedGeneration": "Ask"}),
+    ] {
+        assert!(serde_json::from_value::<RuleText>(unknown).is_err());
+    }
+}
+
+#[test]
+fn of_two_alike_the_first_counts_and_the_other_is_told() {
+    let rules = [
+        rule("a.b/v1", Some("X"), "first"),
+        rule("a.b", Some("Y"), "other"),
+        rule("a.b/v2", Some("X"), "second"),
+    ];
+    let (_, problems) = read(Origin::Fleet, &rules);
+    let [Problem::Duplicate { place, first, scope }] = &problems[..] else { panic!("{problems:?}") };
+    assert_eq!(
+        (place.as_str(), first.as_str(), scope.to_string().as_str()),
+        ("rules[2]", "rules[0]", "a.b/X")
+    );
+    let set = set(&[], &rules, &[]);
+    assert_eq!(judge(&object("a.b/v1", "X"), &set, None).health.message, "first");
+}
+
+#[test]
+fn a_resource_has_twenty_rules_and_a_fleet_five_hundred() {
+    for (origin, most) in [(Origin::Resource, 20), (Origin::Fleet, 500)] {
+        let rules: Vec<_> = (0..=most).map(|nth| rule("a.b", Some(&format!("K{nth}")), "x")).collect();
+        let (all, problems) = read(origin, &rules[..most]);
+        assert_eq!((all.scopes().count(), problems.len()), (most, 0));
+        let (all, problems) = read(origin, &rules);
+        assert_eq!(all.scopes().count(), most);
+        let place = format!("rules[{most}]");
+        assert_eq!(problems, [Problem::TooMany { place, most }]);
+    }
+}
+
+#[test]
+fn a_digest_tells_whether_anything_could_be_judged_otherwise() {
+    let base = rule("a.b/v1", Some("X"), "x");
+    let digest = |resource: &[Value], fleet: &[Value]| set(resource, fleet, &[]).digest();
+    let same = digest(&[base.clone()], &[]);
+    assert_eq!(same.len(), 12);
+    assert_eq!(same, digest(&[rule("a.b/v2", Some("X"), "x")], &[]), "versions do not count");
+    let mut other = base.clone();
+    other["failed"] = json!("false");
+    let mut ignores = base.clone();
+    ignores["observedGeneration"] = json!("Ignore");
+    let mut moved = base.clone();
+    moved["inProgress"] = moved["current"].clone();
+    let all = [
+        same,
+        digest(&[], &[base.clone()]),
+        digest(&[], &[]),
+        digest(&[other], &[]),
+        digest(&[ignores], &[]),
+        digest(&[moved], &[]),
+        digest(&[rule("*.a.b", Some("X"), "x")], &[]),
+        digest(&[rule("a.b/v1", None, "x")], &[]),
+    ];
+    let mut once = all.to_vec();
+    once.sort();
+    once.dedup();
+    assert_eq!(once.len(), all.len(), "{all:?}");
+}
+
+#[test]
+fn without_rules_and_facts_nothing_is_judged_otherwise() {
+    let set = set(&[], &[], &[]);
+    for live in [
+        object("example.com/v1", "App"),
+        json!({"apiVersion": "example.com/v1", "kind": "App", "status": {"conditions": [{"type": "Degraded", "status": "True"}]}}),
+        json!({"apiVersion": "autoscaling/v2", "kind": "HorizontalPodAutoscaler"}),
+        json!({"apiVersion": "v1", "kind": "Pod", "status": {"phase": "Failed"}}),
+    ] {
+        assert_eq!(judge(&live, &set, None).health, assess(&live), "{live}");
+    }
+}
