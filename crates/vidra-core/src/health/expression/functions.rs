@@ -196,10 +196,10 @@ fn text_function<'a>(
             let parts = text.split(&**by).map(|part| cost.text(part.len(), || part.to_owned()));
             Value::List(Rc::new(parts.collect::<Result<_, _>>()?))
         }
-        (Function::CharAt, [Value::Int(at)]) => return Ok(part(text, *at, at.checked_add(1), cost)?),
-        (Function::Substring, [Value::Int(from)]) => return Ok(part(text, *from, None, cost)?),
+        (Function::CharAt, [Value::Int(at)]) => return part(text, *at, at.checked_add(1), cost),
+        (Function::Substring, [Value::Int(from)]) => return part(text, *from, None, cost),
         (Function::Substring, [Value::Int(from), Value::Int(to)]) => {
-            return Ok(part(text, *from, Some(*to), cost)?);
+            return part(text, *from, Some(*to), cost);
         }
         _ => return Ok(None),
     }))

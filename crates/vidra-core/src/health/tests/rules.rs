@@ -303,7 +303,7 @@ fn a_resource_has_twenty_rules_and_a_fleet_five_hundred() {
 fn a_digest_tells_whether_anything_could_be_judged_otherwise() {
     let base = rule("a.b/v1", Some("X"), "x");
     let digest = |resource: &[Value], fleet: &[Value]| set(resource, fleet, &[]).digest();
-    let same = digest(&[base.clone()], &[]);
+    let same = digest(std::slice::from_ref(&base), &[]);
     assert_eq!(same.len(), 12);
     assert_eq!(same, digest(&[rule("a.b/v2", Some("X"), "x")], &[]), "versions do not count");
     let mut other = base.clone();
@@ -314,7 +314,7 @@ fn a_digest_tells_whether_anything_could_be_judged_otherwise() {
     moved["inProgress"] = moved["current"].clone();
     let all = [
         same,
-        digest(&[], &[base.clone()]),
+        digest(&[], std::slice::from_ref(&base)),
         digest(&[], &[]),
         digest(&[other], &[]),
         digest(&[ignores], &[]),
