@@ -93,34 +93,11 @@ impl Reader {
     /// # Errors
     /// The first thing that cannot be read or delivered, by source, document, line and object.
     pub fn read_text(&mut self, source: Option<&Arc<str>>, text: &str) -> Result<(), ManifestError> {
-        self.text += text.len();
-        if self.text > MAX_TEXT {
-            return Err(ManifestError::TooLarge { bytes: self.text });
-        }
-        let place = |document, line| Place { source: source.cloned(), document, line };
-        let chunks = split::split(text).map_err(|bad| ManifestError::Syntax {
-            place: place(bad.document, Some(bad.line)),
-            reason:
-                "a line that starts with `---` holds more than a comment: indent it, or put the rest below"
-                    .to_owned(),
-        })?;
-        // Several JSON documents may stand in one chunk; each moves the numbers of those behind it.
-        let mut extra = 0;
-        for chunk in chunks.iter().filter(|chunk| !is_blank(chunk.text)) {
-            let first = chunk.document + extra;
-            let values = read(chunk, &self.budget).map_err(|(read, fault)| {
-                let line = fault.line.map(|line| chunk.line + line - 1).or(Some(chunk.line));
-                ManifestError::Syntax { place: place(first + read, line), reason: fault.reason }
-            })?;
-            extra += values.len().saturating_sub(1);
-            let line = (values.len() == 1).then(|| chunk.line + leading_blank_lines(chunk.text));
-            for (index, value) in values.into_iter().enumerate() {
-                if !value.is_null() {
-                    check::add_objects(value, place(first + index, line), &mut self.objects)?;
-                }
-            }
-        }
-        Ok(())
+        let Self { text: length, budget, objects } = self;
+        *length += text.len();
+        each_document(source, text, *length, budget, &mut |value, place| {
+            check::add_objects(value, place, objects)
+        })
     }
 
     /// Reads one object that was not given as text, as those of `spec.manifests`; `document` is the number that
@@ -163,6 +140,65 @@ impl Reader {
     pub fn finish(self) -> Vec<ManifestObject> {
         self.objects
     }
+}
+
+/// Hands over each document of a text that holds something; `length` is that of all texts that were read.
+fn each_document(
+    source: Option<&Arc<str>>,
+    text: &str,
+    length: usize,
+    budget: &Budget,
+    take: &mut dyn FnMut(Value, Place) -> Result<(), ManifestError>,
+) -> Result<(), ManifestError> {
+    if length > MAX_TEXT {
+        return Err(ManifestError::TooLarge { bytes: length });
+    }
+    let place = |document, line| Place { source: source.cloned(), document, line };
+    let chunks = split::split(text).map_err(|bad| ManifestError::Syntax {
+        place: place(bad.document, Some(bad.line)),
+        reason: "a line that starts with `---` holds more than a comment: indent it, or put the rest below"
+            .to_owned(),
+    })?;
+    // Several JSON documents may stand in one chunk; each moves the numbers of those behind it.
+    let mut extra = 0;
+    for chunk in chunks.iter().filter(|chunk| !is_blank(chunk.text)) {
+        let first = chunk.document + extra;
+        let values = read(chunk, budget).map_err(|(read, fault)| {
+            let line = fault.line.map(|line| chunk.line + line - 1).or(Some(chunk.line));
+            ManifestError::Syntax { place: place(first + read, line), reason: fault.reason }
+        })?;
+        extra += values.len().saturating_sub(1);
+        let line = (values.len() == 1).then(|| chunk.line + leading_blank_lines(chunk.text));
+        for (index, value) in values.into_iter().enumerate() {
+            if !value.is_null() {
+                take(value, place(first + index, line))?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The documents of a text as they are, `status` and all else that only a server writes among it, each with where it
+/// begins; those that hold nothing are left out. `source` names the text in messages.
+///
+/// # Errors
+/// The first that cannot be read, by source, document and line.
+pub fn documents(source: &str, text: &str) -> Result<Vec<(Place, Value)>, ManifestError> {
+    let mut all = Vec::new();
+    let budget = Budget::new(MAX_VALUES);
+    each_document(Some(&Arc::from(source)), text, text.len(), &budget, &mut |value, place| {
+        all.push((place, value));
+        Ok(())
+    })?;
+    Ok(all)
+}
+
+/// The objects of such a document as they are: lists are flattened, and each object has apiVersion and kind.
+///
+/// # Errors
+/// What of it is no object.
+pub fn live_objects(place: Place, document: Value) -> Result<Vec<Value>, ManifestError> {
+    check::live_objects(document, place)
 }
 
 /// One value of JSON, and no more.

@@ -29,8 +29,31 @@ pub(super) fn add_objects(
     place: Place,
     out: &mut Vec<ManifestObject>,
 ) -> Result<(), ManifestError> {
-    add(value, &At { place, item: None }, 0, out)
+    add(value, &At { place, item: None }, 0, &mut |fields, at| {
+        if out.len() >= MAX_OBJECTS {
+            return Err(ManifestError::TooMany);
+        }
+        out.push(object(fields, at)?);
+        Ok(())
+    })
 }
+
+/// The objects of what was read at `place`, as they are.
+pub(super) fn live_objects(value: Value, place: Place) -> Result<Vec<Value>, ManifestError> {
+    let mut all = Vec::new();
+    add(value, &At { place, item: None }, 0, &mut |fields, at| {
+        let object = describe(&fields, at);
+        for field in ["apiVersion", "kind"] {
+            required(&fields, at, &object, field, field)?;
+        }
+        all.push(Value::Object(fields));
+        Ok(())
+    })?;
+    Ok(all)
+}
+
+/// What becomes of each object that is no list.
+type Take<'t> = &'t mut dyn FnMut(Map<String, Value>, &At) -> Result<(), ManifestError>;
 
 /// What is being looked at, for messages.
 struct At {
@@ -38,7 +61,7 @@ struct At {
     item: Option<(usize, String)>,
 }
 
-fn add(value: Value, at: &At, depth: usize, out: &mut Vec<ManifestObject>) -> Result<(), ManifestError> {
+fn add(value: Value, at: &At, depth: usize, take: Take<'_>) -> Result<(), ManifestError> {
     let mut fields = match value {
         Value::Object(fields) => fields,
         other => {
@@ -54,13 +77,9 @@ fn add(value: Value, at: &At, depth: usize, out: &mut Vec<ManifestObject>) -> Re
         }
     };
     if is_list(&fields) {
-        return add_items(&mut fields, at, depth, out);
+        return add_items(&mut fields, at, depth, take);
     }
-    if out.len() >= MAX_OBJECTS {
-        return Err(ManifestError::TooMany);
-    }
-    out.push(object(fields, at)?);
-    Ok(())
+    take(fields, at)
 }
 
 /// `kind: List`, or a kind such as ConfigMapList with the field `items`.
@@ -73,7 +92,7 @@ fn add_items(
     fields: &mut Map<String, Value>,
     at: &At,
     depth: usize,
-    out: &mut Vec<ManifestObject>,
+    take: Take<'_>,
 ) -> Result<(), ManifestError> {
     let kind = text_or_empty(fields, "kind").to_owned();
     let object = describe(fields, at);
@@ -98,7 +117,7 @@ fn add_items(
                 item.insert("apiVersion".to_owned(), Value::from(text_or_empty(fields, "apiVersion")));
             }
         }
-        add(item, &at, depth + 1, out)?;
+        add(item, &at, depth + 1, take)?;
     }
     Ok(())
 }

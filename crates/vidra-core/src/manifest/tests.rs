@@ -425,3 +425,34 @@ proptest! {
         prop_assert_eq!(one(&serde_json::to_string_pretty(&value).unwrap()), value);
     }
 }
+
+#[test]
+fn live_objects_are_read_as_they_are_and_those_of_lists_one_by_one() {
+    let text = "# pods\n---\napiVersion: v1\nkind: List\nitems:\n- {apiVersion: v1, kind: Pod, metadata: {uid: u}, \
+                status: {phase: Running}}\n---\napiVersion: v1\nkind: PodList\nitems: [{metadata: {name: b}}]\n";
+    let read = documents("pods.yaml", text).unwrap();
+    let places: Vec<_> = read.iter().map(|(place, _)| place.to_string()).collect();
+    assert_eq!(places, ["pods.yaml, document 1 (line 3)", "pods.yaml, document 2 (line 8)"]);
+    let objects: Vec<_> =
+        read.into_iter().flat_map(|(place, value)| live_objects(place, value).unwrap()).collect();
+    assert_eq!(
+        objects,
+        [
+            json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"uid": "u"}, "status": {"phase": "Running"}}),
+            json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "b"}}),
+        ]
+    );
+    for (text, told) in [
+        ("kind: [", "x, document 1 (line 1): "),
+        ("a: 1\n---\nb: 1\nb: 2", "x, document 2 (line 4): a key stands twice in one mapping"),
+        ("kind: Pod", "x, document 1 (line 1): Pod has no apiVersion: add it"),
+        ("[1]", "x, document 1 (line 1): the document is a list, where a Kubernetes object"),
+        ("kind: List\nitems: [1]", "item 1 of List is a number"),
+    ] {
+        let read = documents("x", text).and_then(|all| {
+            all.into_iter().map(|(place, value)| live_objects(place, value)).collect::<Result<Vec<_>, _>>()
+        });
+        let error = read.unwrap_err().to_string();
+        assert!(error.contains(told), "{text}: {error}");
+    }
+}
