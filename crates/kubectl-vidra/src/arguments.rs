@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use vidra_core::select;
+use vidra_core::{health::HealthStatus, select};
 
 use crate::cluster::Place;
 
@@ -16,7 +16,7 @@ use crate::cluster::Place;
     bin_name = "kubectl vidra",
     version,
     about = "What a Vidra hub knows of its fleet: drift, status, members.",
-    after_help = "Exit codes: 0; 1 for drift (with --exit-code), a difference, or what is not Ready, or not gone, at the end; 2 when it could not be done."
+    after_help = "Exit codes: 0; 1 for drift (with --exit-code), a difference, what is not Ready, or not gone, at the end, or an object whose health is not what is required; 2 when it could not be done."
 )]
 pub struct Arguments {
     /// The hub's kubeconfig; default: KUBECONFIG, or ~/.kube/config.
@@ -57,6 +57,9 @@ pub enum Command {
     Clusters(ClustersFlags),
     /// Has the hub look at all targets of VidraResources again, and waits until it has.
     Reconcile(ReconcileFlags),
+    /// Judges objects of a file as the hub would, without any cluster: for health rules of one's own. Exit code 1: one is
+    /// Failed, or not what is required.
+    Health(HealthFlags),
     /// Registers a member: its ServiceAccount and rights in the member, then the Secret on the hub.
     Join(JoinFlags),
 }
@@ -164,6 +167,28 @@ pub struct ReconcileFlags {
     pub timeout: Duration,
 }
 
+/// Flags of `health`.
+#[derive(Clone, Debug, Args)]
+pub struct HealthFlags {
+    /// Objects with their status, as `kubectl get -o yaml` prints them, `-` for standard input; several times for
+    /// several files. What CRDs among them declare counts for objects of their kinds.
+    #[arg(short, long = "filename", value_name = "FILE", required = true)]
+    pub files: Vec<PathBuf>,
+    /// Health rules beside those that the hub ships: ConfigMaps of fleet rules, a list of rules, or a VidraResource
+    /// with spec.healthCheckExprs.
+    #[arg(long, value_name = "FILE")]
+    pub rules: Option<PathBuf>,
+    /// What each object must be, such as Current, or Current,Suspended; default: anything but Failed.
+    #[arg(long, value_name = "HEALTH", value_delimiter = ',', value_parser = health)]
+    pub require: Vec<HealthStatus>,
+    /// How old each object is, where the hub waits for a first status or for metrics; default: longer than that.
+    #[arg(long, value_name = "AGE", value_parser = duration)]
+    pub age: Option<Duration>,
+    /// How it is shown.
+    #[arg(short, long, value_enum, default_value_t)]
+    pub output: Format,
+}
+
 /// Flags of `join`.
 #[derive(Clone, Debug, Args)]
 pub struct JoinFlags {
@@ -207,6 +232,15 @@ fn duration(text: &str) -> Result<Duration, String> {
     let bad = || format!("{text:?} is no duration; write it like 30s, 5m or 1h30m");
     let span: jiff::SignedDuration = text.parse().map_err(|_| bad())?;
     Duration::try_from(span).map_err(|_| bad())
+}
+
+fn health(text: &str) -> Result<HealthStatus, String> {
+    use HealthStatus::{Current, Failed, InProgress, Suspended, Terminating, Unknown};
+    let all = [Current, Suspended, InProgress, Failed, Terminating, Unknown];
+    let found = all.into_iter().find(|health| health.to_string().eq_ignore_ascii_case(text));
+    found.ok_or_else(|| {
+        format!("{text:?} is no health; write one of {}", all.map(|health| health.to_string()).join(", "))
+    })
 }
 
 fn namespaces(text: &str) -> Result<BTreeSet<String>, String> {

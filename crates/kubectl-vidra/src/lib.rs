@@ -4,7 +4,7 @@
 //! main -> arguments -> command/* (calls) -> report/* (functions of what was answered, and of the time) -> output
 //! ```
 //! It reads the kinds of vidra.dev, and for `diff -f` what `spec.manifestsFrom` names; `reconcile` sets an annotation,
-//! `join` writes into the member that it is given credentials for, and a registration Secret on the hub. It knows
+//! `health` asks no cluster at all; `join` writes into the member that it is given credentials for, and a registration Secret on the hub. It knows
 //! nothing that plain kubectl could not show, and has no credentials of members but those that `join` is given.
 
 pub mod arguments;
@@ -26,7 +26,7 @@ pub type Ended = Result<u8, Failure>;
 
 /// As it was wished.
 pub const DONE: u8 = 0;
-/// There is drift, a difference, or not (yet) what was waited for.
+/// There is drift, a difference, or not (yet) what was waited for or required.
 pub const OTHERWISE: u8 = 1;
 /// It could not be done.
 pub const FAILED: u8 = 2;
@@ -43,6 +43,7 @@ pub async fn run(arguments: Arguments) -> Ended {
         Command::Diff(flags) => command::diff::run(&place, &flags).await,
         Command::Clusters(flags) => command::clusters::run(&place, &flags).await,
         Command::Reconcile(flags) => command::reconcile::run(&place, &flags).await,
+        Command::Health(flags) => command::health::run(&flags),
         Command::Join(flags) => command::join::run(&place, &flags).await,
     }
 }

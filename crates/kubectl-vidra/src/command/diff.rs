@@ -1,6 +1,5 @@
 //! `kubectl vidra diff`.
 
-use std::io::Read;
 use std::path::Path;
 
 use kube::Api;
@@ -114,14 +113,7 @@ struct Written {
 }
 
 fn read(file: &Path) -> Result<Vec<Written>, Failure> {
-    let mut text = String::new();
-    let read = if file == Path::new("-") {
-        std::io::stdin().read_to_string(&mut text).map(drop)
-    } else {
-        std::fs::read_to_string(file).map(|read| text = read)
-    };
-    let name = file.display();
-    read.map_err(|error| Failure::Input(format!("cannot read {name}: {error}; name a file with -f")))?;
+    let (name, text) = (file.display(), super::file::text(file)?);
     let objects = manifest::parse(&text).map_err(|error| Failure::Input(format!("{name}: {error}")))?;
     if objects.is_empty() {
         return Err(Failure::Input(format!("{name} holds no object; name a file with a VidraResource")));

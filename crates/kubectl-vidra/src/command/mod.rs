@@ -3,6 +3,8 @@
 pub mod clusters;
 pub mod diff;
 pub mod drift;
+pub mod file;
+pub mod health;
 pub mod join;
 pub mod member;
 pub mod reconcile;

@@ -5,5 +5,7 @@ pub mod clusters;
 pub mod declared;
 pub mod diff;
 pub mod drift;
+pub mod health;
 pub mod pending;
+pub mod rules;
 pub mod status;

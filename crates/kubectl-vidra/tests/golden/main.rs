@@ -4,4 +4,5 @@
 
 mod differences;
 mod fleet;
+mod health;
 mod reports;
