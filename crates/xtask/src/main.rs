@@ -24,7 +24,8 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Chore {
-    /// Writes crds/, and what of deploy/ follows from the code, from crates/vidra-api.
+    /// Writes crds/, and what of deploy/ follows from the code, from crates/vidra-api; and the tables of the health rules
+    /// that vidra-core ships into docs/reference/health.md.
     Crds,
     /// Writes what memkube knows of built-in kinds, from a real API server of the testbed.
     Schemas,
@@ -117,10 +118,12 @@ fn main() -> ExitCode {
 fn perform(chore: Chore) -> Result<()> {
     match chore {
         Chore::Crds => {
-            let write = |program: &str, directory: &str| {
-                run::cargo(&["run", "--quiet", "--package", "vidra-api", "--bin", program, directory])
+            let write = |package: &str, program: &str, place: &str| {
+                run::cargo(&["run", "--quiet", "--package", package, "--bin", program, place])
             };
-            write("crds", "crds").and_then(|()| write("deploy", "deploy"))
+            write("vidra-api", "crds", "crds")?;
+            write("vidra-api", "deploy", "deploy")?;
+            write("vidra-core", "reference", "docs/reference/health.md")
         }
         Chore::Schemas => schemas::write(),
         Chore::Testbed { what: Testbed::Up { release, flags } } => testbed::up(release.as_deref(), &flags),

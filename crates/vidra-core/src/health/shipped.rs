@@ -14,7 +14,8 @@ macro_rules! files {
     };
 }
 
-pub(super) const FILES: &[(&str, &str)] = files![
+/// The name of each project, and the text of its file.
+pub const FILES: &[(&str, &str)] = files![
     "3scale",
     "actions-runner-controller",
     "airlock",
@@ -107,7 +108,7 @@ pub(super) fn load() -> (Rules, Vec<Problem>) {
 }
 
 /// The rules of one file, without what proves them. One that cannot be read is left out: the test counts them.
-pub(super) fn entries(name: &str, text: &str) -> Vec<(String, RuleText)> {
+pub fn entries(name: &str, text: &str) -> Vec<(String, RuleText)> {
     let file: Value = serde_saphyr::from_str(text).unwrap_or_default();
     let rules = file["rules"].as_array().into_iter().flatten().enumerate();
     let read = |(nth, rule): (usize, &Value)| {
