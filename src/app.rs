@@ -131,6 +131,7 @@ fn assemble(settings: Settings, deps: Deps, identity: Identity) -> (Arc<Hub>, Ti
         revisions: Revisions::new(identity.key.clone(), catalog.interned().clone(), knobs.revision_part),
         settings,
         tuning,
+        health: Default::default(),
         identity,
         catalog,
         queue,

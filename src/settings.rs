@@ -1,5 +1,6 @@
 //! What the process goes by: what its flags say, and the settings that can be changed while it runs (`live`, `tuning`).
 
+pub mod health_rules;
 pub mod live;
 pub mod memory;
 pub mod tuning;

@@ -16,7 +16,7 @@ use crate::{
     leader_election::late_writes::LateWrites,
     metrics::Metrics,
     queue::Queue,
-    settings::tuning::Tuning,
+    settings::{health_rules::HealthRules, tuning::Tuning},
 };
 
 /// Takes a cluster and a field manager of this hub; whether it is that of a target there.
@@ -48,6 +48,8 @@ pub struct SessionDeps {
     pub interned: Arc<Interned>,
     /// What can be changed while the hub runs.
     pub tuning: Arc<Tuning>,
+    /// How objects are judged.
+    pub health: Arc<HealthRules>,
     /// Wakes all targets of a cluster.
     pub wake_targets: Arc<dyn Fn(&str) + Send + Sync>,
     /// Whether a field manager of this hub is somebody's.

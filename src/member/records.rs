@@ -10,6 +10,8 @@ mod evidence;
 mod generations;
 mod in_flight;
 mod ingest;
+mod judged;
+mod own_health;
 mod owners;
 mod record;
 mod strays;
@@ -32,7 +34,7 @@ use vidra_core::{
     apply::Other,
     beside::Beside,
     drift::Evidence,
-    health::HealthStatus,
+    health::{HealthStatus, rules::Rules},
     ignore::Sparing,
     object::{Gvk, ObjectKey},
     plan,
@@ -48,7 +50,9 @@ use owners::Owner;
 pub use record::Seen;
 use view_builder::ViewBuilder;
 
-use crate::{base::interner::Interned, desired::Desired, queue::TargetKey};
+use crate::{
+    base::interner::Interned, desired::Desired, queue::TargetKey, settings::health_rules::HealthRules,
+};
 
 /// Where an object that is folded comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,6 +71,7 @@ pub enum Source<'a> {
 pub struct Records {
     interned: Arc<Interned>,
     views: ViewBuilder,
+    rules: Arc<HealthRules>,
     /// Bound on the objects that are recorded whether or not a target declares them.
     most: usize,
     inner: Mutex<Contents>,
@@ -78,9 +83,9 @@ const OBJECTS_MAX: usize = 150_000;
 
 impl Records {
     /// No records yet.
-    pub fn new(hub: HubId, secrecy: Secrecy, interned: Arc<Interned>) -> Self {
+    pub fn new(hub: HubId, secrecy: Secrecy, rules: Arc<HealthRules>, interned: Arc<Interned>) -> Self {
         let views = ViewBuilder::new(hub, secrecy, interned.clone());
-        Self { interned, views, most: OBJECTS_MAX, inner: Mutex::default() }
+        Self { interned, views, rules, most: OBJECTS_MAX, inner: Mutex::default() }
     }
 
     /// Says what a target declares, and what of it is left alone, before its objects are folded.
@@ -93,7 +98,36 @@ impl Records {
         desired: Arc<Desired>,
         sparing: Arc<Sparing>,
     ) {
-        self.inner.lock().declare(owner, Owner { since, target, desired, sparing });
+        self.inner
+            .lock()
+            .declare(owner, Owner { since, target, desired, sparing, health: None, is_known: false });
+    }
+
+    /// Has what an owner declares judged by health rules of its own. What is recorded is judged when it is folded again,
+    /// see [`Records::unjudged`].
+    pub fn judge_by(&self, owner: &OwnerHash, rules: Arc<Rules>) {
+        let all = self.rules.now();
+        if let Some(known) = self.inner.lock().owners.get_mut(owner) {
+            known.judge_by(rules, &all);
+        }
+    }
+
+    /// The health rules that an owner has of its own, as it said last.
+    pub fn own_rules(&self, owner: &OwnerHash) -> Arc<Rules> {
+        let inner = self.inner.lock();
+        let own = inner.owners.get(owner).and_then(|known| known.health.as_ref());
+        own.map(|own| own.rules().clone()).unwrap_or_default()
+    }
+
+    /// The kinds of recorded objects of an owner that its own rules have not judged as they are now.
+    pub fn unjudged(&self, owner: &OwnerHash) -> BTreeSet<Gvk> {
+        let inner = self.inner.lock();
+        let Some(known) = inner.owners.get(owner) else { return BTreeSet::new() };
+        let Some(own) = &known.health else { return BTreeSet::new() };
+        let unjudged = known.desired.wants.iter().filter(|(key, _)| {
+            own.is_unjudged(key) && inner.record_is(key, |record| record.is_proved(owner))
+        });
+        unjudged.map(|(_, want)| want.gvk.clone()).collect()
     }
 
     /// Forgets a target that is gone.
@@ -233,7 +267,8 @@ impl Records {
         keys.filter_map(|key| {
             let spared = sparing.as_mut().and_then(|sparing| sparing.get(key));
             let record = inner.objects.get_mut(key)?;
-            Some((key.clone(), record.plan_view(owner, declared.get(key), spared)))
+            let opens = inner.owners.standing(owner, key, record).opens;
+            Some((key.clone(), record.plan_view(owner, declared.get(key), spared, opens)))
         })
         .collect()
     }
@@ -259,15 +294,16 @@ impl Records {
     ) {
         let inner = self.inner.lock();
         for key in keys {
-            each(key, inner.objects.get(key).map(|record| record.seen(owner)));
+            let record = inner.objects.get(key);
+            each(key, record.map(|record| record.seen(owner, inner.owners.standing(owner, key, record))));
         }
     }
 
-    /// An object's health, and why it is not current.
-    pub fn health(&self, key: &ObjectKey) -> Option<(HealthStatus, Option<String>)> {
+    /// An object's health as this owner sees it, and why it is not current.
+    pub fn health(&self, owner: &OwnerHash, key: &ObjectKey) -> Option<(HealthStatus, Option<String>)> {
         let inner = self.inner.lock();
-        let record = inner.objects.get(key)?;
-        Some((record.health, record.note.as_deref().map(str::to_owned)))
+        let standing = inner.owners.standing(owner, key, inner.objects.get(key)?);
+        Some((standing.status, standing.note.map(str::to_owned)))
     }
 
     /// Looks at the objects that are declared and proved to be this owner's. `known` is the highest generation

@@ -228,7 +228,8 @@ impl Session {
         let heard = pace.clone();
         let client = Client::new(link.map_response(move |answer| heard.heed(answer)), "default");
         let secrecy = Secrecy { salt: deps.salt.clone(), tuning: deps.tuning.clone() };
-        let records = Arc::new(Records::new(deps.hub.clone(), secrecy, deps.interned.clone()));
+        let records =
+            Arc::new(Records::new(deps.hub.clone(), secrecy, deps.health.clone(), deps.interned.clone()));
         let informers = Informers::new(
             cluster.into(),
             client.clone(),

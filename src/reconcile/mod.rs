@@ -6,6 +6,7 @@ mod approvals;
 pub mod cluster;
 pub mod entries;
 pub mod gauges;
+mod health_rules;
 mod lean;
 mod owners;
 pub mod resource;
@@ -43,7 +44,7 @@ use crate::{
     member::{deps::SessionDeps, landing::Landings, session::Session},
     metrics::Metrics,
     queue::{Key, Priority, Queue, ResourceKey, TargetKey, Verdict},
-    settings::{Settings, tuning::Tuning},
+    settings::{Settings, health_rules::HealthRules, tuning::Tuning},
 };
 
 /// A failure that may pass by itself is tried again at least this often.
@@ -59,6 +60,8 @@ pub struct Hub {
     pub settings: Settings,
     /// What can be changed while the hub runs.
     pub tuning: Arc<Tuning>,
+    /// How objects in members are judged.
+    pub health: Arc<HealthRules>,
     /// Who this hub is.
     pub identity: Identity,
     /// What is declared.
@@ -115,6 +118,7 @@ impl Hub {
             knobs: self.knobs,
             interned: self.catalog.interned().clone(),
             tuning: self.tuning.clone(),
+            health: self.health.clone(),
             wake_targets: Arc::new(move |cluster| wake_targets(&catalog, &queue, cluster)),
             is_owner: Arc::new(move |cluster, manager| owners::is_known(&declared, &own, cluster, manager)),
             warn: Arc::new(move |cluster, reason, note| {

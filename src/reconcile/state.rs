@@ -1,6 +1,9 @@
 //! What the loops remember between reconciles; lost with the process, and nothing is wrong then.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use tokio::time::Instant;
 use vidra_api::{Change, ChangeKind, DriftSpec};
@@ -9,6 +12,7 @@ use vidra_core::{fights::Fights, ignore::Unused, object::ObjectKey};
 use super::{
     approvals::KnownApprovals,
     cluster::counts::Settling,
+    health_rules::OwnRules,
     lean::Whole,
     resource::{KeptRevision, RevisionUse},
     revoke::Approved,
@@ -64,6 +68,8 @@ pub(super) struct TargetState {
     pub(super) undeclared: Undeclared,
     /// When it last looked for what others have made in place of what it declares.
     pub(super) revisited: Option<Instant>,
+    /// When its objects were listed last, for that its own health rules had not judged them.
+    pub(super) judged: Option<Instant>,
     /// The hub's API refuses writes for it, and how that is told.
     pub(super) refused: Option<String>,
 }
@@ -73,6 +79,8 @@ pub(super) struct TargetState {
 pub(super) struct ResourceState {
     /// What is known to be kept of what it declares.
     pub(super) kept_revision: Option<KeptRevision>,
+    /// The health rules that it has of its own.
+    pub(super) health_rules: Option<Arc<OwnRules>>,
     /// Which of its revisions are in use, and since when others are not.
     pub(super) revision_use: RevisionUse,
     /// Its loop has looked at it, or has tried to and could not: what `Catalog::arrivals` was when it began.

@@ -21,6 +21,7 @@ mod ignore;
 mod inventory;
 mod inventory_recovery;
 mod observe;
+mod own_health;
 mod plan;
 mod removal_guard;
 mod render;
@@ -202,10 +203,12 @@ async fn keep(
         }
     };
     session.records.declare(owner.hash.clone(), owner.since, ctx.key.clone(), desired.clone(), sparing);
+    session.records.judge_by(&owner.hash, own_health::rules(ctx, session, &owner));
     let blind = match require_informers(ctx, session, desired).await {
         Ok(blind) => blind,
         Err(requeue) => return Ok(requeue),
     };
+    own_health::judge(ctx, session, &owner, desired).await;
     let wants = match blind.is_empty() {
         true => Cow::Borrowed(&desired.wants),
         false => Cow::Owned(blind.seen(&desired.wants)),

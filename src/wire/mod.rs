@@ -194,6 +194,13 @@ impl Wire {
         Self { bare: true, ..self }
     }
 
+    /// Only objects that bear these labels.
+    #[must_use]
+    pub fn with_labels(self, selector: String) -> Self {
+        let params = ListParams { label_selector: Some(selector), ..self.params };
+        Self { params, ..self }
+    }
+
     /// Its watches send, with all others of this server, no more than that.
     #[must_use]
     pub fn with(self, flow: Arc<Flow>) -> Self {

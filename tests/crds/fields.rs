@@ -45,6 +45,9 @@ pub fn good() -> [Value; 4] {
         "reconcile": {"interval": "1m", "retryInterval": "1m", "timeout": "1m", "onEvents": true},
         "conflicts": conflicts,
         "drift": drift,
+        "healthCheckExprs": [{"apiVersion": "example.com/v1", "kind": "Gadget", "inProgress": "false",
+            "failed": "false", "current": "true", "suspended": "false", "message": "status.text",
+            "observedGeneration": "Ignore"}],
     });
     [
         of("VidraResource", "shop", spec),
@@ -67,6 +70,7 @@ pub fn good() -> [Value; 4] {
                 "reconcile": {"interval": "1m", "retryInterval": "1m", "timeout": "1m", "onEvents": true},
                 "conflicts": conflicts,
                 "drift": drift,
+                "healthRules": "0123456789ab",
             }),
         ),
         of(

@@ -23,6 +23,7 @@ mod fights;
 mod foreign;
 mod forgetting;
 mod handing_over;
+mod health;
 mod identity;
 mod ignoring;
 mod in_memory;

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::conflicts::{Conflicts, ContainerDeletion};
 use crate::drift::DriftSpec;
+use crate::health::{HEALTH_RULES_MAX, HealthCheckExpr};
 use crate::overrides::{OVERRIDES_MAX, Override};
 use crate::raw::Raw;
 use crate::schema;
@@ -100,6 +101,11 @@ pub struct VidraResourceSpec {
     /// What to do where others made an object, or hold a field of it, already.
     #[serde(default)]
     pub conflicts: Conflicts,
+    /// How the objects are judged, before the hub's own health rules, each in CEL. A change of nothing but these
+    /// makes no revision.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = HEALTH_RULES_MAX), extend("x-kubernetes-list-type" = "atomic"))]
+    pub health_check_exprs: Vec<HealthCheckExpr>,
     /// Whether a manifest without any object is meant, and deletes what was delivered. Else it is an error.
     #[serde(default)]
     pub allow_empty: bool,
@@ -126,6 +132,7 @@ impl Default for VidraResourceSpec {
             deletion_policy: DeletionPolicy::default(),
             namespace_and_crd_deletion: ContainerDeletion::default(),
             conflicts: Conflicts::default(),
+            health_check_exprs: Vec::new(),
             allow_empty: false,
             suspend: false,
         }
@@ -348,6 +355,9 @@ mod tests {
                 "deletionPolicy": "Orphan",
                 "namespaceAndCRDDeletion": "WhenEmpty",
                 "conflicts": {"existing": "AdoptIfEqual", "fields": "Fail"},
+                "healthCheckExprs": [{"apiVersion": "example.com/v1", "kind": "Gadget", "inProgress": "false",
+                    "failed": "status.phase == 'Down'", "current": "true", "suspended": "spec.stop",
+                    "message": "status.text", "observedGeneration": "Ignore"}],
                 "allowEmpty": true,
                 "suspend": true,
             },

@@ -99,6 +99,10 @@ pub struct VidraTargetSpec {
     #[serde(default, skip_serializing_if = "is_never")]
     #[schemars(range(min = 0))]
     pub recalls: i32,
+    /// The digest of the VidraResource's own health rules, spec.healthCheckExprs. Unset: it has none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = schema::LABEL_MAX))]
+    pub health_rules: Option<String>,
     /// When the member is compared with what is declared. Unset fields: the hub's settings.
     #[serde(default)]
     pub reconcile: ReconcileSpec,
@@ -161,6 +165,7 @@ impl Default for VidraTargetSpec {
             conflicts: Conflicts::default(),
             approved_removal: None,
             recalls: 0,
+            health_rules: None,
             reconcile: ReconcileSpec::default(),
             suspend: false,
             generation: 0,
@@ -266,6 +271,11 @@ pub struct VidraTargetStatus {
     /// How many entries unready would have without its bound. Unset: all are there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unready_total: Option<i64>,
+    /// The digest of all health rules by which the objects were judged when this was written: the VidraResource's, the
+    /// fleet's, and those that the hub ships.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = schema::LABEL_MAX))]
+    pub health_rules: Option<String>,
     /// Objects that are no longer declared and are still there. Unset: there are none. Where the target is to go, all
     /// of its objects are, and state, reason and message tell of them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -409,7 +419,7 @@ mod tests {
                 "namespaceAndCRDDeletion": "WhenEmpty",
                 "conflicts": {"existing": "Adopt", "fields": "Fail",
                     "takeFrom": [{"manager": "helm-controller", "operation": "Apply"}]},
-                "approvedRemoval": "0123456789",
+                "approvedRemoval": "0123456789", "healthRules": "0123456789ab",
                 "reconcile": {"interval": "10m"}, "suspend": true, "generation": 7,
             },
             "status": {
@@ -418,7 +428,7 @@ mod tests {
                 "objects": 12, "ready": 11, "drifted": 1,
                 "unready": [{"group": "apps", "kind": "Deployment", "namespace": "shop", "name": "web",
                     "health": "InProgress", "note": "waits"}],
-                "unreadyTotal": 11,
+                "unreadyTotal": 11, "healthRules": "ba9876543210",
                 "removing": {"objects": 2, "reason": "Finalizers", "message": "waits"},
                 "changes": [{
                     "group": "apps", "version": "v1", "kind": "Deployment", "namespace": "shop", "name": "web",

@@ -7,7 +7,10 @@ use kube::{
     api::ListParams,
     core::{ApiResource, Status},
 };
-use vidra_api::{labels::HUB_LABEL, names::HubId};
+use vidra_api::{
+    labels::HUB_LABEL,
+    names::{HubId, OwnerHash},
+};
 use vidra_core::{
     drift::{About, Does},
     object::{Gvk, ObjectKey},
@@ -89,6 +92,12 @@ impl Reader {
     /// Its watches send, with all others of the member, no more than that, and what it asks waits with all else.
     pub(super) fn with(self, flow: Arc<Flow>, pace: Arc<Pace>) -> Self {
         Self { wire: self.wire.with(flow).with_pace(pace), ..self }
+    }
+
+    /// Only those that bear this owner's label, too.
+    pub(super) fn of(self, owner: &OwnerHash) -> Self {
+        let labels = format!("{HUB_LABEL}={},{}", self.hub, owner.label_key());
+        Self { wire: self.wire.with_labels(labels), ..self }
     }
 
     /// Reads one object of a list; `is_cut`: of one that is too large this is the metadata.

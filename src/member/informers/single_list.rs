@@ -11,6 +11,7 @@ use std::{
 
 use kube::core::ApiResource;
 use tokio::time::Instant;
+use vidra_api::names::OwnerHash;
 use vidra_core::{
     mutants::{self, Mutant},
     object::Scope,
@@ -20,6 +21,7 @@ use super::{
     Informers,
     list::{Listing, in_time},
     places::{Need, Place},
+    reader::Reader,
 };
 use crate::{
     base::{
@@ -99,11 +101,29 @@ impl Informers {
         read
     }
 
+    /// Lists what bears an owner's label in one place, and folds it. Nothing is gone that it does not show.
+    pub async fn list_owned(
+        &self,
+        place: &Place,
+        resource: &ApiResource,
+        owner: &OwnerHash,
+    ) -> Result<(), CallError> {
+        if let Some(rest) = self.at_rest(place) {
+            return Err(rest.error);
+        }
+        self.read_single(place, &self.reader(place, resource).of(owner), false).await
+    }
+
     /// One list, for which a reconcile waits: so it ends with the session, and does not take longer than an informer's may.
     async fn list_single(&self, place: &Place, resource: &ApiResource) -> Result<(), CallError> {
-        let (reader, began) = (self.reader(place, resource), Instant::now());
+        self.read_single(place, &self.reader(place, resource), true).await
+    }
+
+    /// Reads one list; `is_whole`: what it does not show is gone.
+    async fn read_single(&self, place: &Place, reader: &Reader, is_whole: bool) -> Result<(), CallError> {
+        let began = Instant::now();
         let mut size = self.page;
-        let mut listing = Listing::new(self, place, &reader);
+        let mut listing = Listing::new(self, place, reader);
         let turns = (!mutants::is(Mutant::OnceWithoutTurn)).then_some(&self.turns);
         let in_line = AtomicBool::new(false);
         let mut pages = Pages::new(&reader.wire, &mut size, self.page, turns).with_line(&in_line);
@@ -122,8 +142,8 @@ impl Informers {
         };
         self.note_list(place, began, read.as_ref().err());
         self.notify(match &read {
-            Ok(()) => listing.end(pages.version().parse().unwrap_or(0)),
-            Err(_) => listing.woken,
+            Ok(()) if is_whole => listing.end(pages.version().parse().unwrap_or(0)),
+            _ => listing.woken,
         });
         read
     }

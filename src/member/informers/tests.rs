@@ -74,6 +74,7 @@ fn deps(said: Arc<Mutex<Vec<String>>>) -> SessionDeps {
         knobs: Knobs::default(),
         interned: Arc::default(),
         tuning: tuning(),
+        health: Arc::default(),
         wake_targets: Arc::new(|_| {}),
         warn: Arc::new(move |_, reason, note| said.lock().push(format!("{reason}: {note}"))),
         landings: Arc::default(),
@@ -200,6 +201,7 @@ fn sharing(client: Client, said: Arc<Mutex<Vec<String>>>, calls: Shared) -> Arc<
     let records = Arc::new(Records::new(
         deps.hub.clone(),
         Secrecy { salt: deps.salt.clone(), tuning: deps.tuning.clone() },
+        deps.health.clone(),
         deps.interned.clone(),
     ));
     Informers::new(

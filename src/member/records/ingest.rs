@@ -10,7 +10,6 @@ use serde_json::Value;
 use vidra_api::names::OwnerHash;
 use vidra_core::{
     fields::{self, FieldSet},
-    health::{self, HealthStatus},
     mutants::{self, Mutant},
     object::{Gvk, ObjectKey},
     render::Declared,
@@ -22,6 +21,7 @@ use super::{
     baseline::{Base, hashed_part},
     contents::is_within,
     in_flight::Deferred,
+    judged::Judged,
     record::Record,
     tombstones::Tombstone,
 };
@@ -32,7 +32,8 @@ impl Records {
     pub fn fold(&self, gvk: &Gvk, mut live: Live, source: Source<'_>) -> Vec<TargetKey> {
         complete_type(gvk, &mut live.json);
         let key = ObjectKey::new(gvk, live.meta_text("namespace"), live.meta_text("name"));
-        let health = health::assess(&live.json);
+        let rules = self.rules.now();
+        let judged = Judged::of(&live.json, &rules);
         let mut inner = self.inner.lock();
         let inner = &mut *inner;
         let Some(live) = inner.in_flight.defer(&key, gvk, live, source) else { return Vec::new() };
@@ -59,14 +60,16 @@ impl Records {
         }
         inner.tombstones.remove(&key);
         let labelled = inner.owners.labelled(&live.json["metadata"]);
+        let judged_before = (before.map(|before| &before.judged), same_version);
+        let judged = judged.after(judged_before.0, same_version);
+        let turned = inner.owners.judge(&key, &live.json, &views, &rules, judged_before);
         let record = Record {
             uid: live.uid().into(),
             resource_version,
             folded: inner.folds,
             terminating: live.is_terminating(),
             controlled: is_controlled(&live.json),
-            health: health.status,
-            note: (health.status != HealthStatus::Current).then(|| health.message.into_boxed_str()),
+            judged,
             views,
         };
         let key = if is_new { self.interned.key(key) } else { key };
@@ -74,6 +77,7 @@ impl Records {
         inner.note_strays(gvk, &key, &labelled);
         let Some(record) = inner.objects.get(&key) else { return Vec::new() };
         let mut owners = record.changed_for(replaced.as_deref());
+        owners.extend(turned);
         if let Source::Answer(own) = source {
             owners.remove(own);
         }

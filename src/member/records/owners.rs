@@ -9,12 +9,19 @@ use serde_json::Value;
 use vidra_api::names::{self, HubId, OwnerHash};
 use vidra_core::{
     apply::Other,
+    health::rules::{RuleSet, Rules},
     ignore::{Spared, Sparing},
     mutants::{self, Mutant},
     object::ObjectKey,
     render::Declared,
 };
 
+use super::{
+    judged::Judged,
+    own_health::{OwnHealth, Standing},
+    record::Record,
+    view::View,
+};
 use crate::{desired::Desired, queue::TargetKey};
 
 /// Bound on labels of unknown owners that are looked at: whoever may edit an object may write thousands.
@@ -33,11 +40,25 @@ pub(super) struct Owner {
     pub(super) target: TargetKey,
     pub(super) desired: Arc<Desired>,
     pub(super) sparing: Arc<Sparing>,
+    /// Where it has health rules of its own.
+    pub(super) health: Option<Box<OwnHealth>>,
+    /// It had told before.
+    pub(super) is_known: bool,
 }
 
 impl Owner {
     pub(super) fn declared(&self, key: &ObjectKey) -> Option<&Declared> {
         self.desired.objects.get(key)
+    }
+
+    /// Takes its own health rules; `all`: those that hold for all.
+    pub(super) fn judge_by(&mut self, rules: Arc<Rules>, all: &Arc<RuleSet>) {
+        if rules.is_empty() {
+            self.health = None;
+        } else if !self.health.as_ref().is_some_and(|own| own.is_of(&rules, all, &self.desired)) {
+            let before = (self.health.take().map(|own| *own), self.is_known);
+            self.health = Some(Box::new(OwnHealth::new(rules, all, &self.desired, before)));
+        }
     }
 
     pub(super) fn spared(&self, key: &ObjectKey) -> Option<&Spared> {
@@ -72,6 +93,44 @@ impl Owners {
     /// Takes what an owner says; returns what it said before.
     pub(super) fn set(&mut self, owner: OwnerHash, says: Owner) -> Option<Owner> {
         self.known.insert(owner, says)
+    }
+
+    /// How an object is for an owner: by its own rules, where these are about it.
+    pub(super) fn standing<'a>(
+        &'a self,
+        owner: &OwnerHash,
+        key: &ObjectKey,
+        record: &'a Record,
+    ) -> Standing<'a> {
+        let own = self.get(owner).and_then(|known| known.health.as_ref()).filter(|_| record.is_proved(owner));
+        own.and_then(|own| own.standing(key)).unwrap_or_else(|| Standing::of(&record.judged))
+    }
+
+    /// Judges a live object by the rules that its owners have of their own; for whom that is news. `before`: see
+    /// [`OwnHealth::judge`].
+    pub(super) fn judge(
+        &mut self,
+        key: &ObjectKey,
+        live: &Value,
+        views: &[View],
+        all: &RuleSet,
+        before: (Option<&Judged>, bool),
+    ) -> BTreeSet<OwnerHash> {
+        let mut news = BTreeSet::new();
+        for view in views {
+            let Some(owner) = self.known.get_mut(&view.owner) else { continue };
+            let is_own = view.proof && owner.declared(key).is_some();
+            let Some(own) = owner.health.as_mut() else { continue };
+            let is_news = if is_own { own.judge(key, live, all, before) } else { own.forget(key) };
+            if is_news {
+                news.insert(view.owner.clone());
+            }
+        }
+        news
+    }
+
+    pub(super) fn get_mut(&mut self, owner: &OwnerHash) -> Option<&mut Owner> {
+        self.known.get_mut(owner)
     }
 
     /// The target is gone.

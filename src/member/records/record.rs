@@ -16,6 +16,8 @@ use vidra_core::{
 
 use super::{
     Source,
+    judged::Judged,
+    own_health::Standing,
     trace::bare,
     view::{View, Views},
 };
@@ -28,9 +30,8 @@ pub(super) struct Record {
     pub(super) folded: u64,
     pub(super) terminating: bool,
     pub(super) controlled: bool,
-    pub(super) health: HealthStatus,
-    /// Why it is not current; for people.
-    pub(super) note: Option<Box<str>>,
+    /// By the rules that hold for all.
+    pub(super) judged: Judged,
     pub(super) views: Views,
 }
 
@@ -61,12 +62,13 @@ impl Record {
         if self.uid == *uid { self.view_of_mut(owner) } else { None }
     }
 
-    /// As a plan of this owner sees it.
+    /// As a plan of this owner sees it; `current`: what waits for it goes on.
     pub(super) fn plan_view(
         &mut self,
         owner: &OwnerHash,
         declared: Option<&Declared>,
         spared: Option<&Spared>,
+        current: bool,
     ) -> plan::Live {
         let shared = self.is_shared(owner);
         let (mut proof, mut applied, mut drift) = (false, None, Drift::Unsure);
@@ -88,13 +90,13 @@ impl Record {
             shared,
             applied,
             drift,
-            current: self.health == HealthStatus::Current,
+            current,
         }
     }
 
     /// As a status of this owner sees it.
-    pub(super) fn seen(&self, owner: &OwnerHash) -> Seen<'_> {
-        let (health, note) = (self.health, self.note.as_deref());
+    pub(super) fn seen<'a>(&'a self, owner: &OwnerHash, standing: Standing<'a>) -> Seen<'a> {
+        let Standing { status: health, note, .. } = standing;
         Seen { health, note, uid: &self.uid, proof: self.is_proved(owner) }
     }
 
@@ -141,9 +143,8 @@ impl Record {
     /// The owners for whom a plan or a status could come out otherwise than before.
     pub(super) fn changed_for(&self, before: Option<&Self>) -> BTreeSet<OwnerHash> {
         let Some(before) = before else { return self.owners() };
-        let common =
-            (&before.uid, before.terminating, before.controlled, before.health, before.note.as_deref())
-                != (&self.uid, self.terminating, self.controlled, self.health, self.note.as_deref());
+        let common = (&before.uid, before.terminating, before.controlled, before.judged.says())
+            != (&self.uid, self.terminating, self.controlled, self.judged.says());
         if common || before.views.len() != self.views.len() {
             return &before.owners() | &self.owners();
         }

@@ -7,6 +7,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use vidra_core::{
     fields::FieldSet,
+    health::own,
     kubeconfig::Allow,
     manifest,
     object::Scope,
@@ -80,7 +81,7 @@ pub(super) fn live(version: u64, mode: &str, owned: bool) -> Live {
 }
 
 fn records() -> Records {
-    let records = Records::new(hub(), secrecy(), Arc::default());
+    let records = Records::new(hub(), secrecy(), Arc::default(), Arc::default());
     records.declare(owner(), 0, target(), desired(), Arc::default());
     records
 }
@@ -396,13 +397,13 @@ fn mode_ignored() -> Arc<Sparing> {
 
 #[test]
 fn another_value_of_what_is_ignored_wakes_nobody_also_after_a_start() {
-    let records = Records::new(hub(), secrecy(), Arc::default());
+    let records = Records::new(hub(), secrecy(), Arc::default(), Arc::default());
     records.declare(owner(), 0, target(), desired(), mode_ignored());
     records.fold(&gvk(), live(10, "fast", true), Source::Answer(&owner()));
     assert_eq!(records.fold(&gvk(), live(11, "slow", false), Source::Watch), []);
     assert_eq!(drift(&records), Drift::None);
 
-    let records = Records::new(hub(), secrecy(), Arc::default());
+    let records = Records::new(hub(), secrecy(), Arc::default(), Arc::default());
     records.declare(owner(), 0, target(), desired(), mode_ignored());
     records.fold(&gvk(), live(11, "slow", false), Source::List(records.mark()));
     assert_eq!(drift(&records), Drift::None);
@@ -410,7 +411,7 @@ fn another_value_of_what_is_ignored_wakes_nobody_also_after_a_start() {
 
 #[test]
 fn what_is_left_alone_otherwise_is_unsure_until_an_apply_or_a_dry_run_tells() {
-    let records = Records::new(hub(), secrecy(), Arc::default());
+    let records = Records::new(hub(), secrecy(), Arc::default(), Arc::default());
     records.declare(owner(), 0, target(), desired(), mode_ignored());
     records.fold(&gvk(), live(10, "fast", true), Source::Answer(&owner()));
     records.declare(owner(), 0, target(), desired(), mode_ignored());
@@ -436,7 +437,7 @@ fn what_is_left_alone_otherwise_is_unsure_until_an_apply_or_a_dry_run_tells() {
 
 #[test]
 fn what_was_seen_before_anything_was_declared_is_compared_when_it_is() {
-    let records = Records::new(hub(), secrecy(), Arc::default());
+    let records = Records::new(hub(), secrecy(), Arc::default(), Arc::default());
     records.fold(&gvk(), live(10, "slow", false), Source::List(records.mark()));
     records.declare(owner(), 0, target(), desired(), mode_ignored());
     assert_eq!(drift(&records), Drift::Unsure, "what was hashed held what is ignored");
@@ -466,4 +467,76 @@ fn who_declares_an_object_of_a_kind_that_is_not_known_now_has_not_dropped_it() {
         let other = records.other(&key(), &format!("vidra/h1/{NAMESPACE}/second"), &owner(), declared);
         assert_eq!(matches!(other, Other::Yields), drops);
     }
+}
+
+/// A Certificate of another's, of which cert-manager says this.
+fn certificate(version: u64, conditions: &Value) -> Live {
+    Live::from(json!({
+        "metadata": {"name": "web", "namespace": NAMESPACE, "uid": "u1", "resourceVersion": version.to_string()},
+        "status": {"conditions": conditions},
+    }))
+}
+
+#[test]
+fn an_object_is_judged_by_the_rule_of_its_kind_and_a_text_alone_is_no_news() {
+    let (records, gvk) = (records(), Gvk::new("cert-manager.io", "v1", "Certificate"));
+    let key = ObjectKey::new(&gvk, NAMESPACE, "web");
+    let says = |version, issuing: (&str, &str), message: &str| {
+        let ready = json!({"type": "Ready", "status": "False", "reason": "DoesNotExist", "message": message});
+        let conditions = json!([{"type": "Issuing", "status": issuing.0, "reason": issuing.1}, ready]);
+        records.fold(&gvk, certificate(version, &conditions), Source::Watch);
+        records.health(&owner(), &key).unwrap()
+    };
+    let asks = says(1, ("True", "DoesNotExist"), "asks the issuer").clone();
+    assert_eq!(asks, (HealthStatus::InProgress, Some("asks the issuer".to_owned())));
+    assert_eq!(says(2, ("True", "DoesNotExist"), "asks it again"), asks, "a text moves by itself");
+    let failed = says(3, ("False", "Failed"), "the issuer refuses it");
+    assert_eq!(failed, (HealthStatus::Failed, Some("the issuer refuses it".to_owned())));
+    let ready = json!([{"type": "Ready", "status": "True", "reason": "Ready"}]);
+    records.fold(&gvk, certificate(4, &ready), Source::Watch);
+    assert_eq!(records.health(&owner(), &key), Some((HealthStatus::Current, None)));
+}
+
+/// Rules of a VidraResource's own for ConfigMaps.
+fn rules(current: &str) -> Arc<Rules> {
+    let written = json!([{"apiVersion": "v1", "kind": "ConfigMap", "current": current}]);
+    Arc::new(own::read(&serde_json::from_value::<Vec<_>>(written).unwrap(), &Rules::default()).0)
+}
+
+#[test]
+fn an_owner_with_rules_of_its_own_sees_an_object_by_them_and_what_is_recorded_is_judged_when_it_is_listed() {
+    let records = applied();
+    let health = || records.health(&owner(), &key()).unwrap().0;
+    let other = OwnerHash::new(&hub(), NAMESPACE, "other");
+    let list = |version| records.fold(&gvk(), live(version, "fast", true), Source::List(records.mark()));
+    assert_eq!((health(), records.unjudged(&owner()).len()), (HealthStatus::Current, 0));
+
+    records.judge_by(&owner(), rules("has(metadata.labels.none)"));
+    assert_eq!(health(), HealthStatus::Current, "what was known stands until they have judged");
+    assert_eq!(records.unjudged(&owner()), BTreeSet::from([gvk()]));
+    assert_eq!(list(10), [target()]);
+    assert_eq!((health(), records.unjudged(&owner()).len()), (HealthStatus::InProgress, 0));
+    assert_eq!(records.health(&other, &key()).unwrap().0, HealthStatus::Current, "another's view");
+    let opens = || records.view(&owner(), &key(), &desired()).unwrap().current;
+    assert!(opens(), "it was Current by the rules before: that others say otherwise closes nothing");
+    assert_eq!(list(10), [], "no news");
+    assert!(opens());
+    list(11);
+    assert!(!opens(), "the object has changed since");
+
+    records.judge_by(&owner(), Arc::default());
+    assert_eq!((health(), records.unjudged(&owner()).len()), (HealthStatus::Current, 0));
+}
+
+#[test]
+fn an_owner_that_comes_with_rules_is_not_judged_by_others_until_its_objects_are_listed() {
+    let records = Records::new(hub(), secrecy(), Arc::default(), Arc::default());
+    records.fold(&gvk(), live(10, "fast", true), Source::List(records.mark()));
+    records.declare(owner(), 0, target(), desired(), Arc::default());
+    records.judge_by(&owner(), rules("has(metadata.name)"));
+    let (status, note) = records.health(&owner(), &key()).unwrap();
+    assert_eq!(status, HealthStatus::InProgress);
+    assert!(note.unwrap().starts_with("It has not been judged"));
+    assert_eq!(records.fold(&gvk(), live(10, "fast", true), Source::List(records.mark())), [target()]);
+    assert_eq!(records.health(&owner(), &key()).unwrap().0, HealthStatus::Current);
 }

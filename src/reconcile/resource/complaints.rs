@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 
 use vidra_core::{
+    health::own,
     select::{self, Selection},
     status::{Problem, Reason},
 };
@@ -13,14 +14,23 @@ use super::{
     crd_deletion::crd_problem,
     unreadable::{unread_member, unread_problem},
 };
-use crate::hub::revisions::Parsed;
+use crate::{hub::revisions::Parsed, reconcile::health_rules::own_rules};
 
 /// The first of it.
 pub(super) fn complaint(ctx: &Context<'_>, revision: &Parsed, selection: &Selection) -> Option<Problem> {
     crd_problem(ctx)
         .or_else(|| unread_problem(ctx))
+        .or_else(|| of_health_rules(ctx))
         .or_else(|| of_selection(ctx, revision, selection))
         .or_else(|| of_overrides(revision, selection))
+}
+
+/// Health rules that cannot be used.
+fn of_health_rules(ctx: &Context<'_>) -> Option<Problem> {
+    let rules = own_rules(ctx.hub, ctx.key)?;
+    own::duplicates(&rules.problems).for_each(|told| ctx.warn(Reason::HealthRuleDuplicate, &told));
+    let message = own::complaint(&rules.problems)?;
+    Some(Problem { reason: Reason::HealthChecksInvalid, message, stalled: true })
 }
 
 fn of_selection(ctx: &Context<'_>, revision: &Parsed, selection: &Selection) -> Option<Problem> {

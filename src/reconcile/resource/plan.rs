@@ -13,7 +13,10 @@ use super::{
     observe::{Declaration, Observation},
     removal_guard::guard_removal,
 };
-use crate::hub::revisions::{Parsed, RevisionError};
+use crate::{
+    hub::revisions::{Parsed, RevisionError},
+    reconcile::health_rules::own_rules,
+};
 
 /// What is to be done.
 pub(super) struct Plan {
@@ -139,6 +142,7 @@ fn spec(
         conflicts: spec.conflicts.clone(),
         approved_removal: approval(ctx, &revision.name, namespace, before),
         recalls: before.map_or(0, VidraTargetSpec::recalled),
+        health_rules: own_rules(ctx.hub, ctx.key).and_then(|own| own.digest()),
         reconcile: spec.reconcile.clone().unwrap_or_default(),
         suspend: false,
         generation: ctx.generation(),

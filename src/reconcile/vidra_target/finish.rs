@@ -30,10 +30,7 @@ use super::{
     visibility::lost_a_kind,
     write_refusal::is_refused,
 };
-use crate::{
-    base::error::CallError,
-    member::{apply::Executor, session::Session},
-};
+use crate::{base::error::CallError, member::apply::Executor};
 
 /// What the plan was to remove and the inventory still has, with why.
 fn still_there(plan: &Plan, execution: &mut Execution) -> Option<RemovingObjects> {
@@ -74,8 +71,12 @@ fn gates(plan: &Plan) -> impl Iterator<Item = &Effect> {
     plan.stages.iter().flatten().filter(move |effect| is_gate(&effect.key))
 }
 
-fn is_current(session: &Session, key: &ObjectKey) -> bool {
-    session.records.health(key).is_some_and(|(health, _)| health == HealthStatus::Current)
+fn is_current(scope: &Scope<'_>, key: &ObjectKey) -> bool {
+    scope
+        .session
+        .records
+        .health(&scope.owner.hash, key)
+        .is_some_and(|(health, _)| health == HealthStatus::Current)
 }
 
 /// Tells what a reconcile came to: what was done by `plan`, and what became of the inventory.
@@ -98,7 +99,7 @@ pub(super) async fn finish(
         let unmarked = gates(effects).find(|effect| loses_marks(scope, effect));
         // An answer is no event: nothing else would tell that what was waited for, and was applied just now, is
         // there.
-        let is_there = |gate: &Effect| is_current(session, &gate.key);
+        let is_there = |gate: &Effect| is_current(scope, &gate.key);
         if execution.undone == 0 && unmarked.is_none() && gates(effects).any(is_there) {
             return again(ctx, &execution.corrections, &mut change).await;
         }
@@ -127,12 +128,12 @@ fn note_blockers(
     unmarked: Option<&Effect>,
     execution: &mut Execution,
 ) -> Option<i32> {
-    let Scope { ctx, session, desired, blind, .. } = *scope;
+    let Scope { ctx, session, owner, desired, blind, .. } = *scope;
     let mut wave = None;
     if execution.delivery.is_none() {
         let notes = |key: &ObjectKey| match unmarked.is_some_and(|effect| effect.key == *key) {
             true => Some(MARKS_TAKEN.to_owned()),
-            false => session.records.health(key).and_then(|(_, note)| note),
+            false => session.records.health(&owner.hash, key).and_then(|(_, note)| note),
         };
         execution.delivery = complaint(plan, desired, blind, &session.kinds(), notes);
         wave = awaited(plan, desired);

@@ -19,6 +19,7 @@ use super::{
     drift::{DriftReport, redact},
     events::{gather_one, say},
     inventory::{InventoryChange, SettledObjects},
+    own_health::digest_of_all,
     requeue::Requeue,
 };
 use crate::{
@@ -85,8 +86,13 @@ pub(super) async fn publish(
     let is_end = (before.state, &before.revision) != (status.state, &status.revision);
     let waits =
         || !is_end && ctx.hub.queue.arrivals(&queue_key) > 0 && ctx.hub.can_wait(&queue_key).is_some();
-    if told.as_ref() != Some(&status) && !waits() && ctx.hub.status_is_due(&queue_key, false) {
+    // Where it has no rules of its own they go along with what else there is to tell.
+    let judged_by = || session.and_then(|session| digest_of_all(ctx, session));
+    let own = ctx.target.spec.health_rules.as_ref().and_then(|_| judged_by());
+    let is_news = own.is_some() && own != status.health_rules;
+    if (is_news || told.as_ref() != Some(&status)) && !waits() && ctx.hub.status_is_due(&queue_key, false) {
         tell(ctx, before, &status);
+        status.health_rules = own.or_else(judged_by).or(status.health_rules.take());
         write_status(ctx, target, status).await?;
         ctx.hub.state.lock().change_target(ctx.key, |state| {
             state.made = false;

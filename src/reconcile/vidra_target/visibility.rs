@@ -66,7 +66,8 @@ impl Blind {
     }
 }
 
-fn needs(desired: &Desired, kinds: &Kinds) -> BTreeMap<Gvk, Need> {
+/// What is to be seen of the member for what is declared.
+pub(super) fn needs(desired: &Desired, kinds: &Kinds) -> BTreeMap<Gvk, Need> {
     let mut needs = BTreeMap::new();
     let mut last = None;
     for (key, want) in &desired.wants {

@@ -16,7 +16,9 @@ mod builtin;
 mod custom;
 mod expression;
 pub mod facts;
+pub mod list;
 mod message;
+pub mod own;
 mod read;
 pub mod rule;
 pub mod rules;
@@ -26,7 +28,11 @@ mod workload;
 #[cfg(test)]
 mod tests;
 
-use std::{fmt, time::Duration};
+use std::{
+    fmt,
+    hash::{DefaultHasher, Hash, Hasher},
+    time::Duration,
+};
 
 use serde_json::Value;
 
@@ -86,7 +92,8 @@ pub struct Health {
     pub status: HealthStatus,
     /// One word in CamelCase for it.
     pub reason: &'static str,
-    /// One sentence for people: stable, without counts, and nothing that the member's objects wrote.
+    /// One sentence for people: stable, without counts, and of what the member's objects wrote only what a rule's
+    /// `message` gives, cut so that it is stable and short.
     pub message: String,
 }
 
@@ -125,6 +132,24 @@ pub struct Verdict<'r> {
     pub basis: Basis<'r>,
     /// When it ends, from now, if nothing changes before: it is only waited so long.
     pub ends: Option<Duration>,
+}
+
+impl Verdict<'_> {
+    /// The same for as long as a message that is kept holds: the verdict, its reason, the rule, and type, status and reason
+    /// of each condition. The text of an object is none of it: one that moves by itself is not to be written each time.
+    pub fn grounds(&self, live: &Value) -> u32 {
+        let mut hash = DefaultHasher::new();
+        (self.health.status as u8, self.health.reason).hash(&mut hash);
+        match &self.basis {
+            Basis::Rule(Match { rule: Ok(_), hash: rule, .. }) => {
+                rule.hash(&mut hash);
+                read::conditions(live).for_each(|c| (c.kind, c.status, c.reason).hash(&mut hash));
+            }
+            _ => self.health.message.hash(&mut hash),
+        }
+        // Half of it is enough to tell two apart.
+        (hash.finish() >> 32) as u32
+    }
 }
 
 /// What a verdict rests on.

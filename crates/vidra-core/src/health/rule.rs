@@ -33,6 +33,9 @@ pub struct RuleText {
     pub message: Option<String>,
     /// Whether an old status.observedGeneration is no matter.
     pub observed_generation: Option<ObservedGeneration>,
+    /// Why the rest of it cannot be read: it is known what it is about, and nothing is judged by it.
+    #[serde(skip)]
+    pub fault: Option<String>,
 }
 
 /// What becomes of status.observedGeneration.
@@ -40,6 +43,22 @@ pub struct RuleText {
 pub enum ObservedGeneration {
     /// It is not asked.
     Ignore,
+}
+
+impl From<&vidra_api::HealthCheckExpr> for RuleText {
+    fn from(written: &vidra_api::HealthCheckExpr) -> Self {
+        Self {
+            api_version: written.api_version.clone(),
+            kind: written.kind.clone(),
+            in_progress: written.in_progress.clone(),
+            failed: written.failed.clone(),
+            current: Some(written.current.clone()),
+            suspended: written.suspended.clone(),
+            message: written.message.clone(),
+            observed_generation: written.observed_generation.map(|_| ObservedGeneration::Ignore),
+            fault: None,
+        }
+    }
 }
 
 /// Groups that rules are about.
@@ -90,6 +109,14 @@ pub enum RuleError {
         /// The field of the expression.
         field: &'static str,
         /// Where in it, what is wrong, and what to write.
+        what: String,
+    },
+    /// A field is none that a rule has, or has a value of another type.
+    #[error("health rule {scope} cannot be read: {what}")]
+    Unreadable {
+        /// The rule.
+        scope: Scope,
+        /// What is wrong.
         what: String,
     },
     /// It lacks the one expression that each rule has.
@@ -181,6 +208,9 @@ impl Rule {
             message: None,
             ignores_generation: text.observed_generation == Some(ObservedGeneration::Ignore),
         };
+        if let Some(what) = &text.fault {
+            return Err(RuleError::Unreadable { scope: scope.clone(), what: what.clone() });
+        }
         if text.current.is_none() {
             return Err(RuleError::NoCurrent { scope: scope.clone() });
         }

@@ -1,6 +1,9 @@
 //! All rules that a VidraResource's objects are judged by, and which of them is the one for a kind.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use serde_json::Value;
 use sha2::{Digest, Sha256};
@@ -59,10 +62,12 @@ pub enum Problem {
 }
 
 /// A rule, or that it cannot be used: its objects are Unknown then, and no gate opens for them.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Entry {
     place: String,
-    rule: Result<Rule, RuleError>,
+    rule: Result<Arc<Rule>, RuleError>,
+    /// Of what it says.
+    hash: [u8; 32],
 }
 
 /// The rules of one origin.
@@ -73,12 +78,14 @@ pub struct Rules {
 }
 
 impl Rules {
-    /// Reads rules, each with where it stands, in the order in which they count; tells what is wrong with them.
+    /// Reads rules, each with where it stands, in the order in which they count; tells what is wrong with them. One that
+    /// cannot be used is as it was `before`, where it could be then.
     pub fn read<'t>(
         origin: Origin,
         texts: impl IntoIterator<Item = (String, &'t RuleText)>,
+        before: &Rules,
     ) -> (Rules, Vec<Problem>) {
-        let (mut rules, mut problems, mut hash) = (Rules::default(), Vec::new(), Sha256::new());
+        let (mut rules, mut problems) = (Rules::default(), Vec::new());
         for (nth, (place, text)) in texts.into_iter().enumerate() {
             if nth == origin.most() {
                 problems.push(Problem::TooMany { place, most: origin.most() });
@@ -95,15 +102,40 @@ impl Rules {
                 problems.push(Problem::Duplicate { place, first: first.place.clone(), scope });
                 continue;
             }
-            let rule = Rule::compile(text, &scope);
-            if let Err(error) = &rule {
-                problems.push(Problem::Invalid { place: place.clone(), error: error.clone() });
-            }
-            add(&mut hash, &scope, text);
-            rules.by_scope.insert(scope, Entry { place, rule });
+            let entry = match Rule::compile(text, &scope) {
+                Ok(rule) => Entry { place, rule: Ok(Arc::new(rule)), hash: hash_of(&scope, text) },
+                Err(error) => {
+                    problems.push(Problem::Invalid { place: place.clone(), error: error.clone() });
+                    let good = before.by_scope.get(&scope).filter(|known| known.rule.is_ok());
+                    let broken = || Entry { place, rule: Err(error), hash: hash_of(&scope, text) };
+                    good.cloned().unwrap_or_else(broken)
+                }
+            };
+            rules.by_scope.insert(scope, entry);
         }
-        rules.digest = hash.finalize().into();
+        if !rules.is_empty() {
+            let mut hash = Sha256::new();
+            rules.by_scope.values().for_each(|entry| hash.update(entry.hash));
+            rules.digest = hash.finalize().into();
+        }
         (rules, problems)
+    }
+
+    /// There is none.
+    pub fn is_empty(&self) -> bool {
+        self.by_scope.is_empty()
+    }
+
+    /// 12 hex digits over what they say.
+    pub fn digest(&self) -> String {
+        short(&self.digest)
+    }
+
+    /// What of its rules is not as it was: added, gone, or saying something else.
+    pub fn changed_from<'a>(&'a self, before: &'a Rules) -> BTreeSet<&'a Scope> {
+        let says = |rules: &Rules, scope: &Scope| rules.by_scope.get(scope).map(|entry| entry.hash);
+        let all = self.scopes().chain(before.scopes());
+        all.filter(|scope| says(self, scope) != says(before, scope)).collect()
     }
 
     /// What its rules are about.
@@ -112,8 +144,14 @@ impl Rules {
     }
 }
 
-/// Adds what a rule says, each part with its length before it.
-fn add(hash: &mut Sha256, scope: &Scope, text: &RuleText) {
+/// 12 hex digits of a hash.
+fn short(hash: &[u8]) -> String {
+    hash.iter().take(6).map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// The hash of what a rule says, each part with its length before it.
+fn hash_of(scope: &Scope, text: &RuleText) -> [u8; 32] {
+    let mut hash = Sha256::new();
     let generation = text.observed_generation.map(|_| "Ignore");
     let expressions = text.expressions().map(|(_, text)| text);
     let scope = scope.to_string();
@@ -122,6 +160,7 @@ fn add(hash: &mut Sha256, scope: &Scope, text: &RuleText) {
         hash.update(length.to_be_bytes());
         hash.update(part.unwrap_or_default());
     }
+    hash.finalize().into()
 }
 
 /// The rules of all origins.
@@ -143,6 +182,8 @@ pub struct Match<'r> {
     pub origin: Origin,
     /// The rule, or why it cannot be used.
     pub rule: Result<&'r Rule, &'r RuleError>,
+    /// Of what it says.
+    pub hash: u64,
 }
 
 impl RuleSet {
@@ -151,11 +192,28 @@ impl RuleSet {
         RuleSet { origins: [resource, fleet, shipped] }
     }
 
+    /// The same with a VidraResource's own before them.
+    #[must_use]
+    pub fn with(&self, resource: Arc<Rules>) -> RuleSet {
+        let [_, fleet, shipped] = self.origins.clone();
+        RuleSet::new(resource, fleet, shipped)
+    }
+
     /// 12 hex digits over all of them: what a verdict was made under.
     pub fn digest(&self) -> String {
         let mut hash = Sha256::new();
         self.origins.iter().for_each(|rules| hash.update(rules.digest));
-        hash.finalize().iter().take(6).map(|byte| format!("{byte:02x}")).collect()
+        short(&hash.finalize())
+    }
+
+    /// The same while objects of this kind are judged by the same rule; 0: no rule is about it.
+    pub fn fingerprint(&self, group: &str, kind: &str) -> u64 {
+        self.find(group, kind).map_or(0, |found| found.hash)
+    }
+
+    /// The rule of a kind is the VidraResource's own.
+    pub fn is_own(&self, group: &str, kind: &str) -> bool {
+        self.find(group, kind).is_some_and(|found| found.origin == Origin::Resource)
     }
 
     /// The rule of a kind: one that names it before one of its group before one of a family, over all origins; of two
@@ -171,7 +229,8 @@ impl RuleSet {
         scopes.find_map(|scope| {
             ORIGINS.iter().zip(&self.origins).find_map(|(origin, rules)| {
                 let (scope, entry) = rules.by_scope.get_key_value(&scope)?;
-                Some(Match { scope, origin: *origin, rule: entry.rule.as_ref() })
+                let hash = u64::from_be_bytes(*entry.hash.first_chunk()?);
+                Some(Match { scope, origin: *origin, rule: entry.rule.as_ref().map(|rule| &**rule), hash })
             })
         })
     }

@@ -104,7 +104,7 @@ pub fn rules() -> Arc<Rules> {
 /// Reads them, and tells what is wrong; a test holds the files to nothing.
 pub(super) fn load() -> (Rules, Vec<Problem>) {
     let texts: Vec<_> = FILES.iter().flat_map(|(name, text)| entries(name, text)).collect();
-    Rules::read(Origin::Shipped, texts.iter().map(|(place, text)| (place.clone(), text)))
+    Rules::read(Origin::Shipped, texts.iter().map(|(place, text)| (place.clone(), text)), &Rules::default())
 }
 
 /// The rules of one file, without what proves them. One that cannot be read is left out: the test counts them.

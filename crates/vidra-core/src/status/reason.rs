@@ -43,6 +43,7 @@ reasons! {
     // Of a VidraResource.
     Progressing TargetsSuspended TargetsWaiting TargetsFailed MembersUnreachable NoTargets ClusterNotFound
     ManifestInvalid NamespaceFull SourceNotFound SourceInvalid SourceForbidden OverridesInvalid OverrideMatchesNothing
+    HealthChecksInvalid HealthRuleDuplicate
     RevisionRefused TargetRefused Terminating CRDTerminating Settled
     TargetsDrifted InSync NotCompared PathMatchesNothing TargetMatchesNothing Finalizers Nothing
 

@@ -1,7 +1,7 @@
 //! What a target's status says of objects that are not healthy: the worst of them, and how many there are.
 //!
 //! A function of the objects and their health alone: whatever order they come in, equal ones give equal entries. Notes
-//! are sentences of [`crate::health`], and hold nothing that the member's objects say, so no value of a Secret; what is
+//! are sentences of [`crate::health`], or what a health rule's `message` gives, which sees no value of a Secret; what is
 //! told of a name or a note is one short line all the same.
 
 use vidra_api::{

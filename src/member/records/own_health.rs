@@ -1,0 +1,127 @@
+//! How objects are by the rules that a VidraResource has of its own. Kept with the owner: whoever has none pays nothing.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use serde_json::Value;
+use vidra_core::{
+    health::{
+        HealthStatus,
+        rules::{RuleSet, Rules},
+    },
+    object::ObjectKey,
+};
+
+use super::judged::Judged;
+use crate::desired::Desired;
+
+/// What is told of an object that such a rule is about, and has not judged since the owner is known.
+const NOT_JUDGED: &str = "It has not been judged by the health rules of its VidraResource yet";
+
+/// How an object is for one owner.
+#[derive(Clone, Copy)]
+pub(super) struct Standing<'a> {
+    pub(super) status: HealthStatus,
+    /// What waits for it goes on.
+    pub(super) opens: bool,
+    pub(super) note: Option<&'a str>,
+}
+
+impl<'a> Standing<'a> {
+    pub(super) fn of(judged: &'a Judged) -> Self {
+        Self { status: judged.status, opens: judged.opens(), note: judged.note() }
+    }
+}
+
+/// See the module.
+pub(super) struct OwnHealth {
+    rules: Arc<Rules>,
+    /// Those that hold for all, and what is declared, when `kinds` was made.
+    made_of: (Arc<RuleSet>, Arc<Desired>),
+    /// Declared kinds that its own rules are about, and what these say.
+    kinds: BTreeMap<(Arc<str>, Arc<str>), u64>,
+    /// With what the rule said that judged.
+    verdicts: BTreeMap<ObjectKey, (u64, Judged)>,
+    /// The owner was judged by other rules before: what these say stands until its own have judged.
+    inherits: bool,
+}
+
+impl OwnHealth {
+    /// With the verdicts that there are. `known`: the owner was judged by other rules before.
+    pub(super) fn new(
+        rules: Arc<Rules>,
+        all: &Arc<RuleSet>,
+        desired: &Arc<Desired>,
+        (before, known): (Option<Self>, bool),
+    ) -> Self {
+        let (verdicts, inherits) =
+            before.map_or((BTreeMap::new(), known), |b| (b.verdicts, b.inherits || known));
+        let set = all.with(rules.clone());
+        let mut kinds = BTreeMap::new();
+        let mut last = None;
+        for key in desired.objects.keys() {
+            // They stand together, by the order of their keys.
+            if last.replace((&key.group, &key.kind)) != Some((&key.group, &key.kind))
+                && set.is_own(&key.group, &key.kind)
+            {
+                let says = set.fingerprint(&key.group, &key.kind);
+                kinds.insert((key.group.clone(), key.kind.clone()), says);
+            }
+        }
+        let mut own = Self { rules, made_of: (all.clone(), desired.clone()), kinds, verdicts, inherits };
+        let kinds = &own.kinds;
+        own.verdicts.retain(|key, _| {
+            desired.objects.contains_key(key) && kinds.contains_key(&(key.group.clone(), key.kind.clone()))
+        });
+        own
+    }
+
+    /// Nothing that it is made of has changed.
+    pub(super) fn is_of(&self, rules: &Arc<Rules>, all: &Arc<RuleSet>, desired: &Arc<Desired>) -> bool {
+        let (of, declared) = &self.made_of;
+        self.rules.digest() == rules.digest() && Arc::ptr_eq(of, all) && Arc::ptr_eq(declared, desired)
+    }
+
+    pub(super) fn rules(&self) -> &Arc<Rules> {
+        &self.rules
+    }
+
+    fn says(&self, key: &ObjectKey) -> Option<u64> {
+        self.kinds.get(&(key.group.clone(), key.kind.clone())).copied()
+    }
+
+    /// Judges a live object that is the owner's; whether that is news. `shared`: what was seen of it before, as the rules
+    /// that hold for all judge it; `same`: this version of it.
+    pub(super) fn judge(
+        &mut self,
+        key: &ObjectKey,
+        live: &Value,
+        all: &RuleSet,
+        (shared, same): (Option<&Judged>, bool),
+    ) -> bool {
+        let Some(says) = self.says(key) else { return self.forget(key) };
+        let before = self.verdicts.get(key).map(|(_, judged)| judged).or(shared.filter(|_| self.inherits));
+        let now = Judged::of(live, &all.with(self.rules.clone())).after(before, same);
+        let is_news = before.is_none_or(|before| before.says() != now.says());
+        self.verdicts.insert(key.clone(), (says, now));
+        is_news
+    }
+
+    /// The object is not, or no more, the owner's; whether that is news.
+    pub(super) fn forget(&mut self, key: &ObjectKey) -> bool {
+        self.verdicts.remove(key).is_some()
+    }
+
+    /// How an object of the owner's is, as its own rules say; `None`: they say nothing of it.
+    pub(super) fn standing(&self, key: &ObjectKey) -> Option<Standing<'_>> {
+        self.says(key)?;
+        let judged = self.verdicts.get(key).map(|(_, judged)| Standing::of(judged));
+        let not_yet = Standing { status: HealthStatus::InProgress, opens: false, note: Some(NOT_JUDGED) };
+        judged.or_else(|| (!self.inherits).then_some(not_yet))
+    }
+
+    /// A rule of its own is about the object, and has not judged it as it is now.
+    pub(super) fn is_unjudged(&self, key: &ObjectKey) -> bool {
+        let judged_by = self.verdicts.get(key).map(|(says, _)| *says);
+        self.says(key).is_some_and(|says| judged_by != Some(says))
+    }
+}

@@ -1,0 +1,208 @@
+//! Health rules: what a custom kind says of itself opens waves, and is told.
+
+use serde_json::{Value, json};
+use testkit::world::{Access, At, World};
+use vidra_api::{ObjectHealth, TargetState, VidraTarget, find};
+
+use crate::{config_map_in, object, says, scenario, told};
+
+/// A kind of which controllers write the status, as alice does here.
+struct Kind {
+    group: &'static str,
+    kind: &'static str,
+    plural: &'static str,
+}
+
+const CERTIFICATE: Kind = Kind { group: "cert-manager.io", kind: "Certificate", plural: "certificates" };
+
+impl Kind {
+    fn crd(&self) -> Value {
+        let open = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
+        let schema = json!({"type": "object", "properties": {"spec": open, "status": open}});
+        json!({
+            "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+            "metadata": {"name": format!("{}.{}", self.plural, self.group)},
+            "spec": {
+                "group": self.group, "scope": "Namespaced",
+                "names": {"kind": self.kind, "plural": self.plural, "singular": self.kind.to_lowercase()},
+                "versions": [{"name": "v1", "served": true, "storage": true, "subresources": {"status": {}},
+                    "schema": {"openAPIV3Schema": schema}}],
+            },
+        })
+    }
+
+    fn one(&self, name: &str) -> Value {
+        json!({"apiVersion": format!("{}/v1", self.group), "kind": self.kind, "metadata": {"name": name},
+            "spec": {"size": 1}})
+    }
+
+    fn at(&self, world: &World, name: &str) -> At {
+        At::new(&format!("{}/v1", self.group), self.kind, &world.ns, name)
+    }
+
+    async fn set(&self, world: &World, alice: &Access, name: &str, status: Value) {
+        alice.merge_status(&self.at(world, name), json!({"status": status})).await;
+    }
+
+    /// Definitions stay in members; scenarios leave nothing behind.
+    async fn clear(&self, alice: &Access) {
+        alice.delete(&At::of(&self.crd())).await;
+    }
+}
+
+const GADGET: Kind = Kind { group: "health.example.com", kind: "Gadget", plural: "gadgets" };
+
+/// A VidraResource with health rules of its own for gadgets.
+async fn deliver(world: &World, name: &str, manifest: &str, current: &str, message: &str) {
+    let rule = json!({"apiVersion": "health.example.com/v1", "kind": "Gadget", "failed": "status.phase == 'Down'",
+        "current": current, "message": message});
+    let targets = json!([{"clusterNames": ["berlin"]}]);
+    world.deliver_with(name, manifest, json!({"targets": targets, "healthCheckExprs": [rule]})).await;
+}
+
+fn in_wave(mut declared: Value, wave: i32) -> String {
+    declared["metadata"]["annotations"]["vidra.dev/wave"] = wave.to_string().into();
+    object(&declared)
+}
+
+fn issuing(issuing: (&str, &str), ready: &str, message: &str) -> Value {
+    json!({"conditions": [
+        {"type": "Issuing", "status": issuing.0, "reason": issuing.1, "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"},
+        {"type": "Ready", "status": ready, "reason": "X", "message": message, "lastTransitionTime": "2026-01-01T00:00:00Z"},
+    ]})
+}
+
+#[test]
+fn a_certificate_holds_the_next_wave_until_it_is_issued_and_one_that_failed_is_told_with_its_message() {
+    scenario(async |world| {
+        world.register(&["berlin"]).await;
+        let alice = world.alice("berlin").await;
+        let late = in_wave(config_map_in("", "late", "one"), 2);
+        let manifest = object(&CERTIFICATE.crd()) + &in_wave(CERTIFICATE.one("web"), 1) + &late;
+        world.deliver("shop", &["berlin"], &manifest).await;
+        let message = world.target_is("shop", "berlin", TargetState::Waiting, "WaitingForWave").await;
+        assert!(message.contains("Certificate"), "{message}");
+        let at = At::config_map(&world.ns, "late");
+        assert!(alice.get(&at).await.is_none(), "a new one has no status, and opens nothing");
+
+        CERTIFICATE
+            .set(
+                &world,
+                &alice,
+                "web",
+                issuing(("False", "Failed"), "False", "the issuer says 403 to 7f9c6d5b4a"),
+            )
+            .await;
+        let failed = world.target_when("shop", "berlin", "failed", |status| {
+            status.unready.iter().any(|one| one.health == ObjectHealth::Failed)
+        });
+        let status = failed.await.status.unwrap_or_default();
+        let one = &status.unready[0];
+        assert_eq!((&*one.kind, one.note.as_deref()), ("Certificate", Some("the issuer says # to #")));
+        let message = status.message.unwrap_or_default();
+        assert!(message.contains("the issuer says # to #"), "{message}");
+        assert!(alice.get(&at).await.is_none());
+
+        CERTIFICATE.set(&world, &alice, "web", issuing(("False", "Issued"), "True", "up to date")).await;
+        world.ready("shop").await;
+        alice.when(&at, "the next wave", says("one")).await;
+        world.end().await;
+        CERTIFICATE.clear(&alice).await;
+    });
+}
+
+#[test]
+fn rules_of_a_vidra_resource_judge_its_objects_and_an_edit_of_them_alone_applies_nothing() {
+    scenario(async |mut world| {
+        world.register(&["berlin"]).await;
+        let alice = world.alice("berlin").await;
+        let late = in_wave(config_map_in("", "late", "one"), 2);
+        let manifest = object(&GADGET.crd()) + &in_wave(GADGET.one("one"), 1) + &late;
+        deliver(&world, "shop", &manifest, "status.phase == 'Up'", "status.text").await;
+        world.target_is("shop", "berlin", TargetState::Waiting, "WaitingForWave").await;
+        GADGET.set(&world, &alice, "one", json!({"phase": "Fine", "text": "warms up"})).await;
+        let words = world.target_when("shop", "berlin", "its words", |status| {
+            status.message.as_deref().is_some_and(|message| message.contains("warms up"))
+        });
+        words.await;
+        let before = world.target("shop", "berlin").await.unwrap();
+
+        let mark = world.mark();
+        deliver(&world, "shop", &manifest, "status.phase in ['Up', 'Fine']", "status.text").await;
+        let now = world.ready("shop").await;
+        alice.when(&At::config_map(&world.ns, "late"), "the next wave", says("one")).await;
+        let writes = world.writes("berlin", &mark);
+        assert!(writes.iter().all(|write| write.name == "late"), "{writes:?}");
+        let after = world.target("shop", "berlin").await.unwrap();
+        assert_eq!(now.status.unwrap().revision.as_ref(), Some(&before.spec.revision));
+        assert_eq!(before.spec.revision, after.spec.revision);
+        assert_ne!(before.spec.health_rules, after.spec.health_rules);
+        let digest =
+            |target: &VidraTarget| target.status.as_ref().and_then(|status| status.health_rules.clone());
+        assert!(digest(&after).is_some_and(|digest| digest.len() == 12), "{after:?}");
+        assert_ne!(digest(&before), digest(&after));
+
+        // What was judged before the process began is judged again by them.
+        world.restart_hub().await;
+        GADGET.set(&world, &alice, "one", json!({"phase": "Down", "text": "went down"})).await;
+        world.target_is("shop", "berlin", TargetState::Failed, "ObjectFailed").await;
+        world.end().await;
+        GADGET.clear(&alice).await;
+    });
+}
+
+#[test]
+fn rules_that_cannot_be_read_are_told_with_their_column_and_those_before_stay_in_force() {
+    scenario(async |world| {
+        world.register(&["berlin"]).await;
+        let alice = world.alice("berlin").await;
+        let manifest = object(&GADGET.crd()) + &object(&GADGET.one("one"));
+        deliver(&world, "shop", &manifest, "status.phase == 'Up'", "status.text").await;
+        world.target_is("shop", "berlin", TargetState::Progressing, "ObjectsProgressing").await;
+        deliver(&world, "shop", &manifest, "status.phase = 'Up'", "status.text").await;
+        let stalled = world.resource_says("shop", "Stalled", "True", "HealthChecksInvalid").await;
+        let ready = find(&stalled.status.unwrap().conditions, "Ready").unwrap().message.clone();
+        for words in ["spec.healthCheckExprs[0]", "health.example.com/Gadget", "current, column "] {
+            assert!(ready.contains(words), "{ready}");
+        }
+        GADGET.set(&world, &alice, "one", json!({"phase": "Up"})).await;
+        world.target_when("shop", "berlin", "Ready", |status| status.state == Some(TargetState::Ready)).await;
+        GADGET.set(&world, &alice, "one", json!({"phase": "Down"})).await;
+        world.target_is("shop", "berlin", TargetState::Failed, "ObjectFailed").await;
+
+        // One that never could be used opens nothing.
+        let broken = object(&GADGET.one("two"));
+        deliver(&world, "broken", &broken, "status.", "status.text").await;
+        world.target_is("broken", "berlin", TargetState::Progressing, "ObjectsProgressing").await;
+        let status = world.target("broken", "berlin").await.unwrap().status.unwrap();
+        assert_eq!(status.unready[0].health, ObjectHealth::Unknown);
+        let rule =
+            json!({"apiVersion": "health.example.com/v1", "kind": "Gadget", "current": "has(metadata.name)"});
+        let twice = json!({"targets": [{"clusterNames": ["berlin"]}], "healthCheckExprs": [rule, rule]});
+        world.deliver_with("broken", &broken, twice).await;
+        world.ready("broken").await;
+        told(&world, "HealthRuleDuplicate", &["spec.healthCheckExprs[1] does not count"]).await;
+        world.end().await;
+        GADGET.clear(&alice).await;
+    });
+}
+
+#[test]
+fn a_shared_object_is_judged_for_each_vidra_resource_by_its_own_rules() {
+    scenario(async |world| {
+        world.register(&["berlin"]).await;
+        let alice = world.alice("berlin").await;
+        let manifest = object(&GADGET.crd()) + &object(&GADGET.one("one"));
+        world.deliver("plain", &["berlin"], &manifest).await;
+        world.ready("plain").await;
+        deliver(&world, "own", &manifest, "status.phase == 'Up'", "status.text").await;
+        world.target_is("own", "berlin", TargetState::Progressing, "ObjectsProgressing").await;
+        GADGET.set(&world, &alice, "one", json!({"phase": "Down", "text": "went down"})).await;
+        world.target_is("own", "berlin", TargetState::Failed, "ObjectFailed").await;
+        world.ready("plain").await;
+        GADGET.set(&world, &alice, "one", json!({"phase": "Up"})).await;
+        world.ready("own").await;
+        world.end().await;
+        GADGET.clear(&alice).await;
+    });
+}
