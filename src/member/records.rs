@@ -3,6 +3,7 @@
 //!
 //! One lock is over all of it (`contents.rs`): what one question is answered with is of one moment.
 
+mod assessment;
 mod baseline;
 mod contents;
 mod corrections;
@@ -10,7 +11,6 @@ mod evidence;
 mod generations;
 mod in_flight;
 mod ingest;
-mod judged;
 mod own_health;
 mod owners;
 mod record;

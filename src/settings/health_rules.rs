@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use vidra_core::health::{rules::RuleSet, shipped};
+use vidra_core::health::{library, rules::RuleSet};
 
 /// What holds now. Reading it is cheap.
 #[derive(Debug)]
@@ -13,7 +13,7 @@ pub struct HealthRules {
 impl Default for HealthRules {
     /// Those that the hub ships.
     fn default() -> Self {
-        Self { now: Arc::new(RuleSet::new(Arc::default(), Arc::default(), shipped::rules())) }
+        Self { now: Arc::new(RuleSet::new(Arc::default(), Arc::default(), library::rules())) }
     }
 }
 

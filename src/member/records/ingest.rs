@@ -18,10 +18,10 @@ use vidra_core::{
 
 use super::{
     Records, Source,
+    assessment::Assessment,
     baseline::{Base, hashed_part},
     contents::is_within,
     in_flight::Deferred,
-    judged::Judged,
     record::Record,
     tombstones::Tombstone,
 };
@@ -33,7 +33,7 @@ impl Records {
         complete_type(gvk, &mut live.json);
         let key = ObjectKey::new(gvk, live.meta_text("namespace"), live.meta_text("name"));
         let rules = self.rules.now();
-        let judged = Judged::of(&live.json, &rules);
+        let judged = Assessment::of(&live.json, &rules);
         let mut inner = self.inner.lock();
         let inner = &mut *inner;
         let Some(live) = inner.in_flight.defer(&key, gvk, live, source) else { return Vec::new() };

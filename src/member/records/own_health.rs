@@ -11,7 +11,7 @@ use vidra_core::{
     object::ObjectKey,
 };
 
-use super::judged::Judged;
+use super::assessment::Assessment;
 use crate::desired::Desired;
 
 /// What is told of an object that such a rule is about, and has not judged since the owner is known.
@@ -27,7 +27,7 @@ pub(super) struct Standing<'a> {
 }
 
 impl<'a> Standing<'a> {
-    pub(super) fn of(judged: &'a Judged) -> Self {
+    pub(super) fn of(judged: &'a Assessment) -> Self {
         Self { status: judged.status, opens: judged.opens(), note: judged.note() }
     }
 }
@@ -40,7 +40,7 @@ pub(super) struct OwnHealth {
     /// Declared kinds that its own rules are about, and what these say.
     kinds: BTreeMap<(Arc<str>, Arc<str>), u64>,
     /// With what the rule said that judged.
-    verdicts: BTreeMap<ObjectKey, (u64, Judged)>,
+    verdicts: BTreeMap<ObjectKey, (u64, Assessment)>,
     /// The owner was judged by other rules before: what these say stands until its own have judged.
     inherits: bool,
 }
@@ -96,11 +96,11 @@ impl OwnHealth {
         key: &ObjectKey,
         live: &Value,
         all: &RuleSet,
-        (shared, same): (Option<&Judged>, bool),
+        (shared, same): (Option<&Assessment>, bool),
     ) -> bool {
         let Some(says) = self.says(key) else { return self.forget(key) };
         let before = self.verdicts.get(key).map(|(_, judged)| judged).or(shared.filter(|_| self.inherits));
-        let now = Judged::of(live, &all.with(self.rules.clone())).after(before, same);
+        let now = Assessment::of(live, &all.with(self.rules.clone())).after(before, same);
         let is_news = before.is_none_or(|before| before.says() != now.says());
         self.verdicts.insert(key.clone(), (says, now));
         is_news

@@ -17,7 +17,7 @@ use vidra_core::{
 };
 
 use super::{
-    judged::Judged,
+    assessment::Assessment,
     own_health::{OwnHealth, Standing},
     record::Record,
     view::View,
@@ -114,7 +114,7 @@ impl Owners {
         live: &Value,
         views: &[View],
         all: &RuleSet,
-        before: (Option<&Judged>, bool),
+        before: (Option<&Assessment>, bool),
     ) -> BTreeSet<OwnerHash> {
         let mut news = BTreeSet::new();
         for view in views {

@@ -16,7 +16,7 @@ use vidra_core::{
 
 use super::{
     Source,
-    judged::Judged,
+    assessment::Assessment,
     own_health::Standing,
     trace::bare,
     view::{View, Views},
@@ -31,7 +31,7 @@ pub(super) struct Record {
     pub(super) terminating: bool,
     pub(super) controlled: bool,
     /// By the rules that hold for all.
-    pub(super) judged: Judged,
+    pub(super) judged: Assessment,
     pub(super) views: Views,
 }
 

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use serde_json::Value;
+use vidra_core::health::library;
 use vidra_core::health::rule::RuleText;
 use vidra_core::health::rules::{Origin, Problem, RuleSet, Rules};
-use vidra_core::health::shipped;
 use vidra_core::manifest;
 
 /// The label of ConfigMaps that the hub reads fleet rules from.
@@ -28,7 +28,7 @@ struct Found {
 
 /// The rules that the hub ships, alone.
 pub fn shipped() -> RuleSet {
-    RuleSet::new(Arc::default(), Arc::default(), shipped::rules())
+    RuleSet::new(Arc::default(), Arc::default(), library::rules())
 }
 
 /// The shipped rules with those of a file, as the hub would put them together, and what to tell whoever wrote them.
@@ -56,7 +56,8 @@ pub fn read(name: &str, text: &str) -> Result<(RuleSet, Vec<String>), String> {
     }
     let mut warnings = found.warnings;
     let mut compiled = |origin, rules: &[Placed]| {
-        let (rules, problems) = Rules::read(origin, rules.iter().map(|(place, text)| (place.clone(), text)));
+        let (rules, problems) =
+            Rules::read(origin, rules.iter().map(|(place, text)| (place.clone(), text)), &Rules::default());
         let told: Vec<_> = problems.iter().filter_map(warning).collect();
         warnings.extend(told);
         match problems.iter().filter_map(error).collect::<Vec<_>>().as_slice() {
@@ -66,7 +67,7 @@ pub fn read(name: &str, text: &str) -> Result<(RuleSet, Vec<String>), String> {
         }
     };
     let (resource, fleet) = (compiled(Origin::Resource, &resource)?, compiled(Origin::Fleet, &fleet)?);
-    Ok((RuleSet::new(resource, fleet, shipped::rules()), warnings))
+    Ok((RuleSet::new(resource, fleet, library::rules()), warnings))
 }
 
 impl Found {

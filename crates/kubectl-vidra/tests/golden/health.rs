@@ -15,7 +15,8 @@ use vidra_core::health::rules::{Origin, RuleSet, Rules};
 fn rules() -> RuleSet {
     let of = |origin, rules: Value| {
         let rules: Vec<RuleText> = serde_json::from_value(rules).unwrap();
-        let (rules, problems) = Rules::read(origin, rules.iter().map(|rule| (String::new(), rule)));
+        let (rules, problems) =
+            Rules::read(origin, rules.iter().map(|rule| (String::new(), rule)), &Rules::default());
         assert!(problems.is_empty(), "{problems:?}");
         Arc::new(rules)
     };
@@ -126,7 +127,8 @@ fn a_reason_says_why_a_kind_without_a_built_in_check_is_as_it_is() {
         {"apiVersion": "c.org", "kind": "A", "current": "status.("},
     ]))
     .unwrap();
-    let (rules, problems) = Rules::read(Origin::Fleet, rules.iter().map(|rule| (String::new(), rule)));
+    let (rules, problems) =
+        Rules::read(Origin::Fleet, rules.iter().map(|rule| (String::new(), rule)), &Rules::default());
     assert_eq!(problems.len(), 1, "{problems:?}");
     let rules = RuleSet::new(Arc::default(), Arc::new(rules), Arc::default());
     for (group, status, reason) in [

@@ -7,14 +7,17 @@ use std::fmt::Write;
 use std::{env, fs};
 
 use serde_json::Value;
+use vidra_core::health::library;
 use vidra_core::health::rule::RuleText;
-use vidra_core::health::shipped;
 
 /// Where the generated part of the page begins.
-const MARK: &str = "<!-- Generated from crates/vidra-core/src/health/shipped (cargo xtask crds); to change what is below, change the files there. -->\n";
+const MARK: &str = "<!-- Generated from crates/vidra-core/src/health/library (cargo xtask crds); to change what is below, change the files there. -->\n";
 
-/// A column with what its cells are taken from. One that is empty in a whole table is left out.
-const COLUMNS: [(&str, fn(&RuleText) -> Option<&String>); 4] = [
+/// What a column's cell is taken from.
+type Cell = fn(&RuleText) -> Option<&String>;
+
+/// The columns. One that is empty in a whole table is left out.
+const COLUMNS: [(&str, Cell); 4] = [
     ("Current when", |rule| rule.current.as_ref()),
     ("Failed when", |rule| rule.failed.as_ref()),
     ("InProgress when", |rule| rule.in_progress.as_ref()),
@@ -26,6 +29,9 @@ const LEGEND: &str = "The first that is true decides, in the order Suspended, In
 
 /// A rule, and the page that says what its fields mean.
 type Sourced = (RuleText, String);
+
+/// The rules of each project by what they are about.
+type Projects = BTreeMap<&'static str, BTreeMap<String, Sourced>>;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let mut arguments = env::args_os().skip(1);
@@ -39,13 +45,13 @@ fn main() -> Result<(), Box<dyn Error>> {
 }
 
 /// The projects with their rules, each by what it is about.
-fn projects() -> Result<BTreeMap<&'static str, BTreeMap<String, Sourced>>, Box<dyn Error>> {
+fn projects() -> Result<Projects, Box<dyn Error>> {
     let mut projects = BTreeMap::new();
-    for (name, text) in shipped::FILES {
+    for (name, text) in library::FILES {
         let file: Value = serde_saphyr::from_str(text)?;
         let mut rules = BTreeMap::new();
         for ((_, rule), whole) in
-            shipped::entries(name, text).into_iter().zip(file["rules"].as_array().into_iter().flatten())
+            library::entries(name, text).into_iter().zip(file["rules"].as_array().into_iter().flatten())
         {
             let source = whole["source"].as_str().unwrap_or_default().to_owned();
             rules.insert(rule.scope()?.to_string(), (rule, source));

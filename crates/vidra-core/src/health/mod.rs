@@ -16,13 +16,13 @@ mod builtin;
 mod custom;
 mod expression;
 pub mod facts;
+pub mod library;
 pub mod list;
 mod message;
 pub mod own;
 mod read;
 pub mod rule;
 pub mod rules;
-pub mod shipped;
 mod workload;
 
 #[cfg(test)]

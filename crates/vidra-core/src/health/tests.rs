@@ -1,8 +1,8 @@
 //! One table for each rule: what is added to a healthy or empty object, and the verdict.
 
 mod custom;
+mod library;
 mod rules;
-mod shipped;
 
 use serde_json::{Value, json};
 

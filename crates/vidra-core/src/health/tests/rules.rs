@@ -16,7 +16,8 @@ fn text(rule: Value) -> RuleText {
 
 fn read(origin: Origin, rules: &[Value]) -> (Rules, Vec<Problem>) {
     let texts: Vec<_> = rules.iter().map(|rule| text(rule.clone())).collect();
-    Rules::read(origin, texts.iter().enumerate().map(|(nth, text)| (format!("rules[{nth}]"), text)))
+    let texts = texts.iter().enumerate().map(|(nth, text)| (format!("rules[{nth}]"), text));
+    Rules::read(origin, texts, &Rules::default())
 }
 
 fn set(resource: &[Value], fleet: &[Value], shipped: &[Value]) -> RuleSet {

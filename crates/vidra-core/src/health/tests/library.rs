@@ -6,7 +6,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::health::{
-    Basis, HealthStatus, facts::Facts, judge, rule::Groups, rules::RuleSet, rules::Rules, shipped,
+    Basis, HealthStatus, facts::Facts, judge, library, rule::Groups, rules::RuleSet, rules::Rules,
 };
 
 #[derive(Deserialize)]
@@ -25,7 +25,7 @@ struct Case {
 }
 
 fn set() -> RuleSet {
-    RuleSet::new(Arc::default(), Arc::default(), shipped::rules())
+    RuleSet::new(Arc::default(), Arc::default(), library::rules())
 }
 
 /// The object of a case, with what its rule says of its type where it does not say so itself.
@@ -90,18 +90,18 @@ fn wrong(name: &str, nth: usize, rule: &Value, set: &RuleSet) -> Vec<String> {
 
 #[test]
 fn every_shipped_rule_has_a_source_and_cases_and_every_case_its_verdict() {
-    let (rules, problems) = shipped::load();
+    let (rules, problems) = library::load();
     assert!(problems.is_empty(), "{problems:#?}");
     let set = set();
     let mut all = Vec::new();
-    for (name, text) in shipped::FILES {
+    for (name, text) in library::FILES {
         let file: File = serde_saphyr::from_str(text).unwrap_or_else(|error| panic!("{name}.yaml: {error}"));
         assert_eq!(file.project, *name, "a file is named for its project");
-        assert_eq!(shipped::entries(name, text).len(), file.rules.len(), "{name}.yaml: each rule is read");
+        assert_eq!(library::entries(name, text).len(), file.rules.len(), "{name}.yaml: each rule is read");
         all.extend(file.rules.iter().enumerate().flat_map(|(nth, rule)| wrong(name, nth, rule, &set)));
     }
     assert!(all.is_empty(), "{}", all.join("\n"));
-    assert!(rules.scopes().count() >= shipped::FILES.len());
+    assert!(rules.scopes().count() >= library::FILES.len());
     assert!(rules.scopes().any(|scope| scope.groups == Groups::One("cert-manager.io".to_owned())));
 }
 

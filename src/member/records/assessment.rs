@@ -7,7 +7,7 @@ use vidra_core::health::{HealthStatus, judge, rules::RuleSet};
 
 /// See the module.
 #[derive(Debug)]
-pub(super) struct Judged {
+pub(super) struct Assessment {
     pub(super) status: HealthStatus,
     /// It is the rules that have changed since it was Current, and not the object: what waits for it goes on.
     pub(super) turned: bool,
@@ -22,7 +22,7 @@ struct Note {
     grounds: u32,
 }
 
-impl Judged {
+impl Assessment {
     pub(super) fn of(live: &Value, rules: &RuleSet) -> Self {
         let verdict = judge(live, rules, None);
         let grounds = verdict.grounds(live);

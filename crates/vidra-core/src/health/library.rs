@@ -10,7 +10,7 @@ use super::rules::{Origin, Problem, Rules};
 /// The name and the text of each file.
 macro_rules! files {
     ($($name:literal,)*) => {
-        &[$(($name, include_str!(concat!("shipped/", $name, ".yaml"))),)*]
+        &[$(($name, include_str!(concat!("library/", $name, ".yaml"))),)*]
     };
 }
 
