@@ -1,6 +1,6 @@
 //! Wiring and shutdown, nothing else: seams in, a running hub out.
 
-mod settings;
+mod config;
 
 use std::sync::Arc;
 
@@ -13,6 +13,11 @@ use crate::{
         env::{Clock, Connect, Rng},
         supervise::{Halt, Stop, supervised, vital},
     },
+    config::{
+        Settings,
+        tuning::{self, Tuning},
+    },
+    controllers::{Hub, entries, gauges},
     hub::{
         api::HubApi,
         catalog::Catalog,
@@ -26,12 +31,7 @@ use crate::{
     knobs::Knobs,
     leader_election::lease::Tenure,
     metrics::Metrics,
-    queue::{Limits, Queue, Timer},
-    reconcile::{Hub, entries, gauges},
-    settings::{
-        Settings,
-        tuning::{self, Tuning},
-    },
+    workqueue::{Limits, Queue, Timer},
 };
 
 /// The seams, and the hub's own client.
@@ -169,7 +169,7 @@ fn follow(hub: &Arc<Hub>, startup: Arc<Startup>, synced: watch::Sender<bool>, ta
     let settings = async move {
         let follow = || {
             let (namespace, rng) = (&*tuned.settings.namespace, tuned.rng.as_ref());
-            let changed = |change: tuning::Change<'_>| settings::apply(&tuned, change);
+            let changed = |change: tuning::Change<'_>| config::apply(&tuned, change);
             let follow =
                 tuning::follow(of_settings.clone(), namespace, rng, &tuned.tuning, asked.clone(), changed);
             ending.runs("settings", follow)
@@ -221,8 +221,8 @@ async fn work(hub: &Arc<Hub>, synced: watch::Sender<bool>, tasks: &TaskTracker, 
 /// One key's turn; whatever becomes of it, the queue hears that it has ended.
 struct Work<'a> {
     hub: &'a Hub,
-    key: &'a crate::queue::Key,
-    verdict: Option<crate::queue::Verdict>,
+    key: &'a crate::workqueue::Key,
+    verdict: Option<crate::workqueue::Verdict>,
 }
 
 impl Work<'_> {
@@ -234,7 +234,7 @@ impl Work<'_> {
 impl Drop for Work<'_> {
     fn drop(&mut self) {
         // Without a verdict the work panicked or was cancelled: it is tried again, later and later.
-        let retry = crate::queue::Verdict::Retry(std::time::Duration::from_secs(300));
+        let retry = crate::workqueue::Verdict::Retry(std::time::Duration::from_secs(300));
         self.hub.queue.done(self.key, self.verdict.unwrap_or(retry));
     }
 }

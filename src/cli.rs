@@ -5,7 +5,7 @@ use std::{net::SocketAddr, num::NonZeroUsize, path::PathBuf, thread::available_p
 use clap::Parser;
 use vidra_core::kubeconfig::Allow;
 
-use crate::settings::{Inherit, Settings, memory, parse_interval};
+use crate::config::{Inherit, Settings, memory, parse_interval};
 
 /// Threads that work, where nothing is said: one delivers thousands of objects in a second.
 const THREADS_MOST: usize = 4;

@@ -4,6 +4,8 @@
 pub mod app;
 pub mod base;
 pub mod cli;
+pub mod config;
+pub mod controllers;
 #[cfg(feature = "demo")]
 pub mod demo;
 pub mod desired;
@@ -13,9 +15,7 @@ pub mod leader_election;
 pub mod member;
 pub mod metrics;
 pub mod process;
-pub mod queue;
-pub mod reconcile;
 pub mod serve;
-pub mod settings;
 pub mod telemetry;
 pub mod wire;
+pub mod workqueue;

@@ -25,6 +25,7 @@ use crate::{
         supervise::{Stop, vital},
     },
     cli::Flags,
+    config::Settings,
     hub::schema,
     knobs::Knobs,
     leader_election::{
@@ -34,7 +35,6 @@ use crate::{
     member::connect::{TlsConnect, USER_AGENT},
     metrics::Metrics,
     serve::{self, Readiness},
-    settings::Settings,
 };
 
 /// A response of the hub's API must have begun within this time.

@@ -27,11 +27,11 @@ use super::{DemoError, DemoFlags, teller::Teller};
 use crate::{
     app::{self, Deps},
     base::env::{Clock, Rng, SystemClock, SystemRng},
+    config::Settings,
     knobs::Knobs,
     member::connect::TlsConnect,
     metrics::Metrics,
     serve::{self, Readiness},
-    settings::Settings,
 };
 
 /// The hub's own namespace.

@@ -37,7 +37,7 @@ use crate::{
     },
     leader_election::lease::Tenure,
     metrics::ClusterCounters,
-    queue::{ResourceKey, TargetKey},
+    workqueue::{ResourceKey, TargetKey},
 };
 
 const WITHIN: Duration = Duration::from_secs(15);
@@ -423,7 +423,7 @@ mod tests {
         knobs::Knobs,
         leader_election::lease::Claim,
         metrics::Metrics,
-        queue::{Limits, Queue},
+        workqueue::{Limits, Queue},
     };
 
     /// What a server that never answers was asked.

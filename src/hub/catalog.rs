@@ -33,7 +33,7 @@ use super::{
 };
 use crate::{
     base::interner::{Interned, Interner},
-    queue::{Queue, ResourceKey, TargetKey},
+    workqueue::{Queue, ResourceKey, TargetKey},
 };
 
 /// See the module.

@@ -14,7 +14,7 @@ use vidra_core::render::HashKey;
 use super::state::{self, StateError};
 use crate::{
     base::env::{Rng, SecretError},
-    settings::{Inherit, Settings},
+    config::{Inherit, Settings},
 };
 
 const HUB_ID: &str = "hubId";

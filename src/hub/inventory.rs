@@ -14,7 +14,7 @@ use vidra_core::{
 use super::{state, version::version};
 use crate::{
     base::interner::{Interned, Interner},
-    queue::TargetKey,
+    workqueue::TargetKey,
 };
 
 /// One entry: the object, and what is held of it.

@@ -30,9 +30,9 @@ use super::{
 };
 use crate::{
     base::{error::CallError, interner::Interned},
+    config::live::Bounds,
     desired::Desired,
-    queue::ResourceKey,
-    settings::live::Bounds,
+    workqueue::ResourceKey,
 };
 
 /// Why a revision could not be made or had.

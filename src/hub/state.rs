@@ -18,7 +18,7 @@ use vidra_api::{
 };
 
 use super::registration::REGISTRATION_ANNOTATION;
-use crate::{base::error::CallError, settings::Inherit};
+use crate::{base::error::CallError, config::Inherit};
 
 /// Objects in a page.
 const PAGE: u32 = 500;

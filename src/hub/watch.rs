@@ -23,12 +23,12 @@ use crate::{
         error::CallError,
         supervise::{Halt, Stop},
     },
-    queue::{ResourceKey, TargetKey},
-    settings::tuning::Tuning,
+    config::tuning::Tuning,
     wire::{
         self, Glance, TOO_LARGE, Wire,
         follow::{News, Object},
     },
+    workqueue::{ResourceKey, TargetKey},
 };
 
 /// Objects in a page of a list, of kinds whose objects are large: a page is held whole while it is read.

@@ -6,7 +6,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use parking_lot::Mutex;
 use vidra_core::{directives::ApplyMode, object::ObjectKey};
 
-use crate::{desired::Desired, queue::TargetKey};
+use crate::{desired::Desired, workqueue::TargetKey};
 
 /// What a target declares.
 #[derive(Clone, Debug)]

@@ -12,11 +12,11 @@ use crate::{
         interner::Interned,
         limiter::Shared,
     },
+    config::{health_rules::HealthRules, tuning::Tuning},
     knobs::Knobs,
     leader_election::late_writes::LateWrites,
     metrics::Metrics,
-    queue::Queue,
-    settings::{health_rules::HealthRules, tuning::Tuning},
+    workqueue::Queue,
 };
 
 /// Takes a cluster and a field manager of this hub; whether it is that of a target there.

@@ -58,9 +58,9 @@ use crate::{
         limiter::Turns,
         supervise::supervised,
     },
-    queue::{Key, Priority, Queue, TargetKey},
-    settings::tuning::Tuning,
+    config::tuning::Tuning,
     wire::{flow::Flow, pace::Pace},
+    workqueue::{Key, Priority, Queue, TargetKey},
 };
 
 /// How soon a target looks at objects that only bear its label.

@@ -51,7 +51,7 @@ pub use record::Seen;
 use view_builder::ViewBuilder;
 
 use crate::{
-    base::interner::Interned, desired::Desired, queue::TargetKey, settings::health_rules::HealthRules,
+    base::interner::Interned, config::health_rules::HealthRules, desired::Desired, workqueue::TargetKey,
 };
 
 /// Where an object that is folded comes from.

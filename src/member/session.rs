@@ -48,11 +48,11 @@ use crate::{
         supervise::supervised,
         withdrawal::Withdrawn,
     },
+    config::live::Live,
     knobs::Knobs,
     metrics::ClusterCounters,
-    queue::{Key, Priority, TargetKey},
-    settings::live::Live,
     wire::pace::{self, Pace},
+    workqueue::{Key, Priority, TargetKey},
 };
 
 /// Longest uid of a cluster; Kubernetes' own have 36 characters.

@@ -10,7 +10,7 @@ use prometheus_client::{
 use vidra_api::{DriftState, VidraTarget};
 
 use super::clusters::Labels;
-use crate::queue::TargetKey;
+use crate::workqueue::TargetKey;
 
 /// What they are read from.
 pub struct DriftGauges {

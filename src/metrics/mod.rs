@@ -15,7 +15,7 @@ pub use self::{
     gauges::{MemberGauges, Observed},
 };
 
-use crate::{base::supervise::Fallen, queue::QueueMetrics};
+use crate::{base::supervise::Fallen, workqueue::QueueMetrics};
 
 /// Entries that the process holds, by what they are of.
 pub type Entries = BTreeMap<&'static str, usize>;

@@ -53,7 +53,7 @@ const PARTICIPLES: &[&str] = &[
     "src/desired.rs",
     "src/member/landing.rs",
     "src/member/reading.rs",
-    "src/settings/tuning.rs",
+    "src/config/tuning.rs",
 ];
 
 /// Participles that no ending shows.

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use testkit::world::{At, World};
 use vidra_api::TargetState;
-use vidra_hub::settings::Inherit;
+use vidra_hub::config::Inherit;
 
 use crate::{config_map, inventoried, scenario};
 

@@ -10,10 +10,10 @@ use vidra_core::kubeconfig::Allow;
 use vidra_hub::{
     app::{self, Deps, RunError},
     base::env::{SystemClock, SystemRng},
+    config::Settings,
     knobs::Knobs,
     member::connect::TlsConnect,
     metrics::Metrics,
-    settings::Settings,
 };
 
 /// A running hub; dropping it ends it without waiting, [`RunningHub::stop`] waits.

@@ -19,7 +19,7 @@ use vidra_api::{
 };
 
 use super::HubApi;
-use crate::{base::error::CallError, hub::catalog::Via, queue::ResourceKey};
+use crate::{base::error::CallError, hub::catalog::Via, workqueue::ResourceKey};
 
 const METADATA: HeaderValue =
     HeaderValue::from_static("application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1");

@@ -5,7 +5,7 @@ use std::{
     sync::Arc,
 };
 
-use crate::queue::{ResourceKey, TargetKey};
+use crate::workqueue::{ResourceKey, TargetKey};
 
 /// See the module.
 pub(super) struct ByTarget<V> {

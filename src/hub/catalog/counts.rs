@@ -9,7 +9,7 @@ use vidra_api::{MemberTargets, VidraResource, VidraTarget};
 use vidra_core::status::{Standing, member_targets};
 
 use super::{Contents, by_target::ByTarget, unreadable::Unread};
-use crate::queue::{ResourceKey, TargetKey};
+use crate::workqueue::{ResourceKey, TargetKey};
 
 type Resources = BTreeMap<ResourceKey, Arc<VidraResource>>;
 type Targets = ByTarget<Arc<VidraTarget>>;

@@ -9,7 +9,7 @@ use vidra_core::status::counted;
 use super::{Catalog, Contents, Listed, Place, floors::Via, unreadable::target_of};
 use crate::{
     hub::{inventory::Chunk, registration::Registration, version::version},
-    queue::{Key, Priority, ResourceKey, TargetKey},
+    workqueue::{Key, Priority, ResourceKey, TargetKey},
 };
 
 impl Catalog {

@@ -8,7 +8,7 @@ use vidra_api::{MemberClusterSpec, VidraInventory, VidraInventorySpec, VidraTarg
 use super::*;
 use crate::{
     base::env::SeededRng,
-    queue::{Limits, QueueMetrics},
+    workqueue::{Limits, QueueMetrics},
 };
 
 fn catalog() -> Catalog {

@@ -7,7 +7,7 @@ use std::{collections::BTreeSet, sync::Arc};
 use vidra_core::mutants::{self, Mutant};
 
 use super::{Listed, Place};
-use crate::queue::{ResourceKey, TargetKey};
+use crate::workqueue::{ResourceKey, TargetKey};
 
 /// Why the catalog shows no object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,7 +3,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::queue::Priority;
+use crate::workqueue::Priority;
 
 /// See the module.
 #[derive(Debug, Default)]

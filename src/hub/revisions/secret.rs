@@ -14,7 +14,7 @@ use vidra_api::{
 use super::{Content, RevisionError};
 use crate::{
     hub::api::{HubApi, REVISION_LABEL},
-    queue::ResourceKey,
+    workqueue::ResourceKey,
 };
 
 const PAYLOAD: &str = "revision.json.zst";

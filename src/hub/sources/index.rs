@@ -18,7 +18,7 @@ use tokio::sync::watch;
 use vidra_api::VidraResource;
 
 use super::{SourceKind, reference};
-use crate::queue::{Key, Priority, Queue, ResourceKey};
+use crate::workqueue::{Key, Priority, Queue, ResourceKey};
 
 /// What one watch follows.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]

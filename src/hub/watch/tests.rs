@@ -7,7 +7,7 @@ use crate::{
     base::env::SeededRng,
     hub::catalog::Lack,
     metrics::Metrics,
-    queue::{Limits, Queue, TargetKey},
+    workqueue::{Limits, Queue, TargetKey},
 };
 
 fn catalog() -> Catalog {

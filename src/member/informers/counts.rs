@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use vidra_api::{MemberWatches, TargetState, VidraTarget};
 
 use super::{State, registry::Informer};
-use crate::queue::TargetKey;
+use crate::workqueue::TargetKey;
 
 /// Counts those that these targets need, those apart that are suspended: they may have informers from before, and
 /// have none after a restart. `None`: a first list is under way.

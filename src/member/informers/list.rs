@@ -22,8 +22,8 @@ use super::{
 use crate::{
     base::error::{CallError, Class},
     member::records::Source,
-    queue::TargetKey,
     wire::pages::Pages,
+    workqueue::TargetKey,
 };
 
 /// Objects of a list beyond those that are recorded, and objects that nobody can read: with more it is given up.

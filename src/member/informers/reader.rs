@@ -18,8 +18,8 @@ use vidra_core::{
 
 use crate::{
     base::error::CallError,
+    config::tuning::Tuning,
     member::live::Live,
-    settings::tuning::Tuning,
     wire::{self, Glance, LONGEST_NAME, TOO_LARGE, Wire, flow::Flow, is_name, pace::Pace},
 };
 

@@ -14,7 +14,7 @@ use super::{
     single_list::SingleLists,
     unreadable::Unreadable,
 };
-use crate::queue::TargetKey;
+use crate::workqueue::TargetKey;
 
 /// See the module.
 #[derive(Default)]

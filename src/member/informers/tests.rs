@@ -22,11 +22,11 @@ use crate::{
         env::{SeededRng, SystemClock},
         limiter::Shared,
     },
+    config::Settings,
     knobs::Knobs,
     member::records::Secrecy,
     metrics::Metrics,
-    queue::Limits,
-    settings::Settings,
+    workqueue::Limits,
 };
 
 /// A list that shows nothing.

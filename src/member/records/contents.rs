@@ -21,7 +21,7 @@ use super::{
     strays::Strays,
     tombstones::Tombstones,
 };
-use crate::queue::TargetKey;
+use crate::workqueue::TargetKey;
 
 /// See the module.
 #[derive(Default)]

@@ -25,7 +25,7 @@ use super::{
     trace::{Trace, bare},
     view::View,
 };
-use crate::settings::tuning::Tuning;
+use crate::config::tuning::Tuning;
 
 /// What keeps secret values out of evidence.
 pub struct Secrecy {

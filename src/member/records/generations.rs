@@ -9,7 +9,7 @@ use std::{
 use parking_lot::Mutex;
 use vidra_core::object::ObjectKey;
 
-use crate::queue::TargetKey;
+use crate::workqueue::TargetKey;
 
 /// What a target's live objects say of the declarations that they were applied from.
 #[derive(Debug, Default, PartialEq, Eq)]

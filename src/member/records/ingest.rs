@@ -25,7 +25,7 @@ use super::{
     record::Record,
     tombstones::Tombstone,
 };
-use crate::{member::live::Live, queue::TargetKey};
+use crate::{member::live::Live, workqueue::TargetKey};
 
 impl Records {
     /// Folds one live object of a kind; returns the targets that should look again.

@@ -22,7 +22,7 @@ use super::{
     record::Record,
     view::View,
 };
-use crate::{desired::Desired, queue::TargetKey};
+use crate::{desired::Desired, workqueue::TargetKey};
 
 /// Bound on labels of unknown owners that are looked at: whoever may edit an object may write thousands.
 const UNKNOWN_OWNERS: usize = 16;

@@ -17,8 +17,8 @@ use vidra_core::{
 
 use super::*;
 use crate::{
+    config::{Settings, tuning::Tuning},
     member::live::Live,
-    settings::{Settings, tuning::Tuning},
 };
 
 const NAMESPACE: &str = "team";

@@ -11,10 +11,10 @@ use tokio_util::sync::CancellationToken;
 use vidra_core::kubeconfig::Allow;
 use vidra_hub::{
     app::{self, Deps},
+    config::Settings,
     leader_election::lease::Claim,
     metrics::Metrics,
     process::under_claim,
-    settings::Settings,
 };
 
 use super::{

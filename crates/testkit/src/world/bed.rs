@@ -6,7 +6,7 @@ use anyhow::Result;
 use futures::future::BoxFuture;
 use kube::Client;
 use tokio::sync::Mutex;
-use vidra_hub::settings::Settings;
+use vidra_hub::config::Settings;
 
 use crate::{hub::RunningHub, testbed::Request};
 

@@ -6,7 +6,7 @@ use kube::{Api, Client, api::ListParams};
 use serde_json::{Value, json};
 use tokio::{sync::OwnedMutexGuard, time::Instant};
 use vidra_api::{MemberCluster, VidraInventory, VidraResource, VidraTarget};
-use vidra_hub::{metrics::Entries, settings::Settings};
+use vidra_hub::{config::Settings, metrics::Entries};
 
 use super::{
     access::{Access, At},

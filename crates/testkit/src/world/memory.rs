@@ -25,9 +25,9 @@ use vidra_core::kubeconfig::{ClientAuth, MemberConfig};
 use vidra_hub::{
     app::Deps,
     base::env::{AnswerBody, Connect, ConnectError, Link, SeededRng},
+    config::Settings,
     knobs::Knobs,
     metrics::Metrics,
-    settings::Settings,
 };
 
 use super::{

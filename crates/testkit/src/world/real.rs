@@ -7,7 +7,7 @@ use futures::future::BoxFuture;
 use kube::Client;
 use parking_lot::{Condvar, Mutex as Lock};
 use tokio::sync::Mutex;
-use vidra_hub::settings::Settings;
+use vidra_hub::config::Settings;
 
 use super::{
     Boxed,

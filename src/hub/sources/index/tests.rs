@@ -5,7 +5,7 @@ use serde_json::json;
 use super::*;
 use crate::{
     base::env::SeededRng,
-    queue::{Limits, QueueMetrics, Verdict},
+    workqueue::{Limits, QueueMetrics, Verdict},
 };
 
 fn index() -> (Arc<Queue>, SourceIndex) {

@@ -1,0 +1,80 @@
+//! What the hub does when its settings have changed: it says so, and whoever goes by them looks again.
+
+use k8s_openapi::api::core::v1::ObjectReference;
+use kube::{Resource, ResourceExt};
+use vidra_core::status::Reason;
+
+use crate::{
+    config::{
+        live::{self, Live, Reading},
+        tuning::Change,
+    },
+    controllers::Hub,
+    hub::events::Severity,
+    workqueue::{Key, Priority},
+};
+
+/// Does it.
+pub(super) fn apply(hub: &Hub, change: Change<'_>) {
+    let Change { config_map, before, reading } = change;
+    if let Some(config_map) = config_map {
+        complain(hub, &config_map.object_ref(&()), reading);
+    }
+    let now = &reading.live;
+    if *now == *before {
+        return;
+    }
+    tracing::info!(settings = ?now, "settings changed");
+    hub.queue.tune(now.cluster_concurrency, now.retry_base);
+    let looks = |live: &Live| (live.interval, live.on_events, live.redact.clone(), live.autoscalers.clone());
+    if looks(now) != looks(before) {
+        for target in hub.catalog.all_targets() {
+            hub.queue.add(Key::Target(target), Priority::Resync);
+        }
+    }
+    let wants = |live: &Live| {
+        (
+            live.allow_proxy,
+            live.carried_labels.clone(),
+            live.removal_guard,
+            live.default_allowed_namespaces.clone(),
+        )
+    };
+    if wants(now) != wants(before) {
+        for member in hub.catalog.members() {
+            hub.queue.add(Key::Cluster(member.name_any().as_str().into()), Priority::User);
+        }
+    }
+    let declares = |live: &Live| {
+        let allowed = live.default_allowed_namespaces.clone();
+        (live.removal_guard, live.allow_inline_secrets, allowed, live.bounds)
+    };
+    if declares(now) != declares(before) {
+        hub.catalog.all_resources();
+    }
+    let allows = |live: &Live| (live.object_removal_guard, live.default_allowed_namespaces.clone());
+    if allows(now) != allows(before) {
+        for target in hub.catalog.all_targets() {
+            hub.queue.add(Key::Target(target), Priority::Resync);
+        }
+    }
+}
+
+fn complain(hub: &Hub, about: &ObjectReference, reading: &Reading) {
+    let now = &reading.live;
+    for (key, why) in &reading.faults {
+        let note = format!("{key}: {why}; until then {}", live::held_instead(key, now));
+        tracing::warn!(%note, "a setting cannot be used");
+        hub.events.say_of(about.clone(), Severity::Warning, Reason::SettingInvalid, &note);
+    }
+    if !reading.unknown.is_empty() {
+        let known: Vec<_> = live::keys().collect();
+        let note = format!(
+            "these keys mean nothing and the others are used: {}; the settings are {}",
+            reading.unknown.join(", "),
+            known.join(", ")
+        );
+        tracing::warn!(%note, "unknown settings");
+        hub.events.say_of(about.clone(), Severity::Warning, Reason::SettingUnknown, &note);
+    }
+}

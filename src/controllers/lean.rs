@@ -1,0 +1,110 @@
+//! Statuses that the hub's API does not take whole: with them the object is too large, or a policy refuses them. The same
+//! writer writes them without their lists in place of that, so that people see why all the same, and an Event says that
+//! something is left out. A status that was not taken is not sent again before it says something else or a person asks
+//! for a look: it would be refused for ever.
+
+use vidra_api::{VidraResourceStatus, VidraTargetStatus, labels::RECONCILE_REQUESTED_AT};
+use vidra_core::{
+    mutants::{self, Mutant},
+    status::Lean,
+};
+
+use super::{
+    Hub,
+    write_refusal::{fails_often, is_refusal},
+};
+use crate::{
+    base::error::{CallError, Class},
+    workqueue::{Key, ResourceKey},
+};
+
+/// The status of an object that was not taken whole, and stands without its lists.
+#[derive(Default, PartialEq)]
+pub(super) struct Whole {
+    resource: Option<Box<VidraResourceStatus>>,
+    target: Option<Box<VidraTargetStatus>>,
+}
+
+/// A status that is remembered whole while it stands without its lists.
+pub(super) trait Told: Lean + Clone + PartialEq {
+    /// Where.
+    fn place(whole: &mut Whole) -> &mut Option<Box<Self>>;
+    /// What stands there.
+    fn of(whole: &Whole) -> Option<&Self>;
+}
+
+impl Told for VidraResourceStatus {
+    fn place(whole: &mut Whole) -> &mut Option<Box<Self>> {
+        &mut whole.resource
+    }
+
+    fn of(whole: &Whole) -> Option<&Self> {
+        whole.resource.as_deref()
+    }
+}
+
+impl Told for VidraTargetStatus {
+    fn place(whole: &mut Whole) -> &mut Option<Box<Self>> {
+        &mut whole.target
+    }
+
+    fn of(whole: &Whole) -> Option<&Self> {
+        whole.target.as_deref()
+    }
+}
+
+/// What was told last: what stands, or the whole of it where only a part was taken.
+pub(super) fn told<S: Told>(hub: &Hub, key: &Key, stands: Option<&S>) -> Option<S> {
+    let state = hub.state.lock();
+    let whole =
+        state.of(key).and_then(|state| S::of(&state.whole)).filter(|whole| stands == Some(&whole.lean()));
+    whole.filter(|_| !mutants::is(Mutant::RefusedStatusAgain)).or(stands).cloned()
+}
+
+/// Writes a status over the one that stands, with `put`; without its lists where the whole is not taken. Why that was
+/// so, if it is news.
+pub(super) async fn put<S: Told, F: Future<Output = Result<(), CallError>>>(
+    hub: &Hub,
+    key: &Key,
+    stands: Option<&S>,
+    status: S,
+    put: impl Fn(S) -> F,
+) -> Result<Option<CallError>, CallError> {
+    let sent = || hub.state.lock().change(key, |state| state.throttle.sent());
+    let answer = put(status.clone()).await;
+    sent();
+    let error = match answer {
+        Ok(()) => {
+            hub.state.lock().change(key, |state| *S::place(&mut state.whole) = None);
+            return Ok(None);
+        }
+        Err(error) => error,
+    };
+    let lean = status.lean();
+    if lean == status || !may_take_less::<S>(hub, key, &error) {
+        return Err(error);
+    }
+    if stands != Some(&lean) {
+        let answer = put(lean).await;
+        sent();
+        answer?;
+    }
+    let before = hub.state.lock().change(key, |state| S::place(&mut state.whole).replace(Box::new(status)));
+    tracing::info!(%key, %error, "its status is written without its lists");
+    Ok(before.is_none().then_some(error))
+}
+
+/// A write that was refused, or has failed again and again, may be for what was to be written.
+fn may_take_less<S: Told>(hub: &Hub, key: &Key, error: &CallError) -> bool {
+    let was_so = || hub.state.lock().of(key).is_some_and(|state| S::of(&state.whole).is_some());
+    let fails = error.class == Class::Server && (fails_often(hub, key) || was_so());
+    (is_refusal(error) || fails) && !mutants::is(Mutant::StatusWholeOrNot)
+}
+
+/// What a user should know of a status of this object, one of a VidraResource's, that was not taken whole.
+pub(super) fn shortened(object: &str, resource: &ResourceKey, error: &CallError) -> String {
+    let ResourceKey { namespace, name } = resource;
+    format!(
+        "the status of {object} is written without its lists, for the hub's API does not take the whole: make the VidraResource smaller, or change the policy that refuses it and ask for a look: kubectl annotate vidraresource {name} -n {namespace} --overwrite {RECONCILE_REQUESTED_AT}=\"$(date +%s)\". The API says: {error}"
+    )
+}

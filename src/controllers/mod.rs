@@ -1,0 +1,210 @@
+//! The three loops. Each gathers, asks vidra-core, performs, reports, and is the single writer of what it
+//! writes.
+
+mod affirm;
+mod approvals;
+pub mod entries;
+pub mod gauges;
+mod health_rules;
+mod lean;
+pub mod member_cluster;
+mod owners;
+mod revoke;
+mod state;
+mod status_throttle;
+mod unreadable;
+pub mod vidra_resource;
+pub mod vidra_target;
+mod write_refusal;
+
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+use parking_lot::Mutex;
+use tokio::time::Instant;
+use vidra_api::VidraResource;
+use vidra_core::fights::Now;
+
+use state::ControllerState;
+
+use crate::{
+    base::{
+        env::{Clock, Connect, Rng},
+        error::CallError,
+        limiter::Shared,
+    },
+    config::{Settings, health_rules::HealthRules, tuning::Tuning},
+    hub::{
+        api::HubApi,
+        catalog::Catalog,
+        events::{Events, Severity},
+        identity::Identity,
+        revisions::Revisions,
+    },
+    knobs::Knobs,
+    leader_election::lease::Tenure,
+    member::{deps::SessionDeps, landing::Landings, session::Session},
+    metrics::Metrics,
+    workqueue::{Key, Priority, Queue, ResourceKey, TargetKey, Verdict},
+};
+
+/// A failure that may pass by itself is tried again at least this often.
+const RETRY_MOST: Duration = Duration::from_secs(30);
+/// A Lease that was not renewed in time is mostly renewed soon, and to ask costs nothing.
+const LEADS_AGAIN: Duration = Duration::from_secs(5);
+/// A failure that probably needs a person is looked at again at least this often.
+const RETRY_RARELY: Duration = Duration::from_secs(300);
+
+/// What the loops share.
+pub struct Hub {
+    /// Flags.
+    pub settings: Settings,
+    /// What can be changed while the hub runs.
+    pub tuning: Arc<Tuning>,
+    /// How objects in members are judged.
+    pub health: Arc<HealthRules>,
+    /// Who this hub is.
+    pub identity: Identity,
+    /// What is declared.
+    pub catalog: Arc<Catalog>,
+    /// Keys.
+    pub queue: Arc<Queue>,
+    /// Writes to the hub.
+    pub api: HubApi,
+    /// Revisions, parsed and rendered.
+    pub revisions: Revisions,
+    /// Events.
+    pub events: Arc<Events>,
+    /// Wall time.
+    pub clock: Arc<dyn Clock>,
+    /// Chance.
+    pub rng: Arc<dyn Rng>,
+    /// The way to members.
+    pub connect: Arc<dyn Connect>,
+    /// Counters.
+    pub metrics: Metrics,
+    /// One for each member that has credentials.
+    pub sessions: Mutex<BTreeMap<String, Arc<Session>>>,
+    /// Bounds.
+    pub knobs: Knobs,
+    /// Of the Lease under which this process runs, if there is one.
+    pub tenure: Option<Arc<Tenure>>,
+    /// The calls that all members share.
+    pub calls: Shared,
+    /// What calls may still make in members.
+    pub landings: Arc<Landings>,
+    /// What the loops remember between reconciles; lost with the process, and nothing is wrong then.
+    pub state: Mutex<ControllerState>,
+}
+
+impl Hub {
+    /// The session of a member.
+    pub fn session(&self, cluster: &str) -> Option<Arc<Session>> {
+        self.sessions.lock().get(cluster).cloned()
+    }
+
+    /// What a new session needs.
+    pub fn session_deps(&self) -> SessionDeps {
+        let (catalog, queue) = (self.catalog.clone(), self.queue.clone());
+        let (known, events) = (self.catalog.clone(), self.events.clone());
+        let (declared, own) = (self.catalog.clone(), self.identity.hub.clone());
+        SessionDeps {
+            hub: self.identity.hub.clone(),
+            salt: self.identity.key.clone(),
+            queue: self.queue.clone(),
+            clock: self.clock.clone(),
+            rng: self.rng.clone(),
+            metrics: self.metrics.clone(),
+            calls: self.calls.clone(),
+            knobs: self.knobs,
+            interned: self.catalog.interned().clone(),
+            tuning: self.tuning.clone(),
+            health: self.health.clone(),
+            wake_targets: Arc::new(move |cluster| wake_targets(&catalog, &queue, cluster)),
+            is_owner: Arc::new(move |cluster, manager| owners::is_known(&declared, &own, cluster, manager)),
+            warn: Arc::new(move |cluster, reason, note| {
+                if let Some(member) = known.member(cluster) {
+                    events.say(member.as_ref(), Severity::Warning, reason, note);
+                }
+            }),
+            landings: self.landings.clone(),
+            late: self.tenure.as_ref().map(|tenure| tenure.late()),
+        }
+    }
+
+    /// Makes every target on a cluster look again.
+    pub fn wake_targets(&self, cluster: &str) {
+        wake_targets(&self.catalog, &self.queue, cluster);
+    }
+
+    /// Now, for counting repairs.
+    fn now(&self) -> Now {
+        let now = Instant::now();
+        let origin = *self.state.lock().origin.get_or_insert(now);
+        Now { elapsed: now.duration_since(origin), wall: self.clock.now() }
+    }
+
+    /// A VidraTarget is gone: what was kept of it goes too.
+    fn forget_target(&self, key: &TargetKey) {
+        let mut state = self.state.lock();
+        // Another one of its name may have been made since it went.
+        state.forget_target(key, self.catalog.find_target(key).is_ok());
+        drop(state);
+        self.queue.forget(&Key::Target(key.clone()));
+    }
+
+    /// No other process can hold the Lease now.
+    fn leads(&self) -> bool {
+        self.tenure.as_ref().is_none_or(|tenure| tenure.stands())
+    }
+
+    /// The revision that came of what a VidraResource declares now, as far as this process has seen.
+    fn revision_of(&self, key: &ResourceKey, resource: &VidraResource) -> Option<String> {
+        let generation = resource.metadata.generation.unwrap_or_default();
+        let sources = self.catalog.sources();
+        // Where no watch tells of changes, what was read last is all that anybody knows.
+        if !resource.spec.manifests_from.is_empty() && sources.follows(key) {
+            return sources.unchanged(key, generation);
+        }
+        let state = self.state.lock();
+        state.resource(key)?.kept_revision.as_ref()?.of(resource).map(str::to_owned)
+    }
+
+    /// One key's turn.
+    pub async fn reconcile(&self, key: &Key) -> Verdict {
+        if !self.leads() {
+            return Verdict::Retry(LEADS_AGAIN);
+        }
+        match key {
+            Key::Cluster(name) => member_cluster::reconcile(self, name).await,
+            Key::Resource(key) => vidra_resource::reconcile(self, key).await,
+            Key::Target(key) => vidra_target::reconcile(self, key).await,
+        }
+    }
+
+    /// How long a status of this key, of which more may be told in a moment, can still wait.
+    fn can_wait(&self, key: &Key) -> Option<Duration> {
+        self.state.lock().change(key, |state| state.throttle.can_wait())
+    }
+
+    /// May a status of this key be written now? If not, the key comes again when it may. `passing`: it tells of work that
+    /// is mostly done in a moment.
+    fn status_is_due(&self, key: &Key, passing: bool) -> bool {
+        let wait = self.state.lock().change(key, |state| state.throttle.wait(passing));
+        if let Some(wait) = wait {
+            self.queue.add_after(key.clone(), wait);
+        }
+        wait.is_none()
+    }
+}
+
+fn wake_targets(catalog: &Catalog, queue: &Queue, cluster: &str) {
+    for target in catalog.targets_on(cluster) {
+        queue.add(Key::Target(target), Priority::Resync);
+    }
+}
+
+/// What a failed write to the hub leads to: the state has moved on, or the API server does not answer.
+fn after_hub_error(key: &Key, error: &CallError) -> Verdict {
+    tracing::info!(%key, %error, "a write to the hub did not go through; it is decided again");
+    Verdict::Retry(RETRY_MOST)
+}

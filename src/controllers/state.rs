@@ -1,0 +1,283 @@
+//! What the loops remember between reconciles; lost with the process, and nothing is wrong then.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+use tokio::time::Instant;
+use vidra_api::{Change, ChangeKind, DriftSpec};
+use vidra_core::{fights::Fights, ignore::Unused, object::ObjectKey};
+
+use super::{
+    approvals::KnownApprovals,
+    health_rules::OwnRules,
+    lean::Whole,
+    member_cluster::counts::Settling,
+    revoke::Approved,
+    status_throttle::StatusThrottle,
+    vidra_resource::{KeptRevision, RevisionUse},
+    vidra_target::Undeclared,
+    write_refusal::Failures,
+};
+use crate::workqueue::{Key, ResourceKey, TargetKey};
+
+/// The most repairs that are remembered until a status tells them.
+const MENDED_MOST: usize = 20;
+
+/// See the module.
+#[derive(Default)]
+pub struct ControllerState {
+    keys: BTreeMap<Key, KeyState>,
+    targets: BTreeMap<TargetKey, TargetState>,
+    resources: BTreeMap<ResourceKey, ResourceState>,
+    members: BTreeMap<String, MemberState>,
+    /// Since when this process counts time.
+    pub(super) origin: Option<Instant>,
+    /// Which cluster answers under a MemberCluster's name, by its uid.
+    pub(super) claims: BTreeMap<String, String>,
+}
+
+/// What is remembered alike of all that has a key.
+#[derive(Default, PartialEq)]
+pub(super) struct KeyState {
+    pub(super) throttle: StatusThrottle,
+    pub(super) failures: Failures,
+    pub(super) approvals: KnownApprovals,
+    pub(super) whole: Whole,
+}
+
+/// What is remembered of a VidraTarget.
+#[derive(Default, PartialEq)]
+pub(super) struct TargetState {
+    /// How many repairs no status tells yet.
+    pub(super) corrections: i64,
+    /// The newest of them.
+    pub(super) mended: Vec<Change>,
+    /// This process made it, and it has no status yet.
+    pub(super) made: bool,
+    /// It was met without a status, and is of others' making: what was delivered for it is not known.
+    pub(super) untold: bool,
+    /// Repairs of late, and those who undo them.
+    pub(super) fights: Fights,
+    /// What was found not to be as declared, was told, and is not repaired.
+    pub(super) drifting: BTreeSet<(ObjectKey, ChangeKind)>,
+    /// What of the ignored paths matched nothing in it, and of which rules that was said; `None`: none are ignored.
+    pub(super) unused: Option<(DriftSpec, Vec<Unused>)>,
+    /// What it does not declare any more and still has.
+    pub(super) undeclared: Undeclared,
+    /// When it last looked for what others have made in place of what it declares.
+    pub(super) revisited: Option<Instant>,
+    /// When its objects were listed last, for that its own health rules had not judged them.
+    pub(super) judged: Option<Instant>,
+    /// The hub's API refuses writes for it, and how that is told.
+    pub(super) refused: Option<String>,
+}
+
+/// What is remembered of a VidraResource.
+#[derive(Default)]
+pub(super) struct ResourceState {
+    /// What is known to be kept of what it declares.
+    pub(super) kept_revision: Option<KeptRevision>,
+    /// The health rules that it has of its own.
+    pub(super) health_rules: Option<Arc<OwnRules>>,
+    /// Which of its revisions are in use, and since when others are not.
+    pub(super) revision_use: RevisionUse,
+    /// Its loop has looked at it, or has tried to and could not: what `Catalog::arrivals` was when it began.
+    pub(super) tried: Option<u64>,
+}
+
+/// What is remembered of a MemberCluster.
+#[derive(Default)]
+pub(super) struct MemberState {
+    /// The cluster loop has looked at its credentials since the start.
+    pub(super) judged: bool,
+    /// What a person has approved that its onRevoke takes.
+    pub(super) revoking: Option<Approved>,
+    /// How the counts of its status settle.
+    pub(super) counts: Settling,
+}
+
+impl MemberState {
+    /// The cluster loop has looked at its credentials; whether that is news.
+    pub(super) fn judge(&mut self) -> bool {
+        !std::mem::replace(&mut self.judged, true)
+    }
+}
+
+impl TargetState {
+    /// Repairs that the next status tells.
+    pub(super) fn note_corrections(&mut self, corrections: &[Change]) {
+        self.corrections += corrections.len() as i64;
+        self.mended.extend_from_slice(corrections);
+        self.mended.drain(..self.mended.len().saturating_sub(MENDED_MOST));
+    }
+
+    /// A status tells all of them, and has counted so many.
+    pub(super) fn forget_corrections(&mut self, counted: i64) {
+        self.mended.clear();
+        self.corrections = (self.corrections - counted).max(0);
+    }
+
+    /// Nothing is kept as declared of it any more.
+    pub(super) fn forget_drift(&mut self) {
+        (self.fights, self.drifting) = Default::default();
+    }
+}
+
+impl ControllerState {
+    /// What is remembered of a VidraTarget, if anything is.
+    pub(super) fn target(&self, key: &TargetKey) -> Option<&TargetState> {
+        self.targets.get(key)
+    }
+
+    /// Changes what is remembered of a VidraTarget; where nothing is left of it, there is no entry.
+    pub(super) fn change_target<T>(
+        &mut self,
+        key: &TargetKey,
+        change: impl FnOnce(&mut TargetState) -> T,
+    ) -> T {
+        change_entry(&mut self.targets, key, change)
+    }
+
+    /// What is remembered of a VidraResource, if anything is.
+    pub(super) fn resource(&self, key: &ResourceKey) -> Option<&ResourceState> {
+        self.resources.get(key)
+    }
+
+    /// The same, to change it.
+    pub(super) fn resource_mut(&mut self, key: &ResourceKey) -> &mut ResourceState {
+        self.resources.entry(key.clone()).or_default()
+    }
+
+    /// What is remembered of a MemberCluster, if anything is.
+    pub(super) fn member(&self, name: &str) -> Option<&MemberState> {
+        self.members.get(name)
+    }
+
+    /// The same, to change it.
+    pub(super) fn member_mut(&mut self, name: &str) -> &mut MemberState {
+        self.members.entry(name.to_owned()).or_default()
+    }
+
+    /// What is remembered of a key, if anything is.
+    pub(super) fn of(&self, key: &Key) -> Option<&KeyState> {
+        self.keys.get(key)
+    }
+
+    /// Changes what is remembered of a key; where nothing is left of it, there is no entry.
+    pub(super) fn change<T>(&mut self, key: &Key, change: impl FnOnce(&mut KeyState) -> T) -> T {
+        change_entry(&mut self.keys, key, change)
+    }
+
+    /// A VidraResource is gone: what was remembered of it goes too, and of targets that were never made.
+    pub(super) fn forget_resource(&mut self, key: &ResourceKey) {
+        self.resources.remove(key);
+        let first =
+            TargetKey { namespace: key.namespace.clone(), resource: key.name.clone(), cluster: "".into() };
+        let of_targets = self.targets.range(first..).map(|(target, _)| target);
+        let is_of = |target: &&TargetKey| target.namespace == key.namespace && target.resource == key.name;
+        for target in of_targets.take_while(is_of).cloned().collect::<Vec<_>>() {
+            self.change_target(&target, |state| state.made = false);
+        }
+        self.keys.remove(&Key::Resource(key.clone()));
+    }
+
+    /// A MemberCluster is gone: the same of it. One that joins under its name is judged by its own credentials.
+    pub(super) fn forget_member(&mut self, name: &str) {
+        self.members.remove(name);
+        self.keys.remove(&Key::Cluster(name.into()));
+    }
+
+    /// A VidraTarget is gone: the same of it, but for that this process made another one of its name, where there is one.
+    pub(super) fn forget_target(&mut self, key: &TargetKey, is_another_there: bool) {
+        let made = self.targets.remove(key).is_some_and(|state| state.made);
+        self.change_target(key, |state| state.made = made && is_another_there);
+        self.keys.remove(&Key::Target(key.clone()));
+    }
+
+    /// A person asks that repairs which wait for somebody to stop undoing them are tried at once; and a status that was
+    /// not taken whole is tried once more.
+    pub(super) fn ask_again(&mut self, key: &TargetKey, word: &str) {
+        self.change_target(key, |state| state.fights.ask(word));
+        self.change(&Key::Target(key.clone()), |state| state.whole = Whole::default());
+    }
+
+    /// How many objects somebody changes back again and again, by cluster.
+    pub(super) fn contentions(&self) -> BTreeMap<String, i64> {
+        let mut counts = BTreeMap::new();
+        for (key, state) in self.targets.iter().filter(|(_, state)| !state.fights.is_empty()) {
+            *counts.entry(key.cluster.to_string()).or_default() += state.fights.contentions().count() as i64;
+        }
+        counts
+    }
+
+    /// How many entries there are, for tests.
+    pub(super) fn entries(&self) -> [(&'static str, usize); 14] {
+        let targets =
+            |has: fn(&TargetState) -> bool| self.targets.values().filter(|state| has(state)).count();
+        [
+            ("keys with a status, failures or approvals", self.keys.len()),
+            ("corrections", targets(|state| state.corrections > 0)),
+            ("targets that were made", targets(|state| state.made)),
+            ("targets of others", targets(|state| state.untold)),
+            ("contentions", targets(|state| !state.fights.is_empty())),
+            ("targets that drift", targets(|state| !state.drifting.is_empty())),
+            ("targets that were repaired", targets(|state| !state.mended.is_empty())),
+            ("resources that are remembered", self.resources.len()),
+            ("members that are remembered", self.members.len()),
+            ("unused paths", targets(|state| state.unused.is_some())),
+            ("identities", self.claims.len()),
+            ("targets with undeclared objects", targets(|state| !state.undeclared.is_empty())),
+            ("revisited targets", targets(|state| state.revisited.is_some())),
+            ("refused targets", targets(|state| state.refused.is_some())),
+        ]
+    }
+}
+
+/// Changes an entry; one in which nothing is remembered goes.
+fn change_entry<K: Clone + Ord, S: Default + PartialEq, T>(
+    all: &mut BTreeMap<K, S>,
+    key: &K,
+    change: impl FnOnce(&mut S) -> T,
+) -> T {
+    let state = all.entry(key.clone()).or_default();
+    let answer = change(state);
+    if *state == S::default() {
+        all.remove(key);
+    }
+    answer
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_is_remembered_of_resources_and_members_that_are_gone() {
+        let mut state = ControllerState::default();
+        let resource = |nth: usize| ResourceKey::new("team", &format!("shop-{nth}"));
+        let other = TargetKey::new("team", "shop", "berlin");
+        state.change_target(&other, |target| target.made = true);
+        for nth in 0..10_000 {
+            // Made known to be made, and refused.
+            for cluster in ["berlin", "tokyo"] {
+                let target = TargetKey::new("team", &format!("shop-{nth}"), cluster);
+                state.change_target(&target, |target| target.made = true);
+            }
+            state.resource_mut(&resource(nth)).tried = Some(0);
+            state.member_mut(&format!("member-{nth}")).judged = true;
+            let member = Key::Cluster(format!("member-{nth}").as_str().into());
+            for key in [Key::Resource(resource(nth)), member] {
+                state.change(&key, |state| state.throttle.can_wait());
+            }
+        }
+        assert_eq!(state.keys.len(), 20_000);
+        for nth in 0..10_000 {
+            state.forget_resource(&resource(nth));
+            state.forget_member(&format!("member-{nth}"));
+        }
+        assert_eq!(state.targets.keys().collect::<Vec<_>>(), [&other]);
+        assert_eq!((state.resources.len(), state.members.len(), state.keys.len()), (0, 0, 0));
+    }
+}

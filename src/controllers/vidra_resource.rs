@@ -1,0 +1,251 @@
+//! The resource loop: from a VidraResource to its revision and its VidraTargets, and from their statuses
+//! back to the VidraResource's.
+//!
+//! It alone writes VidraTargets' metadata and spec. A VidraTarget that was deleted while it is wanted is
+//! let go and made again; its inventories stay valid.
+//!
+//! What is declared is delivered in four steps, each of which makes a value from those before: `observe` an
+//! `Observation`, `plan` a `Plan`, `execute` an `Execution`, and of all three comes a `Status`, which `publish` writes.
+
+mod approval;
+mod complaints;
+mod context;
+mod crd_deletion;
+mod execute;
+mod ignore_rules;
+mod left_behind;
+mod observe;
+mod orphans;
+mod patience;
+mod plan;
+mod removal_guard;
+mod restraint;
+mod revision;
+mod revision_gc;
+mod status;
+mod targets;
+mod teardown;
+mod unreadable;
+
+use std::collections::BTreeSet;
+
+use kube::ResourceExt;
+use tokio::sync::OnceCell;
+use vidra_api::{
+    VidraResource,
+    labels::{FINALIZER, RECONCILE_REQUESTED_AT},
+    resource::REQUEST_MAX,
+};
+use vidra_core::status::{Problem, Reason};
+
+pub(super) use self::{revision::KeptRevision, revision_gc::RevisionUse};
+
+use self::{
+    approval::use_up_approvals,
+    complaints::complaint,
+    context::Context,
+    crd_deletion::crd_problem,
+    execute::{Execution, execute},
+    observe::{Declaration, Observation, observe},
+    plan::{plan, plan_teardown},
+    revision::revision,
+    status::{Status, publish, report, write_refusal},
+    unreadable::is_any_target_unread,
+};
+use super::{
+    Hub, RETRY_MOST, RETRY_RARELY, after_hub_error,
+    write_refusal::{ends_well, refusal},
+};
+use crate::{
+    base::error::CallError,
+    hub::catalog::Lack,
+    workqueue::{Key, Priority, ResourceKey, Verdict},
+};
+
+/// One reconcile.
+pub async fn reconcile(hub: &Hub, key: &ResourceKey) -> Verdict {
+    let resource = match hub.catalog.find_resource(key) {
+        Ok(resource) => resource,
+        // Its targets tell it.
+        Err(Lack::Unread) => return Verdict::Done(None),
+        Err(Lack::Missing) => {
+            hub.revisions.keep(key, &BTreeSet::new());
+            if let Some(again) = orphans::let_go(hub, key).await {
+                return again;
+            }
+            hub.state.lock().forget_resource(key);
+            hub.queue.forget(&Key::Resource(key.clone()));
+            return Verdict::Done(None);
+        }
+    };
+    let ctx = &Context { hub, key, resource: &resource, ending: OnceCell::new() };
+    // Who comes meanwhile may not have been seen.
+    let arrivals = hub.catalog.arrivals();
+    let verdict = run(ctx).await;
+    hub.state.lock().resource_mut(key).tried = Some(arrivals);
+    match verdict {
+        Ok(Verdict::Done(_)) if !ends_well(hub, &ctx.queue_key()) => Verdict::Retry(RETRY_MOST),
+        Ok(verdict) => verdict,
+        Err(error) => tell_failure(ctx, &error).await,
+    }
+}
+
+/// What is to become of the VidraResource now: it goes, rests, or is delivered.
+async fn run(ctx: &Context<'_>) -> Result<Verdict, CallError> {
+    if ctx.is_deleted() {
+        return tear_down(ctx).await;
+    }
+    let handled = heed_request(ctx);
+    if ctx.resource.spec.suspend {
+        return match mark(ctx).await? {
+            true => deliver(ctx, Declaration::Rest, handled).await,
+            false => Ok(Verdict::Done(None)),
+        };
+    }
+    // The revision is owned by the VidraResource and needs no mark on it; the targets do.
+    let (is_marked, revision) = match tokio::join!(mark(ctx), revision(ctx)) {
+        (Ok(is_marked), Ok(revision)) => (is_marked, revision),
+        // Perhaps there is no room for the mark either, and without a target it is not needed.
+        (Err(_), Ok(Err(error))) if error.is_inline_too_large() && ctx.targets().is_empty() => {
+            (true, Err(error))
+        }
+        (Err(error), _) | (_, Err(error)) => {
+            let observation = observe(ctx, Declaration::Rest);
+            // What of this fails is tried again with the rest.
+            let _ = execute(ctx, &observation, plan(ctx, &observation).waves).await;
+            return Err(error);
+        }
+    };
+    if !is_marked {
+        return Ok(Verdict::Done(None));
+    }
+    deliver(ctx, revision.map_or_else(Declaration::Invalid, Declaration::Revision), handled).await
+}
+
+/// Brings the VidraTargets to what is declared, unless something holds that.
+async fn deliver(
+    ctx: &Context<'_>,
+    declaration: Declaration,
+    handled: Option<String>,
+) -> Result<Verdict, CallError> {
+    let observation = observe(ctx, declaration);
+    let plan = plan(ctx, &observation);
+    if let Some(held) = &plan.held {
+        ctx.say(held);
+    }
+    let is_revision = matches!(observation.declaration, Declaration::Revision(_));
+    let execution = match execute(ctx, &observation, plan.waves).await {
+        Ok(execution) => execution,
+        Err(error) => {
+            // What holds a revision is told whatever fails.
+            if is_revision && plan.held.is_some() {
+                let none = Execution::default();
+                publish(ctx, status(ctx, &observation, plan.held, &none, handled)).await?;
+            }
+            return Err(error);
+        }
+    };
+    let status = status(ctx, &observation, plan.held, &execution, handled);
+    if is_revision && execution.refusal.is_none() {
+        use_up_approvals(ctx, &observation.targets).await?;
+    }
+    publish(ctx, status).await
+}
+
+/// What a delivery is told as. `held`: why nothing new is delivered.
+fn status(
+    ctx: &Context<'_>,
+    observation: &Observation,
+    held: Option<Problem>,
+    execution: &Execution,
+    handled: Option<String>,
+) -> Status {
+    let revision = match &observation.declaration {
+        Declaration::Revision(revision) => Some(revision),
+        Declaration::Rest | Declaration::Invalid(_) => None,
+    };
+    let refusal = execution.refusal.as_ref();
+    let complaint = || {
+        let complaint = complaint(ctx, revision?, &observation.selection);
+        complaint.inspect(|complaint| ctx.say(complaint))
+    };
+    // Nothing tells when others have made room, a right was given, or the hub's API takes what it refused.
+    let again = match &observation.declaration {
+        Declaration::Invalid(error) if error.is_full() => Some(RETRY_RARELY),
+        Declaration::Invalid(error) if error.is_forbidden() => Some(RETRY_MOST),
+        _ => refusal.map(|_| RETRY_MOST),
+    };
+    Status {
+        revision: revision.map(|revision| revision.name.clone()),
+        problem: held.or_else(|| refusal.cloned()).or_else(complaint),
+        handled,
+        again,
+    }
+}
+
+/// It is deleted: its targets go first, then its finalizer.
+async fn tear_down(ctx: &Context<'_>) -> Result<Verdict, CallError> {
+    let observation = observe(ctx, Declaration::Rest);
+    let Execution { refusal } = execute(ctx, &observation, plan_teardown(&observation).waves).await?;
+    if refusal.is_some() {
+        report(ctx, Status::of(refusal)).await?;
+        return Ok(Verdict::Retry(RETRY_MOST));
+    }
+    // One that cannot be read is there all the same.
+    if !ctx.targets().is_empty() || is_any_target_unread(ctx) {
+        let problem = crd_problem(ctx).inspect(|problem| ctx.say(problem));
+        return report(ctx, Status::of(problem)).await;
+    }
+    if is_marked(ctx.resource) {
+        ctx.hub.api.release_resource(ctx.resource).await?;
+    }
+    let Some(other) = ctx.resource.finalizers().iter().find(|one| *one != FINALIZER) else {
+        return Ok(Verdict::Done(None));
+    };
+    let message = format!("the hub is done with it; it waits for the finalizer {other}");
+    report(ctx, Status::of(Some(Problem { reason: Reason::Terminating, message, stalled: false }))).await
+}
+
+/// A write failed without which the reconcile could not go on.
+async fn tell_failure(ctx: &Context<'_>, error: &CallError) -> Verdict {
+    let key = ctx.queue_key();
+    if let Some(advice) = refusal(ctx.hub, &key, error) {
+        let problem = write_refusal(ctx, &advice);
+        ctx.say(&problem);
+        // The Event stands alone where the status is what is refused.
+        if let Err(error) = report(ctx, Status::of(Some(problem))).await {
+            tracing::info!(%key, %error, "its status could not be written either");
+        }
+    }
+    after_hub_error(&key, error)
+}
+
+fn is_marked(resource: &VidraResource) -> bool {
+    resource.finalizers().iter().any(|one| one == FINALIZER)
+}
+
+/// Puts our finalizer on it. Returns whether it is still there, and is to stay.
+async fn mark(ctx: &Context<'_>) -> Result<bool, CallError> {
+    if is_marked(ctx.resource) {
+        return Ok(true);
+    }
+    ctx.hub.api.mark_resource(ctx.resource).await?;
+    Ok(ctx.hub.catalog.resource(ctx.key).is_some_and(|now| {
+        let same = now.metadata.uid == ctx.resource.metadata.uid;
+        same && is_marked(&now) && now.metadata.deletion_timestamp.is_none()
+    }))
+}
+
+/// A request to reconcile now, by annotation: every target looks again.
+fn heed_request(ctx: &Context<'_>) -> Option<String> {
+    let asked = vidra_api::clip(ctx.resource.annotations().get(RECONCILE_REQUESTED_AT)?, REQUEST_MAX);
+    let handled = ctx.resource.status.as_ref().and_then(|status| status.last_handled_reconcile_at.as_ref());
+    if handled != Some(&asked) {
+        for cluster in ctx.targets().keys() {
+            let key = ctx.target_key(cluster);
+            ctx.hub.state.lock().ask_again(&key, &asked);
+            ctx.hub.queue.add(Key::Target(key), Priority::User);
+        }
+    }
+    Some(asked)
+}

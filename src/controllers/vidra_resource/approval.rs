@@ -1,0 +1,64 @@
+//! A person's word for removals that are held: taken from the annotation into the VidraTargets that it is for, once.
+
+use std::collections::BTreeSet;
+
+use kube::ResourceExt;
+use vidra_api::{VidraTargetSpec, labels::APPROVE_REMOVAL, target::Desired as Wish};
+use vidra_core::{
+    guard::{self, Approvals},
+    status::Reason,
+};
+
+use super::context::{Context, Targets};
+use crate::{base::error::CallError, controllers::approvals};
+
+fn annotation<'a>(ctx: &Context<'a>) -> Option<&'a str> {
+    ctx.resource.annotations().get(APPROVE_REMOVAL).map(String::as_str)
+}
+
+/// What the VidraResource's annotation approves.
+pub(super) fn approvals<'a>(ctx: &Context<'a>) -> Approvals<'a> {
+    approvals::valid(ctx.hub, &ctx.queue_key(), annotation(ctx))
+}
+
+/// What approves that this revision, in this namespace, drops most objects of a target. `before` is what the target has
+/// been told: the word is for the generation in which it was first told so, and stands while it is told nothing else.
+pub(super) fn approval(
+    ctx: &Context<'_>,
+    revision: &str,
+    namespace: &str,
+    before: Option<&VidraTargetSpec>,
+) -> Option<String> {
+    let is_same = |before: &&VidraTargetSpec| {
+        before.revision == revision && before.namespace == namespace && before.desired == Wish::Present
+    };
+    let told = before.filter(is_same);
+    if let Some(word) = told.and_then(|told| told.approved_removal.clone()) {
+        return Some(word);
+    }
+    let generation = told.map_or(ctx.generation(), |told| told.generation);
+    let hash = guard::objects_hash(&ctx.uid(), generation, namespace);
+    guard::is_approved(&approvals(ctx), &hash).then_some(hash)
+}
+
+/// Takes off the VidraResource what its VidraTargets have taken over, so that it says nothing of a later removal. What
+/// approves nothing, or was put back, stays, and is told once. `before`: they may be gone.
+pub(super) async fn use_up_approvals(ctx: &Context<'_>, before: &Targets) -> Result<(), CallError> {
+    let key = ctx.queue_key();
+    let Some(annotation) = annotation(ctx) else {
+        approvals::idle(ctx.hub, &key, None);
+        return Ok(());
+    };
+    let after = ctx.targets();
+    let borne: BTreeSet<&str> = (before.values().chain(after.values()))
+        .filter_map(|target| target.spec.approved_removal.as_deref())
+        .collect();
+    if let Some(used) = approvals::to_use_up(ctx.hub, &key, annotation, &borne) {
+        let rest = used.rest.clone();
+        ctx.hub.api.reannotate_resource(ctx.resource, APPROVE_REMOVAL, annotation, rest).await?;
+        approvals::note_used(ctx.hub, &key, used);
+    } else if let Some(message) = approvals::idle(ctx.hub, &key, Some(annotation)) {
+        ctx.warn(Reason::ApprovalIgnored, &message);
+    }
+    Ok(())
+}

@@ -1,0 +1,86 @@
+//! What all steps of a reconcile share: the hub, the VidraResource, and what is named after it.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use futures::{StreamExt, stream};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+use kube::{Resource, ResourceExt};
+use tokio::sync::OnceCell;
+use vidra_api::{VidraResource, VidraTarget, names::OwnerHash};
+use vidra_core::status::{Problem, Reason};
+
+use crate::{
+    base::error::CallError,
+    controllers::Hub,
+    hub::{crd_deletion::Ending, events::Severity},
+    workqueue::{Key, ResourceKey, TargetKey},
+};
+
+/// VidraTargets of one VidraResource, by cluster.
+pub(super) type Targets = BTreeMap<String, Arc<VidraTarget>>;
+/// What became of writing VidraTargets, by cluster.
+pub(super) type Written = Vec<(String, Result<(), CallError>)>;
+
+/// Read by every step, changed by none.
+pub(super) struct Context<'a> {
+    pub(super) hub: &'a Hub,
+    pub(super) key: &'a ResourceKey,
+    /// As it was when the reconcile began.
+    pub(super) resource: &'a VidraResource,
+    /// Whether the whole kind is being deleted, once this reconcile has asked.
+    pub(super) ending: OnceCell<Ending>,
+}
+
+impl Context<'_> {
+    pub(super) fn is_deleted(&self) -> bool {
+        self.resource.metadata.deletion_timestamp.is_some()
+    }
+
+    pub(super) fn uid(&self) -> String {
+        self.resource.uid().unwrap_or_default()
+    }
+
+    pub(super) fn generation(&self) -> i64 {
+        self.resource.metadata.generation.unwrap_or_default()
+    }
+
+    pub(super) fn owner(&self) -> OwnerHash {
+        OwnerHash::new(&self.hub.identity.hub, &self.key.namespace, &self.key.name)
+    }
+
+    pub(super) fn owner_reference(&self) -> Option<Vec<OwnerReference>> {
+        self.resource.controller_owner_ref(&()).map(|reference| vec![reference])
+    }
+
+    pub(super) fn queue_key(&self) -> Key {
+        Key::Resource(self.key.clone())
+    }
+
+    pub(super) fn target_key(&self, cluster: &str) -> TargetKey {
+        TargetKey {
+            namespace: self.key.namespace.clone(),
+            resource: self.key.name.clone(),
+            cluster: cluster.into(),
+        }
+    }
+
+    /// Its VidraTargets as they are now.
+    pub(super) fn targets(&self) -> Targets {
+        self.hub.catalog.targets_of(self.key)
+    }
+
+    /// Says it in an Event, too.
+    pub(super) fn say(&self, problem: &Problem) {
+        self.warn(problem.reason, &problem.message);
+    }
+
+    pub(super) fn warn(&self, reason: Reason, message: &str) {
+        self.hub.events.say(self.resource, Severity::Warning, reason, message);
+    }
+
+    /// Has a bounded number of these under way at once, each whatever becomes of the others; what comes of them, in their
+    /// order.
+    pub(super) async fn side_by_side<T>(&self, calls: Vec<impl Future<Output = T>>) -> Vec<T> {
+        stream::iter(calls).buffered(self.hub.knobs.resource_calls).collect().await
+    }
+}

@@ -1,0 +1,79 @@
+//! A VidraResource that would lose many of its VidraTargets, or the last: whether a person has to approve that.
+
+use kube::ResourceExt;
+use vidra_api::{VidraTarget, target::Desired as Wish};
+use vidra_core::{
+    guard::{self, Removal},
+    status::{Problem, Reason},
+};
+
+use super::{
+    approval::approvals,
+    context::{Context, Targets},
+    observe::Observation,
+    targets::is_leaving,
+    teardown::came_to_nothing,
+    unreadable::is_member_unread,
+};
+use crate::controllers::approvals::command;
+
+/// Holds a removal that is more likely a mistake; the word that approves one that needs it. A member that a person
+/// deletes leaves by that person's word; one whose MemberCluster is not there has not left; and what one does not allow
+/// any more is not given up here.
+pub(super) fn guard_removal(ctx: &Context<'_>, observation: &Observation) -> Result<Option<String>, Problem> {
+    let Observation { selection, targets, .. } = observation;
+    // What selects a member that cannot be read is not known; and what came to nothing is no loss.
+    let counts = |cluster: &str, target: &VidraTarget| {
+        !selection.is_barred(cluster)
+            && !is_member_unread(ctx, cluster)
+            && !came_to_nothing(ctx, cluster, target)
+    };
+    let counted = targets.iter().filter(|(cluster, target)| counts(cluster, target));
+    let targets: Targets = counted.map(|(cluster, target)| (cluster.clone(), target.clone())).collect();
+    let (mut existing, mut leaving, mut underway) =
+        (guard::Targets::new(), guard::Targets::new(), guard::Targets::new());
+    for (cluster, target) in &targets {
+        let (name, uid) = (cluster.clone(), target.removal_id());
+        let exists = target.spec.desired == Wish::Present && !is_leaving(ctx, cluster);
+        match (exists, selection.targets.contains_key(cluster)) {
+            (true, true) => drop(existing.insert(name, uid)),
+            (true, false) => {
+                leaving.insert(name.clone(), uid.clone());
+                existing.insert(name, uid);
+            }
+            (false, false) => drop(underway.insert(name, uid)),
+            (false, true) => {}
+        }
+    }
+    // What was broken off goes on though its word has been taken off the VidraResource.
+    let mut approvals = approvals(ctx);
+    let words = underway.keys().filter_map(|cluster| targets[cluster].spec.approved_removal.as_deref());
+    approvals.extend(words);
+    let share = ctx.hub.tuning.now().removal_guard;
+    let remade = leaving.keys().find(|cluster| is_remade(ctx, &targets[*cluster]));
+    let remade = remade.map(String::as_str);
+    match guard::targets(&ctx.uid(), &existing, &leaving, &underway, remade, share, &approvals) {
+        Removal::Allowed => Ok(None),
+        Removal::Approved(hash) => Ok(Some(hash)),
+        Removal::Held { hash, why } => Err(problem(ctx, &leaving, &hash, &why)),
+    }
+}
+
+/// Its MemberCluster is another one than when it was delivered to.
+fn is_remade(ctx: &Context<'_>, target: &VidraTarget) -> bool {
+    let now = ctx.hub.catalog.member(&target.spec.cluster).and_then(|member| member.uid());
+    target.spec.member_uid.is_some() && now.is_some() && now != target.spec.member_uid
+}
+
+/// What is held, and what lets it go.
+fn problem(ctx: &Context<'_>, leaving: &guard::Targets, hash: &str, why: &str) -> Problem {
+    let names: Vec<_> = leaving.keys().take(10).map(String::as_str).collect();
+    let more = leaving.len() - names.len();
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    let message = format!(
+        "held: {why} ({}{more}), and nothing new is delivered. If this is meant: {}",
+        names.join(", "),
+        command(ctx.key, hash),
+    );
+    Problem { reason: Reason::RemovalHeld, message, stalled: true }
+}

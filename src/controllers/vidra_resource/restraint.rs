@@ -1,0 +1,71 @@
+//! What becomes of targets while nothing new is delivered: those that leave go on, what was deleted by hand comes back, and
+//! what of the policies restrains the hub acts.
+
+use kube::ResourceExt;
+use vidra_api::{VidraTarget, labels::FINALIZER, target::Desired as Wish};
+use vidra_core::{
+    mutants::{self, Mutant},
+    restraint::restrained,
+    status::is_torn_down,
+};
+
+use super::{
+    context::Context,
+    targets::{is_leaving, update, write},
+    teardown::{Step, send_away},
+};
+use crate::{base::error::CallError, controllers::revoke};
+
+/// What waits for nothing that holds the VidraResource. `is_selected`: a member that is targeted has it.
+pub(super) async fn rest(
+    ctx: &Context<'_>,
+    cluster: &str,
+    target: &VidraTarget,
+    is_selected: bool,
+) -> Result<Step, CallError> {
+    let going = is_going(ctx, cluster, target).filter(|_| !mutants::is(Mutant::RestHoldsLeaving));
+    match going {
+        Some(approval) => send_away(ctx, cluster, target, approval.as_deref()).await,
+        None => restrain(ctx, cluster, target, is_selected).await.map(|()| Step::Done),
+    }
+}
+
+/// Whether a target goes whatever becomes of the VidraResource: by what is under way or asked of the member itself;
+/// and the word that approved it where it needed one.
+fn is_going(ctx: &Context<'_>, cluster: &str, target: &VidraTarget) -> Option<Option<String>> {
+    let key = ctx.target_key(cluster);
+    let generation = target.metadata.generation.unwrap_or_default();
+    let is_over = target.spec.desired == Wish::Forgotten
+        || is_torn_down(&target.status.clone().unwrap_or_default(), generation);
+    if is_leaving(ctx, cluster) || (target.spec.desired != Wish::Present && is_over) {
+        return Some(None);
+    }
+    // What is under way where the namespace is not allowed goes by the member's onRevoke, as it is now.
+    match target.spec.desired != Wish::Present && !revoke::is_revoked(ctx.hub, &key) {
+        true => Some(None),
+        false => revoke::taken(ctx.hub, &key, target),
+    }
+}
+
+/// The revision that it has stays, with what of the policies restrains it.
+async fn restrain(
+    ctx: &Context<'_>,
+    cluster: &str,
+    target: &VidraTarget,
+    is_selected: bool,
+) -> Result<(), CallError> {
+    let spec = match target.spec.desired {
+        Wish::Present if !mutants::is(Mutant::PoliciesWait) => restrained(&target.spec, &ctx.resource.spec),
+        _ => target.spec.clone(),
+    };
+    // One that goes and is not selected is not made again, and without it the guard would not know of the loss.
+    let goes = target.metadata.deletion_timestamp.is_some();
+    if goes && !is_selected && !mutants::is(Mutant::GuardForgets) {
+        return match target.finalizers().iter().any(|one| one == FINALIZER) {
+            true => write(ctx, cluster, target, spec).await,
+            // It ends as soon as others let it, and takes no finalizer any more.
+            false => Ok(()),
+        };
+    }
+    update(ctx, cluster, target, spec).await
+}

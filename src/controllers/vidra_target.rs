@@ -1,0 +1,300 @@
+//! The target loop: one reconcile of one (VidraResource, member cluster) pair. It writes the member's objects, the
+//! inventory and the VidraTarget's status; nothing else.
+//!
+//! What is declared is kept in five steps, each of which makes a value from the one before: `observe` an `Observation`,
+//! `plan` a `TargetPlan`, `execute` an `Execution`, and of that come an `InventoryChange` and, in `finish`, a
+//! `Status`. What a target says that is not worked on is a `Status` at once.
+
+mod admission;
+mod blockers;
+mod concurrent_repair;
+mod contention;
+mod context;
+mod drift;
+mod events;
+mod execute;
+mod execution;
+mod finish;
+mod handover;
+mod hub_restore;
+mod ignore;
+mod inventory;
+mod inventory_recovery;
+mod observe;
+mod own_health;
+mod plan;
+mod removal_guard;
+mod render;
+mod requeue;
+mod status;
+mod teardown;
+mod visibility;
+mod write_refusal;
+
+use std::{borrow::Cow, mem, sync::Arc};
+
+use tokio::time::Instant;
+use vidra_api::target::Desired as Wish;
+use vidra_core::{
+    mutants::{self, Mutant},
+    plan::Inventory,
+    status::{Delivery, Reason, is_held},
+};
+
+use self::{
+    admission::{at_rest, explain, open_session},
+    concurrent_repair::ConcurrentRepair,
+    context::Context,
+    execute::{execute, tend},
+    finish::finish,
+    handover::{asks_again_while_held, claim, claim_at_rest, disclaim},
+    hub_restore::{cannot_look, note_first_look},
+    ignore::sparing,
+    inventory::{InventoryChange, current_inventory},
+    inventory_recovery::{Recovery, note_past, recover_inventory},
+    observe::{Scope, observe},
+    plan::{TargetPlan, plan},
+    removal_guard::guard_removal,
+    render::desired_state,
+    requeue::{Requeue, Retry},
+    status::{Status, publish, publish_unseen},
+    teardown::{forget, forget_state, has_nothing, leave},
+    visibility::require_informers,
+    write_refusal::{note_refused, tell_failure},
+};
+pub(super) use self::{handover::Undeclared, inventory_recovery::may_have_delivered};
+use super::{
+    Hub, RETRY_MOST,
+    affirm::{Affirmed, affirm},
+    after_hub_error,
+    write_refusal::ends_well,
+};
+use crate::{
+    base::error::{CallError, Class},
+    desired::Desired,
+    hub::catalog::Lack,
+    member::{claims::Claim, session::Session},
+    workqueue::{Key, TargetKey, Verdict},
+};
+
+/// One reconcile.
+pub async fn reconcile(hub: &Hub, key: &TargetKey) -> Verdict {
+    let target = match hub.catalog.find_target(key) {
+        Ok(target) => target,
+        // Its VidraResource tells it.
+        Err(Lack::Unread) => return Verdict::Done(None),
+        Err(Lack::Missing) => {
+            return match forget_state(hub, key).await {
+                Ok(()) => Verdict::Done(None),
+                Err(error) => {
+                    write_refusal::tell(hub, key, &error);
+                    after_hub_error(&Key::Target(key.clone()), &error)
+                }
+            };
+        }
+    };
+    let ctx = &Context { hub, key, target: &target };
+    match run(ctx).await {
+        Ok(requeue) if ends_well(hub, &Key::Target(key.clone())) => {
+            note_refused(ctx, None);
+            ctx.verdict(requeue)
+        }
+        Ok(_) => ctx.verdict(Requeue::Retry(Retry::Soon)),
+        Err(error) => tell_failure(ctx, &error).await,
+    }
+}
+
+/// What is to become of the target now: it is forgotten, left as it is, taken away or kept.
+async fn run(ctx: &Context<'_>) -> Result<Requeue, CallError> {
+    note_past(ctx);
+    let spec = &ctx.target.spec;
+    let leaving = spec.desired != Wish::Present;
+    if spec.desired == Wish::Forgotten {
+        return forget(ctx).await;
+    }
+    let affirmed = affirm(ctx.hub, ctx.key, spec);
+    if let Some(rests) = at_rest(ctx, affirmed) {
+        if affirmed == Affirmed::NotAllowed && !mutants::is(Mutant::RevokedAwaited) {
+            // Others wait for its first look, which does not come while the namespace is not allowed.
+            cannot_look(ctx);
+        }
+        claim_at_rest(ctx).await;
+        return publish_unseen(ctx, rests).await;
+    }
+    if let Some(chunk) = ctx.hub.catalog.unread_inventory(ctx.key) {
+        let message = format!(
+            "this vidra-hub cannot read VidraInventory {chunk}: nothing is written and nothing is deleted. Run the vidra-hub that wrote it, or repair it by hand"
+        );
+        let reason = Reason::InventoryUnreadable;
+        return publish_unknown(ctx, Delivery::Failed { reason, message, stalled: true }).await;
+    }
+    if leaving && has_nothing(ctx) {
+        disclaim(ctx);
+        // The inventory is written before the first object: no member needs to be asked.
+        return publish_unseen(ctx, Delivery::TornDown).await;
+    }
+    match affirmed {
+        Affirmed::Yes => {}
+        Affirmed::NotYet => return not_yet(ctx).await,
+        missing => return publish_unknown(ctx, explain(ctx, missing)).await,
+    }
+    let session = match open_session(ctx) {
+        Ok(Some(session)) => session,
+        // The first answer is awaited: what was last known stands.
+        Ok(None) => return Ok(Requeue::OnChange),
+        Err(delivery) => return publish_unseen(ctx, delivery).await,
+    };
+    if leaving {
+        return leave(ctx, &session).await;
+    }
+    let (desired, create_namespaces) = match desired_state(ctx, &session).await {
+        Ok(desired) => desired,
+        Err(delivery) => {
+            note_first_look(ctx, &session);
+            claim(ctx, Claim::Unknown);
+            publish_unseen(ctx, delivery).await?;
+            return Ok(Requeue::Retry(Retry::Rarely));
+        }
+    };
+    claim(ctx, Claim::Objects(desired.clone()));
+    keep(ctx, &session, &desired, create_namespaces).await
+}
+
+/// Tells this where it cannot be looked at and nobody can say what it declares: who waits for that goes on.
+async fn publish_unknown(ctx: &Context<'_>, delivery: Delivery) -> Result<Requeue, CallError> {
+    cannot_look(ctx);
+    claim(ctx, Claim::Unknown);
+    publish_unseen(ctx, delivery).await
+}
+
+/// It was to go, and that is not asked for any more. Mostly the VidraTarget changes at once, which comes as an event;
+/// not while nothing is delivered of its VidraResource: what it said of its going holds no more, and is not to
+/// stand until then.
+async fn not_yet(ctx: &Context<'_>) -> Result<Requeue, CallError> {
+    let resource = ctx.hub.catalog.resource(&ctx.key.resource_key());
+    if resource.is_some_and(|resource| is_held(&resource)) {
+        let message = format!(
+            "it was to go, and VidraResource {} does not ask for that any more: what is there stays as it is until what that one declares can be delivered, see its Ready",
+            ctx.key.resource
+        );
+        let rests = Delivery::Suspended { message };
+        publish_unseen(ctx, rests).await?;
+        // Nothing tells when the same end is asked for again: the VidraTarget stays as it is.
+        return Ok(Requeue::After(RETRY_MOST));
+    }
+    // Nor when it is held.
+    Ok(Requeue::Retry(Retry::Soon))
+}
+
+/// Keeps the member as declared.
+async fn keep(
+    ctx: &Context<'_>,
+    session: &Arc<Session>,
+    desired: &Arc<Desired>,
+    create_namespaces: bool,
+) -> Result<Requeue, CallError> {
+    let owner = ctx.owner(create_namespaces);
+    let sparing = match sparing(ctx, desired) {
+        Ok(sparing) => sparing,
+        Err(delivery) => {
+            note_first_look(ctx, session);
+            publish(ctx, Status::of(delivery), (desired, None), &InventoryChange::default()).await?;
+            return Ok(Requeue::Retry(Retry::Rarely));
+        }
+    };
+    session.records.declare(owner.hash.clone(), owner.since, ctx.key.clone(), desired.clone(), sparing);
+    session.records.judge_by(&owner.hash, own_health::rules(ctx, session, &owner));
+    let blind = match require_informers(ctx, session, desired).await {
+        Ok(blind) => blind,
+        Err(requeue) => return Ok(requeue),
+    };
+    own_health::judge(ctx, session, &owner, desired).await;
+    let wants = match blind.is_empty() {
+        true => Cow::Borrowed(&desired.wants),
+        false => Cow::Owned(blind.seen(&desired.wants)),
+    };
+    let (delivered, revisit) = (ctx.target.is_delivered(), is_revisit_due(ctx));
+    let blind = &blind;
+    deliver(Scope { ctx, session, owner: &owner, desired, blind, wants, delivered, revisit }).await
+}
+
+/// Brings to the member what is otherwise there than declared, as far as it can be seen.
+async fn deliver(mut scope: Scope<'_>) -> Result<Requeue, CallError> {
+    let Scope { ctx, session, owner, desired, .. } = scope;
+    let live = scope.live();
+    let written = current_inventory(ctx, &scope.wants);
+    let token = ctx.token(session);
+    let recovery = match recover_inventory(ctx, session, owner, &live, &token).await {
+        Err(error) if error.class == Class::Withdrawn => return Ok(Requeue::AtOnce),
+        recovery => recovery?,
+    };
+    let (written, mut inventory) = recovery.known(ctx, written);
+    let observation = observe(&scope, live, &mut inventory).await;
+    let mut plan = plan(&scope, observation, &inventory);
+    let revisit = mem::take(&mut scope.revisit);
+    if let Some(requeue) = hold(&scope, &mut plan, &inventory).await? {
+        return Ok(requeue);
+    }
+    let executor = ctx.executor(session, owner, desired, &token);
+    if mutants::is(Mutant::ReadyBeforeApplied) {
+        let status = Status { compared: true, ..Status::of(Delivery::Applied) };
+        publish(ctx, status, (desired, Some(session)), &InventoryChange::default()).await?;
+    }
+    let mut repair = ConcurrentRepair::new(&scope, &token, &plan.effects);
+    let (execution, change) = match recovery {
+        // What would be written would look complete.
+        Recovery::Unknown(delivery) => {
+            let effects = plan.effects.clone();
+            (tend(ctx, &executor, effects, inventory, delivery).await, InventoryChange::default())
+        }
+        Recovery::NotLost | Recovery::All(_) => {
+            let repair = Some(&mut repair);
+            let execution = execute(ctx, &executor, &plan.effects, &written, inventory, repair).await?;
+            let change = InventoryChange::between(ctx, &written, &execution.inventory);
+            (execution, change)
+        }
+    };
+    if revisit {
+        ctx.hub.state.lock().change_target(ctx.key, |state| state.revisited = Some(Instant::now()));
+    }
+    finish(&scope, &executor, plan, (execution, change), repair).await
+}
+
+/// Whether a plan is not performed now; that is published, and when the target is looked at again.
+async fn hold(
+    scope: &Scope<'_>,
+    plan: &mut TargetPlan,
+    inventory: &Inventory,
+) -> Result<Option<Requeue>, CallError> {
+    let Scope { ctx, session, desired, .. } = *scope;
+    if let Some(held) = plan.behind.take_if(|_| !plan.effects.is_empty()) {
+        return wait_behind(scope, held).await.map(Some);
+    }
+    let Some(delivery) = guard_removal(ctx, desired, &plan.effects, inventory) else { return Ok(None) };
+    publish(ctx, Status::of(delivery), (desired, Some(session)), &InventoryChange::default()).await?;
+    let again = asks_again_while_held(&plan.effects);
+    Ok(Some(again.unwrap_or_else(|| Requeue::After(ctx.interval()))))
+}
+
+/// The hub seems to be behind the member, or that is not known yet: nothing is written.
+async fn wait_behind(scope: &Scope<'_>, held: Delivery) -> Result<Requeue, CallError> {
+    let Scope { ctx, session, desired, delivered, .. } = *scope;
+    if matches!(held, Delivery::Waiting { .. }) {
+        session.later.wait(ctx.key, !delivered);
+        let key = Key::Target(ctx.key.clone());
+        if let Some(rest) = ctx.hub.can_wait(&key) {
+            // Mostly it is over in a moment.
+            ctx.hub.queue.add_after(key, rest);
+            return Ok(Requeue::OnChange);
+        }
+    }
+    publish(ctx, Status::of(held), (desired, Some(session)), &InventoryChange::default()).await?;
+    Ok(Requeue::Retry(Retry::Soon))
+}
+
+/// Once after a start, and as often as all is listed though watches tell.
+fn is_revisit_due(ctx: &Context<'_>) -> bool {
+    let every = ctx.hub.tuning.now().verify_interval;
+    let last = ctx.hub.state.lock().target(ctx.key).and_then(|state| state.revisited);
+    last.is_none_or(|last| every.is_some_and(|every| last.elapsed() >= every))
+}

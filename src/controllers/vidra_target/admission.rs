@@ -1,0 +1,96 @@
+//! Whether a target may be worked on now, and what it says where not.
+
+use std::sync::Arc;
+
+use vidra_api::{labels::FORGET, target::Desired as Wish};
+use vidra_core::status::{Delivery, Reason};
+
+use super::context::{Context, is_at_rest};
+use crate::{
+    controllers::{
+        affirm::{Affirmed, let_stay},
+        unreadable,
+    },
+    hub::events::Severity,
+    member::session::{Session, State},
+    workqueue::TargetKey,
+};
+
+/// What a target says that is left as it is: it or its member is suspended, or does not allow the namespace any more.
+pub(super) fn at_rest(ctx: &Context<'_>, affirmed: Affirmed) -> Option<Delivery> {
+    let TargetKey { namespace, resource, cluster } = ctx.key;
+    let spec = &ctx.target.spec;
+    if ctx.hub.catalog.member(cluster).as_deref().is_some_and(is_at_rest) {
+        let message = format!("MemberCluster {cluster} is suspended; set its spec.suspend to false to go on");
+        return Some(Delivery::Suspended { message });
+    }
+    if spec.suspend && spec.desired == Wish::Present {
+        // Nothing wakes it when the VidraResource says otherwise beside a manifest that cannot be read.
+        let message = format!(
+            "VidraResource {resource} was suspended; it goes on when its spec.suspend is false and what it declares can be delivered"
+        );
+        return Some(Delivery::Suspended { message });
+    }
+    (affirmed == Affirmed::NotAllowed).then(|| Delivery::Revoked {
+        message: format!(
+            "MemberCluster {cluster} does not allow namespace {namespace} any more: what is there stays as it is and nothing is written. Add {namespace} to its spec.allowedNamespaces to go on, or leave the cluster out of the VidraResource to clean up there"
+        ),
+    })
+}
+
+/// What a target says of which nobody can say whether it is wanted.
+pub(super) fn explain(ctx: &Context<'_>, missing: Affirmed) -> Delivery {
+    let TargetKey { namespace, resource, cluster } = ctx.key;
+    let (reason, message) = match missing {
+        Affirmed::MemberMissing => (
+            Reason::MemberMissing,
+            format!(
+                "MemberCluster {cluster} is not there, which is no wish to leave: nothing is written and nothing is deleted. Make it again, or annotate VidraResource {namespace}/{resource} with {FORGET}={cluster} to leave what is there"
+            ),
+        ),
+        Affirmed::MemberUnread => (Reason::HubTooOld, unreadable::told(&format!("MemberCluster {cluster}"))),
+        Affirmed::ResourceUnread => {
+            (Reason::HubTooOld, unreadable::told(&format!("VidraResource {namespace}/{resource}")))
+        }
+        _ => (
+            Reason::ResourceMissing,
+            format!(
+                "VidraResource {namespace}/{resource} is not there, which is no wish to delete: nothing is written and nothing is deleted. Apply it again, or let what it delivered stay without it: {}",
+                let_stay(ctx.key),
+            ),
+        ),
+    };
+    if matches!(missing, Affirmed::ResourceMissing | Affirmed::ResourceUnread) {
+        // There is no VidraResource to say it of.
+        ctx.hub.events.say(ctx.target, Severity::Warning, reason, &message);
+    }
+    Delivery::Unreachable { reason, message }
+}
+
+/// The session, if it may be worked with; `None` while it, or its first answer, is awaited.
+pub(super) fn open_session(ctx: &Context<'_>) -> Result<Option<Arc<Session>>, Delivery> {
+    let cluster = &ctx.key.cluster;
+    let Some(session) = ctx.hub.session(cluster) else {
+        let is_judged = || ctx.hub.state.lock().member(cluster).is_some_and(|member| member.judged);
+        if ctx.hub.catalog.member(cluster).is_some() && !is_judged() {
+            return Ok(None);
+        }
+        let reason = Reason::NoCredentials;
+        let message = format!(
+            "the hub has no usable credentials for it; nothing was deleted. See `kubectl describe membercluster {cluster}`"
+        );
+        return Err(Delivery::Unreachable { reason, message });
+    };
+    match session.state() {
+        // Who answers is asked first.
+        State::Open(_) => Ok(session.is_sure().then_some(session)),
+        State::Down { since, error } => {
+            let message = format!("out of reach since {since:.0}: {}", error.message);
+            Err(Delivery::Unreachable { reason: Reason::MemberUnreachable, message })
+        }
+        State::Refused(_, message) => {
+            Err(Delivery::Unreachable { reason: Reason::IdentityNotConfirmed, message })
+        }
+        State::Connecting | State::Asking(_) => Ok(None),
+    }
+}

@@ -1,0 +1,167 @@
+//! What all steps of a reconcile share: the hub, whose target it is, and how its VidraTarget wants it kept.
+
+use std::{sync::Arc, time::Duration};
+
+use kube::ResourceExt;
+use vidra_api::{
+    ContainerDeletion, DriftPolicy, DriftState, ExistingPolicy, FieldPolicy, MemberCluster, VidraTarget,
+    labels::TAKE_OVER_FROM,
+    names::{OwnerHash, field_manager},
+    target::Desired as Wish,
+};
+use vidra_core::{
+    mutants::{self, Mutant},
+    object::ObjectKey,
+    owner::Owner,
+    plan::Policy,
+};
+
+use super::requeue::{Requeue, Retry};
+use crate::{
+    base::{backoff::jittered, withdrawal::Withdrawn},
+    config::clamped_interval,
+    controllers::{
+        Hub, RETRY_MOST, RETRY_RARELY,
+        affirm::{Affirmed, affirm},
+        member_cluster::meant,
+    },
+    desired::Desired,
+    hub::inventory,
+    member::{apply::Executor, session::Session, token::Token},
+    workqueue::{TargetKey, Verdict},
+};
+
+/// How long applied objects may take to become healthy, where nobody says otherwise.
+const TIMEOUT: Duration = Duration::from_secs(300);
+
+/// Read by every step, changed by none.
+pub(super) struct Context<'a> {
+    pub(super) hub: &'a Hub,
+    pub(super) key: &'a TargetKey,
+    /// As it was when the reconcile began.
+    pub(super) target: &'a VidraTarget,
+}
+
+/// Suspended; a member that leaves is not, for its objects go by its owner's wish.
+pub(super) fn is_at_rest(member: &MemberCluster) -> bool {
+    member.spec.suspend && member.metadata.deletion_timestamp.is_none()
+}
+
+impl Context<'_> {
+    /// Leave to work on the member for as long as what this reconcile goes by stands.
+    pub(super) fn token<'s>(&'s self, session: &'s Session) -> Token<'s> {
+        let stands = || {
+            let Self { hub, key, target } = self;
+            if !hub.leads() {
+                return Err(Withdrawn::Lease);
+            }
+            let now = hub.catalog.target(key).filter(|now| {
+                now.metadata.generation == target.metadata.generation && now.uid() == target.uid()
+            });
+            let now = now.ok_or(Withdrawn::Target)?;
+            if hub.catalog.member(&key.cluster).is_some_and(|member| is_at_rest(&member)) {
+                return Err(Withdrawn::Suspended);
+            }
+            match affirm(hub, key, &now.spec) {
+                Affirmed::Yes => Ok(()),
+                _ => Err(Withdrawn::Wish),
+            }
+        };
+        Token::new(|| session.epoch(), stands)
+    }
+
+    /// Performs effects for this target, and knows what is written of its inventory.
+    pub(super) fn executor<'s>(
+        &'s self,
+        session: &'s Session,
+        owner: &'s Owner,
+        desired: &'s Desired,
+        token: &'s Token<'s>,
+    ) -> Executor<'s> {
+        Executor::new(session, owner, desired, token, move |object: &ObjectKey, uid: &str| {
+            inventory::has_uid(&self.hub.catalog.inventory(self.key), object, uid)
+        })
+    }
+
+    pub(super) fn owner(&self, create_namespaces: bool) -> Owner {
+        let hub = &self.hub.identity.hub;
+        let (namespace, resource) = (&*self.key.namespace, &*self.key.resource);
+        let member = self.hub.catalog.member(&self.key.cluster);
+        let resource_now = self.hub.catalog.resource(&self.key.resource_key());
+        let made =
+            resource_now.and_then(|now| now.metadata.creation_timestamp.as_ref().map(|at| at.0.as_second()));
+        Owner {
+            hub: hub.clone(),
+            hash: OwnerHash::new(hub, namespace, resource),
+            manager: field_manager(hub, namespace, resource),
+            name: format!("{namespace}/{resource}"),
+            generation: self.target.spec.generation,
+            since: made.unwrap_or_default(),
+            leaves: self.target.spec.desired != Wish::Present,
+            create_namespaces,
+            conflicts: self.target.spec.conflicts.clone(),
+            take_over_from: member.and_then(|member| member.annotations().get(TAKE_OVER_FROM).cloned()),
+        }
+    }
+
+    pub(super) fn policy(&self) -> Policy {
+        let spec = &self.target.spec;
+        let drift = spec.drift.policy;
+        let drift = match mutants::is(Mutant::ReportRepairs)
+            && self.target.status.as_ref().and_then(|status| status.drift) == Some(DriftState::Drifted)
+        {
+            true => DriftPolicy::Correct,
+            false => drift,
+        };
+        Policy {
+            adopt: spec.conflicts.existing != ExistingPolicy::Fail,
+            force: spec.conflicts.fields == FieldPolicy::Force,
+            when_empty: spec.namespace_and_crd_deletion == ContainerDeletion::WhenEmpty
+                && !self.is_to_retain(),
+            drift,
+        }
+    }
+
+    /// The VidraResource has Namespaces and CRDs kept now, also where that is not written into the VidraTarget yet.
+    fn is_to_retain(&self) -> bool {
+        let resource = self.hub.catalog.resource(&self.key.resource_key());
+        resource.is_some_and(|now| now.spec.namespace_and_crd_deletion == ContainerDeletion::Retain)
+    }
+
+    pub(super) fn follows_events(&self) -> bool {
+        self.target.spec.reconcile.on_events.unwrap_or(self.hub.tuning.now().on_events)
+    }
+
+    /// How long applied objects may take to become healthy.
+    pub(super) fn timeout(&self) -> Duration {
+        clamped_interval(self.target.spec.reconcile.timeout.as_deref()).unwrap_or(TIMEOUT)
+    }
+
+    pub(super) fn interval(&self) -> Duration {
+        let own = clamped_interval(self.target.spec.reconcile.interval.as_deref());
+        jittered(own.unwrap_or(self.hub.tuning.now().interval), self.hub.rng.as_ref())
+    }
+
+    /// What that is for the queue: failures are tried again as the VidraResource says, else as the settings do.
+    pub(super) fn verdict(&self, requeue: Requeue) -> Verdict {
+        let class = match requeue {
+            Requeue::OnChange => return Verdict::Done(None),
+            Requeue::AtOnce => return Verdict::Done(Some(Duration::ZERO)),
+            Requeue::After(time) => return Verdict::Done(Some(time)),
+            Requeue::Backstop => return Verdict::Done(Some(RETRY_RARELY)),
+            Requeue::Retry(class) => class,
+        };
+        let live = self.hub.tuning.now();
+        match (clamped_interval(self.target.spec.reconcile.retry_interval.as_deref()), class) {
+            (Some(own), _) => Verdict::Retry(own),
+            (None, _) if !live.retry => Verdict::Done(Some(self.interval())),
+            (None, Retry::Soon) => Verdict::Retry(RETRY_MOST.min(live.retry_max)),
+            (None, Retry::Rarely) => Verdict::Retry(live.retry_max),
+        }
+    }
+
+    /// Which cluster the target's member is.
+    pub(super) fn cluster_uid(&self) -> Option<Arc<str>> {
+        self.hub.catalog.member(&self.key.cluster).and_then(|member| meant(self.hub, &member))
+    }
+}

@@ -1,0 +1,336 @@
+//! Objects that a target does not declare any more: what another VidraResource declares is handed over to it, and what
+//! nobody declares stays for a moment, for whoever is to take it over may be looked at next.
+
+use std::{collections::BTreeMap, mem, sync::Arc, time::Duration};
+
+use kube::ResourceExt;
+use tokio::time::Instant;
+use vidra_api::{
+    DriftPolicy, Raw, RemovingObjects, VidraResource, VidraTarget, names::OwnerHash, target::Desired as Wish,
+};
+use vidra_core::{
+    manifest::Words,
+    mutants::{self, Mutant},
+    object::ObjectKey,
+    plan::{Handover, Inventory, Plan},
+    status::{Delivery, Reason},
+};
+
+use super::{
+    context::Context,
+    render::desired_state,
+    requeue::{Requeue, Retry},
+};
+use crate::{
+    controllers::{affirm::selects, revoke},
+    hub::{inventory, revisions::Parsed},
+    member::{
+        claims::Claim,
+        session::{Session, State},
+    },
+    workqueue::{Key, Priority, TargetKey},
+};
+
+/// What waits for others is looked at again after this; mostly an event of the object comes first.
+const LOOK_AGAIN: Duration = Duration::from_secs(10);
+
+/// Since when this process has seen that objects of a target are not declared.
+pub(in crate::controllers) type Undeclared = BTreeMap<ObjectKey, Instant>;
+
+/// Tells the member's other targets what this one declares there.
+pub(super) fn claim(ctx: &Context<'_>, claim: Claim) {
+    if let Some(session) = ctx.hub.session(&ctx.key.cluster) {
+        session.claims.note(ctx.key, &ctx.target.spec.revision, claim);
+    }
+}
+
+/// It declares nothing there any more.
+pub(super) fn disclaim(ctx: &Context<'_>) {
+    if let Some(session) = ctx.hub.session(&ctx.key.cluster) {
+        session.claims.forget(ctx.key);
+    }
+}
+
+/// A suspended target declares what it declared.
+pub(super) async fn claim_at_rest(ctx: &Context<'_>) {
+    let Some(session) = ctx.hub.session(&ctx.key.cluster) else { return };
+    if session.claims.is_noted(ctx.key, &ctx.target.spec.revision) {
+        return;
+    }
+    let declared = match session.state() {
+        State::Open(_) => desired_state(ctx, &session).await.map(|(desired, _)| Claim::Objects(desired)),
+        _ => return,
+    };
+    claim(ctx, declared.unwrap_or(Claim::Unknown));
+}
+
+/// What of these objects, which are declared no more, is not to be removed now, or is another one's.
+pub(super) fn handovers<'k>(
+    ctx: &Context<'_>,
+    session: &Session,
+    gone: impl Iterator<Item = &'k ObjectKey>,
+) -> BTreeMap<ObjectKey, Handover> {
+    let mut gone = gone.peekable();
+    let member = ctx.hub.catalog.member(&ctx.key.cluster);
+    let leaves = member.is_some_and(|member| member.metadata.deletion_timestamp.is_some());
+    // Where a member leaves nobody takes anything over.
+    if gone.peek().is_none() || leaves || mutants::is(Mutant::NothingHandedOver) {
+        ctx.hub.state.lock().change_target(ctx.key, |state| state.undeclared.clear());
+        return BTreeMap::new();
+    }
+    let others = others(ctx, session);
+    let delay = prune_delay(ctx);
+    let (now, mut since) = (Instant::now(), Undeclared::new());
+    let before = ctx.hub.state.lock().change_target(ctx.key, |state| mem::take(&mut state.undeclared));
+    let mut handovers = BTreeMap::new();
+    let mut again: Option<Duration> = None;
+    for key in gone {
+        let seen = before.get(key).copied();
+        since.insert(key.clone(), seen.unwrap_or(now));
+        let rest = delay.saturating_sub(now.duration_since(seen.unwrap_or(now)));
+        let handover = match handover(ctx, session, key, &others) {
+            Some(handover) => handover,
+            None if rest.is_zero() => continue,
+            None => Handover::Delayed,
+        };
+        let wait = match handover.why() {
+            Handover::Awaited(other) => {
+                if seen.is_none() {
+                    // It was refused, maybe, while this one declared the object.
+                    ctx.hub.queue.add(Key::Target(target_of(ctx, other)), Priority::Resync);
+                }
+                Some(LOOK_AGAIN)
+            }
+            Handover::Delayed => Some(rest),
+            _ => None,
+        };
+        again = again.into_iter().chain(wait).min();
+        handovers.insert(key.clone(), handover);
+    }
+    ctx.hub.state.lock().change_target(ctx.key, |state| state.undeclared = since);
+    if let Some(wait) = again {
+        ctx.hub.queue.add_after(Key::Target(ctx.key.clone()), wait);
+    }
+    handovers
+}
+
+/// Who else declares the object; `None`: nobody.
+fn handover(ctx: &Context<'_>, session: &Session, key: &ObjectKey, others: &Others) -> Option<Handover> {
+    let why = claim_of(ctx, session, key, others)?;
+    let waits = matches!(why, Handover::Awaited(_) | Handover::Unknown(_));
+    // It is gone, or nobody watches its kind.
+    let is_unseen = waits && session.records.uid(key).is_none();
+    Some(if is_unseen { Handover::Unseen(Box::new(why)) } else { why })
+}
+
+fn claim_of(ctx: &Context<'_>, session: &Session, key: &ObjectKey, others: &Others) -> Option<Handover> {
+    let holds = |other: &TargetKey| inventory::has(&ctx.hub.catalog.inventory(other), key);
+    let mut claimants = session.claims.claimants(ctx.key, key, holds);
+    claimants.retain(|other| is_kept(ctx, other));
+    if claimants.is_empty() {
+        return others.unknown(key).map(|other| Handover::Unknown(other.into()));
+    }
+    let records = &session.records;
+    // Whoever applies it, it does not go with this one.
+    if claimants.iter().any(|other| records.is_applied_for(key, &owner_of(ctx, other)))
+        || records.is_shared(key, &owner_of(ctx, ctx.key))
+    {
+        return Some(Handover::Done);
+    }
+    Some(match claimants.iter().find(|other| will_apply(ctx, other)) {
+        None => Handover::Unclaimed,
+        Some(other) => Handover::Awaited((*other.resource).into()),
+    })
+}
+
+/// Its revision is not applied yet, or what it lacks is made again; and it may be written there.
+fn will_apply(ctx: &Context<'_>, other: &TargetKey) -> bool {
+    !revoke::is_revoked(ctx.hub, other)
+        && ctx
+            .hub
+            .catalog
+            .target(other)
+            .is_some_and(|target| target.spec.drift.policy == DriftPolicy::Correct || !target.is_delivered())
+}
+
+/// It is to be there.
+fn is_kept(ctx: &Context<'_>, other: &TargetKey) -> bool {
+    ctx.hub.catalog.target(other).is_some_and(|target| target.spec.desired == Wish::Present)
+}
+
+/// The VidraResources of the namespace of which is not known what they declare on this member now.
+fn others(ctx: &Context<'_>, session: &Session) -> Others {
+    let fleet = ctx.hub.catalog.fleet_on(&ctx.key.cluster);
+    let mut silent = fleet.iter().filter(|(key, target)| {
+        key.namespace == ctx.key.namespace
+            && key.resource != ctx.key.resource
+            && is_present(target)
+            && !session.claims.is_noted(key, &target.spec.revision)
+    });
+    let silent = silent.next().map(|(key, _)| key.resource.clone());
+    let silent = silent.or_else(|| ctx.hub.catalog.unread_owner(ctx.key)).map(|name| (*name).into());
+    let Some(member) = ctx.hub.catalog.member(&ctx.key.cluster) else {
+        return Others { silent, unrendered: Vec::new() };
+    };
+    let leaves = ctx.target.spec.desired != Wish::Present;
+    let resources = ctx.hub.catalog.resources_in(&ctx.key.namespace);
+    let unrendered = resources.iter().filter_map(|resource| {
+        let key = target_of(ctx, &resource.name_any());
+        // A target that goes was asked whether it is wanted.
+        if (leaves && key == *ctx.key)
+            || resource.metadata.deletion_timestamp.is_some()
+            || !selects(ctx.hub, resource, &member)
+        {
+            return None;
+        }
+        let revision = ctx.hub.revision_of(&key.resource_key(), resource);
+        let has = |revision: &str| {
+            let target = ctx.hub.catalog.target(&key).filter(|target| is_present(target));
+            target.is_some_and(|target| *target.spec.revision == *revision)
+                && session.claims.is_known(&key, revision)
+        };
+        (!revision.as_deref().is_some_and(has))
+            .then(|| ((*key.resource).into(), meant(ctx, &key, resource, revision.as_deref())))
+    });
+    Others { silent, unrendered: unrendered.collect() }
+}
+
+/// What a VidraResource may declare whose targets do not have its newest declaration.
+fn meant(ctx: &Context<'_>, key: &TargetKey, resource: &VidraResource, revision: Option<&str>) -> Meant {
+    let spec = &resource.spec;
+    match revision.and_then(|name| ctx.hub.revisions.known(&key.resource_key(), name)) {
+        Some(parsed) => Meant::Objects(parsed),
+        // Of one that is suspended nobody reads the sources.
+        None if !spec.manifests_from.is_empty() && !spec.suspend => Meant::Anything,
+        None => {
+            let inline = spec.manifests.iter().map(Raw::text);
+            Meant::Words(Words::of(spec.manifest.as_deref().into_iter().chain(inline)))
+        }
+    }
+}
+
+/// Another VidraResource's target on the same member.
+fn target_of(ctx: &Context<'_>, resource: &str) -> TargetKey {
+    TargetKey { resource: resource.into(), ..ctx.key.clone() }
+}
+
+/// None where a person deletes the VidraResource.
+fn prune_delay(ctx: &Context<'_>) -> Duration {
+    let resource = ctx.hub.catalog.resource(&ctx.key.resource_key());
+    match resource.is_some_and(|resource| resource.metadata.deletion_timestamp.is_some()) {
+        true => Duration::ZERO,
+        false => ctx.hub.tuning.now().prune_delay,
+    }
+}
+
+fn owner_of(ctx: &Context<'_>, target: &TargetKey) -> OwnerHash {
+    OwnerHash::new(&ctx.hub.identity.hub, &target.namespace, &target.resource)
+}
+
+/// It is to be there, and nobody has deleted it.
+fn is_present(target: &VidraTarget) -> bool {
+    target.spec.desired == Wish::Present && target.metadata.deletion_timestamp.is_none()
+}
+
+/// The VidraResources of a namespace of which is not known what they declare on a member now.
+struct Others {
+    /// The first whose target has not told what it declares.
+    silent: Option<Box<str>>,
+    /// Those whose targets do not have their newest declarations, for whatever reason.
+    unrendered: Vec<(Box<str>, Meant)>,
+}
+
+/// What a VidraResource may declare.
+enum Meant {
+    /// Objects of these kinds and names.
+    Objects(Arc<Parsed>),
+    /// Objects whose kinds and names stand in its texts, which make no manifest.
+    Words(Words),
+    /// Its sources are not read.
+    Anything,
+}
+
+impl Others {
+    /// One that may declare the object.
+    fn unknown(&self, key: &ObjectKey) -> Option<&str> {
+        if mutants::is(Mutant::UnrenderedDeclaresNothing) {
+            return self.silent.as_deref();
+        }
+        let may = self.unrendered.iter().find(|(_, meant)| meant.may_declare(key));
+        may.map(|(name, _)| &**name).or(self.silent.as_deref())
+    }
+}
+
+impl Meant {
+    fn may_declare(&self, key: &ObjectKey) -> bool {
+        match self {
+            Self::Objects(parsed) => parsed.objects.iter().any(|one| {
+                (&*one.gvk.group, &*one.gvk.kind, &*one.name) == (&*key.group, &*key.kind, &*key.name)
+            }),
+            Self::Words(words) => words.may_declare(key),
+            Self::Anything => true,
+        }
+    }
+}
+
+/// When to look again while it is not known what others declare: nothing tells.
+pub(super) fn asks_again(plan: &Plan) -> Option<Requeue> {
+    until_known(plan.stays.values())
+}
+
+/// The same of a plan that is held for what it drops. While such a plan waits for anything it does not say what stays; and what
+/// it waits for does not come, for nothing of it is done.
+pub(super) fn asks_again_while_held(plan: &Plan) -> Option<Requeue> {
+    until_known(plan.drops.values().flatten())
+}
+
+fn until_known<'p>(mut handovers: impl Iterator<Item = &'p Handover>) -> Option<Requeue> {
+    let is_unknown = |handover: &Handover| matches!(handover.why(), Handover::Unknown(_));
+    handovers.any(is_unknown).then_some(Requeue::Retry(Retry::Soon))
+}
+
+/// What a target that goes says while some of its objects stay.
+pub(super) fn stays(plan: &Plan, inventory: &Inventory) -> Option<Delivery> {
+    let (reason, message) = why_kept(staying(plan, inventory))?;
+    Some(Delivery::TearingDown { reason, message })
+}
+
+/// What stays for now of what a plan would remove, and why.
+pub(super) fn kept(plan: &Plan, inventory: &Inventory) -> Option<RemovingObjects> {
+    let (reason, message) = why_kept(staying(plan, inventory))?;
+    let objects = i64::try_from(staying(plan, inventory).count()).unwrap_or(i64::MAX);
+    Some(RemovingObjects { objects, reason: reason.to_string(), message: Some(message) })
+}
+
+/// What stays for now, after a live read too.
+pub(super) fn staying<'p>(
+    plan: &'p Plan,
+    inventory: &Inventory,
+) -> impl Iterator<Item = (&'p ObjectKey, &'p Handover)> {
+    plan.stays.iter().filter(|(key, _)| inventory.contains_key(*key))
+}
+
+/// Why something stays for now: the reason, and the first object in words.
+pub(super) fn why_kept<'p>(
+    stays: impl Iterator<Item = (&'p ObjectKey, &'p Handover)>,
+) -> Option<(Reason, String)> {
+    // What waits for others is told first: it may need a person.
+    let stays = stays.map(|(key, handover)| (key, handover.why()));
+    let (key, handover) = stays.max_by(|a, b| a.1.cmp(b.1).then(b.0.cmp(a.0)))?;
+    Some(match handover {
+        Handover::Awaited(other) => (
+            Reason::HandingOver,
+            format!("{key} stays until VidraResource {other}, which declares it, has applied it"),
+        ),
+        Handover::Unknown(other) => (
+            Reason::HandingOver,
+            format!(
+                "{key} stays until the hub knows whether VidraResource {other} declares it here: its newest declaration is not delivered, see there why not"
+            ),
+        ),
+        _ => (
+            Reason::PruneDelayed,
+            format!("{key} stays for the setting pruneDelay: another VidraResource may take it over"),
+        ),
+    })
+}

@@ -1,0 +1,168 @@
+//! A hub that was restored from an older backup, or rebuilt from an older commit, holds its writes until a person
+//! says that what it declares is meant.
+
+use kube::ResourceExt;
+use vidra_api::{
+    VidraTarget,
+    labels::{CONFIRM, CONFIRM_RESTORE},
+    target::Desired as Wish,
+};
+use vidra_core::{
+    mutants::{self, Mutant},
+    status::{Delivery, Reason},
+};
+
+use super::context::Context;
+use crate::{
+    controllers::owners::is_selected,
+    hub::events::Severity,
+    member::{records::Generations, session::Session},
+    workqueue::{Key, Priority, TargetKey},
+};
+
+/// This many objects from later declarations in one member may be an accident: somebody's own copy of a stamp.
+const FEW: usize = 5;
+
+/// The highest generation of the VidraResource that the hub knows of. After a hub was built again from the
+/// same declarations generations begin at 1, and what was found in the member is known once all agreed.
+pub(super) fn known_generation(ctx: &Context<'_>) -> i64 {
+    let agreed = ctx.target.status.as_ref().and_then(|status| status.applied_generation);
+    ctx.target.spec.generation.max(agreed.unwrap_or_default())
+}
+
+/// Why nothing is written to the member, if the hub is behind it.
+pub(super) fn restore_hold(ctx: &Context<'_>, session: &Session, found: &Generations) -> Option<Delivery> {
+    let total = note_later(ctx, session, found);
+    let example = found.example.as_ref().map_or_else(String::new, |(key, generation)| {
+        format!(" (here {key}, at generation {generation} of the VidraResource)")
+    });
+    behind(ctx, session, found.later > 0, total, &example)
+}
+
+/// Notes what the target has found, and wakes who goes by that; returns what all on the member have found.
+pub(super) fn note_later(ctx: &Context<'_>, session: &Session, found: &Generations) -> usize {
+    let cluster = &ctx.key.cluster;
+    let (before, total) = session.later.note(ctx.key, found.later);
+    if before > FEW && total <= FEW {
+        ctx.hub.wake_targets(cluster);
+    }
+    if before > 0 && total == 0 {
+        // It takes the annotation off that confirms the restore.
+        ctx.hub.queue.add(Key::Cluster(cluster.clone()), Priority::Resync);
+    }
+    total
+}
+
+/// The same of a target that goes: what those found that stay says how old its wish may be.
+pub(super) fn goes_behind(ctx: &Context<'_>, session: &Session) -> Option<Delivery> {
+    if mutants::is(Mutant::LeavesBehind) {
+        return None;
+    }
+    match behind(ctx, session, false, session.later.of_others(ctx.key), "")? {
+        Delivery::Waiting { reason, message } => {
+            session.later.wait(ctx.key, false);
+            Some(Delivery::TearingDown { reason, message })
+        }
+        held => Some(held),
+    }
+}
+
+/// `total`: objects on the member from later declarations; `found`: some of them are this target's.
+fn behind(
+    ctx: &Context<'_>,
+    session: &Session,
+    found: bool,
+    total: usize,
+    example: &str,
+) -> Option<Delivery> {
+    let cluster = &ctx.key.cluster;
+    let member = ctx.hub.catalog.member(cluster)?;
+    let confirmed = member.annotations().get(CONFIRM).is_some_and(|word| word == CONFIRM_RESTORE);
+    if confirmed {
+        return None;
+    }
+    let awaited = match found || !session.later.is_complete() {
+        true => looked(ctx, session),
+        false => None,
+    };
+    if let Some(awaited) = awaited.filter(|_| !mutants::is(Mutant::WritesBeforeLooks)) {
+        // What other namespaces have is nobody's business here.
+        let awaited = match awaited.namespace == ctx.key.namespace {
+            true => awaited.to_string(),
+            false => "a VidraTarget of another namespace".to_owned(),
+        };
+        let message = format!(
+            "before anything is written there, all that the hub has on {cluster} is looked at, and {awaited} is not yet"
+        );
+        return Some(Delivery::Waiting { reason: Reason::LooksFirst, message });
+    }
+    if total <= FEW {
+        return None;
+    }
+    let so = format!("on {cluster} were applied from later declarations than this hub has");
+    let what = format!(
+        "it seems to be restored from an older backup, and nothing is written there. Apply the later VidraResources, or \
+         take this hub's state for the right one: kubectl annotate membercluster {cluster} --overwrite \
+         {CONFIRM}={CONFIRM_RESTORE}"
+    );
+    // The same words whichever target says so.
+    ctx.hub.events.say(
+        member.as_ref(),
+        Severity::Warning,
+        Reason::HubRestored,
+        &format!("more than {FEW} objects {so}: {what}"),
+    );
+    let message = format!("{total} objects {so}{example}: {what}");
+    Some(Delivery::Failed { reason: Reason::HubRestored, message, stalled: true })
+}
+
+/// This target was looked at, or cannot be.
+pub(super) fn note_first_look(ctx: &Context<'_>, session: &Session) {
+    if session.later.note_looked(ctx.key) {
+        looked(ctx, session);
+    }
+}
+
+/// The same where nobody knows what is wanted there.
+pub(super) fn cannot_look(ctx: &Context<'_>) {
+    if let Some(session) = ctx.hub.session(&ctx.key.cluster) {
+        note_first_look(ctx, &session);
+    }
+}
+
+/// What is still to be looked at; after the last look those go on that wait for it.
+fn looked(ctx: &Context<'_>, session: &Session) -> Option<TargetKey> {
+    let awaited = unlooked(ctx, session);
+    if awaited.is_none() {
+        for (key, is_new) in session.later.complete() {
+            // What somebody changes is not to wait behind repairs.
+            let priority = if is_new { Priority::User } else { Priority::Resync };
+            ctx.hub.queue.add(Key::Target(key), priority);
+        }
+    }
+    awaited
+}
+
+/// What is to be kept on the member and has not been looked at in this session: a target, or one that is still to
+/// be made, for a restore may bring back VidraResources alone.
+fn unlooked(ctx: &Context<'_>, session: &Session) -> Option<TargetKey> {
+    let is_awaited = |key: &TargetKey, target: &VidraTarget| {
+        target.spec.desired == Wish::Present
+            && !target.spec.suspend
+            && target.metadata.deletion_timestamp.is_none()
+            && !session.later.has_looked(key)
+    };
+    ctx.hub.catalog.first_on(&ctx.key.cluster, is_awaited).or_else(|| unmade(ctx))
+}
+
+/// Its VidraResource has not been looked at since the member came.
+fn unmade(ctx: &Context<'_>) -> Option<TargetKey> {
+    let mut unmade = ctx.hub.catalog.unmade_on(&ctx.key.cluster);
+    let since = ctx.hub.catalog.arrival(&ctx.key.cluster);
+    let state = ctx.hub.state.lock();
+    unmade.retain(|key| {
+        state.resource(&key.resource_key()).and_then(|one| one.tried).is_none_or(|tried| tried < since)
+    });
+    drop(state);
+    unmade.into_iter().find(|key| is_selected(&ctx.hub.catalog, key))
+}

@@ -1,0 +1,63 @@
+//! The health rules that a VidraResource has of its own: whose they are, and objects that they have not judged yet.
+
+use std::{sync::Arc, time::Duration};
+
+use tokio::time::Instant;
+use vidra_api::names::OwnerHash;
+use vidra_core::{health::rules::Rules, owner::Owner};
+
+use super::{context::Context, visibility::needs};
+use crate::{
+    controllers::health_rules::{digest, own_rules},
+    desired::Desired,
+    member::session::Session,
+    workqueue::Key,
+};
+
+/// Objects are listed at most so often because rules have changed.
+const LISTS_REST: Duration = Duration::from_secs(30);
+
+/// The rules that the target is to be judged by: those of which its spec has the digest.
+pub(super) fn rules(ctx: &Context<'_>, session: &Session, owner: &Owner) -> Arc<Rules> {
+    let now = own_rules(ctx.hub, &ctx.key.resource_key()).map(|own| own.rules.clone()).unwrap_or_default();
+    if digest(&now) == ctx.target.spec.health_rules {
+        return now;
+    }
+    // What is declared now has not reached it, or is held: it is judged as it was.
+    let before = session.records.own_rules(&owner.hash);
+    if digest(&before) == ctx.target.spec.health_rules { before } else { now }
+}
+
+/// Has the objects listed that the target's own rules have not judged, by its owner label. Where that was done a moment
+/// ago, or fails, what was known stands until the next reconcile.
+pub(super) async fn judge(ctx: &Context<'_>, session: &Arc<Session>, owner: &Owner, desired: &Desired) {
+    let unjudged = session.records.unjudged(&owner.hash);
+    if unjudged.is_empty() {
+        return;
+    }
+    let last = ctx.hub.state.lock().target(ctx.key).and_then(|state| state.judged);
+    let rest = last.map_or(Duration::ZERO, |last| LISTS_REST.saturating_sub(last.elapsed()));
+    if !rest.is_zero() {
+        ctx.hub.queue.add_after(Key::Target(ctx.key.clone()), rest);
+        return;
+    }
+    ctx.hub.state.lock().change_target(ctx.key, |state| state.judged = Some(Instant::now()));
+    let mut needs = needs(desired, &session.kinds());
+    needs.retain(|gvk, _| unjudged.contains(gvk));
+    for place in session.informers.places(&needs) {
+        let Some(need) = needs.get(&place.gvk) else { continue };
+        if let Err(error) = session.informers.list_owned(&place, &need.resource, &owner.hash).await {
+            tracing::info!(key = %ctx.key, %place, %error, "its health rules have not judged all of it yet");
+            ctx.hub.queue.add_after(Key::Target(ctx.key.clone()), LISTS_REST);
+            return;
+        }
+    }
+}
+
+/// The digest of all rules by which the target is judged; `None`: they have not judged all of it yet.
+pub(super) fn digest_of_all(ctx: &Context<'_>, session: &Session) -> Option<String> {
+    let owner = OwnerHash::new(&ctx.hub.identity.hub, &ctx.key.namespace, &ctx.key.resource);
+    let records = &session.records;
+    let is_judged = records.unjudged(&owner).is_empty();
+    is_judged.then(|| ctx.hub.health.now().with(records.own_rules(&owner)).digest())
+}

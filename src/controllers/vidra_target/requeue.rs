@@ -1,0 +1,28 @@
+//! When a target is reconciled again: what the steps of a reconcile ask for. The settings make a time of it.
+
+use std::time::Duration;
+
+/// When a target is reconciled again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Requeue {
+    /// When something changes.
+    OnChange,
+    /// At once.
+    AtOnce,
+    /// When something changes, and at the latest after this long.
+    After(Duration),
+    /// The same after [`RETRY_RARELY`](crate::controllers::RETRY_RARELY), for what only another manifest, or another schema
+    /// in the member, makes right. It puts off nothing else.
+    Backstop,
+    /// When the key's back-off says so.
+    Retry(Retry),
+}
+
+/// The class of a failure: how often it is tried again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Retry {
+    /// It may pass by itself: at least every [`RETRY_MOST`](crate::controllers::RETRY_MOST).
+    Soon,
+    /// It probably needs a person: at least as often as the setting `retry.max` says.
+    Rarely,
+}

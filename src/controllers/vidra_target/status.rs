@@ -1,0 +1,249 @@
+//! The last step: the VidraTarget's status, coalesced, and its Events.
+
+use std::collections::BTreeMap;
+
+use vidra_api::{
+    Change, DriftPolicy, RemovingObjects, TargetState, VidraTarget, VidraTargetStatus, names::OwnerHash,
+    target::Desired as Wish,
+};
+use vidra_core::{
+    health::HealthStatus,
+    object::ObjectKey,
+    plan::Inventory,
+    status::{Delivery, Reason, TargetFacts, Unready, is_torn_down, left, target_status},
+};
+
+use super::{
+    contention::contention,
+    context::Context,
+    drift::{DriftReport, redact},
+    events::{gather_one, say},
+    inventory::{InventoryChange, SettledObjects},
+    own_health::digest_of_all,
+    requeue::Requeue,
+};
+use crate::{
+    base::error::CallError,
+    controllers::lean,
+    desired::Desired,
+    hub::events::{self, One, Saying, Severity},
+    member::{records::Seen, session::Session},
+    workqueue::Key,
+};
+
+/// What a reconcile came to.
+pub(super) struct Status {
+    pub(super) delivery: Delivery,
+    /// Repairs of drift, with what was otherwise.
+    pub(super) corrections: Vec<Change>,
+    pub(super) drift: DriftReport,
+    /// What of what is not declared any more is still there.
+    pub(super) removing: Option<RemovingObjects>,
+    /// All of the target was compared with the member.
+    pub(super) compared: bool,
+    /// The highest generation of the VidraResource among the live objects.
+    pub(super) applied_generation: i64,
+    /// The wave up to which the revision is applied, if nothing but health keeps it from going on.
+    pub(super) awaited: Option<i32>,
+}
+
+impl Status {
+    /// Of a target at which nothing was compared.
+    pub(super) fn of(delivery: Delivery) -> Self {
+        Self {
+            delivery,
+            corrections: Vec::new(),
+            drift: DriftReport::default(),
+            removing: None,
+            compared: false,
+            applied_generation: 0,
+            awaited: None,
+        }
+    }
+}
+
+/// Writes the status, if it says something new and may be written now.
+pub(super) async fn publish(
+    ctx: &Context<'_>,
+    status: Status,
+    (desired, session): (&Desired, Option<&Session>),
+    inventory: &InventoryChange,
+) -> Result<Requeue, CallError> {
+    let queue_key = Key::Target(ctx.key.clone());
+    count_corrections(ctx, &status.corrections);
+    note_looked(ctx, &status.delivery);
+    // The newest: an answer may have been folded since the reconcile began.
+    let target = ctx.hub.catalog.target(ctx.key);
+    let target = target.as_deref().unwrap_or(ctx.target);
+    let told = lean::told(ctx.hub, &queue_key, target.status.as_ref());
+    let none = VidraTargetStatus::default();
+    let before = told.as_ref().unwrap_or(&none);
+    let facts = facts(ctx, status, (desired, session), inventory, before);
+    let mut status = target_status(before, &facts);
+    redact(ctx, &mut status.changes);
+    let late_in = status.progress.as_ref().and_then(|progress| left(progress, facts.timeout, &facts.now));
+    // Where more has arrived another reconcile comes at once, and may have more to tell. A delivery's end waits for nobody.
+    let is_end = (before.state, &before.revision) != (status.state, &status.revision);
+    let waits =
+        || !is_end && ctx.hub.queue.arrivals(&queue_key) > 0 && ctx.hub.can_wait(&queue_key).is_some();
+    // Where it has no rules of its own they go along with what else there is to tell.
+    let judged_by = || session.and_then(|session| digest_of_all(ctx, session));
+    let own = ctx.target.spec.health_rules.as_ref().and_then(|_| judged_by());
+    let is_news = own.is_some() && own != status.health_rules;
+    if (is_news || told.as_ref() != Some(&status)) && !waits() && ctx.hub.status_is_due(&queue_key, false) {
+        tell(ctx, before, &status);
+        status.health_rules = own.or_else(judged_by).or(status.health_rules.take());
+        write_status(ctx, target, status).await?;
+        ctx.hub.state.lock().change_target(ctx.key, |state| {
+            state.made = false;
+            state.forget_corrections(facts.corrected);
+        });
+    }
+    // When it is late, nothing else tells.
+    let interval = ctx.interval();
+    let late_in = late_in.filter(|left| !left.is_zero());
+    Ok(Requeue::After(late_in.map_or(interval, |left| left.min(interval))))
+}
+
+/// Tells this of a target at which nothing was looked.
+pub(super) async fn publish_unseen(ctx: &Context<'_>, delivery: Delivery) -> Result<Requeue, CallError> {
+    let nothing = InventoryChange::default();
+    publish(ctx, Status::of(delivery), (&Desired::default(), None), &nothing).await
+}
+
+/// What the status is made from. `before`: what it says now.
+fn facts<'a>(
+    ctx: &Context<'a>,
+    status: Status,
+    (desired, session): (&Desired, Option<&Session>),
+    inventory: &InventoryChange,
+    before: &VidraTargetStatus,
+) -> TargetFacts<'a> {
+    let chunks = ctx.hub.catalog.inventory(ctx.key);
+    let known = |special: &dyn Fn(&ObjectKey) -> bool| inventory.part(&chunks, special);
+    let settled = SettledObjects::of(&desired.wants, known);
+    let (ready, unready) = session
+        .map_or_else(Default::default, |session| healths(ctx, session, desired, &settled, &status, known));
+    let leaving = ctx.target.spec.desired != Wish::Present;
+    // What is known to be there, not what is wanted.
+    let objects = inventory.known(&chunks) as i64;
+    // Locked here: within the literal below a lock would be held until its end.
+    let contention = contention(ctx);
+    let corrections =
+        ctx.hub.state.lock().target(ctx.key).map(|state| (state.mended.clone(), state.corrections));
+    let (undone, corrected) = corrections.unwrap_or_default();
+    TargetFacts {
+        generation: ctx.target.metadata.generation.unwrap_or_default(),
+        revision: &ctx.target.spec.revision,
+        namespace: &ctx.target.spec.namespace,
+        overrides: ctx.target.spec.overrides.as_ref(),
+        recalls: ctx.target.spec.recalls,
+        leaving,
+        delivery: status.delivery,
+        objects,
+        ready,
+        found: (ctx.target.spec.drift.policy != DriftPolicy::Ignore).then_some(status.drift.changes),
+        undone,
+        changes_max: ctx.hub.knobs.changes,
+        contention,
+        unready,
+        // While something cannot be seen, what was known stands.
+        removing: if status.compared { status.removing } else { before.removing.clone() },
+        corrected,
+        compared: status.compared,
+        unserved: !desired.unresolved.is_empty(),
+        applied_generation: status.applied_generation.max(ctx.target.spec.generation),
+        awaited: status.awaited,
+        timeout: ctx.timeout(),
+        now: ctx.hub.clock.time(),
+    }
+}
+
+/// Writes a status, without its lists where the whole is not taken.
+async fn write_status(
+    ctx: &Context<'_>,
+    target: &VidraTarget,
+    status: VidraTargetStatus,
+) -> Result<(), CallError> {
+    let put = |status| ctx.hub.api.target_status(target, status);
+    let key = Key::Target(ctx.key.clone());
+    if let Some(error) = lean::put(ctx.hub, &key, target.status.as_ref(), status, put).await? {
+        let object = format!("VidraTarget {}", ctx.key.target_name());
+        let message = lean::shortened(&object, &ctx.key.resource_key(), &error);
+        say(ctx, Severity::Warning, Reason::StatusShortened, &message);
+    }
+    Ok(())
+}
+
+/// How many of the target's objects are healthy, and which declared ones are not. `known` gives a part of the inventory.
+fn healths(
+    ctx: &Context<'_>,
+    session: &Session,
+    desired: &Desired,
+    settled: &SettledObjects,
+    status: &Status,
+    known: impl Fn(&dyn Fn(&ObjectKey) -> bool) -> Inventory,
+) -> (i64, Unready) {
+    let owner = OwnerHash::new(&ctx.hub.identity.hub, &ctx.key.namespace, &ctx.key.resource);
+    let (mut ready, mut unready, mut unproved) = (0, Unready::default(), BTreeMap::new());
+    let declared = |key: &ObjectKey| desired.objects.get(key).map(|declared| &declared.body);
+    session.records.healths(&owner, desired.objects.keys(), |key, seen| match seen {
+        _ if status.drift.gone.contains(key) => unready.add_left(key),
+        Some(Seen { health, note, uid, proof }) => {
+            match declared(key).map_or(health, |body| health.declared(body)) {
+                HealthStatus::Current if proof => ready += 1,
+                HealthStatus::Current => drop(unproved.insert(key.clone(), uid.clone())),
+                health => unready.add(key, health, note),
+            }
+        }
+        None if settled.all.contains(key) => ready += i64::from(settled.known.contains(key)),
+        // What was not looked for may be there all the same.
+        None if status.drift.left.contains(key) || !status.compared => {}
+        None => unready.add_missing(key),
+    });
+    // Somebody else's object in its place is none of the target's.
+    if !unproved.is_empty() {
+        let held = known(&|key| unproved.contains_key(key));
+        ready += held.iter().filter(|(key, held)| unproved.get(key) == Some(&held.uid)).count() as i64;
+    }
+    (ready, unready)
+}
+
+/// What it needs of the member is known from here on.
+fn note_looked(ctx: &Context<'_>, delivery: &Delivery) {
+    if !matches!(delivery, Delivery::Unreachable { .. })
+        && let Some(session) = ctx.hub.session(&ctx.key.cluster)
+    {
+        session.informers.looked(ctx.key);
+    }
+}
+
+/// They are told with the next status.
+pub(super) fn count_corrections(ctx: &Context<'_>, corrections: &[Change]) {
+    if corrections.is_empty() {
+        return;
+    }
+    ctx.hub.state.lock().change_target(ctx.key, |state| state.note_corrections(corrections));
+}
+
+fn tell(ctx: &Context<'_>, before: &VidraTargetStatus, now: &VidraTargetStatus) {
+    if before.state == now.state {
+        return;
+    }
+    let reason = now.reason.as_deref().and_then(Reason::parse);
+    let saying = match now.state {
+        Some(TargetState::Ready) => events::READY,
+        Some(TargetState::Unknown) => Saying::amiss(Reason::TargetUnknown),
+        Some(TargetState::Failed) if reason == Some(Reason::HealthCheckTimeout) => {
+            Saying::amiss(Reason::HealthCheckTimeout)
+        }
+        _ => return,
+    };
+    let message = now.message.as_deref().unwrap_or_default();
+    gather_one(ctx, saying, One { cluster: &ctx.key.cluster, object: "", by: &[], message });
+}
+
+pub(super) fn is_done(target: &VidraTarget) -> bool {
+    let generation = target.metadata.generation.unwrap_or_default();
+    target.status.as_ref().is_some_and(|status| is_torn_down(status, generation))
+}
