@@ -43,7 +43,7 @@ use vidra_core::{
 };
 
 use baseline::Base;
-use contents::{Contents, is_within};
+use contents::{Contents, is_within, standing};
 pub use evidence::Secrecy;
 pub use generations::{Generations, Later};
 use owners::Owner;
@@ -267,7 +267,7 @@ impl Records {
         keys.filter_map(|key| {
             let spared = sparing.as_mut().and_then(|sparing| sparing.get(key));
             let record = inner.objects.get_mut(key)?;
-            let opens = inner.owners.standing(owner, key, record).opens;
+            let opens = standing(&inner.owners, owner, key, record).opens;
             Some((key.clone(), record.plan_view(owner, declared.get(key), spared, opens)))
         })
         .collect()
@@ -295,14 +295,14 @@ impl Records {
         let inner = self.inner.lock();
         for key in keys {
             let record = inner.objects.get(key);
-            each(key, record.map(|record| record.seen(owner, inner.owners.standing(owner, key, record))));
+            each(key, record.map(|record| record.seen(owner, standing(&inner.owners, owner, key, record))));
         }
     }
 
     /// An object's health as this owner sees it, and why it is not current.
     pub fn health(&self, owner: &OwnerHash, key: &ObjectKey) -> Option<(HealthStatus, Option<String>)> {
         let inner = self.inner.lock();
-        let standing = inner.owners.standing(owner, key, inner.objects.get(key)?);
+        let standing = standing(&inner.owners, owner, key, inner.objects.get(key)?);
         Some((standing.status, standing.note.map(str::to_owned)))
     }
 

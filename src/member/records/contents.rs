@@ -5,21 +5,26 @@ use std::{
     sync::Arc,
 };
 
+use serde_json::Value;
 use vidra_api::names::OwnerHash;
 use vidra_core::{
+    health::rules::RuleSet,
     mutants::{self, Mutant},
     object::{Gvk, ObjectKey},
 };
 
 use super::{
     Source,
+    assessment::Assessment,
     baseline::Base,
     corrections::Corrections,
     in_flight::InFlight,
+    own_health::Standing,
     owners::{Owner, Owners},
     record::Record,
     strays::Strays,
     tombstones::Tombstones,
+    view::View,
 };
 use crate::workqueue::TargetKey;
 
@@ -135,6 +140,41 @@ impl Contents {
         });
         unseen.map(|(key, _)| key.clone()).collect()
     }
+}
+
+/// How an object is for an owner: by its own rules, where these are about it.
+pub(super) fn standing<'a>(
+    owners: &'a Owners,
+    owner: &OwnerHash,
+    key: &ObjectKey,
+    record: &'a Record,
+) -> Standing<'a> {
+    let own =
+        self.owners.get(owner).and_then(|known| known.health.as_ref()).filter(|_| record.is_proved(owner));
+    own.and_then(|own| own.standing(key)).unwrap_or_else(|| Standing::of(&record.judged))
+}
+
+/// Judges a live object by the rules that its owners have of their own; for whom that is news. `before`: see
+/// [`super::own_health::OwnHealth::judge`].
+pub(super) fn judge(
+    owners: &mut Owners,
+    key: &ObjectKey,
+    live: &Value,
+    views: &[View],
+    all: &RuleSet,
+    before: (Option<&Assessment>, bool),
+) -> BTreeSet<OwnerHash> {
+    let mut news = BTreeSet::new();
+    for view in views {
+        let Some(owner) = owners.get_mut(&view.owner) else { continue };
+        let is_own = view.proof && owner.declared(key).is_some();
+        let Some(own) = owner.health.as_mut() else { continue };
+        let is_news = if is_own { own.judge(key, live, all, before) } else { own.forget(key) };
+        if is_news {
+            news.insert(view.owner.clone());
+        }
+    }
+    news
 }
 
 /// Is this an object of the kind, in the namespace (empty: in any)?

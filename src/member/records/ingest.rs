@@ -20,7 +20,7 @@ use super::{
     Records, Source,
     assessment::Assessment,
     baseline::{Base, hashed_part},
-    contents::is_within,
+    contents::{is_within, judge},
     in_flight::Deferred,
     record::Record,
     tombstones::Tombstone,
@@ -62,7 +62,7 @@ impl Records {
         let labelled = inner.owners.labelled(&live.json["metadata"]);
         let judged_before = (before.map(|before| &before.judged), same_version);
         let judged = judged.after(judged_before.0, same_version);
-        let turned = inner.owners.judge(&key, &live.json, &views, &rules, judged_before);
+        let turned = judge(&mut inner.owners, &key, &live.json, &views, &rules, judged_before);
         let record = Record {
             uid: live.uid().into(),
             resource_version,

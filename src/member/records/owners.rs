@@ -16,12 +16,7 @@ use vidra_core::{
     render::Declared,
 };
 
-use super::{
-    assessment::Assessment,
-    own_health::{OwnHealth, Standing},
-    record::Record,
-    view::View,
-};
+use super::own_health::OwnHealth;
 use crate::{desired::Desired, workqueue::TargetKey};
 
 /// Bound on labels of unknown owners that are looked at: whoever may edit an object may write thousands.
@@ -93,40 +88,6 @@ impl Owners {
     /// Takes what an owner says; returns what it said before.
     pub(super) fn set(&mut self, owner: OwnerHash, says: Owner) -> Option<Owner> {
         self.known.insert(owner, says)
-    }
-
-    /// How an object is for an owner: by its own rules, where these are about it.
-    pub(super) fn standing<'a>(
-        &'a self,
-        owner: &OwnerHash,
-        key: &ObjectKey,
-        record: &'a Record,
-    ) -> Standing<'a> {
-        let own = self.get(owner).and_then(|known| known.health.as_ref()).filter(|_| record.is_proved(owner));
-        own.and_then(|own| own.standing(key)).unwrap_or_else(|| Standing::of(&record.judged))
-    }
-
-    /// Judges a live object by the rules that its owners have of their own; for whom that is news. `before`: see
-    /// [`OwnHealth::judge`].
-    pub(super) fn judge(
-        &mut self,
-        key: &ObjectKey,
-        live: &Value,
-        views: &[View],
-        all: &RuleSet,
-        before: (Option<&Assessment>, bool),
-    ) -> BTreeSet<OwnerHash> {
-        let mut news = BTreeSet::new();
-        for view in views {
-            let Some(owner) = self.known.get_mut(&view.owner) else { continue };
-            let is_own = view.proof && owner.declared(key).is_some();
-            let Some(own) = owner.health.as_mut() else { continue };
-            let is_news = if is_own { own.judge(key, live, all, before) } else { own.forget(key) };
-            if is_news {
-                news.insert(view.owner.clone());
-            }
-        }
-        news
     }
 
     pub(super) fn get_mut(&mut self, owner: &OwnerHash) -> Option<&mut Owner> {
