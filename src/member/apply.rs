@@ -109,6 +109,8 @@ pub struct Executor<'a> {
     is_recorded: Box<Recorded<'a>>,
     /// Objects of which only a read has said that they are gone, or are not ours.
     missed: Mutex<BTreeSet<ObjectKey>>,
+    /// Objects that were deleted to be made again.
+    deleted: Mutex<BTreeSet<ObjectKey>>,
 }
 
 impl<'a> Executor<'a> {
@@ -120,7 +122,13 @@ impl<'a> Executor<'a> {
         token: &'a Token<'a>,
         is_recorded: impl Fn(&ObjectKey, &str) -> bool + Send + Sync + 'a,
     ) -> Self {
-        Self { session, owner, desired, token, is_recorded: Box::new(is_recorded), missed: Mutex::default() }
+        let (missed, deleted) = (Mutex::default(), Mutex::default());
+        Self { session, owner, desired, token, is_recorded: Box::new(is_recorded), missed, deleted }
+    }
+
+    /// Whether it was deleted to be made again since this was asked last.
+    pub fn take_deleted(&self, key: &ObjectKey) -> bool {
+        self.deleted.lock().remove(key)
     }
 
     /// Performs one effect.
@@ -217,6 +225,9 @@ async fn send(
             let fields = refusal::some_paths(executor, &declared.key, &fields);
             tracing::info!(cluster = %executor.session.cluster, object = %declared.key, fields, "deleted to be made again");
             let deletion = call::delete(executor, declared, &Live::from(live.clone())).await;
+            if deletion.is_ok() {
+                executor.deleted.lock().insert(declared.key.clone());
+            }
             answer_of(deletion, |deletion| Answer::Deleted { is_terminating: deletion == Deletion::Going })
         }
     })

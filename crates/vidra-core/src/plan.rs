@@ -70,7 +70,7 @@ pub struct Held {
     pub wave: i32,
     /// The hash of what was declared when nothing more was to be done for it, see [`is_settled`].
     pub settled: Option<Box<str>>,
-    /// It was to be deleted, and is on its way out: when it is gone that is no drift, for it is the hub's own doing.
+    /// It was to be deleted, and is on its way out or gone: that is no drift, for it is the hub's own doing.
     pub going: bool,
 }
 

@@ -15,7 +15,7 @@ use vidra_core::{
     object::{KeyParts, ObjectKey},
     overrides::Cluster,
     owner::Owner,
-    plan::{Action, Drift, Effect, Inventory, Live, Vanished, Want, Why},
+    plan::{Action, Drift, Effect, Held, Inventory, Live, Vanished, Want, Why},
     render::DeclaredHash,
     uid::Uid,
     unseen,
@@ -53,15 +53,16 @@ impl Suspects {
         inventory: &Inventory,
     ) -> Self {
         let (mut live, mut held) = (Beside::new(live), Beside::new(inventory));
-        let suspicious = |want: &Want, uid: &Uid, live: Option<&Live>| match live {
+        let suspicious = |want: &Want, held: &Held, live: Option<&Live>| match live {
             _ if want.directives.apply == ApplyMode::Once => false,
-            None => true,
+            // What the hub itself has deleted is no drift.
+            None => !held.going,
             Some(_) if want.directives.apply == ApplyMode::IfAbsent => false,
-            Some(live) => !live.proof || live.uid != *uid || live.drift != Drift::None,
+            Some(live) => !live.proof || live.uid != held.uid || live.drift != Drift::None,
         };
         let known = wants.iter().filter_map(|(key, want)| {
-            let uid = held.get(key).map(|held| &held.uid).filter(|uid| !uid.is_empty())?;
-            suspicious(want, uid, live.get(key)).then(|| (key.clone(), uid.clone()))
+            let held = held.get(key).filter(|held| !held.uid.is_empty())?;
+            suspicious(want, held, live.get(key)).then(|| (key.clone(), held.uid.clone()))
         });
         Self(known.collect())
     }

@@ -90,6 +90,9 @@ pub(super) fn account_all(
         if let Outcome::Applied { uid, corrected: true } = &outcome {
             execution.corrections.push(repair(ctx, executor.session, &effect, uid, healed));
         }
+        if executor.take_deleted(&effect.key) || matches!(outcome, Outcome::Removing | Outcome::Leaving) {
+            enter_deletion(&effect.key, &mut execution.inventory);
+        }
         account(ctx, &effect, want, outcome, execution);
     }
 }
@@ -107,9 +110,6 @@ fn account(
     }
     if matches!(outcome, Outcome::Gone | Outcome::Unproven) {
         execution.inventory.remove(key);
-    }
-    if matches!(outcome, Outcome::Removing | Outcome::Leaving) {
-        enter_deletion(key, &mut execution.inventory);
     }
     if reapplies(&effect.action, &outcome, ctx.target.is_delivered()) {
         execution.reapplied.insert(key.clone());

@@ -39,8 +39,8 @@ pub(super) fn enter_outcome(key: &ObjectKey, want: &Want, outcome: &Outcome, inv
     }
 }
 
-/// Enters that an object is on its way out, for it was to be deleted: nobody else would know that when it is gone, and it may be
-/// wanted again by then.
+/// Enters that an object is on its way out or gone, for it was to be deleted: nobody else would know that when it is gone, and it
+/// may be wanted again by then. What was made in its place is entered afterwards.
 pub(super) fn enter_deletion(key: &ObjectKey, inventory: &mut Inventory) {
     if let Some(held) = inventory.get_mut(key) {
         // What was never noted by its uid is news in any case.

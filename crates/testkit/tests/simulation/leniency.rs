@@ -1,8 +1,9 @@
 //! What is to be left alone, in the two shortest ways to it: drift that is only reported, and a field that is ignored. And what is
 //! no drift, for it is the hub's own doing.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
+use memkube::{Call, Denial, Verb};
 use serde_json::{Value, json};
 use testkit::sim::{
     World, run,
@@ -15,6 +16,8 @@ use crate::scenarios::{has, manifest, ready, shop};
 const SOON: Duration = Duration::from_secs(5);
 /// Nothing tells, and a look comes within this.
 const A_LOOK: Duration = Duration::from_secs(60);
+/// What is refused is tried again within this.
+const RETRIES_WITHIN: Duration = Duration::from_secs(330);
 
 async fn delivered(world: &World, drift: serde_json::Value) {
     let mut resource = resource("shop", &manifest("one", "one"));
@@ -206,5 +209,39 @@ fn what_the_hub_has_deleted_is_made_again_where_its_target_was_lost_on_its_way_o
         sleep(Duration::from_millis(3500)).await;
         hold(world, json!(null)).await;
         select(world, &["berlin", "tokyo"]).await;
+    });
+}
+
+/// `b`, which is made again where its value changes.
+fn with_fixed(value: &str) -> String {
+    let annotations = json!({"vidra.dev/on-immutable": "Recreate"});
+    let fixed = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "b", "annotations": annotations},
+        "data": {"key": value}, "immutable": true});
+    format!("{}{fixed}", document("a", "one"))
+}
+
+/// The revision before declares it as it is wanted again, so it was taken for what somebody had deleted.
+#[test]
+fn what_the_hub_has_deleted_to_make_it_again_and_could_not_make_is_made_under_every_policy() {
+    makes_again(38, async |world| {
+        let declare = async |value: &str| {
+            world.patch("hub", &shop(), json!({"spec": {"manifest": with_fixed(value)}})).await;
+        };
+        declare("one").await;
+        world.settle().await;
+        has(world, "tokyo", "b", "one");
+        // Only once it is gone: a dry run says that it could be made.
+        let refuse = |call: &Call, object: &Value| {
+            let makes = call.verb == Verb::Apply && !call.dry_run && object["metadata"]["name"] == "b";
+            if makes { Err(Denial::new("policy.test.io", "not now")) } else { Ok(()) }
+        };
+        world.cluster("tokyo").set_validating_admission(Some(Arc::new(refuse)));
+        declare("two").await;
+        world.until("it is gone", SOON, || world.data("tokyo", "b").is_none()).await;
+        sleep(RETRIES_WITHIN).await;
+        let told = world.target("shop", "tokyo").unwrap_or_default()["status"]["changes"].clone();
+        assert_eq!(told, Value::Null, "it is no drift, also where it was tried again");
+        world.cluster("tokyo").set_validating_admission(None);
+        declare("one").await;
     });
 }
