@@ -149,8 +149,7 @@ pub(super) fn standing<'a>(
     key: &ObjectKey,
     record: &'a Record,
 ) -> Standing<'a> {
-    let own =
-        self.owners.get(owner).and_then(|known| known.health.as_ref()).filter(|_| record.is_proved(owner));
+    let own = owners.get(owner).and_then(|known| known.health.as_ref()).filter(|_| record.is_proved(owner));
     own.and_then(|own| own.standing(key)).unwrap_or_else(|| Standing::of(&record.judged))
 }
 
