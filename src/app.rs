@@ -170,8 +170,15 @@ fn follow(hub: &Arc<Hub>, startup: Arc<Startup>, synced: watch::Sender<bool>, ta
         let follow = || {
             let (namespace, rng) = (&*tuned.settings.namespace, tuned.rng.as_ref());
             let changed = |change: tuning::Change<'_>| config::apply(&tuned, change);
-            let follow =
-                tuning::follow(of_settings.clone(), namespace, rng, &tuned.tuning, asked.clone(), changed);
+            let follow = tuning::follow(
+                of_settings.clone(),
+                namespace,
+                rng,
+                &tuned.tuning,
+                asked.clone(),
+                &ending,
+                changed,
+            );
             ending.runs("settings", follow)
         };
         supervised("settings", tuned.rng.as_ref(), follow).await;
@@ -194,7 +201,7 @@ fn follow(hub: &Arc<Hub>, startup: Arc<Startup>, synced: watch::Sender<bool>, ta
     let sources = async move {
         let follow = || {
             let (rng, page) = (hub.rng.as_ref(), hub.knobs.page);
-            let follow = follow_sources(&hub.api.client, hub.catalog.sources(), rng, page);
+            let follow = follow_sources(&hub.api.client, hub.catalog.sources(), rng, page, &ending);
             ending.runs("watches of sources", follow)
         };
         supervised("watches of sources", hub.rng.as_ref(), follow).await;

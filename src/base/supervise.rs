@@ -33,7 +33,7 @@ pub enum Halt {
     },
     /// The hub's own API server was restored from a backup.
     #[error(
-        "the hub's API server was restored from a backup: the resourceVersion of its {kind} objects went back. The process ends, to be started again and to read everything again"
+        "the hub's API server was restored from a backup: the resourceVersion of its {kind} objects went back, or was raised. The process ends, to be started again and to read everything again"
     )]
     Restored {
         /// The kind whose list showed it.

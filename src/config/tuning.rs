@@ -13,7 +13,11 @@ use super::{
     live::{self, Live, Reading, Texts},
 };
 use crate::{
-    base::{env::Rng, error::Class},
+    base::{
+        env::Rng,
+        error::Class,
+        supervise::{Halt, Stop},
+    },
     wire::{
         self, Wire,
         follow::{News, Object},
@@ -81,6 +85,7 @@ pub async fn follow(
     rng: &dyn Rng,
     tuning: &Tuning,
     asked: watch::Sender<bool>,
+    stop: &Stop,
     changed: impl Fn(Change<'_>) + Send + Sync,
 ) {
     let params = ListParams::default().fields(&format!("metadata.name={SETTINGS_NAME}"));
@@ -114,8 +119,9 @@ pub async fn follow(
                 asked.send_replace(true);
             }
         }
-        // The hub's own watches see it, too, and end the process.
-        News::Reached(_) | News::Restored => {}
+        News::Reached(_) => {}
+        // The hub's own kinds may be as they were.
+        News::Restored => stop.halt(Halt::Restored { kind: "settings".to_owned() }),
     };
     wire::follow::follow(&wire, 1, rng, tell).await;
 }

@@ -30,6 +30,7 @@ use super::{
     inventory::{Chunks, Terms},
     registration::Registration,
     sources::index::SourceIndex,
+    version::version,
 };
 use crate::{
     base::interner::{Interned, Interner},
@@ -121,6 +122,24 @@ impl Catalog {
     /// The targets on a cluster.
     pub fn targets_on(&self, cluster: &str) -> Vec<TargetKey> {
         self.contents.read().targets.on(cluster).map(|(key, _)| key.clone()).collect()
+    }
+
+    /// The newest version of what is known of a kind, in one namespace or in all; 0 where nothing is.
+    pub fn newest(&self, kind: Listed, within: Option<&str>) -> u64 {
+        let contents = self.contents.read();
+        let newest = match kind {
+            Listed::Resources => contents.resources.values().map(|one| version(one.as_ref())).max(),
+            Listed::Targets => contents.targets.all().values().map(|one| version(one.as_ref())).max(),
+            Listed::Inventories => {
+                contents.inventories.all().values().flat_map(Chunks::values).map(|one| one.version).max()
+            }
+            Listed::Members => contents.members.by_name().values().map(|one| version(one.as_ref())).max(),
+            Listed::Registrations => {
+                let here = |(of, _): &(&(String, String), _)| within.is_none_or(|within| of.0 == within);
+                contents.registrations.iter().filter(here).map(|(_, one)| one.version).max()
+            }
+        };
+        newest.unwrap_or_default()
     }
 
     /// All targets.

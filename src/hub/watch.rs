@@ -210,6 +210,9 @@ where
     let within = scope.within.map(|(namespace, _)| namespace);
     let wire = Wire::of::<K>(client.clone(), within, K::which());
     let (mut seen, mut lists, mut sees) = (BTreeSet::new(), false, Instant::now());
+    // Answers may have told more than a watch that has failed for a while.
+    let mut newest = 0;
+    let restored = || to.startup.stop.halt(Halt::Restored { kind: K::kind(&()).into_owned() });
     let is_anothers = |object: &K| to.is_anothers(object);
     let tell = |news: News<'_>| {
         if !matches!(news, News::Listing | News::Failed(_)) {
@@ -217,10 +220,14 @@ where
         }
         match news {
             News::Listing => {
+                newest = catalog.newest(kind, within);
                 seen.clear();
                 lists = true;
             }
             News::Listed(object) => seen.extend(show::<K>(catalog, kind, object, is_anothers)),
+            News::Complete(version) if version < newest && !mutants::is(Mutant::AnswersUnheeded) => {
+                restored()
+            }
             News::Complete(version) => {
                 catalog.listed(kind, within, &seen, version);
                 seen.clear();
@@ -238,7 +245,7 @@ where
                 tracing::warn!(kind = %K::kind(&()), %error, "watch on the hub failed; it is tried again");
                 scope.failed(&K::kind(&()), error, sees, to);
             }
-            News::Restored => to.startup.stop.halt(Halt::Restored { kind: K::kind(&()).into_owned() }),
+            News::Restored => restored(),
         }
     };
     wire::follow::follow(&wire, page, to.rng, tell).await;

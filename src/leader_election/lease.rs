@@ -85,6 +85,8 @@ pub struct Claim {
     clock: Arc<dyn Clock>,
     tenure: Arc<Tenure>,
     waits: watch::Sender<bool>,
+    /// The resourceVersion of the last write of it that was answered.
+    written: AtomicU64,
 }
 
 /// The Lease as another process had it when it was read last.
@@ -111,6 +113,7 @@ impl Claim {
             clock,
             tenure,
             waits: watch::Sender::new(false),
+            written: AtomicU64::new(0),
         }
     }
 
@@ -247,6 +250,13 @@ impl Claim {
         if !self.is_ours(&lease) {
             return Ok(false);
         }
+        if version(&lease) < self.written.load(Ordering::SeqCst) && !mutants::is(Mutant::OldLeaseRenewed) {
+            // However far its versions are again: all that this process has seen is from after the backup.
+            tracing::error!(
+                "the Lease {NAME} is older than this process wrote it: the hub's API server was restored from a backup"
+            );
+            return Ok(false);
+        }
         let now = MicroTime(self.clock.now());
         lease.spec.get_or_insert_default().renew_time = Some(now);
         self.replace(&lease).await.map(|_| true)
@@ -276,12 +286,21 @@ impl Claim {
     }
 
     async fn create(&self, lease: &Lease) -> Result<Lease, CallError> {
-        within(self.api.create(&PostParams::default(), lease)).await
+        self.note_written(within(self.api.create(&PostParams::default(), lease)).await)
     }
 
     async fn replace(&self, lease: &Lease) -> Result<Lease, CallError> {
-        within(self.api.replace(NAME, &PostParams::default(), lease)).await
+        self.note_written(within(self.api.replace(NAME, &PostParams::default(), lease)).await)
     }
+
+    fn note_written(&self, written: Result<Lease, CallError>) -> Result<Lease, CallError> {
+        written.inspect(|lease| self.written.store(version(lease), Ordering::SeqCst))
+    }
+}
+
+/// The resourceVersion; 0 where it is no number.
+fn version(lease: &Lease) -> u64 {
+    lease.metadata.resource_version.as_ref().and_then(|version| version.parse().ok()).unwrap_or(0)
 }
 
 /// Whether the Lease was written, and not by somebody else meanwhile.

@@ -30,6 +30,10 @@ pub const WATCH_OPENS: Duration = Duration::from_secs(30);
 /// One that ends sooner is not asked for again at once.
 pub const WATCH_LEAST: Duration = Duration::from_secs(5);
 
+/// Versions that grew by more than this a second were raised by hand, as etcd's restore does with `--bump-revision` (by
+/// 1,000,000,000, mostly). No store writes so fast, and one whose versions are microseconds comes to half of it.
+const GROWS_MOST: u64 = 2_000_000;
+
 /// What a follower is told.
 pub enum News<'a> {
     /// A list begins.
@@ -46,8 +50,8 @@ pub enum News<'a> {
     Reached(u64),
     /// A list or a watch failed; it is tried again.
     Failed(&'a CallError),
-    /// The server's own versions have gone back: it was restored, and nothing that was told before counts. It is the
-    /// last news.
+    /// The server's own versions have gone back, or were raised: it was restored, and nothing that was told before counts.
+    /// It is the last news.
     Restored,
 }
 
@@ -62,7 +66,8 @@ pub struct Object<'a> {
 
 /// Follows until it is dropped; `most` objects in a page of a list.
 pub async fn follow(wire: &Wire, most: u32, rng: &dyn Rng, mut tell: impl FnMut(News<'_>) + Send) {
-    let mut course = Course { size: most, most, highest: 0, pauses: Pauses::default() };
+    let mut course =
+        Course { size: most, most, highest: 0, reached: Instant::now(), pauses: Pauses::default() };
     loop {
         let ended = match course.list(wire, &mut tell).await {
             Ok(version) => match course.watch(wire, version, rng, &mut tell).await {
@@ -82,6 +87,8 @@ struct Course {
     most: u32,
     /// The highest resourceVersion that was seen.
     highest: u64,
+    /// When the server was as far as that.
+    reached: Instant,
     pauses: Pauses,
 }
 
@@ -102,14 +109,20 @@ impl Course {
             let message = "the server sends no resourceVersion".to_owned();
             return Err(CallError { class: Class::Server, message });
         }
-        if number < self.highest && !mutants::is(Mutant::RestoreUnnoticed) {
+        if self.was_restored(number) && !mutants::is(Mutant::RestoreUnnoticed) {
             tell(News::Restored);
             return std::future::pending().await;
         }
-        self.highest = number;
+        (self.highest, self.reached) = (number, Instant::now());
         self.pauses.reset();
         tell(News::Complete(number));
         Ok(version)
+    }
+
+    /// A list names this version: no server comes from the highest one that was seen to it by writes.
+    fn was_restored(&self, number: u64) -> bool {
+        let grows = GROWS_MOST.saturating_mul(self.reached.elapsed().as_secs() + 1);
+        self.highest > 0 && (number < self.highest || number - self.highest > grows)
     }
 
     /// Watches, one session after another, until a list is due. An error: nothing can be seen.
@@ -228,6 +241,7 @@ impl Course {
     fn reach(&mut self, reached: String, version: &mut String) -> u64 {
         if !reached.is_empty() {
             self.highest = self.highest.max(reached.parse().unwrap_or(0));
+            self.reached = Instant::now();
             *version = reached;
         }
         self.highest
@@ -271,6 +285,8 @@ mod tests {
         Reaches(u64),
         /// It fails.
         Fails,
+        /// A watch begins at what the server has forgotten.
+        Expired,
         /// A watch is ended in good order after so many seconds.
         Ends(u64),
         /// It breaks at once.
@@ -296,6 +312,11 @@ mod tests {
                     "metadata": {"name": "one", "resourceVersion": version.to_string()}});
                 (200, json!({"type": "ADDED", "object": object}).to_string() + "\n")
             }
+            Does::Expired => {
+                let gone = json!({"kind": "Status", "apiVersion": "v1", "status": "Failure",
+                    "reason": "Expired", "code": 410, "message": "too old resource version"});
+                (410, gone.to_string())
+            }
             Does::Ends(_) | Does::Breaks => (200, String::new()),
         };
         let first = stream::iter([Ok::<_, BoxError>(Frame::data(Bytes::from(first)))]);
@@ -304,7 +325,7 @@ mod tests {
                 Does::Ends(seconds) => tokio::time::sleep(Duration::from_secs(seconds)).await,
                 Does::Tells(_) | Does::Silent(_) => std::future::pending().await,
                 Does::Breaks => return Some(Err(BoxError::from("the connection broke"))),
-                Does::Reaches(_) | Does::Fails => {}
+                Does::Reaches(_) | Does::Fails | Does::Expired => {}
             }
             None
         };
@@ -335,6 +356,21 @@ mod tests {
         let _ = tokio::time::timeout(Duration::from_secs(if is_silent { 120 } else { 60 }), follows).await;
         let asked = *asked.lock();
         (restored, asked)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn versions_that_leap_further_than_any_store_writes_tell_of_a_restore() {
+        use Does::{Breaks, Expired, Reaches, Tells};
+        const BUMPED: u64 = 1_000_000_060;
+        for (answers, restored) in [
+            // Others have written much, or versions are a time, and the history is forgotten.
+            (vec![Expired, Reaches(5_000), Tells(5_001)], false),
+            (vec![Expired, Reaches(1_500_000), Tells(1_500_001)], false),
+            (vec![Expired, Reaches(BUMPED)], true),
+            (vec![Breaks, Reaches(BUMPED), Expired, Reaches(BUMPED)], true),
+        ] {
+            assert_eq!(notices(&answers).await.0, restored, "{answers:?}");
+        }
     }
 
     #[tokio::test(start_paused = true)]

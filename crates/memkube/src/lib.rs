@@ -30,7 +30,8 @@
 //! - a server that has just started ([`Cluster::restart`]): its discovery lacks the groups of CRDs, their kinds
 //!   get 503 (404 from older servers), users under RBAC 403, its health is 500, and watches from before get 410;
 //! - a store put back under clients that live on ([`Cluster::restore`]): numbers are given again, a read of a
-//!   revision that is not there waits three seconds, then gets 504;
+//!   revision that is not there waits three seconds, then gets 504; or with a higher revision than it ever had
+//!   ([`Cluster::restore_bumped`]);
 //! - a group whose own server does not answer ([`Cluster::set_group_available`]): `freshness: Stale` in
 //!   aggregated discovery, 503 for its kinds;
 //! - an address that leads to another cluster than before, or two that lead to one ([`Address`]);

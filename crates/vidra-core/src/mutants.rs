@@ -158,6 +158,10 @@ pub enum Mutant {
     NamespaceForEach,
     /// A hub API whose versions went back is believed.
     RestoreUnnoticed,
+    /// A list of the hub's may be older than the answers of its calls.
+    AnswersUnheeded,
+    /// A Lease that is older than it was written is renewed.
+    OldLeaseRenewed,
     /// What cannot be read of the hub's objects is gone.
     UnreadGone,
     /// What is not declared any more is removed at once, whoever else declares it.
@@ -293,7 +297,7 @@ impl Mutant {
     ];
 
     /// Those that take away one guard each; docs/reference/safety.md names the test that notices.
-    pub const GUARDS: [Mutant; 118] = [
+    pub const GUARDS: [Mutant; 120] = [
         Mutant::ReachUnasked,
         Mutant::StatusAlone,
         Mutant::VersionOnce,
@@ -355,6 +359,8 @@ impl Mutant {
         Mutant::LeaversStay,
         Mutant::NamespaceForEach,
         Mutant::RestoreUnnoticed,
+        Mutant::AnswersUnheeded,
+        Mutant::OldLeaseRenewed,
         Mutant::UnreadGone,
         Mutant::NothingHandedOver,
         Mutant::SuspendedIsWell,

@@ -16,7 +16,10 @@ use super::{
     index::{Scope, SourceIndex, SourceKey, Version},
 };
 use crate::{
-    base::{env::Rng, supervise::supervised},
+    base::{
+        env::Rng,
+        supervise::{Halt, Stop, supervised},
+    },
     wire::{
         self, Wire,
         follow::{News, Object},
@@ -24,7 +27,7 @@ use crate::{
 };
 
 /// Follows what the index wants, until cancelled.
-pub async fn follow_sources(client: &Client, index: &SourceIndex, rng: &dyn Rng, page: u32) {
+pub async fn follow_sources(client: &Client, index: &SourceIndex, rng: &dyn Rng, page: u32, stop: &Stop) {
     let mut wanted = index.wanted();
     let mut running: BTreeMap<Scope, AbortHandle> = BTreeMap::new();
     let mut watches = FuturesUnordered::new();
@@ -41,7 +44,7 @@ pub async fn follow_sources(client: &Client, index: &SourceIndex, rng: &dyn Rng,
         for scope in scopes.into_iter().filter(|scope| !running.contains_key(scope)).collect::<Vec<_>>() {
             let of = scope.clone();
             let follow = async move {
-                supervised("watch of sources", rng, || follow(client, &of, index, rng, page)).await;
+                supervised("watch of sources", rng, || follow(client, &of, index, rng, page, stop)).await;
             };
             let (watch, handle) = abortable(follow.boxed());
             watches.push(watch);
@@ -55,10 +58,10 @@ pub async fn follow_sources(client: &Client, index: &SourceIndex, rng: &dyn Rng,
     }
 }
 
-async fn follow(client: &Client, scope: &Scope, index: &SourceIndex, rng: &dyn Rng, page: u32) {
+async fn follow(client: &Client, scope: &Scope, index: &SourceIndex, rng: &dyn Rng, page: u32, stop: &Stop) {
     match scope.kind {
-        SourceKind::ConfigMap => follow_kind::<ConfigMap>(client, scope, index, rng, page).await,
-        SourceKind::Secret => follow_kind::<Secret>(client, scope, index, rng, page).await,
+        SourceKind::ConfigMap => follow_kind::<ConfigMap>(client, scope, index, rng, page, stop).await,
+        SourceKind::Secret => follow_kind::<Secret>(client, scope, index, rng, page, stop).await,
     }
 }
 
@@ -68,6 +71,7 @@ async fn follow_kind<K: Resource<DynamicType = ()>>(
     index: &SourceIndex,
     rng: &dyn Rng,
     page: u32,
+    stop: &Stop,
 ) {
     let wire = Wire::of::<K>(client.clone(), Some(&scope.namespace), ListParams::default()).bare();
     let noticed = |object: Object<'_>, is_there: bool| {
@@ -97,8 +101,9 @@ async fn follow_kind<K: Resource<DynamicType = ()>>(
             let (kind, namespace) = (scope.kind, &scope.namespace);
             tracing::warn!(%kind, %namespace, %error, "a watch of manifests' sources failed; it is tried again");
         }
-        // The hub's own watches see it, too, and end the process.
-        News::Reached(_) | News::Restored => {}
+        News::Reached(_) => {}
+        // The hub's own kinds may be as they were.
+        News::Restored => stop.halt(Halt::Restored { kind: scope.kind.to_string() }),
     };
     wire::follow::follow(&wire, page, rng, tell).await;
 }

@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::{
     base::env::SeededRng,
+    config::Settings,
     hub::catalog::Lack,
     metrics::Metrics,
     workqueue::{Limits, Queue, TargetKey},
@@ -93,4 +94,54 @@ fn what_was_known_of_one_that_cannot_be_read_any_more_is_neither_shown_nor_missi
     assert_eq!(shown("Later", "8"), Err(Lack::Unread));
     hide::<VidraResource>(&catalog, kind, text(&declared("Later", "9")));
     assert_eq!(catalog.find_resource(&key), Err(Lack::Missing));
+}
+
+fn startup() -> Startup {
+    let settings = Settings {
+        namespace: "vidra-system".into(),
+        hub_id: None,
+        inherit: Default::default(),
+        interval: Duration::from_secs(600),
+        on_events: true,
+        allow: Default::default(),
+        memory_limit: None,
+    };
+    let stop = Arc::new(Stop::new(Default::default(), Default::default()));
+    Startup {
+        tuning: Arc::new(Tuning::new(&settings)),
+        stop,
+        hub: HubId::try_from("this").unwrap(),
+        page: 500,
+    }
+}
+
+/// What a watch did not tell, for it could not be opened for a while, an answer of the hub's own calls has told.
+#[tokio::test(start_paused = true)]
+async fn a_list_that_is_older_than_what_was_answered_before_it_ends_the_process() {
+    for (listed, restored) in [("300", false), ("299", true)] {
+        let catalog = catalog();
+        let mut answered = chunk(0, "300");
+        answered["metadata"]["name"] = json!("shop.berlin.0");
+        catalog.fold_inventory(serde_json::from_value(answered.clone()).unwrap(), Via::Answer);
+        let list = json!({"kind": "VidraInventoryList", "apiVersion": "vidra.dev/v1alpha1", "items": [answered],
+            "metadata": {"resourceVersion": listed}});
+        let service = tower::service_fn(move |request: http::Request<kube::client::Body>| {
+            let is_watch = request.uri().query().is_some_and(|query| query.contains("watch=true"));
+            let body = kube::client::Body::from(list.to_string().into_bytes());
+            async move {
+                if is_watch {
+                    std::future::pending::<()>().await;
+                }
+                Ok::<_, tower::BoxError>(http::Response::new(body))
+            }
+        });
+        let (startup, rng) = (startup(), SeededRng::new(1));
+        let to = Into { catalog: &catalog, rng: &rng, startup: &startup, done: watch::Sender::default() };
+        let client = Client::new(service, "default");
+        let follows = follow::<VidraInventory>(&client, 500, Scope::all(Listed::Inventories), &to);
+        let _ = tokio::time::timeout(Duration::from_secs(5), follows).await;
+        let why = startup.stop.why();
+        assert_eq!(matches!(why, Some(Halt::Restored { .. })), restored, "{why:?}");
+        assert_eq!(to.done.borrow().contains(&Listed::Inventories), !restored);
+    }
 }

@@ -218,6 +218,25 @@ fn a_process_under_which_the_hubs_api_is_restored_ends_with_an_error_and_gives_t
     });
 }
 
+/// Others write so much that the versions are as far again before a watch is begun again: none of them tells.
+#[test]
+fn a_process_whose_lease_is_older_than_it_wrote_it_gives_up() {
+    in_memory_with_backups(async |mut world, backups| {
+        world.stop_hub().await;
+        let process = Process::start(&world, "this process").await;
+        let backup = backups.take("hub");
+        sleep(Duration::from_secs(10)).await;
+        backups.restore("hub", &backup);
+        backups.pass("hub", 10_000);
+        let keeping = timeout(Duration::from_secs(30), process.keeping).await;
+        let held = keeping.expect("it goes on as if nothing had happened").unwrap();
+        assert!(!held);
+        process.hub.stop().await.unwrap();
+        world.start_hub().await;
+        world.end().await;
+    });
+}
+
 #[test]
 fn only_a_process_that_did_not_end_in_good_order_keeps_the_next_one_waiting() {
     scenario(async |mut world| {

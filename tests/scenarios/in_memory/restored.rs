@@ -15,7 +15,7 @@ use testkit::world::{At, Backups, SOON, World, in_memory_with_backups, wait_for}
 use vidra_api::TargetState;
 
 use super::leading::deleted;
-use crate::{apply_modes::immutable_settings, config_map, says, uid};
+use crate::{apply_modes::immutable_settings, config_map, says, settings, uid};
 
 #[test]
 fn a_member_restored_from_an_older_backup_in_memory_is_brought_up_to_date_and_nothing_is_deleted() {
@@ -151,6 +151,56 @@ fn a_resource_deleted_after_the_backup_of_the_hub_waits_with_all_else_where_the_
         world.alice("berlin").await.when(&settings, "it is there again", says("one")).await;
         world.ready("shop").await;
         world.ready("other").await;
+        world.end().await;
+    });
+}
+
+/// By how much etcd's documentation has people raise versions.
+const BUMP: u64 = 1_000_000_000;
+
+/// Its watches expire, and lists show older objects in a newer version.
+#[test]
+fn a_hub_that_runs_while_its_api_is_restored_with_raised_versions_ends_and_the_next_one_waits() {
+    in_memory_with_backups(async |mut world, backups| {
+        let all =
+            |value: &str| (0..MANY).map(|one| config_map(&format!("all-{one}"), value)).collect::<String>();
+        world.register(&["berlin"]).await;
+        world.deliver("shop", &["berlin"], &all("one")).await;
+        world.ready("shop").await;
+        let backup = backups.take("hub");
+        world.deliver("shop", &["berlin"], &all("two")).await;
+        world.deliver("later", &["berlin"], &config_map("later", "one")).await;
+        world.ready("shop").await;
+        world.ready("later").await;
+        let mark = world.mark();
+        backups.restore_bumped("hub", &backup, BUMP);
+        let why = world.ends_by_itself().await;
+        assert!(why.contains("restored from a backup"), "{why}");
+        world.start_hub().await;
+        world.target_is("shop", "berlin", TargetState::Failed, "HubRestored").await;
+        assert_eq!(world.writes("berlin", &mark), []);
+        let confirm = json!({"metadata": {"annotations": {"vidra.dev/confirm": "restore"}}});
+        world.hub.merge(&world.member_at("berlin"), confirm).await;
+        world.ready("shop").await;
+        let alice = world.alice("berlin").await;
+        alice.when(&At::config_map(&world.ns, "all-0"), "as declared", says("one")).await;
+        alice.live(&At::config_map(&world.ns, "later")).await;
+        assert_eq!(deleted(&world, &mark), [""; 0]);
+        world.end().await;
+    });
+}
+
+/// Nothing that the hub keeps was written since the backup: only the watch of the settings finds that out.
+#[test]
+fn a_hub_that_runs_while_its_settings_alone_are_put_back_ends_and_goes_by_them() {
+    in_memory_with_backups(async |mut world, backups| {
+        let backup = backups.take("hub");
+        settings::set(&world, json!({"pruneDelay": "7s"})).await;
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        backups.restore("hub", &backup);
+        let why = world.ends_by_itself().await;
+        assert!(why.contains("restored from a backup"), "{why}");
+        world.start_hub().await;
         world.end().await;
     });
 }

@@ -1,6 +1,6 @@
 //! What must hold at all times, judged at each effect of each of the hub's calls.
 
-mod behind;
+pub mod behind;
 pub mod clouds;
 mod deeds;
 mod guard;
@@ -88,6 +88,8 @@ pub struct Judge {
     later: BTreeMap<(Key, String), Vec<Value>>,
     /// When the hub's store was put back.
     put_back: Option<Instant>,
+    /// The hub goes by what it knew before that.
+    unaware: bool,
     /// What people have approved: VidraResource and word.
     words: BTreeSet<(String, String)>,
     /// Members in which a group does not answer, since when.
@@ -129,7 +131,7 @@ impl Judge {
 
     /// A life has ended.
     pub fn rests(&mut self) {
-        self.at_work = None;
+        (self.at_work, self.unaware) = (None, false);
     }
 
     /// For so long the hub may not know what is so in this cluster.

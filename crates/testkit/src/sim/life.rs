@@ -29,7 +29,13 @@ const AGAIN_AFTER: Duration = Duration::from_secs(1);
 
 /// As a process does it, under its Lease, if there is one: a hub that could not start or has lost the Lease
 /// ends, and is started again.
-async fn run(claim: Option<Claim>, settings: Settings, deps: Deps, stop: CancellationToken) {
+async fn run(
+    claim: Option<Claim>,
+    settings: Settings,
+    deps: Deps,
+    stop: CancellationToken,
+    ended: impl Fn(),
+) {
     while !stop.is_cancelled() {
         let Deps { client, connect, clock, rng, knobs, .. } = &deps;
         let deps = Deps {
@@ -57,6 +63,7 @@ async fn run(claim: Option<Claim>, settings: Settings, deps: Deps, stop: Cancell
                 ended
             }
         };
+        ended();
         stop.run_until_cancelled(sleep(AGAIN_AFTER)).await;
     }
 }
@@ -119,7 +126,8 @@ impl Life {
             let clock = deps.clock.clone();
             Claim::new(deps.client.clone(), HUB_NAMESPACE, user.to_string(), clock)
         });
-        let running = run(claim, settings, deps, stop.clone());
+        let (observer, called) = (world.observer.clone(), user.clone());
+        let running = run(claim, settings, deps, stop.clone(), move || observer.ended(&called));
         #[expect(
             clippy::disallowed_methods,
             reason = "the handle is awaited or aborted in end() and crash()"

@@ -263,9 +263,42 @@ impl Observer {
 
     /// What the hub's cluster had then is what it has now, while no hub runs; all that the judge follows there is looked at again.
     pub fn restore_hub(&self, backup: &Backup) {
+        self.put_hub_back(backup, 0);
+        let lease = self.clusters.hub.objects("coordination.k8s.io", "leases").into_iter().next();
+        let holder =
+            lease.map(|lease| lease["spec"]["holderIdentity"].as_str().unwrap_or_default().to_owned());
+        self.state.lock().judge.holds(holder);
+    }
+
+    /// The same under a hub that runs, whose API did not answer since then; its versions go back, or are raised by so much.
+    pub fn restore_under_the_hub(&self, backup: &Backup, bump: u64, since: Instant) {
+        let changed = self.put_hub_back(backup, bump);
+        let is_ours = |one: &Changed| one.group == vidra_api::GROUP;
+        self.state.lock().judge.goes_on(changed.iter().any(is_ours), since, Instant::now());
+    }
+
+    /// The hub's process has ended by itself.
+    pub fn ended(&self, user: &str) {
+        if user.starts_with(HUB_USER) {
+            self.state.lock().judge.ended(user);
+        }
+    }
+
+    /// Goes the hub by what it knew before its store was put back?
+    pub fn is_unaware(&self) -> bool {
+        self.state.lock().judge.is_unaware()
+    }
+
+    /// Notes that it still does so.
+    pub fn breach_unaware(&self) {
+        let at = self.began.elapsed().as_secs_f64();
+        self.state.lock().judge.breach(format!("{at:.3}: the hub goes on though its API was restored"));
+    }
+
+    fn put_hub_back(&self, backup: &Backup, bump: u64) -> Vec<Changed> {
         let hub = &self.clusters.hub;
         let before = followed(hub);
-        hub.restore(backup);
+        hub.restore_bumped(backup, bump);
         let after = followed(hub);
         let places: BTreeSet<_> = before.keys().chain(after.keys()).collect();
         let changed = places.into_iter().filter_map(|place| {
@@ -274,14 +307,12 @@ impl Observer {
             (old != new).then(|| Changed::beside(group, plural, old.cloned(), new.cloned()))
         });
         let changed: Vec<Changed> = changed.collect();
-        let lease = hub.objects("coordination.k8s.io", "leases").into_iter().next();
-        let holder =
-            lease.map(|lease| lease["spec"]["holderIdentity"].as_str().unwrap_or_default().to_owned());
         let (mut state, now) = (self.state.lock(), Instant::now());
         for member in self.clusters.members.keys() {
             state.judge.excuse_unknown(member, now);
         }
-        state.judge.restored_hub(&changed, holder, now);
+        state.judge.restored_hub(&changed, now);
+        changed
     }
 
     /// What serves a group in a member does not answer from now on, or does again. What ends with that is nobody's call,

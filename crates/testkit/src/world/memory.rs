@@ -93,6 +93,16 @@ impl Backups {
     pub fn restore(&self, cluster: &str, backup: &memkube::Backup) {
         self.0[cluster].restore(backup);
     }
+
+    /// The same with versions that are raised by so much.
+    pub fn restore_bumped(&self, cluster: &str, backup: &memkube::Backup, bump: u64) {
+        self.0[cluster].restore_bumped(backup, bump);
+    }
+
+    /// Others write in a cluster so often.
+    pub fn pass(&self, cluster: &str, writes: u64) {
+        self.0[cluster].pass(writes);
+    }
 }
 
 struct Memory {

@@ -1,7 +1,7 @@
 //! A hub whose store was put back to what it was knows less than its members show: what was declared since is not declared any
 //! more. Where that are more than a few objects it writes nothing before a person says so, or the later declarations are there.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use memkube::{Call, Changed};
 use serde_json::Value;
@@ -18,20 +18,53 @@ use crate::sim::{
 const FEW: usize = 5;
 /// A life that began on a store that was put back has looked at all targets within this.
 const LOOKS_WITHIN: Duration = Duration::from_secs(15);
+/// A process whose API was put back has ended within this: pauses between tries grow to a minute.
+pub const ENDS_WITHIN: Duration = Duration::from_secs(75);
 
 impl Judge {
-    /// The hub's store was put back, with these changes, while no hub ran. As what objects were applied it does not know; nor
+    /// The hub's store was put back, with these changes. As what objects were applied it does not know; nor
     /// does the judge ask.
-    pub fn restored_hub(&mut self, changes: &[Changed], holder: Option<String>, now: Instant) {
+    pub fn restored_hub(&mut self, changes: &[Changed], now: Instant) {
         changes.iter().for_each(|changed| self.index.take(HUB, changed, now));
         self.index.forget_recorded();
         // Generations begin again where they were.
         self.seen.clear();
-        self.holder = holder;
         self.later = self.later_declared(now);
         self.put_back = Some(now);
         self.forget_deliveries(now);
         self.note_returned(None);
+    }
+
+    /// No hub ran when its store was put back: the Lease says who holds it.
+    pub fn holds(&mut self, holder: Option<String>) {
+        self.holder = holder;
+    }
+
+    /// The process of the hub, if there is one, goes on by what it knew before: it has to notice, and to end, where anything of the
+    /// hub's is another. Until then it may act by that; who holds the Lease it finds out when it renews it.
+    pub fn goes_on(&mut self, changes: bool, since: Instant, now: Instant) {
+        self.unaware = changes && self.at_work.is_some();
+        self.clouds.add(HUB, (since, now + ENDS_WITHIN), now);
+    }
+
+    /// A process of the hub has ended by itself, and is started again under its name: that one is another.
+    pub fn ended(&mut self, life: &str) {
+        self.rests();
+        let gone: Arc<str> = format!("{life}, ended").into();
+        let of_it = |of: &mut Arc<str>| {
+            if **of == *life {
+                *of = gone.clone();
+            }
+        };
+        self.last.iter_mut().for_each(|(last, _)| of_it(last));
+        self.made.values_mut().for_each(of_it);
+        self.read.retain(|(of, ..), _| **of != *life);
+        self.seen.retain(|(of, _), _| **of != *life);
+    }
+
+    /// Goes the hub by what it knew before its store was put back?
+    pub fn is_unaware(&self) -> bool {
+        self.unaware
     }
 
     /// Does the hub go by statuses that were put back, and that it has not looked at yet?
@@ -92,7 +125,7 @@ impl Judge {
 
     /// The hub is about to change something in a member: not where it is behind by more than a few objects.
     pub(super) fn judge_behind(&mut self, call: &Call, key: &Key) {
-        if self.later.is_empty() || self.lands_late(call) {
+        if self.later.is_empty() || self.unaware || self.lands_late(call) {
             return;
         }
         marks::note("rule:behind");

@@ -27,11 +27,13 @@ const MISTAKES: u8 = 97;
 
 /// Kinds that came later, by number from [`STEP_KINDS`] on. They take the place of some steps, as a source of their own has it: so
 /// all other steps of a seed stay what they were.
-const LATER_KINDS: u8 = 17;
+const LATER_KINDS: u8 = 18;
 /// From this on somebody names what is not there, or is another's.
 const STRANGERS: u8 = STEP_KINDS + 6;
 /// From this on something goes on for a while.
 const LASTING: u8 = STRANGERS + 6;
+/// The hub's API goes back under the hub.
+const UNDER_THE_HUB: u8 = LASTING + 5;
 
 /// All kinds that there are with another team, or without one.
 pub(super) fn kinds(others: bool) -> impl Iterator<Item = u8> {
@@ -129,6 +131,7 @@ impl Walk {
             MISTAKES..STEP_KINDS => self.err(step - MISTAKES, member, some).await,
             STEP_KINDS..STRANGERS => self.refuse(step - STEP_KINDS, member, some).await,
             STRANGERS..LASTING => self.mistake(step - STRANGERS, member, some).await,
+            UNDER_THE_HUB => self.hub_api_restored_while_running(some).await,
             LASTING.. => self.last(step - LASTING, member, some).await,
             31 | 32 => {
                 self.world.observer.strikes(Some(self.chance.fork()));
