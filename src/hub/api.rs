@@ -413,7 +413,10 @@ mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     use futures::future::join_all;
+    use http::Method;
     use kube::client::Body;
+    use parking_lot::Mutex;
+    use serde_json::Value;
     use tokio::time::Instant;
     use vidra_api::VidraTargetSpec;
 
@@ -508,5 +511,79 @@ mod tests {
         assert_eq!(asked.all.load(Ordering::Relaxed), 64);
         let withdrawn = errors.iter().filter(|error| error.class == Class::Withdrawn);
         assert_eq!(withdrawn.count(), 36);
+    }
+
+    /// A VidraInventory on the hub, which another process writes just before the first call of this method.
+    struct Stored {
+        written_before: Option<Method>,
+        version: u64,
+        finalizers: Value,
+        is_deleted: bool,
+    }
+
+    impl Stored {
+        /// As an API server answers: a code and a body.
+        fn answer(&mut self, method: &Method, body: &Value) -> (u16, Value) {
+            if self.written_before.as_ref() == Some(method) {
+                self.written_before = None;
+                self.version += 1;
+            }
+            let metadata = if *method == Method::DELETE { "preconditions" } else { "metadata" };
+            let expected = body[metadata]["resourceVersion"].as_str();
+            if expected.is_some_and(|expected| expected != self.version.to_string()) {
+                let conflict = json!({"kind": "Status", "apiVersion": "v1", "status": "Failure",
+                    "reason": "Conflict", "message": "the object has been modified", "code": 409});
+                return (409, conflict);
+            }
+            if *method == Method::PATCH {
+                self.version += 1;
+                self.finalizers = body["metadata"]["finalizers"].clone();
+            }
+            self.is_deleted |= *method == Method::DELETE;
+            let object = json!({
+                "apiVersion": "vidra.dev/v1alpha1", "kind": "VidraInventory",
+                "metadata": {"name": "shop.berlin.0", "namespace": "team", "uid": "u-1",
+                    "resourceVersion": self.version.to_string(), "finalizers": self.finalizers},
+                "spec": {"resource": "shop", "cluster": "berlin", "chunk": 0, "entries": []},
+            });
+            (200, object)
+        }
+    }
+
+    fn serving(stored: Arc<Mutex<Stored>>) -> Client {
+        let answer = move |request: http::Request<Body>| {
+            let stored = stored.clone();
+            async move {
+                let (parts, body) = request.into_parts();
+                let body = body.collect_bytes().await.unwrap();
+                let body = serde_json::from_slice(&body).unwrap_or_default();
+                let (code, answer) = stored.lock().answer(&parts.method, &body);
+                http::Response::builder().status(code).body(Body::from(answer.to_string().into_bytes()))
+            }
+        };
+        Client::new(tower::service_fn(answer), "default")
+    }
+
+    #[tokio::test]
+    async fn a_part_of_an_inventory_that_another_process_writes_before_it_is_deleted_stays() {
+        let key = TargetKey { namespace: "team".into(), resource: "shop".into(), cluster: "berlin".into() };
+        let removal = [ChunkWrite::Remove { name: "shop.berlin.0".to_owned(), version: 7 }];
+        for written_before in [Some(Method::GET), Some(Method::PATCH), Some(Method::DELETE), None] {
+            let stored = Stored {
+                written_before: written_before.clone(),
+                version: 7,
+                finalizers: json!([FINALIZER]),
+                is_deleted: false,
+            };
+            let stored = Arc::new(Mutex::new(stored));
+            let outcome = api(serving(stored.clone()), None).write_inventory(&key, &removal).await;
+            let class = outcome.err().map(|error| error.class);
+            let expected = written_before.is_some().then_some(Class::Conflict);
+            assert_eq!(
+                (class, stored.lock().is_deleted),
+                (expected, written_before.is_none()),
+                "{written_before:?}"
+            );
+        }
     }
 }

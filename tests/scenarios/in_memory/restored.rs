@@ -15,7 +15,7 @@ use testkit::world::{At, Backups, SOON, World, in_memory_with_backups, wait_for}
 use vidra_api::TargetState;
 
 use super::leading::deleted;
-use crate::{apply_modes::immutable_settings, config_map, says, settings, uid};
+use crate::{apply_modes::immutable_settings, config_map, marks, says, settings, uid};
 
 #[test]
 fn a_member_restored_from_an_older_backup_in_memory_is_brought_up_to_date_and_nothing_is_deleted() {
@@ -79,6 +79,32 @@ fn restored(quick: bool) {
         alice.merge(&at("made"), json!({"data": {"key": "evil"}})).await;
         alice.when(&at("made"), "repaired", says("two")).await;
         alice.delete(&at("dropped")).await;
+        world.end().await;
+    });
+}
+
+#[test]
+fn a_resource_that_only_the_backup_of_a_member_knows_keeps_no_other_from_changing_what_both_applied() {
+    in_memory_with_backups(async |world, backups| {
+        world.register(&["berlin"]).await;
+        let (alice, settings) = (world.alice("berlin").await, At::config_map(&world.ns, "settings"));
+        for name in ["shop", "bank"] {
+            world.deliver(name, &["berlin"], &config_map("settings", "one")).await;
+            world.ready(name).await;
+        }
+        let backup = backups.take("berlin");
+        world.remove("bank").await;
+        world.deliver("shop", &["berlin"], &config_map("settings", "two")).await;
+        alice.when(&settings, "changed", says("two")).await;
+        world.ready("shop").await;
+
+        let frozen = world.freeze("berlin");
+        world.target_is("shop", "berlin", TargetState::Unknown, "MemberUnreachable").await;
+        backups.restore("berlin", &backup);
+        drop(frozen);
+        let live = alice.when(&settings, "changed again", says("two")).await;
+        assert!(marks(&live).iter().any(|mark| mark.ends_with("/bank")), "the backup knows it: {live}");
+        world.ready("shop").await;
         world.end().await;
     });
 }
