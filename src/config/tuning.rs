@@ -121,7 +121,7 @@ pub async fn follow(
         }
         News::Reached(_) => {}
         // The hub's own kinds may be as they were.
-        News::Restored => stop.halt(Halt::Restored { kind: "settings".to_owned() }),
+        News::Restored => stop.halt(Halt::Restored { kind: "ConfigMap".to_owned() }),
     };
     wire::follow::follow(&wire, 1, rng, tell).await;
 }

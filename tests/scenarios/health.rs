@@ -121,10 +121,6 @@ fn rules_of_a_vidra_resource_judge_its_objects_and_an_edit_of_them_alone_applies
         deliver(&world, "shop", &manifest, "status.phase == 'Up'", "status.text").await;
         world.target_is("shop", "berlin", TargetState::Waiting, "WaitingForWave").await;
         GADGET.set(&world, &alice, "one", json!({"phase": "Fine", "text": "warms up"})).await;
-        let words = world.target_when("shop", "berlin", "its words", |status| {
-            status.message.as_deref().is_some_and(|message| message.contains("warms up"))
-        });
-        words.await;
         let before = world.target("shop", "berlin").await.unwrap();
 
         let mark = world.mark();

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use serde_json::Value;
-use vidra_core::health::{HealthStatus, judge, rules::RuleSet};
+use vidra_core::health::{HealthStatus, facts::Facts, judge, rules::RuleSet};
 
 /// See the module.
 #[derive(Debug)]
@@ -24,7 +24,7 @@ struct Note {
 
 impl Assessment {
     pub(super) fn of(live: &Value, rules: &RuleSet) -> Self {
-        let verdict = judge(live, rules, None);
+        let verdict = judge(live, rules, Some(&Facts::default()));
         let grounds = verdict.grounds(live);
         let status = verdict.health.status;
         let note = || Arc::new(Note { text: verdict.health.message, grounds });

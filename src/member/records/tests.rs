@@ -511,6 +511,8 @@ fn an_owner_with_rules_of_its_own_sees_an_object_by_them_and_what_is_recorded_is
     let list = |version| records.fold(&gvk(), live(version, "fast", true), Source::List(records.mark()));
     assert_eq!((health(), records.unjudged(&owner()).len()), (HealthStatus::Current, 0));
 
+    // It tells what it declares with each reconcile, and was judged by the rules for all before.
+    records.declare(owner(), 0, target(), desired(), Arc::default());
     records.judge_by(&owner(), rules("has(metadata.labels.none)"));
     assert_eq!(health(), HealthStatus::Current, "what was known stands until they have judged");
     assert_eq!(records.unjudged(&owner()), BTreeSet::from([gvk()]));
