@@ -44,6 +44,9 @@ fn others(path: &str) -> Vec<Value> {
         "manifests" => vec![json!([{
             "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "inline"}, "data": {"key": "one"},
         }])],
+        "healthCheckExprs" => {
+            vec![json!([{"apiVersion": "apps/v1", "kind": "Deployment", "current": "has(metadata.name)"}])]
+        }
         "manifestsFrom" => vec![json!([{"configMapRef": {"name": "missing"}}])],
         "conflicts.takeFrom" => vec![json!([{"manager": "terraform", "operation": "Apply"}])],
         "drift.ignore" => {

@@ -21,6 +21,11 @@ const LOOKS_WITHIN: Duration = Duration::from_secs(15);
 /// A process whose API was put back has ended within this: pauses between tries grow to a minute.
 pub const ENDS_WITHIN: Duration = Duration::from_secs(75);
 
+/// What a process is called once it has ended by itself: the next one has its name.
+pub(super) fn ended(life: &str) -> Arc<str> {
+    format!("{life}, ended").into()
+}
+
 impl Judge {
     /// The hub's store was put back, with these changes. As what objects were applied it does not know; nor
     /// does the judge ask.
@@ -50,7 +55,7 @@ impl Judge {
     /// A process of the hub has ended by itself, and is started again under its name: that one is another.
     pub fn ended(&mut self, life: &str) {
         self.rests();
-        let gone: Arc<str> = format!("{life}, ended").into();
+        let gone = ended(life);
         let of_it = |of: &mut Arc<str>| {
             if **of == *life {
                 *of = gone.clone();
@@ -58,7 +63,14 @@ impl Judge {
         };
         self.last.iter_mut().for_each(|(last, _)| of_it(last));
         self.made.values_mut().for_each(of_it);
-        self.read.retain(|(of, ..), _| **of != *life);
+        // What it has read counts for those of its writes that land later.
+        let read = std::mem::take(&mut self.read).into_iter();
+        self.read = read
+            .map(|((mut of, cluster, path), read)| {
+                of_it(&mut of);
+                ((of, cluster, path), read)
+            })
+            .collect();
         self.seen.retain(|(of, _), _| **of != *life);
     }
 

@@ -8,8 +8,8 @@ use tokio::time::Instant;
 use vidra_api::{labels::PRUNE, names::target_name};
 
 use super::{
-    Judge, SIGHT, appliers, bears, is_applied, is_controlled, is_near, is_of_another_hub, labelled, manager,
-    owner_of, uid,
+    Judge, SIGHT, appliers, bears, behind::ended, is_applied, is_controlled, is_near, is_of_another_hub,
+    labelled, manager, owner_of, uid,
 };
 use crate::sim::{
     index::{Key, Target, key_of},
@@ -309,9 +309,11 @@ impl Judge {
     /// What makes a deletion wrong whoever has declared the object.
     fn heedless(&self, call: &Call, old: &Value, now: Instant) -> Vec<String> {
         let mut wrong = Vec::new();
-        let place = (call.user.clone(), call.cluster.clone(), call.path.clone());
         let lately = |(of, at): &&(String, Instant)| of == uid(old) && *at + READ_COUNTS_FOR >= now;
-        if self.read.get(&place).filter(lately).is_none() {
+        let is_read = |by: Arc<str>| {
+            self.read.get(&(by, call.cluster.clone(), call.path.clone())).is_some_and(|read| lately(&read))
+        };
+        if !is_read(call.user.clone()) && !(self.lands_late(call) && is_read(ended(&call.user))) {
             wrong.push("without a read of it".to_owned());
         }
         if old["metadata"]["annotations"][PRUNE] == "disabled" {
