@@ -313,7 +313,7 @@ impl Judge {
         let is_read = |by: Arc<str>| {
             self.read.get(&(by, call.cluster.clone(), call.path.clone())).is_some_and(|read| lately(&read))
         };
-        if !is_read(call.user.clone()) && !(self.lands_late(call) && is_read(ended(&call.user))) {
+        if !(is_read(call.user.clone()) || self.lands_late(call) && is_read(ended(&call.user))) {
             wrong.push("without a read of it".to_owned());
         }
         if old["metadata"]["annotations"][PRUNE] == "disabled" {
