@@ -24,11 +24,13 @@ struct Note {
 
 impl Assessment {
     pub(super) fn of(live: &Value, rules: &RuleSet) -> Self {
-        let verdict = judge(live, rules, Some(&Facts::default()));
-        let grounds = verdict.grounds(live);
+        let verdict = judge(live, rules, &Facts::default());
         let status = verdict.health.status;
-        let note = || Arc::new(Note { text: verdict.health.message, grounds });
-        Self { status, turned: false, note: (status != HealthStatus::Current).then(note) }
+        let note = (status != HealthStatus::Current).then(|| {
+            let grounds = verdict.grounds(live);
+            Arc::new(Note { text: verdict.health.message, grounds })
+        });
+        Self { status, turned: false, note }
     }
 
     /// After what was judged of the same object before; `same`: of the same version of it. A text that alone is another is

@@ -44,7 +44,7 @@ impl Report {
             let (group, version) = api_version.split_once('/').unwrap_or(("", &api_version));
             let crd = crds.get(&(group.to_owned(), kind.clone()));
             let declared = crd.map(|crd| KindFacts::of_crd(crd, version)).unwrap_or_default();
-            let verdict = judge(object, rules, Some(&Facts { kind: declared, age, ..Facts::default() }));
+            let verdict = judge(object, rules, &Facts { kind: declared, age, ..Facts::default() });
             Row {
                 namespace: Some(text(object, "/metadata/namespace"))
                     .filter(|namespace| !namespace.is_empty()),

@@ -17,7 +17,6 @@ mod custom;
 mod expression;
 pub mod facts;
 pub mod library;
-pub mod list;
 mod message;
 pub mod own;
 mod read;
@@ -38,7 +37,7 @@ use serde_json::Value;
 
 use crate::mutants::{self, Mutant};
 use facts::Facts;
-use read::{condition, number, text};
+use read::{number, text};
 use rules::{Match, RuleSet};
 
 /// How far an object is from what it is meant to be.
@@ -175,21 +174,10 @@ impl<'r> Basis<'r> {
     }
 }
 
-/// Judges a live object without health rules. The first that speaks decides: deletion, the observed generation, the
-/// conditions Reconciling and Stalled, what is known of its kind, the condition Ready of kinds that are not known; else
-/// it is Current.
-pub fn assess(live: &Value) -> Health {
-    decide(live, None, None).health
-}
-
 /// Judges a live object. The first that speaks decides: deletion, `suspended` of the rule that applies, the observed
-/// generation, that rule, what is known of its kind, and for other kinds conditions and what their CRD declares; that
-/// last part only as far as [`assess`] goes where there are no facts.
-pub fn judge<'r>(live: &Value, rules: &'r RuleSet, facts: Option<&Facts>) -> Verdict<'r> {
-    decide(live, Some(rules), facts)
-}
-
-fn decide<'r>(live: &Value, rules: Option<&'r RuleSet>, facts: Option<&Facts>) -> Verdict<'r> {
+/// generation, that rule, the conditions Reconciling and Stalled, what is known of its kind, and for other kinds
+/// conditions and what their CRD declares.
+pub fn judge<'r>(live: &Value, rules: &'r RuleSet, facts: &Facts) -> Verdict<'r> {
     if !live.is_object() {
         return Basis::Object.gives(Health::unknown("Unreadable", "The object is not a JSON object"));
     }
@@ -203,12 +191,12 @@ fn decide<'r>(live: &Value, rules: Option<&'r RuleSet>, facts: Option<&Facts>) -
     let api_version = text(live, "/apiVersion").unwrap_or_default();
     let group = api_version.split_once('/').map_or("", |(group, _)| group);
     let kind = text(live, "/kind").unwrap_or_default();
-    let found = rules.and_then(|rules| rules.applies(live, group, kind));
+    let found = rules.applies(live, group, kind);
     let rule = found.and_then(|found| found.rule.ok());
     if let (Some(found), Some(health)) = (found, rule.and_then(|rule| rule.suspension(live))) {
         return Basis::Rule(found).gives(health);
     }
-    let asks = facts.is_none_or(|facts| facts.kind.has_status != Some(false));
+    let asks = facts.kind.has_status != Some(false);
     if asks && !rule.is_some_and(|rule| rule.ignores_generation) && is_behind(live) {
         return Basis::Object.gives(Health::in_progress(
             "LatestGenerationNotObserved",
@@ -224,11 +212,10 @@ fn decide<'r>(live: &Value, rules: Option<&'r RuleSet>, facts: Option<&Facts>) -
     if let Some(health) = progress(live) {
         return Basis::Conditions.gives(health);
     }
-    match (builtin::judge(live, group, kind), facts) {
-        (Some(health), _) => Basis::Builtin.gives(health),
-        (None, Some(facts)) if builtin::is_autoscaler(group, kind) => autoscaler::judge(live, facts),
-        (None, Some(facts)) => custom::judge(live, facts),
-        (None, None) => Basis::Conditions.gives(ready(live)),
+    match builtin::judge(live, group, kind) {
+        Some(health) => Basis::Builtin.gives(health),
+        None if builtin::is_autoscaler(group, kind) => autoscaler::judge(live, facts),
+        None => custom::judge(live, facts),
     }
 }
 
@@ -248,13 +235,4 @@ fn progress(live: &Value) -> Option<Health> {
         ("Stalled", "True") => Some(Health::failed("Stalled", "The controller reports Stalled")),
         _ => None,
     })
-}
-
-/// For kinds that no rule knows: the condition Ready, where there is one.
-fn ready(live: &Value) -> Health {
-    match condition(live, "Ready") {
-        Some(c) if c.status != "True" => Health::in_progress("NotReady", "The condition Ready is not True"),
-        Some(_) => Health::current("The condition Ready is True"),
-        None => Health::current("The object is current"),
-    }
 }

@@ -33,9 +33,6 @@ pub struct RuleText {
     pub message: Option<String>,
     /// Whether an old status.observedGeneration is no matter.
     pub observed_generation: Option<ObservedGeneration>,
-    /// Why the rest of it cannot be read: it is known what it is about, and nothing is judged by it.
-    #[serde(skip)]
-    pub fault: Option<String>,
 }
 
 /// What becomes of status.observedGeneration.
@@ -56,7 +53,6 @@ impl From<&vidra_api::HealthCheckExpr> for RuleText {
             suspended: written.suspended.clone(),
             message: written.message.clone(),
             observed_generation: written.observed_generation.map(|_| ObservedGeneration::Ignore),
-            fault: None,
         }
     }
 }
@@ -77,6 +73,19 @@ pub struct Scope {
     pub groups: Groups,
     /// Of which kind; None for all that have what its expressions read.
     pub kind: Option<String>,
+}
+
+/// A scope borrowed, in the order of scopes: whether it is a family, the group or domain, and the kind.
+pub(super) type ScopeKey<'a> = (bool, &'a str, Option<&'a str>);
+
+impl Scope {
+    pub(super) fn key(&self) -> ScopeKey<'_> {
+        let (is_family, name) = match &self.groups {
+            Groups::One(group) => (false, group),
+            Groups::Family(domain) => (true, domain),
+        };
+        (is_family, name, self.kind.as_deref())
+    }
 }
 
 impl fmt::Display for Scope {
@@ -109,14 +118,6 @@ pub enum RuleError {
         /// The field of the expression.
         field: &'static str,
         /// Where in it, what is wrong, and what to write.
-        what: String,
-    },
-    /// A field is none that a rule has, or has a value of another type.
-    #[error("health rule {scope} cannot be read: {what}")]
-    Unreadable {
-        /// The rule.
-        scope: Scope,
-        /// What is wrong.
         what: String,
     },
     /// It lacks the one expression that each rule has.
@@ -208,9 +209,6 @@ impl Rule {
             message: None,
             ignores_generation: text.observed_generation == Some(ObservedGeneration::Ignore),
         };
-        if let Some(what) = &text.fault {
-            return Err(RuleError::Unreadable { scope: scope.clone(), what: what.clone() });
-        }
         if text.current.is_none() {
             return Err(RuleError::NoCurrent { scope: scope.clone() });
         }

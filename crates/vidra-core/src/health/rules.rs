@@ -1,15 +1,12 @@
 //! All rules that a VidraResource's objects are judged by, and which of them is the one for a kind.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::Arc,
-};
+use std::{collections::BTreeMap, sync::Arc};
 
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
 use super::builtin;
-use super::rule::{Groups, Rule, RuleError, RuleText, Scope};
+use super::rule::{Rule, RuleError, RuleText, Scope, ScopeKey};
 
 /// Whoever wrote a rule; the first counts before the others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -73,7 +70,8 @@ struct Entry {
 /// The rules of one origin.
 #[derive(Debug, Default)]
 pub struct Rules {
-    by_scope: BTreeMap<Scope, Entry>,
+    /// In the order of their scopes: each event of a member looks some up, and makes no scope for it.
+    by_scope: Vec<(Scope, Entry)>,
     digest: [u8; 32],
 }
 
@@ -85,7 +83,7 @@ impl Rules {
         texts: impl IntoIterator<Item = (String, &'t RuleText)>,
         before: &Rules,
     ) -> (Rules, Vec<Problem>) {
-        let (mut rules, mut problems) = (Rules::default(), Vec::new());
+        let (mut by_scope, mut problems) = (BTreeMap::<Scope, Entry>::new(), Vec::new());
         for (nth, (place, text)) in texts.into_iter().enumerate() {
             if nth == origin.most() {
                 problems.push(Problem::TooMany { place, most: origin.most() });
@@ -98,7 +96,7 @@ impl Rules {
                     continue;
                 }
             };
-            if let Some(first) = rules.by_scope.get(&scope) {
+            if let Some(first) = by_scope.get(&scope) {
                 problems.push(Problem::Duplicate { place, first: first.place.clone(), scope });
                 continue;
             }
@@ -106,19 +104,25 @@ impl Rules {
                 Ok(rule) => Entry { place, rule: Ok(Arc::new(rule)), hash: hash_of(&scope, text) },
                 Err(error) => {
                     problems.push(Problem::Invalid { place: place.clone(), error: error.clone() });
-                    let good = before.by_scope.get(&scope).filter(|known| known.rule.is_ok());
+                    let known = before.get(scope.key()).map(|(_, known)| known);
                     let broken = || Entry { place, rule: Err(error), hash: hash_of(&scope, text) };
-                    good.cloned().unwrap_or_else(broken)
+                    known.filter(|known| known.rule.is_ok()).cloned().unwrap_or_else(broken)
                 }
             };
-            rules.by_scope.insert(scope, entry);
+            by_scope.insert(scope, entry);
         }
+        let mut rules = Rules { by_scope: by_scope.into_iter().collect(), digest: Default::default() };
         if !rules.is_empty() {
             let mut hash = Sha256::new();
-            rules.by_scope.values().for_each(|entry| hash.update(entry.hash));
+            rules.by_scope.iter().for_each(|(_, entry)| hash.update(entry.hash));
             rules.digest = hash.finalize().into();
         }
         (rules, problems)
+    }
+
+    fn get(&self, key: ScopeKey<'_>) -> Option<&(Scope, Entry)> {
+        let at = self.by_scope.binary_search_by(|(scope, _)| scope.key().cmp(&key)).ok()?;
+        self.by_scope.get(at)
     }
 
     /// There is none.
@@ -131,16 +135,9 @@ impl Rules {
         short(&self.digest)
     }
 
-    /// What of its rules is not as it was: added, gone, or saying something else.
-    pub fn changed_from<'a>(&'a self, before: &'a Rules) -> BTreeSet<&'a Scope> {
-        let says = |rules: &Rules, scope: &Scope| rules.by_scope.get(scope).map(|entry| entry.hash);
-        let all = self.scopes().chain(before.scopes());
-        all.filter(|scope| says(self, scope) != says(before, scope)).collect()
-    }
-
     /// What its rules are about.
     pub fn scopes(&self) -> impl Iterator<Item = &Scope> {
-        self.by_scope.keys()
+        self.by_scope.iter().map(|(scope, _)| scope)
     }
 }
 
@@ -219,16 +216,13 @@ impl RuleSet {
     /// The rule of a kind: one that names it before one of its group before one of a family, over all origins; of two
     /// families the narrower.
     pub(super) fn find(&self, group: &str, kind: &str) -> Option<Match<'_>> {
-        let families = group.char_indices().filter(|(_, c)| *c == '.').map(|(at, _)| group.get(at + 1..));
-        let families = families.flatten().map(|domain| Groups::Family(domain.to_owned()));
-        let groups: Vec<_> = std::iter::once(Groups::One(group.to_owned())).chain(families).collect();
-        let kinds = [Some(kind.to_owned()), None];
-        let mut scopes = kinds.iter().flat_map(|kind| {
-            groups.iter().map(|groups| Scope { groups: groups.clone(), kind: kind.clone() })
-        });
-        scopes.find_map(|scope| {
+        let families = group.match_indices('.').filter_map(|(at, _)| group.get(at + 1..));
+        let groups = std::iter::once((false, group)).chain(families.map(|domain| (true, domain)));
+        let keys_of = |kind| groups.clone().map(move |(is_family, name)| (is_family, name, kind));
+        let mut keys = [Some(kind), None].into_iter().flat_map(keys_of);
+        keys.find_map(|key| {
             ORIGINS.iter().zip(&self.origins).find_map(|(origin, rules)| {
-                let (scope, entry) = rules.by_scope.get_key_value(&scope)?;
+                let (scope, entry) = rules.get(key)?;
                 let hash = u64::from_be_bytes(*entry.hash.first_chunk()?);
                 Some(Match { scope, origin: *origin, rule: entry.rule.as_ref().map(|rule| &**rule), hash })
             })

@@ -6,7 +6,7 @@ mod rules;
 
 use serde_json::{Value, json};
 
-use super::{HealthStatus, assess};
+use super::{Health, HealthStatus, facts::Facts, judge, rules::RuleSet};
 use HealthStatus::{Current, Failed, InProgress, Suspended, Terminating, Unknown};
 
 fn merge(base: &mut Value, patch: &Value) {
@@ -22,6 +22,11 @@ fn merge(base: &mut Value, patch: &Value) {
         }
         (base, patch) => *base = patch.clone(),
     }
+}
+
+/// Without rules and facts.
+fn assess(live: &Value) -> Health {
+    judge(live, &RuleSet::default(), &Facts::default()).health
 }
 
 /// Checks each patch (RFC 7396) of the base.

@@ -17,7 +17,7 @@ fn seconds(count: u64) -> Duration {
 /// Status, reason, and when it ends in seconds.
 fn told(live: &Value, facts: &Facts) -> (HealthStatus, &'static str, Option<u64>) {
     let set = RuleSet::default();
-    let verdict = judge(live, &set, Some(facts));
+    let verdict = judge(live, &set, facts);
     (verdict.health.status, verdict.health.reason, verdict.ends.map(|ends| ends.as_secs()))
 }
 
@@ -82,7 +82,7 @@ fn conditions_of_a_closed_table_are_heard() {
     // A type is a controller's text.
     let live = widget(json!({"conditions": [plain("\u{202e}Ready", "False")]}));
     let set = RuleSet::default();
-    assert!(!judge(&live, &set, Some(&Facts::default())).health.message.contains('\u{202e}'));
+    assert!(!judge(&live, &set, &Facts::default()).health.message.contains('\u{202e}'));
 }
 
 #[test]
@@ -173,7 +173,7 @@ fn a_status_that_is_declared_is_waited_for_and_only_so_long() {
     assert_eq!(told(&widget(json!(null)), &short).1, "NoStatus");
     // One that says nothing is told apart from one that says that it is well.
     let set = RuleSet::default();
-    let verdict = judge(&widget(json!(null)), &set, Some(&Facts::default()));
+    let verdict = judge(&widget(json!(null)), &set, &Facts::default());
     assert!(matches!(verdict.basis, Basis::Nothing));
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use crate::health::{
-    Basis, HealthStatus, assess, facts::Facts, facts::KindFacts, judge, rule::RuleText, rules::Origin,
+    Basis, HealthStatus, facts::Facts, facts::KindFacts, judge, rule::RuleText, rules::Origin,
     rules::Problem, rules::RuleSet, rules::Rules,
 };
 use HealthStatus::{Current, Failed, InProgress, Suspended, Terminating, Unknown};
@@ -14,10 +14,14 @@ fn text(rule: Value) -> RuleText {
     serde_json::from_value(rule).unwrap()
 }
 
-fn read(origin: Origin, rules: &[Value]) -> (Rules, Vec<Problem>) {
+fn read_after(before: &Rules, origin: Origin, rules: &[Value]) -> (Rules, Vec<Problem>) {
     let texts: Vec<_> = rules.iter().map(|rule| text(rule.clone())).collect();
     let texts = texts.iter().enumerate().map(|(nth, text)| (format!("rules[{nth}]"), text));
-    Rules::read(origin, texts, &Rules::default())
+    Rules::read(origin, texts, before)
+}
+
+fn read(origin: Origin, rules: &[Value]) -> (Rules, Vec<Problem>) {
+    read_after(&Rules::default(), origin, rules)
 }
 
 fn set(resource: &[Value], fleet: &[Value], shipped: &[Value]) -> RuleSet {
@@ -72,7 +76,7 @@ fn a_kind_comes_before_a_group_before_a_family_and_then_the_resource_before_the_
     ] {
         let set = set(&resource, &fleet, &shipped);
         let live = object(group, "Cluster");
-        let verdict = judge(&live, &set, None);
+        let verdict = judge(&live, &set, &Facts::default());
         let is_rule = matches!(verdict.basis, Basis::Rule(_));
         assert_eq!(is_rule, !told.is_empty(), "{told}");
         assert!(!is_rule || verdict.health.message == told, "{told}: {}", verdict.health.message);
@@ -108,7 +112,7 @@ fn a_rule_that_names_a_kind_is_final_and_one_without_counts_only_for_what_has_wh
         ),
         (json!({"apiVersion": "x.k8s.io/v1", "kind": "Role", "status": {"phase": "Down"}}), true, InProgress),
     ] {
-        let verdict = judge(&live, &set, None);
+        let verdict = judge(&live, &set, &Facts::default());
         assert_eq!(
             (verdict.health.status, matches!(verdict.basis, Basis::Rule(_))),
             (status, by_rule),
@@ -173,14 +177,14 @@ fn the_order_of_a_verdict_is_deletion_suspension_generation_rule_kind() {
         ),
         (json!([]), Unknown, "Unreadable"),
     ] {
-        let health = judge(&live, &set, None).health;
+        let health = judge(&live, &set, &Facts::default()).health;
         assert_eq!((health.status, health.reason), (status, reason), "{live}");
     }
     // Where there is no status subresource, nobody observes a generation.
     let facts =
         |has_status| Facts { kind: KindFacts { has_status, ..KindFacts::default() }, ..Facts::default() };
     for (has_status, status) in [(None, InProgress), (Some(true), InProgress), (Some(false), Failed)] {
-        let health = judge(&live("App", "Bad", json!(1)), &set, Some(&facts(has_status))).health;
+        let health = judge(&live("App", "Bad", json!(1)), &set, &facts(has_status)).health;
         assert_eq!(health.status, status, "{has_status:?}");
     }
 }
@@ -205,12 +209,15 @@ fn a_rule_that_is_broken_or_costs_too_much_opens_no_gate_and_fails_nothing() {
         let live = json!({"apiVersion": "example.com/v1", "kind": "App", "status": list});
         // It is not another rule's turn.
         let set = set(&[rule.clone()], &[], &[json!({"apiVersion": "example.com", "current": "true"})]);
-        let health = judge(&live, &set, None).health;
+        let health = judge(&live, &set, &Facts::default()).health;
         assert_eq!((health.status, health.reason), (status, reason), "{rule}");
         assert!(!health.message.is_empty());
     }
     let set = set(&[json!({"apiVersion": "example.com", "current": "("})], &[], &[]);
-    assert_eq!(judge(&object("example.com/v1", "App"), &set, None).health.reason, "HealthRuleInvalid");
+    assert_eq!(
+        judge(&object("example.com/v1", "App"), &set, &Facts::default()).health.reason,
+        "HealthRuleInvalid"
+    );
 }
 
 #[test]
@@ -222,7 +229,7 @@ fn the_words_of_a_rule_are_told_without_what_moves() {
     );
     let told = |why: Value| {
         let live = json!({"apiVersion": "example.com/v1", "kind": "App", "status": {"why": why}});
-        judge(&live, &set, None).health.message
+        judge(&live, &set, &Facts::default()).health.message
     };
     assert_eq!(told(json!("3 of 4 are up")), "# of # are up");
     assert_eq!(told(json!("3 of 4 are up")), told(json!("2 of 4 are up")));
@@ -284,7 +291,7 @@ fn of_two_alike_the_first_counts_and_the_other_is_told() {
         ("rules[2]", "rules[0]", "a.b/X")
     );
     let set = set(&[], &rules, &[]);
-    assert_eq!(judge(&object("a.b/v1", "X"), &set, None).health.message, "first");
+    assert_eq!(judge(&object("a.b/v1", "X"), &set, &Facts::default()).health.message, "first");
 }
 
 #[test]
@@ -329,15 +336,52 @@ fn a_digest_tells_whether_anything_could_be_judged_otherwise() {
     assert_eq!(once.len(), all.len(), "{all:?}");
 }
 
+/// A set of the fleet's rules alone.
+fn of_fleet(rules: &Arc<Rules>) -> RuleSet {
+    RuleSet::new(Arc::default(), rules.clone(), Arc::default())
+}
+
 #[test]
-fn without_rules_and_facts_nothing_is_judged_otherwise() {
-    let set = set(&[], &[], &[]);
-    for live in [
-        object("example.com/v1", "App"),
-        json!({"apiVersion": "example.com/v1", "kind": "App", "status": {"conditions": [{"type": "Degraded", "status": "True"}]}}),
-        json!({"apiVersion": "autoscaling/v2", "kind": "HorizontalPodAutoscaler"}),
-        json!({"apiVersion": "v1", "kind": "Pod", "status": {"phase": "Failed"}}),
+fn a_rule_that_cannot_be_used_any_more_is_as_it_was_and_one_that_never_could_opens_no_gate() {
+    let fleet = |before: &Rules, rule: Value| {
+        let (rules, problems) = read_after(before, Origin::Fleet, &[rule]);
+        (Arc::new(rules), problems)
+    };
+    let status = |rules: &Arc<Rules>| {
+        judge(&object("example.com/v1", "Gadget"), &of_fleet(rules), &Facts::default()).health.status
+    };
+    let none = Rules::default();
+    let good = json!({"apiVersion": "example.com/v1", "kind": "Gadget", "current": "status.phase == 'Up'"});
+    let (first, problems) = fleet(&none, good);
+    assert_eq!((status(&first), problems.len()), (Current, 0));
+    for bad in [
+        json!({"apiVersion": "example.com/v1", "kind": "Gadget", "current": "status."}),
+        json!({"apiVersion": "example.com/v1", "kind": "Gadget"}),
     ] {
-        assert_eq!(judge(&live, &set, None).health, assess(&live), "{live}");
+        let (kept, problems) = fleet(&first, bad.clone());
+        assert!(matches!(&problems[..], [Problem::Invalid { .. }]), "{bad}: {problems:?}");
+        assert_eq!((status(&kept), kept.digest()), (Current, first.digest()), "{bad}");
+        let (broken, _) = fleet(&none, bad.clone());
+        assert_eq!(status(&broken), Unknown, "{bad}");
+        assert_ne!(broken.digest(), first.digest(), "{bad}");
     }
+    // What says nothing of what it is about gates nothing, and is told.
+    let (rules, problems) =
+        Rules::read(Origin::Fleet, [("rules[0]".to_owned(), &RuleText::default())], &none);
+    assert!(rules.is_empty() && problems.len() == 1, "{problems:?}");
+}
+
+#[test]
+fn a_fingerprint_stays_while_the_rule_of_a_kind_says_the_same() {
+    let two = |phase: &str| {
+        let one =
+            json!({"apiVersion": "a.io", "kind": "One", "current": format!("status.phase == '{phase}'")});
+        Arc::new(read(Origin::Fleet, &[one, json!({"apiVersion": "b.io", "current": "true"})]).0)
+    };
+    let (before, same, after) = (two("Up"), two("Up"), two("On"));
+    assert_eq!(same.digest(), before.digest());
+    let print = |rules: &Arc<Rules>, group, kind| of_fleet(rules).fingerprint(group, kind);
+    assert_ne!(print(&before, "a.io", "One"), print(&after, "a.io", "One"));
+    assert_eq!(print(&before, "b.io", "Any"), print(&after, "b.io", "Any"));
+    assert_eq!(print(&after, "c.io", "Any"), 0);
 }
