@@ -51,12 +51,10 @@ fn has_nothing(hub: &Hub, key: &TargetKey) -> bool {
 }
 
 async fn advance(hub: &Hub, key: &TargetKey, target: &VidraTarget) -> Result<(), CallError> {
-    let generation = target.metadata.generation.unwrap_or_default();
-    let status = target.status.clone().unwrap_or_default();
     let is_forgotten = target.spec.desired == Wish::Forgotten;
     let is_free =
         || target.spec.desired != Wish::Present && (is_let_go(hub, target) || has_nothing(hub, key));
-    if is_torn_down(&status, generation) && (is_forgotten || is_free()) {
+    if is_torn_down(target) && (is_forgotten || is_free()) {
         return hub.api.remove_target(key, target).await;
     }
     if is_forgotten {

@@ -26,12 +26,12 @@ pub(super) const PATIENCE: Duration = Duration::from_secs(600);
 
 /// It is on its way out, and its member was asked.
 pub(super) fn is_tried(target: &VidraTarget) -> bool {
-    let status = target.status.clone().unwrap_or_default();
+    let Some(status) = &target.status else { return false };
     let generation = target.metadata.generation.unwrap_or_default();
     let reason = status.reason.as_deref().and_then(Reason::parse);
     matches!(target.spec.desired, Wish::Absent | Wish::Orphaned)
         && status.observed_generation == Some(generation)
-        && !is_torn_down(&status, generation)
+        && !is_torn_down(target)
         && reason != Some(Reason::PruneDelayed)
         && (!matches!(reason, Some(Reason::Settling | Reason::LooksFirst))
             || mutants::is(Mutant::TooEarlyIsTried))

@@ -6,13 +6,12 @@ use vidra_api::{VidraTarget, labels::FINALIZER, target::Desired as Wish};
 use vidra_core::{
     mutants::{self, Mutant},
     restraint::restrained,
-    status::is_torn_down,
 };
 
 use super::{
     context::Context,
     targets::{is_leaving, update, write},
-    teardown::{Step, send_away},
+    teardown::{Step, is_over, send_away},
 };
 use crate::{base::error::CallError, controllers::revoke};
 
@@ -34,10 +33,7 @@ pub(super) async fn rest(
 /// and the word that approved it where it needed one.
 fn is_going(ctx: &Context<'_>, cluster: &str, target: &VidraTarget) -> Option<Option<String>> {
     let key = ctx.target_key(cluster);
-    let generation = target.metadata.generation.unwrap_or_default();
-    let is_over = target.spec.desired == Wish::Forgotten
-        || is_torn_down(&target.status.clone().unwrap_or_default(), generation);
-    if is_leaving(ctx, cluster) || (target.spec.desired != Wish::Present && is_over) {
+    if is_leaving(ctx, cluster) || is_over(target) {
         return Some(None);
     }
     // What is under way where the namespace is not allowed goes by the member's onRevoke, as it is now.

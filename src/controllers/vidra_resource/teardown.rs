@@ -30,9 +30,12 @@ pub(super) enum Step {
 
 /// It was to go, and the member is free of it.
 fn has_left(target: &VidraTarget) -> bool {
-    let generation = target.metadata.generation.unwrap_or_default();
-    target.spec.desired != Wish::Present
-        && target.status.as_ref().is_some_and(|status| is_torn_down(status, generation))
+    target.spec.desired != Wish::Present && is_torn_down(target)
+}
+
+/// The same, or nobody waits for its member any more.
+pub(super) fn is_over(target: &VidraTarget) -> bool {
+    target.spec.desired == Wish::Forgotten || has_left(target)
 }
 
 /// Turns a target to Absent or Orphaned, by the word that approved it where it needed one, and removes it once the
@@ -134,7 +137,7 @@ pub(super) async fn withdraw(
     target: &VidraTarget,
 ) -> Result<Step, CallError> {
     let spec = &target.spec;
-    if has_left(target) || spec.desired == Wish::Forgotten {
+    if is_over(target) {
         return send_away(ctx, cluster, target, None).await;
     }
     if let Some(approval) = revoke::taken(ctx.hub, &ctx.target_key(cluster), target) {

@@ -10,7 +10,7 @@ use vidra_core::{
     health::HealthStatus,
     object::ObjectKey,
     plan::Inventory,
-    status::{Delivery, Reason, TargetFacts, Unready, is_torn_down, left, target_status},
+    status::{Delivery, Reason, TargetFacts, Unready, left, target_status},
 };
 
 use super::{
@@ -241,9 +241,4 @@ fn tell(ctx: &Context<'_>, before: &VidraTargetStatus, now: &VidraTargetStatus) 
     };
     let message = now.message.as_deref().unwrap_or_default();
     gather_one(ctx, saying, One { cluster: &ctx.key.cluster, object: "", by: &[], message });
-}
-
-pub(super) fn is_done(target: &VidraTarget) -> bool {
-    let generation = target.metadata.generation.unwrap_or_default();
-    target.status.as_ref().is_some_and(|status| is_torn_down(status, generation))
 }

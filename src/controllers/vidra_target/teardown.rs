@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use vidra_api::{names::OwnerHash, target::Desired as Wish};
 use vidra_core::{
     plan::{self, Inventory, Plan, PlanInput},
-    status::{Delivery, Reason},
+    status::{Delivery, Reason, is_torn_down},
 };
 
 use super::{
@@ -17,7 +17,7 @@ use super::{
     inventory::{InventoryChange, write},
     inventory_recovery::{may_have_delivered, with_found},
     requeue::{Requeue, Retry},
-    status::{Status, is_done, publish, publish_unseen},
+    status::{Status, publish, publish_unseen},
 };
 use crate::{
     base::error::{CallError, Class},
@@ -48,7 +48,7 @@ pub(super) async fn leave(ctx: &Context<'_>, session: &Arc<Session>) -> Result<R
     let mut inventory = inventory::joined(&chunks);
     let lost = match chunks.is_empty() {
         // The inventory is written before the first object.
-        true => may_have_delivered(ctx.hub, ctx.key, ctx.target) && !is_done(ctx.target),
+        true => may_have_delivered(ctx.hub, ctx.key, ctx.target) && !is_torn_down(ctx.target),
         false => inventory::is_lost(&chunks),
     };
     if lost {

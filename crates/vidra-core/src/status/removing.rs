@@ -52,15 +52,11 @@ pub fn going(target: &VidraTarget) -> Option<Going> {
         }
         Desired::Absent | Desired::Orphaned => {
             let (objects, observed) = (status.objects, status.observed_generation);
-            let is_gone = target
-                .status
-                .as_ref()
-                .is_some_and(|status| is_torn_down(status, generation.unwrap_or_default()));
             let (reason, message) = match observed == generation && !told.0.as_str().is_empty() {
                 true => told,
                 false => (Reason::Removing.into(), String::new()),
             };
-            (!is_gone).then_some(Going { objects, reason, message })
+            (!is_torn_down(target)).then_some(Going { objects, reason, message })
         }
     }
 }

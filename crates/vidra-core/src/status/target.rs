@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use vidra_api::{
     Change, ConditionStatus, Corrections, DriftState, OverrideInputs, RemovingObjects, TargetState, Time,
-    VidraTargetStatus, clip,
+    VidraTarget, VidraTargetStatus, clip,
     condition::{READY, STALLED},
     find, set_condition,
     target::MESSAGE_MAX,
@@ -194,10 +194,13 @@ fn drift(status: &mut VidraTargetStatus, facts: &TargetFacts<'_>, compared: bool
     (status.changes, status.changes_total, status.drifted) = (now.entries, now.total, now.drifted);
 }
 
-/// The member is free of this target, as of the VidraTarget's current generation.
-pub fn is_torn_down(status: &VidraTargetStatus, generation: i64) -> bool {
-    status.observed_generation == Some(generation)
-        && find(&status.conditions, TORN_DOWN).is_some_and(|condition| condition.status == "True")
+/// The member is free of this target, as of its current generation.
+pub fn is_torn_down(target: &VidraTarget) -> bool {
+    let generation = target.metadata.generation.unwrap_or_default();
+    target.status.as_ref().is_some_and(|status| {
+        status.observed_generation == Some(generation)
+            && find(&status.conditions, TORN_DOWN).is_some_and(|condition| condition.status == "True")
+    })
 }
 
 /// A target that says this is left as it is, for its member does not allow the namespace any more: nobody waits for it.
@@ -274,6 +277,7 @@ pub(super) mod tests {
     use super::*;
     use crate::{health::HealthStatus, status::unready};
     use k8s_openapi::jiff::Timestamp;
+    use vidra_api::VidraTargetSpec;
 
     pub(in crate::status) fn at(second: i64) -> Time {
         Time(Timestamp::from_second(second).unwrap())
@@ -395,6 +399,11 @@ pub(super) mod tests {
         let second = target_status(&first, &TargetFacts { corrected: 1, ..facts(Delivery::Applied, 9) });
         assert_eq!(second.corrections, Some(Corrections { count: 3, last: Some(at(9)) }));
         let gone = target_status(&second, &facts(Delivery::TornDown, 10));
+        let is_torn_down = |status: &VidraTargetStatus, generation| {
+            let mut target = VidraTarget::new("shop.berlin", VidraTargetSpec::default());
+            (target.metadata.generation, target.status) = (Some(generation), Some(status.clone()));
+            is_torn_down(&target)
+        };
         assert!(is_torn_down(&gone, 3) && !is_torn_down(&gone, 4));
         let back = target_status(&gone, &facts(Delivery::Applied, 11));
         assert!(!is_torn_down(&back, 3));
