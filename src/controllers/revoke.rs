@@ -13,6 +13,7 @@ use vidra_api::{
     target::Desired as Wish,
 };
 use vidra_core::{
+    first_of::first_of,
     guard::{self, Removal, Targets},
     mutants::{self, Mutant},
     select::Selection,
@@ -147,17 +148,12 @@ impl Losses {
 
     /// What is held, and what lets it go.
     fn held(&self, member: &MemberCluster, hash: &str) -> String {
-        let names: Vec<_> = self.leaving.keys().take(NAMED).map(String::as_str).collect();
-        let more = match self.leaving.len() - names.len() {
-            0 => String::new(),
-            more => format!(" and {more} more"),
-        };
         format!(
-            "held: spec.onRevoke {:?} would take {} of {} targets ({}{more}), more than the removal guard lets pass, and the hub leaves them as they are. If this is meant: kubectl annotate membercluster {} --overwrite {APPROVE_REMOVAL}={hash}",
+            "held: spec.onRevoke {:?} would take {} of {} targets ({}), more than the removal guard lets pass, and the hub leaves them as they are. If this is meant: kubectl annotate membercluster {} --overwrite {APPROVE_REMOVAL}={hash}",
             member.spec.on_revoke,
             self.leaving.len(),
             self.existing.len(),
-            names.join(", "),
+            first_of(self.leaving.keys(), NAMED),
             member.name_any(),
         )
     }

@@ -10,6 +10,7 @@ pub mod directives;
 pub mod drift;
 pub mod fields;
 pub mod fights;
+pub mod first_of;
 pub mod guard;
 pub mod health;
 #[cfg(test)]

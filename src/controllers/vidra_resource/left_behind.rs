@@ -8,6 +8,7 @@ use vidra_api::{
     target::{Desired as Wish, MESSAGE_MAX},
 };
 use vidra_core::{
+    first_of::first_of,
     mutants::{self, Mutant},
     status::Reason,
 };
@@ -53,11 +54,10 @@ pub(super) async fn forget(ctx: &Context<'_>, targets: &[(String, VidraTarget)])
 /// What stays in a member.
 fn left_behind(hub: &Hub, key: &TargetKey) -> LeftBehind {
     let held = inventory::joined(&hub.catalog.inventory(key));
-    let names: Vec<String> = held.keys().take(NAMED).map(ToString::to_string).collect();
     LeftBehind {
         cluster: key.cluster.to_string(),
         objects: held.len() as i64,
-        names: clip(&format!("{}{}", names.join(", "), and_more(held.len(), &names)), MESSAGE_MAX),
+        names: clip(&first_of(held.keys(), NAMED), MESSAGE_MAX),
         at: hub.clock.time(),
     }
 }
@@ -95,12 +95,10 @@ fn message(ctx: &Context<'_>, left: &[LeftBehind]) -> String {
     }
     let each =
         |left: &LeftBehind| format!("{}{} ({} objects)", left.cluster, why(ctx, &left.cluster), left.objects);
-    let named: Vec<String> = left.iter().take(NAMED).map(each).collect();
     format!(
-        "{} clusters are forgotten, and their objects stay there (see status.leftBehind): {}{}",
+        "{} clusters are forgotten, and their objects stay there (see status.leftBehind): {}",
         left.len(),
-        named.join(", "),
-        and_more(left.len(), &named),
+        first_of(left.iter().map(each), NAMED),
     )
 }
 
@@ -136,12 +134,4 @@ fn message_of(left: &LeftBehind, why: &str) -> String {
 
 fn out_of_patience() -> String {
     format!(", for it has not answered for {} minutes", PATIENCE.as_secs() / 60)
-}
-
-/// What follows the names of the first, where there are more.
-fn and_more(all: usize, named: &[String]) -> String {
-    match all - named.len() {
-        0 => String::new(),
-        more => format!(" and {more} more"),
-    }
 }

@@ -3,6 +3,7 @@
 use kube::ResourceExt;
 use vidra_api::{VidraTarget, target::Desired as Wish};
 use vidra_core::{
+    first_of::first_of,
     guard::{self, Removal},
     status::{Problem, Reason},
 };
@@ -67,12 +68,9 @@ fn is_remade(ctx: &Context<'_>, target: &VidraTarget) -> bool {
 
 /// What is held, and what lets it go.
 fn problem(ctx: &Context<'_>, leaving: &guard::Targets, hash: &str, why: &str) -> Problem {
-    let names: Vec<_> = leaving.keys().take(10).map(String::as_str).collect();
-    let more = leaving.len() - names.len();
-    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
     let message = format!(
-        "held: {why} ({}{more}), and nothing new is delivered. If this is meant: {}",
-        names.join(", "),
+        "held: {why} ({}), and nothing new is delivered. If this is meant: {}",
+        first_of(leaving.keys(), 10),
         command(ctx.key, hash),
     );
     Problem { reason: Reason::RemovalHeld, message, stalled: true }

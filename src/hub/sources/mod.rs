@@ -15,6 +15,7 @@ use kube::{Api, ResourceExt};
 use serde::{Deserialize, Serialize};
 use vidra_api::{ManifestSource, VidraResource};
 use vidra_core::{
+    first_of::first_of,
     manifest::{
         MAX_TEXT,
         unpack::{UnpackError, unpack},
@@ -250,7 +251,7 @@ fn take(
     }
     for key in keys.unwrap_or(&all) {
         let Some(value) = values.remove(key) else {
-            let has = shown(&all);
+            let has = first_of(all.iter(), KEYS_SHOWN);
             return Err(SourceError::KeyNotFound { entry: entry.clone(), key: key.clone(), has });
         };
         let text = match value {
@@ -266,14 +267,6 @@ fn take(
         texts.push(Source { name: format!("{} {}, key {key}", entry.kind, entry.name), text });
     }
     Ok(())
-}
-
-fn shown(keys: &[String]) -> String {
-    let mut words = keys.iter().take(KEYS_SHOWN).cloned().collect::<Vec<_>>().join(", ");
-    if keys.len() > KEYS_SHOWN {
-        words.push_str(&format!(" and {} more", keys.len() - KEYS_SHOWN));
-    }
-    words
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@ use vidra_api::labels::TAKE_OVER_FROM;
 use vidra_core::{
     apply::{Disagreement, Obstacle, Refusal, Retry},
     fields::Apart,
+    first_of::first_of,
     object::ObjectKey,
     status::Reason,
     unseen,
@@ -168,9 +169,5 @@ pub(super) fn some_paths(executor: &Executor<'_>, key: &ObjectKey, paths: &[Stri
 
 /// The first few of a list of members' words, and how many more there are.
 fn some(all: &[String], most: usize) -> String {
-    let named = all.iter().take(most).map(|one| unseen::shown(one, NAMED_MAX)).collect::<Vec<_>>().join(", ");
-    match all.len().saturating_sub(most) {
-        0 => named,
-        more => format!("{named} and {more} more"),
-    }
+    first_of(all.iter().map(|one| unseen::shown(one, NAMED_MAX)), most)
 }

@@ -7,7 +7,7 @@
 use serde_json::Value;
 
 use super::redact::Redactions;
-use crate::unseen;
+use crate::{first_of::first_of, unseen};
 
 /// Bound on the fields that are named.
 const FIELDS: usize = 5;
@@ -79,11 +79,7 @@ impl Redactions {
             None => format!("status {}", refusal.code),
         };
         if !told.is_empty() {
-            text.push_str(": ");
-            text.push_str(&told[..told.len().min(FIELDS)].join(", "));
-        }
-        if told.len() > FIELDS {
-            text.push_str(&format!(" and {} more", told.len() - FIELDS));
+            text.push_str(&format!(": {}", first_of(told.iter(), FIELDS)));
         }
         text.push_str(
             "; the API server's own words are withheld, for the object holds protected values: kubectl apply \

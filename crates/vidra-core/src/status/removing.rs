@@ -11,6 +11,7 @@ use super::{
     reason::{Reason, StatusReason},
     target::{is_revoked, is_torn_down},
 };
+use crate::first_of::first_of;
 
 /// Reasons that pass by themselves, the slowest first: they are told behind all others.
 const BY_ITSELF: [Reason; 5] =
@@ -90,12 +91,7 @@ pub fn removing<'a>(
         plural(i64::try_from(targets).unwrap_or(i64::MAX))
     );
     for ((_, reason), clusters) in by_reason {
-        let names: Vec<_> = clusters.keys().take(NAMED).copied().collect();
-        let more = match clusters.len() - names.len() {
-            0 => String::new(),
-            more => format!(" and {more} more"),
-        };
-        message.push_str(&format!("; {reason} on {}{more}", names.join(", ")));
+        message.push_str(&format!("; {reason} on {}", first_of(clusters.keys(), NAMED)));
         // Of several the first says what it is like.
         if let Some(going) = clusters.values().find(|going| !going.message.is_empty()) {
             message.push_str(&format!(": {}", going.message));
