@@ -20,13 +20,6 @@ pub(super) struct OwnRules {
     pub(super) problems: Vec<Problem>,
 }
 
-impl OwnRules {
-    /// As a VidraTarget's spec has it.
-    pub(super) fn digest(&self) -> Option<String> {
-        digest(&self.rules)
-    }
-}
-
 /// As a VidraTarget's spec has it: `None` where there are no rules.
 pub(super) fn digest(rules: &Rules) -> Option<String> {
     (!rules.is_empty()).then(|| rules.digest())

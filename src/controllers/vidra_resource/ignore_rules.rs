@@ -37,9 +37,12 @@ pub(super) fn warn(ctx: &Context<'_>, status: &mut VidraResourceStatus) {
 /// What matches nothing in every target that has looked by the rules of now. `None`: nobody knows.
 fn unused_rules(ctx: &Context<'_>) -> Option<Vec<Unused>> {
     let spec = &ctx.resource.spec.drift;
+    if spec.ignore.is_empty() {
+        return Some(Vec::new());
+    }
     let targets = ctx.targets();
     let mut present = targets.iter().filter(|(_, target)| target.spec.desired == Wish::Present).peekable();
-    if spec.ignore.is_empty() || present.peek().is_none() {
+    if present.peek().is_none() {
         return Some(Vec::new());
     }
     let state = ctx.hub.state.lock();

@@ -14,7 +14,7 @@ use super::{
     removal_guard::guard_removal,
 };
 use crate::{
-    controllers::health_rules::own_rules,
+    controllers::health_rules::{digest, own_rules},
     hub::revisions::{Parsed, RevisionError},
 };
 
@@ -95,9 +95,11 @@ fn rest(observation: &Observation) -> Vec<Task> {
 /// lets go; and then those that are leaving.
 fn deliver(ctx: &Context<'_>, observation: &Observation, revision: &Parsed, approval: Option<&str>) -> Plan {
     let Observation { selection, targets, .. } = observation;
+    let own_rules = own_rules(ctx.hub, ctx.key).and_then(|own| digest(&own.rules));
     let place = |(cluster, namespace): (&String, &String)| {
         let target = targets.get(cluster).cloned();
-        let spec = spec(ctx, cluster, namespace, revision, target.as_deref().map(|target| &target.spec));
+        let before = target.as_deref().map(|target| &target.spec);
+        let spec = spec(ctx, cluster, namespace, revision, own_rules.clone(), before);
         Task { cluster: cluster.clone(), goal: Goal::Place { target, spec: Box::new(spec) } }
     };
     let leave = |(cluster, target): (&String, &Arc<VidraTarget>)| {
@@ -119,12 +121,13 @@ fn deliver(ctx: &Context<'_>, observation: &Observation, revision: &Parsed, appr
     Plan { held: None, waves }
 }
 
-/// What a VidraTarget asks for; `before`: what it has asked for.
+/// What a VidraTarget asks for; `health_rules`: the digest of the VidraResource's own; `before`: what it has asked for.
 fn spec(
     ctx: &Context<'_>,
     cluster: &str,
     namespace: &str,
     revision: &Parsed,
+    health_rules: Option<String>,
     before: Option<&VidraTargetSpec>,
 ) -> VidraTargetSpec {
     let spec = &ctx.resource.spec;
@@ -142,7 +145,7 @@ fn spec(
         conflicts: spec.conflicts.clone(),
         approved_removal: approval(ctx, &revision.name, namespace, before),
         recalls: before.map_or(0, VidraTargetSpec::recalled),
-        health_rules: own_rules(ctx.hub, ctx.key).and_then(|own| own.digest()),
+        health_rules,
         reconcile: spec.reconcile.clone().unwrap_or_default(),
         suspend: false,
         generation: ctx.generation(),

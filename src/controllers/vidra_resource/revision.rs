@@ -8,8 +8,8 @@ use vidra_core::mutants::{self, Mutant};
 
 use super::{context::Context, revision_gc::change_use};
 use crate::{
-    base::error::{CallError, Class},
-    controllers::RETRY_MOST,
+    base::error::CallError,
+    controllers::{RETRY_MOST, write_refusal::is_refusal},
     hub::{
         revisions::{Content, Parsed, RevisionError},
         sources::{self, index::Reading},
@@ -150,18 +150,17 @@ async fn store(
     name: &str,
 ) -> Result<Result<(), RevisionError>, CallError> {
     let owner = ctx.owner();
-    match ctx.hub.revisions.secrets(ctx.resource, &owner.to_string(), content, name).await {
-        Ok(secrets) => {
-            for secret in &secrets {
-                match ctx.hub.api.create_revision(secret).await {
-                    Err(source) if source.class == Class::Forbidden || source.is_invalid() => {
-                        return Ok(Err(RevisionError::Refused { name: secret.name_any(), source }));
-                    }
-                    made => made?,
-                }
-            }
-        }
+    let secrets = match ctx.hub.revisions.secrets(ctx.resource, &owner.to_string(), content, name).await {
+        Ok(secrets) => secrets,
         Err(error) => return Ok(Err(error)),
+    };
+    for secret in &secrets {
+        match ctx.hub.api.create_revision(secret).await {
+            Err(source) if is_refusal(&source) => {
+                return Ok(Err(RevisionError::Refused { name: secret.name_any(), source }));
+            }
+            made => made?,
+        }
     }
     Ok(Ok(()))
 }
