@@ -1,5 +1,5 @@
 //! What every other folder may use and what knows none of them: failed calls, pauses, supervised tasks, the seams to time
-//! and chance, one copy of what is alike, permits for calls.
+//! and chance, one copy of what is alike, permits for calls, versions as numbers.
 
 pub mod backoff;
 pub mod env;
@@ -7,4 +7,5 @@ pub mod error;
 pub mod interner;
 pub mod limiter;
 pub mod supervise;
+pub mod version;
 pub mod withdrawal;

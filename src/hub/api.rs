@@ -28,11 +28,11 @@ use super::{
     catalog::{Catalog, Listed, Via},
     inventory::{ChunkWrite, chunk},
     registration::{MemberIntent, REGISTRATION_ANNOTATION},
-    version,
 };
 use crate::{
     base::{
         error::{CallError, Class},
+        version,
         withdrawal::Withdrawn,
     },
     leader_election::lease::Tenure,

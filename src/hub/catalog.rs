@@ -30,10 +30,12 @@ use super::{
     inventory::{Chunks, Terms},
     registration::Registration,
     sources::index::SourceIndex,
-    version::version,
 };
 use crate::{
-    base::interner::{Interned, Interner},
+    base::{
+        interner::{Interned, Interner},
+        version::version,
+    },
     workqueue::{Queue, ResourceKey, TargetKey},
 };
 

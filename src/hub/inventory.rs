@@ -11,9 +11,12 @@ use vidra_core::{
     uid::Uid,
 };
 
-use super::{state, version::version};
+use super::state;
 use crate::{
-    base::interner::{Interned, Interner},
+    base::{
+        interner::{Interned, Interner},
+        version::version,
+    },
     workqueue::TargetKey,
 };
 

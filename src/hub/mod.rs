@@ -11,5 +11,4 @@ pub mod revisions;
 pub mod schema;
 pub mod sources;
 pub mod state;
-mod version;
 pub mod watch;

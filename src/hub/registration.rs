@@ -10,6 +10,8 @@ use vidra_api::{
     labels::{ALLOWED_NAMESPACES, LEFT_AT, REGISTRATION_LABEL},
 };
 
+use crate::base::version::version;
+
 /// Where a registration Secret keeps the kubeconfig when nothing else is said; the first that it has.
 pub const KUBECONFIG_KEYS: [&str; 3] = ["kubeconfig", "value", "value.yaml"];
 
@@ -67,12 +69,12 @@ impl Registration {
 
 impl From<Secret> for Registration {
     fn from(secret: Secret) -> Self {
+        let version = version(&secret);
         let mut labels = secret.metadata.labels.unwrap_or_default();
         let cluster = labels.remove(REGISTRATION_LABEL).unwrap_or_default();
         let data =
             secret.data.unwrap_or_default().into_iter().map(|(key, value)| (key, value.0.into())).collect();
         let annotations = secret.metadata.annotations.unwrap_or_default();
-        let version = secret.metadata.resource_version.and_then(|version| version.parse().ok());
         Self {
             namespace: secret.metadata.namespace.unwrap_or_default(),
             name: secret.metadata.name.unwrap_or_default(),
@@ -83,7 +85,7 @@ impl From<Secret> for Registration {
             data,
             left: annotations.contains_key(LEFT_AT),
             allowed: annotations.get(ALLOWED_NAMESPACES).cloned(),
-            version: version.unwrap_or(0),
+            version,
         }
     }
 }

@@ -31,6 +31,7 @@ use super::late_writes::LateWrites;
 use crate::base::{
     env::Clock,
     error::{CallError, Class},
+    version::version,
 };
 
 /// The Lease's name, in the hub's namespace.
@@ -296,11 +297,6 @@ impl Claim {
     fn note_written(&self, written: Result<Lease, CallError>) -> Result<Lease, CallError> {
         written.inspect(|lease| self.written.store(version(lease), Ordering::SeqCst))
     }
-}
-
-/// The resourceVersion; 0 where it is no number.
-fn version(lease: &Lease) -> u64 {
-    lease.metadata.resource_version.as_ref().and_then(|version| version.parse().ok()).unwrap_or(0)
 }
 
 /// Whether the Lease was written, and not by somebody else meanwhile.

@@ -8,7 +8,8 @@ use vidra_core::status::counted;
 
 use super::{Catalog, Contents, Listed, Place, floors::Via, unreadable::target_of};
 use crate::{
-    hub::{inventory::Chunk, registration::Registration, version::version},
+    base::version::version,
+    hub::{inventory::Chunk, registration::Registration},
     workqueue::{Key, Priority, ResourceKey, TargetKey},
 };
 
