@@ -7,7 +7,7 @@ use vidra_api::{
     names::{HubId, OwnerHash},
 };
 
-use crate::fields::{self, FieldSet};
+use crate::fields;
 
 /// For whom effects are performed.
 #[derive(Clone, Debug)]
@@ -70,7 +70,7 @@ pub fn ownership(live: &Value, owner: &Owner) -> Ownership {
     }
     if proves(live, &owner.manager, &owner.hash) {
         Ownership::Ours
-    } else if other_owners(live, owner) {
+    } else if !other_owners_of(live, owner).is_empty() {
         Ownership::Shared
     } else {
         Ownership::Foreign
@@ -78,14 +78,7 @@ pub fn ownership(live: &Value, owner: &Owner) -> Ownership {
 }
 
 fn proves(live: &Value, manager: &str, hash: &OwnerHash) -> bool {
-    fields::own_apply_entry(live, manager)
-        .and_then(|entry| FieldSet::from_fields_v1(entry).ok())
-        .is_some_and(|set| fields::owns_label(&set, &hash.label_key()))
-}
-
-/// Another VidraResource of this hub applies the object too.
-fn other_owners(live: &Value, owner: &Owner) -> bool {
-    !other_owners_of(live, owner).is_empty()
+    fields::own_apply_set(live, manager).is_some_and(|set| fields::owns_label(&set, &hash.label_key()))
 }
 
 /// The field managers of the other VidraResources of this hub that apply the object.
@@ -99,8 +92,7 @@ pub fn other_owners_of<'a>(live: &'a Value, owner: &Owner) -> Vec<&'a str> {
 /// these fields.
 pub fn others_holding<'a>(live: &'a Value, owner: &Owner, contested: &[String]) -> Vec<(&'a str, bool)> {
     let holds = |manager: &str| {
-        let set =
-            fields::own_apply_entry(live, manager).and_then(|entry| FieldSet::from_fields_v1(entry).ok());
+        let set = fields::own_apply_set(live, manager);
         set.is_some_and(|set| set.paths().iter().any(|path| contested.contains(&path.to_string())))
     };
     let others = fields::other_vidra_managers(live, &owner.manager).into_iter();

@@ -42,14 +42,13 @@ pub(super) async fn compare(
 ) -> Result<Option<Comparison>, CallError> {
     let declared = input.declared;
     let would = dry_run(executor, declared, body, true).await?;
-    let owned = |json, manager: &str| {
-        let entry = fields::own_apply_entry(json, manager);
-        entry.and_then(|entry| fields::FieldSet::from_fields_v1(entry).ok())
-    };
     let manager = &executor.owner.manager;
-    let Some(set) = owned(&would.json, manager) else { return Ok(Some(Comparison::Differs)) };
-    let others = other_owners_of(live, executor.owner).into_iter().filter_map(|other| owned(live, other));
-    let is_lost = owned(live, manager).is_some_and(|now| set.is_lost_to(&now, others));
+    let owned = |manager: &str| fields::own_apply_set(live, manager);
+    let Some(set) = fields::own_apply_set(&would.json, manager) else {
+        return Ok(Some(Comparison::Differs));
+    };
+    let others = other_owners_of(live, executor.owner).into_iter().filter_map(owned);
+    let is_lost = owned(manager).is_some_and(|now| set.is_lost_to(&now, others));
     let values = |json: &Value| {
         let compared = apply::comparable(input, json, live);
         fields::values_hash(&compared, &set, Some(&declared.body))

@@ -14,7 +14,7 @@ use super::{
     call, collision, end, pass_on, refuse, retry,
 };
 use crate::{
-    fields::{self, FieldSet, Path},
+    fields::{self, Path},
     owner::{Ownership, other_owners_of, others_holding, ownership},
     plan::Why,
 };
@@ -119,7 +119,7 @@ fn judge<E>(state: &mut ApplyState<'_, E>, contest: Contest<E>) -> Step<E> {
 /// is sent, so that both own it. `None`: they do not.
 fn live_spelling<E>(state: &ApplyState<'_, E>, would: &Value, contested: &[String]) -> Option<Value> {
     let (input, live) = (&state.input, &state.live);
-    let set = own_set(would, &input.owner.manager)?;
+    let set = fields::own_apply_set(would, &input.owner.manager)?;
     let differing = fields::differing(live, would, &set, Some(&input.declared.body));
     match differing.iter().any(|path| contested.contains(&path.to_string())) {
         true => None,
@@ -195,13 +195,8 @@ pub(super) fn find_disturbance(
     let is_later = |holder: &str| matches!(rank(input, live, holder), Rank::Later);
     let others = other_owners_of(live, input.owner).into_iter().filter(|one| !is_later(one));
     others.into_iter().find_map(|holder| {
-        let paths = fields::differing(live, would, &own_set(live, holder)?, None);
+        let paths = fields::differing(live, would, &fields::own_apply_set(live, holder)?, None);
         let paths: Vec<String> = paths.iter().map(ToString::to_string).collect();
         (!paths.is_empty()).then(|| (holder.to_owned(), paths))
     })
-}
-
-/// What this manager applied.
-fn own_set(object: &Value, manager: &str) -> Option<FieldSet> {
-    fields::own_apply_entry(object, manager).and_then(|entry| FieldSet::from_fields_v1(entry).ok())
 }

@@ -57,8 +57,7 @@ pub struct Evidence {
 /// A value that differs from the declared one and is still ours was only spelt otherwise by the server. Items of a
 /// list in another order are told by the list's path. Our own stamps are never told.
 pub fn evidence(suspect: &Suspect<'_>, cover: Cover<'_>) -> Evidence {
-    let entry = fields::own_apply_entry(suspect.live, suspect.manager)
-        .and_then(|entry| FieldSet::from_fields_v1(entry).ok());
+    let entry = fields::own_apply_set(suspect.live, suspect.manager);
     let lost = lost(suspect, entry.as_ref());
     let (marks, rest): (Vec<Path>, Vec<Path>) =
         lost.into_iter().partition(|path| suspect.mark(path).is_some());

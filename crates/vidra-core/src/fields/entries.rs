@@ -65,6 +65,11 @@ pub fn own_apply_entry<'a>(live: &'a Value, manager: &str) -> Option<&'a Value> 
     entries(live).find(|entry| applier(entry) == Some(manager)).and_then(|entry| entry.get("fieldsV1"))
 }
 
+/// What that entry owns; `None`: there is none, or it cannot be read.
+pub fn own_apply_set(live: &Value, manager: &str) -> Option<FieldSet> {
+    FieldSet::from_fields_v1(own_apply_entry(live, manager)?).ok()
+}
+
 /// The managers of Vidra hubs other than `ours` that applied this object, in the order of the object.
 pub fn other_vidra_managers<'a>(live: &'a Value, ours: &str) -> Vec<&'a str> {
     entries(live)

@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 use super::borrow::find_mut;
 use super::declared::is_empty;
 use super::element::{Element, Path};
-use super::entries::{own_apply_entry, sets_of_others};
+use super::entries::{own_apply_set, sets_of_others};
 use super::mask::position;
 use super::set::{FieldSet, Node};
 
@@ -26,7 +26,7 @@ pub fn keeping<'a>(
     manager: &str,
     paths: impl IntoIterator<Item = &'a Path>,
 ) -> Value {
-    let own = own_apply_entry(live, manager).and_then(|entry| FieldSet::from_fields_v1(entry).ok());
+    let own = own_apply_set(live, manager);
     let others = sets_of_others(live, manager);
     let others: Vec<&Node> = others.iter().map(FieldSet::root).filter(|root| !root.is_leaf()).collect();
     let own = match &own {

@@ -47,7 +47,7 @@ pub use earlier::{Apart, Earlier};
 pub use element::{Element, Path};
 pub use entries::{
     Holder, contenders, entry_sets, held_paths, holders, is_held, other_vidra_managers, own_apply_entry,
-    owns_label,
+    own_apply_set, owns_label,
 };
 pub use feed::raw_fingerprint;
 pub use hash::values_hash;

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::declared::{has_empties, is_empty};
 use super::element::{Element, Match, Path};
-use super::entries::{own_apply_entry, sets_of_others};
+use super::entries::{own_apply_set, sets_of_others};
 use super::set::{FieldSet, Node};
 
 /// The paths declared {} or [] that live has content at, that `manager` does not own any more, and that another
@@ -21,7 +21,7 @@ pub fn taken_empties(live: &Value, declared: &Value, manager: &str) -> Vec<Path>
     if !has_empties(declared) {
         return Vec::new();
     }
-    let ours = own_apply_entry(live, manager).and_then(|entry| FieldSet::from_fields_v1(entry).ok());
+    let ours = own_apply_set(live, manager);
     let others = sets_of_others(live, manager);
     let roots: Vec<&Node> = others.iter().map(FieldSet::root).filter(|root| !root.is_leaf()).collect();
     let mut walk = Walk { path: Path::default(), taken: Vec::new() };
