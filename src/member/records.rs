@@ -114,9 +114,7 @@ impl Records {
 
     /// The health rules that an owner has of its own, as it said last.
     pub fn own_rules(&self, owner: &OwnerHash) -> Arc<Rules> {
-        let inner = self.inner.lock();
-        let own = inner.owners.get(owner).and_then(|known| known.health.as_ref());
-        own.map(|own| own.rules().clone()).unwrap_or_default()
+        self.inner.lock().owners.health(owner).map(|own| own.rules().clone()).unwrap_or_default()
     }
 
     /// The kinds of recorded objects of an owner that its own rules have not judged as they are now.
@@ -262,12 +260,13 @@ impl Records {
     ) -> BTreeMap<ObjectKey, plan::Live> {
         let mut inner = self.inner.lock();
         let inner = &mut *inner;
+        let own = inner.owners.health(owner);
         let mut sparing = inner.owners.get(owner).map(|known| Beside::new(&known.sparing.objects));
         let mut declared = Beside::new(&desired.objects);
         keys.filter_map(|key| {
             let spared = sparing.as_mut().and_then(|sparing| sparing.get(key));
             let record = inner.objects.get_mut(key)?;
-            let opens = standing(&inner.owners, owner, key, record).opens;
+            let opens = standing(own, owner, key, record).opens;
             Some((key.clone(), record.plan_view(owner, declared.get(key), spared, opens)))
         })
         .collect()
@@ -293,16 +292,17 @@ impl Records {
         mut each: impl FnMut(&'k ObjectKey, Option<Seen<'_>>),
     ) {
         let inner = self.inner.lock();
+        let own = inner.owners.health(owner);
         for key in keys {
             let record = inner.objects.get(key);
-            each(key, record.map(|record| record.seen(owner, standing(&inner.owners, owner, key, record))));
+            each(key, record.map(|record| record.seen(owner, standing(own, owner, key, record))));
         }
     }
 
     /// An object's health as this owner sees it, and why it is not current.
     pub fn health(&self, owner: &OwnerHash, key: &ObjectKey) -> Option<(HealthStatus, Option<String>)> {
         let inner = self.inner.lock();
-        let standing = standing(&inner.owners, owner, key, inner.objects.get(key)?);
+        let standing = standing(inner.owners.health(owner), owner, key, inner.objects.get(key)?);
         Some((standing.status, standing.note.map(str::to_owned)))
     }
 

@@ -19,7 +19,7 @@ use super::{
     baseline::Base,
     corrections::Corrections,
     in_flight::InFlight,
-    own_health::Standing,
+    own_health::{OwnHealth, Standing},
     owners::{Owner, Owners},
     record::Record,
     strays::Strays,
@@ -144,13 +144,13 @@ impl Contents {
 
 /// How an object is for an owner: by its own rules, where these are about it.
 pub(super) fn standing<'a>(
-    owners: &'a Owners,
+    own: Option<&'a OwnHealth>,
     owner: &OwnerHash,
     key: &ObjectKey,
     record: &'a Record,
 ) -> Standing<'a> {
-    let own = owners.get(owner).and_then(|known| known.health.as_ref()).filter(|_| record.is_proved(owner));
-    own.and_then(|own| own.standing(key)).unwrap_or_else(|| Standing::of(&record.judged))
+    let own = own.filter(|_| record.is_proved(owner)).and_then(|own| own.standing(key));
+    own.unwrap_or_else(|| Standing::of(&record.judged))
 }
 
 /// Judges a live object by the rules that its owners have of their own; for whom that is news. `before`: see
@@ -165,9 +165,8 @@ pub(super) fn judge(
 ) -> BTreeSet<OwnerHash> {
     let mut news = BTreeSet::new();
     for view in views {
-        let Some(owner) = owners.get_mut(&view.owner) else { continue };
-        let is_own = view.proof && owner.declared(key).is_some();
-        let Some(own) = owner.health.as_mut() else { continue };
+        let Some(Owner { health: Some(own), desired, .. }) = owners.get_mut(&view.owner) else { continue };
+        let is_own = view.proof && desired.objects.contains_key(key);
         let is_news = if is_own { own.judge(key, live, all, before) } else { own.forget(key) };
         if is_news {
             news.insert(view.owner.clone());

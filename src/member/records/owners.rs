@@ -85,6 +85,11 @@ impl Owners {
         self.known.get(owner)
     }
 
+    /// How objects are by the rules that an owner has of its own.
+    pub(super) fn health(&self, owner: &OwnerHash) -> Option<&OwnHealth> {
+        self.get(owner)?.health.as_deref()
+    }
+
     /// Takes what an owner says; returns what it said before.
     pub(super) fn set(&mut self, owner: OwnerHash, says: Owner) -> Option<Owner> {
         self.known.insert(owner, says)
