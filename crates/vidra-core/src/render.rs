@@ -17,7 +17,7 @@ use thiserror::Error;
 
 pub use hash::{DeclaredHash, HashKey, revision_of};
 pub use stage::Stage;
-pub use stamp::{Stamp, compose, compose_kept};
+pub use stamp::{Stamp, compose};
 
 use crate::directives::{BadDirective, Directives};
 use crate::manifest::{ManifestObject, Place};

@@ -1,7 +1,7 @@
 //! What is sent: what is declared, with our marks, but for what is left alone in the live object. That depends on what is
 //! live, so it is sent for exactly the resourceVersion that was read.
 
-use std::{borrow::Cow, sync::Arc};
+use std::borrow::Cow;
 
 use serde_json::Value;
 use vidra_api::labels::HUB_LABEL;
@@ -46,8 +46,7 @@ fn with_spared<T>(input: &ApplyInput<'_>, with: impl FnOnce(Option<&Spared>) -> 
 
 /// What is declared, with our marks.
 pub(super) fn body(input: &ApplyInput<'_>) -> Value {
-    let ApplyInput { owner, declared, salt, .. } = *input;
-    render::compose(declared, &owner.hub, &owner.hash, &owner.name, owner.generation, salt)
+    mark(input, &input.declared.body, false)
 }
 
 /// The same, for the object with this uid alone.
@@ -59,19 +58,19 @@ pub(super) fn body_to(input: &ApplyInput<'_>, uid: &Uid) -> Value {
 
 /// The body to apply to the object with this uid, which was read as this.
 pub(super) fn body_since(input: &ApplyInput<'_>, uid: &Uid, live: &Value) -> Value {
-    let mut body = mark(input, &plain_for(input, live));
+    let mut body = marked_for(input, live);
     body["metadata"]["uid"] = uid.to_string().into();
     body
 }
 
 /// The body to apply to exactly this live object.
 pub(super) fn body_for(input: &ApplyInput<'_>, live: &Value) -> Value {
-    exactly(mark(input, &plain_for(input, live)), live)
+    exactly(marked_for(input, live), live)
 }
 
 /// The same without our marks, for a dry run.
 pub(super) fn trial_for(input: &ApplyInput<'_>, live: &Value) -> Value {
-    exactly(Value::clone(&plain_for(input, live)), live)
+    exactly(with_spared(input, |spared| plain(input, spared, live).into_owned()), live)
 }
 
 /// For the very resourceVersion of this live object.
@@ -83,21 +82,29 @@ pub(super) fn exactly(mut body: Value, live: &Value) -> Value {
 }
 
 /// What is declared, leaving alone what is to be in this live object; without our marks.
-fn plain_for(input: &ApplyInput<'_>, live: &Value) -> Arc<Value> {
-    let declared = &input.declared.body;
-    with_spared(input, |spared| match spared {
-        Some(spared) => Arc::new(spared.keeping(declared, live, &input.owner.manager)),
-        None => Arc::clone(declared),
+fn plain<'a>(input: &ApplyInput<'a>, spared: Option<&Spared>, live: &Value) -> Cow<'a, Value> {
+    let ApplyInput { owner, declared, .. } = *input;
+    match spared {
+        Some(spared) => Cow::Owned(spared.keeping(&declared.body, live, &owner.manager)),
+        None => Cow::Borrowed(&*declared.body),
+    }
+}
+
+/// The same with our marks.
+fn marked_for(input: &ApplyInput<'_>, live: &Value) -> Value {
+    with_spared(input, |spared| {
+        let plain = plain(input, spared, live);
+        let kept = spared.is_some_and(|one| one.is_kept(&plain, &input.declared.body));
+        mark(input, &plain, kept)
     })
 }
 
-/// Puts our marks on what [`plain_for`] gave.
-fn mark(input: &ApplyInput<'_>, plain: &Value) -> Value {
+/// Puts our marks on what is sent; `kept`: see [`Stamp::kept`].
+fn mark(input: &ApplyInput<'_>, sent: &Value, kept: bool) -> Value {
     let ApplyInput { owner, declared, salt, .. } = *input;
-    let kept = with_spared(input, |spared| spared.is_some_and(|one| one.is_kept(plain, &declared.body)));
     let (name, generation) = (owner.name.clone(), owner.generation);
     let stamp = Stamp { owner: name, generation, hash: declared.hash, kept, seal: None };
-    render::compose_kept(plain, &owner.hub, &owner.hash, &stamp.sealed(salt, &declared.key))
+    render::compose(sent, &owner.hub, &owner.hash, &stamp.sealed(salt, &declared.key))
 }
 
 /// `value` without what is left alone in this live object.

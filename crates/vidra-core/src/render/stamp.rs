@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use vidra_api::labels::{HUB_LABEL, OWNER_PREFIX, object_labels};
 use vidra_api::names::{HubId, OwnerHash};
 
-use super::{Declared, DeclaredHash, HashKey};
+use super::{DeclaredHash, HashKey};
 use crate::object::ObjectKey;
 
 /// What the annotation of an owner says: who applied, at which generation, and what; and the seal of the hub, or whoever
@@ -91,24 +91,8 @@ impl fmt::Display for Stamp {
     }
 }
 
-/// The body to apply: the prepared object with our labels and annotation on it.
-///
-/// `owner_name` is the owner's `namespace/name`; `generation` its generation now; `key` seals the stamp.
-pub fn compose(
-    declared: &Declared,
-    hub: &HubId,
-    owner: &OwnerHash,
-    owner_name: &str,
-    generation: i64,
-    key: &HashKey,
-) -> Value {
-    let (owner_name, hash) = (owner_name.to_owned(), declared.hash);
-    let stamp = Stamp { owner: owner_name, generation, hash, kept: false, seal: None };
-    compose_kept(&declared.body, hub, owner, &stamp.sealed(key, &declared.key))
-}
-
-/// As [`compose`], for what is sent in place of the prepared object.
-pub fn compose_kept(sent: &Value, hub: &HubId, owner: &OwnerHash, stamp: &Stamp) -> Value {
+/// The body to apply: what is sent of a prepared object, with our labels and annotation on it.
+pub fn compose(sent: &Value, hub: &HubId, owner: &OwnerHash, stamp: &Stamp) -> Value {
     let mut body = sent.clone();
     if let Some(metadata) = body.as_object_mut().and_then(|fields| mapping(fields, "metadata")) {
         if let Some(labels) = mapping(metadata, "labels") {

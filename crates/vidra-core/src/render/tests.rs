@@ -309,7 +309,9 @@ fn a_composed_body_bears_our_marks_beside_those_of_the_user() {
         let declared = one(&format!("apiVersion: v1\nkind: ConfigMap\nmetadata: {metadata}"));
         let hub = HubId::try_from("hub1").unwrap();
         let owner = OwnerHash::new(&hub, "team-a", "shop");
-        let body = compose(&declared, &hub, &owner, "team-a/shop", 7, &key());
+        let (name, hash) = ("team-a/shop".to_owned(), declared.hash);
+        let stamp = Stamp { owner: name, generation: 7, hash, kept: false, seal: None };
+        let body = compose(&declared.body, &hub, &owner, &stamp.sealed(&key(), &declared.key));
         let (mut labels, mut annotations) = (labels, annotations);
         labels["vidra.dev/hub"] = json!("hub1");
         labels[owner.label_key()] = json!("");
