@@ -83,6 +83,11 @@ impl Context<'_> {
         })
     }
 
+    /// The owner label's hash of a target of this hub.
+    pub(super) fn owner_hash(&self, target: &TargetKey) -> OwnerHash {
+        OwnerHash::new(&self.hub.identity.hub, &target.namespace, &target.resource)
+    }
+
     pub(super) fn owner(&self, create_namespaces: bool) -> Owner {
         let hub = &self.hub.identity.hub;
         let (namespace, resource) = (&*self.key.namespace, &*self.key.resource);
@@ -92,7 +97,7 @@ impl Context<'_> {
             resource_now.and_then(|now| now.metadata.creation_timestamp.as_ref().map(|at| at.0.as_second()));
         Owner {
             hub: hub.clone(),
-            hash: OwnerHash::new(hub, namespace, resource),
+            hash: self.owner_hash(self.key),
             manager: field_manager(hub, namespace, resource),
             name: format!("{namespace}/{resource}"),
             generation: self.target.spec.generation,

@@ -5,9 +5,7 @@ use std::{collections::BTreeMap, mem, sync::Arc, time::Duration};
 
 use kube::ResourceExt;
 use tokio::time::Instant;
-use vidra_api::{
-    DriftPolicy, Raw, RemovingObjects, VidraResource, VidraTarget, names::OwnerHash, target::Desired as Wish,
-};
+use vidra_api::{DriftPolicy, Raw, RemovingObjects, VidraResource, VidraTarget, target::Desired as Wish};
 use vidra_core::{
     manifest::Words,
     mutants::{self, Mutant},
@@ -132,8 +130,8 @@ fn claim_of(ctx: &Context<'_>, session: &Session, key: &ObjectKey, others: &Othe
     }
     let records = &session.records;
     // Whoever applies it, it does not go with this one.
-    if claimants.iter().any(|other| records.is_applied_for(key, &owner_of(ctx, other)))
-        || records.is_shared(key, &owner_of(ctx, ctx.key))
+    if claimants.iter().any(|other| records.is_applied_for(key, &ctx.owner_hash(other)))
+        || records.is_shared(key, &ctx.owner_hash(ctx.key))
     {
         return Some(Handover::Done);
     }
@@ -221,10 +219,6 @@ fn prune_delay(ctx: &Context<'_>) -> Duration {
         true => Duration::ZERO,
         false => ctx.hub.tuning.now().prune_delay,
     }
-}
-
-fn owner_of(ctx: &Context<'_>, target: &TargetKey) -> OwnerHash {
-    OwnerHash::new(&ctx.hub.identity.hub, &target.namespace, &target.resource)
 }
 
 /// It is to be there, and nobody has deleted it.

@@ -3,7 +3,6 @@
 use std::{sync::Arc, time::Duration};
 
 use tokio::time::Instant;
-use vidra_api::names::OwnerHash;
 use vidra_core::{health::rules::Rules, owner::Owner};
 
 use super::{context::Context, visibility::needs};
@@ -56,7 +55,7 @@ pub(super) async fn judge(ctx: &Context<'_>, session: &Arc<Session>, owner: &Own
 
 /// The digest of all rules by which the target is judged; `None`: they have not judged all of it yet.
 pub(super) fn digest_of_all(ctx: &Context<'_>, session: &Session) -> Option<String> {
-    let owner = OwnerHash::new(&ctx.hub.identity.hub, &ctx.key.namespace, &ctx.key.resource);
+    let owner = ctx.owner_hash(ctx.key);
     let records = &session.records;
     let is_judged = records.unjudged(&owner).is_empty();
     is_judged.then(|| ctx.hub.health.now().with(records.own_rules(&owner)).digest())

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use vidra_api::{
-    Change, DriftPolicy, RemovingObjects, TargetState, VidraTarget, VidraTargetStatus, names::OwnerHash,
+    Change, DriftPolicy, RemovingObjects, TargetState, VidraTarget, VidraTargetStatus,
     target::Desired as Wish,
 };
 use vidra_core::{
@@ -184,7 +184,7 @@ fn healths(
     status: &Status,
     known: impl Fn(&dyn Fn(&ObjectKey) -> bool) -> Inventory,
 ) -> (i64, Unready) {
-    let owner = OwnerHash::new(&ctx.hub.identity.hub, &ctx.key.namespace, &ctx.key.resource);
+    let owner = ctx.owner_hash(ctx.key);
     let (mut ready, mut unready, mut unproved) = (0, Unready::default(), BTreeMap::new());
     let declared = |key: &ObjectKey| desired.objects.get(key).map(|declared| &declared.body);
     session.records.healths(&owner, desired.objects.keys(), |key, seen| match seen {
