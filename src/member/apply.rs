@@ -177,7 +177,7 @@ async fn perform_apply(executor: &Executor<'_>, declared: &Declared, action: &Ac
     let mut step = apply::begin(&mut state, action);
     loop {
         for note in &step.notes {
-            cache::note(executor, declared, state.live(), note);
+            cache::note(executor, &declared.gvk, &declared.key, state.live(), note);
         }
         match send(executor, &input, state.live(), step.act).await {
             Ok(answer) => step = apply::next(&mut state, answer),

@@ -22,6 +22,7 @@ mod step;
 mod verify;
 
 pub use body::{ApplyInput, comparable, is_visible};
+pub use collision::note_unwritten;
 pub use facts::{Facts, Other};
 pub use step::{
     Act, Answer, Comparison, Disagreement, End, Failure, FailureKind, Note, Obstacle, Refusal, Retry, Step,

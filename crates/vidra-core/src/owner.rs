@@ -56,14 +56,18 @@ pub enum Ownership {
     Foreign,
 }
 
+/// A controller in the member makes it.
+pub fn is_controlled(live: &Value) -> bool {
+    let references = live["metadata"]["ownerReferences"].as_array();
+    references.is_some_and(|all| all.iter().any(|reference| reference["controller"] == true))
+}
+
 /// Reads off a live object whose it is.
 pub fn ownership(live: &Value, owner: &Owner) -> Ownership {
-    let metadata = &live["metadata"];
-    let references = metadata["ownerReferences"].as_array();
-    if references.is_some_and(|all| all.iter().any(|reference| reference["controller"] == true)) {
+    if is_controlled(live) {
         return Ownership::Controlled;
     }
-    if let Some(hub) = metadata["labels"][HUB_LABEL].as_str()
+    if let Some(hub) = live["metadata"]["labels"][HUB_LABEL].as_str()
         && hub != owner.hub.as_ref()
     {
         return Ownership::OtherHub(hub.to_owned());

@@ -2,26 +2,25 @@
 
 use serde_json::Value;
 use vidra_core::{
-    apply::{self, Note},
+    apply::Note,
     object::{Gvk, ObjectKey},
-    render::Declared,
 };
 
 use super::Executor;
 use crate::member::{live::Live, records::Source};
 
 /// What a step asks it to learn of an object that was read as `live`.
-pub(super) fn note(executor: &Executor<'_>, declared: &Declared, live: &Value, note: &Note) {
+pub(super) fn note(executor: &Executor<'_>, gvk: &Gvk, key: &ObjectKey, live: &Value, note: &Note) {
     let Executor { session, owner, .. } = executor;
     match note {
-        Note::Ingest => ingest(executor, &declared.gvk, Live::from(live.clone()), Source::Read),
-        Note::Forget(uid) => forget(executor, &declared.key, &uid.to_string()),
+        Note::Ingest => ingest(executor, gvk, Live::from(live.clone()), Source::Read),
+        Note::Forget(uid) => forget(executor, key, &uid.to_string()),
         Note::Vanished(uid) => {
-            let targets = session.records.tell_gone(&declared.key, &uid.to_string());
+            let targets = session.records.tell_gone(key, &uid.to_string());
             session.wake(targets, Some(&owner.hash));
         }
         Note::Hidden => {
-            session.records.tell_hidden(&declared.gvk, Live::from(live.clone()));
+            session.records.tell_hidden(gvk, Live::from(live.clone()));
         }
     }
 }
@@ -31,15 +30,6 @@ pub(super) fn ingest(executor: &Executor<'_>, gvk: &Gvk, live: Live, source: Sou
     // Of its own answer it is told only where that came too late.
     let cause = (!matches!(source, Source::Answer(_))).then_some(&executor.owner.hash);
     executor.session.wake(targets, cause);
-}
-
-/// What was read and is not written: without the hub's label no watch tells of its end, and it counts as one that is not
-/// seen.
-pub(super) fn ingest_unwritten(executor: &Executor<'_>, gvk: &Gvk, key: &ObjectKey, live: Live) {
-    match apply::is_visible(&live.json, executor.owner) {
-        true => ingest(executor, gvk, live, Source::Read),
-        false => forget(executor, key, live.uid()),
-    }
 }
 
 pub(super) fn forget(executor: &Executor<'_>, key: &ObjectKey, uid: &str) {

@@ -7,7 +7,7 @@ use kube::{
 use serde_json::{Value, json};
 use vidra_api::labels::{FORGET, HUB_LABEL, PRUNE};
 use vidra_core::{
-    apply::is_visible,
+    apply::{is_visible, note_unwritten},
     fields,
     mutants::{self, Mutant},
     object::{Gvk, ObjectKey},
@@ -112,6 +112,7 @@ async fn remove_ours(
     mode: RemovalMode,
 ) -> Result<Outcome, CallError> {
     let others = has_other_owners(executor, &live);
+    let ingest = || cache::note(executor, gvk, key, &live.json, &note_unwritten(&live.json, executor.owner));
     // A person's word, on the live object: it stays, whatever is declared.
     let kept = live.json["metadata"]["annotations"][PRUNE] == "disabled";
     let kept = kept && !mutants::is(Mutant::PruneKept);
@@ -130,12 +131,12 @@ async fn remove_ours(
         return withdraw(executor, api, gvk, key, live).await;
     }
     if mode == RemovalMode::Withdraw {
-        cache::ingest_unwritten(executor, gvk, key, live);
+        ingest();
         let why = "the VidraResource that took it over has released it; looking again".to_owned();
         return Ok(Outcome::Unsettled { why });
     }
     if live.is_terminating() {
-        cache::ingest_unwritten(executor, gvk, key, live);
+        ingest();
         return Ok(Outcome::Removing);
     }
     if mode == RemovalMode::DeleteEmpty {

@@ -12,6 +12,7 @@ use vidra_core::{
     fields::{self, FieldSet},
     mutants::{self, Mutant},
     object::{Gvk, ObjectKey},
+    owner::is_controlled,
     render::Declared,
     uid::Uid,
 };
@@ -248,9 +249,4 @@ fn complete_type(gvk: &Gvk, json: &mut Value) {
         object.entry("apiVersion").or_insert_with(|| gvk.api_version().into());
         object.entry("kind").or_insert_with(|| Value::from(&*gvk.kind));
     }
-}
-
-fn is_controlled(live: &Value) -> bool {
-    let references = live["metadata"]["ownerReferences"].as_array();
-    references.is_some_and(|references| references.iter().any(|reference| reference["controller"] == true))
 }

@@ -1,6 +1,8 @@
 //! The name is taken: by whom? Only what is proved ours, or another VidraResource's of this hub that agrees, is applied to;
 //! anything else is adopted or refused.
 
+use serde_json::Value;
+
 use super::{
     Act, Answer, ApplyState, End, Failure, FailureKind, Holder, Note, Phase as Of, Refusal, Retry, Step,
     adopt,
@@ -10,7 +12,7 @@ use super::{
 };
 use crate::{
     mutants::{self, Mutant},
-    owner::{Ownership, ownership},
+    owner::{Owner, Ownership, ownership},
     plan::Why,
     uid::Uid,
 };
@@ -88,7 +90,7 @@ fn of_whom<E>(state: &mut ApplyState<'_, E>, refused: Option<Refused<E>>) -> Ste
     // No watch would tell of changes to one without our label.
     let is_ours_or_shared = matches!(ownership, Ownership::Ours | Ownership::Shared);
     if is_terminating(&state.live) {
-        let note = is_ours_or_shared.then(|| note_unwritten(state));
+        let note = is_ours_or_shared.then(|| note_unwritten(&state.live, state.input.owner));
         return end(state, End::InTheWay).after(note);
     }
     if is_ours_or_shared {
@@ -120,9 +122,9 @@ fn ours<E>(state: &mut ApplyState<'_, E>, refused: Option<Refused<E>>) -> Step<E
 
 /// What the cache learns of an object that was read and is not written: without the hub's label no watch tells of its end,
 /// and it counts as one that is not seen.
-pub(super) fn note_unwritten<E>(state: &ApplyState<'_, E>) -> Note {
-    match is_visible(&state.live, state.input.owner) {
+pub fn note_unwritten(live: &Value, owner: &Owner) -> Note {
+    match is_visible(live, owner) {
         true => Note::Ingest,
-        false => Note::Forget(uid_of(&state.live).into()),
+        false => Note::Forget(uid_of(live).into()),
     }
 }

@@ -110,7 +110,7 @@ fn judge<E>(state: &mut ApplyState<'_, E>, holder: Holder, refused: Failure<E>) 
 
 fn recreate<E>(state: &mut ApplyState<'_, E>, fields: Vec<String>) -> Step<E> {
     if is_terminating(&state.live) {
-        let note = note_unwritten(state);
+        let note = note_unwritten(&state.live, state.input.owner);
         return end(state, End::Leaving).after(note);
     }
     if let Some(rest) = state.input.facts.late_writes() {
