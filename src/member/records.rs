@@ -358,14 +358,6 @@ impl Records {
         self.inner.lock().record_is(key, |record| record.view_of(own).is_some_and(|view| is_lost(&view.base)))
     }
 
-    /// Only a dry run tells how this owner's object is: what is left alone of it has changed.
-    pub fn is_stale(&self, owner: &OwnerHash, key: &ObjectKey) -> bool {
-        let is_stale = |base: &Base| matches!(base, Base::Stale);
-        self.inner
-            .lock()
-            .record_is(key, |record| record.view_of(owner).is_some_and(|view| is_stale(&view.base)))
-    }
-
     /// The resourceVersion under which nobody held what is left to such, in the object with this uid.
     pub fn unyielded(&self, owner: &OwnerHash, key: &ObjectKey, uid: &str) -> Option<String> {
         let inner = self.inner.lock();

@@ -124,7 +124,6 @@ fn call<E>(state: &mut ApplyState<'_, E>, phase: Phase<E>, act: Act<E>) -> Step<
 }
 
 fn end<E>(state: &mut ApplyState<'_, E>, end: End<E>) -> Step<E> {
-    state.phase = Phase::End;
     let end = match (end, state.recreates.take()) {
         (End::Applied { uid, .. }, Some(fields)) => End::Recreated { uid, fields },
         (end, _) => end,

@@ -88,10 +88,10 @@ impl Contents {
 
     /// Takes what a target declares, and what of it is left alone.
     pub(super) fn declare(&mut self, owner: OwnerHash, mut says: Owner) {
-        if let Some(known) = self.owners.get_mut(&owner) {
+        let before = self.owners.get_mut(&owner).map(|known| {
             (says.health, says.is_known) = (known.health.take(), true);
-        }
-        let before = self.owners.get(&owner).map(|known| Arc::clone(&known.sparing));
+            Arc::clone(&known.sparing)
+        });
         let was = before.clone().unwrap_or_default();
         if !Arc::ptr_eq(&was, &says.sparing) {
             let (was, now) = (&was.objects, &says.sparing.objects);

@@ -53,7 +53,7 @@ impl OwnHealth {
         desired: &Arc<Desired>,
         (before, known): (Option<Self>, bool),
     ) -> Self {
-        let (verdicts, inherits) =
+        let (mut verdicts, inherits) =
             before.map_or((BTreeMap::new(), known), |b| (b.verdicts, b.inherits || known));
         let set = all.with(rules.clone());
         let mut kinds = BTreeMap::new();
@@ -67,12 +67,10 @@ impl OwnHealth {
                 kinds.insert((key.group.clone(), key.kind.clone()), says);
             }
         }
-        let mut own = Self { rules, made_of: (all.clone(), desired.clone()), kinds, verdicts, inherits };
-        let kinds = &own.kinds;
-        own.verdicts.retain(|key, _| {
+        verdicts.retain(|key, _| {
             desired.objects.contains_key(key) && kinds.contains_key(&(key.group.clone(), key.kind.clone()))
         });
-        own
+        Self { rules, made_of: (all.clone(), desired.clone()), kinds, verdicts, inherits }
     }
 
     /// Nothing that it is made of has changed.

@@ -86,16 +86,19 @@ pub(super) fn next<E>(state: &mut ApplyState<'_, E>, phase: Phase<E>, answer: An
         (phase @ (Phase::ReadShared(..) | Phase::DryRunShared(..)), answer) => {
             compare_with_others(state, phase, answer)
         }
+        (
+            Phase::Sent(attempt)
+            | Phase::SentAtVersion(attempt)
+            | Phase::SentAsRead(attempt, _)
+            | Phase::Joined(attempt),
+            Answer::Applied(uid),
+        ) => end(state, attempt.end(uid)),
         (phase @ (Phase::Read(..) | Phase::SentAsRead(..)), answer) => as_read(state, phase, answer),
-        (Phase::Sent(attempt) | Phase::SentAtVersion(attempt), Answer::Applied(uid)) => {
-            end(state, attempt.end(uid))
-        }
         (Phase::Sent(attempt), Answer::Failed(failure)) => handle_refusal(state, attempt, failure),
         (Phase::SentAtVersion(attempt), Answer::Failed(failure)) => match failure.kind.is_taken() {
             true => read(state, attempt, TRIES),
             false => handle_refusal(state, attempt, failure),
         },
-        (Phase::Joined(attempt), Answer::Applied(uid)) => end(state, attempt.end(uid)),
         (
             Phase::Joined(attempt),
             Answer::Failed(Failure { kind: FailureKind::FieldConflict(fields), error, .. }),
@@ -243,7 +246,6 @@ fn as_read<E>(state: &mut ApplyState<'_, E>, phase: Phase<E>, answer: Answer<E>)
             state.live = live;
             call(state, Of::Attempt(Phase::SentAsRead(attempt, left)), act)
         }
-        (Phase::SentAsRead(attempt, _), Answer::Applied(uid)) => end(state, attempt.end(uid)),
         (Phase::SentAsRead(attempt, left), Answer::Failed(failure)) => match failure.kind {
             FailureKind::Conflict => read(state, attempt, left.saturating_sub(1)),
             _ => handle_refusal(state, attempt, failure),
