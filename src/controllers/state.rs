@@ -113,7 +113,7 @@ impl TargetState {
         self.mended.drain(..self.mended.len().saturating_sub(MENDED_MOST));
     }
 
-    /// A status tells all of them, and has counted so many.
+    /// A status shows all of them, and counts this many.
     pub(super) fn forget_corrections(&mut self, counted: i64) {
         self.mended.clear();
         self.corrections = (self.corrections - counted).max(0);

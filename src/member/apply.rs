@@ -85,7 +85,7 @@ pub enum Outcome {
     Refused {
         /// A condition reason.
         reason: Reason,
-        /// What is so, and what to do.
+        /// What stands in the way, and what to do.
         message: String,
     },
     /// The call failed.
@@ -149,8 +149,8 @@ impl<'a> Executor<'a> {
         delete::remove(self, effect, &uid.to_string(), mode).await.unwrap_or_else(Outcome::Failed)
     }
 
-    /// What only reads have said to be gone is so if the cluster that is meant still answers after them: where no watch is
-    /// open no connection breaks when another one comes to be behind the address.
+    /// What only reads show to be gone counts as gone if the right cluster still answers after them: where no watch is
+    /// open, no connection breaks when the address comes to lead to another cluster.
     pub async fn confirm_gone(&self, done: &mut [(Effect, Outcome)]) {
         let missed = std::mem::take(&mut *self.missed.lock());
         if missed.is_empty() {

@@ -25,7 +25,7 @@ use crate::{
     workqueue::TargetKey,
 };
 
-/// So many objects are named, and so many clusters in an Event.
+/// How many objects, and how many clusters in an Event, are named.
 const NAMED: usize = 10;
 
 /// Tells these targets that nobody waits for them any more, once the VidraResource's status says what stays in their

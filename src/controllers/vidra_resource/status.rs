@@ -36,7 +36,7 @@ pub(super) struct Status {
     /// The revision that is declared; `None`: what is declared is none, or was not read.
     pub(super) revision: Option<String>,
     pub(super) problem: Option<Problem>,
-    /// The request to reconcile that was heeded.
+    /// The request to reconcile that was acted on.
     pub(super) handled: Option<String>,
     /// Nothing tells when to try again: after this.
     pub(super) again: Option<Duration>,
@@ -63,7 +63,7 @@ pub(super) async fn publish(ctx: &Context<'_>, status: Status) -> Result<Verdict
     Ok(again.map_or(verdict, Verdict::Retry))
 }
 
-/// What is told of a write that the hub's API refuses.
+/// The problem that says that the hub's API refuses a write.
 pub(super) fn write_refusal(ctx: &Context<'_>, advice: &str) -> Problem {
     let message = format!("the hub's API refuses a write for this VidraResource: {advice}");
     tracing::warn!(key = %ctx.queue_key(), %message, "told");
@@ -103,7 +103,7 @@ pub(super) async fn report(ctx: &Context<'_>, status: Status) -> Result<Verdict,
     if told.as_ref() != Some(&status) && ctx.hub.status_is_due(&queue_key, passing) {
         write_status(ctx, resource, status).await?;
     }
-    // Nothing tells of a person's word on a CRD.
+    // No watch shows what a person writes on a CRD.
     let waiting = (facts.deleting || is_undecided(ctx)).then_some(RETRY_MOST);
     Ok(Verdict::Done(waiting.into_iter().chain(soonest_end(ctx)).min()))
 }

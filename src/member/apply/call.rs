@@ -32,7 +32,7 @@ pub(super) enum Deletion {
     WasGone,
 }
 
-/// What a step is told of a call.
+/// The answer of a call, as the next step takes it.
 pub(super) fn answer_of<T>(
     result: Result<T, CallError>,
     answer: impl FnOnce(T) -> Answer<CallError>,

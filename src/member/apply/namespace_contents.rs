@@ -151,7 +151,7 @@ async fn list(
 }
 
 /// What is in every namespace, or comes and goes with something else: worth nothing by itself. With an empty name:
-/// whether that is so of the whole kind. Endpoints belong to a Service, without a reference to it.
+/// whether the whole kind is such. Endpoints belong to a Service, without a reference to it.
 fn is_made_by_the_server(gvk: &Gvk, name: &str) -> bool {
     match (&*gvk.group, &*gvk.kind) {
         ("" | "events.k8s.io", "Event") | ("", "Endpoints") => true,

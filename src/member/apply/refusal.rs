@@ -24,7 +24,7 @@ const NAMED_MAX: usize = 512;
 const MANAGERS: usize = 3;
 /// Longest value of a label.
 pub(super) const LABEL_MAX: usize = 63;
-/// Longest apiVersion that is told of an entry: a group is a DNS subdomain, a version a DNS label.
+/// Longest apiVersion of an entry that a message quotes: a group is a DNS subdomain, a version a DNS label.
 const API_VERSION_MAX: usize = 253 + 1 + 63;
 
 /// The outcome of an apply that a person must decide about.

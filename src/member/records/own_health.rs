@@ -14,7 +14,7 @@ use vidra_core::{
 use super::assessment::Assessment;
 use crate::desired::Desired;
 
-/// What is told of an object that such a rule is about, and has not judged since the owner is known.
+/// The note of an object that such a rule is about, and has not judged since the owner is known.
 const NOT_JUDGED: &str = "It has not been judged by the health rules of its VidraResource yet";
 
 /// How an object is for one owner.

@@ -77,7 +77,7 @@ impl Cluster {
         self.restore_bumped(backup, 0);
     }
 
-    /// The same with a revision that is so much higher than the backup's, and all before it compacted, as etcd's
+    /// The same, but raises the backup's revision by `bump` and compacts all before it, as etcd's
     /// `--bump-revision` with `--mark-compacted` does: objects have the resourceVersions of the backup, lists name the
     /// higher one, and a watch or a page from before it gets 410.
     pub fn restore_bumped(&self, backup: &Backup, bump: u64) {
@@ -89,7 +89,7 @@ impl Cluster {
         self.cut_watches();
     }
 
-    /// Others write so often what is of no interest here: only the revision goes on.
+    /// Raises the revision as this many writes by others do; they change nothing else.
     pub fn pass(&self, writes: u64) {
         self.inner.store.lock().revision += writes;
     }

@@ -270,7 +270,7 @@ impl Observer {
         self.state.lock().judge.holds(holder);
     }
 
-    /// The same under a hub that runs, whose API did not answer since then; its versions go back, or are raised by so much.
+    /// The same under a hub that runs, whose API did not answer since then; its versions go back, or rise by `bump`.
     pub fn restore_under_the_hub(&self, backup: &Backup, bump: u64, since: Instant) {
         let changed = self.put_hub_back(backup, bump);
         let is_ours = |one: &Changed| one.group == vidra_api::GROUP;

@@ -1,4 +1,4 @@
-//! The health rules of a VidraResource, and what is told of those that cannot be used.
+//! The health rules of a VidraResource, and the messages about those that cannot be used.
 
 use vidra_api::HealthCheckExpr;
 

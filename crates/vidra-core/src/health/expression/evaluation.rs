@@ -24,7 +24,7 @@ impl Cost {
         Ok(())
     }
 
-    /// Reading so many bytes of texts.
+    /// Reading this many bytes of texts.
     pub(super) fn read(&mut self, bytes: usize) -> Result<(), Stop> {
         self.steps(bytes / 64)
     }
@@ -43,12 +43,12 @@ impl Cost {
         Ok(())
     }
 
-    /// Making so many items of a list or map.
+    /// Making this many items of a list or map.
     pub(super) fn items(&mut self, count: usize) -> Result<(), Stop> {
         self.bytes(count.saturating_mul(size_of::<Value<'_>>()))
     }
 
-    /// Makes a text that is so long at most.
+    /// Makes a text of at most this many bytes.
     pub(super) fn text<'a>(&mut self, most: usize, make: impl FnOnce() -> String) -> Result<Value<'a>, Stop> {
         self.bytes(most)?;
         Ok(Value::Text(Text::Made(make().into())))
@@ -184,7 +184,7 @@ impl<'a> Evaluation<'a> {
         }
     }
 
-    /// What one part decides is so, whatever the others are.
+    /// One part that is `decisive` decides, whatever the others are.
     fn chain(&mut self, parts: &'a [Node], decisive: bool) -> Given<'a> {
         let mut open = None;
         for part in parts {

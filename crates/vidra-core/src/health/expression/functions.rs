@@ -205,7 +205,7 @@ fn text_function<'a>(
     }))
 }
 
-/// Characters of a text; None where there are not so many.
+/// Characters of a text; None where it has fewer.
 fn part<'a>(text: &str, from: i64, to: Option<i64>, cost: &mut Cost) -> Result<Option<Value<'a>>, Stop> {
     let length = i64::try_from(text.chars().count()).unwrap_or(i64::MAX);
     let to = to.unwrap_or(length);

@@ -1,4 +1,4 @@
-//! Which rule applies, what is told of those that do not, and in which order a verdict is made.
+//! Which rule applies, which problems the others have, and in which order a verdict is made.
 
 use std::sync::Arc;
 

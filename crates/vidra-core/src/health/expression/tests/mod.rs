@@ -137,7 +137,7 @@ fn what_is_missing_or_does_not_fit_is_not_true_and_neither_is_its_opposite() {
         assert_eq!(truth(&format!("({text}) || true")), Ok(true), "{text}");
         assert_eq!(truth(&format!("({text}) && false")), Ok(false), "{text}");
     }
-    // What somebody has declared to be empty is so.
+    // A list that is declared empty is empty, not absent.
     assert_eq!(truth("spec.empty.all(h, h == 'x')"), Ok(true));
 }
 
