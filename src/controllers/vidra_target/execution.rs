@@ -249,7 +249,7 @@ fn account_failure(ctx: &Context<'_>, effect: &Effect, error: &CallError, execut
             Delivery::Failed { reason, message, stalled }
         }
     };
-    let told = ctx.target.status.as_ref().and_then(|status| Reason::parse(status.reason.as_deref()?));
+    let told = ctx.target.status.as_ref().and_then(Reason::of);
     // The back-off of what was told before says nothing of it. Of several failures only the first is told.
     let is_news = execution.delivery.is_none() && told != Some(reason);
     let is_short = error.is_transient() && error.class != Class::Server;

@@ -66,7 +66,7 @@ pub(super) fn guard_removal(
 /// Its status says that this very change is held: the process before this one has waited for who takes over.
 fn tells_held(ctx: &Context<'_>, hash: &str) -> bool {
     ctx.target.status.as_ref().is_some_and(|status| {
-        status.reason.as_deref().and_then(Reason::parse) == Some(Reason::RemovalHeld)
+        Reason::of(status) == Some(Reason::RemovalHeld)
             && status.message.as_deref().is_some_and(|message| message.ends_with(hash))
     })
 }

@@ -230,7 +230,7 @@ fn tell(ctx: &Context<'_>, before: &VidraTargetStatus, now: &VidraTargetStatus) 
     if before.state == now.state {
         return;
     }
-    let reason = now.reason.as_deref().and_then(Reason::parse);
+    let reason = Reason::of(now);
     let saying = match now.state {
         Some(TargetState::Ready) => events::READY,
         Some(TargetState::Unknown) => Saying::amiss(Reason::TargetUnknown),

@@ -170,7 +170,7 @@ impl Unreachable {
         let is_lost = |target: &&VidraTarget| {
             target.status.as_ref().is_some_and(|status| {
                 status.observed_generation == target.metadata.generation
-                    && status.reason.as_deref().and_then(Reason::parse).is_some_and(is_out_of_reach)
+                    && Reason::of(status).is_some_and(is_out_of_reach)
             })
         };
         let count = targets.iter().filter(is_lost).count();
@@ -182,11 +182,11 @@ impl Unreachable {
             rest_is_gone: is_allowed && rest.clone().all(|target| going(target).is_none()),
             rest_is_ready: is_allowed
                 && rest.all(|one| {
-                    let status = one.status.as_ref();
-                    let said =
-                        status.map(|status| (status.state, status.reason.as_deref().and_then(Reason::parse)));
                     matches!(Standing::of(one, wanted), Standing::Ready | Standing::Leaving)
-                        || said.is_some_and(|(state, reason)| is_revoked(state, reason))
+                        || one
+                            .status
+                            .as_ref()
+                            .is_some_and(|status| is_revoked(status.state, Reason::of(status)))
                 }),
         }
     }

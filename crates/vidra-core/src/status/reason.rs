@@ -3,6 +3,8 @@
 
 use std::fmt;
 
+use vidra_api::VidraTargetStatus;
+
 macro_rules! reasons {
     ($($reason:ident)*) => {
         /// Why something is as it is, in one CamelCase word.
@@ -65,6 +67,13 @@ reasons! {
     CRDUnreadable IgnoreUnmatched ApprovalIgnored StatusShortened InventoryEntryUnproven MemberClusterRefused
     WatchEventsMissed WatchStalled WatchFloods ListEndless MemberRestored InvalidName AlreadyRegistered
     AllowedNamespacesInvalid LabelsKept SettingInvalid SettingUnknown
+}
+
+impl Reason {
+    /// Of a target's status; `None`: it gives none, or one that this version does not know.
+    pub fn of(status: &VidraTargetStatus) -> Option<Self> {
+        status.reason.as_deref().and_then(Self::parse)
+    }
 }
 
 impl fmt::Display for Reason {
