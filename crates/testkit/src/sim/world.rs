@@ -429,6 +429,11 @@ impl World {
         self.object("hub", vidra_api::GROUP, "vidratargets", namespace, &name)
     }
 
+    /// The reason that a VidraResource's target in a member gives; null: none.
+    pub fn reason(&self, resource: &str, member: &str) -> Value {
+        self.target(resource, member).unwrap_or_default()["status"]["reason"].clone()
+    }
+
     /// Has a VidraResource this condition, for its present generation?
     pub fn has_condition(&self, resource: &str, type_: &str, status: &str, reason: &str) -> bool {
         let Some(resource) = self.resource(resource) else { return false };

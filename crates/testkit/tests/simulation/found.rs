@@ -93,7 +93,7 @@ fn what_nobody_can_prove_his_own_is_made_when_it_is_gone_by_another_that_declare
         world.patch("tokyo", &config_map("a"), json!({"metadata": {"managedFields": [{}]}})).await;
         world.settle().await;
         world.create("hub", &hub_path("vidraresources"), resource("bank", &document("a", "one"))).await;
-        let refused = || world.target("bank", "tokyo").unwrap_or_default()["status"]["reason"] == "NotOurs";
+        let refused = || world.reason("bank", "tokyo") == "NotOurs";
         world.until("it is refused", SOON, refused).await;
         world.settle().await;
         world.delete("tokyo", &config_map("a")).await;
@@ -117,8 +117,7 @@ fn what_has_lost_every_mark_is_joined_when_the_one_that_knows_it_brings_them_bac
         world.settle().await;
         assert!(!world.observer.waits_for_marks("bank"), "it is not there yet");
         world.create("hub", &hub_path("vidraresources"), resource("bank", &document("a", "one"))).await;
-        let refused =
-            || world.target("bank", "tokyo").unwrap_or_default()["status"]["reason"] == "AlreadyExists";
+        let refused = || world.reason("bank", "tokyo") == "AlreadyExists";
         world.until("it is refused", SOON, refused).await;
         world.settle().await;
         has(&world, "tokyo", "a", "mine");
@@ -217,8 +216,7 @@ fn an_object_that_somebody_keeps_is_not_deleted_to_be_made_again() {
         let keeps = |kept: Option<&str>| json!({"metadata": {"annotations": {"vidra.dev/prune": kept}}});
         world.patch("tokyo", &config_map("a"), keeps(Some("disabled"))).await;
         world.patch("hub", &shop(), json!({"spec": {"manifest": fixed("two")}})).await;
-        let refused =
-            || world.target("shop", "tokyo").unwrap_or_default()["status"]["reason"] == "ImmutableField";
+        let refused = || world.reason("shop", "tokyo") == "ImmutableField";
         world.until("it is told", SOON, refused).await;
         has(&world, "tokyo", "a", "one");
         has(&world, "berlin", "a", "two");
@@ -275,7 +273,7 @@ fn what_is_ignored_stays_so_while_a_removal_is_held() {
 
 /// Does the shop's target in tokyo give this reason?
 fn says(world: &World, reason: &str) -> bool {
-    world.target("shop", "tokyo").unwrap_or_default()["status"]["reason"] == reason
+    world.reason("shop", "tokyo") == reason
 }
 
 /// In tokyo an object that somebody made has the name of `b`, with this data; and the shop, which only reports drift, says so.
@@ -371,7 +369,7 @@ fn what_only_a_lost_inventory_knew_is_not_told_while_it_waits_for_what_is_refuse
         let inventory = format!("{}/shop.berlin.0", hub_path("vidrainventories"));
         world.patch("hub", &inventory, json!({"metadata": {"finalizers": null}})).await;
         world.delete("hub", &inventory).await;
-        let refused = || world.target("shop", "berlin").unwrap_or_default()["status"]["reason"] == "NotOurs";
+        let refused = || world.reason("shop", "berlin") == "NotOurs";
         world.until("nothing proves the first its own", A_LOOK, refused).await;
         world.settle().await;
         assert_eq!(world.data("berlin", "c"), None, "it waits");

@@ -47,7 +47,7 @@ fn a_name_of_another_hub_is_refused_and_told_and_free_when_that_one_drops_it() {
         let made = resource("shop", &manifest("one", "one"));
         world.create("hub", &hub_path("vidraresources"), made.clone()).await;
         world.start_hub();
-        let reason = || world.target("shop", "berlin").unwrap_or_default()["status"]["reason"].clone();
+        let reason = || world.reason("shop", "berlin");
         world.until("it is refused", SOON, || reason() == "OwnedByOtherHub").await;
         world.settle().await;
         assert_eq!(world.observer.untold(), [""; 0]);

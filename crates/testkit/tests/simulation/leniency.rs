@@ -110,7 +110,7 @@ fn of_a_crd_that_is_gone_and_left_so_the_objects_are_not_told_one_by_one() {
         world.observer.restore("tokyo", &before);
         tokio::time::sleep(Duration::from_secs(2)).await;
         world.observer.enlighten();
-        let reason = || world.target("shop", "tokyo").unwrap_or_default()["status"]["reason"].clone();
+        let reason = || world.reason("shop", "tokyo");
         world.until("its kind is not known", SOON * 6, || reason() == "KindUnknown").await;
         world.settle().await;
         let target = world.target("shop", "tokyo").unwrap_or_default();
@@ -177,8 +177,7 @@ fn what_the_hub_has_deleted_is_made_again_where_it_is_wanted_again_before_it_is_
     makes_again(35, async |world| {
         goes(world).await;
         select(world, &["berlin", "tokyo"]).await;
-        let waits =
-            || world.target("shop", "tokyo").unwrap_or_default()["status"]["reason"] == "ObjectTerminating";
+        let waits = || world.reason("shop", "tokyo") == "ObjectTerminating";
         world.until("its end is waited for", SOON, waits).await;
         hold(world, json!(null)).await;
     });

@@ -60,10 +60,6 @@ fn kept() -> String {
     format!("{text}data: {{key: one}}\n---\n")
 }
 
-fn reason(world: &World, member: &str) -> Value {
-    world.target("shop", member).unwrap_or_default()["status"]["reason"].clone()
-}
-
 /// What client-side kubectl has applied.
 async fn applied_by_kubectl(world: &World, value: &str) {
     let entry = json!({"manager": "kubectl-client-side-apply", "operation": "Update", "apiVersion": "v1",
@@ -150,7 +146,7 @@ impl Scenario for Parting {
             Parting::EmptyNamespace => world.delete("hub", &shop()).await,
             Parting::Hold => {
                 world.patch("berlin", &config_map("a"), json!({"data": {"key": "mine"}})).await;
-                let told = || reason(world, "berlin") == "FieldConflict";
+                let told = || world.reason("shop", "berlin") == "FieldConflict";
                 world.until("it is told", SOON, told).await;
                 has(world, "berlin", "a", "mine");
                 // Taken away, not put back: whoever tries in that moment would own the value too, or not.

@@ -86,7 +86,7 @@ fn tried(mistake: Mutant) -> Vec<String> {
                 world.start_hub();
                 world.until("it is delivered", SOON, || ready(&world, "shop")).await;
                 make(&world, "bank", &document("b", "two")).await;
-                let reason = || world.target("bank", "tokyo").unwrap_or_default()["status"]["reason"].clone();
+                let reason = || world.reason("bank", "tokyo");
                 world.until("the bank is refused", SOON, || reason() == "SharedObjectConflict").await;
                 world.settle().await;
                 declare(&world, "shop", &document("a", "one")).await;

@@ -110,7 +110,7 @@ impl Scenario for Wish {
                 }
                 world.until("it is delivered", SOON, || ready(world, "shop")).await;
                 value(world, "tokyo", None).await;
-                let reason = || world.target("shop", "tokyo").unwrap_or_default()["status"]["reason"].clone();
+                let reason = || world.reason("shop", "tokyo");
                 world.until("it is missed", SOON, || reason() == "OverrideFailed").await;
                 assert_eq!(world.data("tokyo", "a"), Some(json!({"key": "one", "zone": "one"})));
                 value(world, "tokyo", Some("two")).await;
