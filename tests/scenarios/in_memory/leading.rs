@@ -8,7 +8,7 @@ use serde_json::Value;
 use testkit::{
     hub::RunningHub,
     sim::seams::SimClock,
-    world::{At, Mark, World, in_memory_with_backups},
+    world::{At, Mark, World},
 };
 use tokio::{
     sync::watch,
@@ -30,7 +30,7 @@ use vidra_hub::{
     process::under_claim,
 };
 
-use super::scenario;
+use super::{memory, scenario};
 use crate::{config_map, says};
 
 /// The only member that there is.
@@ -174,7 +174,7 @@ pub(super) fn deleted(world: &World, since: &Mark) -> Vec<String> {
 
 #[test]
 fn a_process_under_which_the_hubs_api_is_restored_ends_with_an_error_and_gives_the_lease_up() {
-    in_memory_with_backups(async |mut world, backups| {
+    scenario(async |mut world| {
         world.register(&["berlin"]).await;
         world.deliver("shop", &["berlin"], &config_map("settings", "one")).await;
         world.ready("shop").await;
@@ -189,13 +189,13 @@ fn a_process_under_which_the_hubs_api_is_restored_ends_with_an_error_and_gives_t
         let restored = async {
             known.wait_for(|known| *known).await.unwrap();
             assert_eq!(holder().await, "this process");
-            let backup = backups.take("hub");
+            let backup = memory(&world, "hub").backup();
             let after = config_map("settings", "two") + &config_map("made", "two");
             world.deliver("shop", &["berlin"], &after).await;
             let made = At::config_map(&world.ns, "made");
             world.alice("berlin").await.when(&made, "made", says("two")).await;
             world.ready("shop").await;
-            backups.restore("hub", &backup);
+            memory(&world, "hub").restore(&backup);
         };
         let both = async { tokio::join!(living, restored) };
         let both = timeout(Duration::from_secs(600), both).await;
@@ -221,13 +221,13 @@ fn a_process_under_which_the_hubs_api_is_restored_ends_with_an_error_and_gives_t
 /// Others write so much that the versions are as far again before a watch is begun again: none of them tells.
 #[test]
 fn a_process_whose_lease_is_older_than_it_wrote_it_gives_up() {
-    in_memory_with_backups(async |mut world, backups| {
+    scenario(async |mut world| {
         world.stop_hub().await;
         let process = Process::start(&world, "this process").await;
-        let backup = backups.take("hub");
+        let backup = memory(&world, "hub").backup();
         sleep(Duration::from_secs(10)).await;
-        backups.restore("hub", &backup);
-        backups.pass("hub", 10_000);
+        memory(&world, "hub").restore(&backup);
+        memory(&world, "hub").pass(10_000);
         let keeping = timeout(Duration::from_secs(30), process.keeping).await;
         let held = keeping.expect("it goes on as if nothing had happened").unwrap();
         assert!(!held);

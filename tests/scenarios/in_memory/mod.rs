@@ -25,4 +25,9 @@ mod swapped;
 mod watching;
 mod webhooks;
 
-use testkit::world::in_memory as scenario;
+use testkit::world::{World, in_memory as scenario};
+
+/// A cluster of a scenario: backups of it, and all else that only one in memory can do.
+fn memory(world: &World, cluster: &str) -> memkube::Cluster {
+    world.bed().memory(cluster).expect("this bed is in memory")
+}

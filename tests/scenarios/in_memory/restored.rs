@@ -9,12 +9,12 @@ use std::{
     time::Duration,
 };
 
-use memkube::{Call, Fault, Verb};
+use memkube::{Call, Cluster, Fault, Verb};
 use serde_json::json;
-use testkit::world::{At, Backups, SOON, World, in_memory_with_backups, wait_for};
+use testkit::world::{At, SOON, World, wait_for};
 use vidra_api::TargetState;
 
-use super::leading::deleted;
+use super::{leading::deleted, memory, scenario};
 use crate::{apply_modes::immutable_settings, config_map, marks, says, settings, uid};
 
 #[test]
@@ -28,7 +28,7 @@ fn a_restore_in_memory_so_quick_that_the_member_never_seemed_away_is_found_by_th
 }
 
 fn restored(quick: bool) {
-    in_memory_with_backups(async |world, backups| {
+    scenario(async |world| {
         world.register(&["berlin"]).await;
         let at = |name: &str| At::config_map(&world.ns, name);
         let before =
@@ -37,7 +37,7 @@ fn restored(quick: bool) {
         world.ready("shop").await;
         let alice = world.alice("berlin").await;
         let (dropped, same) = (alice.live(&at("dropped")).await, alice.live(&at("same")).await);
-        let backup = backups.take("berlin");
+        let backup = memory(&world, "berlin").backup();
         let after = config_map("changed", "two") + &config_map("same", "one") + &config_map("made", "two");
         world.deliver("shop", &["berlin"], &after).await;
         alice.gone(&at("dropped")).await;
@@ -46,13 +46,13 @@ fn restored(quick: bool) {
 
         let mark = world.mark();
         if quick {
-            backups.restore("berlin", &backup);
+            memory(&world, "berlin").restore(&backup);
             // Its watches go on from a version that is not there yet, and show nothing.
             tokio::time::sleep(Duration::from_secs(2 * 3600)).await;
         } else {
             let frozen = world.freeze("berlin");
             world.target_is("shop", "berlin", TargetState::Unknown, "MemberUnreachable").await;
-            backups.restore("berlin", &backup);
+            memory(&world, "berlin").restore(&backup);
             drop(frozen);
         }
         alice.when(&at("changed"), "repaired", says("two")).await;
@@ -85,14 +85,14 @@ fn restored(quick: bool) {
 
 #[test]
 fn a_resource_that_only_the_backup_of_a_member_knows_keeps_no_other_from_changing_what_both_applied() {
-    in_memory_with_backups(async |world, backups| {
+    scenario(async |world| {
         world.register(&["berlin"]).await;
         let (alice, settings) = (world.alice("berlin").await, At::config_map(&world.ns, "settings"));
         for name in ["shop", "bank"] {
             world.deliver(name, &["berlin"], &config_map("settings", "one")).await;
             world.ready(name).await;
         }
-        let backup = backups.take("berlin");
+        let backup = memory(&world, "berlin").backup();
         world.remove("bank").await;
         world.deliver("shop", &["berlin"], &config_map("settings", "two")).await;
         alice.when(&settings, "changed", says("two")).await;
@@ -100,7 +100,7 @@ fn a_resource_that_only_the_backup_of_a_member_knows_keeps_no_other_from_changin
 
         let frozen = world.freeze("berlin");
         world.target_is("shop", "berlin", TargetState::Unknown, "MemberUnreachable").await;
-        backups.restore("berlin", &backup);
+        memory(&world, "berlin").restore(&backup);
         drop(frozen);
         let live = alice.when(&settings, "changed again", says("two")).await;
         assert!(marks(&live).iter().any(|mark| mark.ends_with("/bank")), "the backup knows it: {live}");
@@ -114,7 +114,7 @@ const MANY: usize = 7;
 
 /// `shop` was delivered and then deleted, and the hub's cluster is restored from a backup made before that. The hub does not
 /// run yet. What else was delivered was declared otherwise since then, if it is said so.
-async fn deleted_and_restored(world: &mut World, backups: &Backups, is_behind: bool) {
+async fn deleted_and_restored(world: &mut World, is_behind: bool) {
     let others =
         |value: &str| (0..MANY).map(|one| config_map(&format!("other-{one}"), value)).collect::<String>();
     world.register(&["berlin"]).await;
@@ -122,7 +122,7 @@ async fn deleted_and_restored(world: &mut World, backups: &Backups, is_behind: b
     world.deliver("shop", &["berlin"], &config_map("settings", "one")).await;
     world.ready("other").await;
     world.ready("shop").await;
-    let backup = backups.take("hub");
+    let backup = memory(world, "hub").backup();
     if is_behind {
         world.deliver("other", &["berlin"], &others("two")).await;
         world.ready("other").await;
@@ -130,13 +130,13 @@ async fn deleted_and_restored(world: &mut World, backups: &Backups, is_behind: b
     world.remove("shop").await;
     world.alice("berlin").await.gone(&At::config_map(&world.ns, "settings")).await;
     world.stop_hub().await;
-    backups.restore("hub", &backup);
+    memory(world, "hub").restore(&backup);
 }
 
 #[test]
 fn a_resource_deleted_after_the_backup_of_the_hub_is_delivered_again_once_it_is_restored() {
-    in_memory_with_backups(async |mut world, backups| {
-        deleted_and_restored(&mut world, &backups, false).await;
+    scenario(async |mut world| {
+        deleted_and_restored(&mut world, false).await;
         let mark = world.mark();
         world.start_hub().await;
         let settings = At::config_map(&world.ns, "settings");
@@ -149,8 +149,8 @@ fn a_resource_deleted_after_the_backup_of_the_hub_is_delivered_again_once_it_is_
 
 #[test]
 fn a_resource_deleted_after_the_backup_of_the_hub_writes_nothing_where_it_is_deleted_again_before_a_start() {
-    in_memory_with_backups(async |mut world, backups| {
-        deleted_and_restored(&mut world, &backups, false).await;
+    scenario(async |mut world| {
+        deleted_and_restored(&mut world, false).await;
         let mark = world.mark();
         world.hub.delete(&world.resource_at("shop")).await;
         world.start_hub().await;
@@ -163,8 +163,8 @@ fn a_resource_deleted_after_the_backup_of_the_hub_writes_nothing_where_it_is_del
 
 #[test]
 fn a_resource_deleted_after_the_backup_of_the_hub_waits_with_all_else_where_the_member_is_held() {
-    in_memory_with_backups(async |mut world, backups| {
-        deleted_and_restored(&mut world, &backups, true).await;
+    scenario(async |mut world| {
+        deleted_and_restored(&mut world, true).await;
         let mark = world.mark();
         world.start_hub().await;
         for name in ["other", "shop"] {
@@ -181,25 +181,22 @@ fn a_resource_deleted_after_the_backup_of_the_hub_waits_with_all_else_where_the_
     });
 }
 
-/// By how much etcd's documentation has people raise versions.
-const BUMP: u64 = 1_000_000_000;
-
 /// Its watches expire, and lists show older objects in a newer version.
 #[test]
 fn a_hub_that_runs_while_its_api_is_restored_with_raised_versions_ends_and_the_next_one_waits() {
-    in_memory_with_backups(async |mut world, backups| {
+    scenario(async |mut world| {
         let all =
             |value: &str| (0..MANY).map(|one| config_map(&format!("all-{one}"), value)).collect::<String>();
         world.register(&["berlin"]).await;
         world.deliver("shop", &["berlin"], &all("one")).await;
         world.ready("shop").await;
-        let backup = backups.take("hub");
+        let backup = memory(&world, "hub").backup();
         world.deliver("shop", &["berlin"], &all("two")).await;
         world.deliver("later", &["berlin"], &config_map("later", "one")).await;
         world.ready("shop").await;
         world.ready("later").await;
         let mark = world.mark();
-        backups.restore_bumped("hub", &backup, BUMP);
+        memory(&world, "hub").restore_bumped(&backup, Cluster::BUMP);
         let why = world.ends_by_itself().await;
         assert!(why.contains("restored from a backup"), "{why}");
         world.start_hub().await;
@@ -220,11 +217,11 @@ fn a_hub_that_runs_while_its_api_is_restored_with_raised_versions_ends_and_the_n
 /// Nothing that the hub keeps was written since the backup: only the watch of the settings finds that out.
 #[test]
 fn a_hub_that_runs_while_its_settings_alone_are_put_back_ends_and_goes_by_them() {
-    in_memory_with_backups(async |mut world, backups| {
-        let backup = backups.take("hub");
+    scenario(async |mut world| {
+        let backup = memory(&world, "hub").backup();
         settings::set(&world, json!({"pruneDelay": "7s"})).await;
         tokio::time::sleep(Duration::from_secs(1)).await;
-        backups.restore("hub", &backup);
+        memory(&world, "hub").restore(&backup);
         let why = world.ends_by_itself().await;
         assert!(why.contains("restored from a backup"), "{why}");
         world.start_hub().await;
@@ -237,11 +234,11 @@ const DECLARED_LATER: [&str; 3] = ["a", "b", "c"];
 
 #[test]
 fn a_member_that_joins_a_restored_hub_late_is_written_to_by_none_before_all_have_their_targets_there() {
-    in_memory_with_backups(async |mut world, backups| {
+    scenario(async |mut world| {
         let declared = |name: &str, value: &str| -> String {
             (0..4).map(|one| config_map(&format!("{name}-{one}"), value)).collect()
         };
-        let backup = backups.take("hub");
+        let backup = memory(&world, "hub").backup();
         world.register(&["tokyo"]).await;
         for (name, value) in
             ["one", "two"].into_iter().flat_map(|value| DECLARED_LATER.map(|name| (name, value)))
@@ -250,7 +247,7 @@ fn a_member_that_joins_a_restored_hub_late_is_written_to_by_none_before_all_have
             world.ready(name).await;
         }
         world.stop_hub().await;
-        backups.restore("hub", &backup);
+        memory(&world, "hub").restore(&backup);
         let mark = world.mark();
         for name in DECLARED_LATER {
             world.deliver(name, &["tokyo"], &declared(name, "one")).await;
@@ -260,7 +257,7 @@ fn a_member_that_joins_a_restored_hub_late_is_written_to_by_none_before_all_have
             world.resource_says(name, "Ready", "False", "ClusterNotFound").await;
         }
         // They are made one after the other, and the first of them has looked long before there is a second.
-        let hub = world.bed().memory("hub").expect("this bed is in memory");
+        let hub = memory(&world, "hub");
         let made = AtomicUsize::default();
         hub.set_fault(Arc::new(move |call: &Call| {
             match call.verb == Verb::Create && call.resource == "vidratargets" {
@@ -295,22 +292,21 @@ fn a_member_that_joins_a_restored_hub_late_is_written_to_by_none_before_all_have
 /// A restored inventory has the uid of what was made again since then, until the hub has written the newer one.
 #[test]
 fn what_lost_its_entry_a_moment_ago_is_made_again_only_once_its_uid_is_written_down() {
-    in_memory_with_backups(async |mut world, backups| {
+    scenario(async |mut world| {
         world.register(&["berlin"]).await;
         let (alice, settings) = (world.alice("berlin").await, At::config_map(&world.ns, "settings"));
         world.deliver("shop", &["berlin"], &immutable_settings("one")).await;
         world.ready("shop").await;
         world.recorded("shop", &["berlin"]).await;
-        let backup = backups.take("hub");
+        let backup = memory(&world, "hub").backup();
         world.deliver("shop", &["berlin"], &immutable_settings("two")).await;
         world.ready("shop").await;
         world.stop_hub().await;
         let newer = uid(&alice.live(&settings).await);
-        backups.restore("hub", &backup);
+        memory(&world, "hub").restore(&backup);
 
         // By its entry it is the hub's; that is gone when it is read to be deleted.
-        let [hub, berlin] =
-            ["hub", "berlin"].map(|name| world.bed().memory(name).expect("this bed is in memory"));
+        let [hub, berlin] = ["hub", "berlin"].map(|name| memory(&world, name));
         let is_written = move || {
             let inventories = hub.objects("vidra.dev", "vidrainventories");
             inventories.iter().any(|one| one["spec"]["entries"].to_string().contains(&newer))

@@ -53,6 +53,9 @@ impl Store {
 }
 
 impl Cluster {
+    /// By how much etcd's documentation has people raise the revision of what they restore.
+    pub const BUMP: u64 = 1_000_000_000;
+
     /// A cluster that begins with a backup of another: its kinds and its objects, with their uids. The seed of
     /// `options` draws new ones.
     pub fn from_backup(name: &str, options: Options, backup: &Backup) -> Self {

@@ -13,7 +13,7 @@ use std::{
 
 use anyhow::{Context, Result, bail};
 use bytes::Bytes;
-use futures::future::{BoxFuture, LocalBoxFuture};
+use futures::future::BoxFuture;
 use http::{Response, StatusCode, header};
 use http_body_util::{BodyExt, Full};
 use kube::Client;
@@ -31,6 +31,7 @@ use vidra_hub::{
 };
 
 use super::{
+    Boxed,
     bed::{Bed, Turns, Who},
     hub::World,
     rights::account_user,
@@ -43,21 +44,13 @@ const EVERYBODY: [Who; 4] = [Who::Admin, Who::Alice, Who::VidraHub, Who::Limited
 
 /// Runs a scenario in memory; hours pass in milliseconds.
 pub fn in_memory(scenario: impl AsyncFnOnce(World)) {
-    in_memory_with_backups(async |world, _| scenario(world).await);
-}
-
-/// The same, with a way to take members back to what they were.
-pub fn in_memory_with_backups(scenario: impl AsyncFnOnce(World, Backups)) {
-    run(Box::new(|world, backups| Box::pin(async { scenario(world, backups).await })));
+    run(super::boxed(scenario));
 }
 
 /// The same, with these members instead of those of the testbed.
 pub fn in_memory_with_members(members: &[&str], scenario: impl AsyncFnOnce(World)) {
-    run_with(members, Box::new(|world, _| Box::pin(async { scenario(world).await })));
+    run_with(members, super::boxed(scenario));
 }
-
-/// A scenario as [`Boxed`](super::Boxed), that may take members back.
-type Boxed<'a> = Box<dyn FnOnce(World, Backups) -> LocalBoxFuture<'a, ()> + 'a>;
 
 pub(super) fn run(scenario: Boxed<'_>) {
     run_with(&MEMBERS, scenario);
@@ -74,35 +67,10 @@ fn run_with(members: &[&str], scenario: Boxed<'_>) {
         });
         tokio::select! {
             biased;
-            () = async { scenario(World::start(bed.clone()).await, Backups(bed.clusters.clone())).await } => {}
+            () = async { scenario(World::start(bed.clone()).await).await } => {}
             _ = futures::future::join_all(workloads) => {}
         }
     });
-}
-
-/// Backups of clusters in memory; real servers would have to be stopped for that, all at once.
-pub struct Backups(Arc<BTreeMap<String, Cluster>>);
-
-impl Backups {
-    /// All that a cluster holds now.
-    pub fn take(&self, cluster: &str) -> memkube::Backup {
-        self.0[cluster].backup()
-    }
-
-    /// Takes a cluster back, as etcd's restore with a restart of the API server does.
-    pub fn restore(&self, cluster: &str, backup: &memkube::Backup) {
-        self.0[cluster].restore(backup);
-    }
-
-    /// The same with versions that are raised by so much.
-    pub fn restore_bumped(&self, cluster: &str, backup: &memkube::Backup, bump: u64) {
-        self.0[cluster].restore_bumped(backup, bump);
-    }
-
-    /// Others write in a cluster so often.
-    pub fn pass(&self, cluster: &str, writes: u64) {
-        self.0[cluster].pass(writes);
-    }
 }
 
 struct Memory {

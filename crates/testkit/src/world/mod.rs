@@ -27,7 +27,7 @@ pub use bed::{Bed, Who};
 pub use hub::World;
 pub use logs::Logs;
 pub use members::{Frozen, two_contexts};
-pub use memory::{Backups, in_memory, in_memory_with_backups, in_memory_with_members};
+pub use memory::{in_memory, in_memory_with_members};
 pub use real::on_real_servers;
 pub use record::Mark;
 pub use wait::{LONG, SOON, wait_for};
@@ -46,7 +46,7 @@ pub fn scenario(scenario: impl AsyncFnOnce(World)) {
     let scenario = boxed(scenario);
     match std::env::var("VIDRA_BED").as_deref() {
         Ok("testbed") => real::run(scenario),
-        Ok("memory") | Err(_) => memory::run(Box::new(|world, _| scenario(world))),
+        Ok("memory") | Err(_) => memory::run(scenario),
         Ok(other) => panic!("VIDRA_BED is {other:?}; it takes memory or testbed"),
     }
 }

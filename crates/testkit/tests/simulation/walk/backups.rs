@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use memkube::{Backup, Down};
+use memkube::{Backup, Cluster, Down};
 use serde_json::{Value, json};
 use testkit::sim::{
     judge::behind::ENDS_WITHIN,
@@ -29,8 +29,6 @@ const DELIVERS_WITHIN: Duration = Duration::from_secs(3);
 
 /// What others write in the hub's cluster between a backup and what is restored of it, at least.
 const OTHERS_WRITE: u64 = 1000;
-/// By how much etcd's documentation has people raise versions.
-const BUMP: u64 = 1_000_000_000;
 
 /// A backup of the hub, and what people had declared there.
 pub(super) struct Kept {
@@ -101,7 +99,7 @@ impl Walk {
             Some(kept) => kept,
             None => self.fall_behind_somehow(some).await,
         };
-        let (since, bump) = (Instant::now(), self.pick(&[0, BUMP]));
+        let (since, bump) = (Instant::now(), self.pick(&[0, Cluster::BUMP]));
         self.tell(&format!("the hub's API is restored under it, raised by {bump}"));
         self.world.cluster("hub").set_down(Some(Down::Refuse));
         sleep(some / 4).await;
