@@ -2,7 +2,10 @@
 
 use std::{
     collections::BTreeMap,
-    sync::{Arc, LazyLock},
+    sync::{
+        Arc, LazyLock,
+        atomic::{AtomicU32, Ordering},
+    },
     time::Duration,
 };
 
@@ -123,10 +126,8 @@ fn began(name: &str, backup: &Backup, seed: u64, nth: usize, clock: &memkube::Cl
 }
 
 /// The number of a hub's next life.
-fn next(lives: &Mutex<u32>) -> u32 {
-    let mut lives = lives.lock();
-    *lives += 1;
-    *lives
+fn next(lives: &AtomicU32) -> u32 {
+    lives.fetch_add(1, Ordering::Relaxed) + 1
 }
 
 fn start() -> Timestamp {
@@ -148,7 +149,7 @@ pub struct World {
     people: BTreeMap<String, Client>,
     life: Mutex<Option<Life>>,
     rival: Mutex<Option<Life>>,
-    lives: Mutex<u32>,
+    lives: AtomicU32,
     other: Option<Other>,
 }
 
@@ -157,7 +158,7 @@ struct Other {
     cluster: Cluster,
     member: &'static str,
     life: Mutex<Option<Life>>,
-    lives: Mutex<u32>,
+    lives: AtomicU32,
 }
 
 impl Drop for World {
@@ -182,7 +183,7 @@ impl World {
         let people = people.map(|cluster| (cluster.name().to_owned(), cluster.client_as("alice"))).collect();
         let latency = shape.latency.then(|| fastrand::Rng::with_seed(shape.seed));
         let observer = Observer::new(clusters.clone(), latency);
-        let (life, rival, lives) = (Mutex::default(), Mutex::default(), Mutex::default());
+        let (life, rival, lives) = (Mutex::default(), Mutex::default(), AtomicU32::default());
         let to = |(name, cluster): (&String, &Cluster)| (name.clone(), Address::new(cluster.clone()));
         let addresses = clusters.members.iter().map(to).collect();
         let other = None;
@@ -242,7 +243,7 @@ impl World {
         let cluster = began(OTHER_HUB, backup, self.shape.seed, BEGINNING.len(), &self.clock);
         cluster.set_recording(false);
         self.people.insert(OTHER_HUB.to_owned(), cluster.client_as("alice"));
-        self.other = Some(Other { cluster, member, life: Mutex::default(), lives: Mutex::default() });
+        self.other = Some(Other { cluster, member, life: Mutex::default(), lives: AtomicU32::default() });
         self.set_up(OTHER_HUB, &[member]).await;
     }
 
