@@ -13,7 +13,7 @@ pub struct HealthRules {
 impl Default for HealthRules {
     /// Those that the hub ships.
     fn default() -> Self {
-        Self { now: Arc::new(RuleSet::new(Arc::default(), Arc::default(), library::rules())) }
+        Self { now: Arc::new(library::rule_set()) }
     }
 }
 

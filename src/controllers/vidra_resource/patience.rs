@@ -28,7 +28,7 @@ pub(super) const PATIENCE: Duration = Duration::from_secs(600);
 pub(super) fn is_tried(target: &VidraTarget) -> bool {
     let Some(status) = &target.status else { return false };
     let generation = target.metadata.generation.unwrap_or_default();
-    let reason = Reason::of(&status);
+    let reason = Reason::of(status);
     matches!(target.spec.desired, Wish::Absent | Wish::Orphaned)
         && status.observed_generation == Some(generation)
         && !is_torn_down(target)

@@ -1,7 +1,7 @@
 //! `kubectl vidra health`.
 
 use serde_json::Value;
-use vidra_core::health::rules::RuleSet;
+use vidra_core::health::{library, rules::RuleSet};
 use vidra_core::manifest;
 
 use super::file;
@@ -30,7 +30,7 @@ pub fn run(flags: &HealthFlags) -> Ended {
 }
 
 fn rule_set(flags: &HealthFlags) -> Result<RuleSet, Failure> {
-    let Some(path) = &flags.rules else { return Ok(rules::shipped()) };
+    let Some(path) = &flags.rules else { return Ok(library::rule_set()) };
     let (set, warnings) = rules::read(&file::name(path), &file::text(path)?).map_err(Failure::Input)?;
     for warning in warnings {
         complain(&format!("warning: {}", crate::text::clean(&warning)));

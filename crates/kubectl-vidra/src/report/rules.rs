@@ -26,11 +26,6 @@ struct Found {
     warnings: Vec<String>,
 }
 
-/// The rules that the hub ships, alone.
-pub fn shipped() -> RuleSet {
-    RuleSet::new(Arc::default(), Arc::default(), library::rules())
-}
-
 /// The shipped rules with those of a file, as the hub would put them together, and what to tell whoever wrote them.
 ///
 /// # Errors
@@ -197,7 +192,7 @@ mod tests {
             "fleet rules are the same in each form"
         );
         assert_ne!(digests[0], digests[3], "a VidraResource's are others");
-        assert!(!digests.contains(&shipped().digest()));
+        assert!(!digests.contains(&library::rule_set().digest()));
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::sync::{Arc, LazyLock};
 use serde_json::Value;
 
 use super::rule::RuleText;
-use super::rules::{Origin, Problem, Rules};
+use super::rules::{Origin, Problem, RuleSet, Rules};
 
 /// The name and the text of each file.
 macro_rules! files {
@@ -99,6 +99,11 @@ static SHIPPED: LazyLock<Arc<Rules>> = LazyLock::new(|| Arc::new(load().0));
 /// All shipped rules, read once in a process.
 pub fn rules() -> Arc<Rules> {
     SHIPPED.clone()
+}
+
+/// They alone.
+pub fn rule_set() -> RuleSet {
+    RuleSet::new(Arc::default(), Arc::default(), rules())
 }
 
 /// Reads them, and tells what is wrong; a test holds the files to nothing.

@@ -25,10 +25,6 @@ struct Case {
     health: String,
 }
 
-fn set() -> RuleSet {
-    RuleSet::new(Arc::default(), Arc::default(), library::rules())
-}
-
 /// The object of a case, with what its rule says of its type where it does not say so itself.
 fn object(rule: &Value, given: &Value) -> Value {
     let api_version = rule["apiVersion"].as_str().unwrap_or_default().replace("*.", "example.");
@@ -100,7 +96,7 @@ fn wrong(name: &str, nth: usize, rule: &Value, set: &RuleSet) -> Vec<String> {
 fn every_shipped_rule_has_a_source_and_cases_and_every_case_its_verdict() {
     let (rules, problems) = library::load();
     assert!(problems.is_empty(), "{problems:#?}");
-    let set = set();
+    let set = library::rule_set();
     let mut all = Vec::new();
     for (name, text) in library::FILES {
         let file: File = serde_saphyr::from_str(text).unwrap_or_else(|error| panic!("{name}.yaml: {error}"));
@@ -118,12 +114,12 @@ fn every_shipped_rule_has_a_source_and_cases_and_every_case_its_verdict() {
 #[test]
 fn a_rule_without_a_source_or_cases_and_a_wrong_case_are_told() {
     let rule = json!({"apiVersion": "cert-manager.io/v1", "kind": "Certificate"});
-    let told = wrong("x", 0, &rule, &set()).join("\n");
+    let told = wrong("x", 0, &rule, &library::rule_set()).join("\n");
     assert!(told.contains("source is missing") && told.contains("cases are missing"), "{told}");
     let case = json!({"name": "new", "object": {}, "health": "Current"});
     let rule =
         json!({"apiVersion": "cert-manager.io", "kind": "Issuer", "source": "https://x", "cases": [case]});
-    assert!(wrong("x", 0, &rule, &set()).join("\n").contains("Current and not InProgress"));
+    assert!(wrong("x", 0, &rule, &library::rule_set()).join("\n").contains("Current and not InProgress"));
     let none = RuleSet::new(Arc::default(), Arc::default(), Arc::new(Rules::default()));
     assert!(wrong("x", 0, &rule, &none).join("\n").contains("no case is decided by a rule"));
 }
