@@ -20,7 +20,7 @@ use vidra_core::{
 use super::Hub;
 use crate::{config::live::Live, hub::catalog::Lack, workqueue::TargetKey};
 
-/// What came of looking.
+/// Whether what a VidraTarget asks for is still wanted; if not, why.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Affirmed {
     /// It is wanted.
@@ -129,7 +129,7 @@ pub(super) fn by_policy(resource: &VidraResource) -> Wish {
     }
 }
 
-/// Looks at what a VidraTarget's spec asks for.
+/// Compares what a VidraTarget's spec asks for with its VidraResource and its MemberCluster as they are now.
 pub(super) fn affirm(hub: &Hub, key: &TargetKey, spec: &VidraTargetSpec) -> Affirmed {
     if spec.desired == Wish::Forgotten {
         // A person's word, and no member is asked.

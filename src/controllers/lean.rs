@@ -27,9 +27,9 @@ pub(super) struct Whole {
 
 /// A status that is remembered whole while it stands without its lists.
 pub(super) trait Told: Lean + Clone + PartialEq {
-    /// Where.
+    /// The slot of [`Whole`] in which a status of this kind is remembered.
     fn place(whole: &mut Whole) -> &mut Option<Box<Self>>;
-    /// What stands there.
+    /// The status that is remembered in that slot.
     fn of(whole: &Whole) -> Option<&Self>;
 }
 
@@ -53,7 +53,7 @@ impl Told for VidraTargetStatus {
     }
 }
 
-/// What was told last: what stands, or the whole of it where only a part was taken.
+/// The status that was reported last: that on the object, or the remembered whole if only its lean form was taken.
 pub(super) fn told<S: Told>(hub: &Hub, key: &Key, stands: Option<&S>) -> Option<S> {
     let state = hub.state.lock();
     let whole =

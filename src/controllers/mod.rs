@@ -66,7 +66,7 @@ pub struct Hub {
     pub identity: Identity,
     /// What is declared.
     pub catalog: Arc<Catalog>,
-    /// Keys.
+    /// The work queue.
     pub queue: Arc<Queue>,
     /// Writes to the hub.
     pub api: HubApi,
@@ -76,7 +76,7 @@ pub struct Hub {
     pub events: Arc<Events>,
     /// Wall time.
     pub clock: Arc<dyn Clock>,
-    /// Chance.
+    /// The source of random numbers; seeded in the simulation.
     pub rng: Arc<dyn Rng>,
     /// The way to members.
     pub connect: Arc<dyn Connect>,
@@ -186,8 +186,8 @@ impl Hub {
         self.state.lock().change(key, |state| state.throttle.can_wait())
     }
 
-    /// May a status of this key be written now? If not, the key comes again when it may. `passing`: it tells of work that
-    /// is mostly done in a moment.
+    /// Whether a status of this key may be written now. Not a mere question: true counts it as written, false queues the
+    /// key for when it may. `passing`: the status tells of work that is mostly done in a moment.
     fn status_is_due(&self, key: &Key, passing: bool) -> bool {
         let wait = self.state.lock().change(key, |state| state.throttle.wait(passing));
         if let Some(wait) = wait {

@@ -159,7 +159,7 @@ impl Losses {
     }
 }
 
-/// A MemberCluster's status, with what its onRevoke would take and is held, and what it cannot leave without.
+/// Sets or clears the condition Stalled: a removal by onRevoke is held, or a MemberCluster that leaves cannot go.
 pub(super) fn told(
     hub: &Hub,
     member: &MemberCluster,

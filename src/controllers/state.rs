@@ -189,7 +189,7 @@ impl ControllerState {
         self.keys.remove(&Key::Cluster(name.into()));
     }
 
-    /// A VidraTarget is gone: the same of it, but for that this process made another one of its name, where there is one.
+    /// A VidraTarget is gone: forgets it, but keeps `made` where this process has made another one of its name.
     pub(super) fn forget_target(&mut self, key: &TargetKey, is_another_there: bool) {
         let made = self.targets.remove(key).is_some_and(|state| state.made);
         self.change_target(key, |state| state.made = made && is_another_there);

@@ -11,7 +11,7 @@ const BETWEEN_STATUSES: Duration = Duration::from_secs(1);
 /// How long a passing status waits for the next.
 const SETTLE: Duration = Duration::from_secs(1);
 
-/// Of one object.
+/// When the status of one object was written last, and since when another waits.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct StatusThrottle {
     /// When a status was due last, or sent if it has been, and whether that one was passing.

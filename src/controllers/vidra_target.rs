@@ -160,7 +160,7 @@ async fn run(ctx: &Context<'_>) -> Result<Requeue, CallError> {
     keep(ctx, &session, &desired, create_namespaces).await
 }
 
-/// Tells this where it cannot be looked at and nobody can say what it declares: who waits for that goes on.
+/// Publishes this for a target that cannot be looked at and whose declaration is unknown: others stop waiting for it.
 async fn publish_unknown(ctx: &Context<'_>, delivery: Delivery) -> Result<Requeue, CallError> {
     cannot_look(ctx);
     claim(ctx, Claim::Unknown);
@@ -260,7 +260,7 @@ async fn deliver(mut scope: Scope<'_>) -> Result<Requeue, CallError> {
     finish(&scope, &executor, plan, (execution, change), repair).await
 }
 
-/// Whether a plan is not performed now; that is published, and when the target is looked at again.
+/// If the plan is not performed now: publishes why, and returns when to look again. `None`: perform it.
 async fn hold(
     scope: &Scope<'_>,
     plan: &mut TargetPlan,

@@ -66,7 +66,7 @@ struct News {
 /// When counts are to be written.
 #[derive(Debug, PartialEq, Eq)]
 enum Due {
-    /// They are.
+    /// What is written is right.
     Never,
     Now,
     In(Duration),

@@ -16,7 +16,7 @@ use super::{
 };
 use crate::{controllers::health_rules::own_rules, hub::revisions::Parsed};
 
-/// The first of it.
+/// The first problem of those that this module looks for.
 pub(super) fn complaint(ctx: &Context<'_>, revision: &Parsed, selection: &Selection) -> Option<Problem> {
     crd_problem(ctx)
         .or_else(|| unread_problem(ctx))

@@ -27,7 +27,7 @@ pub(super) struct Observation {
     pub(super) targets: Targets,
 }
 
-/// Observes.
+/// Takes together what the plan goes by: the declaration, the members selected now, the VidraTargets that exist.
 pub(super) fn observe(ctx: &Context<'_>, declaration: Declaration) -> Observation {
     Observation { declaration, selection: select(ctx), targets: ctx.targets() }
 }

@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{base::error::CallError, controllers::revoke};
 
-/// What waits for nothing that holds the VidraResource. `is_selected`: a member that is targeted has it.
+/// One VidraTarget while nothing new is delivered: it goes on leaving, or is restrained. `is_selected`: still targeted.
 pub(super) async fn rest(
     ctx: &Context<'_>,
     cluster: &str,

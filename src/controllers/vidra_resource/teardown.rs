@@ -85,7 +85,7 @@ pub(super) async fn send_away(
     ctx.hub.api.replace_target(&next).await.map(|()| Step::Done)
 }
 
-/// How it stands with a target that is to leave.
+/// What vidra-core needs to decide how a target leaves.
 fn facts(ctx: &Context<'_>, cluster: &str, target: &VidraTarget, member_exists: bool) -> DepartureFacts {
     DepartureFacts {
         desired: target.spec.desired,

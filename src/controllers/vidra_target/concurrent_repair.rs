@@ -40,7 +40,7 @@ pub(super) struct ConcurrentRepair<'a> {
     until: Instant,
     /// What was taken up since it was last handed over: no object is, twice, for a fight would not be told.
     taken: BTreeSet<ObjectKey>,
-    /// Of what is under way.
+    /// The wave and stage of the calls under way.
     turn: Option<Turn>,
     causes: DriftCauses,
     suspects: Suspects,

@@ -147,7 +147,7 @@ impl Context<'_> {
         jittered(own.unwrap_or(self.hub.tuning.now().interval), self.hub.rng.as_ref())
     }
 
-    /// What that is for the queue: failures are tried again as the VidraResource says, else as the settings do.
+    /// The queue's verdict for this requeue: failures use the VidraResource's `retryInterval`, else the settings' pauses.
     pub(super) fn verdict(&self, requeue: Requeue) -> Verdict {
         let class = match requeue {
             Requeue::OnChange => return Verdict::Done(None),

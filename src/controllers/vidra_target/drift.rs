@@ -84,8 +84,8 @@ pub(super) fn vanished(
     unseen.map(|(key, uid)| (key.clone(), session.records.vanished(&owner.hash, key, uid))).collect()
 }
 
-/// As what the revision that was applied whole last declared objects that are gone, or of which nobody has seen as what
-/// they were applied, for they have lost their stamp; where another revision, namespace or inputs are to be applied.
+/// How the revision that was last applied whole declared those suspects that are gone or have lost their stamp. Asked
+/// only under Report and Ignore, while another revision, namespace or inputs are to be applied; else empty.
 pub(super) async fn applied_before(
     ctx: &Context<'_>,
     session: &Session,
@@ -142,7 +142,7 @@ async fn whole_before(ctx: &Context<'_>, session: &Session) -> Whole {
     rendered.map_or(Whole::Unknown, |(desired, _)| Whole::These(desired))
 }
 
-/// What is otherwise when everything was done.
+/// Drift that is left when the plan was executed, for the status.
 #[derive(Default)]
 pub(super) struct DriftReport {
     pub(super) changes: Vec<Change>,

@@ -18,7 +18,7 @@ pub(super) fn gather_failure(ctx: &Context<'_>, reason: Reason, key: &ObjectKey,
     gather_one(ctx, Saying::failure(reason), one);
 }
 
-/// The same, with what it says.
+/// Adds one item to the Event about this VidraResource that is being gathered.
 pub(super) fn gather_one(ctx: &Context<'_>, saying: Saying, one: One<'_>) {
     if let Some(resource) = ctx.hub.catalog.resource(&ctx.key.resource_key()) {
         ctx.hub.events.gather(resource.as_ref(), saying, one);

@@ -147,7 +147,7 @@ fn note_blockers(
     wave
 }
 
-/// What an execution is told as.
+/// Makes the status of an execution. One that nothing kept from its end is `Delivery::Applied`.
 fn status(
     scope: &Scope<'_>,
     plan: &TargetPlan,
@@ -194,7 +194,7 @@ async fn publish_and_settle(
     published
 }
 
-/// What was done is kept, and the next reconcile begins at once.
+/// Ends the reconcile without a status: writes the inventory, and has the target reconciled again at once.
 pub(super) async fn again(
     ctx: &Context<'_>,
     corrections: &[Change],

@@ -272,8 +272,8 @@ pub(super) fn asks_again(plan: &Plan) -> Option<Requeue> {
     until_known(plan.stays.values())
 }
 
-/// The same of a plan that is held for what it drops. While such a plan waits for anything it does not say what stays; and what
-/// it waits for does not come, for nothing of it is done.
+/// The same for a plan that the removal guard holds. Its `stays` is empty while it waits, so its `drops` are
+/// asked; and nothing of it is done, so what it waits for does not come.
 pub(super) fn asks_again_while_held(plan: &Plan) -> Option<Requeue> {
     until_known(plan.drops.values().flatten())
 }

@@ -53,7 +53,7 @@ pub(super) fn note_later(ctx: &Context<'_>, session: &Session, found: &Generatio
     total
 }
 
-/// The same of a target that goes: what those found that stay says how old its wish may be.
+/// The same for a target that is being removed: what the other targets found says whether its wish may be out of date.
 pub(super) fn goes_behind(ctx: &Context<'_>, session: &Session) -> Option<Delivery> {
     if mutants::is(Mutant::LeavesBehind) {
         return None;

@@ -62,7 +62,7 @@ pub(super) struct Observation {
     pub(super) generation: i64,
 }
 
-/// Observes, and enters in the inventory what the member proves to be ours.
+/// Observes. Also enters in `inventory` what the member proves to be ours, and queues targets that wait for each other.
 pub(super) async fn observe(
     scope: &Scope<'_>,
     live: BTreeMap<ObjectKey, Live>,

@@ -62,7 +62,7 @@ impl Status {
     }
 }
 
-/// Writes the status, if it says something new and may be written now.
+/// Writes the status, if it is new and may be written now. Returns the regular requeue: the interval, or a timeout.
 pub(super) async fn publish(
     ctx: &Context<'_>,
     status: Status,

@@ -40,7 +40,7 @@ pub(super) async fn tell_failure(ctx: &Context<'_>, error: &CallError) -> Verdic
     after_hub_error(&key, error)
 }
 
-/// Its VidraResource tells it too.
+/// Remembers that writes for it are refused (`None`: they are not), and has its VidraResource report a change of that.
 pub(super) fn note_refused(ctx: &Context<'_>, message: Option<String>) {
     let is_news = ctx.hub.state.lock().change_target(ctx.key, |state| {
         let before = mem::replace(&mut state.refused, message);
