@@ -28,7 +28,7 @@ use crate::{
         sources::watch::follow_sources,
         watch::{Startup, follow_all},
     },
-    knobs::Knobs,
+    internal_limits::InternalLimits,
     leader_election::lease::Tenure,
     metrics::Metrics,
     workqueue::{Limits, Queue, Timer},
@@ -47,7 +47,7 @@ pub struct Deps {
     /// Counters; shared with whoever serves them.
     pub metrics: Metrics,
     /// Bounds, which only the simulation has otherwise.
-    pub knobs: Knobs,
+    pub limits: InternalLimits,
     /// Of the Lease under which it runs; `None`: no other process can be there.
     pub tenure: Option<Arc<Tenure>>,
 }
@@ -91,7 +91,7 @@ pub async fn run(
         tuning: hub.tuning.clone(),
         stop: halting.clone(),
         hub: hub.identity.hub.clone(),
-        page: hub.knobs.page,
+        page: hub.limits.page,
     });
     follow(&hub, startup, synced.clone(), &tasks);
     let ending = halting.clone();
@@ -114,7 +114,7 @@ pub async fn run(
 
 /// The hub, in which nothing runs yet, with the timer of its queue and the writer of its Events.
 fn assemble(settings: Settings, deps: Deps, identity: Identity) -> (Arc<Hub>, Timer, Writer) {
-    let Deps { client, connect, clock, rng, metrics, knobs, tenure } = deps;
+    let Deps { client, connect, clock, rng, metrics, limits, tenure } = deps;
     let (queue, timer) = Queue::new(Limits::default(), rng.clone(), metrics.queue());
     let catalog = Arc::new(Catalog::new(queue.clone()));
     let tuning = Arc::new(Tuning::new(&settings));
@@ -126,9 +126,9 @@ fn assemble(settings: Settings, deps: Deps, identity: Identity) -> (Arc<Hub>, Ti
             catalog.clone(),
             metrics.clusters().hub(),
             tenure.clone(),
-            knobs.hub_calls,
+            limits.hub_calls,
         ),
-        revisions: Revisions::new(identity.key.clone(), catalog.interned().clone(), knobs.revision_part),
+        revisions: Revisions::new(identity.key.clone(), catalog.interned().clone(), limits.revision_part),
         settings,
         tuning,
         health: Default::default(),
@@ -140,7 +140,7 @@ fn assemble(settings: Settings, deps: Deps, identity: Identity) -> (Arc<Hub>, Ti
         rng,
         connect,
         metrics,
-        knobs,
+        limits,
         tenure,
         sessions: Default::default(),
         calls: Default::default(),
@@ -200,7 +200,7 @@ fn follow(hub: &Arc<Hub>, startup: Arc<Startup>, synced: watch::Sender<bool>, ta
     let hub = hub.clone();
     let sources = async move {
         let follow = || {
-            let (rng, page) = (hub.rng.as_ref(), hub.knobs.page);
+            let (rng, page) = (hub.rng.as_ref(), hub.limits.page);
             let follow = follow_sources(&hub.api.client, hub.catalog.sources(), rng, page, &ending);
             ending.runs("watches of sources", follow)
         };

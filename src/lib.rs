@@ -10,7 +10,7 @@ pub mod controllers;
 pub mod demo;
 pub mod desired;
 pub mod hub;
-pub mod knobs;
+pub mod internal_limits;
 pub mod leader_election;
 pub mod member;
 pub mod metrics;

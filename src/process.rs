@@ -27,7 +27,7 @@ use crate::{
     cli::Flags,
     config::Settings,
     hub::schema,
-    knobs::Knobs,
+    internal_limits::InternalLimits,
     leader_election::{
         keeper::{Keeper, KeeperError, Pulse},
         lease::Claim,
@@ -180,7 +180,7 @@ async fn guarded(
         clock,
         rng,
         metrics,
-        knobs: Knobs::default(),
+        limits: InternalLimits::default(),
         tenure: Some(keeper.tenure.clone()),
     };
     lead(keeper, settings, deps, synced, stop).await

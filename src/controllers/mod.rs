@@ -40,7 +40,7 @@ use crate::{
         identity::Identity,
         revisions::Revisions,
     },
-    knobs::Knobs,
+    internal_limits::InternalLimits,
     leader_election::lease::Tenure,
     member::{deps::SessionDeps, landing::Landings, session::Session},
     metrics::Metrics,
@@ -85,7 +85,7 @@ pub struct Hub {
     /// One for each member that has credentials.
     pub sessions: Mutex<BTreeMap<String, Arc<Session>>>,
     /// Bounds.
-    pub knobs: Knobs,
+    pub limits: InternalLimits,
     /// Of the Lease under which this process runs, if there is one.
     pub tenure: Option<Arc<Tenure>>,
     /// The calls that all members share.
@@ -115,7 +115,7 @@ impl Hub {
             rng: self.rng.clone(),
             metrics: self.metrics.clone(),
             calls: self.calls.clone(),
-            knobs: self.knobs,
+            limits: self.limits,
             interned: self.catalog.interned().clone(),
             tuning: self.tuning.clone(),
             health: self.health.clone(),

@@ -28,7 +28,7 @@ use crate::{
     app::{self, Deps},
     base::env::{Clock, Rng, SystemClock, SystemRng},
     config::Settings,
-    knobs::Knobs,
+    internal_limits::InternalLimits,
     member::connect::TlsConnect,
     metrics::Metrics,
     serve::{self, Readiness},
@@ -169,7 +169,7 @@ impl Fleet {
             clock,
             rng,
             metrics,
-            knobs: Knobs::default(),
+            limits: InternalLimits::default(),
             tenure: None,
         };
         let mut known = synced.subscribe();

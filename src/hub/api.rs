@@ -423,7 +423,7 @@ mod tests {
     use super::*;
     use crate::{
         base::env::{Clock, SeededRng},
-        knobs::Knobs,
+        internal_limits::InternalLimits,
         leader_election::lease::Claim,
         metrics::Metrics,
         workqueue::{Limits, Queue},
@@ -465,7 +465,14 @@ mod tests {
         let metrics = Metrics::default();
         let (queue, _) = Queue::new(Limits::default(), Arc::new(SeededRng::new(1)), metrics.queue());
         let (hub, catalog) = (HubId::try_from("hub").unwrap(), Arc::new(Catalog::new(queue)));
-        HubApi::new(client, hub, catalog, metrics.clusters().hub(), tenure, Knobs::default().hub_calls)
+        HubApi::new(
+            client,
+            hub,
+            catalog,
+            metrics.clusters().hub(),
+            tenure,
+            InternalLimits::default().hub_calls,
+        )
     }
 
     /// What becomes of so many VidraTargets that are made at once.

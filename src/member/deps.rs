@@ -13,7 +13,7 @@ use crate::{
         limiter::Shared,
     },
     config::{health_rules::HealthRules, tuning::Tuning},
-    knobs::Knobs,
+    internal_limits::InternalLimits,
     leader_election::late_writes::LateWrites,
     metrics::Metrics,
     workqueue::Queue,
@@ -43,7 +43,7 @@ pub struct SessionDeps {
     /// The calls that all members share.
     pub calls: Shared,
     /// Bounds.
-    pub knobs: Knobs,
+    pub limits: InternalLimits,
     /// What all members have alike.
     pub interned: Arc<Interned>,
     /// What can be changed while the hub runs.

@@ -130,7 +130,7 @@ impl Informers {
             queue: deps.queue.clone(),
             rng: deps.rng.clone(),
             turns: deps.calls.turns(),
-            page: deps.knobs.page,
+            page: deps.limits.page,
             tuning: deps.tuning.clone(),
             tasks,
             startup: watch::Sender::new(None),

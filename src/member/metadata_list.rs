@@ -163,7 +163,7 @@ impl Session {
         let params = if labels.is_empty() { ListParams::default() } else { params };
         let path = Live::url_path(resource, namespace);
         let wire = Wire::new(self.client.clone(), path, params, Arc::new(tell)).bare();
-        let (most, mut all, mut kept) = (self.knobs().page, Vec::new(), 0);
+        let (most, mut all, mut kept) = (self.limits().page, Vec::new(), 0);
         let mut size = most;
         let mut pages = Pages::new(&wire, &mut size, most, None);
         loop {

@@ -49,7 +49,7 @@ use crate::{
         withdrawal::Withdrawn,
     },
     config::live::Live,
-    knobs::Knobs,
+    internal_limits::InternalLimits,
     metrics::ClusterCounters,
     wire::pace::{self, Pace},
     workqueue::{Key, Priority, TargetKey},
@@ -217,8 +217,8 @@ impl Session {
     }
 
     /// Its bounds.
-    pub fn knobs(&self) -> &Knobs {
-        &self.deps.knobs
+    pub fn limits(&self) -> &InternalLimits {
+        &self.deps.limits
     }
 
     /// A session that runs until [`Session::end`].

@@ -11,7 +11,7 @@ use vidra_hub::{
     app::{self, Deps, RunError},
     base::env::{SystemClock, SystemRng},
     config::Settings,
-    knobs::Knobs,
+    internal_limits::InternalLimits,
     member::connect::TlsConnect,
     metrics::Metrics,
 };
@@ -46,7 +46,7 @@ impl RunningHub {
             clock: Arc::new(SystemClock),
             rng: Arc::new(SystemRng::default()),
             metrics: Metrics::default(),
-            knobs: Knobs::default(),
+            limits: InternalLimits::default(),
             tenure: None,
         };
         Self::start_with(deps, settings).await

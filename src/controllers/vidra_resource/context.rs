@@ -81,6 +81,6 @@ impl Context<'_> {
     /// Has a bounded number of these under way at once, each whatever becomes of the others; what comes of them, in their
     /// order.
     pub(super) async fn side_by_side<T>(&self, calls: Vec<impl Future<Output = T>>) -> Vec<T> {
-        stream::iter(calls).buffered(self.hub.knobs.resource_calls).collect().await
+        stream::iter(calls).buffered(self.hub.limits.resource_calls).collect().await
     }
 }

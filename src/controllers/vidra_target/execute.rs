@@ -112,7 +112,7 @@ pub(super) async fn send<T>(
     let mut news = repair.as_ref().map_or_else(|| pending().boxed(), |repair| repair.news());
     let mut more = VecDeque::new();
     let (mut working, mut done) = (FuturesUnordered::new(), Vec::new());
-    let most = executor.session.knobs().target_calls;
+    let most = executor.session.limits().target_calls;
     let (mut planned, mut turns) = (stage.iter().cloned(), 0..);
     let (mut beside, mut told) = (pin!(beside), None);
     let told = loop {

@@ -156,7 +156,7 @@ pub(super) fn current_inventory(ctx: &Context<'_>, wants: &BTreeMap<ObjectKey, W
 /// Brings what is written of the inventory to this.
 pub(super) async fn write(ctx: &Context<'_>, inventory: &Inventory, leaving: bool) -> Result<(), CallError> {
     let (chunks, cluster) = (ctx.hub.catalog.inventory(ctx.key), ctx.cluster_uid());
-    let most = ctx.hub.knobs.inventory_entries;
+    let most = ctx.hub.limits.inventory_entries;
     let writes = inventory::writes(&chunks, cluster.as_deref(), inventory, leaving, most);
     ctx.hub.api.write_inventory(ctx.key, &writes).await
 }

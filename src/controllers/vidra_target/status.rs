@@ -144,7 +144,7 @@ fn facts<'a>(
         ready,
         found: (ctx.target.spec.drift.policy != DriftPolicy::Ignore).then_some(status.drift.changes),
         undone,
-        changes_max: ctx.hub.knobs.changes,
+        changes_max: ctx.hub.limits.changes,
         contention,
         unready,
         // While something cannot be seen, what was known stands.

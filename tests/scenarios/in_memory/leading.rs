@@ -24,7 +24,7 @@ use vidra_hub::{
         env::{Clock, Connect, ConnectError, Link, SeededRng},
         supervise::Halt,
     },
-    knobs::Knobs,
+    internal_limits::InternalLimits,
     leader_election::lease::{Claim, NAME},
     metrics::Metrics,
     process::under_claim,
@@ -59,7 +59,7 @@ async fn process(world: &World, holder: &str) -> (Claim, Deps) {
         clock,
         rng: Arc::new(SeededRng::new(7)),
         metrics: Metrics::default(),
-        knobs: Knobs::default(),
+        limits: InternalLimits::default(),
         tenure: Some(claim.tenure()),
     };
     (claim, deps)

@@ -13,7 +13,7 @@ use memkube::{Call, Fault, Verb};
 use serde_json::json;
 use testkit::world::{At, SOON, World, in_memory_with_members, wait_for};
 use vidra_api::TargetState;
-use vidra_hub::knobs::Knobs;
+use vidra_hub::internal_limits::InternalLimits;
 
 use crate::{config_map, events};
 
@@ -58,7 +58,7 @@ fn the_targets_of_a_resource_on_many_members_come_to_rest_and_go_side_by_side_in
             Fault::Delay(Duration::from_secs(1))
         };
         hub.set_fault(Arc::new(slow));
-        let bound = Knobs::default().resource_calls;
+        let bound = InternalLimits::default().resource_calls;
         world.hub.merge(&world.resource_at("shop"), json!({"spec": {"suspend": true}})).await;
         for member in MEMBERS {
             world.target_is("shop", member, TargetState::Suspended, "Suspended").await;

@@ -26,7 +26,7 @@ use vidra_hub::{
         env::{SystemClock, SystemRng},
         supervise::Halt,
     },
-    knobs::Knobs,
+    internal_limits::InternalLimits,
     leader_election::{
         keeper::Keeper,
         lease::{self, Claim},
@@ -171,7 +171,7 @@ async fn a_vital_task_that_panics_ends_the_process_with_an_error_and_gives_the_l
         clock: Arc::new(SystemClock),
         rng: Arc::new(SystemRng::default()),
         metrics: Metrics::default(),
-        knobs: Knobs::default(),
+        limits: InternalLimits::default(),
         tenure: None,
     };
     // Of settings that it cannot use the hub says so in an Event.

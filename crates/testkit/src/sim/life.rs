@@ -37,14 +37,14 @@ async fn run(
     ended: impl Fn(),
 ) {
     while !stop.is_cancelled() {
-        let Deps { client, connect, clock, rng, knobs, .. } = &deps;
+        let Deps { client, connect, clock, rng, limits, .. } = &deps;
         let deps = Deps {
             client: client.clone(),
             connect: connect.clone(),
             clock: clock.clone(),
             rng: rng.clone(),
             metrics: Metrics::default(),
-            knobs: *knobs,
+            limits: *limits,
             tenure: claim.as_ref().map(Claim::tenure),
         };
         // Nobody else waits on `synced`: tokio's watch channel wakes several waiters in a random order.
@@ -109,7 +109,7 @@ impl Life {
             clock: Arc::new(SimClock(world.clock.clone())),
             rng: Arc::new(rng),
             metrics: Metrics::default(),
-            knobs: world.shape.knobs,
+            limits: world.shape.limits,
             tenure: None,
         };
         let settings = Settings {

@@ -15,7 +15,7 @@ use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 use vidra_api::labels::{RECONCILE_REQUESTED_AT, REGISTRATION_LABEL};
-use vidra_hub::knobs::Knobs;
+use vidra_hub::internal_limits::InternalLimits;
 
 use super::{
     crash::BLIND,
@@ -65,28 +65,28 @@ pub struct Shape {
     /// How many of the fleet there are.
     pub members: usize,
     /// The hub's bounds.
-    pub knobs: Knobs,
+    pub limits: InternalLimits,
 }
 
 impl Shape {
     /// With two members, an interval of ten minutes, and bounds as everywhere.
     pub fn new(seed: u64) -> Self {
-        let (interval, knobs) = (Duration::from_secs(600), Knobs::default());
-        Self { seed, interval, latency: false, lease: false, kept: false, members: MEMBERS.len(), knobs }
+        let (interval, limits) = (Duration::from_secs(600), InternalLimits::default());
+        Self { seed, interval, latency: false, lease: false, kept: false, members: MEMBERS.len(), limits }
     }
 
     /// With bounds drawn from the seed and the name of what is run, so that scenarios of one seed have others.
     pub fn of(name: &str, seed: u64) -> Self {
         let both = name.bytes().fold(seed, |all, byte| all.wrapping_mul(31).wrapping_add(byte.into()));
-        Self { knobs: drawn(&mut fastrand::Rng::with_seed(both)), ..Self::new(seed) }
+        Self { limits: drawn(&mut fastrand::Rng::with_seed(both)), ..Self::new(seed) }
     }
 }
 
 /// Each bound is as everywhere, or so small that a small world comes to it.
-fn drawn(chance: &mut fastrand::Rng) -> Knobs {
-    let usual = Knobs::default();
+fn drawn(chance: &mut fastrand::Rng) -> InternalLimits {
+    let usual = InternalLimits::default();
     let mut small = || chance.bool();
-    Knobs {
+    InternalLimits {
         page: if small() { 2 } else { usual.page },
         inventory_entries: if small() { 3 } else { usual.inventory_entries },
         // A walk's manifests are packed to some 700 bytes.

@@ -26,7 +26,7 @@ use vidra_hub::{
     app::Deps,
     base::env::{AnswerBody, Connect, ConnectError, Link, SeededRng},
     config::Settings,
-    knobs::Knobs,
+    internal_limits::InternalLimits,
     metrics::Metrics,
 };
 
@@ -150,7 +150,7 @@ impl Bed for Memory {
             // Each life has its own chance: names of Events are made of it.
             rng: Arc::new(SeededRng::new(1 + self.lives.fetch_add(1, Ordering::Relaxed))),
             metrics: Metrics::default(),
-            knobs: Knobs::default(),
+            limits: InternalLimits::default(),
             tenure: None,
         };
         Box::pin(RunningHub::start_with(deps, settings))

@@ -5,7 +5,7 @@ use vidra_api::{drift::CHANGES_MAX, inventory::ENTRIES_MAX};
 
 /// See the module. Each is at least 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Knobs {
+pub struct InternalLimits {
     /// Objects in a page of a list.
     pub page: u32,
     /// Entries in a VidraInventory; at most [`ENTRIES_MAX`].
@@ -23,7 +23,7 @@ pub struct Knobs {
     pub changes: usize,
 }
 
-impl Default for Knobs {
+impl Default for InternalLimits {
     fn default() -> Self {
         Self {
             page: 500,
