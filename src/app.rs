@@ -144,7 +144,7 @@ fn assemble(settings: Settings, deps: Deps, identity: Identity) -> (Arc<Hub>, Ti
         tenure,
         sessions: Default::default(),
         calls: Default::default(),
-        landings: Default::default(),
+        late_creates: Default::default(),
         state: Default::default(),
     });
     (hub, timer, event_writer)

@@ -12,7 +12,7 @@ pub fn read(hub: &Hub) -> Entries {
     all.insert("clusters that are counted", hub.metrics.clusters().len());
     let sessions = hub.sessions.lock().clone();
     all.insert("sessions", sessions.len());
-    all.insert("members where a call may land", hub.landings.count());
+    all.insert("members with late creates", hub.late_creates.count());
     for session in sessions.values() {
         let own = session.records.entries().into_iter().chain(session.informers.entries());
         for (name, count) in own.chain([("claims", session.claims.len())]) {

@@ -42,7 +42,7 @@ use crate::{
     },
     internal_limits::InternalLimits,
     leader_election::lease::Tenure,
-    member::{deps::SessionDeps, landing::Landings, session::Session},
+    member::{deps::SessionDeps, late_creates::LateCreatesByMember, session::Session},
     metrics::Metrics,
     workqueue::{Key, Priority, Queue, ResourceKey, TargetKey, Verdict},
 };
@@ -91,7 +91,7 @@ pub struct Hub {
     /// The calls that all members share.
     pub calls: Shared,
     /// What calls may still make in members.
-    pub landings: Arc<Landings>,
+    pub late_creates: Arc<LateCreatesByMember>,
     /// What the loops remember between reconciles; lost with the process, and nothing is wrong then.
     pub state: Mutex<ControllerState>,
 }
@@ -126,7 +126,7 @@ impl Hub {
                     events.say(member.as_ref(), Severity::Warning, reason, note);
                 }
             }),
-            landings: self.landings.clone(),
+            late_creates: self.late_creates.clone(),
             late: self.tenure.as_ref().map(|tenure| tenure.late()),
         }
     }

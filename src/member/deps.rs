@@ -5,7 +5,7 @@ use std::sync::Arc;
 use vidra_api::names::HubId;
 use vidra_core::{render::HashKey, status::Reason};
 
-use super::landing::Landings;
+use super::late_creates::LateCreatesByMember;
 use crate::{
     base::{
         env::{Clock, Rng},
@@ -57,7 +57,7 @@ pub struct SessionDeps {
     /// Says of a cluster, for a reason, what somebody should look at.
     pub warn: Warn,
     /// What calls may still make in members though nobody waits for their answers.
-    pub landings: Arc<Landings>,
+    pub late_creates: Arc<LateCreatesByMember>,
     /// Writes that may take effect late; `None`: no other process can be there, before or after this one.
     pub late: Option<Arc<LateWrites>>,
 }

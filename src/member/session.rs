@@ -33,7 +33,7 @@ use super::{
     doubt::Doubt,
     informers::Informers,
     kinds::Kinds,
-    landing::Landing,
+    late_creates::LateCreates,
     live::Live as LiveObject,
     namespaces::Namespaces,
     records::{Later, Records, Secrecy},
@@ -160,7 +160,7 @@ pub struct Session {
     /// Its informers.
     pub informers: Arc<Informers>,
     pub(super) namespaces: Namespaces,
-    landing: Landing,
+    late_creates: LateCreates,
     deps: SessionDeps,
     counters: ClusterCounters,
     inner: Mutex<Contact>,
@@ -259,7 +259,7 @@ impl Session {
             claims: Claims::default(),
             informers,
             namespaces: Namespaces::default(),
-            landing: deps.landings.of(cluster),
+            late_creates: deps.late_creates.of(cluster),
             counters: deps.metrics.clusters().of(cluster),
             deps,
             inner: Mutex::new(inner),
@@ -306,7 +306,7 @@ impl Session {
                 // What was seen in another cluster says nothing of this one.
                 self.records.clear();
                 inner.absent.clear();
-                self.landing.clear();
+                self.late_creates.clear();
             }
             if matches!(inner.state, State::Open(_)) {
                 return;
@@ -435,12 +435,12 @@ impl Session {
 
     /// A call that makes this object for its owner was not answered: it may have been sent all the same.
     pub fn note_landing(&self, owner: &OwnerHash, key: &ObjectKey) {
-        self.landing.note(owner, key);
+        self.late_creates.note(owner, key);
     }
 
     /// Whether an object that is not there may still be made by a call of before, as this owner's.
-    pub fn may_land(&self, owner: &OwnerHash, key: &ObjectKey) -> bool {
-        self.landing.may_land(owner, key)
+    pub fn may_appear(&self, owner: &OwnerHash, key: &ObjectKey) -> bool {
+        self.late_creates.may_appear(owner, key)
     }
 
     /// How long what the process that led before this one had sent may still take effect here; `None`: it does not.

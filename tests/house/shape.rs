@@ -51,7 +51,6 @@ const PARTICIPLES: &[&str] = &[
     "crates/vidra-core/src/unseen.rs",
     "crates/xtask/src/test/known.rs",
     "src/desired.rs",
-    "src/member/landing.rs",
     "src/member/reading.rs",
     "src/config/tuning.rs",
 ];

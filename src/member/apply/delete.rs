@@ -166,7 +166,7 @@ async fn remove_ours(
 /// answered, finds its name free once it is: until that cannot land any more the inventory alone tells that what it makes
 /// is to go.
 fn gone_or_landing(executor: &Executor<'_>, key: &ObjectKey) -> Outcome {
-    match executor.session.may_land(&executor.owner.hash, key) {
+    match executor.session.may_appear(&executor.owner.hash, key) {
         true => Outcome::Unsettled {
             why: "a call that makes it was not answered, and it may still come".to_owned(),
         },

@@ -77,7 +77,7 @@ fn deps(said: Arc<Mutex<Vec<String>>>) -> SessionDeps {
         health: Arc::default(),
         wake_targets: Arc::new(|_| {}),
         warn: Arc::new(move |_, reason, note| said.lock().push(format!("{reason}: {note}"))),
-        landings: Arc::default(),
+        late_creates: Arc::default(),
         late: None,
     }
 }

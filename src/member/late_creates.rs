@@ -15,29 +15,29 @@ const LANDS_WITHIN: Duration = Duration::from_secs(75);
 
 /// Those of all members, by name. They outlive sessions: what was sent with credentials that are gone may land all the same.
 #[derive(Default)]
-pub struct Landings(Mutex<BTreeMap<String, Landing>>);
+pub struct LateCreatesByMember(Mutex<BTreeMap<String, LateCreates>>);
 
-impl Landings {
+impl LateCreatesByMember {
     /// A member's.
-    pub fn of(&self, cluster: &str) -> Landing {
+    pub fn of(&self, cluster: &str) -> LateCreates {
         let mut all = self.0.lock();
-        all.retain(|_, landing| landing.is_needed());
+        all.retain(|_, late_creates| late_creates.is_needed());
         all.entry(cluster.to_owned()).or_default().clone()
     }
 
     /// Of how many members something is kept.
     pub fn count(&self) -> usize {
         let mut all = self.0.lock();
-        all.retain(|_, landing| landing.is_needed());
+        all.retain(|_, late_creates| late_creates.is_needed());
         all.len()
     }
 }
 
 /// See the module. Each with the time until when. Cheap to clone.
 #[derive(Clone, Default)]
-pub struct Landing(Arc<Mutex<BTreeMap<(OwnerHash, ObjectKey), Instant>>>);
+pub struct LateCreates(Arc<Mutex<BTreeMap<(OwnerHash, ObjectKey), Instant>>>);
 
-impl Landing {
+impl LateCreates {
     /// A call that makes this object for its owner was not answered: it may have been sent all the same.
     pub(super) fn note(&self, owner: &OwnerHash, key: &ObjectKey) {
         let now = Instant::now();
@@ -48,7 +48,7 @@ impl Landing {
 
     /// Whether an object that is not there may still be made by a call of before, as this owner's: what others send stands
     /// in their inventories, and they may try for ever.
-    pub(super) fn may_land(&self, owner: &OwnerHash, key: &ObjectKey) -> bool {
+    pub(super) fn may_appear(&self, owner: &OwnerHash, key: &ObjectKey) -> bool {
         let now = Instant::now();
         let mut all = self.0.lock();
         all.retain(|_, until| *until > now);
@@ -79,14 +79,14 @@ mod tests {
         let hub = HubId::try_from("h1").unwrap();
         let [ours, theirs] = ["ours", "theirs"].map(|name| OwnerHash::new(&hub, "team-a", name));
         let key = ObjectKey::new(&Gvk::new("", "v1", "ConfigMap"), "shop", "settings");
-        let landing = Landing::default();
-        landing.note(&ours, &key);
+        let late_creates = LateCreates::default();
+        late_creates.note(&ours, &key);
         for _ in 0..3 {
-            assert!(landing.may_land(&ours, &key));
-            landing.note(&theirs, &key);
+            assert!(late_creates.may_appear(&ours, &key));
+            late_creates.note(&theirs, &key);
             tokio::time::advance(LANDS_WITHIN / 3).await;
         }
-        assert!(!landing.may_land(&ours, &key));
-        assert!(landing.may_land(&theirs, &key));
+        assert!(!late_creates.may_appear(&ours, &key));
+        assert!(late_creates.may_appear(&theirs, &key));
     }
 }
