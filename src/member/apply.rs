@@ -29,7 +29,7 @@ use self::{
     delete::RemovalMode,
     facts::ObjectFacts,
 };
-use super::{flight::Flight, live::Live, records::Source, session::Session, token::Token};
+use super::{call_guard::CallGuard, live::Live, records::Source, session::Session, token::Token};
 use crate::{base::error::CallError, desired::Desired};
 
 /// How an effect ended.
@@ -169,7 +169,7 @@ impl<'a> Executor<'a> {
 async fn perform_apply(executor: &Executor<'_>, declared: &Declared, action: &Action) -> Outcome {
     // Until what is read is compared: a baseline from it must not hide a later change.
     let is_compared = matches!(action, Action::Verify { .. } | Action::Look { .. });
-    let _flight = is_compared.then(|| Flight::begin(executor.session, &declared.key));
+    let _guard = is_compared.then(|| CallGuard::begin(executor.session, &declared.key));
     let facts = ObjectFacts { executor, declared };
     let (owner, salt) = (executor.owner, executor.session.salt());
     let input = ApplyInput { owner, declared, salt, facts: &facts };

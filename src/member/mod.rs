@@ -2,11 +2,11 @@
 
 mod absent;
 pub mod apply;
+mod call_guard;
 pub mod claims;
 pub mod connect;
 pub mod deps;
 pub mod doubt;
-mod flight;
 pub mod informers;
 pub mod kinds;
 mod lanes;

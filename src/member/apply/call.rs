@@ -18,7 +18,7 @@ use vidra_core::{
 use super::{Executor, cache};
 use crate::{
     base::error::{CallError, Class},
-    member::{flight::Flight, kinds::Kinds, live::Live, records::Source},
+    member::{call_guard::CallGuard, kinds::Kinds, live::Live, records::Source},
 };
 
 /// How a delete ended.
@@ -60,7 +60,7 @@ pub(super) async fn apply(
     body: &Value,
     force: bool,
 ) -> Result<Uid, CallError> {
-    let _flight = Flight::begin(executor.session, &declared.key);
+    let _guard = CallGuard::begin(executor.session, &declared.key);
     let (params, patch) = (params(executor, force), Patch::Apply(body));
     let live = patch_declared(executor, declared, "apply", &params, &patch)
         .await

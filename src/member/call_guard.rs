@@ -4,13 +4,13 @@ use vidra_core::object::ObjectKey;
 
 use super::session::Session;
 
-/// Ends, when it is dropped, what [`Flight::begin`] began.
-pub struct Flight<'a> {
+/// Ends, when it is dropped, what [`CallGuard::begin`] began.
+pub struct CallGuard<'a> {
     session: &'a Session,
     key: ObjectKey,
 }
 
-impl<'a> Flight<'a> {
+impl<'a> CallGuard<'a> {
     /// To be begun before the call is sent, and to be dropped when its answer is folded.
     pub fn begin(session: &'a Session, key: &ObjectKey) -> Self {
         session.records.begin_call(key);
@@ -18,7 +18,7 @@ impl<'a> Flight<'a> {
     }
 }
 
-impl Drop for Flight<'_> {
+impl Drop for CallGuard<'_> {
     fn drop(&mut self) {
         let targets = self.session.records.end_call(&self.key);
         self.session.wake(targets, None);
