@@ -17,7 +17,7 @@ use tower::{BoxError, Service, ServiceExt, service_fn, util::BoxCloneService};
 use vidra_core::kubeconfig::{Allow, ClientAuth, MemberConfig};
 
 use super::{
-    lanes::{Counted, Lanes, is_watch},
+    connection_pool::{ConnectionPool, Counted, is_watch},
     names::{Good, Names},
     reading::{Metered, Room},
 };
@@ -94,10 +94,10 @@ where
     }
     .enable_all_versions()
     .wrap_connector(connector);
-    let lanes = Arc::new(Lanes::new(https));
+    let pool = Arc::new(ConnectionPool::new(https));
     let service = service_fn(move |request: Request<Body>| {
-        let lanes = lanes.clone();
-        async move { lanes.send(request).await.map_err(BoxError::from) }
+        let pool = pool.clone();
+        async move { pool.send(request).await.map_err(BoxError::from) }
     });
     Ok(service.boxed_clone())
 }
@@ -306,10 +306,10 @@ mod tests {
             TaskTracker::new().spawn(served.map(drop));
             Box::pin(async move { Ok::<_, io::Error>(Direct(TokioIo::new(ours))) })
         });
-        let lanes = Arc::new(Lanes::new(connector));
+        let pool = Arc::new(ConnectionPool::new(connector));
         let transport = service_fn(move |request: Request<Body>| {
-            let lanes = lanes.clone();
-            async move { lanes.send(request).await.map_err(BoxError::from) }
+            let pool = pool.clone();
+            async move { pool.send(request).await.map_err(BoxError::from) }
         });
         let (scheme, authority) = (http::uri::Scheme::HTTP, http::uri::Authority::from_static("berlin"));
         let target = Target { scheme, authority, prefix: "".into(), bearer: None };

@@ -70,12 +70,12 @@ pub enum Key {
 }
 
 impl Key {
-    /// Keys of one lane share a limit; lanes take turns, so that a slow member, or who changes much, delays only itself.
-    pub(super) fn lane(&self) -> Lane {
+    /// Keys of one flow share a limit; flows take turns, so that a slow member, or who changes much, delays only itself.
+    pub(super) fn flow(&self) -> Flow {
         match self {
-            Key::Cluster(_) => Lane::Clusters,
-            Key::Resource(resource) => Lane::Resources(resource.namespace.clone()),
-            Key::Target(target) => Lane::Member(target.cluster.clone()),
+            Key::Cluster(_) => Flow::Clusters,
+            Key::Resource(resource) => Flow::Resources(resource.namespace.clone()),
+            Key::Target(target) => Flow::Member(target.cluster.clone()),
         }
     }
 
@@ -101,14 +101,14 @@ impl fmt::Display for Key {
 
 /// What shares a concurrency limit.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Lane {
+pub(super) enum Flow {
     Clusters,
     /// Of a namespace.
     Resources(Arc<str>),
     Member(Arc<str>),
 }
 
-/// Which of a lane's keys goes first.
+/// Which of a flow's keys goes first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Priority {
     /// A person changed something.

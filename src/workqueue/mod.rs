@@ -1,8 +1,8 @@
 //! The work queue: keyed, deduplicated, delayed, fair across member clusters, with priorities.
 //!
 //! A key is held once. While it is worked on it is marked, and what arrives for it meanwhile makes it
-//! ready again when that work ends. Lanes (one for each member and for each namespace of the hub) take turns, and within
-//! a lane the better priority goes first, but for now and then one of the others.
+//! ready again when that work ends. Flows (one for each member and for each namespace of the hub) take turns, and within
+//! a flow the better priority goes first, but for now and then one of the others.
 
 mod counters;
 mod key;
@@ -19,7 +19,7 @@ use std::{
 };
 
 use futures::StreamExt;
-use key::Lane;
+use key::Flow;
 use parking_lot::Mutex;
 use tokio::{
     sync::{Notify, mpsc},
@@ -84,11 +84,11 @@ enum Request {
 struct Inner {
     limits: Limits,
     first_retry: Duration,
-    lanes: BTreeMap<Lane, LaneState>,
-    /// Lanes that have a ready key and room for it.
-    eligible: BTreeSet<Lane>,
-    /// The lane served last: the next one in order has its turn.
-    cursor: Option<Lane>,
+    flows: BTreeMap<Flow, FlowState>,
+    /// Flows that have a ready key and room for it.
+    eligible: BTreeSet<Flow>,
+    /// The flow served last: the next one in order has its turn.
+    cursor: Option<Flow>,
     keys: BTreeMap<Key, KeyState>,
     /// Who waits for what arrives for a key that is worked on.
     waiting: BTreeMap<Key, Arc<Notify>>,
@@ -101,7 +101,7 @@ struct Inner {
 }
 
 #[derive(Default)]
-struct LaneState {
+struct FlowState {
     /// By priority; each by when it became ready.
     ready: [BTreeMap<u64, Key>; 3],
     running: usize,
@@ -122,7 +122,7 @@ enum KeyState {
 /// No key waits longer: whoever asks for more looks sooner. The timer of tokio-util ends at 795 days.
 const LONGEST_DELAY: Duration = Duration::from_secs(30 * 24 * 3600);
 const FIRST_RETRY: Duration = Duration::from_millis(250);
-/// Of so many keys that a lane gives out one is not chosen by its priority: who has the better one cannot keep others
+/// Of so many keys that a flow gives out one is not chosen by its priority: who has the better one cannot keep others
 /// waiting for ever.
 const AGED_TURN: u64 = 8;
 /// A VidraResource whose targets tell something new while it is worked on rests so many times as long as that work took:
@@ -196,10 +196,10 @@ impl Queue {
         inner.limits.per_member = per_member;
         inner.first_retry = first_retry;
         let limits = inner.limits;
-        let has_room = |(lane, state): (&Lane, &LaneState)| {
-            (!state.is_empty() && state.running < lane.limit(limits)).then(|| lane.clone())
+        let has_room = |(flow, state): (&Flow, &FlowState)| {
+            (!state.is_empty() && state.running < flow.limit(limits)).then(|| flow.clone())
         };
-        inner.eligible = inner.lanes.iter().filter_map(has_room).collect();
+        inner.eligible = inner.flows.iter().filter_map(has_room).collect();
         drop(inner);
         self.wake.notify_one();
     }
@@ -286,7 +286,7 @@ impl Queue {
         let inner = self.inner.lock();
         [
             ("keys", inner.keys.len()),
-            ("lanes", inner.lanes.len()),
+            ("flows", inner.flows.len()),
             ("keys that failed", inner.failures.len()),
             ("keys that are delayed", inner.delayed.len()),
             ("keys that are waited for", inner.waiting.len()),
@@ -312,7 +312,7 @@ impl Inner {
         Self {
             limits,
             first_retry: FIRST_RETRY,
-            lanes: BTreeMap::new(),
+            flows: BTreeMap::new(),
             eligible: BTreeSet::new(),
             cursor: None,
             keys: BTreeMap::new(),
@@ -350,57 +350,57 @@ impl Inner {
 
     fn push(&mut self, key: Key, priority: Priority) {
         let limits = self.limits;
-        let lane = key.lane();
+        let flow = key.flow();
         self.added += 1;
-        let state = self.lanes.entry(lane.clone()).or_default();
+        let state = self.flows.entry(flow.clone()).or_default();
         state.ready[priority as usize].insert(self.added, key.clone());
-        if state.running < lane.limit(limits) {
-            self.eligible.insert(lane);
+        if state.running < flow.limit(limits) {
+            self.eligible.insert(flow);
         }
         self.keys.insert(key, KeyState::Ready(priority, self.added));
     }
 
     fn remove_ready(&mut self, key: &Key, priority: Priority, number: u64) {
-        if let Some(state) = self.lanes.get_mut(&key.lane()) {
+        if let Some(state) = self.flows.get_mut(&key.flow()) {
             state.ready[priority as usize].remove(&number);
         }
     }
 
-    /// The lane whose turn it is.
-    fn lane_in_turn(&self) -> Option<Lane> {
+    /// The flow whose turn it is.
+    fn flow_in_turn(&self) -> Option<Flow> {
         let after = self.cursor.as_ref().map_or(Bound::Unbounded, Bound::Excluded);
-        let mut lanes = self.eligible.range::<Lane, _>((after, Bound::Unbounded)).chain(self.eligible.iter());
+        let mut flows = self.eligible.range::<Flow, _>((after, Bound::Unbounded)).chain(self.eligible.iter());
         let is_full = self.resources >= self.limits.resources;
-        lanes.find(|lane| !(is_full && lane.is_of_resources())).cloned()
+        flows.find(|flow| !(is_full && flow.is_of_resources())).cloned()
     }
 
     fn pop(&mut self) -> Option<Key> {
         let limits = self.limits;
-        let lane = self.lane_in_turn()?;
-        let state = self.lanes.get_mut(&lane)?;
+        let flow = self.flow_in_turn()?;
+        let state = self.flows.get_mut(&flow)?;
         let key = state.pop()?;
         state.running += 1;
-        self.resources += usize::from(lane.is_of_resources());
-        if state.running >= lane.limit(limits) || state.is_empty() {
-            self.eligible.remove(&lane);
+        self.resources += usize::from(flow.is_of_resources());
+        if state.running >= flow.limit(limits) || state.is_empty() {
+            self.eligible.remove(&flow);
         }
-        self.cursor = Some(lane);
+        self.cursor = Some(flow);
         self.keys.insert(key.clone(), KeyState::Running(Instant::now()));
         Some(key)
     }
 
     fn finish(&mut self, key: &Key) -> Ended {
-        let lane = key.lane();
+        let flow = key.flow();
         let mut is_drained = false;
-        if let Some(state) = self.lanes.get_mut(&lane) {
+        if let Some(state) = self.flows.get_mut(&flow) {
             state.running = state.running.saturating_sub(1);
             // The limit may have become smaller meanwhile.
-            if !state.is_empty() && state.running < lane.limit(self.limits) {
-                self.eligible.insert(lane.clone());
+            if !state.is_empty() && state.running < flow.limit(self.limits) {
+                self.eligible.insert(flow.clone());
             }
             is_drained = state.is_empty() && state.running == 0;
         }
-        self.resources = self.resources.saturating_sub(usize::from(lane.is_of_resources()));
+        self.resources = self.resources.saturating_sub(usize::from(flow.is_of_resources()));
         self.waiting.remove(key);
         let ended = match self.keys.remove(key) {
             Some(KeyState::Dirty { since, priority, .. }) => match rest(key, priority, since.elapsed()) {
@@ -413,7 +413,7 @@ impl Inner {
             _ => Ended::Idle,
         };
         if is_drained {
-            self.lanes.remove(&lane);
+            self.flows.remove(&flow);
         }
         ended
     }
@@ -427,7 +427,7 @@ fn rest(key: &Key, priority: Priority, took: Duration) -> Option<Duration> {
     (is_roll_up && rest >= Duration::from_millis(1) && !mutants::is(Mutant::RollUpsAtOnce)).then_some(rest)
 }
 
-impl LaneState {
+impl FlowState {
     fn is_empty(&self) -> bool {
         self.ready.iter().all(BTreeMap::is_empty)
     }
@@ -445,16 +445,16 @@ impl LaneState {
     }
 }
 
-impl Lane {
+impl Flow {
     fn limit(&self, limits: Limits) -> usize {
         match self {
-            Lane::Clusters | Lane::Resources(_) => limits.per_loop,
-            Lane::Member(_) => limits.per_member,
+            Flow::Clusters | Flow::Resources(_) => limits.per_loop,
+            Flow::Member(_) => limits.per_member,
         }
     }
 
     fn is_of_resources(&self) -> bool {
-        matches!(self, Lane::Resources(_))
+        matches!(self, Flow::Resources(_))
     }
 }
 

@@ -336,7 +336,7 @@ async fn of_ten_thousand_keys_that_are_gone_nothing_is_kept() {
         }
         {
             let inner = queue.inner.lock();
-            let sizes = [inner.keys.len(), inner.lanes.len(), inner.eligible.len(), inner.failures.len()];
+            let sizes = [inner.keys.len(), inner.flows.len(), inner.eligible.len(), inner.failures.len()];
             assert_eq!((sizes, inner.delayed.len(), inner.waiting.len()), ([0; 4], 0, 0));
         }
         let late = tokio::time::timeout(Duration::from_secs(800 * 3600), queue.next()).await;

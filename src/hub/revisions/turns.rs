@@ -18,12 +18,12 @@ const SIDE_BY_SIDE: usize = 2;
 pub(super) struct Turns {
     all: Semaphore,
     /// Of namespaces that have a turn or wait for one.
-    lanes: Mutex<BTreeMap<Box<str>, Arc<tokio::sync::Mutex<()>>>>,
+    namespaces: Mutex<BTreeMap<Box<str>, Arc<tokio::sync::Mutex<()>>>>,
 }
 
 impl Default for Turns {
     fn default() -> Self {
-        Self { all: Semaphore::new(SIDE_BY_SIDE), lanes: Mutex::default() }
+        Self { all: Semaphore::new(SIDE_BY_SIDE), namespaces: Mutex::default() }
     }
 }
 
@@ -36,12 +36,12 @@ pub(super) struct Turn<'t> {
 impl Turns {
     /// The next turn of a namespace.
     pub(super) async fn of(&self, namespace: &str) -> Turn<'_> {
-        let lane = {
-            let mut lanes = self.lanes.lock();
-            lanes.retain(|_, lane| Arc::strong_count(lane) > 1);
-            lanes.entry(namespace.into()).or_default().clone()
+        let turn = {
+            let mut namespaces = self.namespaces.lock();
+            namespaces.retain(|_, turn| Arc::strong_count(turn) > 1);
+            namespaces.entry(namespace.into()).or_default().clone()
         };
-        let of_namespace = lane.lock_owned().await;
+        let of_namespace = turn.lock_owned().await;
         // Never fails: nobody closes it.
         Turn { _of_all: self.all.acquire().await.ok(), _of_namespace: of_namespace }
     }

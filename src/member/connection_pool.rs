@@ -38,18 +38,18 @@ const AHEAD: u32 = 256 << 10;
 const REQUESTS: u32 = 100;
 
 /// See the module.
-pub(super) struct Lanes<C> {
+pub(super) struct ConnectionPool<C> {
     connector: C,
     calls: HyperClient<C, Body>,
-    watches: Mutex<Vec<Lane<C>>>,
+    watches: Mutex<Vec<WatchConnection<C>>>,
 }
 
-struct Lane<C> {
+struct WatchConnection<C> {
     client: HyperClient<C, Body>,
     open: Arc<AtomicUsize>,
 }
 
-impl<C: Connect + Clone + Send + Sync + 'static> Lanes<C> {
+impl<C: Connect + Clone + Send + Sync + 'static> ConnectionPool<C> {
     /// No connection yet.
     pub(super) fn new(connector: C) -> Self {
         let mut calls = builder();
@@ -66,23 +66,26 @@ impl<C: Connect + Clone + Send + Sync + 'static> Lanes<C> {
             let response = self.calls.request(request).await?;
             return Ok(response.map(|body| Counted { body, _open: None }));
         }
-        let (client, open) = self.lane();
+        let (client, open) = self.watch_connection();
         let response = client.request(request).await?;
         Ok(response.map(|body| Counted { body, _open: Some(open) }))
     }
 
-    /// A lane with room, and the place in it that was taken.
-    fn lane(&self) -> (HyperClient<C, Body>, Open) {
-        let mut lanes = self.watches.lock();
+    /// A connection for watches with room, and the place in it that was taken.
+    fn watch_connection(&self) -> (HyperClient<C, Body>, Open) {
+        let mut all = self.watches.lock();
         // An empty one beyond the first is closed with its last watch.
         let mut first = true;
-        lanes.retain(|lane| std::mem::take(&mut first) || lane.open.load(Ordering::Relaxed) > 0);
-        if let Some(lane) = lanes.iter().find(|lane| lane.open.load(Ordering::Relaxed) < WATCHES) {
-            return (lane.client.clone(), Open::new(&lane.open));
+        all.retain(|connection| std::mem::take(&mut first) || connection.open.load(Ordering::Relaxed) > 0);
+        if let Some(connection) =
+            all.iter().find(|connection| connection.open.load(Ordering::Relaxed) < WATCHES)
+        {
+            return (connection.client.clone(), Open::new(&connection.open));
         }
-        let lane = Lane { client: builder().build(self.connector.clone()), open: Arc::default() };
-        let taken = (lane.client.clone(), Open::new(&lane.open));
-        lanes.push(lane);
+        let connection =
+            WatchConnection { client: builder().build(self.connector.clone()), open: Arc::default() };
+        let taken = (connection.client.clone(), Open::new(&connection.open));
+        all.push(connection);
         taken
     }
 }
@@ -104,7 +107,7 @@ pub(super) fn is_watch(request: &Request<Body>) -> bool {
     query.split('&').any(|part| matches!(part, "watch=true" | "watch=1"))
 }
 
-/// A place in a lane, until it is dropped.
+/// A place in a connection, until it is dropped.
 struct Open(Arc<AtomicUsize>);
 
 impl Open {
@@ -160,19 +163,19 @@ mod tests {
     }
 
     #[test]
-    fn a_lane_is_full_before_the_server_says_so_and_goes_when_it_is_empty() {
-        let lanes = Lanes::new(HttpConnector::new());
-        let count = || lanes.watches.lock().len();
-        let mut open: Vec<Open> = (0..WATCHES).map(|_| lanes.lane().1).collect();
+    fn a_connection_is_full_before_the_server_says_so_and_goes_when_it_is_empty() {
+        let pool = ConnectionPool::new(HttpConnector::new());
+        let count = || pool.watches.lock().len();
+        let mut open: Vec<Open> = (0..WATCHES).map(|_| pool.watch_connection().1).collect();
         assert_eq!(count(), 1);
-        let beyond = lanes.lane().1;
+        let beyond = pool.watch_connection().1;
         assert_eq!(count(), 2);
         open.pop();
-        open.push(lanes.lane().1);
+        open.push(pool.watch_connection().1);
         assert_eq!(count(), 2, "the place that was left is taken");
         drop(beyond);
         open.pop();
-        open.push(lanes.lane().1);
+        open.push(pool.watch_connection().1);
         assert_eq!(count(), 1, "the empty one is gone");
     }
 }
