@@ -42,7 +42,7 @@ use crate::{
     },
     internal_limits::InternalLimits,
     leader_election::lease::Tenure,
-    member::{deps::SessionDeps, late_creates::LateCreatesByMember, session::Session},
+    member::{late_creates::LateCreatesByMember, session::Session, session_deps::SessionDeps},
     metrics::Metrics,
     workqueue::{Key, Priority, Queue, ResourceKey, TargetKey, Verdict},
 };

@@ -18,7 +18,7 @@ use vidra_core::kubeconfig::{Allow, ClientAuth, MemberConfig};
 
 use super::{
     connection_pool::{ConnectionPool, Counted, is_watch},
-    names::{Good, Names},
+    dns::{LastAnswers, MemberResolver},
     reading::{Metered, Room},
 };
 use crate::{
@@ -43,19 +43,19 @@ const CONNECT_WITHIN: Duration = Duration::from_secs(5);
 pub struct TlsConnect {
     allow: Allow,
     room: Room,
-    good: Good,
+    last_answers: LastAnswers,
 }
 
 impl TlsConnect {
     /// Connects only to addresses that a kubeconfig may name.
     pub fn new(allow: Allow) -> Self {
-        Self { allow, room: Room::default(), good: Good::default() }
+        Self { allow, room: Room::default(), last_answers: LastAnswers::default() }
     }
 }
 
 impl Connect for TlsConnect {
     fn connect(&self, config: &MemberConfig) -> Result<Link, ConnectError> {
-        let names = Names::new(GaiResolver::new(), self.allow, self.good.clone());
+        let names = MemberResolver::new(GaiResolver::new(), self.allow, self.last_answers.clone());
         let mut tcp = HttpConnector::new_with_resolver(names);
         tcp.enforce_http(false);
         tcp.set_nodelay(true);

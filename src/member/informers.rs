@@ -49,7 +49,7 @@ use self::{
     rests::{Rest, rest_of},
     run::Run,
 };
-use super::{deps::SessionDeps, doubt::Doubt, records::Records};
+use super::{doubt::Doubt, records::Records, session_deps::SessionDeps};
 use crate::{
     base::{
         backoff::jittered,

@@ -29,7 +29,6 @@ use vidra_core::{
 use super::{
     absent::Absent,
     claims::Claims,
-    deps::SessionDeps,
     doubt::Doubt,
     informers::Informers,
     kinds::Kinds,
@@ -37,6 +36,7 @@ use super::{
     live::Live as LiveObject,
     namespaces::Namespaces,
     records::{Later, Records, Secrecy},
+    session_deps::SessionDeps,
     token::Token,
 };
 use crate::{

@@ -7,7 +7,7 @@ use tokio::time::Instant;
 use vidra_core::status::Reason;
 
 use super::places::Place;
-use crate::{member::deps::Warn, metrics::ClusterCounters};
+use crate::{member::session_deps::Warn, metrics::ClusterCounters};
 
 /// Everything is listed again for a restore at most this often: a server whose versions go to and fro is no reason
 /// to list for ever.

@@ -25,7 +25,7 @@ pub type IsOwner = Arc<dyn Fn(&str, &str) -> bool + Send + Sync>;
 /// Takes a cluster, a reason, and a sentence.
 pub type Warn = Arc<dyn Fn(&str, Reason, &str) + Send + Sync>;
 
-/// What a session needs of the house.
+/// What a session needs of the rest of the process.
 #[derive(Clone)]
 pub struct SessionDeps {
     /// This hub.

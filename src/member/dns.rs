@@ -33,44 +33,44 @@ const LOOK_UP_WITHIN: Duration = Duration::from_secs(5);
 /// So long an answer counts while no other comes. Who answers there is asked all the same, before anything is written.
 const GOOD_FOR: Duration = Duration::from_secs(600);
 
-/// The last good answer for each name of all members; what is older than [`GOOD_FOR`] goes.
+/// The last last_answers answer for each name of all members; what is older than [`GOOD_FOR`] goes.
 #[derive(Clone, Debug, Default)]
-pub struct Good(Arc<Mutex<BTreeMap<String, Answer>>>);
+pub struct LastAnswers(Arc<Mutex<BTreeMap<String, Answer>>>);
 
 /// Where a name led, and when.
 type Answer = (Vec<SocketAddr>, Instant);
 
-impl Good {
+impl LastAnswers {
     fn note(&self, host: &str, found: &[SocketAddr]) {
-        let mut good = self.0.lock();
-        good.retain(|_, (_, at)| at.elapsed() <= GOOD_FOR);
-        good.insert(host.to_owned(), (found.to_vec(), Instant::now()));
+        let mut last_answers = self.0.lock();
+        last_answers.retain(|_, (_, at)| at.elapsed() <= GOOD_FOR);
+        last_answers.insert(host.to_owned(), (found.to_vec(), Instant::now()));
     }
 
     fn last(&self, host: &str) -> Option<Vec<SocketAddr>> {
-        let good = self.0.lock();
-        good.get(host).filter(|(_, at)| at.elapsed() <= GOOD_FOR).map(|(found, _)| found.clone())
+        let last_answers = self.0.lock();
+        last_answers.get(host).filter(|(_, at)| at.elapsed() <= GOOD_FOR).map(|(found, _)| found.clone())
     }
 }
 
 /// Looks names up for one member, and refuses those that lead where no kubeconfig may: a name says nothing of its
 /// address.
 #[derive(Clone)]
-pub struct Names<R> {
+pub struct MemberResolver<R> {
     resolver: R,
     allow: Allow,
     turns: Arc<Semaphore>,
-    good: Good,
+    last_answers: LastAnswers,
 }
 
-impl<R> Names<R> {
+impl<R> MemberResolver<R> {
     /// With this resolver, to addresses that a kubeconfig may name.
-    pub fn new(resolver: R, allow: Allow, good: Good) -> Self {
-        Self { resolver, allow, turns: Arc::new(Semaphore::new(LOOK_UPS)), good }
+    pub fn new(resolver: R, allow: Allow, last_answers: LastAnswers) -> Self {
+        Self { resolver, allow, turns: Arc::new(Semaphore::new(LOOK_UPS)), last_answers }
     }
 }
 
-impl<R> Names<R>
+impl<R> MemberResolver<R>
 where
     R: Service<Name> + Clone + Send + 'static,
     R::Response: Iterator<Item = SocketAddr> + Send,
@@ -94,7 +94,7 @@ where
         let answer = timeout(LOOK_UP_WITHIN, self.ask(name)).await.unwrap_or_else(|_| {
             Err(format!("looking up {host} took longer than {} s", LOOK_UP_WITHIN.as_secs()).into())
         });
-        let last = || self.good.last(&host).filter(|_| !mutants::is(Mutant::NoLastAddress));
+        let last = || self.last_answers.last(&host).filter(|_| !mutants::is(Mutant::NoLastAddress));
         let (found, is_new) = match answer {
             Ok(found) => (found, true),
             Err(failed) => (last().ok_or(failed)?, false),
@@ -105,13 +105,13 @@ where
             })?;
         }
         if is_new && !found.is_empty() {
-            self.good.note(&host, &found);
+            self.last_answers.note(&host, &found);
         }
         Ok(found.into_iter())
     }
 }
 
-impl<R> Service<Name> for Names<R>
+impl<R> Service<Name> for MemberResolver<R>
 where
     R: Service<Name> + Clone + Send + Sync + 'static,
     R::Response: Iterator<Item = SocketAddr> + Send,
@@ -180,7 +180,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn the_last_address_counts_for_ten_minutes_while_nobody_answers() {
         let (way, begun) = (Way::new(Mutex::new(Dns::Answers("192.0.2.1:0"))), Arc::default());
-        let names = Names::new(resolver(&way, &begun), ALLOW, Good::default());
+        let names = MemberResolver::new(resolver(&way, &begun), ALLOW, LastAnswers::default());
         let found = async || names.clone().look_up(name()).await.map(|found| found.as_slice().to_vec());
         let first = found().await.expect("it is found");
         for way_now in [Dns::Fails, Dns::Hangs] {
@@ -196,7 +196,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn look_ups_that_hang_take_two_threads_of_all_and_end_within_five_seconds() {
         let (way, begun) = (Way::new(Mutex::new(Dns::Hangs)), Arc::<AtomicUsize>::default());
-        let names = Names::new(resolver(&way, &begun), ALLOW, Good::default());
+        let names = MemberResolver::new(resolver(&way, &begun), ALLOW, LastAnswers::default());
         let started = Instant::now();
         for _ in 0..10 {
             let all = (0..10).map(|_| names.clone().look_up(name()));
@@ -210,8 +210,8 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_name_that_leads_where_no_kubeconfig_may_is_refused_whatever_it_led_to_before() {
         let (way, begun) = (Way::new(Mutex::new(Dns::Answers("192.0.2.1:0"))), Arc::default());
-        let good = Good::default();
-        let names = Names::new(resolver(&way, &begun), ALLOW, good.clone());
+        let last_answers = LastAnswers::default();
+        let names = MemberResolver::new(resolver(&way, &begun), ALLOW, last_answers.clone());
         assert!(names.clone().look_up(name()).await.is_ok());
         *way.lock() = Dns::Answers("127.0.0.1:0");
         let refused = names.clone().look_up(name()).await;
