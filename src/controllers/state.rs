@@ -12,9 +12,9 @@ use vidra_core::{fights::Fights, ignore::Unused, object::ObjectKey};
 use super::{
     approvals::KnownApprovals,
     health_rules::OwnRules,
-    lean::Whole,
     member_cluster::counts::Settling,
     revoke::Approved,
+    status_fallback::Whole,
     status_throttle::StatusThrottle,
     vidra_resource::{KeptRevision, RevisionUse},
     vidra_target::Undeclared,

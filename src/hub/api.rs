@@ -1,7 +1,7 @@
 //! Every write to the hub's API, each within a deadline and guarded by the resourceVersion that it was
 //! made from; the others wait while as many as may be are under way. The answer is folded into the catalog at once.
 
-mod lean;
+mod partial_writes;
 
 use std::{fmt::Debug, sync::Arc, time::Duration};
 

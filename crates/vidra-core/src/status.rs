@@ -7,21 +7,21 @@
 mod changes;
 mod counts;
 mod drifted;
-mod lean;
 mod progress;
 mod reason;
 mod removing;
 mod resource;
 mod target;
 mod unready;
+mod without_lists;
 
 pub use changes::{Changes, changes};
 pub use counts::{Standing, counted, member_targets};
 pub use drifted::{FirstDrift, first_drift};
-pub use lean::Lean;
 pub use progress::left;
 pub use reason::{Reason, StatusReason};
 pub use removing::{Going, going, is_out_of_reach, removing};
 pub use resource::{Problem, ResourceFacts, Stall, TargetView, is_held, resource_status};
 pub use target::{Delivery, TORN_DOWN, TargetFacts, is_revoked, is_torn_down, target_status};
 pub use unready::Unready;
+pub use without_lists::WithoutLists;

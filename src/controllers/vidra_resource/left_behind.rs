@@ -20,7 +20,7 @@ use super::{
 };
 use crate::{
     base::error::CallError,
-    controllers::{Hub, affirm, lean},
+    controllers::{Hub, affirm, status_fallback},
     hub::inventory,
     workqueue::TargetKey,
 };
@@ -67,7 +67,7 @@ async fn note(ctx: &Context<'_>, left: Vec<LeftBehind>) -> Result<bool, CallErro
     let latest = ctx.hub.catalog.resource(ctx.key);
     let resource = latest.as_deref().unwrap_or(ctx.resource);
     let key = ctx.queue_key();
-    let mut status = lean::told(ctx.hub, &key, resource.status.as_ref()).unwrap_or_default();
+    let mut status = status_fallback::told(ctx.hub, &key, resource.status.as_ref()).unwrap_or_default();
     let is_noted = |left: &LeftBehind| {
         let same = |known: &LeftBehind| LeftBehind { at: left.at.clone(), ..known.clone() } == *left;
         status.left_behind.iter().any(same)

@@ -24,7 +24,7 @@ use super::{
 use crate::{
     base::error::CallError,
     controllers::{
-        RETRY_MOST, after_hub_error, lean,
+        RETRY_MOST, after_hub_error, status_fallback,
         write_refusal::{advised, is_refusal},
     },
     workqueue::Verdict,
@@ -80,7 +80,7 @@ pub(super) async fn report(ctx: &Context<'_>, status: Status) -> Result<Verdict,
     let latest = ctx.hub.catalog.resource(ctx.key);
     let resource = latest.as_deref().unwrap_or(ctx.resource);
     let queue_key = ctx.queue_key();
-    let told = lean::told(ctx.hub, &queue_key, resource.status.as_ref());
+    let told = status_fallback::told(ctx.hub, &queue_key, resource.status.as_ref());
     let none = VidraResourceStatus::default();
     let before = told.as_ref().unwrap_or(&none);
     let unread = || unread_problem(ctx).inspect(|problem| ctx.say(problem));
@@ -126,8 +126,8 @@ pub(super) async fn write_status(
 ) -> Result<(), CallError> {
     let put = |status| ctx.hub.api.resource_status(resource, status);
     let key = ctx.queue_key();
-    if let Some(error) = lean::put(ctx.hub, &key, resource.status.as_ref(), status, put).await? {
-        let message = lean::shortened("this VidraResource", ctx.key, &error);
+    if let Some(error) = status_fallback::put(ctx.hub, &key, resource.status.as_ref(), status, put).await? {
+        let message = status_fallback::shortened("this VidraResource", ctx.key, &error);
         ctx.warn(Reason::StatusShortened, &message);
     }
     Ok(())

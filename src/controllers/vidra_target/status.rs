@@ -24,7 +24,7 @@ use super::{
 };
 use crate::{
     base::error::CallError,
-    controllers::lean,
+    controllers::status_fallback,
     desired::Desired,
     hub::events::{self, One, Saying, Severity},
     member::{records::Seen, session::Session},
@@ -75,7 +75,7 @@ pub(super) async fn publish(
     // The newest: an answer may have been folded since the reconcile began.
     let target = ctx.hub.catalog.target(ctx.key);
     let target = target.as_deref().unwrap_or(ctx.target);
-    let told = lean::told(ctx.hub, &queue_key, target.status.as_ref());
+    let told = status_fallback::told(ctx.hub, &queue_key, target.status.as_ref());
     let none = VidraTargetStatus::default();
     let before = told.as_ref().unwrap_or(&none);
     let facts = facts(ctx, status, (desired, session), inventory, before);
@@ -167,9 +167,9 @@ async fn write_status(
 ) -> Result<(), CallError> {
     let put = |status| ctx.hub.api.target_status(target, status);
     let key = Key::Target(ctx.key.clone());
-    if let Some(error) = lean::put(ctx.hub, &key, target.status.as_ref(), status, put).await? {
+    if let Some(error) = status_fallback::put(ctx.hub, &key, target.status.as_ref(), status, put).await? {
         let object = format!("VidraTarget {}", ctx.key.target_name());
-        let message = lean::shortened(&object, &ctx.key.resource_key(), &error);
+        let message = status_fallback::shortened(&object, &ctx.key.resource_key(), &error);
         say(ctx, Severity::Warning, Reason::StatusShortened, &message);
     }
     Ok(())

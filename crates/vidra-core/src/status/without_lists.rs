@@ -3,14 +3,14 @@
 use vidra_api::{LeftBehind, VidraResourceStatus, VidraTargetStatus};
 
 /// A status that can be told in short.
-pub trait Lean {
+pub trait WithoutLists {
     /// Its conditions and its single fields, without the lists of details; how many entries these had stays.
     #[must_use]
-    fn lean(&self) -> Self;
+    fn without_lists(&self) -> Self;
 }
 
-impl Lean for VidraResourceStatus {
-    fn lean(&self) -> Self {
+impl WithoutLists for VidraResourceStatus {
+    fn without_lists(&self) -> Self {
         // The VidraTargets tell of their clusters; what stays in a member that was forgotten nothing else tells.
         let in_short = |left: &LeftBehind| LeftBehind { names: String::new(), ..left.clone() };
         let left_behind = self.left_behind.iter().map(in_short).collect();
@@ -18,8 +18,8 @@ impl Lean for VidraResourceStatus {
     }
 }
 
-impl Lean for VidraTargetStatus {
-    fn lean(&self) -> Self {
+impl WithoutLists for VidraTargetStatus {
+    fn without_lists(&self) -> Self {
         Self {
             unready: Vec::new(),
             unready_total: left_out(self.unready_total, self.unready.len()),
@@ -101,30 +101,41 @@ mod tests {
         const LISTS: [&str; 4] = ["unready", "unreadyTotal", "changes", "changesTotal"];
         for (totals, expected) in [(false, (Some(10), Some(100))), (true, (Some(40), Some(120)))] {
             let whole = target(100, totals);
-            let lean = whole.lean();
-            assert_eq!(without(&lean, &LISTS), without(&whole, &LISTS));
-            assert_eq!((&*lean.unready, &*lean.changes), (&[][..], &[][..]));
-            assert_eq!((lean.unready_total, lean.changes_total), expected);
-            assert_eq!(lean.lean(), lean);
+            let short = whole.without_lists();
+            assert_eq!(without(&short, &LISTS), without(&whole, &LISTS));
+            assert_eq!((&*short.unready, &*short.changes), (&[][..], &[][..]));
+            assert_eq!((short.unready_total, short.changes_total), expected);
+            assert_eq!(short.without_lists(), short);
         }
-        assert_eq!(target(0, false).lean(), target(0, false), "where nothing is listed nothing is left out");
+        assert_eq!(
+            target(0, false).without_lists(),
+            target(0, false),
+            "where nothing is listed nothing is left out"
+        );
 
         let whole = resource(50);
-        let lean = whole.lean();
-        assert_eq!(without(&lean, &["clusters", "leftBehind"]), without(&whole, &["clusters", "leftBehind"]));
-        assert_eq!(lean.clusters, []);
+        let short = whole.without_lists();
+        assert_eq!(
+            without(&short, &["clusters", "leftBehind"]),
+            without(&whole, &["clusters", "leftBehind"])
+        );
+        assert_eq!(short.clusters, []);
         let gone =
             |status: &VidraResourceStatus| status.left_behind.iter().map(|left| left.objects).sum::<i64>();
-        assert_eq!((gone(&lean), lean.left_behind.len()), (gone(&whole), 50), "nothing else tells of these");
-        assert_eq!(lean.lean(), lean);
+        assert_eq!(
+            (gone(&short), short.left_behind.len()),
+            (gone(&whole), 50),
+            "nothing else tells of these"
+        );
+        assert_eq!(short.without_lists(), short);
     }
 
     #[test]
     fn a_lean_status_is_small_however_large_the_whole_is() {
         let bytes = |status: &Value| status.to_string().len();
-        let of = |whole: Value, lean: Value| (bytes(&whole) > 100_000, bytes(&lean) < 16_384);
+        let of = |whole: Value, short: Value| (bytes(&whole) > 100_000, bytes(&short) < 16_384);
         let (one, all) = (target(100, true), resource(50));
-        assert_eq!(of(json!(one), json!(one.lean())), (true, true));
-        assert_eq!(of(json!(all), json!(all.lean())), (true, true));
+        assert_eq!(of(json!(one), json!(one.without_lists())), (true, true));
+        assert_eq!(of(json!(all), json!(all.without_lists())), (true, true));
     }
 }

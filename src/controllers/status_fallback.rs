@@ -6,7 +6,7 @@
 use vidra_api::{VidraResourceStatus, VidraTargetStatus, labels::RECONCILE_REQUESTED_AT};
 use vidra_core::{
     mutants::{self, Mutant},
-    status::Lean,
+    status::WithoutLists,
 };
 
 use super::{
@@ -26,14 +26,14 @@ pub(super) struct Whole {
 }
 
 /// A status that is remembered whole while it stands without its lists.
-pub(super) trait Told: Lean + Clone + PartialEq {
+pub(super) trait Fallback: WithoutLists + Clone + PartialEq {
     /// The slot of [`Whole`] in which a status of this kind is remembered.
     fn place(whole: &mut Whole) -> &mut Option<Box<Self>>;
     /// The status that is remembered in that slot.
     fn of(whole: &Whole) -> Option<&Self>;
 }
 
-impl Told for VidraResourceStatus {
+impl Fallback for VidraResourceStatus {
     fn place(whole: &mut Whole) -> &mut Option<Box<Self>> {
         &mut whole.resource
     }
@@ -43,7 +43,7 @@ impl Told for VidraResourceStatus {
     }
 }
 
-impl Told for VidraTargetStatus {
+impl Fallback for VidraTargetStatus {
     fn place(whole: &mut Whole) -> &mut Option<Box<Self>> {
         &mut whole.target
     }
@@ -53,17 +53,19 @@ impl Told for VidraTargetStatus {
     }
 }
 
-/// The status that was reported last: that on the object, or the remembered whole if only its lean form was taken.
-pub(super) fn told<S: Told>(hub: &Hub, key: &Key, stands: Option<&S>) -> Option<S> {
+/// The status that was reported last: that on the object, or the remembered whole if only one without lists was taken.
+pub(super) fn told<S: Fallback>(hub: &Hub, key: &Key, stands: Option<&S>) -> Option<S> {
     let state = hub.state.lock();
-    let whole =
-        state.of(key).and_then(|state| S::of(&state.whole)).filter(|whole| stands == Some(&whole.lean()));
+    let whole = state
+        .of(key)
+        .and_then(|state| S::of(&state.whole))
+        .filter(|whole| stands == Some(&whole.without_lists()));
     whole.filter(|_| !mutants::is(Mutant::RefusedStatusAgain)).or(stands).cloned()
 }
 
 /// Writes a status over the one that stands, with `put`; without its lists where the whole is not taken. Why that was
 /// so, if it is news.
-pub(super) async fn put<S: Told, F: Future<Output = Result<(), CallError>>>(
+pub(super) async fn put<S: Fallback, F: Future<Output = Result<(), CallError>>>(
     hub: &Hub,
     key: &Key,
     stands: Option<&S>,
@@ -80,12 +82,12 @@ pub(super) async fn put<S: Told, F: Future<Output = Result<(), CallError>>>(
         }
         Err(error) => error,
     };
-    let lean = status.lean();
-    if lean == status || !may_take_less::<S>(hub, key, &error) {
+    let short = status.without_lists();
+    if short == status || !may_take_less::<S>(hub, key, &error) {
         return Err(error);
     }
-    if stands != Some(&lean) {
-        let answer = put(lean).await;
+    if stands != Some(&short) {
+        let answer = put(short).await;
         sent();
         answer?;
     }
@@ -95,7 +97,7 @@ pub(super) async fn put<S: Told, F: Future<Output = Result<(), CallError>>>(
 }
 
 /// A write that was refused, or has failed again and again, may be for what was to be written.
-fn may_take_less<S: Told>(hub: &Hub, key: &Key, error: &CallError) -> bool {
+fn may_take_less<S: Fallback>(hub: &Hub, key: &Key, error: &CallError) -> bool {
     let was_so = || hub.state.lock().of(key).is_some_and(|state| S::of(&state.whole).is_some());
     let fails = error.class == Class::Server && (fails_often(hub, key) || was_so());
     (is_refusal(error) || fails) && !mutants::is(Mutant::StatusWholeOrNot)
