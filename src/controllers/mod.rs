@@ -1,11 +1,11 @@
 //! The three loops. Each gathers, asks vidra-core, performs, reports, and is the single writer of what it
 //! writes.
 
-mod affirm;
 mod approvals;
 pub mod entries;
 pub mod gauges;
 mod health_rules;
+mod intent;
 pub mod member_cluster;
 mod owners;
 mod revoke;

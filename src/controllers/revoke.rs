@@ -21,9 +21,9 @@ use vidra_core::{
 };
 
 use super::{
-    Hub,
-    affirm::{self, is_let_go, let_stay},
-    approvals, unreadable,
+    Hub, approvals,
+    intent::{self, may_be_orphaned, orphaning_command},
+    unreadable,
 };
 use crate::{
     base::error::CallError,
@@ -51,13 +51,13 @@ pub(super) fn is_revoked(hub: &Hub, key: &TargetKey) -> bool {
 fn selection(hub: &Hub, key: &TargetKey) -> Option<Selection> {
     let (resource, member) = (hub.catalog.resource(&key.resource_key())?, hub.catalog.member(&key.cluster)?);
     let stays = resource.metadata.deletion_timestamp.is_none();
-    stays.then(|| affirm::select(hub, &resource, &[member]))
+    stays.then(|| intent::select(hub, &resource, &[member]))
 }
 
 /// Whether a target goes by its member's onRevoke: with the word that approved it where it needed one.
 pub(super) fn taken(hub: &Hub, key: &TargetKey, target: &VidraTarget) -> Option<Option<String>> {
     let member = hub.catalog.member(&key.cluster)?;
-    let wish = affirm::wish_on_revoke(&member)?;
+    let wish = intent::wish_on_revoke(&member)?;
     if !is_revoked(hub, key) {
         return None;
     }
@@ -94,7 +94,7 @@ impl Losses {
     fn of(hub: &Hub, member: &MemberCluster) -> Self {
         let (existing, leaving, underway) = (Targets::new(), Targets::new(), Targets::new());
         let mut losses = Self { existing, leaving, underway, words: BTreeSet::new() };
-        let wish = affirm::wish_on_revoke(member);
+        let wish = intent::wish_on_revoke(member);
         for (key, target) in hub.catalog.fleet_on(&member.name_any()) {
             let (name, uid) = (name_of(&key), target.removal_id());
             let selection = selection(hub, &key);
@@ -165,7 +165,7 @@ pub(super) fn told(
     member: &MemberCluster,
     mut status: MemberClusterStatus,
 ) -> MemberClusterStatus {
-    let losses = affirm::wish_on_revoke(member).map(|_| Losses::of(hub, member));
+    let losses = intent::wish_on_revoke(member).map(|_| Losses::of(hub, member));
     let held = losses.and_then(|losses| match losses.decide(hub, member) {
         Removal::Held { hash, .. } => Some((Reason::RemovalHeld, losses.held(member, &hash))),
         Removal::Allowed | Removal::Approved(_) => None,
@@ -177,7 +177,7 @@ pub(super) fn told(
     };
     let without = || {
         let fleet = if leaves { hub.catalog.fleet_on(&member.name_any()) } else { BTreeMap::new() };
-        let mut waits = fleet.iter().filter(|(_, target)| !is_let_go(hub, target));
+        let mut waits = fleet.iter().filter(|(_, target)| !may_be_orphaned(hub, target));
         let (key, _) = waits.find(|(key, _)| is_without_resource(hub, key))?;
         Some((Reason::ResourceMissing, waits_for(key)))
     };
@@ -203,7 +203,7 @@ fn waits_for(key: &TargetKey) -> String {
     let TargetKey { namespace, resource, cluster } = key;
     format!(
         "VidraTarget {key} is there and VidraResource {namespace}/{resource} is not, which is no wish to delete: the MemberCluster stays until that target has gone. Apply the VidraResource again, or let what it delivered stay without it: {}. Or let all stay that such targets have there: kubectl annotate membercluster {cluster} {FORGET}=true",
-        let_stay(key),
+        orphaning_command(key),
     )
 }
 
@@ -215,7 +215,7 @@ pub(super) async fn use_up_approvals(hub: &Hub, name: &str) -> Result<(), CallEr
         approvals::idle(hub, &key, None);
         return Ok(());
     };
-    let losses = affirm::wish_on_revoke(&member).map(|_| Losses::of(hub, &member));
+    let losses = intent::wish_on_revoke(&member).map(|_| Losses::of(hub, &member));
     if losses.is_some_and(|losses| matches!(losses.decide(hub, &member), Removal::Approved(_))) {
         // It is yet to be told to some.
         return Ok(());

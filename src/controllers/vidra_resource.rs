@@ -70,7 +70,7 @@ pub async fn reconcile(hub: &Hub, key: &ResourceKey) -> Verdict {
         Err(Lack::Unread) => return Verdict::Done(None),
         Err(Lack::Missing) => {
             hub.revisions.keep(key, &BTreeSet::new());
-            if let Some(again) = orphans::let_go(hub, key).await {
+            if let Some(again) = orphans::release(hub, key).await {
                 return again;
             }
             hub.state.lock().forget_resource(key);

@@ -64,9 +64,8 @@ use self::{
 };
 pub(super) use self::{handover::Undeclared, inventory_recovery::may_have_delivered};
 use super::{
-    Hub, RETRY_MOST,
-    affirm::{Affirmed, affirm},
-    after_hub_error,
+    Hub, RETRY_MOST, after_hub_error,
+    intent::{Intent, confirm},
     write_refusal::ends_well,
 };
 use crate::{
@@ -112,9 +111,9 @@ async fn run(ctx: &Context<'_>) -> Result<Requeue, CallError> {
     if spec.desired == Wish::Forgotten {
         return forget(ctx).await;
     }
-    let affirmed = affirm(ctx.hub, ctx.key, spec);
-    if let Some(rests) = at_rest(ctx, affirmed) {
-        if affirmed == Affirmed::NotAllowed && !mutants::is(Mutant::RevokedAwaited) {
+    let intent = confirm(ctx.hub, ctx.key, spec);
+    if let Some(rests) = at_rest(ctx, intent) {
+        if intent == Intent::NotAllowed && !mutants::is(Mutant::RevokedAwaited) {
             // Others wait for its first look, which does not come while the namespace is not allowed.
             cannot_look(ctx);
         }
@@ -133,9 +132,9 @@ async fn run(ctx: &Context<'_>) -> Result<Requeue, CallError> {
         // The inventory is written before the first object: no member needs to be asked.
         return publish_unseen(ctx, Delivery::TornDown).await;
     }
-    match affirmed {
-        Affirmed::Yes => {}
-        Affirmed::NotYet => return not_yet(ctx).await,
+    match intent {
+        Intent::Confirmed => {}
+        Intent::NotYet => return not_yet(ctx).await,
         missing => return publish_unknown(ctx, explain(ctx, missing)).await,
     }
     let session = match open_session(ctx) {

@@ -38,8 +38,8 @@ pub enum Mutant {
     ArrivalLost,
     /// Any approval approves any removal.
     ApprovesAnything,
-    /// A MemberCluster that is not there affirms whatever its targets ask for.
-    MissingMemberAffirms,
+    /// A MemberCluster that is not there confirms whatever its targets ask for.
+    MissingMemberConfirms,
     /// An entry of an inventory is proof enough for a deletion.
     UntracedDeleted,
     /// Nobody looks whether a cluster is a member under another name.
@@ -196,7 +196,7 @@ pub enum Mutant {
     AnyConflict,
     /// What only its uid proves is deleted to be made again before that is written down.
     UnrecordedRecreated,
-    /// How a target was told to end is affirmed, whatever is wished now.
+    /// How a target was told to end is confirmed, whatever is wished now.
     WishForEver,
     /// A younger MemberCluster of a cluster goes on until it is looked at.
     YoungerGoesOn,
@@ -302,7 +302,7 @@ impl Mutant {
         Mutant::StatusAlone,
         Mutant::VersionOnce,
         Mutant::ApprovesAnything,
-        Mutant::MissingMemberAffirms,
+        Mutant::MissingMemberConfirms,
         Mutant::UntracedDeleted,
         Mutant::TwinsAdmitted,
         Mutant::WritesBeforeLooks,

@@ -11,13 +11,13 @@ use vidra_core::{
 use super::left_behind::given_up_without;
 use crate::{
     base::error::CallError,
-    controllers::{Hub, RETRY_MOST, affirm::is_let_go, after_hub_error, write_refusal::refusal},
+    controllers::{Hub, RETRY_MOST, after_hub_error, intent::may_be_orphaned, write_refusal::refusal},
     hub::{events::Severity, inventory},
     workqueue::{Key, ResourceKey, TargetKey, Verdict},
 };
 
 /// Lets go those of which a person says so, and gives up those on members that leave and do not answer.
-pub(super) async fn let_go(hub: &Hub, key: &ResourceKey) -> Option<Verdict> {
+pub(super) async fn release(hub: &Hub, key: &ResourceKey) -> Option<Verdict> {
     let mut again = None;
     let mut waits = false;
     for (cluster, target) in hub.catalog.targets_of(key) {
@@ -53,7 +53,7 @@ fn has_nothing(hub: &Hub, key: &TargetKey) -> bool {
 async fn advance(hub: &Hub, key: &TargetKey, target: &VidraTarget) -> Result<(), CallError> {
     let is_forgotten = target.spec.desired == Wish::Forgotten;
     let is_free =
-        || target.spec.desired != Wish::Present && (is_let_go(hub, target) || has_nothing(hub, key));
+        || target.spec.desired != Wish::Present && (may_be_orphaned(hub, target) || has_nothing(hub, key));
     if is_torn_down(target) && (is_forgotten || is_free()) {
         return hub.api.remove_target(key, target).await;
     }
@@ -63,7 +63,7 @@ async fn advance(hub: &Hub, key: &TargetKey, target: &VidraTarget) -> Result<(),
     let left = given_up_without(hub, key, target);
     let desired = match &left {
         Some(_) => Wish::Forgotten,
-        None if target.spec.desired != Wish::Orphaned && is_let_go(hub, target) => Wish::Orphaned,
+        None if target.spec.desired != Wish::Orphaned && may_be_orphaned(hub, target) => Wish::Orphaned,
         None => return Ok(()),
     };
     let spec = VidraTargetSpec { desired, suspend: false, ..target.spec.clone() };

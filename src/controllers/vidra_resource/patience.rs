@@ -15,7 +15,7 @@ use vidra_core::{
 use super::context::Context;
 use crate::{
     controllers::{
-        Hub, RETRY_MOST, affirm,
+        Hub, RETRY_MOST, intent,
         member_cluster::{meant, twins},
     },
     member::session::State,
@@ -40,7 +40,7 @@ pub(super) fn is_tried(target: &VidraTarget) -> bool {
 /// A person says, on the VidraResource or the MemberCluster, that nobody is to wait for the member.
 pub(super) fn is_given_up(ctx: &Context<'_>, cluster: &str) -> bool {
     let names_it = |all: &String| all.split(',').any(|one| one.trim() == cluster);
-    ctx.resource.annotations().get(FORGET).is_some_and(names_it) || affirm::is_given_up(ctx.hub, cluster)
+    ctx.resource.annotations().get(FORGET).is_some_and(names_it) || intent::is_given_up(ctx.hub, cluster)
 }
 
 /// Its member leaves, and is refused because its cluster is a member under an older name: that one has the objects.

@@ -8,7 +8,7 @@ use vidra_core::status::{Delivery, Reason};
 use super::context::{Context, is_at_rest};
 use crate::{
     controllers::{
-        affirm::{Affirmed, let_stay},
+        intent::{Intent, orphaning_command},
         unreadable,
     },
     hub::events::Severity,
@@ -17,7 +17,7 @@ use crate::{
 };
 
 /// What a target says that is left as it is: it or its member is suspended, or does not allow the namespace any more.
-pub(super) fn at_rest(ctx: &Context<'_>, affirmed: Affirmed) -> Option<Delivery> {
+pub(super) fn at_rest(ctx: &Context<'_>, intent: Intent) -> Option<Delivery> {
     let TargetKey { namespace, resource, cluster } = ctx.key;
     let spec = &ctx.target.spec;
     if ctx.hub.catalog.member(cluster).as_deref().is_some_and(is_at_rest) {
@@ -31,7 +31,7 @@ pub(super) fn at_rest(ctx: &Context<'_>, affirmed: Affirmed) -> Option<Delivery>
         );
         return Some(Delivery::Suspended { message });
     }
-    (affirmed == Affirmed::NotAllowed).then(|| Delivery::Revoked {
+    (intent == Intent::NotAllowed).then(|| Delivery::Revoked {
         message: format!(
             "MemberCluster {cluster} does not allow namespace {namespace} any more: what is there stays as it is and nothing is written. Add {namespace} to its spec.allowedNamespaces to go on, or leave the cluster out of the VidraResource to clean up there"
         ),
@@ -39,28 +39,28 @@ pub(super) fn at_rest(ctx: &Context<'_>, affirmed: Affirmed) -> Option<Delivery>
 }
 
 /// What a target says of which nobody can say whether it is wanted.
-pub(super) fn explain(ctx: &Context<'_>, missing: Affirmed) -> Delivery {
+pub(super) fn explain(ctx: &Context<'_>, missing: Intent) -> Delivery {
     let TargetKey { namespace, resource, cluster } = ctx.key;
     let (reason, message) = match missing {
-        Affirmed::MemberMissing => (
+        Intent::MemberMissing => (
             Reason::MemberMissing,
             format!(
                 "MemberCluster {cluster} is not there, which is no wish to leave: nothing is written and nothing is deleted. Make it again, or annotate VidraResource {namespace}/{resource} with {FORGET}={cluster} to leave what is there"
             ),
         ),
-        Affirmed::MemberUnread => (Reason::HubTooOld, unreadable::told(&format!("MemberCluster {cluster}"))),
-        Affirmed::ResourceUnread => {
+        Intent::MemberUnread => (Reason::HubTooOld, unreadable::told(&format!("MemberCluster {cluster}"))),
+        Intent::ResourceUnread => {
             (Reason::HubTooOld, unreadable::told(&format!("VidraResource {namespace}/{resource}")))
         }
         _ => (
             Reason::ResourceMissing,
             format!(
                 "VidraResource {namespace}/{resource} is not there, which is no wish to delete: nothing is written and nothing is deleted. Apply it again, or let what it delivered stay without it: {}",
-                let_stay(ctx.key),
+                orphaning_command(ctx.key),
             ),
         ),
     };
-    if matches!(missing, Affirmed::ResourceMissing | Affirmed::ResourceUnread) {
+    if matches!(missing, Intent::ResourceMissing | Intent::ResourceUnread) {
         // There is no VidraResource to say it of.
         ctx.hub.events.say(ctx.target, Severity::Warning, reason, &message);
     }

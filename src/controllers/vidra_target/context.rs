@@ -22,7 +22,7 @@ use crate::{
     config::clamped_interval,
     controllers::{
         Hub, RETRY_MOST, RETRY_RARELY,
-        affirm::{Affirmed, affirm},
+        intent::{Intent, confirm},
         member_cluster::meant,
     },
     desired::Desired,
@@ -62,8 +62,8 @@ impl Context<'_> {
             if hub.catalog.member(&key.cluster).is_some_and(|member| is_at_rest(&member)) {
                 return Err(Withdrawn::Suspended);
             }
-            match affirm(hub, key, &now.spec) {
-                Affirmed::Yes => Ok(()),
+            match confirm(hub, key, &now.spec) {
+                Intent::Confirmed => Ok(()),
                 _ => Err(Withdrawn::Wish),
             }
         };

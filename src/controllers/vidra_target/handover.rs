@@ -20,7 +20,7 @@ use super::{
     requeue::{Requeue, Retry},
 };
 use crate::{
-    controllers::{affirm::selects, revoke},
+    controllers::{intent::selects, revoke},
     hub::{inventory, revisions::Parsed},
     member::{
         claims::Claim,

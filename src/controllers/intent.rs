@@ -22,9 +22,9 @@ use crate::{config::live::Live, hub::catalog::Lack, workqueue::TargetKey};
 
 /// Whether what a VidraTarget asks for is still wanted; if not, why.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Affirmed {
+pub(super) enum Intent {
     /// It is wanted.
-    Yes,
+    Confirmed,
     /// It is not, and the resource loop is going to say what is, once the VidraResource can be delivered.
     NotYet,
     /// Its MemberCluster does not allow the namespace any more: it is left as it is.
@@ -60,14 +60,14 @@ pub(super) fn select(hub: &Hub, resource: &VidraResource, members: &[Arc<MemberC
 
 /// A person says that what a VidraTarget has is to stay without its VidraResource, where that is not there: of this one,
 /// or of all on a member that leaves.
-pub(super) fn is_let_go(hub: &Hub, target: &VidraTarget) -> bool {
+pub(super) fn may_be_orphaned(hub: &Hub, target: &VidraTarget) -> bool {
     mutants::is(Mutant::OrphansUnasked)
         || target.annotations().get(APPROVE_REMOVAL).is_some_and(|word| word == APPROVE_ORPHANING)
         || (is_given_up(hub, &target.spec.cluster) && !mutants::is(Mutant::MissingHoldsLeaving))
 }
 
 /// The command by which a person says so of one.
-pub(super) fn let_stay(key: &TargetKey) -> String {
+pub(super) fn orphaning_command(key: &TargetKey) -> String {
     format!(
         "kubectl annotate vidratarget {} -n {} {APPROVE_REMOVAL}={APPROVE_ORPHANING}",
         key.target_name(),
@@ -90,7 +90,7 @@ pub(super) fn selects(hub: &Hub, resource: &VidraResource, member: &Arc<MemberCl
 
 /// How a target ends, as its VidraResource and its MemberCluster have it now: where the member leaves, or does not allow the
 /// namespace any more, by its own policy. `None`: it stays. `selection`: of the VidraResource, of this member.
-pub(super) fn parting(
+pub(super) fn removal(
     resource: &VidraResource,
     member: &MemberCluster,
     selection: &Selection,
@@ -130,37 +130,37 @@ pub(super) fn by_policy(resource: &VidraResource) -> Wish {
 }
 
 /// Compares what a VidraTarget's spec asks for with its VidraResource and its MemberCluster as they are now.
-pub(super) fn affirm(hub: &Hub, key: &TargetKey, spec: &VidraTargetSpec) -> Affirmed {
+pub(super) fn confirm(hub: &Hub, key: &TargetKey, spec: &VidraTargetSpec) -> Intent {
     if spec.desired == Wish::Forgotten {
         // A person's word, and no member is asked.
-        return Affirmed::Yes;
+        return Intent::Confirmed;
     }
     let without_member = |lack| match lack {
-        Lack::Unread => Affirmed::MemberUnread,
-        Lack::Missing => Affirmed::MemberMissing,
+        Lack::Unread => Intent::MemberUnread,
+        Lack::Missing => Intent::MemberMissing,
     };
     let member = hub.catalog.find_member(&key.cluster);
     let resource = match hub.catalog.find_resource(&key.resource_key()) {
         Ok(resource) => resource,
-        Err(Lack::Unread) => return Affirmed::ResourceUnread,
+        Err(Lack::Unread) => return Intent::ResourceUnread,
         Err(Lack::Missing) => {
-            let let_go = || hub.catalog.target(key).is_some_and(|target| is_let_go(hub, &target));
+            let is_orphaned = || hub.catalog.target(key).is_some_and(|target| may_be_orphaned(hub, &target));
             return match spec.desired {
-                _ if mutants::is(Mutant::DeleteOnFailedList) => Affirmed::Yes,
-                Wish::Orphaned if let_go() => member.map_or_else(without_member, |_| Affirmed::Yes),
-                _ => Affirmed::ResourceMissing,
+                _ if mutants::is(Mutant::DeleteOnFailedList) => Intent::Confirmed,
+                Wish::Orphaned if is_orphaned() => member.map_or_else(without_member, |_| Intent::Confirmed),
+                _ => Intent::ResourceMissing,
             };
         }
     };
     let member = match member {
         Ok(member) => member,
-        Err(_) if mutants::is(Mutant::MissingMemberAffirms) => return Affirmed::Yes,
+        Err(_) if mutants::is(Mutant::MissingMemberConfirms) => return Intent::Confirmed,
         Err(lack) => return without_member(lack),
     };
     let live = hub.tuning.now();
     let view = selectable(&member, &live);
     let is_yes = match spec.desired {
-        Wish::Present if !view.allows(&key.namespace) => return Affirmed::NotAllowed,
+        Wish::Present if !view.allows(&key.namespace) => return Intent::NotAllowed,
         Wish::Present => true,
         wish => {
             let selection = select(hub, &resource, std::slice::from_ref(&member));
@@ -168,9 +168,9 @@ pub(super) fn affirm(hub: &Hub, key: &TargetKey, spec: &VidraTargetSpec) -> Affi
                 || view.leaving
                 || selection.is_barred(&key.cluster)
                 || !selection.targets.contains_key(&*key.cluster);
-            goes && (parting(&resource, &member, &selection) == Some(wish)
+            goes && (removal(&resource, &member, &selection) == Some(wish)
                 || mutants::is(Mutant::WishForEver))
         }
     };
-    if is_yes { Affirmed::Yes } else { Affirmed::NotYet }
+    if is_yes { Intent::Confirmed } else { Intent::NotYet }
 }
