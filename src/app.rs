@@ -17,7 +17,7 @@ use crate::{
         Settings,
         tuning::{self, Tuning},
     },
-    controllers::{Hub, entries, gauges},
+    controllers::{Hub, entry_counts, gauges},
     hub::{
         api::HubApi,
         catalog::Catalog,
@@ -155,7 +155,7 @@ fn observe(hub: &Arc<Hub>) {
     let (read, counted) = (Arc::downgrade(hub), Arc::downgrade(hub));
     hub.metrics.observe(
         move || Some(gauges::read(&*read.upgrade()?)),
-        move || Some(entries::read(&*counted.upgrade()?)),
+        move || Some(entry_counts::read(&*counted.upgrade()?)),
     );
 }
 

@@ -2,7 +2,7 @@
 //! writes.
 
 mod approvals;
-pub mod entries;
+pub mod entry_counts;
 pub mod gauges;
 mod health_rules;
 mod intent;
