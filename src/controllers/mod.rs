@@ -22,7 +22,7 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use parking_lot::Mutex;
 use tokio::time::Instant;
 use vidra_api::VidraResource;
-use vidra_core::fights::Now;
+use vidra_core::contention::Now;
 
 use state::ControllerState;
 

@@ -7,7 +7,7 @@ use std::{
 
 use tokio::time::Instant;
 use vidra_api::{Change, ChangeKind, DriftSpec};
-use vidra_core::{fights::Fights, ignore::Unused, object::ObjectKey};
+use vidra_core::{contention::Contentions, ignore::Unused, object::ObjectKey};
 
 use super::{
     approvals::KnownApprovals,
@@ -59,7 +59,7 @@ pub(super) struct TargetState {
     /// It was met without a status, and is of others' making: what was delivered for it is not known.
     pub(super) untold: bool,
     /// Repairs of late, and those who undo them.
-    pub(super) fights: Fights,
+    pub(super) contentions: Contentions,
     /// What was found not to be as declared, was told, and is not repaired.
     pub(super) drifting: BTreeSet<(ObjectKey, ChangeKind)>,
     /// What of the ignored paths matched nothing in it, and of which rules that was said; `None`: none are ignored.
@@ -121,7 +121,7 @@ impl TargetState {
 
     /// Nothing is kept as declared of it any more.
     pub(super) fn forget_drift(&mut self) {
-        (self.fights, self.drifting) = Default::default();
+        (self.contentions, self.drifting) = Default::default();
     }
 }
 
@@ -199,15 +199,15 @@ impl ControllerState {
     /// A person asks that repairs which wait for somebody to stop undoing them are tried at once; and a status that was
     /// not taken whole is tried once more.
     pub(super) fn ask_again(&mut self, key: &TargetKey, word: &str) {
-        self.change_target(key, |state| state.fights.ask(word));
+        self.change_target(key, |state| state.contentions.ask(word));
         self.change(&Key::Target(key.clone()), |state| state.whole = Whole::default());
     }
 
     /// How many objects somebody changes back again and again, by cluster.
     pub(super) fn contentions(&self) -> BTreeMap<String, i64> {
         let mut counts = BTreeMap::new();
-        for (key, state) in self.targets.iter().filter(|(_, state)| !state.fights.is_empty()) {
-            *counts.entry(key.cluster.to_string()).or_default() += state.fights.contentions().count() as i64;
+        for (key, state) in self.targets.iter().filter(|(_, state)| !state.contentions.is_empty()) {
+            *counts.entry(key.cluster.to_string()).or_default() += state.contentions.iter().count() as i64;
         }
         counts
     }
@@ -221,7 +221,7 @@ impl ControllerState {
             ("corrections", targets(|state| state.corrections > 0)),
             ("targets that were made", targets(|state| state.made)),
             ("targets of others", targets(|state| state.untold)),
-            ("contentions", targets(|state| !state.fights.is_empty())),
+            ("contentions", targets(|state| !state.contentions.is_empty())),
             ("targets that drift", targets(|state| !state.drifting.is_empty())),
             ("targets that were repaired", targets(|state| !state.mended.is_empty())),
             ("resources that are remembered", self.resources.len()),

@@ -55,8 +55,9 @@ pub(super) fn encode(read: &DriftGauges, encoder: &mut DescriptorEncoder<'_>) ->
         (vec![("cluster", cluster.clone())], now.as_second().saturating_sub(since.as_second()).max(0))
     });
     gauge(encoder, "vidra_drift_oldest_seconds", "Age of the oldest drift that is not undone", ages)?;
-    let fights = read.contentions.iter().map(|(cluster, count)| (vec![("cluster", cluster.clone())], *count));
-    gauge(encoder, "vidra_contentions", "Objects that somebody changes back after each repair", fights)
+    let contentions =
+        read.contentions.iter().map(|(cluster, count)| (vec![("cluster", cluster.clone())], *count));
+    gauge(encoder, "vidra_contentions", "Objects that somebody changes back after each repair", contentions)
 }
 
 /// The targets of one member under one policy.

@@ -38,7 +38,7 @@ pub(super) struct ConcurrentRepair<'a> {
     /// Not before this is looked again.
     next: Instant,
     until: Instant,
-    /// What was taken up since it was last handed over: no object is, twice, for a fight would not be told.
+    /// What was taken up since it was last handed over: no object is, twice, for contention would not be told.
     taken: BTreeSet<ObjectKey>,
     /// The wave and stage of the calls under way.
     turn: Option<Turn>,

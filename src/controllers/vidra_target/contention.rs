@@ -8,8 +8,8 @@ use std::{
 
 use vidra_api::{Change, DriftPolicy};
 use vidra_core::{
+    contention::{Cause, Review, Suspect, Told},
     drift::managers,
-    fights::{Cause, Review, Suspect, Told},
     object::ObjectKey,
     owner::Owner,
     plan::{self, Action, Drift, Effect, Live, Plan, PlanInput, Why},
@@ -46,7 +46,7 @@ pub(super) fn plan_without_contention(
     }
     let Review { left_alone, begun } = review(ctx, &causes, input);
     for key in &begun {
-        let by = ctx.hub.state.lock().target(ctx.key).map(|state| state.fights.by(key));
+        let by = ctx.hub.state.lock().target(ctx.key).map(|state| state.contentions.by(key));
         gather(ctx, events::CONTENTION, key, &by.unwrap_or_default());
     }
     if left_alone.is_empty() {
@@ -67,11 +67,11 @@ pub(super) fn plan_without_contention(
 fn review(ctx: &Context<'_>, causes: &DriftCauses, input: &PlanInput<'_>) -> Review {
     let now = ctx.hub.now();
     let declared = |key: &ObjectKey| input.wants.get(key).map(|want| want.hash);
-    ctx.hub.state.lock().change_target(ctx.key, |state| state.fights.review(declared, &causes.0, now))
+    ctx.hub.state.lock().change_target(ctx.key, |state| state.contentions.review(declared, &causes.0, now))
 }
 
 /// Takes what became of what was found: counts repairs, tells of drift that is new, and has the target looked
-/// at again when a fight asks for it.
+/// at again when contention asks for it.
 pub(super) fn conclude_drift(
     ctx: &Context<'_>,
     executor: &Executor<'_>,
@@ -86,9 +86,9 @@ pub(super) fn conclude_drift(
             let (Some(suspect), Some(want)) = (causes.0.get(key), desired.wants.get(key)) else {
                 continue;
             };
-            state.fights.repaired(key, want.hash, suspect, now);
+            state.contentions.repaired(key, want.hash, suspect, now);
         }
-        state.fights.next_look(now)
+        state.contentions.next_look(now)
     });
     for change in news(ctx, &execution.corrections, drift) {
         session.counters().drift_detected(change.change);
@@ -117,9 +117,9 @@ fn news<'r>(ctx: &Context<'_>, corrections: &'r [Change], drift: &'r DriftReport
     corrections.iter().chain(&drift.changes).filter(|change| known.insert(id(change))).collect()
 }
 
-/// What the status says of this target's fights.
+/// What the status says of this target's contentions.
 pub(super) fn contention(ctx: &Context<'_>) -> Option<Told> {
-    ctx.hub.state.lock().target(ctx.key).and_then(|state| state.fights.told())
+    ctx.hub.state.lock().target(ctx.key).and_then(|state| state.contentions.told())
 }
 
 impl DriftCauses {

@@ -15,7 +15,7 @@ use crate::{config_map, says};
 
 /// Seconds, each with an edit on the other member.
 const SECONDS: usize = 25;
-/// Objects there that take turns, so that none is taken for a fight.
+/// Objects there that take turns, so that none is taken for contention.
 const KEPT: usize = 7;
 /// Writes of an object in that time, and reads of it.
 const MOST: usize = 7;

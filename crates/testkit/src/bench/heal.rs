@@ -22,7 +22,7 @@ use crate::world::{Access, At};
 
 /// Edits, and deletions, of each.
 const TIMES: usize = 1000;
-/// Objects of each that take turns: each less often than makes the hub take it for a fight.
+/// Objects of each that take turns: each less often than makes the hub take it for contention.
 const OBJECTS: usize = TIMES / 4;
 /// Objects of a burst.
 const BURST: usize = 100;

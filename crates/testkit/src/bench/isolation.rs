@@ -34,7 +34,7 @@ pub(super) const PACE: Duration = Duration::from_millis(100);
 const CHANGE_AFTER: usize = 25;
 /// Objects of a VidraResource.
 const OBJECTS: usize = 125;
-/// An object is edited no more often: the hub would take it for a fight.
+/// An object is edited no more often: the hub would take it for contention.
 const EDITS: usize = 4;
 const SETTLE: Duration = Duration::from_secs(180);
 /// All members have all again: the list of one whose lists did not end rests thirty times as long as it was read.

@@ -22,7 +22,7 @@ use super::{
 use crate::world::{Access, At};
 
 const MEMBERS: usize = 3;
-/// Objects in each: each is edited once at most, so that none is taken for a fight.
+/// Objects in each: each is edited once at most, so that none is taken for contention.
 const OBJECTS: usize = 100;
 /// How often a process is killed, and how often one is asked to end.
 const TAKEOVERS: usize = 10;

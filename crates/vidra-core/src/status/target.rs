@@ -16,7 +16,7 @@ use super::{
     reason::Reason,
     unready::Unready,
 };
-use crate::fights::Told;
+use crate::contention::Told;
 
 /// Condition of a VidraTarget: what its inventory held is gone or let go, and the inventory is empty.
 pub const TORN_DOWN: &str = "TornDown";
@@ -267,7 +267,7 @@ pub(super) fn state(facts: &TargetFacts<'_>) -> (TargetState, Reason, String) {
     }
 }
 
-/// A fight in which an object is left as somebody else made it.
+/// Contention in which an object is left as somebody else made it.
 fn unrepaired<'a>(facts: &'a TargetFacts<'_>) -> Option<&'a Told> {
     facts.contention.as_ref().filter(|told| told.unrepaired)
 }

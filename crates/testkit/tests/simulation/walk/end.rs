@@ -10,7 +10,7 @@ use testkit::sim::{
 };
 use tokio::time::{Instant, sleep};
 use vidra_api::labels::APPROVE_REMOVAL;
-use vidra_core::fights::WINDOW;
+use vidra_core::contention::WINDOW;
 
 use super::{Walk, model::manifest, steps::secret, teams::OTHER, wishes::path_of};
 use crate::scenarios::ready;
@@ -155,7 +155,7 @@ impl Walk {
         reasons.any(|reason| reason == said)
     }
 
-    /// Nobody is told when another VidraResource has put its marks on what they share; and a repair waits because of a fight.
+    /// Nobody is told when another VidraResource has put its marks on what they share; and a repair waits because of contention.
     pub(super) async fn ask_again(&self) {
         for name in self.declared.keys() {
             if self.is_unproved(name) || self.says(name, CONTENTION) {
@@ -171,13 +171,13 @@ impl Walk {
         }
     }
 
-    /// All is as declared, and what it still tells of is a fight that is not over before that has lasted for a while.
+    /// All is as declared, and what it still tells of is contention that is not over before that has lasted for a while.
     fn tells_a_fight_alone(&self, name: &str) -> bool {
         self.world.has_condition(name, "Ready", "True", "")
             && self.world.has_condition(name, "Stalled", "True", CONTENTION)
     }
 
-    /// A fight is told until its object has been as declared for a while: that is written then, and not later. It may have been
+    /// Contention is told until its object has been as declared for a while: that is written then, and not later. It may have been
     /// repaired only now, for the hub leaves it alone between two repairs.
     async fn sit_fights_out(&self) -> Result<(), String> {
         let told = || {
@@ -194,7 +194,7 @@ impl Walk {
             if began.elapsed() > WINDOW + STIRS_WITHIN {
                 let (name, status) = (&of["metadata"]["name"], &of["status"]);
                 return Err(format!(
-                    "{name} still tells of a fight, though all is as declared for {WINDOW:?}: {status}"
+                    "{name} still tells of contention, though all is as declared for {WINDOW:?}: {status}"
                 ));
             }
             sleep(STIRS_WITHIN).await;

@@ -1,4 +1,4 @@
-//! Fights by tables and by properties: what begins one, how long an object is left alone, what ends it.
+//! Contention by tables and by properties: what begins one, how long an object is left alone, what ends it.
 
 use proptest::prelude::*;
 
@@ -63,32 +63,36 @@ fn same(_: &ObjectKey) -> Option<DeclaredHash> {
 }
 
 /// After five repairs, the last one at second 5, and not as declared again at once.
-fn fought() -> Fights {
-    let mut fights = repaired(5);
-    assert_eq!(fights.review(same, &found(&["a"]), at(5)).begun, [key("a")]);
-    fights
+fn contended() -> Contentions {
+    let mut contentions = repaired(5);
+    assert_eq!(contentions.review(same, &found(&["a"]), at(5)).begun, [key("a")]);
+    contentions
 }
 
 /// Repaired so many times, once a second.
-fn repaired(times: u64) -> Fights {
-    let mut fights = Fights::default();
+fn repaired(times: u64) -> Contentions {
+    let mut contentions = Contentions::default();
     for second in 1..=times {
-        fights.repaired(&key("a"), hash("one"), &suspect(Cause::Values(1)), at(second));
+        contentions.repaired(&key("a"), hash("one"), &suspect(Cause::Values(1)), at(second));
     }
-    fights
+    contentions
 }
 
-fn left_alone(fights: &mut Fights, found: &BTreeMap<ObjectKey, Suspect>, second: u64) -> BTreeSet<ObjectKey> {
-    fights.review(same, found, at(second)).left_alone
+fn left_alone(
+    contentions: &mut Contentions,
+    found: &BTreeMap<ObjectKey, Suspect>,
+    second: u64,
+) -> BTreeSet<ObjectKey> {
+    contentions.review(same, found, at(second)).left_alone
 }
 
 /// Somebody who undoes each repair at once: the seconds at which it is repaired.
 fn repairs_of_an_endless_fight(seconds: u64) -> Vec<u64> {
-    let mut fights = Fights::default();
+    let mut contentions = Contentions::default();
     let mut repaired = Vec::new();
     for second in 0..seconds {
-        if left_alone(&mut fights, &found(&["a"]), second).is_empty() {
-            fights.repaired(&key("a"), hash("one"), &suspect(Cause::Values(1)), at(second));
+        if left_alone(&mut contentions, &found(&["a"]), second).is_empty() {
+            contentions.repaired(&key("a"), hash("one"), &suspect(Cause::Values(1)), at(second));
             repaired.push(second);
         }
     }
@@ -118,122 +122,122 @@ fn what_is_no_fight_is_repaired_at_once() {
         ),
     ];
     for (what, repairs) in cases {
-        let mut fights = Fights::default();
+        let mut contentions = Contentions::default();
         for (second, cause) in repairs {
-            fights.repaired(&key("a"), hash("one"), &suspect(cause), at(second));
+            contentions.repaired(&key("a"), hash("one"), &suspect(cause), at(second));
         }
         let last = at(700);
-        assert_eq!(fights.review(same, &found(&["a"]), last), Review::default(), "{what}");
-        assert_eq!((fights.next_look(last), fights.told()), (None, None), "{what}");
+        assert_eq!(contentions.review(same, &found(&["a"]), last), Review::default(), "{what}");
+        assert_eq!((contentions.next_look(last), contentions.told()), (None, None), "{what}");
     }
 }
 
 #[test]
 fn whoever_invents_causes_is_in_a_fight_all_the_same() {
-    let mut fights = Fights::default();
+    let mut contentions = Contentions::default();
     let begun = (0..100).position(|n| {
-        fights.repaired(&key("a"), hash("one"), &suspect(Cause::Values(n)), at(n));
-        !fights.review(same, &found(&["a"]), at(n)).begun.is_empty()
+        contentions.repaired(&key("a"), hash("one"), &suspect(Cause::Values(n)), at(n));
+        !contentions.review(same, &found(&["a"]), at(n)).begun.is_empty()
     });
     assert_eq!(begun, Some(CAUSES + IDENTICAL - 1));
 }
 
 #[test]
 fn five_repairs_that_hold_are_no_fight() {
-    let mut fights = repaired(5);
+    let mut contentions = repaired(5);
     let nothing = BTreeMap::new();
-    assert_eq!(fights.review(same, &nothing, at(6)), Review::default());
-    assert_eq!((fights.told(), fights.next_look(at(6))), (None, None));
-    fights.review(same, &nothing, at(605));
-    assert!(fights.is_empty());
+    assert_eq!(contentions.review(same, &nothing, at(6)), Review::default());
+    assert_eq!((contentions.told(), contentions.next_look(at(6))), (None, None));
+    contentions.review(same, &nothing, at(605));
+    assert!(contentions.is_empty());
 }
 
 #[test]
 fn an_object_is_left_alone_until_its_time_and_others_are_not() {
-    let mut fights = fought();
+    let mut contentions = contended();
     let both = found(&["a", "b"]);
-    assert_eq!(left_alone(&mut fights, &both, 6), BTreeSet::from([key("a")]));
-    assert_eq!(fights.next_look(at(6)), Some(Duration::from_secs(59)));
-    assert_eq!(left_alone(&mut fights, &both, 64), BTreeSet::from([key("a")]));
-    assert_eq!(left_alone(&mut fights, &both, 65), BTreeSet::new());
-    assert_eq!(fights.next_look(at(65)), None, "its time has come");
-    fights.repaired(&key("a"), hash("one"), &suspect(Cause::Values(1)), at(65));
-    assert_eq!(fights.review(same, &both, at(65)).begun, [], "no new fight");
-    assert_eq!(left_alone(&mut fights, &both, 66), BTreeSet::from([key("a")]));
-    assert_eq!(fights.next_look(at(66)), Some(Duration::from_secs(119)));
-    assert_eq!(fights.contentions().next().unwrap().1.repairs, 6);
+    assert_eq!(left_alone(&mut contentions, &both, 6), BTreeSet::from([key("a")]));
+    assert_eq!(contentions.next_look(at(6)), Some(Duration::from_secs(59)));
+    assert_eq!(left_alone(&mut contentions, &both, 64), BTreeSet::from([key("a")]));
+    assert_eq!(left_alone(&mut contentions, &both, 65), BTreeSet::new());
+    assert_eq!(contentions.next_look(at(65)), None, "its time has come");
+    contentions.repaired(&key("a"), hash("one"), &suspect(Cause::Values(1)), at(65));
+    assert_eq!(contentions.review(same, &both, at(65)).begun, [], "no new contention");
+    assert_eq!(left_alone(&mut contentions, &both, 66), BTreeSet::from([key("a")]));
+    assert_eq!(contentions.next_look(at(66)), Some(Duration::from_secs(119)));
+    assert_eq!(contentions.iter().next().unwrap().1.repairs, 6);
 }
 
 #[test]
 fn it_ends_when_a_repair_holds_for_a_window() {
-    let mut fights = fought();
+    let mut contentions = contended();
     let nothing = BTreeMap::new();
-    fights.review(same, &found(&["a"]), at(30));
-    fights.repaired(&key("a"), hash("one"), &suspect(Cause::Values(1)), at(65));
-    assert!(left_alone(&mut fights, &nothing, 66).is_empty());
-    assert_eq!(fights.next_look(at(66)), Some(Duration::from_secs(599)));
-    fights.review(same, &nothing, at(664));
-    assert_eq!(fights.contentions().count(), 1);
-    fights.review(same, &nothing, at(665));
-    assert!(fights.is_empty());
-    assert_eq!(fights.next_look(at(665)), None);
+    contentions.review(same, &found(&["a"]), at(30));
+    contentions.repaired(&key("a"), hash("one"), &suspect(Cause::Values(1)), at(65));
+    assert!(left_alone(&mut contentions, &nothing, 66).is_empty());
+    assert_eq!(contentions.next_look(at(66)), Some(Duration::from_secs(599)));
+    contentions.review(same, &nothing, at(664));
+    assert_eq!(contentions.iter().count(), 1);
+    contentions.review(same, &nothing, at(665));
+    assert!(contentions.is_empty());
+    assert_eq!(contentions.next_look(at(665)), None);
 }
 
 #[test]
 fn drift_that_comes_back_within_the_window_goes_on_with_the_fight() {
-    let mut fights = fought();
-    fights.review(same, &BTreeMap::new(), at(500));
-    assert!(left_alone(&mut fights, &found(&["a"]), 590).is_empty(), "its pause is over");
-    fights.repaired(&key("a"), hash("one"), &suspect(Cause::Values(1)), at(590));
-    assert_eq!(left_alone(&mut fights, &found(&["a"]), 600).len(), 1);
+    let mut contentions = contended();
+    contentions.review(same, &BTreeMap::new(), at(500));
+    assert!(left_alone(&mut contentions, &found(&["a"]), 590).is_empty(), "its pause is over");
+    contentions.repaired(&key("a"), hash("one"), &suspect(Cause::Values(1)), at(590));
+    assert_eq!(left_alone(&mut contentions, &found(&["a"]), 600).len(), 1);
     // Put right by the other side: quiet from when it was seen otherwise last.
-    fights.review(same, &BTreeMap::new(), at(1199));
-    assert_eq!(fights.contentions().count(), 1);
-    fights.review(same, &BTreeMap::new(), at(1200));
-    assert!(fights.is_empty());
+    contentions.review(same, &BTreeMap::new(), at(1199));
+    assert_eq!(contentions.iter().count(), 1);
+    contentions.review(same, &BTreeMap::new(), at(1200));
+    assert!(contentions.is_empty());
 }
 
 #[test]
 fn a_new_declaration_begins_again_and_what_is_no_longer_declared_is_forgotten() {
-    let mut fights = fought();
-    assert!(fights.review(|_| Some(hash("two")), &found(&["a"]), at(6)).left_alone.is_empty());
-    assert!(fights.is_empty());
-    let mut fights = fought();
-    fights.repaired(&key("a"), hash("two"), &suspect(Cause::Values(1)), at(6));
-    assert_eq!(fights.contentions().count(), 0);
-    let mut fights = fought();
-    assert!(fights.review(|_| None, &found(&["a"]), at(6)).left_alone.is_empty());
-    assert!(fights.is_empty());
+    let mut contentions = contended();
+    assert!(contentions.review(|_| Some(hash("two")), &found(&["a"]), at(6)).left_alone.is_empty());
+    assert!(contentions.is_empty());
+    let mut contentions = contended();
+    contentions.repaired(&key("a"), hash("two"), &suspect(Cause::Values(1)), at(6));
+    assert_eq!(contentions.iter().count(), 0);
+    let mut contentions = contended();
+    assert!(contentions.review(|_| None, &found(&["a"]), at(6)).left_alone.is_empty());
+    assert!(contentions.is_empty());
 }
 
 #[test]
 fn a_person_may_have_it_tried_at_once_and_each_word_counts_once() {
-    let mut fights = fought();
+    let mut contentions = contended();
     let drifted = found(&["a"]);
-    assert_eq!(left_alone(&mut fights, &drifted, 6).len(), 1);
-    fights.ask("now");
-    assert!(left_alone(&mut fights, &drifted, 7).is_empty());
-    fights.repaired(&key("a"), hash("one"), &suspect(Cause::Values(1)), at(7));
-    fights.ask("now");
-    assert_eq!(left_alone(&mut fights, &drifted, 8).len(), 1);
-    fights.ask("now, please");
-    assert!(left_alone(&mut fights, &drifted, 9).is_empty());
+    assert_eq!(left_alone(&mut contentions, &drifted, 6).len(), 1);
+    contentions.ask("now");
+    assert!(left_alone(&mut contentions, &drifted, 7).is_empty());
+    contentions.repaired(&key("a"), hash("one"), &suspect(Cause::Values(1)), at(7));
+    contentions.ask("now");
+    assert_eq!(left_alone(&mut contentions, &drifted, 8).len(), 1);
+    contentions.ask("now, please");
+    assert!(left_alone(&mut contentions, &drifted, 9).is_empty());
 }
 
 #[test]
 fn the_other_side_is_named_and_the_words_move_only_with_the_facts() {
-    let mut fights = fought();
-    fights.review(same, &found(&["a"]), at(6));
-    let told = fights.told().unwrap();
+    let mut contentions = contended();
+    contentions.review(same, &found(&["a"]), at(6));
+    let told = contentions.told().unwrap();
     assert!(told.unrepaired);
     let expected = "ConfigMap shop/a was repaired 5 times and \"alice-edit\" changed it back each time; it is left as it \
          is until 1970-01-01T00:01:05Z";
     assert!(told.message.starts_with(expected), "{}", told.message);
-    fights.review(same, &found(&["a"]), at(50));
-    assert_eq!(fights.told(), Some(told));
+    contentions.review(same, &found(&["a"]), at(50));
+    assert_eq!(contentions.told(), Some(told));
     let gone = Suspect { cause: Cause::Missing, by: Vec::new() };
-    fights.repaired(&key("a"), hash("one"), &gone, at(70));
-    let told = fights.told().unwrap();
+    contentions.repaired(&key("a"), hash("one"), &gone, at(70));
+    let told = contentions.told().unwrap();
     assert!(!told.unrepaired);
     let expected =
         "6 times (\"alice-edit\" changed it back 5 times, somebody deleted it again once); it is as declared";
@@ -244,57 +248,57 @@ fn the_other_side_is_named_and_the_words_move_only_with_the_facts() {
 #[test]
 fn each_is_named_for_what_it_did_and_not_for_what_it_holds_now() {
     let by = |name: &str| Suspect { cause: Cause::Values(1), by: vec![name.into()] };
-    let mut fights = Fights::default();
+    let mut contentions = Contentions::default();
     for second in 1..=5 {
-        fights.repaired(&key("a"), hash("one"), &by("other-controller"), at(second));
+        contentions.repaired(&key("a"), hash("one"), &by("other-controller"), at(second));
     }
     let later = BTreeMap::from([(key("a"), by("webdup"))]);
-    fights.review(same, &later, at(6));
+    contentions.review(same, &later, at(6));
     let expected = "5 times (\"other-controller\" changed it back 5 times), and now \"webdup\" changed it back; it is \
          left";
-    assert!(fights.told().unwrap().message.contains(expected), "{:?}", fights.told());
-    assert_eq!(fights.by(&key("a")), ["other-controller"]);
-    fights.repaired(&key("a"), hash("one"), &by("webdup"), at(70));
+    assert!(contentions.told().unwrap().message.contains(expected), "{:?}", contentions.told());
+    assert_eq!(contentions.by(&key("a")), ["other-controller"]);
+    contentions.repaired(&key("a"), hash("one"), &by("webdup"), at(70));
     let expected =
         "6 times (\"other-controller\" changed it back 5 times, \"webdup\" changed it back once); it is as";
-    assert!(fights.told().unwrap().message.contains(expected), "{:?}", fights.told());
-    assert_eq!(fights.by(&key("a")), ["other-controller", "webdup"]);
+    assert!(contentions.told().unwrap().message.contains(expected), "{:?}", contentions.told());
+    assert_eq!(contentions.by(&key("a")), ["other-controller", "webdup"]);
 }
 
 #[test]
 fn however_many_undo_repairs_what_is_remembered_of_them_is_bounded() {
-    let mut fights = Fights::default();
+    let mut contentions = Contentions::default();
     for second in 1..200 {
         let by = Suspect { cause: Cause::Values(1), by: vec![format!("alice-{second}")] };
-        fights.repaired(&key("a"), hash("one"), &by, at(second));
+        contentions.repaired(&key("a"), hash("one"), &by, at(second));
     }
-    fights.review(same, &found(&["a"]), at(200));
-    let told = fights.told().unwrap().message;
+    contentions.review(same, &found(&["a"]), at(200));
+    let told = contentions.told().unwrap().message;
     assert!(
-        fights.by(&key("a")).len() <= HANDS && told.contains("somebody changed it back 191 times"),
+        contentions.by(&key("a")).len() <= OPPONENTS && told.contains("somebody changed it back 191 times"),
         "{told}"
     );
 }
 
 proptest! {
     /// Whatever is done to an object, in whatever rhythm: in any hour it is repaired a bounded number of times, and
-    /// never sooner than a pause after a repair of a fight.
+    /// never sooner than a pause after a repair in contention.
     #[test]
     fn no_rhythm_makes_a_fight_expensive(steps in prop::collection::vec((0u64..40, 0u64..12), 1..300)) {
-        let mut fights = Fights::default();
+        let mut contentions = Contentions::default();
         let mut second = 0;
         let mut repaired: Vec<u64> = Vec::new();
         for (wait, cause) in steps {
             second += wait;
             let suspect = suspect(Cause::Values(cause));
             let drifted = BTreeMap::from([(key("a"), suspect.clone())]);
-            let paused = fights.contentions().next().map(|(_, contention, _)| contention.over);
-            let left_alone = left_alone(&mut fights, &drifted, second);
+            let paused = contentions.iter().next().map(|(_, contention, _)| contention.over);
+            let left_alone = left_alone(&mut contentions, &drifted, second);
             if paused.is_some_and(|over| at(second).elapsed < over) {
                 prop_assert!(!left_alone.is_empty());
             }
             if left_alone.is_empty() {
-                fights.repaired(&key("a"), hash("one"), &suspect, at(second));
+                contentions.repaired(&key("a"), hash("one"), &suspect, at(second));
                 repaired.push(second);
             }
         }
@@ -307,15 +311,15 @@ proptest! {
     /// Whatever came before: once it stays as declared, nothing is left of it after a window.
     #[test]
     fn every_fight_ends_by_itself(seconds in prop::collection::vec(1u64..200, 0..60)) {
-        let mut fights = Fights::default();
+        let mut contentions = Contentions::default();
         let mut second = 0;
         for wait in seconds {
             second += wait;
-            if left_alone(&mut fights, &found(&["a"]), second).is_empty() {
-                fights.repaired(&key("a"), hash("one"), &suspect(Cause::Values(1)), at(second));
+            if left_alone(&mut contentions, &found(&["a"]), second).is_empty() {
+                contentions.repaired(&key("a"), hash("one"), &suspect(Cause::Values(1)), at(second));
             }
         }
-        fights.review(same, &BTreeMap::new(), at(second + 600));
-        prop_assert!(fights.is_empty());
+        contentions.review(same, &BTreeMap::new(), at(second + 600));
+        prop_assert!(contentions.is_empty());
     }
 }

@@ -1,6 +1,6 @@
-//! What a target's status says of its fights.
+//! What a target's status says of its contentions.
 
-use super::{Contention, Fights, Hand, WINDOW};
+use super::{Contention, Contentions, Opponent, WINDOW};
 
 /// See the module.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -11,10 +11,10 @@ pub struct Told {
     pub unrepaired: bool,
 }
 
-impl Fights {
-    /// The fights in words; `None`: there are none. Equal fights are told in equal words, whenever.
+impl Contentions {
+    /// The contentions in words; `None`: there are none. Equal contentions are told in equal words, whenever.
     pub fn told(&self) -> Option<Told> {
-        let mut all: Vec<_> = self.contentions().collect();
+        let mut all: Vec<_> = self.iter().collect();
         // What is not repaired comes first, then by name.
         all.sort_by_key(|(key, _, drifted)| (!drifted, *key));
         let (key, contention, drifted) = *all.first()?;
@@ -44,16 +44,16 @@ impl Fights {
 impl Contention {
     /// Who undid the repairs, each by what it did and how often. `drifted`: who did it last has not been undone.
     fn undone(&self, drifted: bool) -> String {
-        if let [(hand, _)] = self.hands.iter().collect::<Vec<_>>()[..]
-            && (*hand == self.last || !drifted)
+        if let [(opponent, _)] = self.opponents.iter().collect::<Vec<_>>()[..]
+            && (*opponent == self.last || !drifted)
         {
-            return format!("and {} {} each time", hand.who(), hand.did());
+            return format!("and {} {} each time", opponent.who(), opponent.did());
         }
-        let mut hands: Vec<_> = self.hands.iter().collect();
-        hands.sort_by_key(|(hand, times)| (std::cmp::Reverse(*times), *hand));
-        let told = hands.iter().map(|(hand, times)| match times {
-            1 => format!("{} {} once", hand.who(), hand.did()),
-            times => format!("{} {} {times} times", hand.who(), hand.did()),
+        let mut opponents: Vec<_> = self.opponents.iter().collect();
+        opponents.sort_by_key(|(opponent, times)| (std::cmp::Reverse(*times), *opponent));
+        let told = opponents.iter().map(|(opponent, times)| match times {
+            1 => format!("{} {} once", opponent.who(), opponent.did()),
+            times => format!("{} {} {times} times", opponent.who(), opponent.did()),
         });
         let told = told.collect::<Vec<_>>().join(", ");
         match drifted {
@@ -63,7 +63,7 @@ impl Contention {
     }
 }
 
-impl Hand {
+impl Opponent {
     fn who(&self) -> String {
         if self.by.is_empty() {
             return "somebody".to_owned();

@@ -1,4 +1,4 @@
-//! Fights: an object that is repaired again and again because somebody changes it back again and again. Repairs
+//! Contention: an object that is repaired again and again because somebody changes it back again and again. Repairs
 //! are counted; after a few of the same kind the object is left alone for a while, each time longer, and the other
 //! side is named. The rest of its target is tended as ever.
 //!
@@ -23,17 +23,17 @@ mod words;
 
 pub use words::Told;
 
-/// So many repairs of the same kind within [`WINDOW`] are a fight.
+/// So many repairs of the same kind within [`WINDOW`] are contention.
 pub const IDENTICAL: usize = 5;
-/// A fight is over when its object has been as declared for so long; repairs that are older do not count.
+/// Contention is over when its object has been as declared for so long; repairs that are older do not count.
 pub const WINDOW: Duration = Duration::from_secs(600);
 /// How long the object is left alone first; each time twice as long.
 pub const FIRST_PAUSE: Duration = Duration::from_secs(60);
 /// It is left alone no longer than this.
 pub const LONGEST_PAUSE: Duration = Duration::from_secs(1800);
 /// So many that undo the repairs of one object are told apart; what others did counts as somebody's.
-const HANDS: usize = 8;
-/// So many causes are told apart for one object. Whoever invents more is in a fight over all of them together.
+const OPPONENTS: usize = 8;
+/// So many causes are told apart for one object. Whoever invents more is in contention over all of them together.
 const CAUSES: usize = 8;
 
 /// What was otherwise about an object.
@@ -91,19 +91,19 @@ pub struct Now {
 
 /// What is remembered of the repairs of one target's objects.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Fights {
-    bouts: BTreeMap<ObjectKey, Bout>,
+pub struct Contentions {
+    objects: BTreeMap<ObjectKey, ObjectRepairs>,
     /// The last word of a person that asked to try at once.
     asked: Option<String>,
 }
 
 /// One object that was repaired lately.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Bout {
+struct ObjectRepairs {
     /// The hash of what was declared.
     declared: DeclaredHash,
     /// When it was repaired, and what was undone by that, by cause; of each the last few.
-    repairs: BTreeMap<Cause, VecDeque<(Duration, Hand)>>,
+    repairs: BTreeMap<Cause, VecDeque<(Duration, Opponent)>>,
     /// When it was last repaired, or seen not to be as declared.
     trouble: Duration,
     /// It was not as declared when it was looked at last.
@@ -113,48 +113,48 @@ struct Bout {
 
 /// Who did it, and how; with each repair one is counted.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Hand {
+struct Opponent {
     /// Field managers. Empty: nobody knows.
     by: Vec<String>,
     /// It was gone; otherwise something about it was changed.
     deleted: bool,
 }
 
-impl Hand {
+impl Opponent {
     fn of(suspect: &Suspect) -> Self {
         Self { by: suspect.by.clone(), deleted: suspect.cause == Cause::Missing }
     }
 }
 
-/// What a pass has to know of the fights of its target.
+/// What a pass has to know of the contentions of its target.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Review {
     /// These are left alone now.
     pub left_alone: BTreeSet<ObjectKey>,
-    /// Their fight begins now: they were repaired often enough, and are not as declared again.
+    /// Their contention begins now: they were repaired often enough, and are not as declared again.
     pub begun: Vec<ObjectKey>,
 }
 
-/// A fight.
+/// An object in contention, as far as repairs of it tell.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Contention {
     /// How many times the object was repaired.
     pub repairs: u32,
     /// Whose work was undone by that, how often each.
-    hands: BTreeMap<Hand, u32>,
+    opponents: BTreeMap<Opponent, u32>,
     /// Whose work was seen last.
-    last: Hand,
+    last: Opponent,
     /// When it was repaired last.
     pub repaired: Timestamp,
     /// It is left alone until then.
     pub until: Timestamp,
     pause: Duration,
     over: Duration,
-    /// The object was found changed back after it was repaired often enough. Before that it is no fight.
+    /// The object was found changed back after it was repaired often enough. Before that it is none.
     begun: bool,
 }
 
-impl Fights {
+impl Contentions {
     /// Takes what a pass found: `declared` gives the hash of what is declared now, `found` is all that is not as
     /// declared. Forgets what is over or declared otherwise.
     pub fn review(
@@ -164,24 +164,24 @@ impl Fights {
         now: Now,
     ) -> Review {
         let mut review = Review::default();
-        self.bouts.retain(|key, bout| {
-            if declared(key) != Some(bout.declared) {
+        self.objects.retain(|key, object| {
+            if declared(key) != Some(object.declared) {
                 return false;
             }
             let suspect = found.get(key);
-            bout.drifted = suspect.is_some();
+            object.drifted = suspect.is_some();
             match suspect {
-                Some(suspect) if bout.seen(suspect, now) => review.begun.push(key.clone()),
+                Some(suspect) if object.seen(suspect, now) => review.begun.push(key.clone()),
                 Some(_) => {}
-                None if now.elapsed.saturating_sub(bout.trouble) >= WINDOW => return false,
+                None if now.elapsed.saturating_sub(object.trouble) >= WINDOW => return false,
                 None => {}
             }
-            if bout.drifted && bout.is_paused(now) {
+            if object.drifted && object.is_paused(now) {
                 review.left_alone.insert(key.clone());
             }
             true
         });
-        if self.bouts.is_empty() {
+        if self.objects.is_empty() {
             self.asked = None;
         }
         review
@@ -189,53 +189,55 @@ impl Fights {
 
     /// An object was repaired.
     pub fn repaired(&mut self, key: &ObjectKey, declared: DeclaredHash, suspect: &Suspect, now: Now) {
-        let bout = self.bouts.entry(key.clone()).or_insert_with(|| Bout::new(declared));
-        if bout.declared != declared {
-            *bout = Bout::new(declared);
+        let object = self.objects.entry(key.clone()).or_insert_with(|| ObjectRepairs::new(declared));
+        if object.declared != declared {
+            *object = ObjectRepairs::new(declared);
         }
-        bout.repaired(suspect, now);
+        object.repaired(suspect, now);
     }
 
     /// A person asks to try at once; the same word counts once.
     pub fn ask(&mut self, word: &str) {
-        if self.bouts.is_empty() || self.asked.as_deref() == Some(word) {
+        if self.objects.is_empty() || self.asked.as_deref() == Some(word) {
             return;
         }
         self.asked = Some(word.to_owned());
-        for contention in self.bouts.values_mut().filter_map(|bout| bout.contention.as_mut()) {
+        for contention in self.objects.values_mut().filter_map(|object| object.contention.as_mut()) {
             contention.over = Duration::ZERO;
         }
     }
 
-    /// How long until there is something to do about a fight without anything happening before.
+    /// How long until there is something to do about contention without anything happening before.
     pub fn next_look(&self, now: Now) -> Option<Duration> {
-        let of = |bout: &Bout| {
-            let contention = bout.fight()?;
-            let at = if bout.drifted { contention.over } else { bout.trouble + WINDOW };
+        let of = |object: &ObjectRepairs| {
+            let contention = object.contention()?;
+            let at = if object.drifted { contention.over } else { object.trouble + WINDOW };
             at.checked_sub(now.elapsed).filter(|wait| !wait.is_zero())
         };
-        self.bouts.values().filter_map(of).min()
+        self.objects.values().filter_map(of).min()
     }
 
-    /// The fights, and whether their object is not as declared now.
-    pub fn contentions(&self) -> impl Iterator<Item = (&ObjectKey, &Contention, bool)> {
-        self.bouts.iter().filter_map(|(key, bout)| Some((key, bout.fight()?, bout.drifted)))
+    /// The contentions, and whether their object is not as declared now.
+    pub fn iter(&self) -> impl Iterator<Item = (&ObjectKey, &Contention, bool)> {
+        self.objects.iter().filter_map(|(key, object)| Some((key, object.contention()?, object.drifted)))
     }
 
     /// The field managers that undid the repairs of an object, each once.
     pub fn by(&self, key: &ObjectKey) -> Vec<String> {
-        let fight = self.bouts.get(key).and_then(Bout::fight);
-        let named = fight.into_iter().flat_map(|fight| fight.hands.keys().flat_map(|hand| hand.by.clone()));
+        let contention = self.objects.get(key).and_then(ObjectRepairs::contention);
+        let named = contention
+            .into_iter()
+            .flat_map(|contention| contention.opponents.keys().flat_map(|opponent| opponent.by.clone()));
         named.collect::<BTreeSet<_>>().into_iter().collect()
     }
 
     /// Nothing is remembered.
     pub fn is_empty(&self) -> bool {
-        self.bouts.is_empty()
+        self.objects.is_empty()
     }
 }
 
-impl Bout {
+impl ObjectRepairs {
     fn new(declared: DeclaredHash) -> Self {
         Self { declared, repairs: BTreeMap::new(), trouble: Duration::ZERO, drifted: false, contention: None }
     }
@@ -244,25 +246,25 @@ impl Bout {
         self.contention.as_ref().is_some_and(|contention| now.elapsed < contention.over)
     }
 
-    fn fight(&self) -> Option<&Contention> {
+    fn contention(&self) -> Option<&Contention> {
         self.contention.as_ref().filter(|contention| contention.begun)
     }
 
-    /// True: with this the fight begins.
+    /// True: with this the contention begins.
     fn seen(&mut self, suspect: &Suspect, now: Now) -> bool {
         self.trouble = now.elapsed;
         let Some(contention) = &mut self.contention else { return false };
-        contention.last = Hand::of(suspect);
+        contention.last = Opponent::of(suspect);
         !std::mem::replace(&mut contention.begun, true)
     }
 
     fn repaired(&mut self, suspect: &Suspect, now: Now) {
         self.trouble = now.elapsed;
         self.drifted = false;
-        let hand = Hand::of(suspect);
+        let opponent = Opponent::of(suspect);
         if let Some(contention) = &mut self.contention {
-            contention.last = hand.clone();
-            contention.count(hand);
+            contention.last = opponent.clone();
+            contention.count(opponent);
             contention.repairs = contention.repairs.saturating_add(1);
             contention.rest((contention.pause * 2).min(LONGEST_PAUSE), now);
             return;
@@ -270,7 +272,7 @@ impl Bout {
         let known = self.repairs.contains_key(&suspect.cause) || self.repairs.len() < CAUSES;
         let cause = if known { suspect.cause } else { Cause::Unseen };
         let times = self.repairs.entry(cause).or_default();
-        times.push_back((now.elapsed, hand.clone()));
+        times.push_back((now.elapsed, opponent.clone()));
         while times.len() > IDENTICAL {
             times.pop_front();
         }
@@ -281,15 +283,15 @@ impl Bout {
         let counted = std::mem::take(times);
         let mut contention = Contention {
             repairs: IDENTICAL as u32,
-            hands: BTreeMap::new(),
-            last: hand,
+            opponents: BTreeMap::new(),
+            last: opponent,
             repaired: now.wall,
             until: now.wall,
             pause: Duration::ZERO,
             over: now.elapsed,
             begun: false,
         };
-        counted.into_iter().for_each(|(_, hand)| contention.count(hand));
+        counted.into_iter().for_each(|(_, opponent)| contention.count(opponent));
         contention.rest(FIRST_PAUSE, now);
         self.contention = Some(contention);
         self.repairs.clear();
@@ -297,10 +299,10 @@ impl Bout {
 }
 
 impl Contention {
-    fn count(&mut self, hand: Hand) {
-        let known = self.hands.contains_key(&hand) || self.hands.len() < HANDS;
-        let hand = if known { hand } else { Hand { by: Vec::new(), ..hand } };
-        let times = self.hands.entry(hand).or_default();
+    fn count(&mut self, opponent: Opponent) {
+        let known = self.opponents.contains_key(&opponent) || self.opponents.len() < OPPONENTS;
+        let opponent = if known { opponent } else { Opponent { by: Vec::new(), ..opponent } };
+        let times = self.opponents.entry(opponent).or_default();
         *times = times.saturating_add(1);
     }
 
