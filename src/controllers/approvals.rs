@@ -66,9 +66,9 @@ pub(super) fn valid<'a>(hub: &Hub, of: &Key, annotation: Option<&'a str>) -> App
 }
 
 /// What of it VidraTargets bear; `None`: nothing.
-pub(super) fn to_use_up(hub: &Hub, of: &Key, annotation: &str, borne: &BTreeSet<&str>) -> Option<Used> {
+pub(super) fn to_use_up(hub: &Hub, of: &Key, annotation: &str, in_use: &BTreeSet<&str>) -> Option<Used> {
     let (used, idle): (BTreeSet<&str>, BTreeSet<&str>) =
-        valid(hub, of, Some(annotation)).into_iter().partition(|word| borne.contains(word));
+        valid(hub, of, Some(annotation)).into_iter().partition(|word| in_use.contains(word));
     if used.is_empty() {
         return None;
     }

@@ -226,9 +226,9 @@ pub(super) async fn use_up_approvals(hub: &Hub, name: &str) -> Result<(), CallEr
         let state = hub.state.lock();
         state.member(name).and_then(|one| one.revoking.as_ref()).map(|known| known.hash.clone())
     };
-    let borne = fleet.values().filter_map(|target| target.spec.approved_removal.as_deref());
-    let borne = borne.chain(told.as_deref()).collect();
-    if let Some(used) = approvals::to_use_up(hub, &key, annotation, &borne) {
+    let in_use = fleet.values().filter_map(|target| target.spec.approved_removal.as_deref());
+    let in_use = in_use.chain(told.as_deref()).collect();
+    if let Some(used) = approvals::to_use_up(hub, &key, annotation, &in_use) {
         hub.api.member_reannotate(&member, APPROVE_REMOVAL, used.rest.clone()).await?;
         approvals::note_used(hub, &key, used);
         return Ok(());

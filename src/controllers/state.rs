@@ -23,7 +23,7 @@ use super::{
 use crate::workqueue::{Key, ResourceKey, TargetKey};
 
 /// The most repairs that are remembered until a status tells them.
-const MENDED_MOST: usize = 20;
+const CORRECTIONS_MAX: usize = 20;
 
 /// See the module.
 #[derive(Default)]
@@ -53,7 +53,7 @@ pub(super) struct TargetState {
     /// How many repairs no status tells yet.
     pub(super) corrections: i64,
     /// The newest of them.
-    pub(super) mended: Vec<Change>,
+    pub(super) newest_corrections: Vec<Change>,
     /// This process made it, and it has no status yet.
     pub(super) made: bool,
     /// It was met without a status, and is of others' making: what was delivered for it is not known.
@@ -109,13 +109,13 @@ impl TargetState {
     /// Repairs that the next status tells.
     pub(super) fn note_corrections(&mut self, corrections: &[Change]) {
         self.corrections += corrections.len() as i64;
-        self.mended.extend_from_slice(corrections);
-        self.mended.drain(..self.mended.len().saturating_sub(MENDED_MOST));
+        self.newest_corrections.extend_from_slice(corrections);
+        self.newest_corrections.drain(..self.newest_corrections.len().saturating_sub(CORRECTIONS_MAX));
     }
 
     /// A status shows all of them, and counts this many.
     pub(super) fn forget_corrections(&mut self, counted: i64) {
-        self.mended.clear();
+        self.newest_corrections.clear();
         self.corrections = (self.corrections - counted).max(0);
     }
 
@@ -223,7 +223,7 @@ impl ControllerState {
             ("targets of others", targets(|state| state.untold)),
             ("contentions", targets(|state| !state.contentions.is_empty())),
             ("targets that drift", targets(|state| !state.drifting.is_empty())),
-            ("targets that were repaired", targets(|state| !state.mended.is_empty())),
+            ("targets that were repaired", targets(|state| !state.newest_corrections.is_empty())),
             ("resources that are remembered", self.resources.len()),
             ("members that are remembered", self.members.len()),
             ("unused paths", targets(|state| state.unused.is_some())),

@@ -398,7 +398,7 @@ impl Records {
     }
 
     /// What was corrected by the answer that was folded last for this owner's object.
-    pub fn take_healed(&self, owner: &OwnerHash, key: &ObjectKey) -> Option<Evidence> {
+    pub fn take_correction(&self, owner: &OwnerHash, key: &ObjectKey) -> Option<Evidence> {
         self.inner.lock().corrections.take(owner, key)
     }
 }

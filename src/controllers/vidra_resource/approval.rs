@@ -50,10 +50,10 @@ pub(super) async fn use_up_approvals(ctx: &Context<'_>, before: &Targets) -> Res
         return Ok(());
     };
     let after = ctx.targets();
-    let borne: BTreeSet<&str> = (before.values().chain(after.values()))
+    let in_use: BTreeSet<&str> = (before.values().chain(after.values()))
         .filter_map(|target| target.spec.approved_removal.as_deref())
         .collect();
-    if let Some(used) = approvals::to_use_up(ctx.hub, &key, annotation, &borne) {
+    if let Some(used) = approvals::to_use_up(ctx.hub, &key, annotation, &in_use) {
         let rest = used.rest.clone();
         ctx.hub.api.reannotate_resource(ctx.resource, APPROVE_REMOVAL, annotation, rest).await?;
         approvals::note_used(ctx.hub, &key, used);

@@ -195,10 +195,10 @@ pub(super) fn repair(
     session: &Session,
     effect: &Effect,
     uid: &str,
-    healed: Option<Evidence>,
+    correction: Option<Evidence>,
 ) -> Change {
     let bare = |change| Evidence { change, fields: Vec::new() };
-    let found = healed.unwrap_or_else(|| match &effect.action {
+    let found = correction.unwrap_or_else(|| match &effect.action {
         // It was there all the time, and not seen.
         Action::Apply { uid: before, why: Why::Missing, .. } if *before == *uid => {
             session.records.hidden(None)

@@ -86,9 +86,9 @@ pub(super) fn account_all(
 ) {
     for (effect, outcome) in done {
         let want = executor.desired.wants.get(&effect.key);
-        let healed = executor.session.records.take_healed(&executor.owner.hash, &effect.key);
+        let correction = executor.session.records.take_correction(&executor.owner.hash, &effect.key);
         if let Outcome::Applied { uid, corrected: true } = &outcome {
-            execution.corrections.push(repair(ctx, executor.session, &effect, uid, healed));
+            execution.corrections.push(repair(ctx, executor.session, &effect, uid, correction));
         }
         if executor.take_deleted(&effect.key) || matches!(outcome, Outcome::Removing | Outcome::Leaving) {
             enter_deletion(&effect.key, &mut execution.inventory);

@@ -129,8 +129,12 @@ fn facts<'a>(
     let objects = inventory.known(&chunks) as i64;
     // Locked here: within the literal below a lock would be held until its end.
     let contention = contention(ctx);
-    let corrections =
-        ctx.hub.state.lock().target(ctx.key).map(|state| (state.mended.clone(), state.corrections));
+    let corrections = ctx
+        .hub
+        .state
+        .lock()
+        .target(ctx.key)
+        .map(|state| (state.newest_corrections.clone(), state.corrections));
     let (undone, corrected) = corrections.unwrap_or_default();
     TargetFacts {
         generation: ctx.target.metadata.generation.unwrap_or_default(),

@@ -55,19 +55,19 @@ fn an_own_answer_tells_once_what_it_undid() {
     let records = applied();
     records.fold(&gvk(), live(11, "slow", false), Source::Watch);
     records.fold(&gvk(), live(12, "fast", true), Source::Answer(&owner()));
-    let healed = records.take_healed(&owner(), &key()).unwrap();
-    assert_eq!((healed.change, &*healed.fields[0].path), (ChangeKind::Modified, ".data.mode"));
-    assert!(records.take_healed(&owner(), &key()).is_none());
+    let correction = records.take_correction(&owner(), &key()).unwrap();
+    assert_eq!((correction.change, &*correction.fields[0].path), (ChangeKind::Modified, ".data.mode"));
+    assert!(records.take_correction(&owner(), &key()).is_none());
     records.fold(&gvk(), live(13, "fast", true), Source::Answer(&owner()));
-    assert!(records.take_healed(&owner(), &key()).is_none(), "nothing was otherwise");
-    // Made again under another uid, and healed under its own.
+    assert!(records.take_correction(&owner(), &key()).is_none(), "nothing was otherwise");
+    // Made again under another uid, and correction under its own.
     for (uid, change) in [("u2", ChangeKind::Missing), ("u1", ChangeKind::OwnershipLost)] {
         let records = applied();
         records.fold_gone(&key(), "u1", "20");
         let mut made = live(21, "fast", true).json;
         made["metadata"]["uid"] = uid.into();
         records.fold(&gvk(), made.into(), Source::Answer(&owner()));
-        assert_eq!(records.take_healed(&owner(), &key()).unwrap().change, change);
+        assert_eq!(records.take_correction(&owner(), &key()).unwrap().change, change);
     }
 }
 
