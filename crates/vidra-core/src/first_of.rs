@@ -1,15 +1,17 @@
-//! Lists of which messages name the first few.
+//! Lists of which messages name the first few, and count the others.
 
 use std::fmt::Display;
 
 /// The first of these, with commas between them, and how many more there are.
 pub fn first_of(all: impl ExactSizeIterator<Item = impl Display>, most: usize) -> String {
-    let more = all.len().saturating_sub(most);
+    let others = all.len().saturating_sub(most);
     let named = all.take(most).map(|one| one.to_string()).collect::<Vec<_>>().join(", ");
-    match more {
-        0 => named,
-        more => format!("{named} and {more} more"),
-    }
+    named + &more(others, |more| format!(" and {more} more"))
+}
+
+/// What tells of those that are not named; nothing where there are none.
+pub fn more(count: usize, told: impl FnOnce(usize) -> String) -> String {
+    if count == 0 { String::new() } else { told(count) }
 }
 
 #[cfg(test)]

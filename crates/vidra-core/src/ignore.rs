@@ -24,6 +24,7 @@ use autoscalers::{Scaled, Scalers};
 
 use crate::{
     fields::Path,
+    first_of::more,
     object::{Gvk, ObjectKey},
     render::Unresolved,
     status::Reason,
@@ -206,10 +207,7 @@ fn in_both(one: &BTreeSet<Unused>, other: &BTreeSet<Unused>) -> BTreeSet<Unused>
 /// What is unused, in a sentence that says what to do; `None` when nothing is.
 pub fn complaint(unused: &[Unused], spec: &DriftSpec) -> Option<(Reason, String)> {
     let first = unused.first()?;
-    let more = match unused.len() - 1 {
-        0 => String::new(),
-        more => format!(" ({more} more like it)"),
-    };
+    let more = more(unused.len() - 1, |more| format!(" ({more} more like it)"));
     let place = format!("spec.drift.ignore[{}]", first.rule);
     let Some(at) = first.path else {
         let message = format!(

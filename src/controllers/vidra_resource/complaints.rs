@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 
 use vidra_core::{
+    first_of::more,
     health::own,
     select::{self, Selection},
     status::{Problem, Reason},
@@ -91,10 +92,7 @@ fn of_overrides(revision: &Parsed, selection: &Selection) -> Option<Problem> {
     let may_be_in = |namespace: &str| namespaces.contains(namespace);
     let unmatched = revision.overrides.unmatched(&revision.objects, may_be_in);
     let first = unmatched.first()?;
-    let more = match unmatched.len() {
-        1 => String::new(),
-        count => format!(", nor do those of {} more", count - 1),
-    };
+    let more = more(unmatched.len() - 1, |more| format!(", nor do those of {more} more"));
     let message = format!(
         "the target of spec.overrides[{first}] matches no object of the manifest{more}; correct its target, or remove the entry"
     );

@@ -1,6 +1,7 @@
 //! The third step: the VidraTargets are written, each whatever becomes of the others.
 
 use vidra_core::{
+    first_of::more,
     mutants::{self, Mutant},
     status::{Problem, Reason},
 };
@@ -88,10 +89,7 @@ fn refusal(ctx: &Context<'_>, written: Written) -> Result<Option<Problem>, CallE
     let Some((cluster, error)) = refused.first() else {
         return other.into_iter().next().map_or(Ok(None), |(_, error)| Err(error));
     };
-    let more = match refused.len() - 1 {
-        0 => String::new(),
-        more => format!(", and {more} more"),
-    };
+    let more = more(refused.len() - 1, |more| format!(", and {more} more"));
     let message = format!(
         "the hub's API refuses to write VidraTarget {}{more}: {}",
         ctx.target_key(cluster).target_name(),

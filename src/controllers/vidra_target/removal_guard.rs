@@ -4,6 +4,7 @@
 use kube::ResourceExt;
 use vidra_api::clip;
 use vidra_core::{
+    first_of::more,
     guard,
     object::ObjectKey,
     plan::{Handover, Held, Inventory, Plan},
@@ -50,10 +51,7 @@ pub(super) fn guard_removal(
         return Some(Delivery::Waiting { reason, message });
     }
     let names: Vec<String> = plan.drops.keys().take(NAMED).map(ToString::to_string).collect();
-    let more = match dropped - names.len() {
-        0 => String::new(),
-        more => format!(" and {more} more"),
-    };
+    let more = more(dropped - names.len(), |more| format!(" and {more} more"));
     let message = format!(
         "held: the revision would delete {dropped} of {objects} objects ({}{more}), and the hub applies none of it. If this is meant: {}",
         clip(&names.join(", "), NAMES_MAX),

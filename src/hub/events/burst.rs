@@ -10,7 +10,7 @@ use std::{
 use k8s_openapi::api::events::v1::Event;
 use parking_lot::Mutex;
 use vidra_api::clip;
-use vidra_core::status::Reason;
+use vidra_core::{first_of::more, status::Reason};
 
 use super::Severity;
 
@@ -179,10 +179,7 @@ impl Gathered {
     fn note(&self) -> String {
         let Self { saying, objects, first, by, .. } = self;
         let count = objects.values().map(BTreeSet::len).sum();
-        let more = match count - first.len() {
-            0 => String::new(),
-            more => format!(" and {more} more"),
-        };
+        let more = more(count - first.len(), |more| format!(" and {more} more"));
         let only = if objects.len() == 1 { objects.keys().next() } else { None };
         let place = only.cloned().unwrap_or_else(|| format!("{} clusters", objects.len()));
         let all = match saying.of {

@@ -9,6 +9,7 @@ use serde_json::json;
 use vidra_api::condition::{READY, REMOVING, STALLED};
 use vidra_api::labels::RECONCILE_REQUESTED_AT;
 use vidra_api::{VidraResource, VidraTarget, find};
+use vidra_core::first_of::more;
 use vidra_core::status::{Reason, Standing, going, is_out_of_reach, is_revoked};
 
 use super::diff::MANAGER;
@@ -126,8 +127,7 @@ async fn wait(
             }
         }
         let Some(((namespace, name), state)) = pending.first_key_value() else { return Ok(()) };
-        let more =
-            if pending.len() > 1 { format!(" (and {} more)", pending.len() - 1) } else { String::new() };
+        let more = more(pending.len() - 1, |more| format!(" (and {more} more)"));
         progress.wait_for(&format!("{namespace}/{name}{more}: {state}"));
         tokio::time::sleep(PAUSE).await;
     }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use serde_json::Value;
+use vidra_core::first_of::more;
 use vidra_core::health::library;
 use vidra_core::health::rule::RuleText;
 use vidra_core::health::rules::{Origin, Problem, RuleSet, Rules};
@@ -57,8 +58,9 @@ pub fn read(name: &str, text: &str) -> Result<(RuleSet, Vec<String>), String> {
         warnings.extend(told);
         match problems.iter().filter_map(error).collect::<Vec<_>>().as_slice() {
             [] => Ok(Arc::new(rules)),
-            [only] => Err(only.clone()),
-            [first, others @ ..] => Err(format!("{first} (and {} more)", others.len())),
+            [first, others @ ..] => {
+                Err(first.clone() + &more(others.len(), |more| format!(" (and {more} more)")))
+            }
         }
     };
     let (resource, fleet) = (compiled(Origin::Resource, &resource)?, compiled(Origin::Fleet, &fleet)?);

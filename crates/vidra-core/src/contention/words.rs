@@ -1,6 +1,7 @@
 //! What a target's status says of its contentions.
 
 use super::{Contention, Contentions, Opponent, WINDOW};
+use crate::first_of::more;
 
 /// See the module.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,10 +32,7 @@ impl Contentions {
                 WINDOW.as_secs() / 60
             ),
         };
-        let more = match all.len() - 1 {
-            0 => String::new(),
-            more => format!("; so it is with {more} more"),
-        };
+        let more = more(all.len() - 1, |more| format!("; so it is with {more} more"));
         let message =
             format!("{key} was repaired {times} times {}; {then}{more}", contention.undone(drifted));
         Some(Told { message, unrepaired: drifted })

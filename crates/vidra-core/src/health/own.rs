@@ -6,6 +6,7 @@ use super::{
     rule::RuleText,
     rules::{Origin, Problem, Rules},
 };
+use crate::first_of::more;
 
 /// Reads them. One that cannot be used is as it was `before`, where it could be then.
 pub fn read(written: &[HealthCheckExpr], before: &Rules) -> (Rules, Vec<Problem>) {
@@ -25,10 +26,7 @@ pub fn complaint(problems: &[Problem]) -> Option<String> {
         Problem::Duplicate { .. } => None,
     });
     let first = invalid.next()?;
-    let more = match invalid.count() {
-        0 => String::new(),
-        more => format!("; {more} more cannot be used either"),
-    };
+    let more = more(invalid.count(), |more| format!("; {more} more cannot be used either"));
     Some(format!(
         "{first}{more}; until then a rule is as it was before, and one that never could be used opens no wave"
     ))
