@@ -2,11 +2,12 @@
 
 mod config;
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use kube::Client;
-use tokio::sync::watch;
+use tokio::{sync::watch, time::Instant};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
+use tracing::{Instrument, info_span};
 
 use crate::{
     base::{
@@ -31,7 +32,7 @@ use crate::{
     internal_limits::InternalLimits,
     leader_election::lease::Tenure,
     metrics::Metrics,
-    workqueue::{Limits, Queue, Timer},
+    workqueue::{Key, Limits, Queue, Timer, Turn, Verdict},
 };
 
 /// The seams, and the hub's own client.
@@ -216,32 +217,39 @@ async fn work(hub: &Arc<Hub>, synced: watch::Sender<bool>, tasks: &TaskTracker, 
     if known != Some(true) {
         return;
     }
-    while let Some(key) = stop.run_until_cancelled(hub.queue.next()).await {
+    while let Some(turn) = stop.run_until_cancelled(hub.queue.next()).await {
         let (hub, stop) = (hub.clone(), stop.clone());
-        tasks.spawn(async move {
+        let Turn { key, trigger, attempt } = turn;
+        let span =
+            info_span!("reconcile", controller = key.loop_name(), key = %key.object(), ?trigger, attempt);
+        let turn = async move {
             let work = Work { hub: &hub, key: &key, verdict: None };
             stop.run_until_cancelled(work.run()).await;
-        });
+        };
+        tasks.spawn(turn.instrument(span));
     }
 }
 
 /// One key's turn; whatever becomes of it, the queue hears that it has ended.
 struct Work<'a> {
     hub: &'a Hub,
-    key: &'a crate::workqueue::Key,
-    verdict: Option<crate::workqueue::Verdict>,
+    key: &'a Key,
+    verdict: Option<Verdict>,
 }
 
 impl Work<'_> {
     async fn run(mut self) {
-        self.verdict = Some(self.hub.metrics.queue().timed(self.key, self.hub.reconcile(self.key)).await);
+        let begun = Instant::now();
+        let verdict = self.hub.metrics.queue().timed(self.key, self.hub.reconcile(self.key)).await;
+        tracing::debug!(duration = ?begun.elapsed(), result = ?verdict, "the reconcile ends");
+        self.verdict = Some(verdict);
     }
 }
 
 impl Drop for Work<'_> {
     fn drop(&mut self) {
         // Without a verdict the work panicked or was cancelled: it is tried again, later and later.
-        let retry = crate::workqueue::Verdict::Retry(std::time::Duration::from_secs(300));
+        let retry = Verdict::Retry(Duration::from_secs(300));
         self.hub.queue.done(self.key, self.verdict.unwrap_or(retry));
     }
 }

@@ -200,7 +200,7 @@ pub async fn lead(
     let (ended, held) = under_claim(keeper.held(), settings, deps, synced, stop).await;
     keeper.end().await;
     ended?;
-    tracing::info!("the hub has ended");
+    tracing::info!("the hub ended");
     if held { Ok(()) } else { Err(ProcessError::LeaseLost) }
 }
 

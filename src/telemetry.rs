@@ -42,8 +42,8 @@ fn log_panic(info: &PanicHookInfo<'_>) {
     let (thread, words) = (thread.name().unwrap_or_default(), words(info.payload()));
     let trace = Backtrace::capture();
     match trace.status() {
-        BacktraceStatus::Captured => tracing::error!(at, thread, words, %trace, "panicked"),
-        _ => tracing::error!(at, thread, words, "panicked"),
+        BacktraceStatus::Captured => tracing::error!(at, thread, words, %trace, "a thread panicked"),
+        _ => tracing::error!(at, thread, words, "a thread panicked"),
     }
 }
 

@@ -24,7 +24,7 @@ pub(super) fn apply(hub: &Hub, change: Change<'_>) {
     if *now == *before {
         return;
     }
-    tracing::info!(settings = ?now, "settings changed");
+    tracing::info!(settings = ?now, "the hub applies changed settings");
     hub.queue.tune(now.cluster_concurrency, now.retry_base);
     let looks = |live: &Live| (live.interval, live.on_events, live.redact.clone(), live.autoscalers.clone());
     if looks(now) != looks(before) {
@@ -64,7 +64,7 @@ fn complain(hub: &Hub, about: &ObjectReference, reading: &Reading) {
     let now = &reading.live;
     for (key, why) in &reading.faults {
         let note = format!("{key}: {why}; until then {}", live::held_instead(key, now));
-        tracing::warn!(%note, "a setting cannot be used");
+        tracing::warn!("the hub cannot use the setting {note}");
         hub.events.say_of(about.clone(), Severity::Warning, Reason::SettingInvalid, &note);
     }
     if !reading.unknown.is_empty() {
@@ -74,7 +74,7 @@ fn complain(hub: &Hub, about: &ObjectReference, reading: &Reading) {
             reading.unknown.join(", "),
             known.join(", ")
         );
-        tracing::warn!(%note, "unknown settings");
+        tracing::warn!("the hub ignores unknown settings: {note}");
         hub.events.say_of(about.clone(), Severity::Warning, Reason::SettingUnknown, &note);
     }
 }

@@ -13,7 +13,7 @@ use super::{backoff::Pauses, env::Rng};
 pub async fn supervised<F: Future<Output = ()>>(name: &str, rng: &dyn Rng, mut task: impl FnMut() -> F) {
     let mut pauses = Pauses::default();
     while AssertUnwindSafe(task()).catch_unwind().await.is_err() {
-        tracing::error!(task = name, "a task panicked; it is begun again");
+        tracing::error!(task = name, "a task panicked; the hub starts it again");
         pauses.pause(rng).await;
     }
 }

@@ -114,7 +114,7 @@ pub async fn follow(
         News::Applied(object) => read(object).iter().for_each(|one| take(Some(one))),
         News::Deleted(_) => take(None),
         News::Failed(error) => {
-            tracing::warn!(%error, "the ConfigMap of settings cannot be followed; what held goes on to hold");
+            tracing::warn!(%error, "the hub cannot follow the ConfigMap of its settings; it goes on with those that it has");
             if error.class == Class::Forbidden || mutants::is(Mutant::UnknownSettingsAreNone) {
                 asked.send_replace(true);
             }

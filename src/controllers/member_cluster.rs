@@ -23,7 +23,7 @@ use vidra_core::{
     status::Reason,
 };
 
-use super::{Hub, RETRY_MOST, after_hub_error, revoke, unreadable, write_refusal};
+use super::{Hub, RETRY_MOST, after_hub_error, log_ready, revoke, unreadable, write_refusal};
 use crate::{
     base::error::{CallError, Class},
     hub::{
@@ -36,9 +36,9 @@ use crate::{
     workqueue::{Key, Priority, Verdict},
 };
 
-/// One pass.
+/// One reconcile.
 pub async fn reconcile(hub: &Hub, name: &Arc<str>) -> Verdict {
-    match pass(hub, name).await {
+    match run(hub, name).await {
         Ok(verdict) => {
             write_refusal::ends_well(hub, &Key::Cluster(name.clone()));
             verdict
@@ -55,7 +55,7 @@ pub async fn reconcile(hub: &Hub, name: &Arc<str>) -> Verdict {
 fn tell_refusal(hub: &Hub, name: &Arc<str>, error: &CallError) {
     let Some(told) = write_refusal::refusal(hub, &Key::Cluster(name.clone()), error) else { return };
     let message = format!("the hub's API refuses to write MemberCluster {name}: {told}");
-    tracing::warn!(cluster = %name, %message, "told");
+    tracing::warn!("{message}");
     let reason = Reason::MemberClusterRefused;
     if let Some(registration) = hub.catalog.registrations_for(name).iter().find(|one| !one.left) {
         hub.events.say_of(registration.reference(), Severity::Warning, reason, &message);
@@ -65,7 +65,7 @@ fn tell_refusal(hub: &Hub, name: &Arc<str>, error: &CallError) {
     }
 }
 
-async fn pass(hub: &Hub, name: &str) -> Result<Verdict, CallError> {
+async fn run(hub: &Hub, name: &str) -> Result<Verdict, CallError> {
     let candidates = hub.catalog.registrations_for(name);
     let member = match hub.catalog.find_member(name) {
         Ok(member) => member,
@@ -101,9 +101,7 @@ async fn pass(hub: &Hub, name: &str) -> Result<Verdict, CallError> {
     }
     let findings = Findings::of(hub, &member, credentials);
     let status = revoke::told(hub, &member, findings.status(&member, hub.clock.time()));
-    if member.status.as_ref() != Some(&status) {
-        hub.api.member_status(&member, status).await?;
-    }
+    write_status(hub, &member, status).await?;
     if let Some(session) = hub.session(name) {
         match &findings.identity {
             Identity::Confirmed(uid) => session.admit(uid),
@@ -124,6 +122,18 @@ async fn pass(hub: &Hub, name: &str) -> Result<Verdict, CallError> {
     revoke::use_up_approvals(hub, name).await?;
     counts::settle(hub, name).await?;
     Ok(Verdict::Done(None))
+}
+
+async fn write_status(
+    hub: &Hub,
+    member: &MemberCluster,
+    status: MemberClusterStatus,
+) -> Result<(), CallError> {
+    if member.status.as_ref() == Some(&status) {
+        return Ok(());
+    }
+    log_ready(member.status.as_ref().map(|before| &*before.conditions), &status.conditions);
+    hub.api.member_status(member, status).await
 }
 
 /// There is no such MemberCluster: what was kept of it goes, and a Secret that asks for it makes it.

@@ -21,7 +21,7 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use parking_lot::Mutex;
 use tokio::time::Instant;
-use vidra_api::VidraResource;
+use vidra_api::{Condition, VidraResource, condition::READY, find};
 use vidra_core::contention::Now;
 
 use state::ControllerState;
@@ -203,8 +203,18 @@ fn wake_targets(catalog: &Catalog, queue: &Queue, cluster: &str) {
     }
 }
 
+/// Logs that an object's Ready condition says something else than before. To be called where its status is written.
+fn log_ready(before: Option<&[Condition]>, now: &[Condition]) {
+    let of = |ready: &&Condition| (ready.status.clone(), ready.reason.clone());
+    let before = find(before.unwrap_or_default(), READY);
+    let Some(ready) = find(now, READY).filter(|ready| before.as_ref().map(of) != Some(of(ready))) else {
+        return;
+    };
+    tracing::info!(ready = ready.status, reason = ready.reason, "{}", ready.message);
+}
+
 /// What a failed write to the hub leads to: the state has moved on, or the API server does not answer.
 fn after_hub_error(key: &Key, error: &CallError) -> Verdict {
-    tracing::info!(%key, %error, "a write to the hub did not go through; it is decided again");
+    tracing::info!(%error, "the hub's API did not take a write; the hub reconciles the object again");
     Verdict::Retry(RETRY_MOST)
 }

@@ -92,7 +92,7 @@ pub(super) async fn put<S: Fallback, F: Future<Output = Result<(), CallError>>>(
         answer?;
     }
     let before = hub.state.lock().change(key, |state| S::place(&mut state.whole).replace(Box::new(status)));
-    tracing::info!(%key, %error, "its status is written without its lists");
+    tracing::info!(%error, "the hub writes the status without its lists");
     Ok(before.is_none().then_some(error))
 }
 

@@ -214,7 +214,7 @@ async fn tell_failure(ctx: &Context<'_>, error: &CallError) -> Verdict {
         ctx.say(&problem);
         // The Event stands alone where the status is what is refused.
         if let Err(error) = report(ctx, Status::of(Some(problem))).await {
-            tracing::info!(%key, %error, "its status could not be written either");
+            tracing::info!(%error, "the hub's API does not take the status either");
         }
     }
     after_hub_error(&key, error)

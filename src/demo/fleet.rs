@@ -176,7 +176,7 @@ impl Fleet {
         let stop = self.stop.clone();
         self.tasks.spawn(async move {
             if let Err(error) = app::run(settings, deps, synced, stop).await {
-                tracing::error!(%error, "the demo's hub has ended");
+                tracing::error!(%error, "the demo's hub ended");
             }
         });
         let ready = known.wait_for(|synced| *synced).await;

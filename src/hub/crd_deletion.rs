@@ -36,7 +36,7 @@ pub async fn look(api: &HubApi) -> Result<Ending, CallError> {
                 let why = format!(
                     "the hub may not read the CustomResourceDefinition {name} ({error}): while it is being deleted, every object of its kind that goes with it counts as deleted by a person, and what it stands for is removed in the members; grant the hub get on it"
                 );
-                tracing::warn!(%why, "CRDUnreadable");
+                tracing::warn!("{why}");
                 return Ok(Ending::Unseen(why));
             }
             Err(error) => return Err(error),

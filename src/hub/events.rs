@@ -239,9 +239,13 @@ impl Writer {
         match &written {
             Ok(Ok(_)) => {}
             Ok(Err(kube::Error::Api(status))) => {
-                tracing::debug!(code = status.code, message = status.message, "an Event was refused");
+                tracing::debug!(
+                    code = status.code,
+                    message = status.message,
+                    "the hub's API refused an Event"
+                );
             }
-            Ok(Err(_)) | Err(_) => tracing::debug!("an Event could not be written"),
+            Ok(Err(_)) | Err(_) => tracing::debug!("the hub could not write an Event in time"),
         }
         if !matches!(written, Ok(Ok(_))) {
             self.memory.failed.fetch_add(1, Ordering::Relaxed);

@@ -552,7 +552,7 @@ impl Revisions {
 /// Says in the log whose turn begins where it may take much memory: should the process end by that, it is the last line.
 fn announce(step: &str, key: &ResourceKey, bytes: usize, overrides: bool) {
     if (bytes > LARGE || overrides) && !mutants::is(Mutant::LargeUntold) {
-        tracing::info!(resource = %key, step, bytes, overrides, "what may take much memory begins");
+        tracing::info!(resource = %key, step, bytes, overrides, "the hub begins a step that may take much memory");
     }
 }
 

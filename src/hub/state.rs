@@ -216,7 +216,7 @@ where
             kind = K::KIND,
             objects = all.len(),
             from = first.hub,
-            "the state of another hub is taken over"
+            "the hub takes over the state of another hub"
         );
     }
     for object in all {

@@ -242,7 +242,7 @@ where
                     catalog.listed(kind, within, &seen, u64::MAX);
                     scope.done(to);
                 }
-                tracing::warn!(kind = %K::kind(&()), %error, "watch on the hub failed; it is tried again");
+                tracing::warn!(kind = %K::kind(&()), %error, "a watch of the hub's API failed; the hub begins it again");
                 scope.failed(&K::kind(&()), error, sees, to);
             }
             News::Restored => restored(),
@@ -276,7 +276,7 @@ fn show<K: Resource<DynamicType = ()> + Fold + DeserializeOwned>(
             if catalog.cannot_read(kind, &name) {
                 tracing::error!(
                     kind = %K::kind(&()), namespace = %name.0, name = %name.1, why,
-                    "an object of the hub cannot be read; nothing is done for it until it can be. Was it written by a newer vidra-hub?"
+                    "the hub cannot read an object and does nothing for it until it can. Did a newer vidra-hub write it?"
                 );
             }
             Some(name)

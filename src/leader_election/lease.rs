@@ -141,7 +141,7 @@ impl Claim {
                 }
                 Ok(None) => {}
                 Err(error) => {
-                    tracing::warn!(%error, "the Lease {NAME} could not be read or written; it is tried again")
+                    tracing::warn!(%error, "this process could not read or write the Lease {NAME}; it tries again")
                 }
             }
             tokio::time::sleep(Duration::from_secs(1)).await;
@@ -165,7 +165,7 @@ impl Claim {
                 }
                 Ok(Ok(false)) | Err(_) => return false,
                 Ok(Err(error)) => {
-                    tracing::warn!(%error, "the Lease {NAME} could not be renewed");
+                    tracing::warn!(%error, "this process could not renew the Lease {NAME}; it tries again");
                     pause = RETRY;
                 }
             }
@@ -183,7 +183,7 @@ impl Claim {
                 spec.renew_time = None;
             }
             if let Err(error) = self.replace(&lease).await {
-                tracing::debug!(%error, "the Lease could not be given back");
+                tracing::debug!(%error, "this process could not give the Lease back");
             }
         }
     }
@@ -225,7 +225,10 @@ impl Claim {
                     _ => {
                         // It renews every few seconds.
                         if seen.as_ref().is_none_or(|last| last.holder != held) {
-                            tracing::info!(holder = held, "another process holds the Lease {NAME}; waiting");
+                            tracing::info!(
+                                holder = held,
+                                "another process holds the Lease {NAME}; this one waits"
+                            );
                         }
                         *seen = Some(Seen::now(held, &version));
                         return Ok(None);

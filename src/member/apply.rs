@@ -223,7 +223,7 @@ async fn send(
         }
         Act::Delete { fields } => {
             let fields = refusal::some_paths(executor, &declared.key, &fields);
-            tracing::info!(cluster = %executor.session.cluster, object = %declared.key, fields, "deleted to be made again");
+            tracing::info!(object = %declared.key, fields, "the hub deletes an object to create it again");
             let deletion = call::delete(executor, declared, &Live::from(live.clone())).await;
             if deletion.is_ok() {
                 executor.deleted.lock().insert(declared.key.clone());
@@ -241,7 +241,7 @@ fn outcome(executor: &Executor<'_>, key: &ObjectKey, end: End<CallError>) -> Out
             Outcome::Recreated { uid: uid.to_string(), fields }
         }
         End::Adopted { uid, apart } => {
-            tracing::info!(cluster = %executor.session.cluster, object = %key, "taken over");
+            tracing::info!(object = %key, "the hub adopted an object");
             Outcome::Adopted { uid: uid.to_string(), apart: refusal::apart(executor, key, &apart) }
         }
         End::Leaving => Outcome::Leaving,

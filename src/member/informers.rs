@@ -372,7 +372,7 @@ impl Informers {
             return false;
         }
         let Some(users) = self.state.lock().confine(place, id) else { return true };
-        tracing::info!(cluster = %self.cluster, kind = %place.gvk, "may not be listed in all namespaces; one by one");
+        tracing::info!(cluster = %self.cluster, kind = %place.gvk, "the hub may not list a kind in all namespaces; it lists it in each that targets need");
         self.wake(users);
         true
     }

@@ -32,14 +32,14 @@ pub async fn find_own(session: &Session, owner: &Owner, token: &Token<'_>) -> Re
     for (gvk, resource) in kinds.deliverable() {
         for found in session.list(token, resource, None, &selector).await? {
             if found.name.is_empty() {
-                tracing::warn!(cluster = %session.cluster, kind = %gvk, "an object with our labels has no name that can be read");
+                tracing::warn!(kind = %gvk, "an object with the hub's labels has no name that it can read");
                 continue;
             }
             let key = ObjectKey::new(gvk, &found.namespace, &found.name);
             if !found.may_be_applied_by(&owner.manager) {
                 tracing::info!(
-                    cluster = %session.cluster, object = %key,
-                    "left alone: it bears our labels, and only our own Apply entry could prove it ours"
+                    object = %key,
+                    "the hub leaves an object alone: it has the hub's labels, and only an Apply entry of the hub could prove it the hub's own"
                 );
                 continue;
             }

@@ -615,7 +615,7 @@ impl Session {
     }
 
     fn found(&self, who: Answering) {
-        tracing::info!(cluster = %self.cluster, ?who, "member answers");
+        tracing::info!(cluster = %self.cluster, uid = %who.uid, version = %who.version, "the member answers");
         let is_open = {
             let mut inner = self.inner.lock();
             let is_known = inner.admitted.as_ref() == Some(&who.uid);
@@ -649,7 +649,7 @@ impl Session {
                 return;
             }
             inner.told = Some(Instant::now());
-            tracing::warn!(cluster = %self.cluster, %error, "member does not answer");
+            tracing::warn!(cluster = %self.cluster, %error, "the member does not answer");
             inner.go(down);
         }
         self.informers.pause();

@@ -79,6 +79,15 @@ impl Key {
         }
     }
 
+    /// What it is about, without the loop's name.
+    pub fn object(&self) -> &dyn fmt::Display {
+        match self {
+            Key::Cluster(name) => name,
+            Key::Resource(key) => key,
+            Key::Target(key) => key,
+        }
+    }
+
     /// The loop's name, as metrics label it.
     pub fn loop_name(&self) -> &'static str {
         match self {
@@ -91,11 +100,7 @@ impl Key {
 
 impl fmt::Display for Key {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Key::Cluster(name) => write!(f, "cluster {name}"),
-            Key::Resource(key) => write!(f, "resource {key}"),
-            Key::Target(key) => write!(f, "target {key}"),
-        }
+        write!(f, "{} {}", self.loop_name(), self.object())
     }
 }
 

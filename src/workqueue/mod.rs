@@ -59,6 +59,17 @@ pub enum Verdict {
     Retry(Duration),
 }
 
+/// A key that is given out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Turn {
+    /// What to work on. Pass it to [`Queue::done`].
+    pub key: Key,
+    /// What made it ready.
+    pub trigger: Priority,
+    /// 1 for the first try since its work went well.
+    pub attempt: u32,
+}
+
 /// The queue. Cheap to share behind an `Arc`; all methods take `&self`.
 pub struct Queue {
     inner: Mutex<Inner>,
@@ -232,12 +243,12 @@ impl Queue {
         self.add_after(Key::Cluster(cluster.clone()), COUNTS_SETTLE);
     }
 
-    /// The next key in turn. Pass it to [`Queue::done`] when its work has ended.
-    pub async fn next(&self) -> Key {
+    /// The next key in turn.
+    pub async fn next(&self) -> Turn {
         loop {
             let notified = self.wake.notified();
-            if let Some(key) = self.inner.lock().pop() {
-                return key;
+            if let Some(turn) = self.inner.lock().pop() {
+                return turn;
             }
             notified.await;
         }
@@ -374,11 +385,11 @@ impl Inner {
         flows.find(|flow| !(is_full && flow.is_of_resources())).cloned()
     }
 
-    fn pop(&mut self) -> Option<Key> {
+    fn pop(&mut self) -> Option<Turn> {
         let limits = self.limits;
         let flow = self.flow_in_turn()?;
         let state = self.flows.get_mut(&flow)?;
-        let key = state.pop()?;
+        let (trigger, key) = state.pop()?;
         state.running += 1;
         self.resources += usize::from(flow.is_of_resources());
         if state.running >= flow.limit(limits) || state.is_empty() {
@@ -386,7 +397,8 @@ impl Inner {
         }
         self.cursor = Some(flow);
         self.keys.insert(key.clone(), KeyState::Running(Instant::now()));
-        Some(key)
+        let attempt = self.failures.get(&key).map_or(1, |failures| failures.saturating_add(1));
+        Some(Turn { key, trigger, attempt })
     }
 
     fn finish(&mut self, key: &Key) -> Ended {
@@ -433,7 +445,7 @@ impl FlowState {
     }
 
     /// The key in turn: of the best priority, but for each [`AGED_TURN`]th, which is one of the others' by turns.
-    fn pop(&mut self) -> Option<Key> {
+    fn pop(&mut self) -> Option<(Priority, Key)> {
         self.turns += 1;
         let is_aged = self.turns.is_multiple_of(AGED_TURN) && !mutants::is(Mutant::PriorityForEver);
         let other = match (self.turns / AGED_TURN).is_multiple_of(2) {
@@ -441,7 +453,7 @@ impl FlowState {
             false => Priority::Resync,
         };
         let mut order = is_aged.then_some(other).into_iter().chain(Priority::ALL);
-        order.find_map(|priority| Some(self.ready.get_mut(priority as usize)?.pop_first()?.1))
+        order.find_map(|priority| Some((priority, self.ready.get_mut(priority as usize)?.pop_first()?.1)))
     }
 }
 

@@ -31,12 +31,35 @@ impl Wake for Wakes {
     }
 }
 
+async fn next(queue: &Queue) -> Key {
+    queue.next().await.key
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_turn_says_what_made_its_key_ready_and_which_try_it_is() {
+    let (queue, timer) = queue(4);
+    let stop = CancellationToken::new();
+    let running = tokio::spawn(timer.run(stop.clone()));
+    let key = target("a", "berlin");
+    queue.add(key.clone(), Priority::User);
+    let mut turns = Vec::new();
+    for verdict in [Verdict::Retry(Duration::from_secs(60)), Verdict::Done(Some(Duration::from_secs(1)))] {
+        turns.push(queue.next().await);
+        queue.done(&key, verdict);
+    }
+    turns.push(queue.next().await);
+    let told: Vec<_> = turns.iter().map(|turn| (turn.trigger, turn.attempt)).collect();
+    assert_eq!(told, [(Priority::User, 1), (Priority::Resync, 2), (Priority::Resync, 1)]);
+    stop.cancel();
+    running.await.unwrap();
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_key_added_twice_is_worked_on_once() {
     let (queue, _timer) = queue(4);
     queue.add(target("a", "berlin"), Priority::Drift);
     queue.add(target("a", "berlin"), Priority::User);
-    let key = queue.next().await;
+    let key = next(&queue).await;
     queue.done(&key, Verdict::Done(None));
     assert!(queue.is_idle());
 }
@@ -45,18 +68,18 @@ async fn a_key_added_twice_is_worked_on_once() {
 async fn a_key_added_while_it_is_worked_on_comes_again() {
     let (queue, _timer) = queue(4);
     queue.add(target("a", "berlin"), Priority::Drift);
-    let key = queue.next().await;
+    let key = next(&queue).await;
     queue.add(key.clone(), Priority::Drift);
     assert_eq!(queue.depth(), 0, "it is not started twice");
     queue.done(&key, Verdict::Done(None));
-    assert_eq!(queue.next().await, key);
+    assert_eq!(next(&queue).await, key);
 }
 
 #[tokio::test(start_paused = true)]
 async fn what_arrives_for_a_key_while_it_is_worked_on_is_told_at_once() {
     let (queue, _timer) = queue(4);
     queue.add(target("a", "berlin"), Priority::Drift);
-    let key = queue.next().await;
+    let key = next(&queue).await;
     assert_eq!(queue.arrivals(&key), 0);
     let mut more = Box::pin(queue.more_arrivals(&key, 0));
     assert!(futures::poll!(&mut more).is_pending());
@@ -77,9 +100,9 @@ async fn members_take_turns_and_a_slow_one_keeps_only_its_own_places() {
         queue.add(target(resource, "berlin"), Priority::Drift);
     }
     queue.add(target("a", "tokyo"), Priority::Drift);
-    let order = [queue.next().await, queue.next().await, queue.next().await];
+    let order = [next(&queue).await, next(&queue).await, next(&queue).await];
     assert_eq!(order, [target("a", "berlin"), target("a", "tokyo"), target("b", "berlin")]);
-    let stuck = tokio::time::timeout(Duration::from_secs(60), queue.next()).await;
+    let stuck = tokio::time::timeout(Duration::from_secs(60), next(&queue)).await;
     assert!(stuck.is_err(), "berlin has used its two places");
 }
 
@@ -90,7 +113,7 @@ async fn a_users_change_goes_before_drift_and_drift_before_resync() {
     queue.add(target("drift", "berlin"), Priority::Drift);
     queue.add(target("user", "berlin"), Priority::Resync);
     queue.add(target("user", "berlin"), Priority::User);
-    let order = [queue.next().await, queue.next().await, queue.next().await];
+    let order = [next(&queue).await, next(&queue).await, next(&queue).await];
     assert_eq!(order, [target("user", "berlin"), target("drift", "berlin"), target("resync", "berlin")]);
 }
 
@@ -104,10 +127,10 @@ async fn of_two_delays_of_a_key_the_earlier_one_counts() {
     queue.add_after(target("a", "berlin"), Duration::from_secs(60));
     queue.add_after(target("a", "berlin"), Duration::from_secs(10));
     queue.add_after(target("a", "berlin"), Duration::from_secs(30));
-    let key = queue.next().await;
+    let key = next(&queue).await;
     assert_eq!(start.elapsed().as_secs(), 10);
     queue.done(&key, Verdict::Done(None));
-    let later = tokio::time::timeout(Duration::from_secs(300), queue.next()).await;
+    let later = tokio::time::timeout(Duration::from_secs(300), next(&queue)).await;
     assert!(later.is_err(), "the later delays were replaced");
 }
 
@@ -121,19 +144,19 @@ async fn a_failing_key_backs_off_up_to_its_limit_and_starts_afresh_after_success
     let mut waits = Vec::new();
     for _ in 0..8 {
         let start = Instant::now();
-        let key = queue.next().await;
+        let key = next(&queue).await;
         waits.push(start.elapsed());
         queue.done(&key, Verdict::Retry(Duration::from_secs(5)));
     }
     assert!(waits[2] > waits[1] && waits[3] > waits[2], "{waits:?}");
     assert!(waits.iter().all(|wait| *wait <= Duration::from_millis(5600)), "{waits:?}");
-    let key = queue.next().await;
+    let key = next(&queue).await;
     queue.done(&key, Verdict::Done(None));
     queue.add(key.clone(), Priority::User);
-    let key = queue.next().await;
+    let key = next(&queue).await;
     queue.done(&key, Verdict::Retry(Duration::from_secs(5)));
     let start = Instant::now();
-    queue.next().await;
+    next(&queue).await;
     assert!(start.elapsed() < Duration::from_millis(300));
 }
 
@@ -146,20 +169,20 @@ async fn places_and_first_pauses_can_be_changed_while_keys_wait() {
     for resource in ["a", "b", "c"] {
         queue.add(target(resource, "berlin"), Priority::Drift);
     }
-    let first = queue.next().await;
-    assert!(tokio::time::timeout(Duration::from_secs(60), queue.next()).await.is_err(), "one place");
+    let first = next(&queue).await;
+    assert!(tokio::time::timeout(Duration::from_secs(60), next(&queue)).await.is_err(), "one place");
     queue.tune(2, Duration::from_secs(20));
-    let second = queue.next().await;
+    let second = next(&queue).await;
     assert_eq!([&first, &second], [&target("a", "berlin"), &target("b", "berlin")]);
     // With fewer places, one that becomes free is not given out again.
     queue.tune(1, Duration::from_secs(20));
     queue.done(&first, Verdict::Done(None));
-    assert!(tokio::time::timeout(Duration::from_secs(60), queue.next()).await.is_err(), "one place, taken");
+    assert!(tokio::time::timeout(Duration::from_secs(60), next(&queue)).await.is_err(), "one place, taken");
     queue.done(&second, Verdict::Retry(Duration::from_secs(60)));
-    assert_eq!(queue.next().await, target("c", "berlin"));
+    assert_eq!(next(&queue).await, target("c", "berlin"));
     queue.done(&target("c", "berlin"), Verdict::Done(None));
     let start = Instant::now();
-    assert_eq!(queue.next().await, second);
+    assert_eq!(next(&queue).await, second);
     assert!((18..=22).contains(&start.elapsed().as_secs()), "{:?}", start.elapsed());
 }
 
@@ -171,9 +194,9 @@ async fn however_long_a_delay_is_the_timer_goes_on() {
         queue.add_after(target("long", "berlin"), Duration::MAX / 2);
         queue.add_after(target("a", "berlin"), Duration::from_secs(20_000 * 3600));
         queue.add_after(target("b", "berlin"), Duration::from_secs(1));
-        assert_eq!(queue.next().await, target("b", "berlin"));
+        assert_eq!(next(&queue).await, target("b", "berlin"));
         for _ in 0..2 {
-            queue.next().await;
+            next(&queue).await;
         }
         stop.cancel();
     };
@@ -186,7 +209,7 @@ async fn what_arrives_for_one_of_a_thousand_keys_wakes_who_waits_for_that_one() 
     let keys: Vec<_> = (0..1000).map(|member| target("a", &format!("member-{member}"))).collect();
     keys.iter().for_each(|key| queue.add(key.clone(), Priority::Drift));
     for _ in &keys {
-        queue.next().await;
+        next(&queue).await;
     }
     let wakes = Arc::<Wakes>::default();
     let waker = Waker::from(wakes.clone());
@@ -213,7 +236,7 @@ async fn who_always_has_something_better_to_do_keeps_nothing_waiting_for_ever() 
     queue.add(target("drift", "berlin"), Priority::Drift);
     let mut turns = Vec::new();
     for _ in 0..32 {
-        let key = queue.next().await;
+        let key = next(&queue).await;
         if [target("resync", "berlin"), target("drift", "berlin")].contains(&key) {
             turns.push(key.clone());
         } else {
@@ -232,12 +255,12 @@ async fn namespaces_take_turns_and_one_that_changes_much_keeps_only_its_own_plac
         queue.add(resource("loud", &format!("r{number}")), Priority::User);
     }
     let mut loud = Vec::new();
-    while let Ok(key) = tokio::time::timeout(Duration::from_secs(1), queue.next()).await {
+    while let Ok(key) = tokio::time::timeout(Duration::from_secs(1), next(&queue)).await {
         loud.push(key);
     }
     assert_eq!(loud.len(), Limits::default().per_loop);
     queue.add(resource("quiet", "shop"), Priority::Resync);
-    assert_eq!(queue.next().await, resource("quiet", "shop"));
+    assert_eq!(next(&queue).await, resource("quiet", "shop"));
     // In all there are so many that each may hold what it reads.
     for namespace in 0..20 {
         for number in 0..8 {
@@ -245,20 +268,20 @@ async fn namespaces_take_turns_and_one_that_changes_much_keeps_only_its_own_plac
         }
     }
     let mut more = 0;
-    while tokio::time::timeout(Duration::from_secs(1), queue.next()).await.is_ok() {
+    while tokio::time::timeout(Duration::from_secs(1), next(&queue)).await.is_ok() {
         more += 1;
     }
     assert_eq!(loud.len() + 1 + more, Limits::default().resources);
     queue.add(target("a", "berlin"), Priority::Resync);
-    assert_eq!(queue.next().await, target("a", "berlin"), "members have their own places");
+    assert_eq!(next(&queue).await, target("a", "berlin"), "members have their own places");
     queue.done(&loud[0], Verdict::Done(None));
-    assert!(matches!(queue.next().await, Key::Resource(_)), "one became free");
+    assert!(matches!(next(&queue).await, Key::Resource(_)), "one became free");
 }
 
 /// Works on what comes for so long each time until `stop`; when each turn began.
 async fn work(queue: &Queue, each: Duration, stop: &CancellationToken) -> Vec<Instant> {
     let mut turns = Vec::new();
-    while let Some(key) = stop.run_until_cancelled(queue.next()).await {
+    while let Some(key) = stop.run_until_cancelled(next(&queue)).await {
         turns.push(Instant::now());
         tokio::time::sleep(each).await;
         queue.done(&key, Verdict::Done(None));
@@ -299,7 +322,7 @@ async fn of_what_targets_tell_their_resource_one_look_takes_up_much_and_none_is_
 async fn a_look_that_takes_no_time_rests_none() {
     let (queue, _timer) = queue(4);
     queue.add(resource("team", "shop"), Priority::Drift);
-    let key = queue.next().await;
+    let key = next(&queue).await;
     queue.add(key.clone(), Priority::Drift);
     queue.done(&key, Verdict::Done(None));
     assert_eq!(queue.depth(), 1);
@@ -314,7 +337,7 @@ async fn a_later_delay_that_reaches_the_timer_late_puts_off_nothing() {
         queue.add_after(target("a", "berlin"), Duration::from_secs(2));
         let late = Request::At(target("a", "berlin"), start + Duration::from_secs(30));
         assert!(queue.timer.send(late).is_ok());
-        queue.next().await;
+        next(&queue).await;
         stop.cancel();
     };
     tokio::join!(timer.run(stop.clone()), work);
@@ -329,7 +352,7 @@ async fn of_ten_thousand_keys_that_are_gone_nothing_is_kept() {
         for number in 0..10_000 {
             let key = target(&format!("preview-{number}"), &format!("member-{}", number % 100));
             queue.add(key, Priority::User);
-            let key = queue.next().await;
+            let key = next(&queue).await;
             let month = Verdict::Done(Some(Duration::from_secs(720 * 3600)));
             queue.done(&key, if number % 2 == 0 { month } else { Verdict::Retry(Duration::from_secs(300)) });
             queue.forget(&key);
@@ -339,7 +362,7 @@ async fn of_ten_thousand_keys_that_are_gone_nothing_is_kept() {
             let sizes = [inner.keys.len(), inner.flows.len(), inner.eligible.len(), inner.failures.len()];
             assert_eq!((sizes, inner.delayed.len(), inner.waiting.len()), ([0; 4], 0, 0));
         }
-        let late = tokio::time::timeout(Duration::from_secs(800 * 3600), queue.next()).await;
+        let late = tokio::time::timeout(Duration::from_secs(800 * 3600), next(&queue)).await;
         assert!(late.is_err(), "the timer has forgotten it too");
         stop.cancel();
     };

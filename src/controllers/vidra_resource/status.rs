@@ -24,7 +24,7 @@ use super::{
 use crate::{
     base::error::CallError,
     controllers::{
-        RETRY_MOST, after_hub_error, status_fallback,
+        RETRY_MOST, after_hub_error, log_ready, status_fallback,
         write_refusal::{advised, is_refusal},
     },
     workqueue::Verdict,
@@ -66,7 +66,7 @@ pub(super) async fn publish(ctx: &Context<'_>, status: Status) -> Result<Verdict
 /// The problem that says that the hub's API refuses a write.
 pub(super) fn write_refusal(ctx: &Context<'_>, advice: &str) -> Problem {
     let message = format!("the hub's API refuses a write for this VidraResource: {advice}");
-    tracing::warn!(key = %ctx.queue_key(), %message, "told");
+    tracing::warn!("{message}");
     Problem { reason: Reason::WriteRefused, message, stalled: true }
 }
 
@@ -101,6 +101,7 @@ pub(super) async fn report(ctx: &Context<'_>, status: Status) -> Result<Verdict,
         matches!(Reason::parse(&ready.reason), Some(Reason::Progressing | Reason::TargetsWaiting))
     });
     if told.as_ref() != Some(&status) && ctx.hub.status_is_due(&queue_key, passing) {
+        log_ready(Some(&before.conditions), &status.conditions);
         write_status(ctx, resource, status).await?;
     }
     // No watch shows what a person writes on a CRD.

@@ -236,7 +236,11 @@ fn account_failure(ctx: &Context<'_>, effect: &Effect, error: &CallError, execut
         return;
     }
     let (message, reason) = (failure(effect, error), error.reason());
-    tracing::info!(cluster = %ctx.key.cluster, target = %ctx.key, %message, "an effect failed");
+    // Of several failures only the first is told, and with it that they go on.
+    match execution.delivery {
+        None => tracing::info!("{message}"),
+        Some(_) => tracing::debug!("{message}"),
+    }
     if !error.is_transport() {
         gather_failure(ctx, reason, &effect.key, &message);
     }

@@ -46,7 +46,7 @@ pub(super) async fn judge(ctx: &Context<'_>, session: &Arc<Session>, owner: &Own
     for place in session.informers.places(&needs) {
         let Some(need) = needs.get(&place.gvk) else { continue };
         if let Err(error) = session.informers.list_owned(&place, &need.resource, &owner.hash).await {
-            tracing::info!(key = %ctx.key, %place, %error, "its health rules have not judged all of it yet");
+            tracing::info!(%place, %error, "the hub cannot judge all objects by the VidraResource's health rules yet; it tries again");
             ctx.hub.queue.add_after(Key::Target(ctx.key.clone()), LISTS_REST);
             return;
         }

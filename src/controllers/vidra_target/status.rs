@@ -24,7 +24,7 @@ use super::{
 };
 use crate::{
     base::error::CallError,
-    controllers::status_fallback,
+    controllers::{log_ready, status_fallback},
     desired::Desired,
     hub::events::{self, One, Saying, Severity},
     member::{records::Seen, session::Session},
@@ -91,6 +91,7 @@ pub(super) async fn publish(
     let own = ctx.target.spec.health_rules.as_ref().and_then(|_| judged_by());
     let is_news = own.is_some() && own != status.health_rules;
     if (is_news || told.as_ref() != Some(&status)) && !waits() && ctx.hub.status_is_due(&queue_key, false) {
+        log_ready(Some(&before.conditions), &status.conditions);
         tell(ctx, before, &status);
         status.health_rules = own.or_else(judged_by).or(status.health_rules.take());
         write_status(ctx, target, status).await?;
@@ -227,6 +228,7 @@ pub(super) fn count_corrections(ctx: &Context<'_>, corrections: &[Change]) {
     if corrections.is_empty() {
         return;
     }
+    tracing::info!(objects = corrections.len(), "the hub corrected drift");
     ctx.hub.state.lock().change_target(ctx.key, |state| state.note_corrections(corrections));
 }
 

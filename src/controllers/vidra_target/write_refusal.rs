@@ -17,7 +17,7 @@ use crate::{
 pub(super) fn tell(hub: &Hub, key: &TargetKey, error: &CallError) -> Option<String> {
     let told = refusal(hub, &Key::Target(key.clone()), error)?;
     let message = format!("the hub's API refuses a write for VidraTarget {}: {told}", key.target_name());
-    tracing::warn!(%key, %message, "told");
+    tracing::warn!("{message}");
     if let Some(resource) = hub.catalog.resource(&key.resource_key()) {
         hub.events.say(resource.as_ref(), Severity::Warning, Reason::WriteRefused, &message);
     }
@@ -33,7 +33,7 @@ pub(super) async fn tell_failure(ctx: &Context<'_>, error: &CallError) -> Verdic
         if !is_fresh {
             let refused = Delivery::Failed { reason: Reason::WriteRefused, message, stalled: true };
             if let Err(error) = publish_unseen(ctx, refused).await {
-                tracing::info!(%key, %error, "its status could not be written either");
+                tracing::info!(%error, "the hub's API does not take the status either");
             }
         }
     }

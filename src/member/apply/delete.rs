@@ -85,7 +85,7 @@ pub(super) async fn remove(
         Ownership::Shared | Ownership::Foreign => held,
     };
     if !ours {
-        tracing::info!(cluster = %executor.session.cluster, object = %key, "left alone: it is not provably ours");
+        tracing::info!(object = %key, "the hub leaves an object alone: nothing proves it the hub's own");
         return Ok(gone_by_read(executor, key));
     }
     remove_ours(executor, &api, &gvk, key, live, mode).await
@@ -123,7 +123,7 @@ async fn remove_ours(
         return release(executor, api, gvk, key, &live, others).await;
     }
     if kept && !others {
-        tracing::info!(cluster = %executor.session.cluster, object = %key, "released and not deleted: it is annotated {PRUNE}: disabled");
+        tracing::info!(object = %key, "the hub releases an object and does not delete it: it is annotated {PRUNE}: disabled");
         return release(executor, api, gvk, key, &live, others).await;
     }
     // Those who keep it keep it from being deleted; what this one alone declared goes, that annotation too.
@@ -143,11 +143,11 @@ async fn remove_ours(
         match contents(executor, &live).await? {
             Contents::None => {}
             Contents::Going(what) => {
-                tracing::debug!(cluster = %executor.session.cluster, object = %key, %what, "not empty yet");
+                tracing::debug!(object = %key, %what, "an object is not empty yet");
                 return Ok(Outcome::Removing);
             }
             Contents::Foreign(why) => {
-                tracing::info!(cluster = %executor.session.cluster, object = %key, %why, "released and not deleted");
+                tracing::info!(object = %key, %why, "the hub releases an object and does not delete it");
                 return release(executor, api, gvk, key, &live, others).await;
             }
         }

@@ -97,7 +97,7 @@ impl FaultReporter {
 
     pub(super) fn report(&self, place: &Place, fault: &WatchFault) {
         let (word, reason, note) = fault.words(place);
-        tracing::warn!(cluster = %self.cluster, %note, "what the member shows is not to be trusted");
+        tracing::warn!(cluster = %self.cluster, "{note}");
         self.counters.distrusted(place.gvk.to_string(), word);
         (self.warn)(&self.cluster, reason, &note);
     }

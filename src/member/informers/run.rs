@@ -161,7 +161,7 @@ impl Run {
                 }
                 Err(error) => error,
             };
-            tracing::debug!(place = %self.place, error = %blind, "informer");
+            tracing::debug!(place = %self.place, error = %blind, "an informer sees nothing; it begins again with a list");
             if blind.class == Class::Forbidden && self.registry.confine(&self.place, self.id, self.scope) {
                 return;
             }
@@ -248,7 +248,7 @@ impl Run {
                 if error.is_transport() {
                     self.registry.doubt.raise();
                 }
-                tracing::debug!(place = %self.place, %error, "watch");
+                tracing::debug!(place = %self.place, %error, "a watch ended");
                 self.note_unopened(course, &error);
                 (!self.reaches(course, version).await).then_some(After::List)
             }
@@ -329,7 +329,7 @@ impl Run {
                     self.next_verification(course);
                     match found {
                         Ok(found) => verification.found(found),
-                        Err(error) => tracing::debug!(place = %self.place, %error, "verifying"),
+                        Err(error) => tracing::debug!(place = %self.place, %error, "a list that verifies a watch failed"),
                     }
                 }
                 () = until(wait_until) => {
@@ -365,7 +365,7 @@ impl Run {
             Ok(Line::Error(error)) => Err(Ended::Broken(error)),
             Ok(line) => Ok(line),
             Err(error) => {
-                tracing::warn!(place = %self.place, %error, "a watch cannot be read; all is listed");
+                tracing::warn!(place = %self.place, %error, "the hub cannot read a watch; it lists all again");
                 course.lists.pause(self.registry.rng.as_ref()).await;
                 Err(Ended::Due)
             }
