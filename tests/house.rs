@@ -139,10 +139,10 @@ fn layers() -> Vec<(String, Vec<String>)> {
     rows.map(read).collect()
 }
 
-/// The files of `src/` but for tests: where each one's module is, and its text without comments.
-fn modules() -> Vec<(Vec<String>, String)> {
+/// The files of a crate's `src/` but for tests: where each one's module is, and its text without comments.
+fn modules(folder: &str) -> Vec<(Vec<String>, String)> {
     let source = |path: PathBuf| {
-        let below = path.strip_prefix(root().join("src")).ok()?.with_extension("");
+        let below = path.strip_prefix(root().join(folder)).ok()?.with_extension("");
         let mut module: Vec<_> =
             below.iter().map(|part| part.to_str().expect("names are text").to_owned()).collect();
         module.pop_if(|last| last == "mod");
@@ -212,7 +212,7 @@ fn a_folder_imports_only_what_its_row_names_which_stands_above_it() {
         let above = |name: &&String| place(name).is_some_and(|other| other < nth);
         wrong.extend(allowed.iter().filter(|name| !above(name)).map(|name| format!("{name} above {folder}")));
     }
-    let (mut seen, modules) = (BTreeSet::new(), modules());
+    let (mut seen, modules) = (BTreeSet::new(), modules("src"));
     for (module, text) in &modules {
         let Some(nth) = place(&module[0]) else {
             wrong.insert(format!("a row for {}", module[0]));
@@ -237,10 +237,41 @@ fn a_folder_imports_only_what_its_row_names_which_stands_above_it() {
     assert_eq!(seen.len(), layers.len(), "each row is of something that is there");
 }
 
-/// A parent declares its children and they use what it has: that is no circle between concepts.
+/// How many files of a crate import each other in circles today, and why; there may only be fewer. `src` has none.
+const CIRCLES: &[(&str, usize, &str)] = &[
+    (
+        "crates/memkube/src",
+        0,
+        "one server over one store: what is written is admitted, listed and watched at once",
+    ),
+    ("crates/testkit/src", 0, "the world, its judge and its observer look at each other"),
+    ("crates/vidra-api/src", 0, "the types of one API name each other"),
+    ("crates/vidra-core/src", 0, "steps that lead to each other, expressions that contain each other"),
+    ("crates/kubectl-vidra/src", 0, ""),
+    ("crates/xtask/src", 0, ""),
+    ("src", 0, ""),
+];
+
 #[test]
 fn no_files_import_each_other_in_a_circle() {
-    let modules = modules();
+    let mut wrong = Vec::new();
+    for (folder, most, _) in CIRCLES {
+        let back = circular(folder);
+        let files: BTreeSet<_> = back.iter().map(|(importer, _)| importer).collect();
+        if files.len() != *most {
+            wrong.push(format!(
+                "{folder}: {} files are in circles, and CIRCLES says {most}: {back:#?}",
+                files.len()
+            ));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// The imports that lead back to the importer. A parent declares its children and they use what it has: that is no circle
+/// between concepts.
+fn circular(folder: &str) -> Vec<(String, String)> {
+    let modules = modules(folder);
     let known: BTreeSet<_> = modules.iter().map(|(module, _)| module.clone()).collect();
     let mut arrows = BTreeSet::new();
     for (module, text) in &modules {
@@ -253,7 +284,7 @@ fn no_files_import_each_other_in_a_circle() {
             }
         }
     }
-    assert!(arrows.len() > 300, "the imports were read: {}", arrows.len());
+    assert!(arrows.len() > if folder == "src" { 300 } else { 10 }, "the imports were read: {}", arrows.len());
     let mut back = Vec::new();
     for (importer, imported) in &arrows {
         let (mut reached, mut next) = (BTreeSet::new(), vec![imported]);
@@ -262,9 +293,9 @@ fn no_files_import_each_other_in_a_circle() {
                 next.extend(arrows.iter().filter(|(from, _)| from == at).map(|(_, to)| to));
             }
         }
-        back.extend(reached.contains(importer).then(|| format!("{importer} -> {imported}")));
+        back.extend(reached.contains(importer).then(|| (importer.clone(), imported.clone())));
     }
-    assert!(back.is_empty(), "these are parts of circles: {back:#?}");
+    back
 }
 
 /// A test that is known to fail: what it is called, and the finding that it shows.
