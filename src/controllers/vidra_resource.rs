@@ -95,7 +95,7 @@ async fn run(ctx: &Context<'_>) -> Result<Verdict, CallError> {
     if ctx.is_deleted() {
         return tear_down(ctx).await;
     }
-    let handled = heed_request(ctx);
+    let handled = honour_request(ctx);
     if ctx.resource.spec.suspend {
         return match mark(ctx).await? {
             true => deliver(ctx, Declaration::Rest, handled).await,
@@ -237,7 +237,7 @@ async fn mark(ctx: &Context<'_>) -> Result<bool, CallError> {
 }
 
 /// A request to reconcile now, by annotation: every target looks again.
-fn heed_request(ctx: &Context<'_>) -> Option<String> {
+fn honour_request(ctx: &Context<'_>) -> Option<String> {
     let asked = vidra_api::clip(ctx.resource.annotations().get(RECONCILE_REQUESTED_AT)?, REQUEST_MAX);
     let handled = ctx.resource.status.as_ref().and_then(|status| status.last_handled_reconcile_at.as_ref());
     if handled != Some(&asked) {

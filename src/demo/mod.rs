@@ -29,7 +29,7 @@ pub struct DemoFlags {
     /// How many members.
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..=1000))]
     pub members: u16,
-    /// Deliver so many ConfigMaps to each member instead of the shop.
+    /// Deliver this many ConfigMaps to each member instead of the shop.
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub objects: Option<u32>,
 }

@@ -1,7 +1,7 @@
 //! Finds what a target has in a member when its inventory was lost: every kind that can be listed, by owner
 //! label. A label proves nothing: what we have not applied is passed over, and whatever is done with the rest is proved then.
 
-use vidra_api::labels::HUB_LABEL;
+use vidra_api::labels::owner_selector;
 use vidra_core::{
     mutants::{self, Mutant},
     object::ObjectKey,
@@ -27,7 +27,7 @@ pub async fn find_own(session: &Session, owner: &Owner, token: &Token<'_>) -> Re
         let message = format!("the member cannot say now what {stale} serves");
         return Err(CallError { class: Class::Server, message });
     }
-    let selector = format!("{HUB_LABEL}={},{}", owner.hub, owner.hash.label_key());
+    let selector = owner_selector(&owner.hub, &owner.hash);
     let mut inventory = Inventory::new();
     for (gvk, resource) in kinds.deliverable() {
         for found in session.list(token, resource, None, &selector).await? {

@@ -303,11 +303,6 @@ impl Queue {
             ("keys that are waited for", inner.waiting.len()),
         ]
     }
-
-    /// No key is ready or being worked on (delayed ones may wait).
-    pub fn is_idle(&self) -> bool {
-        self.inner.lock().keys.is_empty()
-    }
 }
 
 /// What becomes of a key whose work has ended.

@@ -64,6 +64,12 @@ pub fn hub_selector(hub: &HubId) -> String {
     format!("{HUB_LABEL}={hub}")
 }
 
+/// The same, of what it delivered for one owner.
+#[must_use]
+pub fn owner_selector(hub: &HubId, owner: &OwnerHash) -> String {
+    format!("{},{}", hub_selector(hub), owner.label_key())
+}
+
 /// The owners that an object's labels name. They prove nothing: controllers copy labels.
 pub fn owners(labels: &BTreeMap<String, String>) -> impl Iterator<Item = OwnerHash> + '_ {
     labels.keys().filter_map(|key| OwnerHash::from_label_key(key))

@@ -200,14 +200,6 @@ pub fn target_name(resource: &str, cluster: &str) -> String {
     format!("{resource}.{cluster}")
 }
 
-/// The VidraResource and the cluster that a VidraTarget's name stands for; None where it is none.
-#[must_use]
-pub fn parse_target_name(name: &str) -> Option<(&str, ClusterName)> {
-    let (resource, cluster) = name.rsplit_once('.')?;
-    let cluster = ClusterName::try_from(cluster).ok()?;
-    (!resource.is_empty()).then_some((resource, cluster))
-}
-
 /// The name of a chunk of a target's inventory: `<resource>.<cluster>.<chunk>`.
 #[must_use]
 pub fn inventory_name(resource: &str, cluster: &str, chunk: i32) -> String {

@@ -8,7 +8,7 @@ use kube::{
     core::{ApiResource, Status},
 };
 use vidra_api::{
-    labels::HUB_LABEL,
+    labels::{hub_selector, owner_selector},
     names::{HubId, OwnerHash},
 };
 use vidra_core::{
@@ -79,7 +79,7 @@ impl Reader {
     ) -> Self {
         let within = Some(&*namespace).filter(|namespace| !namespace.is_empty());
         let path = Live::url_path(&resource, within);
-        let params = ListParams::default().labels(&format!("{HUB_LABEL}={hub}"));
+        let params = ListParams::default().labels(&hub_selector(&hub));
         let told = gvk.clone();
         let tell = move |status: Status| {
             let about = About { group: &told.group, kind: &told.kind, does: Does::Reads };
@@ -96,8 +96,7 @@ impl Reader {
 
     /// Only those that bear this owner's label, too.
     pub(super) fn of(self, owner: &OwnerHash) -> Self {
-        let labels = format!("{HUB_LABEL}={},{}", self.hub, owner.label_key());
-        Self { wire: self.wire.with_labels(labels), ..self }
+        Self { wire: self.wire.with_labels(owner_selector(&self.hub, owner)), ..self }
     }
 
     /// Reads one object of a list; `is_cut`: of one that is too large this is the metadata.
