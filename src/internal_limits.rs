@@ -12,7 +12,7 @@ pub struct InternalLimits {
     pub inventory_entries: usize,
     /// Bytes of a revision in one Secret, which holds 1 MiB; the rest is room for its metadata.
     pub revision_part: usize,
-    /// Calls of one target's pass side by side.
+    /// Calls of one target's reconcile side by side.
     pub target_calls: usize,
     /// VidraTargets of one VidraResource that are written side by side.
     pub resource_calls: usize,

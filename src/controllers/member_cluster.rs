@@ -104,10 +104,10 @@ async fn run(hub: &Hub, name: &str) -> Result<Verdict, CallError> {
     write_status(hub, &member, status).await?;
     if let Some(session) = hub.session(name) {
         match &findings.identity {
-            Identity::Confirmed(uid) => session.admit(uid),
+            Identity::Confirmed(uid) => session.accept(uid),
             Identity::Refused(message) => {
                 hub.events.say(member.as_ref(), Severity::Warning, Reason::IdentityNotConfirmed, message);
-                session.dismiss(message);
+                session.reject(message);
             }
             Identity::Unknown => {}
         }
@@ -289,7 +289,7 @@ async fn credentials(
     let before = hub.session(name);
     let session = Session::start(name, fingerprint, link, hub.session_deps());
     // It stands before the other one ends: what looks in between waits for its answer, and tells of no loss. It writes
-    // nothing until this loop has admitted who answers, and wakes the targets itself.
+    // nothing until this loop has accepted who answers, and wakes the targets itself.
     hub.sessions.lock().insert(name.to_owned(), session);
     if let Some(before) = before {
         before.end().await;
@@ -340,7 +340,7 @@ enum Identity {
     Refused(String),
 }
 
-/// What a pass found out about a member.
+/// What a reconcile found out about a member.
 struct Findings {
     credentials: Result<(), Unusable>,
     state: State,
@@ -500,10 +500,10 @@ fn twin(hub: &Hub, member: &MemberCluster, uid: &str) -> Option<String> {
     // If this one came later than they did, they send nothing more, and look again.
     for other in younger.iter().filter(|_| older.is_empty()) {
         let Some(session) = hub.session(other) else { continue };
-        // One that is being admitted beside this looks once more, too.
+        // One that is being accepted beside this looks once more, too.
         if !matches!(session.state(), State::Refused(..)) {
             if !mutants::is(Mutant::YoungerGoesOn) {
-                session.dismiss(&is_member_already(&member.name_any()));
+                session.reject(&is_member_already(&member.name_any()));
             }
             hub.queue.add(Key::Cluster(other.as_str().into()), Priority::User);
         }
@@ -528,7 +528,7 @@ pub(super) fn twins(hub: &Hub, member: &MemberCluster, uid: &str) -> (Vec<String
     (names(older), names(younger))
 }
 
-/// A MemberCluster is gone: who was refused for it may be admitted.
+/// A MemberCluster is gone: who was refused for it may be accepted.
 fn unclaim(hub: &Hub, name: &str) {
     let mut state = hub.state.lock();
     let Some(uid) = state.claims.remove(name) else { return };

@@ -18,7 +18,7 @@ pub(super) struct StatusThrottle {
     last: Option<(Instant, bool)>,
     /// Since when a status that may pass by itself waits to be written.
     settling: Option<Instant>,
-    /// A status could not be written in the last pass, for one was a moment ago.
+    /// A status could not be written in the last reconcile, for one was a moment ago.
     deferred: bool,
 }
 

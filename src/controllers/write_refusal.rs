@@ -24,7 +24,7 @@ pub(super) fn advised(error: &CallError) -> String {
     format!("{error}; {advice}")
 }
 
-/// How many passes of a key have ended one after the other by a write on the hub that failed.
+/// How many reconciles of a key have ended one after the other by a write on the hub that failed.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Failures(u32);
 
@@ -35,7 +35,7 @@ impl Failures {
     }
 }
 
-/// A pass ended by a write that failed. In words, where it is to be told: it was refused, or it fails again and
+/// A reconcile ended by a write that failed. In words, where it is to be told: it was refused, or it fails again and
 /// again.
 pub(super) fn refusal(hub: &Hub, key: &Key, error: &CallError) -> Option<String> {
     let often = hub.state.lock().change(key, |state| {
@@ -51,7 +51,7 @@ pub(super) fn fails_often(hub: &Hub, key: &Key) -> bool {
     hub.state.lock().of(key).is_some_and(|state| state.failures.are_often())
 }
 
-/// A pass has ended without a failure. Whether all is written: after a failure a status may have to wait a moment.
+/// A reconcile has ended without a failure. Whether all is written: after a failure a status may have to wait a moment.
 pub(super) fn ends_well(hub: &Hub, key: &Key) -> bool {
     hub.state.lock().change(key, |state| {
         if state.throttle.take_deferred() && state.failures.0 > 0 {

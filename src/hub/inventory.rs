@@ -627,7 +627,7 @@ mod tests {
         bring(&mut chunks, &inventory(0..1200, "a"));
         let wanted = inventory(0..3, "a");
         for life in 0.. {
-            // A pass begins with what it holds; then it finds that most of it is gone.
+            // A reconcile begins with what it holds; then it finds that most of it is gone.
             let held = joined(&chunks);
             let begun = changed(&chunks, None, &held, &held);
             let first =

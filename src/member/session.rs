@@ -1,6 +1,6 @@
 //! One session for each member: its client, what it serves, its informers and records, and the breaker.
 //!
-//! A session writes nothing until the cluster loop has admitted the identity that it found. When it loses
+//! A session writes nothing until the cluster loop has accepted the identity that it found. When it loses
 //! the member it finds out again who answers before it goes on.
 
 use std::{sync::Arc, time::Duration};
@@ -63,7 +63,7 @@ const VERSION_MAX: usize = 128;
 const VERSION_EVERY: Duration = Duration::from_secs(600);
 /// So many calls without an answer, in a row, ask for a probe at once.
 const FAILED_CALLS: u32 = 5;
-/// Pauses between tries to meet a member that does not answer: what it costs to ask is one connection, and once it is back its
+/// Pauses between handshakes with a member that does not answer: what it costs to ask is one connection, and once it is back its
 /// statuses are true soon.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const ABSENT_PAUSE: Duration = Duration::from_secs(15);
@@ -167,7 +167,7 @@ pub struct Session {
     budget: Budget,
     pace: Arc<Pace>,
     doubt: Arc<Doubt>,
-    suspicion: Notify,
+    probe_now: Notify,
     stop: CancellationToken,
     tasks: TaskTracker,
 }
@@ -177,8 +177,8 @@ struct Contact {
     state: State,
     /// Grows whenever the session ceases to be open: what was begun before ends then.
     epoch: u64,
-    /// The uid that the cluster loop has admitted: a member that comes back as the same need not be asked about again.
-    admitted: Option<String>,
+    /// The uid that the cluster loop has accepted: a member that comes back as the same need not be asked about again.
+    accepted: Option<String>,
     /// The cluster whose objects are recorded.
     recorded: Option<String>,
     kinds: Arc<Kinds>,
@@ -226,7 +226,7 @@ impl Session {
         let (stop, tasks, doubt) = (CancellationToken::new(), TaskTracker::new(), Arc::<Doubt>::default());
         let pace = Arc::<Pace>::default();
         let heard = pace.clone();
-        let client = Client::new(link.map_response(move |answer| heard.heed(answer)), "default");
+        let client = Client::new(link.map_response(move |answer| heard.note_answer(answer)), "default");
         let secrecy = Secrecy { salt: deps.salt.clone(), tuning: deps.tuning.clone() };
         let records =
             Arc::new(Records::new(deps.hub.clone(), secrecy, deps.health.clone(), deps.interned.clone()));
@@ -241,7 +241,7 @@ impl Session {
         let inner = Contact {
             state: State::Connecting,
             epoch: 0,
-            admitted: None,
+            accepted: None,
             recorded: None,
             kinds: Arc::default(),
             discovered: None,
@@ -266,7 +266,7 @@ impl Session {
             budget,
             pace,
             doubt,
-            suspicion: Notify::new(),
+            probe_now: Notify::new(),
             stop: stop.clone(),
             tasks: tasks.clone(),
         });
@@ -296,11 +296,11 @@ impl Session {
     }
 
     /// The cluster loop's word: this is the cluster that is meant. It counts for as long as that one answers.
-    pub fn admit(&self, uid: &str) {
+    pub fn accept(&self, uid: &str) {
         {
             let mut inner = self.inner.lock();
             let Some(who) = inner.state.answering().filter(|who| who.uid == uid).cloned() else { return };
-            inner.admitted = Some(uid.to_owned());
+            inner.accepted = Some(uid.to_owned());
             let recorded = inner.recorded.replace(uid.to_owned());
             if recorded.is_some_and(|recorded| recorded != uid) {
                 // What was seen in another cluster says nothing of this one.
@@ -318,10 +318,10 @@ impl Session {
     }
 
     /// The cluster loop's word: nothing is to be written to who answers.
-    pub fn dismiss(&self, why: &str) {
+    pub fn reject(&self, why: &str) {
         {
             let mut inner = self.inner.lock();
-            inner.admitted = None;
+            inner.accepted = None;
             let Some(who) = inner.state.answering().cloned() else { return };
             let refused = State::Refused(who, why.to_owned());
             if inner.state == refused {
@@ -542,7 +542,7 @@ impl Session {
         }
         let outcome = answer.as_ref().err().map_or("ok", CallError::outcome);
         self.counters.called(verb, outcome);
-        self.heed(answer.as_ref().err());
+        self.count_failure(answer.as_ref().err());
         answer
     }
 
@@ -559,7 +559,7 @@ impl Session {
         }
     }
 
-    fn heed(&self, error: Option<&CallError>) {
+    fn count_failure(&self, error: Option<&CallError>) {
         let mut inner = self.inner.lock();
         match error {
             Some(error) if error.is_transport() => {
@@ -571,7 +571,7 @@ impl Session {
         }
         if inner.failed_calls >= FAILED_CALLS {
             inner.failed_calls = 0;
-            self.suspicion.notify_one();
+            self.probe_now.notify_one();
         }
     }
 
@@ -587,12 +587,12 @@ impl Session {
         let mut losses = Pauses::new(FIRST_PAUSE, LAST_PAUSE, Some(CALM));
         let mut absence = Pauses::new(FIRST_PAUSE, ABSENT_PAUSE, None);
         loop {
-            let (error, pauses) = match self.meet().await {
+            let (error, pauses) = match self.handshake().await {
                 Ok(who) => {
                     absence.reset();
                     losses.begin();
                     self.found(who);
-                    (self.watch_over().await, &mut losses)
+                    (self.health_check().await, &mut losses)
                 }
                 Err(error) => (error, &mut absence),
             };
@@ -602,7 +602,7 @@ impl Session {
     }
 
     /// Who answers there, what it is, and what it serves.
-    async fn meet(&self) -> Result<Answering, CallError> {
+    async fn handshake(&self) -> Result<Answering, CallError> {
         let asked = self.doubt.count();
         // A member that was lost in silence is told in the same words while the silence lasts.
         let (soon, within) = (self.settings().probe_timeout, self.call_within());
@@ -618,7 +618,7 @@ impl Session {
         tracing::info!(cluster = %self.cluster, uid = %who.uid, version = %who.version, "the member answers");
         let is_open = {
             let mut inner = self.inner.lock();
-            let is_known = inner.admitted.as_ref() == Some(&who.uid);
+            let is_known = inner.accepted.as_ref() == Some(&who.uid);
             inner.go(if is_known { State::Open(who) } else { State::Asking(who) });
             is_known
         };
@@ -662,7 +662,7 @@ impl Session {
     }
 
     /// Probes until the member has missed too often; returns the last failure.
-    async fn watch_over(&self) -> CallError {
+    async fn health_check(&self) -> CallError {
         let (mut misses, mut asks_again) = (0, false);
         let mut last = Instant::now();
         let mut version_due = last + VERSION_EVERY;
@@ -674,7 +674,7 @@ impl Session {
                 tokio::select! {
                     biased;
                     error = self.informers.cannot_start() => return error,
-                    () = self.suspicion.notified() => {}
+                    () = self.probe_now.notified() => {}
                     () = self.doubt.raised() => {}
                     () = sleep_until(due) => late = due.elapsed(),
                 }

@@ -170,7 +170,7 @@ mod tests {
 
         clusters.forget("tokyo");
         clusters.forget("hub");
-        // A call, and a pass that found drift and undid it.
+        // A call, and a reconcile that found drift and undid it.
         tokyo.called("apply", "NoAnswer");
         tokyo.drift_detected(ChangeKind::Modified);
         tokyo.drift_corrected(1);

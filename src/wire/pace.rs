@@ -99,7 +99,7 @@ impl Pace {
 
     /// Notes what an answer asks. What an API server says with a line of text becomes the Status that says the same: kube
     /// would take it for a gateway's page.
-    pub fn heed(&self, answer: Response<AnswerBody>) -> Response<AnswerBody> {
+    pub fn note_answer(&self, answer: Response<AnswerBody>) -> Response<AnswerBody> {
         let Some(asks) = Asks::read(answer.status(), answer.headers()) else { return answer };
         let (Asks::Server(wait) | Asks::Gateway(wait)) = asks;
         let until = Some(Instant::now() + wait);
@@ -200,7 +200,7 @@ mod tests {
             async move { Ok::<_, BoxError>(answer) }
         });
         let heard = pace.clone();
-        let client = Client::new(service.map_response(move |answer| heard.heed(answer)), "default");
+        let client = Client::new(service.map_response(move |answer| heard.note_answer(answer)), "default");
         let wire = Wire::of::<ConfigMap>(client, None, ListParams::default()).with_pace(pace.clone());
         (pace, wire)
     }
@@ -243,7 +243,7 @@ mod tests {
         let began = Instant::now();
         let asks = async {
             loop {
-                pace.heed(answer(429, &[AUDIT, TEXT, after("30")]));
+                pace.note_answer(answer(429, &[AUDIT, TEXT, after("30")]));
                 tokio::time::sleep(Duration::from_secs(10)).await;
             }
         };
@@ -261,7 +261,7 @@ mod tests {
         let began = Instant::now();
         let asks = async {
             loop {
-                pace.heed(answer(429, &[AUDIT, TEXT, after("30")]));
+                pace.note_answer(answer(429, &[AUDIT, TEXT, after("30")]));
                 tokio::time::sleep(Duration::from_secs(10)).await;
             }
         };

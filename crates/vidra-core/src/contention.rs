@@ -49,7 +49,7 @@ pub enum Cause {
     Unseen,
 }
 
-/// What a pass found about an object that is not as declared.
+/// What a reconcile found about an object that is not as declared.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Suspect {
     /// What is otherwise.
@@ -126,7 +126,7 @@ impl Opponent {
     }
 }
 
-/// What a pass has to know of the contentions of its target.
+/// what a reconcile has to know of the contentions of its target.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Review {
     /// These are left alone now.
@@ -155,7 +155,7 @@ pub struct Contention {
 }
 
 impl Contentions {
-    /// Takes what a pass found: `declared` gives the hash of what is declared now, `found` is all that is not as
+    /// Takes what a reconcile found: `declared` gives the hash of what is declared now, `found` is all that is not as
     /// declared. Forgets what is over or declared otherwise.
     pub fn review(
         &mut self,

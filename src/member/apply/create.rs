@@ -33,7 +33,7 @@ pub(super) async fn create(
     };
     // What the end of the session cut off may have been sent, and may land while the next session is at work. That
     // one makes it only where there is none, for the inventory has had it since before it was sent; and takes it for
-    // gone only when nothing can land any more: it has the same notes, and this pass holds the target until this one is
+    // gone only when nothing can land any more: it has the same notes, and this reconcile holds the target until this one is
     // written.
     let is_cut = |error: &CallError| error.class == Class::Withdrawn && executor.session.has_ended();
     if answer.as_ref().is_err_and(|error| error.is_unsure() || is_cut(error)) {
