@@ -26,7 +26,11 @@ pub(super) fn apply(hub: &Hub, change: Change<'_>) {
     }
     tracing::info!(settings = ?now, "the hub applies changed settings");
     hub.queue.tune(now.cluster_concurrency, now.retry_base);
-    let looks = |live: &Live| (live.interval, live.on_events, live.redact.clone(), live.autoscalers.clone());
+    let looks = |live: &Live| {
+        let allowed = live.default_allowed_namespaces.clone();
+        let looks = (live.interval, live.on_events, live.redact.clone(), live.autoscalers.clone());
+        (looks, live.object_removal_guard, allowed)
+    };
     if looks(now) != looks(before) {
         for target in hub.catalog.all_targets() {
             hub.queue.add(Key::Target(target), Priority::Resync);
@@ -51,12 +55,6 @@ pub(super) fn apply(hub: &Hub, change: Change<'_>) {
     };
     if declares(now) != declares(before) {
         hub.catalog.all_resources();
-    }
-    let allows = |live: &Live| (live.object_removal_guard, live.default_allowed_namespaces.clone());
-    if allows(now) != allows(before) {
-        for target in hub.catalog.all_targets() {
-            hub.queue.add(Key::Target(target), Priority::Resync);
-        }
     }
 }
 

@@ -209,11 +209,7 @@ fn names(count: u16) -> impl Iterator<Item = (String, &'static str)> {
 
 /// A person applies an object, server-side, as kubectl does.
 pub async fn apply(cluster: &Cluster, user: &str, object: Value) -> Result<DynamicObject, DemoError> {
-    let object: DynamicObject = serde_json::from_value(object).map_err(|cause| DemoError::Step {
-        step: "read an object of the demo".to_owned(),
-        cause: cause.to_string(),
-    })?;
-    let (api, name, step) = place(cluster, user, &object)?;
+    let (object, api, name, step) = place(cluster, user, object)?;
     let params = PatchParams::apply("kubectl").force();
     let applied = api.patch(&name, &params, &Patch::Apply(&object)).await;
     applied.map_err(|cause| DemoError::Step { step, cause: cause.to_string() })
@@ -221,11 +217,7 @@ pub async fn apply(cluster: &Cluster, user: &str, object: Value) -> Result<Dynam
 
 /// A person changes a field of an object by `kubectl patch`.
 pub async fn patch(cluster: &Cluster, user: &str, object: Value, change: Value) -> Result<(), DemoError> {
-    let object: DynamicObject = serde_json::from_value(object).map_err(|cause| DemoError::Step {
-        step: "read an object of the demo".to_owned(),
-        cause: cause.to_string(),
-    })?;
-    let (api, name, step) = place(cluster, user, &object)?;
+    let (_, api, name, step) = place(cluster, user, object)?;
     let params = PatchParams { field_manager: Some("kubectl-patch".to_owned()), ..PatchParams::default() };
     let patched = api.patch(&name, &params, &Patch::Merge(change)).await;
     patched.map(drop).map_err(|cause| DemoError::Step { step, cause: cause.to_string() })

@@ -97,18 +97,16 @@ async fn of_kind(executor: &Executor<'_>, crd: &Live, kinds: &Kinds) -> Result<C
             "no version of it is served, so its objects cannot be listed".to_owned(),
         ));
     };
-    let mut going = None;
-    match list(executor, resource, None).await? {
+    let items = match list(executor, resource, None).await? {
+        Ok(items) => items,
         Err(why) => return Ok(Contents::Foreign(why)),
-        Ok(items) => {
-            for item in items {
-                let what = format!("{} {}", gvk.kind, item.name);
-                let goes = item.is_terminating();
-                match goes || !is_there(executor, &gvk, resource, &item).await? {
-                    true => going = Some(what),
-                    false => return Ok(Contents::Foreign(what)),
-                }
-            }
+    };
+    let mut going = None;
+    for item in items {
+        let what = format!("{} {}", gvk.kind, item.name);
+        match item.is_terminating() || !is_there(executor, &gvk, resource, &item).await? {
+            true => going = Some(what),
+            false => return Ok(Contents::Foreign(what)),
         }
     }
     Ok(going.map_or(Contents::None, Contents::Going))

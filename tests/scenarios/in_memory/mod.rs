@@ -1,6 +1,6 @@
 //! Scenarios that only clusters in memory can show: what takes hours or is a matter of a moment, late answers, watches
 //! that lag or lie, what changes in the middle of long work, objects that etcd does not take, webhooks, gateways, many
-//! targets, when contact is lost, processes whose Lease is not renewed, panics, credentials that are replaced meanwhile.
+//! targets, when contact is lost, processes whose Lease is not renewed, panics, credentials that are replaced meanwhile, what is logged.
 
 mod clockwork;
 mod contact;
@@ -9,6 +9,7 @@ mod hurried;
 mod lagging;
 mod late;
 mod leading;
+mod logs;
 mod many;
 mod midway;
 mod oversized;
