@@ -6,7 +6,7 @@ use vidra_core::status::Reason;
 
 use crate::{
     config::{
-        live::{self, Live, Reading},
+        live::{self, Reading},
         tuning::Change,
     },
     controllers::Hub,
@@ -26,34 +26,18 @@ pub(super) fn apply(hub: &Hub, change: Change<'_>) {
     }
     tracing::info!(settings = ?now, "the hub applies changed settings");
     hub.queue.tune(now.cluster_concurrency, now.retry_base);
-    let looks = |live: &Live| {
-        let allowed = live.default_allowed_namespaces.clone();
-        let looks = (live.interval, live.on_events, live.redact.clone(), live.autoscalers.clone());
-        (looks, live.object_removal_guard, allowed)
-    };
-    if looks(now) != looks(before) {
+    let look_again = now.look_again(before);
+    if look_again.targets {
         for target in hub.catalog.all_targets() {
             hub.queue.add(Key::Target(target), Priority::Resync);
         }
     }
-    let wants = |live: &Live| {
-        (
-            live.allow_proxy,
-            live.carried_labels.clone(),
-            live.removal_guard,
-            live.default_allowed_namespaces.clone(),
-        )
-    };
-    if wants(now) != wants(before) {
+    if look_again.members {
         for member in hub.catalog.members() {
             hub.queue.add(Key::Cluster(member.name_any().as_str().into()), Priority::User);
         }
     }
-    let declares = |live: &Live| {
-        let allowed = live.default_allowed_namespaces.clone();
-        (live.removal_guard, live.allow_inline_secrets, allowed, live.bounds)
-    };
-    if declares(now) != declares(before) {
+    if look_again.resources {
         hub.catalog.all_resources();
     }
 }

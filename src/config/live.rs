@@ -161,6 +161,40 @@ impl Live {
     }
 }
 
+/// What looks again when settings change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LookAgain {
+    /// All VidraTargets.
+    pub targets: bool,
+    /// All MemberClusters.
+    pub members: bool,
+    /// All VidraResources.
+    pub resources: bool,
+}
+
+impl Live {
+    /// What goes by something that is not as it was before.
+    pub fn look_again(&self, before: &Self) -> LookAgain {
+        let allowed = self.default_allowed_namespaces != before.default_allowed_namespaces;
+        LookAgain {
+            targets: allowed
+                || self.interval != before.interval
+                || self.on_events != before.on_events
+                || self.redact != before.redact
+                || self.autoscalers != before.autoscalers
+                || self.object_removal_guard != before.object_removal_guard,
+            members: allowed
+                || self.allow_proxy != before.allow_proxy
+                || self.carried_labels != before.carried_labels
+                || self.removal_guard != before.removal_guard,
+            resources: allowed
+                || self.removal_guard != before.removal_guard
+                || self.allow_inline_secrets != before.allow_inline_secrets
+                || self.bounds != before.bounds,
+        }
+    }
+}
+
 /// The last text of each setting that could be used.
 pub type Texts = BTreeMap<&'static str, String>;
 
@@ -541,6 +575,21 @@ mod tests {
         }
         assert_eq!(live(&[]), defaults());
         assert_eq!(live(&[("interval", "1m"), ("requeueResourcesAfter", "2m")]).interval, seconds(60));
+    }
+
+    #[test]
+    fn who_goes_by_what_has_changed_looks_again_and_nobody_else() {
+        for (key, text, expected) in [
+            ("interval", "7s", [true, false, false]),
+            ("allowProxy", "true", [false, true, false]),
+            ("hubMaxBytes", "3Gi", [false, false, true]),
+            ("removalGuard", "35", [false, true, true]),
+            ("defaultAllowedNamespaces", "team-a", [true, true, true]),
+            ("probe.misses", "3", [false, false, false]),
+        ] {
+            let LookAgain { targets, members, resources } = live(&[(key, text)]).look_again(&defaults());
+            assert_eq!([targets, members, resources], expected, "{key}");
+        }
     }
 
     /// Each setting, with a value that is not its default.
