@@ -162,7 +162,16 @@ fn shown(path: &Path) -> Vec<String> {
     let place = relative(path);
     let below = |folders: &[&str]| folders.iter().any(|folder| place.starts_with(folder));
     let kind = place.extension().and_then(|kind| kind.to_str()).unwrap_or_default();
-    let pages = ["docs/guides", "docs/concepts", "docs/reference", "README.md", "CONTRIBUTING.md"];
+    let pages = [
+        "docs/guides",
+        "docs/concepts",
+        "docs/reference",
+        "docs/testing.md",
+        "docs/simulation.md",
+        "docs/benches.md",
+        "README.md",
+        "CONTRIBUTING.md",
+    ];
     let messages = ["src", "crates/vidra-api/src", "crates/vidra-core/src", "crates/kubectl-vidra/src"];
     match kind {
         "md" if below(&pages) => vec![prose(&read(path))],

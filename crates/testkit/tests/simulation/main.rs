@@ -1,7 +1,7 @@
 //! The whole hub over clusters in memory, on the paused clock: the loop as a user sees it, crashes, lost events
 //! and older views over every scenario, random walks, mutants, replay by seed, quiet, and a member that is dead.
 //!
-//! A run that fails says how to replay it, with the hub's logs; docs/testing.md has the words of a replay.
+//! A run that fails says how to replay it, with the hub's logs; docs/simulation.md has the words of a replay.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
