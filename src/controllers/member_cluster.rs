@@ -45,7 +45,7 @@ pub async fn reconcile(hub: &Hub, name: &Arc<str>) -> Verdict {
         }
         Err(error) => {
             tell_refusal(hub, name, &error);
-            after_hub_error(&Key::Cluster(name.clone()), &error)
+            after_hub_error(&error)
         }
     }
 }

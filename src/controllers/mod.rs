@@ -214,7 +214,7 @@ fn log_ready(before: Option<&[Condition]>, now: &[Condition]) {
 }
 
 /// What a failed write to the hub leads to: the state has moved on, or the API server does not answer.
-fn after_hub_error(key: &Key, error: &CallError) -> Verdict {
+fn after_hub_error(error: &CallError) -> Verdict {
     tracing::info!(%error, "the hub's API did not take a write; the hub reconciles the object again");
     Verdict::Retry(RETRY_MOST)
 }

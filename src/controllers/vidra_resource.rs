@@ -210,14 +210,14 @@ async fn tear_down(ctx: &Context<'_>) -> Result<Verdict, CallError> {
 async fn tell_failure(ctx: &Context<'_>, error: &CallError) -> Verdict {
     let key = ctx.queue_key();
     if let Some(advice) = refusal(ctx.hub, &key, error) {
-        let problem = write_refusal(ctx, &advice);
+        let problem = write_refusal(&advice);
         ctx.say(&problem);
         // The Event stands alone where the status is what is refused.
         if let Err(error) = report(ctx, Status::of(Some(problem))).await {
             tracing::info!(%error, "the hub's API does not take the status either");
         }
     }
-    after_hub_error(&key, error)
+    after_hub_error(error)
 }
 
 fn is_marked(resource: &VidraResource) -> bool {

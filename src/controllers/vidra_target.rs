@@ -87,7 +87,7 @@ pub async fn reconcile(hub: &Hub, key: &TargetKey) -> Verdict {
                 Ok(()) => Verdict::Done(None),
                 Err(error) => {
                     write_refusal::tell(hub, key, &error);
-                    after_hub_error(&Key::Target(key.clone()), &error)
+                    after_hub_error(&error)
                 }
             };
         }

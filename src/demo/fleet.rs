@@ -226,15 +226,19 @@ pub async fn patch(cluster: &Cluster, user: &str, object: Value, change: Value) 
 fn place(
     cluster: &Cluster,
     user: &str,
-    object: &DynamicObject,
-) -> Result<(Api<DynamicObject>, String, String), DemoError> {
+    object: Value,
+) -> Result<(DynamicObject, Api<DynamicObject>, String, String), DemoError> {
+    let object: DynamicObject = serde_json::from_value(object).map_err(|cause| DemoError::Step {
+        step: "read an object of the demo".to_owned(),
+        cause: cause.to_string(),
+    })?;
     let types = object.types.clone().unwrap_or_default();
     let name = object.metadata.name.clone().unwrap_or_default();
     let step = format!("{user} writes {} {name} on {}", types.kind, cluster.name());
     let gvk = GroupVersionKind::try_from(&types)
         .map_err(|cause| DemoError::Step { step: step.clone(), cause: cause.to_string() })?;
     let api = api(&cluster.client_as(user), &gvk, object.metadata.namespace.as_deref());
-    Ok((api, name, step))
+    Ok((object, api, name, step))
 }
 
 /// Objects of a kind, by the regular plural.

@@ -33,7 +33,7 @@ const LOOK_UP_WITHIN: Duration = Duration::from_secs(5);
 /// So long an answer counts while no other comes. Who answers there is asked all the same, before anything is written.
 const GOOD_FOR: Duration = Duration::from_secs(600);
 
-/// The last last_answers answer for each name of all members; what is older than [`GOOD_FOR`] goes.
+/// The last good answer for each name of all members; what is older than [`GOOD_FOR`] goes.
 #[derive(Clone, Debug, Default)]
 pub struct LastAnswers(Arc<Mutex<BTreeMap<String, Answer>>>);
 

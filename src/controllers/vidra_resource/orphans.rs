@@ -34,7 +34,7 @@ pub(super) async fn release(hub: &Hub, key: &ResourceKey) -> Option<Verdict> {
                 let message = format!("the hub's API refuses a write for it: {told}");
                 hub.events.say(target.as_ref(), Severity::Warning, Reason::WriteRefused, &message);
             }
-            again = Some(after_hub_error(&Key::Resource(key.clone()), &error));
+            again = Some(after_hub_error(&error));
         }
     }
     // Nothing tells of a member's silence: what these targets say stays as it is.

@@ -56,15 +56,15 @@ pub(super) async fn publish(ctx: &Context<'_>, status: Status) -> Result<Verdict
     if let Err(error) = collect_revisions(ctx, revision.as_deref()).await {
         // That is no matter of the status.
         if is_refusal(&error) {
-            ctx.say(&write_refusal(ctx, &advised(&error)));
+            ctx.say(&write_refusal(&advised(&error)));
         }
-        return Ok(after_hub_error(&ctx.queue_key(), &error));
+        return Ok(after_hub_error(&error));
     }
     Ok(again.map_or(verdict, Verdict::Retry))
 }
 
 /// The problem that says that the hub's API refuses a write.
-pub(super) fn write_refusal(ctx: &Context<'_>, advice: &str) -> Problem {
+pub(super) fn write_refusal(advice: &str) -> Problem {
     let message = format!("the hub's API refuses a write for this VidraResource: {advice}");
     tracing::warn!("{message}");
     Problem { reason: Reason::WriteRefused, message, stalled: true }

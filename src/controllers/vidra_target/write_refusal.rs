@@ -37,7 +37,7 @@ pub(super) async fn tell_failure(ctx: &Context<'_>, error: &CallError) -> Verdic
             }
         }
     }
-    after_hub_error(&key, error)
+    after_hub_error(error)
 }
 
 /// Remembers that writes for it are refused (`None`: they are not), and has its VidraResource report a change of that.

@@ -8,7 +8,7 @@ use kube::{
     core::{ApiResource, Status},
 };
 use vidra_api::{
-    labels::{hub_selector, owner_selector},
+    labels::{HUB_LABEL, hub_selector, owner_selector},
     names::{HubId, OwnerHash},
 };
 use vidra_core::{

@@ -44,7 +44,7 @@ fn reading(versions: &[u32]) -> Reading {
 async fn woken(queue: &Queue) -> Vec<String> {
     let mut keys = Vec::new();
     while queue.depth() > 0 {
-        let key = queue.next().await;
+        let key = queue.next().await.key;
         queue.done(&key, Verdict::Done(None));
         keys.push(key.to_string());
     }
