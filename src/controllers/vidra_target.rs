@@ -247,10 +247,7 @@ async fn deliver(mut scope: Scope<'_>) -> Result<Requeue, CallError> {
             (tend(ctx, &executor, effects, inventory, delivery).await, InventoryChange::default())
         }
         Recovery::NotLost | Recovery::All(_) => {
-            let repair = Some(&mut repair);
-            let execution = execute(ctx, &executor, &plan.effects, &written, inventory, repair).await?;
-            let change = InventoryChange::between(ctx, &written, &execution.inventory);
-            (execution, change)
+            execute(ctx, &executor, &plan.effects, written, inventory, Some(&mut repair)).await?
         }
     };
     if revisit {

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use testkit::world::{Access, At, SOON, World, wait_for};
 use vidra_api::TargetState;
 
-use crate::{config_map, config_map_in, says, scenario, told, uid};
+use crate::{config_map, config_map_in, inventoried, says, scenario, settings, told, uid};
 
 /// Delivers to two members, beside objects of alice's.
 async fn delivered(world: &World) -> Vec<(Access, Value)> {
@@ -223,6 +223,33 @@ fn a_lost_inventory_is_found_again_in_the_member_before_anything_is_pruned() {
         }
         world.remove("shop").await;
         all_is_clean(&world, &members).await;
+        world.end().await;
+    });
+}
+
+/// The inventory that was found again is written before what is new is made, and of what goes behind that it kept the names.
+#[test]
+fn what_goes_while_a_lost_inventory_is_found_again_stands_in_it_no_more() {
+    scenario(async |world| {
+        settings::set(&world, json!({"pruneDelay": "0s"})).await;
+        let members = delivered(&world).await;
+        let spec =
+            |suspend: bool| json!({"targets": [{"clusterNames": ["berlin", "tokyo"]}], "suspend": suspend});
+        let before = config_map("settings", "one") + &config_map("more", "one");
+        world.deliver_with("shop", &before, spec(true)).await;
+        for name in ["berlin", "tokyo"] {
+            world.target_is("shop", name, TargetState::Suspended, "Suspended").await;
+        }
+        lose(&world, "VidraInventory").await;
+        let after = config_map("settings", "one") + &config_map("new", "one");
+        world.deliver_with("shop", &after, spec(false)).await;
+        world.ready("shop").await;
+        for ((alice, _), name) in members.iter().zip(["berlin", "tokyo"]) {
+            alice.gone(&At::config_map(&world.ns, "more")).await;
+            inventoried(&world, "shop", name, 2).await;
+            let held = world.inventory("shop", name).await;
+            assert_eq!(held.len(), 2, "{name}: {held:?}");
+        }
         world.end().await;
     });
 }

@@ -24,17 +24,17 @@ use crate::{
     member::apply::{Executor, Outcome},
 };
 
-/// Performs a plan: intent first, then stage by stage, removals last. What became of the inventory is to be written at the
-/// end. `before` is what is written of it, `inventory` what is known when this begins. `repair` takes up what drifts
+/// Performs a plan: intent first, then stage by stage, removals last. With what is to be written of the inventory at the
+/// end. `written` is what is written of it, `inventory` what is known when this begins. `repair` takes up what drifts
 /// meanwhile.
 pub(super) async fn execute(
     ctx: &Context<'_>,
     executor: &Executor<'_>,
     plan: &Plan,
-    before: &Inventory,
+    mut written: Inventory,
     inventory: Inventory,
     mut repair: Option<&mut ConcurrentRepair<'_>>,
-) -> Result<Execution, CallError> {
+) -> Result<(Execution, InventoryChange), CallError> {
     let mut execution = Execution::of(inventory);
     if let Some(keys) = &plan.intent {
         for key in keys {
@@ -43,7 +43,9 @@ pub(super) async fn execute(
                 execution.inventory.entry(key.clone()).or_insert_with(intended);
             }
         }
-        InventoryChange::between(ctx, before, &execution.inventory).settle(ctx).await?;
+        InventoryChange::between(ctx, &written, &execution.inventory).settle(ctx).await?;
+        // What was found of a lost inventory is written from here on, and is to go from it when it goes.
+        written.clone_from(&execution.inventory);
     }
     for stage in &plan.stages {
         execute_stage(ctx, executor, stage, &mut execution, repair.as_deref_mut()).await;
@@ -57,7 +59,8 @@ pub(super) async fn execute(
             }
         }
     }
-    Ok(execution)
+    let change = InventoryChange::between(ctx, &written, &execution.inventory);
+    Ok((execution, change))
 }
 
 /// Repairs what is there, and writes no inventory: it would look complete. `unknown`: why it is not known.

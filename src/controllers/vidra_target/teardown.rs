@@ -14,7 +14,7 @@ use super::{
     finish::again,
     handover::{asks_again, disclaim, handovers, stays},
     hub_restore::goes_behind,
-    inventory::{InventoryChange, write},
+    inventory::write,
     inventory_recovery::{may_have_delivered, with_found},
     requeue::{Requeue, Retry},
     status::{Status, publish, publish_unseen},
@@ -72,8 +72,7 @@ pub(super) async fn leave(ctx: &Context<'_>, session: &Arc<Session>) -> Result<R
     }
     let executor = ctx.executor(session, &owner, &desired, &token);
     let held = inventory::joined(&chunks);
-    let execution = execute(ctx, &executor, &plan, &held, inventory, None).await?;
-    let mut change = InventoryChange::between(ctx, &held, &execution.inventory);
+    let (execution, mut change) = execute(ctx, &executor, &plan, held, inventory, None).await?;
     if execution.withdrawn {
         return again(ctx, &execution.corrections, &mut change).await;
     }
