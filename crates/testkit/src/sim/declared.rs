@@ -67,6 +67,8 @@ pub struct Declared {
     readable: BTreeMap<String, Arc<Content>>,
     /// And what it was for a member when overrides could last be done there.
     varied: BTreeMap<(String, String), Arc<[Doc]>>,
+    /// VidraResources that cannot be read, and of which a removal was held when that began: what they said before was held too.
+    held: BTreeSet<String>,
     /// What is to be in members: for which VidraResources, and since when.
     wanted: BTreeMap<Key, BTreeMap<String, (Instant, Doc)>>,
     /// What was so, until when.
@@ -86,6 +88,16 @@ pub struct Declared {
 
 /// How much may be removed at once without a person's word, in percent: of a VidraResource's targets, and of a target's objects.
 const SHARES: [(&str, u64); 2] = [("removalGuard", 20), ("objectRemovalGuard", 50)];
+
+/// Reasons for which nothing new is delivered: targets keep what was delivered last.
+const HOLDS: [&str; 6] = [
+    "ManifestInvalid",
+    "SourceNotFound",
+    "SourceInvalid",
+    "OverridesInvalid",
+    "IgnoreInvalid",
+    "RemovalHeld",
+];
 
 /// What holds of a spec whose manifest cannot be read, after this one: of each policy what writes less, and all else as
 /// it is asked for.
@@ -237,7 +249,13 @@ impl Declared {
     /// Notes what holds of a spec: all, or beside a manifest that cannot be read what restrains the hub.
     fn say(&mut self, name: &str, now: Instant) {
         let spec = self.resources.get(name).map_or(Value::Null, |one| one["spec"].clone());
-        let whole = self.is_readable(name) || !self.is_alive(name) || spec["suspend"] == true;
+        let reads = self.is_readable(name) || !self.is_alive(name);
+        if reads {
+            self.held.remove(name);
+        } else if self.ready_reason(name) == Some("RemovalHeld") {
+            self.held.insert(name.to_owned());
+        }
+        let whole = reads || spec["suspend"] == true;
         let past = self.said.entry(name.to_owned()).or_default();
         let before = past.last().map(|(_, before)| before);
         let holds = match before.filter(|before| !whole && !before.is_null()) {
@@ -500,6 +518,17 @@ impl Declared {
     pub fn ready_reason(&self, resource: &str) -> Option<&str> {
         let conditions = self.resources.get(resource)?["status"]["conditions"].as_array()?;
         conditions.iter().find(|one| one["type"] == "Ready")?["reason"].as_str()
+    }
+
+    /// Do the targets of a VidraResource go by what they say themselves? A removal of it is held, or was when what it says could
+    /// not be read any more.
+    pub fn is_held(&self, resource: &str) -> bool {
+        self.held.contains(resource) || self.ready_reason(resource) == Some("RemovalHeld")
+    }
+
+    /// Is nothing new delivered of a VidraResource, and says it so?
+    pub fn tells_rest(&self, resource: &str) -> bool {
+        self.ready_reason(resource).is_some_and(|reason| HOLDS.contains(&reason))
     }
 
     /// The revision that a VidraResource's status asks for.

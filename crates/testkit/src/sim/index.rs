@@ -324,11 +324,11 @@ impl Index {
         kept.map(|((resource, _), _)| resource)
     }
 
-    /// The spec by whose policies a VidraResource's target in this member is kept: while a removal is held its own, for
-    /// what restrains the hub is in there, and what has it do more waits.
+    /// The spec by whose policies a VidraResource's target in this member is kept: while a removal is held its own, and so on
+    /// while what was declared behind that cannot be read; for what restrains the hub is in there, and what has it do more waits.
     pub fn policies(&self, resource: &str, member: &str) -> Option<&Value> {
         let said = self.declared.said(resource)?;
-        if self.declared.ready_reason(resource) != Some("RemovalHeld") {
+        if !self.declared.is_held(resource) {
             return Some(said);
         }
         let aims = self.aims.get(&(resource.to_owned(), member.to_owned()));

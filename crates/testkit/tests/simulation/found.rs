@@ -271,6 +271,63 @@ fn what_is_ignored_stays_so_while_a_removal_is_held() {
     });
 }
 
+/// The judge went by what was said last, as if that had been delivered: it was held.
+#[test]
+fn what_waits_for_a_removal_goes_on_waiting_while_what_is_declared_then_cannot_be_read() {
+    run(52, || async {
+        let world = World::new(Shape::new(52)).await;
+        delivered(&world, &manifest("one", "one")).await;
+        world.patch("hub", &shop(), json!({"spec": {"drift": {"policy": "Report"}}})).await;
+        world.settle().await;
+        world.patch("hub", &shop(), json!({"spec": {"targets": []}})).await;
+        let stalls = |reason: &str| world.has_condition("shop", "Stalled", "True", reason);
+        world.until("the removal is held", SOON, || stalls("RemovalHeld")).await;
+        let all = json!([{"clusterSelector": {}, "namespace": TARGET_NAMESPACE}]);
+        world.patch("hub", &shop(), json!({"spec": {"drift": {"policy": "Correct"}}})).await;
+        world.settle().await;
+        let broken = json!({"spec": {"targets": all, "manifest": "a: [b"}});
+        world.patch("hub", &shop(), broken).await;
+        world.until("it cannot be read", SOON, || stalls("ManifestInvalid")).await;
+        world.patch("berlin", &config_map("b"), json!({"data": {"key": "mine"}})).await;
+        world.settle().await;
+        sleep(SOON * 2).await;
+        has(&world, "berlin", "b", "mine");
+        assert_eq!(world.observer.untold(), [""; 0]);
+        world.patch("hub", &shop(), json!({"spec": {"manifest": manifest("one", "one")}})).await;
+        let is_back = || world.data("berlin", "b") == Some(json!({"key": "one"}));
+        world.until("all that was said holds", SOON, is_back).await;
+        ended(world).await;
+    });
+}
+
+/// The judge asked a target for what its VidraResource says cannot be delivered.
+#[test]
+fn what_cannot_be_delivered_keeps_no_member_from_being_as_it_was_while_another_is_away() {
+    run(53, || async {
+        let world = World::new(Shape::new(53)).await;
+        delivered(&world, &manifest("one", "one")).await;
+        let elsewhere = json!([{"clusterSelector": {}, "namespace": "elsewhere"}]);
+        let broken = json!({"spec": {"targets": elsewhere, "manifest": "a: [b"}});
+        world.patch("hub", &shop(), broken).await;
+        world.patch("berlin", &config_map("b"), json!({"data": {"key": "mine"}})).await;
+        sleep(A_LOOK).await;
+        has(&world, "berlin", "b", "one");
+        world.observer.judge_core("berlin", A_LOOK / 2);
+        assert_eq!(world.observer.breaches(), [""; 0]);
+        // It goes on looking there.
+        world.crash_hub().await;
+        world.patch("berlin", &config_map("b"), json!({"data": {"key": "mine"}})).await;
+        sleep(A_LOOK).await;
+        world.observer.judge_core("berlin", A_LOOK / 2);
+        let wrong = world.observer.breaches();
+        assert!(
+            wrong.iter().any(|what| what.contains("ConfigMap/shop/b is not as shop declares it")),
+            "{wrong:?}"
+        );
+        world.end_hub().await;
+    });
+}
+
 /// Does the shop's target in tokyo give this reason?
 fn says(world: &World, reason: &str) -> bool {
     world.reason("shop", "tokyo") == reason

@@ -60,16 +60,26 @@ impl Judge {
 
     /// The same of one member that is well, while another is not: what is wrong there is put right all the same, or told.
     pub fn untold_on(&self, member: &str, now: Instant) -> Vec<String> {
-        let targets = self.index.targets.values().filter(|target| target.cluster == member);
-        let mut wrong: Vec<_> = targets.filter_map(|target| self.untold_by(target, now)).collect();
-        for (key, resource, doc) in self.index.declared.wanted().filter(|(key, ..)| key[0] == member) {
-            let says_ready = |target: &Target| target.cluster == member && target.state == "Ready";
-            if !self.index.is_as_declared(resource, key, doc)
-                && !self.is_left(resource, key, doc, now)
-                && self.targets_of(resource).any(says_ready)
-            {
-                wrong.push(format!("{} is not as {resource} declares it, and nobody says so", key.join("/")));
-            }
+        let targets = || self.index.targets.values().filter(|target| target.cluster == member);
+        let mut wrong: Vec<_> = targets().filter_map(|target| self.untold_by(target, now)).collect();
+        let declared = &self.index.declared;
+        for target in targets().filter(|target| target.state == "Ready") {
+            let Target { resource, .. } = target;
+            // Where its VidraResource says that nothing new is delivered, it keeps what was.
+            let asked = match declared.tells_rest(resource) {
+                true if target.present => self.asked(target),
+                true => BTreeMap::new(),
+                false => {
+                    let wanted = declared.wanted().filter(|(key, by, _)| key[0] == member && *by == resource);
+                    wanted.map(|(key, _, doc)| (key.clone(), doc.clone())).collect()
+                }
+            };
+            let differ = asked.iter().filter(|(key, doc)| {
+                !self.index.is_as_declared(resource, key, doc) && !self.is_left(resource, key, doc, now)
+            });
+            wrong.extend(differ.map(|(key, _)| {
+                format!("{} is not as {resource} declares it, and nobody says so", key.join("/"))
+            }));
         }
         wrong
     }
