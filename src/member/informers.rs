@@ -357,6 +357,10 @@ impl Informers {
     fn note_list(&self, place: &Place, began: Instant, ended: Option<&CallError>) {
         let Some(error) = ended else { return };
         let took = began.elapsed();
+        if error.is_transport() {
+            // With the first list of a place no watch breaks that would say so, and the next one may be another cluster's.
+            self.doubt.raise();
+        }
         if error.class == Class::Flood {
             self.faults.report(place, &WatchFault::Endless(error.message.clone()));
         }

@@ -11,7 +11,7 @@ use std::{
 
 use memkube::{Call, Cluster, Fault, Verb};
 use serde_json::json;
-use testkit::world::{At, World};
+use testkit::world::{At, SOON, World, wait_for};
 use vidra_api::TargetState;
 
 use super::scenario;
@@ -125,6 +125,39 @@ fn what_another_cluster_in_its_place_does_not_have_is_not_taken_for_removed() {
         alice.merge(&settings, json!({"metadata": {"finalizers": null}})).await;
         world.removed("shop").await;
         alice.gone(&settings).await;
+        world.end().await;
+    });
+}
+
+/// The list that broke was the first of its kind, so no watch broke with it: what the next one showed was another cluster's, and
+/// what was decided by it went there.
+#[test]
+fn another_cluster_gets_nothing_where_only_a_first_list_broke_on_the_way_to_it() {
+    scenario(async |world| {
+        world.register(&["berlin"]).await;
+        let lists = Arc::new(AtomicUsize::default());
+        let listed = lists.clone();
+        let late = move |call: &Call| {
+            let is_one =
+                &*call.user == "vidra-hub" && call.verb == Verb::List && call.resource == "configmaps";
+            listed.fetch_add(usize::from(is_one), Ordering::Relaxed);
+            if is_one { Fault::Delay(Duration::from_secs(2)) } else { Fault::None }
+        };
+        let (berlin, tokyo) = (cluster(&world, "berlin"), cluster(&world, "tokyo"));
+        berlin.set_fault(Arc::new(late));
+        world.deliver("shop", &["berlin"], &config_map("settings", "one")).await;
+        wait_for("the hub lists", SOON, async || match lists.load(Ordering::Relaxed) {
+            0 => Err("it has not".into()),
+            _ => Ok(()),
+        })
+        .await;
+        let mark = world.mark();
+        world.redirect("berlin", tokyo);
+        world.target_is("shop", "berlin", TargetState::Unknown, "IdentityNotConfirmed").await;
+        assert_eq!(world.writes("tokyo", &mark), []);
+        berlin.clear_fault();
+        world.redirect("berlin", berlin);
+        world.ready("shop").await;
         world.end().await;
     });
 }
