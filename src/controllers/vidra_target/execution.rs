@@ -256,7 +256,9 @@ fn account_failure(ctx: &Context<'_>, effect: &Effect, error: &CallError, execut
     let told = ctx.target.status.as_ref().and_then(Reason::of);
     // The back-off of what was told before says nothing of it. Of several failures only the first is told.
     let is_news = execution.delivery.is_none() && told != Some(reason);
-    let is_short = error.is_transient() && error.class != Class::Server;
+    // A namespace that is on its way out is made again when it is gone, and nothing tells of that.
+    let is_ending = error.class == Class::Namespace { terminating: true };
+    let is_short = is_ending || error.is_transient() && error.class != Class::Server;
     let again = match error.class {
         // Once soon: a server may not know yet the schema that came with this very revision.
         Class::InvalidField if told == Some(reason) && retries_by_default(ctx) => Requeue::Backstop,
