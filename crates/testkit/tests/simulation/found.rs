@@ -315,9 +315,9 @@ fn what_cannot_be_delivered_keeps_no_member_from_being_as_it_was_while_another_i
         world.observer.judge_core("berlin", A_LOOK / 2);
         assert_eq!(world.observer.breaches(), [""; 0]);
         // It goes on looking there.
-        world.crash_hub().await;
+        world.observer.lie(Some("berlin"));
         world.patch("berlin", &config_map("b"), json!({"data": {"key": "mine"}})).await;
-        sleep(A_LOOK).await;
+        sleep(A_LOOK / 2).await;
         world.observer.judge_core("berlin", A_LOOK / 2);
         let wrong = world.observer.breaches();
         assert!(
@@ -325,6 +325,54 @@ fn what_cannot_be_delivered_keeps_no_member_from_being_as_it_was_while_another_i
             "{wrong:?}"
         );
         world.end_hub().await;
+    });
+}
+
+/// It waited as long as for what had failed before: that is for people, and this ends by itself.
+#[test]
+fn what_a_namespace_on_its_way_out_refused_is_made_soon_after_its_end_whatever_had_failed_before() {
+    run(54, || async {
+        let world = World::new(Shape::new(54)).await;
+        world.create("hub", &hub_path("vidraresources"), resource("bank", &document("a", "one"))).await;
+        world.start_hub();
+        world.until("the bank is delivered", SOON, || ready(&world, "bank")).await;
+        world.create("hub", &hub_path("vidraresources"), resource("shop", &manifest("two", "one"))).await;
+        world.until("the shop is refused", SOON, || says(&world, "SharedObjectConflict")).await;
+        sleep(A_LOOK * 10).await;
+        let held = json!({"metadata": {"name": "mine", "finalizers": ["test.io/held"]}});
+        world.create("tokyo", &config_maps(TARGET_NAMESPACE), held).await;
+        world.delete("tokyo", &format!("/api/v1/namespaces/{TARGET_NAMESPACE}")).await;
+        world.until("it is told", SOON, || says(&world, "NamespaceTerminating")).await;
+        sleep(A_LOOK).await;
+        world.patch("tokyo", &config_map("mine"), json!({"metadata": {"finalizers": null}})).await;
+        let is_back = || world.data("tokyo", "b") == Some(json!({"key": "one"}));
+        world.until("it is made again", A_LOOK * 3 / 4, is_back).await;
+        world.settle().await;
+        ended(world).await;
+    });
+}
+
+/// The judge took what goes for nothing of anybody's, as soon as one of those who had it left it.
+#[test]
+fn what_goes_and_is_left_by_one_is_still_what_another_ignores() {
+    run(55, || async {
+        let world = World::new(Shape::new(55)).await;
+        let both = document("a", "one") + &document("c", "one");
+        world.create("hub", &hub_path("vidraresources"), resource("bank", &both)).await;
+        delivered(&world, &manifest("one", "one")).await;
+        world.patch("hub", &shop(), json!({"spec": {"drift": {"policy": "Ignore"}}})).await;
+        world.settle().await;
+        let held = |by: Value| json!({"metadata": {"finalizers": by}});
+        world.patch("tokyo", &config_map("a"), held(json!(["test.io/held"]))).await;
+        world.delete("tokyo", &config_map("a")).await;
+        let bank = format!("{}/bank", hub_path("vidraresources"));
+        world.patch("hub", &bank, json!({"spec": {"manifest": document("c", "one")}})).await;
+        sleep(SOON * 3).await;
+        world.patch("tokyo", &config_map("a"), held(json!(null))).await;
+        world.settle().await;
+        assert_eq!(world.data("tokyo", "a"), None, "it is ignored");
+        assert!(ready(&world, "shop"));
+        ended(world).await;
     });
 }
 

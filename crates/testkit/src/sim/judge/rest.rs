@@ -94,6 +94,10 @@ impl Judge {
             return;
         }
         let name = named(&changed.namespace, &changed.name);
+        if changed.after().is_none() {
+            // The next one of its name counts its generations from the first on.
+            self.seen.retain(|(_, target), _| *target != name);
+        }
         let revision = |of: Option<Arc<Value>>| of.is_some_and(|of| of["status"]["revision"].is_string());
         let goes = |of: &Arc<Value>| of["spec"]["desired"] != "Present";
         let went = changed.before().filter(|of| changed.after().is_none() && goes(of));
@@ -140,7 +144,12 @@ impl Judge {
         let stays = new.as_ref().filter(|new| new["metadata"]["deletionTimestamp"].is_null());
         let Some(new) = stays else {
             // Who only ignores that its marks are lost is none that this asks.
-            let owners = old.as_deref().map(appliers).unwrap_or_default();
+            let mut owners = old.as_deref().map(appliers).unwrap_or_default();
+            // Of what was on its way out before only who withdraws has nothing there from now on.
+            let ends = |of: &Arc<Value>| !of["metadata"]["deletionTimestamp"].is_null();
+            if let Some(left) = new.as_deref().filter(|_| old.as_ref().is_some_and(ends)).map(appliers) {
+                owners.retain(|owner| !left.contains(owner));
+            }
             let is = |of: &Key, resource: &str| *of == key && owners.contains(&super::manager(resource));
             return self.deliveries.put_all(is, now, &Delivered::Nothing);
         };

@@ -269,9 +269,16 @@ impl Judge {
                 let rivals = self.index.targets.values().filter(|other| {
                     other.present && other.cluster == target.cluster && other.resource != target.resource
                 });
-                let rivals: Vec<_> = rivals.map(|other| self.asked(other)).collect();
+                let rivals: Vec<_> = rivals.collect();
+                let undone: Vec<_> = rivals.iter().filter(|other| other.reason == "OverrideFailed").collect();
+                let rivals: Vec<_> = rivals.iter().map(|other| self.asked(other)).collect();
                 wanted.keys().any(|key| {
-                    others(key)
+                    // Nobody can tell whether that one declares what it has.
+                    let has = |of: &Value| {
+                        undone.iter().any(|by| appliers(of).contains(&super::manager(&by.resource)))
+                    };
+                    self.index.live(key).is_some_and(|live| has(&live))
+                        || others(key)
                         || rivals.iter().any(|asked| asked.contains_key(key))
                         || self.is_kept_by_strangers(target, key, then)
                 })

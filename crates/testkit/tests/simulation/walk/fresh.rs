@@ -13,7 +13,7 @@ use testkit::sim::{
     run,
     sparing::yielded,
     state::{State, differences},
-    world::{TEAM, hub_path, hub_path_in, member_path, named, place_of},
+    world::{TARGET_NAMESPACE, TEAM, hub_path, hub_path_in, member_path, named, place_of},
 };
 use tokio::time::sleep;
 use vidra_api::{
@@ -30,6 +30,8 @@ use super::{
 };
 use crate::scenarios::ready;
 
+/// Where the shop's objects go for a while.
+const ELSEWHERE: &str = "elsewhere";
 /// All is delivered within this.
 const DELIVERS_WITHIN: Duration = Duration::from_secs(120);
 /// Walks that are compared: each that this divides.
@@ -136,11 +138,20 @@ impl Walk {
         let mut has = applied(&self.world, member);
         has.retain(|of| {
             let (key, name) = of;
-            let object = key.rsplit('/').next().unwrap_or_default();
+            let mut parts = key.rsplit('/');
+            let (object, namespace) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
             let declares = self.declared.get(name.as_str()).is_some_and(|docs| docs.contains_key(object));
-            !declares && !had.contains(of)
+            !(declares && self.goes_to(name, namespace)) && !had.contains(of)
         });
         self.returned.append(&mut has);
+    }
+
+    /// May what a VidraResource declares be in this namespace? Not in one of these where it is for another one.
+    fn goes_to(&self, name: &str, namespace: &str) -> bool {
+        let spec = self.world.resource(name).unwrap_or_default()["spec"].clone();
+        let mut entries = spec["targets"].as_array().into_iter().flatten();
+        ![TARGET_NAMESPACE, ELSEWHERE].contains(&namespace)
+            || entries.any(|entry| entry["namespace"] == namespace)
     }
 }
 
@@ -252,5 +263,25 @@ fn marks_that_a_restore_has_brought_back_are_no_difference_and_those_that_stayed
         walk.returned.clear();
         let wrong = walk.differs_from_fresh().await.unwrap_err();
         assert!(wrong.contains("/configmaps/shop/s .labels"), "{wrong}");
+    });
+}
+
+/// It had left them, for what it declares goes elsewhere: by its name alone that is still declared.
+#[test]
+fn marks_that_a_restore_has_brought_back_where_nothing_goes_any_more_are_no_difference() {
+    let plan = Plan { seed: 0, steps: Vec::new() };
+    run(plan.seed, || async {
+        let mut walk = Walk::new(&plan, false).await;
+        assert!(walk.is_delivered(&walk.world).await);
+        walk.restore("tokyo").await;
+        let targets = json!([{"clusterSelector": {}, "namespace": ELSEWHERE}]);
+        walk.patch_resource("shop", json!({"targets": targets})).await;
+        walk.world.settle().await;
+        walk.restore("tokyo").await;
+        let has = |namespace: &str| {
+            walk.returned.contains(&(format!("tokyo/configmaps/{namespace}/s"), "shop".to_owned()))
+        };
+        assert!(has(TARGET_NAMESPACE) && !has(ELSEWHERE), "{:?}", walk.returned);
+        walk.world.end_hub().await;
     });
 }
