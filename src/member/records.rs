@@ -43,9 +43,10 @@ use vidra_core::{
 };
 
 use baseline::Base;
-use contents::{Contents, is_within, standing};
+use contents::{Contents, is_within, standing, wait_for};
 pub use evidence::Secrecy;
 pub use generations::{Generations, Later};
+use own_health::Standing;
 use owners::Owner;
 pub use record::Seen;
 use view_builder::ViewBuilder;
@@ -265,9 +266,10 @@ impl Records {
         let mut declared = Beside::new(&desired.objects);
         keys.filter_map(|key| {
             let spared = sparing.as_mut().and_then(|sparing| sparing.get(key));
+            let declared = declared.get(key);
             let record = inner.objects.get_mut(key)?;
-            let opens = standing(own, owner, key, record).opens;
-            Some((key.clone(), record.plan_view(owner, declared.get(key), spared, opens)))
+            let opens = standing(own, owner, key, record).awaited(wait_for(declared)).opens;
+            Some((key.clone(), record.plan_view(owner, declared, spared, opens)))
         })
         .collect()
     }
@@ -293,17 +295,24 @@ impl Records {
     ) {
         let inner = self.inner.lock();
         let own = inner.owners.health(owner);
+        let mut declared = inner.owners.get(owner).map(|known| Beside::new(&known.desired.objects));
         for key in keys {
+            let declared = declared.as_mut().and_then(|declared| declared.get(key));
             let record = inner.objects.get(key);
-            each(key, record.map(|record| record.seen(owner, standing(own, owner, key, record))));
+            let standing = |record| standing(own, owner, key, record).awaited(wait_for(declared));
+            each(key, record.map(|record| record.seen(owner, standing(record))));
         }
     }
 
     /// An object's health as this owner sees it, and why it is not current.
     pub fn health(&self, owner: &OwnerHash, key: &ObjectKey) -> Option<(HealthStatus, Option<String>)> {
-        let inner = self.inner.lock();
-        let standing = standing(inner.owners.health(owner), owner, key, inner.objects.get(key)?);
-        Some((standing.status, standing.note.map(str::to_owned)))
+        let standing = |standing: Standing<'_>| (standing.status, standing.note.map(str::to_owned));
+        self.inner.lock().standing(owner, key).map(standing)
+    }
+
+    /// What waits for an object may go on, as this owner sees it.
+    pub fn opens(&self, owner: &OwnerHash, key: &ObjectKey) -> bool {
+        self.inner.lock().standing(owner, key).is_some_and(|standing| standing.opens)
     }
 
     /// Looks at the objects that are declared and proved to be this owner's. `known` is the highest generation

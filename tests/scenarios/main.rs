@@ -58,6 +58,7 @@ mod terminating;
 mod too_large;
 mod uninstalling;
 mod unready;
+mod wait_for;
 
 use common::*;
 use testkit::world::scenario;

@@ -45,6 +45,8 @@ pub const WAVE: &str = "vidra.dev/wave";
 pub const APPLY: &str = "vidra.dev/apply";
 /// Annotation on an object of a manifest: Fail or Recreate.
 pub const ON_IMMUTABLE: &str = "vidra.dev/on-immutable";
+/// Annotation on an object of a manifest: Nothing, Address or Complete.
+pub const WAIT_FOR: &str = "vidra.dev/wait-for";
 /// Annotation on the hub's own CRDs: the number of their schemas, [`crate::crds::SCHEMA`].
 pub const SCHEMA_ANNOTATION: &str = "vidra.dev/schema";
 /// Type of the Secrets that hold revisions.
@@ -125,6 +127,7 @@ mod tests {
             WAVE,
             APPLY,
             ON_IMMUTABLE,
+            WAIT_FOR,
             REVISION_SECRET_TYPE,
         ];
         for key in keys {

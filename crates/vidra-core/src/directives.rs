@@ -1,12 +1,12 @@
-//! What a manifest's annotations ask of the hub for one object: in which wave it is applied, how often, and
-//! what becomes of it when a field of it cannot be changed.
+//! What a manifest's annotations ask of the hub for one object: in which wave it is applied, how often, what is waited
+//! for, and what becomes of it when a field of it cannot be changed.
 //!
 //! They are instructions to the hub. They are no part of what is declared: they are taken off before an
 //! object is hashed and sent, so that a change of an instruction alone changes nothing in a member, and
 //! nobody can make them drift.
 
 use serde_json::Value;
-use vidra_api::labels::{APPLY, ON_IMMUTABLE, WAVE};
+use vidra_api::labels::{APPLY, ON_IMMUTABLE, WAIT_FOR, WAVE};
 
 /// The first and the last wave.
 pub const WAVES: std::ops::RangeInclusive<i32> = -1000..=1000;
@@ -33,6 +33,42 @@ pub enum OnImmutable {
     Recreate,
 }
 
+/// What of an object its target and later waves wait for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum WaitFor {
+    /// That it is healthy.
+    #[default]
+    Health,
+    /// Nothing but that it is applied.
+    Nothing,
+    /// That it is healthy and has got its address: a Service, an Ingress, a Gateway.
+    Address,
+    /// That it is healthy and has completed: a Job.
+    Complete,
+}
+
+impl WaitFor {
+    /// Kinds that may be waited for so, by group; `None`: all.
+    fn kinds(self) -> Option<&'static [(&'static str, &'static str)]> {
+        match self {
+            Self::Health | Self::Nothing => None,
+            Self::Address => Some(&[
+                ("", "Service"),
+                ("networking.k8s.io", "Ingress"),
+                ("gateway.networking.k8s.io", "Gateway"),
+            ]),
+            Self::Complete => Some(&[("batch", "Job")]),
+        }
+    }
+
+    fn is_for(self, object: &Value) -> bool {
+        let api_version = object["apiVersion"].as_str().unwrap_or_default();
+        let group = api_version.split_once('/').map_or("", |(group, _)| group);
+        let kind = object["kind"].as_str().unwrap_or_default();
+        self.kinds().is_none_or(|kinds| kinds.contains(&(group, kind)))
+    }
+}
+
 /// The instructions for one object.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Directives {
@@ -42,6 +78,8 @@ pub struct Directives {
     pub apply: ApplyMode,
     /// What becomes of it when a field cannot be changed.
     pub on_immutable: OnImmutable,
+    /// What is waited for once it is applied.
+    pub wait_for: WaitFor,
 }
 
 /// An instruction that is none. Field and reason make a sentence with the object between them.
@@ -52,6 +90,11 @@ pub struct BadDirective {
     /// What it must be.
     pub why: &'static str,
 }
+
+const BAD_WAIT_FOR: BadDirective = BadDirective {
+    field: "metadata.annotations[\"vidra.dev/wait-for\"]",
+    why: "must be Nothing; for a Service, Ingress or Gateway it may be Address, for a Job Complete",
+};
 
 impl Directives {
     /// Reads them off an object.
@@ -88,7 +131,17 @@ impl Directives {
                 return Err(BadDirective { field, why: "must be Fail or Recreate" });
             }
         };
-        Ok(Self { wave, apply, on_immutable })
+        let wait_for = match annotation(WAIT_FOR) {
+            None => WaitFor::Health,
+            Some("Nothing") => WaitFor::Nothing,
+            Some("Address") => WaitFor::Address,
+            Some("Complete") => WaitFor::Complete,
+            Some(_) => return Err(BAD_WAIT_FOR),
+        };
+        if !wait_for.is_for(object) {
+            return Err(BAD_WAIT_FOR);
+        }
+        Ok(Self { wave, apply, on_immutable, wait_for })
     }
 
     /// Takes them off an object.
@@ -96,7 +149,7 @@ impl Directives {
         let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) else { return };
         let Some(Value::Object(annotations)) = metadata.get_mut("annotations") else { return };
         let before = annotations.len();
-        annotations.retain(|key, _| ![WAVE, APPLY, ON_IMMUTABLE].contains(&key.as_str()));
+        annotations.retain(|key, _| ![WAVE, APPLY, ON_IMMUTABLE, WAIT_FOR].contains(&key.as_str()));
         if annotations.is_empty() && before > 0 {
             metadata.remove("annotations");
         }
@@ -133,7 +186,11 @@ mod tests {
             (json!({"vidra.dev/on-immutable": ""}), Err("metadata.annotations[\"vidra.dev/on-immutable\"]")),
             (
                 json!({"vidra.dev/apply": "Once", "vidra.dev/on-immutable": "Recreate"}),
-                Ok(Directives { wave: 0, apply: ApplyMode::Once, on_immutable: OnImmutable::Recreate }),
+                Ok(Directives {
+                    apply: ApplyMode::Once,
+                    on_immutable: OnImmutable::Recreate,
+                    ..Directives::default()
+                }),
             ),
             (
                 json!({"vidra.dev/apply": "IfAbsent", "vidra.dev/on-immutable": "Fail"}),
@@ -143,6 +200,29 @@ mod tests {
         ];
         for (annotations, wanted) in cases {
             assert_eq!(read(annotations.clone()), wanted, "{annotations}");
+        }
+    }
+
+    #[test]
+    fn what_is_waited_for_is_a_word_that_fits_the_kind() {
+        let of = |api_version: &str, kind: &str, word: &str| {
+            let metadata = json!({"name": "a", "annotations": {"vidra.dev/wait-for": word}});
+            let object = json!({"apiVersion": api_version, "kind": kind, "metadata": metadata});
+            Directives::of(&object).map(|directives| directives.wait_for)
+        };
+        assert_eq!(of("v1", "ConfigMap", "Nothing"), Ok(WaitFor::Nothing));
+        assert_eq!(of("v1", "Service", "Address"), Ok(WaitFor::Address));
+        assert_eq!(of("networking.k8s.io/v1", "Ingress", "Address"), Ok(WaitFor::Address));
+        assert_eq!(of("batch/v1", "Job", "Complete"), Ok(WaitFor::Complete));
+        for (api_version, kind, word) in [
+            ("v1", "Service", "Complete"),
+            ("serving.knative.dev/v1", "Service", "Address"),
+            ("batch/v1", "Job", "Address"),
+            ("v1", "ConfigMap", "Complete"),
+            ("v1", "Service", "address"),
+            ("v1", "Service", ""),
+        ] {
+            assert_eq!(of(api_version, kind, word), Err(BAD_WAIT_FOR), "{api_version} {kind} {word}");
         }
     }
 

@@ -5,7 +5,6 @@ use std::mem;
 
 use vidra_api::{Change, RemovingObjects};
 use vidra_core::{
-    health::HealthStatus,
     mutants::{self, Mutant},
     object::ObjectKey,
     plan::{Action, Effect, Plan, Wait, Why},
@@ -71,14 +70,6 @@ fn gates(plan: &Plan) -> impl Iterator<Item = &Effect> {
     plan.stages.iter().flatten().filter(move |effect| is_gate(&effect.key))
 }
 
-fn is_current(scope: &Scope<'_>, key: &ObjectKey) -> bool {
-    scope
-        .session
-        .records
-        .health(&scope.owner.hash, key)
-        .is_some_and(|(health, _)| health == HealthStatus::Current)
-}
-
 /// Tells what a reconcile came to: what was done by `plan`, and what became of the inventory.
 pub(super) async fn finish(
     scope: &Scope<'_>,
@@ -99,7 +90,7 @@ pub(super) async fn finish(
         let unmarked = gates(effects).find(|effect| loses_marks(scope, effect));
         // An answer is no event: nothing else would tell that what was waited for, and was applied just now, is
         // there.
-        let is_there = |gate: &Effect| is_current(scope, &gate.key);
+        let is_there = |gate: &Effect| session.records.opens(&scope.owner.hash, &gate.key);
         if execution.undone == 0 && unmarked.is_none() && gates(effects).any(is_there) {
             return again(ctx, &execution.corrections, &mut change).await;
         }

@@ -7,6 +7,7 @@ use vidra_api::{
     target::Desired as Wish,
 };
 use vidra_core::{
+    directives::WaitFor,
     health::HealthStatus,
     object::ObjectKey,
     plan::Inventory,
@@ -191,14 +192,18 @@ fn healths(
 ) -> (i64, Unready) {
     let owner = ctx.owner_hash(ctx.key);
     let (mut ready, mut unready, mut unproved) = (0, Unready::default(), BTreeMap::new());
-    let declared = |key: &ObjectKey| desired.objects.get(key).map(|declared| &declared.body);
+    let declared = |key: &ObjectKey| {
+        let declared = desired.objects.get(key);
+        declared.map_or((None, WaitFor::Health), |one| (Some(&one.body), one.directives.wait_for))
+    };
     session.records.healths(&owner, desired.objects.keys(), |key, seen| match seen {
         _ if status.drift.gone.contains(key) => unready.add_left(key),
         Some(Seen { health, note, uid, proof }) => {
-            match declared(key).map_or(health, |body| health.declared(body)) {
+            let (body, wait_for) = declared(key);
+            match body.map_or(health, |body| health.declared(body)) {
                 HealthStatus::Current if proof => ready += 1,
                 HealthStatus::Current => drop(unproved.insert(key.clone(), uid.clone())),
-                health => unready.add(key, health, note),
+                health => unready.add(key, health, note, wait_for),
             }
         }
         None if settled.all.contains(key) => ready += i64::from(settled.known.contains(key)),

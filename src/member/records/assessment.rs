@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use serde_json::Value;
-use vidra_core::health::{HealthStatus, facts::Facts, judge, rules::RuleSet};
+use vidra_core::health::{HealthStatus, facts::Facts, is_done, judge, rules::RuleSet};
 
 /// See the module.
 #[derive(Debug)]
@@ -11,6 +11,8 @@ pub(super) struct Assessment {
     pub(super) status: HealthStatus,
     /// It is the rules that have changed since it was Current, and not the object: what waits for it goes on.
     pub(super) turned: bool,
+    /// See [`is_done`].
+    pub(super) done: bool,
     note: Option<Arc<Note>>,
 }
 
@@ -30,7 +32,7 @@ impl Assessment {
             let grounds = verdict.grounds(live);
             Arc::new(Note { text: verdict.health.message, grounds })
         });
-        Self { status, turned: false, note }
+        Self { status, turned: false, done: is_done(live), note }
     }
 
     /// After what was judged of the same object before; `same`: of the same version of it. A text that alone is another is
@@ -55,7 +57,7 @@ impl Assessment {
     }
 
     /// What a plan or a status says of it.
-    pub(super) fn says(&self) -> (HealthStatus, bool, Option<&str>) {
-        (self.status, self.turned, self.note())
+    pub(super) fn says(&self) -> (HealthStatus, bool, bool, Option<&str>) {
+        (self.status, self.turned, self.done, self.note())
     }
 }

@@ -8,9 +8,11 @@ use std::{
 use serde_json::Value;
 use vidra_api::names::OwnerHash;
 use vidra_core::{
+    directives::WaitFor,
     health::rules::RuleSet,
     mutants::{self, Mutant},
     object::{Gvk, ObjectKey},
+    render::Declared,
 };
 
 use super::{
@@ -140,6 +142,14 @@ impl Contents {
         });
         unseen.map(|(key, _)| key.clone()).collect()
     }
+
+    /// How an object is for an owner.
+    pub(super) fn standing(&self, owner: &OwnerHash, key: &ObjectKey) -> Option<Standing<'_>> {
+        let known = self.owners.get(owner);
+        let own = known.and_then(|known| known.health.as_deref());
+        let standing = standing(own, owner, key, self.objects.get(key)?);
+        Some(standing.awaited(wait_for(known.and_then(|known| known.declared(key)))))
+    }
 }
 
 /// How an object is for an owner: by its own rules, where these are about it.
@@ -151,6 +161,11 @@ pub(super) fn standing<'a>(
 ) -> Standing<'a> {
     let own = own.filter(|_| record.is_proved(owner)).and_then(|own| own.standing(key));
     own.unwrap_or_else(|| Standing::of(&record.judged))
+}
+
+/// What is waited for of an object that is declared so.
+pub(super) fn wait_for(declared: Option<&Declared>) -> WaitFor {
+    declared.map_or(WaitFor::Health, |declared| declared.directives.wait_for)
 }
 
 /// Judges a live object by the rules that its owners have of their own; for whom that is news. `before`: see

@@ -4,6 +4,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use serde_json::Value;
 use vidra_core::{
+    directives::WaitFor,
     health::{
         HealthStatus,
         rules::{RuleSet, Rules},
@@ -17,18 +18,40 @@ use crate::desired::Desired;
 /// The note of an object that such a rule is about, and has not judged since the owner is known.
 const NOT_JUDGED: &str = "It has not been judged by the health rules of its VidraResource yet";
 
+/// The notes of objects that are healthy and have not got what `vidra.dev/wait-for` asks for.
+const NO_ADDRESS: &str = "It has no address yet, for which its annotation vidra.dev/wait-for asks";
+const NOT_COMPLETE: &str = "It has not completed yet, for which its annotation vidra.dev/wait-for asks";
+
 /// How an object is for one owner.
 #[derive(Clone, Copy)]
 pub(super) struct Standing<'a> {
     pub(super) status: HealthStatus,
     /// What waits for it goes on.
     pub(super) opens: bool,
+    /// See [`vidra_core::health::is_done`].
+    done: bool,
     pub(super) note: Option<&'a str>,
 }
 
 impl<'a> Standing<'a> {
     pub(super) fn of(judged: &'a Assessment) -> Self {
-        Self { status: judged.status, opens: judged.opens(), note: judged.note() }
+        Self { status: judged.status, opens: judged.opens(), done: judged.done, note: judged.note() }
+    }
+
+    /// The same where this of it is waited for.
+    pub(super) fn awaited(self, wait_for: WaitFor) -> Self {
+        let missing = match wait_for {
+            WaitFor::Nothing => return Self { opens: true, ..self },
+            WaitFor::Address if !self.done => NO_ADDRESS,
+            WaitFor::Complete if !self.done => NOT_COMPLETE,
+            _ => return self,
+        };
+        match self.status {
+            HealthStatus::Current | HealthStatus::Suspended => {
+                Self { status: HealthStatus::InProgress, opens: false, note: Some(missing), ..self }
+            }
+            _ => Self { opens: false, ..self },
+        }
     }
 }
 
@@ -113,7 +136,8 @@ impl OwnHealth {
     pub(super) fn standing(&self, key: &ObjectKey) -> Option<Standing<'_>> {
         self.says(key)?;
         let judged = self.verdicts.get(key).map(|(_, judged)| Standing::of(judged));
-        let not_yet = Standing { status: HealthStatus::InProgress, opens: false, note: Some(NOT_JUDGED) };
+        let not_yet =
+            Standing { status: HealthStatus::InProgress, opens: false, done: false, note: Some(NOT_JUDGED) };
         judged.or_else(|| (!self.inherits).then_some(not_yet))
     }
 

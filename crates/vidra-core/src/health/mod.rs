@@ -122,6 +122,18 @@ impl Health {
     }
 }
 
+/// It has got what `vidra.dev/wait-for` may ask for beside health: an address, or its end.
+pub fn is_done(live: &Value) -> bool {
+    let has_any =
+        |pointer| live.pointer(pointer).and_then(Value::as_array).is_some_and(|all| !all.is_empty());
+    match text(live, "/kind") {
+        Some("Job") => read::has_condition(live, "Complete", "True"),
+        Some("Service" | "Ingress") => has_any("/status/loadBalancer/ingress"),
+        Some("Gateway") => has_any("/status/addresses"),
+        _ => true,
+    }
+}
+
 /// A verdict, and what it rests on.
 #[derive(Debug)]
 pub struct Verdict<'r> {

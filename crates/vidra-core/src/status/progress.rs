@@ -41,8 +41,9 @@ pub(super) fn late(
     let (TargetState::Progressing | TargetState::Waiting, _, message) = state(facts) else { return None };
     let since = progress.since.as_ref()?.0;
     let seconds = facts.timeout.as_secs();
-    let message =
-        format!("{message}; waited for since {since:.0}, longer than reconcile.timeout ({seconds} s)");
+    let message = format!(
+        "{message}; waited for since {since:.0}, longer than reconcile.timeout ({seconds} s); to go on without its health, annotate it in the manifest with vidra.dev/wait-for: Nothing"
+    );
     Some((TargetState::Failed, Reason::HealthCheckTimeout, message))
 }
 

@@ -11,6 +11,7 @@ use vidra_api::{
 
 use super::reason::Reason;
 use crate::{
+    directives::WaitFor,
     health::HealthStatus,
     mutants::{self, Mutant},
     object::ObjectKey,
@@ -29,6 +30,8 @@ pub struct Unready {
     all: usize,
     /// Of these, gone and left so.
     left: usize,
+    /// Of these, such that nothing waits for.
+    unawaited: usize,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,13 +40,21 @@ struct One {
     health: ObjectHealth,
     /// It is gone, and is left so.
     left: bool,
+    /// Its target and later waves wait for it.
+    awaited: bool,
     note: Option<String>,
 }
 
 impl One {
-    /// What is not there yet comes last: most often it waits for what is there and not healthy.
+    fn missing(key: &ObjectKey, left: bool) -> Self {
+        Self { key: key.clone(), health: ObjectHealth::NotFound, left, awaited: true, note: None }
+    }
+
+    /// What is not there yet comes late: most often it waits for what is there and not healthy. What nothing waits for is
+    /// last.
     fn rank(&self) -> (u8, &ObjectKey) {
         let badness = match self.health {
+            _ if !self.awaited => 4,
             ObjectHealth::Failed => 0,
             ObjectHealth::NotFound if self.left => 1,
             ObjectHealth::InProgress | ObjectHealth::Terminating | ObjectHealth::Unknown => 2,
@@ -54,8 +65,9 @@ impl One {
 }
 
 impl Unready {
-    /// One more object that is there, and why it is not healthy. One that is healthy is none of them.
-    pub fn add(&mut self, key: &ObjectKey, health: HealthStatus, note: Option<&str>) {
+    /// One more object that is there, and why it is not healthy. One that is healthy is none of them. `wait_for`: what of
+    /// it is waited for.
+    pub fn add(&mut self, key: &ObjectKey, health: HealthStatus, note: Option<&str>, wait_for: WaitFor) {
         let health = match health {
             HealthStatus::Current => return,
             HealthStatus::InProgress | HealthStatus::Suspended => ObjectHealth::InProgress,
@@ -63,25 +75,26 @@ impl Unready {
             HealthStatus::Terminating => ObjectHealth::Terminating,
             HealthStatus::Unknown => ObjectHealth::Unknown,
         };
-        self.put(key, health, false, note);
+        let awaited = wait_for != WaitFor::Nothing;
+        self.unawaited += usize::from(!awaited);
+        self.put(One { key: key.clone(), health, left: false, awaited, note: None }, note);
     }
 
     /// One more object that is not there yet.
     pub fn add_missing(&mut self, key: &ObjectKey) {
-        self.put(key, ObjectHealth::NotFound, false, None);
+        self.put(One::missing(key, false), None);
     }
 
     /// One more object that was delivered, is gone, and is left so.
     pub fn add_left(&mut self, key: &ObjectKey) {
         if !mutants::is(Mutant::MissingIsWell) {
             self.left += 1;
-            self.put(key, ObjectHealth::NotFound, true, Some(LEFT));
+            self.put(One::missing(key, true), Some(LEFT));
         }
     }
 
-    fn put(&mut self, key: &ObjectKey, health: ObjectHealth, left: bool, note: Option<&str>) {
+    fn put(&mut self, mut one: One, note: Option<&str>) {
         self.all += 1;
-        let mut one = One { key: key.clone(), health, left, note: None };
         let at = self.worst.partition_point(|other| other.rank() <= one.rank());
         // Of thousands that are not there only the first few are kept.
         if at < UNREADY_MAX {
@@ -91,19 +104,19 @@ impl Unready {
         }
     }
 
-    /// All are healthy.
+    /// All that is waited for is healthy.
     pub fn is_empty(&self) -> bool {
-        self.all == 0
+        self.all == self.unawaited
     }
 
     /// Some may get healthy yet, as far as one can see.
     pub fn is_waited_for(&self) -> bool {
-        self.all > self.left
+        self.all > self.left + self.unawaited
     }
 
     /// What the first makes of its target: state, reason, and a sentence.
     pub fn first(&self) -> Option<(TargetState, Reason, String)> {
-        let One { key, health, left, note } = self.worst.first()?;
+        let One { key, health, left, note, .. } = self.worst.first().filter(|one| one.awaited)?;
         if *left {
             let more = match self.left - 1 {
                 0 => String::new(),
@@ -160,7 +173,7 @@ pub(super) mod tests {
     /// A Deployment of the shop alone.
     pub(in crate::status) fn one(name: &str, health: HealthStatus) -> Unready {
         let mut unready = Unready::default();
-        unready.add(&key(name), health, Some("for a reason"));
+        unready.add(&key(name), health, Some("for a reason"), WaitFor::Health);
         unready
     }
 
@@ -182,7 +195,7 @@ pub(super) mod tests {
             let mut unready = Unready::default();
             for (name, health) in all {
                 match health {
-                    Some(health) => unready.add(&key(name), *health, Some("for a reason")),
+                    Some(health) => unready.add(&key(name), *health, Some("for a reason"), WaitFor::Health),
                     None => unready.add_missing(&key(name)),
                 }
             }
@@ -215,13 +228,13 @@ pub(super) mod tests {
         assert_eq!((entries[0].health, entries[0].note.as_deref()), (ObjectHealth::NotFound, Some(LEFT)));
 
         // What is only late comes behind it, what has failed before it.
-        unready.add(&key("a"), HealthStatus::InProgress, None);
+        unready.add(&key("a"), HealthStatus::InProgress, None, WaitFor::Health);
         unready.add_left(&key("c"));
         unready.add_missing(&key("0"));
         assert!(unready.is_waited_for());
         assert_eq!(names(&unready), ["b", "c", "a", "0"]);
         assert!(unready.first().unwrap().2.contains(" is gone, and so is 1 more, and "));
-        unready.add(&key("z"), HealthStatus::Failed, None);
+        unready.add(&key("z"), HealthStatus::Failed, None, WaitFor::Health);
         assert_eq!(unready.first().unwrap().1, Reason::ObjectFailed);
 
         let facts = TargetFacts { awaited: Some(0), ..facts(Delivery::Applied, 5) };
@@ -240,9 +253,9 @@ pub(super) mod tests {
             unready.add_missing(&key(&format!("m{number:02}")));
         }
         for number in (0..5).rev() {
-            unready.add(&key(&format!("p{number}")), HealthStatus::InProgress, None);
+            unready.add(&key(&format!("p{number}")), HealthStatus::InProgress, None, WaitFor::Health);
         }
-        unready.add(&key("z"), HealthStatus::Failed, None);
+        unready.add(&key("z"), HealthStatus::Failed, None, WaitFor::Health);
         assert_eq!(names(&unready), ["z", "p0", "p1", "p2", "p3", "p4", "m00", "m01", "m02", "m03"]);
         assert_eq!(unready.total(), Some(46));
     }
@@ -267,11 +280,28 @@ pub(super) mod tests {
     }
 
     #[test]
+    fn what_nothing_waits_for_is_listed_last_and_keeps_nothing() {
+        let mut unready = Unready::default();
+        unready.add(&key("a"), HealthStatus::Failed, Some("for a reason"), WaitFor::Nothing);
+        assert!(unready.is_empty() && !unready.is_waited_for() && unready.first().is_none());
+        let status = target_status(
+            &VidraTargetStatus::default(),
+            &TargetFacts { unready: unready.clone(), awaited: Some(0), ..facts(Delivery::Applied, 5) },
+        );
+        assert_eq!((status.state, status.progress), (Some(TargetState::Ready), None));
+        assert_eq!((status.unready.len(), status.unready[0].health), (1, ObjectHealth::Failed));
+        unready.add_missing(&key("z"));
+        assert_eq!(names(&unready), ["z", "a"]);
+        assert!(!unready.is_empty() && unready.is_waited_for());
+        assert_eq!(unready.first().unwrap().1, Reason::ObjectsProgressing);
+    }
+
+    #[test]
     fn what_is_told_is_short_and_bears_nothing_that_is_not_seen() {
         let odd =
             ObjectKey::new(&Gvk::new("apps", "v1", "Deployment"), &"n".repeat(300), "x\u{1b}[2J\u{202e}");
         let mut unready = Unready::default();
-        unready.add(&odd, HealthStatus::InProgress, Some(&"long\n".repeat(100)));
+        unready.add(&odd, HealthStatus::InProgress, Some(&"long\n".repeat(100)), WaitFor::Health);
         let entries = unready.entries();
         assert_eq!(entries[0].name, "x\u{fffd}[2J\u{fffd}");
         assert_eq!(entries[0].namespace.chars().count(), LABEL_MAX);
