@@ -12,9 +12,17 @@ use tracing_subscriber::{EnvFilter, fmt, prelude::*};
 /// kube logs a whole body at WARN when it does not decode: it may hold a Secret.
 const ALWAYS: [&str; 2] = ["kube_client::client=error", "kube_runtime=error"];
 
+/// At debug these tell of each frame of each connection: who wants that names them.
+const QUIET: &str = "h2=info,hyper=info,hyper_util=info,rustls=info,tower=info";
+
 /// Starts logging; RUST_LOG says what, else `default`.
 pub fn start(json: bool, default: &str) {
-    let filter = filtered(EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(default)));
+    let asked = std::env::var(EnvFilter::DEFAULT_ENV).unwrap_or_default();
+    let is_wide = asked.split(',').any(|directive| matches!(directive.trim(), "debug" | "trace"));
+    let asked = if is_wide { format!("{QUIET},{asked}") } else { asked };
+    let asked =
+        Some(asked).filter(|asked| !asked.is_empty()).and_then(|asked| EnvFilter::try_new(asked).ok());
+    let filter = filtered(asked.unwrap_or_else(|| EnvFilter::new(default)));
     let layer = fmt::layer().with_ansi(std::io::stderr().is_terminal()).with_writer(std::io::stderr);
     let registry = tracing_subscriber::registry().with(filter);
     if json {

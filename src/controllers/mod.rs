@@ -210,7 +210,14 @@ fn log_ready(before: Option<&[Condition]>, now: &[Condition]) {
     let Some(ready) = find(now, READY).filter(|ready| before.as_ref().map(of) != Some(of(ready))) else {
         return;
     };
-    tracing::info!(ready = ready.status, reason = ready.reason, "{}", ready.message);
+    let apart = if ready.message.is_empty() { "" } else { ": " };
+    tracing::info!(
+        ready = ready.status,
+        reason = ready.reason,
+        "Ready turns {}{apart}{}",
+        ready.status,
+        ready.message
+    );
 }
 
 /// What a failed write to the hub leads to: the state has moved on, or the API server does not answer.
