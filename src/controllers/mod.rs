@@ -25,6 +25,7 @@ use vidra_api::{Condition, VidraResource, condition::READY, find};
 use vidra_core::contention::Now;
 
 use state::ControllerState;
+use status_throttle::{Due, News};
 
 use crate::{
     base::{
@@ -181,19 +182,14 @@ impl Hub {
         }
     }
 
-    /// How long a status of this key, of which more may be told in a moment, can still wait.
-    fn can_wait(&self, key: &Key) -> Option<Duration> {
-        self.state.lock().change(key, |state| state.throttle.can_wait())
-    }
-
-    /// Whether a status of this key may be written now. Not a mere question: true counts it as written, false queues the
-    /// key for when it may. `passing`: the status tells of work that is mostly done in a moment.
-    fn status_is_due(&self, key: &Key, passing: bool) -> bool {
-        let wait = self.state.lock().change(key, |state| state.throttle.wait(passing));
-        if let Some(wait) = wait {
+    /// Whether a status of this key that has this to tell may be written now. Not a mere question: `false` queues the key for
+    /// when it may.
+    fn status_is_due(&self, key: &Key, news: News) -> bool {
+        let due = self.state.lock().change(key, |state| state.throttle.due(news, Instant::now()));
+        if let Due::In(wait) = due {
             self.queue.add_after(key.clone(), wait);
         }
-        wait.is_none()
+        due == Due::Now
     }
 }
 

@@ -252,6 +252,7 @@ fn change_entry<K: Clone + Ord, S: Default + PartialEq, T>(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::controllers::status_throttle::News;
 
     #[test]
     fn nothing_is_remembered_of_resources_and_members_that_are_gone() {
@@ -269,7 +270,7 @@ mod tests {
             state.member_mut(&format!("member-{nth}")).judged = true;
             let member = Key::Cluster(format!("member-{nth}").as_str().into());
             for key in [Key::Resource(resource(nth)), member] {
-                state.change(&key, |state| state.throttle.can_wait());
+                state.change(&key, |state| state.throttle.due(News::Passing, Instant::now()));
             }
         }
         assert_eq!(state.keys.len(), 20_000);

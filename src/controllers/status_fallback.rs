@@ -3,6 +3,7 @@
 //! something is left out. A status that was not taken is not sent again before it says something else or a person asks
 //! for a look: it would be refused for ever.
 
+use tokio::time::Instant;
 use vidra_api::{VidraResourceStatus, VidraTargetStatus, labels::RECONCILE_REQUESTED_AT};
 use vidra_core::{
     mutants::{self, Mutant},
@@ -72,7 +73,7 @@ pub(super) async fn put<S: Fallback, F: Future<Output = Result<(), CallError>>>(
     status: S,
     put: impl Fn(S) -> F,
 ) -> Result<Option<CallError>, CallError> {
-    let sent = || hub.state.lock().change(key, |state| state.throttle.sent());
+    let sent = || hub.state.lock().change(key, |state| state.throttle.sent(Instant::now()));
     let answer = put(status.clone()).await;
     sent();
     let error = match answer {

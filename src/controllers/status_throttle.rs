@@ -1,5 +1,5 @@
-//! When a status of one object may be written: at most once a second, the last one always. One that is passing waits a
-//! moment for the next, and the end of what it announced does not wait.
+//! When a status of one object is written: at most once a second, the last one always. The one place that decides that, for
+//! VidraResources and VidraTargets.
 
 use std::time::Duration;
 
@@ -8,66 +8,177 @@ use tokio::time::Instant;
 /// A status of one object is written at most once in this time, and once more when it ends what a passing one
 /// announced; the last one always.
 const BETWEEN_STATUSES: Duration = Duration::from_secs(1);
-/// How long a passing status waits for the next.
+/// How long a status waits of which more may be told in a moment.
 const SETTLE: Duration = Duration::from_secs(1);
+
+/// What a status has to tell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum News {
+    /// Nothing that was not told.
+    Nothing,
+    /// Of work that is mostly done in a moment: of a change that goes well only the end is written.
+    Passing,
+    /// Something, and another reconcile of the object comes at once that may have more.
+    Followed,
+    /// Something that stands.
+    Lasting,
+}
+
+/// When a status is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Due {
+    /// Not this one.
+    Never,
+    Now,
+    /// When the object is reconciled again after so long.
+    In(Duration),
+}
 
 /// When the status of one object was written last, and since when another waits.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct StatusThrottle {
-    /// When a status was due last, or sent if it has been, and whether that one was passing.
-    last: Option<(Instant, bool)>,
-    /// Since when a status that may pass by itself waits to be written.
+    /// When one was sent last.
+    sent: Option<Instant>,
+    /// The newest that was due is passing: what ends it keeps no distance.
+    passing: bool,
+    /// Since when one waits of which more may be told in a moment.
     settling: Option<Instant>,
-    /// A status could not be written in the last reconcile, for one was a moment ago.
+    /// One kept its distance since that was asked last.
     deferred: bool,
 }
 
 impl StatusThrottle {
-    /// How long a status, of which more may be told in a moment, can still wait.
-    pub(super) fn can_wait(&mut self) -> Option<Duration> {
-        let now = Instant::now();
-        let since = *self.settling.get_or_insert(now);
-        SETTLE.checked_sub(now.duration_since(since)).filter(|rest| !rest.is_zero())
-    }
-
-    /// How long it takes until a status may be written; `None`: it is due now, and counts as written.
-    ///
-    /// A status that is `passing`, for it tells of work that is mostly done in a moment, waits for that
-    /// moment: of a change that goes well only the end is written.
-    pub(super) fn wait(&mut self, passing: bool) -> Option<Duration> {
-        if passing && let Some(rest) = self.can_wait() {
-            return Some(rest);
-        }
-        let now = Instant::now();
-        self.settling = None;
-        if let Some((last, was_passing)) = self.last {
-            let since = now.duration_since(last);
-            // What a passing status announced need not wait.
-            let is_end = was_passing && !passing;
-            if since < BETWEEN_STATUSES && !is_end {
-                self.deferred = true;
-                return Some(BETWEEN_STATUSES - since);
+    /// When a status is written that has this to tell.
+    pub(super) fn due(&mut self, news: News, now: Instant) -> Due {
+        match news {
+            News::Nothing => {
+                self.settling = None;
+                return Due::Never;
             }
+            News::Passing | News::Followed => {
+                let since = *self.settling.get_or_insert(now);
+                if let Some(rest) = rest_of(SETTLE, since, now) {
+                    // The reconcile that follows needs no timer.
+                    return if news == News::Passing { Due::In(rest) } else { Due::Never };
+                }
+            }
+            News::Lasting => {}
         }
-        self.last = Some((now, passing));
-        None
-    }
-
-    /// A status that was due has been sent. It may have waited for its turn among the calls to the hub's API, and its
-    /// answer may have taken long: the next one keeps its distance from this moment.
-    pub(super) fn sent(&mut self) {
-        if let Some((last, _)) = &mut self.last {
-            *last = Instant::now();
+        let is_end = self.passing && news != News::Passing;
+        if !is_end && let Some(rest) = self.sent.and_then(|sent| rest_of(BETWEEN_STATUSES, sent, now)) {
+            self.deferred = true;
+            return Due::In(rest);
         }
+        self.passing = news == News::Passing;
+        Due::Now
     }
 
-    /// One was written a moment ago.
-    pub(super) fn is_fresh(&self) -> bool {
-        self.last.is_some_and(|(at, _)| Instant::now().duration_since(at) < BETWEEN_STATUSES)
+    /// One that was due was sent, and answered or given up. It may have waited for its turn among the calls to the hub's
+    /// API, and its answer may have taken long: the next one keeps its distance from this moment.
+    pub(super) fn sent(&mut self, now: Instant) {
+        self.sent = Some(now);
+        self.settling = None;
     }
 
-    /// Whether one was deferred since this was asked last.
+    /// One was sent a moment ago.
+    pub(super) fn is_fresh(&self, now: Instant) -> bool {
+        self.sent.is_some_and(|sent| rest_of(BETWEEN_STATUSES, sent, now).is_some())
+    }
+
+    /// Whether one kept its distance since this was asked last.
     pub(super) fn take_deferred(&mut self) -> bool {
         std::mem::take(&mut self.deferred)
+    }
+}
+
+/// What is left of a time that began then.
+fn rest_of(time: Duration, since: Instant, now: Instant) -> Option<Duration> {
+    time.checked_sub(now.duration_since(since)).filter(|rest| !rest.is_zero())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn ms(milliseconds: u64) -> Duration {
+        Duration::from_millis(milliseconds)
+    }
+
+    /// What each status had to tell, when, and when it was to be written; what was due was sent at once.
+    #[track_caller]
+    fn decides(table: &[(u64, News, Due)]) {
+        let (mut throttle, start) = (StatusThrottle::default(), Instant::now());
+        for (at, news, due) in table {
+            let now = start + ms(*at);
+            assert_eq!(throttle.due(*news, now), *due, "{news:?} at {at} ms");
+            if *due == Due::Now {
+                throttle.sent(now);
+            }
+        }
+    }
+
+    use Due::{In, Never, Now};
+    use News::{Followed, Lasting, Nothing, Passing};
+
+    #[test]
+    fn what_stands_is_written_at_once_and_then_once_a_second() {
+        decides(&[
+            (0, Lasting, Now),
+            (10, Lasting, In(ms(990))),
+            (400, Nothing, Never),
+            (999, Lasting, In(ms(1))),
+            (1000, Lasting, Now),
+            (1001, Lasting, In(ms(999))),
+        ]);
+    }
+
+    #[test]
+    fn what_passes_waits_a_second_for_its_end_which_waits_for_nothing() {
+        decides(&[(0, Passing, In(ms(1000))), (300, Passing, In(ms(700))), (500, Lasting, Now)]);
+        decides(&[
+            (0, Passing, In(ms(1000))),
+            (1000, Passing, Now),
+            (1010, Nothing, Never),
+            (1020, Lasting, Now),
+            (1030, Lasting, In(ms(990))),
+        ]);
+    }
+
+    #[test]
+    fn what_is_followed_waits_a_second_at_most_and_for_no_timer() {
+        decides(&[
+            (0, Followed, Never),
+            (999, Followed, Never),
+            (1000, Followed, Now),
+            (1001, Followed, Never),
+            (1500, Lasting, In(ms(500))),
+            (2000, Lasting, Now),
+        ]);
+    }
+
+    #[test]
+    fn the_time_that_one_waited_is_not_taken_off_anothers() {
+        for wait in [Passing, Followed] {
+            let mut throttle = StatusThrottle::default();
+            let start = Instant::now();
+            assert_ne!(throttle.due(wait, start), Now);
+            // What it told of is over, and nothing of it needs to be told.
+            assert_eq!(throttle.due(Nothing, start + ms(10)), Never);
+            assert_eq!(throttle, StatusThrottle::default(), "{wait:?} leaves nothing behind");
+            assert_ne!(throttle.due(wait, start + ms(60_000)), Now, "{wait:?}");
+        }
+    }
+
+    #[test]
+    fn the_next_keeps_its_distance_from_the_answer_and_that_is_told_once() {
+        let (mut throttle, start) = (StatusThrottle::default(), Instant::now());
+        assert_eq!(throttle.due(Lasting, start), Now);
+        throttle.sent(start + ms(700));
+        assert!(throttle.is_fresh(start + ms(1699)) && !throttle.is_fresh(start + ms(1700)));
+        assert!(!throttle.take_deferred());
+        assert_eq!(throttle.due(Lasting, start + ms(1000)), In(ms(700)));
+        assert!(throttle.take_deferred() && !throttle.take_deferred());
+        assert_eq!(throttle.due(Lasting, start + ms(1700)), Now);
+        assert!(!throttle.take_deferred());
     }
 }

@@ -66,6 +66,7 @@ pub(super) use self::{handover::Undeclared, inventory_recovery::may_have_deliver
 use super::{
     Hub, RETRY_MOST, after_hub_error,
     intent::{Intent, confirm},
+    status_throttle::News,
     write_refusal::ends_well,
 };
 use crate::{
@@ -277,10 +278,8 @@ async fn wait_behind(scope: &Scope<'_>, held: Delivery) -> Result<Requeue, CallE
     let Scope { ctx, session, desired, delivered, .. } = *scope;
     if matches!(held, Delivery::Waiting { .. }) {
         session.later.wait(ctx.key, !delivered);
-        let key = Key::Target(ctx.key.clone());
-        if let Some(rest) = ctx.hub.can_wait(&key) {
-            // Mostly it is over in a moment.
-            ctx.hub.queue.add_after(key, rest);
+        // Mostly it is over in a moment, and what would be told need not be made.
+        if !ctx.hub.status_is_due(&Key::Target(ctx.key.clone()), News::Passing) {
             return Ok(Requeue::OnChange);
         }
     }

@@ -20,7 +20,7 @@ use super::{
 };
 use crate::{
     base::error::CallError,
-    controllers::{Hub, intent, status_fallback},
+    controllers::{Hub, intent, status_fallback, status_throttle::News},
     hub::inventory,
     workqueue::TargetKey,
 };
@@ -75,7 +75,7 @@ async fn note(ctx: &Context<'_>, left: Vec<LeftBehind>) -> Result<bool, CallErro
     if left.iter().all(is_noted) {
         return Ok(true);
     }
-    if !ctx.hub.status_is_due(&key, false) {
+    if !ctx.hub.status_is_due(&key, News::Lasting) {
         return Ok(false);
     }
     let message = message(ctx, &left);

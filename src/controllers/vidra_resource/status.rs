@@ -25,6 +25,7 @@ use crate::{
     base::error::CallError,
     controllers::{
         RETRY_MOST, after_hub_error, log_ready, status_fallback,
+        status_throttle::News,
         write_refusal::{advised, is_refusal},
     },
     workqueue::Verdict,
@@ -97,10 +98,17 @@ pub(super) async fn report(ctx: &Context<'_>, status: Status) -> Result<Verdict,
     };
     let mut status = resource_status(before, &facts);
     ignore_rules::warn(ctx, &mut status);
-    let passing = find(&status.conditions, READY).is_some_and(|ready| {
-        matches!(Reason::parse(&ready.reason), Some(Reason::Progressing | Reason::TargetsWaiting))
-    });
-    if told.as_ref() != Some(&status) && ctx.hub.status_is_due(&queue_key, passing) {
+    let is_passing = || {
+        find(&status.conditions, READY).is_some_and(|ready| {
+            matches!(Reason::parse(&ready.reason), Some(Reason::Progressing | Reason::TargetsWaiting))
+        })
+    };
+    let news = match told.as_ref() == Some(&status) {
+        true => News::Nothing,
+        false if is_passing() => News::Passing,
+        false => News::Lasting,
+    };
+    if ctx.hub.status_is_due(&queue_key, news) {
         log_ready(Some(&before.conditions), &status.conditions);
         write_status(ctx, resource, status).await?;
     }

@@ -82,7 +82,7 @@ pub(super) async fn finish(
     loop {
         repair.hand_over(&mut plan);
         if execution.withdrawn || lost_a_kind(session, desired, execution.delivery.as_ref()).await {
-            return again(ctx, &execution.corrections, &mut change).await;
+            return settle_and_requeue(ctx, &execution.corrections, &mut change).await;
         }
         let drift = find_drift(ctx, executor, &plan.suspects, &change);
         conclude_drift(ctx, executor, &plan.causes, &execution, &drift);
@@ -92,7 +92,7 @@ pub(super) async fn finish(
         // there.
         let is_there = |gate: &Effect| session.records.opens(&scope.owner.hash, &gate.key);
         if execution.undone == 0 && unmarked.is_none() && gates(effects).any(is_there) {
-            return again(ctx, &execution.corrections, &mut change).await;
+            return settle_and_requeue(ctx, &execution.corrections, &mut change).await;
         }
         let awaited = note_blockers(scope, effects, unmarked, &mut execution);
         // Where something is amiss the next reconcile takes care of it first.
@@ -186,7 +186,7 @@ async fn publish_and_settle(
 }
 
 /// Ends the reconcile without a status: writes the inventory, and has the target reconciled again at once.
-pub(super) async fn again(
+pub(super) async fn settle_and_requeue(
     ctx: &Context<'_>,
     corrections: &[Change],
     change: &mut InventoryChange,

@@ -25,7 +25,7 @@ use super::{
 };
 use crate::{
     base::error::CallError,
-    controllers::{log_ready, status_fallback},
+    controllers::{log_ready, status_fallback, status_throttle::News},
     desired::Desired,
     hub::events::{self, One, Saying, Severity},
     member::{records::Seen, session::Session},
@@ -83,15 +83,18 @@ pub(super) async fn publish(
     let mut status = target_status(before, &facts);
     redact(ctx, &mut status.changes);
     let late_in = status.progress.as_ref().and_then(|progress| left(progress, facts.timeout, &facts.now));
-    // Where more has arrived another reconcile comes at once, and may have more to tell. A delivery's end waits for nobody.
-    let is_end = (before.state, &before.revision) != (status.state, &status.revision);
-    let waits =
-        || !is_end && ctx.hub.queue.arrivals(&queue_key) > 0 && ctx.hub.can_wait(&queue_key).is_some();
     // Where it has no rules of its own they go along with what else there is to tell.
     let judged_by = || session.and_then(|session| digest_of_all(ctx, session));
     let own = ctx.target.spec.health_rules.as_ref().and_then(|_| judged_by());
-    let is_news = own.is_some() && own != status.health_rules;
-    if (is_news || told.as_ref() != Some(&status)) && !waits() && ctx.hub.status_is_due(&queue_key, false) {
+    let rules_are_news = own.is_some() && own != status.health_rules;
+    // A delivery's end waits for nobody.
+    let is_end = (before.state, &before.revision) != (status.state, &status.revision);
+    let news = match rules_are_news || told.as_ref() != Some(&status) {
+        false => News::Nothing,
+        true if !is_end && ctx.hub.queue.arrivals(&queue_key) > 0 => News::Followed,
+        true => News::Lasting,
+    };
+    if ctx.hub.status_is_due(&queue_key, news) {
         log_ready(Some(&before.conditions), &status.conditions);
         tell(ctx, before, &status);
         status.health_rules = own.or_else(judged_by).or(status.health_rules.take());

@@ -11,7 +11,7 @@ use vidra_core::{
 use super::{
     context::Context,
     execute::execute,
-    finish::again,
+    finish::settle_and_requeue,
     handover::{asks_again, disclaim, handovers, stays},
     hub_restore::goes_behind,
     inventory::write,
@@ -74,7 +74,7 @@ pub(super) async fn leave(ctx: &Context<'_>, session: &Arc<Session>) -> Result<R
     let held = inventory::joined(&chunks);
     let (execution, mut change) = execute(ctx, &executor, &plan, held, inventory, None).await?;
     if execution.withdrawn {
-        return again(ctx, &execution.corrections, &mut change).await;
+        return settle_and_requeue(ctx, &execution.corrections, &mut change).await;
     }
     change.settle(ctx).await?;
     let stays = || stays(&plan, &execution.inventory);

@@ -3,6 +3,7 @@
 
 use std::mem;
 
+use tokio::time::Instant;
 use vidra_core::status::{Delivery, Reason};
 
 use super::{context::Context, status::publish_unseen};
@@ -28,7 +29,8 @@ pub(super) async fn tell_failure(ctx: &Context<'_>, error: &CallError) -> Verdic
     let key = Key::Target(ctx.key.clone());
     if let Some(message) = tell(ctx.hub, ctx.key, error) {
         note_refused(ctx, Some(message.clone()));
-        let is_fresh = ctx.hub.state.lock().of(&key).is_some_and(|state| state.throttle.is_fresh());
+        let is_fresh =
+            ctx.hub.state.lock().of(&key).is_some_and(|state| state.throttle.is_fresh(Instant::now()));
         // Else the status is what failed, a moment ago.
         if !is_fresh {
             let refused = Delivery::Failed { reason: Reason::WriteRefused, message, stalled: true };
