@@ -47,6 +47,8 @@ pub const APPLY: &str = "vidra.dev/apply";
 pub const ON_IMMUTABLE: &str = "vidra.dev/on-immutable";
 /// Annotation on an object of a manifest: Nothing, Address or Complete.
 pub const WAIT_FOR: &str = "vidra.dev/wait-for";
+/// Label on ConfigMaps in the hub's namespace, with the value "true": each key is a list of health rules for all members.
+pub const HEALTH_RULES: &str = "vidra.dev/health-rules";
 /// Annotation on the hub's own CRDs: the number of their schemas, [`crate::crds::SCHEMA`].
 pub const SCHEMA_ANNOTATION: &str = "vidra.dev/schema";
 /// Type of the Secrets that hold revisions.
@@ -128,6 +130,7 @@ mod tests {
             APPLY,
             ON_IMMUTABLE,
             WAIT_FOR,
+            HEALTH_RULES,
             REVISION_SECRET_TYPE,
         ];
         for key in keys {

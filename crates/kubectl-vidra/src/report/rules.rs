@@ -4,13 +4,12 @@ use std::sync::Arc;
 
 use serde_json::Value;
 use vidra_core::first_of::more;
+use vidra_api::labels::HEALTH_RULES;
 use vidra_core::health::library;
 use vidra_core::health::rule::RuleText;
 use vidra_core::health::rules::{Origin, Problem, RuleSet, Rules};
 use vidra_core::manifest;
 
-/// The label of ConfigMaps that the hub reads fleet rules from.
-const LABEL: &str = "vidra.dev/health-rules";
 /// What stands in a rule.
 const FIELDS: &str = "write apiVersion, kind and current, and where they are needed inProgress, failed, suspended, message, and observedGeneration: Ignore";
 
@@ -96,9 +95,9 @@ impl Found {
     }
 
     fn config_map(&mut self, name: &str, place: &str, object: &Value) -> Result<(), String> {
-        if object["metadata"]["labels"][LABEL] != "true" {
+        if object["metadata"]["labels"][HEALTH_RULES] != "true" {
             self.warnings.push(format!(
-                "{place} has no label {LABEL}: \"true\"; the hub reads its rules only with it"
+                "{place} has no label {HEALTH_RULES}: \"true\"; the hub reads its rules only with it"
             ));
         }
         for (key, value) in object["data"].as_object().into_iter().flatten() {

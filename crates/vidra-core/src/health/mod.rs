@@ -16,6 +16,7 @@ mod builtin;
 mod custom;
 mod expression;
 pub mod facts;
+pub mod fleet;
 pub mod library;
 mod message;
 pub mod own;

@@ -33,6 +33,9 @@ pub struct RuleText {
     pub message: Option<String>,
     /// Whether an old status.observedGeneration is no matter.
     pub observed_generation: Option<ObservedGeneration>,
+    /// Why it cannot be read, where that is known before it is compiled.
+    #[serde(skip)]
+    pub fault: Option<String>,
 }
 
 /// What becomes of status.observedGeneration.
@@ -53,6 +56,7 @@ impl From<&vidra_api::HealthCheckExpr> for RuleText {
             suspended: written.suspended.clone(),
             message: written.message.clone(),
             observed_generation: written.observed_generation.map(|_| ObservedGeneration::Ignore),
+            fault: None,
         }
     }
 }
@@ -118,6 +122,14 @@ pub enum RuleError {
         /// The field of the expression.
         field: &'static str,
         /// Where in it, what is wrong, and what to write.
+        what: String,
+    },
+    /// Its fields are not those of a rule.
+    #[error("health rule {scope}: {what}")]
+    Unreadable {
+        /// The rule.
+        scope: Scope,
+        /// What is wrong, and what to write.
         what: String,
     },
     /// It lacks the one expression that each rule has.
@@ -209,6 +221,9 @@ impl Rule {
             message: None,
             ignores_generation: text.observed_generation == Some(ObservedGeneration::Ignore),
         };
+        if let Some(what) = &text.fault {
+            return Err(RuleError::Unreadable { scope: scope.clone(), what: what.clone() });
+        }
         if text.current.is_none() {
             return Err(RuleError::NoCurrent { scope: scope.clone() });
         }

@@ -1,6 +1,9 @@
 //! All rules that a VidraResource's objects are judged by, and which of them is the one for a kind.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use serde_json::Value;
 use sha2::{Digest, Sha256};
@@ -21,7 +24,7 @@ pub enum Origin {
 
 impl Origin {
     /// How many rules of it are read.
-    const fn most(self) -> usize {
+    pub(super) const fn most(self) -> usize {
         match self {
             Origin::Resource => 20,
             Origin::Fleet => 500,
@@ -135,6 +138,15 @@ impl Rules {
         short(&self.digest)
     }
 
+    /// What rules are about that these have and those `before` have not, that these lack, or that say something else here.
+    pub fn changed_from<'r>(&'r self, before: &'r Rules) -> BTreeSet<&'r Scope> {
+        let other = |from: &'r Rules, than: &'r Rules| {
+            let says = |scope: &Scope| than.get(scope.key()).map(|(_, entry)| entry.hash);
+            from.by_scope.iter().filter(move |(scope, entry)| says(scope) != Some(entry.hash))
+        };
+        other(self, before).chain(other(before, self)).map(|(scope, _)| scope).collect()
+    }
+
     /// What its rules are about.
     pub fn scopes(&self) -> impl Iterator<Item = &Scope> {
         self.by_scope.iter().map(|(scope, _)| scope)
@@ -152,7 +164,8 @@ fn hash_of(scope: &Scope, text: &RuleText) -> [u8; 32] {
     let generation = text.observed_generation.map(|_| "Ignore");
     let expressions = text.expressions().map(|(_, text)| text);
     let scope = scope.to_string();
-    for part in [Some(scope.as_str()), generation].into_iter().chain(expressions) {
+    let fault = text.fault.as_deref().map(Some);
+    for part in [Some(scope.as_str()), generation].into_iter().chain(expressions).chain(fault) {
         let length = part.map_or(u64::MAX, |part| u64::try_from(part.len()).unwrap_or(u64::MAX));
         hash.update(length.to_be_bytes());
         hash.update(part.unwrap_or_default());
@@ -206,6 +219,11 @@ impl RuleSet {
     /// The same while objects of this kind are judged by the same rule; 0: no rule is about it.
     pub fn fingerprint(&self, group: &str, kind: &str) -> u64 {
         self.find(group, kind).map_or(0, |found| found.hash)
+    }
+
+    /// What the rule of a kind is about.
+    pub fn scope(&self, group: &str, kind: &str) -> Option<&Scope> {
+        self.find(group, kind).map(|found| found.scope)
     }
 
     /// The rule of a kind is the VidraResource's own.

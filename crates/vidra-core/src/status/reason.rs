@@ -66,7 +66,7 @@ reasons! {
     TargetReady TargetUnknown TargetRestored DriftDetected DriftCorrected Recreated Adopted AdoptedInPart LeftBehind
     CRDUnreadable IgnoreUnmatched ApprovalIgnored StatusShortened InventoryEntryUnproven MemberClusterRefused
     WatchEventsMissed WatchStalled WatchFloods ListEndless MemberRestored InvalidName AlreadyRegistered
-    AllowedNamespacesInvalid LabelsKept SettingInvalid SettingUnknown
+    AllowedNamespacesInvalid LabelsKept SettingInvalid SettingUnknown HealthRuleInvalid HealthRulesChanged
 }
 
 impl Reason {
