@@ -1,6 +1,7 @@
 //! Wiring and shutdown, nothing else: seams in, a running hub out.
 
 mod config;
+mod health_rules;
 
 use std::{sync::Arc, time::Duration};
 
@@ -16,6 +17,7 @@ use crate::{
     },
     config::{
         Settings,
+        health_rules::{self as fleet_rules, ConfigMaps},
         tuning::{self, Tuning},
     },
     controllers::{Hub, entry_counts, gauges},
@@ -184,12 +186,15 @@ fn follow(hub: &Arc<Hub>, startup: Arc<Startup>, synced: watch::Sender<bool>, ta
         };
         supervised("settings", tuned.rng.as_ref(), follow).await;
     };
-    let ending = startup.stop.clone();
     tasks.spawn(stop.clone().run_until_cancelled_owned(settings));
+    let mut judges = follow_health_rules(hub, &startup, tasks);
+    let ending = startup.stop.clone();
     let (namespace, catalog, rng) = (hub.settings.namespace.clone(), hub.catalog.clone(), hub.rng.clone());
     let objects = async move {
         // What follows on a failure at the start is a setting.
         let _ = answered.wait_for(|answered| *answered).await;
+        // What opens waves is not judged by half of the rules.
+        let _ = judges.wait_for(|judges| *judges).await;
         let follow = || {
             let (rng, synced) = (rng.as_ref(), synced.clone());
             let follow = follow_all(client.clone(), &namespace, catalog.clone(), rng, &startup, synced);
@@ -208,6 +213,32 @@ fn follow(hub: &Arc<Hub>, startup: Arc<Startup>, synced: watch::Sender<bool>, ta
         supervised("watches of sources", hub.rng.as_ref(), follow).await;
     };
     tasks.spawn(stop.run_until_cancelled_owned(sources));
+}
+
+/// Starts what follows the fleet's health rules, and tells what comes of them; the receiver turns true when they are known.
+fn follow_health_rules(hub: &Arc<Hub>, startup: &Arc<Startup>, tasks: &TaskTracker) -> watch::Receiver<bool> {
+    let asked = watch::Sender::new(false);
+    let (answered, stop) = (asked.subscribe(), startup.stop.token.clone());
+    let (of_rules, ending) = (hub.clone(), startup.stop.clone());
+    let rules = async move {
+        let follow = || {
+            let (hub, client) = (of_rules.as_ref(), of_rules.api.client.clone());
+            let config_maps = ConfigMaps::new(client, &hub.settings.namespace, hub.identity.hub.clone());
+            let changed = |change: fleet_rules::Change<'_>| health_rules::apply(hub, change);
+            let follow =
+                fleet_rules::follow(config_maps, hub.rng.as_ref(), &hub.health, &asked, &ending, changed);
+            ending.runs("health rules", follow)
+        };
+        supervised("health rules", of_rules.rng.as_ref(), follow).await;
+    };
+    tasks.spawn(stop.clone().run_until_cancelled_owned(rules));
+    let (hub, ending) = (hub.clone(), startup.stop.clone());
+    let told = async move {
+        let tell = || ending.runs("what health rules turn", health_rules::tell_turned(&hub));
+        supervised("what health rules turn", hub.rng.as_ref(), tell).await;
+    };
+    tasks.spawn(stop.run_until_cancelled_owned(told));
+    answered
 }
 
 /// Gives out keys until `stop`. Nothing is decided before the hub's own objects are all known.

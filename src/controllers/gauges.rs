@@ -26,6 +26,8 @@ pub fn read(hub: &Hub) -> Observed {
         drift: DriftGauges { targets, missing, now, contentions },
         events_dropped,
         events_failed,
+        health_rules: hub.health.counts(),
+        health_turned: hub.health.turned(),
         depth,
         states,
         unreadable,

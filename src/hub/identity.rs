@@ -3,7 +3,10 @@
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::{ByteString, api::core::v1::Secret};
+use k8s_openapi::{
+    ByteString,
+    api::core::v1::{Namespace, Secret},
+};
 use kube::{Api, Client, api::PostParams};
 use vidra_api::{
     labels::IDENTITY_SECRET,
@@ -27,6 +30,8 @@ pub struct Identity {
     pub hub: HubId,
     /// The key of declared objects' and revisions' hashes.
     pub key: HashKey,
+    /// The uid of the Namespace kube-system, by which clusters are known; `None`: the hub may not read it.
+    pub cluster: Option<String>,
 }
 
 /// Why the identity could not be had.
@@ -61,6 +66,9 @@ pub enum IdentityError {
     /// The key of its hashes cannot be made.
     #[error("the hub's secret key cannot be made: {0}")]
     Secret(#[from] SecretError),
+    /// Reading the Namespace by which its cluster is known failed.
+    #[error("cannot read the Namespace kube-system of the hub's cluster: {0}")]
+    Cluster(Box<kube::Error>),
     /// It is not that of the hub whose state is there.
     #[error(transparent)]
     State(#[from] StateError),
@@ -75,9 +83,25 @@ pub enum IdentityError {
 /// # Errors
 /// It cannot be had, or what is there is another hub's.
 pub async fn ensure(client: &Client, settings: &Settings, rng: &dyn Rng) -> Result<Identity, IdentityError> {
-    let identity = read_or_make(client, settings, rng).await?;
+    let mut identity = read_or_make(client, settings, rng).await?;
+    identity.cluster = cluster(client).await?;
     state::is_ours(client, &settings.namespace, &identity.hub, settings.inherit).await?;
     Ok(identity)
+}
+
+/// Which cluster the hub is in.
+async fn cluster(client: &Client) -> Result<Option<String>, IdentityError> {
+    match Api::<Namespace>::all(client.clone()).get("kube-system").await {
+        Ok(namespace) => Ok(namespace.metadata.uid),
+        Err(kube::Error::Api(status)) if status.code == 403 => {
+            tracing::warn!(
+                "the hub may not read the Namespace kube-system of its own cluster, so it cannot tell whether a member is \
+                 that cluster, whose namespace of the hub nothing is delivered into; grant it get"
+            );
+            Ok(None)
+        }
+        Err(error) => Err(IdentityError::Cluster(Box::new(error))),
+    }
 }
 
 async fn read_or_make(
@@ -128,5 +152,5 @@ fn parse(secret: Secret) -> Result<Identity, IdentityError> {
     let key: [u8; 32] =
         field(HASH_KEY)?.0.as_slice().try_into().map_err(|_| IdentityError::Content { field: HASH_KEY })?;
     let hub = HubId::try_from(id.trim()).map_err(|_| IdentityError::Content { field: HUB_ID })?;
-    Ok(Identity { hub, key: HashKey::new(key) })
+    Ok(Identity { hub, key: HashKey::new(key), cluster: None })
 }

@@ -58,7 +58,7 @@ use crate::{
         limiter::Turns,
         supervise::supervised,
     },
-    config::tuning::Tuning,
+    config::{health_rules::HealthRules, tuning::Tuning},
     wire::{flow::Flow, pace::Pace},
     workqueue::{Key, Priority, Queue, TargetKey},
 };
@@ -91,6 +91,7 @@ pub struct Informers {
     /// Objects in a page of a list.
     page: u32,
     tuning: Arc<Tuning>,
+    health: Arc<HealthRules>,
     faults: FaultReporter,
     tasks: TaskTracker,
     /// Why one of them could not start, where that is to end the contact.
@@ -132,6 +133,7 @@ impl Informers {
             turns: deps.calls.turns(),
             page: deps.limits.page,
             tuning: deps.tuning.clone(),
+            health: deps.health.clone(),
             tasks,
             startup: watch::Sender::new(None),
             stop,
@@ -255,8 +257,8 @@ impl Informers {
         let follow =
             async move { supervised("informer", rng.as_ref(), || Box::pin(run.clone().follow())).await };
         self.tasks.spawn(token.run_until_cancelled_owned(follow));
-        let resource = resource.clone();
-        Informer { id, resource, scope, users: BTreeSet::new(), state: State::Syncing, stop }
+        let (resource, users, state) = (resource.clone(), BTreeSet::new(), State::Syncing);
+        Informer { id, resource, scope, users, state, stop, judged_by: None }
     }
 
     /// From 0 to 1.
@@ -312,6 +314,18 @@ impl Informers {
             return;
         }
         self.wake(users);
+    }
+
+    /// What a target's informers follow was listed since the rules that hold for all have changed for it. Where none follows,
+    /// each reconcile lists.
+    pub fn are_judged(&self, target: &TargetKey) -> bool {
+        let rules = self.health.now();
+        let state = self.state.lock();
+        let followed =
+            |informer: &Informer| informer.state == State::Synced && informer.users.contains(target);
+        state.running.iter().filter(|(_, informer)| followed(informer)).all(|(place, informer)| {
+            informer.judged_by == Some(rules.fingerprint(&place.gvk.group, &place.gvk.kind))
+        })
     }
 
     /// Why objects of these cannot be read, where they cannot.

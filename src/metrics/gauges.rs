@@ -22,6 +22,10 @@ pub struct Observed {
     pub events_dropped: u64,
     /// Events that were not written, for the server did not take them.
     pub events_failed: u64,
+    /// The fleet's health rules: those in use, and what of them cannot be used.
+    pub health_rules: (usize, usize),
+    /// Objects that were judged otherwise though they had not changed.
+    pub health_turned: u64,
     /// Keys that are ready.
     pub depth: usize,
     /// How many targets are in each state.
@@ -85,6 +89,11 @@ impl Collector for Reader {
         for (name, help, count) in [
             ("vidra_events_dropped", "Events not written: too many waited in their namespace", dropped),
             ("vidra_events_failed", "Events not written: the server refused them or did not answer", failed),
+            (
+                "vidra_health_turned",
+                "Objects judged otherwise because health rules changed",
+                hub.health_turned,
+            ),
         ] {
             let count = ConstCounter::new(count);
             count.encode(encoder.encode_descriptor(name, help, None, count.metric_type())?)?;
@@ -100,6 +109,10 @@ impl Collector for Reader {
         };
         let label = |name: &str, value: &str| vec![(name.to_owned(), value.to_owned())];
         gauge("workqueue_depth", "Keys ready", vec![(vec![], hub.depth as i64)])?;
+        let (used, unusable) = hub.health_rules;
+        let rules = [("InUse", used), ("Unusable", unusable)];
+        let rules = rules.map(|(state, count)| (label("state", state), count as i64)).into();
+        gauge("vidra_health_rules", "Health rules of the fleet by state", rules)?;
         let states = hub.states.iter().map(|(state, count)| (label("state", state), *count)).collect();
         gauge("vidra_targets", "Targets by state", states)?;
         let unread = hub.unreadable.into_iter();

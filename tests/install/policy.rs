@@ -14,6 +14,12 @@ roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: admin}
 subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: limited}]
 ---
 apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata: {name: limited, namespace: vidra-system}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: admin}
+subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: limited}]
+---
+apiVersion: rbac.authorization.k8s.io/v1
 kind: Role
 metadata: {name: vidra, namespace: team-a}
 rules: [{apiGroups: [vidra.dev], resources: ["*"], verbs: ["*"]}]
@@ -149,6 +155,7 @@ fn nobody_but_the_hub_and_its_maintainers_writes_what_is_its_own_while_all_else_
             assert!(why.contains(words), "{one:?}: {why}");
         }
     }
+    settings_and_health_rules_are_the_maintainers(&machine);
     people_deliver_and_remove(&machine);
     kubernetes_clears_up(&machine, &writes);
 
@@ -162,6 +169,37 @@ fn nobody_but_the_hub_and_its_maintainers_writes_what_is_its_own_while_all_else_
     machine.kubectl("hub", "delete validatingadmissionpolicybinding vidra-hub", "").unwrap();
     until_it_is(&machine, "nothing speaks", Result::is_ok);
     all_pass(&machine, &writes);
+}
+
+/// What says how the hub works, and what Ready means on all members.
+fn settings_and_health_rules_are_the_maintainers(machine: &Machine) {
+    let labelled = |namespace: &str| {
+        format!(
+            "apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: rules, namespace: {namespace}, \
+             labels: {{vidra.dev/health-rules: \"true\"}}}}\n"
+        )
+    };
+    let as_limited =
+        |arguments: &str, input: &str| machine.kubectl("hub", &format!("{arguments} --as=limited"), input);
+    let refused = |arguments: &str, input: &str| {
+        let answer = as_limited(arguments, input);
+        assert!(denied(&answer), "{arguments}: {answer:?}");
+        let why = answer.unwrap_err();
+        assert!(why.contains("ConfigMaps of settings or health rules in the namespace of the hub"), "{why}");
+    };
+    refused("create -f -", &labelled("vidra-system"));
+    refused("create configmap vidra-hub -n vidra-system --from-literal=interval=1h", "");
+    as_limited("create configmap plain -n vidra-system --from-literal=key=one", "").unwrap();
+    refused("label configmap plain -n vidra-system vidra.dev/health-rules=true", "");
+    as_limited("delete configmap plain -n vidra-system", "").unwrap();
+    as_limited("create -f -", &labelled("team-a")).unwrap();
+    as_limited("delete -f -", &labelled("team-a")).unwrap();
+
+    machine.kubectl("hub", "create -f -", &labelled("vidra-system")).unwrap();
+    refused("label configmap rules -n vidra-system vidra.dev/health-rules-", "");
+    refused("delete configmap rules -n vidra-system", "");
+    refused("delete configmap --all -n vidra-system", "");
+    machine.kubectl("hub", "delete -f -", &labelled("vidra-system")).unwrap();
 }
 
 fn all_pass(machine: &Machine, writes: &[Write]) {

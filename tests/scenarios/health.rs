@@ -7,7 +7,7 @@ use vidra_api::{ObjectHealth, TargetState, VidraTarget, find};
 use crate::{config_map_in, object, says, scenario, told};
 
 /// A kind of which controllers write the status, as alice does here.
-struct Kind {
+pub struct Kind {
     group: &'static str,
     kind: &'static str,
     plural: &'static str,
@@ -16,7 +16,7 @@ struct Kind {
 const CERTIFICATE: Kind = Kind { group: "cert-manager.io", kind: "Certificate", plural: "certificates" };
 
 impl Kind {
-    fn crd(&self) -> Value {
+    pub fn crd(&self) -> Value {
         let open = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
         let schema = json!({"type": "object", "properties": {"spec": open, "status": open}});
         json!({
@@ -31,26 +31,26 @@ impl Kind {
         })
     }
 
-    fn one(&self, name: &str) -> Value {
+    pub fn one(&self, name: &str) -> Value {
         json!({"apiVersion": format!("{}/v1", self.group), "kind": self.kind, "metadata": {"name": name},
             "spec": {"size": 1}})
     }
 
-    fn at(&self, world: &World, name: &str) -> At {
+    pub fn at(&self, world: &World, name: &str) -> At {
         At::new(&format!("{}/v1", self.group), self.kind, &world.ns, name)
     }
 
-    async fn set(&self, world: &World, alice: &Access, name: &str, status: Value) {
+    pub async fn set(&self, world: &World, alice: &Access, name: &str, status: Value) {
         alice.merge_status(&self.at(world, name), json!({"status": status})).await;
     }
 
     /// Definitions stay in members; scenarios leave nothing behind.
-    async fn clear(&self, alice: &Access) {
+    pub async fn clear(&self, alice: &Access) {
         alice.delete(&At::of(&self.crd())).await;
     }
 }
 
-const GADGET: Kind = Kind { group: "health.example.com", kind: "Gadget", plural: "gadgets" };
+pub const GADGET: Kind = Kind { group: "health.example.com", kind: "Gadget", plural: "gadgets" };
 
 /// A VidraResource with health rules of its own for gadgets.
 async fn deliver(world: &World, name: &str, manifest: &str, current: &str, message: &str) {
@@ -60,7 +60,7 @@ async fn deliver(world: &World, name: &str, manifest: &str, current: &str, messa
     world.deliver_with(name, manifest, json!({"targets": targets, "healthCheckExprs": [rule]})).await;
 }
 
-fn in_wave(mut declared: Value, wave: i32) -> String {
+pub fn in_wave(mut declared: Value, wave: i32) -> String {
     declared["metadata"]["annotations"]["vidra.dev/wave"] = wave.to_string().into();
     object(&declared)
 }

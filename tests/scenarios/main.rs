@@ -24,6 +24,7 @@ mod foreign;
 mod forgetting;
 mod handing_over;
 mod health;
+mod health_fleet;
 mod identity;
 mod ignoring;
 mod in_memory;

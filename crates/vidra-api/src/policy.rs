@@ -1,10 +1,14 @@
-//! Who may write what only the hub writes: a ValidatingAdmissionPolicy as data, beside RBAC (rights.rs), which cannot
+//! Who may write what only the hub writes, and what says how it works, its settings and the fleet's health rules: a ValidatingAdmissionPolicy as data, beside RBAC (rights.rs), which cannot
 //! tell types of Secrets apart and gives whoever has a wildcard in a namespace more than was meant.
 //! `deploy/` is written from here (src/bin/deploy.rs).
 
 use serde_json::{Value, json};
 
-use crate::{GROUP, labels::REVISION_SECRET_TYPE, rights::NAME};
+use crate::{
+    GROUP,
+    labels::{HEALTH_RULES, REVISION_SECRET_TYPE},
+    rights::NAME,
+};
 
 /// The verb on vidratargets that lets its holder write what the hub writes. RBAC knows it by its name only.
 pub const MAINTAIN: &str = "maintain";
@@ -42,17 +46,28 @@ pub fn rules() -> Value {
         "memberclusters/status",
     ];
     let secret = "(request.operation == 'DELETE' ? oldObject : object)";
+    // Whatever they bear before or after: who may put the label on, or take it off, decides what Ready means.
+    let config_map = format!(
+        "[object, oldObject].exists(o, o != null && (has(o.metadata.name) && o.metadata.name == '{NAME}' || \
+         has(o.metadata.labels) && '{HEALTH_RULES}' in o.metadata.labels))"
+    );
     let controllers = CONTROLLERS.map(|user| format!("'{user}'")).join(", ");
     json!({
         "failurePolicy": "Fail",
-        "matchConstraints": {"resourceRules": [everything(GROUP, &of_the_hub), everything("", &["secrets"])]},
+        "matchConstraints": {"resourceRules": [everything(GROUP, &of_the_hub), everything("", &["secrets", "configmaps"])]},
         "matchConditions": [{
             "name": "what-only-the-hub-writes",
-            "expression": format!("request.resource.resource != 'secrets' || {secret}.type == '{REVISION_SECRET_TYPE}'"),
+            "expression": format!(
+                "request.resource.resource == 'configmaps' ? {config_map} : \
+                 request.resource.resource != 'secrets' || {secret}.type == '{REVISION_SECRET_TYPE}'"
+            ),
         }],
         "validations": [{
             "expression": format!(
-                "request.userInfo.username in [variables.hub, {controllers}] || \
+                "(request.resource.resource == 'configmaps' ? \
+                 variables.hub != 'system:serviceaccount:' + request.namespace + ':{NAME}' : \
+                 request.userInfo.username == variables.hub) || \
+                 request.userInfo.username in [{controllers}] || \
                  authorizer.group('{GROUP}').resource('vidratargets').check('{MAINTAIN}').allowed()"
             ),
             "messageExpression": message(),
@@ -65,11 +80,12 @@ pub fn rules() -> Value {
 fn message() -> String {
     format!(
         "request.userInfo.username + ' may not ' + request.operation.lowerAscii() + ' ' \
-         + (request.resource.resource == 'secrets' ? 'Secrets of type {REVISION_SECRET_TYPE}' : request.resource.resource) \
+         + (request.resource.resource == 'configmaps' ? 'ConfigMaps of settings or health rules in the namespace of the hub: \
+         only who has the verb {MAINTAIN} on vidratargets.{GROUP} in all namespaces does' : (request.resource.resource == 'secrets' ? 'Secrets of type {REVISION_SECRET_TYPE}' : request.resource.resource) \
          + (has(request.subResource) ? '/' + request.subResource : '') + ': only ' + variables.hub \
          + ' does, and who has the verb {MAINTAIN} on vidratargets.{GROUP} in all namespaces. Change the ' \
          + (request.resource.resource == 'memberclusters' ? 'MemberCluster' : 'VidraResource') \
-         + ' instead: the hub does the rest'"
+         + ' instead: the hub does the rest')"
     )
 }
 

@@ -92,7 +92,21 @@ pub const EVERYWHERE: &[Right] = &[
         &["get", "list", "watch", "create", "delete"],
         "Revisions, kept as Secrets beside their VidraResource. get, watch: sources of manifests as well.",
     ),
-    Right::new("", &["configmaps"], &["get", "list", "watch"], "Sources of manifests."),
+    Right::new(
+        "",
+        &["configmaps"],
+        &["get", "list", "watch"],
+        "Sources of manifests. In its own namespace settings and health rules.",
+    ),
+    Right {
+        names: &["kube-system"],
+        ..Right::new(
+            "",
+            &["namespaces"],
+            &["get"],
+            "Whether a member is the hub's own cluster: nothing is delivered into the hub's namespace there.",
+        )
+    },
     Right {
         names: &[
             "vidraresources.vidra.dev",

@@ -57,6 +57,6 @@ pub(super) async fn judge(ctx: &Context<'_>, session: &Arc<Session>, owner: &Own
 pub(super) fn digest_of_all(ctx: &Context<'_>, session: &Session) -> Option<String> {
     let owner = ctx.owner_hash(ctx.key);
     let records = &session.records;
-    let is_judged = records.unjudged(&owner).is_empty();
+    let is_judged = records.unjudged(&owner).is_empty() && session.informers.are_judged(ctx.key);
     is_judged.then(|| ctx.hub.health.now().with(records.own_rules(&owner)).digest())
 }

@@ -3,7 +3,10 @@
 use std::sync::Arc;
 
 use vidra_api::{OverrideInputs, VidraTargetSpec};
-use vidra_core::{object::Gvk, status::Delivery};
+use vidra_core::{
+    object::Gvk,
+    status::{Delivery, Reason},
+};
 
 use super::context::Context;
 use crate::{
@@ -18,7 +21,28 @@ pub(super) async fn desired_state(
     session: &Session,
 ) -> Result<(Arc<Desired>, bool), Delivery> {
     let VidraTargetSpec { revision, namespace, overrides, .. } = &ctx.target.spec;
-    render_as(ctx, session, (revision, namespace), |_| overrides.clone()).await
+    let rendered = render_as(ctx, session, (revision, namespace), |_| overrides.clone()).await?;
+    match reaches_hub(ctx, session, &rendered.0) {
+        Some(delivery) => Err(delivery),
+        None => Ok(rendered),
+    }
+}
+
+/// Something would go into the hub's own namespace of its own cluster: what stands there says how the hub works, who its
+/// members are, and what Ready means, for all.
+fn reaches_hub(ctx: &Context<'_>, session: &Session, desired: &Desired) -> Option<Delivery> {
+    let (own, hub) = (&*ctx.hub.settings.namespace, ctx.hub.identity.cluster.as_ref()?);
+    let within = desired.objects.keys().find(|key| *key.namespace == *own)?;
+    let is_hub = session.state().answering().is_some_and(|who| who.uid == *hub);
+    is_hub.then(|| Delivery::Failed {
+        reason: Reason::HubNamespace,
+        message: format!(
+            "{within} would go into {own}, the namespace of this hub, and cluster {} is the hub's own: nothing is delivered. \
+             Take it out of the manifest, and write there by other means",
+            ctx.key.cluster
+        ),
+        stalled: true,
+    })
 }
 
 /// Renders a revision as in this namespace, with these inputs for its overrides.

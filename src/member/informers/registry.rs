@@ -35,6 +35,8 @@ pub(super) struct Informer {
     pub(super) scope: Scope,
     pub(super) users: BTreeSet<TargetKey>,
     pub(super) state: State,
+    /// What the rule of its kind said when its last list began.
+    pub(super) judged_by: Option<u64>,
     pub(super) stop: CancellationToken,
 }
 
@@ -93,6 +95,13 @@ impl Registry {
         let informer = self.running.get_mut(place).filter(|one| one.id == id && one.state != state)?;
         let before = std::mem::replace(&mut informer.state, state);
         Some((informer.users.clone(), before))
+    }
+
+    /// The informer with this id has listed all while the rule of its kind said this.
+    pub(super) fn set_judged(&mut self, place: &Place, id: u64, judged_by: u64) {
+        if let Some(informer) = self.running.get_mut(place).filter(|one| one.id == id) {
+            informer.judged_by = Some(judged_by);
+        }
     }
 
     /// The kind may not be listed in all namespaces, as the informer with this id has found; the kind's users, where it still

@@ -15,7 +15,10 @@ use std::{
 };
 
 use futures::future::BoxFuture;
-use tokio::time::{Instant, sleep_until, timeout_at};
+use tokio::{
+    sync::OwnedSemaphorePermit,
+    time::{Instant, sleep_until, timeout_at},
+};
 use vidra_core::{
     mutants::{self, Mutant},
     object::{ObjectKey, Scope},
@@ -43,6 +46,8 @@ use crate::{
 
 /// What is recorded counts for as long as this though no watch can be opened.
 const UNOPENED_MOST: Duration = Duration::from_secs(60);
+/// A place is listed at most so often because rules have changed.
+const REJUDGE_REST: Duration = Duration::from_secs(10);
 /// So many objects that cannot be read are named by one informer.
 const NAMED_MOST: u32 = 100;
 
@@ -82,6 +87,12 @@ pub(super) struct Course {
     lists: Pauses,
     /// Since when no watch could be opened.
     unopened: Option<Instant>,
+    /// What the rule of its kind said when the last list began.
+    pub(super) judged_by: u64,
+    /// When it was listed last because that had changed.
+    rejudged: Option<Instant>,
+    /// A list is due for that.
+    turn: Option<OwnedSemaphorePermit>,
     /// All was listed before: who answers was asked for that list, and another cluster may be there for the next one.
     listed: bool,
 }
@@ -100,6 +111,9 @@ impl Course {
             floods: Pauses::default(),
             lists: Pauses::default(),
             unopened: None,
+            judged_by: 0,
+            rejudged: None,
+            turn: None,
             listed: false,
         }
     }
@@ -133,6 +147,7 @@ impl Run {
         let mut course = Course::new(self.registry.page, spread);
         loop {
             while let Some(rest) = self.registry.at_rest(&self.place) {
+                course.turn = None;
                 self.set_state(State::Failing(rest.error.message));
                 sleep_until(rest.until).await;
             }
@@ -141,7 +156,8 @@ impl Run {
                 self.registry.doubt.raise();
             }
             // What is not done all the time is on the heap while it is: there are many informers, and they watch.
-            let blind = match Box::pin(self.list_in_time(&mut course)).await {
+            let turn = course.turn.take();
+            let blind = match Box::pin(self.list_in_time(&mut course, turn)).await {
                 Ok(version) => {
                     // How long it goes well is not how long the list took.
                     course.listed = true;
@@ -293,21 +309,17 @@ impl Run {
         let end = Instant::now() + WATCH_MOST;
         let mut heard = false;
         // A server that opens watches and lets none last has opened none.
-        let is_closed = course.closed || course.unopened.is_some();
-        let mut opened = is_closed.then(|| Instant::now() + WATCH_LEAST);
+        let mut opened = (course.closed || course.unopened.is_some()).then(|| Instant::now() + WATCH_LEAST);
         let mut verifying: Option<BoxFuture<'_, Result<Found, CallError>>> = None;
         let mut verification = Verification::default();
+        let mut turn = Box::pin(self.rejudges(course));
         loop {
             let due = self.verify_at(course).filter(|_| verifying.is_none());
             let wait_until = verification.judged_at().or(due);
             tokio::select! {
                 biased;
                 text = next_text(&mut lines, end, heard) => {
-                    let text = match text {
-                        Ok(text) => text,
-                        Err(ended) => return ended,
-                    };
-                    let line = match self.read(course, &text).await {
+                    let line = match self.read(course, text).await {
                         Ok(line) => line,
                         Err(ended) => return ended,
                     };
@@ -332,6 +344,10 @@ impl Run {
                         Err(error) => tracing::debug!(place = %self.place, %error, "a list that verifies a watch failed"),
                     }
                 }
+                due = &mut turn => {
+                    (course.turn, course.rejudged) = (due, Some(Instant::now()));
+                    return Ended::Due;
+                }
                 () = until(wait_until) => {
                     if verification.judged_at().is_none() {
                         self.try_everywhere().await;
@@ -349,19 +365,33 @@ impl Run {
         }
     }
 
+    /// Waits until the rule of its kind has changed, and for a turn at listing for that.
+    fn rejudges(&self, course: &Course) -> impl Future<Output = Option<OwnedSemaphorePermit>> + use<'_> {
+        let (judged_by, rejudged) = (course.judged_by, course.rejudged);
+        let gvk = &self.place.gvk;
+        async move {
+            self.registry.health.changed(&gvk.group, &gvk.kind, judged_by).await;
+            if let Some(last) = rejudged {
+                sleep_until(last + REJUDGE_REST).await;
+            }
+            self.registry.health.turn().await
+        }
+    }
+
     fn next_verification(&self, course: &mut Course) {
         course.verified = Instant::now();
         course.spread = 0.9 + self.registry.chance() * 0.2;
     }
 
-    /// What a line of the watch says.
+    /// What a line of the watch says, if there is one.
     ///
     /// # Errors
-    /// The watch ends: that is what the line says, or it cannot be read and what it said is lost.
-    async fn read(&self, course: &mut Course, text: &str) -> Result<Line, Ended> {
+    /// The watch ends, by itself, for that is what the line says, or for it cannot be read and what it said is lost.
+    async fn read(&self, course: &mut Course, text: Result<String, Ended>) -> Result<Line, Ended> {
+        let text = text?;
         let records = &self.registry.records;
         let is_known = |key: &_, uid: &str, version: &str| records.is_known(key, uid, version);
-        match self.reader.line(text, is_known) {
+        match self.reader.line(&text, is_known) {
             Ok(Line::Error(error)) => Err(Ended::Broken(error)),
             Ok(line) => Ok(line),
             Err(error) => {

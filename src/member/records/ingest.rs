@@ -63,6 +63,10 @@ impl Records {
         let labelled = inner.owners.labelled(&live.json["metadata"]);
         let judged_before = (before.map(|before| &before.judged), same_version);
         let judged = judged.after(judged_before.0, same_version);
+        if same_version && judged_before.0.is_some_and(|before| before.status != judged.status) {
+            // The object is as it was: the rules are not.
+            self.rules.note_turned(&gvk.group, &gvk.kind);
+        }
         let turned = judge(&mut inner.owners, &key, &live.json, &views, &rules, judged_before);
         let record = Record {
             uid: live.uid().into(),

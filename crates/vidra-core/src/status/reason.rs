@@ -52,7 +52,7 @@ reasons! {
     // Of a VidraTarget.
     ObjectsProgressing WaitingForObject WaitingForWave ObjectTerminating LooksFirst ListFailed
     ObjectFailed ObjectsMissing ImmutableField AlreadyExists ExistingDiffers NotOurs ControlledByOther OwnedByOtherHub
-    SharedObjectConflict CannotWatch KindUnknown RevisionUnavailable OverrideFailed InventoryMissing InventoryUnreadable
+    SharedObjectConflict CannotWatch KindUnknown RevisionUnavailable OverrideFailed HubNamespace InventoryMissing InventoryUnreadable
     MemberUnreachable NoCredentials MemberMissing Removed
 
     // Of a MemberCluster.
