@@ -30,7 +30,7 @@ pub struct Identity {
     pub hub: HubId,
     /// The key of declared objects' and revisions' hashes.
     pub key: HashKey,
-    /// The uid of the Namespace kube-system, by which clusters are known; `None`: the hub may not read it.
+    /// The uid of the Namespace kube-system, by which clusters are known; `None`: the hub cannot read it.
     pub cluster: Option<String>,
 }
 
@@ -93,9 +93,9 @@ pub async fn ensure(client: &Client, settings: &Settings, rng: &dyn Rng) -> Resu
 async fn cluster(client: &Client) -> Result<Option<String>, IdentityError> {
     match Api::<Namespace>::all(client.clone()).get("kube-system").await {
         Ok(namespace) => Ok(namespace.metadata.uid),
-        Err(kube::Error::Api(status)) if status.code == 403 => {
+        Err(kube::Error::Api(status)) if matches!(status.code, 403 | 404) => {
             tracing::warn!(
-                "the hub may not read the Namespace kube-system of its own cluster, so it cannot tell whether a member is \
+                "the hub cannot read the Namespace kube-system of its own cluster, so it cannot tell whether a member is \
                  that cluster, whose namespace of the hub nothing is delivered into; grant it get"
             );
             Ok(None)
