@@ -6,6 +6,7 @@ use std::{borrow::Borrow, collections::BTreeSet, sync::Arc};
 use parking_lot::Mutex;
 use vidra_core::{
     fields::FieldSet,
+    health::facts::KindFacts,
     object::{KeyParts, ObjectKey},
     render::DeclaredHash,
 };
@@ -22,6 +23,8 @@ pub struct Interned {
     pub sets: Interner<Arc<FieldSet>>,
     /// What objects were applied from: the declaration, and the VidraResource's generation then.
     pub applied: Interner<Arc<(DeclaredHash, i64)>>,
+    /// What kinds declare: mostly the same everywhere.
+    pub kinds: Interner<Arc<KindFacts>>,
 }
 
 impl Interned {

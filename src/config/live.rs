@@ -11,6 +11,7 @@ use vidra_core::{
     carried::Carried,
     drift::Redactions,
     guard,
+    health::facts::Waits,
     ignore::Autoscalers,
     mutants::{self, Mutant},
     select,
@@ -103,6 +104,8 @@ pub struct Live {
     pub object_removal_guard: u8,
     /// How long what is not declared any more stays: another VidraResource may take it over.
     pub prune_delay: Duration,
+    /// How long a verdict waits for a status that may never come.
+    pub waits: Waits,
     /// What all VidraResources of a namespace of the hub may have together, and those of all.
     pub bounds: Bounds,
     /// Targets that are worked on side by side on one member.
@@ -142,6 +145,7 @@ impl Live {
             removal_guard: 20,
             object_removal_guard: guard::OBJECTS_SHARE,
             prune_delay: Duration::from_secs(5),
+            waits: Waits::default(),
             bounds: Bounds {
                 objects: 100_000,
                 bytes: 1 << 30,
@@ -218,7 +222,7 @@ struct Setting {
     take: fn(&mut Live, &str) -> Result<(), String>,
 }
 
-const SETTINGS: [Setting; 26] = [
+const SETTINGS: [Setting; 28] = [
     Setting {
         key: "interval",
         alias: Some("requeueResourcesAfter"),
@@ -324,6 +328,16 @@ const SETTINGS: [Setting; 26] = [
         take: |live, text| put(&mut live.bounds.bytes, bytes(text)),
     },
     Setting { key: "hubMaxBytes", alias: None, take: |live, text| put(&mut live.bounds.hub, bytes(text)) },
+    Setting {
+        key: "health.noStatus",
+        alias: None,
+        take: |live, text| put(&mut live.waits.no_status, duration(text, 0, 600_000)),
+    },
+    Setting {
+        key: "health.staleStatus",
+        alias: None,
+        take: |live, text| put(&mut live.waits.stale_status, duration(text, 0, 60_000)),
+    },
     Setting {
         key: "clusterConcurrency",
         alias: None,
@@ -548,6 +562,8 @@ mod tests {
             ("namespaceMaxBytes", "2Gi", |live| live.bounds.bytes = 2 << 30),
             ("namespaceMaxBytes", "1048577", |live| live.bounds.bytes = (1 << 20) + 1),
             ("hubMaxBytes", "3Gi", |live| live.bounds.hub = 3 << 30),
+            ("health.noStatus", "5m", |live| live.waits.no_status = Duration::from_secs(300)),
+            ("health.staleStatus", "0s", |live| live.waits.stale_status = Duration::ZERO),
             ("clusterConcurrency", "16", |live| live.cluster_concurrency = 16),
             ("registrationNamespaces", "a, b\nc", |live| {
                 live.registration_namespaces = ["a", "b", "c"].map(str::to_owned).into();
@@ -593,7 +609,7 @@ mod tests {
     }
 
     /// Each setting, with a value that is not its default.
-    const GOOD: [(&str, &str); 26] = [
+    const GOOD: [(&str, &str); 28] = [
         ("interval", "7s"),
         ("reconcileOnEvents", "false"),
         ("retry.enabled", "false"),
@@ -612,6 +628,8 @@ mod tests {
         ("namespaceMaxObjects", "7"),
         ("namespaceMaxBytes", "7Mi"),
         ("hubMaxBytes", "7Mi"),
+        ("health.noStatus", "7s"),
+        ("health.staleStatus", "7s"),
         ("clusterConcurrency", "7"),
         ("registrationNamespaces", "seven"),
         ("defaultAllowedNamespaces", "seven"),
@@ -650,6 +668,8 @@ mod tests {
             ("namespaceMaxBytes", "99999999999999Gi", "write an amount of memory"),
             ("namespaceMaxBytes", "2G", "write an amount of memory"),
             ("hubMaxBytes", "1Ki", "write an amount of memory from 1Mi to 1024Gi"),
+            ("health.noStatus", "11m", "write a duration from 0ns to 600s"),
+            ("health.staleStatus", "61s", "write a duration from 0ns to 60s"),
             ("clusterConcurrency", "0", "write a whole number from 1 to 64"),
             ("registrationNamespaces", "team-a, Team-B", "write at most 50 names"),
             (

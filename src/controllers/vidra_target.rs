@@ -34,7 +34,7 @@ mod write_refusal;
 use std::{borrow::Cow, mem, sync::Arc};
 
 use tokio::time::Instant;
-use vidra_api::target::Desired as Wish;
+use vidra_api::{TargetState, target::Desired as Wish};
 use vidra_core::{
     mutants::{self, Mutant},
     plan::Inventory,
@@ -203,6 +203,9 @@ async fn keep(
         }
     };
     session.records.declare(owner.hash.clone(), owner.since, ctx.key.clone(), desired.clone(), sparing);
+    let was_ready = ctx.target.is_delivered()
+        && ctx.target.status.as_ref().is_some_and(|status| status.state == Some(TargetState::Ready));
+    session.records.set_ready(&owner.hash, was_ready);
     session.records.judge_by(&owner.hash, own_health::rules(ctx, session, &owner));
     let blind = match require_informers(ctx, session, desired).await {
         Ok(blind) => blind,
@@ -221,9 +224,10 @@ async fn keep(
 /// Brings to the member what is otherwise there than declared, as far as it can be seen.
 async fn deliver(mut scope: Scope<'_>) -> Result<Requeue, CallError> {
     let Scope { ctx, session, owner, desired, .. } = scope;
+    let token = ctx.token(session);
+    own_health::read_kinds(ctx, session, desired, &token).await;
     let live = scope.live();
     let written = current_inventory(ctx, &scope.wants);
-    let token = ctx.token(session);
     let recovery = match recover_inventory(ctx, session, owner, &live, &token).await {
         Err(error) if error.class == Class::Withdrawn => return Ok(Requeue::AtOnce),
         recovery => recovery?,
@@ -251,6 +255,8 @@ async fn deliver(mut scope: Scope<'_>) -> Result<Requeue, CallError> {
             execute(ctx, &executor, &plan.effects, written, inventory, Some(&mut repair)).await?
         }
     };
+    // Of a kind that is new there the first object tells whether it matters.
+    own_health::read_kinds(ctx, session, desired, &token).await;
     if revisit {
         ctx.hub.state.lock().change_target(ctx.key, |state| state.revisited = Some(Instant::now()));
     }

@@ -33,6 +33,7 @@ pub struct Kinds {
     known: BTreeMap<Gvk, (ApiResource, Scope)>,
     deliverable: BTreeSet<Gvk>,
     content: BTreeSet<Gvk>,
+    with_status: BTreeSet<Gvk>,
     /// Group versions that the member could not tell about: their kinds are unknown, not gone. As messages may show them.
     pub stale: Vec<String>,
 }
@@ -74,6 +75,10 @@ impl Kinds {
                     let serves = |verbs: &[&str]| {
                         verbs.iter().all(|verb| resource.verbs.iter().any(|served| served == verb))
                     };
+                    if resource.subresources.iter().any(|part| part.subresource.as_deref() == Some("status"))
+                    {
+                        kinds.with_status.insert(gvk.clone());
+                    }
                     if serves(&HOLDS) {
                         kinds.content.insert(gvk.clone());
                     }
@@ -117,9 +122,23 @@ impl Kinds {
             .collect()
     }
 
+    /// One kind in a namespace, with a status.
+    #[cfg(test)]
+    pub fn serving(gvk: &Gvk) -> Self {
+        let mut kinds = Self::default();
+        kinds.insert(&gvk.group, &gvk.version, &gvk.kind, "things", Scope::Namespaced);
+        kinds.with_status.insert(gvk.clone());
+        kinds
+    }
+
     /// How to address a kind, and where it lives.
     pub fn get(&self, gvk: &Gvk) -> Option<&(ApiResource, Scope)> {
         self.known.get(gvk)
+    }
+
+    /// Whether a kind has a status subresource; `None`: it is not known.
+    pub fn has_status(&self, gvk: &Gvk) -> Option<bool> {
+        self.known.contains_key(gvk).then(|| self.with_status.contains(gvk))
     }
 
     /// A served version of a kind whose own version is not served any more, or was not recorded.

@@ -9,6 +9,7 @@ mod connection_pool;
 mod dns;
 pub mod doubt;
 pub mod informers;
+pub mod kind_facts;
 pub mod kinds;
 pub mod late_creates;
 pub mod live;

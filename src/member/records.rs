@@ -8,6 +8,7 @@ mod baseline;
 mod contents;
 mod corrections;
 mod evidence;
+mod facts;
 mod generations;
 mod in_flight;
 mod ingest;
@@ -43,8 +44,9 @@ use vidra_core::{
 };
 
 use baseline::Base;
-use contents::{Contents, is_within, standing, wait_for};
+use contents::{Asker, Contents, is_within, wait_for};
 pub use evidence::Secrecy;
+pub use facts::MemberFacts;
 pub use generations::{Generations, Later};
 use own_health::Standing;
 use owners::Owner;
@@ -73,6 +75,8 @@ pub struct Records {
     interned: Arc<Interned>,
     views: ViewBuilder,
     rules: Arc<HealthRules>,
+    /// What verdicts depend on beside the objects.
+    pub facts: MemberFacts,
     /// Bound on the objects that are recorded whether or not a target declares them.
     most: usize,
     inner: Mutex<Contents>,
@@ -85,8 +89,9 @@ const OBJECTS_MAX: usize = 150_000;
 impl Records {
     /// No records yet.
     pub fn new(hub: HubId, secrecy: Secrecy, rules: Arc<HealthRules>, interned: Arc<Interned>) -> Self {
+        let facts = MemberFacts::new(secrecy.tuning.clone(), format!("vidra/{hub}/"));
         let views = ViewBuilder::new(hub, secrecy, interned.clone());
-        Self { interned, views, rules, most: OBJECTS_MAX, inner: Mutex::default() }
+        Self { interned, views, rules, facts, most: OBJECTS_MAX, inner: Mutex::default() }
     }
 
     /// Says what a target declares, and what of it is left alone, before its objects are folded.
@@ -99,9 +104,31 @@ impl Records {
         desired: Arc<Desired>,
         sparing: Arc<Sparing>,
     ) {
-        self.inner
-            .lock()
-            .declare(owner, Owner { since, target, desired, sparing, health: None, is_known: false });
+        let says = Owner { since, target, desired, sparing, health: None, is_known: false, was_ready: false };
+        self.inner.lock().declare(owner, says);
+    }
+
+    /// Says whether an owner's target was Ready as it is declared now: what objects are only waited for takes that from
+    /// none.
+    pub fn set_ready(&self, owner: &OwnerHash, was_ready: bool) {
+        if let Some(known) = self.inner.lock().owners.get_mut(owner) {
+            known.was_ready = was_ready;
+        }
+    }
+
+    /// Kinds with an object that was judged before it was known what its CRD declares.
+    pub fn unread(&self) -> BTreeSet<Gvk> {
+        self.inner.lock().unread.clone()
+    }
+
+    /// All objects of the kind are judged by what its CRD declares.
+    pub fn set_read(&self, gvk: &Gvk) {
+        let mut inner = self.inner.lock();
+        let inner = &mut *inner;
+        let are = |key: &ObjectKey| is_within(key, gvk, "");
+        inner.unread.remove(gvk);
+        inner.objects.iter_mut().filter(|(key, _)| are(key)).for_each(|(_, record)| record.judged.set_read());
+        inner.owners.set_read(are);
     }
 
     /// Has what an owner declares judged by health rules of its own. What is recorded is judged when it is folded again,
@@ -145,6 +172,8 @@ impl Records {
         inner.strays.clear();
         inner.corrections.clear();
         inner.in_flight.forget_deferred(|_| true);
+        inner.unread.clear();
+        self.facts.forget();
     }
 
     /// Drops the records of a kind in the namespaces that nobody follows any more; returns the targets that have told
@@ -153,6 +182,9 @@ impl Records {
         let goes = |key: &ObjectKey| is_within(key, gvk, "") && !is_followed(&key.namespace);
         let mut inner = self.inner.lock();
         inner.objects.retain(|key, _| !goes(key));
+        if !inner.objects.keys().any(|key| is_within(key, gvk, "")) {
+            inner.unread.remove(gvk);
+        }
         inner.tombstones.retain(|key| !goes(key));
         let owners = inner.strays.retain(|key| !goes(key));
         inner.in_flight.forget_deferred(goes);
@@ -261,14 +293,14 @@ impl Records {
     ) -> BTreeMap<ObjectKey, plan::Live> {
         let mut inner = self.inner.lock();
         let inner = &mut *inner;
-        let own = inner.owners.health(owner);
+        let asker = Asker::new(&inner.owners, owner);
         let mut sparing = inner.owners.get(owner).map(|known| Beside::new(&known.sparing.objects));
         let mut declared = Beside::new(&desired.objects);
         keys.filter_map(|key| {
             let spared = sparing.as_mut().and_then(|sparing| sparing.get(key));
             let declared = declared.get(key);
             let record = inner.objects.get_mut(key)?;
-            let opens = standing(own, owner, key, record).awaited(wait_for(declared)).opens;
+            let opens = asker.standing(key, record).awaited(wait_for(declared)).opens;
             Some((key.clone(), record.plan_view(owner, declared, spared, opens)))
         })
         .collect()
@@ -294,12 +326,12 @@ impl Records {
         mut each: impl FnMut(&'k ObjectKey, Option<Seen<'_>>),
     ) {
         let inner = self.inner.lock();
-        let own = inner.owners.health(owner);
+        let asker = Asker::new(&inner.owners, owner);
         let mut declared = inner.owners.get(owner).map(|known| Beside::new(&known.desired.objects));
         for key in keys {
             let declared = declared.as_mut().and_then(|declared| declared.get(key));
             let record = inner.objects.get(key);
-            let standing = |record| standing(own, owner, key, record).awaited(wait_for(declared));
+            let standing = |record| asker.standing(key, record).awaited(wait_for(declared));
             each(key, record.map(|record| record.seen(owner, standing(record))));
         }
     }

@@ -44,6 +44,7 @@ use crate::{
         backoff::Pauses,
         env::Link,
         error::{CallError, Class},
+        interner::Interned,
         limiter::{Budget, Permit},
         supervise::supervised,
         withdrawal::Withdrawn,
@@ -160,6 +161,8 @@ pub struct Session {
     /// Its informers.
     pub informers: Arc<Informers>,
     pub(super) namespaces: Namespaces,
+    /// The turn at reading what a CRD declares.
+    pub(super) reads: tokio::sync::Mutex<()>,
     late_creates: LateCreates,
     deps: SessionDeps,
     counters: ClusterCounters,
@@ -211,6 +214,11 @@ impl Session {
         &self.deps.salt
     }
 
+    /// What all members have alike.
+    pub(super) fn interned(&self) -> &Interned {
+        &self.deps.interned
+    }
+
     /// What is counted of the member.
     pub fn counters(&self) -> &ClusterCounters {
         &self.counters
@@ -225,11 +233,16 @@ impl Session {
     pub fn start(cluster: &str, fingerprint: u64, link: Link, deps: SessionDeps) -> Arc<Self> {
         let (stop, tasks, doubt) = (CancellationToken::new(), TaskTracker::new(), Arc::<Doubt>::default());
         let pace = Arc::<Pace>::default();
-        let heard = pace.clone();
-        let client = Client::new(link.map_response(move |answer| heard.note_answer(answer)), "default");
         let secrecy = Secrecy { salt: deps.salt.clone(), tuning: deps.tuning.clone() };
         let records =
             Arc::new(Records::new(deps.hub.clone(), secrecy, deps.health.clone(), deps.interned.clone()));
+        let heard = (pace.clone(), records.clone());
+        let link = link.map_response(move |answer| {
+            let (pace, records) = &heard;
+            records.facts.hear(answer.headers());
+            pace.note_answer(answer)
+        });
+        let client = Client::new(link, "default");
         let informers = Informers::new(
             cluster.into(),
             client.clone(),
@@ -259,6 +272,7 @@ impl Session {
             claims: Claims::default(),
             informers,
             namespaces: Namespaces::default(),
+            reads: tokio::sync::Mutex::default(),
             late_creates: deps.late_creates.of(cluster),
             counters: deps.metrics.clusters().of(cluster),
             deps,
@@ -427,6 +441,7 @@ impl Session {
     }
 
     fn take(&self, kinds: Arc<Kinds>) {
+        self.records.facts.set_kinds(kinds.clone());
         let mut inner = self.inner.lock();
         inner.absent.retain(&kinds);
         inner.kinds = kinds;

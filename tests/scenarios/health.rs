@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use testkit::world::{Access, At, World};
 use vidra_api::{ObjectHealth, TargetState, VidraTarget, find};
 
-use crate::{config_map_in, object, says, scenario, told};
+use crate::{config_map_in, object, says, scenario, settings, told};
 
 /// A kind of which controllers write the status, as alice does here.
 pub struct Kind {
@@ -47,6 +47,28 @@ impl Kind {
     /// Definitions stay in members; scenarios leave nothing behind.
     pub async fn clear(&self, alice: &Access) {
         alice.delete(&At::of(&self.crd())).await;
+    }
+}
+
+/// A kind of which no rule is told.
+const WIDGET: Kind = Kind { group: "widgets.example.com", kind: "Widget", plural: "widgets" };
+
+impl Kind {
+    /// Its definition, where the status is of these fields and its phase is printed.
+    fn crd_with(&self, status: Value) -> Value {
+        let mut crd = self.crd();
+        let version = &mut crd["spec"]["versions"][0];
+        version["schema"]["openAPIV3Schema"]["properties"]["status"]["properties"] = status;
+        version["additionalPrinterColumns"] =
+            json!([{"name": "Phase", "type": "string", "jsonPath": ".status.phase"}]);
+        crd
+    }
+
+    /// One of this size in the first wave, and what comes behind it.
+    fn before(&self, size: u32, late: &str) -> String {
+        let mut one = self.one("one");
+        one["spec"]["size"] = size.into();
+        in_wave(one, 1) + &in_wave(config_map_in("", "late", late), 2)
     }
 }
 
@@ -200,5 +222,122 @@ fn a_shared_object_is_judged_for_each_vidra_resource_by_its_own_rules() {
         world.ready("own").await;
         world.end().await;
         GADGET.clear(&alice).await;
+    });
+}
+
+#[test]
+fn an_edit_of_a_kind_that_reports_no_generation_opens_no_wave_by_its_old_status() {
+    scenario(async |world| {
+        world.register(&["berlin"]).await;
+        let alice = world.alice("berlin").await;
+        let crd = object(&WIDGET.crd());
+        world.deliver("shop", &["berlin"], &(crd.clone() + &WIDGET.before(1, "one"))).await;
+        world.ready("shop").await;
+        let ready = |text: &str| json!({"conditions": [{"type": "Ready", "status": "True", "reason": text}]});
+        WIDGET.set(&world, &alice, "one", ready("One")).await;
+
+        let late = At::config_map(&world.ns, "late");
+        world.deliver("shop", &["berlin"], &(crd.clone() + &WIDGET.before(2, "two"))).await;
+        let message = world.target_is("shop", "berlin", TargetState::Waiting, "WaitingForWave").await;
+        assert!(message.contains("Its status may be from before the last change"), "{message}");
+        assert!(says("one")(&alice.live(&late).await), "the old status opens nothing");
+        WIDGET.set(&world, &alice, "one", ready("Two")).await;
+        alice.when(&late, "the next wave", says("two")).await;
+        world.ready("shop").await;
+
+        // Nobody may come to write it: the wait ends by itself.
+        world.deliver("shop", &["berlin"], &(crd + &WIDGET.before(3, "three"))).await;
+        world.target_is("shop", "berlin", TargetState::Waiting, "WaitingForWave").await;
+        alice.when(&late, "the next wave", says("three")).await;
+        world.ready("shop").await;
+        world.end().await;
+        WIDGET.clear(&alice).await;
+    });
+}
+
+#[test]
+fn an_old_status_opens_no_wave_after_a_restart_and_where_nothing_is_followed() {
+    scenario(async |mut world| {
+        settings::set(&world, json!({"health.staleStatus": "60s"})).await;
+        world.register(&["berlin"]).await;
+        let alice = world.alice("berlin").await;
+        let crd = object(&WIDGET.crd());
+        world.deliver("shop", &["berlin"], &(crd.clone() + &WIDGET.before(1, "one"))).await;
+        world.ready("shop").await;
+        // Nobody has ever written its status.
+        let late = At::config_map(&world.ns, "late");
+        world.deliver("shop", &["berlin"], &(crd.clone() + &WIDGET.before(2, "two"))).await;
+        world.target_is("shop", "berlin", TargetState::Waiting, "WaitingForWave").await;
+        world.restart_hub().await;
+        world.when_passes(1).await;
+        let message = world.target_is("shop", "berlin", TargetState::Waiting, "WaitingForWave").await;
+        assert!(message.contains("Its status may be from before the last change"), "{message}");
+        assert!(says("one")(&alice.live(&late).await), "a restart opens nothing");
+        WIDGET.set(&world, &alice, "one", json!({"text": "two"})).await;
+        alice.when(&late, "the next wave", says("two")).await;
+        world.ready("shop").await;
+
+        let deaf = json!({"targets": [{"clusterNames": ["berlin"]}], "reconcile": {"onEvents": false}});
+        world.deliver_with("shop", &(crd + &WIDGET.before(3, "three")), deaf).await;
+        world.target_is("shop", "berlin", TargetState::Waiting, "WaitingForWave").await;
+        assert!(says("two")(&alice.live(&late).await));
+        WIDGET.set(&world, &alice, "one", json!({"text": "three"})).await;
+        alice.when(&late, "the next wave", says("three")).await;
+        world.end().await;
+        WIDGET.clear(&alice).await;
+    });
+}
+
+#[test]
+fn a_first_status_that_is_declared_is_awaited_and_what_its_crd_prints_is_heard() {
+    scenario(async |world| {
+        world.register(&["berlin"]).await;
+        let alice = world.alice("berlin").await;
+        let open = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
+        let crd = WIDGET
+            .crd_with(json!({"conditions": {"type": "array", "items": open}, "phase": {"type": "string"}}));
+        let manifest = object(&crd) + &WIDGET.before(1, "one");
+        world.deliver("shop", &["berlin"], &manifest).await;
+        let message = world.target_is("shop", "berlin", TargetState::Waiting, "WaitingForWave").await;
+        assert!(message.contains("Its kind has a status, and it has none yet"), "{message}");
+        let late = At::config_map(&world.ns, "late");
+        assert!(alice.get(&late).await.is_none());
+
+        // What its CRD prints is heard.
+        WIDGET.set(&world, &alice, "one", json!({"phase": "Pending"})).await;
+        world
+            .target_when("shop", "berlin", "what it prints", |status| {
+                status.message.as_ref().is_some_and(|message| message.contains("its CRD prints"))
+            })
+            .await;
+        WIDGET.set(&world, &alice, "one", json!({"phase": "Running"})).await;
+        alice.when(&late, "the next wave", says("one")).await;
+        world.ready("shop").await;
+
+        world.end().await;
+        WIDGET.clear(&alice).await;
+    });
+}
+
+#[test]
+fn what_never_has_a_status_is_ready_after_a_while_and_stays_so_over_a_restart() {
+    scenario(async |mut world| {
+        settings::set(&world, json!({"health.noStatus": "3s"})).await;
+        world.register(&["berlin"]).await;
+        let alice = world.alice("berlin").await;
+        let crd = WIDGET.crd_with(json!({"observedGeneration": {"type": "integer"}}));
+        world.deliver("shop", &["berlin"], &(object(&crd) + &object(&WIDGET.one("one")))).await;
+        world.target_is("shop", "berlin", TargetState::Progressing, "ObjectsProgressing").await;
+        world.ready("shop").await;
+
+        settings::set(&world, json!({"health.noStatus": "10m"})).await;
+        let before = world.target("shop", "berlin").await.unwrap();
+        world.restart_hub().await;
+        world.when_passes(1).await;
+        world.ready("shop").await;
+        let now = world.target("shop", "berlin").await.unwrap();
+        assert_eq!(now.metadata.resource_version, before.metadata.resource_version, "nothing is written");
+        world.end().await;
+        WIDGET.clear(&alice).await;
     });
 }

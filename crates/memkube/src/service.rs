@@ -7,11 +7,12 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::{CONTENT_TYPE, RETRY_AFTER};
+use http::header::{CONTENT_TYPE, DATE, RETRY_AFTER};
 use http::{HeaderValue, Request, Response, StatusCode};
 use http_body::Frame;
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full, StreamBody};
+use jiff::{Timestamp, fmt::rfc2822::DateTimePrinter};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 use tower::{BoxError, Service};
@@ -270,7 +271,7 @@ impl Inner {
     }
 
     fn respond(self: Arc<Self>, answer: Answer, call: Call, fault: Fault) -> Response<ResponseBody> {
-        let (name, index) = (self.name.clone(), call.index);
+        let (name, index, date) = (self.name.clone(), call.index, date((self.clock)()));
         let is_anothers = matches!(fault, Fault::Html(_) | Fault::Json(_) | Fault::Page(..));
         let (is_flow_control, wait) = match fault {
             Fault::TooMany(seconds) => (true, HeaderValue::from(seconds)),
@@ -306,12 +307,19 @@ impl Inner {
         // `WithAuditInit` in k8s.io/apiserver/pkg/endpoints/filters, and `setResponseHeaders` of its flow control.
         if !is_anothers {
             headers.insert("audit-id", HeaderValue::from(index));
+            headers.extend(date.map(|date| (DATE, date)));
         }
         if is_flow_control {
             headers.insert("x-kubernetes-pf-flowschema-uid", HeaderValue::from_static("flow-schema"));
         }
         response
     }
+}
+
+/// As net/http writes it.
+fn date(now: Timestamp) -> Option<HeaderValue> {
+    let text = DateTimePrinter::new().timestamp_to_rfc9110_string(&now).ok()?;
+    HeaderValue::try_from(text).ok()
 }
 
 /// `tooManyRequests` of kube-apiserver.

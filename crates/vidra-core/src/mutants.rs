@@ -168,6 +168,12 @@ pub enum Mutant {
     NothingHandedOver,
     /// What is suspended is well, whoever suspended it.
     SuspendedIsWell,
+    /// A status that is declared and not there yet is not waited for.
+    NoStatusIsWell,
+    /// A status from before a change counts as one of after it.
+    OldStatusIsNew,
+    /// What an earlier process changed a moment ago is forgotten.
+    RestartForgetsChange,
     /// What is gone and left so is no fault.
     MissingIsWell,
     /// A Secret may stand in a VidraResource, whatever the setting says.
@@ -364,6 +370,9 @@ impl Mutant {
         Mutant::UnreadGone,
         Mutant::NothingHandedOver,
         Mutant::SuspendedIsWell,
+        Mutant::NoStatusIsWell,
+        Mutant::OldStatusIsNew,
+        Mutant::RestartForgetsChange,
         Mutant::MissingIsWell,
         Mutant::SecretsInline,
         Mutant::RevisionsStay,

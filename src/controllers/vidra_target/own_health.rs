@@ -1,4 +1,5 @@
-//! The health rules that a VidraResource has of its own: whose they are, and objects that they have not judged yet.
+//! The health rules that a VidraResource has of its own: whose they are, and objects that they have not judged yet; and
+//! what else is to be known before objects are judged.
 
 use std::{sync::Arc, time::Duration};
 
@@ -9,7 +10,7 @@ use super::{context::Context, visibility::needs};
 use crate::{
     controllers::health_rules::{digest, own_rules},
     desired::Desired,
-    member::session::Session,
+    member::{kind_facts, session::Session, token::Token},
     workqueue::Key,
 };
 
@@ -50,6 +51,24 @@ pub(super) async fn judge(ctx: &Context<'_>, session: &Arc<Session>, owner: &Own
             ctx.hub.queue.add_after(Key::Target(ctx.key.clone()), LISTS_REST);
             return;
         }
+    }
+}
+
+/// Has the CRDs read on which verdicts about declared objects depend. Where that fails, what was known stands until the next
+/// reconcile.
+pub(super) async fn read_kinds(ctx: &Context<'_>, session: &Session, desired: &Desired, token: &Token<'_>) {
+    let unread = session.records.unread();
+    if unread.is_empty() {
+        return;
+    }
+    let mut needs = needs(desired, &session.kinds());
+    needs.retain(|gvk, _| unread.contains(gvk));
+    if needs.is_empty() {
+        return;
+    }
+    if let Err(error) = kind_facts::read_kinds(session, token, &needs).await {
+        tracing::info!(key = %ctx.key, %error, "what CRDs declare is not known yet");
+        ctx.hub.queue.add_after(Key::Target(ctx.key.clone()), LISTS_REST);
     }
 }
 

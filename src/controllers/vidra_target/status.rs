@@ -1,6 +1,6 @@
 //! The last step: the VidraTarget's status, coalesced, and its Events.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, time::Duration};
 
 use vidra_api::{
     Change, DriftPolicy, RemovingObjects, TargetState, VidraTarget, VidraTargetStatus,
@@ -199,9 +199,11 @@ fn healths(
         let declared = desired.objects.get(key);
         declared.map_or((None, WaitFor::Health), |one| (Some(&one.body), one.directives.wait_for))
     };
+    let mut ends: Option<Duration> = None;
     session.records.healths(&owner, desired.objects.keys(), |key, seen| match seen {
         _ if status.drift.gone.contains(key) => unready.add_left(key),
-        Some(Seen { health, note, uid, proof }) => {
+        Some(Seen { health, note, uid, proof, ends: end }) => {
+            ends = ends.into_iter().chain(end).min();
             let (body, wait_for) = declared(key);
             match body.map_or(health, |body| health.declared(body)) {
                 HealthStatus::Current if proof => ready += 1,
@@ -214,6 +216,10 @@ fn healths(
         None if status.drift.left.contains(key) || !status.compared => {}
         None => unready.add_missing(key),
     });
+    // Nothing else tells when what is waited for does not come.
+    if let Some(ends) = ends {
+        ctx.hub.queue.add_after(Key::Target(ctx.key.clone()), ends);
+    }
     // Somebody else's object in its place is none of the target's.
     if !unproved.is_empty() {
         let held = known(&|key| unproved.contains_key(key));

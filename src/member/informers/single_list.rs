@@ -114,6 +114,14 @@ impl Informers {
         self.read_single(place, &self.reader(place, resource).of(owner), false).await
     }
 
+    /// Lists one place though a watch may tell, and folds it. Nothing is gone that it does not show.
+    pub async fn list_again(&self, place: &Place, resource: &ApiResource) -> Result<(), CallError> {
+        if let Some(rest) = self.at_rest(place) {
+            return Err(rest.error);
+        }
+        self.read_single(place, &self.reader(place, resource), false).await
+    }
+
     /// One list, for which a reconcile waits: so it ends with the session, and does not take longer than an informer's may.
     async fn list_single(&self, place: &Place, resource: &ApiResource) -> Result<(), CallError> {
         self.read_single(place, &self.reader(place, resource), true).await

@@ -1,9 +1,12 @@
-//! How a live object is, as rules judge it.
+//! How a live object is, as rules judge it; and how it will be where that ends by itself.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use serde_json::Value;
-use vidra_core::health::{HealthStatus, facts::Facts, is_done, judge, rules::RuleSet};
+use tokio::time::Instant;
+use vidra_core::health::{Basis, HealthStatus, is_done, judge, rules::RuleSet};
+
+use super::facts::{Circumstances, OwnChange};
 
 /// See the module.
 #[derive(Debug)]
@@ -13,7 +16,10 @@ pub(super) struct Assessment {
     pub(super) turned: bool,
     /// See [`is_done`].
     pub(super) done: bool,
+    /// What the CRD of its kind declares may say otherwise, and is not known yet.
+    pub(super) unread: bool,
     note: Option<Arc<Note>>,
+    wait: Option<Box<Wait>>,
 }
 
 /// Why it is not current; for people.
@@ -24,27 +30,68 @@ struct Note {
     grounds: u32,
 }
 
+/// A verdict that ends, for it only waits for what the object may come to say.
+#[derive(Debug)]
+struct Wait {
+    until: Instant,
+    /// From then on, if nothing changes.
+    then: Assessment,
+    /// For whom it was current before.
+    known: Option<Assessment>,
+    change: Option<OwnChange>,
+}
+
 impl Assessment {
-    pub(super) fn of(live: &Value, rules: &RuleSet) -> Self {
-        let verdict = judge(live, rules, &Facts::default());
+    pub(super) fn of(live: &Value, rules: &RuleSet, by: &Circumstances) -> Self {
+        let verdict = judge(live, rules, &by.facts);
         let status = verdict.health.status;
+        // So long as waits are, there are at most three, one after the other.
+        let wait = verdict.ends.map(|left| {
+            let known = (!by.facts.was_current).then(|| Self::of(live, rules, &by.of_known()));
+            let then = Self::of(live, rules, &by.later(left));
+            Box::new(Wait { until: by.now + left, then, known, change: by.change })
+        });
+        let unread = match &wait {
+            Some(wait) => wait.then.unread,
+            None => by.unread && matches!(verdict.basis, Basis::Nothing),
+        };
         let note = (status != HealthStatus::Current).then(|| {
             let grounds = verdict.grounds(live);
             Arc::new(Note { text: verdict.health.message, grounds })
         });
-        Self { status, turned: false, done: is_done(live), note }
+        Self { status, turned: false, done: is_done(live), unread, note, wait }
     }
 
     /// After what was judged of the same object before; `same`: of the same version of it. A text that alone is another is
     /// no news.
     pub(super) fn after(mut self, before: Option<&Self>, same: bool) -> Self {
         let Some(before) = before else { return self };
-        self.turned = same && self.status != HealthStatus::Current && before.opens();
+        let before = before.at(Instant::now(), false);
+        self.turned = same && self.status != HealthStatus::Current && before.opens() && !before.unread;
         let grounds = |judged: &Self| judged.note.as_ref().map(|note| note.grounds);
         if grounds(&self) == grounds(before) {
             self.note = before.note.clone();
         }
         self
+    }
+
+    /// As it is at a time; `was_current`: for whom it was current before.
+    pub(super) fn at(&self, now: Instant, was_current: bool) -> &Self {
+        match &self.wait {
+            Some(Wait { known: Some(known), .. }) if was_current => known.at(now, was_current),
+            Some(wait) if wait.until <= now => wait.then.at(now, was_current),
+            _ => self,
+        }
+    }
+
+    /// How long it holds, if nothing changes.
+    pub(super) fn ends(&self, now: Instant) -> Option<Duration> {
+        self.wait.as_ref().map(|wait| wait.until.saturating_duration_since(now))
+    }
+
+    /// The change of the hub's for whose status it waits.
+    pub(super) fn change(&self) -> Option<OwnChange> {
+        self.wait.as_ref().and_then(|wait| wait.change)
     }
 
     /// What waits for it goes on.
@@ -56,8 +103,20 @@ impl Assessment {
         self.note.as_ref().map(|note| &*note.text)
     }
 
-    /// What a plan or a status says of it.
-    pub(super) fn says(&self) -> (HealthStatus, bool, bool, Option<&str>) {
-        (self.status, self.turned, self.done, self.note())
+    /// What its CRD declares is heard in it.
+    pub(super) fn set_read(&mut self) {
+        self.unread = false;
+        if let Some(wait) = &mut self.wait {
+            wait.then.set_read();
+            wait.known.iter_mut().for_each(Self::set_read);
+        }
+    }
+
+    /// A plan or a status says something else of it than `before`, or somebody has to read what its CRD declares.
+    pub(super) fn is_news(&self, before: &Self) -> bool {
+        let now = Instant::now();
+        let (now, then) = (self.at(now, false), before.at(now, false));
+        (now.status, now.turned, now.done, now.note()) != (then.status, then.turned, then.done, then.note())
+            || self.unread && !before.unread
     }
 }

@@ -6,6 +6,7 @@ use std::{
 };
 
 use serde_json::Value;
+use tokio::time::Instant;
 use vidra_api::names::OwnerHash;
 use vidra_core::{
     directives::WaitFor,
@@ -20,8 +21,9 @@ use super::{
     assessment::Assessment,
     baseline::Base,
     corrections::Corrections,
+    facts::Circumstances,
     in_flight::InFlight,
-    own_health::{OwnHealth, Standing},
+    own_health::Standing,
     owners::{Owner, Owners},
     record::Record,
     strays::Strays,
@@ -41,6 +43,8 @@ pub(super) struct Contents {
     pub(super) tombstones: Tombstones,
     pub(super) strays: Strays,
     pub(super) corrections: Corrections,
+    /// Kinds with objects whose verdicts depend on what their CRD declares, which was not known when they were judged.
+    pub(super) unread: BTreeSet<Gvk>,
 }
 
 impl Contents {
@@ -91,7 +95,7 @@ impl Contents {
     /// Takes what a target declares, and what of it is left alone.
     pub(super) fn declare(&mut self, owner: OwnerHash, mut says: Owner) {
         let before = self.owners.get_mut(&owner).map(|known| {
-            (says.health, says.is_known) = (known.health.take(), true);
+            (says.health, says.is_known, says.was_ready) = (known.health.take(), true, known.was_ready);
             Arc::clone(&known.sparing)
         });
         let was = before.clone().unwrap_or_default();
@@ -145,22 +149,35 @@ impl Contents {
 
     /// How an object is for an owner.
     pub(super) fn standing(&self, owner: &OwnerHash, key: &ObjectKey) -> Option<Standing<'_>> {
-        let known = self.owners.get(owner);
-        let own = known.and_then(|known| known.health.as_deref());
-        let standing = standing(own, owner, key, self.objects.get(key)?);
-        Some(standing.awaited(wait_for(known.and_then(|known| known.declared(key)))))
+        let standing = Asker::new(&self.owners, owner).standing(key, self.objects.get(key)?);
+        let declared = self.owners.get(owner).and_then(|known| known.declared(key));
+        Some(standing.awaited(wait_for(declared)))
     }
 }
 
-/// How an object is for an owner: by its own rules, where these are about it.
-pub(super) fn standing<'a>(
-    own: Option<&'a OwnHealth>,
-    owner: &OwnerHash,
-    key: &ObjectKey,
-    record: &'a Record,
-) -> Standing<'a> {
-    let own = own.filter(|_| record.is_proved(owner)).and_then(|own| own.standing(key));
-    own.unwrap_or_else(|| Standing::of(&record.judged))
+/// Who asks how objects are, and when.
+pub(super) struct Asker<'a> {
+    hash: &'a OwnerHash,
+    owner: Option<&'a Owner>,
+    now: Instant,
+}
+
+impl<'a> Asker<'a> {
+    pub(super) fn new(owners: &'a Owners, hash: &'a OwnerHash) -> Self {
+        Self { hash, owner: owners.get(hash), now: Instant::now() }
+    }
+
+    /// How an object is for the owner: by its own rules, where these are about it.
+    pub(super) fn standing<'r>(&self, key: &ObjectKey, record: &'r Record) -> Standing<'r>
+    where
+        'a: 'r,
+    {
+        let was_ready = self.owner.is_some_and(|owner| owner.was_ready);
+        let own = self.owner.and_then(|owner| owner.health.as_deref());
+        let own = own.filter(|_| record.is_proved(self.hash));
+        let own = own.and_then(|own| own.standing(key, self.now, was_ready));
+        own.unwrap_or_else(|| Standing::of(&record.judged, self.now, was_ready))
+    }
 }
 
 /// What is waited for of an object that is declared so.
@@ -175,14 +192,14 @@ pub(super) fn judge(
     key: &ObjectKey,
     live: &Value,
     views: &[View],
-    all: &RuleSet,
+    by: (&RuleSet, &Circumstances),
     before: (Option<&Assessment>, bool),
 ) -> BTreeSet<OwnerHash> {
     let mut news = BTreeSet::new();
     for view in views {
         let Some(Owner { health: Some(own), desired, .. }) = owners.get_mut(&view.owner) else { continue };
         let is_own = view.proof && desired.objects.contains_key(key);
-        let is_news = if is_own { own.judge(key, live, all, before) } else { own.forget(key) };
+        let is_news = if is_own { own.judge(key, live, by, before) } else { own.forget(key) };
         if is_news {
             news.insert(view.owner.clone());
         }

@@ -22,6 +22,7 @@ use super::{
     assessment::Assessment,
     baseline::{Base, hashed_part},
     contents::{is_within, judge},
+    facts,
     in_flight::Deferred,
     record::Record,
     tombstones::Tombstone,
@@ -34,7 +35,8 @@ impl Records {
         complete_type(gvk, &mut live.json);
         let key = ObjectKey::new(gvk, live.meta_text("namespace"), live.meta_text("name"));
         let rules = self.rules.now();
-        let judged = Assessment::of(&live.json, &rules);
+        let mut by = self.facts.circumstances(gvk, &live.json);
+        let mut judged = Assessment::of(&live.json, &rules, &by);
         let mut inner = self.inner.lock();
         let inner = &mut *inner;
         let Some(live) = inner.in_flight.defer(&key, gvk, live, source) else { return Vec::new() };
@@ -61,19 +63,26 @@ impl Records {
         }
         inner.tombstones.remove(&key);
         let labelled = inner.owners.labelled(&live.json["metadata"]);
+        if by.note(self.facts.change(before, (&live.json, &views), source, &by)) {
+            judged = Assessment::of(&live.json, &rules, &by);
+        }
         let judged_before = (before.map(|before| &before.judged), same_version);
         let judged = judged.after(judged_before.0, same_version);
         if same_version && judged_before.0.is_some_and(|before| before.status != judged.status) {
             // The object is as it was: the rules are not.
             self.rules.note_turned(&gvk.group, &gvk.kind);
         }
-        let turned = judge(&mut inner.owners, &key, &live.json, &views, &rules, judged_before);
+        let turned = judge(&mut inner.owners, &key, &live.json, &views, (&rules, &by), judged_before);
+        if judged.unread {
+            inner.unread.insert(gvk.clone());
+        }
         let record = Record {
             uid: live.uid().into(),
             resource_version,
             folded: inner.folds,
             terminating: live.is_terminating(),
             controlled: is_controlled(&live.json),
+            generation: facts::generation(&live.json),
             judged,
             views,
         };

@@ -1,6 +1,6 @@
 //! How objects are by the rules that a VidraResource has of its own. Kept with the owner: whoever has none pays nothing.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use serde_json::Value;
 use vidra_core::{
@@ -12,11 +12,15 @@ use vidra_core::{
     object::ObjectKey,
 };
 
-use super::assessment::Assessment;
+use tokio::time::Instant;
+
+use super::{assessment::Assessment, facts::Circumstances};
 use crate::desired::Desired;
 
 /// The note of an object that such a rule is about, and has not judged since the owner is known.
 const NOT_JUDGED: &str = "It has not been judged by the health rules of its VidraResource yet";
+/// The note of an object of whose kind the CRD is not read yet.
+const NOT_READ: &str = "It has not been judged by what its CRD declares yet";
 
 /// The notes of objects that are healthy and have not got what `vidra.dev/wait-for` asks for.
 const NO_ADDRESS: &str = "It has no address yet, for which its annotation vidra.dev/wait-for asks";
@@ -31,11 +35,28 @@ pub(super) struct Standing<'a> {
     /// See [`vidra_core::health::is_done`].
     done: bool,
     pub(super) note: Option<&'a str>,
+    /// How long that holds, if nothing changes.
+    pub(super) ends: Option<Duration>,
 }
 
 impl<'a> Standing<'a> {
-    pub(super) fn of(judged: &'a Assessment) -> Self {
-        Self { status: judged.status, opens: judged.opens(), done: judged.done, note: judged.note() }
+    /// `was_ready`: the owner's target was Ready as it is declared now. What is only waited for takes that from none.
+    pub(super) fn of(judged: &'a Assessment, now: Instant, was_ready: bool) -> Self {
+        let judged = judged.at(now, was_ready);
+        match judged.unread && !was_ready {
+            true => Self::not_yet(NOT_READ),
+            false => Self {
+                status: judged.status,
+                opens: judged.opens(),
+                done: judged.done,
+                note: judged.note(),
+                ends: judged.ends(now),
+            },
+        }
+    }
+
+    fn not_yet(note: &'static str) -> Self {
+        Self { status: HealthStatus::InProgress, opens: false, done: false, note: Some(note), ends: None }
     }
 
     /// The same where this of it is waited for.
@@ -116,15 +137,20 @@ impl OwnHealth {
         &mut self,
         key: &ObjectKey,
         live: &Value,
-        all: &RuleSet,
+        (all, by): (&RuleSet, &Circumstances),
         (shared, same): (Option<&Assessment>, bool),
     ) -> bool {
         let Some(says) = self.says(key) else { return self.forget(key) };
         let before = self.verdicts.get(key).map(|(_, judged)| judged).or(shared.filter(|_| self.inherits));
-        let now = Assessment::of(live, &all.with(self.rules.clone())).after(before, same);
-        let is_news = before.is_none_or(|before| before.says() != now.says());
+        let now = Assessment::of(live, &all.with(self.rules.clone()), by).after(before, same);
+        let is_news = before.is_none_or(|before| now.is_news(before));
         self.verdicts.insert(key.clone(), (says, now));
         is_news
+    }
+
+    /// What the CRD of these objects' kind declares is heard in their verdicts.
+    pub(super) fn set_read(&mut self, are: impl Fn(&ObjectKey) -> bool) {
+        self.verdicts.iter_mut().filter(|(key, _)| are(key)).for_each(|(_, (_, judged))| judged.set_read());
     }
 
     /// The object is not, or no more, the owner's; whether that is news.
@@ -133,12 +159,10 @@ impl OwnHealth {
     }
 
     /// How an object of the owner's is, as its own rules say; `None`: they say nothing of it.
-    pub(super) fn standing(&self, key: &ObjectKey) -> Option<Standing<'_>> {
+    pub(super) fn standing(&self, key: &ObjectKey, now: Instant, was_ready: bool) -> Option<Standing<'_>> {
         self.says(key)?;
-        let judged = self.verdicts.get(key).map(|(_, judged)| Standing::of(judged));
-        let not_yet =
-            Standing { status: HealthStatus::InProgress, opens: false, done: false, note: Some(NOT_JUDGED) };
-        judged.or_else(|| (!self.inherits).then_some(not_yet))
+        let judged = self.verdicts.get(key).map(|(_, judged)| Standing::of(judged, now, was_ready));
+        judged.or_else(|| (!self.inherits).then_some(Standing::not_yet(NOT_JUDGED)))
     }
 
     /// A rule of its own is about the object, and has not judged it as it is now.

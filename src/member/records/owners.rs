@@ -39,6 +39,8 @@ pub(super) struct Owner {
     pub(super) health: Option<Box<OwnHealth>>,
     /// It had told before.
     pub(super) is_known: bool,
+    /// The target was Ready as it is declared now.
+    pub(super) was_ready: bool,
 }
 
 impl Owner {
@@ -97,6 +99,13 @@ impl Owners {
 
     pub(super) fn get_mut(&mut self, owner: &OwnerHash) -> Option<&mut Owner> {
         self.known.get_mut(owner)
+    }
+
+    /// What the CRD of these objects' kind declares is heard in verdicts.
+    pub(super) fn set_read(&mut self, are: impl Fn(&ObjectKey) -> bool) {
+        for own in self.known.values_mut().filter_map(|owner| owner.health.as_mut()) {
+            own.set_read(&are);
+        }
     }
 
     /// The target is gone.

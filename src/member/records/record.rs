@@ -1,6 +1,6 @@
 //! What is kept of one live object.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, time::Duration};
 
 use serde_json::Value;
 use vidra_api::{ChangeKind, names::OwnerHash};
@@ -30,6 +30,8 @@ pub(super) struct Record {
     pub(super) folded: u64,
     pub(super) terminating: bool,
     pub(super) controlled: bool,
+    /// `metadata.generation`, where that is no more than this can be.
+    pub(super) generation: u32,
     /// By the rules that hold for all.
     pub(super) judged: Assessment,
     pub(super) views: Views,
@@ -41,6 +43,8 @@ pub struct Seen<'a> {
     pub health: HealthStatus,
     /// Why it is not current; for people.
     pub note: Option<&'a str>,
+    /// How long that holds, if nothing changes: it is only waited so long for what the object may come to say.
+    pub ends: Option<Duration>,
     /// Its uid.
     pub uid: &'a Uid,
     /// It is proved to be the owner's by its marks.
@@ -96,8 +100,8 @@ impl Record {
 
     /// As a status of this owner sees it.
     pub(super) fn seen<'a>(&'a self, owner: &OwnerHash, standing: Standing<'a>) -> Seen<'a> {
-        let Standing { status: health, note, .. } = standing;
-        Seen { health, note, uid: &self.uid, proof: self.is_proved(owner) }
+        let Standing { status: health, note, ends, .. } = standing;
+        Seen { health, note, ends, uid: &self.uid, proof: self.is_proved(owner) }
     }
 
     pub(super) fn owners(&self) -> BTreeSet<OwnerHash> {
@@ -143,9 +147,9 @@ impl Record {
     /// The owners for whom a plan or a status could come out otherwise than before.
     pub(super) fn changed_for(&self, before: Option<&Self>) -> BTreeSet<OwnerHash> {
         let Some(before) = before else { return self.owners() };
-        let common = (&before.uid, before.terminating, before.controlled, before.judged.says())
-            != (&self.uid, self.terminating, self.controlled, self.judged.says());
-        if common || before.views.len() != self.views.len() {
+        let common = (&before.uid, before.terminating, before.controlled)
+            != (&self.uid, self.terminating, self.controlled);
+        if common || self.judged.is_news(&before.judged) || before.views.len() != self.views.len() {
             return &before.owners() | &self.owners();
         }
         fn standing(view: &View) -> (&OwnerHash, bool, Drift, Option<&Evidence>) {

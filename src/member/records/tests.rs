@@ -1,6 +1,7 @@
 //! What the fold lets through and what it drops.
 
 mod drift;
+mod facts;
 
 use std::time::Duration;
 
@@ -18,7 +19,7 @@ use vidra_core::{
 use super::*;
 use crate::{
     config::{Settings, tuning::Tuning},
-    member::live::Live,
+    member::{kinds::Kinds, live::Live},
 };
 
 const NAMESPACE: &str = "team";

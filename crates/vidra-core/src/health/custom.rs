@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use super::read::{self, Condition, condition};
 use super::{Basis, Health, HealthStatus, Verdict, expression, facts::Facts};
+use crate::mutants::{self, Mutant};
 
 /// Types that must not be True. Degraded: OpenShift's and the Prometheus operator's kinds. ReplicaFailure: workloads
 /// made after Kubernetes' own, such as OpenShift's DeploymentConfig.
@@ -152,7 +153,8 @@ fn silent<'r>(live: &Value, facts: &Facts) -> Verdict<'r> {
         return Basis::Nothing.gives(Health::current("The object is current"));
     }
     let left = facts.age.and_then(|age| facts.waits.no_status.checked_sub(age));
-    match left.filter(|left| !left.is_zero() && !facts.was_current) {
+    let is_awaited = !facts.was_current && !mutants::is(Mutant::NoStatusIsWell);
+    match left.filter(|left| !left.is_zero() && is_awaited) {
         Some(left) => {
             let health = Health::in_progress("NoStatusYet", "Its kind has a status, and it has none yet");
             Verdict { ends: Some(left), ..Basis::Nothing.gives(health) }
@@ -168,7 +170,8 @@ fn silent<'r>(live: &Value, facts: &Facts) -> Verdict<'r> {
 fn stale<'r>(live: &Value, facts: &Facts) -> Option<Verdict<'r>> {
     let reports = live.pointer("/status/observedGeneration").is_some()
         || read::conditions(live).any(|c| c.generation.is_some());
-    let change = facts.change.filter(|change| !change.status_since)?;
+    let change =
+        facts.change.filter(|change| !change.status_since && !mutants::is(Mutant::OldStatusIsNew))?;
     let left = facts.waits.stale_status.checked_sub(change.ago).filter(|left| !left.is_zero())?;
     (!reports && facts.kind.has_status == Some(true)).then(|| {
         let health = Health::in_progress("StatusMayBeStale", "Its status may be from before the last change");

@@ -1,10 +1,13 @@
 //! What a verdict depends on beside the object: what its kind declares, how old it is, and what the hub did to it last.
 
-use std::time::Duration;
+use std::{
+    hash::{DefaultHasher, Hash, Hasher},
+    time::Duration,
+};
 
 use serde_json::Value;
 
-use super::read::text;
+use super::{builtin, read::text};
 
 /// Facts about one object, for kinds that no rule knows. The default says that nothing is declared and no wait is open.
 #[derive(Clone, Debug, Default)]
@@ -21,8 +24,17 @@ pub struct Facts {
     pub waits: Waits,
 }
 
+impl Facts {
+    /// The same, where nothing happens for a while.
+    #[must_use]
+    pub fn later(&self, by: Duration) -> Facts {
+        let change = self.change.map(|change| Change { ago: change.ago.saturating_add(by), ..change });
+        Facts { age: self.age.map(|age| age.saturating_add(by)), change, ..self.clone() }
+    }
+}
+
 /// What a kind declares: a small extract of discovery and its CRD.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct KindFacts {
     /// Whether discovery shows its status subresource; None where that was not asked.
     pub has_status: Option<bool>,
@@ -39,12 +51,12 @@ pub struct KindFacts {
 pub struct Change {
     /// How long ago.
     pub ago: Duration,
-    /// Whether the status has changed since, or [`status_since`] says that it was written.
+    /// Whether a status was written since: its [`status_mark`] is another, or it is not [`unanswered`].
     pub status_since: bool,
 }
 
 /// How long is waited for what may never come.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Waits {
     /// For a first status, of the object's age.
     pub no_status: Duration,
@@ -100,15 +112,46 @@ fn plain_path(path: &str) -> Option<Vec<String>> {
     (names.iter().all(is_name) && names.first().is_some_and(|root| root == "status")).then_some(names)
 }
 
-/// Whether managedFields show a status that is not older than the manager's own last change. Times are in whole
+/// Groups of Kubernetes' own beside those of the kinds that [`super::judge`] knows: no CRD defines their kinds, and what
+/// their statuses say is of others.
+const KUBERNETES: [&str; 7] = [
+    "admissionregistration.k8s.io",
+    "certificates.k8s.io",
+    "flowcontrol.apiserver.k8s.io",
+    "networking.k8s.io",
+    "node.k8s.io",
+    "resource.k8s.io",
+    "storage.k8s.io",
+];
+
+/// Whether kinds of a group may be custom ones, which a CRD defines.
+pub fn may_be_custom(group: &str) -> bool {
+    group.contains('.') && !builtin::has_group(group) && !KUBERNETES.contains(&group)
+}
+
+/// When managers of ours changed an object last, where managedFields show no status that is not older. Times are in whole
 /// seconds of UTC, as the API server writes them, so that texts compare as times do.
-pub fn status_since(live: &Value, manager: &str) -> bool {
-    let entries = || live.pointer("/metadata/managedFields").and_then(Value::as_array).into_iter().flatten();
-    let time = |entry| text(entry, "/time");
-    let ours = entries().filter(|entry| entry["manager"] == manager && entry["subresource"].is_null());
-    let status = entries().filter(|entry| entry["subresource"] == "status");
-    match (ours.filter_map(time).max(), status.filter_map(time).max()) {
-        (Some(ours), Some(status)) => status >= ours,
-        _ => false,
-    }
+pub fn unanswered(live: &Value, is_ours: impl Fn(&str) -> bool) -> Option<&str> {
+    let ours = entries(live).filter(|entry| {
+        entry["subresource"].as_str().is_none_or(str::is_empty)
+            && entry["manager"].as_str().is_some_and(&is_ours)
+    });
+    let last = ours.filter_map(|entry| text(entry, "/time")).max();
+    last.filter(|last| status_time(live).is_none_or(|status| status < *last))
+}
+
+/// Another one when the status has changed, or was written again.
+pub fn status_mark(live: &Value) -> u64 {
+    let mut hash = DefaultHasher::new();
+    (live.get("status"), status_time(live)).hash(&mut hash);
+    hash.finish()
+}
+
+fn status_time(live: &Value) -> Option<&str> {
+    let status = entries(live).filter(|entry| entry["subresource"] == "status");
+    status.filter_map(|entry| text(entry, "/time")).max()
+}
+
+fn entries(live: &Value) -> impl Iterator<Item = &Value> {
+    live.pointer("/metadata/managedFields").and_then(Value::as_array).into_iter().flatten()
 }

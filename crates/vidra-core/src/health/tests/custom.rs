@@ -5,8 +5,8 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::health::{
-    Basis, HealthStatus, facts::Change, facts::Facts, facts::KindFacts, facts::Waits, facts::status_since,
-    judge, rules::RuleSet,
+    Basis, HealthStatus, facts::Change, facts::Facts, facts::KindFacts, facts::Waits, facts::status_mark,
+    facts::unanswered, judge, rules::RuleSet,
 };
 use HealthStatus::{Current, Failed, InProgress};
 
@@ -217,26 +217,56 @@ fn a_status_from_before_our_change_is_waited_out() {
 fn managed_fields_tell_whether_a_status_is_newer_than_our_change() {
     let entry = |manager: &str, time: &str, subresource: Option<&str>| json!({"manager": manager, "time": time, "subresource": subresource});
     let (early, late) = ("2026-01-01T00:00:00Z", "2026-01-01T00:00:01Z");
-    for (entries, since) in [
-        (vec![entry("hub", early, None), entry("c", late, Some("status"))], true),
-        (vec![entry("hub", late, None), entry("c", late, Some("status"))], true),
-        (vec![entry("hub", late, None), entry("c", early, Some("status"))], false),
+    for (entries, changed) in [
+        (vec![entry("hub/a", early, None), entry("c", late, Some("status"))], None),
+        (vec![entry("hub/a", late, None), entry("c", late, Some("status"))], None),
+        (vec![entry("hub/a", late, None), entry("c", early, Some("status"))], Some(late)),
+        (vec![entry("hub/a", late, None), entry("hub/b", early, None)], Some(late)),
         (
             vec![
-                entry("hub", late, None),
+                entry("hub/a", late, None),
                 entry("c", early, Some("status")),
                 entry("d", late, Some("status")),
             ],
-            true,
+            None,
         ),
-        (vec![entry("hub", late, None), entry("c", late, Some("scale"))], false),
-        (vec![entry("hub", early, None), entry("c", late, None)], false),
-        (vec![entry("other", early, None), entry("c", late, Some("status"))], false),
-        (vec![], false),
+        (vec![entry("hub/a", late, None), entry("c", late, Some("scale"))], Some(late)),
+        (vec![entry("hub/a", early, None), entry("c", late, None)], Some(early)),
+        (vec![entry("other", early, None), entry("c", late, Some("status"))], None),
+        (vec![], None),
     ] {
         let live = json!({"metadata": {"managedFields": entries}});
-        assert_eq!(status_since(&live, "hub"), since, "{live}");
+        assert_eq!(unanswered(&live, |manager| manager.starts_with("hub/")), changed, "{live}");
     }
+}
+
+#[test]
+fn a_status_is_another_when_it_has_changed_or_was_written_again() {
+    let live = |time: &str, status: Value| {
+        let entry = json!({"manager": "c", "time": time, "subresource": "status"});
+        json!({"metadata": {"managedFields": [entry]}, "status": status})
+    };
+    let mark = status_mark(&live("2026-01-01T00:00:00Z", json!({"phase": "Up"})));
+    for (other, is_same) in [
+        (live("2026-01-01T00:00:00Z", json!({"phase": "Up"})), true),
+        (live("2026-01-01T00:00:01Z", json!({"phase": "Up"})), false),
+        (live("2026-01-01T00:00:00Z", json!({"phase": "Down"})), false),
+    ] {
+        assert_eq!(status_mark(&other) == mark, is_same, "{other}");
+    }
+}
+
+#[test]
+fn a_wait_that_ends_is_over_a_while_later_and_not_begun_again() {
+    let kind = KindFacts { has_status: Some(true), declares_conditions: true, ..KindFacts::default() };
+    let change = Some(Change { ago: seconds(0), status_since: false });
+    let mut facts = Facts { kind, age: Some(seconds(55)), change, ..Facts::default() };
+    for wanted in [(InProgress, "NoStatusYet", Some(5)), (InProgress, "StatusMayBeStale", Some(5))] {
+        let now = told(&widget(json!(null)), &facts);
+        assert_eq!(now, wanted);
+        facts = facts.later(seconds(now.2.unwrap()));
+    }
+    assert_eq!(told(&widget(json!(null)), &facts), (Current, "NoStatus", None));
 }
 
 #[test]

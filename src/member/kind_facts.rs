@@ -1,0 +1,73 @@
+//! What the CRDs of a member declare of the kinds whose objects say nothing that is known: each is read once a session, one
+//! at a time, and of it a small extract is kept.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use kube::{Api, core::ApiResource};
+use vidra_core::{
+    drift::{About, Does},
+    health::facts::KindFacts,
+    object::Gvk,
+};
+
+use super::{informers::Need, live::Live, session::Session, token::Token};
+use crate::base::error::{CallError, Class};
+
+/// Reads what the CRDs of these kinds declare, and has their objects judged again that were judged without.
+///
+/// # Errors
+/// A call failed that may do better later. A CRD that is missing or may not be read declares nothing.
+pub async fn read_kinds(
+    session: &Session,
+    token: &Token<'_>,
+    needs: &BTreeMap<Gvk, Need>,
+) -> Result<(), CallError> {
+    let Session { records, informers, .. } = session;
+    let _turn = session.reads.lock().await;
+    // Others may have read them meanwhile.
+    for gvk in records.unread() {
+        let Some(need) = needs.get(&gvk) else { continue };
+        let declared = match records.facts.declared(&gvk) {
+            Some(declared) => declared,
+            None => read(session, token, &gvk, &need.resource).await?,
+        };
+        records.facts.set_declared(gvk.clone(), declared.clone());
+        let tells =
+            declared.declares_conditions || declared.declares_generation || !declared.columns.is_empty();
+        if tells {
+            for place in informers.places(&BTreeMap::from([(gvk.clone(), need.clone())])) {
+                informers.list_again(&place, &need.resource).await?;
+            }
+        }
+        records.set_read(&gvk);
+    }
+    Ok(())
+}
+
+async fn read(
+    session: &Session,
+    token: &Token<'_>,
+    gvk: &Gvk,
+    resource: &ApiResource,
+) -> Result<Arc<KindFacts>, CallError> {
+    let kind = "CustomResourceDefinition";
+    let crds = ApiResource {
+        group: "apiextensions.k8s.io".to_owned(),
+        version: "v1".to_owned(),
+        api_version: "apiextensions.k8s.io/v1".to_owned(),
+        kind: kind.to_owned(),
+        plural: "customresourcedefinitions".to_owned(),
+    };
+    let about = About { group: &crds.group, kind, does: Does::Reads };
+    let api: Api<Live> = Api::all_with(session.client.clone(), &crds);
+    let name = format!("{}.{}", resource.plural, resource.group);
+    let declared = match session.call(token, "get", about, api.get(&name)).await {
+        Ok(crd) => KindFacts::of_crd(&crd.json, &gvk.version),
+        Err(error) if error.class == Class::Withdrawn || error.is_transient() => return Err(error),
+        Err(error) => {
+            tracing::debug!(cluster = %session.cluster, kind = %gvk, %error, "what its CRD declares cannot be read");
+            KindFacts::default()
+        }
+    };
+    Ok(session.interned().kinds.share(declared))
+}
