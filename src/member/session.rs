@@ -236,11 +236,10 @@ impl Session {
         let secrecy = Secrecy { salt: deps.salt.clone(), tuning: deps.tuning.clone() };
         let records =
             Arc::new(Records::new(deps.hub.clone(), secrecy, deps.health.clone(), deps.interned.clone()));
-        let heard = (pace.clone(), records.clone());
+        let (heard, told) = (pace.clone(), records.clone());
         let link = link.map_response(move |answer| {
-            let (pace, records) = &heard;
-            records.facts.hear(answer.headers());
-            pace.note_answer(answer)
+            told.facts.hear(answer.headers());
+            heard.note_answer(answer)
         });
         let client = Client::new(link, "default");
         let informers = Informers::new(

@@ -80,13 +80,16 @@ impl Contents {
         self.tombstones.retain(|key| owners.is_declared(key));
     }
 
-    /// Notes for whom an object is a stray now.
-    pub(super) fn note_strays(&mut self, gvk: &Gvk, key: &ObjectKey, labelled: &BTreeSet<OwnerHash>) {
+    /// Notes whether the CRD of an object's kind is to be read for it, and for whom it is a stray now.
+    pub(super) fn note(&mut self, gvk: &Gvk, key: &ObjectKey, labelled: &BTreeSet<OwnerHash>) {
         self.strays.forget(key);
-        let Some(record) = self.objects.get(key).filter(|record| !record.controlled && !record.terminating)
-        else {
+        let Some(record) = self.objects.get(key) else { return };
+        if record.judged.unread {
+            self.unread.insert(gvk.clone());
+        }
+        if record.controlled || record.terminating {
             return;
-        };
+        }
         for view in record.views.iter().filter(|view| !view.proof && labelled.contains(&view.owner)) {
             self.strays.note(&view.owner, key, &gvk.version);
         }

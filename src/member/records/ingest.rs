@@ -73,9 +73,6 @@ impl Records {
             self.rules.note_turned(&gvk.group, &gvk.kind);
         }
         let turned = judge(&mut inner.owners, &key, &live.json, &views, (&rules, &by), judged_before);
-        if judged.unread {
-            inner.unread.insert(gvk.clone());
-        }
         let record = Record {
             uid: live.uid().into(),
             resource_version,
@@ -88,7 +85,7 @@ impl Records {
         };
         let key = if is_new { self.interned.key(key) } else { key };
         let replaced = inner.objects.insert(key.clone(), Box::new(record));
-        inner.note_strays(gvk, &key, &labelled);
+        inner.note(gvk, &key, &labelled);
         let Some(record) = inner.objects.get(&key) else { return Vec::new() };
         let mut owners = record.changed_for(replaced.as_deref());
         owners.extend(turned);
