@@ -303,7 +303,7 @@ impl Mutant {
     ];
 
     /// Those that take away one guard each; docs/reference/safety.md names the test that notices.
-    pub const GUARDS: [Mutant; 120] = [
+    pub const GUARDS: [Mutant; 123] = [
         Mutant::ReachUnasked,
         Mutant::StatusAlone,
         Mutant::VersionOnce,

@@ -77,7 +77,7 @@ impl Assessment {
 
     /// As it is at a time; `was_current`: for whom it was current before.
     pub(super) fn at(&self, now: Instant, was_current: bool) -> &Self {
-        match &self.wait {
+        match self.wait.as_deref() {
             Some(Wait { known: Some(known), .. }) if was_current => known.at(now, was_current),
             Some(wait) if wait.until <= now => wait.then.at(now, was_current),
             _ => self,
