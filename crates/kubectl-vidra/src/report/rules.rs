@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use serde_json::Value;
-use vidra_core::first_of::more;
 use vidra_api::labels::HEALTH_RULES;
+use vidra_core::first_of::more;
 use vidra_core::health::library;
 use vidra_core::health::rule::RuleText;
 use vidra_core::health::rules::{Origin, Problem, RuleSet, Rules};
