@@ -151,7 +151,7 @@ impl Contents {
     }
 
     /// How an object is for an owner.
-    pub(super) fn standing(&self, owner: &OwnerHash, key: &ObjectKey) -> Option<Standing<'_>> {
+    pub(super) fn standing<'a>(&'a self, owner: &'a OwnerHash, key: &ObjectKey) -> Option<Standing<'a>> {
         let standing = Asker::new(&self.owners, owner).standing(key, self.objects.get(key)?);
         let declared = self.owners.get(owner).and_then(|known| known.declared(key));
         Some(standing.awaited(wait_for(declared)))
