@@ -97,6 +97,17 @@ pub struct Claim {
     pub inputs: Value,
 }
 
+/// What a target keeps of what is not declared.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+enum Keeps {
+    #[default]
+    Nothing,
+    /// What it has: a removal is held, it rests, or it does not prune.
+    Dropped,
+    /// What it has: nobody can tell what it declares, for an override fails.
+    Unread,
+}
+
 /// See the module.
 #[derive(Default)]
 pub struct Index {
@@ -108,8 +119,8 @@ pub struct Index {
     spoken: BTreeMap<(String, i64), (String, Value)>,
     /// What targets were to bring, by VidraResource and member.
     aims: BTreeMap<(String, String), Past<Aim>>,
-    /// Whether they let nothing go of what they have and do not declare: a removal is held, they rest, or they do not prune.
-    keeping: BTreeMap<(String, String), Past<bool>>,
+    /// What they keep of what they have and do not declare.
+    keeping: BTreeMap<(String, String), Past<Keeps>>,
     /// What was at a place.
     past: BTreeMap<Key, Past<Option<Arc<Value>>>>,
     /// Keys and uids of each inventory, by its name.
@@ -139,7 +150,7 @@ impl Index {
         let name = named(&changed.namespace, &changed.name);
         let Some(new) = changed.after() else {
             if let Some(gone) = self.targets.remove(&name) {
-                self.note_keeping(&gone, false, now);
+                self.note_keeping(&gone, Keeps::Nothing, now);
             }
             return;
         };
@@ -206,14 +217,25 @@ impl Index {
             let (namespace, inputs) = spoken.unwrap_or_default();
             target.ready = Some(Claim { revision: text(&status["revision"]), namespace, inputs });
         }
-        let keeps = target.reason == "RemovalHeld" || target.state == "Suspended" || spec["prune"] == false;
-        self.note_keeping(&target, target.present && keeps, now);
+        let keeps = self.keeps(&target, spec);
+        self.note_keeping(&target, keeps, now);
         self.targets.insert(name, target);
     }
 
-    fn note_keeping(&mut self, target: &Target, keeps: bool, now: Instant) {
+    fn keeps(&self, target: &Target, spec: &Value) -> Keeps {
+        let Target { resource, revision, cluster, inputs, .. } = target;
+        let is_unread = || self.declared.revision_with(resource, revision, cluster, inputs).is_none();
+        match target.reason == "RemovalHeld" || target.state == "Suspended" || spec["prune"] == false {
+            _ if !target.present => Keeps::Nothing,
+            _ if is_unread() => Keeps::Unread,
+            true => Keeps::Dropped,
+            false => Keeps::Nothing,
+        }
+    }
+
+    fn note_keeping(&mut self, target: &Target, keeps: Keeps, now: Instant) {
         let past = self.keeping.entry((target.resource.clone(), target.cluster.clone())).or_default();
-        if past.last().is_some_and(|(_, kept)| *kept) != keeps {
+        if past.last().map(|(_, kept)| *kept).unwrap_or_default() != keeps {
             past.push((now, keeps));
         }
     }
@@ -317,11 +339,14 @@ impl Index {
     }
 
     /// The VidraResources whose target in this member, at some instant since then, let nothing go of what it had and did not
-    /// declare.
-    pub fn keeping(&self, member: &str, then: Instant) -> impl Iterator<Item = &String> {
+    /// declare; and whether nobody could tell then what it declared.
+    pub fn keeping(&self, member: &str, then: Instant) -> impl Iterator<Item = (&String, bool)> {
         let there = self.keeping.iter().filter(move |((_, on), _)| on == member);
-        let kept = there.filter(move |(_, past)| since(past, then).any(|keeps| *keeps));
-        kept.map(|((resource, _), _)| resource)
+        there.filter_map(move |((resource, _), past)| {
+            let ever = |which: Keeps| since(past, then).any(|keeps| *keeps == which);
+            let is_unread = ever(Keeps::Unread);
+            (is_unread || ever(Keeps::Dropped)).then_some((resource, is_unread))
+        })
     }
 
     /// The spec by whose policies a VidraResource's target in this member is kept: while a removal is held its own, and so on

@@ -786,3 +786,38 @@ fn what_was_dropped_while_anothers_stood_in_its_place_is_not_told_as_lost_when_i
         ended(world).await;
     });
 }
+
+/// The judge took that it is declared otherwise for a lie: what a target declares of which an override fails nobody can tell, and
+/// what it has stays.
+#[test]
+fn what_a_target_has_stays_its_own_while_one_of_its_overrides_fails() {
+    run(53, || async {
+        let world = World::new(Shape::new(53)).await;
+        delivered(&world, &manifest("one", "one")).await;
+        let bank = format!("{}/bank", hub_path("vidraresources"));
+        world.create("hub", &hub_path("vidraresources"), resource("bank", &document("a", "one"))).await;
+        world.until("both have it", SOON, || ready(&world, "bank")).await;
+        world.settle().await;
+        let set = json!([{"path": ".data.zone", "expression": "cluster.values['zone']"}]);
+        let fails = json!([{"target": {"kind": "ConfigMap", "name": "b"}, "set": set}]);
+        let dropped = json!({"manifest": document("b", "one"), "overrides": fails});
+        world.patch("hub", &shop(), json!({"spec": dropped})).await;
+        world.until("it fails", SOON, || says(&world, "OverrideFailed")).await;
+        world.patch("hub", &bank, json!({"spec": {"manifest": document("a", "two")}})).await;
+        let refused = || world.reason("bank", "tokyo") == "SharedObjectConflict";
+        world.until("it is refused", SOON, refused).await;
+        // What was declared until lately counts, too.
+        sleep(Duration::from_secs(330)).await;
+        assert!(refused(), "it stays the shop's");
+        assert_eq!(world.observer.untold(), [""; 0]);
+        for &member in world.members() {
+            world.patch("hub", &member_path(member), json!({"spec": {"values": {"zone": "one"}}})).await;
+        }
+        world.until("the shop lets it go", A_LOOK, || ready(&world, "shop")).await;
+        world.settle().await;
+        assert_eq!(world.observer.untold(), [""; 0]);
+        world.until("the bank has it", Duration::from_secs(330), || ready(&world, "bank")).await;
+        has(&world, "tokyo", "a", "two");
+        ended(world).await;
+    });
+}

@@ -269,18 +269,11 @@ impl Judge {
                 let rivals = self.index.targets.values().filter(|other| {
                     other.present && other.cluster == target.cluster && other.resource != target.resource
                 });
-                let rivals: Vec<_> = rivals.collect();
-                let undone: Vec<_> = rivals.iter().filter(|other| other.reason == "OverrideFailed").collect();
-                let rivals: Vec<_> = rivals.iter().map(|other| self.asked(other)).collect();
+                let rivals: Vec<_> = rivals.map(|other| self.asked(other)).collect();
                 wanted.keys().any(|key| {
-                    // Nobody can tell whether that one declares what it has.
-                    let has = |of: &Value| {
-                        undone.iter().any(|by| appliers(of).contains(&super::manager(&by.resource)))
-                    };
-                    self.index.live(key).is_some_and(|live| has(&live))
-                        || others(key)
+                    others(key)
                         || rivals.iter().any(|asked| asked.contains_key(key))
-                        || self.is_kept_by_strangers(target, key, then)
+                        || self.is_kept_undeclared(target, key, then)
                 })
             }
             (_, "FieldConflict") => spec["conflicts"]["fields"] == "Fail",
@@ -294,11 +287,12 @@ impl Judge {
         (!so).then(|| "and that is not so".to_owned())
     }
 
-    /// A VidraResource of another namespace declares it no more, and has it all the same, for nothing goes there now; or had it
-    /// so since then. Of its own namespace one takes over what another has dropped.
-    fn is_kept_by_strangers(&self, target: &Target, key: &Key, then: Instant) -> bool {
-        let mut strangers = self.index.keeping(&key[0], then).filter(|by| !is_near(by, &target.resource));
-        strangers.any(|by| {
+    /// Another VidraResource declares it no more, and has it all the same, for nothing goes there now; or had it so since then.
+    /// Of its own namespace one takes over what another has dropped, where anybody can tell that it has.
+    fn is_kept_undeclared(&self, target: &Target, key: &Key, then: Instant) -> bool {
+        let others = self.index.keeping(&key[0], then).filter(|(by, _)| **by != target.resource);
+        let mut others = others.filter(|(by, is_unread)| *is_unread || !is_near(by, &target.resource));
+        others.any(|(by, _)| {
             let manager = super::manager(by);
             let has = |live: &Value| appliers(live).contains(&manager);
             let is_left = || self.index.live(key).is_none_or(|live| !has(&live));
