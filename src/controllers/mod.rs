@@ -3,6 +3,7 @@
 
 mod approvals;
 pub mod entry_counts;
+mod feedback_rules;
 pub mod gauges;
 mod health_rules;
 mod intent;

@@ -11,6 +11,7 @@ use vidra_core::{contention::Contentions, ignore::Unused, object::ObjectKey};
 
 use super::{
     approvals::KnownApprovals,
+    feedback_rules::OwnFeedback,
     health_rules::OwnRules,
     member_cluster::counts::Settling,
     revoke::Approved,
@@ -81,6 +82,8 @@ pub(super) struct ResourceState {
     pub(super) kept_revision: Option<KeptRevision>,
     /// The health rules that it has of its own.
     pub(super) health_rules: Option<Arc<OwnRules>>,
+    /// Its rules of feedback.
+    pub(super) feedback_rules: Option<Arc<OwnFeedback>>,
     /// Which of its revisions are in use, and since when others are not.
     pub(super) revision_use: RevisionUse,
     /// Its loop has looked at it, or has tried to and could not: what `Catalog::arrivals` was when it began.

@@ -10,12 +10,16 @@ use tokio::time::Instant;
 const BETWEEN_STATUSES: Duration = Duration::from_secs(1);
 /// How long a status waits of which more may be told in a moment.
 const SETTLE: Duration = Duration::from_secs(1);
+/// A status of which only what came back from a member is news is written so long after the last at the earliest.
+const BETWEEN_VALUES: Duration = Duration::from_secs(10);
 
 /// What a status has to tell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum News {
     /// Nothing that was not told.
     Nothing,
+    /// Nothing but what came back from a member.
+    Values,
     /// Of work that is mostly done in a moment: of a change that goes well only the end is written.
     Passing,
     /// Something, and another reconcile of the object comes at once that may have more.
@@ -60,6 +64,11 @@ impl StatusThrottle {
                 if let Some(rest) = rest_of(SETTLE, since, now) {
                     // The reconcile that follows needs no timer.
                     return if news == News::Passing { Due::In(rest) } else { Due::Never };
+                }
+            }
+            News::Values => {
+                if let Some(rest) = self.sent.and_then(|sent| rest_of(BETWEEN_VALUES, sent, now)) {
+                    return Due::In(rest);
                 }
             }
             News::Lasting => {}
@@ -118,7 +127,7 @@ mod tests {
     }
 
     use Due::{In, Never, Now};
-    use News::{Followed, Lasting, Nothing, Passing};
+    use News::{Followed, Lasting, Nothing, Passing, Values};
 
     #[test]
     fn what_stands_is_written_at_once_and_then_once_a_second() {
@@ -153,6 +162,17 @@ mod tests {
             (1001, Followed, Never),
             (1500, Lasting, In(ms(500))),
             (2000, Lasting, Now),
+        ]);
+    }
+
+    #[test]
+    fn values_alone_are_written_every_ten_seconds_and_hold_up_nothing_else() {
+        decides(&[
+            (0, Values, Now),
+            (10, Values, In(ms(9990))),
+            (5000, Lasting, Now),
+            (5001, Values, In(ms(9999))),
+            (15_000, Values, Now),
         ]);
     }
 

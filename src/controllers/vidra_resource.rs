@@ -12,6 +12,7 @@ mod complaints;
 mod context;
 mod crd_deletion;
 mod execute;
+mod feedback_rules;
 mod ignore_rules;
 mod left_behind;
 mod observe;
@@ -179,6 +180,7 @@ fn status(
         revision: revision.map(|revision| revision.name.clone()),
         problem: held.or_else(|| refusal.cloned()).or_else(complaint),
         handled,
+        feedback: revision.map(|revision| feedback_rules::complaint(ctx, revision)),
         again,
     }
 }

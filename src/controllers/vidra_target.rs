@@ -14,6 +14,7 @@ mod drift;
 mod events;
 mod execute;
 mod execution;
+mod feedback;
 mod finish;
 mod handover;
 mod hub_restore;
@@ -207,6 +208,7 @@ async fn keep(
         && ctx.target.status.as_ref().is_some_and(|status| status.state == Some(TargetState::Ready));
     session.records.set_ready(&owner.hash, was_ready);
     session.records.judge_by(&owner.hash, own_health::rules(ctx, session, &owner));
+    session.records.feed_by(&owner.hash, feedback::rules(ctx, session, &owner));
     let blind = match require_informers(ctx, session, desired).await {
         Ok(blind) => blind,
         Err(requeue) => return Ok(requeue),

@@ -9,6 +9,7 @@ mod contents;
 mod corrections;
 mod evidence;
 mod facts;
+mod feedback;
 mod generations;
 mod in_flight;
 mod ingest;
@@ -28,13 +29,14 @@ use std::{
 
 use parking_lot::Mutex;
 use vidra_api::{
-    ChangeKind,
+    ChangeKind, Feedback,
     names::{HubId, OwnerHash},
 };
 use vidra_core::{
     apply::Other,
     beside::Beside,
     drift::Evidence,
+    feedback::{Extract, Rules as FeedbackRules, gather},
     health::{HealthStatus, rules::Rules},
     ignore::Sparing,
     object::{Gvk, ObjectKey},
@@ -104,7 +106,9 @@ impl Records {
         desired: Arc<Desired>,
         sparing: Arc<Sparing>,
     ) {
-        let says = Owner { since, target, desired, sparing, health: None, is_known: false, was_ready: false };
+        let (health, feedback) = (None, None);
+        let says =
+            Owner { since, target, desired, sparing, health, feedback, is_known: false, was_ready: false };
         self.inner.lock().declare(owner, says);
     }
 
@@ -143,6 +147,59 @@ impl Records {
     /// The health rules that an owner has of its own, as it said last.
     pub fn own_rules(&self, owner: &OwnerHash) -> Arc<Rules> {
         self.inner.lock().owners.health(owner).map(|own| own.rules().clone()).unwrap_or_default()
+    }
+
+    /// Takes an owner's rules of feedback. What is recorded is read when it is folded again, see [`Records::unread`].
+    pub fn feed_by(&self, owner: &OwnerHash, rules: Arc<FeedbackRules>) {
+        if let Some(known) = self.inner.lock().owners.get_mut(owner) {
+            known.feed_by(rules);
+        }
+    }
+
+    /// The rules of feedback that an owner has, as it said last.
+    pub fn feedback_rules(&self, owner: &OwnerHash) -> Arc<FeedbackRules> {
+        let inner = self.inner.lock();
+        let own = inner.owners.get(owner).and_then(|known| known.feedback.as_ref());
+        own.map(|own| own.rules().clone()).unwrap_or_default()
+    }
+
+    /// The kinds of recorded objects of an owner of which what it asks back has not been read.
+    pub fn unfed(&self, owner: &OwnerHash) -> BTreeSet<Gvk> {
+        let inner = self.inner.lock();
+        let Some(known) = inner.owners.get(owner) else { return BTreeSet::new() };
+        let Some(own) = &known.feedback else { return BTreeSet::new() };
+        let is_own = |key: &ObjectKey| inner.record_is(key, |record| record.is_proved(owner));
+        let wants = known.desired.wants.iter();
+        let unread = wants.filter(|(key, _)| own.is_unread(key) && is_own(key));
+        unread.map(|(_, want)| want.gvk.clone()).collect()
+    }
+
+    /// What came back of an owner's objects, but for those of hidden kinds; `None`: not all of it has been read.
+    pub fn feedback(&self, owner: &OwnerHash, is_hidden: impl Fn(&ObjectKey) -> bool) -> Option<Feedback> {
+        let mut inner = self.inner.lock();
+        let Contents { owners, objects, .. } = &mut *inner;
+        let Some(own) = owners.get_mut(owner).and_then(|known| known.feedback.as_mut()) else {
+            return Some(Feedback::default());
+        };
+        let (all, beyond) = own.take();
+        let redacted = Extract::redacted();
+        let mut read: Vec<(&ObjectKey, &Extract)> = Vec::new();
+        for (key, extract) in all {
+            // One that is gone gives nothing.
+            if !objects.get(key).is_some_and(|record| record.is_proved(owner)) {
+                continue;
+            }
+            read.push((key, if is_hidden(key) { &redacted } else { extract? }));
+        }
+        Some(gather(read.into_iter(), beyond))
+    }
+
+    /// What came back is written later: until then a change of it wakes nobody.
+    pub fn hold_feedback(&self, owner: &OwnerHash) {
+        let mut inner = self.inner.lock();
+        if let Some(own) = inner.owners.get_mut(owner).and_then(|known| known.feedback.as_mut()) {
+            own.hold();
+        }
     }
 
     /// The kinds of recorded objects of an owner that its own rules have not judged as they are now.

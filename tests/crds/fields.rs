@@ -48,6 +48,8 @@ pub fn good() -> [Value; 4] {
         "healthCheckExprs": [{"apiVersion": "example.com/v1", "kind": "Gadget", "inProgress": "false",
             "failed": "false", "current": "true", "suspended": "false", "message": "status.text",
             "observedGeneration": "Ignore"}],
+        "statusFeedback": [{"apiVersion": "example.com/v1", "kind": "Gadget", "name": "a",
+            "values": [{"name": "size", "expression": "spec.size"}]}],
     });
     [
         of("VidraResource", "shop", spec),
@@ -71,6 +73,7 @@ pub fn good() -> [Value; 4] {
                 "conflicts": conflicts,
                 "drift": drift,
                 "healthRules": "0123456789ab",
+                "statusFeedback": "ab0123456789",
             }),
         ),
         of(
@@ -96,7 +99,7 @@ fn of(kind: &str, name: &str, spec: Value) -> Value {
 
 /// A wrong value for rules in CEL that neither an empty one nor the text "not right!" breaks: by the end of the path,
 /// and a part of the rule's message where there are several.
-const WRONG: [(&str, &str, &str); 11] = [
+const WRONG: [(&str, &str, &str); 13] = [
     (".matchLabels", "label key", r#"{"not right!": "a"}"#),
     (".values", "keys", r#"{"not right!": "a"}"#),
     (".matchExpressions[]", "", r#"{"key": "a", "operator": "In"}"#),
@@ -109,6 +112,12 @@ const WRONG: [(&str, &str, &str); 11] = [
         r#"{"target": {}, "clusterNames": ["a"], "clusterSelector": {}, "mergePatch": {}}"#,
     ),
     (".overrides[]", "exactly one", r#"{"target": {}}"#),
+    (".statusFeedback[]", "", r#"{"apiVersion": "v1", "kind": "Secret"}"#),
+    (
+        ".statusFeedback[].values",
+        "",
+        r#"[{"name": "a", "expression": "1"}, {"name": "a", "expression": "2"}]"#,
+    ),
     ("VidraResource", "", "181"),
     ("MemberCluster", "", "64"),
     ("VidraTarget", "", "7"),

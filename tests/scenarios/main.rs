@@ -20,6 +20,7 @@ mod delivery;
 mod disaster;
 mod drift;
 mod emptying;
+mod feedback;
 mod foreign;
 mod forgetting;
 mod handing_over;

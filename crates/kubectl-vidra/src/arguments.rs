@@ -106,6 +106,12 @@ pub struct StatusFlags {
     /// In all namespaces.
     #[arg(short = 'A', long, conflicts_with = "name")]
     pub all_namespaces: bool,
+    /// What spec.statusFeedback brought back, as a table by cluster, in place of the tree.
+    #[arg(long, requires = "name", conflicts_with = "by")]
+    pub values: bool,
+    /// The clusters by what this value is on them, in place of the tree.
+    #[arg(long, value_name = "VALUE", requires = "name")]
+    pub by: Option<String>,
 }
 
 /// Flags of `diff`.

@@ -18,6 +18,8 @@ pub const DRIFTED: &str = "Drifted";
 pub const REMOVING: &str = "Removing";
 /// A path of `spec.drift.ignore` matches nothing that is declared, on any member. Not there when all match.
 pub const IGNORE_UNMATCHED: &str = "IgnoreUnmatched";
+/// A rule of `spec.statusFeedback` cannot be used, or matches nothing that is declared. Not there when all do.
+pub const FEEDBACK_INCOMPLETE: &str = "FeedbackIncomplete";
 /// The member's API server answers.
 pub const REACHABLE: &str = "Reachable";
 /// The member accepts the registered credentials.

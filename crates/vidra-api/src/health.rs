@@ -9,8 +9,6 @@ use crate::schema;
 pub const HEALTH_RULES_MAX: usize = 20;
 /// Longest expression in characters.
 pub const EXPRESSION_MAX: usize = 1024;
-/// Longest apiVersion: a group, a slash, and a version.
-const API_VERSION_MAX: usize = schema::SUBDOMAIN_MAX + 1 + schema::LABEL_MAX;
 
 /// How objects of one kind, or of a whole API group, are judged. Expressions are in CEL, over the fields of the object.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -18,7 +16,7 @@ const API_VERSION_MAX: usize = schema::SUBDOMAIN_MAX + 1 + schema::LABEL_MAX;
 pub struct HealthCheckExpr {
     /// The group, with or without a version, which does not count: cert-manager.io/v1; or a family of groups:
     /// *.crossplane.io.
-    #[schemars(length(min = 1, max = API_VERSION_MAX))]
+    #[schemars(length(min = 1, max = schema::API_VERSION_MAX))]
     pub api_version: String,
     /// The kind. Unset: all kinds of the group whose status has a field that an expression reads.
     #[serde(default, skip_serializing_if = "Option::is_none")]

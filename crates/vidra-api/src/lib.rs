@@ -8,6 +8,7 @@ pub mod condition;
 pub mod conflicts;
 pub mod crds;
 pub mod drift;
+pub mod feedback;
 pub mod health;
 pub mod inventory;
 pub mod labels;
@@ -28,6 +29,7 @@ pub use conflicts::{Conflicts, ContainerDeletion, ExistingPolicy, FieldPolicy, M
 pub use drift::{
     Change, ChangeKind, ChangedField, DriftPolicy, DriftSpec, IgnoreRule, IgnoreTarget, YieldPolicy,
 };
+pub use feedback::{Feedback, FeedbackExpression, FeedbackObject, FeedbackRule, FeedbackValue};
 pub use health::HealthCheckExpr;
 pub use inventory::{InventoryEntry, VidraInventory, VidraInventorySpec};
 pub use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};

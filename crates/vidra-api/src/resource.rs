@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::conflicts::{Conflicts, ContainerDeletion};
 use crate::drift::DriftSpec;
+use crate::feedback::{FEEDBACK_RULES_MAX, FeedbackRule};
 use crate::health::{HEALTH_RULES_MAX, HealthCheckExpr};
 use crate::overrides::{OVERRIDES_MAX, Override};
 use crate::raw::Raw;
@@ -106,6 +107,11 @@ pub struct VidraResourceSpec {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = HEALTH_RULES_MAX), extend("x-kubernetes-list-type" = "atomic"))]
     pub health_check_exprs: Vec<HealthCheckExpr>,
+    /// Which fields of declared objects come back from the members, into status.feedback of the VidraTargets. A change
+    /// of nothing but these makes no revision.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = FEEDBACK_RULES_MAX), extend("x-kubernetes-list-type" = "atomic"))]
+    pub status_feedback: Vec<FeedbackRule>,
     /// Whether a manifest without any object is meant, and deletes what was delivered. Else it is an error.
     #[serde(default)]
     pub allow_empty: bool,
@@ -133,6 +139,7 @@ impl Default for VidraResourceSpec {
             namespace_and_crd_deletion: ContainerDeletion::default(),
             conflicts: Conflicts::default(),
             health_check_exprs: Vec::new(),
+            status_feedback: Vec::new(),
             allow_empty: false,
             suspend: false,
         }
@@ -220,7 +227,8 @@ pub struct VidraResourceStatus {
     /// How many targets are in which state.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub summary: Option<Summary>,
-    /// Ready, Reconciling, Stalled, Drifted and Removing; IgnoreUnmatched while a rule of spec.drift.ignore matches nothing.
+    /// Ready, Reconciling, Stalled, Drifted and Removing; IgnoreUnmatched while a rule of spec.drift.ignore matches nothing;
+    /// FeedbackIncomplete while one of spec.statusFeedback matches nothing or cannot be used.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "schema::conditions")]
     pub conditions: Vec<Condition>,
@@ -358,6 +366,8 @@ mod tests {
                 "healthCheckExprs": [{"apiVersion": "example.com/v1", "kind": "Gadget", "inProgress": "false",
                     "failed": "status.phase == 'Down'", "current": "true", "suspended": "spec.stop",
                     "message": "status.text", "observedGeneration": "Ignore"}],
+                "statusFeedback": [{"apiVersion": "apps/v1", "kind": "Deployment", "name": "web",
+                    "values": [{"name": "version", "expression": "metadata.labels.version"}]}],
                 "allowEmpty": true,
                 "suspend": true,
             },

@@ -14,6 +14,8 @@ pub(crate) const RESOURCE_NAME_MAX: usize = 180;
 pub(crate) const LABEL_MAX: usize = 63;
 /// Longest DNS subdomain, and so the longest name of most objects.
 pub(crate) const SUBDOMAIN_MAX: usize = 253;
+/// Longest apiVersion: a group, a slash, and a version.
+pub(crate) const API_VERSION_MAX: usize = SUBDOMAIN_MAX + 1 + LABEL_MAX;
 /// Longest revision: a SHA-256 in hex.
 pub(crate) const REVISION_MAX: usize = 64;
 /// Longest reason of ours.
@@ -39,6 +41,7 @@ const DNS_LABEL: &str = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$";
 const DNS_SUBDOMAIN: &str = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*$";
 const LABEL_KEY: &str = "^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$";
 const LABEL_VALUE: &str = "^([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?$";
+const VALUE_NAME: &str = "^[A-Za-z]([-A-Za-z0-9_.]*[A-Za-z0-9])?$";
 const CONFIG_KEY: &str = "^[-._a-zA-Z0-9]+$";
 /// What Go's time.ParseDuration reads, without signs and units below a millisecond. Six digits in
 /// 16 characters cannot overflow the 292 years that a Go duration holds.
@@ -130,6 +133,13 @@ pub(crate) fn source_keys(_: &mut SchemaGenerator) -> Schema {
         "items": checked_string(SUBDOMAIN_MAX, CONFIG_KEY, key),
         "x-kubernetes-validations": rule("size(self) > 0", "write at least one key, or leave keys out to read all of them"),
     })
+}
+
+/// What a value of status feedback is called.
+pub(crate) fn value_name(_: &mut SchemaGenerator) -> Schema {
+    let message = "use a name of letters, digits, '-', '_' and '.', beginning with a letter and ending with a letter \
+                   or digit";
+    from_value(checked_string(LABEL_MAX, VALUE_NAME, message))
 }
 
 /// A key of a Secret's data.

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::conflicts::{Conflicts, ContainerDeletion};
 use crate::drift::{self, Change, DriftSpec};
+use crate::feedback::Feedback;
 use crate::overrides::OverrideInputs;
 use crate::resource::{ReconcileSpec, yes};
 use crate::schema;
@@ -103,6 +104,10 @@ pub struct VidraTargetSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = schema::LABEL_MAX))]
     pub health_rules: Option<String>,
+    /// The digest of the VidraResource's spec.statusFeedback. Unset: it has none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = schema::LABEL_MAX))]
+    pub status_feedback: Option<String>,
     /// When the member is compared with what is declared. Unset fields: the hub's settings.
     #[serde(default)]
     pub reconcile: ReconcileSpec,
@@ -166,6 +171,7 @@ impl Default for VidraTargetSpec {
             approved_removal: None,
             recalls: 0,
             health_rules: None,
+            status_feedback: None,
             reconcile: ReconcileSpec::default(),
             suspend: false,
             generation: 0,
@@ -276,6 +282,13 @@ pub struct VidraTargetStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = schema::LABEL_MAX))]
     pub health_rules: Option<String>,
+    /// What spec.statusFeedback of the VidraResource asks for, as the member had it last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub feedback: Option<Feedback>,
+    /// When feedback was last known to be so. Unset: it is so now.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "schema::time")]
+    pub feedback_at: Option<Time>,
     /// Objects that are no longer declared and are still there. Unset: there are none. Where the target is to go, all
     /// of its objects are, and state, reason and message tell of them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -420,6 +433,7 @@ mod tests {
                 "conflicts": {"existing": "Adopt", "fields": "Fail",
                     "takeFrom": [{"manager": "helm-controller", "operation": "Apply"}]},
                 "approvedRemoval": "0123456789", "healthRules": "0123456789ab",
+                "statusFeedback": "ab0123456789",
                 "reconcile": {"interval": "10m"}, "suspend": true, "generation": 7,
             },
             "status": {
@@ -429,6 +443,11 @@ mod tests {
                 "unready": [{"group": "apps", "kind": "Deployment", "namespace": "shop", "name": "web",
                     "health": "InProgress", "note": "waits"}],
                 "unreadyTotal": 11, "healthRules": "ba9876543210",
+                "feedback": {"objects": [{"group": "apps", "kind": "Deployment", "namespace": "shop", "name": "web",
+                    "values": [{"name": "version", "text": "1.2"}, {"name": "ready", "integer": 3},
+                        {"name": "load", "number": "0.5"}, {"name": "paused", "boolean": false},
+                        {"name": "ports", "json": "[80]"}]}], "leftOut": 1, "message": "too large"},
+                "feedbackAt": "2026-01-02T03:04:05Z",
                 "removing": {"objects": 2, "reason": "Finalizers", "message": "waits"},
                 "changes": [{
                     "group": "apps", "version": "v1", "kind": "Deployment", "namespace": "shop", "name": "web",

@@ -9,6 +9,7 @@ pub mod contention;
 pub mod departure;
 pub mod directives;
 pub mod drift;
+pub mod feedback;
 pub mod fields;
 pub mod first_of;
 pub mod guard;

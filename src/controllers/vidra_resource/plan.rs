@@ -14,7 +14,10 @@ use super::{
     removal_guard::guard_removal,
 };
 use crate::{
-    controllers::health_rules::{digest, own_rules},
+    controllers::{
+        feedback_rules::own_feedback,
+        health_rules::{digest, own_rules},
+    },
     hub::revisions::{Parsed, RevisionError},
 };
 
@@ -96,10 +99,11 @@ fn rest(observation: &Observation) -> Vec<Task> {
 fn deliver(ctx: &Context<'_>, observation: &Observation, revision: &Parsed, approval: Option<&str>) -> Plan {
     let Observation { selection, targets, .. } = observation;
     let own_rules = own_rules(ctx.hub, ctx.key).and_then(|own| digest(&own.rules));
+    let feedback = own_feedback(ctx.hub, ctx.key).and_then(|own| own.rules.digest().cloned());
     let place = |(cluster, namespace): (&String, &String)| {
         let target = targets.get(cluster).cloned();
         let before = target.as_deref().map(|target| &target.spec);
-        let spec = spec(ctx, cluster, namespace, revision, own_rules.clone(), before);
+        let spec = spec(ctx, cluster, namespace, revision, (own_rules.clone(), feedback.clone()), before);
         Task { cluster: cluster.clone(), goal: Goal::Place { target, spec: Box::new(spec) } }
     };
     let leave = |(cluster, target): (&String, &Arc<VidraTarget>)| {
@@ -121,13 +125,14 @@ fn deliver(ctx: &Context<'_>, observation: &Observation, revision: &Parsed, appr
     Plan { held: None, waves }
 }
 
-/// What a VidraTarget asks for; `health_rules`: the digest of the VidraResource's own; `before`: what it has asked for.
+/// What a VidraTarget asks for, with the digests of the VidraResource's own health rules and of what it asks back;
+/// `before`: what it has asked for.
 fn spec(
     ctx: &Context<'_>,
     cluster: &str,
     namespace: &str,
     revision: &Parsed,
-    health_rules: Option<String>,
+    (health_rules, status_feedback): (Option<String>, Option<String>),
     before: Option<&VidraTargetSpec>,
 ) -> VidraTargetSpec {
     let spec = &ctx.resource.spec;
@@ -146,6 +151,7 @@ fn spec(
         approved_removal: approval(ctx, &revision.name, namespace, before),
         recalls: before.map_or(0, VidraTargetSpec::recalled),
         health_rules,
+        status_feedback,
         reconcile: spec.reconcile.clone().unwrap_or_default(),
         suspend: false,
         generation: ctx.generation(),

@@ -15,7 +15,7 @@ use vidra_core::status::{
 use super::{
     context::Context,
     crd_deletion::is_undecided,
-    ignore_rules,
+    feedback_rules, ignore_rules,
     observe::select,
     patience::soonest_end,
     revision_gc::collect_revisions,
@@ -39,6 +39,8 @@ pub(super) struct Status {
     pub(super) problem: Option<Problem>,
     /// The request to reconcile that was acted on.
     pub(super) handled: Option<String>,
+    /// What of its rules of feedback is amiss; `None`: what is declared was not read.
+    pub(super) feedback: Option<Option<(Reason, String)>>,
     /// Nothing tells when to try again: after this.
     pub(super) again: Option<Duration>,
 }
@@ -96,8 +98,10 @@ pub(super) async fn report(ctx: &Context<'_>, status: Status) -> Result<Verdict,
         handled: status.handled,
         now: ctx.hub.clock.time(),
     };
+    let feedback = status.feedback;
     let mut status = resource_status(before, &facts);
     ignore_rules::warn(ctx, &mut status);
+    feedback_rules::warn(ctx, feedback, &mut status);
     let is_passing = || {
         find(&status.conditions, READY).is_some_and(|ready| {
             matches!(Reason::parse(&ready.reason), Some(Reason::Progressing | Reason::TargetsWaiting))

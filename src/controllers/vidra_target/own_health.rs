@@ -28,10 +28,11 @@ pub(super) fn rules(ctx: &Context<'_>, session: &Session, owner: &Owner) -> Arc<
     if digest(&before) == ctx.target.spec.health_rules { before } else { now }
 }
 
-/// Has the objects listed that the target's own rules have not judged, by its owner label. Where that was done a moment
-/// ago, or fails, what was known stands until the next reconcile.
+/// Has the objects listed that the target's own rules have not judged, or of which what it asks back was not read, by its
+/// owner label. Where that was done a moment ago, or fails, what was known stands until the next reconcile.
 pub(super) async fn judge(ctx: &Context<'_>, session: &Arc<Session>, owner: &Owner, desired: &Desired) {
-    let unjudged = session.records.unjudged(&owner.hash);
+    let mut unjudged = session.records.unjudged(&owner.hash);
+    unjudged.extend(session.records.unfed(&owner.hash));
     if unjudged.is_empty() {
         return;
     }

@@ -11,7 +11,7 @@ use vidra_core::{
     health::HealthStatus,
     object::ObjectKey,
     plan::Inventory,
-    status::{Delivery, Reason, TargetFacts, Unready, left, target_status},
+    status::{Delivery, Reason, TargetFacts, Unready, left, target_status, tells_the_same},
 };
 
 use super::{
@@ -19,6 +19,7 @@ use super::{
     context::Context,
     drift::{DriftReport, redact},
     events::{gather_one, say},
+    feedback,
     inventory::{InventoryChange, SettledObjects},
     own_health::digest_of_all,
     requeue::Requeue,
@@ -91,10 +92,15 @@ pub(super) async fn publish(
     let is_end = (before.state, &before.revision) != (status.state, &status.revision);
     let news = match rules_are_news || told.as_ref() != Some(&status) {
         false => News::Nothing,
+        true if !rules_are_news && tells_the_same(Some(before), Some(&status)) => News::Values,
         true if !is_end && ctx.hub.queue.arrivals(&queue_key) > 0 => News::Followed,
         true => News::Lasting,
     };
-    if ctx.hub.status_is_due(&queue_key, news) {
+    let is_due = ctx.hub.status_is_due(&queue_key, news);
+    if news == News::Values && !is_due {
+        feedback::hold(ctx, session);
+    }
+    if is_due {
         log_ready(Some(&before.conditions), &status.conditions);
         tell(ctx, before, &status);
         status.health_rules = own.or_else(judged_by).or(status.health_rules.take());
@@ -159,6 +165,7 @@ fn facts<'a>(
         // While something cannot be seen, what was known stands.
         removing: if status.compared { status.removing } else { before.removing.clone() },
         corrected,
+        feedback: feedback::values(ctx, session, before),
         compared: status.compared,
         unserved: !desired.unresolved.is_empty(),
         applied_generation: status.applied_generation.max(ctx.target.spec.generation),

@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use kube::ResourceExt;
 use vidra_api::{MemberCluster, VidraInventory, VidraResource, VidraTarget, labels::APPROVE_REMOVAL};
-use vidra_core::status::counted;
+use vidra_core::status::{counted, tells_the_same};
 
 use super::{Catalog, Contents, Listed, Place, floors::Via, unreadable::target_of};
 use crate::{
@@ -67,7 +67,7 @@ impl Catalog {
                     || held.metadata.deletion_timestamp != target.metadata.deletion_timestamp
                     // Erased: its own writes leave one.
                     || held.status.is_some() && target.status.is_none(),
-                held.status != target.status
+                !tells_the_same(held.status.as_ref(), target.status.as_ref())
                     || held.metadata.deletion_timestamp != target.metadata.deletion_timestamp
                     || held.annotations().get(APPROVE_REMOVAL) != target.annotations().get(APPROVE_REMOVAL),
                 counted(held) != counted(&target),

@@ -98,7 +98,8 @@ impl Contents {
     /// Takes what a target declares, and what of it is left alone.
     pub(super) fn declare(&mut self, owner: OwnerHash, mut says: Owner) {
         let before = self.owners.get_mut(&owner).map(|known| {
-            (says.health, says.is_known, says.was_ready) = (known.health.take(), true, known.was_ready);
+            (says.health, says.feedback) = (known.health.take(), known.feedback.take());
+            (says.is_known, says.was_ready) = (true, known.was_ready);
             Arc::clone(&known.sparing)
         });
         let was = before.clone().unwrap_or_default();
@@ -204,6 +205,25 @@ pub(super) fn judge(
         let is_own = view.proof && desired.objects.contains_key(key);
         let is_news = if is_own { own.judge(key, live, by, before) } else { own.forget(key) };
         if is_news {
+            news.insert(view.owner.clone());
+        }
+    }
+    news
+}
+
+/// Reads of a live object what its owners ask back of it; whose targets are to be told.
+pub(super) fn feed(
+    owners: &mut Owners,
+    key: &ObjectKey,
+    live: &Value,
+    views: &[View],
+) -> BTreeSet<OwnerHash> {
+    let mut news = BTreeSet::new();
+    for view in views {
+        let Some(Owner { feedback: Some(own), .. }) = owners.get_mut(&view.owner) else { continue };
+        if !view.proof {
+            own.forget(key);
+        } else if own.read(key, live) {
             news.insert(view.owner.clone());
         }
     }

@@ -21,7 +21,7 @@ use super::{
     Records, Source,
     assessment::Assessment,
     baseline::{Base, hashed_part},
-    contents::{is_within, judge},
+    contents::{feed, is_within, judge},
     facts,
     in_flight::Deferred,
     record::Record,
@@ -73,6 +73,7 @@ impl Records {
             self.rules.note_turned(&gvk.group, &gvk.kind);
         }
         let turned = judge(&mut inner.owners, &key, &live.json, &views, (&rules, &by), judged_before);
+        let fed = feed(&mut inner.owners, &key, &live.json, &views);
         let record = Record {
             uid: live.uid().into(),
             resource_version,
@@ -88,7 +89,7 @@ impl Records {
         inner.note(gvk, &key, &labelled);
         let Some(record) = inner.objects.get(&key) else { return Vec::new() };
         let mut owners = record.changed_for(replaced.as_deref());
-        owners.extend(turned);
+        owners.extend(turned.into_iter().chain(fed));
         if let Source::Answer(own) = source {
             owners.remove(own);
         }

@@ -9,6 +9,7 @@ use serde_json::Value;
 use vidra_api::names::{self, HubId, OwnerHash};
 use vidra_core::{
     apply::Other,
+    feedback::Rules as FeedbackRules,
     health::rules::{RuleSet, Rules},
     ignore::{Spared, Sparing},
     mutants::{self, Mutant},
@@ -16,7 +17,7 @@ use vidra_core::{
     render::Declared,
 };
 
-use super::own_health::OwnHealth;
+use super::{feedback::OwnFeedback, own_health::OwnHealth};
 use crate::{desired::Desired, workqueue::TargetKey};
 
 /// Bound on labels of unknown owners that are looked at: whoever may edit an object may write thousands.
@@ -37,6 +38,8 @@ pub(super) struct Owner {
     pub(super) sparing: Arc<Sparing>,
     /// Where it has health rules of its own.
     pub(super) health: Option<Box<OwnHealth>>,
+    /// Where it asks for feedback.
+    pub(super) feedback: Option<Box<OwnFeedback>>,
     /// It had told before.
     pub(super) is_known: bool,
     /// The target was Ready as it is declared now.
@@ -55,6 +58,16 @@ impl Owner {
         } else if !self.health.as_ref().is_some_and(|own| own.is_of(&rules, all, &self.desired)) {
             let before = (self.health.take().map(|own| *own), self.is_known);
             self.health = Some(Box::new(OwnHealth::new(rules, all, &self.desired, before)));
+        }
+    }
+
+    /// Takes its rules of feedback.
+    pub(super) fn feed_by(&mut self, rules: Arc<FeedbackRules>) {
+        if rules.is_empty() {
+            self.feedback = None;
+        } else if !self.feedback.as_ref().is_some_and(|own| own.is_of(&rules, &self.desired)) {
+            let before = self.feedback.take().map(|own| *own);
+            self.feedback = Some(Box::new(OwnFeedback::new(rules, &self.desired, before)));
         }
     }
 

@@ -6,7 +6,7 @@ use crate::arguments::StatusFlags;
 use crate::cluster::{Cluster, Place};
 use crate::error::{Failure, READING};
 use crate::output::print;
-use crate::report::status;
+use crate::report::{feedback, status};
 use crate::{DONE, Ended};
 
 /// Reads one VidraResource or all, and their targets.
@@ -27,6 +27,14 @@ pub async fn run(place: &Place, flags: &StatusFlags) -> Ended {
             format!("namespace {}", hub.namespace)
         };
         print(&format!("No VidraResources in {place}.\n"))?;
+        return Ok(DONE);
+    }
+    if flags.values {
+        print(&feedback::values(&targets, crate::now()))?;
+        return Ok(DONE);
+    }
+    if let Some(value) = &flags.by {
+        print(&feedback::by(&targets, value))?;
         return Ok(DONE);
     }
     print(&status::text(&resources, &targets, flags.name.is_some(), crate::now()))?;

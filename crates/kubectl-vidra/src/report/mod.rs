@@ -5,6 +5,7 @@ pub mod clusters;
 pub mod declared;
 pub mod diff;
 pub mod drift;
+pub mod feedback;
 pub mod health;
 pub mod pending;
 pub mod rules;

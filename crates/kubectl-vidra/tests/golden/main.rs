@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on stops")]
 
 mod differences;
+mod feedback;
 mod fleet;
 mod health;
 mod reports;

@@ -47,6 +47,10 @@ fn others(path: &str) -> Vec<Value> {
         "healthCheckExprs" => {
             vec![json!([{"apiVersion": "apps/v1", "kind": "Deployment", "current": "has(metadata.name)"}])]
         }
+        "statusFeedback" => {
+            let values = json!([{"name": "version", "expression": "metadata.generation"}]);
+            vec![json!([{"apiVersion": "v1", "kind": "ConfigMap", "values": values}])]
+        }
         "manifestsFrom" => vec![json!([{"configMapRef": {"name": "missing"}}])],
         "conflicts.takeFrom" => vec![json!([{"manager": "terraform", "operation": "Apply"}])],
         "drift.ignore" => {

@@ -14,7 +14,7 @@
 mod autoscaler;
 mod builtin;
 mod custom;
-mod expression;
+pub(crate) mod expression;
 pub mod facts;
 pub mod fleet;
 pub mod library;

@@ -45,7 +45,7 @@ reasons! {
     // Of a VidraResource.
     Progressing TargetsSuspended TargetsWaiting TargetsFailed MembersUnreachable NoTargets ClusterNotFound
     ManifestInvalid NamespaceFull SourceNotFound SourceInvalid SourceForbidden OverridesInvalid OverrideMatchesNothing
-    HealthChecksInvalid HealthRuleDuplicate
+    HealthChecksInvalid HealthRuleDuplicate FeedbackInvalid FeedbackUnmatched
     RevisionRefused TargetRefused Terminating CRDTerminating Settled
     TargetsDrifted InSync NotCompared PathMatchesNothing TargetMatchesNothing Finalizers Nothing
 

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use vidra_api::{
-    Change, ConditionStatus, Corrections, DriftState, OverrideInputs, RemovingObjects, TargetState, Time,
-    VidraTarget, VidraTargetStatus, clip,
+    Change, ConditionStatus, Corrections, DriftState, Feedback, OverrideInputs, RemovingObjects, TargetState,
+    Time, VidraTarget, VidraTargetStatus, clip,
     condition::{READY, STALLED},
     find, set_condition,
     target::MESSAGE_MAX,
@@ -105,6 +105,8 @@ pub struct TargetFacts<'a> {
     pub removing: Option<RemovingObjects>,
     /// Corrections made in this pass.
     pub corrected: i64,
+    /// What rules of feedback give. `None`: nobody has looked.
+    pub feedback: Option<Feedback>,
     /// All of the target was compared with the member.
     pub compared: bool,
     /// The member does not serve a kind of it: whether its objects are as declared, nobody knows.
@@ -158,6 +160,7 @@ pub fn target_status(before: &VidraTargetStatus, facts: &TargetFacts<'_>) -> Vid
         status.recalls = facts.recalls;
         status.applied_generation = Some(facts.applied_generation);
     }
+    feedback(&mut status, facts);
     let compared = known && facts.compared && facts.found.is_some();
     drift(&mut status, facts, compared);
     // What is found is drift, whatever became of the rest; where nothing is, that says something only of a target that
@@ -192,6 +195,32 @@ fn drift(status: &mut VidraTargetStatus, facts: &TargetFacts<'_>, compared: bool
         _ => Changes::default(),
     };
     (status.changes, status.changes_total, status.drifted) = (now.entries, now.total, now.drifted);
+}
+
+/// What was last known stands while nobody can look, with its time.
+fn feedback(status: &mut VidraTargetStatus, facts: &TargetFacts<'_>) {
+    match &facts.feedback {
+        _ if facts.leaving => (status.feedback, status.feedback_at) = (None, None),
+        Some(now) => {
+            status.feedback = Some(now.clone()).filter(|now| !now.is_empty());
+            status.feedback_at = None;
+        }
+        None if status.feedback.is_some() && status.feedback_at.is_none() => {
+            status.feedback_at = Some(facts.now.clone());
+        }
+        None => {}
+    }
+}
+
+/// What others make of a target's status is the same as before: what came back from its member is nobody's but a
+/// reader's.
+pub fn tells_the_same(before: Option<&VidraTargetStatus>, now: Option<&VidraTargetStatus>) -> bool {
+    let without = |status: &VidraTargetStatus| VidraTargetStatus {
+        feedback: None,
+        feedback_at: None,
+        ..status.clone()
+    };
+    before == now || before.map(without) == now.map(without)
 }
 
 /// The member is free of this target, as of its current generation.
@@ -301,6 +330,7 @@ pub(super) mod tests {
             unready: Unready::default(),
             removing: None,
             corrected: 0,
+            feedback: None,
             compared: true,
             unserved: false,
             applied_generation: 7,
@@ -438,6 +468,29 @@ pub(super) mod tests {
         );
         let back = target_status(&drifted, &facts(Delivery::Applied, 70));
         assert_eq!((back.drift, back.changes.len()), (Some(DriftState::InSync), 0));
+    }
+
+    #[test]
+    fn feedback_stands_with_its_time_while_nobody_can_look_and_is_no_news_to_others() {
+        let values = |left_out| Some(Feedback { left_out, ..Feedback::default() });
+        let with = |feedback, second| TargetFacts { feedback, ..facts(Delivery::Applied, second) };
+        let first = target_status(&VidraTargetStatus::default(), &with(values(1), 5));
+        assert_eq!((&first.feedback, &first.feedback_at), (&values(1), &None));
+        let silent = || Delivery::Unreachable { reason: Reason::NoAnswer, message: String::new() };
+        let lost = target_status(&first, &facts(silent(), 10));
+        assert_eq!((&lost.feedback, &lost.feedback_at), (&values(1), &Some(at(10))));
+        assert_eq!(target_status(&lost, &facts(silent(), 20)).feedback_at, Some(at(10)));
+        let back = target_status(&lost, &with(values(2), 30));
+        assert_eq!((&back.feedback, &back.feedback_at), (&values(2), &None));
+        assert!(tells_the_same(Some(&first), Some(&back)) == (first.since == back.since));
+        let other = target_status(&back, &with(values(3), 40));
+        assert!(tells_the_same(Some(&back), Some(&other)) && back != other);
+        assert!(!tells_the_same(Some(&first), Some(&lost)) && !tells_the_same(None, Some(&first)));
+        let none = target_status(&other, &with(Some(Feedback::default()), 50));
+        let leaving = target_status(&lost, &TargetFacts { leaving: true, ..facts(silent(), 50) });
+        for gone in [none, leaving, target_status(&VidraTargetStatus::default(), &facts(silent(), 5))] {
+            assert_eq!((gone.feedback, gone.feedback_at), (None, None));
+        }
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! What of a status is written where the whole is not taken: what people and the hub go by, and no list of details.
 
-use vidra_api::{LeftBehind, VidraResourceStatus, VidraTargetStatus};
+use vidra_api::{Feedback, LeftBehind, VidraResourceStatus, VidraTargetStatus};
 
 /// A status that can be told in short.
 pub trait WithoutLists {
@@ -25,9 +25,17 @@ impl WithoutLists for VidraTargetStatus {
             unready_total: left_out(self.unready_total, self.unready.len()),
             changes: Vec::new(),
             changes_total: left_out(self.changes_total, self.changes.len()),
+            feedback: self.feedback.as_ref().map(in_short),
             ..self.clone()
         }
     }
+}
+
+/// All of its values count as left out.
+fn in_short(feedback: &Feedback) -> Feedback {
+    let values: usize = feedback.objects.iter().map(|object| object.values.len()).sum();
+    let left_out = feedback.left_out.saturating_add(i64::try_from(values).unwrap_or(i64::MAX));
+    Feedback { objects: Vec::new(), left_out, message: feedback.message.clone() }
 }
 
 /// How many entries a list has that is left out; unset: none.
@@ -107,6 +115,11 @@ mod tests {
             assert_eq!((short.unready_total, short.changes_total), expected);
             assert_eq!(short.without_lists(), short);
         }
+        let values = json!([{"name": "v", "text": "x".repeat(900)}, {"name": "w", "integer": 1}]);
+        let feedback = json!({"objects": [{"kind": "Service", "name": "a", "values": values}], "leftOut": 1});
+        let whole =
+            VidraTargetStatus { feedback: serde_json::from_value(feedback).unwrap(), ..target(1, false) };
+        assert_eq!(json!(whole.without_lists())["feedback"], json!({"leftOut": 3}));
         assert_eq!(
             target(0, false).without_lists(),
             target(0, false),

@@ -1,4 +1,4 @@
-//! Expressions of health rules: CEL over one live object, read once and evaluated with counted bounds.
+//! Expressions of health rules and of status feedback: CEL over one live object, read once and evaluated with counted bounds.
 //!
 //! A parser and a walk of our own, and not those of the crate `cel`, which overrides use: that parser needs some 190 KB
 //! of stack for a bracket, tells no column of what it has read, and its interpreter counts nothing, while `map` in a
@@ -7,6 +7,7 @@
 
 mod evaluation;
 mod functions;
+mod given;
 mod lexer;
 mod parser;
 mod time;
@@ -22,9 +23,10 @@ use std::collections::BTreeSet;
 use serde_json::Value as Json;
 
 use evaluation::Evaluation;
+pub(crate) use given::Given;
 use tree::Node;
 use value::Value;
-pub(super) use view::View;
+pub(crate) use view::View;
 
 /// Longest text of an expression, in characters.
 const TEXT_MAX: usize = 1024;
@@ -41,7 +43,7 @@ const BYTES_MAX: usize = 256 * 1024;
 
 /// Why a text is no expression.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Fault {
+pub(crate) struct Fault {
     /// The place in the text, in characters; 0 is the first.
     at: usize,
     /// What is wrong, and what to write.
@@ -54,7 +56,7 @@ impl Fault {
     }
 
     /// "column 7: ..."; with the line where the text has several.
-    pub(super) fn describe(&self, text: &str) -> String {
+    pub(crate) fn describe(&self, text: &str) -> String {
         let before: Vec<char> = text.chars().take(self.at).collect();
         let line = before.iter().filter(|c| **c == '\n').count() + 1;
         let column = before.iter().rev().take_while(|c| **c != '\n').count() + 1;
@@ -67,7 +69,7 @@ impl Fault {
 
 /// Why an evaluation gave nothing.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Stop {
+pub(crate) enum Stop {
     /// A field is missing, or values do not fit: the expression is not true, and neither is its opposite.
     Undefined(String),
     /// A bound was reached; what it would have given is not known.
@@ -79,14 +81,14 @@ pub(super) type Path = Vec<String>;
 
 /// One expression, read and checked.
 #[derive(Debug)]
-pub(super) struct Expression {
+pub(crate) struct Expression {
     tree: Node,
     paths: BTreeSet<Path>,
 }
 
 impl Expression {
     /// Reads and checks a text.
-    pub(super) fn compile(text: &str) -> Result<Expression, Fault> {
+    pub(crate) fn compile(text: &str) -> Result<Expression, Fault> {
         let tree = parser::parse(text)?;
         let mut paths = BTreeSet::new();
         tree.paths(&mut paths);
@@ -112,6 +114,11 @@ impl Expression {
             Value::Text(text) => Ok(text.to_string()),
             other => Err(Stop::Undefined(format!("it gives {}, not a text", other.name()))),
         }
+    }
+
+    /// What it gives, to be shown: at most so many bytes, and lists and maps so deep within each other.
+    pub(crate) fn given(&self, view: &View<'_>, bytes: usize, depth: usize) -> Result<Given, Stop> {
+        Ok(Given::of(&self.value(view)?, bytes, depth))
     }
 
     fn value<'a>(&'a self, view: &'a View<'_>) -> Result<Value<'a>, Stop> {

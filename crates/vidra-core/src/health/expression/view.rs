@@ -5,6 +5,10 @@ use serde_json::{Map, Value};
 /// Repeats the whole object, a Secret's data among it.
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
+/// What of metadata is shown to whoever may read VidraTargets.
+const SHOWN_METADATA: [&str; 6] =
+    ["name", "namespace", "labels", "annotations", "generation", "creationTimestamp"];
+
 /// One object as its rule sees it.
 #[derive(Debug)]
 pub struct View<'a> {
@@ -20,6 +24,17 @@ impl<'a> View<'a> {
         let is_secret =
             live["kind"] == "Secret" && live["apiVersion"].as_str().is_some_and(|v| !v.contains('/'));
         View { fields: live.as_object(), is_secret, metadata: without_hidden(&live["metadata"]) }
+    }
+
+    /// The same, and of metadata only what nobody minds to see shown.
+    pub(crate) fn for_showing(live: &'a Value) -> View<'a> {
+        let view = View::new(live);
+        let metadata = view.root("metadata").and_then(Value::as_object);
+        let shown =
+            metadata.into_iter().flatten().filter(|(name, _)| SHOWN_METADATA.contains(&name.as_str()));
+        let shown = shown.map(|(name, value)| (name.clone(), value.clone())).collect();
+        let metadata = Some(Value::Object(shown));
+        View { metadata, ..view }
     }
 
     /// A top-level field.

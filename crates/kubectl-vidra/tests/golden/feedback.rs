@@ -1,0 +1,62 @@
+//! status --values and --by.
+
+use insta::assert_snapshot;
+use kubectl_vidra::report::feedback::{by, values};
+use serde_json::{Value, json};
+use vidra_api::VidraTarget;
+
+use crate::fleet::{now, target, well};
+
+fn object(kind: &str, values: Value) -> Value {
+    let group = if kind == "Service" { "" } else { "apps" };
+    json!({"group": group, "kind": kind, "namespace": "shop", "name": "web", "values": values})
+}
+
+fn told(cluster: &str, objects: Value) -> VidraTarget {
+    let mut status = well();
+    status["feedback"] = json!({"objects": objects});
+    target(cluster, status)
+}
+
+fn fleet() -> Vec<VidraTarget> {
+    let deployment = |ready: i64, load: Value, version: &str| {
+        object(
+            "Deployment",
+            json!([
+                {"name": "ready", "integer": ready}, load, {"name": "version", "text": version}, {"name": "paused", "boolean": false},
+            ]),
+        )
+    };
+    let load = |load: &str| json!({"name": "load", "number": load});
+    let service = |address: &str| object("Service", json!([{"name": "addresses", "text": address}]));
+    let mut lost = told("cairo", json!([deployment(3, load("0.5"), "1.1"), service("10.0.0.3")]));
+    lost.status.as_mut().unwrap().feedback_at =
+        serde_json::from_value(json!("2026-03-01T11:30:00Z")).unwrap();
+    let hostile = "\u{1b}[31mred\u{202e}".to_owned() + &"x".repeat(100);
+    let mut crowded = told("tokyo", json!([deployment(2, json!({"name": "load", "integer": 2}), &hostile)]));
+    let feedback = crowded.status.as_mut().unwrap().feedback.as_mut().unwrap();
+    (feedback.left_out, feedback.message) =
+        (2, Some("Service web: addresses is a text of more than 1 KiB; give a part of it".into()));
+    vec![
+        told("berlin", json!([deployment(1, load("1.25"), "1.2"), service("10.0.0.1,10.0.0.2")])),
+        told("austin", json!([deployment(2, load("0.25"), "1.2")])),
+        lost,
+        target("delhi", well()),
+        target("paris", json!(null)),
+        crowded,
+    ]
+}
+
+#[test]
+fn values_stand_in_a_table_by_cluster_with_sums_and_with_how_old_they_are() {
+    let shown = values(&fleet(), now());
+    assert_snapshot!("status_values", shown);
+    assert!(shown.chars().all(|c| c == '\n' || !c.is_control()), "{shown:?}");
+    assert_snapshot!("status_values_none", values(&[target("berlin", well())], now()));
+}
+
+#[test]
+fn clusters_are_grouped_by_what_a_value_is_on_them() {
+    assert_snapshot!("status_by", by(&fleet(), "version"));
+    assert_snapshot!("status_by_unknown", by(&fleet(), "colour"));
+}

@@ -1,0 +1,55 @@
+//! What a VidraTarget's status has room for.
+
+use serde_json::json;
+use vidra_api::{Feedback, FeedbackObject, clip, feedback::LEFT_OUT_MAX};
+
+use super::{Extract, value::size};
+use crate::object::ObjectKey;
+
+/// Bytes of all values of a VidraTarget with the names of their objects, as JSON.
+pub const ROOM: usize = 2048;
+/// Why a value is left out that is small enough.
+pub(super) const NO_ROOM: &str = "has no room in the 2 KiB of a VidraTarget; ask for less";
+
+/// Puts together what rules give for objects, in the order of the rules. `beyond`: how many more objects the rules are
+/// about.
+pub fn gather<'o>(objects: impl Iterator<Item = (&'o ObjectKey, &'o Extract)>, beyond: usize) -> Feedback {
+    let (mut feedback, mut room, mut left_out) = (Feedback::default(), ROOM, beyond);
+    for (key, extract) in objects {
+        left_out += extract.left_out;
+        let mut why = extract.why.clone();
+        let mut object = FeedbackObject {
+            group: key.group.to_string(),
+            kind: key.kind.to_string(),
+            namespace: key.namespace.to_string(),
+            name: key.name.to_string(),
+            values: Vec::new(),
+        };
+        let mut head = json!(object).to_string().len();
+        for value in &extract.values {
+            match room.checked_sub(head + size(value)) {
+                Some(left) => {
+                    (room, head) = (left, 0);
+                    object.values.push(value.clone());
+                }
+                None => {
+                    left_out += 1;
+                    why.get_or_insert_with(|| format!("{} {NO_ROOM}", value.name));
+                }
+            }
+        }
+        if let (Some(why), None) = (why, &feedback.message) {
+            let message = format!("{} {}: {why}", object.kind, object.name);
+            feedback.message = Some(clip(&message, LEFT_OUT_MAX));
+        }
+        if !object.values.is_empty() {
+            feedback.objects.push(object);
+        }
+    }
+    if beyond > 0 {
+        let more = || "the rules are about more objects than are told; name some".to_owned();
+        feedback.message.get_or_insert_with(more);
+    }
+    feedback.left_out = i64::try_from(left_out).unwrap_or(i64::MAX);
+    feedback
+}

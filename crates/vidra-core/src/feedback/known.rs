@@ -1,0 +1,103 @@
+//! What is well known of kinds that many deliver. Sources: the API reference of Kubernetes (apps/v1, batch/v1, v1,
+//! networking.k8s.io/v1), and of the Gateway API (gateway.networking.k8s.io/v1).
+
+use serde_json::Value;
+
+/// Kinds with values of their own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Known {
+    /// It updates its pods.
+    Deployment,
+    /// It has no more than their number.
+    ReplicaSet,
+    DaemonSet,
+    Job,
+    Service,
+    Ingress,
+    Gateway,
+    Claim,
+}
+
+impl Known {
+    pub(super) fn of(group: &str, kind: &str) -> Option<Known> {
+        Some(match (group, kind) {
+            ("apps", "Deployment" | "StatefulSet") => Known::Deployment,
+            ("apps", "ReplicaSet") | ("", "ReplicationController") => Known::ReplicaSet,
+            ("apps", "DaemonSet") => Known::DaemonSet,
+            ("batch", "Job") => Known::Job,
+            ("", "Service") => Known::Service,
+            ("networking.k8s.io", "Ingress") => Known::Ingress,
+            ("gateway.networking.k8s.io", "Gateway") => Known::Gateway,
+            ("", "PersistentVolumeClaim") => Known::Claim,
+            _ => return None,
+        })
+    }
+
+    /// What it says of a live object; what the object does not say is left out.
+    pub(super) fn values(self, live: &Value) -> Vec<(&'static str, Option<Value>)> {
+        let status = &live["status"];
+        // Controllers leave zeros out.
+        let count = |field: &str| {
+            let count = status[field].as_i64().unwrap_or(0);
+            status.is_object().then(|| Value::from(count))
+        };
+        let desired = Some(Value::from(live["spec"]["replicas"].as_i64().unwrap_or(1)));
+        let addresses = |all: Vec<&str>| vec![("addresses", (!all.is_empty()).then(|| all.join(",").into()))];
+        match self {
+            Known::Deployment => vec![
+                ("desired", desired),
+                ("updated", count("updatedReplicas")),
+                ("ready", count("readyReplicas")),
+                ("available", count("availableReplicas")),
+            ],
+            Known::ReplicaSet => vec![
+                ("desired", desired),
+                ("ready", count("readyReplicas")),
+                ("available", count("availableReplicas")),
+            ],
+            Known::DaemonSet => vec![
+                ("desired", count("desiredNumberScheduled")),
+                ("updated", count("updatedNumberScheduled")),
+                ("ready", count("numberReady")),
+                ("available", count("numberAvailable")),
+            ],
+            Known::Job => {
+                vec![
+                    ("succeeded", count("succeeded")),
+                    ("failed", count("failed")),
+                    ("active", count("active")),
+                ]
+            }
+            Known::Service => addresses(service(live)),
+            Known::Ingress => addresses(balancer(live)),
+            Known::Gateway => addresses(texts(&status["addresses"], &["value"])),
+            Known::Claim => vec![("capacity", status["capacity"]["storage"].as_str().map(Value::from))],
+        }
+    }
+}
+
+/// Where a Service is reached: from outside where it is meant to be, else in its cluster.
+fn service(live: &Value) -> Vec<&str> {
+    let spec = &live["spec"];
+    match spec["type"].as_str() {
+        Some("LoadBalancer") => balancer(live),
+        Some("ExternalName") => spec["externalName"].as_str().into_iter().collect(),
+        _ => {
+            let all = spec["clusterIPs"].as_array().into_iter().flatten().filter_map(Value::as_str);
+            all.filter(|address| *address != "None").collect()
+        }
+    }
+}
+
+fn balancer(live: &Value) -> Vec<&str> {
+    texts(&live["status"]["loadBalancer"]["ingress"], &["ip", "hostname"])
+}
+
+/// Of each item of a list the first of these fields that is a text.
+fn texts<'l>(list: &'l Value, fields: &[&str]) -> Vec<&'l str> {
+    let items = list.as_array().into_iter().flatten();
+    let text = |item: &'l Value| {
+        fields.iter().find_map(|field| item[*field].as_str().filter(|text| !text.is_empty()))
+    };
+    items.filter_map(text).collect()
+}

@@ -1,0 +1,256 @@
+//! What of its objects in members comes back to the hub for a VidraResource: the rules of `spec.statusFeedback`, read
+//! once; the values that they give for a live object; and what of all these a VidraTarget's status has room for.
+//!
+//! Pure functions of the rules and of what is declared and live. Expressions are those of health rules, with the same
+//! bounds; nothing of a Secret is read. Whatever is too large or too much is left out, counted, and told.
+
+mod gather;
+mod known;
+mod value;
+
+#[cfg(test)]
+mod tests;
+
+use std::{collections::BTreeSet, fmt::Display};
+
+use serde_json::Value;
+use sha2::{Digest, Sha256};
+use vidra_api::{
+    FeedbackRule, FeedbackValue,
+    feedback::{FEEDBACK_OBJECTS_MAX, FEEDBACK_RULES_MAX, FEEDBACK_VALUES_MAX, OBJECT_VALUES_MAX},
+};
+
+use crate::{
+    health::{
+        expression::{Expression, Stop, View},
+        rule::{Groups, RuleError, RuleText},
+    },
+    object::ObjectKey,
+    status::Reason,
+};
+pub use gather::{ROOM, gather};
+use known::Known;
+
+/// Most objects that a rule without a name is about.
+const UNNAMED_MAX: usize = 20;
+
+/// The rules of a VidraResource, as far as they can be used.
+#[derive(Debug, Default)]
+pub struct Rules {
+    rules: Vec<Rule>,
+    digest: Option<String>,
+}
+
+#[derive(Debug)]
+struct Rule {
+    /// Its place among those that are written.
+    nth: usize,
+    group: String,
+    kind: String,
+    name: Option<String>,
+    values: Values,
+}
+
+#[derive(Debug)]
+enum Values {
+    Known(Known),
+    Own(Vec<(String, Expression)>),
+}
+
+/// What of declared objects rules are about.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Matched {
+    /// The objects, in the order of the rules; at most 100.
+    pub objects: Vec<ObjectKey>,
+    /// How many more there are.
+    pub beyond: usize,
+}
+
+/// What the rules give for one object.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Extract {
+    values: Vec<FeedbackValue>,
+    /// How many values are left out.
+    left_out: usize,
+    /// Which is the first of them, and why.
+    why: Option<String>,
+}
+
+impl Extract {
+    /// Of an object of which nothing may be written anywhere.
+    pub fn redacted() -> Self {
+        let why = Some("is of a kind that the setting redact protects".to_owned());
+        Self { values: Vec::new(), left_out: 1, why }
+    }
+
+    /// There is a value, and why it is not told.
+    fn leave_out(&mut self, name: &str, why: impl Display) {
+        self.left_out += 1;
+        self.why.get_or_insert_with(|| format!("{name} {why}"));
+    }
+}
+
+impl Rules {
+    /// Reads them; tells what of them cannot be used, each with its place.
+    pub fn read(written: &[FeedbackRule]) -> (Rules, Vec<String>) {
+        let (mut rules, mut problems) = (Vec::new(), Vec::new());
+        for (nth, one) in written.iter().take(FEEDBACK_RULES_MAX).enumerate() {
+            match Rule::read(nth, one, &mut problems) {
+                Ok(rule) => rules.push(rule),
+                Err(why) => problems.push(format!("spec.statusFeedback[{nth}]: {why}")),
+            }
+        }
+        (Rules { rules, digest: digest(written) }, problems)
+    }
+
+    /// None of them can be used.
+    pub fn is_empty(&self) -> bool {
+        self.rules.is_empty()
+    }
+
+    /// 12 hex digits over what is written; `None`: nothing is.
+    pub fn digest(&self) -> Option<&String> {
+        self.digest.as_ref()
+    }
+
+    /// What they are about of what is declared; the keys come in their order.
+    pub fn matched<'k>(&self, declared: impl Iterator<Item = &'k ObjectKey> + Clone) -> Matched {
+        let (mut matched, mut seen) = (Matched::default(), BTreeSet::new());
+        for rule in &self.rules {
+            let most = if rule.name.is_some() { usize::MAX } else { UNNAMED_MAX };
+            let about = declared.clone().filter(|key| rule.is_about(&key.group, &key.kind, &key.name));
+            for (nth, key) in about.enumerate() {
+                if seen.contains(key) {
+                    continue;
+                }
+                if nth >= most || matched.objects.len() >= FEEDBACK_OBJECTS_MAX {
+                    matched.beyond += 1;
+                    continue;
+                }
+                seen.insert(key.clone());
+                matched.objects.push(key.clone());
+            }
+        }
+        matched
+    }
+
+    /// The places of those that are about nothing that is declared, given by group, kind and name.
+    pub fn unmatched<'d>(&self, declared: impl Iterator<Item = (&'d str, &'d str, &'d str)>) -> Vec<usize> {
+        let mut open: Vec<&Rule> = self.rules.iter().collect();
+        declared.for_each(|(group, kind, name)| open.retain(|rule| !rule.is_about(group, kind, name)));
+        open.iter().map(|rule| rule.nth).collect()
+    }
+
+    /// What they give for a live object. Of two values of one name the first counts; where a field is missing there is
+    /// none.
+    pub fn extract(&self, key: &ObjectKey, live: &Value) -> Extract {
+        let (mut extract, mut room) = (Extract::default(), ROOM);
+        let view = View::for_showing(live);
+        for rule in self.rules.iter().filter(|rule| rule.is_about(&key.group, &key.kind, &key.name)) {
+            match &rule.values {
+                Values::Known(known) => {
+                    let all = known.values(live).into_iter();
+                    all.for_each(|(name, json)| keep(&mut extract, &mut room, name, Ok(json)));
+                }
+                Values::Own(all) => all.iter().for_each(|(name, expression)| {
+                    // Before it costs anything.
+                    let given = match extract.values.len() < OBJECT_VALUES_MAX {
+                        true => value::evaluate(expression, &view),
+                        false => Err("is one of more than 20 values of the object".to_owned()),
+                    };
+                    keep(&mut extract, &mut room, name, given);
+                }),
+            }
+        }
+        extract
+    }
+}
+
+/// Takes what an expression gave, if it is of a form that is told and there is room.
+fn keep(extract: &mut Extract, room: &mut usize, name: &str, given: Result<Option<Value>, String>) {
+    if extract.values.iter().any(|known| known.name == name) {
+        return;
+    }
+    let value =
+        given.and_then(|json| json.map(|json| value::shown(name, json).map_err(str::to_owned)).transpose());
+    match value {
+        Ok(None) => {}
+        Err(why) => extract.leave_out(name, why),
+        Ok(Some(value)) => match room.checked_sub(value::size(&value)) {
+            Some(left) => {
+                *room = left;
+                extract.values.push(value);
+            }
+            None => extract.leave_out(name, gather::NO_ROOM),
+        },
+    }
+}
+
+impl Rule {
+    fn read(nth: usize, written: &FeedbackRule, problems: &mut Vec<String>) -> Result<Rule, String> {
+        let FeedbackRule { api_version, kind, name, values } = written;
+        let text =
+            RuleText { api_version: api_version.clone(), kind: Some(kind.clone()), ..RuleText::default() };
+        let scope = text.scope().map_err(|error| match error {
+            RuleError::Scope { what, .. } => format!("apiVersion {api_version:?}, kind {kind:?}: {what}"),
+            other => other.to_string(),
+        })?;
+        let group = match scope.groups {
+            Groups::One(group) => group,
+            Groups::Family(_) => return Err(format!("apiVersion {api_version:?}: name one group")),
+        };
+        if group.is_empty() && kind == "Secret" {
+            return Err("nothing of a Secret comes back to the hub; choose another kind".to_owned());
+        }
+        let values = match values.is_empty() {
+            true => Values::Known(
+                Known::of(&group, kind)
+                    .ok_or_else(|| format!("no values are well known of {kind}; write some under values"))?,
+            ),
+            false => Values::Own(compile(nth, written, problems)),
+        };
+        Ok(Rule { nth, group, kind: kind.clone(), name: name.clone(), values })
+    }
+
+    fn is_about(&self, group: &str, kind: &str, name: &str) -> bool {
+        self.kind == kind && self.group == group && self.name.as_deref().is_none_or(|own| own == name)
+    }
+}
+
+/// Those of its expressions that can be read.
+fn compile(nth: usize, written: &FeedbackRule, problems: &mut Vec<String>) -> Vec<(String, Expression)> {
+    let mut all = Vec::new();
+    for (at, one) in written.values.iter().take(FEEDBACK_VALUES_MAX).enumerate() {
+        match Expression::compile(&one.expression) {
+            Ok(expression) => all.push((one.name.clone(), expression)),
+            Err(fault) => problems.push(format!(
+                "spec.statusFeedback[{nth}].values[{at}].expression, {}",
+                fault.describe(&one.expression)
+            )),
+        }
+    }
+    all
+}
+
+fn digest(written: &[FeedbackRule]) -> Option<String> {
+    let text = serde_json::to_vec(written).ok().filter(|_| !written.is_empty())?;
+    Some(Sha256::digest(text).iter().take(6).map(|byte| format!("{byte:02x}")).collect())
+}
+
+/// What is wrong with rules: those that cannot be used, else those that are about nothing that is declared. Each with how
+/// many more there are.
+pub fn complaint(problems: &[String], unmatched: &[usize]) -> Option<(Reason, String)> {
+    let more = |count: usize| match count {
+        0 | 1 => String::new(),
+        count => format!("; and {} more", count - 1),
+    };
+    if let Some(first) = problems.first() {
+        return Some((Reason::FeedbackInvalid, format!("{first}{}", more(problems.len()))));
+    }
+    let first = unmatched.first()?;
+    let message = format!(
+        "spec.statusFeedback[{first}] matches no object of the manifest{}; correct its apiVersion, kind and name, or remove it",
+        more(unmatched.len())
+    );
+    Some((Reason::FeedbackUnmatched, message))
+}

@@ -1,0 +1,65 @@
+//! One value: what an expression gives, and the form in which a status has it.
+
+use serde_json::Value;
+use vidra_api::{
+    FeedbackValue,
+    feedback::{JSON_MAX, TEXT_MAX},
+};
+
+use super::{Expression, Stop, View};
+use crate::{
+    health::expression::Given,
+    unseen::{escaped_json, shown as sanitized},
+};
+
+/// Deepest lists and maps within each other.
+const DEPTH_MAX: usize = 8;
+
+/// What an expression gives; `None`: a field is missing, or it is null.
+///
+/// # Errors
+/// Why it is not told.
+pub(super) fn evaluate(expression: &Expression, view: &View<'_>) -> Result<Option<Value>, String> {
+    match expression.given(view, JSON_MAX, DEPTH_MAX) {
+        Ok(Given::Json(json)) => Ok(Some(json)),
+        Ok(Given::Nothing) | Err(Stop::Undefined(_)) => Ok(None),
+        Ok(Given::Unfit(why)) => Err(why.to_owned()),
+        Err(Stop::Costly(why)) => Err(format!("costs too much: {why}")),
+    }
+}
+
+/// As a status has it.
+///
+/// # Errors
+/// Why it is not told.
+pub(super) fn shown(name: &str, json: Value) -> Result<FeedbackValue, &'static str> {
+    let mut value = FeedbackValue { name: name.to_owned(), ..FeedbackValue::default() };
+    match json {
+        Value::Bool(truth) => value.boolean = Some(truth),
+        Value::Number(number) => match number.as_i64() {
+            Some(whole) => value.integer = Some(whole),
+            None => value.number = Some(number.to_string()),
+        },
+        Value::String(text) => {
+            // One that is cut ends with a sign of more than one byte.
+            let text = sanitized(&text, TEXT_MAX);
+            value.text = Some(text).filter(|text| text.len() <= TEXT_MAX);
+            if value.text.is_none() {
+                return Err("is a text of more than 1 KiB; give a part of it");
+            }
+        }
+        json => {
+            let text = escaped_json(&json.to_string());
+            if text.len() > JSON_MAX {
+                return Err("is larger than 4 KiB, or deeper than 8; give a part of it");
+            }
+            value.json = Some(text);
+        }
+    }
+    Ok(value)
+}
+
+/// Bytes that it takes in a status.
+pub(super) fn size(value: &FeedbackValue) -> usize {
+    serde_json::to_vec(value).map_or(usize::MAX, |json| json.len())
+}

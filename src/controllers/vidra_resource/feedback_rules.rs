@@ -1,0 +1,35 @@
+//! Rules of `spec.statusFeedback` that cannot be used, and those that match nothing that is declared.
+
+use vidra_api::{VidraResourceStatus, condition::FEEDBACK_INCOMPLETE, find, set_condition};
+use vidra_core::{feedback, status::Reason};
+
+use super::context::Context;
+use crate::{controllers::feedback_rules::own_feedback, hub::revisions::Parsed};
+
+/// The first of it.
+pub(super) fn complaint(ctx: &Context<'_>, revision: &Parsed) -> Option<(Reason, String)> {
+    let own = own_feedback(ctx.hub, ctx.key)?;
+    let declared = revision.objects.iter();
+    let declared = declared.map(|object| (&*object.gvk.group, &*object.gvk.kind, &*object.name));
+    feedback::complaint(&own.problems, &own.rules.unmatched(declared))
+}
+
+/// Puts it into the status, or takes it out again. While nobody knows what is declared it stays as it was.
+pub(super) fn warn(
+    ctx: &Context<'_>,
+    complaint: Option<Option<(Reason, String)>>,
+    status: &mut VidraResourceStatus,
+) {
+    let Some(complaint) = complaint else { return };
+    let Some((reason, message)) = complaint else {
+        status.conditions.retain(|condition| condition.type_ != FEEDBACK_INCOMPLETE);
+        return;
+    };
+    let known = find(&status.conditions, FEEDBACK_INCOMPLETE);
+    if known.is_none_or(|known| known.message != message) {
+        ctx.warn(reason, &message);
+    }
+    let generation = ctx.resource.metadata.generation;
+    let (conditions, now) = (&mut status.conditions, ctx.hub.clock.time());
+    set_condition(conditions, FEEDBACK_INCOMPLETE, true, reason.as_str(), &message, generation, now);
+}

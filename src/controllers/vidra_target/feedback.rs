@@ -1,0 +1,43 @@
+//! What a target tells of its objects' own fields: by which rules, and what came back.
+
+use std::sync::Arc;
+
+use vidra_api::{Feedback, VidraTargetStatus};
+use vidra_core::{feedback::Rules, object::ObjectKey, owner::Owner};
+
+use super::context::Context;
+use crate::{controllers::feedback_rules::own_feedback, member::session::Session};
+
+/// The rules that the target goes by: those of which its spec has the digest.
+pub(super) fn rules(ctx: &Context<'_>, session: &Session, owner: &Owner) -> Arc<Rules> {
+    let wanted = ctx.target.spec.status_feedback.as_ref();
+    let now = own_feedback(ctx.hub, &ctx.key.resource_key()).map(|own| own.rules.clone()).unwrap_or_default();
+    if now.digest() == wanted {
+        return now;
+    }
+    // What is declared now has not reached it, or is held: it goes by what it went by.
+    let before = session.records.feedback_rules(&owner.hash);
+    if before.digest() == wanted { before } else { now }
+}
+
+/// What came back; `None`: nobody has looked. `before`: what the status says now, which stands until all is read.
+pub(super) fn values(
+    ctx: &Context<'_>,
+    session: Option<&Session>,
+    before: &VidraTargetStatus,
+) -> Option<Feedback> {
+    if ctx.target.spec.status_feedback.is_none() {
+        return Some(Feedback::default());
+    }
+    let redact = &ctx.hub.tuning.now().redact;
+    let is_hidden = |key: &ObjectKey| redact.protects(&key.group, &key.kind);
+    let read = session?.records.feedback(&ctx.owner_hash(ctx.key), is_hidden);
+    Some(read.or_else(|| before.feedback.clone()).unwrap_or_default())
+}
+
+/// They wait for their turn: what changes until then goes along, and wakes nobody.
+pub(super) fn hold(ctx: &Context<'_>, session: Option<&Session>) {
+    if let Some(session) = session {
+        session.records.hold_feedback(&ctx.owner_hash(ctx.key));
+    }
+}
